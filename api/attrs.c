@@ -1,0 +1,304 @@
+#include "api/attrs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Request-wide members, by their bit in td_options.set. */
+enum wide { WIDE_DEVICE, WIDE_RESPONSE, WIDE_TIMING, WIDE_COUNT };
+
+static const char *const wide_names[WIDE_COUNT] = { "device", "response", "timing" };
+
+/* Their values, and those of bounds, by enum value. */
+static const char *const device_names[] = { "auto", "cpu", "gpu", NULL };
+static const char *const layout_names[] = { "nested", "flat", "base64", NULL };
+static const char *const timing_names[] = { "0", "1", "false", "true", NULL };
+
+/* Enough of a client's text for a message. */
+#define SHOWN 64
+static int shown(size_t length)
+{
+    return (int)(length < SHOWN ? length : SHOWN);
+}
+
+static bool is_name(const char *name, const char *text, size_t length)
+{
+    return strlen(name) == length && memcmp(name, text, length) == 0;
+}
+
+/* Copies a name, cut off to fit. */
+static void note(char *to, size_t size, const char *name, size_t length)
+{
+    snprintf(to, size, "%.*s", (int)(length < size ? length : size - 1), name);
+}
+
+static td_status refuse(struct td_error *err, const char *name, const char *expected,
+                        const struct td_attr_value *value)
+{
+    if (value->kind == TD_VALUE_INT)
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s is %" PRId64 "; expected %s", name,
+                     value->integer, expected);
+    else if (value->kind == TD_VALUE_TEXT)
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s is \"%.*s\"; expected %s", name,
+                     shown(value->text_length), value->text, expected);
+    else
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s is %.*s; expected %s", name,
+                     shown(value->text_length), value->text, expected);
+    return td_error_at_attribute(err, TD_MALFORMED_REQUEST, name);
+}
+
+/* One of a list of names, or -1 with err filled. */
+static int choose(const char *name, const char *const *choices, const struct td_attr_value *value,
+                  struct td_error *err)
+{
+    int n = 0;
+    for (; choices[n]; n++)
+        if (value->kind == TD_VALUE_TEXT && is_name(choices[n], value->text, value->text_length))
+            return n;
+    char expected[128];
+    size_t used = 0;
+    for (int i = 0; i < n && used < sizeof expected; i++)
+        used += (size_t)snprintf(expected + used, sizeof expected - used, "%s\"%s\"",
+                                 i == 0       ? ""
+                                 : i == n - 1 ? " or "
+                                              : ", ",
+                                 choices[i]);
+    refuse(err, name, expected, value);
+    if (value->kind == TD_VALUE_TEXT) {
+        const char *nearest = td_nearest_name(value->text, value->text_length, choices, n);
+        if (nearest)
+            note(err->did_you_mean, sizeof err->did_you_mean, nearest, strlen(nearest));
+    }
+    return -1;
+}
+
+static td_status set_attr(struct td_op_args *args, const struct td_attr_spec *spec,
+                          const struct td_attr_value *value, struct td_arena *arena,
+                          struct td_error *err)
+{
+    unsigned char *field = args->attrs + spec->offset;
+    switch (spec->kind) {
+    case TD_ATTR_INT:
+        if (value->kind != TD_VALUE_INT)
+            return refuse(err, spec->name, "a 64-bit integer", value);
+        memcpy(field, &value->integer, sizeof value->integer);
+        return TD_OK;
+    case TD_ATTR_BOUNDS: {
+        const char *names[TD_BOUNDS_COUNT + 1] = { NULL };
+        for (int i = 0; i < TD_BOUNDS_COUNT; i++)
+            names[i] = td_bounds_name((td_bounds)i);
+        int chosen = choose(spec->name, names, value, err);
+        if (chosen < 0)
+            return TD_MALFORMED_REQUEST;
+        td_bounds bounds = (td_bounds)chosen;
+        memcpy(field, &bounds, sizeof bounds);
+        return TD_OK;
+    }
+    case TD_ATTR_TEXT: {
+        if (value->kind != TD_VALUE_TEXT)
+            return refuse(err, spec->name, "a string", value);
+        if (memchr(value->text, '\0', value->text_length))
+            return refuse(err, spec->name, "a string without NUL characters", value);
+        const char *copy = td_arena_text(arena, value->text, value->text_length, err);
+        if (!copy)
+            return err->status;
+        memcpy(field, &copy, sizeof copy);
+        return TD_OK;
+    }
+    }
+    return TD_OK;
+}
+
+static td_status set_wide(struct td_options *options, enum wide wide,
+                          const struct td_attr_value *value, struct td_error *err)
+{
+    int chosen = -1;
+    switch (wide) {
+    case WIDE_DEVICE:
+        chosen = choose(wide_names[wide], device_names, value, err);
+        if (chosen >= 0)
+            options->device = (td_device)chosen;
+        break;
+    case WIDE_RESPONSE:
+        chosen = choose(wide_names[wide], layout_names, value, err);
+        if (chosen >= 0)
+            options->layout = (td_layout)chosen;
+        break;
+    case WIDE_TIMING: {
+        /* As JSON it may also be a number or a truth value, which say the same. */
+        struct td_attr_value text = *value;
+        if (value->kind == TD_VALUE_INT && (value->integer == 0 || value->integer == 1))
+            text = (struct td_attr_value){ .kind = TD_VALUE_TEXT,
+                                           .text = timing_names[value->integer],
+                                           .text_length = 1 };
+        else if (value->kind == TD_VALUE_OTHER && (is_name("true", value->text, value->text_length) ||
+                                                   is_name("false", value->text, value->text_length)))
+            text.kind = TD_VALUE_TEXT;
+        chosen = choose(wide_names[wide], timing_names, &text, err);
+        if (chosen >= 0)
+            options->timing = chosen % 2 == 1;
+        break;
+    }
+    case WIDE_COUNT:
+        break;
+    }
+    return chosen < 0 ? TD_MALFORMED_REQUEST : TD_OK;
+}
+
+static const struct td_attr_spec *find_attr(const struct td_op *op, const char *name,
+                                            size_t length, int *index)
+{
+    for (*index = 0; *index < op->n_attrs; ++*index)
+        if (is_name(op->attrs[*index].name, name, length))
+            return &op->attrs[*index];
+    return NULL;
+}
+
+static int find_wide(const char *name, size_t length)
+{
+    int i = 0;
+    while (i < WIDE_COUNT && !is_name(wide_names[i], name, length))
+        i++;
+    return i;
+}
+
+td_status td_attrs_set(struct td_request *request, const char *name, size_t length,
+                       const struct td_attr_value *value, struct td_arena *arena, bool *known,
+                       struct td_error *err)
+{
+    int index;
+    const struct td_attr_spec *spec = find_attr(request->op, name, length, &index);
+    int wide = spec ? WIDE_COUNT : find_wide(name, length);
+    *known = spec || wide < WIDE_COUNT;
+    if (!*known)
+        return TD_OK;
+    uint32_t *set = spec ? &request->args.attrs_set : &request->options.set;
+    uint32_t bit = UINT32_C(1) << (spec ? index : wide);
+    const char *own_name = spec ? spec->name : wide_names[wide];
+    if (*set & bit) {
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", own_name);
+        return td_error_at_attribute(err, TD_MALFORMED_REQUEST, own_name);
+    }
+    td_status status = spec ? set_attr(&request->args, spec, value, arena, err)
+                            : set_wide(&request->options, (enum wide)wide, value, err);
+    if (status == TD_OK)
+        *set |= bit;
+    return status;
+}
+
+/* Decimal digits with an optional sign, all of the text. */
+static bool parse_int64(const char *text, size_t length, int64_t *out)
+{
+    const char *at = text, *end = text + length;
+    bool negative = at < end && *at == '-';
+    if (at < end && (*at == '-' || *at == '+'))
+        at++;
+    if (at == end)
+        return false;
+    int64_t value = 0;
+    for (; at < end; at++) {
+        if (*at < '0' || *at > '9')
+            return false;
+        int digit = negative ? '0' - *at : *at - '0';
+        if (__builtin_mul_overflow(value, (int64_t)10, &value) ||
+            __builtin_add_overflow(value, (int64_t)digit, &value))
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+td_status td_attrs_set_text(struct td_request *request, const char *name, size_t length,
+                            const char *text, size_t text_length, struct td_arena *arena,
+                            bool *known, struct td_error *err)
+{
+    struct td_attr_value value = { .kind = TD_VALUE_TEXT, .text = text, .text_length = text_length };
+    int index;
+    const struct td_attr_spec *spec = find_attr(request->op, name, length, &index);
+    if (spec && spec->kind == TD_ATTR_INT && parse_int64(text, text_length, &value.integer))
+        value.kind = TD_VALUE_INT;
+    return td_attrs_set(request, name, length, &value, arena, known, err);
+}
+
+td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t length,
+                           const char *where, struct td_error *err)
+{
+    enum { MAX_NAMES = TD_MAX_INPUTS + 32 + WIDE_COUNT };
+    const char *names[MAX_NAMES];
+    int n = 0;
+    for (int i = 0; i < op->n_inputs && n < MAX_NAMES; i++) {
+        if (is_name(op->inputs[i].name, name, length)) {
+            td_error_set(err, TD_MALFORMED_REQUEST,
+                         "%s is an input of %s; it belongs in the body, not in a %s",
+                         op->inputs[i].name, op->name, where);
+            return td_error_at_attribute(err, TD_MALFORMED_REQUEST, op->inputs[i].name);
+        }
+        names[n++] = op->inputs[i].name;
+    }
+    for (int i = 0; i < op->n_attrs && n < MAX_NAMES; i++)
+        names[n++] = op->attrs[i].name;
+    for (int i = 0; i < WIDE_COUNT && n < MAX_NAMES; i++)
+        names[n++] = wide_names[i];
+
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s does not know the %s \"%.*s\"", op->name, where,
+                 shown(length), name);
+    if (!err)
+        return TD_MALFORMED_REQUEST;
+    note(err->attribute, sizeof err->attribute, name, length);
+    const char *nearest = td_nearest_name(name, length, names, n);
+    if (nearest)
+        note(err->did_you_mean, sizeof err->did_you_mean, nearest, strlen(nearest));
+    return TD_MALFORMED_REQUEST;
+}
+
+void td_request_init(struct td_request *request, const struct td_op *op)
+{
+    memset(request, 0, sizeof *request);
+    request->op = op;
+    td_op_defaults(op, &request->args);
+}
+
+/* Letters to insert, remove, replace or exchange with their neighbour to make one name of the
+ * other. Names are short; longer ones are not near anything. */
+enum { LONGEST = 40 };
+
+static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t rows[3][LONGEST + 1]; /* of the prefixes of a with i - 2, i - 1 and i letters */
+    for (size_t j = 0; j <= b_length; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t *now = rows[i % 3], *before = rows[(i + 2) % 3], *earlier = rows[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t best = before[j - 1] + (a[i - 1] != b[j - 1]);
+            best = before[j] + 1 < best ? before[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            bool exchanged =
+                i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (exchanged && earlier[j - 2] + 1 < best)
+                best = earlier[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return rows[a_length % 3][b_length];
+}
+
+const char *td_nearest_name(const char *name, size_t length, const char *const *names, int n_names)
+{
+    const char *nearest = NULL;
+    size_t most = length < 6 ? 1 : length / 3, least = most + 1;
+    if (length < 2 || length > LONGEST)
+        return NULL;
+    for (int i = 0; i < n_names; i++) {
+        size_t other = strlen(names[i]);
+        if (other > LONGEST)
+            continue;
+        size_t distance = edit_distance(name, length, names[i], other);
+        if (distance < least) {
+            least = distance;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}

@@ -1,0 +1,74 @@
+/* half.h - float16 and bfloat16 as bit patterns, and rounding to them.
+ *
+ * Source  IEEE 754-2008, binary16; bfloat16 is the upper half of a binary32. */
+#ifndef TD_API_HALF_H
+#define TD_API_HALF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A binary floating-point format narrower than double. */
+struct td_narrow {
+    int fraction_bits;
+    int exponent_bits;
+};
+
+#define TD_NARROW_FLOAT16  ((struct td_narrow){ 10, 5 })
+#define TD_NARROW_BFLOAT16 ((struct td_narrow){ 7, 8 })
+
+static inline float td_bfloat16_value(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+static inline float td_float16_value(uint16_t bits)
+{
+    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31,
+             fraction = bits & 1023;
+    float value;
+    if (exponent == 0) { /* zero or subnormal: a multiple of 2^-24 */
+        value = (float)fraction * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    uint32_t wide = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+/* Rounds a finite value to nearest, ties to even, subnormals included; what is too large becomes
+ * the pattern of infinity. *unsure tells that value lies within `slack` of its own last places from
+ * the middle between two neighbours, so that a value known only to that accuracy (with slack 0: not
+ * known to be exact) may have to go to the other one. */
+static inline uint16_t td_narrow_round(double value, struct td_narrow format, uint64_t slack,
+                                       bool *unsure)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t sign = (uint32_t)(bits >> 63) << 15;
+    int exponent = (int)(bits >> 52 & 2047) - 1023;
+    int bias = (1 << (format.exponent_bits - 1)) - 1, smallest = 1 - bias;
+    uint64_t significand = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
+    int drop = 52 - format.fraction_bits;
+    *unsure = false;
+    if (exponent < smallest)
+        drop += smallest - exponent;
+    if (drop > 60) /* far below half of the smallest subnormal; zero comes here as well */
+        return (uint16_t)sign;
+    uint64_t kept = significand >> drop, half = UINT64_C(1) << (drop - 1),
+             rest = significand & ((UINT64_C(1) << drop) - 1);
+    *unsure = rest - half + slack <= 2 * slack;
+    kept += rest > half || (rest == half && (kept & 1));
+    /* The leading one of a normal number, and any carry, add one to the exponent. */
+    uint32_t base = exponent < smallest
+                        ? 0
+                        : (uint32_t)(exponent - smallest) << format.fraction_bits;
+    uint32_t infinity = ((UINT32_C(1) << format.exponent_bits) - 1) << format.fraction_bits;
+    uint64_t rounded = base + kept;
+    return (uint16_t)(sign | (rounded < infinity ? (uint32_t)rounded : infinity));
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* safetensors.h - the binary form: an 8-byte little-endian header length, a JSON header, the data.
+ *
+ * As a request, tensor names are the op's input names (lists: "indices.0", "indices.1", ...) and
+ * __metadata__ holds attributes as text. As a file in the data folder, every entry is a table.
+ *
+ * Bounds     The header must fit the body, each range its tensor's size; ranges must not overlap,
+ * and together cover the data. Anything else is MALFORMED_REQUEST that says what and where.
+ * Ownership  Tensors point into the body; those whose values an op reads are copied when
+ * misaligned. Source     The safetensors format description (Hugging Face), "Format". */
+#ifndef TD_API_SAFETENSORS_H
+#define TD_API_SAFETENSORS_H
+
+#include "api/message.h"
+
+struct td_json_decoder;
+
+/* An entry of a header. */
+struct td_safetensors_entry {
+    const char *name;        /* NUL-terminated, in the arena */
+    struct td_tensor tensor; /* data points into the file */
+};
+
+struct td_safetensors {
+    struct td_safetensors_entry *entries;
+    int n_entries;
+    struct {
+        const char *key, *value;
+    } * metadata; /* __metadata__, in the arena */
+    int n_metadata;
+};
+
+/* Reads and checks the header of a whole file in memory. bytes[0..size) stays borrowed. */
+TD_MUST_CHECK td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *arena,
+                                            struct td_safetensors *out, struct td_error *err);
+
+/* Fills request (begun by td_request_init, query parameters already applied) from the body. */
+TD_MUST_CHECK td_status td_safetensors_decode(const char *body, size_t bytes,
+                                              struct td_arena *arena, struct td_request *request,
+                                              struct td_error *err);
+
+/* Writes the results: "output" or "outputs.0", ...; a bounds policy that replaced something is in
+ * __metadata__ as bounds.policy and bounds.replaced. NOT_ACCEPTABLE for dtypes the format lacks.
+ * Large outputs are pieces of their own, not copied. */
+TD_MUST_CHECK td_status td_safetensors_encode(const struct td_request *request,
+                                              struct td_arena *arena, struct td_reply *reply,
+                                              struct td_error *err);
+
+#endif

@@ -1,0 +1,239 @@
+#!/usr/bin/env bash
+# dependencies.sh - gets everything that tensord is built with, on Debian and Ubuntu.
+#
+#   deploy/dependencies.sh          what building and running needs
+#   deploy/dependencies.sh --test   also what the tests and checks use
+#
+# Run it as yourself or as root: it asks for root through sudo, and only where a package is missing.
+# A second run finds everything in place and is over in a fraction of a second.
+#
+# All packages are the distribution's own, with one exception. libmicrohttpd has to be 1.0.5 or newer,
+# because older ones let ambiguous request framing through (request smuggling). The first of these that
+# is new enough is taken; CMake looks in the same places:
+#   1. what pkg-config finds on the system, or the distribution's own package, installed from there;
+#   2. TENSORD_MICROHTTPD_PREFIX=/path   an installation of yours;
+#   3. the cache, ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/libmicrohttpd: a static library,
+#      built here once from
+#        TENSORD_MICROHTTPD_TARBALL=/path/libmicrohttpd-x.y.z.tar.gz   a release you give, or
+#        the distribution's newest source package (Debian unstable, Ubuntu devel), which apt fetches
+#        from the mirror that this machine uses anyway and checks against the archive's signing keys.
+#      apt works on folders of its own for that: the machine's configuration and lists stay as they are.
+#      Remove the folder to build it anew.
+#
+# Where there is no apt-get, install the packages below by other means and use 2, or 3 with a tarball.
+set -euo pipefail
+
+readonly MICROHTTPD_AT_LEAST=1.0.5
+readonly BUILD_PACKAGES=(
+    build-essential ca-certificates check cmake curl libcjson-dev libdragonbox-dev libsimdjson-dev
+    pkg-config zlib1g-dev
+)
+readonly TEST_PACKAGES=(clang-format clang-tidy python3 python3-venv valgrind wrk)
+
+# What our own build of libmicrohttpd leaves out is code that a request could reach and tensord never
+# uses. Part of the stamp: changing a flag rebuilds the library.
+readonly MICROHTTPD_FLAGS=(
+    --disable-shared --enable-static --with-pic --enable-epoll --enable-itc=eventfd
+    --disable-https --disable-bauth --disable-dauth --disable-cookie --disable-postprocessor
+    --disable-httpupgrade --disable-doc --disable-examples --disable-tools --disable-curl
+    "CFLAGS=-O2 -g -fstack-protector-strong -fno-omit-frame-pointer"
+)
+
+say() { printf 'dependencies: %s\n' "$*"; }
+die() { printf 'dependencies: error: %s\n' "$*" >&2; exit 1; }
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; return; fi
+    command -v sudo >/dev/null || die "root is needed for '$1' and there is no sudo: run this as root"
+    sudo "$@"
+}
+
+# Prints those of the named packages that are not installed.
+missing_packages() {
+    local installed package
+    installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "$@" 2>/dev/null || true)"
+    for package in "$@"; do
+        [[ $installed == *" installed=$package "* ]] || echo "$package"
+    done
+}
+
+# The version that apt would install, or nothing.
+apt_candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p' | grep -v '(none)' || true; }
+
+# Quiet unless it fails: what apt and the packages' scripts have to say fills screens.
+apt_install() {
+    local output
+    output=$(as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        -o Dpkg::Use-Pty=0 "$@" 2>&1) ||
+        { tail -n 10 <<<"$output" >&2; die "apt-get could not install: $*"; }
+}
+
+install_packages() {
+    local missing absent=() package
+    if ! command -v apt-get >/dev/null; then
+        say "no apt-get here; the build needs: ${BUILD_PACKAGES[*]}"
+        return
+    fi
+    mapfile -t missing < <(missing_packages "$@")
+    [ ${#missing[@]} -gt 0 ] || return 0
+    say "installing ${missing[*]}"
+    as_root apt-get update -qq || die "apt-get update failed"
+    for package in "${missing[@]}"; do
+        [ -n "$(apt_candidate "$package")" ] || absent+=("$package")
+    done
+    [ ${#absent[@]} -eq 0 ] || die "$(distribution) has no package ${absent[*]}:" \
+        "use Debian 12 or newer, Ubuntu 24.04 or newer, or the container image"
+    apt_install "${missing[@]}"
+}
+
+# shellcheck source=/dev/null
+distribution() { (. /etc/os-release 2>/dev/null && echo "${PRETTY_NAME:-this system}") || echo "this system"; }
+
+# --- libmicrohttpd -----------------------------------------------------------------------------------
+
+system_has_microhttpd() { pkg-config --atleast-version="$MICROHTTPD_AT_LEAST" libmicrohttpd 2>/dev/null; }
+
+# Whether the installation under prefix $1 is one, and new enough.
+prefix_has_microhttpd() {
+    local pc
+    for pc in "$1"/lib/pkgconfig "$1"/lib64/pkgconfig "$1"/lib/*/pkgconfig; do
+        [ -f "$pc/libmicrohttpd.pc" ] || continue
+        PKG_CONFIG_LIBDIR=$pc pkg-config --atleast-version="$MICROHTTPD_AT_LEAST" libmicrohttpd && return 0
+    done
+    return 1
+}
+
+# Downloads the distribution's newest source package to folder $1/source; fails where there is none.
+# $2 is the mirror, $3 the suite that new source packages come to.
+fetch_source_package() {
+    local work=$1 mirror=$2 suite=$3 keyring own version
+    rm -rf "$work/apt" "$work/source"
+    mkdir -p "$work"/apt/lists/partial "$work"/apt/cache/archives/partial "$work/source"
+    # apt downloads as _apt when root runs it, and says so at length where that user cannot write.
+    if [ "$(id -u)" -eq 0 ] && id _apt >/dev/null 2>&1; then chown _apt "$work/source"; fi
+    # Only the archive's own keys will do, whatever else this machine trusts.
+    for keyring in /usr/share/keyrings/{debian,ubuntu}-archive-keyring.{gpg,pgp} ''; do
+        [ ! -f "$keyring" ] || break
+    done
+    echo "deb-src ${keyring:+[signed-by=$keyring] }$mirror $suite main" >"$work/apt/sources.list"
+    own=(-o "Dir::State::Lists=$work/apt/lists" -o "Dir::Cache=$work/apt/cache"
+        -o "Dir::Etc::SourceList=$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
+        -o APT::Get::AllowUnauthenticated=false -o Acquire::AllowInsecureRepositories=false
+        -o Acquire::Languages=none)
+    apt-get "${own[@]}" update -qq || return 1
+    version=$(apt-cache "${own[@]}" showsrc libmicrohttpd | sed -n 's/^Version: //p' | sort -V | tail -n 1)
+    [ -n "$version" ] || { echo "no libmicrohttpd in $suite"; return 1; }
+    dpkg --compare-versions "$version" ge "$MICROHTTPD_AT_LEAST" ||
+        { echo "the libmicrohttpd in $suite is only $version"; return 1; }
+    (cd "$work/source" && apt-get "${own[@]}" source -qq --download-only "libmicrohttpd=$version")
+}
+
+# The mirrors that this machine's apt is set up for, security archives aside; no lists are needed.
+apt_mirrors() {
+    apt-get update --print-uris 2>/dev/null |
+        sed -n "s|^'\([^']*\)/dists/[^']*InRelease' .*|\1/|p" | grep -v security | sort -u
+}
+
+# Leaves libmicrohttpd's sources in $1/tree.
+unpack_distribution_source() {
+    local work=$1 mirror suite
+    command -v apt-get >/dev/null || die "libmicrohttpd >= $MICROHTTPD_AT_LEAST is not here and neither is" \
+        "apt-get: set TENSORD_MICROHTTPD_TARBALL or TENSORD_MICROHTTPD_PREFIX"
+    suite=unstable
+    ! grep -qi '^ID=ubuntu' /etc/os-release || suite=devel
+    while read -r mirror; do
+        if fetch_source_package "$work" "$mirror" "$suite" >>"$work/log" 2>&1; then
+            # apt has checked the files against the signed lists; the uploader's own key is not installed.
+            dpkg-source --no-check -x "$work"/source/*.dsc "$work/tree" >>"$work/log" 2>&1 ||
+                { tail -n 5 "$work/log" >&2; die "cannot unpack the source package"; }
+            return
+        fi
+    done < <(apt_mirrors)
+    tail -n 5 "$work/log" >&2 2>/dev/null || true
+    die "no libmicrohttpd >= $MICROHTTPD_AT_LEAST in suite '$suite' of this machine's apt mirrors:" \
+        "set TENSORD_MICROHTTPD_TARBALL to a release, or TENSORD_MICROHTTPD_PREFIX to an installation"
+}
+
+# Builds the sources in $1/tree, and puts the result in place of $2 in one move.
+build_microhttpd() {
+    local work=$1 prefix=$2 stamp=$3 staged
+    # A patched Makefile.am is newer than what automake made of it; with equal times nothing is remade.
+    find "$work/tree" -exec touch -r "$work/tree/configure" {} +
+    (
+        cd "$work/tree" && ./configure --quiet --prefix="$prefix" "${MICROHTTPD_FLAGS[@]}" &&
+            make -s -j "$(nproc)" && make -s install DESTDIR="$work/root"
+    ) >>"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die "building libmicrohttpd failed"; }
+    prefix_has_microhttpd "$work/root$prefix" || die "the sources given are older than $MICROHTTPD_AT_LEAST"
+    echo "$stamp" >"$work/root$prefix/stamp"
+
+    # The work folder can be on another file system, so: copy beside the place, then rename.
+    staged=$(mktemp -d "$prefix.new.XXXXXX")
+    cp -R "$work/root$prefix/." "$staged/"
+    chmod 755 "$staged"
+    rm -rf "$prefix"
+    mv -T "$staged" "$prefix"
+}
+
+provide_microhttpd() {
+    local tarball=${TENSORD_MICROHTTPD_TARBALL:-} prefix cache stamp candidate
+    ! system_has_microhttpd || return 0
+    if [ -n "${TENSORD_MICROHTTPD_PREFIX:-}" ]; then
+        prefix_has_microhttpd "$TENSORD_MICROHTTPD_PREFIX" ||
+            die "TENSORD_MICROHTTPD_PREFIX=$TENSORD_MICROHTTPD_PREFIX holds no libmicrohttpd >= $MICROHTTPD_AT_LEAST"
+        return
+    fi
+
+    cache=${TENSORD_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set: set TENSORD_CACHE}/.cache}/tensord}
+    mkdir -p "$cache"
+    prefix=$(cd "$cache" && pwd)/libmicrohttpd
+    stamp=${MICROHTTPD_FLAGS[*]}
+    if [ -n "$tarball" ]; then
+        [ -f "$tarball" ] || die "TENSORD_MICROHTTPD_TARBALL=$tarball is not a file"
+        stamp+=" $(sha256sum <"$tarball")"
+    fi
+
+    # Two builds started at once wait for one library instead of making it twice.
+    exec 9>"$cache/.lock"
+    flock 9
+    if [ "$(cat "$prefix/stamp" 2>/dev/null)" = "$stamp" ] && prefix_has_microhttpd "$prefix"; then return; fi
+
+    candidate=
+    [ -n "$tarball" ] || ! command -v apt-cache >/dev/null || candidate=$(apt_candidate libmicrohttpd-dev)
+    if [ -n "$candidate" ] && dpkg --compare-versions "$candidate" ge "$MICROHTTPD_AT_LEAST"; then
+        say "installing libmicrohttpd-dev $candidate"
+        apt_install libmicrohttpd-dev
+        return
+    fi
+
+    work=$(mktemp -d) # global: the trap outlives this function
+    trap 'rm -rf "$work"' EXIT
+    chmod 755 "$work"
+    if [ -n "$tarball" ]; then
+        say "building libmicrohttpd from $tarball"
+        mkdir "$work/tree"
+        tar -xf "$tarball" -C "$work/tree" --strip-components=1 || die "cannot unpack $tarball"
+        [ -f "$work/tree/configure" ] || die "$tarball is not a libmicrohttpd release: no configure in it"
+    else
+        say "the system's libmicrohttpd is missing or older than $MICROHTTPD_AT_LEAST: building a newer one"
+        unpack_distribution_source "$work"
+    fi
+    build_microhttpd "$work" "$prefix" "$stamp"
+    say "libmicrohttpd $(PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig" pkg-config --modversion libmicrohttpd) is in $prefix"
+}
+
+main() {
+    local packages=("${BUILD_PACKAGES[@]}") option
+    for option in "$@"; do
+        case $option in
+        --test) packages+=("${TEST_PACKAGES[@]}") ;;
+        -h | --help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+        *) die "unknown option $option (see --help)" ;;
+        esac
+    done
+    install_packages "${packages[@]}"
+    command -v pkg-config >/dev/null || die "pkg-config is missing"
+    provide_microhttpd
+    say "everything is here"
+}
+
+main "$@"

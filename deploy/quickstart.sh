@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# quickstart.sh - from a fresh checkout to a running tensord with answers on the screen.
+#
+#   deploy/quickstart.sh               install what is missing, build, start, show requests, keep serving
+#   deploy/quickstart.sh --once        the same, but stop after the requests (exit code 0: all was as expected)
+#   deploy/quickstart.sh --port 9000   serve on this port; without it 8080, or the next free one
+#
+# Debian or Ubuntu; root or sudo only where a package is missing. Running it again is fine: it builds only
+# what changed. Every command it prints can be pasted into another terminal while it serves.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '\n== %s\n' "$*"; }
+die() { printf 'quickstart: error: %s\n' "$*" >&2; exit 1; }
+
+once=no port='' daemon='' work=$(mktemp -d)
+
+stop_daemon() {
+    local code=0
+    [ -n "$daemon" ] || return 0
+    kill -TERM "$daemon" 2>/dev/null || true
+    wait "$daemon" || code=$?
+    daemon=''
+    return "$code"
+}
+
+clean_up() { stop_daemon || true; rm -rf "$work"; }
+
+# Whether nobody answers on 127.0.0.1:$1.
+port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+choose_port() {
+    if [ -n "$port" ]; then
+        port_is_free "$port" || die "port $port is in use: pick another with --port"
+        return
+    fi
+    for port in {8080..8179}; do
+        port_is_free "$port" && break
+    done
+    port_is_free "$port" || die "no free port from 8080 to 8179: pick one with --port"
+    [ "$port" -eq 8080 ] || say "port 8080 is in use, taking $port"
+}
+
+build() {
+    say "Building (cmake --preset release)"
+    if ! { cmake --preset release &&
+        cmake --build --preset release --target tensord --parallel "$(nproc)"; } >"$work/build.log" 2>&1; then
+        tail -n 30 "$work/build.log" >&2
+        die "the build failed"
+    fi
+    echo "build/tensord is ready"
+}
+
+start_daemon() {
+    local deadline=$((SECONDS + 30))
+    say "Starting: build/tensord --listen 127.0.0.1:$port --data-dir deploy/sample"
+    build/tensord --listen "127.0.0.1:$port" --data-dir deploy/sample &
+    daemon=$!
+    until command curl -sf -o /dev/null --max-time 2 "http://127.0.0.1:$port/readyz"; do
+        kill -0 "$daemon" 2>/dev/null || die "tensord ended by itself: its own message stands above"
+        [ "$SECONDS" -lt "$deadline" ] || die "tensord was not ready within 30 seconds"
+        sleep 0.1
+    done
+    kill -0 "$daemon" 2>/dev/null || die "tensord ended, something else answers on port $port"
+}
+
+# What the commands below run; the status goes to a file, so that what is printed is what one would type.
+curl() { command curl --max-time 30 -w '%{stderr}%{http_code}' "$@" 2>"$work/status"; }
+
+# show TITLE STATUS EXPECTED COMMAND: prints the command and its answer; the answer must have that status
+# and contain the expected text.
+show() {
+    local title=$1 status=$2 expected=$3 command=$4 answer
+    printf '\n# %s\n$ %s\n' "$title" "$command"
+    answer=$(eval "$command") || die "the command failed"
+    printf '%s\n' "$answer"
+    [ "$(cat "$work/status")" = "$status" ] || die "expected status $status, got $(cat "$work/status")"
+    [[ $answer == *"$expected"* ]] || die "expected the answer to contain: $expected"
+}
+
+show_requests() {
+    local url=http://127.0.0.1:$port file=$work/moons.safetensors
+    say "Requests and answers"
+    show "gather: pick rows by index, everything inline" 200 '[["c","d"],["a","b"]]' \
+        "curl -s $url/v1/gather -d '{\"params\": [[\"a\",\"b\"],[\"c\",\"d\"]], \"indices\": [1,0]}'"
+    show "gather from the resident table deploy/sample/planets.npy: Earth and Mars" 200 '"shape":[2,4]' \
+        "curl -s $url/v1/gather -d '{\"params\": {\"ref\": \"planets\"}, \"indices\": [2,3]}'"
+    show "gather_nd: single values by row and column: the moons of Jupiter and of Saturn" 200 '[95' \
+        "curl -s $url/v1/gather_nd -d '{\"params\": {\"ref\": \"planets\"}, \"indices\": [[4,3],[5,3]]}'"
+    show "an index out of bounds is refused, and the answer says which one" 422 '"INDEX_OUT_OF_BOUNDS"' \
+        "curl -s $url/v1/gather -d '{\"params\": {\"ref\": \"planets\"}, \"indices\": [2,9]}'"
+    show "the same gather along axis 1 as a binary answer, a safetensors file" 200 '' \
+        "curl -s $url/v1/gather -H 'Accept: application/vnd.safetensors' -d '{\"params\": {\"ref\": \"planets\"}, \"indices\": [3], \"axis\": 1}' -o $file"
+    show_safetensors "$file" 32
+    show "the resident tables" 200 '"planets"' "curl -s $url/v1/tensors"
+}
+
+# The file is an 8-byte header length, the header as JSON, and the values: $2 bytes of them.
+show_safetensors() {
+    local file=$1 data_bytes=$2 bytes header_bytes
+    bytes=$(stat -c %s "$file")
+    header_bytes=$(od -An -t u8 -N 8 "$file" | tr -d ' ')
+    echo "$bytes bytes, header: $(tail -c +9 "$file" | head -c "$header_bytes")"
+    [ "$bytes" -eq $((8 + header_bytes + data_bytes)) ] || die "expected $data_bytes bytes of values in $file"
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --once) once=yes ;;
+    --port) port=${2:-}; [[ $port =~ ^[0-9]+$ && $port -ge 1 && $port -le 65535 ]] || die "--port takes 1 to 65535"; shift ;;
+    -h | --help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    *) die "unknown option $1 (see --help)" ;;
+    esac
+    shift
+done
+
+trap clean_up EXIT
+say "Checking dependencies (deploy/dependencies.sh)"
+deploy/dependencies.sh
+build
+choose_port
+start_daemon
+show_requests
+
+if [ "$once" = no ]; then
+    say "tensord serves on http://127.0.0.1:$port until Ctrl-C"
+    trap 'echo' INT TERM # ends the wait below
+    wait "$daemon" || true
+    trap - INT TERM
+fi
+say "Stopping (SIGTERM)"
+stop_daemon || die "tensord ended with exit code $?"
+echo "all went as expected"

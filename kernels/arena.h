@@ -1,0 +1,46 @@
+/* arena.h - the memory of one call: bump-allocated, freed at one place.
+ *
+ * Small things (shapes, attributes, messages) and small tensors come from the first block, which
+ * its owner reuses from call to call; what does not fit gets a buffer of its own from a struct
+ * td_memory.
+ *
+ * Ownership  The arena borrows the first block, owns the buffers it took and the references given
+ * to td_arena_keep, and lets go of all of them in td_arena_reset. Threads    None of its own: it
+ * moves with the call. */
+#ifndef TD_KERNELS_ARENA_H
+#define TD_KERNELS_ARENA_H
+
+#include "kernels/buffer.h"
+#include "kernels/status.h"
+
+#include <stddef.h>
+
+struct td_arena_hold;
+
+struct td_arena {
+    char *first; /* first block, borrowed */
+    size_t first_size;
+    char *next, *end; /* free part of the block in use */
+    struct td_arena_hold *held;
+    struct td_memory *memory; /* borrowed */
+};
+
+void td_arena_init(struct td_arena *arena, void *first, size_t first_size,
+                   struct td_memory *memory);
+
+/* count * size bytes, contents undefined, aligned to 16 (to 64 when they are 64 or more). Zero
+ * bytes give a valid pointer. NULL with err filled when the product overflows or there is no
+ * memory. */
+void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct td_error *err);
+
+/* Takes over one reference of the caller's, until reset. False (err filled, reference dropped)
+ * without memory for the note of it. */
+bool td_arena_keep(struct td_arena *arena, struct td_buffer *buffer, struct td_error *err);
+
+/* A NUL-terminated copy. */
+char *td_arena_text(struct td_arena *arena, const char *text, size_t length, struct td_error *err);
+
+/* Gives everything back; pointers into the arena end here. */
+void td_arena_reset(struct td_arena *arena);
+
+#endif

@@ -1,0 +1,37 @@
+/* exec.h - what a kernel may ask its caller for: other hands, memory, and whether to go on.
+ *
+ * kernels/ starts no thread; the server's worker pool implements this, td_exec_serial is for tests
+ * and for work too small to share.
+ *
+ * Threads  fn runs on any thread, several at once, on ranges that never overlap. */
+#ifndef TD_KERNELS_EXEC_H
+#define TD_KERNELS_EXEC_H
+
+#include "kernels/arena.h"
+
+#include <stdint.h>
+
+typedef void td_range_fn(void *context, int64_t begin, int64_t end);
+
+struct td_exec {
+    /* Calls fn on ranges that together are [0, count), each of about `grain` items, and returns
+     * when all are done. Between ranges it looks at the deadline and at the client:
+     * DEADLINE_EXCEEDED (err filled) means that some ranges were not run. */
+    td_status (*parallel_for)(struct td_exec *self, int64_t count, int64_t grain, td_range_fn *fn,
+                              void *context, struct td_error *err);
+    struct td_arena
+        *arena; /* for outputs whose size only the data tells, and scratch; caller's thread only */
+};
+
+/* Runs everything on the calling thread, in one range per grain. */
+void td_exec_serial(struct td_exec *exec, struct td_arena *arena);
+
+/* parallel_for, without the pointer dance. */
+static inline TD_MUST_CHECK td_status td_exec_for(struct td_exec *exec, int64_t count,
+                                                  int64_t grain, td_range_fn *fn, void *context,
+                                                  struct td_error *err)
+{
+    return exec->parallel_for(exec, count, grain, fn, context, err);
+}
+
+#endif

@@ -1,0 +1,347 @@
+#include "kernels/gather/gather.h"
+
+#include "kernels/rows/gathering.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* What both ops come down to: attributes resolved against the shapes. */
+struct view {
+    const struct td_tensor *params, *indices;
+    int axis;
+    int batch_dims;
+    td_bounds bounds;
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static td_status gather_view(const struct td_op_args *args, struct view *view, struct td_error *err)
+{
+    struct td_gather_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    const struct td_tensor *params = args->inputs[TD_GATHERING_PARAMS].tensors;
+    const struct td_tensor *indices = args->inputs[TD_GATHERING_INDICES].tensors;
+    int rank = params->shape.rank, indices_rank = indices->shape.rank;
+    char text[TD_SHAPE_TEXT];
+
+    if (rank == 0)
+        return td_gathering_refuse_scalar("params", err);
+    if (attrs.batch_dims < -indices_rank || attrs.batch_dims > indices_rank) {
+        td_error_set(err, TD_INVALID_BATCH_DIMS,
+                     "batch_dims = %" PRId64 " is not in [-%d, %d]: indices has shape %s",
+                     attrs.batch_dims, indices_rank, indices_rank,
+                     td_shape_text(&indices->shape, text, sizeof(text)));
+        return td_error_at_attribute(err, TD_INVALID_BATCH_DIMS, "batch_dims");
+    }
+    int batch_dims =
+        (int)(attrs.batch_dims < 0 ? attrs.batch_dims + indices_rank : attrs.batch_dims);
+    if (batch_dims >= rank) {
+        td_error_set(err, TD_INVALID_BATCH_DIMS,
+                     "batch_dims = %d is not below the rank of params, which has shape %s",
+                     batch_dims, td_shape_text(&params->shape, text, sizeof(text)));
+        return td_error_at_attribute(err, TD_INVALID_BATCH_DIMS, "batch_dims");
+    }
+    int axis = batch_dims;
+    /* INT64_MIN stands for "not given"; a client who gives it meant an axis, and a wrong one. */
+    bool given = attrs.axis != TD_ATTR_UNSET || args->attrs_set & 1;
+    if (given && !td_axis_normalize(attrs.axis, rank, &axis)) {
+        td_error_set(err, TD_INVALID_AXIS,
+                     "axis = %" PRId64 " is not in [-%d, %d): params has shape %s", attrs.axis,
+                     rank, rank, td_shape_text(&params->shape, text, sizeof(text)));
+        return td_error_at_attribute(err, TD_INVALID_AXIS, "axis");
+    }
+    if (batch_dims > axis) {
+        td_error_set(err, TD_INVALID_BATCH_DIMS,
+                     "batch_dims = %d is above axis = %d; at most the axis is expected", batch_dims,
+                     axis);
+        return td_error_at_attribute(err, TD_INVALID_BATCH_DIMS, "batch_dims");
+    }
+    *view = (struct view){ params, indices, axis, batch_dims, attrs.bounds };
+    return TD_OK;
+}
+
+static td_status batch_gather_view(const struct td_op_args *args, struct view *view,
+                                   struct td_error *err)
+{
+    struct td_batch_gather_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    const struct td_tensor *params = args->inputs[TD_GATHERING_PARAMS].tensors;
+    const struct td_tensor *indices = args->inputs[TD_GATHERING_INDICES].tensors;
+    int rank = params->shape.rank, indices_rank = indices->shape.rank;
+
+    if (rank == 0)
+        return td_gathering_refuse_scalar("params", err);
+    if (indices_rank == 0)
+        return td_gathering_refuse_scalar("indices", err);
+    if (indices_rank > rank) {
+        char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
+        td_error_set(err, TD_SHAPE_MISMATCH,
+                     "indices %s has more dimensions than params %s; at most %d are expected",
+                     td_shape_text(&indices->shape, text, sizeof(text)),
+                     td_shape_text(&params->shape, more, sizeof(more)), rank);
+        return td_gathering_shapes_at_fault(err, &params->shape, &indices->shape);
+    }
+    *view = (struct view){ params, indices, indices_rank - 1, indices_rank - 1, attrs.bounds };
+    return TD_OK;
+}
+
+typedef td_status view_fn(const struct td_op_args *args, struct view *view, struct td_error *err);
+
+static td_status infer(view_fn *resolve, struct td_op_args *args, struct td_arena *arena,
+                       struct td_error *err)
+{
+    struct view view = { 0 };
+    td_status status = resolve(args, &view, err);
+    if (status != TD_OK)
+        return status;
+    const struct td_shape *params = &view.params->shape, *indices = &view.indices->shape;
+    status = td_gathering_check_batch(params, indices, view.batch_dims, err);
+    if (status != TD_OK)
+        return status;
+    const struct td_gathering_part parts[] = {
+        { params, 0, view.axis },
+        { indices, view.batch_dims, indices->rank },
+        { params, view.axis + 1, params->rank },
+    };
+    return td_gathering_output(args, parts, 3, arena, err);
+}
+
+/* The dimensions of params folded into four, those of indices into two, for an output that is not
+ * empty: params [B, P, A, Q], indices [B, I], output [B, P, I, Q]. In rows of Q elements, params is
+ * B * P slices of A rows and the output B * P slices of I rows. */
+struct plan {
+    const struct td_tensor *indices;
+    td_bounds bounds;
+    int64_t slices;        /* P, in each batch */
+    int64_t slice_rows;    /* A */
+    int64_t slice_indices; /* I */
+    bool plain;            /* one slice, good int64 indices: they are the row numbers */
+};
+
+/* Row numbers of output rows begin .. begin + n, which stand in the order of b, p, i. */
+static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, int64_t *rows)
+{
+    const struct plan *plan = context;
+    const int64_t size = plan->slice_indices;
+    if (plan->plain)
+        return (const int64_t *)plan->indices->data + begin;
+    if (plan->slices == 1) { /* the order of the indices themselves */
+        td_rows_settle(plan->indices, begin, n, plan->slice_rows, plan->bounds, rows);
+        td_gathering_into_slices(rows, n, begin, size, plan->slice_rows);
+        return rows;
+    }
+    /* Slices of one batch use the same indices: those of one slice are settled, and in every
+     * further slice the rows stand slice_rows behind those of the slice before. */
+    for (int64_t done = 0; done < n;) {
+        int64_t i = (begin + done) % size, slice = (begin + done) / size;
+        int64_t batch = slice / plan->slices, p = slice % plan->slices;
+        int64_t same = least((plan->slices - p) * size - i, n - done); /* rows of this batch */
+        int64_t head = least(size - i, same), settled = least(size, same);
+        int64_t *to = rows + done;
+        td_rows_settle(plan->indices, batch * size + i, head, plan->slice_rows, plan->bounds, to);
+        td_rows_settle(plan->indices, batch * size, settled - head, plan->slice_rows, plan->bounds,
+                       to + head);
+        td_gathering_into_slices(to, settled, begin + done, size, plan->slice_rows);
+        for (int64_t k = settled; k < same; k++)
+            to[k] = to[k - size] == TD_ROW_ZERO ? TD_ROW_ZERO : to[k - size] + plan->slice_rows;
+        done += same;
+    }
+    return rows;
+}
+
+static td_status run(view_fn *resolve, struct td_op_args *args, struct td_exec *exec,
+                     struct td_error *err)
+{
+    struct view view = { 0 };
+    td_status status = resolve(args, &view, err);
+    if (status != TD_OK)
+        return status;
+    const struct td_shape *params = &view.params->shape, *indices = &view.indices->shape;
+    struct plan plan = {
+        .indices = view.indices,
+        .bounds = view.bounds,
+        .slice_rows = params->dim[view.axis],
+    };
+
+    int64_t n_bad, first;
+    status = td_rows_check(view.indices, plan.slice_rows, exec, &n_bad, &first, err);
+    if (status != TD_OK)
+        return status;
+    bool nothing_to_choose = plan.slice_rows == 0 && view.bounds != TD_BOUNDS_ZERO;
+    if (n_bad > 0 && (view.bounds == TD_BOUNDS_ERROR || nothing_to_choose))
+        return td_rows_out_of_bounds(err, "indices", view.indices, first, n_bad, plan.slice_rows,
+                                     view.axis, "");
+    args->replaced = n_bad;
+    if (n_bad == 0)
+        plan.bounds = TD_BOUNDS_ERROR; /* no policy has anything to do: settling is a widening */
+
+    struct td_tensor *out = &args->outputs[0];
+    if (out->numel == 0)
+        return TD_OK;
+    /* Each is a factor of the output's element count, so none of the products overflows. */
+    int64_t row_numel;
+    (void)td_shape_product(params, view.batch_dims, view.axis, &plan.slices);
+    (void)td_shape_product(indices, view.batch_dims, indices->rank, &plan.slice_indices);
+    (void)td_shape_product(params, view.axis + 1, params->rank, &row_numel);
+    plan.plain = plan.bounds == TD_BOUNDS_ERROR && view.indices->dtype == TD_DTYPE_INT64 &&
+                 plan.slice_indices * row_numel == out->numel;
+    struct td_gathering job = {
+        .table = view.params,
+        .out = out,
+        .n_rows = out->numel / row_numel,
+        .row_numel = row_numel,
+        .rows = plan_rows,
+        .context = &plan,
+        .may_be_zero = plan.bounds == TD_BOUNDS_ZERO,
+    };
+    return td_gathering_run(&job, exec, err);
+}
+
+static struct td_cost cost(view_fn *resolve, const struct td_op_args *args)
+{
+    struct view view = { 0 };
+    if (resolve(args, &view, NULL) != TD_OK)
+        return (struct td_cost){ 0 }; /* infer has let nothing like that through */
+    int64_t row_numel = 1;
+    (void)td_shape_product(&view.params->shape, view.axis + 1, view.params->shape.rank, &row_numel);
+    return td_gathering_cost(args, row_numel);
+}
+
+static td_status gather_infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    return infer(gather_view, args, arena, err);
+}
+
+static struct td_cost gather_cost(const struct td_op_args *args)
+{
+    return cost(gather_view, args);
+}
+
+static td_status gather_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    return run(gather_view, args, exec, err);
+}
+
+static td_status batch_gather_infer(struct td_op_args *args, struct td_arena *arena,
+                                    struct td_error *err)
+{
+    return infer(batch_gather_view, args, arena, err);
+}
+
+static struct td_cost batch_gather_cost(const struct td_op_args *args)
+{
+    return cost(batch_gather_view, args);
+}
+
+static td_status batch_gather_run(struct td_op_args *args, struct td_exec *exec,
+                                  struct td_error *err)
+{
+    return run(batch_gather_view, args, exec, err);
+}
+
+static const struct td_input_spec gather_inputs[] = {
+    [TD_GATHERING_PARAMS] = {
+        .name = "params",
+        .summary = "The tensor to pick from, of rank 1 or more; its first batch_dims dimensions are "
+                   "those of indices.",
+        .dtypes = TD_DTYPES_ALL,
+        .empty_dtype = TD_DTYPE_FLOAT32,
+    },
+    [TD_GATHERING_INDICES] = {
+        .name = "indices",
+        .summary = "Positions along axis, each in [0, params.shape[axis]), in a tensor of any rank "
+                   "from batch_dims on.",
+        .dtypes = TD_DTYPES_INDEX,
+        .empty_dtype = TD_DTYPE_INT32,
+        .reads_values = true,
+    },
+};
+
+static const struct td_attr_spec gather_attrs[] = {
+    {
+        .name = "axis",
+        .summary = "The dimension of params to pick along; a negative one counts from the end.",
+        .kind = TD_ATTR_INT,
+        .default_int = TD_ATTR_UNSET,
+        .default_text = "batch_dims",
+        .offset = offsetof(struct td_gather_attrs, axis),
+    },
+    {
+        .name = "batch_dims",
+        .summary = "How many leading dimensions params and indices share; at most axis. A negative "
+                   "one counts from the rank of indices.",
+        .kind = TD_ATTR_INT,
+        .default_int = 0,
+        .default_text = "0",
+        .offset = offsetof(struct td_gather_attrs, batch_dims),
+    },
+    TD_GATHERING_BOUNDS(struct td_gather_attrs),
+};
+
+static const td_status gather_errors[] = {
+    TD_INDEX_OUT_OF_BOUNDS, TD_SHAPE_MISMATCH,   TD_INVALID_AXIS,   TD_INVALID_BATCH_DIMS,
+    TD_UNSUPPORTED_DTYPE,   TD_INVALID_ARGUMENT, TD_RESOURCE_LIMIT, TD_OK,
+};
+
+const struct td_op td_op_gather = {
+    .name = "gather",
+    .summary = "Picks slices of params along one axis, in the order that indices names.",
+    .source = "tf.gather (TensorFlow 2 API reference), with bounds as an addition",
+    .shape_rule = "params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]",
+    .inputs = gather_inputs,
+    .n_inputs = 2,
+    .attrs = gather_attrs,
+    .n_attrs = 3,
+    .errors = gather_errors,
+    .example = "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0]}",
+    .infer = gather_infer,
+    .cost = gather_cost,
+    .run = gather_run,
+};
+
+static const struct td_input_spec batch_gather_inputs[] = {
+    [TD_GATHERING_PARAMS] = {
+        .name = "params",
+        .summary = "The tensor to pick from, of rank 1 or more; it begins with the dimensions of "
+                   "indices but for their last.",
+        .dtypes = TD_DTYPES_ALL,
+        .empty_dtype = TD_DTYPE_FLOAT32,
+    },
+    [TD_GATHERING_INDICES] = {
+        .name = "indices",
+        .summary = "Positions in the dimension of params that their own last dimension stands for, "
+                   "in a tensor of rank 1 up to the rank of params.",
+        .dtypes = TD_DTYPES_INDEX,
+        .empty_dtype = TD_DTYPE_INT32,
+        .reads_values = true,
+    },
+};
+
+static const struct td_attr_spec batch_gather_attrs[] = {
+    TD_GATHERING_BOUNDS(struct td_batch_gather_attrs),
+};
+
+static const td_status batch_gather_errors[] = {
+    TD_INDEX_OUT_OF_BOUNDS, TD_SHAPE_MISMATCH, TD_UNSUPPORTED_DTYPE,
+    TD_INVALID_ARGUMENT,    TD_RESOURCE_LIMIT, TD_OK,
+};
+
+const struct td_op td_op_batch_gather = {
+    .name = "batch_gather",
+    .summary = "Picks slices of params batch by batch: gather with batch_dims = axis = "
+               "rank(indices) - 1.",
+    .source = "tf.compat.v1.batch_gather (TensorFlow API reference), with bounds as an addition",
+    .shape_rule = "indices.shape + params.shape[rank(indices):]",
+    .inputs = batch_gather_inputs,
+    .n_inputs = 2,
+    .attrs = batch_gather_attrs,
+    .n_attrs = 1,
+    .errors = batch_gather_errors,
+    .example = "{\"params\":[[1,2,3],[4,5,6]],\"indices\":[[2,0],[1,1]]}",
+    .infer = batch_gather_infer,
+    .cost = batch_gather_cost,
+    .run = batch_gather_run,
+};

@@ -1,0 +1,33 @@
+/* gather.h - pick slices of a tensor along one axis.
+ *
+ * Shapes     params  [B..., P..., A, Q...]     any dtype, strings included
+ *            indices [B..., I...]              int16, int32 or int64
+ *            output  [B..., P..., I..., Q...]  dtype of params
+ *            B has batch_dims dimensions; A stands at `axis`.
+ * Bounds     0 <= index < A. With TD_BOUNDS_ERROR the first index, in row-major order, that is not
+ * ends the call with INDEX_OUT_OF_BOUNDS before the output is touched; zero, clip and wrap go on
+ * and count the replaced. Clip and wrap have nothing to choose from where A is 0: then any index is
+ *            INDEX_OUT_OF_BOUNDS.
+ * Ownership  Borrows all tensors for the call; writes only the output.
+ * Threads    Reentrant. Splits its rows through exec; the parts of the output never overlap.
+ * Cost       numel(output) bytes read and written, one random read per row.
+ * Source     tf.gather and tf.compat.v1.batch_gather in the TensorFlow API reference. */
+#ifndef TD_KERNELS_GATHER_H
+#define TD_KERNELS_GATHER_H
+
+#include "kernels/op.h"
+
+struct td_gather_attrs {
+    int64_t axis;       /* negative counts from the end of params; TD_ATTR_UNSET: batch_dims */
+    int64_t batch_dims; /* negative counts from the rank of indices; at most axis */
+    td_bounds bounds;
+};
+
+struct td_batch_gather_attrs {
+    td_bounds bounds;
+};
+
+extern const struct td_op td_op_gather;
+extern const struct td_op td_op_batch_gather; /* batch_dims = axis = rank(indices) - 1 */
+
+#endif

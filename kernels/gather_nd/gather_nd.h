@@ -1,0 +1,22 @@
+/* gather_nd.h - pick slices or elements by index tuples.
+ *
+ * Shapes     params  [B..., D_0, ..., D_{k-1}, Q...]  any dtype, strings included
+ *            indices [B..., I..., k]                  int16, int32 or int64
+ *            output  [B..., I..., Q...]               dtype of params
+ *            B has batch_dims dimensions; k may be 0 (the whole slice).
+ * Bounds     0 <= component c < D_c. The position reported is that of the component, all
+ * coordinates; bound is D_c. Policies act on each component; a zero policy makes the whole row
+ * zero. Ownership, Threads  as gather. Source     tf.gather_nd in the TensorFlow API reference. */
+#ifndef TD_KERNELS_GATHER_ND_H
+#define TD_KERNELS_GATHER_ND_H
+
+#include "kernels/op.h"
+
+struct td_gather_nd_attrs {
+    int64_t batch_dims;
+    td_bounds bounds;
+};
+
+extern const struct td_op td_op_gather_nd;
+
+#endif

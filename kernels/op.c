@@ -1,0 +1,139 @@
+#include "kernels/op.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TD_OP(name) extern const struct td_op td_op_##name;
+#include "kernels/ops.def"
+#undef TD_OP
+
+static const struct td_op *const ops[] = {
+#define TD_OP(name) &td_op_##name,
+#include "kernels/ops.def"
+#undef TD_OP
+};
+#define N_OPS ((int)(sizeof(ops) / sizeof(ops[0])))
+
+const struct td_op *const *td_ops(int *count)
+{
+    *count = N_OPS;
+    return ops;
+}
+
+const struct td_op *td_op_find(const char *name, size_t length)
+{
+    for (int i = 0; i < N_OPS; i++)
+        if (strlen(ops[i]->name) == length && memcmp(ops[i]->name, name, length) == 0)
+            return ops[i];
+    return NULL;
+}
+
+const char *td_bounds_name(td_bounds bounds)
+{
+    static const char *const names[TD_BOUNDS_COUNT] = {
+        [TD_BOUNDS_ERROR] = "error",
+        [TD_BOUNDS_ZERO] = "zero",
+        [TD_BOUNDS_CLIP] = "clip",
+        [TD_BOUNDS_WRAP] = "wrap",
+    };
+    return names[bounds];
+}
+
+void td_op_defaults(const struct td_op *op, struct td_op_args *args)
+{
+    memset(args->attrs, 0, sizeof(args->attrs)); /* texts are NULL */
+    args->attrs_set = 0;
+    for (int i = 0; i < op->n_attrs; i++) {
+        const struct td_attr_spec *attr = &op->attrs[i];
+        unsigned char *place = args->attrs + attr->offset;
+        td_bounds bounds = (td_bounds)attr->default_int;
+        switch (attr->kind) {
+        case TD_ATTR_INT:
+            memcpy(place, &attr->default_int, sizeof(attr->default_int));
+            break;
+        case TD_ATTR_BOUNDS:
+            memcpy(place, &bounds, sizeof(bounds));
+            break;
+        case TD_ATTR_TEXT:
+            break;
+        }
+    }
+}
+
+/* "int16, int32 or int64". */
+static const char *dtype_choice(td_dtype_set set, char *text, size_t size)
+{
+    char list[TD_DTYPE_SET_TEXT];
+    td_dtype_set_text(set, list, sizeof(list));
+    const char *comma = strrchr(list, ',');
+    if (comma)
+        snprintf(text, size, "%.*s or%s", (int)(comma - list), list, comma + 1);
+    else
+        snprintf(text, size, "%s", list);
+    return text;
+}
+
+static td_status refuse_dtype(const struct td_input_spec *spec, int element,
+                              const struct td_tensor *tensor, struct td_error *err)
+{
+    char accepted[TD_DTYPE_SET_TEXT + 2];
+    dtype_choice(spec->dtypes, accepted, sizeof(accepted));
+    const char *given = td_dtype_info(tensor->dtype)->name;
+    if (!spec->list) {
+        td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s has dtype %s; %s is expected", spec->name,
+                     given, accepted);
+        return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", spec->name);
+    }
+    td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s[%d] has dtype %s; %s is expected", spec->name,
+                 element, given, accepted);
+    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s[%d]", spec->name, element);
+}
+
+static td_status check_input(const struct td_input_spec *spec, const struct td_operand *given,
+                             struct td_error *err)
+{
+    if (given->count == 0) {
+        if (spec->list)
+            td_error_set(err, TD_INVALID_ARGUMENT,
+                         "%s has no tensors; a list of at least one is expected", spec->name);
+        else
+            td_error_set(err, TD_INVALID_ARGUMENT, "%s is missing; a tensor is expected",
+                         spec->name);
+        return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", spec->name);
+    }
+    if (!spec->list && given->count > 1) {
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s is a list of %d tensors; one is expected",
+                     spec->name, given->count);
+        return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", spec->name);
+    }
+    for (int i = 0; i < given->count; i++)
+        if (!(spec->dtypes & ((td_dtype_set)1 << given->tensors[i].dtype)))
+            return refuse_dtype(spec, i, &given->tensors[i], err);
+    return TD_OK;
+}
+
+td_status td_op_check(const struct td_op *op, const struct td_op_args *args, struct td_error *err)
+{
+    assert(op->n_inputs <= TD_MAX_INPUTS);
+    for (int i = 0; i < op->n_inputs; i++) {
+        td_status status = check_input(&op->inputs[i], &args->inputs[i], err);
+        if (status != TD_OK)
+            return status;
+    }
+    for (int i = 0; i < op->n_attrs; i++) {
+        const char *name = op->attrs[i].name;
+        if (!op->attrs[i].required || args->attrs_set & ((uint32_t)1 << i))
+            continue;
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s is missing; %s requires it", name, op->name);
+        return td_error_at_attribute(err, TD_INVALID_ARGUMENT, name);
+    }
+    return TD_OK;
+}
+
+td_status td_op_infer(const struct td_op *op, struct td_op_args *args, struct td_arena *arena,
+                      struct td_error *err)
+{
+    td_status status = td_op_check(op, args, err);
+    return status == TD_OK ? op->infer(args, arena, err) : status;
+}

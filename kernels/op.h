@@ -1,0 +1,127 @@
+/* op.h - what an op is: one descriptor, from which routes, argument checks, metadata and
+ * documentation derive. Adding an op is one folder in kernels/ and one line in ops.def.
+ *
+ * Threads  Descriptors are constants; infer, cost and run are reentrant. */
+#ifndef TD_KERNELS_OP_H
+#define TD_KERNELS_OP_H
+
+#include "kernels/arena.h"
+#include "kernels/dtype.h"
+#include "kernels/exec.h"
+#include "kernels/tensor.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TD_MAX_INPUTS 2 /* declared inputs of one op; a list counts as one */
+#define TD_ATTRS_SIZE 64
+
+/* What an index outside [0, bound) gives. */
+typedef enum td_bounds {
+    TD_BOUNDS_ERROR, /* INDEX_OUT_OF_BOUNDS, nothing computed */
+    TD_BOUNDS_ZERO,  /* a row of zeros (of empty strings) */
+    TD_BOUNDS_CLIP,  /* the nearest valid row */
+    TD_BOUNDS_WRAP,  /* index modulo bound, so that -1 is the last row */
+    TD_BOUNDS_COUNT
+} td_bounds;
+
+const char *td_bounds_name(td_bounds bounds); /* "error", "zero", "clip", "wrap" */
+
+/* A declared input. */
+struct td_input_spec {
+    const char *name;
+    const char *summary; /* one sentence, shapes included */
+    td_dtype_set dtypes;
+    td_dtype
+        empty_dtype;   /* what an untyped [] is: int32 where indices are expected, else float32 */
+    bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
+    bool reads_values; /* the kernel looks at values, so data must be aligned */
+};
+
+typedef enum td_attr_kind {
+    TD_ATTR_INT,    /* int64_t */
+    TD_ATTR_BOUNDS, /* td_bounds */
+    TD_ATTR_TEXT    /* const char *, NUL-terminated, in the arena */
+} td_attr_kind;
+
+#define TD_ATTR_UNSET INT64_MIN /* an int whose default depends on the other arguments */
+
+/* An attribute, and where in the op's attrs struct it lies. */
+struct td_attr_spec {
+    const char *name;
+    const char *summary;
+    td_attr_kind kind;
+    bool required;
+    int64_t default_int;      /* TD_ATTR_INT, TD_ATTR_BOUNDS */
+    const char *default_text; /* as documented: "0", "batch_dims", "error" */
+    size_t offset;            /* in the attrs struct */
+};
+
+/* The tensors of one input: one, or as many as the list has. */
+struct td_operand {
+    struct td_tensor *tensors; /* in the call's arena */
+    int count;
+};
+
+/* The arguments and results of one call. */
+struct td_op_args {
+    struct td_operand inputs[TD_MAX_INPUTS]; /* in the order of the descriptor */
+    _Alignas(16) unsigned char attrs[TD_ATTRS_SIZE];
+    uint32_t attrs_set;        /* bit i: attribute i was given */
+    struct td_tensor *outputs; /* described by infer, filled by run */
+    int n_outputs;
+    int64_t replaced; /* indices that a bounds policy replaced; set by run */
+};
+
+/* What a call will take, from shapes alone. */
+struct td_cost {
+    uint64_t bytes_read;
+    uint64_t bytes_written;
+    uint64_t random_reads; /* rows fetched from unpredictable places: a cache miss each */
+    uint64_t flops;
+    uint64_t workspace; /* bytes beyond inputs and outputs */
+};
+
+struct td_op {
+    const char *name;
+    const char *summary;
+    const char *source;     /* the published definition it follows */
+    const char *shape_rule; /* of the output, as documented */
+    const struct td_input_spec *inputs;
+    int n_inputs;
+    const struct td_attr_spec *attrs;
+    int n_attrs;
+    bool output_list;        /* answers "outputs": [...], else "output" */
+    const td_status *errors; /* codes it can give, TD_OK ends the list */
+    const char *example;     /* a JSON request that runs */
+
+    /* Describes the outputs (allocated in arena, data still NULL) or says why not. Reads shapes,
+     * dtypes and attributes, and values only of inputs that set a shape. */
+    td_status (*infer)(struct td_op_args *args, struct td_arena *arena, struct td_error *err);
+    /* After infer. */
+    struct td_cost (*cost)(const struct td_op_args *args);
+    /* After infer, with outputs allocated by the caller. Strings: the caller allocated the offsets,
+     * run takes the bytes from exec->arena. No output may be used when it fails. */
+    td_status (*run)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
+};
+
+/* All ops, in the order of ops.def. */
+const struct td_op *const *td_ops(int *count);
+
+/* NULL when there is none. `name` need not end in NUL. */
+const struct td_op *td_op_find(const char *name, size_t length);
+
+/* Sets every attribute of args to its default. */
+void td_op_defaults(const struct td_op *op, struct td_op_args *args);
+
+/* Checks that hold for any op: every input given, lists not empty, dtypes accepted, required
+ * attributes set. Part of td_op_infer. */
+TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
+                                    struct td_error *err);
+
+/* td_op_check, then op->infer. */
+TD_MUST_CHECK td_status td_op_infer(const struct td_op *op, struct td_op_args *args,
+                                    struct td_arena *arena, struct td_error *err);
+
+#endif

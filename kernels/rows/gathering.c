@@ -1,0 +1,165 @@
+#include "kernels/rows/gathering.h"
+
+#include "kernels/rows/strings.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+td_status td_gathering_refuse_scalar(const char *input, struct td_error *err)
+{
+    td_error_set(err, TD_INVALID_ARGUMENT, "%s is a scalar; at least one dimension is expected",
+                 input);
+    return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
+}
+
+td_status td_gathering_shapes_at_fault(struct td_error *err, const struct td_shape *params,
+                                       const struct td_shape *indices)
+{
+    td_error_add_shape(err, "params", params);
+    td_error_add_shape(err, "indices", indices);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "indices");
+}
+
+td_status td_gathering_check_batch(const struct td_shape *params, const struct td_shape *indices,
+                                   int batch_dims, struct td_error *err)
+{
+    for (int i = 0; i < batch_dims; i++) {
+        if (params->dim[i] == indices->dim[i])
+            continue;
+        char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
+        td_error_set(err, TD_SHAPE_MISMATCH,
+                     "batch dimension %d is %" PRId64 " in params %s and %" PRId64
+                     " in indices %s; the same is expected",
+                     i, params->dim[i], td_shape_text(params, text, sizeof(text)), indices->dim[i],
+                     td_shape_text(indices, more, sizeof(more)));
+        return td_gathering_shapes_at_fault(err, params, indices);
+    }
+    return TD_OK;
+}
+
+td_status td_gathering_output(struct td_op_args *args, const struct td_gathering_part *parts,
+                              int n_parts, struct td_arena *arena, struct td_error *err)
+{
+    struct td_shape shape = { .rank = 0 };
+    int rank = 0;
+    for (int i = 0; i < n_parts; i++)
+        rank += parts[i].end - parts[i].begin;
+    if (rank > TD_MAX_RANK)
+        return td_error_resource(err, "rank", (uint64_t)rank, TD_MAX_RANK, "output");
+    for (int i = 0; i < n_parts; i++)
+        (void)td_shape_append(&shape, parts[i].shape, parts[i].begin, parts[i].end);
+
+    struct td_tensor output;
+    td_dtype dtype = args->inputs[TD_GATHERING_PARAMS].tensors->dtype;
+    td_status status = td_tensor_describe(&output, "output", dtype, &shape, err);
+    if (status != TD_OK)
+        return status;
+    struct td_error local;
+    if (!err)
+        err = &local;
+    args->outputs = td_arena_alloc(arena, 1, sizeof(output), err);
+    if (!args->outputs)
+        return err->status;
+    args->outputs[0] = output;
+    args->n_outputs = 1;
+    return TD_OK;
+}
+
+/* a * b / c, c > 0, in floating point, since it is an estimate; what is too large stays large. */
+static uint64_t scaled(size_t a, int64_t b, int64_t c)
+{
+    double value = (double)a * (double)b / (double)c;
+    return value < 1e18 ? (uint64_t)value : (uint64_t)1e18;
+}
+
+struct td_cost td_gathering_cost(const struct td_op_args *args, int64_t row_numel)
+{
+    const struct td_tensor *params = args->inputs[TD_GATHERING_PARAMS].tensors;
+    const struct td_tensor *indices = args->inputs[TD_GATHERING_INDICES].tensors;
+    const struct td_tensor *out = &args->outputs[0];
+    struct td_cost cost = { .bytes_read = indices->bytes };
+    if (out->numel == 0)
+        return cost;
+    cost.bytes_written = td_tensor_footprint(out);
+    cost.random_reads = (uint64_t)(out->numel / row_numel);
+    if (out->dtype == TD_DTYPE_STRING) {
+        /* Strings of average size; each row is met at its offsets and at its bytes, and its offsets
+         * are read in both passes. */
+        if (params->numel > 0)
+            cost.bytes_written += scaled(params->bytes, out->numel, params->numel);
+        cost.random_reads *= 3;
+    }
+    cost.bytes_read += cost.bytes_written;
+    return cost;
+}
+
+void td_gathering_into_slices(int64_t *rows, int64_t n, int64_t begin, int64_t slice_out,
+                              int64_t slice_rows)
+{
+    int64_t slice = begin / slice_out, left = slice_out - begin % slice_out;
+    if (slice == 0 && left >= n)
+        return; /* the first slice begins at row 0 */
+    int64_t base = slice * slice_rows;
+    for (int64_t k = 0; k < n; left = slice_out, base += slice_rows)
+        for (; left > 0 && k < n; left--, k++)
+            if (rows[k] != TD_ROW_ZERO)
+                rows[k] += base;
+}
+
+/* Output bytes in one range of parallel_for: some 10 us of copying at the least, a few ranges for
+ * every thread in outputs where a second thread pays. */
+#define RANGE_BYTES ((size_t)128 * 1024)
+/* A row counts as this many bytes at the least: what a narrow one costs is the reading of it. */
+#define NARROW_ROW  16
+
+static void copy_range(void *context, int64_t begin, int64_t end)
+{
+    const struct td_gathering *job = context;
+    size_t row_bytes = (size_t)job->row_numel * td_dtype_info(job->out->dtype)->size;
+    int64_t space[TD_ROWS_CHUNK];
+    for (int64_t k = begin; k < end; k += TD_ROWS_CHUNK) {
+        int64_t n = end - k < TD_ROWS_CHUNK ? end - k : TD_ROWS_CHUNK;
+        const int64_t *rows = job->rows(job->context, k, n, space);
+        td_rows_copy((char *)job->out->data + (size_t)k * row_bytes, job->table->data, row_bytes,
+                     rows, n, job->may_be_zero);
+    }
+}
+
+/* Rows larger than a range are split: item i is part i % n_parts of row i / n_parts. */
+static int64_t n_parts(size_t row_bytes)
+{
+    return (int64_t)((row_bytes - 1) / RANGE_BYTES + 1);
+}
+
+static void copy_part_range(void *context, int64_t begin, int64_t end)
+{
+    const struct td_gathering *job = context;
+    size_t row_bytes = (size_t)job->row_numel * td_dtype_info(job->out->dtype)->size;
+    int64_t parts = n_parts(row_bytes);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t k = item / parts, space;
+        size_t offset = (size_t)(item % parts) * RANGE_BYTES;
+        size_t size = row_bytes - offset < RANGE_BYTES ? row_bytes - offset : RANGE_BYTES;
+        char *out = (char *)job->out->data + (size_t)k * row_bytes + offset;
+        int64_t row = *job->rows(job->context, k, 1, &space);
+        if (row == TD_ROW_ZERO)
+            memset(out, 0, size);
+        else
+            memcpy(out, (const char *)job->table->data + (size_t)row * row_bytes + offset, size);
+    }
+}
+
+td_status td_gathering_run(const struct td_gathering *job, struct td_exec *exec,
+                           struct td_error *err)
+{
+    assert(job->n_rows > 0 && job->row_numel > 0);
+    if (job->out->dtype == TD_DTYPE_STRING)
+        return td_gathering_run_strings(job, exec, err);
+    size_t row_bytes = (size_t)job->row_numel * td_dtype_info(job->out->dtype)->size;
+    if (row_bytes > RANGE_BYTES)
+        return td_exec_for(exec, job->n_rows * n_parts(row_bytes), 1, copy_part_range, (void *)job,
+                           err);
+    int64_t grain = (int64_t)(RANGE_BYTES / (row_bytes > NARROW_ROW ? row_bytes : NARROW_ROW));
+    return td_exec_for(exec, job->n_rows, grain, copy_range, (void *)job, err);
+}

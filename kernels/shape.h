@@ -1,0 +1,49 @@
+/* shape.h - dimensions of a tensor, with products that cannot overflow unseen.
+ *
+ * Shapes   0 <= rank <= TD_MAX_RANK; every dimension >= 0; rank 0 is a scalar of one element.
+ * Errors   td_shape_product and td_size_mul return false on overflow and leave *out alone.
+ * Threads  Plain values. */
+#ifndef TD_KERNELS_SHAPE_H
+#define TD_KERNELS_SHAPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* TensorFlow stops at 8 for most of these ops, NumPy at 32 or 64. A higher rank is RESOURCE_LIMIT.
+ */
+#define TD_MAX_RANK 16
+
+struct td_shape {
+    int rank;
+    int64_t dim[TD_MAX_RANK];
+};
+
+/* Product of dims [begin, end) of shape; 1 when the range is empty. False when it exceeds
+ * INT64_MAX; a zero anywhere in the range makes it 0, however large its neighbours are. */
+bool td_shape_product(const struct td_shape *shape, int begin, int end, int64_t *out);
+
+/* The same for all dimensions. */
+bool td_shape_numel(const struct td_shape *shape, int64_t *out);
+
+bool td_shape_equal(const struct td_shape *a, const struct td_shape *b);
+
+/* Appends dims [begin, end) of `from` to `to`. False when the rank would exceed TD_MAX_RANK. */
+bool td_shape_append(struct td_shape *to, const struct td_shape *from, int begin, int end);
+
+/* Counts a negative axis from the end. False when axis is outside [-rank, rank). */
+bool td_axis_normalize(int64_t axis, int rank, int *out);
+
+/* Row-major linear position -> one coordinate per dimension. No dimension may be 0. */
+void td_shape_unravel(const struct td_shape *shape, int64_t linear, int64_t *position);
+
+/* Writes "[2,3]" ("[]" for a scalar), cut off to fit; returns text. 16 dims of 19 digits need 337
+ * bytes. */
+#define TD_SHAPE_TEXT 352
+const char *td_shape_text(const struct td_shape *shape, char *text, size_t size);
+
+/* *out = a * b; false on overflow. */
+bool td_size_mul(size_t a, size_t b, size_t *out);
+bool td_size_add(size_t a, size_t b, size_t *out);
+
+#endif

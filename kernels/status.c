@@ -1,0 +1,106 @@
+#include "kernels/status.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *td_status_name(td_status status)
+{
+    static const char *const names[TD_STATUS_COUNT] = { [TD_OK] = "OK",
+#define TD_STATUS_NAME(name) [TD_##name] = #name,
+                                                        TD_STATUSES(TD_STATUS_NAME)
+#undef TD_STATUS_NAME
+    };
+    return names[status];
+}
+
+/* vsnprintf that, when it has to cut, cuts between characters: these texts hold names that clients
+ * chose, and half a UTF-8 sequence would spoil the JSON they end up in. */
+static void format_text(char *text, size_t size, const char *format, va_list args)
+{
+    int wanted = vsnprintf(text, size, format, args);
+    if (wanted < 0) {
+        text[0] = '\0';
+        return;
+    }
+    if ((size_t)wanted < size)
+        return;
+    size_t end = size - 1;
+    size_t start = end; /* of the last character: continuation bytes are 10xxxxxx */
+    while (start > 0 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
+        start--;
+    if (start == 0 || (unsigned char)text[start - 1] < 0xC0)
+        return; /* it ends in ASCII, or was no UTF-8 to begin with */
+    unsigned char lead = (unsigned char)text[start - 1];
+    size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (start - 1 + length > end)
+        text[start - 1] = '\0';
+}
+
+td_status td_error_set(struct td_error *err, td_status status, const char *format, ...)
+{
+    if (!err)
+        return status;
+    *err = (struct td_error){ .status = status, .offset = -1 };
+    va_list args;
+    va_start(args, format);
+    format_text(err->message, sizeof(err->message), format, args);
+    va_end(args);
+    return status;
+}
+
+td_status td_error_at_input(struct td_error *err, td_status status, const char *format, ...)
+{
+    if (!err)
+        return status;
+    va_list args;
+    va_start(args, format);
+    format_text(err->input, sizeof(err->input), format, args);
+    va_end(args);
+    return status;
+}
+
+td_status td_error_at_attribute(struct td_error *err, td_status status, const char *name)
+{
+    if (err)
+        snprintf(err->attribute, sizeof(err->attribute), "%s", name);
+    return status;
+}
+
+void td_error_add_shape(struct td_error *err, const char *name, const struct td_shape *shape)
+{
+    if (!err || err->n_shapes == (int)(sizeof(err->shapes) / sizeof(err->shapes[0])))
+        return;
+    snprintf(err->shapes[err->n_shapes].name, sizeof(err->shapes[0].name), "%s", name);
+    err->shapes[err->n_shapes].shape = *shape;
+    err->n_shapes++;
+}
+
+/* What the numbers of a resource count: "output_bytes" bytes, "rank" dimensions. */
+static const char *resource_unit(const char *resource)
+{
+    static const char suffix[] = "_bytes";
+    size_t length = strlen(resource), cut = sizeof(suffix) - 1;
+    if (length >= cut && strcmp(resource + length - cut, suffix) == 0)
+        return "bytes";
+    if (strcmp(resource, "rank") == 0)
+        return "dimensions";
+    if (strcmp(resource, "flops") == 0)
+        return "floating-point operations";
+    return resource;
+}
+
+td_status td_error_resource(struct td_error *err, const char *resource, uint64_t needed,
+                            uint64_t limit, const char *what)
+{
+    const char *unit = resource_unit(resource);
+    td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " %s, the limit is %" PRIu64, what,
+                 needed, unit, limit);
+    if (err) {
+        snprintf(err->resource, sizeof(err->resource), "%s", resource);
+        err->needed = needed;
+        err->limit = limit;
+    }
+    return TD_RESOURCE_LIMIT;
+}

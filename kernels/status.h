@@ -1,0 +1,107 @@
+/* status.h - how a function says what went wrong, and with which facts.
+ *
+ * A function that can fail returns td_status and takes a struct td_error last. Whoever knows the
+ * facts fills it and returns; nobody rewords it on the way up. Only api/problem.c turns it into
+ * HTTP.
+ *
+ * Ownership  struct td_error owns nothing: every text is copied into it, cut off where it is too
+ * long. Threads    None of its own; an error belongs to the call that failed. */
+#ifndef TD_KERNELS_STATUS_H
+#define TD_KERNELS_STATUS_H
+
+#include "kernels/shape.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TD_MUST_CHECK __attribute__((warn_unused_result))
+
+/* Every code a client can meet. The names are part of the HTTP contract. */
+#define TD_STATUSES(X)                                                                             \
+    X(MALFORMED_REQUEST)                                                                           \
+    X(INDEX_OUT_OF_BOUNDS)                                                                         \
+    X(SHAPE_MISMATCH)                                                                              \
+    X(INVALID_AXIS)                                                                                \
+    X(INVALID_BATCH_DIMS)                                                                          \
+    X(INVALID_EQUATION)                                                                            \
+    X(UNSUPPORTED_DTYPE)                                                                           \
+    X(INVALID_ARGUMENT)                                                                            \
+    X(UNKNOWN_OP)                                                                                  \
+    X(TENSOR_NOT_FOUND)                                                                            \
+    X(NOT_FOUND)                                                                                   \
+    X(METHOD_NOT_ALLOWED)                                                                          \
+    X(NOT_ACCEPTABLE)                                                                              \
+    X(UNSUPPORTED_MEDIA_TYPE)                                                                      \
+    X(PRECONDITION_FAILED)                                                                         \
+    X(PAYLOAD_TOO_LARGE)                                                                           \
+    X(RESOURCE_LIMIT)                                                                              \
+    X(UNAUTHENTICATED)                                                                             \
+    X(FORBIDDEN)                                                                                   \
+    X(QUEUE_FULL)                                                                                  \
+    X(MEMORY_EXHAUSTED)                                                                            \
+    X(DRAINING)                                                                                    \
+    X(DEVICE_UNAVAILABLE)                                                                          \
+    X(DEADLINE_EXCEEDED)                                                                           \
+    X(INTERNAL)
+
+typedef enum td_status {
+    TD_OK = 0,
+#define TD_STATUS_ENUM(name) TD_##name,
+    TD_STATUSES(TD_STATUS_ENUM)
+#undef TD_STATUS_ENUM
+        TD_STATUS_COUNT
+} td_status;
+
+/* "INDEX_OUT_OF_BOUNDS" for TD_INDEX_OUT_OF_BOUNDS. Static text. */
+const char *td_status_name(td_status status);
+
+/* The facts of a failure. td_error_set makes all of it "absent" but the status and the message; the
+ * one who reports adds the members that apply. */
+struct td_error {
+    td_status status;
+    char message[512];  /* one sentence: what was given, what was expected */
+    char input[64];     /* input at fault, "indices" or "data[3]"; "" when none */
+    char attribute[64]; /* attribute, header or option at fault; "" when none */
+    char pointer[256];  /* JSON Pointer to the place in a JSON body; has_pointer tells "" (the root)
+                           apart */
+    bool has_pointer;
+    int64_t offset; /* byte offset into the body, or column in an equation; -1 when none */
+    bool has_index; /* position, index, bound, axis, bad_count are set */
+    bool has_bound; /* ... and bound and axis as well */
+    int position_rank;
+    int64_t position[TD_MAX_RANK]; /* first bad element in row-major order */
+    int64_t index;
+    int64_t bound;
+    int axis;
+    int64_t bad_count;
+    int n_shapes; /* shapes at fault */
+    struct {
+        char name[64];
+        struct td_shape shape;
+    } shapes[2];
+    char did_you_mean[64]; /* nearest known name; "" when none is near */
+    char resource[32];     /* RESOURCE_LIMIT, PAYLOAD_TOO_LARGE: what is limited; "" when none */
+    uint64_t needed;
+    uint64_t limit;
+    unsigned retry_after_s; /* QUEUE_FULL, MEMORY_EXHAUSTED: 0 when unknown */
+    char allow[64];         /* METHOD_NOT_ALLOWED: the methods that are allowed */
+};
+
+/* Records a failure and returns `status`, so that a refusal is one statement:
+ *     return td_error_set(err, TD_INVALID_AXIS, "axis = %lld is not in [-%d, %d)", ...);
+ * Everything else in err becomes absent. err may be NULL. */
+td_status td_error_set(struct td_error *err, td_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Add a fact to an error that td_error_set has begun. err may be NULL; those that take `status`
+ * return it. */
+td_status td_error_at_input(struct td_error *err, td_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+td_status td_error_at_attribute(struct td_error *err, td_status status, const char *name);
+void td_error_add_shape(struct td_error *err, const char *name, const struct td_shape *shape);
+
+/* The refusal of something larger than allowed: "<what> needs N <unit>, the limit is M". */
+td_status td_error_resource(struct td_error *err, const char *resource, uint64_t needed,
+                            uint64_t limit, const char *what);
+
+#endif

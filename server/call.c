@@ -1,0 +1,258 @@
+#include "server/call.h"
+
+#include "api/codec.h"
+#include "api/problem.h"
+#include "server/clock.h"
+#include "server/inflate.h"
+#include "server/server.h"
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT_SHELLS = 256 };
+
+static struct td_call *new_shell(struct td_server *server)
+{
+    struct td_call *call = aligned_alloc(64, (sizeof *call + 63) / 64 * 64);
+    pthread_mutex_lock(&server->mutex);
+    server->n_calls += call != NULL;
+    pthread_mutex_unlock(&server->mutex);
+    return call;
+}
+
+struct td_call *td_call_new(struct td_server *server)
+{
+    pthread_mutex_lock(&server->mutex);
+    struct td_call *call = server->free_calls;
+    if (call) {
+        server->free_calls = call->next_free;
+        server->n_free_calls--;
+    }
+    pthread_mutex_unlock(&server->mutex);
+    if (!call)
+        call = new_shell(server);
+    if (!call)
+        return NULL;
+    /* All but the first block, which is scratch; the large texts of the error are set before they
+     * count. */
+    memset(call, 0, offsetof(struct td_call, request));
+    call->accepted = call->answered = call->close_connection = false;
+    call->gone = call->decoded = call->admitted = false;
+    call->error.status = TD_OK;
+    memset(&call->reply, 0, sizeof call->reply);
+    memset(&call->times, 0, sizeof call->times);
+    call->server = server;
+    td_arena_init(&call->arena, call->first_block, sizeof call->first_block,
+                  td_buffer_pool_memory(server->buffers));
+    return call;
+}
+
+void td_call_free(struct td_call *call)
+{
+    if (!call)
+        return;
+    struct td_server *server = call->server;
+    td_arena_reset(&call->arena);
+    td_buffer_unref(call->body_buffer);
+    pthread_mutex_lock(&server->mutex);
+    const bool keep = server->n_free_calls < KEPT_SHELLS;
+    if (keep) {
+        call->next_free = server->free_calls;
+        server->free_calls = call;
+        server->n_free_calls++;
+    } else {
+        server->n_calls--;
+    }
+    pthread_mutex_unlock(&server->mutex);
+    if (!keep)
+        free(call);
+}
+
+void td_call_free_shells(struct td_server *server)
+{
+    while (server->free_calls) {
+        struct td_call *call = server->free_calls;
+        server->free_calls = call->next_free;
+        free(call);
+    }
+    server->n_free_calls = server->n_calls = 0;
+}
+
+/* ---- the stages
+ * ---------------------------------------------------------------------------------- */
+
+static td_status expand_body(struct td_call *call)
+{
+    struct td_buffer *expanded = NULL;
+    size_t bytes = 0;
+    bool wanted;
+    td_status status = td_inflate_wanted(call->headers.content_encoding, &wanted, &call->error);
+    if (status != TD_OK || !wanted)
+        return status;
+    status = td_inflate(call->body, call->body_bytes, (size_t)call->server->config.max_body,
+                        TD_JSON_PADDING, td_buffer_pool_memory(call->server->buffers), &expanded,
+                        &bytes, &call->error);
+    if (status != TD_OK)
+        return status;
+    td_buffer_unref(call->body_buffer);
+    call->body_buffer = expanded;
+    call->body = expanded->data;
+    call->body_bytes = bytes;
+    return TD_OK;
+}
+
+td_status td_call_decode(struct td_call *call, struct td_json_decoder *decoder)
+{
+    const int64_t start = td_now_ns();
+    uint64_t workspace = 0;
+    td_status status = expand_body(call);
+    if (status != TD_OK)
+        return status;
+    /* A parser's tables for small bodies are among the fixed costs; those for large ones count. */
+    if (call->body_format == TD_FORMAT_JSON && call->body_bytes > sizeof call->first_block)
+        workspace = td_json_workspace(call->body_bytes);
+    status = td_buffer_pool_charge(call->server->buffers, workspace, &call->error);
+    if (status != TD_OK)
+        return status;
+    status = td_codec_decode(call->body_format, decoder, call->body, call->body_bytes,
+                             td_store_resolver(call->server->store), &call->arena, &call->request,
+                             &call->error);
+    td_buffer_pool_discharge(call->server->buffers, workspace);
+    call->decoded = status == TD_OK;
+    call->times.decode = td_now_ns() - start;
+    return status;
+}
+
+/* Bytes of all outputs as far as shapes tell; false on overflow. */
+static bool output_bytes(const struct td_op_args *args, size_t *bytes)
+{
+    *bytes = 0;
+    for (int i = 0; i < args->n_outputs; i++)
+        if (!td_size_add(*bytes, td_tensor_footprint(&args->outputs[i]), bytes))
+            return false;
+    return true;
+}
+
+td_status td_call_admit(struct td_call *call)
+{
+    const struct td_op *op = call->op;
+    struct td_op_args *args = &call->request.args;
+    const uint64_t limit = (uint64_t)call->server->config.max_output;
+    size_t outputs, encoded;
+    if (call->request.options.device == TD_DEVICE_GPU)
+        return td_error_set(
+            &call->error, TD_DEVICE_UNAVAILABLE,
+            "device is 'gpu', but this server has none; 'auto' or 'cpu' is expected");
+    td_status status = td_op_infer(op, args, &call->arena, &call->error);
+    if (status != TD_OK)
+        return status;
+    if (!output_bytes(args, &outputs))
+        outputs = SIZE_MAX;
+    if (outputs > limit)
+        return td_error_resource(&call->error, "output_bytes", outputs, limit, "the output");
+    if (!td_codec_encoded_bound(call->reply_format, &call->request, &encoded) ||
+        !td_size_add(outputs, encoded, &outputs) ||
+        !td_size_add(outputs, op->cost(args).workspace, &outputs))
+        outputs = SIZE_MAX;
+    if (outputs > sizeof call->first_block / 2) { /* what is smaller fits the call itself */
+        status = td_buffer_pool_admit(call->server->buffers, outputs, &call->error);
+        if (status != TD_OK)
+            return status;
+    }
+    for (int i = 0; i < args->n_outputs; i++) {
+        status = td_tensor_alloc(&args->outputs[i], &call->arena, &call->error);
+        if (status != TD_OK)
+            return status;
+    }
+    call->admitted = true;
+    return TD_OK;
+}
+
+bool td_call_client_left(const struct td_call *call)
+{
+    struct pollfd poller = { .fd = call->socket, .events = POLLRDHUP };
+    return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+/* Between the chunks of a long computation: is the answer still wanted? */
+static td_status stopped(void *context, struct td_error *err)
+{
+    struct td_call *call = context;
+    if (td_now_ns() > call->deadline_ns)
+        return td_error_set(err, TD_DEADLINE_EXCEEDED,
+                            "the deadline passed while %s was being computed", call->op->name);
+    if (td_call_client_left(call)) {
+        call->gone = true;
+        return td_error_set(err, TD_DEADLINE_EXCEEDED,
+                            "the client left while %s was being computed", call->op->name);
+    }
+    return TD_OK;
+}
+
+td_status td_call_compute(struct td_call *call, struct td_worker *worker)
+{
+    struct td_pool_exec exec;
+    const int64_t start = td_now_ns();
+    td_pool_exec_init(&exec, worker, &call->arena, stopped, call);
+    const td_status status = call->op->run(&call->request.args, &exec.base, &call->error);
+    call->times.compute = td_now_ns() - start;
+    return status;
+}
+
+td_status td_call_encode(struct td_call *call)
+{
+    const int64_t start = td_now_ns();
+    const td_status status = td_codec_encode(call->reply_format, &call->request, &call->arena,
+                                             &call->reply, &call->error);
+    call->times.encode = td_now_ns() - start;
+    return status;
+}
+
+void td_call_refuse(struct td_call *call)
+{
+    td_problem_write(&call->error, call->op ? call->op->name : NULL, call->request_id, &call->arena,
+                     &call->reply);
+}
+
+/* ---- the log line
+ * -------------------------------------------------------------------------------- */
+
+/* "params[16,8] indices[4]" */
+static void describe_inputs(const struct td_call *call, char *text, size_t size)
+{
+    size_t length = 0;
+    char shape[TD_SHAPE_TEXT];
+    text[0] = '\0';
+    for (int i = 0; call->decoded && i < call->op->n_inputs; i++) {
+        const struct td_operand *operand = &call->request.args.inputs[i];
+        for (int j = 0; j < operand->count && length < size; j++)
+            length += (size_t)snprintf(
+                text + length, size - length, "%s%s%s", length ? " " : "", call->op->inputs[i].name,
+                td_shape_text(&operand->tensors[j].shape, shape, sizeof shape));
+    }
+}
+
+void td_call_log(const struct td_call *call)
+{
+    const struct td_log *log = &call->server->log;
+    const enum td_log_level level = call->reply.http_status >= 500 ? TD_LOG_WARN : TD_LOG_DEBUG;
+    char inputs[1024];
+    if (!td_log_wants(log, level))
+        return;
+    describe_inputs(call, inputs, sizeof inputs);
+    td_log(log, level, call->gone ? "request_dropped" : "request",
+           TD_TEXT("request_id", call->request_id), TD_TEXT("method", call->method),
+           TD_TEXT("path", call->path), TD_TEXT("op", call->op ? call->op->name : NULL),
+           TD_TEXT("inputs", inputs[0] ? inputs : NULL),
+           TD_INT("status", call->gone ? 0 : call->reply.http_status),
+           TD_TEXT("code", call->error.status ? td_status_name(call->error.status) : NULL),
+           TD_INT("body_bytes", call->body_bytes),
+           TD_INT("reply_bytes", td_reply_bytes(&call->reply)),
+           TD_MS("decode_ms", call->times.decode), TD_MS("queue_ms", call->times.queue),
+           TD_MS("compute_ms", call->times.compute), TD_MS("encode_ms", call->times.encode),
+           TD_TEXT("detail", call->error.status ? call->error.message : NULL),
+           TD_TEXT("traceparent", call->headers.traceparent));
+}

@@ -1,0 +1,89 @@
+/* config.h - what the daemon can be told, in one table of options.
+ *
+ * An option may come from the command line, the environment or a JSON file, in that order of
+ * precedence; its spelling derives from its name: --max-body, TENSORD_MAX_BODY, {"max-body": ...}.
+ * --help is printed from the same table.
+ *
+ * Ownership  struct td_config owns its texts; td_config_free.
+ * Errors     One sentence that names where the value stood, what it was and what is expected. */
+#ifndef TD_SERVER_CONFIG_H
+#define TD_SERVER_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum td_log_level { TD_LOG_ERROR, TD_LOG_WARN, TD_LOG_INFO, TD_LOG_DEBUG };
+enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
+
+/* X(member, name, kind, default, least, most, value name, help) */
+#define TD_OPTIONS(X)                                                                              \
+    X(listen, "listen", ADDRESS, "127.0.0.1:8080", 0, 0, "HOST:PORT",                              \
+      "address to serve on; [::1]:8080 for IPv6, port 0 for any free one")                         \
+    X(data_dir, "data-dir", TEXT, "", 0, 0, "DIR",                                                 \
+      "folder whose .npy and .safetensors files are mapped as resident tables")                    \
+    X(io_threads, "io-threads", COUNT, "2", 1, 256, "N",                                           \
+      "threads that speak HTTP; with one, an upload starves under small traffic")                  \
+    X(workers, "workers", COUNT, "0", 0, 1024, "N", "threads that compute; 0 takes one per CPU")   \
+    X(queue_limit, "queue-limit", COUNT, "1024", 1, 1000000, "N",                                  \
+      "requests waiting for a worker; one more is answered 429")                                   \
+    X(memory_limit, "memory-limit", BYTES, "0", 1 << 20, INT64_MAX, "BYTES",                       \
+      "for bodies, outputs and workspaces of all requests together; 0 takes half of the RAM")      \
+    X(pool_limit, "pool-limit", BYTES, "256M", 0, INT64_MAX, "BYTES",                              \
+      "buffers kept warm between requests, given back after seconds of idleness")                  \
+    X(max_body, "max-body", BYTES, "256M", 1024, INT64_MAX, "BYTES",                               \
+      "largest request body, after decompression; a larger one is answered 413")                   \
+    X(max_output, "max-output", BYTES, "1G", 1024, INT64_MAX, "BYTES",                             \
+      "largest result of one request; a larger one is answered 422")                               \
+    X(default_timeout_ms, "default-timeout-ms", COUNT, "30000", 0, 86400000, "MS",                 \
+      "deadline of a request that brings none; 0 means no deadline")                               \
+    X(idle_timeout_ms, "idle-timeout-ms", COUNT, "60000", 0, 86400000, "MS",                       \
+      "silence after which a connection is closed, in whole seconds; 0 means never")               \
+    X(drain_timeout_ms, "drain-timeout-ms", COUNT, "30000", 0, 86400000, "MS",                     \
+      "how long accepted requests may take after SIGTERM or SIGINT")                               \
+    X(connection_limit, "connection-limit", COUNT, "10000", 1, 1000000, "N",                       \
+      "open connections; further ones wait in the kernel's backlog")                               \
+    X(connection_memory, "connection-memory", BYTES, "32K", 4096, 16 << 20, "BYTES",               \
+      "buffer of one connection: headers must fit; larger uploads faster, small requests slower")  \
+    X(inline_limit_us, "inline-limit-us", COUNT, "20", 0, 1000000, "US",                           \
+      "requests estimated below this run on the I/O thread; 0 queues every op")                    \
+    X(log_level, "log-level", LEVEL, "info", 0, 0, "LEVEL",                                        \
+      "error, warn, info or debug (debug has a line for every request)")                           \
+    X(log_format, "log-format", FORMAT, "text", 0, 0, "FORMAT", "text or json, one line an event")
+
+/* Members by kind. */
+#define TD_CONFIG_TYPE_ADDRESS char *
+#define TD_CONFIG_TYPE_TEXT    char *
+#define TD_CONFIG_TYPE_COUNT   int64_t
+#define TD_CONFIG_TYPE_BYTES   int64_t
+#define TD_CONFIG_TYPE_LEVEL   enum td_log_level
+#define TD_CONFIG_TYPE_FORMAT  enum td_log_format
+
+struct td_config {
+#define TD_CONFIG_MEMBER(member, name, kind, ...) TD_CONFIG_TYPE_##kind member;
+    TD_OPTIONS(TD_CONFIG_MEMBER)
+#undef TD_CONFIG_MEMBER
+};
+
+enum td_config_action {
+    TD_CONFIG_RUN,
+    TD_CONFIG_CHECK,   /* --check-config: all is well */
+    TD_CONFIG_HELP,    /* --help */
+    TD_CONFIG_VERSION, /* --version */
+    TD_CONFIG_WRONG    /* message says why */
+};
+
+#define TD_CONFIG_MESSAGE 512
+
+/* Reads everything; environ is the process's environment. Zeros ("one per CPU", "half of the RAM")
+ * are resolved to numbers. After TD_CONFIG_WRONG config holds nothing to free. */
+enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
+                                     char **environment, char message[TD_CONFIG_MESSAGE]);
+void td_config_free(struct td_config *config);
+
+void td_config_help(FILE *out);
+
+/* Splits "HOST:PORT" or "[V6]:PORT". False when it is neither. host has room for 256 bytes. */
+bool td_config_split_address(const char *address, char host[256], uint16_t *port);
+
+#endif

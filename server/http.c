@@ -1,0 +1,601 @@
+#include "server/http.h"
+
+#include "api/attrs.h"
+#include "api/codec.h"
+#include "api/problem.h"
+#include "server/call.h"
+#include "server/clock.h"
+#include "server/routes.h"
+#include "server/scheduler.h"
+
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum {
+    ARENA_BODY = 16 << 10, /* bodies up to this lie in the call itself */
+    FIRST_BODY_BUFFER =
+        1 << 20, /* a client has to send this much before it gets all it announced */
+    CHUNKED_BODY_BUFFER = 64 << 10,
+    DISCARDED_BODY =
+        64 << 10, /* a refused body is read up to this, so that the connection stays usable */
+    BACKLOG = 4096,
+    SPARE_FILES = 64 /* descriptors beside the connections */
+};
+
+struct td_http {
+    struct td_server *server;
+    struct MHD_Daemon *daemon;
+};
+
+/* ---- headers
+ * ------------------------------------------------------------------------------------- */
+
+/* One walk over a request's headers. */
+struct header_walk {
+    struct td_call *call;
+    const char *repeated; /* a header that may stand only once and stood twice */
+    int hosts, content_lengths, transfer_encodings, content_types, authorizations;
+    const char *request_id;
+    const char *content_length;
+};
+
+static bool is_header(const char *name, size_t length, const char *wanted)
+{
+    return strlen(wanted) == length && strncasecmp(name, wanted, length) == 0;
+}
+
+static void once(struct header_walk *walk, int *seen, const char *name)
+{
+    if (++*seen > 1)
+        walk->repeated = name;
+}
+
+static enum MHD_Result visit_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                    size_t length, const char *value, size_t value_length)
+{
+    struct header_walk *walk = context;
+    struct td_headers *headers = &walk->call->headers;
+    (void)kind;
+    (void)value_length;
+    if (is_header(name, length, "Host")) {
+        once(walk, &walk->hosts, "Host");
+    } else if (is_header(name, length, "Content-Type")) {
+        once(walk, &walk->content_types, "Content-Type");
+        headers->content_type = value;
+    } else if (is_header(name, length, "Content-Length")) {
+        once(walk, &walk->content_lengths, "Content-Length");
+        walk->content_length = value;
+    } else if (is_header(name, length, "Transfer-Encoding")) {
+        once(walk, &walk->transfer_encodings, "Transfer-Encoding");
+        headers->chunked = true;
+    } else if (is_header(name, length, "Authorization")) {
+        once(walk, &walk->authorizations, "Authorization");
+    } else if (is_header(name, length, "Accept")) {
+        headers->accept = value;
+    } else if (is_header(name, length, "Content-Encoding")) {
+        headers->content_encoding = value;
+    } else if (is_header(name, length, "X-Request-Id")) {
+        walk->request_id = value;
+    } else if (is_header(name, length, "X-Request-Timeout-Ms")) {
+        headers->timeout_ms = value;
+    } else if (is_header(name, length, "traceparent")) {
+        headers->traceparent = value;
+    }
+    return MHD_YES;
+}
+
+/* A caller's id is echoed when it is short and plain; else we make one. */
+static void choose_request_id(struct td_call *call, const char *given)
+{
+    const size_t length = given ? strlen(given) : 0;
+    bool plain = length > 0 && length < TD_REQUEST_ID_SIZE;
+    for (size_t i = 0; plain && i < length; i++)
+        plain = given[i] > ' ' && given[i] < 0x7f && given[i] != '"' && given[i] != '\\';
+    if (plain) {
+        memcpy(call->request_id, given, length + 1);
+        return;
+    }
+    const uint64_t number =
+        atomic_fetch_add_explicit(&call->server->next_request, 1, memory_order_relaxed);
+    /* An odd factor makes it a bijection, so ids repeat only when the counter does. */
+    uint64_t id = (number + call->server->request_seed) * UINT64_C(0x9e3779b97f4a7c15);
+    for (int i = 0; i < 16; i++, id >>= 4)
+        call->request_id[i] = "0123456789abcdef"[id & 15];
+    call->request_id[16] = '\0';
+}
+
+static td_status refuse_header(struct td_error *err, td_status status, const char *name,
+                               const char *sentence)
+{
+    td_error_set(err, status, "%s", sentence);
+    snprintf(err->attribute, sizeof err->attribute, "%s", name);
+    return status;
+}
+
+static td_status read_deadline(struct td_call *call)
+{
+    const char *text = call->headers.timeout_ms;
+    int64_t ms = call->server->config.default_timeout_ms;
+    if (text) {
+        char *end;
+        errno = 0;
+        ms = strtoll(text, &end, 10);
+        if (errno || end == text || *end || text[0] < '0' || text[0] > '9' || ms < 1 ||
+            ms > 86400000)
+            return refuse_header(&call->error, TD_MALFORMED_REQUEST, "X-Request-Timeout-Ms",
+                                 "X-Request-Timeout-Ms is not a whole number from 1 to 86400000");
+    }
+    call->deadline_ns = ms > 0 ? call->times.begun + ms * 1000000 : TD_NEVER;
+    return TD_OK;
+}
+
+/* libmicrohttpd refuses ambiguous framing itself in its strict mode; this holds even where it does
+ * not. */
+static td_status check_framing(struct header_walk *walk)
+{
+    struct td_call *call = walk->call;
+    char sentence[128];
+    const char *at_fault = walk->repeated;
+    if (!at_fault && walk->content_lengths && walk->transfer_encodings)
+        at_fault = "Content-Length";
+    if (!at_fault)
+        return TD_OK;
+    call->close_connection = true;
+    if (walk->repeated)
+        snprintf(sentence, sizeof sentence, "%s stands more than once in the request",
+                 walk->repeated);
+    else
+        snprintf(sentence, sizeof sentence,
+                 "Content-Length and Transfer-Encoding stand in one request; one is expected");
+    return refuse_header(&call->error, TD_MALFORMED_REQUEST, at_fault, sentence);
+}
+
+static td_status read_headers(struct td_call *call)
+{
+    struct header_walk walk = { .call = call };
+    MHD_get_connection_values_n(call->connection, MHD_HEADER_KIND, visit_header, &walk);
+    choose_request_id(call, walk.request_id);
+    call->headers.content_length =
+        walk.content_length ? strtoll(walk.content_length, NULL, 10) : -1;
+    td_status status = check_framing(&walk);
+    if (status == TD_OK)
+        status = read_deadline(call);
+    return status;
+}
+
+/* ---- query
+ * --------------------------------------------------------------------------------------- */
+
+static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, const char *name,
+                                      size_t length, const char *value, size_t value_length)
+{
+    struct td_call *call = context;
+    bool known;
+    (void)kind;
+    if (td_attrs_set_text(&call->request, name, length, value ? value : "",
+                          value ? value_length : 0, &call->arena, &known, &call->error) != TD_OK)
+        return MHD_NO;
+    if (known)
+        return MHD_YES;
+    td_attrs_unknown(call->op, name, length, "query parameter", &call->error);
+    return MHD_NO;
+}
+
+/* ---- bodies
+ * -------------------------------------------------------------------------------------- */
+
+static td_status too_large(struct td_call *call)
+{
+    const int64_t limit = call->server->config.max_body;
+    td_error_set(&call->error, TD_PAYLOAD_TOO_LARGE, "the body exceeds the limit of %lld bytes",
+                 (long long)limit);
+    call->error.limit = (uint64_t)limit;
+    call->close_connection = true;
+    return TD_PAYLOAD_TOO_LARGE;
+}
+
+static td_status body_room(struct td_call *call, size_t bytes)
+{
+    struct td_memory *memory = td_buffer_pool_memory(call->server->buffers);
+    struct td_buffer *larger = memory->take(memory, bytes + TD_JSON_PADDING, &call->error);
+    if (!larger)
+        return call->error.status;
+    if (call->body_bytes)
+        memcpy(larger->data, call->body, call->body_bytes);
+    td_buffer_unref(call->body_buffer);
+    call->body_buffer = larger;
+    call->body = larger->data;
+    call->body_capacity = larger->size - TD_JSON_PADDING;
+    return TD_OK;
+}
+
+/* Makes room for the body as announced, or for its beginning. */
+static td_status begin_body(struct td_call *call)
+{
+    const int64_t length = call->headers.content_length;
+    if (length > call->server->config.max_body)
+        return too_large(call);
+    if (length > ARENA_BODY || call->headers.chunked) {
+        const size_t first = length > FIRST_BODY_BUFFER ? FIRST_BODY_BUFFER
+                             : length > 0               ? (size_t)length
+                                                        : CHUNKED_BODY_BUFFER;
+        return body_room(call, first);
+    }
+    const size_t bytes = length > 0 ? (size_t)length : 0;
+    call->body = td_arena_alloc(&call->arena, bytes + TD_JSON_PADDING, 1, &call->error);
+    call->body_capacity = bytes;
+    return call->body ? TD_OK : call->error.status;
+}
+
+static td_status receive(struct td_call *call, const char *data, size_t bytes)
+{
+    const size_t limit = (size_t)call->server->config.max_body;
+    if (bytes > limit - call->body_bytes)
+        return too_large(call);
+    if (bytes > call->body_capacity - call->body_bytes) {
+        const int64_t announced = call->headers.content_length;
+        size_t room = announced > 0 ? (size_t)announced : 2 * call->body_capacity;
+        room = room < call->body_bytes + bytes ? call->body_bytes + bytes : room;
+        const td_status status = body_room(call, room < limit ? room : limit);
+        if (status != TD_OK)
+            return status;
+    }
+    memcpy((char *)(uintptr_t)call->body + call->body_bytes, data, bytes);
+    call->body_bytes += bytes;
+    return TD_OK;
+}
+
+/* ---- replies
+ * ------------------------------------------------------------------------------------- */
+
+static void add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    (void)MHD_add_response_header(response, name,
+                                  value); /* without memory: the reply lacks a header */
+}
+
+static void add_error_headers(const struct td_call *call, struct MHD_Response *response)
+{
+    char text[16];
+    if (call->error.allow[0])
+        add_header(response, "Allow", call->error.allow);
+    if (call->error.retry_after_s) {
+        snprintf(text, sizeof text, "%u", call->error.retry_after_s);
+        add_header(response, "Retry-After", text);
+    }
+}
+
+static void add_timing(const struct td_call *call, struct MHD_Response *response)
+{
+    char text[160];
+    snprintf(text, sizeof text,
+             "decode;dur=%.3f, queue;dur=%.3f, compute;dur=%.3f, encode;dur=%.3f",
+             (double)call->times.decode / 1e6, (double)call->times.queue / 1e6,
+             (double)call->times.compute / 1e6, (double)call->times.encode / 1e6);
+    add_header(response, "Server-Timing", text);
+}
+
+/* The reply's bytes stay in the call, which outlives the response: see completed(). */
+static struct MHD_Response *make_response(struct td_call *call)
+{
+    const struct td_reply *reply = &call->reply;
+    if (reply->n_pieces == 1)
+        return MHD_create_response_from_buffer(reply->pieces[0].size,
+                                               (void *)(uintptr_t)reply->pieces[0].data,
+                                               MHD_RESPMEM_PERSISTENT);
+    struct MHD_IoVec *pieces =
+        td_arena_alloc(&call->arena, (size_t)reply->n_pieces, sizeof *pieces, NULL);
+    if (!pieces)
+        return NULL;
+    for (int i = 0; i < reply->n_pieces; i++)
+        pieces[i] = (struct MHD_IoVec){ reply->pieces[i].data, reply->pieces[i].size };
+    return MHD_create_response_from_iovec(pieces, (unsigned)reply->n_pieces, NULL, NULL);
+}
+
+static enum MHD_Result send_reply(struct td_call *call)
+{
+    struct MHD_Response *response = make_response(call);
+    if (!response)
+        return MHD_NO;
+    add_header(response, "Content-Type", call->reply.content_type);
+    add_header(response, "X-Request-Id", call->request_id);
+    if (call->error.status != TD_OK)
+        add_error_headers(call, response);
+    if (call->op && call->request.options.timing)
+        add_timing(call, response);
+    if (call->close_connection)
+        add_header(response, "Connection", "close");
+    const enum MHD_Result queued =
+        MHD_queue_response(call->connection, (unsigned)call->reply.http_status, response);
+    MHD_destroy_response(response);
+    td_call_log(call);
+    return queued;
+}
+
+static enum MHD_Result send_error(struct td_call *call)
+{
+    td_call_refuse(call);
+    return send_reply(call);
+}
+
+/* ---- a request, from begin to end
+ * ---------------------------------------------------------------- */
+
+/* Counts the call before it looks whether the server drains: a drain that sees no call in flight
+ * can be sure that none slips in behind its back. */
+static td_status accept_call(struct td_call *call)
+{
+    call->accepted = true;
+    atomic_fetch_add(&call->server->in_flight, 1);
+    if (!atomic_load(&call->server->draining))
+        return TD_OK;
+    call->close_connection = true;
+    return td_error_set(&call->error, TD_DRAINING, "the server is stopping and takes no new work");
+}
+
+/* All that can be said before the body. */
+static td_status begin(struct td_call *call, struct td_route *route)
+{
+    td_status status = read_headers(call);
+    if (status == TD_OK)
+        status = td_route_find(call->method, call->path, route, &call->error);
+    if (status != TD_OK || !route->op)
+        return status;
+    call->op = route->op;
+    td_request_init(&call->request, route->op);
+    status = accept_call(call);
+    if (status == TD_OK)
+        status =
+            td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
+    if (status == TD_OK)
+        status = td_codec_reply_format(call->headers.accept, call->body_format, &call->reply_format,
+                                       &call->error);
+    if (status != TD_OK)
+        return status;
+    MHD_get_connection_values_n(call->connection, MHD_GET_ARGUMENT_KIND, visit_argument, call);
+    return call->error.status != TD_OK ? call->error.status : begin_body(call);
+}
+
+/* A refused request's body is read and dropped when it is small, so that the next request on the
+ * connection finds its place; a large one is answered at once and the connection closed. */
+static bool answer_before_body(const struct td_call *call)
+{
+    return call->close_connection || call->headers.content_length > DISCARDED_BODY;
+}
+
+static enum MHD_Result first_look(struct td_http *http, struct MHD_Connection *connection,
+                                  const char *path, const char *method, void **state)
+{
+    struct td_call *call = td_call_new(http->server);
+    struct td_route route = { 0 };
+    if (!call)
+        return MHD_NO;
+    *state = call;
+    call->connection = connection;
+    call->method = method;
+    call->path = path;
+    call->times.begun = td_now_ns();
+    if (begin(call, &route) != TD_OK)
+        return answer_before_body(call) ? send_error(call) : MHD_YES;
+    if (!route.op && route.handler(call, route.argument) != TD_OK)
+        td_call_refuse(call);
+    return MHD_YES;
+}
+
+static enum MHD_Result take_body(struct td_call *call, const char *data, size_t bytes)
+{
+    if (call->op && call->error.status == TD_OK) {
+        (void)receive(call, data,
+                      bytes); /* what it says is in call->error, and sent after the body */
+        return MHD_YES;
+    }
+    /* The answer to a body that does not end is the end of the connection. */
+    call->discarded += bytes;
+    return call->discarded <= (size_t)call->server->config.max_body ? MHD_YES : MHD_NO;
+}
+
+/* On a worker. */
+static void wake(struct td_call *call)
+{
+    call->answered = true;
+    MHD_resume_connection(call->connection);
+}
+
+static enum MHD_Result body_complete(struct td_call *call)
+{
+    call->times.received = td_now_ns();
+    if (call->reply.http_status != 0)
+        return send_reply(call); /* no op: answered by its handler */
+    if (call->error.status != TD_OK)
+        return send_error(call);
+    if (td_schedule(call) == TD_ANSWERED)
+        return send_reply(call);
+    call->socket =
+        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    call->finished = wake;
+    MHD_suspend_connection(call->connection);
+    td_schedule_submit(call);
+    return MHD_YES;
+}
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path,
+                              const char *method, const char *version, const char *data,
+                              size_t *bytes, void **state)
+{
+    struct td_call *call = *state;
+    (void)version;
+    if (!call)
+        return first_look(context, connection, path, method, state);
+    if (*bytes > 0) {
+        const size_t taken = *bytes;
+        *bytes = 0;
+        return take_body(call, data, taken);
+    }
+    if (!call->answered)
+        return body_complete(call);
+    if (call->gone) {
+        td_call_log(call);
+        return MHD_NO;
+    }
+    return send_reply(call);
+}
+
+/* The last byte is sent, or the client is gone. libmicrohttpd may still hold the response, but
+ * reads no byte of it any more. */
+static void completed(void *context, struct MHD_Connection *connection, void **state,
+                      enum MHD_RequestTerminationCode code)
+{
+    struct td_http *http = context;
+    struct td_call *call = *state;
+    (void)connection;
+    (void)code;
+    if (!call)
+        return;
+    *state = NULL;
+    const bool accepted = call->accepted;
+    td_call_free(call);
+    if (accepted)
+        atomic_fetch_sub(&http->server->in_flight, 1);
+}
+
+/* ---- start and stop
+ * ------------------------------------------------------------------------------ */
+
+static int bind_address(const struct td_server *server, const char **why)
+{
+    char host[256], service[8];
+    uint16_t port = 0;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
+    struct addrinfo *found = NULL;
+    const int on = 1;
+    (void)td_config_split_address(server->config.listen, host,
+                                  &port); /* checked when it was read */
+    snprintf(service, sizeof service, "%u", port);
+    const int code = getaddrinfo(host, service, &hints, &found);
+    if (code != 0) {
+        *why = gai_strerror(code);
+        return -1;
+    }
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+        *why = strerror(errno);
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
+    }
+    freeaddrinfo(found);
+    return fd;
+}
+
+static void bound_address(int fd, char *text, size_t size)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    char host[NI_MAXHOST] = "?", service[NI_MAXSERV] = "?";
+    if (getsockname(fd, (struct sockaddr *)&address, &length) == 0)
+        getnameinfo((struct sockaddr *)&address, length, host, sizeof host, service, sizeof service,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(text, size, strchr(host, ':') ? "[%.200s]:%.30s" : "%.200s:%.30s", host, service);
+}
+
+/* As many connections as asked for, or as the limit on open files leaves room for. */
+static unsigned connection_limit(const struct td_server *server)
+{
+    struct rlimit files;
+    const int64_t wanted = server->config.connection_limit;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return (unsigned)wanted;
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_cur == RLIM_INFINITY || files.rlim_cur >= (rlim_t)wanted + SPARE_FILES)
+        return (unsigned)wanted;
+    const int64_t room = (int64_t)files.rlim_cur - SPARE_FILES;
+    const unsigned limit = room > 1 ? (unsigned)room : 1;
+    td_log(&server->log, TD_LOG_WARN, "connection_limit_lowered", TD_INT("wanted", wanted),
+           TD_INT("limit", limit), TD_TEXT("reason", "the limit on open files"));
+    return limit;
+}
+
+__attribute__((format(printf, 2, 0))) static void library_log(void *context, const char *format,
+                                                              va_list arguments)
+{
+    const struct td_server *server = context;
+    char text[512];
+    if (!td_log_wants(&server->log, TD_LOG_DEBUG))
+        return;
+    const int length = vsnprintf(text, sizeof text, format, arguments);
+    if (length > 0 && length < (int)sizeof text && text[length - 1] == '\n')
+        text[length - 1] = '\0';
+    td_log(&server->log, TD_LOG_DEBUG, "http_library", TD_TEXT("message", text));
+}
+
+static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
+{
+    const struct td_config *config = &http->server->config;
+    const unsigned flags =
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    const unsigned timeout_s = (unsigned)((config->idle_timeout_ms + 999) / 1000);
+    struct MHD_OptionItem options[] = {
+        { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_log, http->server },
+        { MHD_OPTION_LISTEN_SOCKET, fd, NULL },
+        { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, http },
+        { MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL },
+        { MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->connection_memory, NULL },
+        { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connection_limit(http->server), NULL },
+        { MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)timeout_s, NULL },
+        /* A pool of one is refused: without the option there is one thread. */
+        { config->io_threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
+          (intptr_t)config->io_threads, NULL },
+        { MHD_OPTION_END, 0, NULL },
+    };
+    return MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_ARRAY, options,
+                            MHD_OPTION_END);
+}
+
+struct td_http *td_http_start(struct td_server *server)
+{
+    struct td_http *http = calloc(1, sizeof *http);
+    const char *why = "no memory";
+    char address[256];
+    const int fd = http ? bind_address(server, &why) : -1;
+    if (fd >= 0) {
+        http->server = server;
+        http->daemon = start_daemon(http, fd);
+        why = "libmicrohttpd did not start";
+    }
+    if (!http || !http->daemon) {
+        td_log(&server->log, TD_LOG_ERROR, "listen_failed",
+               TD_TEXT("address", server->config.listen), TD_TEXT("reason", why));
+        if (fd >= 0)
+            close(fd);
+        free(http);
+        return NULL;
+    }
+    bound_address(fd, address, sizeof address);
+    td_log(&server->log, TD_LOG_INFO, "listening", TD_TEXT("address", address),
+           TD_INT("io_threads", server->config.io_threads),
+           TD_INT("workers", server->config.workers),
+           TD_INT("memory_limit", server->config.memory_limit),
+           TD_INT("tables_bytes", td_store_bytes(server->store)));
+    return http;
+}
+
+void td_http_stop(struct td_http *http)
+{
+    if (!http)
+        return;
+    MHD_stop_daemon(http->daemon); /* closes the listening socket as well */
+    free(http);
+}

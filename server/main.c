@@ -1,0 +1,122 @@
+/* main.c - read the configuration, start in order, wait for a signal, drain, stop in reverse order.
+ */
+#include "server/clock.h"
+#include "server/config.h"
+#include "server/http.h"
+#include "server/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { EXIT_WRONG_CONFIG = 2, EXIT_FAILED = 1 };
+
+#define TICK_NS       100000000   /* how late an expired request may be told so */
+#define DRAIN_TICK_NS 2000000     /* how late a drain ends */
+#define WARM_FOR_NS   10000000000 /* buffers nobody wanted for so long go back to the system */
+#define TRIM_EACH_NS  1000000000
+
+static void block_signals(sigset_t *signals)
+{
+    sigemptyset(signals);
+    sigaddset(signals, SIGTERM);
+    sigaddset(signals, SIGINT);
+    /* Before the first thread, so that all inherit it and only main meets the signals. */
+    pthread_sigmask(SIG_BLOCK, signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* Serves until a signal asks to stop; meanwhile tells expired requests and trims warm buffers. */
+static int serve(struct td_server *server, const sigset_t *signals)
+{
+    const struct timespec tick = { .tv_nsec = TICK_NS };
+    int64_t trimmed = td_now_ns();
+    for (;;) {
+        const int signal_number = sigtimedwait(signals, NULL, &tick);
+        if (signal_number > 0)
+            return signal_number;
+        const int64_t now = td_now_ns();
+        td_worker_pool_expire(server->workers, now, false);
+        if (now - trimmed > TRIM_EACH_NS) {
+            td_buffer_pool_trim(server->buffers, now - WARM_FOR_NS);
+            trimmed = now;
+        }
+    }
+}
+
+static bool patience_left(const struct td_server *server, int64_t begun)
+{
+    return td_now_ns() - begun < server->config.drain_timeout_ms * 1000000;
+}
+
+/* Waits for the calls in flight. Past the drain timeout those in the queue are refused, and those
+ * still arriving are cut off with their connections; what runs on a worker is waited for, since the
+ * HTTP library cannot be stopped with a connection asleep. */
+static void drain(struct td_server *server)
+{
+    const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
+    const int64_t begun = td_now_ns();
+    for (; atomic_load(&server->in_flight) > 0 && patience_left(server, begun);
+         nanosleep(&tick, NULL))
+        td_worker_pool_expire(server->workers, td_now_ns(), false);
+    atomic_store(&server->refusing, true);
+    for (; atomic_load(&server->asleep) > 0; nanosleep(&tick, NULL))
+        td_worker_pool_expire(server->workers, td_now_ns(), true);
+}
+
+static int run(struct td_server *server)
+{
+    sigset_t signals;
+    struct td_http *http = NULL;
+    int status = EXIT_FAILED;
+    block_signals(&signals);
+    const int64_t begun = td_now_ns();
+    if (!td_server_open(server) || !(http = td_http_start(server)))
+        goto done;
+    td_log(&server->log, TD_LOG_INFO, "ready", TD_MS("start_ms", td_now_ns() - begun));
+    const int signal_number = serve(server, &signals);
+    td_log(&server->log, TD_LOG_INFO, "draining", TD_TEXT("signal", strsignal(signal_number)),
+           TD_INT("in_flight", atomic_load(&server->in_flight)));
+    atomic_store(&server->draining, true);
+    drain(server);
+    status = 0;
+done:
+    td_server_stop_workers(server); /* they may be about to leave a connection they woke */
+    td_http_stop(http);
+    td_server_close(server);
+    td_log(&server->log, TD_LOG_INFO, "stopped", TD_INT("exit", status));
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static struct td_server server;
+    char message[TD_CONFIG_MESSAGE];
+    int status = 0;
+    switch (td_config_load(&server.config, argc, argv, environ, message)) {
+    case TD_CONFIG_HELP:
+        td_config_help(stdout);
+        return 0;
+    case TD_CONFIG_VERSION:
+        puts("tensord " TD_VERSION);
+        return 0;
+    case TD_CONFIG_WRONG:
+        fprintf(stderr, "tensord: %s\n", message);
+        return EXIT_WRONG_CONFIG;
+    case TD_CONFIG_CHECK:
+        puts("tensord: the configuration is good");
+        break;
+    case TD_CONFIG_RUN:
+        server.log = (struct td_log){ .level = server.config.log_level,
+                                      .format = server.config.log_format,
+                                      .fd = STDERR_FILENO };
+        status = run(&server);
+        break;
+    }
+    td_config_free(&server.config);
+    return status;
+}

@@ -1,0 +1,168 @@
+#include "server/scheduler.h"
+
+#include "api/codec.h"
+#include "server/clock.h"
+#include "server/server.h"
+
+/* What things cost, in nanoseconds; from tests/bench, rounded up. An estimate only has to tell tiny
+ * from not tiny, so one set of figures serves all machines. */
+enum {
+    JSON_FIXED = 1500,    /* one JSON request or answer, however small */
+    JSON_IN_PER_BYTE = 3, /* decoding */
+    JSON_OUT_PER_BYTE = 2,
+    BINARY_FIXED = 500,
+    BYTES_PER_NS = 8, /* moving data in cache */
+    RANDOM_READ = 20, /* a row from somewhere in a table */
+    FLOPS_PER_NS = 4
+};
+
+static uint64_t decode_cost(const struct td_call *call)
+{
+    /* An encoded body may be anything once it is expanded, so it is nothing for an I/O thread. */
+    if (call->headers.content_encoding)
+        return UINT64_MAX / 4;
+    if (call->body_format == TD_FORMAT_JSON)
+        return JSON_FIXED + JSON_IN_PER_BYTE * (uint64_t)call->body_bytes;
+    return BINARY_FIXED + (uint64_t)call->body_bytes / BYTES_PER_NS;
+}
+
+/* Of an admitted call. */
+static uint64_t compute_cost(const struct td_call *call)
+{
+    const struct td_cost cost = call->op->cost(&call->request.args);
+    return (cost.bytes_read + cost.bytes_written) / BYTES_PER_NS + cost.random_reads * RANDOM_READ +
+           cost.flops / FLOPS_PER_NS;
+}
+
+static uint64_t encode_cost(const struct td_call *call)
+{
+    size_t bytes = 0;
+    if (!td_codec_encoded_bound(call->reply_format, &call->request, &bytes))
+        return UINT64_MAX / 4;
+    if (call->reply_format == TD_FORMAT_JSON)
+        return JSON_FIXED + JSON_OUT_PER_BYTE * (uint64_t)bytes;
+    return BINARY_FIXED + (uint64_t)bytes / BYTES_PER_NS;
+}
+
+static td_verdict answer(struct td_call *call, td_status status)
+{
+    if (status != TD_OK)
+        td_call_refuse(call);
+    return TD_ANSWERED;
+}
+
+/* Counted as asleep before it looks, so that whoever sets `refusing` and then sees nobody asleep
+ * knows that nobody will be. */
+static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
+{
+    struct td_worker_pool *workers = call->server->workers;
+    atomic_fetch_add(&call->server->asleep, 1);
+    if (atomic_load(&call->server->refusing)) {
+        atomic_fetch_sub(&call->server->asleep, 1);
+        return answer(call, td_error_set(&call->error, TD_DRAINING, "the server is stopping"));
+    }
+    if (!td_worker_pool_reserve(workers)) {
+        atomic_fetch_sub(&call->server->asleep, 1);
+        td_error_set(&call->error, TD_QUEUE_FULL,
+                     "%lld requests wait already, the most this server allows",
+                     (long long)call->server->config.queue_limit);
+        call->error.retry_after_s = td_worker_pool_retry_after_s(workers);
+        return answer(call, TD_QUEUE_FULL);
+    }
+    call->job.cost_ns = cost_ns;
+    call->job.deadline_ns = call->deadline_ns;
+    return TD_QUEUE;
+}
+
+static td_status decode_here(struct td_call *call)
+{
+    struct td_json_decoder *decoder = td_server_take_decoder(call->server);
+    if (!decoder)
+        return td_error_set(&call->error, TD_MEMORY_EXHAUSTED, "no memory for a JSON decoder");
+    const td_status status = td_call_decode(call, decoder);
+    td_server_give_decoder(call->server, decoder);
+    return status;
+}
+
+static td_status late(struct td_call *call, const char *where)
+{
+    if (td_now_ns() <= call->deadline_ns)
+        return TD_OK;
+    return td_error_set(&call->error, TD_DEADLINE_EXCEEDED, "the deadline passed %s", where);
+}
+
+td_verdict td_schedule(struct td_call *call)
+{
+    const uint64_t limit = (uint64_t)call->server->config.inline_limit_us * 1000;
+    uint64_t cost = decode_cost(call);
+    td_status status = late(call, "before the request had arrived");
+    if (status != TD_OK)
+        return answer(call, status);
+    if (cost > limit)
+        return enqueue(call, cost);
+    status = decode_here(call);
+    if (status == TD_OK)
+        status = td_call_admit(call);
+    if (status != TD_OK)
+        return answer(call, status);
+    cost += compute_cost(call) + encode_cost(call);
+    if (cost > limit)
+        return enqueue(call, cost);
+    status = td_call_compute(call, NULL);
+    if (status == TD_OK)
+        status = td_call_encode(call);
+    return answer(call, status);
+}
+
+/* ---- on a worker
+ * --------------------------------------------------------------------------------- */
+
+/* The last thing a worker does with a call. */
+static void finish(struct td_call *call)
+{
+    struct td_server *server = call->server;
+    call->finished(call);
+    atomic_fetch_sub(&server->asleep, 1);
+}
+
+static void run(struct td_job *job, struct td_worker *worker)
+{
+    struct td_call *call = (struct td_call *)(void *)job;
+    call->times.dequeued = td_now_ns();
+    call->times.queue = call->times.dequeued - call->times.received - call->times.decode;
+    call->gone = td_call_client_left(call);
+    td_status status = TD_OK;
+    if (!call->gone)
+        status = late(call, "while the request waited for a worker");
+    if (!call->gone && status == TD_OK && !call->decoded)
+        status = td_call_decode(call, td_worker_decoder(worker));
+    if (!call->gone && status == TD_OK && !call->admitted)
+        status = td_call_admit(call);
+    if (!call->gone && status == TD_OK)
+        status = td_call_compute(call, worker);
+    if (!call->gone && status == TD_OK)
+        status = td_call_encode(call);
+    if (!call->gone)
+        answer(call, status);
+    finish(call);
+}
+
+static void drop(struct td_job *job, td_status why)
+{
+    struct td_call *call = (struct td_call *)(void *)job;
+    if (why == TD_DRAINING)
+        td_error_set(&call->error, why, "the server stops and this request was still waiting");
+    else
+        td_error_set(&call->error, why,
+                     "the deadline passed while the request waited for a worker");
+    call->times.queue = td_now_ns() - call->times.received;
+    td_call_refuse(call);
+    finish(call);
+}
+
+void td_schedule_submit(struct td_call *call)
+{
+    call->job.run = run;
+    call->job.drop = drop;
+    td_worker_pool_submit(call->server->workers, &call->job);
+}

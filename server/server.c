@@ -1,0 +1,75 @@
+#include "server/server.h"
+
+#include "api/json_decode.h"
+#include "server/call.h"
+
+#include <sys/random.h>
+
+#include <unistd.h>
+
+bool td_server_open(struct td_server *server)
+{
+    const struct td_config *config = &server->config;
+    pthread_mutex_init(&server->mutex, NULL);
+    if (getrandom(&server->request_seed, sizeof server->request_seed, 0) < 0)
+        server->request_seed = (uint64_t)getpid();
+    server->buffers =
+        td_buffer_pool_new((uint64_t)config->memory_limit, (uint64_t)config->pool_limit);
+    server->store = td_store_open(config->data_dir, &server->log);
+    server->workers = td_worker_pool_new((int)config->workers, config->queue_limit);
+    if (server->buffers && server->store && server->workers)
+        return true;
+    td_log(&server->log, TD_LOG_ERROR, "start_failed",
+           TD_TEXT("part", !server->store     ? "data folder"
+                           : !server->workers ? "workers"
+                                              : "memory"));
+    return false;
+}
+
+void td_server_stop_workers(struct td_server *server)
+{
+    td_worker_pool_free(server->workers);
+    server->workers = NULL;
+}
+
+void td_server_close(struct td_server *server)
+{
+    td_server_stop_workers(server);
+    td_call_free_shells(server);
+    td_store_free(server->store);
+    td_buffer_pool_free(server->buffers);
+    while (server->n_decoders > 0)
+        td_json_decoder_free(server->decoders[--server->n_decoders]);
+    pthread_mutex_destroy(&server->mutex);
+}
+
+struct td_json_decoder *td_server_take_decoder(struct td_server *server)
+{
+    struct td_json_decoder *decoder = NULL;
+    pthread_mutex_lock(&server->mutex);
+    if (server->n_decoders > 0)
+        decoder = server->decoders[--server->n_decoders];
+    pthread_mutex_unlock(&server->mutex);
+    return decoder ? decoder : td_json_decoder_new();
+}
+
+void td_server_give_decoder(struct td_server *server, struct td_json_decoder *decoder)
+{
+    pthread_mutex_lock(&server->mutex);
+    const bool keep = server->n_decoders < TD_MAX_IO_DECODERS;
+    if (keep)
+        server->decoders[server->n_decoders++] = decoder;
+    pthread_mutex_unlock(&server->mutex);
+    if (!keep)
+        td_json_decoder_free(decoder);
+}
+
+struct td_server_memory td_server_memory(struct td_server *server)
+{
+    struct td_server_memory memory = { .buffers = td_buffer_pool_stats(server->buffers),
+                                       .tables = td_store_bytes(server->store) };
+    pthread_mutex_lock(&server->mutex);
+    memory.calls = (uint64_t)server->n_calls * sizeof(struct td_call);
+    pthread_mutex_unlock(&server->mutex);
+    return memory;
+}

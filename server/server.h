@@ -1,0 +1,62 @@
+/* server.h - the parts of the daemon, put together: what every call may reach.
+ *
+ * Threads  Set up by main before the first connection and taken down after the last; in between
+ * only what is atomic or guards itself changes. */
+#ifndef TD_SERVER_SERVER_H
+#define TD_SERVER_SERVER_H
+
+#include "server/buffer_pool.h"
+#include "server/config.h"
+#include "server/log.h"
+#include "server/store.h"
+#include "server/worker_pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct td_call;
+
+#define TD_MAX_IO_DECODERS 256 /* as many as --io-threads allows */
+
+struct td_server {
+    struct td_config config;
+    struct td_log log;
+    struct td_buffer_pool *buffers;
+    struct td_worker_pool *workers;
+    struct td_store *store;
+    atomic_bool draining;          /* refuse new op requests */
+    atomic_bool refusing;          /* refuse to queue even accepted ones: the workers go */
+    atomic_int_fast64_t in_flight; /* op requests accepted and not yet answered */
+    atomic_int_fast64_t asleep;    /* of those, how many wait for a worker or run on one */
+    atomic_uint_fast64_t next_request;
+    uint64_t request_seed; /* makes request ids differ between processes */
+
+    pthread_mutex_t mutex; /* guards all below */
+    struct td_call *free_calls;
+    int n_free_calls;
+    int n_calls;                                          /* shells there are, kept or in use */
+    struct td_json_decoder *decoders[TD_MAX_IO_DECODERS]; /* warm ones of the I/O threads */
+    int n_decoders;
+};
+
+/* Makes the parts that config asks for; false (logged) when one cannot be had. td_server_close also
+ * takes down what a failed td_server_open left. */
+TD_MUST_CHECK bool td_server_open(struct td_server *server);
+void td_server_close(struct td_server *server);
+
+/* Ends the workers before the rest; no call may be queued any more. */
+void td_server_stop_workers(struct td_server *server);
+
+/* A JSON decoder for a moment on an I/O thread; NULL without memory. */
+struct td_json_decoder *td_server_take_decoder(struct td_server *server);
+void td_server_give_decoder(struct td_server *server, struct td_json_decoder *decoder);
+
+/* Memory as the server announces it, under GET /readyz. */
+struct td_server_memory {
+    struct td_buffer_pool_stats buffers;
+    uint64_t calls;  /* shells of calls, kept or in use */
+    uint64_t tables; /* mapped files */
+};
+struct td_server_memory td_server_memory(struct td_server *server);
+
+#endif

@@ -1,0 +1,58 @@
+/* transport_errors.c - what libmicrohttpd refuses by itself, said as application/problem+json.
+ *
+ * Broken framing, headers that do not fit and the like never reach our code: the library answers
+ * them with a fixed HTML page and closes the connection. It makes that page with
+ * MHD_create_response_from_buffer_static, which nothing else here calls, so the linker's --wrap
+ * lets this file put the page's sentence into a problem instead. With a shared library the option
+ * has no effect and the HTML stays.
+ *
+ * Threads  Any; the text is copied by the library. */
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+struct MHD_Response *__real_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
+struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
+
+enum { SENTENCE_SIZE = 256 };
+
+/* Copies the text between two tags, without what JSON or a reader would trip over. */
+static void text_between(const char *page, size_t size, const char *open, const char *close,
+                         char *text)
+{
+    const char *begin = memmem(page, size, open, strlen(open));
+    const char *end =
+        begin ? memmem(begin, size - (size_t)(begin - page), close, strlen(close)) : NULL;
+    size_t length = 0;
+    bool tag = false;
+    if (end)
+        for (const char *at = begin + strlen(open); at < end && length < SENTENCE_SIZE - 1; at++) {
+            if (*at == '<' || *at == '>')
+                tag = *at == '<';
+            else if (!tag && *at >= ' ' && *at < 0x7f && *at != '"' && *at != '\\')
+                text[length++] = *at;
+        }
+    text[length] = '\0';
+}
+
+struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer)
+{
+    char title[SENTENCE_SIZE] = "", detail[SENTENCE_SIZE] = "", body[3 * SENTENCE_SIZE];
+    if (size > 0)
+        text_between(buffer, size, "<title>", "</title>", title);
+    if (size > 0)
+        text_between(buffer, size, "<body>", "</body>", detail);
+    const int length =
+        snprintf(body, sizeof body,
+                 "{\"type\":\"/problems/malformed-request\",\"title\":\"%s\",\"detail\":\"%s\","
+                 "\"code\":\"MALFORMED_REQUEST\"}\n",
+                 title[0] ? title : "Malformed request",
+                 detail[0] ? detail : "the request is not well-formed HTTP");
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer((size_t)length, body, MHD_RESPMEM_MUST_COPY);
+    if (!response)
+        return __real_MHD_create_response_from_buffer_static(size, buffer);
+    (void)MHD_add_response_header(response, "Content-Type", "application/problem+json");
+    return response;
+}

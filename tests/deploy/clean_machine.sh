@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# clean_machine.sh [--install] - does deploy/quickstart.sh do all it promises on a Debian that has nothing?
+#
+# Copies the tree as it stands, uncommitted files included, into a bare Debian, and runs the README's command
+# there as root; then once more, which must install and build nothing. SUITE=trixie tries another release.
+set -euo pipefail
+# shellcheck source=tests/deploy/machine.sh
+. "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
+
+machine=''
+trap '[ -z "$machine" ] || rm -rf "$machine"' EXIT
+
+make_machine() {
+    local tarball
+    tarball=$(base_tarball)
+    machine=$(mktemp -d)
+    tar -C "$machine" -xf "$tarball"
+    cp -L /etc/resolv.conf /etc/hosts "$machine/etc/"
+    mkdir "$machine/root/tensord"
+    # What git lists may be deleted in the work tree: such a name is no file to copy.
+    (cd "$root" && git ls-files -z --cached --others --exclude-standard | sort -zu |
+        while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
+        tar --null -T - -cf - | tar -C "$machine/root/tensord" -xf - --no-same-owner)
+}
+
+# Runs a command in the machine's /root/tensord. Its mounts and its processes end with it.
+in_machine() {
+    # shellcheck disable=SC2016 # $1 belongs to the inner shell
+    unshare --mount --pid --fork sh -c '
+        mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && exec chroot "$@"' \
+        sh "$machine" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+        sh -c "cd /root/tensord && $1"
+}
+
+need "${1:-}" debootstrap unshare git
+say "making a bare Debian $suite"
+make_machine
+
+say "deploy/quickstart.sh --once"
+in_machine "deploy/quickstart.sh --once" || fail "the first run"
+
+say "deploy/quickstart.sh --once, again"
+started=$SECONDS
+in_machine "deploy/quickstart.sh --once" >"$machine/again" || { cat "$machine/again"; fail "the second run"; }
+! grep -E 'installing|building' "$machine/again" || fail "the second run installed something"
+say "passed; the second run took $((SECONDS - started)) s"

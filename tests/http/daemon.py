@@ -1,0 +1,475 @@
+"""What every test of the daemon needs: the process, clients, and tensors as bytes.  Standard library only.
+
+Daemon      starts tensord on a free port, keeps its log, stops it and looks at how it ended.
+HttpTest    a unittest.TestCase with a shared daemon and assertions about answers.
+Raw         a socket that says exactly what it is told and reads one HTTP answer at a time.
+safetensors, read_safetensors, npy, tensor, raw_strings   the formats, written and read in plain Python.
+
+Environment: TD_TEST_BINARY names the daemon, TD_TEST_TIME_SCALE multiplies every wait (sanitizers are slow),
+TD_TEST_SEED seeds the random tests.
+"""
+import base64, http.client, json, os, signal, socket, struct, subprocess, sys, threading, time, unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BINARY = os.environ.get("TD_TEST_BINARY") or os.path.join(HERE, "..", "..", "build", "tensord")
+SCALE = float(os.environ.get("TD_TEST_TIME_SCALE", "1"))
+SEED = int(os.environ.get("TD_TEST_SEED", "1"))
+PATIENCE = 20 * SCALE  # seconds until something that should happen has not happened
+JSON, SAFETENSORS, PROBLEM = "application/json", "application/vnd.safetensors", "application/problem+json"
+
+
+# ---------------------------------------------------------------- the process
+def environment(**extra):
+    """the environment for a daemon: ours, without anything that would configure it"""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("TENSORD_")}
+    env.update(extra)
+    return env
+
+
+class Daemon:
+    """A running tensord.  Options beyond --listen and the log are the caller's; later ones win."""
+    failures = []  # how daemons ended badly, for the runner to report
+
+    def __init__(self, *options, listen="127.0.0.1:0", env=None, log_format="json"):
+        command = [BINARY, "--listen", listen, *options]
+        if "--log-format" not in options and log_format:
+            command += ["--log-format", log_format]
+        self.options, self.lines, self.stopped = options, [], False
+        self.changed = threading.Condition()
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, env=environment(**(env or {})))
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        self.address = None
+        start = self.wait_log(lambda e: e.get("event") == "listening", what="a line with the event listening")
+        self.address = start["address"]
+        self.host, port = self.address.rsplit(":", 1)
+        self.port = int(port)
+
+    def _read(self):
+        for line in self.process.stderr:
+            with self.changed:
+                self.lines.append(line.decode("utf-8", "replace").rstrip("\n"))
+                self.changed.notify_all()
+        with self.changed:
+            self.changed.notify_all()
+
+    def events(self):
+        """the log so far, as objects; lines that are none are left out"""
+        with self.changed:
+            lines = list(self.lines)
+        out = []
+        for line in lines:
+            try:
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    out.append(event)
+            except ValueError:
+                pass
+        return out
+
+    def wait_log(self, wanted, what="a log line", seconds=PATIENCE):
+        """the first log event that `wanted` accepts, waiting for it"""
+        deadline = time.monotonic() + seconds
+        while True:
+            for event in self.events():
+                if wanted(event):
+                    return event
+            ended = self.process.poll() is not None and not self.reader.is_alive()
+            if ended or time.monotonic() > deadline:
+                self.process.kill()
+                raise AssertionError(f"{what} did not come; the daemon said:\n" + self.tail())
+            with self.changed:
+                self.changed.wait(0.05)
+
+    def tail(self, n=15):
+        with self.changed:
+            return "\n".join(self.lines[-n:])
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def signal(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+
+    def wait(self, seconds=PATIENCE):
+        """exit status, after the process has ended by itself"""
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"the daemon did not end within {seconds:.0f} s; it said:\n{self.tail()}") from None
+        self.reader.join(PATIENCE)
+        self.process.stderr.close()
+        self.stopped = True
+        return status
+
+    def stop(self, number=signal.SIGTERM):
+        """ends the daemon; raises when it had died, ended badly, or a sanitizer spoke"""
+        if self.stopped:
+            return
+        died = not self.alive()
+        if not died:
+            self.signal(number)
+        status = self.wait()
+        report = [l for l in self.lines if "Sanitizer" in l or "runtime error:" in l]
+        if died or status != 0 or report:
+            raise AssertionError(f"the daemon {'had died' if died else 'ended'} with status {status}"
+                                 f" (options {' '.join(self.options) or 'none'}); it said:\n" + self.tail(60))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.stop()
+        else:  # the test has failed already: say how the daemon ended too, but do not hide why
+            try:
+                self.stop()
+            except AssertionError as e:
+                Daemon.failures.append(str(e))
+
+
+_shared = {}
+
+
+def shared(*options):
+    """one daemon per set of options, started once per test file"""
+    daemon = _shared.get(options)
+    if daemon is None or not daemon.alive():
+        daemon = _shared[options] = Daemon(*options)
+    return daemon
+
+
+def stop_shared():
+    """stops the shared daemons; a list of how they ended badly"""
+    bad = []
+    for daemon in _shared.values():
+        try:
+            daemon.stop()
+        except AssertionError as e:
+            bad.append(str(e))
+    _shared.clear()
+    bad += Daemon.failures
+    Daemon.failures = []
+    return bad
+
+
+# ---------------------------------------------------------------- tensors
+SAFETENSORS_NAMES = {"bool": "BOOL", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8",
+                     "uint16": "U16", "uint32": "U32", "uint64": "U64", "float16": "F16", "bfloat16": "BF16",
+                     "float32": "F32", "float64": "F64", "complex64": "C64"}
+API_NAMES = {v: k for k, v in SAFETENSORS_NAMES.items()}
+FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
+           "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
+SIZES = {"bfloat16": 2, "complex64": 8, "complex128": 16, **{k: struct.calcsize("<" + v) for k, v in FORMATS.items()}}
+NPY_NAMES = {"bool": "|b1", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint8": "|u1",
+             "uint16": "<u2", "uint32": "<u4", "uint64": "<u8", "float16": "<f2", "float32": "<f4",
+             "float64": "<f8", "complex64": "<c8", "complex128": "<c16"}
+
+
+def pack(dtype, values):
+    """values -> little-endian bytes"""
+    return struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values)
+
+
+def raw_strings(values):
+    """byte strings -> the base64 form's bytes: each its length and itself"""
+    return b"".join(struct.pack("<I", len(v)) + v for v in values)
+
+
+def tensor(dtype, shape, raw):
+    """a JSON tensor carrying raw bytes"""
+    return {"dtype": dtype, "shape": list(shape), "base64": base64.b64encode(raw).decode()}
+
+
+def safetensors(tensors, metadata=None, pad=0):
+    """{name: (dtype, shape, bytes)} -> a file"""
+    header, data = {}, b""
+    if metadata is not None:
+        header["__metadata__"] = metadata
+    for name, (dtype, shape, raw) in tensors.items():
+        header[name] = {"dtype": SAFETENSORS_NAMES.get(dtype, dtype), "shape": list(shape),
+                        "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode() + b" " * pad
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def safetensors_file(header_text, data=b""):
+    """a file with this header, well-formed or not"""
+    header_text = header_text if isinstance(header_text, bytes) else header_text.encode()
+    return struct.pack("<Q", len(header_text)) + header_text + data
+
+
+def read_safetensors(body):
+    """a file -> ({name: (dtype, shape, bytes)}, metadata), strictly"""
+    length = struct.unpack_from("<Q", body)[0]
+    header = json.loads(body[8:8 + length].decode("utf-8"))
+    data = body[8 + length:]
+    metadata = header.pop("__metadata__", {})
+    out, covered = {}, 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        begin, end = entry["data_offsets"]
+        assert begin == covered and end <= len(data), f"{name} lies at {begin}..{end}, {covered} expected"
+        dtype, covered = API_NAMES[entry["dtype"]], end
+        count = 1
+        for d in entry["shape"]:
+            count *= d
+        assert end - begin == count * SIZES[dtype], f"{name}: {end - begin} bytes for {entry['shape']} of {dtype}"
+        out[name] = (dtype, entry["shape"], data[begin:end])
+    assert covered == len(data), f"{len(data) - covered} bytes belong to no tensor"
+    return out, metadata
+
+
+def npy(descr, shape, raw, fortran=False, version=1):
+    """a .npy file"""
+    descr = NPY_NAMES.get(descr, descr)
+    dims = "(" + "".join(f"{d}, " for d in shape).rstrip(" ") + ")"
+    text = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {dims}, }}"
+    size = 10 if version == 1 else 12
+    text += " " * (-(size + len(text) + 1) % 64) + "\n"
+    length = struct.pack("<H" if version == 1 else "<I", len(text))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text.encode("latin-1") + raw
+
+
+# ---------------------------------------------------------------- clients
+def _no_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def _no_duplicates(pairs):
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("duplicate members: " + ", ".join(k for k, _ in pairs))
+    return out
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def type(self):
+        return (self.headers.get("Content-Type") or "").split(";")[0].strip().lower()
+
+    def json(self):
+        """the body, strictly: UTF-8, no NaN tokens, no duplicate members"""
+        return json.loads(self.body.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+
+    def __str__(self):
+        return f"{self.status} {self.type} {self.body[:400]!r}"
+
+
+class Client:
+    """a keep-alive connection that knows how to ask"""
+
+    def __init__(self, daemon, timeout=PATIENCE):
+        self.connection = http.client.HTTPConnection(daemon.host, daemon.port, timeout=timeout)
+
+    def send(self, method, path, body=None, headers=None):
+        self.connection.request(method, path, body, headers or {})
+
+    def receive(self):
+        response = self.connection.getresponse()
+        return Answer(response.status, response.headers, response.read())
+
+    def ask(self, method, path, body=None, headers=None):
+        """dicts are sent as JSON"""
+        headers = dict(headers or {})
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            headers.setdefault("Content-Type", JSON)
+        self.send(method, path, body, headers)
+        return self.receive()
+
+    def post(self, path, body, headers=None):
+        return self.ask("POST", path, body, headers)
+
+    def close(self):
+        self.connection.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Raw:
+    """a socket, for saying what no client library would say"""
+
+    def __init__(self, daemon, timeout=PATIENCE):
+        self.socket = socket.create_connection((daemon.host, daemon.port), timeout=timeout)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.seen = b""
+
+    def send(self, data):
+        """False when the other side has closed meanwhile"""
+        try:
+            self.socket.sendall(data)
+            return True
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+
+    def _more(self):
+        try:
+            data = self.socket.recv(1 << 16)
+        except (ConnectionResetError, BrokenPipeError):
+            data = b""
+        self.seen += data
+        return bool(data)
+
+    def answer(self, head=False):
+        """the next answer, or None when the connection was closed instead"""
+        while b"\r\n\r\n" not in self.seen:
+            if not self._more():
+                if self.seen:
+                    raise AssertionError(f"the connection was closed inside an answer: {self.seen[:200]!r}")
+                return None
+        top, _, rest = self.seen.partition(b"\r\n\r\n")
+        lines = top.decode("latin-1").split("\r\n")
+        version, status = lines[0].split(" ")[:2]
+        if version not in ("HTTP/1.1", "HTTP/1.0"):
+            raise AssertionError(f"not an answer: {top[:200]!r}")
+        headers = http.client.HTTPMessage()
+        for line in lines[1:]:
+            name, _, value = line.partition(":")
+            headers[name] = value.strip()
+        self.seen = rest
+        length = 0 if head or status.startswith("1") or status in ("204", "304") else headers.get("Content-Length")
+        if length is None:
+            while self._more():
+                pass
+            body, self.seen = self.seen, b""
+        else:
+            while len(self.seen) < int(length):
+                if not self._more():
+                    raise AssertionError(f"the connection was closed inside a body: {top[:200]!r}")
+            body, self.seen = self.seen[:int(length)], self.seen[int(length):]
+        return Answer(int(status), headers, body)
+
+    def rest(self):
+        """everything until the other side closes"""
+        while self._more():
+            pass
+        out, self.seen = self.seen, b""
+        return out
+
+    def close(self):
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def http_request(method, path, body=b"", headers=()):
+    """the bytes of an ordinary request"""
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
+    if method == "POST":
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, *headers]).encode() + b"\r\n\r\n" + body
+
+
+# ---------------------------------------------------------------- work that takes a while
+class SlowWork:
+    """A small request that keeps one worker busy for about so many seconds: many numbers to print.
+
+    How many is measured, once per daemon, because machines and sanitizers differ."""
+    COLUMNS = 10000
+
+    def __init__(self, daemon, seconds):
+        began = time.monotonic()
+        with Client(daemon, timeout=10 * PATIENCE) as client:
+            answer = client.post("/v1/gather", self.body(50))
+        assert answer.status == 200, str(answer)
+        rows = int(50 * seconds / max(time.monotonic() - began, 1e-3))
+        self.request = self.body(min(max(rows, 50), 2000))
+
+    def body(self, rows):
+        digits = [0.1234567890123456 + i / 7 for i in range(rows)]
+        return json.dumps({"params": tensor("float64", (rows, 1), pack("float64", digits)), "axis": 1,
+                           "indices": tensor("int32", (self.COLUMNS,), bytes(4 * self.COLUMNS))}).encode()
+
+    def http(self, headers=()):
+        return http_request("POST", "/v1/gather", self.request, headers)
+
+
+# ---------------------------------------------------------------- assertions
+def slug(code):
+    return code.lower().replace("_", "-")
+
+
+class HttpTest(unittest.TestCase):
+    """A test against a daemon that all tests with the same `options` share."""
+    options = ()
+    maxDiff = 2000
+
+    def setUp(self):
+        self.daemon = shared(*self.options)
+        self.addCleanup(self._still_alive)
+
+    def _still_alive(self):
+        if not self.daemon.alive():
+            self.fail("the daemon died; it said:\n" + self.daemon.tail(60))
+
+    def ask(self, method, path, body=None, headers=None):
+        with Client(self.daemon) as client:
+            return client.ask(method, path, body, headers)
+
+    def get(self, path, headers=None):
+        return self.ask("GET", path, None, headers)
+
+    def post(self, path, body, headers=None):
+        return self.ask("POST", path, body, headers)
+
+    def assertStatus(self, answer, status):
+        self.assertEqual(answer.status, status, str(answer))
+
+    def assertProblem(self, answer, status, code, **members):
+        """a complete problem document with this status and code, and these members; returns it"""
+        self.assertEqual(answer.status, status, str(answer))
+        problem = self.assertAnyProblem(answer)
+        self.assertEqual(problem["code"], code, str(answer))
+        for name, value in members.items():
+            self.assertEqual(problem.get(name), value, f"member {name} of {answer}")
+        return problem
+
+    def assertAnyProblem(self, answer):
+        self.assertEqual(answer.type, PROBLEM, str(answer))
+        problem = answer.json()
+        self.assertEqual(problem.get("status"), answer.status, str(answer))
+        self.assertIsInstance(problem.get("code"), str, str(answer))
+        self.assertEqual(problem.get("type"), "/problems/" + slug(problem["code"]))
+        for member in ("title", "detail", "request_id"):
+            self.assertTrue(isinstance(problem.get(member), str) and problem[member], f"no {member}: {answer}")
+        self.assertEqual(answer.headers.get("X-Request-Id"), problem["request_id"])
+        return problem
+
+    def assertOutput(self, answer, dtype, shape, data):
+        """{"output": T} with exactly these; data as JSON says it"""
+        self.assertEqual(answer.status, 200, str(answer))
+        self.assertEqual(answer.type, JSON)
+        output = answer.json()["output"]
+        self.assertEqual((output["dtype"], output["shape"], output.get("data", output.get("base64"))),
+                         (dtype, list(shape), data))
+
+    def assertBinary(self, answer, dtype, shape, raw):
+        self.assertEqual(answer.status, 200, str(answer))
+        self.assertEqual(answer.type, SAFETENSORS)
+        tensors, metadata = read_safetensors(answer.body)
+        self.assertEqual(list(tensors), ["output"])
+        got = tensors["output"]
+        self.assertEqual(got[:2], (dtype, list(shape)))
+        self.assertTrue(got[2] == raw, f"bytes differ: {got[2][:64]!r}..., {raw[:64]!r}... expected")
+        return metadata
+
+    def assertWorks(self, client=None):
+        """the daemon answers an ordinary request"""
+        body = {"params": [10, 20, 30], "indices": [2, 0]}
+        answer = client.post("/v1/gather", body) if client else self.post("/v1/gather", body)
+        self.assertOutput(answer, "int32", [2], [30, 10])

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Runs the black-box tests: starts real daemons on free ports and asks them as clients would.
+
+    run.py [--binary PATH] [--only PATTERN] [--jobs N] [-v]
+
+PATTERN is part of a test's name, such as "gzip" or "test_errors".  Prints a line per failing test, then
+"N passed, M failed, K skipped".  Exit status 0 only if something ran and nothing failed.  A daemon that dies, does
+not stop, or prints a sanitizer's report is a failure too.  TD_TEST_TIME_SCALE=8 stretches every wait, for sanitizer
+builds.
+"""
+import argparse, concurrent.futures, glob, importlib, json, os, signal, subprocess, sys, time, unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Reporter(unittest.TestResult):
+    """one JSON line per test, for the parent process"""
+
+    def __init__(self):
+        super().__init__()
+        self.began = 0.0
+
+    def say(self, test, outcome, why=""):
+        line = {"test": test if isinstance(test, str) else test.id(), "outcome": outcome, "why": why,
+                "seconds": round(time.monotonic() - self.began, 3)}
+        print(json.dumps(line), flush=True)
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.began, self.bad = time.monotonic(), False
+
+    def _fail(self, test, err):
+        self.bad = True
+        self.say(test, "failed", self._exc_info_to_string(err, test))
+
+    def addFailure(self, test, err):
+        self._fail(test, err)
+
+    def addError(self, test, err):
+        self._fail(test, err)
+
+    def addSubTest(self, test, subtest, err):
+        if err:
+            self._fail(subtest, err)
+
+    def addSkip(self, test, reason):
+        self.bad = True
+        self.say(test, "skipped", reason)
+
+    def addSuccess(self, test):
+        pass
+
+    def stopTest(self, test):
+        if not self.bad:
+            self.say(test, "passed")
+        super().stopTest(test)
+
+
+def run_module(name, only):
+    """in a process of its own, so that one file's daemons and threads do not meet another's"""
+    sys.path.insert(0, HERE)
+    module = importlib.import_module(name)
+    import daemon
+
+    def wanted(suite):
+        for item in suite:
+            if isinstance(item, unittest.TestSuite):
+                yield from wanted(item)
+            elif only in item.id():
+                yield item
+    reporter = Reporter()
+    unittest.TestSuite(wanted(unittest.defaultTestLoader.loadTestsFromModule(module))).run(reporter)
+    reporter.began = time.monotonic()
+    for why in daemon.stop_shared():
+        reporter.say(f"{name}: how the daemon ended", "failed", why)
+
+
+def reason(why, verbose):
+    lines = [line for line in why.strip().splitlines() if line.strip()]
+    if verbose:
+        return "\n" + "\n".join("    " + line for line in lines)
+    for i, line in enumerate(lines):  # the exception, not the way to it
+        if not line.startswith((" ", "Traceback")) and ":" in line:
+            return " " + " ".join(l.strip() for l in lines[i:])[:600]
+    return " " + lines[-1][:600]
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Black-box tests of tensord.")
+    parser.add_argument("--binary", help="the daemon (default: build/tensord)")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="only tests whose name contains PATTERN")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="test files at the same time (2)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="every test's line, and whole reasons")
+    parser.add_argument("--run-module", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.run_module:
+        return run_module(args.run_module, args.only)
+
+    binary = os.path.abspath(args.binary or os.environ.get("TD_TEST_BINARY")
+                             or os.path.join(HERE, "..", "..", "build", "tensord"))
+    if not os.access(binary, os.X_OK):
+        sys.exit(f"run.py: there is no daemon at {binary}")
+    env = dict(os.environ, TD_TEST_BINARY=binary, PYTHONDONTWRITEBYTECODE="1")
+    scale = float(env.get("TD_TEST_TIME_SCALE", "1"))
+    modules = [os.path.basename(f)[:-3] for f in sorted(glob.glob(os.path.join(HERE, "test_*.py")))]
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+
+    def tell(outcome, test, why, seconds):
+        counts[outcome] += 1
+        if outcome == "failed":
+            print(f"FAIL {test}:{reason(why, args.verbose)}", flush=True)
+        elif outcome == "skipped":
+            print(f"SKIP {test}: {why}", flush=True)
+        elif args.verbose:
+            print(f"ok   {test} ({seconds:.2f} s)", flush=True)
+
+    def one(name):
+        command = [sys.executable, os.path.abspath(__file__), "--run-module", name, "--only", args.only]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+                                 start_new_session=True)
+        try:
+            out, err = child.communicate(timeout=240 * scale)
+            ended = f"ended with status {child.returncode}: {err}" if child.returncode else ""
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)  # with its daemons
+            out, err = child.communicate()
+            ended = "did not end"
+        return name, [json.loads(line) for line in out.splitlines() if line.startswith("{")], ended
+
+    with concurrent.futures.ThreadPoolExecutor(max(1, args.jobs)) as pool:
+        for future in concurrent.futures.as_completed([pool.submit(one, name) for name in modules]):
+            name, lines, ended = future.result()
+            for line in lines:
+                tell(line["outcome"], line["test"], line["why"], line["seconds"])
+            if ended:
+                tell("failed", name, ended, 0)
+    print(f"{counts['passed']} passed, {counts['failed']} failed"
+          + (f", {counts['skipped']} skipped" if counts["skipped"] else ""))
+    sys.exit(0 if counts["passed"] and not counts["failed"] else 1)
+
+
+if __name__ == "__main__":
+    main()

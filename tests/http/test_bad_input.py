@@ -1,0 +1,343 @@
+"""Bodies that are wrong in every way: always one well-formed refusal, and nobody else notices."""
+import base64, random, threading, time
+from daemon import *
+
+GOOD = b'{"params":{"dtype":"float32","shape":[2,2],"data":[1.5,-2,3e1,"NaN"]},"indices":[[1,0],[0,1]],"axis":1,"bounds":"clip"}'
+ROWS = ("int32", (3, 2), pack("int32", [1, 2, 3, 4, 5, 6]))
+PICK = ("int64", (2,), pack("int64", [2, 0]))
+BINARY = {"Content-Type": SAFETENSORS}
+HUGE = 9223372036854775807
+
+
+class BadInput(HttpTest):
+    """asks on one connection, which must stay usable; a neighbour asks on another all the while"""
+
+    def setUp(self):
+        super().setUp()
+        self.client = Client(self.daemon)
+        self.addCleanup(self.client.close)
+
+    @classmethod
+    def setUpClass(cls):
+        cls.done, cls.disturbed, cls.asked = threading.Event(), [], 0
+        daemon = shared(*cls.options)
+
+        def neighbour():
+            body = {"params": [[1, 2], [3, 4]], "indices": [1]}
+            with Client(daemon) as client:
+                while not cls.done.wait(0.005):
+                    answer = client.post("/v1/gather", body)
+                    cls.asked += 1
+                    if answer.status != 200 or answer.json()["output"]["data"] != [[3, 4]]:
+                        cls.disturbed.append(str(answer))
+        cls.neighbour = threading.Thread(target=neighbour, daemon=True)
+        cls.neighbour.start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.done.set()
+        cls.neighbour.join(PATIENCE)
+        if cls.disturbed or not cls.asked:
+            raise AssertionError(f"a neighbour was disturbed: {cls.disturbed[:3]}")
+
+    def send(self, body, headers=None, path="/v1/gather"):
+        if isinstance(body, str):
+            body = body.encode("utf-8", "surrogatepass")
+        headers = dict(headers or {"Content-Type": JSON})
+        answer = self.client.ask("POST", path, body, headers)
+        if (answer.headers.get("Connection") or "").lower() == "close":
+            self.client.close()
+        return answer
+
+    def refused(self, body, headers=None, statuses=(400,), path="/v1/gather"):
+        answer = self.send(body, headers, path)
+        self.assertIn(answer.status, statuses, f"{body[:200]!r}: {answer}")
+        problem = self.assertAnyProblem(answer)
+        if answer.status == 400:
+            self.assertEqual(problem["code"], "MALFORMED_REQUEST", str(answer))
+        return problem
+
+    def survived(self, body, headers=None, path="/v1/gather"):
+        """any answer, but a well-formed one, and no server error"""
+        answer = self.send(body, headers, path)
+        if answer.status == 200:
+            if answer.type == JSON:
+                answer.json()
+            else:
+                read_safetensors(answer.body)
+        else:
+            self.assertAnyProblem(answer)
+            self.assertLess(answer.status, 500, f"{body[:200]!r}: {answer}")
+        return answer
+
+
+class Json(BadInput):
+    def tearDown(self):
+        self.assertWorks(self.client)
+
+    def test_every_prefix_of_a_request_is_refused(self):
+        self.assertStatus(self.send(GOOD), 200)
+        for n in range(len(GOOD)):
+            self.refused(GOOD[:n])
+
+    def test_anything_behind_the_object_is_refused(self):
+        for tail in (b"x", b"{}", b",", b"}", b"]", b"\x00", b"null", b' "a"', GOOD):
+            self.refused(GOOD + tail)
+
+    def test_what_only_resembles_json_is_refused(self):
+        for params in ("[1,]", "[,1]", "[1 2]", "[1,,2]", "[1", "1]", "{", "[01]", "[+1]", "[.5]", "[1.]", "[0x10]", "[1e]", "[1e+]",
+                       "[-]", "[--1]", "['a']", "[NaN]", "[nan]", "[Infinity]", "[-Infinity]", "[inf]", "[True]", "[truee]",
+                       "[tru]", "[undefined]", "[1/*c*/]", "[1]//c\n", "[1;2]", "(1)", '["a]', '["\\x41"]', '["\\u12"]',
+                       '["\\u12g4"]', '["a\nb"]', '["\x00"]', "[1.5.5]", "[1e5e5]", "[1_000]", "[\x0b1]", "[\u00a01]"):
+            with self.subTest(params=params):
+                self.refused('{"params":%s,"indices":[0]}' % params)
+
+    def test_a_byte_order_mark_is_refused_or_ignored(self):
+        self.assertIn(self.survived(b"\xef\xbb\xbf" + GOOD).status, (200, 400))
+
+    def test_other_encodings_are_refused(self):
+        for encoding in ("utf-16", "utf-16-le", "utf-32"):
+            self.refused(GOOD.decode().encode(encoding))
+
+    def test_deep_nesting_is_refused(self):
+        for depth in (17, 20, 100, 1024, 5000, 100000):
+            for opening, closing in (("[", "]"), ('{"a":', "}"), ('{"dtype":', "}"), ('[{"x":[', "]}]")):
+                for body in ('{"params":' + opening * depth + "1" + closing * depth + ',"indices":[0]}',
+                             '{"params":' + opening * depth, opening * depth):
+                    self.refused(body, statuses=(400, 422))
+
+    def test_sixteen_dimensions_are_still_read(self):
+        body = '{"params":' + "[" * 16 + "1" + "]" * 16 + ',"indices":[0]}'
+        self.assertStatus(self.send(body), 200)
+
+    def test_numbers_too_large_are_refused(self):
+        for number in ("1e39", "1e999", "-1e999", "1e99999999999999999999", "9" * 400, "-" + "9" * 30, "1" + "0" * 5000,
+                       "1" * 100000, "0." + "9" * 1000 + "e500"):
+            self.refused('{"params":[1.5,%s],"indices":[0]}' % number, statuses=(400,))
+
+    def test_numbers_too_small_or_too_precise_are_rounded(self):
+        for number, value in (("1e-999", 0), ("0." + "0" * 5000 + "1", 0), ("1." + "0" * 5000 + "1", 1), ("0e999", 0),
+                              ("1e-99999999999999999999", 0), ("100000e-5", 1), ("0." + "3" * 1000, 1 / 3)):
+            answer = self.survived('{"params":[%s],"indices":[0]}' % number)
+            if answer.status == 200:
+                self.assertAlmostEqual(answer.json()["output"]["data"][0], value, places=6)
+
+    def test_invalid_utf8_is_refused(self):
+        for raw in (b"\xff", b"\xc3", b"\xc3\x28", b"\xc0\x80", b"\xe0\x80\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80",
+                    b"\xf0\x9f\x98", b"\xfe\xff"):
+            for body in (b'{"params":["%s"],"indices":[0]}', b'{"%s":1,"params":[1],"indices":[0]}',
+                         b'{"params":{"ref":"%s"},"indices":[0]}', b'{"params":[1],"indices":[0]}%s'):
+                self.refused(body % raw)
+
+    def test_lone_surrogates_are_refused(self):
+        for text in ("\\ud800", "\\udc00", "a\\udfff", "\\ud800\\ud800", "\\ud83dx", "\\ud83d\\n"):
+            self.refused('{"params":["%s"],"indices":[0]}' % text)
+            self.refused('{"%s":1,"params":[1],"indices":[0]}' % text)
+
+    def test_surrogate_pairs_are_characters(self):
+        self.assertOutput(self.send('{"params":["\\ud83d\\ude00"],"indices":[0]}'), "string", [1], ["\U0001F600"])
+
+    def test_shapes_whose_product_overflows_are_refused(self):
+        for shape in ([1 << 32, 1 << 32], [HUGE], [HUGE, HUGE], [1 << 31, 1 << 31, 4], [1 << 62, 2], [3, HUGE // 3 + 1, 2],
+                      [1 << 16] * 4, [1 << 60], [1 << 61]):
+            for dtype in ("uint8", "float64", "complex128", "string"):
+                for rest in ('"data":[]', '"data":[1]', '"base64":""', '"base64":"AAAA"'):
+                    body = '{"params":{"dtype":"%s","shape":%s,%s},"indices":[0]}' % (dtype, shape, rest)
+                    self.refused(body, statuses=(400, 422))
+                    self.refused('{"params":[1],"indices":{"dtype":"int32","shape":%s,"data":[]}}' % shape, statuses=(400, 422))
+
+    def test_empty_tensors_with_huge_neighbours_are_answered_at_once(self):
+        """[1, 10^12, 0] has no elements, but 10^12 empty lists"""
+        for shape in ([1, 0, HUGE], [1, HUGE, 0], [1, 1 << 40, 0], [0, HUGE, HUGE], [1, 1000000, 0, 1000000], [1, 10 ** 7, 0]):
+            for layout in ("nested", "flat", "base64"):
+                for dtype in ("float32", "string"):
+                    began = time.monotonic()
+                    self.survived('{"params":{"dtype":"%s","shape":%s,"base64":""},"indices":[0],"response":"%s"}'
+                                  % (dtype, shape, layout))
+                    self.survived('{"params":[1],"indices":{"dtype":"int32","shape":%s,"base64":""},"response":"%s"}'
+                                  % (shape, layout))
+                    self.assertLess(time.monotonic() - began, PATIENCE / 4, (shape, layout))
+            self.survived(safetensors({"params": ("float32", shape, b""), "indices": PICK}), BINARY)
+
+    def test_more_than_sixteen_dimensions_are_refused(self):
+        for rank in (17, 64, 1000, 100000):
+            self.refused('{"params":{"dtype":"int8","shape":%s,"data":[1]},"indices":[0]}' % ([1] * rank), statuses=(400, 422))
+
+    def test_base64_of_the_wrong_length_is_refused_with_a_pointer(self):
+        for text in ("", "AAAA", "AAAAAA==", "AAAAAAAAAAA=", "AAAAAAAAAAAA"):
+            problem = self.refused('{"params":{"dtype":"int32","shape":[3],"base64":"%s"},"indices":[0]}' % text)
+            self.assertTrue(problem["pointer"].startswith("/params"), problem)
+
+    def test_base64_garbage_is_refused(self):
+        for text in ("A", "AA", "AAA", "AAA\u00e9", "====", "AA==AA==", "A===", "AAAA=", "AA=A", "!!!!", "AA AAAA=", "-_-_-_==",
+                     "AAAAAA=\\u0000", "AAAAAA==\\n", "AAAAAB==", "\\uD83D\\uDE00"):
+            body = '{"params":{"dtype":"int32","shape":[1],"base64":"%s"},"indices":[0]}' % text
+            if text == "AAAAAB==":  # bits that no byte holds: refused or ignored
+                self.assertIn(self.survived(body).status, (200, 400))
+            else:
+                self.refused(body)
+
+    def test_base64_strings_that_do_not_add_up_are_refused(self):
+        for raw in (b"", b"\x01", b"\x01\0\0\0", b"\0\0\0\0", b"\0\0\0\0\0\0\0\0\0", b"\xff\xff\xff\xff" * 2, b"\xff\xff\xff\x7fabc\0\0\0\0",
+                    b"\x01\0\0\0a\x02\0\0\0b", raw_strings([b"a", b"b", b"c"]), raw_strings([b"a", b"b"]) + b"x"):
+            self.refused({"params": tensor("string", [2], raw), "indices": [0]}.__str__().replace("'", '"'))
+
+    def test_bytes_that_are_no_booleans_never_come_out_as_such(self):
+        for raw in (b"\x02", b"\xff"):
+            answer = self.survived('{"params":{"dtype":"bool","shape":[1],"base64":"%s"},"indices":[0]}' % base64.b64encode(raw).decode())
+            if answer.status == 200:
+                self.assertIn(answer.json()["output"]["data"][0], (True, False))
+
+    def test_long_names_and_values_are_refused_briefly(self):
+        for body in ('{"%s":1}', '{"params":{"dtype":"%s","data":[1]},"indices":[0]}', '{"params":{"ref":"%s"},"indices":[0]}',
+                     '{"params":[1],"indices":[0],"bounds":"%s"}', '{"params":{"%s":1},"indices":[0]}'):
+            for name in ("x" * 100000, "é" * 5000, "\\u0000" * 1000, "😀" * 3000, '\\"' * 3000):
+                answer = self.send(body % name)
+                self.assertIn(answer.status, (400, 404, 422))
+                self.assertAnyProblem(answer)
+                self.assertLess(len(answer.body), 8192)
+
+    def test_long_paths_queries_and_types_are_refused_briefly(self):
+        for path in ("/v1/" + "x" * 3000, "/v1/" + "%C3%A9" * 500, "/v1/gather?" + "x" * 3000 + "=1", "/v1/gather?axis=" + "9" * 3000,
+                     "/v1/gather?" + "&" * 3000, "/v1/gather?" + "a=1&" * 800, "/v1/%ff%fe", "/v1/gather?%ff=%ff", "/v1/gather?axis=%zz",
+                     "/v1/gather?axis=%", "/v1/gather?=", "/v1/tensors/" + "y" * 2000, "/problems/" + "z" * 2000):
+            answer = self.survived(GOOD, path=path)
+            self.assertLess(len(answer.body), 8192, path)
+
+    def test_many_members_are_read_or_refused_quickly(self):
+        body = "{" + ",".join(f'"m{i}":1' for i in range(50000)) + "}"
+        self.refused(body)
+        self.refused('{"params":[' + "[]," * 100000 + '1],"indices":[0]}')
+
+
+class Safetensors(BadInput):
+    GOOD = safetensors({"params": ROWS, "indices": PICK}, {"axis": "0"})
+
+    def tearDown(self):
+        self.assertWorks(self.client)
+
+    def test_every_prefix_of_a_request_is_refused(self):
+        self.assertStatus(self.send(self.GOOD, BINARY), 200)
+        for n in range(len(self.GOOD)):
+            self.refused(self.GOOD[:n], BINARY)
+
+    def test_bytes_behind_the_last_tensor_are_refused(self):
+        for tail in (b"\0", b"x" * 100):
+            self.refused(self.GOOD + tail, BINARY)
+
+    def test_wrong_header_lengths_are_refused(self):
+        right = struct.unpack_from("<Q", self.GOOD)[0]
+        for length in (0, 1, 2, right - 1, right + 1, len(self.GOOD) - 8, len(self.GOOD) - 7, len(self.GOOD), 1 << 31, 1 << 32, 1 << 40,
+                       (1 << 63) - 1, 1 << 63, (1 << 64) - 8, (1 << 64) - 1):
+            self.refused(struct.pack("<Q", length) + self.GOOD[8:], BINARY)
+
+    def entry(self, **changes):
+        """the header of a one-element float32 called params with something else in it"""
+        fields = {"dtype": '"F32"', "shape": "[1]", "data_offsets": "[0,4]", **changes}
+        inner = ",".join(f'"{k}":{v}' for k, v in fields.items() if v is not None)
+        return safetensors_file('{"params":{%s},"indices":{"dtype":"I32","shape":[1],"data_offsets":[4,8]}}' % inner, bytes(8))
+
+    def test_wrong_entries_are_refused(self):
+        self.assertStatus(self.send(self.entry(), BINARY), 200)
+        for changes in ({"dtype": None}, {"shape": None}, {"data_offsets": None}, {"dtype": "1"}, {"dtype": '"f32"'}, {"dtype": '"F33"'},
+                        {"dtype": '""'}, {"dtype": "null"}, {"shape": "1"}, {"shape": "[-1]"}, {"shape": "[1.5]"}, {"shape": "[2]"},
+                        {"shape": "[0]"}, {"shape": '["1"]'}, {"shape": "[[1]]"}, {"shape": "[1,1,2]"}, {"shape": f"[{HUGE}]"},
+                        {"shape": "[18446744073709551615]"}, {"shape": "[4294967296,4294967296]"}, {"shape": "[1e0]"},
+                        {"data_offsets": "[0]"}, {"data_offsets": "[0,4,4]"}, {"data_offsets": "[4,0]"}, {"data_offsets": "[0,3]"},
+                        {"data_offsets": "[0,5]"}, {"data_offsets": "[1,5]"}, {"data_offsets": "[4,8]"}, {"data_offsets": "[8,12]"},
+                        {"data_offsets": "[-4,0]"}, {"data_offsets": "[0,4.0]"}, {"data_offsets": '["0","4"]'}, {"data_offsets": "{}"},
+                        {"data_offsets": "[0,18446744073709551615]"}, {"data_offsets": "[18446744073709551612,18446744073709551616]"},
+                        {"data_offsets": f"[{HUGE},{HUGE}]"}, {"data_offsets": "[9223372036854775804,9223372036854775808]"}):
+            with self.subTest(changes=changes):
+                self.refused(self.entry(**changes), BINARY, statuses=(400, 422))
+
+    def test_overlapping_and_missing_ranges_are_refused(self):
+        for params, indices, size in (((0, 8), (4, 8), 8), ((0, 8), (0, 8), 8), ((0, 8), (12, 16), 16), ((4, 12), (12, 16), 16),
+                                      ((0, 8), (8, 12), 16), ((0, 8), (8, 12), 11)):
+            header = '{"params":{"dtype":"F32","shape":[2],"data_offsets":[%d,%d]},"indices":{"dtype":"I32","shape":[%d],"data_offsets":[%d,%d]}}'
+            self.refused(safetensors_file(header % (*params, (indices[1] - indices[0]) // 4, *indices), bytes(size)), BINARY)
+
+    def test_wrong_headers_are_refused(self):
+        for header in (b"", b" ", b"[]", b"1", b"null", b'"x"', b"{", b"}", b"{]", b"{}x", b"{}{}", b"\xef\xbb\xbf{}", b"{\xff}", b'{"\xff":1}',
+                       b'{"params":1}', b'{"params":[]}', b'{"params":null}', b'{"params":"x"}', b'{"params":{}}', b'{"__metadata__":1}',
+                       b'{"__metadata__":{"axis":1}}', b'{"__metadata__":{"axis":{}}}', b'{"__metadata__":[]}', b"[" * 50000, b'{"a":' * 50000,
+                       b"\0" * 100, b'{"__metadata__":{"a":"b","a":"b"}}', b'{"__metadata__":{},"__metadata__":{}}',
+                       b'{"__metadata__":{"\\ud800":"x"}}'):
+            with self.subTest(header=header[:60]):
+                self.refused(safetensors_file(header), BINARY, statuses=(400, 422))
+
+    def test_duplicate_names_are_refused(self):
+        entry = '"params":{"dtype":"I8","shape":[1],"data_offsets":[%d,%d]}'
+        header = "{" + entry % (0, 1) + "," + entry % (1, 2) + ',"indices":{"dtype":"I32","shape":[0],"data_offsets":[2,2]}}'
+        self.refused(safetensors_file(header, bytes(2)), BINARY)
+
+    def test_unknown_attributes_values_and_refs_in_metadata_are_refused(self):
+        for metadata in ({"axis": "x"}, {"axis": ""}, {"axis": "1.0"}, {"bounds": "clamp"}, {"params.ref": "nope"}, {".ref": "x"}, {"nope.ref": "x"},
+                         {"": ""}, {"axis": "99999999999999999999"}, {"x" * 5000: "y"}, {"axis": "9" * 5000}, {"response": "x"}):
+            self.refused(safetensors({"params": ROWS, "indices": PICK}, metadata), BINARY, statuses=(400, 404))
+
+    def test_more_than_sixteen_dimensions_are_refused(self):
+        self.refused(safetensors({"params": ("uint8", [1] * 17, b"x"), "indices": PICK}), BINARY, statuses=(400, 422))
+
+    def test_many_names_are_refused_quickly(self):
+        body = safetensors({f"t{i}": ("uint8", (1,), b"x") for i in range(20000)})
+        self.refused(body, BINARY)
+
+
+class Fuzz(BadInput):
+    """seeded: TD_TEST_SEED changes what is tried"""
+    ROUNDS = 600
+
+    def mutate(self, rng, body):
+        body = bytearray(body)
+        for _ in range(rng.choice((1, 1, 1, 2, 4, 8))):
+            at, kind = rng.randrange(len(body) + 1), rng.randrange(6)
+            if kind == 0 and at < len(body):
+                body[at] ^= 1 << rng.randrange(8)
+            elif kind == 1 and at < len(body):
+                body[at] = rng.choice(b'\x00\xff"{}[]:,\\0123456789-+.eEntf \x7f\x80')
+            elif kind == 2:
+                body[at:at] = rng.choice((b"[", b"]", b"{", b"}", b",", b'"', b"0", b"-", b"1e999", b"9" * 25, b"null", b"\\u0000", b"\\ud800"))
+            elif kind == 3:
+                del body[at:at + rng.randrange(1, 8)]
+            elif kind == 4:
+                end = min(len(body), at + rng.randrange(1, 40))
+                body[at:at] = body[at:end]
+            else:
+                del body[at:]
+        return bytes(body)
+
+    def fuzz(self, seeds, headers, op):
+        rng = random.Random(f"{SEED} {op} {headers}")
+        for i in range(self.ROUNDS):
+            body = self.mutate(rng, rng.choice(seeds))
+            answer = self.survived(body, headers, "/v1/" + op)
+            self.assertIn(answer.status, (200, 400, 404, 406, 413, 422), f"{body!r}: {answer}")
+            if i % 20 == 0:
+                self.assertWorks(self.client)
+
+    def test_mutated_json(self):
+        seeds = [GOOD, b'{"params":[["a","b"],["c","\\u00e9d"]],"indices":[1,0],"response":"flat"}',
+                 b'{"params":{"dtype":"complex64","shape":[2],"data":[[1,2],[3,4]]},"indices":{"dtype":"int64","data":[1]}}',
+                 b'{"params":{"dtype":"string","shape":[2],"base64":"AQAAAGECAAAAYmM="},"indices":[[1],[0]]}']
+        for op in ("gather", "gather_nd", "batch_gather"):
+            self.fuzz(seeds, {"Content-Type": JSON}, op)
+
+    def test_mutated_safetensors(self):
+        seeds = [Safetensors.GOOD, safetensors({"params": ROWS, "indices": ("int32", (2, 1), pack("int32", [0, 1]))}),
+                 safetensors({"params": ("complex64", (2, 2), bytes(32)), "indices": ("int16", (2, 2), bytes(8))}, {"bounds": "wrap"})]
+        for op in ("gather", "gather_nd", "batch_gather"):
+            self.fuzz(seeds, BINARY, op)
+
+    def test_mutated_gzip(self):
+        import gzip
+        self.fuzz([gzip.compress(GOOD, mtime=0)], {"Content-Type": JSON, "Content-Encoding": "gzip"}, "gather")
+
+    def test_random_bytes(self):
+        rng = random.Random(SEED)
+        for headers in ({"Content-Type": JSON}, BINARY, {"Content-Type": JSON, "Content-Encoding": "deflate"}):
+            for _ in range(100):
+                self.refused(rng.randbytes(rng.randrange(1, 300)), headers)
+
+
+del BadInput  # has no tests of its own

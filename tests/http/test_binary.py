@@ -1,0 +1,256 @@
+"""The binary form: safetensors in and out, content negotiation, compressed bodies."""
+import gzip, os, random, shutil, tempfile, zlib
+from daemon import *
+
+TABLES = tempfile.mkdtemp(prefix="tensord-test-")
+ROWS = ("int32", (3, 2), pack("int32", [1, 2, 3, 4, 5, 6]))
+PICK = ("int32", (2,), pack("int32", [2, 0]))
+PICKED = ("int32", (2, 2), pack("int32", [5, 6, 1, 2]))
+BODY = safetensors({"params": ROWS, "indices": PICK})
+AS_JSON = {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0]}
+BINARY = {"Content-Type": SAFETENSORS}
+
+
+def setUpModule():
+    with open(os.path.join(TABLES, "table.npy"), "wb") as f:
+        f.write(npy("float32", (3, 2), pack("float32", [1, 2, 3, 4, 5, 6])))
+
+
+def tearDownModule():
+    shutil.rmtree(TABLES)
+
+
+class Binary(HttpTest):
+    def test_a_safetensors_request_has_a_safetensors_answer(self):
+        self.assertBinary(self.post("/v1/gather", BODY, BINARY), *PICKED)
+
+    def test_octet_stream_means_safetensors(self):
+        self.assertBinary(self.post("/v1/gather", BODY, {"Content-Type": "application/octet-stream"}), *PICKED)
+
+    def test_every_dtype_of_the_format_comes_back_bit_for_bit(self):
+        rng = random.Random(SEED)
+        for dtype in SAFETENSORS_NAMES:
+            with self.subTest(dtype=dtype):
+                size = SIZES[dtype]
+                raw = bytes(rng.randrange(2) for _ in range(12)) if dtype == "bool" else rng.randbytes(12 * size)
+                body = safetensors({"params": (dtype, (4, 3), raw), "indices": PICK})
+                row = 3 * size
+                self.assertBinary(self.post("/v1/gather", body, BINARY), dtype, (2, 3), raw[2 * row:3 * row] + raw[:row])
+
+    def test_attributes_stand_in_the_query_string(self):
+        answer = self.post("/v1/gather?axis=-1", safetensors({"params": ROWS, "indices": ("int64", (1,), pack("int64", [1]))}),
+                           BINARY)
+        self.assertBinary(answer, "int32", (3, 1), pack("int32", [2, 4, 6]))
+
+    def test_attributes_stand_in_metadata(self):
+        body = safetensors({"params": ROWS, "indices": ("int16", (1,), pack("int16", [1]))}, {"axis": "1"})
+        self.assertBinary(self.post("/v1/gather", body, BINARY), "int32", (3, 1), pack("int32", [2, 4, 6]))
+
+    def test_the_same_attribute_in_both_is_refused(self):
+        body = safetensors({"params": ROWS, "indices": PICK}, {"axis": "0"})
+        problem = self.assertProblem(self.post("/v1/gather?axis=0", body, BINARY), 400, "MALFORMED_REQUEST")
+        self.assertIn("axis", problem["detail"])
+
+    def test_unknown_metadata_is_refused_and_the_nearest_is_named(self):
+        body = safetensors({"params": ROWS, "indices": PICK}, {"axsi": "0"})
+        self.assertProblem(self.post("/v1/gather", body, BINARY), 400, "MALFORMED_REQUEST")
+
+    def test_a_ref_in_metadata_stands_for_an_input(self):
+        with Daemon("--data-dir", TABLES) as daemon, Client(daemon) as client:
+            body = safetensors({"indices": PICK}, {"params.ref": "table"})
+            answer = client.post("/v1/gather", body, BINARY)
+            self.assertBinary(answer, "float32", (2, 2), pack("float32", [5, 6, 1, 2]))
+            body = safetensors({"indices": PICK}, {"params.ref": "tabel-that-is-not"})
+            self.assertProblem(client.post("/v1/gather", body, BINARY), 404, "TENSOR_NOT_FOUND")
+            body = safetensors({"params": ROWS, "indices": PICK}, {"params.ref": "table"})
+            self.assertProblem(client.post("/v1/gather", body, BINARY), 400, "MALFORMED_REQUEST")
+
+    def test_a_policy_that_replaced_something_says_so_in_metadata(self):
+        body = safetensors({"params": ROWS, "indices": ("int32", (2,), pack("int32", [9, 0]))})
+        metadata = self.assertBinary(self.post("/v1/gather?bounds=zero", body, BINARY), "int32", (2, 2),
+                                     pack("int32", [0, 0, 1, 2]))
+        self.assertEqual(metadata, {"bounds.policy": "zero", "bounds.replaced": "1"})
+        self.assertNotIn("bounds.policy", self.assertBinary(self.post("/v1/gather?bounds=zero", BODY, BINARY), *PICKED))
+
+    def test_scalars_and_empty_tensors(self):
+        body = safetensors({"params": ROWS, "indices": ("int32", (), pack("int32", [1]))})
+        self.assertBinary(self.post("/v1/gather", body, BINARY), "int32", (2,), pack("int32", [3, 4]))
+        body = safetensors({"params": ROWS, "indices": ("int32", (0,), b"")})
+        self.assertBinary(self.post("/v1/gather", body, BINARY), "int32", (0, 2), b"")
+        body = safetensors({"params": ("float32", (3, 0), b""), "indices": PICK})
+        self.assertBinary(self.post("/v1/gather", body, BINARY), "float32", (2, 0), b"")
+
+    def test_data_may_lie_at_any_alignment(self):
+        for pad in range(9):
+            for head in range(1, 5):
+                body = safetensors({"params": ("uint8", (3, head), bytes(range(3 * head))),
+                                    "indices": ("int64", (2,), pack("int64", [2, 1]))}, pad=pad)
+                expected = bytes(range(2 * head, 3 * head)) + bytes(range(head, 2 * head))
+                self.assertBinary(self.post("/v1/gather", body, BINARY), "uint8", (2, head), expected)
+
+    def test_tensors_may_stand_in_any_order_in_header_and_data(self):
+        body = safetensors({"indices": PICK, "params": ROWS})
+        self.assertBinary(self.post("/v1/gather", body, BINARY), *PICKED)
+        raw = PICK[2] + ROWS[2]
+        header = '{"params":{"dtype":"I32","shape":[3,2],"data_offsets":[8,32]},"indices":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}}'
+        self.assertBinary(self.post("/v1/gather", safetensors_file(header, raw), BINARY), *PICKED)
+
+    def test_refusals_are_problem_documents_all_the_same(self):
+        body = safetensors({"params": ROWS, "indices": ("int32", (2,), pack("int32", [0, 3]))})
+        self.assertProblem(self.post("/v1/gather", body, {**BINARY, "Accept": SAFETENSORS}), 422, "INDEX_OUT_OF_BOUNDS",
+                           position=[1], index=3, bound=3)
+
+    def test_a_missing_input_is_refused(self):
+        answer = self.post("/v1/gather", safetensors({"params": ROWS}), BINARY)
+        problem = self.assertAnyProblem(answer)
+        self.assertIn(answer.status, (400, 422))
+        self.assertIn("indices", problem["detail"])
+
+    def test_an_unknown_input_is_refused_and_the_nearest_is_named(self):
+        body = safetensors({"params": ROWS, "indexes": PICK})
+        self.assertProblem(self.post("/v1/gather", body, BINARY), 400, "MALFORMED_REQUEST", did_you_mean="indices")
+
+    def test_a_large_tensor_goes_through_whole(self):
+        rng = random.Random(SEED)
+        raw = rng.randbytes(1000 * 4096)
+        order = [rng.randrange(1000) for _ in range(3000)]
+        body = safetensors({"params": ("uint8", (1000, 4096), raw), "indices": ("int32", (3000,), pack("int32", order))})
+        expected = b"".join(raw[i * 4096:(i + 1) * 4096] for i in order)
+        self.assertBinary(self.post("/v1/gather", body, BINARY), "uint8", (3000, 4096), expected)
+
+
+class Negotiation(HttpTest):
+    def answers(self, binary, accept):
+        headers = {"Content-Type": SAFETENSORS if binary else JSON}
+        if accept is not None:
+            headers["Accept"] = accept
+        return self.post("/v1/gather", BODY if binary else AS_JSON, headers)
+
+    def test_accept_decides_the_form_of_the_answer(self):
+        for binary, accept, expected in (
+                (False, None, JSON), (True, None, SAFETENSORS),
+                (False, "*/*", JSON), (True, "*/*", SAFETENSORS),
+                (False, "application/*", JSON), (True, "application/*", SAFETENSORS),
+                (False, SAFETENSORS, SAFETENSORS), (True, JSON, JSON),
+                (False, "Application/VND.SafeTensors", SAFETENSORS), (True, "application/json; charset=utf-8", JSON),
+                (False, "application/json;q=0.5, application/vnd.safetensors;q=0.9", SAFETENSORS),
+                (True, "application/json;q=0.9,application/vnd.safetensors;q=0.5", JSON),
+                (True, "application/json , text/plain , */*;q=0.1", JSON),
+                (False, "text/html, application/vnd.safetensors;q=0.2", SAFETENSORS),
+                (True, "application/vnd.safetensors;q=0, */*", JSON),
+                (False, "application/json;q=0, */*;q=0.1", SAFETENSORS),
+                (False, "*/*;q=0.5, application/vnd.safetensors", SAFETENSORS),
+                (True, "application/vnd.safetensors, application/json", SAFETENSORS),
+                (False, "application/vnd.safetensors, application/json", JSON),
+                (False, "application/json, text/plain, */*", JSON),
+                (False, "application/json;q=1.000", JSON), (False, ", ,application/json,,", JSON)):
+            with self.subTest(request="safetensors" if binary else "json", accept=accept):
+                answer = self.answers(binary, accept)
+                if expected == JSON:
+                    self.assertOutput(answer, "int32", [2, 2], [[5, 6], [1, 2]])
+                else:
+                    self.assertBinary(answer, *PICKED)
+
+    def test_what_cannot_be_written_is_not_acceptable(self):
+        for accept in ("text/html", "image/*", "application/xml", "*/*;q=0", "application/json;q=0, application/vnd.safetensors;q=0.0"):
+            for binary in (False, True):
+                with self.subTest(accept=accept, binary=binary):
+                    problem = self.assertProblem(self.answers(binary, accept), 406, "NOT_ACCEPTABLE")
+                    self.assertIn("safetensors", problem["detail"])
+
+    def test_a_malformed_accept_header_does_no_harm(self):
+        for accept in (";;;", "q=1", "application/json;q=", "application/json;q=banana", "*/*;q=2", "a/b/c", "application/json;q=-1",
+                       "/", "*", "," * 4000, "application/json;" * 500):
+            with self.subTest(accept=accept[:30]):
+                self.assertIn(self.answers(False, accept).status, (200, 400, 406))
+
+    def test_strings_have_no_binary_form(self):
+        answer = self.post("/v1/gather", {"params": ["a"], "indices": [0]}, {"Accept": SAFETENSORS})
+        self.assertProblem(answer, 406, "NOT_ACCEPTABLE")
+
+    def test_complex128_has_no_binary_form_and_complex64_has(self):
+        for dtype, status in (("complex64", 200), ("complex128", 406)):
+            body = {"params": {"dtype": dtype, "shape": [1], "data": [[1, 2]]}, "indices": [0]}
+            self.assertStatus(self.post("/v1/gather", body, {"Accept": SAFETENSORS}), status)
+
+    def test_json_is_what_these_content_types_mean(self):
+        for content_type in ("application/json", "application/json; charset=utf-8", "Application/JSON;charset=\"UTF-8\"",
+                             "application/x-www-form-urlencoded", "application/json ; x=y"):
+            with self.subTest(content_type=content_type):
+                answer = self.ask("POST", "/v1/gather", json.dumps(AS_JSON).encode(), {"Content-Type": content_type})
+                self.assertOutput(answer, "int32", [2, 2], [[5, 6], [1, 2]])
+
+    def test_no_content_type_means_json(self):
+        body = json.dumps(AS_JSON).encode()
+        with Raw(self.daemon) as raw:
+            raw.send(http_request("POST", "/v1/gather", body))
+            self.assertOutput(raw.answer(), "int32", [2, 2], [[5, 6], [1, 2]])
+
+    def test_other_content_types_are_unsupported(self):
+        for content_type in ("text/plain", "application/xml", "multipart/form-data; boundary=x", "image/png",
+                             "application/jsonx", "application/json; charset=latin1", "json", "text/json/x"):
+            with self.subTest(content_type=content_type):
+                answer = self.ask("POST", "/v1/gather", json.dumps(AS_JSON).encode(), {"Content-Type": content_type})
+                self.assertProblem(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+class Compression(HttpTest):
+    options = ("--max-body", "1M")
+    TEXT = json.dumps(AS_JSON).encode()
+
+    def send(self, encoding, body, content_type=JSON):
+        return self.ask("POST", "/v1/gather", body, {"Content-Type": content_type, "Content-Encoding": encoding})
+
+    def test_gzip_and_deflate_bodies_are_read(self):
+        for encoding, body in (("gzip", gzip.compress(self.TEXT)), ("deflate", zlib.compress(self.TEXT)),
+                               ("GZIP", gzip.compress(self.TEXT)), ("x-gzip", gzip.compress(self.TEXT)),
+                               ("identity", self.TEXT)):
+            with self.subTest(encoding=encoding):
+                self.assertOutput(self.send(encoding, body), "int32", [2, 2], [[5, 6], [1, 2]])
+
+    def test_binary_bodies_may_be_compressed(self):
+        self.assertBinary(self.send("gzip", gzip.compress(BODY), SAFETENSORS), *PICKED)
+
+    def test_a_body_that_expands_beyond_the_limit_is_too_large(self):
+        for encoding, pack_ in (("gzip", gzip.compress), ("deflate", zlib.compress)):
+            for size in ((1 << 20) + 1, 200 << 20):
+                with self.subTest(encoding=encoding, size=size):
+                    body = pack_(b" " * size)
+                    self.assertLess(len(body), 1 << 20)
+                    self.assertProblem(self.send(encoding, body), 413, "PAYLOAD_TOO_LARGE", limit=1 << 20)
+        self.assertWorks()
+
+    def test_a_body_that_expands_to_just_the_limit_is_read(self):
+        text = self.TEXT + b" " * ((1 << 20) - len(self.TEXT))
+        self.assertOutput(self.send("gzip", gzip.compress(text)), "int32", [2, 2], [[5, 6], [1, 2]])
+
+    def test_corrupt_bodies_are_refused(self):
+        good = gzip.compress(self.TEXT)
+        flipped = bytes([*good[:15], good[15] ^ 0x55, *good[16:]])
+        wrong_sum = good[:-8] + bytes([good[-8] ^ 1]) + good[-7:]
+        for name, encoding, body in (("no gzip at all", "gzip", self.TEXT), ("empty", "gzip", b""),
+                                     ("half a header", "gzip", good[:5]), ("cut off", "gzip", good[:-9]),
+                                     ("without its checksum", "gzip", good[:-8]), ("flipped bits", "gzip", flipped),
+                                     ("wrong checksum", "gzip", wrong_sum), ("bytes behind the end", "gzip", good + b"xx"),
+                                     ("no deflate at all", "deflate", b"\xff" * 40),
+                                     ("cut off", "deflate", zlib.compress(self.TEXT)[:-5])):
+            with self.subTest(body=name, encoding=encoding):
+                self.assertProblem(self.send(encoding, body), 400, "MALFORMED_REQUEST")
+        self.assertWorks()
+
+    def test_other_codings_are_unsupported(self):
+        for encoding in ("br", "zstd", "gzip, br", "banana"):
+            with self.subTest(encoding=encoding):
+                self.assertProblem(self.send(encoding, self.TEXT), 415, "UNSUPPORTED_MEDIA_TYPE")
+
+    def test_compressed_bodies_may_be_chunked(self):
+        body = gzip.compress(self.TEXT)
+        chunks = b"".join(b"%x\r\n%s\r\n" % (1, body[i:i + 1]) for i in range(len(body))) + b"0\r\n\r\n"
+        with Raw(self.daemon) as raw:
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
+            self.assertOutput(raw.answer(), "int32", [2, 2], [[5, 6], [1, 2]])
+
+    def test_answers_are_not_compressed_unless_configured(self):
+        answer = self.post("/v1/gather", AS_JSON, {"Accept-Encoding": "gzip, deflate, br"})
+        self.assertIsNone(answer.headers.get("Content-Encoding"))
+        self.assertOutput(answer, "int32", [2, 2], [[5, 6], [1, 2]])

@@ -1,0 +1,383 @@
+"""Starting, configuring, listing what is resident, and stopping without losing a request."""
+import contextlib, os, re, shutil, signal, subprocess, tempfile, threading, time
+from daemon import *
+
+BODY = b'{"params":[1,2],"indices":[1]}'
+OPTIONS = {"listen": "127.0.0.1:8080", "data-dir": "none", "io-threads": "2", "workers": "0", "queue-limit": "1024", "memory-limit": "0",
+           "max-body": "256M", "max-output": "1G", "default-timeout-ms": "30000", "idle-timeout-ms": "60000",
+           "connection-memory": "32K", "connection-limit": None, "inline-limit-us": "20", "pool-limit": None,
+           "drain-timeout-ms": "30000", "log-level": "info", "log-format": "text"}
+
+
+def run(*arguments, env=None):
+    """a daemon that is expected to end by itself"""
+    return subprocess.run([BINARY, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
+                          env=environment(**(env or {})))
+
+
+class Folder:
+    """a temporary folder with these files"""
+
+    def __init__(self, **files):
+        self.path = tempfile.mkdtemp(prefix="tensord-test-")
+        for name, content in files.items():
+            self.write(name, content)
+
+    def write(self, name, content):
+        with open(os.path.join(self.path, name), "wb") as f:
+            f.write(content if isinstance(content, bytes) else content.encode())
+        return os.path.join(self.path, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path)
+
+
+class CommandLine(unittest.TestCase):
+    def assertRefused(self, result, *words):
+        """exit status 2 and one line that says why"""
+        self.assertEqual(result.returncode, 2, result)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+    def test_help_names_every_option_with_its_default(self):
+        result = run("--help")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for name, default in OPTIONS.items():
+            self.assertRegex(result.stdout, rf"(?m)^\s*--{name} ", f"--{name} is not mentioned")
+            section = re.split(r"(?m)^\s*--", result.stdout.split(f"--{name} ", 1)[1])[0]
+            self.assertIn("default", section.lower())
+            if default:
+                self.assertIn(default, section)
+        for name in ("config", "check-config", "version", "help"):
+            self.assertRegex(result.stdout, rf"(?m)^\s*--{name}\b")
+        self.assertLessEqual(max(map(len, result.stdout.splitlines())), 120)
+
+    def test_version_is_one_line(self):
+        result = run("--version")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, r"^tensord \d+\.\d+\.\d+\n$")
+
+    def test_wrong_options_are_one_line_and_status_2(self):
+        for arguments, words in ((["--nope"], ["nope"]), (["--nope", "1"], ["nope"]), (["extra"], ["extra"]), (["--workers"], ["workers"]),
+                                 (["--workers", "many"], ["workers", "many"]), (["--workers", "-1"], ["workers", "-1"]),
+                                 (["--workers", "1.5"], ["workers"]), (["--workers", "99999999999999999999"], ["workers"]),
+                                 (["--max-body", "10X"], ["max-body", "10X"]), (["--max-body", ""], ["max-body"]),
+                                 (["--max-body", "9999999999G"], ["max-body"]), (["--queue-limit", "0"], ["queue-limit"]),
+                                 (["--io-threads", "0"], ["io-threads"]), (["--log-level", "loud"], ["log-level", "loud"]),
+                                 (["--log-format", "xml"], ["log-format", "xml"]), (["--listen", "nowhere"], ["listen", "nowhere"]),
+                                 (["--listen", "127.0.0.1:99999"], ["listen"]), (["--listen", "127.0.0.1:"], ["listen"]),
+                                 (["--listen", "127.0.0.1:x"], ["listen"]), (["--config", "/nonexistent/file"], ["/nonexistent/file"]),
+                                 (["-w", "1"], ["-w"]), (["--Workers", "1"], ["Workers"])):
+            with self.subTest(arguments=arguments):
+                self.assertRefused(run(*arguments), *words)
+
+    def test_wrong_environment_and_files_name_where_they_stand(self):
+        self.assertRefused(run(env={"TENSORD_WORKERS": "many"}), "TENSORD_WORKERS", "many")
+        with Folder() as folder:
+            for content, words in (('{"workers": "many"}', ["workers", "many"]), ('{"wrokers": 1}', ["wrokers"]), ("[]", []), ("{", []), ("", []),
+                                   ('{"workers": 1} x', []), ('{"workers": [1]}', ["workers"]), ('{"max-body": -1}', ["max-body"]),
+                                   ('{"max-body": 1.5}', ["max-body"]), ('{"workers": true}', ["workers"])):
+                with self.subTest(content=content):
+                    self.assertRefused(run("--config", folder.write("tensord.json", content)), "tensord.json", *words)
+
+    def test_check_config_says_yes_or_why_not_and_starts_nothing(self):
+        with Folder() as folder:
+            result = run("--check-config", "--config", folder.write("good.json", '{"workers": 2, "max-body": "1M", "log-level": "debug"}'))
+            self.assertEqual(result.returncode, 0, result)
+            self.assertNotIn("listening", result.stderr)
+            self.assertRefused(run("--check-config", "--config", folder.write("bad.json", '{"workers": -2}')), "workers")
+        self.assertEqual(run("--check-config").returncode, 0)
+        self.assertRefused(run("--check-config", "--workers", "x"), "workers")
+
+    def test_values_may_follow_an_equals_sign(self):
+        self.assertEqual(run("--check-config", "--workers=2", "--max-body=1M").returncode, 0)
+
+    def limit(self, *options, env=None):
+        """the limit on bodies that a daemon started so has"""
+        with Daemon(*options, env=env) as daemon, Raw(daemon) as raw:
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n")
+            return raw.answer().json()["limit"]
+
+    def test_the_command_line_wins_over_the_environment_over_the_file(self):
+        with Folder() as folder:
+            file = folder.write("tensord.json", '{"max-body": 2000}')
+            self.assertEqual(self.limit(), 256 << 20)
+            self.assertEqual(self.limit("--config", file), 2000)
+            self.assertEqual(self.limit(env={"TENSORD_CONFIG": file}), 2000)
+            self.assertEqual(self.limit("--config", file, env={"TENSORD_MAX_BODY": "3K"}), 3072)
+            self.assertEqual(self.limit("--config", file, "--max-body", "4M", env={"TENSORD_MAX_BODY": "3K"}), 4 << 20)
+            self.assertEqual(self.limit("--max-body", "4M", "--config", file), 4 << 20)
+
+    def test_an_occupied_port_is_one_clear_error_and_a_failure(self):
+        with Daemon() as daemon:
+            result = run("--listen", daemon.address, "--log-level", "error")
+            self.assertNotEqual(result.returncode, 0)
+            self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+            self.assertIn(daemon.address, result.stderr)
+            self.assertIn("in use", result.stderr)
+
+    def test_a_data_folder_that_is_not_there_is_a_failure(self):
+        result = run("--listen", "127.0.0.1:0", "--data-dir", "/nonexistent/folder", "--log-level", "error")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("/nonexistent/folder", result.stderr)
+
+    def test_an_unknown_host_is_a_failure(self):
+        result = run("--listen", "host.invalid:0", "--log-level", "error")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("host.invalid", result.stderr)
+
+    def test_it_listens_on_ipv6_too(self):
+        try:
+            socket.socket(socket.AF_INET6).bind(("::1", 0))
+        except OSError as e:
+            self.skipTest(f"no IPv6 here: {e}")
+        with Daemon(listen="[::1]:0") as daemon:
+            self.assertTrue(daemon.address.startswith("[::1]:"), daemon.address)
+            daemon.host = "::1"
+            with Client(daemon) as client:
+                self.assertEqual(client.ask("GET", "/healthz").status, 200)
+
+
+class Log(unittest.TestCase):
+    def ask(self, daemon, headers=None):
+        with Client(daemon) as client:
+            client.post("/v1/gather", {"params": [1], "indices": [0]}, headers)
+            client.post("/v1/gather", {"params": [1], "indices": [0], "device": "gpu"}, {"X-Request-Id": "failing"})
+
+    def test_json_lines_are_objects_with_time_level_and_event(self):
+        with Daemon("--log-level", "debug") as daemon:
+            self.ask(daemon)
+            daemon.wait_log(lambda e: e.get("request_id") == "failing")
+            self.assertEqual(len(daemon.events()), len(daemon.lines), daemon.tail())
+            for event in daemon.events():
+                self.assertRegex(event["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+                self.assertIn(event["level"], ("error", "warn", "info", "debug"))
+                self.assertIsInstance(event["event"], str)
+
+    def test_text_lines_begin_with_time_level_and_event(self):
+        process = subprocess.Popen([BINARY, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+                                   env=environment())
+        try:
+            line = process.stderr.readline()
+            self.assertRegex(line, r"^\d{4}-\d\d-\d\dT\S+Z info listening .*address=127\.0\.0\.1:\d+")
+        finally:
+            process.terminate()
+            rest = process.stderr.read()
+            process.stderr.close()
+            self.assertEqual(process.wait(PATIENCE), 0, rest)
+        for line in rest.splitlines():
+            self.assertRegex(line, r"^\d{4}-\d\d-\d\dT\S+Z (error|warn|info|debug) \S+")
+
+    def test_requests_stand_in_the_log_at_debug_and_server_errors_at_warn(self):
+        for level, ordinary, failing in (("debug", 1, 1), ("info", 0, 1), ("warn", 0, 1), ("error", 0, 0)):
+            with Daemon("--log-level", "debug" if level == "error" else level) as daemon:
+                if level == "error":
+                    continue  # such a daemon would not even say where it listens
+                self.ask(daemon, {"X-Request-Id": "ordinary"})
+                daemon.stop()
+                found = {name: [e for e in daemon.events() if e.get("request_id") == name] for name in ("ordinary", "failing")}
+                self.assertEqual((len(found["ordinary"]), len(found["failing"])), (ordinary, failing), level)
+                self.assertEqual(found["failing"][0]["level"], "warn")
+                self.assertEqual(found["failing"][0]["status"], 503)
+                if ordinary:
+                    event = found["ordinary"][0]
+                    self.assertEqual((event["level"], event["op"], event["status"]), ("debug", "gather", 200))
+
+
+class Tables(unittest.TestCase):
+    F32 = pack("float32", [1, 2, 3, 4, 5, 6])
+
+    def listed(self, folder):
+        with Daemon("--data-dir", folder.path) as daemon, Client(daemon) as client:
+            answer = client.ask("GET", "/v1/tensors")
+            self.assertEqual(answer.status, 200)
+            tables = {t["name"]: (t["dtype"], t["shape"], t["bytes"]) for t in answer.json()["tensors"]}
+            for name, listed in tables.items():
+                for path in ("/v1/tensors/" + name, "/v1/tensors/" + name.replace(":", "%3A")):
+                    one = client.ask("GET", path)
+                    self.assertEqual(one.status, 200, str(one))
+                    doc = one.json()
+                    self.assertEqual((doc["name"], (doc["dtype"], doc["shape"], doc["bytes"])), (name, listed))
+            return tables, [e for e in daemon.events() if e.get("level") == "warn"]
+
+    def test_tables_are_listed_with_dtype_shape_and_bytes(self):
+        with Folder() as folder:
+            folder.write("table.npy", npy("float32", (3, 2), self.F32))
+            folder.write("scalar.npy", npy("int64", (), pack("int64", [-1])))
+            folder.write("empty.npy", npy("float64", (0, 4), b""))
+            folder.write("v2.npy", npy("int8", (4,), b"abcd", version=2))
+            folder.write("model.safetensors", safetensors({"w.weight": ("bfloat16", (2, 2), bytes(8)), "b": ("bool", (3,), b"\0\1\0")}))
+            tables, warnings = self.listed(folder)
+            self.assertEqual(tables, {"table": ("float32", [3, 2], 24), "scalar": ("int64", [], 8), "empty": ("float64", [0, 4], 0),
+                                      "v2": ("int8", [4], 4), "model:w.weight": ("bfloat16", [2, 2], 8), "model:b": ("bool", [3], 3)})
+            self.assertEqual(warnings, [])
+
+    def test_every_dtype_of_npy_is_read(self):
+        with Folder() as folder:
+            for dtype in NPY_NAMES:
+                folder.write(dtype + ".npy", npy(dtype, (2, 3), bytes(6 * SIZES[dtype])))
+            tables, _ = self.listed(folder)
+            self.assertEqual(tables, {d: (d, [2, 3], 6 * SIZES[d]) for d in NPY_NAMES})
+
+    def test_files_that_cannot_be_tables_are_skipped_and_logged(self):
+        good = npy("float32", (3, 2), self.F32)
+        bad = {"truncated.npy": good[:-1], "header.npy": good[:40], "magic.npy": b"\x93NUMPX" + good[6:], "empty.npy": b"", "garbage.npy": b"x" * 500,
+               "tail.npy": good + b"x", "big.npy": npy(">f4", (3, 2), self.F32), "fortran.npy": npy("float32", (3, 2), self.F32, fortran=True),
+               "object.npy": npy("|O", (1,), bytes(8)), "huge.npy": npy("float32", (1 << 62, 4), self.F32), "version.npy": good[:6] + b"\x09" + good[7:],
+               "negative.npy": npy("float32", (-1, 2), b""), "rank.npy": npy("int8", [1] * 17, b"x"), "unicode.npy": npy("<U3", (2,), bytes(24)),
+               "length.npy": good[:8] + b"\xff\xff" + good[10:], "void.safetensors": b"", "short.safetensors": b"\x01\0\0",
+               "long.safetensors": struct.pack("<Q", 1 << 62) + b"{}", "text.safetensors": b"hello, world, this is no tensor",
+               "hole.safetensors": safetensors_file('{"a":{"dtype":"I8","shape":[1],"data_offsets":[1,2]}}', b"ab"),
+               "cut.safetensors": safetensors({"a": ("int8", (100,), bytes(100))})[:-1], ".hidden.npy": good, "sp ace.npy": good, "é.npy": good}
+        with Folder() as folder:
+            for name, content in bad.items():
+                folder.write(name, content)
+            folder.write("good.npy", good)
+            folder.write("notes.txt", "not a table")
+            os.mkdir(os.path.join(folder.path, "folder.npy"))
+            os.symlink("/nonexistent", os.path.join(folder.path, "dangling.npy"))
+            tables, warnings = self.listed(folder)
+            self.assertEqual(set(tables) - {"tail"}, {"good"})
+            said = json.dumps(warnings, ensure_ascii=False)
+            for name in set(bad) - {".hidden.npy", "é.npy", "tail.npy"}:
+                self.assertIn(name, said)
+            self.assertNotIn("notes.txt", said)
+
+    def test_a_table_may_be_reached_through_a_symbolic_link(self):
+        with Folder() as real, Folder() as folder:
+            os.symlink(real.write("x.npy", npy("float32", (3, 2), self.F32)), os.path.join(folder.path, "linked.npy"))
+            tables, _ = self.listed(folder)
+            self.assertEqual(tables, {"linked": ("float32", [3, 2], 24)})
+
+
+class Stopping(HttpTest):
+    def open_log(self, daemon):
+        return daemon.wait_log(lambda e: e.get("event") == "draining", "a line with the event draining")
+
+    def test_an_idle_daemon_stops_at_once_with_status_0(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with Daemon() as daemon, Raw(daemon) as idle, Raw(daemon) as half:
+                idle.send(http_request("GET", "/healthz"))
+                self.assertStatus(idle.answer(), 200)
+                half.send(b"POST /v1/ga")
+                began = time.monotonic()
+                daemon.stop(number)
+                self.assertLess(time.monotonic() - began, 5 * SCALE)
+
+    def test_accepted_requests_are_answered_before_the_end(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            daemon = Daemon("--workers", "1", "--inline-limit-us", "0")
+            with contextlib.ExitStack() as stack:
+                slow = SlowWork(daemon, 0.3 * SCALE)
+                accepted = [stack.enter_context(Raw(daemon, timeout=5 * PATIENCE)) for _ in range(4)]
+                for raw in accepted:
+                    raw.send(slow.http())
+                time.sleep(0.15 * SCALE)  # the daemon has read them all
+                daemon.signal(number)
+                for raw in accepted:
+                    self.assertStatus(raw.answer(), 200)
+                    raw.close()
+                daemon.stopped or self.assertEqual(daemon.wait(5 * PATIENCE), 0)
+
+    def test_while_draining_new_work_is_refused_and_health_is_told(self):
+        daemon = Daemon("--workers", "1", "--inline-limit-us", "0")
+        with contextlib.ExitStack() as stack:
+            slow = SlowWork(daemon, 0.8 * SCALE)
+            first = stack.enter_context(Raw(daemon, timeout=5 * PATIENCE))
+            old = [stack.enter_context(Raw(daemon)) for _ in range(3)]
+            for raw in old:  # so that they are open when the signal comes
+                raw.send(http_request("GET", "/readyz"))
+                self.assertStatus(raw.answer(), 200)
+            first.send(slow.http())
+            time.sleep(0.1 * SCALE)
+            daemon.signal(signal.SIGTERM)
+            self.open_log(daemon)
+            time.sleep(0.05)
+            for raw, request, status in ((old[0], http_request("POST", "/v1/gather", BODY), 503), (old[1], http_request("GET", "/readyz"), 503),
+                                         (old[2], http_request("GET", "/healthz"), 200)):
+                raw.send(request)
+                answer = raw.answer()
+                self.assertIsNotNone(answer, "the connection was closed without an answer")
+                self.assertEqual(answer.status, status, str(answer))
+                if status == 503:
+                    self.assertProblem(answer, 503, "DRAINING")
+                if request.startswith(b"POST"):
+                    self.assertEqual((answer.headers.get("Connection") or "").lower(), "close")
+                    self.assertEqual(raw.rest(), b"")
+            try:
+                with Raw(daemon) as late:
+                    late.send(http_request("POST", "/v1/gather", BODY))
+                    answer = late.answer()
+                    if answer is not None:
+                        self.assertProblem(answer, 503, "DRAINING")
+            except ConnectionRefusedError:
+                pass
+            self.assertStatus(first.answer(), 200)
+            first.close()
+            self.assertEqual(daemon.wait(5 * PATIENCE), 0)
+
+    def test_under_load_every_answer_is_whole_until_the_end(self):
+        for inline in ("20", "0"):
+            daemon = Daemon("--inline-limit-us", inline)
+            counts, wrong, go_on = [0] * 8, [], threading.Event()
+
+            def load(i):
+                params = list(range(i, i + 50))
+                try:
+                    with Client(daemon) as client:
+                        while True:
+                            answer = client.post("/v1/gather", {"params": params, "indices": [49, i]})
+                            if answer.status == 503:
+                                if answer.json()["code"] != "DRAINING":
+                                    wrong.append(str(answer))
+                                return
+                            if answer.status != 200 or answer.json()["output"]["data"] != [params[49], params[i]]:
+                                wrong.append(str(answer))
+                            counts[i] += 1
+                            if sum(counts) > 200:
+                                go_on.set()
+                except http.client.IncompleteRead as e:
+                    wrong.append(repr(e))
+                except (ConnectionError, http.client.BadStatusLine):
+                    pass  # closed between two requests, or refused: the daemon is stopping
+                except http.client.HTTPException as e:
+                    wrong.append(repr(e))
+            threads = [threading.Thread(target=load, args=(i,)) for i in range(8)]
+            for thread in threads:
+                thread.start()
+            self.assertTrue(go_on.wait(PATIENCE))
+            daemon.stop()
+            for thread in threads:
+                thread.join(PATIENCE)
+            self.assertEqual(wrong, [])
+
+    def test_the_drain_timeout_ends_the_waiting(self):
+        daemon = Daemon("--workers", "1", "--inline-limit-us", "0", "--drain-timeout-ms", "100")
+        with contextlib.ExitStack() as stack:
+            slow = SlowWork(daemon, 0.4 * SCALE)
+            crowd = [stack.enter_context(Raw(daemon, timeout=5 * PATIENCE)) for _ in range(10)]
+            for raw in crowd:
+                raw.send(slow.http())
+            time.sleep(0.1 * SCALE)
+            daemon.signal(signal.SIGTERM)
+            answers = [raw.answer() for raw in crowd]
+            statuses = [a.status for a in answers if a is not None]
+            self.assertLess(statuses.count(200), 10)
+            for answer in answers:
+                if answer is not None and answer.status != 200:
+                    self.assertProblem(answer, 503, "DRAINING")
+        self.assertEqual(daemon.wait(5 * PATIENCE), 0)
+
+    def test_a_client_that_never_finishes_does_not_hold_the_daemon(self):
+        daemon = Daemon("--drain-timeout-ms", "200")
+        with Raw(daemon) as raw:
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            time.sleep(0.05)
+            began = time.monotonic()
+            daemon.stop()
+            self.assertLess(time.monotonic() - began, 5 * SCALE)

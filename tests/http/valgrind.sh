@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# valgrind.sh [BINARY] - the daemon under valgrind: serves the conformance cases of the gathers inline and
+# through the queue, stops on SIGTERM, and must leave no error and no leak.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+binary=${1:-build/tensord}
+command -v valgrind >/dev/null || { echo "skipped: valgrind is not installed"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+run_with() {
+    valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,indirect,possible \
+        --errors-for-leak-kinds=definite,indirect,possible --num-callers=30 \
+        "$binary" --listen 127.0.0.1:0 --log-format json --data-dir deploy/sample "$@" 2>"$work/log" &
+    local pid=$! address="" status=0 failed=0
+    for _ in $(seq 300); do
+        address=$(sed -n 's/.*"event":"listening","address":"\([^"]*\)".*/\1/p' "$work/log")
+        [ -z "$address" ] && kill -0 $pid 2>/dev/null || break
+        sleep 0.1
+    done
+    [ -n "$address" ] || { cat "$work/log"; echo "the daemon did not start"; return 1; }
+    for transport in json json-base64 safetensors; do
+        python3 tests/conformance/run.py --url "http://$address" --transport $transport --jobs 4 \
+            tests/conformance/cases/{gather,gather_nd,batch_gather}.jsonl || failed=1
+    done
+    kill -TERM $pid
+    wait $pid || status=$?
+    [ $status -eq 0 ] && [ $failed -eq 0 ] || { cat "$work/log"; echo "exit status $status"; return 1; }
+}
+
+run_with
+run_with --inline-limit-us 0

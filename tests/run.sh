@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# run.sh - all tests of tensord, on a machine that may have nothing installed yet.
+#
+#   tests/run.sh                everything
+#   tests/run.sh unit http      only the stages whose names contain one of these words
+#
+# Each stage prints one line: ok, FAILED (with the end of its log) or skipped with the reason; the last line
+# counts them. Logs are in build/test-logs/. Works as root and with sudo; a second run rebuilds only what
+# changed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly LOGS=build/test-logs
+readonly JOBS=$(nproc)
+passed=0 failed=0 skipped=0
+
+# stage NAME COMMAND...: exit status 77 means skipped; then the last line that begins with "skipped" says why.
+stage() {
+    local name=$1 log status=0 begun=$SECONDS reason
+    shift
+    wanted "$name" || return 0
+    log=$LOGS/$name.log
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+    case $status in
+    0)
+        passed=$((passed + 1))
+        printf '%-28s ok       %3d s  %s\n' "$name" $((SECONDS - begun)) "$(summary "$log")"
+        ;;
+    77)
+        skipped=$((skipped + 1))
+        reason=$(grep '^skipped' "$log" | tail -n 1 || true)
+        printf '%-28s %s\n' "$name" "${reason:-skipped: no reason given}"
+        ;;
+    *)
+        failed=$((failed + 1))
+        printf '%-28s FAILED   %3d s  exit %d; the end of %s:\n' "$name" $((SECONDS - begun)) "$status" "$log"
+        tail -n 40 "$log" | sed 's/^/    /'
+        ;;
+    esac
+}
+
+only=("$@")
+wanted() {
+    local word
+    [ ${#only[@]} -gt 0 ] || return 0
+    for word in "${only[@]}"; do [[ $1 != *"$word"* ]] || return 0; done
+    return 1
+}
+
+# The line of a log that counts its tests, where it has one.
+summary() { grep -E 'tests passed|[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1 || true; }
+
+build() {
+    cmake --preset "$1" -DTD_WERROR=ON && cmake --build --preset "$1" -j "$JOBS"
+}
+
+unit() { ctest --test-dir "$1" --output-on-failure -j "$JOBS" "${@:2}"; }
+
+format_check() {
+    git ls-files -co --exclude-standard '*.c' '*.h' '*.cc' '*.inc' | xargs clang-format --dry-run -Werror
+    echo "formatted as .clang-format says"
+}
+
+# clang-tidy on our sources; tests are held to the compiler's warnings only.
+tidy_check() {
+    git ls-files -co --exclude-standard 'kernels/*.c' 'api/*.c' 'server/*.c' 'api/*.cc' |
+        xargs -P "$JOBS" -n 4 clang-tidy -p build --quiet
+}
+
+# What a sanitizer finds ends the process with its own exit status, which the tests notice.
+export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:detect_stack_use_after_return=1
+export UBSAN_OPTIONS=print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:exitcode=98
+
+http() { TD_TEST_TIME_SCALE=$2 python3 tests/http/run.py --binary "$1/tensord" "${@:3}"; }
+conformance() { TD_TEST_TIME_SCALE=$2 python3 tests/conformance/test_all.py --binary "$1/tensord"; }
+
+mkdir -p "$LOGS"
+if ! deploy/dependencies.sh --test >"$LOGS/dependencies.log" 2>&1; then
+    tail -n 20 "$LOGS/dependencies.log"
+    echo "the dependencies could not be installed: see $LOGS/dependencies.log"
+    exit 1
+fi
+
+stage build-release build release
+stage build-asan build asan
+stage build-tsan build tsan
+stage layering tests/check_layering.sh
+stage format format_check
+stage tidy tidy_check
+stage unit-release unit build
+stage unit-asan unit build-asan
+stage unit-tsan unit build-tsan
+stage conformance-release conformance build 1
+stage conformance-asan conformance build-asan 4
+stage http-release http build 1
+stage http-asan http build-asan 4
+stage http-tsan http build-tsan 6 --only 'concurrency|clients|overload|lifecycle'
+stage valgrind tests/http/valgrind.sh build/tensord
+stage real tests/real/run.sh
+stage quickstart deploy/quickstart.sh --once
+stage container tests/deploy/container.sh
+
+echo
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

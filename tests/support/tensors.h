@@ -1,0 +1,37 @@
+/* tensors.h - tensors written down in a test, and compared with ones that came out.
+ *
+ *     "int32[2,2] 1 2 3 4"     dtype, shape, elements in row-major order
+ *     "float32[3,4] 0..11"     a range counts up
+ *     "string[3] 'a' '' '\x00\xff'"  strings stand in quotes; \xNN is a byte
+ *     "complex64[1] 1 2"       real part, imaginary part
+ *     "float16[1] 0x3c00"      float16 and bfloat16 as bits
+ *     "float32[]" + " 2.5"     a scalar
+ *
+ * Ownership  All of it lives until the test ends: test_arena. Errors     A text that makes no sense
+ * fails the test. */
+#ifndef TD_TESTS_SUPPORT_TENSORS_H
+#define TD_TESTS_SUPPORT_TENSORS_H
+
+#include "kernels/tensor.h"
+
+/* The arena of the running test; checked fixtures open and close it. */
+extern struct td_arena test_arena;
+void test_arena_open(void);
+void test_arena_close(void);
+
+struct td_shape shape(const char *text); /* "[2,3]" */
+struct td_tensor tensor(const char *text);
+struct td_tensor tensor_without_data(const char *text); /* "float32[1000,1000]" */
+
+/* An int16, int32 or int64 vector of these values. */
+struct td_tensor index_vector(td_dtype dtype, const int64_t *values, int64_t n);
+
+/* Fail unless dtype, shape and every element are the same, bit for bit; `says` names the case. */
+void expect_same_tensor(const struct td_tensor *got, const struct td_tensor *want,
+                        const char *says);
+void expect_tensor(const struct td_tensor *got, const char *want, const char *says);
+void expect_shape(const struct td_shape *got, const char *want, const char *says);
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

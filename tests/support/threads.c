@@ -1,0 +1,67 @@
+#include "tests/support/threads.h"
+
+#include "tests/support/tensors.h"
+
+#include <check.h>
+#include <pthread.h>
+
+#define MAX_THREADS 8
+
+struct loop {
+    struct thread_exec *exec;
+    td_range_fn *fn;
+    void *context;
+    int64_t count, grain;
+    atomic_int_fast64_t next;
+    atomic_bool late;
+};
+
+static void *work(void *argument)
+{
+    struct loop *loop = argument;
+    for (;;) {
+        int64_t begin = atomic_fetch_add(&loop->next, loop->grain);
+        if (begin >= loop->count)
+            return NULL;
+        int64_t before = atomic_fetch_add(&loop->exec->ranges_run, 1);
+        if (loop->exec->ranges_allowed >= 0 && before >= loop->exec->ranges_allowed) {
+            atomic_store(&loop->late, true);
+            return NULL;
+        }
+        int64_t left = loop->count - begin;
+        loop->fn(loop->context, begin, begin + (left < loop->grain ? left : loop->grain));
+    }
+}
+
+static td_status parallel_for(struct td_exec *self, int64_t count, int64_t grain, td_range_fn *fn,
+                              void *context, struct td_error *err)
+{
+    struct thread_exec *exec = (struct thread_exec *)self;
+    struct loop loop = {
+        .exec = exec,
+        .fn = fn,
+        .context = context,
+        .count = count,
+        .grain = exec->grain > 0 ? exec->grain : grain,
+    };
+    ck_assert_int_gt(loop.grain, 0);
+    pthread_t thread[MAX_THREADS];
+    for (int i = 0; i < exec->threads; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, work, &loop), 0);
+    for (int i = 0; i < exec->threads; i++)
+        ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+    if (atomic_load(&loop.late))
+        return td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline has passed");
+    return TD_OK;
+}
+
+void thread_exec_init(struct thread_exec *exec, int threads, int64_t grain)
+{
+    ck_assert_int_le(threads, MAX_THREADS);
+    *exec = (struct thread_exec){
+        .exec = { .parallel_for = parallel_for, .arena = &test_arena },
+        .threads = threads,
+        .grain = grain,
+        .ranges_allowed = -1,
+    };
+}
