@@ -26,12 +26,6 @@ static bool is_name(const char *name, const char *text, size_t length)
     return strlen(name) == length && memcmp(name, text, length) == 0;
 }
 
-/* Copies a name, cut off to fit. */
-static void note(char *to, size_t size, const char *name, size_t length)
-{
-    snprintf(to, size, "%.*s", (int)(length < size ? length : size - 1), name);
-}
-
 static td_status refuse(struct td_error *err, const char *name, const char *expected,
                         const struct td_attr_value *value)
 {
@@ -64,11 +58,8 @@ static int choose(const char *name, const char *const *choices, const struct td_
                                               : ", ",
                                  choices[i]);
     refuse(err, name, expected, value);
-    if (value->kind == TD_VALUE_TEXT) {
-        const char *nearest = td_nearest_name(value->text, value->text_length, choices, n);
-        if (nearest)
-            note(err->did_you_mean, sizeof err->did_you_mean, nearest, strlen(nearest));
-    }
+    if (value->kind == TD_VALUE_TEXT)
+        td_suggest(err, value->text, value->text_length, choices, n);
     return -1;
 }
 
@@ -242,12 +233,8 @@ td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t leng
 
     td_error_set(err, TD_MALFORMED_REQUEST, "%s does not know the %s \"%.*s\"", op->name, where,
                  shown(length), name);
-    if (!err)
-        return TD_MALFORMED_REQUEST;
-    note(err->attribute, sizeof err->attribute, name, length);
-    const char *nearest = td_nearest_name(name, length, names, n);
-    if (nearest)
-        note(err->did_you_mean, sizeof err->did_you_mean, nearest, strlen(nearest));
+    snprintf(err->attribute, sizeof err->attribute, "%.*s", shown(length), name);
+    td_suggest(err, name, length, names, n);
     return TD_MALFORMED_REQUEST;
 }
 
@@ -301,4 +288,12 @@ const char *td_nearest_name(const char *name, size_t length, const char *const *
         }
     }
     return nearest;
+}
+
+void td_suggest(struct td_error *err, const char *name, size_t length, const char *const *names,
+                int n_names)
+{
+    const char *nearest = td_nearest_name(name, length, names, n_names);
+    if (nearest)
+        snprintf(err->did_you_mean, sizeof err->did_you_mean, "%s", nearest);
 }

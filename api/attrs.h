@@ -43,4 +43,8 @@ void td_request_init(struct td_request *request, const struct td_op *op);
  * NULL. */
 const char *td_nearest_name(const char *name, size_t length, const char *const *names, int n_names);
 
+/* Notes that one, where there is one, as did_you_mean. */
+void td_suggest(struct td_error *err, const char *name, size_t length, const char *const *names,
+                int n_names);
+
 #endif

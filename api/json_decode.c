@@ -6,6 +6,7 @@
 #include "api/raw.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert(TD_JSON_PADDING >= TD_JSON_ARRAY_SLACK, "arrays read ahead within the padding");
@@ -84,9 +85,7 @@ static td_status read_dtype(struct reader *reader, const struct td_json_path *pa
     const char *names[TD_DTYPE_COUNT];
     for (int i = 0; i < TD_DTYPE_COUNT; i++)
         names[i] = td_dtype_info((td_dtype)i)->name;
-    const char *nearest = td_nearest_name(name, length, names, TD_DTYPE_COUNT);
-    if (nearest)
-        strcpy(reader->err->did_you_mean, nearest);
+    td_suggest(reader->err, name, length, names, TD_DTYPE_COUNT);
     return TD_MALFORMED_REQUEST;
 }
 
@@ -229,15 +228,6 @@ static td_status decode_base64(struct reader *reader, const struct td_json_path 
     return status;
 }
 
-static td_status resolve(struct td_resolver *resolver, const char *name, size_t length,
-                         struct td_arena *arena, struct td_tensor *out, struct td_error *err)
-{
-    if (resolver)
-        return resolver->resolve(resolver, name, length, arena, out, err);
-    return td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no tensor \"%.*s\": none are resident",
-                        (int)(length < 64 ? length : 64), name);
-}
-
 static td_status read_object(struct reader *reader, const struct td_json_path *path,
                              struct td_tensor *out)
 {
@@ -262,9 +252,7 @@ static td_status read_object(struct reader *reader, const struct td_json_path *p
                            "a tensor has no member \"%.*s\"; expected dtype, shape, data, base64 or "
                            "ref",
                            (int)(length < 64 ? length : 64), key);
-            const char *nearest = td_nearest_name(key, length, member_names, MEMBER_COUNT);
-            if (nearest)
-                strcpy(reader->err->did_you_mean, nearest);
+            td_suggest(reader->err, key, length, member_names, MEMBER_COUNT);
             return TD_MALFORMED_REQUEST;
         }
         if (object.seen & 1u << member)
@@ -285,8 +273,8 @@ static td_status read_object(struct reader *reader, const struct td_json_path *p
 
     if (object.seen & SEEN(REF)) {
         struct td_json_path step = member_path(path, "ref", 3);
-        status = resolve(reader->resolver, object.text, object.text_length, reader->arena, out,
-                         reader->err);
+        status = td_resolve(reader->resolver, object.text, object.text_length, reader->arena,
+                            out, reader->err);
         if (status != TD_OK)
             td_json_point(&step, reader->err);
         return status;
@@ -523,4 +511,31 @@ td_status td_json_decode(struct td_json_decoder *decoder, const char *body, size
     if (scan->at != scan->end)
         return td_json_syntax(scan, scan->at, err, "expected the end of the body");
     return TD_OK;
+}
+
+/* ---- what a decoder keeps ---- */
+
+struct td_json_decoder {
+    char nothing;
+};
+
+struct td_json_decoder *td_json_decoder_new(void)
+{
+    return calloc(1, sizeof(struct td_json_decoder));
+}
+
+void td_json_decoder_free(struct td_json_decoder *decoder)
+{
+    free(decoder);
+}
+
+size_t td_json_decoder_bytes(const struct td_json_decoder *decoder)
+{
+    return sizeof *decoder;
+}
+
+size_t td_json_workspace(size_t body_bytes)
+{
+    (void)body_bytes;
+    return 0;
 }

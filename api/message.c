@@ -1,5 +1,25 @@
 #include "api/message.h"
 
+#include <string.h>
+
+td_bounds td_request_bounds(const struct td_request *request)
+{
+    td_bounds bounds = TD_BOUNDS_ERROR;
+    for (int i = 0; i < request->op->n_attrs; i++)
+        if (request->op->attrs[i].kind == TD_ATTR_BOUNDS)
+            memcpy(&bounds, request->args.attrs + request->op->attrs[i].offset, sizeof bounds);
+    return bounds;
+}
+
+td_status td_resolve(struct td_resolver *resolver, const char *name, size_t length,
+                     struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    if (resolver)
+        return resolver->resolve(resolver, name, length, arena, out, err);
+    return td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no tensor \"%.*s\": none are resident",
+                        (int)(length < 128 ? length : 128), name);
+}
+
 void td_reply_set(struct td_reply *reply, int http_status, const char *content_type,
                   const void *data, size_t size)
 {

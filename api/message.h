@@ -39,6 +39,11 @@ struct td_resolver {
                          struct td_arena *arena, struct td_tensor *out, struct td_error *err);
 };
 
+/* Asks resolver; NULL is one that has no tensor. */
+TD_MUST_CHECK td_status td_resolve(struct td_resolver *resolver, const char *name, size_t length,
+                                   struct td_arena *arena, struct td_tensor *out,
+                                   struct td_error *err);
+
 /* A reply: pieces that follow each other on the wire. */
 struct td_piece {
     const void *data;
@@ -54,6 +59,9 @@ struct td_reply {
     int n_pieces;
     struct td_piece own[TD_REPLY_PIECES];
 };
+
+/* The bounds policy of a request, wherever its op keeps it; TD_BOUNDS_ERROR where it has none. */
+td_bounds td_request_bounds(const struct td_request *request);
 
 /* Makes a reply of one piece. */
 void td_reply_set(struct td_reply *reply, int http_status, const char *content_type,

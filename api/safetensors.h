@@ -12,31 +12,37 @@
 
 #include "api/message.h"
 
-struct td_json_decoder;
-
 /* An entry of a header. */
 struct td_safetensors_entry {
     const char *name;        /* NUL-terminated, in the arena */
     struct td_tensor tensor; /* data points into the file */
 };
 
+/* An entry of __metadata__; both NUL-terminated, in the arena. */
+struct td_safetensors_note {
+    const char *key, *value;
+};
+
 struct td_safetensors {
     struct td_safetensors_entry *entries;
     int n_entries;
-    struct {
-        const char *key, *value;
-    } * metadata; /* __metadata__, in the arena */
-    int n_metadata;
+    struct td_safetensors_note *notes; /* __metadata__ */
+    int n_notes;
 };
 
 /* Reads and checks the header of a whole file in memory. bytes[0..size) stays borrowed. */
 TD_MUST_CHECK td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *arena,
                                             struct td_safetensors *out, struct td_error *err);
 
-/* Fills request (begun by td_request_init, query parameters already applied) from the body. */
+/* Fills request (begun by td_request_init, query parameters already applied) from the body. A
+ * metadata entry "params.ref" names a resident tensor as that input. */
 TD_MUST_CHECK td_status td_safetensors_decode(const char *body, size_t bytes,
-                                              struct td_arena *arena, struct td_request *request,
-                                              struct td_error *err);
+                                              struct td_resolver *resolver, struct td_arena *arena,
+                                              struct td_request *request, struct td_error *err);
+
+/* Upper bound of what encoding allocates: the header and the outputs that are copied behind it. False
+ * on overflow. */
+bool td_safetensors_encoded_bound(const struct td_request *request, size_t *bytes);
 
 /* Writes the results: "output" or "outputs.0", ...; a bounds policy that replaced something is in
  * __metadata__ as bounds.policy and bounds.replaced. NOT_ACCEPTABLE for dtypes the format lacks.

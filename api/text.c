@@ -1,0 +1,52 @@
+#include "api/text.h"
+
+#include "api/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void td_text_add(struct td_text *text, const char *bytes, size_t length)
+{
+    if (length > (size_t)(text->end - text->at)) {
+        text->full = true;
+        return;
+    }
+    memcpy(text->at, bytes, length);
+    text->at += length;
+}
+
+void td_text_print(struct td_text *text, const char *format, ...)
+{
+    size_t room = (size_t)(text->end - text->at);
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text->at, room, format, arguments);
+    va_end(arguments);
+    /* The NUL needs room as well, though it does not count. */
+    if (length < 0 || (size_t)length >= room)
+        text->full = true;
+    else
+        text->at += length;
+}
+
+void td_text_quote(struct td_text *text, const char *bytes, size_t length)
+{
+    td_text_add(text, "\"", 1);
+    for (size_t i = 0; i < length;) {
+        unsigned char c = (unsigned char)bytes[i];
+        size_t size = td_utf8_character((const unsigned char *)bytes + i, length - i);
+        if (size == 0)
+            td_text_add(text, "\xef\xbf\xbd", 3);
+        else if (c == '"' || c == '\\')
+            td_text_print(text, "\\%c", c);
+        else if (c == '\n')
+            td_text_add(text, "\\n", 2);
+        else if (c < ' ')
+            td_text_print(text, "\\u%04x", c);
+        else
+            td_text_add(text, bytes + i, size);
+        i += size ? size : 1;
+    }
+    td_text_add(text, "\"", 1);
+}
