@@ -126,21 +126,24 @@ td_status td_call_decode(struct td_call *call, struct td_json_decoder *decoder)
     return status;
 }
 
-/* Bytes of all outputs as far as shapes tell; false on overflow. */
-static bool output_bytes(const struct td_op_args *args, size_t *bytes)
+/* Are the outputs, as far as they are known, within --max-output? *bytes is their sum. */
+static td_status check_outputs(struct td_call *call, size_t *bytes)
 {
+    const struct td_op_args *args = &call->request.args;
+    const uint64_t limit = (uint64_t)call->server->config.max_output;
     *bytes = 0;
     for (int i = 0; i < args->n_outputs; i++)
         if (!td_size_add(*bytes, td_tensor_footprint(&args->outputs[i]), bytes))
-            return false;
-    return true;
+            *bytes = SIZE_MAX;
+    return *bytes <= limit
+               ? TD_OK
+               : td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
 }
 
 td_status td_call_admit(struct td_call *call)
 {
     const struct td_op *op = call->op;
     struct td_op_args *args = &call->request.args;
-    const uint64_t limit = (uint64_t)call->server->config.max_output;
     size_t outputs, encoded;
     if (call->request.options.device == TD_DEVICE_GPU)
         return td_error_set(
@@ -149,10 +152,9 @@ td_status td_call_admit(struct td_call *call)
     td_status status = td_op_infer(op, args, &call->arena, &call->error);
     if (status != TD_OK)
         return status;
-    if (!output_bytes(args, &outputs))
-        outputs = SIZE_MAX;
-    if (outputs > limit)
-        return td_error_resource(&call->error, "output_bytes", outputs, limit, "the output");
+    status = check_outputs(call, &outputs);
+    if (status != TD_OK)
+        return status;
     if (!td_codec_encoded_bound(call->reply_format, &call->request, &encoded) ||
         !td_size_add(outputs, encoded, &outputs) ||
         !td_size_add(outputs, op->cost(args).workspace, &outputs))
@@ -196,10 +198,12 @@ td_status td_call_compute(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
     const int64_t start = td_now_ns();
+    size_t bytes;
     td_pool_exec_init(&exec, worker, &call->arena, stopped, call);
-    const td_status status = call->op->run(&call->request.args, &exec.base, &call->error);
+    td_status status = call->op->run(&call->request.args, &exec.base, &call->error);
     call->times.compute = td_now_ns() - start;
-    return status;
+    /* How long strings are is known only now. */
+    return status == TD_OK ? check_outputs(call, &bytes) : status;
 }
 
 td_status td_call_encode(struct td_call *call)

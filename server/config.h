@@ -73,7 +73,7 @@ enum td_config_action {
     TD_CONFIG_WRONG    /* message says why */
 };
 
-#define TD_CONFIG_MESSAGE 512
+#define TD_CONFIG_MESSAGE 768
 
 /* Reads everything; environ is the process's environment. Zeros ("one per CPU", "half of the RAM")
  * are resolved to numbers. After TD_CONFIG_WRONG config holds nothing to free. */
