@@ -150,7 +150,7 @@ static void environment_name(const struct option *option, char *name, size_t siz
 {
     int length = snprintf(name, size, "TENSORD_%s", option->name);
     for (int i = 0; i < length; i++)
-        name[i] = name[i] == '-' ? '_' : (char)toupper((unsigned char)name[i]);
+        name[i] = (char)(name[i] == '-' ? '_' : toupper((unsigned char)name[i]));
 }
 
 /* ---- the three sources, weakest first

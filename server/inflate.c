@@ -27,18 +27,17 @@ td_status td_inflate_wanted(const char *encoding, bool *wanted, struct td_error 
     return TD_UNSUPPORTED_MEDIA_TYPE;
 }
 
-/* Replaces *buffer by one of at least `bytes` that begins with the same `used` bytes. */
-static td_status enlarge(struct td_buffer **buffer, size_t used, size_t bytes,
-                         struct td_memory *memory, struct td_error *err)
+/* A buffer of at least `bytes` that begins with the same `used` bytes, in place of `buffer`; NULL,
+ * and buffer stays, without memory. */
+static struct td_buffer *enlarge(struct td_buffer *buffer, size_t used, size_t bytes,
+                                 struct td_memory *memory, struct td_error *err)
 {
     struct td_buffer *larger = memory->take(memory, bytes, err);
-    if (!larger)
-        return err ? err->status : TD_MEMORY_EXHAUSTED;
-    if (*buffer)
-        memcpy(larger->data, (*buffer)->data, used);
-    td_buffer_unref(*buffer);
-    *buffer = larger;
-    return TD_OK;
+    if (larger && used > 0)
+        memcpy(larger->data, buffer->data, used);
+    if (larger)
+        td_buffer_unref(buffer);
+    return larger;
 }
 
 static size_t min_size(size_t a, size_t b)
@@ -50,13 +49,20 @@ static size_t min_size(size_t a, size_t b)
 static td_status expand(z_stream *stream, size_t limit, size_t padding, struct td_memory *memory,
                         struct td_buffer **buffer, size_t *used, struct td_error *err)
 {
+    const size_t most = limit + 1; /* one byte more tells "as large as allowed" from "larger" */
     for (;;) {
         const size_t room = (*buffer)->size - padding;
         stream->next_out = (Bytef *)(*buffer)->data + *used;
-        stream->avail_out = (uInt)min_size(min_size(room, limit) - *used, 1u << 30);
+        stream->avail_out = (uInt)min_size(min_size(room, most) - *used, 1u << 30);
         const uInt offered = stream->avail_out;
         const int code = inflate(stream, Z_NO_FLUSH);
         *used += offered - stream->avail_out;
+        if (*used > limit) {
+            td_error_set(err, TD_PAYLOAD_TOO_LARGE,
+                         "the body expands to more than the limit of %zu bytes", limit);
+            err->limit = limit;
+            return TD_PAYLOAD_TOO_LARGE;
+        }
         if (code == Z_STREAM_END)
             return TD_OK;
         if (code != Z_OK && code != Z_BUF_ERROR)
@@ -65,19 +71,13 @@ static td_status expand(z_stream *stream, size_t limit, size_t padding, struct t
         if (stream->avail_out > 0)
             return td_error_set(err, TD_MALFORMED_REQUEST,
                                 "the compressed body ends early, after %zu expanded bytes", *used);
-        if (*used == limit) {
-            td_error_set(err, TD_PAYLOAD_TOO_LARGE,
-                         "the body expands to more than the limit of %zu bytes", limit);
-            if (err)
-                err->limit = limit;
-            return TD_PAYLOAD_TOO_LARGE;
-        }
         if (*used < room)
             continue; /* more than zlib takes at a time */
-        const size_t larger = min_size(room > limit / 2 ? limit : 2 * room, limit);
-        const td_status status = enlarge(buffer, *used, larger + padding, memory, err);
-        if (status != TD_OK)
-            return status;
+        const size_t larger = room > most / 2 ? most : 2 * room;
+        struct td_buffer *grown = enlarge(*buffer, *used, larger + padding, memory, err);
+        if (!grown)
+            return err->status;
+        *buffer = grown;
     }
 }
 
@@ -90,15 +90,16 @@ td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t paddin
      */
     const bool zlib = bytes >= 2 && (in[0] & 15) == 8 && ((in[0] << 8) + in[1]) % 31 == 0;
     const bool gzip = bytes >= 2 && in[0] == 0x1f && in[1] == 0x8b;
-    struct td_buffer *buffer = NULL;
+    struct td_buffer *buffer;
     size_t used = 0;
     z_stream stream = { .next_in = (Bytef *)(uintptr_t)in, .avail_in = (uInt)bytes };
     if (bytes > UINT32_MAX)
         return td_error_set(err, TD_PAYLOAD_TOO_LARGE, "a compressed body may have at most 4 GiB");
     const size_t guess = bytes > limit / FIRST_GUESS ? limit : bytes * FIRST_GUESS;
-    td_status status = enlarge(&buffer, 0, guess + padding, memory, err);
-    if (status != TD_OK)
-        return status;
+    buffer = enlarge(NULL, 0, guess + 1 + padding, memory, err);
+    if (!buffer)
+        return err->status;
+    td_status status = TD_OK;
     if (inflateInit2(&stream, zlib || gzip ? ANY_HEADER : RAW) != Z_OK) {
         status = td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to expand the body");
         goto done;

@@ -12,8 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The names are --wrap's. */
+/* NOLINTBEGIN(bugprone-reserved-identifier) */
 struct MHD_Response *__real_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
 struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 enum { SENTENCE_SIZE = 256 };
 
