@@ -5,8 +5,9 @@
  * td_memory.
  *
  * Ownership  The arena borrows the first block, owns the buffers it took and the references given
- * to td_arena_keep, and lets go of all of them in td_arena_reset. Threads    None of its own: it
- * moves with the call. */
+ *            to td_arena_keep, and lets go of all of them in td_arena_reset. Under
+ *            AddressSanitizer unused parts of the first block are poisoned until then.
+ * Threads    None of its own: it moves with the call. */
 #ifndef TD_KERNELS_ARENA_H
 #define TD_KERNELS_ARENA_H
 

@@ -1,9 +1,9 @@
 /* buffer.h - reference-counted memory behind tensors: from the pool, a request body, a mapped file.
  *
  * Ownership  A new buffer has one reference. The last td_buffer_unref calls release, which frees
- * the memory and the struct. Makers embed struct td_buffer in a struct of their own. Threads    ref
- * and unref from any thread; the bytes belong to whoever holds a reference and agreed to write
- * (makers say so). */
+ *            the memory and the struct. Makers embed struct td_buffer in a struct of their own.
+ * Threads    ref and unref from any thread; the bytes belong to whoever holds a reference and
+ *            agreed to write (makers say so). */
 #ifndef TD_KERNELS_BUFFER_H
 #define TD_KERNELS_BUFFER_H
 

@@ -15,16 +15,13 @@ const char *td_status_name(td_status status)
     return names[status];
 }
 
-/* vsnprintf that, when it has to cut, cuts between characters: these texts hold names that clients
- * chose, and half a UTF-8 sequence would spoil the JSON they end up in. */
-static void format_text(char *text, size_t size, const char *format, va_list args)
+/* Where vsnprintf had to cut a text (it returned `wanted`), cuts it between characters: these texts
+ * hold names that clients chose, and half a UTF-8 sequence would spoil the JSON they end up in. */
+static void cut_between_characters(char *text, size_t size, int wanted)
 {
-    int wanted = vsnprintf(text, size, format, args);
-    if (wanted < 0) {
+    if (wanted < 0)
         text[0] = '\0';
-        return;
-    }
-    if ((size_t)wanted < size)
+    if (wanted < 0 || (size_t)wanted < size)
         return;
     size_t end = size - 1;
     size_t start = end; /* of the last character: continuation bytes are 10xxxxxx */
@@ -45,8 +42,9 @@ td_status td_error_set(struct td_error *err, td_status status, const char *forma
     *err = (struct td_error){ .status = status, .offset = -1 };
     va_list args;
     va_start(args, format);
-    format_text(err->message, sizeof(err->message), format, args);
+    int wanted = vsnprintf(err->message, sizeof(err->message), format, args);
     va_end(args);
+    cut_between_characters(err->message, sizeof(err->message), wanted);
     return status;
 }
 
@@ -56,8 +54,9 @@ td_status td_error_at_input(struct td_error *err, td_status status, const char *
         return status;
     va_list args;
     va_start(args, format);
-    format_text(err->input, sizeof(err->input), format, args);
+    int wanted = vsnprintf(err->input, sizeof(err->input), format, args);
     va_end(args);
+    cut_between_characters(err->input, sizeof(err->input), wanted);
     return status;
 }
 
@@ -103,4 +102,12 @@ td_status td_error_resource(struct td_error *err, const char *resource, uint64_t
         err->limit = limit;
     }
     return TD_RESOURCE_LIMIT;
+}
+
+td_status td_error_too_large(struct td_error *err, uint64_t limit, const char *what)
+{
+    td_error_set(err, TD_PAYLOAD_TOO_LARGE, "%s the limit of %" PRIu64 " bytes", what, limit);
+    if (err)
+        err->limit = limit;
+    return TD_PAYLOAD_TOO_LARGE;
 }

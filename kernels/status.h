@@ -5,7 +5,8 @@
  * HTTP.
  *
  * Ownership  struct td_error owns nothing: every text is copied into it, cut off where it is too
- * long. Threads    None of its own; an error belongs to the call that failed. */
+ *            long.
+ * Threads    None of its own; an error belongs to the call that failed. */
 #ifndef TD_KERNELS_STATUS_H
 #define TD_KERNELS_STATUS_H
 
@@ -80,7 +81,7 @@ struct td_error {
         struct td_shape shape;
     } shapes[2];
     char did_you_mean[64]; /* nearest known name; "" when none is near */
-    char resource[32];     /* RESOURCE_LIMIT, PAYLOAD_TOO_LARGE: what is limited; "" when none */
+    char resource[32];     /* RESOURCE_LIMIT: what is limited; "" when none */
     uint64_t needed;
     uint64_t limit;
     unsigned retry_after_s; /* QUEUE_FULL, MEMORY_EXHAUSTED: 0 when unknown */
@@ -103,5 +104,8 @@ void td_error_add_shape(struct td_error *err, const char *name, const struct td_
 /* The refusal of something larger than allowed: "<what> needs N <unit>, the limit is M". */
 td_status td_error_resource(struct td_error *err, const char *resource, uint64_t needed,
                             uint64_t limit, const char *what);
+
+/* The refusal of a body: "<what> the limit of N bytes", what being "the body exceeds". */
+td_status td_error_too_large(struct td_error *err, uint64_t limit, const char *what);
 
 #endif

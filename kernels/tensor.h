@@ -1,11 +1,11 @@
 /* tensor.h - dtype, shape and row-major data without strides.
  *
- * Strings  As in Arrow: element i is the bytes [offsets[i], offsets[i+1]) of data. Any bytes at
- * all, NUL included, no terminator. offsets[0] is 0 unless the tensor is a view. Bounds   data may
- * be unaligned where it points into a body or a mapped file; an op whose descriptor says
- * reads_values gets that input aligned to its dtype. Ownership  A tensor does not own; whoever made
- * it says what keeps data alive: the call's arena, or `owner`, which the arena keeps a reference
- * to. */
+ * Strings    As in Arrow: element i is the bytes [offsets[i], offsets[i+1]) of data. Any bytes at
+ *            all, NUL included, no terminator. offsets[0] is 0 unless the tensor is a view.
+ * Bounds     data may be unaligned where it points into a body or a mapped file; an op whose
+ *            descriptor says reads_values gets that input aligned to its dtype.
+ * Ownership  A tensor does not own; whoever made it says what keeps data alive: the call's arena,
+ *            or `owner`, which the arena keeps a reference to. */
 #ifndef TD_KERNELS_TENSOR_H
 #define TD_KERNELS_TENSOR_H
 

@@ -27,6 +27,7 @@ static td_status gather_view(const struct td_op_args *args, struct view *view, s
     int rank = params->shape.rank, indices_rank = indices->shape.rank;
     char text[TD_SHAPE_TEXT];
 
+    *view = (struct view){ .params = params, .indices = indices, .bounds = attrs.bounds };
     if (rank == 0)
         return td_gathering_refuse_scalar("params", err);
     if (attrs.batch_dims < -indices_rank || attrs.batch_dims > indices_rank) {
@@ -59,7 +60,8 @@ static td_status gather_view(const struct td_op_args *args, struct view *view, s
                      axis);
         return td_error_at_attribute(err, TD_INVALID_BATCH_DIMS, "batch_dims");
     }
-    *view = (struct view){ params, indices, axis, batch_dims, attrs.bounds };
+    view->axis = axis;
+    view->batch_dims = batch_dims;
     return TD_OK;
 }
 
@@ -72,6 +74,7 @@ static td_status batch_gather_view(const struct td_op_args *args, struct view *v
     const struct td_tensor *indices = args->inputs[TD_GATHERING_INDICES].tensors;
     int rank = params->shape.rank, indices_rank = indices->shape.rank;
 
+    *view = (struct view){ .params = params, .indices = indices, .bounds = attrs.bounds };
     if (rank == 0)
         return td_gathering_refuse_scalar("params", err);
     if (indices_rank == 0)
@@ -84,7 +87,7 @@ static td_status batch_gather_view(const struct td_op_args *args, struct view *v
                      td_shape_text(&params->shape, more, sizeof(more)), rank);
         return td_gathering_shapes_at_fault(err, &params->shape, &indices->shape);
     }
-    *view = (struct view){ params, indices, indices_rank - 1, indices_rank - 1, attrs.bounds };
+    view->axis = view->batch_dims = indices_rank - 1;
     return TD_OK;
 }
 
@@ -93,7 +96,7 @@ typedef td_status view_fn(const struct td_op_args *args, struct view *view, stru
 static td_status infer(view_fn *resolve, struct td_op_args *args, struct td_arena *arena,
                        struct td_error *err)
 {
-    struct view view = { 0 };
+    struct view view;
     td_status status = resolve(args, &view, err);
     if (status != TD_OK)
         return status;
@@ -155,7 +158,7 @@ static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, i
 static td_status run(view_fn *resolve, struct td_op_args *args, struct td_exec *exec,
                      struct td_error *err)
 {
-    struct view view = { 0 };
+    struct view view;
     td_status status = resolve(args, &view, err);
     if (status != TD_OK)
         return status;
@@ -202,7 +205,7 @@ static td_status run(view_fn *resolve, struct td_op_args *args, struct td_exec *
 
 static struct td_cost cost(view_fn *resolve, const struct td_op_args *args)
 {
-    struct view view = { 0 };
+    struct view view;
     if (resolve(args, &view, NULL) != TD_OK)
         return (struct td_cost){ 0 }; /* infer has let nothing like that through */
     int64_t row_numel = 1;

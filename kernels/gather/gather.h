@@ -5,9 +5,9 @@
  *            output  [B..., P..., I..., Q...]  dtype of params
  *            B has batch_dims dimensions; A stands at `axis`.
  * Bounds     0 <= index < A. With TD_BOUNDS_ERROR the first index, in row-major order, that is not
- * ends the call with INDEX_OUT_OF_BOUNDS before the output is touched; zero, clip and wrap go on
- * and count the replaced. Clip and wrap have nothing to choose from where A is 0: then any index is
- *            INDEX_OUT_OF_BOUNDS.
+ *            ends the call with INDEX_OUT_OF_BOUNDS before the output is touched; zero, clip and
+ *            wrap go on and count the replaced. Clip and wrap have nothing to choose from where A
+ *            is 0: then any index is INDEX_OUT_OF_BOUNDS.
  * Ownership  Borrows all tensors for the call; writes only the output.
  * Threads    Reentrant. Splits its rows through exec; the parts of the output never overlap.
  * Cost       numel(output) bytes read and written, one random read per row.

@@ -24,6 +24,7 @@ static td_status resolve(const struct td_op_args *args, struct view *view, struc
     int rank = params->shape.rank, indices_rank = indices->shape.rank;
     char text[TD_SHAPE_TEXT];
 
+    *view = (struct view){ .params = params, .indices = indices, .bounds = attrs.bounds };
     if (rank == 0)
         return td_gathering_refuse_scalar("params", err);
     if (indices_rank == 0)
@@ -37,7 +38,7 @@ static td_status resolve(const struct td_op_args *args, struct view *view, struc
     }
     int batch_dims = (int)attrs.batch_dims;
     int64_t depth = indices->shape.dim[indices_rank - 1];
-    if (batch_dims > rank || depth > rank - batch_dims) {
+    if (depth > rank - batch_dims) {
         char more[TD_SHAPE_TEXT];
         td_error_set(err, TD_SHAPE_MISMATCH,
                      "batch_dims = %d and the last dimension of indices %s, %" PRId64
@@ -46,14 +47,15 @@ static td_status resolve(const struct td_op_args *args, struct view *view, struc
                      td_shape_text(&params->shape, more, sizeof(more)), rank);
         return td_gathering_shapes_at_fault(err, &params->shape, &indices->shape);
     }
-    *view = (struct view){ params, indices, batch_dims, (int)depth, attrs.bounds };
+    view->batch_dims = batch_dims;
+    view->depth = (int)depth;
     return TD_OK;
 }
 
 static td_status gather_nd_infer(struct td_op_args *args, struct td_arena *arena,
                                  struct td_error *err)
 {
-    struct view view = { 0 };
+    struct view view;
     td_status status = resolve(args, &view, err);
     if (status != TD_OK)
         return status;
@@ -90,7 +92,9 @@ static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, i
 static td_status out_of_bounds(const struct view *view, int64_t first, int64_t n_bad,
                                struct td_error *err)
 {
-    int component = (int)(first % view->depth);
+    int64_t position[TD_MAX_RANK];
+    td_shape_unravel(&view->indices->shape, first, position);
+    int component = (int)position[view->indices->shape.rank - 1];
     int dimension = view->batch_dims + component;
     struct td_shape tuple = { .rank = view->depth };
     for (int c = 0; c < view->depth; c++)
@@ -105,7 +109,7 @@ static td_status out_of_bounds(const struct view *view, int64_t first, int64_t n
 
 static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
-    struct view view = { 0 };
+    struct view view;
     td_status status = resolve(args, &view, err);
     if (status != TD_OK)
         return status;
@@ -138,7 +142,7 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
     (void)td_shape_product(params, inner, params->rank, &row_numel);
     (void)td_shape_product(params, view.batch_dims, inner, &plan.block_rows);
     (void)td_shape_product(indices, view.batch_dims, indices->rank - 1, &plan.block_tuples);
-    for (int c = 0; c < view.depth && plan.block_rows > 0; c++)
+    for (int c = 0; c < view.depth; c++)
         (void)td_shape_product(params, view.batch_dims + c + 1, inner, &plan.space.stride[c]);
     struct td_gathering job = {
         .table = view.params,
@@ -154,7 +158,7 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
 
 static struct td_cost gather_nd_cost(const struct td_op_args *args)
 {
-    struct view view = { 0 };
+    struct view view;
     if (resolve(args, &view, NULL) != TD_OK)
         return (struct td_cost){ 0 }; /* infer has let nothing like that through */
     const struct td_shape *params = &view.params->shape;

@@ -5,8 +5,10 @@
  *            output  [B..., I..., Q...]               dtype of params
  *            B has batch_dims dimensions; k may be 0 (the whole slice).
  * Bounds     0 <= component c < D_c. The position reported is that of the component, all
- * coordinates; bound is D_c. Policies act on each component; a zero policy makes the whole row
- * zero. Ownership, Threads  as gather. Source     tf.gather_nd in the TensorFlow API reference. */
+ *            coordinates; bound is D_c. Policies act on each component; a zero policy makes the
+ *            whole row zero, and clip and wrap have nothing to choose from where a D_c is 0.
+ * Ownership, Threads  as gather.
+ * Source     tf.gather_nd in the TensorFlow API reference. */
 #ifndef TD_KERNELS_GATHER_ND_H
 #define TD_KERNELS_GATHER_ND_H
 

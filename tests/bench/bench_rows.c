@@ -6,7 +6,8 @@
  * warm. "gather" is the whole run of the op: check, settle, copy. "hand" is memcpy with a constant
  * row width and prefetches, the best of the distances tried here; "plain" is it without prefetches;
  * both trust their indices. The three alternate, and the figures are medians, in GB of output per
- * second; ratio is gather / hand.
+ * second; ratio is gather / hand, the median over the rounds too, since neighbours in time meet the
+ * same noise.
  *
  * Then rows small and cached, where the loop around the copy is what counts, in ns per row: "hand"
  * is the typed loop that one would write for that one case. */
@@ -232,7 +233,7 @@ static void large_table(void *table, void *out, size_t width, bool wide, int rou
         }
     }
 
-    double gather_ns[MAX_ROUNDS], hand_ns[MAX_ROUNDS], plain_ns[MAX_ROUNDS];
+    double gather_ns[MAX_ROUNDS], hand_ns[MAX_ROUNDS], plain_ns[MAX_ROUNDS], ratios[MAX_ROUNDS];
     for (int r = 0; r < rounds; r++) {
         double t0 = now_ns();
         run(&call[r % INDEX_SETS]);
@@ -244,12 +245,13 @@ static void large_table(void *table, void *out, size_t width, bool wide, int rou
         gather_ns[r] = t1 - t0;
         hand_ns[r] = t2 - t1;
         plain_ns[r] = t3 - t2;
+        ratios[r] = hand_ns[r] / gather_ns[r];
     }
     double bytes = (double)n * (double)width;
     double gather = bytes / median(gather_ns, rounds), by_hand = bytes / median(hand_ns, rounds);
     printf("table 1 GiB, rows %4zu B, %s  gather %5.2f GB/s  hand %5.2f  ratio %.2f  plain %5.2f"
            "  (hand: %" PRId64 " rows ahead, %zu B)\n",
-           width, wide ? "int64" : "int32", gather, by_hand, gather / by_hand,
+           width, wide ? "int64" : "int32", gather, by_hand, median(ratios, rounds),
            bytes / median(plain_ns, rounds), best.ahead, best.reach < width ? best.reach : width);
     fflush(stdout);
     for (int s = 0; s < INDEX_SETS; s++)
@@ -320,7 +322,7 @@ static void cached_table(float *table, float *out, const struct cached *c, int r
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : 15;
+    int rounds = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 15;
     if (rounds < 1 || rounds > MAX_ROUNDS) {
         fprintf(stderr, "usage: bench_rows [rounds], 1 to %d\n", MAX_ROUNDS);
         return 2;

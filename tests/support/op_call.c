@@ -2,7 +2,6 @@
 
 #include "tests/support/tensors.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@ static void set_attr(const struct td_op *op, struct td_op_args *args, const char
             memcpy(place, &number, sizeof(number));
             return;
         }
-        ck_assert_int_eq(attr->kind, TD_ATTR_BOUNDS);
+        EXPECT(attr->kind == TD_ATTR_BOUNDS, "%s takes no number", attr->name);
         for (td_bounds bounds = TD_BOUNDS_ERROR; bounds < TD_BOUNDS_COUNT; bounds++)
             if (strncmp(value, td_bounds_name(bounds), strlen(td_bounds_name(bounds))) == 0)
                 memcpy(place, &bounds, sizeof(bounds));
@@ -32,7 +31,7 @@ static void set_attr(const struct td_op *op, struct td_op_args *args, const char
 static const struct td_op *find(const char *name)
 {
     const struct td_op *op = td_op_find(name, strlen(name));
-    ck_assert_msg(op != NULL, "there is no op %s", name);
+    EXPECT(op != NULL, "there is no op %s", name);
     return op;
 }
 
@@ -66,7 +65,7 @@ void call_run(struct op_call *call, const char *name, struct td_exec *exec)
         return;
     for (int i = 0; i < call->args.n_outputs; i++) {
         struct td_tensor *out = &call->args.outputs[i];
-        ck_assert_int_eq(td_tensor_alloc(out, &test_arena, &call->err), TD_OK);
+        EXPECT(td_tensor_alloc(out, &test_arena, &call->err) == TD_OK, "%s", call->err.message);
         memset(out->data, 0xA5, out->bytes);
     }
     if (!exec) {

@@ -1,6 +1,5 @@
 #include "tests/support/tensors.h"
 
-#include <check.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -102,11 +101,11 @@ static void parse_numbers(struct td_tensor *to, const char *at)
                 char digits[32];
                 char *ignored;
                 snprintf(digits, sizeof(digits), "%lld", value);
-                ck_assert_msg(i < n, "too many elements at \"%s\"", at);
+                EXPECT(i < n, "too many elements at \"%s\"", at);
                 put_number(to, i++, digits, &ignored);
             }
         } else {
-            ck_assert_msg(i < n, "too many elements at \"%s\"", at);
+            EXPECT(i < n, "too many elements at \"%s\"", at);
             put_number(to, i++, at, &end);
         }
         ck_assert_msg(end > at && (*end == ' ' || *end == '\0'), "no number at \"%s\"", at);
@@ -191,11 +190,11 @@ void expect_same_tensor(const struct td_tensor *got, const struct td_tensor *wan
             at = got->offsets[i];
             want_at = want->offsets[i];
             size = want->offsets[i + 1] - want_at;
-            ck_assert_msg(got->offsets[i + 1] - at == size && got->offsets[i + 1] <= got->bytes,
-                          "%s: string %" PRId64 " has the wrong length", says, i);
+            EXPECT(got->offsets[i + 1] - at == size && got->offsets[i + 1] <= got->bytes,
+                   "%s: string %" PRId64 " has the wrong length", says, i);
         }
-        ck_assert_msg(memcmp((char *)got->data + at, (char *)want->data + want_at, size) == 0,
-                      "%s: element %" PRId64 " differs", says, i);
+        EXPECT(memcmp((char *)got->data + at, (char *)want->data + want_at, size) == 0,
+               "%s: element %" PRId64 " differs", says, i);
     }
 }
 

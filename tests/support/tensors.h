@@ -5,14 +5,16 @@
  *     "string[3] 'a' '' '\x00\xff'"  strings stand in quotes; \xNN is a byte
  *     "complex64[1] 1 2"       real part, imaginary part
  *     "float16[1] 0x3c00"      float16 and bfloat16 as bits
- *     "float32[]" + " 2.5"     a scalar
+ *     "float32[] 2.5"          a scalar
  *
- * Ownership  All of it lives until the test ends: test_arena. Errors     A text that makes no sense
- * fails the test. */
+ * Ownership  All of it lives until the test ends: test_arena.
+ * Errors     A text that makes no sense fails the test. */
 #ifndef TD_TESTS_SUPPORT_TENSORS_H
 #define TD_TESTS_SUPPORT_TENSORS_H
 
 #include "kernels/tensor.h"
+
+#include <check.h>
 
 /* The arena of the running test; checked fixtures open and close it. */
 extern struct td_arena test_arena;
@@ -32,6 +34,14 @@ void expect_same_tensor(const struct td_tensor *got, const struct td_tensor *wan
 void expect_tensor(const struct td_tensor *got, const char *want, const char *says);
 void expect_shape(const struct td_shape *got, const char *want, const char *says);
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+/* ck_assert_msg for inner loops: Check writes to a file for every assertion that holds, this does
+ * not. */
+#define EXPECT(condition, ...)                                                                     \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            ck_abort_msg(__VA_ARGS__);                                                             \
+    } while (0)
+
+#define COUNT_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 #endif

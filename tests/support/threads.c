@@ -2,7 +2,6 @@
 
 #include "tests/support/tensors.h"
 
-#include <check.h>
 #include <pthread.h>
 
 #define MAX_THREADS 8
@@ -44,12 +43,13 @@ static td_status parallel_for(struct td_exec *self, int64_t count, int64_t grain
         .count = count,
         .grain = exec->grain > 0 ? exec->grain : grain,
     };
-    ck_assert_int_gt(loop.grain, 0);
-    pthread_t thread[MAX_THREADS];
-    for (int i = 0; i < exec->threads; i++)
-        ck_assert_int_eq(pthread_create(&thread[i], NULL, work, &loop), 0);
-    for (int i = 0; i < exec->threads; i++)
-        ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+    EXPECT(loop.grain > 0, "a kernel asked for ranges of nothing");
+    pthread_t thread[MAX_THREADS] = { 0 };
+    for (int i = 1; i < exec->threads; i++)
+        EXPECT(pthread_create(&thread[i], NULL, work, &loop) == 0, "no thread");
+    work(&loop);
+    for (int i = 1; i < exec->threads; i++)
+        EXPECT(pthread_join(thread[i], NULL) == 0, "no thread");
     if (atomic_load(&loop.late))
         return td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline has passed");
     return TD_OK;

@@ -15,7 +15,7 @@ struct thread_exec {
     atomic_int_fast64_t ranges_run;
 };
 
-/* Threads are made for each parallel_for, and the ranges dealt to whoever asks next. */
+/* The caller and threads - 1 more, made for each parallel_for; ranges go to whoever asks next. */
 void thread_exec_init(struct thread_exec *exec, int threads, int64_t grain);
 
 #endif

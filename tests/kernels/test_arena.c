@@ -1,0 +1,340 @@
+#include "kernels/arena.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* Memory that counts what is out, and refuses from a number of takes on. */
+struct counting {
+    struct td_memory memory;
+    int taken, out, allowed;
+    size_t largest;
+};
+
+struct counted {
+    struct td_buffer buffer;
+    struct td_buffer *heap;
+    struct counting *from;
+};
+
+static struct counting memory;
+static struct td_arena arena;
+static _Alignas(64) char first[1024];
+
+static void give_back(struct td_buffer *self)
+{
+    struct counted *counted = (struct counted *)self;
+    struct td_buffer *heap = counted->heap;
+    counted->from->out--;
+    td_buffer_unref(heap); /* counted lies in it */
+}
+
+static struct td_buffer *take(struct td_memory *self, size_t bytes, struct td_error *err)
+{
+    struct counting *counting = (struct counting *)self;
+    if (counting->taken == counting->allowed) {
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no more");
+        return NULL;
+    }
+    counting->taken++;
+    counting->out++;
+    counting->largest = bytes > counting->largest ? bytes : counting->largest;
+    struct td_buffer *heap = td_memory_heap()->take(td_memory_heap(), bytes + 128, err);
+    struct counted *counted = heap->data;
+    counted->heap = heap;
+    counted->from = counting;
+    td_buffer_init(&counted->buffer, (char *)heap->data + 128, bytes, give_back);
+    return &counted->buffer;
+}
+
+static void open_arena(void)
+{
+    memory = (struct counting){ .memory = { .take = take }, .allowed = -1 };
+    td_arena_init(&arena, first, sizeof(first), &memory.memory);
+}
+
+static void close_arena(void)
+{
+    td_arena_reset(&arena);
+    ck_assert_int_eq(memory.out, 0);
+}
+
+static bool in_first_block(const void *pointer)
+{
+    return (const char *)pointer >= first && (const char *)pointer < first + sizeof(first);
+}
+
+START_TEST(small_things_come_from_the_first_block)
+{
+    struct td_error err;
+    ck_assert(in_first_block(td_arena_alloc(&arena, 10, 4, &err)));
+    ck_assert(in_first_block(td_arena_alloc(&arena, 100, 1, &err)));
+    ck_assert_int_eq(memory.taken, 0);
+}
+END_TEST
+
+START_TEST(allocations_are_aligned_to_16_large_ones_to_64)
+{
+    struct td_error err;
+    for (size_t size = 1; size < 200; size++) {
+        uintptr_t place = (uintptr_t)td_arena_alloc(&arena, size, 1, &err);
+        ck_assert_uint_eq(place % 16, 0);
+        if (size >= 64)
+            ck_assert_uint_eq(place % 64, 0);
+    }
+}
+END_TEST
+
+START_TEST(the_first_block_may_begin_anywhere)
+{
+    struct td_error err;
+    td_arena_init(&arena, first + 3, 200, &memory.memory);
+    char *place = td_arena_alloc(&arena, 100, 1, &err);
+    ck_assert(in_first_block(place));
+    ck_assert_uint_eq((uintptr_t)place % 64, 0);
+}
+END_TEST
+
+START_TEST(what_only_fits_unaligned_goes_elsewhere)
+{
+    struct td_error err;
+    ck_assert(in_first_block(td_arena_alloc(&arena, 8, 1, &err)));
+    /* 1016 bytes are left, 960 from the next cache line on. */
+    ck_assert(!in_first_block(td_arena_alloc(&arena, 1000, 1, &err)));
+}
+END_TEST
+
+START_TEST(allocations_do_not_overlap)
+{
+    enum { N = 300 };
+    struct td_error err;
+    unsigned char *place[N];
+    for (int i = 0; i < N; i++) {
+        place[i] = td_arena_alloc(&arena, (size_t)i, 1, &err);
+        memset(place[i], i % 251, (size_t)i);
+    }
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < i; j++)
+            EXPECT(place[i][j] == i % 251, "byte %d of %d", j, i);
+}
+END_TEST
+
+START_TEST(nothing_is_a_valid_pointer_too)
+{
+    struct td_error err;
+    char *a = td_arena_alloc(&arena, 0, 8, &err), *b = td_arena_alloc(&arena, 8, 0, &err);
+    ck_assert_ptr_nonnull(a);
+    ck_assert_ptr_nonnull(b);
+    ck_assert_ptr_ne(a, b);
+}
+END_TEST
+
+START_TEST(a_product_that_overflows_is_refused)
+{
+    struct td_error err;
+    ck_assert_ptr_null(td_arena_alloc(&arena, SIZE_MAX / 8 + 1, 8, &err));
+    ck_assert_int_eq(err.status, TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(memory.taken, 0);
+    ck_assert_ptr_null(td_arena_alloc(&arena, SIZE_MAX / 8 + 1, 8, NULL));
+}
+END_TEST
+
+START_TEST(small_overflow_shares_blocks)
+{
+    struct td_error err;
+    for (int i = 0; i < 1000; i++) /* 32000 bytes at the least */
+        ck_assert_ptr_nonnull(td_arena_alloc(&arena, 32, 1, &err));
+    ck_assert_int_eq(memory.taken, 1);
+}
+END_TEST
+
+START_TEST(a_large_request_has_a_buffer_of_its_size)
+{
+    struct td_error err;
+    char *large = td_arena_alloc(&arena, 1 << 20, 1, &err);
+    memset(large, 1, 1 << 20);
+    ck_assert_uint_eq(memory.largest, 1 << 20);
+    ck_assert_int_eq(memory.taken, 1); /* the note of it is in the first block */
+    ck_assert(in_first_block(td_arena_alloc(&arena, 8, 1, &err))); /* which stays in use */
+}
+END_TEST
+
+START_TEST(an_arena_needs_no_first_block)
+{
+    struct td_error err;
+    td_arena_init(&arena, NULL, 0, &memory.memory);
+    memset(td_arena_alloc(&arena, 100, 1, &err), 1, 100);
+    memset(td_arena_alloc(&arena, 100000, 1, &err), 1, 100000);
+    ck_assert_int_eq(memory.taken, 2);
+}
+END_TEST
+
+START_TEST(reset_gives_all_back_and_begins_anew)
+{
+    struct td_error err;
+    void *begin = td_arena_alloc(&arena, 8, 1, &err);
+    for (int i = 0; i < 5000; i++)
+        ck_assert_ptr_nonnull(td_arena_alloc(&arena, (size_t)i, 7, &err));
+    ck_assert_int_gt(memory.out, 3);
+    td_arena_reset(&arena);
+    ck_assert_int_eq(memory.out, 0);
+    ck_assert_ptr_eq(td_arena_alloc(&arena, 8, 1, &err), begin);
+    td_arena_reset(&arena);
+    memset(first, 0, sizeof(first)); /* it is its owner's again */
+}
+END_TEST
+
+START_TEST(without_memory_there_is_an_error_and_no_leak)
+{
+    struct td_error err;
+    memory.allowed = 0;
+    ck_assert_ptr_null(td_arena_alloc(&arena, 1 << 20, 1, &err));
+    ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
+    ck_assert_ptr_nonnull(td_arena_alloc(&arena, 800, 1, &err));
+    ck_assert_ptr_null(td_arena_alloc(&arena, 800, 1, &err));
+    ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
+}
+END_TEST
+
+START_TEST(a_large_request_without_room_for_its_note_is_given_back)
+{
+    struct td_error err;
+    td_arena_init(&arena, NULL, 0, &memory.memory);
+    memory.allowed = 1; /* the buffer is to be had, the block for the note is not */
+    ck_assert_ptr_null(td_arena_alloc(&arena, 1 << 20, 1, &err));
+    ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(memory.out, 0);
+}
+END_TEST
+
+START_TEST(a_kept_buffer_lives_until_reset)
+{
+    struct td_error err;
+    struct td_buffer *buffer = take(&memory.memory, 100, &err);
+    ck_assert(td_arena_keep(&arena, td_buffer_ref(buffer), &err));
+    td_buffer_unref(buffer);
+    ck_assert_int_eq(memory.out, 1);
+    td_arena_reset(&arena);
+    ck_assert_int_eq(memory.out, 0);
+}
+END_TEST
+
+START_TEST(a_buffer_that_cannot_be_kept_is_dropped)
+{
+    struct td_error err;
+    td_arena_init(&arena, NULL, 0, &memory.memory);
+    struct td_buffer *buffer = take(&memory.memory, 100, &err);
+    memory.allowed = memory.taken;
+    ck_assert(!td_arena_keep(&arena, buffer, &err));
+    ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(memory.out, 0);
+}
+END_TEST
+
+START_TEST(many_buffers_are_kept)
+{
+    struct td_error err;
+    for (int i = 0; i < 5000; i++) /* their notes fill more than one block */
+        ck_assert(td_arena_keep(&arena, take(&memory.memory, 1, &err), &err));
+    td_arena_reset(&arena);
+    ck_assert_int_eq(memory.out, 0);
+}
+END_TEST
+
+START_TEST(a_text_is_copied_and_ends_in_nul)
+{
+    struct td_error err;
+    char *copy = td_arena_text(&arena, "axis=1", 4, &err);
+    ck_assert_str_eq(copy, "axis");
+    ck_assert_str_eq(td_arena_text(&arena, "", 0, &err), "");
+    memory.allowed = 0;
+    ck_assert_ptr_null(td_arena_text(&arena, first, sizeof(first), &err));
+}
+END_TEST
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ASAN_SEES
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ASAN_SEES
+#endif
+#endif
+
+#ifdef ASAN_SEES
+#include <sanitizer/asan_interface.h>
+
+START_TEST(the_sanitizer_sees_an_overrun)
+{
+    struct td_error err;
+    for (size_t size = 1; size < 100; size++) {
+        char *place = td_arena_alloc(&arena, size, 1, &err);
+        ck_assert_ptr_null(__asan_region_is_poisoned(place, size));
+        ck_assert_int_eq(__asan_address_is_poisoned(place + size), 1);
+        td_arena_reset(&arena);
+        ck_assert_int_eq(__asan_address_is_poisoned(place + size), 0);
+    }
+}
+END_TEST
+
+/* A pool of one block, which it gets back to hand out again. */
+static _Alignas(64) char pool[1 << 16];
+
+static void keep_block(struct td_buffer *self)
+{
+    (void)self;
+}
+
+static struct td_buffer *take_block(struct td_memory *self, size_t bytes, struct td_error *err)
+{
+    static struct td_buffer block;
+    (void)self;
+    (void)err;
+    ck_assert_uint_le(bytes, sizeof(pool));
+    td_buffer_init(&block, pool, sizeof(pool), keep_block);
+    return &block;
+}
+
+START_TEST(blocks_go_back_to_the_pool_unpoisoned)
+{
+    struct td_memory blocks = { .take = take_block };
+    struct td_error err;
+    td_arena_init(&arena, NULL, 0, &blocks);
+    td_arena_alloc(&arena, 8, 1, &err);
+    ck_assert_ptr_nonnull(__asan_region_is_poisoned(pool, sizeof(pool)));
+    td_arena_reset(&arena);
+    ck_assert_ptr_null(__asan_region_is_poisoned(pool, sizeof(pool)));
+}
+END_TEST
+#endif
+
+static void add(TCase *t)
+{
+    tcase_add_checked_fixture(t, open_arena, close_arena);
+    tcase_add_test(t, small_things_come_from_the_first_block);
+    tcase_add_test(t, allocations_are_aligned_to_16_large_ones_to_64);
+    tcase_add_test(t, the_first_block_may_begin_anywhere);
+    tcase_add_test(t, what_only_fits_unaligned_goes_elsewhere);
+    tcase_add_test(t, allocations_do_not_overlap);
+    tcase_add_test(t, nothing_is_a_valid_pointer_too);
+    tcase_add_test(t, a_product_that_overflows_is_refused);
+    tcase_add_test(t, small_overflow_shares_blocks);
+    tcase_add_test(t, a_large_request_has_a_buffer_of_its_size);
+    tcase_add_test(t, an_arena_needs_no_first_block);
+    tcase_add_test(t, reset_gives_all_back_and_begins_anew);
+    tcase_add_test(t, without_memory_there_is_an_error_and_no_leak);
+    tcase_add_test(t, a_large_request_without_room_for_its_note_is_given_back);
+    tcase_add_test(t, a_kept_buffer_lives_until_reset);
+    tcase_add_test(t, a_buffer_that_cannot_be_kept_is_dropped);
+    tcase_add_test(t, many_buffers_are_kept);
+    tcase_add_test(t, a_text_is_copied_and_ends_in_nul);
+#ifdef ASAN_SEES
+    tcase_add_test(t, the_sanitizer_sees_an_overrun);
+    tcase_add_test(t, blocks_go_back_to_the_pool_unpoisoned);
+#endif
+}
+
+int main(void)
+{
+    return run_suite("arena", add);
+}

@@ -1,0 +1,107 @@
+#include "kernels/buffer.h"
+#include "kernels/status.h"
+#include "tests/support/suite.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+static atomic_int released;
+
+static void count_release(struct td_buffer *self)
+{
+    (void)self;
+    atomic_fetch_add(&released, 1);
+}
+
+START_TEST(the_last_reference_releases)
+{
+    char bytes[4];
+    struct td_buffer buffer;
+    td_buffer_init(&buffer, bytes, sizeof(bytes), count_release);
+    ck_assert_ptr_eq(buffer.data, bytes);
+    ck_assert_uint_eq(buffer.size, 4);
+    ck_assert_ptr_eq(td_buffer_ref(&buffer), &buffer);
+    td_buffer_unref(&buffer);
+    ck_assert_int_eq(atomic_load(&released), 0);
+    td_buffer_unref(&buffer);
+    ck_assert_int_eq(atomic_load(&released), 1);
+}
+END_TEST
+
+START_TEST(to_give_up_no_buffer_is_fine)
+{
+    td_buffer_unref(NULL);
+}
+END_TEST
+
+static void *ref_and_unref(void *buffer)
+{
+    for (int i = 0; i < 10000; i++)
+        td_buffer_unref(td_buffer_ref(buffer));
+    td_buffer_unref(buffer);
+    return NULL;
+}
+
+START_TEST(references_are_counted_from_any_thread)
+{
+    enum { THREADS = 4 };
+    struct td_buffer buffer;
+    pthread_t thread[THREADS];
+    td_buffer_init(&buffer, NULL, 0, count_release);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, ref_and_unref, td_buffer_ref(&buffer)),
+                         0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+    ck_assert_int_eq(atomic_load(&released), 0);
+    td_buffer_unref(&buffer);
+    ck_assert_int_eq(atomic_load(&released), 1);
+}
+END_TEST
+
+static const size_t sizes[] = { 0, 1, 63, 64, 65, 4096, 1 << 20 };
+
+START_TEST(the_heap_gives_whole_cache_lines)
+{
+    struct td_memory *heap = td_memory_heap();
+    struct td_error err;
+    struct td_buffer *buffer = heap->take(heap, sizes[_i], &err);
+    ck_assert_ptr_nonnull(buffer);
+    ck_assert_uint_ge(buffer->size, sizes[_i]);
+    ck_assert_uint_eq((uintptr_t)buffer->data % 64, 0);
+    memset(buffer->data, 1, sizes[_i]);
+    td_buffer_unref(buffer);
+}
+END_TEST
+
+START_TEST(the_heap_refuses_what_there_is_not)
+{
+    struct td_memory *heap = td_memory_heap();
+    struct td_error err;
+    ck_assert_ptr_null(heap->take(heap, SIZE_MAX, &err));
+    ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
+    ck_assert_ptr_null(heap->take(heap, SIZE_MAX, NULL));
+}
+END_TEST
+
+static void nothing_released(void)
+{
+    atomic_store(&released, 0);
+}
+
+static void add(TCase *t)
+{
+    tcase_add_checked_fixture(t, nothing_released, NULL);
+    tcase_add_test(t, the_last_reference_releases);
+    tcase_add_test(t, to_give_up_no_buffer_is_fine);
+    tcase_add_test(t, references_are_counted_from_any_thread);
+    tcase_add_loop_test(t, the_heap_gives_whole_cache_lines, 0,
+                        (int)(sizeof(sizes) / sizeof(sizes[0])));
+    tcase_add_test(t, the_heap_refuses_what_there_is_not);
+}
+
+int main(void)
+{
+    return run_suite("buffer", add);
+}

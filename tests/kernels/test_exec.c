@@ -1,0 +1,63 @@
+#include "kernels/exec.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+struct seen {
+    int64_t next;  /* where the next range must begin */
+    int64_t count; /* ranges */
+    int64_t largest;
+};
+
+static void see(void *context, int64_t begin, int64_t end)
+{
+    struct seen *seen = context;
+    ck_assert_int_eq(begin, seen->next);
+    ck_assert_int_gt(end, begin);
+    seen->next = end;
+    seen->count++;
+    seen->largest = end - begin > seen->largest ? end - begin : seen->largest;
+}
+
+static const struct {
+    const char *says;
+    int64_t count, grain, ranges;
+} loops[] = {
+    { "nothing to do", 0, 10, 0 },
+    { "less than a grain is one range", 7, 10, 1 },
+    { "a grain is one range", 10, 10, 1 },
+    { "the last range is what is left", 25, 10, 3 },
+    { "a grain below 1 is 1", 3, 0, 3 },
+    { "a count near INT64_MAX does not overflow", INT64_MAX, INT64_MAX - 1, 2 },
+};
+
+START_TEST(serial_ranges_follow_each_other)
+{
+    struct td_exec exec;
+    struct td_error err;
+    struct seen seen = { 0 };
+    td_exec_serial(&exec, &test_arena);
+    ck_assert_int_eq(td_exec_for(&exec, loops[_i].count, loops[_i].grain, see, &seen, &err), TD_OK);
+    ck_assert_msg(seen.next == loops[_i].count, "%s", loops[_i].says);
+    ck_assert_msg(seen.count == loops[_i].ranges, "%s", loops[_i].says);
+    ck_assert_int_le(seen.largest, loops[_i].grain > 0 ? loops[_i].grain : 1);
+}
+END_TEST
+
+START_TEST(the_arena_is_handed_on)
+{
+    struct td_exec exec;
+    td_exec_serial(&exec, &test_arena);
+    ck_assert_ptr_eq(exec.arena, &test_arena);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, serial_ranges_follow_each_other, 0, COUNT_OF(loops));
+    tcase_add_test(t, the_arena_is_handed_on);
+}
+
+int main(void)
+{
+    return run_suite("exec", add);
+}

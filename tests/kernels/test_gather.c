@@ -1,0 +1,445 @@
+#include "kernels/gather/gather.h"
+#include "tests/support/op_call.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <string.h>
+
+/* Cases with "tf" are the examples of tf.gather's documentation. */
+static const struct {
+    const char *says;
+    const char *op, *attrs;
+    const char *params, *indices;
+    const char *output;
+} results[] = {
+    { "tf: a scalar picks one", "gather", "", "string[6] 'p0' 'p1' 'p2' 'p3' 'p4' 'p5'",
+      "int32[] 3", "string[] 'p3'" },
+    { "tf: a vector picks several, in its order", "gather", "",
+      "string[6] 'p0' 'p1' 'p2' 'p3' 'p4' 'p5'", "int32[4] 2 0 2 5",
+      "string[4] 'p2' 'p0' 'p2' 'p5'" },
+    { "tf: a matrix gives a matrix", "gather", "", "string[6] 'p0' 'p1' 'p2' 'p3' 'p4' 'p5'",
+      "int32[2,2] 2 0 2 5", "string[2,2] 'p2' 'p0' 'p2' 'p5'" },
+    { "tf: rows of a matrix", "gather", "", "float32[4,3] 0 1 2 10 11 12 20 21 22 30 31 32",
+      "int32[2] 3 1", "float32[2,3] 30 31 32 10 11 12" },
+    { "tf: columns of a matrix", "gather", "axis=1",
+      "float32[4,3] 0 1 2 10 11 12 20 21 22 30 31 32", "int32[2] 2 1",
+      "float32[4,2] 2 1 12 11 22 21 32 31" },
+    { "tf: a batch of index lists", "gather", "axis=1 batch_dims=1",
+      "int32[3,5] 0 0 1 0 2 3 0 0 0 4 0 5 0 6 0", "int32[3,2] 2 4 0 4 1 3",
+      "int32[3,2] 1 2 3 4 5 6" },
+    { "a scalar takes its dimension away", "gather", "axis=1", "int8[2,3,2] 0..11", "int64[] 2",
+      "int8[2,2] 4 5 10 11" },
+    { "indices of rank 2 stand in the place of the axis", "gather", "axis=1", "int16[2,3] 0..5",
+      "int32[2,2] 0 2 1 1", "int16[2,2,2] 0 2 1 1 3 5 4 4" },
+    { "a negative axis counts from the end", "gather", "axis=-1", "int32[2,3] 0..5", "int32[1] 2",
+      "int32[2,1] 2 5" },
+    { "the axis is batch_dims where none is given", "gather", "batch_dims=1", "int32[2,2,2] 0..7",
+      "int32[2,1] 1 0", "int32[2,1,2] 2 3 4 5" },
+    { "negative batch_dims count from the rank of indices", "gather", "axis=1 batch_dims=-1",
+      "int32[2,2,2] 0..7", "int32[2,1] 1 0", "int32[2,1,2] 2 3 4 5" },
+    { "batch_dims may be the whole of indices", "gather", "batch_dims=1", "int32[2,3] 0..5",
+      "int32[2] 2 0", "int32[2] 2 3" },
+    { "the axis may stand behind the batch dimensions", "gather", "axis=2 batch_dims=1",
+      "int32[2,2,3] 0..11", "int32[2,2] 0 2 1 1", "int32[2,2,2] 0 2 3 5 7 7 10 10" },
+    { "indices of 16 bits", "gather", "", "float64[3] 1.5 2.5 3.5", "int16[3] 2 2 0",
+      "float64[3] 3.5 3.5 1.5" },
+    { "complex elements move whole", "gather", "", "complex64[2] 1 2 3 4", "int32[2] 1 0",
+      "complex64[2] 3 4 1 2" },
+    { "16 bytes an element", "gather", "", "complex128[2] 1 2 3 4", "int32[2] 1 0",
+      "complex128[2] 3 4 1 2" },
+    { "bits are not looked at", "gather", "", "float16[3] 0x7e01 0xfc00 0x8000", "int32[3] 2 1 0",
+      "float16[3] 0x8000 0xfc00 0x7e01" },
+    { "strings hold any bytes", "gather", "", "string[3] '\\x00\\xff' '' 'a'", "int32[3] 2 1 0",
+      "string[3] 'a' '' '\\x00\\xff'" },
+    { "rows of strings", "gather", "", "string[2,2] 'a' 'bb' '' 'ccc'", "int32[3] 1 0 1",
+      "string[3,2] '' 'ccc' 'a' 'bb' '' 'ccc'" },
+    { "no indices, no rows", "gather", "", "float32[2,2] 0..3", "int32[0]", "float32[0,2]" },
+    { "no strings either", "gather", "", "string[2] 'a' 'b'", "int32[0]", "string[0]" },
+    { "rows of no elements", "gather", "", "float32[2,0]", "int32[3] 0 1 0", "float32[3,0]" },
+    { "none of an empty axis", "gather", "", "float32[0,3]", "int32[0]", "float32[0,3]" },
+    { "no batches", "gather", "batch_dims=1", "float32[0,3]", "int32[0,2]", "float32[0,2]" },
+    { "dimensions whose product has no number, beside a 0", "gather", "axis=2",
+      "float32[1099511627776,1099511627776,0]", "int32[0]",
+      "float32[1099511627776,1099511627776,0]" },
+    { "the same, behind the axis", "gather", "", "float32[0,1099511627776,1099511627776]",
+      "int32[0]", "float32[0,1099511627776,1099511627776]" },
+    { "batch_gather pairs all but the last dimension", "batch_gather", "", "int32[2,3] 0..5",
+      "int32[2,2] 2 0 1 1", "int32[2,2] 2 0 4 4" },
+    { "batch_gather of slices", "batch_gather", "", "int32[2,2,2] 0..7", "int64[2,1] 1 0",
+      "int32[2,1,2] 2 3 4 5" },
+    { "batch_gather by a vector is gather", "batch_gather", "", "int32[2,2] 0..3", "int32[3] 1 1 0",
+      "int32[3,2] 2 3 2 3 0 1" },
+};
+
+START_TEST(gather_gives)
+{
+    struct op_call call;
+    call_op(&call, results[_i].op, results[_i].attrs, tensor(results[_i].params),
+            tensor(results[_i].indices), NULL);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+    ck_assert_int_eq(call.args.n_outputs, 1);
+    ck_assert_int_eq(call.args.replaced, 0);
+    expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *op, *attrs;
+    const char *params, *indices;
+    const char *output;
+    int64_t replaced;
+} policies[] = {
+    { "zero", "gather", "bounds=zero", "int32[3] 1 2 3", "int32[4] 3 1 -1 0", "int32[4] 0 2 0 1",
+      2 },
+    { "clip", "gather", "bounds=clip", "int32[3] 1 2 3", "int32[4] 9 1 -9 0", "int32[4] 3 2 1 1",
+      2 },
+    { "wrap", "gather", "bounds=wrap", "int32[3] 1 2 3", "int32[5] 3 1 -1 7 -4",
+      "int32[5] 1 2 3 2 3", 4 },
+    { "good indices are no business of a policy", "gather", "bounds=wrap", "int32[3] 1 2 3",
+      "int32[2] 2 0", "int32[2] 3 1", 0 },
+    { "zero makes strings empty", "gather", "bounds=zero", "string[2,2] 'a' 'b' 'c' 'd'",
+      "int32[3] 1 2 0", "string[3,2] 'c' 'd' '' '' 'a' 'b'", 1 },
+    { "an index is counted once, however many slices it picks", "gather", "axis=1 bounds=zero",
+      "int32[3,2] 1..6", "int32[2] 1 2", "int32[3,2] 2 0 4 0 6 0", 1 },
+    { "zero in every batch", "gather", "batch_dims=1 bounds=zero", "int32[2,2] 1..4",
+      "int32[2,3] 0 2 1 -1 1 0", "int32[2,3] 1 0 2 0 4 3", 2 },
+    { "wrap in every batch", "gather", "batch_dims=1 axis=2 bounds=wrap", "int32[2,2,2] 0..7",
+      "int64[2,2] -1 2 3 -2", "int32[2,2,2] 1 0 3 2 5 4 7 6", 4 },
+    { "zero needs no rows to choose from", "gather", "bounds=zero", "float32[0,2]", "int32[2] 0 5",
+      "float32[2,2] 0 0 0 0", 2 },
+    { "nor strings", "gather", "bounds=zero", "string[0]", "int32[2] 0 5", "string[2] '' ''", 2 },
+    { "batch_gather has policies too", "batch_gather", "bounds=clip", "int32[2,2] 1..4",
+      "int32[2,2] 5 0 -1 1", "int32[2,2] 2 1 3 4", 2 },
+};
+
+START_TEST(a_policy_replaces_and_counts)
+{
+    struct op_call call;
+    call_op(&call, policies[_i].op, policies[_i].attrs, tensor(policies[_i].params),
+            tensor(policies[_i].indices), NULL);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", policies[_i].says, call.err.message);
+    expect_tensor(&call.args.outputs[0], policies[_i].output, policies[_i].says);
+    ck_assert_msg(call.args.replaced == policies[_i].replaced, "%s: replaced %d", policies[_i].says,
+                  (int)call.args.replaced);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *op, *attrs;
+    const char *params, *indices;
+    td_status status;
+    const char *message, *input, *attribute;
+} refusals[] = {
+    { "scalar params", "gather", "axis=0", "float32[] 1", "int32[1] 0", TD_INVALID_ARGUMENT,
+      "params is a scalar; at least one dimension is expected", "params", "" },
+    { "an axis above the last", "gather", "axis=2", "float32[3,4]", "int32[1] 0", TD_INVALID_AXIS,
+      "axis = 2 is not in [-2, 2): params has shape [3,4]", "", "axis" },
+    { "an axis below the first", "gather", "axis=-3", "float32[3,4]", "int32[1] 0", TD_INVALID_AXIS,
+      "axis = -3 is not in [-2, 2): params has shape [3,4]", "", "axis" },
+    { "an axis of 2^32 is not 0", "gather", "axis=4294967296", "float32[3,4]", "int32[1] 0",
+      TD_INVALID_AXIS, "axis = 4294967296 is not in [-2, 2): params has shape [3,4]", "", "axis" },
+    { "the smallest axis is not the default", "gather", "axis=-9223372036854775808", "float32[3,4]",
+      "int32[1] 0", TD_INVALID_AXIS,
+      "axis = -9223372036854775808 is not in [-2, 2): params has shape [3,4]", "", "axis" },
+    { "batch_dims above the rank of indices", "gather", "axis=2 batch_dims=2", "float32[2,3,4]",
+      "int32[2] 0 0", TD_INVALID_BATCH_DIMS,
+      "batch_dims = 2 is not in [-1, 1]: indices has shape [2]", "", "batch_dims" },
+    { "batch_dims below minus the rank of indices", "gather", "axis=1 batch_dims=-3",
+      "float32[2,3,4]", "int32[2,1] 0 0", TD_INVALID_BATCH_DIMS,
+      "batch_dims = -3 is not in [-2, 2]: indices has shape [2,1]", "", "batch_dims" },
+    { "batch_dims of the rank of params", "gather", "batch_dims=1", "float32[2]", "int32[2] 0 0",
+      TD_INVALID_BATCH_DIMS, "batch_dims = 1 is not below the rank of params, which has shape [2]",
+      "", "batch_dims" },
+    { "batch_dims above the axis", "gather", "axis=0 batch_dims=1", "float32[2,3,4]",
+      "int32[2,1] 0 0", TD_INVALID_BATCH_DIMS,
+      "batch_dims = 1 is above axis = 0; at most the axis is expected", "", "batch_dims" },
+    { "batch dimensions that differ", "gather", "axis=1 batch_dims=1", "float32[2,3,4]",
+      "int32[3,1] 0 0 9", TD_SHAPE_MISMATCH,
+      "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the same is expected",
+      "indices", "" },
+    { "indices of a fraction", "gather", "", "float32[3]", "float32[1] 0", TD_UNSUPPORTED_DTYPE,
+      "indices has dtype float32; int16, int32 or int64 is expected", "indices", "" },
+    { "an output of rank 17", "gather", "", "float32[1,1,1,1,1,1,1,1,1,1]",
+      "int32[1,1,1,1,1,1,1,1] 0", TD_RESOURCE_LIMIT, "output needs 17 dimensions, the limit is 16",
+      "", "" },
+    { "batch_gather: scalar indices", "batch_gather", "", "float32[2,3]", "int32[] 0",
+      TD_INVALID_ARGUMENT, "indices is a scalar; at least one dimension is expected", "indices",
+      "" },
+    { "batch_gather: scalar params", "batch_gather", "", "float32[] 0", "int32[1] 0",
+      TD_INVALID_ARGUMENT, "params is a scalar; at least one dimension is expected", "params", "" },
+    { "batch_gather: indices of a higher rank", "batch_gather", "", "float32[3,4]", "int32[3,4,1]",
+      TD_SHAPE_MISMATCH,
+      "indices [3,4,1] has more dimensions than params [3,4]; at most 2 are expected", "indices",
+      "" },
+    { "batch_gather: batch dimensions that differ", "batch_gather", "", "float32[2,3,4]",
+      "int32[3,1] 0 0 9", TD_SHAPE_MISMATCH,
+      "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the same is expected",
+      "indices", "" },
+};
+
+START_TEST(infer_refuses)
+{
+    struct op_call call;
+    call_begin(&call, refusals[_i].op, refusals[_i].attrs, tensor_without_data(refusals[_i].params),
+               tensor_without_data(refusals[_i].indices));
+    call_infer(&call, refusals[_i].op);
+    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
+                  td_status_name(call.status));
+    ck_assert_int_eq(call.err.status, refusals[_i].status);
+    ck_assert_str_eq(call.err.message, refusals[_i].message);
+    ck_assert_str_eq(call.err.input, refusals[_i].input);
+    ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
+    if (call.status == TD_SHAPE_MISMATCH) {
+        ck_assert_int_eq(call.err.n_shapes, 2);
+        ck_assert_str_eq(call.err.shapes[0].name, "params");
+        ck_assert(td_shape_equal(&call.err.shapes[0].shape, &call.inputs[0].shape));
+        ck_assert_str_eq(call.err.shapes[1].name, "indices");
+        ck_assert(td_shape_equal(&call.err.shapes[1].shape, &call.inputs[1].shape));
+    }
+}
+END_TEST
+
+START_TEST(an_output_too_large_to_count_is_refused)
+{
+    struct op_call call;
+    call_begin(&call, "gather", "", tensor_without_data("float32[1,4294967296]"),
+               tensor_without_data("int32[2147483648]"));
+    call_infer(&call, "gather");
+    ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(call.err.input, "output");
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *op, *attrs;
+    const char *params, *indices;
+    const char *message;
+    int rank, axis;
+    int64_t position[2];
+    int64_t index, bound, bad_count;
+} out_of_bounds[] = {
+    { "the bound",
+      "gather",
+      "",
+      "float32[3,1] 0 0 0",
+      "int32[2] 0 3",
+      "indices[1] = 3 is not in [0, 3)",
+      1,
+      0,
+      { 1 },
+      3,
+      3,
+      1 },
+    { "a negative index does not wrap",
+      "gather",
+      "",
+      "float32[3] 0 0 0",
+      "int16[1] -1",
+      "indices[0] = -1 is not in [0, 3)",
+      1,
+      0,
+      { 0 },
+      -1,
+      3,
+      1 },
+    { "the first of two, and the axis",
+      "gather",
+      "axis=-1",
+      "float32[1,3] 0 0 0",
+      "int32[2,2] 0 7 -2 1",
+      "indices[0,1] = 7 is not in [0, 3)",
+      2,
+      1,
+      { 0, 1 },
+      7,
+      3,
+      2 },
+    { "a scalar has no position",
+      "gather",
+      "",
+      "float32[3] 0 0 0",
+      "int32[] 3",
+      "indices = 3 is not in [0, 3)",
+      0,
+      0,
+      { 0 },
+      3,
+      3,
+      1 },
+    { "2^32 is not 0",
+      "gather",
+      "",
+      "float32[3] 0 0 0",
+      "int64[1] 4294967296",
+      "indices[0] = 4294967296 is not in [0, 3)",
+      1,
+      0,
+      { 0 },
+      4294967296,
+      3,
+      1 },
+    { "in a batch",
+      "gather",
+      "batch_dims=1",
+      "float32[2,3] 0..5",
+      "int32[2,1] 2 3",
+      "indices[1,0] = 3 is not in [0, 3)",
+      2,
+      1,
+      { 1, 0 },
+      3,
+      3,
+      1 },
+    { "an axis of size 0",
+      "gather",
+      "",
+      "float32[0,3]",
+      "int32[1] 0",
+      "indices[0] = 0 is not in [0, 0)",
+      1,
+      0,
+      { 0 },
+      0,
+      0,
+      1 },
+    { "clip has nothing to choose from",
+      "gather",
+      "bounds=clip",
+      "float32[0]",
+      "int32[2] 0 1",
+      "indices[0] = 0 is not in [0, 0)",
+      1,
+      0,
+      { 0 },
+      0,
+      0,
+      2 },
+    { "nor has wrap",
+      "gather",
+      "bounds=wrap",
+      "float32[0]",
+      "int32[1] -1",
+      "indices[0] = -1 is not in [0, 0)",
+      1,
+      0,
+      { 0 },
+      -1,
+      0,
+      1 },
+    { "also where no row has elements",
+      "gather",
+      "",
+      "float32[3,0]",
+      "int32[1] 3",
+      "indices[0] = 3 is not in [0, 3)",
+      1,
+      0,
+      { 0 },
+      3,
+      3,
+      1 },
+    { "strings",
+      "gather",
+      "",
+      "string[2] 'a' 'b'",
+      "int32[3] 1 0 2",
+      "indices[2] = 2 is not in [0, 2)",
+      1,
+      0,
+      { 2 },
+      2,
+      2,
+      1 },
+    { "batch_gather",
+      "batch_gather",
+      "",
+      "float32[3,4] 0..11",
+      "int32[3,2] 0 1 2 -1 3 0",
+      "indices[1,1] = -1 is not in [0, 4)",
+      2,
+      1,
+      { 1, 1 },
+      -1,
+      4,
+      1 },
+};
+
+START_TEST(run_refuses_the_first_bad_index)
+{
+    struct op_call call;
+    call_op(&call, out_of_bounds[_i].op, out_of_bounds[_i].attrs, tensor(out_of_bounds[_i].params),
+            tensor(out_of_bounds[_i].indices), NULL);
+    ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s", out_of_bounds[_i].says);
+    ck_assert_str_eq(call.err.message, out_of_bounds[_i].message);
+    ck_assert_str_eq(call.err.input, "indices");
+    ck_assert(call.err.has_index && call.err.has_bound);
+    ck_assert_int_eq(call.err.position_rank, out_of_bounds[_i].rank);
+    for (int i = 0; i < call.err.position_rank; i++)
+        ck_assert_int_eq(call.err.position[i], out_of_bounds[_i].position[i]);
+    ck_assert_int_eq(call.err.index, out_of_bounds[_i].index);
+    ck_assert_int_eq(call.err.bound, out_of_bounds[_i].bound);
+    ck_assert_int_eq(call.err.bad_count, out_of_bounds[_i].bad_count);
+    ck_assert_int_eq(call.err.axis, out_of_bounds[_i].axis);
+    const unsigned char *out = call.args.outputs[0].data;
+    for (size_t i = 0; i < call.args.outputs[0].bytes; i++)
+        EXPECT(out[i] == 0xA5, "%s: the output was touched", out_of_bounds[_i].says);
+}
+END_TEST
+
+START_TEST(cost_follows_from_shapes)
+{
+    struct op_call call;
+    call_begin(&call, "gather", "axis=1", tensor_without_data("float32[10,1000,8]"),
+               tensor_without_data("int64[50]"));
+    call_infer(&call, "gather");
+    struct td_cost cost = td_op_gather.cost(&call.args);
+    ck_assert_uint_eq(cost.bytes_written, 16000);
+    ck_assert_uint_eq(cost.bytes_read, 16000 + 400);
+    ck_assert_uint_eq(cost.random_reads, 500);
+    ck_assert_uint_eq(cost.flops, 0);
+    ck_assert_uint_eq(cost.workspace, 0);
+}
+END_TEST
+
+START_TEST(an_empty_output_costs_its_indices)
+{
+    struct op_call call;
+    call_begin(&call, "gather", "", tensor_without_data("float32[10,0]"),
+               tensor_without_data("int64[50]"));
+    call_infer(&call, "gather");
+    struct td_cost cost = td_op_gather.cost(&call.args);
+    ck_assert_uint_eq(cost.bytes_written, 0);
+    ck_assert_uint_eq(cost.bytes_read, 400);
+    ck_assert_uint_eq(cost.random_reads, 0);
+}
+END_TEST
+
+START_TEST(strings_cost_their_average)
+{
+    struct op_call call;
+    call_begin(&call, "gather", "", tensor("string[2] 'aaa' 'b'"), tensor("int32[3] 0 0 0"));
+    call_infer(&call, "gather");
+    struct td_cost cost = td_op_gather.cost(&call.args);
+    ck_assert_uint_eq(cost.bytes_written, 32 + 6);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, gather_gives, 0, COUNT_OF(results));
+    tcase_add_loop_test(t, a_policy_replaces_and_counts, 0, COUNT_OF(policies));
+    tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
+    tcase_add_test(t, an_output_too_large_to_count_is_refused);
+    tcase_add_loop_test(t, run_refuses_the_first_bad_index, 0, COUNT_OF(out_of_bounds));
+    tcase_add_test(t, cost_follows_from_shapes);
+    tcase_add_test(t, an_empty_output_costs_its_indices);
+    tcase_add_test(t, strings_cost_their_average);
+}
+
+int main(void)
+{
+    return run_suite("gather", add);
+}

@@ -1,0 +1,328 @@
+#include "kernels/gather_nd/gather_nd.h"
+#include "tests/support/op_call.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <string.h>
+
+/* Cases with "tf" are the examples of tf.gather_nd's documentation. */
+static const struct {
+    const char *says;
+    const char *attrs;
+    const char *params, *indices;
+    const char *output;
+} results[] = {
+    { "tf: elements of a matrix", "", "string[2,2] 'a' 'b' 'c' 'd'", "int32[2,2] 0 0 1 1",
+      "string[2] 'a' 'd'" },
+    { "tf: rows of a matrix", "", "string[2,2] 'a' 'b' 'c' 'd'", "int32[2,1] 1 0",
+      "string[2,2] 'c' 'd' 'a' 'b'" },
+    { "tf: a matrix out of three dimensions", "",
+      "string[2,2,2] 'a0' 'b0' 'c0' 'd0' 'a1' 'b1' 'c1' 'd1'", "int32[1,1] 1",
+      "string[1,2,2] 'a1' 'b1' 'c1' 'd1'" },
+    { "tf: rows out of three dimensions", "",
+      "string[2,2,2] 'a0' 'b0' 'c0' 'd0' 'a1' 'b1' 'c1' 'd1'", "int32[2,2] 0 1 1 0",
+      "string[2,2] 'c0' 'd0' 'a1' 'b1'" },
+    { "tf: elements out of three dimensions", "",
+      "string[2,2,2] 'a0' 'b0' 'c0' 'd0' 'a1' 'b1' 'c1' 'd1'", "int32[2,3] 0 0 1 1 0 1",
+      "string[2] 'b0' 'b1'" },
+    { "tf: batches of tuples", "", "string[2,2] 'a' 'b' 'c' 'd'", "int32[2,1,2] 0 0 0 1",
+      "string[2,1] 'a' 'b'" },
+    { "tf: batch_dims pairs params with indices", "batch_dims=1",
+      "string[2,2,2] 'a0' 'b0' 'c0' 'd0' 'a1' 'b1' 'c1' 'd1'", "int32[2,1] 1 0",
+      "string[2,2] 'c0' 'd0' 'a1' 'b1'" },
+    { "tf: and picks elements", "batch_dims=1",
+      "string[2,2,2] 'a0' 'b0' 'c0' 'd0' 'a1' 'b1' 'c1' 'd1'", "int32[2,1,2] 1 0 0 1",
+      "string[2,1] 'c0' 'b1'" },
+    { "one tuple gives one slice", "", "int32[3,2] 0..5", "int64[1] 2", "int32[2] 4 5" },
+    { "one full tuple gives a scalar", "", "int32[3,2] 0..5", "int16[2] 2 0", "int32[] 4" },
+    { "tuples of four", "", "int8[2,2,2,2] 0..15", "int32[2,4] 1 0 1 0 0 1 1 1", "int8[2] 10 7" },
+    { "empty tuples give all of params", "", "int32[2] 7 8", "int32[3,0]",
+      "int32[3,2] 7 8 7 8 7 8" },
+    { "an empty tuple gives it once", "", "int32[2] 7 8", "int32[0]", "int32[2] 7 8" },
+    { "empty tuples in batches", "batch_dims=1", "int32[2,2] 0..3", "int32[2,3,0]",
+      "int32[2,3,2] 0 1 0 1 0 1 2 3 2 3 2 3" },
+    { "no tuples", "", "float32[2,3] 0..5", "int32[0,2]", "float32[0]" },
+    { "no tuples into nothing", "", "float32[0,2]", "int32[0,2]", "float32[0]" },
+    { "slices of no elements", "", "float32[2,0]", "int32[3,1] 0 1 0", "float32[3,0]" },
+    { "no batches", "batch_dims=1", "float32[0,3]", "int32[0,1]", "float32[0]" },
+    { "dimensions whose product has no number, beside a 0", "",
+      "float32[1099511627776,1099511627776,0]", "int32[1,2] 1099 1099", "float32[1,0]" },
+};
+
+START_TEST(gather_nd_gives)
+{
+    struct op_call call;
+    call_op(&call, "gather_nd", results[_i].attrs, tensor(results[_i].params),
+            tensor(results[_i].indices), NULL);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+    ck_assert_int_eq(call.args.n_outputs, 1);
+    ck_assert_int_eq(call.args.replaced, 0);
+    expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *attrs;
+    const char *params, *indices;
+    const char *output;
+    int64_t replaced;
+} policies[] = {
+    { "zero makes the whole row zero", "bounds=zero", "int32[2,2] 1..4",
+      "int32[4,2] 0 1 0 2 -1 0 1 1", "int32[4] 2 0 0 4", 2 },
+    { "a tuple with two bad components counts two", "bounds=zero", "int32[2,2] 1..4",
+      "int32[1,2] 5 5", "int32[1] 0", 2 },
+    { "clip acts on each component", "bounds=clip", "int32[2,2] 1..4", "int32[3,2] 9 -9 0 9 1 0",
+      "int32[3] 3 2 3", 3 },
+    { "wrap acts on each component", "bounds=wrap", "int32[2,3] 0..5", "int32[2,2] -1 -1 2 3",
+      "int32[2] 5 0", 4 },
+    { "slices of zeros", "bounds=zero", "int32[2,2] 1..4", "int32[3,1] 2 1 0",
+      "int32[3,2] 0 0 3 4 1 2", 1 },
+    { "empty strings", "bounds=zero", "string[2,2] 'a' 'b' 'c' 'd'", "int32[3,1] 2 1 0",
+      "string[3,2] '' '' 'c' 'd' 'a' 'b'", 1 },
+    { "in batches", "batch_dims=1 bounds=wrap", "int32[2,2] 1..4", "int32[2,1] -1 2",
+      "int32[2] 2 3", 2 },
+    { "zero needs nothing to choose from", "bounds=zero", "int32[0,3,2]", "int32[1,2] 0 1",
+      "int32[1,2] 0 0", 1 },
+    { "also where the other products have no number", "bounds=zero",
+      "int8[0,1099511627776,1099511627776]", "int32[2,3] 0 1 2 3 4 5", "int8[2] 0 0", 2 },
+};
+
+START_TEST(a_policy_replaces_and_counts)
+{
+    struct op_call call;
+    call_op(&call, "gather_nd", policies[_i].attrs, tensor(policies[_i].params),
+            tensor(policies[_i].indices), NULL);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", policies[_i].says, call.err.message);
+    expect_tensor(&call.args.outputs[0], policies[_i].output, policies[_i].says);
+    ck_assert_msg(call.args.replaced == policies[_i].replaced, "%s: replaced %d", policies[_i].says,
+                  (int)call.args.replaced);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *attrs;
+    const char *params, *indices;
+    td_status status;
+    const char *message, *input, *attribute;
+} refusals[] = {
+    { "scalar params", "", "float32[] 0", "int32[2,0]", TD_INVALID_ARGUMENT,
+      "params is a scalar; at least one dimension is expected", "params", "" },
+    { "scalar indices", "", "float32[2,3]", "int32[] 0", TD_INVALID_ARGUMENT,
+      "indices is a scalar; at least one dimension is expected", "indices", "" },
+    { "negative batch_dims", "batch_dims=-1", "float32[2,3,4]", "int32[2,1]", TD_INVALID_BATCH_DIMS,
+      "batch_dims = -1 is not in [0, 2): indices has shape [2,1]", "", "batch_dims" },
+    { "batch_dims of the rank of indices", "batch_dims=2", "float32[2,3,4]", "int32[2,1]",
+      TD_INVALID_BATCH_DIMS, "batch_dims = 2 is not in [0, 2): indices has shape [2,1]", "",
+      "batch_dims" },
+    { "tuples longer than params has dimensions", "", "float32[2,2]", "int32[1,3]",
+      TD_SHAPE_MISMATCH,
+      "batch_dims = 0 and the last dimension of indices [1,3], 3, together exceed the rank of "
+      "params [2,2], 2",
+      "indices", "" },
+    { "tuples longer than the batches leave", "batch_dims=1", "float32[2,2]", "int32[2,1,2]",
+      TD_SHAPE_MISMATCH,
+      "batch_dims = 1 and the last dimension of indices [2,1,2], 2, together exceed the rank of "
+      "params [2,2], 2",
+      "indices", "" },
+    { "more batches than params has dimensions", "batch_dims=2", "float32[2]", "int32[2,1,0]",
+      TD_SHAPE_MISMATCH,
+      "batch_dims = 2 and the last dimension of indices [2,1,0], 0, together exceed the rank of "
+      "params [2], 1",
+      "indices", "" },
+    { "tuples of 2^40 components", "", "float32[2]", "int32[0,1099511627776]", TD_SHAPE_MISMATCH,
+      "batch_dims = 0 and the last dimension of indices [0,1099511627776], 1099511627776, together "
+      "exceed the rank of params [2], 1",
+      "indices", "" },
+    { "batch dimensions that differ", "batch_dims=1", "float32[2,3,4]", "int32[3,1]",
+      TD_SHAPE_MISMATCH,
+      "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the same is expected",
+      "indices", "" },
+    { "indices of a fraction", "", "float32[3]", "float32[1,1]", TD_UNSUPPORTED_DTYPE,
+      "indices has dtype float32; int16, int32 or int64 is expected", "indices", "" },
+    { "an output of rank 17", "", "float32[1,1,1,1,1,1,1,1,1,1]", "int32[1,1,1,1,1,1,1,1,1]",
+      TD_RESOURCE_LIMIT, "output needs 17 dimensions, the limit is 16", "", "" },
+};
+
+START_TEST(infer_refuses)
+{
+    struct op_call call;
+    call_begin(&call, "gather_nd", refusals[_i].attrs, tensor_without_data(refusals[_i].params),
+               tensor_without_data(refusals[_i].indices));
+    call_infer(&call, "gather_nd");
+    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
+                  td_status_name(call.status));
+    ck_assert_str_eq(call.err.message, refusals[_i].message);
+    ck_assert_str_eq(call.err.input, refusals[_i].input);
+    ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
+    ck_assert_int_eq(call.err.n_shapes, call.status == TD_SHAPE_MISMATCH ? 2 : 0);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *attrs;
+    const char *params, *indices;
+    const char *message;
+    int rank, axis;
+    int64_t position[3];
+    int64_t index, bound, bad_count;
+} out_of_bounds[] = {
+    { "the second component",
+      "",
+      "string[2,2] 'a' 'b' 'c' 'd'",
+      "int32[2,2] 0 0 0 2",
+      "indices[1,1] = 2 is not in [0, 2): tuple [0,2] indexes dimension 1 of params [2,2]",
+      2,
+      1,
+      { 1, 1 },
+      2,
+      2,
+      1 },
+    { "a negative one does not wrap",
+      "",
+      "int32[2,2] 0..3",
+      "int32[1,2,2] 0 0 -1 0",
+      "indices[0,1,0] = -1 is not in [0, 2): tuple [-1,0] indexes dimension 0 of params [2,2]",
+      3,
+      0,
+      { 0, 1, 0 },
+      -1,
+      2,
+      1 },
+    { "each component has its own bound",
+      "",
+      "float32[3,4] 0..11",
+      "int32[2,2] 2 3 3 3",
+      "indices[1,0] = 3 is not in [0, 3): tuple [3,3] indexes dimension 0 of params [3,4]",
+      2,
+      0,
+      { 1, 0 },
+      3,
+      3,
+      1 },
+    { "the first of both, and both count",
+      "",
+      "float32[3,4] 0..11",
+      "int32[2,2] 0 0 3 4",
+      "indices[1,0] = 3 is not in [0, 3): tuple [3,4] indexes dimension 0 of params [3,4]",
+      2,
+      0,
+      { 1, 0 },
+      3,
+      3,
+      2 },
+    { "the dimension stands behind the batch",
+      "batch_dims=1",
+      "float32[2,3,1] 0..5",
+      "int32[2,1] 2 3",
+      "indices[1,0] = 3 is not in [0, 3): tuple [3] indexes dimension 1 of params [2,3,1]",
+      2,
+      1,
+      { 1, 0 },
+      3,
+      3,
+      1 },
+    { "2^32 is not 0",
+      "",
+      "float32[3,4] 0..11",
+      "int64[1,2] 4294967296 0",
+      "indices[0,0] = 4294967296 is not in [0, 3): tuple [4294967296,0] indexes dimension 0 of "
+      "params [3,4]",
+      2,
+      0,
+      { 0, 0 },
+      4294967296,
+      3,
+      1 },
+    { "into nothing",
+      "",
+      "float32[0,2]",
+      "int32[1,2] 0 0",
+      "indices[0,0] = 0 is not in [0, 0): tuple [0,0] indexes dimension 0 of params [0,2]",
+      2,
+      0,
+      { 0, 0 },
+      0,
+      0,
+      1 },
+    { "clip has nothing to choose from",
+      "bounds=clip",
+      "float32[2,0]",
+      "int32[1,2] 0 0",
+      "indices[0,1] = 0 is not in [0, 0): tuple [0,0] indexes dimension 1 of params [2,0]",
+      2,
+      1,
+      { 0, 1 },
+      0,
+      0,
+      1 },
+    { "also where no slice has elements",
+      "",
+      "float32[2,0]",
+      "int32[1,1] 2",
+      "indices[0,0] = 2 is not in [0, 2): tuple [2] indexes dimension 0 of params [2,0]",
+      2,
+      0,
+      { 0, 0 },
+      2,
+      2,
+      1 },
+    { "a tuple alone",
+      "",
+      "float32[2,2] 0..3",
+      "int16[2] 1 5",
+      "indices[1] = 5 is not in [0, 2): tuple [1,5] indexes dimension 1 of params [2,2]",
+      1,
+      1,
+      { 1 },
+      5,
+      2,
+      1 },
+};
+
+START_TEST(run_refuses_the_first_bad_component)
+{
+    struct op_call call;
+    call_op(&call, "gather_nd", out_of_bounds[_i].attrs, tensor(out_of_bounds[_i].params),
+            tensor(out_of_bounds[_i].indices), NULL);
+    ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s", out_of_bounds[_i].says);
+    ck_assert_str_eq(call.err.message, out_of_bounds[_i].message);
+    ck_assert_str_eq(call.err.input, "indices");
+    ck_assert_int_eq(call.err.position_rank, out_of_bounds[_i].rank);
+    for (int i = 0; i < call.err.position_rank; i++)
+        ck_assert_int_eq(call.err.position[i], out_of_bounds[_i].position[i]);
+    ck_assert_int_eq(call.err.index, out_of_bounds[_i].index);
+    ck_assert_int_eq(call.err.bound, out_of_bounds[_i].bound);
+    ck_assert_int_eq(call.err.bad_count, out_of_bounds[_i].bad_count);
+    ck_assert_int_eq(call.err.axis, out_of_bounds[_i].axis);
+}
+END_TEST
+
+START_TEST(cost_follows_from_shapes)
+{
+    struct op_call call;
+    call_begin(&call, "gather_nd", "", tensor_without_data("float32[10,1000,8]"),
+               tensor_without_data("int32[50,2]"));
+    call_infer(&call, "gather_nd");
+    struct td_cost cost = td_op_gather_nd.cost(&call.args);
+    ck_assert_uint_eq(cost.bytes_written, 1600);
+    ck_assert_uint_eq(cost.bytes_read, 1600 + 400);
+    ck_assert_uint_eq(cost.random_reads, 50);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, gather_nd_gives, 0, COUNT_OF(results));
+    tcase_add_loop_test(t, a_policy_replaces_and_counts, 0, COUNT_OF(policies));
+    tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
+    tcase_add_loop_test(t, run_refuses_the_first_bad_component, 0, COUNT_OF(out_of_bounds));
+    tcase_add_test(t, cost_follows_from_shapes);
+}
+
+int main(void)
+{
+    return run_suite("gather_nd", add);
+}

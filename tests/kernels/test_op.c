@@ -1,0 +1,241 @@
+#include "kernels/gather/gather.h"
+#include "kernels/op.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <string.h>
+
+START_TEST(an_op_is_found_by_its_name)
+{
+    ck_assert_ptr_eq(td_op_find("gather", 6), &td_op_gather);
+    ck_assert_ptr_eq(td_op_find("batch_gather", 12), &td_op_batch_gather);
+    ck_assert_ptr_eq(td_op_find("gather_nd", 6), &td_op_gather); /* need not end in NUL */
+    ck_assert_ptr_null(td_op_find("gathe", 5));
+    ck_assert_ptr_null(td_op_find("Gather", 6));
+    ck_assert_ptr_null(td_op_find("", 0));
+}
+END_TEST
+
+START_TEST(the_table_has_the_ops_of_ops_def)
+{
+    static const char *const names[] = {
+#define TD_OP(name) #name,
+#include "kernels/ops.def"
+#undef TD_OP
+    };
+    int count;
+    const struct td_op *const *ops = td_ops(&count);
+    ck_assert_int_eq(count, COUNT_OF(names));
+    for (int i = 0; i < count; i++)
+        ck_assert_str_eq(ops[i]->name, names[i]);
+}
+END_TEST
+
+static bool is_text(const char *text)
+{
+    return text && text[0] != '\0';
+}
+
+START_TEST(every_op_is_described_in_full)
+{
+    int count;
+    const struct td_op *const *ops = td_ops(&count);
+    for (int i = 0; i < count; i++) {
+        const struct td_op *op = ops[i];
+        ck_assert_msg(is_text(op->summary) && is_text(op->source) && is_text(op->shape_rule) &&
+                          is_text(op->example),
+                      "%s lacks a text", op->name);
+        ck_assert_msg(op->infer && op->cost && op->run, "%s lacks a function", op->name);
+        ck_assert_int_ge(op->n_inputs, 1);
+        ck_assert_int_le(op->n_inputs, TD_MAX_INPUTS);
+        for (int k = 0; k < op->n_inputs; k++) {
+            const struct td_input_spec *input = &op->inputs[k];
+            ck_assert(is_text(input->name) && is_text(input->summary));
+            ck_assert(input->dtypes >> input->empty_dtype & 1);
+        }
+        for (int k = 0; k < op->n_attrs; k++) {
+            const struct td_attr_spec *attr = &op->attrs[k];
+            ck_assert(is_text(attr->name) && is_text(attr->summary));
+            ck_assert(attr->required || is_text(attr->default_text));
+            ck_assert_uint_le(attr->offset + sizeof(int64_t), TD_ATTRS_SIZE);
+        }
+        int n_errors = 0;
+        for (; op->errors[n_errors] != TD_OK; n_errors++)
+            ck_assert_int_lt(op->errors[n_errors], TD_STATUS_COUNT);
+        ck_assert_int_gt(n_errors, 0);
+    }
+}
+END_TEST
+
+START_TEST(policies_have_the_names_of_the_api)
+{
+    ck_assert_str_eq(td_bounds_name(TD_BOUNDS_ERROR), "error");
+    ck_assert_str_eq(td_bounds_name(TD_BOUNDS_ZERO), "zero");
+    ck_assert_str_eq(td_bounds_name(TD_BOUNDS_CLIP), "clip");
+    ck_assert_str_eq(td_bounds_name(TD_BOUNDS_WRAP), "wrap");
+}
+END_TEST
+
+/* An op with every kind of argument. */
+struct sample_attrs {
+    int64_t count;
+    int64_t axis;
+    td_bounds bounds;
+    const char *equation;
+};
+
+static const struct td_input_spec sample_inputs[] = {
+    { .name = "one", .dtypes = TD_DTYPES_INDEX },
+    { .name = "many", .dtypes = TD_DTYPE_BIT(FLOAT32), .list = true },
+};
+
+static const struct td_attr_spec sample_attr_specs[] = {
+    { .name = "count",
+      .kind = TD_ATTR_INT,
+      .required = true,
+      .offset = offsetof(struct sample_attrs, count) },
+    { .name = "axis",
+      .kind = TD_ATTR_INT,
+      .default_int = TD_ATTR_UNSET,
+      .offset = offsetof(struct sample_attrs, axis) },
+    { .name = "bounds",
+      .kind = TD_ATTR_BOUNDS,
+      .default_int = TD_BOUNDS_CLIP,
+      .offset = offsetof(struct sample_attrs, bounds) },
+    { .name = "equation", .kind = TD_ATTR_TEXT, .offset = offsetof(struct sample_attrs, equation) },
+};
+
+static int inferred;
+
+static td_status sample_infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    (void)args;
+    (void)arena;
+    inferred++;
+    return td_error_set(err, TD_INVALID_EQUATION, "from infer");
+}
+
+static const struct td_op sample = {
+    .name = "sample",
+    .inputs = sample_inputs,
+    .n_inputs = 2,
+    .attrs = sample_attr_specs,
+    .n_attrs = 4,
+    .infer = sample_infer,
+};
+
+START_TEST(defaults_fill_every_attribute)
+{
+    struct td_op_args args;
+    struct sample_attrs attrs;
+    memset(&args, 0xFF, sizeof(args));
+    td_op_defaults(&sample, &args);
+    memcpy(&attrs, args.attrs, sizeof(attrs));
+    ck_assert_int_eq(attrs.count, 0);
+    ck_assert_int_eq(attrs.axis, TD_ATTR_UNSET);
+    ck_assert_int_eq(attrs.bounds, TD_BOUNDS_CLIP);
+    ck_assert_ptr_null(attrs.equation);
+    ck_assert_uint_eq(args.attrs_set, 0);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *one[2], *many[2]; /* the tensors given; NULL: none */
+    uint32_t attrs_set;
+    td_status status;
+    const char *message, *input, *attribute;
+} checks[] = {
+    { "all is well", { "int32[1] 0" }, { "float32[1] 0", "float32[0]" }, 1, TD_OK, "", "", "" },
+    { "a missing input",
+      { NULL },
+      { "float32[1] 0" },
+      1,
+      TD_INVALID_ARGUMENT,
+      "one is missing; a tensor is expected",
+      "one",
+      "" },
+    { "a list where one is expected",
+      { "int32[1] 0", "int32[1] 0" },
+      { "float32[1] 0" },
+      1,
+      TD_INVALID_ARGUMENT,
+      "one is a list of 2 tensors; one is expected",
+      "one",
+      "" },
+    { "an empty list",
+      { "int32[1] 0" },
+      { NULL },
+      1,
+      TD_INVALID_ARGUMENT,
+      "many has no tensors; a list of at least one is expected",
+      "many",
+      "" },
+    { "a dtype of three that are not",
+      { "uint8[1] 0" },
+      { "float32[1] 0" },
+      1,
+      TD_UNSUPPORTED_DTYPE,
+      "one has dtype uint8; int16, int32 or int64 is expected",
+      "one",
+      "" },
+    { "the second of a list",
+      { "int64[1] 0" },
+      { "float32[1] 0", "float64[1] 0" },
+      1,
+      TD_UNSUPPORTED_DTYPE,
+      "many[1] has dtype float64; float32 is expected",
+      "many[1]",
+      "" },
+    { "a required attribute",
+      { "int64[1] 0" },
+      { "float32[1] 0" },
+      2,
+      TD_INVALID_ARGUMENT,
+      "count is missing; sample requires it",
+      "",
+      "count" },
+};
+
+static struct td_operand operand(const char *const *texts, struct td_tensor *tensors)
+{
+    int count = 0;
+    for (; count < 2 && texts[count]; count++)
+        tensors[count] = tensor(texts[count]);
+    return (struct td_operand){ tensors, count };
+}
+
+START_TEST(arguments_are_checked_before_infer)
+{
+    struct td_op_args args = { .attrs_set = checks[_i].attrs_set };
+    struct td_tensor one[2], many[2];
+    struct td_error err = { .message = "" };
+    args.inputs[0] = operand(checks[_i].one, one);
+    args.inputs[1] = operand(checks[_i].many, many);
+    ck_assert_int_eq(td_op_check(&sample, &args, &err), checks[_i].status);
+    ck_assert_str_eq(err.message, checks[_i].message);
+    ck_assert_str_eq(err.input, checks[_i].input);
+    ck_assert_str_eq(err.attribute, checks[_i].attribute);
+    ck_assert_int_eq(td_op_check(&sample, &args, NULL), checks[_i].status);
+
+    inferred = 0;
+    td_status status = td_op_infer(&sample, &args, &test_arena, &err);
+    ck_assert_int_eq(inferred, checks[_i].status == TD_OK);
+    ck_assert_int_eq(status, inferred ? TD_INVALID_EQUATION : checks[_i].status);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_test(t, an_op_is_found_by_its_name);
+    tcase_add_test(t, the_table_has_the_ops_of_ops_def);
+    tcase_add_test(t, every_op_is_described_in_full);
+    tcase_add_test(t, policies_have_the_names_of_the_api);
+    tcase_add_test(t, defaults_fill_every_attribute);
+    tcase_add_loop_test(t, arguments_are_checked_before_infer, 0, COUNT_OF(checks));
+}
+
+int main(void)
+{
+    return run_suite("op", add);
+}

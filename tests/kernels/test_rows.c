@@ -1,0 +1,322 @@
+#include "kernels/rows/rows.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <string.h>
+
+static const struct {
+    int64_t index, bound;
+    td_bounds policy;
+    int64_t row;
+} settled[] = {
+    { 0, 3, TD_BOUNDS_ZERO, 0 },           { 2, 3, TD_BOUNDS_ZERO, 2 },
+    { 3, 3, TD_BOUNDS_ZERO, TD_ROW_ZERO }, { -1, 3, TD_BOUNDS_ZERO, TD_ROW_ZERO },
+    { 0, 0, TD_BOUNDS_ZERO, TD_ROW_ZERO }, { 2, 3, TD_BOUNDS_CLIP, 2 },
+    { 3, 3, TD_BOUNDS_CLIP, 2 },           { INT64_MAX, 3, TD_BOUNDS_CLIP, 2 },
+    { -1, 3, TD_BOUNDS_CLIP, 0 },          { INT64_MIN, 3, TD_BOUNDS_CLIP, 0 },
+    { 2, 3, TD_BOUNDS_WRAP, 2 },           { 3, 3, TD_BOUNDS_WRAP, 0 },
+    { 7, 3, TD_BOUNDS_WRAP, 1 },           { -1, 3, TD_BOUNDS_WRAP, 2 },
+    { -3, 3, TD_BOUNDS_WRAP, 0 },          { -4, 3, TD_BOUNDS_WRAP, 2 },
+    { INT64_MIN, 3, TD_BOUNDS_WRAP, 1 }, /* -2^63 = -3074457345618258603 * 3 + 1 */
+    { INT64_MIN, 1, TD_BOUNDS_WRAP, 0 },
+};
+
+START_TEST(one_index_settles_by_policy)
+{
+    ck_assert_int_eq(td_row_settle_one(settled[_i].index, settled[_i].bound, settled[_i].policy),
+                     settled[_i].row);
+}
+END_TEST
+
+static const td_dtype index_dtypes[] = { TD_DTYPE_INT16, TD_DTYPE_INT32, TD_DTYPE_INT64 };
+
+START_TEST(indices_settle_by_policy_in_every_type)
+{
+    static const int64_t indices[] = { 99, 4, -1, 0, 5, 3 };
+    static const int64_t zeroed[] = { 4, -1, 0, -1, 3 }, clipped[] = { 4, 0, 0, 4, 3 },
+                         wrapped[] = { 4, 4, 0, 0, 3 };
+    int64_t rows[5];
+    struct td_tensor t = index_vector(index_dtypes[_i], indices, 6);
+    td_rows_settle(&t, 1, 5, 5, TD_BOUNDS_ZERO, rows);
+    ck_assert_mem_eq(rows, zeroed, sizeof(rows));
+    td_rows_settle(&t, 1, 5, 5, TD_BOUNDS_CLIP, rows);
+    ck_assert_mem_eq(rows, clipped, sizeof(rows));
+    td_rows_settle(&t, 1, 5, 5, TD_BOUNDS_WRAP, rows);
+    ck_assert_mem_eq(rows, wrapped, sizeof(rows));
+    td_rows_settle(&t, 3, 1, 5, TD_BOUNDS_ERROR, rows);
+    ck_assert_int_eq(rows[0], 0);
+}
+END_TEST
+
+START_TEST(tuples_settle_to_row_numbers)
+{
+    static const int64_t indices[] = { 9, 9, 9, 1, 2, 3, 0, 3, 0, -1, 1, 1 };
+    struct td_tuple_space space = { .depth = 3, .bound = { 2, 3, 4 }, .stride = { 12, 4, 1 } };
+    int64_t rows[3];
+    struct td_tensor t = index_vector(index_dtypes[_i], indices, 12);
+    td_rows_settle_tuples(&t, 1, 1, &space, TD_BOUNDS_ERROR, rows);
+    ck_assert_int_eq(rows[0], 12 + 8 + 3);
+    td_rows_settle_tuples(&t, 1, 3, &space, TD_BOUNDS_ZERO, rows);
+    ck_assert(rows[0] == 23 && rows[1] == TD_ROW_ZERO && rows[2] == TD_ROW_ZERO);
+    td_rows_settle_tuples(&t, 1, 3, &space, TD_BOUNDS_CLIP, rows);
+    ck_assert(rows[0] == 23 && rows[1] == 8 && rows[2] == 5);
+    td_rows_settle_tuples(&t, 1, 3, &space, TD_BOUNDS_WRAP, rows);
+    ck_assert(rows[0] == 23 && rows[1] == 0 && rows[2] == 12 + 4 + 1);
+}
+END_TEST
+
+START_TEST(tuples_of_any_depth_are_summed)
+{
+    int64_t indices[TD_MAX_RANK], row, want = 0;
+    struct td_tuple_space space = { .depth = 0 };
+    for (int depth = 0; depth <= TD_MAX_RANK; depth++) {
+        space.depth = depth;
+        struct td_tensor t = index_vector(index_dtypes[_i], indices, depth);
+        td_rows_settle_tuples(&t, 0, 1, &space, TD_BOUNDS_ERROR, &row);
+        ck_assert_int_eq(row, want);
+        td_rows_settle_tuples(&t, 0, 1, &space, TD_BOUNDS_ZERO, &row);
+        ck_assert_int_eq(row, want);
+        if (depth < TD_MAX_RANK) {
+            indices[depth] = depth + 1;
+            space.bound[depth] = depth + 2;
+            space.stride[depth] = 100 + depth;
+            want += space.stride[depth] * indices[depth];
+        }
+    }
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    int64_t index, bound;
+    td_dtype dtype;
+    bool good;
+} bounds[] = {
+    { "the last one", 2, 3, TD_DTYPE_INT32, true },
+    { "the bound itself", 3, 3, TD_DTYPE_INT32, false },
+    { "minus one", -1, 3, TD_DTYPE_INT32, false },
+    { "nothing is in an empty range", 0, 0, TD_DTYPE_INT32, false },
+    { "nor is minus one", -1, 0, TD_DTYPE_INT64, false },
+    { "a bound that int16 cannot reach", 32767, 32768, TD_DTYPE_INT16, true },
+    { "a bound far beyond int16", 32767, (int64_t)1 << 40, TD_DTYPE_INT16, true },
+    { "a bound that is 0 in 16 bits", 5, 65536, TD_DTYPE_INT16, true },
+    { "negative stays bad under it", -32768, 65536, TD_DTYPE_INT16, false },
+    { "a bound that int32 cannot reach", INT32_MAX, (int64_t)1 << 31, TD_DTYPE_INT32, true },
+    { "a bound that is 0 in 32 bits", 7, (int64_t)1 << 32, TD_DTYPE_INT32, true },
+    { "the smallest int32", INT32_MIN, 3, TD_DTYPE_INT32, false },
+    { "the smallest int32 and a huge bound", INT32_MIN, INT64_MAX, TD_DTYPE_INT32, false },
+    { "the smallest int64", INT64_MIN, 3, TD_DTYPE_INT64, false },
+    { "the smallest int64 and a huge bound", INT64_MIN, INT64_MAX, TD_DTYPE_INT64, false },
+    { "the largest int64", INT64_MAX, INT64_MAX, TD_DTYPE_INT64, false },
+    { "the largest int64 but one", INT64_MAX - 1, INT64_MAX, TD_DTYPE_INT64, true },
+    { "2^32 is not 0", (int64_t)1 << 32, 3, TD_DTYPE_INT64, false },
+};
+
+START_TEST(an_index_is_checked_against_the_bound)
+{
+    struct td_exec exec;
+    struct td_error err;
+    int64_t n_bad, first;
+    struct td_tensor t = index_vector(bounds[_i].dtype, &bounds[_i].index, 1);
+    td_exec_serial(&exec, &test_arena);
+    ck_assert_int_eq(td_rows_check(&t, bounds[_i].bound, &exec, &n_bad, &first, &err), TD_OK);
+    ck_assert_msg(n_bad == !bounds[_i].good, "%s", bounds[_i].says);
+    ck_assert_msg(first == (bounds[_i].good ? -1 : 0), "%s", bounds[_i].says);
+}
+END_TEST
+
+static void put_index(struct td_tensor *t, int64_t i, int64_t value)
+{
+    size_t size = td_dtype_info(t->dtype)->size;
+    memcpy((char *)t->data + (size_t)i * size, &value, size);
+}
+
+/* Vector loops have heads, bodies and tails: one bad index in each place of each length. */
+START_TEST(a_bad_index_is_found_wherever_it_stands)
+{
+    enum { LONGEST = 150 };
+    static const int depths[] = { 1, 2, 3, 5, 16 };
+    static const int64_t zeros[LONGEST];
+    struct td_exec exec;
+    struct td_error err;
+    struct td_tensor t = index_vector(index_dtypes[_i], zeros, LONGEST);
+    td_exec_serial(&exec, &test_arena);
+    for (int d = 0; d < COUNT_OF(depths); d++) {
+        struct td_tuple_space space = { .depth = depths[d] };
+        for (int c = 0; c < space.depth; c++)
+            space.bound[c] = 10 + c;
+        for (int i = 0; i < LONGEST; i++)
+            put_index(&t, i, space.bound[i % space.depth] - 1); /* the last that is good */
+        for (t.numel = 0; t.numel <= LONGEST; t.numel += space.depth) {
+            for (int64_t bad = -1; bad < t.numel; bad++) {
+                int64_t n_bad, first, bound = bad < 0 ? 0 : space.bound[bad % space.depth];
+                if (bad >= 0)
+                    put_index(&t, bad, bad % 2 ? bound : -1);
+                EXPECT(td_rows_check_tuples(&t, &space, &exec, &n_bad, &first, &err) == TD_OK, "%s",
+                       err.message);
+                EXPECT(n_bad == (bad >= 0) && first == bad,
+                       "depth %d, %d indices, bad at %d: %d bad, first %d", space.depth,
+                       (int)t.numel, (int)bad, (int)n_bad, (int)first);
+                if (bad >= 0)
+                    put_index(&t, bad, bound - 1);
+            }
+        }
+    }
+}
+END_TEST
+
+START_TEST(all_bad_indices_are_counted)
+{
+    static const int64_t indices[] = { 0, 3, -1, 2, 7, 1 };
+    struct td_exec exec;
+    struct td_error err;
+    int64_t n_bad, first;
+    struct td_tensor t = index_vector(index_dtypes[_i], indices, 6);
+    td_exec_serial(&exec, &test_arena);
+    ck_assert_int_eq(td_rows_check(&t, 3, &exec, &n_bad, &first, &err), TD_OK);
+    ck_assert_int_eq(n_bad, 3);
+    ck_assert_int_eq(first, 1);
+}
+END_TEST
+
+/* Large enough to be shared out; bad indices in several ranges, the first not in the first. */
+START_TEST(the_first_bad_index_is_the_same_at_any_thread_count)
+{
+    enum { N = 1000000 };
+    static const int64_t bad[] = { 999999, 345678, 777777, 345679 };
+    int64_t *indices = td_arena_alloc(&test_arena, N, sizeof(indices[0]), NULL);
+    for (int i = 0; i < N; i++)
+        indices[i] = i % 1000;
+    for (int i = 0; i < COUNT_OF(bad); i++)
+        indices[bad[i]] = 1000 + i;
+    struct td_tensor t = index_vector(index_dtypes[_i], indices, N);
+    for (int threads = 1; threads <= 8; threads++) {
+        struct thread_exec exec;
+        struct td_error err;
+        int64_t n_bad, first;
+        thread_exec_init(&exec, threads, 0);
+        ck_assert_int_eq(td_rows_check(&t, 1000, &exec.exec, &n_bad, &first, &err), TD_OK);
+        ck_assert_int_eq(n_bad, 4);
+        ck_assert_int_eq(first, 345678);
+        ck_assert_int_gt(atomic_load(&exec.ranges_run), 1);
+    }
+}
+END_TEST
+
+START_TEST(a_deadline_ends_a_check)
+{
+    enum { N = 1000000 };
+    int64_t *indices = td_arena_alloc(&test_arena, N, sizeof(indices[0]), NULL);
+    memset(indices, 0, N * sizeof(indices[0]));
+    struct td_tensor t = index_vector(TD_DTYPE_INT64, indices, N);
+    struct thread_exec exec;
+    struct td_error err;
+    int64_t n_bad, first;
+    thread_exec_init(&exec, 2, 0);
+    exec.ranges_allowed = 2;
+    ck_assert_int_eq(td_rows_check(&t, 1, &exec.exec, &n_bad, &first, &err), TD_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(err.status, TD_DEADLINE_EXCEEDED);
+}
+END_TEST
+
+/* Widths on both sides of every limit between the loops. */
+static const size_t widths[] = { 1,    2,    3,    4,    5,    7,    8,    9,    12,   15,
+                                 16,   17,   24,   31,   32,   33,   48,   63,   64,   65,
+                                 96,   128,  200,  256,  511,  1000, 1023, 1024, 1025, 1032,
+                                 1536, 2048, 3001, 4088, 4095, 4096, 4097, 5000, 8192 };
+
+START_TEST(rows_of_any_width_are_copied)
+{
+    enum { TABLE_ROWS = 37, ROWS = 50, GUARD = 64, GUARDS = 2 * GUARD };
+    size_t width = widths[_i];
+    for (size_t shift = 0; shift < 2; shift++) { /* aligned, and as in the middle of a body */
+        unsigned char *table = td_arena_alloc(&test_arena, TABLE_ROWS * width + 1, 1, NULL);
+        unsigned char *out = td_arena_alloc(&test_arena, ROWS * width + GUARDS, 1, NULL);
+        table += shift;
+        for (size_t i = 0; i < TABLE_ROWS * width; i++)
+            table[i] = (unsigned char)(i * 7 + i / 251 + 1);
+        for (int may_be_zero = 0; may_be_zero < 2; may_be_zero++) {
+            int64_t rows[ROWS];
+            for (int k = 0; k < ROWS; k++)
+                rows[k] = may_be_zero && k % 3 == 1 ? TD_ROW_ZERO : (k * 11 + 5) % TABLE_ROWS;
+            memset(out, 0xA5, ROWS * width + GUARDS);
+            td_rows_copy(out + GUARD - shift, table, width, rows, ROWS, may_be_zero);
+            for (int k = 0; k < ROWS; k++) {
+                const unsigned char *got = out + GUARD - shift + (size_t)k * width;
+                for (size_t b = 0; b < width; b++) {
+                    unsigned want = rows[k] == TD_ROW_ZERO ? 0 : table[(size_t)rows[k] * width + b];
+                    EXPECT(got[b] == want, "width %zu, row %d, byte %zu", width, k, b);
+                }
+            }
+            for (size_t b = 0; b < GUARD - shift; b++)
+                EXPECT(out[b] == 0xA5 && out[GUARD + ROWS * width + b] == 0xA5,
+                       "width %zu: written outside the rows", width);
+        }
+    }
+}
+END_TEST
+
+START_TEST(no_rows_are_copied_to_nowhere)
+{
+    char out[8] = "untouch";
+    td_rows_copy(out, "table", 4, NULL, 0, false);
+    td_rows_copy(out, "table", 4, NULL, 0, true);
+    ck_assert_str_eq(out, "untouch");
+}
+END_TEST
+
+static const struct {
+    const char *indices;
+    int64_t first;
+    const char *message;
+    int rank;
+    int64_t position[2];
+} reports[] = {
+    { "int32[] 3", 0, "indices = 3 is not in [0, 3)", 0, { 0, 0 } },
+    { "int16[2] 0 -4", 1, "indices[1] = -4 is not in [0, 3)", 1, { 1, 0 } },
+    { "int64[2,2] 0 0 4294967296 0", 2, "indices[1,0] = 4294967296 is not in [0, 3)", 2, { 1, 0 } },
+};
+
+START_TEST(a_bad_index_is_reported_with_its_place)
+{
+    struct td_error err;
+    struct td_tensor t = tensor(reports[_i].indices);
+    ck_assert_int_eq(td_rows_out_of_bounds(&err, "indices", &t, reports[_i].first, 5, 3, 2, ""),
+                     TD_INDEX_OUT_OF_BOUNDS);
+    ck_assert_str_eq(err.message, reports[_i].message);
+    ck_assert_str_eq(err.input, "indices");
+    ck_assert(err.has_index && err.has_bound);
+    ck_assert_int_eq(err.position_rank, reports[_i].rank);
+    for (int i = 0; i < err.position_rank; i++)
+        ck_assert_int_eq(err.position[i], reports[_i].position[i]);
+    ck_assert_int_eq(err.index, td_tensor_index_at(&t, reports[_i].first));
+    ck_assert_int_eq(err.bound, 3);
+    ck_assert_int_eq(err.axis, 2);
+    ck_assert_int_eq(err.bad_count, 5);
+    ck_assert_int_eq(td_rows_out_of_bounds(NULL, "indices", &t, reports[_i].first, 5, 3, 2, ""),
+                     TD_INDEX_OUT_OF_BOUNDS);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, one_index_settles_by_policy, 0, COUNT_OF(settled));
+    tcase_add_loop_test(t, indices_settle_by_policy_in_every_type, 0, COUNT_OF(index_dtypes));
+    tcase_add_loop_test(t, tuples_settle_to_row_numbers, 0, COUNT_OF(index_dtypes));
+    tcase_add_loop_test(t, tuples_of_any_depth_are_summed, 0, COUNT_OF(index_dtypes));
+    tcase_add_loop_test(t, an_index_is_checked_against_the_bound, 0, COUNT_OF(bounds));
+    tcase_add_loop_test(t, a_bad_index_is_found_wherever_it_stands, 0, COUNT_OF(index_dtypes));
+    tcase_add_loop_test(t, all_bad_indices_are_counted, 0, COUNT_OF(index_dtypes));
+    tcase_add_loop_test(t, the_first_bad_index_is_the_same_at_any_thread_count, 0,
+                        COUNT_OF(index_dtypes));
+    tcase_add_test(t, a_deadline_ends_a_check);
+    tcase_add_loop_test(t, rows_of_any_width_are_copied, 0, COUNT_OF(widths));
+    tcase_add_test(t, no_rows_are_copied_to_nowhere);
+    tcase_add_loop_test(t, a_bad_index_is_reported_with_its_place, 0, COUNT_OF(reports));
+}
+
+int main(void)
+{
+    return run_suite("rows", add);
+}

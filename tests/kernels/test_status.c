@@ -1,0 +1,149 @@
+#include "kernels/status.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <string.h>
+
+START_TEST(codes_are_spelled_as_in_the_api)
+{
+    ck_assert_str_eq(td_status_name(TD_OK), "OK");
+    ck_assert_str_eq(td_status_name(TD_MALFORMED_REQUEST), "MALFORMED_REQUEST");
+    ck_assert_str_eq(td_status_name(TD_INDEX_OUT_OF_BOUNDS), "INDEX_OUT_OF_BOUNDS");
+    ck_assert_str_eq(td_status_name(TD_INTERNAL), "INTERNAL");
+}
+END_TEST
+
+START_TEST(every_code_has_a_name)
+{
+    for (td_status status = TD_OK; status < TD_STATUS_COUNT; status++)
+        ck_assert_uint_gt(strlen(td_status_name(status)), 1);
+}
+END_TEST
+
+START_TEST(a_new_error_keeps_nothing_of_the_old_one)
+{
+    struct td_error err;
+    memset(&err, 0xFF, sizeof(err));
+    ck_assert_int_eq(td_error_set(&err, TD_INVALID_AXIS, "axis = %d", 7), TD_INVALID_AXIS);
+    ck_assert_int_eq(err.status, TD_INVALID_AXIS);
+    ck_assert_str_eq(err.message, "axis = 7");
+    ck_assert_str_eq(err.input, "");
+    ck_assert_str_eq(err.attribute, "");
+    ck_assert_str_eq(err.did_you_mean, "");
+    ck_assert_str_eq(err.resource, "");
+    ck_assert(!err.has_pointer && !err.has_index && !err.has_bound);
+    ck_assert_int_eq(err.offset, -1);
+    ck_assert_int_eq(err.n_shapes, 0);
+    ck_assert_uint_eq(err.retry_after_s, 0);
+}
+END_TEST
+
+START_TEST(facts_are_added_to_an_error)
+{
+    struct td_error err;
+    struct td_shape params = { .rank = 1, .dim = { 3 } };
+    td_error_set(&err, TD_SHAPE_MISMATCH, "they differ");
+    ck_assert_int_eq(td_error_at_input(&err, TD_SHAPE_MISMATCH, "data[%d]", 3), TD_SHAPE_MISMATCH);
+    ck_assert_int_eq(td_error_at_attribute(&err, TD_SHAPE_MISMATCH, "axis"), TD_SHAPE_MISMATCH);
+    td_error_add_shape(&err, "params", &params);
+    ck_assert_str_eq(err.message, "they differ");
+    ck_assert_str_eq(err.input, "data[3]");
+    ck_assert_str_eq(err.attribute, "axis");
+    ck_assert_int_eq(err.n_shapes, 1);
+    ck_assert_str_eq(err.shapes[0].name, "params");
+    ck_assert_int_eq(err.shapes[0].shape.dim[0], 3);
+}
+END_TEST
+
+START_TEST(a_third_shape_has_no_room_and_is_left_out)
+{
+    struct td_error err;
+    struct td_shape shape = { .rank = 0 };
+    td_error_set(&err, TD_SHAPE_MISMATCH, "they differ");
+    for (int i = 0; i < 3; i++)
+        td_error_add_shape(&err, i == 2 ? "third" : "earlier", &shape);
+    ck_assert_int_eq(err.n_shapes, 2);
+    ck_assert_str_eq(err.shapes[1].name, "earlier");
+}
+END_TEST
+
+START_TEST(who_wants_no_facts_passes_null)
+{
+    struct td_shape shape = { .rank = 0 };
+    ck_assert_int_eq(td_error_set(NULL, TD_INTERNAL, "lost"), TD_INTERNAL);
+    ck_assert_int_eq(td_error_at_input(NULL, TD_INTERNAL, "lost"), TD_INTERNAL);
+    ck_assert_int_eq(td_error_at_attribute(NULL, TD_INTERNAL, "lost"), TD_INTERNAL);
+    ck_assert_int_eq(td_error_resource(NULL, "rank", 17, 16, "lost"), TD_RESOURCE_LIMIT);
+    td_error_add_shape(NULL, "lost", &shape);
+}
+END_TEST
+
+/* The message has room for 511 bytes. */
+static const struct {
+    const char *says;
+    const char *end; /* what follows 509 times 'a' */
+    const char *kept;
+} cuts[] = {
+    { "what fits stays", "bc", "bc" },
+    { "ASCII is cut at the size", "bcd", "bc" },
+    { "a two-byte character that fits stays", "\xc3\xa9", "\xc3\xa9" },
+    { "a two-byte character before the cut stays", "\xc3\xa9z", "\xc3\xa9" },
+    { "a two-byte character is not halved", "b\xc3\xa9", "b" },
+    { "a three-byte character is not cut", "\xe2\x82\xac", "" },
+    { "a four-byte character is not cut", "\xf0\x9f\x98\x80", "" },
+    { "bytes that are no UTF-8 are cut at the size", "\x80\x80\x80", "\x80\x80" },
+};
+
+START_TEST(a_long_message_is_cut_between_characters)
+{
+    char text[600], want[600];
+    struct td_error err;
+    memset(text, 'a', 509);
+    memset(want, 'a', 509);
+    memcpy(text + 509, cuts[_i].end, strlen(cuts[_i].end) + 1);
+    memcpy(want + 509, cuts[_i].kept, strlen(cuts[_i].kept) + 1);
+    td_error_set(&err, TD_INTERNAL, "%s", text);
+    ck_assert_msg(strcmp(err.message, want) == 0, "%s", cuts[_i].says);
+}
+END_TEST
+
+static const struct {
+    const char *resource;
+    const char *sentence;
+} resources[] = {
+    { "output_bytes", "output needs 20 bytes, the limit is 16" },
+    { "workspace_bytes", "output needs 20 bytes, the limit is 16" },
+    { "rank", "output needs 20 dimensions, the limit is 16" },
+    { "flops", "output needs 20 floating-point operations, the limit is 16" },
+    { "inputs", "output needs 20 inputs, the limit is 16" },
+};
+
+START_TEST(a_limit_is_stated_with_its_unit)
+{
+    struct td_error err;
+    ck_assert_int_eq(td_error_resource(&err, resources[_i].resource, 20, 16, "output"),
+                     TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(err.status, TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(err.message, resources[_i].sentence);
+    ck_assert_str_eq(err.resource, resources[_i].resource);
+    ck_assert_uint_eq(err.needed, 20);
+    ck_assert_uint_eq(err.limit, 16);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_test(t, codes_are_spelled_as_in_the_api);
+    tcase_add_test(t, every_code_has_a_name);
+    tcase_add_test(t, a_new_error_keeps_nothing_of_the_old_one);
+    tcase_add_test(t, facts_are_added_to_an_error);
+    tcase_add_test(t, a_third_shape_has_no_room_and_is_left_out);
+    tcase_add_test(t, who_wants_no_facts_passes_null);
+    tcase_add_loop_test(t, a_long_message_is_cut_between_characters, 0, COUNT_OF(cuts));
+    tcase_add_loop_test(t, a_limit_is_stated_with_its_unit, 0, COUNT_OF(resources));
+}
+
+int main(void)
+{
+    return run_suite("status", add);
+}
