@@ -106,7 +106,7 @@ static td_status refuse(const struct td_buffer_pool *pool, uint64_t bytes, uint6
                         struct td_error *err)
 {
     if (bytes > pool->limit)
-        return td_error_resource(err, "memory_bytes", bytes, pool->limit, "the request");
+        return td_error_resource(err, "workspace_bytes", bytes, pool->limit, "the request");
     td_error_set(err, TD_MEMORY_EXHAUSTED,
                  "%llu bytes are needed, but other requests use %llu of the budget of %llu bytes",
                  (unsigned long long)bytes, (unsigned long long)in_use,
@@ -167,7 +167,7 @@ static struct td_buffer *take(struct td_memory *memory, size_t bytes, struct td_
     const int size_class = class_of(bytes);
     struct pooled *buffer = NULL;
     if (size_class < 0) {
-        td_error_resource(err, "memory_bytes", bytes, pool->limit, "the request");
+        td_error_resource(err, "workspace_bytes", bytes, pool->limit, "the request");
         return NULL;
     }
     const size_t size = class_bytes(size_class);

@@ -39,7 +39,7 @@ struct td_call *td_call_new(struct td_server *server)
     /* All but the first block, which is scratch; the large texts of the error are set before they
      * count. */
     memset(call, 0, offsetof(struct td_call, request));
-    call->accepted = call->answered = call->close_connection = false;
+    call->accepted = call->answered = call->sending = call->close_connection = false;
     call->gone = call->decoded = call->admitted = false;
     call->error.status = TD_OK;
     memset(&call->reply, 0, sizeof call->reply);
@@ -104,9 +104,16 @@ static td_status expand_body(struct td_call *call)
     return TD_OK;
 }
 
+/* Time since the last lap; one reading of the clock a stage. */
+static int64_t lap(struct td_call *call)
+{
+    const int64_t now = td_now_ns(), elapsed = now - call->times.lap;
+    call->times.lap = now;
+    return elapsed;
+}
+
 td_status td_call_decode(struct td_call *call, struct td_json_decoder *decoder)
 {
-    const int64_t start = td_now_ns();
     uint64_t workspace = 0;
     td_status status = expand_body(call);
     if (status != TD_OK)
@@ -122,7 +129,7 @@ td_status td_call_decode(struct td_call *call, struct td_json_decoder *decoder)
                              &call->error);
     td_buffer_pool_discharge(call->server->buffers, workspace);
     call->decoded = status == TD_OK;
-    call->times.decode = td_now_ns() - start;
+    call->times.decode = lap(call);
     return status;
 }
 
@@ -164,11 +171,6 @@ td_status td_call_admit(struct td_call *call)
         if (status != TD_OK)
             return status;
     }
-    for (int i = 0; i < args->n_outputs; i++) {
-        status = td_tensor_alloc(&args->outputs[i], &call->arena, &call->error);
-        if (status != TD_OK)
-            return status;
-    }
     call->admitted = true;
     return TD_OK;
 }
@@ -197,21 +199,26 @@ static td_status stopped(void *context, struct td_error *err)
 td_status td_call_compute(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
-    const int64_t start = td_now_ns();
+    struct td_op_args *args = &call->request.args;
     size_t bytes;
+    td_status status = TD_OK;
+    /* Not before: who waits in the queue holds no more than its inputs. */
+    for (int i = 0; status == TD_OK && i < args->n_outputs; i++)
+        status = td_tensor_alloc(&args->outputs[i], &call->arena, &call->error);
+    if (status != TD_OK)
+        return status;
     td_pool_exec_init(&exec, worker, &call->arena, stopped, call);
-    td_status status = call->op->run(&call->request.args, &exec.base, &call->error);
-    call->times.compute = td_now_ns() - start;
+    status = call->op->run(args, &exec.base, &call->error);
+    call->times.compute = lap(call);
     /* How long strings are is known only now. */
     return status == TD_OK ? check_outputs(call, &bytes) : status;
 }
 
 td_status td_call_encode(struct td_call *call)
 {
-    const int64_t start = td_now_ns();
     const td_status status = td_codec_encode(call->reply_format, &call->request, &call->arena,
                                              &call->reply, &call->error);
-    call->times.encode = td_now_ns() - start;
+    call->times.encode = lap(call);
     return status;
 }
 

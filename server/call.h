@@ -34,10 +34,9 @@ struct td_headers {
 
 /* Where the time went, in nanoseconds. */
 struct td_times {
-    int64_t begun; /* clock readings */
-    int64_t received;
-    int64_t dequeued;                       /* 0: never queued */
-    int64_t decode, queue, compute, encode; /* durations */
+    int64_t begun; /* clock readings: the headers were seen, */
+    int64_t lap;   /* and the last stage ended; first of all, the body was complete */
+    int64_t decode, queue, compute, encode; /* durations; admission counts as compute */
 };
 
 struct td_call {
@@ -66,6 +65,7 @@ struct td_call {
     /* the answer */
     bool accepted; /* counts in server->in_flight */
     bool answered; /* a worker has made the reply */
+    bool sending;  /* counts in server->sending */
     bool close_connection;
     bool gone; /* the client hung up; nobody reads the answer */
     bool decoded, admitted;

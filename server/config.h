@@ -44,7 +44,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(connection_limit, "connection-limit", COUNT, "10000", 1, 1000000, "N",                       \
       "open connections; further ones wait in the kernel's backlog")                               \
     X(connection_memory, "connection-memory", BYTES, "32K", 4096, 16 << 20, "BYTES",               \
-      "buffer of one connection: headers must fit; larger uploads faster, small requests slower")  \
+      "buffer of a connection, headers included; more speeds uploads, slows the rest")             \
     X(inline_limit_us, "inline-limit-us", COUNT, "20", 0, 1000000, "US",                           \
       "requests estimated below this run on the I/O thread; 0 queues every op")                    \
     X(log_level, "log-level", LEVEL, "info", 0, 0, "LEVEL",                                        \

@@ -195,14 +195,18 @@ static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, co
 /* ---- bodies
  * -------------------------------------------------------------------------------------- */
 
+/* --max-body, or what the memory budget can hold at all. */
+static size_t body_limit(const struct td_call *call)
+{
+    const struct td_config *config = &call->server->config;
+    return (size_t)(config->max_body < config->memory_limit ? config->max_body
+                                                            : config->memory_limit);
+}
+
 static td_status too_large(struct td_call *call)
 {
-    const int64_t limit = call->server->config.max_body;
-    td_error_set(&call->error, TD_PAYLOAD_TOO_LARGE, "the body exceeds the limit of %lld bytes",
-                 (long long)limit);
-    call->error.limit = (uint64_t)limit;
     call->close_connection = true;
-    return TD_PAYLOAD_TOO_LARGE;
+    return td_error_too_large(&call->error, body_limit(call), "the body exceeds");
 }
 
 static td_status body_room(struct td_call *call, size_t bytes)
@@ -224,7 +228,7 @@ static td_status body_room(struct td_call *call, size_t bytes)
 static td_status begin_body(struct td_call *call)
 {
     const int64_t length = call->headers.content_length;
-    if (length > call->server->config.max_body)
+    if (length > 0 && (size_t)length > body_limit(call))
         return too_large(call);
     if (length > ARENA_BODY || call->headers.chunked) {
         const size_t first = length > FIRST_BODY_BUFFER ? FIRST_BODY_BUFFER
@@ -240,7 +244,7 @@ static td_status begin_body(struct td_call *call)
 
 static td_status receive(struct td_call *call, const char *data, size_t bytes)
 {
-    const size_t limit = (size_t)call->server->config.max_body;
+    const size_t limit = body_limit(call);
     if (bytes > limit - call->body_bytes)
         return too_large(call);
     if (bytes > call->body_capacity - call->body_bytes) {
@@ -319,6 +323,10 @@ static enum MHD_Result send_reply(struct td_call *call)
     const enum MHD_Result queued =
         MHD_queue_response(call->connection, (unsigned)call->reply.http_status, response);
     MHD_destroy_response(response);
+    if (queued == MHD_YES) {
+        call->sending = true;
+        atomic_fetch_add_explicit(&call->server->sending, 1, memory_order_relaxed);
+    }
     td_call_log(call);
     return queued;
 }
@@ -414,7 +422,7 @@ static void wake(struct td_call *call)
 
 static enum MHD_Result body_complete(struct td_call *call)
 {
-    call->times.received = td_now_ns();
+    call->times.lap = td_now_ns();
     if (call->reply.http_status != 0)
         return send_reply(call); /* no op: answered by its handler */
     if (call->error.status != TD_OK)
@@ -463,10 +471,25 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     if (!call)
         return;
     *state = NULL;
-    const bool accepted = call->accepted;
+    const bool accepted = call->accepted, sending = call->sending;
     td_call_free(call);
+    if (sending)
+        atomic_fetch_sub_explicit(&http->server->sending, 1, memory_order_relaxed);
     if (accepted)
         atomic_fetch_sub(&http->server->in_flight, 1);
+}
+
+static void connection_changed(void *context, struct MHD_Connection *connection, void **state,
+                               enum MHD_ConnectionNotificationCode change)
+{
+    struct td_http *http = context;
+    const int socket =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    (void)state;
+    if (change == MHD_CONNECTION_NOTIFY_STARTED)
+        td_connections_add(http->server->connections, socket);
+    else
+        td_connections_remove(http->server->connections, socket);
 }
 
 /* ---- start and stop
@@ -551,6 +574,7 @@ static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
         { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_log, http->server },
         { MHD_OPTION_LISTEN_SOCKET, fd, NULL },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, http },
+        { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, http },
         { MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL },
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->connection_memory, NULL },
         { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connection_limit(http->server), NULL },

@@ -57,12 +57,8 @@ static td_status expand(z_stream *stream, size_t limit, size_t padding, struct t
         const uInt offered = stream->avail_out;
         const int code = inflate(stream, Z_NO_FLUSH);
         *used += offered - stream->avail_out;
-        if (*used > limit) {
-            td_error_set(err, TD_PAYLOAD_TOO_LARGE,
-                         "the body expands to more than the limit of %zu bytes", limit);
-            err->limit = limit;
-            return TD_PAYLOAD_TOO_LARGE;
-        }
+        if (*used > limit)
+            return td_error_too_large(err, limit, "the body expands beyond");
         if (code == Z_STREAM_END)
             return TD_OK;
         if (code != Z_OK && code != Z_BUF_ERROR)

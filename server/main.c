@@ -18,7 +18,7 @@ enum { EXIT_WRONG_CONFIG = 2, EXIT_FAILED = 1 };
 #define TICK_NS       100000000   /* how late an expired request may be told so */
 #define DRAIN_TICK_NS 2000000     /* how late a drain ends */
 #define WARM_FOR_NS   10000000000 /* buffers nobody wanted for so long go back to the system */
-#define TRIM_EACH_NS  1000000000
+#define TIDY_EACH_NS  1000000000
 
 static void block_signals(sigset_t *signals)
 {
@@ -30,20 +30,21 @@ static void block_signals(sigset_t *signals)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* Serves until a signal asks to stop; meanwhile tells expired requests and trims warm buffers. */
+/* Serves until a signal asks to stop; meanwhile answers expired requests and tidies up. */
 static int serve(struct td_server *server, const sigset_t *signals)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };
-    int64_t trimmed = td_now_ns();
+    int64_t tidied = td_now_ns();
     for (;;) {
         const int signal_number = sigtimedwait(signals, NULL, &tick);
         if (signal_number > 0)
             return signal_number;
         const int64_t now = td_now_ns();
         td_worker_pool_expire(server->workers, now, false);
-        if (now - trimmed > TRIM_EACH_NS) {
+        if (now - tidied > TIDY_EACH_NS) {
             td_buffer_pool_trim(server->buffers, now - WARM_FOR_NS);
-            trimmed = now;
+            td_connections_nudge(server->connections);
+            tidied = now;
         }
     }
 }
@@ -55,17 +56,24 @@ static bool patience_left(const struct td_server *server, int64_t begun)
 
 /* Waits for the calls in flight. Past the drain timeout those in the queue are refused, and those
  * still arriving are cut off with their connections; what runs on a worker is waited for, since the
- * HTTP library cannot be stopped with a connection asleep. */
+ * HTTP library cannot be stopped with a connection asleep, and answers on their way get as much
+ * time again. */
 static void drain(struct td_server *server)
 {
     const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
-    const int64_t begun = td_now_ns();
+    int64_t begun = td_now_ns();
     for (; atomic_load(&server->in_flight) > 0 && patience_left(server, begun);
-         nanosleep(&tick, NULL))
+         nanosleep(&tick, NULL)) {
         td_worker_pool_expire(server->workers, td_now_ns(), false);
+        td_connections_nudge(server->connections); /* clients that left are not waited for */
+    }
     atomic_store(&server->refusing, true);
     for (; atomic_load(&server->asleep) > 0; nanosleep(&tick, NULL))
         td_worker_pool_expire(server->workers, td_now_ns(), true);
+    begun = td_now_ns();
+    do /* at least one tick: who was woken just now is not sending yet */
+        nanosleep(&tick, NULL);
+    while (atomic_load(&server->sending) > 0 && patience_left(server, begun));
 }
 
 static int run(struct td_server *server)

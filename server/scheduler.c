@@ -86,7 +86,7 @@ static td_status decode_here(struct td_call *call)
 
 static td_status late(struct td_call *call, const char *where)
 {
-    if (td_now_ns() <= call->deadline_ns)
+    if (call->times.lap <= call->deadline_ns)
         return TD_OK;
     return td_error_set(&call->error, TD_DEADLINE_EXCEEDED, "the deadline passed %s", where);
 }
@@ -125,25 +125,46 @@ static void finish(struct td_call *call)
     atomic_fetch_sub(&server->asleep, 1);
 }
 
+static void left_queue(struct td_call *call)
+{
+    const int64_t now = td_now_ns();
+    call->times.queue += now - call->times.lap;
+    call->times.lap = now;
+}
+
+/* Decodes what the I/O thread left to the workers; only then is it known what the rest will cost.
+ */
+static td_status prepare(struct td_call *call, struct td_worker *worker, bool *put_back)
+{
+    td_status status = late(call, "while the request waited for a worker");
+    if (status != TD_OK || call->admitted)
+        return status;
+    if (!call->decoded)
+        status = td_call_decode(call, td_worker_decoder(worker));
+    if (status == TD_OK)
+        status = td_call_admit(call);
+    if (status == TD_OK)
+        *put_back =
+            td_worker_pool_put_back(worker, &call->job, compute_cost(call) + encode_cost(call));
+    return status;
+}
+
 static void run(struct td_job *job, struct td_worker *worker)
 {
     struct td_call *call = (struct td_call *)(void *)job;
-    call->times.dequeued = td_now_ns();
-    call->times.queue = call->times.dequeued - call->times.received - call->times.decode;
+    bool put_back = false;
+    left_queue(call);
     call->gone = td_call_client_left(call);
-    td_status status = TD_OK;
-    if (!call->gone)
-        status = late(call, "while the request waited for a worker");
-    if (!call->gone && status == TD_OK && !call->decoded)
-        status = td_call_decode(call, td_worker_decoder(worker));
-    if (!call->gone && status == TD_OK && !call->admitted)
-        status = td_call_admit(call);
-    if (!call->gone && status == TD_OK)
-        status = td_call_compute(call, worker);
-    if (!call->gone && status == TD_OK)
-        status = td_call_encode(call);
-    if (!call->gone)
+    if (!call->gone) {
+        td_status status = prepare(call, worker, &put_back);
+        if (put_back)
+            return;
+        if (status == TD_OK)
+            status = td_call_compute(call, worker);
+        if (status == TD_OK)
+            status = td_call_encode(call);
         answer(call, status);
+    }
     finish(call);
 }
 
@@ -155,7 +176,7 @@ static void drop(struct td_job *job, td_status why)
     else
         td_error_set(&call->error, why,
                      "the deadline passed while the request waited for a worker");
-    call->times.queue = td_now_ns() - call->times.received;
+    left_queue(call);
     td_call_refuse(call);
     finish(call);
 }

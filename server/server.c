@@ -16,8 +16,9 @@ bool td_server_open(struct td_server *server)
     server->buffers =
         td_buffer_pool_new((uint64_t)config->memory_limit, (uint64_t)config->pool_limit);
     server->store = td_store_open(config->data_dir, &server->log);
+    server->connections = td_connections_new();
     server->workers = td_worker_pool_new((int)config->workers, config->queue_limit);
-    if (server->buffers && server->store && server->workers)
+    if (server->buffers && server->store && server->connections && server->workers)
         return true;
     td_log(&server->log, TD_LOG_ERROR, "start_failed",
            TD_TEXT("part", !server->store     ? "data folder"
@@ -36,6 +37,7 @@ void td_server_close(struct td_server *server)
 {
     td_server_stop_workers(server);
     td_call_free_shells(server);
+    td_connections_free(server->connections);
     td_store_free(server->store);
     td_buffer_pool_free(server->buffers);
     while (server->n_decoders > 0)

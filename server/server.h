@@ -7,6 +7,7 @@
 
 #include "server/buffer_pool.h"
 #include "server/config.h"
+#include "server/connections.h"
 #include "server/log.h"
 #include "server/store.h"
 #include "server/worker_pool.h"
@@ -24,10 +25,12 @@ struct td_server {
     struct td_buffer_pool *buffers;
     struct td_worker_pool *workers;
     struct td_store *store;
+    struct td_connections *connections;
     atomic_bool draining;          /* refuse new op requests */
     atomic_bool refusing;          /* refuse to queue even accepted ones: the workers go */
     atomic_int_fast64_t in_flight; /* op requests accepted and not yet answered */
     atomic_int_fast64_t asleep;    /* of those, how many wait for a worker or run on one */
+    atomic_int_fast64_t sending;   /* answers on their way, of any request */
     atomic_uint_fast64_t next_request;
     uint64_t request_seed; /* makes request ids differ between processes */
 

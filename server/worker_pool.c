@@ -51,6 +51,11 @@ struct td_worker_pool {
 /* ---- the queue, under the mutex
  * ------------------------------------------------------------------ */
 
+static bool is_small(const struct td_job *job)
+{
+    return job->cost_ns < SMALL_NS;
+}
+
 static void queue_init(struct queue *queue)
 {
     queue->head = NULL;
@@ -313,12 +318,24 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool)
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
 {
     pthread_mutex_lock(&pool->mutex);
-    queue_push(job->cost_ns < SMALL_NS ? &pool->small : &pool->large, job);
+    queue_push(is_small(job) ? &pool->small : &pool->large, job);
     pool->queued_cost_ns += job->cost_ns;
     const bool wake = pool->idle > 0;
     pthread_mutex_unlock(&pool->mutex);
     if (wake)
         pthread_cond_signal(&pool->work);
+}
+
+bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint64_t cost_ns)
+{
+    const bool was_small = is_small(job);
+    job->cost_ns = cost_ns;
+    if (!was_small || is_small(job))
+        return false;
+    /* It had a place once; now the queue may be one longer than its limit. */
+    atomic_fetch_add_explicit(&worker->pool->places, 1, memory_order_relaxed);
+    td_worker_pool_submit(worker->pool, job);
+    return true;
 }
 
 void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool everything)

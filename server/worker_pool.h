@@ -44,6 +44,11 @@ void td_worker_pool_free(struct td_worker_pool *pool);
 bool td_worker_pool_reserve(struct td_worker_pool *pool);
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job);
 
+/* On a worker, when a job turns out to cost something else than it was thought to: true when it has
+ * gone back into the queue, behind other large ones, and will be run again; the caller lets go of
+ * it. */
+bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint64_t cost_ns);
+
 /* Drops the jobs that wait past their deadline; all that wait when everything is true. */
 void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool everything);
 
