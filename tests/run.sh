@@ -64,7 +64,7 @@ format_check() {
 # clang-tidy on our sources; tests are held to the compiler's warnings only.
 tidy_check() {
     git ls-files -co --exclude-standard 'kernels/*.c' 'api/*.c' 'server/*.c' 'api/*.cc' |
-        xargs -P "$JOBS" -n 4 clang-tidy -p build --quiet
+        xargs -P "$JOBS" -n 1 clang-tidy -p build --quiet
 }
 
 # What a sanitizer finds ends the process with its own exit status, which the tests notice.
@@ -95,7 +95,9 @@ stage conformance-release conformance build 1
 stage conformance-asan conformance build-asan 4
 stage http-release http build 1
 stage http-asan http build-asan 4
-stage http-tsan http build-tsan 6 --only 'concurrency|clients|overload|lifecycle'
+for topic in concurrency clients overload lifecycle; do
+    stage "http-tsan-$topic" http build-tsan 6 --only "test_$topic"
+done
 stage valgrind tests/http/valgrind.sh build/tensord
 stage real tests/real/run.sh
 stage quickstart deploy/quickstart.sh --once

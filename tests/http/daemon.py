@@ -8,7 +8,7 @@ safetensors, read_safetensors, npy, tensor, raw_strings   the formats, written a
 Environment: TD_TEST_BINARY names the daemon, TD_TEST_TIME_SCALE multiplies every wait (sanitizers are slow),
 TD_TEST_SEED seeds the random tests.
 """
-import base64, http.client, json, os, signal, socket, struct, subprocess, sys, threading, time, unittest
+import base64, concurrent.futures, http.client, json, os, signal, socket, struct, subprocess, sys, threading, time, unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BINARY = os.environ.get("TD_TEST_BINARY") or os.path.join(HERE, "..", "..", "build", "tensord")
@@ -89,7 +89,7 @@ class Daemon:
     def alive(self):
         return self.process.poll() is None
 
-    def signal(self, number=signal.SIGTERM):
+    def send_signal(self, number=signal.SIGTERM):
         self.process.send_signal(number)
 
     def wait(self, seconds=PATIENCE):
@@ -111,8 +111,8 @@ class Daemon:
             return
         died = not self.alive()
         if not died:
-            self.signal(number)
-        status = self.wait()
+            self.send_signal(number)
+        status = self.wait(PATIENCE + 30)  # past the drain timeout, so that a slow end is a test's to judge
         report = [l for l in self.lines if "Sanitizer" in l or "runtime error:" in l]
         if died or status != 0 or report:
             raise AssertionError(f"the daemon {'had died' if died else 'ended'} with status {status}"
@@ -297,13 +297,24 @@ class Client:
         self.close()
 
 
+def answers_of(sockets):
+    """the answers that come on these sockets, each read as soon as it comes; None where the connection ended first"""
+    def one(raw):
+        try:
+            return raw.answer()
+        except AssertionError:
+            return None
+    with concurrent.futures.ThreadPoolExecutor(len(sockets)) as pool:
+        return list(pool.map(one, sockets))
+
+
 class Raw:
     """a socket, for saying what no client library would say"""
 
     def __init__(self, daemon, timeout=PATIENCE):
         self.socket = socket.create_connection((daemon.host, daemon.port), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.seen = b""
+        self.seen = bytearray()
 
     def send(self, data):
         """False when the other side has closed meanwhile"""
@@ -313,9 +324,10 @@ class Raw:
         except (BrokenPipeError, ConnectionResetError):
             return False
 
-    def _more(self):
+    def more(self):
+        """reads what there is; False at the end"""
         try:
-            data = self.socket.recv(1 << 16)
+            data = self.socket.recv(1 << 18)
         except (ConnectionResetError, BrokenPipeError):
             data = b""
         self.seen += data
@@ -324,38 +336,42 @@ class Raw:
     def answer(self, head=False):
         """the next answer, or None when the connection was closed instead"""
         while b"\r\n\r\n" not in self.seen:
-            if not self._more():
+            if not self.more():
                 if self.seen:
-                    raise AssertionError(f"the connection was closed inside an answer: {self.seen[:200]!r}")
+                    raise AssertionError(f"the connection was closed inside an answer: {bytes(self.seen[:200])!r}")
                 return None
-        top, _, rest = self.seen.partition(b"\r\n\r\n")
-        lines = top.decode("latin-1").split("\r\n")
+        end = self.seen.index(b"\r\n\r\n") + 4
+        top = self.take(end).decode("latin-1")
+        lines = top.split("\r\n")
         version, status = lines[0].split(" ")[:2]
         if version not in ("HTTP/1.1", "HTTP/1.0"):
             raise AssertionError(f"not an answer: {top[:200]!r}")
         headers = http.client.HTTPMessage()
-        for line in lines[1:]:
+        for line in lines[1:-2]:
             name, _, value = line.partition(":")
             headers[name] = value.strip()
-        self.seen = rest
         length = 0 if head or status.startswith("1") or status in ("204", "304") else headers.get("Content-Length")
         if length is None:
-            while self._more():
-                pass
-            body, self.seen = self.seen, b""
-        else:
-            while len(self.seen) < int(length):
-                if not self._more():
-                    raise AssertionError(f"the connection was closed inside a body: {top[:200]!r}")
-            body, self.seen = self.seen[:int(length)], self.seen[int(length):]
-        return Answer(int(status), headers, body)
+            return Answer(int(status), headers, self.rest())
+        while len(self.seen) < int(length):
+            if not self.more():
+                raise AssertionError(f"the connection was closed inside a body, after {len(self.seen)} bytes: {top[:300]!r}")
+        return Answer(int(status), headers, self.take(int(length)))
+
+    def take(self, n):
+        """the next n bytes; a large body is handed out, not copied, lest other threads wait for that"""
+        if n == len(self.seen):
+            out, self.seen = self.seen, bytearray()
+            return out
+        out = bytes(memoryview(self.seen)[:n])
+        del self.seen[:n]
+        return out
 
     def rest(self):
         """everything until the other side closes"""
-        while self._more():
+        while self.more():
             pass
-        out, self.seen = self.seen, b""
-        return out
+        return self.take(len(self.seen))
 
     def close(self):
         self.socket.close()
@@ -388,7 +404,7 @@ class SlowWork:
             answer = client.post("/v1/gather", self.body(50))
         assert answer.status == 200, str(answer)
         rows = int(50 * seconds / max(time.monotonic() - began, 1e-3))
-        self.request = self.body(min(max(rows, 50), 2000))
+        self.request = self.body(min(max(rows, 50), 1200))
 
     def body(self, rows):
         digits = [0.1234567890123456 + i / 7 for i in range(rows)]
@@ -430,9 +446,9 @@ class HttpTest(unittest.TestCase):
     def assertStatus(self, answer, status):
         self.assertEqual(answer.status, status, str(answer))
 
-    def assertProblem(self, answer, status, code, **members):
+    def assertProblem(self, answer, http_status, code, **members):
         """a complete problem document with this status and code, and these members; returns it"""
-        self.assertEqual(answer.status, status, str(answer))
+        self.assertEqual(answer.status, http_status, str(answer))
         problem = self.assertAnyProblem(answer)
         self.assertEqual(problem["code"], code, str(answer))
         for name, value in members.items():

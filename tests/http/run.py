@@ -114,10 +114,21 @@ def main():
         elif args.verbose:
             print(f"ok   {test} ({seconds:.2f} s)", flush=True)
 
+    children = []
+
+    def interrupted(*_):
+        for child in children:  # with their daemons, which nobody else would stop
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+        os._exit(130)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupted)
+
     def one(name):
         command = [sys.executable, os.path.abspath(__file__), "--run-module", name, "--only", args.only]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
                                  start_new_session=True)
+        children.append(child)
         try:
             out, err = child.communicate(timeout=240 * scale)
             ended = f"ended with status {child.returncode}: {err}" if child.returncode else ""

@@ -1,5 +1,5 @@
 """Bodies that are wrong in every way: always one well-formed refusal, and nobody else notices."""
-import base64, random, threading, time
+import base64, gzip, random, threading, time
 from daemon import *
 
 GOOD = b'{"params":{"dtype":"float32","shape":[2,2],"data":[1.5,-2,3e1,"NaN"]},"indices":[[1,0],[0,1]],"axis":1,"bounds":"clip"}'
@@ -111,7 +111,7 @@ class Json(BadInput):
         self.assertStatus(self.send(body), 200)
 
     def test_numbers_too_large_are_refused(self):
-        for number in ("1e39", "1e999", "-1e999", "1e99999999999999999999", "9" * 400, "-" + "9" * 30, "1" + "0" * 5000,
+        for number in ("1e39", "1e999", "-1e999", "1e99999999999999999999", "9" * 400, "-" + "9" * 50, "1" + "0" * 5000,
                        "1" * 100000, "0." + "9" * 1000 + "e500"):
             self.refused('{"params":[1.5,%s],"indices":[0]}' % number, statuses=(400,))
 
@@ -148,7 +148,7 @@ class Json(BadInput):
 
     def test_empty_tensors_with_huge_neighbours_are_answered_at_once(self):
         """[1, 10^12, 0] has no elements, but 10^12 empty lists"""
-        for shape in ([1, 0, HUGE], [1, HUGE, 0], [1, 1 << 40, 0], [0, HUGE, HUGE], [1, 1000000, 0, 1000000], [1, 10 ** 7, 0]):
+        for shape in ([1, 0, HUGE], [1, HUGE, 0], [1, 1 << 40, 0], [0, HUGE, HUGE], [1, 100000, 0, 1000000]):
             for layout in ("nested", "flat", "base64"):
                 for dtype in ("float32", "string"):
                     began = time.monotonic()
@@ -180,7 +180,7 @@ class Json(BadInput):
     def test_base64_strings_that_do_not_add_up_are_refused(self):
         for raw in (b"", b"\x01", b"\x01\0\0\0", b"\0\0\0\0", b"\0\0\0\0\0\0\0\0\0", b"\xff\xff\xff\xff" * 2, b"\xff\xff\xff\x7fabc\0\0\0\0",
                     b"\x01\0\0\0a\x02\0\0\0b", raw_strings([b"a", b"b", b"c"]), raw_strings([b"a", b"b"]) + b"x"):
-            self.refused({"params": tensor("string", [2], raw), "indices": [0]}.__str__().replace("'", '"'))
+            self.refused(json.dumps({"params": tensor("string", [2], raw), "indices": [0]}))
 
     def test_bytes_that_are_no_booleans_never_come_out_as_such(self):
         for raw in (b"\x02", b"\xff"):
@@ -201,8 +201,10 @@ class Json(BadInput):
         for path in ("/v1/" + "x" * 3000, "/v1/" + "%C3%A9" * 500, "/v1/gather?" + "x" * 3000 + "=1", "/v1/gather?axis=" + "9" * 3000,
                      "/v1/gather?" + "&" * 3000, "/v1/gather?" + "a=1&" * 800, "/v1/%ff%fe", "/v1/gather?%ff=%ff", "/v1/gather?axis=%zz",
                      "/v1/gather?axis=%", "/v1/gather?=", "/v1/tensors/" + "y" * 2000, "/problems/" + "z" * 2000):
-            answer = self.survived(GOOD, path=path)
-            self.assertLess(len(answer.body), 8192, path)
+            answer = self.send(GOOD, path=path)
+            self.assertIn(answer.status, (400, 404, 405, 414, 431), path[:40])
+            self.assertEqual(answer.type, PROBLEM)
+            self.assertLess(len(answer.body), 8192, path[:40])
 
     def test_many_members_are_read_or_refused_quickly(self):
         body = "{" + ",".join(f'"m{i}":1' for i in range(50000)) + "}"
@@ -330,7 +332,6 @@ class Fuzz(BadInput):
             self.fuzz(seeds, BINARY, op)
 
     def test_mutated_gzip(self):
-        import gzip
         self.fuzz([gzip.compress(GOOD, mtime=0)], {"Content-Type": JSON, "Content-Encoding": "gzip"}, "gather")
 
     def test_random_bytes(self):
@@ -338,6 +339,3 @@ class Fuzz(BadInput):
         for headers in ({"Content-Type": JSON}, BINARY, {"Content-Type": JSON, "Content-Encoding": "deflate"}):
             for _ in range(100):
                 self.refused(rng.randbytes(rng.randrange(1, 300)), headers)
-
-
-del BadInput  # has no tests of its own

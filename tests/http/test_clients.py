@@ -32,10 +32,9 @@ class SlowClients(HttpTest):
                 self.assertOutput(raw.answer(), *ANSWER)
 
     def test_a_large_answer_read_slowly_comes_whole(self):
-        params, n = bytes(range(256)) * 16, 2000
+        params, n = bytes(range(256)) * 16, 4000  # 16 MB, more than the kernel holds for a client
         body = safetensors({"params": ("uint8", (1, 4096), params), "indices": ("int32", (n,), bytes(4 * n))})
         with Raw(self.daemon) as raw:
-            raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             raw.send(http_request("POST", "/v1/gather", body, [f"Content-Type: {SAFETENSORS}"]))
             for _ in range(10):
                 raw.seen += raw.socket.recv(1000)
@@ -78,7 +77,7 @@ class LeavingClients(HttpTest):
         for options in ((), ("--inline-limit-us", "0")):
             daemon = shared(*options)
             for _ in range(20):
-                with Raw(daemon) as raw:
+                with Raw(daemon, timeout=3 * SCALE) as raw:
                     raw.send(http_request("POST", "/v1/gather", BODY))
                     raw.socket.shutdown(socket.SHUT_WR)
                     answer = raw.answer()
@@ -88,13 +87,24 @@ class LeavingClients(HttpTest):
             with Client(daemon) as client:
                 self.assertWorks(client)
 
-    def test_a_half_closed_socket_in_the_middle_of_a_body_is_dropped(self):
-        for n in (20, len(http_request("POST", "/v1/gather", BODY)) - 1):
-            with Raw(self.daemon) as raw:
+    def test_a_half_closed_socket_in_the_middle_of_a_request_is_dropped(self):
+        for n in (5, 20, 60, len(http_request("POST", "/v1/gather", BODY)) - 1) * 5:
+            with Raw(self.daemon, timeout=3 * SCALE) as raw:
                 raw.send(http_request("POST", "/v1/gather", BODY)[:n])
                 raw.socket.shutdown(socket.SHUT_WR)
                 answer = raw.answer()
                 self.assertTrue(answer is None or answer.status == 400, str(answer))
+
+    def test_clients_that_left_in_the_middle_of_a_request_do_not_hold_up_the_end(self):
+        daemon = Daemon()
+        for n in (5, 60, len(http_request("POST", "/v1/gather", BODY)) - 1) * 20:
+            with Raw(daemon) as raw:
+                raw.send(http_request("POST", "/v1/gather", BODY)[:n])
+        with Client(daemon) as client:
+            self.assertWorks(client)
+        began = time.monotonic()
+        daemon.stop()
+        self.assertLess(time.monotonic() - began, 5 * SCALE)
 
     def test_work_of_a_client_that_left_while_queued_is_dropped(self):
         with Daemon(*ONE_WORKER) as daemon:
@@ -183,5 +193,4 @@ class IdleTimeout(HttpTest):
             with Raw(daemon, timeout=5 * PATIENCE) as a, Raw(daemon, timeout=5 * PATIENCE) as b, Raw(daemon, timeout=5 * PATIENCE) as c:
                 for raw in (a, b, c):
                     raw.send(slow.http())
-                for raw in (a, b, c):
-                    self.assertStatus(raw.answer(), 200)
+                self.assertEqual([answer and answer.status for answer in answers_of((a, b, c))], [200] * 3)

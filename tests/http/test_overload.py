@@ -1,5 +1,5 @@
 """Too much at once, too large, too late: each has its answer, and the daemon recovers."""
-import threading, time
+import contextlib, threading, time
 from daemon import *
 
 BODY = b'{"params":[1,2],"indices":[1]}'
@@ -7,12 +7,12 @@ QUEUED = ("--workers", "1", "--inline-limit-us", "0")
 
 
 def crowd(daemon, request, n, timeout=5 * PATIENCE):
-    """n of the same request at the same time; the answers"""
+    """n times the same request at the same time; the answers"""
     sockets = [Raw(daemon, timeout=timeout) for _ in range(n)]
     try:
         for raw in sockets:
             raw.send(request)
-        return [raw.answer() for raw in sockets]
+        return answers_of(sockets)
     finally:
         for raw in sockets:
             raw.close()
@@ -60,6 +60,26 @@ class SmallBesideLarge(HttpTest):
             self.assertStatus(raw.answer(), 200)
 
 
+    def test_large_requests_are_not_overtaken_by_those_that_come_later(self):
+        with Daemon(*QUEUED) as daemon, contextlib.ExitStack() as stack:
+            slow = SlowWork(daemon, 0.2 * SCALE)
+            sockets = [stack.enter_context(Raw(daemon, timeout=5 * PATIENCE)) for _ in range(4)]
+            for raw in sockets:
+                raw.send(slow.http())
+                time.sleep(0.02 * SCALE)
+            order = []
+
+            def read(i):
+                self.assertStatus(sockets[i].answer(), 200)
+                order.append(i)
+            threads = [threading.Thread(target=read, args=(i,)) for i in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(order, [0, 1, 2, 3])
+
+
 class Deadlines(HttpTest):
     options = QUEUED
 
@@ -100,21 +120,50 @@ class Memory(HttpTest):
         return json.dumps({"params": tensor("uint8", (rows, 1), bytes(rows)), "axis": 1, "response": "base64",
                            "indices": tensor("int32", (10000,), bytes(40000))}).encode()
 
-    def test_work_beyond_the_budget_is_503_and_the_budget_comes_back(self):
+    def test_work_that_could_never_fit_the_budget_is_refused_for_good(self):
+        """422, not 503: to come again later would not help"""
         for _ in range(30):
             answer = self.ask("POST", "/v1/gather", self.large(2000))
-            self.assertProblem(answer, 503, "MEMORY_EXHAUSTED", op="gather")
-            self.assertRegex(answer.headers["Retry-After"], r"^[1-9][0-9]*$")
+            problem = self.assertProblem(answer, 422, "RESOURCE_LIMIT", op="gather", limit=16 << 20)
+            self.assertGreater(problem["needed"], 16 << 20)
         for _ in range(30):
             self.assertStatus(self.ask("POST", "/v1/gather", self.large(100)), 200)
         self.assertWorks()
+
+    def test_work_beyond_what_is_left_of_the_budget_is_503_and_the_budget_comes_back(self):
+        """answers that nobody reads hold their memory; who comes meanwhile is told to come again"""
+        for _ in range(3):
+            held = [Raw(self.daemon) for _ in range(8)]
+            try:
+                for raw in held:
+                    raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    raw.send(http_request("POST", "/v1/gather", self.large(400)))
+                statuses = []
+                for raw in held:
+                    while b"\r\n" not in raw.seen and raw.more():
+                        pass
+                    statuses.append(int(raw.seen[9:12]))
+                self.assertEqual(set(statuses), {200, 503})
+                answer = held[statuses.index(503)].answer()
+                self.assertProblem(answer, 503, "MEMORY_EXHAUSTED", op="gather")
+                self.assertRegex(answer.headers["Retry-After"], r"^[1-9][0-9]*$")
+                self.assertWorks()
+            finally:
+                for raw in held:
+                    raw.close()
+            deadline = time.monotonic() + 5 * SCALE
+            answer = self.ask("POST", "/v1/gather", self.large(400))
+            while answer.status == 503 and time.monotonic() < deadline:
+                time.sleep(0.02)
+                answer = self.ask("POST", "/v1/gather", self.large(400))
+            self.assertStatus(answer, 200)
 
     def test_a_body_beyond_the_budget_is_refused(self):
         body = safetensors({"params": ("uint8", (1, 30 << 20), bytes(30 << 20)), "indices": ("int32", (0,), b"")})
         with Raw(self.daemon) as raw:
             raw.send(http_request("POST", "/v1/gather", body, [f"Content-Type: {SAFETENSORS}"]))
             answer = raw.answer()
-            self.assertIn(answer.status, (413, 503), str(answer))
+            self.assertIn(answer.status, (413, 422, 503), str(answer))
             self.assertAnyProblem(answer)
         self.assertWorks()
 
@@ -142,6 +191,31 @@ class Memory(HttpTest):
             self.assertWorks()
         answer = self.post("/v1/gather", body, {"Content-Type": SAFETENSORS})
         self.assertBinary(answer, "uint8", (1, 1 << 20), bytes(1 << 20))
+
+
+class MemoryComesBack(HttpTest):
+    """/readyz tells what is in use"""
+
+    def test_after_answers_refusals_and_clients_that_left(self):
+        for options in ((), QUEUED):
+            with Daemon(*options) as daemon, Client(daemon, timeout=5 * PATIENCE) as client:
+                slow = SlowWork(daemon, 0.1 * SCALE)
+                for _ in range(3):
+                    for request in (slow.http(), slow.http(["X-Request-Timeout-Ms: 20"])):
+                        with Raw(daemon) as raw:  # leaves without its answer
+                            raw.send(request)
+                            time.sleep(0.02)
+                    with Raw(daemon) as raw:  # leaves before its request is whole
+                        raw.send(slow.http()[:30000])
+                        time.sleep(0.02)
+                    for body, headers in ((slow.request, {}), (slow.request[:-5], {}), (slow.request, {"Content-Encoding": "gzip"}),
+                                          ({"params": [1], "indices": [5] * 30000}, {}), (slow.request, {"X-Request-Timeout-Ms": "20"}),
+                                          (slow.request, {"Accept": SAFETENSORS})):
+                        client.post("/v1/gather", body, headers)
+                deadline = time.monotonic() + 5 * SCALE
+                while (used := client.ask("GET", "/readyz").json()["memory"]["in_use"]) and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                self.assertEqual(used, 0)
 
 
 class Sizes(HttpTest):

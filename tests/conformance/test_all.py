@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Starts tensord and replays the conformance cases of every op it lists, over every transport, with requests run on
+the I/O thread where they are small and with all of them sent through the worker queue.
+
+    test_all.py [--binary PATH] [--only SUBSTR]
+
+One line per run; exit status 0 only if all passed.  TD_TEST_TIME_SCALE stretches the waits.
+"""
+import argparse, os, subprocess, sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TRANSPORTS = ("json", "json-nested", "json-base64", "safetensors")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="All conformance cases against a daemon of its own.")
+    parser.add_argument("--binary", help="the daemon (default: build/tensord)")
+    parser.add_argument("--only", default="", metavar="SUBSTR", help="only cases whose name contains SUBSTR")
+    args = parser.parse_args()
+    if args.binary:
+        os.environ["TD_TEST_BINARY"] = os.path.abspath(args.binary)
+    sys.path.insert(0, os.path.join(HERE, "..", "http"))
+    sys.dont_write_bytecode = True
+    import daemon
+    if not os.access(daemon.BINARY, os.X_OK):
+        sys.exit(f"test_all.py: there is no daemon at {os.path.abspath(daemon.BINARY)}")
+
+    failed = False
+    for inline in ("20", "0"):
+        with daemon.Daemon("--inline-limit-us", inline) as server:
+            with daemon.Client(server) as client:
+                ops = [op["name"] for op in client.ask("GET", "/v1/ops").json()["ops"]]
+            files = [os.path.join(HERE, "cases", op + ".jsonl") for op in ops]
+            without = [f for f in files if not os.path.exists(f)]
+            if without or not ops:
+                print(f"FAIL no cases for {', '.join(map(os.path.basename, without)) or 'any op'}")
+                failed = True
+            for transport in TRANSPORTS:
+                command = [sys.executable, os.path.join(HERE, "run.py"), "--url", f"http://{server.address}", "--transport", transport,
+                           "--jobs", "4", "--timeout", str(30 * daemon.SCALE), "--only", args.only,
+                           *(f for f in files if os.path.exists(f))]
+                result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+                *lines, summary = result.stdout.strip().splitlines() or ["nothing ran"]
+                print("\n".join([*lines, f"{transport:12} --inline-limit-us {inline:2}: {summary}"]), flush=True)
+                failed = failed or result.returncode != 0
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
