@@ -122,8 +122,9 @@ static td_status set_wide(struct td_options *options, enum wide wide,
             text = (struct td_attr_value){ .kind = TD_VALUE_TEXT,
                                            .text = timing_names[value->integer],
                                            .text_length = 1 };
-        else if (value->kind == TD_VALUE_OTHER && (is_name("true", value->text, value->text_length) ||
-                                                   is_name("false", value->text, value->text_length)))
+        else if (value->kind == TD_VALUE_OTHER &&
+                 (is_name("true", value->text, value->text_length) ||
+                  is_name("false", value->text, value->text_length)))
             text.kind = TD_VALUE_TEXT;
         chosen = choose(wide_names[wide], timing_names, &text, err);
         if (chosen >= 0)
@@ -136,8 +137,8 @@ static td_status set_wide(struct td_options *options, enum wide wide,
     return chosen < 0 ? TD_MALFORMED_REQUEST : TD_OK;
 }
 
-static const struct td_attr_spec *find_attr(const struct td_op *op, const char *name,
-                                            size_t length, int *index)
+static const struct td_attr_spec *find_attr(const struct td_op *op, const char *name, size_t length,
+                                            int *index)
 {
     for (*index = 0; *index < op->n_attrs; ++*index)
         if (is_name(op->attrs[*index].name, name, length))
@@ -203,7 +204,9 @@ td_status td_attrs_set_text(struct td_request *request, const char *name, size_t
                             const char *text, size_t text_length, struct td_arena *arena,
                             bool *known, struct td_error *err)
 {
-    struct td_attr_value value = { .kind = TD_VALUE_TEXT, .text = text, .text_length = text_length };
+    struct td_attr_value value = { .kind = TD_VALUE_TEXT,
+                                   .text = text,
+                                   .text_length = text_length };
     int index;
     const struct td_attr_spec *spec = find_attr(request->op, name, length, &index);
     if (spec && spec->kind == TD_ATTR_INT && parse_int64(text, text_length, &value.integer))
@@ -261,8 +264,7 @@ static size_t edit_distance(const char *a, size_t a_length, const char *b, size_
             size_t best = before[j - 1] + (a[i - 1] != b[j - 1]);
             best = before[j] + 1 < best ? before[j] + 1 : best;
             best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
-            bool exchanged =
-                i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            bool exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
             if (exchanged && earlier[j - 2] + 1 < best)
                 best = earlier[j - 2] + 1;
             now[j] = best;

@@ -5,10 +5,12 @@
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /* Value of each letter, or 0xff. Rows of sixteen, from '\0' on. */
+/* clang-format off */
 static const unsigned char values[256] = {
 #define NONE4  0xff, 0xff, 0xff, 0xff
 #define NONE16 NONE4, NONE4, NONE4, NONE4
-    NONE16, NONE16,
+    NONE16,
+    NONE16,
     NONE4, NONE4, 0xff, 0xff, 0xff, 62, 0xff, 0xff, 0xff, 63,
     52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 0xff, 0xff, NONE4,
     0xff, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
@@ -19,6 +21,7 @@ static const unsigned char values[256] = {
 #undef NONE16
 #undef NONE4
 };
+/* clang-format on */
 
 bool td_base64_encoded_size(size_t n, size_t *out)
 {

@@ -103,7 +103,8 @@ td_status td_codec_request_format(const char *content_type, td_format *out, stru
 
 /* ---- Accept ---- */
 
-/* A q-value in thousandths: "0.8" is 800. What is no q-value counts as 1, as if it were not there. */
+/* A q-value in thousandths: "0.8" is 800. What is no q-value counts as 1, as if it were not there.
+ */
 static int quality(struct token text)
 {
     if (text.length == 0 || (text.text[0] != '0' && text.text[0] != '1'))

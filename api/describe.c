@@ -130,9 +130,9 @@ static cJSON *bounds_list(void)
 
 static bool add_attrs(cJSON *document, const struct td_op *op)
 {
-    static const char *const kinds[] = { [TD_ATTR_INT] = "int64",
-                                         [TD_ATTR_BOUNDS] = "string",
-                                         [TD_ATTR_TEXT] = "string" };
+    static const char *const kinds[] = {
+        [TD_ATTR_INT] = "int64", [TD_ATTR_BOUNDS] = "string", [TD_ATTR_TEXT] = "string"
+    };
     cJSON *list = cJSON_AddArrayToObject(document, "attributes");
     bool complete = list != NULL;
     for (int i = 0; i < op->n_attrs && complete; i++) {
@@ -168,15 +168,14 @@ td_status td_describe_op(const struct td_op *op, struct td_arena *arena, struct 
                          struct td_error *err)
 {
     cJSON *document = cJSON_CreateObject();
-    bool complete = add_text(document, "name", op->name) &&
-                    add_text(document, "summary", op->summary) &&
-                    add_text(document, "source", op->source) &&
-                    add_endpoint(document, "endpoint", "POST ", "/v1/", op->name) &&
-                    add_inputs(document, op) && add_attrs(document, op) &&
-                    add_text(document, "output", op->output_list ? "outputs" : "output") &&
-                    add_text(document, "shape_rule", op->shape_rule) &&
-                    add(document, "max_rank", cJSON_CreateNumber(TD_MAX_RANK)) &&
-                    add_errors(document, op);
+    bool complete =
+        add_text(document, "name", op->name) && add_text(document, "summary", op->summary) &&
+        add_text(document, "source", op->source) &&
+        add_endpoint(document, "endpoint", "POST ", "/v1/", op->name) && add_inputs(document, op) &&
+        add_attrs(document, op) &&
+        add_text(document, "output", op->output_list ? "outputs" : "output") &&
+        add_text(document, "shape_rule", op->shape_rule) &&
+        add(document, "max_rank", cJSON_CreateNumber(TD_MAX_RANK)) && add_errors(document, op);
     cJSON *example = complete ? cJSON_AddObjectToObject(document, "example") : NULL;
     complete = example && add_endpoint(example, "endpoint", "POST ", "/v1/", op->name) &&
                add(example, "request", cJSON_CreateRaw(op->example));

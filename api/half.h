@@ -63,9 +63,8 @@ static inline uint16_t td_narrow_round(double value, struct td_narrow format, ui
     *unsure = rest - half + slack <= 2 * slack;
     kept += rest > half || (rest == half && (kept & 1));
     /* The leading one of a normal number, and any carry, add one to the exponent. */
-    uint32_t base = exponent < smallest
-                        ? 0
-                        : (uint32_t)(exponent - smallest) << format.fraction_bits;
+    uint32_t base =
+        exponent < smallest ? 0 : (uint32_t)(exponent - smallest) << format.fraction_bits;
     uint32_t infinity = ((UINT32_C(1) << format.exponent_bits) - 1) << format.fraction_bits;
     uint64_t rounded = base + kept;
     return (uint16_t)(sign | (rounded < infinity ? (uint32_t)rounded : infinity));

@@ -3,7 +3,6 @@
 #include "api/float_text.h"
 #include "api/half.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,9 +60,9 @@ struct leaves {
 /* Reads the element at p to `to`. Returns where it ends, or NULL with fault set. */
 typedef const char *read_fn(const char *p, struct leaves *leaves, char *to);
 
-/* Reads the elements of one list, from the one at p on, to the end of the list or of the room.
- * Returns the place behind the last, white space skipped; with fault set, the place of the element
- * at fault. */
+/* Reads the elements of one list, from the one at p on, to the end of the list or of the room,
+ * which has place for one at least. Returns the place behind the last, white space skipped; with
+ * fault set, the place of the element at fault. */
 typedef const char *run_fn(struct leaves *leaves, const char *p);
 
 static ALWAYS_INLINE const char *run(struct leaves *leaves, const char *p, size_t width,
@@ -161,7 +160,8 @@ struct number {
     bool negative;
 };
 
-#define DIGITS_MAX 18 /* what an int64_t surely holds: its conversion to double is one instruction */
+#define DIGITS_MAX                                                                                 \
+    18 /* what an int64_t surely holds: its conversion to double is one instruction */
 
 static const char *scan_exponent(const char *p, const char *end, struct number *number)
 {
@@ -275,7 +275,8 @@ static ALWAYS_INLINE bool settle(const struct number *number, enum real real, ch
         uint64_t dropped = bits & ((UINT64_C(1) << 29) - 1);
         if (UNLIKELY(dropped - (UINT64_C(1) << 28) + SLACK <= 2 * SLACK))
             return false;
-        if (UNLIKELY(!(value >= (double)FLT_MIN && value < 0x1p127) && number->digits != 0))
+        /* Never subnormal: what gets here is zero or at least 10^-22. */
+        if (UNLIKELY(value >= 0x1p127))
             return false;
         float narrow = (float)value;
         uint32_t narrow_bits;
@@ -503,11 +504,11 @@ struct array {
     struct td_error *err;
 
     td_dtype dtype;
-    bool inferred; /* from the elements, and wider ones may change it */
-    bool started;  /* dtype and room are settled */
-    int64_t room;  /* elements that there is room for */
-    size_t width;  /* of what leaves.next points to: an element, or a string's offset */
-    char *data;    /* elements, or offsets */
+    bool inferred;     /* from the elements, and wider ones may change it */
+    bool started;      /* dtype and room are settled */
+    int64_t room;      /* elements that there is room for */
+    size_t width;      /* of what leaves.next points to: an element, or a string's offset */
+    char *data;        /* elements, or offsets */
     size_t text_bytes; /* of the whole value: no string unescapes to more */
     run_fn *run;
     struct leaves leaves;
@@ -516,10 +517,15 @@ struct array {
     const char *misfit;
     int64_t misfit_element;
 
-    int rank;                       /* -1 until the first leaf or empty list */
-    int64_t dim[TD_MAX_RANK];       /* -1 until the first list of its level ends */
-    int64_t count[TD_MAX_RANK];     /* elements so far of the open list of each level */
+    int rank;                   /* -1 until the first leaf or empty list */
+    int64_t dim[TD_MAX_RANK];   /* -1 until the first list of its level ends */
+    int64_t count[TD_MAX_RANK]; /* elements so far of the open list of each level */
 };
+
+static bool is_complex(td_dtype dtype)
+{
+    return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
+}
 
 /* Elements read so far. */
 static int64_t elements(const struct array *array)
@@ -554,50 +560,71 @@ static const char *token_text(const char *p, const char *end, char *text, size_t
     return text;
 }
 
+/* Is the value at p JSON at all, as far as its own token or brackets tell? */
+static td_status check_syntax(const struct array *array, const char *p)
+{
+    struct td_json_scan scan = *array->scan;
+    struct td_json_raw raw;
+    size_t commas;
+    scan.at = p;
+    switch (p < scan.end ? *p : '\0') {
+    case '"':
+        return td_json_raw_string(&scan, &raw, array->err);
+    case 't':
+    case 'f':
+    case 'n':
+        return td_json_literal(&scan, array->err) ? TD_OK : TD_MALFORMED_REQUEST;
+    case '[':
+    case '{':
+        if (td_json_measure(p, scan.end, &commas))
+            return TD_OK;
+        return td_json_syntax(&scan, scan.end, array->err, "expected the end of %s",
+                              td_json_kind(*p));
+    default: {
+        bool is_integer;
+        if (p >= scan.end || !td_json_kind(*p))
+            return td_json_syntax(&scan, p, array->err, "expected a value");
+        const char *end = td_json_number_end(p, scan.end, &is_integer);
+        if (!end)
+            return td_json_syntax(&scan, p, array->err, "expected a JSON number");
+        if (end == scan.end)
+            return td_json_syntax(&scan, end, array->err, "expected ',' or ']'");
+        return TD_OK;
+    }
+    }
+}
+
 /* The element at p, at `level`, is not one: says why. */
 static td_status refuse_leaf(const struct array *array, const char *p, int level)
 {
-    const char *end = array->leaves.end;
-    if (array->leaves.fault == FAULT_REPORTED)
-        return array->err ? array->err->status : TD_MALFORMED_REQUEST;
-    const char *kind = p < end ? td_json_kind(*p) : NULL;
-    if (!kind)
-        return td_json_syntax(array->scan, p, array->err, "expected a value");
+    td_status status =
+        array->leaves.fault == FAULT_REPORTED ? TD_MALFORMED_REQUEST : check_syntax(array, p);
+    if (status != TD_OK)
+        return status;
 
-    const char *dtype = td_dtype_info(array->dtype)->name;
+    const char *kind = td_json_kind(*p), *dtype = td_dtype_info(array->dtype)->name;
     char message[256], token[48];
-    bool is_integer;
-    bool is_number = *p == '-' || (*p >= '0' && *p <= '9');
-    if (is_number && !td_json_number_end(p, end, &is_integer))
-        return td_json_syntax(array->scan, p, array->err, "expected a JSON number");
-    if (is_number)
-        token_text(p, end, token, sizeof token);
-    bool complex_dtype =
-        array->dtype == TD_DTYPE_COMPLEX64 || array->dtype == TD_DTYPE_COMPLEX128;
-
-    if (array->leaves.fault == FAULT_RANGE && is_number)
-        snprintf(message, sizeof message, "%s does not fit %s", token, dtype);
-    else if (complex_dtype)
+    if (strcmp(kind, "a number") == 0)
+        kind = token_text(p, array->leaves.end, token, sizeof token);
+    if (is_complex(array->dtype))
+        snprintf(message, sizeof message, "%s is not a %s: expected [re, im], two numbers that fit",
+                 kind, dtype);
+    else if (array->leaves.fault == FAULT_RANGE)
+        snprintf(message, sizeof message, "%s does not fit %s", kind, dtype);
+    else if (array->inferred && elements(array) == 0 && *p != '[')
         snprintf(message, sizeof message,
-                 "%s is not a %s: expected [re, im], two numbers that fit", kind, dtype);
+                 "%s is no element of a tensor: expected a number, a string, true or false", kind);
     else if (*p == '[')
         snprintf(message, sizeof message,
                  "a list stands where the elements before it are single values");
-    else if (array->inferred && elements(array) == 0)
-        snprintf(message, sizeof message,
-                 "%s is no element of a tensor: expected a number, a string, true or false", kind);
     else if (array->inferred)
-        snprintf(message, sizeof message, "%s stands among elements that are %s",
-                 is_number ? token : kind,
+        snprintf(message, sizeof message, "%s stands among elements that are %s", kind,
                  array->dtype == TD_DTYPE_BOOL     ? "true or false"
                  : array->dtype == TD_DTYPE_STRING ? "strings"
                                                    : "numbers");
-    else if (array->dtype == TD_DTYPE_BOOL)
-        snprintf(message, sizeof message, "%s is not a bool: expected true or false",
-                 is_number ? token : kind);
     else
-        snprintf(message, sizeof message, "%s is not %s %s", is_number ? token : kind,
-                 dtype[0] == 'i' ? "an" : "a", dtype);
+        snprintf(message, sizeof message, "%s is not %s %s%s", kind, dtype[0] == 'i' ? "an" : "a",
+                 dtype, array->dtype == TD_DTYPE_BOOL ? ": expected true or false" : "");
     return refuse_at(array, array->count, level, message);
 }
 
@@ -728,16 +755,20 @@ static td_status infer_dtype(struct array *array, const char *p)
     return start(array);
 }
 
-static bool is_complex(td_dtype dtype)
-{
-    return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
-}
-
 /* Is the '[' at p an element [re, im], not a list of elements? */
 static bool is_pair(const char *p, const char *end)
 {
     p = td_json_skip_space(p + 1, end);
     return p < end && *p != '[' && *p != ']';
+}
+
+/* Only a shape limits the room: what the text itself has fits. */
+static td_status refuse_surplus(const struct array *array)
+{
+    char message[96];
+    snprintf(message, sizeof message, "there are more elements than the shape's %" PRId64,
+             array->room);
+    return refuse_at(array, array->count, 0, message);
 }
 
 /* Reads elements from p, at `level`, to the end of their list. */
@@ -748,9 +779,13 @@ static td_status read_leaves(struct array *array, const char **p, int level)
         return status;
     int64_t before = elements(array);
     for (;;) {
+        if (array->leaves.next == array->leaves.limit)
+            return refuse_surplus(array);
         *p = array->run(&array->leaves, *p);
         if (level > 0)
             array->count[level - 1] = elements(array) - before;
+        if (array->leaves.fault == FAULT_NONE && level > 0 && *p < array->leaves.end && **p == ',')
+            return refuse_surplus(array);
         if (array->leaves.fault == FAULT_NONE)
             return TD_OK;
         bool widened = false;
@@ -773,7 +808,8 @@ static td_status close_list(struct array *array, int level)
         return TD_OK;
     char message[160];
     snprintf(message, sizeof message,
-             "a list of %" PRId64 " stands beside lists of %" PRId64 ": lists of one level have one length",
+             "a list of %" PRId64 " stands beside lists of %" PRId64
+             ": lists of one level have one length",
              count, *dim);
     return refuse_at(array, array->count, level - 1, message);
 }
@@ -824,12 +860,6 @@ static td_status read_value(struct array *array)
                 return status;
             if (level == 0)
                 break;
-            if (p < end && *p == ',') {
-                char message[96];
-                snprintf(message, sizeof message, "there are more elements than the shape's %" PRId64,
-                         array->room);
-                return refuse_at(array, array->count, 0, message);
-            }
         }
         /* Behind a value: the next one, or the ends of lists. */
         bool more = false;

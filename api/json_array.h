@@ -1,15 +1,16 @@
 /* json_array.h - the numbers, truth values and strings of a tensor, from nested lists or flat ones.
  *
- * The speed of the server on JSON is the speed of this file: one pass, eight digits at a time, floats
- * settled in double arithmetic whenever that can be proved to round correctly.
+ * The speed of the server on JSON is the speed of this file: one pass, eight digits at a time,
+ * floats settled in double arithmetic whenever that can be proved to round correctly.
  *
- * Bounds     Lists nest at most TD_MAX_RANK deep; deeper is RESOURCE_LIMIT (rank), found before
- *            anything is read. Memory is asked for once, sized by the text: never more than 16 bytes
- *            for each of its numbers, whatever a shape claims.
+ * Bounds     Lists nest at most TD_MAX_RANK deep; deeper is RESOURCE_LIMIT (rank), and costs no
+ *            more than reading that far. Memory is asked for once, sized by the text, whatever a
+ *            shape claims: for each number at most 16 bytes, twice where a list has to be widened.
  * Ownership  Tensors are allocated from the arena.
  * Errors     As json_scan.h. The pointer leads to the element or list at fault.
  * Source     D. Lemire, "Number parsing at a gigabyte per second" (2021), for eight digits at once;
- *            W. Clinger, "How to read floating point numbers accurately" (1990), for the fast path. */
+ *            W. Clinger, "How to read floating point numbers accurately" (1990), for the fast path.
+ */
 #ifndef TD_API_JSON_ARRAY_H
 #define TD_API_JSON_ARRAY_H
 

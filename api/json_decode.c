@@ -248,10 +248,11 @@ static td_status read_object(struct reader *reader, const struct td_json_path *p
                                          memcmp(member_names[member], key, length) != 0))
             member++;
         if (member == MEMBER_COUNT) {
-            td_json_refuse(&step, reader->err,
-                           "a tensor has no member \"%.*s\"; expected dtype, shape, data, base64 or "
-                           "ref",
-                           (int)(length < 64 ? length : 64), key);
+            td_json_refuse(
+                &step, reader->err,
+                "a tensor has no member \"%.*s\"; expected dtype, shape, data, base64 or "
+                "ref",
+                (int)(length < 64 ? length : 64), key);
             td_suggest(reader->err, key, length, member_names, MEMBER_COUNT);
             return TD_MALFORMED_REQUEST;
         }
@@ -273,8 +274,8 @@ static td_status read_object(struct reader *reader, const struct td_json_path *p
 
     if (object.seen & SEEN(REF)) {
         struct td_json_path step = member_path(path, "ref", 3);
-        status = td_resolve(reader->resolver, object.text, object.text_length, reader->arena,
-                            out, reader->err);
+        status = td_resolve(reader->resolver, object.text, object.text_length, reader->arena, out,
+                            reader->err);
         if (status != TD_OK)
             td_json_point(&step, reader->err);
         return status;
@@ -424,8 +425,8 @@ static td_status read_attr_value(struct reader *reader, struct td_attr_value *va
         }
         bool is_integer;
         scan->at = td_json_number_end(scan->at, scan->end, &is_integer);
-        value->text = is_integer ? "an integer beyond 64 bits"
-                                 : "a number with a fraction or exponent";
+        value->text =
+            is_integer ? "an integer beyond 64 bits" : "a number with a fraction or exponent";
         break;
     }
     }

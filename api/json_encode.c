@@ -2,13 +2,10 @@
 
 #include "api/base64.h"
 #include "api/float_text.h"
-#include "api/half.h"
 #include "api/raw.h"
 #include "api/utf8.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- elements ---- */
@@ -19,32 +16,56 @@ static const char two_digits[] = "0001020304050607080910111213141516171819"
                                  "6061626364656667686970717273747576777879"
                                  "8081828384858687888990919293949596979899";
 
-/* Decimal digits of value, two at a time from the end. */
-static char *write_unsigned(char *at, uint64_t value)
+/* Decimal digits of value. */
+static inline unsigned count_digits(uint32_t value)
 {
-    char digits[20];
-    char *first = digits + sizeof digits;
-    while (value >= 100) {
-        first -= 2;
-        memcpy(first, two_digits + value % 100 * 2, 2);
-        value /= 100;
-    }
-    if (value >= 10) {
-        first -= 2;
-        memcpy(first, two_digits + value * 2, 2);
-    } else {
-        *--first = (char)('0' + value);
-    }
-    size_t length = (size_t)(digits + sizeof digits - first);
-    memcpy(at, first, length);
-    return at + length;
+    static const uint32_t power[] = { 0,      10,      100,      1000,      10000,
+                                      100000, 1000000, 10000000, 100000000, 1000000000 };
+    unsigned guess = (32 - (unsigned)__builtin_clz(value | 1)) * 1233 >> 12; /* log10(2) */
+    return guess + (value >= power[guess]);
 }
 
-static char *write_signed(char *at, int64_t value)
+/* Two digits at a time, from the end, which is where counting them says. */
+static inline char *write_uint32(char *at, uint32_t value)
+{
+    char *end = at + count_digits(value), *to = end;
+    while (value >= 100) {
+        to -= 2;
+        memcpy(to, two_digits + value % 100 * 2, 2);
+        value /= 100;
+    }
+    if (value >= 10)
+        memcpy(to - 2, two_digits + value * 2, 2);
+    else
+        to[-1] = (char)('0' + value);
+    return end;
+}
+
+static char *write_uint64(char *at, uint64_t value)
+{
+    if (value <= UINT32_MAX)
+        return write_uint32(at, (uint32_t)value);
+    at = write_uint64(at, value / 100000000);
+    uint32_t rest = (uint32_t)(value % 100000000);
+    for (int i = 6; i >= 0; i -= 2) {
+        memcpy(at + i, two_digits + rest % 100 * 2, 2);
+        rest /= 100;
+    }
+    return at + 8;
+}
+
+static inline char *write_int32(char *at, int32_t value)
 {
     *at = '-';
     at += value < 0;
-    return write_unsigned(at, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+    return write_uint32(at, value < 0 ? 0 - (uint32_t)value : (uint32_t)value);
+}
+
+static char *write_int64(char *at, int64_t value)
+{
+    *at = '-';
+    at += value < 0;
+    return write_uint64(at, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 static char *write_literal(char *at, const char *text)
@@ -54,81 +75,26 @@ static char *write_literal(char *at, const char *text)
     return at + length;
 }
 
-static char *write_special(char *at, bool nan, bool negative)
-{
-    return write_literal(at, nan ? "\"NaN\"" : negative ? "\"-Infinity\"" : "\"Infinity\"");
-}
-
-static inline char *write_float32(char *at, const char *from)
-{
-    float value;
-    memcpy(&value, from, sizeof value);
-    return isfinite(value) ? td_float32_text(at, value) : write_special(at, isnan(value), value < 0);
-}
-
-static inline char *write_float64(char *at, const char *from)
-{
-    double value;
-    memcpy(&value, from, sizeof value);
-    return isfinite(value) ? td_float64_text(at, value) : write_special(at, isnan(value), value < 0);
-}
-
-static inline char *write_float16(char *at, const char *from)
-{
-    uint16_t bits;
-    memcpy(&bits, from, sizeof bits);
-    return (bits & 0x7c00) != 0x7c00 ? td_float16_text(at, bits)
-                                     : write_special(at, bits & 0x3ff, bits >> 15);
-}
-
-static inline char *write_bfloat16(char *at, const char *from)
-{
-    uint16_t bits;
-    memcpy(&bits, from, sizeof bits);
-    return (bits & 0x7f80) != 0x7f80 ? td_bfloat16_text(at, bits)
-                                     : write_special(at, bits & 0x7f, bits >> 15);
-}
-
-static inline char *write_complex64(char *at, const char *from)
-{
-    *at++ = '[';
-    at = write_float32(at, from);
-    *at++ = ',';
-    at = write_float32(at, from + sizeof(float));
-    *at++ = ']';
-    return at;
-}
-
-static inline char *write_complex128(char *at, const char *from)
-{
-    *at++ = '[';
-    at = write_float64(at, from);
-    *at++ = ',';
-    at = write_float64(at, from + sizeof(double));
-    *at++ = ']';
-    return at;
-}
-
-static inline char *write_bool(char *at, const char *from)
+static inline char *write_bool_at(char *at, const char *from)
 {
     return write_literal(at, *from ? "true" : "false");
 }
 
 #define TD_WRITE_INTEGER(name, type, write)                                                        \
-    static inline char *write_##name(char *at, const char *from)                                   \
+    static inline char *write_##name##_at(char *at, const char *from)                              \
     {                                                                                              \
         type value;                                                                                \
         memcpy(&value, from, sizeof value);                                                        \
         return write(at, value);                                                                   \
     }
-TD_WRITE_INTEGER(int8, int8_t, write_signed)
-TD_WRITE_INTEGER(int16, int16_t, write_signed)
-TD_WRITE_INTEGER(int32, int32_t, write_signed)
-TD_WRITE_INTEGER(int64, int64_t, write_signed)
-TD_WRITE_INTEGER(uint8, uint8_t, write_unsigned)
-TD_WRITE_INTEGER(uint16, uint16_t, write_unsigned)
-TD_WRITE_INTEGER(uint32, uint32_t, write_unsigned)
-TD_WRITE_INTEGER(uint64, uint64_t, write_unsigned)
+TD_WRITE_INTEGER(int8, int8_t, write_int32)
+TD_WRITE_INTEGER(int16, int16_t, write_int32)
+TD_WRITE_INTEGER(int32, int32_t, write_int32)
+TD_WRITE_INTEGER(int64, int64_t, write_int64)
+TD_WRITE_INTEGER(uint8, uint8_t, write_uint32)
+TD_WRITE_INTEGER(uint16, uint16_t, write_uint32)
+TD_WRITE_INTEGER(uint32, uint32_t, write_uint32)
+TD_WRITE_INTEGER(uint64, uint64_t, write_uint64)
 #undef TD_WRITE_INTEGER
 
 /* Escaped form of each byte: 0 as it is, 'u' as \u00xx, else the letter behind the backslash. */
@@ -167,7 +133,7 @@ static char *write_string(char *at, const char *text, size_t length)
 
 /* ---- rows ---- */
 
-/* Writes elements [begin, begin + n), n > 0, with commas between. */
+/* Writes elements [begin, begin + n) with a comma behind each. */
 typedef char *row_fn(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n);
 
 /* X(enum suffix, name, bytes in memory, letters an element takes at most) */
@@ -180,25 +146,54 @@ typedef char *row_fn(char *at, const struct td_tensor *tensor, int64_t begin, in
     X(UINT8, uint8, 1, 3)                                                                          \
     X(UINT16, uint16, 2, 5)                                                                        \
     X(UINT32, uint32, 4, 10)                                                                       \
-    X(UINT64, uint64, 8, 20)                                                                       \
-    X(FLOAT16, float16, 2, 12)                                                                     \
-    X(BFLOAT16, bfloat16, 2, 12)                                                                   \
-    X(FLOAT32, float32, 4, 16)                                                                     \
-    X(FLOAT64, float64, 8, 25)                                                                     \
-    X(COMPLEX64, complex64, 8, 35)                                                                 \
-    X(COMPLEX128, complex128, 16, 53)
+    X(UINT64, uint64, 8, 20)
 
 #define TD_ROW(dtype, name, width, letters)                                                        \
     static char *row_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)    \
     {                                                                                              \
         const char *from = (const char *)tensor->data + begin * (width);                           \
         for (int64_t i = 0; i < n; i++) {                                                          \
-            at = write_##name(at, from + i * (width));                                             \
+            at = write_##name##_at(at, from + i * (width));                                        \
             *at++ = ',';                                                                           \
         }                                                                                          \
-        return at - 1;                                                                             \
+        return at;                                                                                 \
     }
 ROWS(TD_ROW)
+#undef TD_ROW
+
+/* The same for floats, whose text float_text.cc knows. */
+#define FLOAT_ROWS(X)                                                                              \
+    X(FLOAT16, float16, 2, TD_FLOAT16_TEXT)                                                        \
+    X(BFLOAT16, bfloat16, 2, TD_FLOAT16_TEXT)                                                      \
+    X(FLOAT32, float32, 4, TD_FLOAT32_TEXT)                                                        \
+    X(FLOAT64, float64, 8, TD_FLOAT64_TEXT)
+
+#define TD_ROW(dtype, name, width, letters)                                                        \
+    static char *row_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)    \
+    {                                                                                              \
+        return td_##name##_list(at, (const char *)tensor->data + begin * (width), n);              \
+    }
+FLOAT_ROWS(TD_ROW)
+#undef TD_ROW
+
+/* Complex numbers are lists of two floats. */
+#define COMPLEX_ROWS(X)                                                                            \
+    X(COMPLEX64, complex64, float32, 8, 2 * TD_FLOAT32_TEXT + 3)                                   \
+    X(COMPLEX128, complex128, float64, 16, 2 * TD_FLOAT64_TEXT + 3)
+
+#define TD_ROW(dtype, name, part, width, letters)                                                  \
+    static char *row_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)    \
+    {                                                                                              \
+        const char *from = (const char *)tensor->data + begin * (width);                           \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            *at++ = '[';                                                                           \
+            at = td_##part##_list(at, from + i * (width), 2);                                      \
+            at[-1] = ']'; /* where the comma was */                                                \
+            *at++ = ',';                                                                           \
+        }                                                                                          \
+        return at;                                                                                 \
+    }
+COMPLEX_ROWS(TD_ROW)
 #undef TD_ROW
 
 static char *row_string(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)
@@ -208,26 +203,29 @@ static char *row_string(char *at, const struct td_tensor *tensor, int64_t begin,
                           (size_t)(tensor->offsets[i + 1] - tensor->offsets[i]));
         *at++ = ',';
     }
-    return at - 1;
+    return at;
 }
 
 static row_fn *const rows[TD_DTYPE_COUNT] = {
-#define TD_ROW(dtype, name, width, letters) [TD_DTYPE_##dtype] = row_##name,
-    ROWS(TD_ROW)
+#define TD_ROW(dtype, name, ...) [TD_DTYPE_##dtype] = row_##name,
+    ROWS(TD_ROW) FLOAT_ROWS(TD_ROW) COMPLEX_ROWS(TD_ROW)
 #undef TD_ROW
         [TD_DTYPE_STRING] = row_string,
 };
 
 static const size_t letters[TD_DTYPE_COUNT] = {
-#define TD_ROW(dtype, name, width, letters) [TD_DTYPE_##dtype] = (letters),
-    ROWS(TD_ROW)
+#define TD_ROW(dtype, name, width, letters)               [TD_DTYPE_##dtype] = (letters),
+#define TD_COMPLEX_ROW(dtype, name, part, width, letters) [TD_DTYPE_##dtype] = (letters),
+    ROWS(TD_ROW) FLOAT_ROWS(TD_ROW) COMPLEX_ROWS(TD_COMPLEX_ROW)
+#undef TD_COMPLEX_ROW
 #undef TD_ROW
         [TD_DTYPE_STRING] = 2,
 };
 
 /* ---- a tensor ---- */
 
-/* Everything of a tensor but its elements and their lists: names, dtype, 16 dimensions, brackets. */
+/* Everything of a tensor but its elements and their lists: names, dtype, 16 dimensions, brackets.
+ */
 #define ENVELOPE 512
 
 /* Dimensions that data is nested by: behind one of zero there is nothing to nest. */
@@ -305,7 +303,7 @@ static char *write_shape(char *at, const struct td_shape *shape)
     for (int i = 0; i < shape->rank; i++) {
         if (i)
             *at++ = ',';
-        at = write_signed(at, shape->dim[i]);
+        at = write_int64(at, shape->dim[i]);
     }
     *at++ = ']';
     return at;
@@ -318,7 +316,7 @@ static char *write_nested(char *at, const struct td_tensor *tensor, int rank)
     row_fn *row = rows[tensor->dtype];
     const int64_t *dim = tensor->shape.dim;
     if (rank == 0)
-        return row(at, tensor, 0, 1);
+        return row(at, tensor, 0, 1) - 1; /* no comma */
     int64_t n_rows = 1, done[TD_MAX_RANK] = { 0 };
     for (int i = 0; i < rank - 1; i++)
         n_rows *= dim[i];
@@ -328,7 +326,7 @@ static char *write_nested(char *at, const struct td_tensor *tensor, int rank)
         memset(at, '[', (size_t)open);
         at += open;
         if (width)
-            at = row(at, tensor, r * width, width);
+            at = row(at, tensor, r * width, width) - 1;
         *at++ = ']';
         open = 1;
         for (int i = rank - 2; i >= 0 && ++done[i] == dim[i]; i--) {
@@ -345,7 +343,7 @@ static char *write_flat(char *at, const struct td_tensor *tensor)
 {
     *at++ = '[';
     if (tensor->numel)
-        at = rows[tensor->dtype](at, tensor, 0, tensor->numel);
+        at = rows[tensor->dtype](at, tensor, 0, tensor->numel) - 1;
     *at++ = ']';
     return at;
 }
@@ -439,7 +437,7 @@ td_status td_json_encode(const struct td_request *request, struct td_arena *aren
         at = write_literal(at, ",\"bounds\":{\"policy\":\"");
         at = write_literal(at, td_bounds_name(td_request_bounds(request)));
         at = write_literal(at, "\",\"replaced\":");
-        at = write_signed(at, args->replaced);
+        at = write_int64(at, args->replaced);
         *at++ = '}';
     }
     *at++ = '}';

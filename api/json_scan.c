@@ -205,9 +205,8 @@ char *td_json_unescape(const struct td_json_scan *scan, const struct td_json_raw
         uint32_t code_point = (uint32_t)unit;
         from += 6;
         if ((unit & 0xf800) == 0xd800) { /* a surrogate: high, and a low one behind it */
-            int32_t low = end - from >= 6 && from[0] == '\\' && from[1] == 'u'
-                              ? hex4(from + 2, end)
-                              : -1;
+            int32_t low =
+                end - from >= 6 && from[0] == '\\' && from[1] == 'u' ? hex4(from + 2, end) : -1;
             if (unit >= 0xdc00 || (low & 0xfc00) != 0xdc00) {
                 td_json_syntax(scan, from - 6, err, "expected both halves of a surrogate pair");
                 return NULL;

@@ -1,11 +1,12 @@
 /* json_scan.h - reading JSON text token by token, in one pass and without memory of its own.
  *
- * Strict: RFC 8259 and nothing beside it. A struct td_json_scan is a place in a text; functions move
- * it behind what they read. None reads at or behind `end`.
+ * Strict: RFC 8259 and nothing beside it. A struct td_json_scan is a place in a text; functions
+ * move it behind what they read. None reads at or behind `end`.
  *
- * Errors   MALFORMED_REQUEST. What is not JSON is told by byte offset, what is JSON but not what was
- *          wanted by a JSON Pointer.
- * Source   RFC 8259 (JSON), RFC 6901 (JSON Pointer). */
+ * Errors     MALFORMED_REQUEST. What is not JSON is told by byte offset, what is JSON but not what
+ *            was wanted by a JSON Pointer.
+ * Source     RFC 8259 (JSON), RFC 6901 (JSON Pointer).
+ */
 #ifndef TD_API_JSON_SCAN_H
 #define TD_API_JSON_SCAN_H
 
@@ -99,8 +100,8 @@ const char *td_json_kind(char c);
  * with err filled when it is none of these. */
 const char *td_json_literal(struct td_json_scan *scan, struct td_error *err);
 
-/* Finds the end of the value at `at` by brackets and quotes alone, without checking what is between;
- * counts the commas outside strings. NULL when the text ends first. */
+/* Finds the end of the value at `at` by brackets and quotes alone, without checking what is
+ * between; counts the commas outside strings. NULL when the text ends first. */
 const char *td_json_measure(const char *at, const char *end, size_t *commas);
 
 #endif

@@ -28,8 +28,8 @@ struct td_request {
     struct td_options options;
 };
 
-/* Tensors in a list input; more are RESOURCE_LIMIT (tensors). A tensor of one element takes two bytes
- * of a request, but hundreds in memory. */
+/* Tensors in a list input; more are RESOURCE_LIMIT (tensors). A tensor of one element takes two
+ * bytes of a request, but hundreds in memory. */
 #define TD_MAX_LIST 16384
 
 /* Finds a resident tensor. On success *out describes it and the arena holds a reference to its

@@ -83,17 +83,18 @@ static td_status read_descr(struct literal *literal, td_dtype *dtype)
         char text[4];
         td_dtype dtype;
     } known[] = {
-        { "b1", TD_DTYPE_BOOL },    { "i1", TD_DTYPE_INT8 },     { "i2", TD_DTYPE_INT16 },
-        { "i4", TD_DTYPE_INT32 },   { "i8", TD_DTYPE_INT64 },    { "u1", TD_DTYPE_UINT8 },
-        { "u2", TD_DTYPE_UINT16 },  { "u4", TD_DTYPE_UINT32 },   { "u8", TD_DTYPE_UINT64 },
-        { "f2", TD_DTYPE_FLOAT16 }, { "f4", TD_DTYPE_FLOAT32 },  { "f8", TD_DTYPE_FLOAT64 },
+        { "b1", TD_DTYPE_BOOL },      { "i1", TD_DTYPE_INT8 },        { "i2", TD_DTYPE_INT16 },
+        { "i4", TD_DTYPE_INT32 },     { "i8", TD_DTYPE_INT64 },       { "u1", TD_DTYPE_UINT8 },
+        { "u2", TD_DTYPE_UINT16 },    { "u4", TD_DTYPE_UINT32 },      { "u8", TD_DTYPE_UINT64 },
+        { "f2", TD_DTYPE_FLOAT16 },   { "f4", TD_DTYPE_FLOAT32 },     { "f8", TD_DTYPE_FLOAT64 },
         { "c8", TD_DTYPE_COMPLEX64 }, { "c16", TD_DTYPE_COMPLEX128 },
     };
     const char *text;
     size_t length;
     if (peek(literal) == '[')
-        return td_error_set(literal->err, TD_MALFORMED_REQUEST,
-                            "the .npy file holds a structured array; one of plain numbers is expected");
+        return td_error_set(
+            literal->err, TD_MALFORMED_REQUEST,
+            "the .npy file holds a structured array; one of plain numbers is expected");
     if (!take_string(literal, &text, &length) || length < 2)
         return refuse(literal, "a type such as '<f4'");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -108,15 +109,15 @@ static td_status read_descr(struct literal *literal, td_dtype *dtype)
                                 "the .npy file is big-endian (%.*s); little-endian is expected",
                                 (int)length, text);
     }
-    return td_error_set(literal->err, TD_MALFORMED_REQUEST,
-                        "the .npy file holds '%.*s', %s; expected '<' and one of b1, i1 to i8, u1 to "
-                        "u8, f2, f4, f8, c8, c16",
-                        (int)(length < 32 ? length : 32), text,
-                        text[1] == 'O'   ? "Python objects"
-                        : text[1] == 'V' ? "raw records (bfloat16 travels as safetensors)"
-                        : text[1] == 'U' || text[1] == 'S' || text[1] == 'a'
-                            ? "text of fixed width"
-                            : "which tensord has no dtype for");
+    return td_error_set(
+        literal->err, TD_MALFORMED_REQUEST,
+        "the .npy file holds '%.*s', %s; expected '<' and one of b1, i1 to i8, u1 to "
+        "u8, f2, f4, f8, c8, c16",
+        (int)(length < 32 ? length : 32), text,
+        text[1] == 'O'   ? "Python objects"
+        : text[1] == 'V' ? "raw records (bfloat16 travels as safetensors)"
+        : text[1] == 'U' || text[1] == 'S' || text[1] == 'a' ? "text of fixed width"
+                                                             : "which tensord has no dtype for");
 }
 
 static td_status read_shape(struct literal *literal, struct td_shape *shape)
@@ -204,8 +205,8 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_tensor *out, str
         memcpy(&length, file + PREFIX, length_bytes);
     if (left < length_bytes || length > left - length_bytes) {
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "the .npy file ends within its header: %zu bytes for a header of %" PRIu32, size,
-                     length);
+                     "the .npy file ends within its header: %zu bytes for a header of %" PRIu32,
+                     size, length);
         err->offset = (int64_t)size;
         return TD_MALFORMED_REQUEST;
     }

@@ -5,7 +5,9 @@
  * that says which.
  *
  * Ownership  The tensor points into the file's bytes.
- * Source     numpy.lib.format in the NumPy reference. */
+ * Errors     MALFORMED_REQUEST, RESOURCE_LIMIT (rank, or more elements than can be counted).
+ * Source     numpy.lib.format in the NumPy reference.
+ */
 #ifndef TD_API_NPY_H
 #define TD_API_NPY_H
 

@@ -21,8 +21,8 @@ td_status td_raw_check(const struct td_tensor *tensor, struct td_error *err)
                         bytes[bad]);
 }
 
-td_status td_raw_strings(char *bytes, size_t size, struct td_tensor *tensor,
-                         struct td_arena *arena, struct td_error *err)
+td_status td_raw_strings(char *bytes, size_t size, struct td_tensor *tensor, struct td_arena *arena,
+                         struct td_error *err)
 {
     enum { LENGTH = 4 };
     if ((uint64_t)tensor->numel > size / LENGTH)

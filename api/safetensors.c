@@ -145,8 +145,9 @@ static td_status read_entry(struct header *header, const char *name, struct td_t
         if (member == MEMBER_DTYPE) {
             status = read_dtype(header, name, &dtype);
         } else if (member == MEMBER_SHAPE) {
-            status = read_integers(header, "a list of at most 16 dimensions, each from 0 to 2^63 - 1",
-                                   TD_MAX_RANK, shape.dim, &count);
+            status =
+                read_integers(header, "a list of at most 16 dimensions, each from 0 to 2^63 - 1",
+                              TD_MAX_RANK, shape.dim, &count);
             shape.rank = count;
         } else {
             status = read_integers(header, "data_offsets as [begin, end]", 2, offsets, &count);
@@ -181,7 +182,8 @@ static td_status read_entry(struct header *header, const char *name, struct td_t
     if (range->end - range->begin != tensor->bytes) {
         char text[TD_SHAPE_TEXT];
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "tensor \"%.100s\" has %" PRIu64 " bytes of data, but %s of shape %.100s takes %zu",
+                     "tensor \"%.100s\" has %" PRIu64
+                     " bytes of data, but %s of shape %.100s takes %zu",
                      name, range->end - range->begin, td_dtype_info(dtype)->name,
                      td_shape_text(&shape, text, sizeof text), tensor->bytes);
         return refuse(err, name);
@@ -350,7 +352,8 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
                          size);
         else
             td_error_set(err, TD_MALFORMED_REQUEST,
-                         "the header length is %" PRIu64 "; expected at most %d and what follows it, "
+                         "the header length is %" PRIu64
+                         "; expected at most %d and what follows it, "
                          "%zu",
                          length, HEADER_LIMIT, size - LENGTH_BYTES);
         err->offset = 0;
@@ -448,8 +451,8 @@ static td_status refuse_name(const struct td_op *op, const char *name, struct td
                                  names[i], names[i]);
         used = used < sizeof expected ? used : sizeof expected - 1;
     }
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no input \"%.100s\"; expected %s", op->name, name,
-                 expected);
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no input \"%.100s\"; expected %s", op->name,
+                 name, expected);
     td_suggest(err, name, strlen(name), names, op->n_inputs);
     return refuse(err, name);
 }
@@ -473,7 +476,8 @@ static td_status count_slot(struct td_request *request, struct slot slot, struct
     if (++*count <= (spec->list ? TD_MAX_LIST : 1))
         return TD_OK;
     if (spec->list)
-        return td_error_resource(err, "tensors", (uint64_t)*count, TD_MAX_LIST, "a list of tensors");
+        return td_error_resource(err, "tensors", (uint64_t)*count, TD_MAX_LIST,
+                                 "a list of tensors");
     td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", spec->name);
     return refuse(err, spec->name);
 }
@@ -489,8 +493,8 @@ static struct td_tensor *fill_slot(struct td_request *request, struct slot slot,
     if (index < operand->count && operand->tensors[index].data == NULL)
         return &operand->tensors[index];
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "%s.%" PRId64 " is given%s, with %d in all: they are numbered from 0, each once", name,
-                 index, index < operand->count ? " twice" : "", operand->count);
+                 "%s.%" PRId64 " is given%s, with %d in all: they are numbered from 0, each once",
+                 name, index, index < operand->count ? " twice" : "", operand->count);
     td_error_at_input(err, TD_MALFORMED_REQUEST, "%s[%" PRId64 "]", name, index);
     return NULL;
 }
@@ -590,8 +594,7 @@ bool td_safetensors_encoded_bound(const struct td_request *request, size_t *byte
     *bytes = LENGTH_BYTES + ENTRY_TEXT;
     for (int i = 0; i < args->n_outputs; i++)
         if (!td_size_add(*bytes, ENTRY_TEXT + sizeof(struct td_piece) * 2, bytes) ||
-            (is_copied(&args->outputs[i]) &&
-             !td_size_add(*bytes, args->outputs[i].bytes, bytes)))
+            (is_copied(&args->outputs[i]) && !td_size_add(*bytes, args->outputs[i].bytes, bytes)))
             return false;
     return true;
 }
@@ -606,18 +609,18 @@ static void write_header(const struct td_request *request, struct td_text *text)
     text->at += LENGTH_BYTES;
     td_text_print(text, "{");
     if (args->replaced)
-        td_text_print(text,
-                      "\"__metadata__\":{\"bounds.policy\":\"%s\",\"bounds.replaced\":\"%" PRId64
-                      "\"}%s",
-                      td_bounds_name(td_request_bounds(request)), args->replaced,
-                      args->n_outputs ? "," : "");
+        td_text_print(
+            text,
+            "\"__metadata__\":{\"bounds.policy\":\"%s\",\"bounds.replaced\":\"%" PRId64 "\"}%s",
+            td_bounds_name(td_request_bounds(request)), args->replaced, args->n_outputs ? "," : "");
     for (int i = 0; i < args->n_outputs; i++) {
         const struct td_tensor *tensor = &args->outputs[i];
         if (request->op->output_list)
             td_text_print(text, "%s\"outputs.%d\"", i ? "," : "", i);
         else
             td_text_print(text, "\"output\"");
-        td_text_print(text, ":{\"dtype\":\"%s\",\"shape\":[", td_dtype_info(tensor->dtype)->safetensors);
+        td_text_print(text, ":{\"dtype\":\"%s\",\"shape\":[",
+                      td_dtype_info(tensor->dtype)->safetensors);
         for (int d = 0; d < tensor->shape.rank; d++)
             td_text_print(text, "%s%" PRId64, d ? "," : "", tensor->shape.dim[d]);
         td_text_print(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", offset,

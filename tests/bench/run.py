@@ -6,10 +6,12 @@
 Needs wrk, and the programs of tests/bench beside the binary.  tensord and the drop server (drop_server.c) run
 side by side and take turns of S seconds; figures are medians over N rounds, ratios are medians of the rounds'
 own ratios, with the least and the largest in brackets.  CPU is what the server's process took per request.
-Each case first checks one answer.  Ratios never fail the run: exit status 1 means that something broke.
+Rounds in which other processes were busy are repeated, up to 3 N in all, and the N quietest count; "others" is
+what was left of them.  Each case first checks one answer.  Ratios never fail the run: exit status 1 means that
+something broke.
 """
 import argparse, array, collections, json, os, platform, random, resource, statistics, subprocess, sys, tempfile
-import threading, time
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "http"))
@@ -18,10 +20,12 @@ from daemon import JSON, SAFETENSORS, Client, Daemon
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 CONNECTIONS = 16
+QUIET = 0.05  # of the machine
 NAMES = ["json", "safetensors", "lookup", "upload", "workers", "memory", "bench_json", "bench_rows"]
 
 Request = collections.namedtuple("Request", "path body type accept")  # accept may be None
-Turn = collections.namedtuple("Turn", "rate cpu p50 p99")  # per second; seconds per request; microseconds
+# per second; seconds per request; microseconds; part of the machine that other processes took
+Turn = collections.namedtuple("Turn", "rate cpu p99 others")
 
 
 class Broken(Exception):
@@ -54,57 +58,38 @@ def cpu_seconds(process):
     return (int(fields[11]) + int(fields[12])) * TICK
 
 
-class Others:
-    """how much of the machine went to processes that are none of ours, over all turns"""
-
-    def __init__(self):
-        self.busy = self.ours = self.capacity = 0.0
-
-    @staticmethod
-    def machine():
-        with open("/proc/stat") as f:
-            user, nice, system, idle, iowait, irq, softirq, steal = map(int, f.readline().split()[1:9])
-        busy = user + nice + system + irq + softirq + steal
-        return busy * TICK, (busy + idle + iowait) * TICK
-
-    @staticmethod
-    def spent():
-        used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
-        return sum(u.ru_utime + u.ru_stime for u in used)
-
-    def before(self):
-        self.start = self.machine(), self.spent()
-
-    def after(self, server_cpu):
-        (busy, capacity), spent = self.machine(), self.spent()
-        self.busy += busy - self.start[0][0]
-        self.capacity += capacity - self.start[0][1]
-        self.ours += spent - self.start[1] + server_cpu
-
-    def share(self):
-        return max(0.0, (self.busy - self.ours) / self.capacity) if self.capacity else 0.0
+def machine_seconds():
+    """(busy, all) time of all CPUs so far"""
+    with open("/proc/stat") as f:
+        user, nice, system, idle, iowait, irq, softirq, steal = map(int, f.readline().split()[1:9])
+    busy = user + nice + system + irq + softirq + steal
+    return busy * TICK, (busy + idle + iowait) * TICK
 
 
-others = Others()
+def own_seconds():
+    """this process and the clients it has waited for"""
+    used = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 # ---------------------------------------------------------------- turns
 def output_of(command):
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True)
     if done.returncode != 0:
         raise Broken(f"{os.path.basename(command[0])} ended with {done.returncode}: {done.stdout.strip()[-500:]}")
     return done.stdout
 
 
 def turn(server, command, figures):
-    """one turn: runs the client, and asks figures(output) for (requests, seconds, p50, p99)"""
-    others.before()
-    before = cpu_seconds(server.process)
+    """one turn: runs the client and asks figures(output) for (requests, rate, p99)"""
+    cpu, (busy, capacity), own = cpu_seconds(server.process), machine_seconds(), own_seconds()
     output = output_of(command)
-    cpu = cpu_seconds(server.process) - before
-    others.after(cpu)
-    requests, seconds, p50, p99 = figures(output)
-    return Turn(requests / seconds, cpu / requests, p50, p99)
+    cpu = cpu_seconds(server.process) - cpu
+    others = machine_seconds()[0] - busy - (own_seconds() - own) - cpu
+    capacity = machine_seconds()[1] - capacity
+    requests, rate, p99 = figures(output)
+    return Turn(rate, cpu / requests, p99, max(0.0, others / capacity))
 
 
 def wrk_turn(server, request, body_file, seconds):
@@ -116,27 +101,32 @@ def wrk_turn(server, request, body_file, seconds):
         line = next((l for l in output.splitlines() if l.startswith("figures ")), None)
         if not line:
             raise Broken("wrk gave no figures: " + output.strip()[-500:])
-        requests, us, failed, p50, p99 = map(int, line.split()[1:])
+        requests, us, failed, p99 = map(int, line.split()[1:])
         if failed or not requests:
             raise Broken(f"{failed} of {requests} requests failed")
-        return requests, us / 1e6, p50, p99
+        return requests, requests / us * 1e6, p99
     return turn(server, command, figures)
 
 
 def upload_turn(server, request, body_file, uploads, tools):
-    command = [os.path.join(tools, "upload_client"), str(server.port), request.path, request.type, body_file, str(uploads)]
+    command = [os.path.join(tools, "upload_client"), str(server.port), request.path, request.type, body_file,
+               str(uploads)]
 
     def figures(output):
         times = [int(l) / 1e9 for l in output.split()]
-        return 1, statistics.median(times), 0, 0
-    one = turn(server, command, figures)
-    return one._replace(cpu=one.cpu / uploads)
+        return len(times), 1 / statistics.median(times), 0
+    return turn(server, command, figures)
 
 
 def take_turns(one_turn, server, baseline, rounds):
     """[(turn of the server, turn of the baseline)], after a warm-up of each"""
+    def foreign(pair):
+        return max(pair[0].others, pair[1].others)
     one_turn(server), one_turn(baseline)
-    return [(one_turn(server), one_turn(baseline)) for _ in range(rounds)]
+    pairs = []
+    while len(pairs) < 3 * rounds and sum(foreign(p) < QUIET for p in pairs) < rounds:
+        pairs.append((one_turn(server), one_turn(baseline)))
+    return sorted(pairs, key=foreign)[:rounds]
 
 
 # ---------------------------------------------------------------- what is printed
@@ -144,17 +134,18 @@ def spread(ratios):
     return f"{statistics.median(ratios):5.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
 
 
-def row(name, measured, baseline, ratio, target, cpu=""):
-    print(f"{name:20} {measured:>14} {baseline:>14}  {ratio:18} {target:14} {cpu}".rstrip(), flush=True)
+def row(name, measured, baseline, ratio, target, cpu="", others=""):
+    print(f"{name:19} {measured:>13} {baseline:>13}  {ratio:18} {target:14} {cpu:45} {others}".rstrip(), flush=True)
 
 
 def report(name, pairs, unit, scale, target, cpu_target=""):
-    rates = [statistics.median(getattr(p[i], "rate") for p in pairs) * scale for i in (0, 1)]
-    cpu = statistics.median(a.cpu for a, _ in pairs) * 1e6
-    cpu_text = f"{cpu:9,.1f} us  {spread([a.cpu / b.cpu for a, b in pairs])} {cpu_target}"
-    row(name, f"{rates[0]:,.4g} {unit}" if scale != 1 else f"{rates[0]:,.0f} {unit}",
-        f"{rates[1]:,.4g} {unit}" if scale != 1 else f"{rates[1]:,.0f} {unit}",
-        spread([a.rate / b.rate for a, b in pairs]), target, cpu_text)
+    rates = [statistics.median(p[i].rate for p in pairs) * scale for i in (0, 1)]
+    cpu = statistics.median(a.cpu for a, _ in pairs)
+    row(name, *(f"{r:,.0f} {unit}" if r >= 100 else f"{r:.2f} {unit}" for r in rates),
+        spread([a.rate / b.rate for a, b in pairs]), target,
+        (f"{cpu * 1e6:6.1f} us" if cpu < 1e-3 else f"{cpu * 1e3:6.1f} ms")
+        + f" {spread([a.cpu / b.cpu for a, b in pairs])} {cpu_target}",
+        f"{100 * statistics.median((a.others + b.others) / 2 for a, b in pairs):4.0f} %")
 
 
 # ---------------------------------------------------------------- requests and their right answers
@@ -176,7 +167,8 @@ SMALL_BINARY = Request("/v1/gather", daemon.safetensors({
 
 TABLE_ROWS, TABLE_WIDTH = 100_000, 64
 LOOKUP_IDS = [random.Random(1).randrange(TABLE_ROWS) for _ in range(32)]
-LOOKUP = Request("/v1/gather", json.dumps({"params": {"ref": "table"}, "indices": LOOKUP_IDS}).encode(), JSON, SAFETENSORS)
+LOOKUP = Request("/v1/gather", json.dumps({"params": {"ref": "table"}, "indices": LOOKUP_IDS}).encode(), JSON,
+                 SAFETENSORS)
 
 
 def write_table(folder):
@@ -191,16 +183,20 @@ def rows_of_range(indices, width):
 
 def large_binary(rows, width, n_indices):
     """(request, its output's bytes); no more than 2^24 elements, so that all are exact"""
-    indices = [random.Random(2).randrange(rows) for _ in range(1)] + [(7919 * i) % rows for i in range(1, n_indices)]
+    indices = [7919 * i % rows for i in range(n_indices)]
     body = daemon.safetensors({"params": ("float32", [rows, width], floats(range(rows * width)).tobytes()),
                                "indices": ("int32", [n_indices], ints(indices).tobytes())})
     return Request("/v1/gather", body, SAFETENSORS, None), rows_of_range(indices, width)
 
 
-def ask(server, request):
+def post(client, request):
     headers = {"Content-Type": request.type, **({"Accept": request.accept} if request.accept else {})}
+    return client.post(request.path, request.body, headers)
+
+
+def ask(server, request):
     with Client(server) as client:
-        return client.post(request.path, request.body, headers)
+        return post(client, request)
 
 
 def check_json(server, request, rows):
@@ -257,7 +253,7 @@ class Bench:
 
     def upload(self):
         request, raw = large_binary(65536, 256, 1000)
-        file, uploads = self.body_file(request), 20 * self.args.seconds
+        file, uploads = self.body_file(request), 40 * self.args.seconds
         with self.tensord() as tensord, DropServer(self.tools) as drop:
             check_binary(tensord, request, [1000, 256], raw)
             pairs = take_turns(lambda s: upload_turn(s, request, file, uploads, self.tools), tensord, drop,
@@ -270,10 +266,12 @@ class Bench:
         with self.tensord("--inline-limit-us", "0") as queued, self.tensord() as inline:
             check_json(queued, SMALL_JSON, rows)
             check_json(inline, SMALL_JSON, rows)
-            pairs = take_turns(lambda s: wrk_turn(s, SMALL_JSON, file, self.args.seconds), queued, inline, self.args.rounds)
+            pairs = take_turns(lambda s: wrk_turn(s, SMALL_JSON, file, self.args.seconds), queued, inline,
+                               self.args.rounds)
         report("workers", pairs, "req/s", 1, "at least 0.55")
         p99 = [statistics.median(p[i].p99 for p in pairs) for i in (0, 1)]
-        row("workers, p99", f"{p99[0]:.0f} us", f"{p99[1]:.0f} us", spread([a.p99 / b.p99 for a, b in pairs]), "at most 2")
+        row("workers, p99", f"{p99[0]:.0f} us", f"{p99[1]:.0f} us", spread([a.p99 / b.p99 for a, b in pairs]),
+            "at most 2")
 
     def memory(self):
         with self.tensord() as tensord:
@@ -286,7 +284,8 @@ class Bench:
             touched = resident_of_file(tensord.process, "table.npy")
         total = announced["in_use"] + announced["warm"] + announced["calls"] + touched
         row("memory, idle", f"{idle / 1e6:.1f} MB", "", "", "below 20 MB")
-        row("memory, 1000 mixed", f"{used / 1e6:.1f} MB", f"{total / 1e6:.1f} MB", f"{used / total:5.2f}", "at most 1.2")
+        row("memory, 1000 mixed", f"{used / 1e6:.1f} MB", f"{total / 1e6:.1f} MB", f"{used / total:5.2f}",
+            "at most 1.2")
         print(f"    announced: in use {announced['in_use'] / 1e6:.1f}, warm {announced['warm'] / 1e6:.1f}, calls"
               f" {announced['calls'] / 1e6:.1f}, pages of the table {touched / 1e6:.1f}; peak {peak / 1e6:.1f} MB")
 
@@ -322,7 +321,8 @@ def resident_of_file(process, name):
 
 def mixture():
     """1000 requests with the status each must get: small and large, both formats, and mistakes"""
-    many = json.dumps({"params": [round(i * 0.37 % 100, 4) for i in range(100_000)], "indices": list(range(0, 100_000, 10))})
+    many = json.dumps({"params": [round(i * 0.37 % 100, 4) for i in range(100_000)],
+                       "indices": list(range(0, 100_000, 10))})
     out_of_bounds = json.dumps({"params": SMALL_PARAMS, "indices": [3, 16]})
     parts = [(300, 200, SMALL_JSON), (250, 200, SMALL_BINARY), (150, 200, LOOKUP),
              (60, 200, Request("/v1/gather", many.encode(), JSON, None)),
@@ -342,8 +342,7 @@ def run_mixture(server, requests, threads=4):
     def run(part):
         with Client(server) as client:
             for status, request in part:
-                headers = {"Content-Type": request.type, **({"Accept": request.accept} if request.accept else {})}
-                answer = client.post(request.path, request.body, headers)
+                answer = post(client, request)
                 if answer.status != status:
                     wrong.append(f"{status} expected, got {answer}")
     workers = [threading.Thread(target=run, args=(requests[i::threads],)) for i in range(threads)]
@@ -359,7 +358,7 @@ def run_mixture(server, requests, threads=4):
 def machine():
     with open("/proc/cpuinfo") as f:
         info = dict(l.split(":", 1) for l in f.read().split("\n\n")[0].replace("\t", "").splitlines())
-    family = "".join(f" {k} {info[key].strip()}" for k, key in (("family", "cpu family"), ("model", "model")) if key in info)
+    family = "".join(f" {key.split()[-1]} {info[key].strip()}" for key in ("cpu family", "model") if key in info)
     return f"{info.get('model name', platform.machine()).strip()}{family}, {os.cpu_count()} cores"
 
 
@@ -375,15 +374,13 @@ def main():
     broken = 0
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args, folder)
-        row("case", "tensord", "baseline", "ratio", "target", "CPU a request, ratio")
+        row("case", "tensord", "baseline", "ratio", "target", "CPU a request, ratio, target", "others")
         for name in [args.only] if args.only else NAMES:
             try:
                 getattr(bench, name)()
             except (Broken, AssertionError, OSError) as e:
                 broken += 1
                 print(f"{name:20} BROKEN: {e}", flush=True)
-    print(f"other processes took {100 * others.share():.0f} % of the machine meanwhile"
-          f"{'; repeat when it is quiet' if others.share() > 0.1 else ''}")
     return 1 if broken else 0
 
 

@@ -14,7 +14,7 @@ end
 
 function done(summary, latency)
     local errors = summary.errors
-    print(string.format("figures %d %d %d %d %d", summary.requests, summary.duration,
+    print(string.format("figures %d %d %d %d", summary.requests, summary.duration,
         errors.connect + errors.read + errors.write + errors.status + errors.timeout,
-        latency:percentile(50), latency:percentile(99)))
+        latency:percentile(99)))
 end

@@ -1,0 +1,237 @@
+#include "tests/api/request.h"
+
+#include "api/attrs.h"
+#include "api/codec.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct td_input_spec list_inputs[] = {
+    { .name = "lists",
+      .summary = "Tensors of any shape.",
+      .dtypes = TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(STRING),
+      .empty_dtype = TD_DTYPE_FLOAT32,
+      .list = true },
+    { .name = "ints",
+      .summary = "Integers of any shape.",
+      .dtypes = TD_DTYPE_BIT(INT32),
+      .empty_dtype = TD_DTYPE_INT32,
+      .list = true,
+      .reads_values = true },
+};
+
+struct list_attrs {
+    int64_t count;
+    td_bounds bounds;
+    const char *equation;
+};
+
+static const struct td_attr_spec list_attrs[] = {
+    { .name = "count",
+      .summary = "A number.",
+      .kind = TD_ATTR_INT,
+      .default_int = 7,
+      .default_text = "7",
+      .offset = offsetof(struct list_attrs, count) },
+    { .name = "bounds",
+      .summary = "A policy.",
+      .kind = TD_ATTR_BOUNDS,
+      .default_int = TD_BOUNDS_CLIP,
+      .default_text = "clip",
+      .offset = offsetof(struct list_attrs, bounds) },
+    { .name = "equation",
+      .summary = "Text.",
+      .kind = TD_ATTR_TEXT,
+      .required = true,
+      .offset = offsetof(struct list_attrs, equation) },
+};
+
+static const td_status list_errors[] = { TD_INVALID_ARGUMENT, TD_OK };
+
+const struct td_op list_op = {
+    .name = "list_op",
+    .summary = "An op of the tests.",
+    .source = "nowhere",
+    .shape_rule = "none",
+    .inputs = list_inputs,
+    .n_inputs = COUNT_OF(list_inputs),
+    .attrs = list_attrs,
+    .n_attrs = COUNT_OF(list_attrs),
+    .output_list = true,
+    .errors = list_errors,
+    .example = "{}",
+};
+
+static td_status resolve(struct td_resolver *self, const char *name, size_t length,
+                         struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    struct test_resolver *resolver = (struct test_resolver *)self;
+    (void)arena;
+    if (length == 5 && memcmp(name, "table", 5) == 0) {
+        *out = resolver->table;
+        return TD_OK;
+    }
+    return td_error_set(err, TD_TENSOR_NOT_FOUND, "no tensor is called \"%.*s\"", (int)length,
+                        name);
+}
+
+void test_resolver_init(struct test_resolver *resolver, struct td_tensor table)
+{
+    resolver->base.resolve = resolve;
+    resolver->table = table;
+}
+
+char *padded_copy(const void *bytes, size_t size, int padding)
+{
+    char *copy = malloc(size + TD_JSON_PADDING);
+    EXPECT(copy, "no memory");
+    if (size)
+        memcpy(copy, bytes, size);
+    memset(copy + size, padding, TD_JSON_PADDING);
+    return copy;
+}
+
+static void decode(struct decoded *out, td_format format, const struct td_op *op, char *body,
+                   size_t size, struct td_resolver *resolver)
+{
+    struct td_json_decoder *decoder = td_json_decoder_new();
+    EXPECT(decoder, "no memory");
+    memset(&out->err, 0, sizeof out->err);
+    td_request_init(&out->request, op);
+    out->status = td_codec_decode(format, decoder, body, size, resolver, &test_arena, &out->request,
+                                  &out->err);
+    td_json_decoder_free(decoder);
+}
+
+void decode_json(struct decoded *out, const struct td_op *op, const void *body, size_t size,
+                 struct td_resolver *resolver)
+{
+    char *copy = padded_copy(body, size, '1');
+    decode(out, TD_FORMAT_JSON, op, copy, size, resolver);
+    free(copy); /* nothing decoded from JSON points into its body */
+    out->body = NULL;
+}
+
+void decode_safetensors(struct decoded *out, const struct td_op *op, const void *body, size_t size,
+                        struct td_resolver *resolver)
+{
+    out->body = malloc(size ? size : 1); /* no padding is promised here */
+    EXPECT(out->body, "no memory");
+    if (size)
+        memcpy(out->body, body, size);
+    decode(out, TD_FORMAT_SAFETENSORS, op, out->body, size, resolver);
+}
+
+void decoded_free(struct decoded *decoded)
+{
+    free(decoded->body);
+    decoded->body = NULL;
+}
+
+void decode_gather(struct decoded *out, const char *body)
+{
+    decode_json(out, td_op_find("gather", 6), body, strlen(body), NULL);
+}
+
+void expect_clean_error(const struct td_error *err, td_status status, size_t body_size,
+                        const char *says)
+{
+    EXPECT(err->status == status, "%s: status %d in the error, %d returned", says, err->status,
+           status);
+    EXPECT(strlen(err->message) > 8, "%s: no message", says);
+    EXPECT(err->offset >= -1 && err->offset <= (int64_t)body_size, "%s: offset %lld of %zu bytes",
+           says, (long long)err->offset, body_size);
+    bool placed = err->offset >= 0 || err->has_pointer || err->input[0] || err->attribute[0];
+    EXPECT(placed, "%s: \"%s\" says nowhere", says, err->message);
+}
+
+uint64_t random_next(uint64_t *state) /* splitmix64 */
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* One to four changes. Where a byte is replaced, the new one is often one that means something. */
+size_t mutate(char *body, size_t size, size_t room, uint64_t *state)
+{
+    static const char telling[] = "[]{},:\"\\-+.eE019tfn \n\x00\x1f\x7f\x80\xc0\xed\xf4\xff";
+    int changes = 1 + (int)(random_next(state) % 4);
+    for (int i = 0; i < changes && size > 1; i++) {
+        size_t at = (size_t)(random_next(state) % size);
+        size_t other = (size_t)(random_next(state) % size);
+        uint64_t draw = random_next(state);
+        switch (draw % 5) {
+        case 0:
+            body[at] = (char)(draw >> 8);
+            break;
+        case 1:
+            body[at] = telling[(draw >> 8) % (sizeof telling - 1)];
+            break;
+        case 2: /* one byte less */
+            memmove(body + at, body + at + 1, size - at - 1);
+            size--;
+            break;
+        case 3: /* a piece twice */
+            if (size < room) {
+                size_t piece = (draw >> 8) % (size - at) % 16 + 1;
+                piece = piece < room - size ? piece : room - size;
+                piece = piece < size - at ? piece : size - at;
+                memmove(body + at + piece, body + at, size - at);
+                size += piece;
+            }
+            break;
+        default: {
+            char byte = body[at];
+            body[at] = body[other];
+            body[other] = byte;
+            break;
+        }
+        }
+    }
+    return size;
+}
+
+static void expect_harmless(decode_fn *decode_with, const struct td_op *op, const void *body,
+                            size_t size, const char *says)
+{
+    struct decoded decoded;
+    decode_with(&decoded, op, body, size, NULL);
+    if (decoded.status != TD_OK)
+        expect_clean_error(&decoded.err, decoded.status, size, says);
+    decoded_free(&decoded);
+    td_arena_reset(&test_arena);
+}
+
+void expect_no_harm(decode_fn *decode_with, const struct td_op *op, const void *body, size_t size,
+                    int mutations, uint64_t seed)
+{
+    char says[64];
+    struct decoded whole;
+    decode_with(&whole, op, body, size, NULL);
+    EXPECT(whole.status == TD_OK || whole.status == TD_TENSOR_NOT_FOUND, "%s", whole.err.message);
+    decoded_free(&whole);
+    td_arena_reset(&test_arena);
+    for (size_t cut = 0; cut < size; cut++) {
+        struct decoded decoded;
+        snprintf(says, sizeof says, "cut off after %zu bytes", cut);
+        decode_with(&decoded, op, body, cut, NULL);
+        EXPECT(decoded.status != TD_OK, "%s: accepted", says);
+        expect_clean_error(&decoded.err, decoded.status, cut, says);
+        decoded_free(&decoded);
+        td_arena_reset(&test_arena);
+    }
+    size_t room = size + 256;
+    char *changed = malloc(room);
+    EXPECT(changed, "no memory");
+    for (int i = 0; i < mutations; i++) {
+        memcpy(changed, body, size);
+        size_t changed_size = mutate(changed, size, room, &seed);
+        snprintf(says, sizeof says, "mutation %d", i);
+        expect_harmless(decode_with, op, changed, changed_size, says);
+    }
+    free(changed);
+}

@@ -1,0 +1,65 @@
+/* request.h - decodes a request in a test, from a body whose end is watched.
+ *
+ * A body is an exactly sized heap copy followed by the padding the decoder asks for, filled with
+ * bytes that would change the result if they were taken for part of it; what lies behind is
+ * forbidden ground for the sanitizers. */
+#ifndef TD_TESTS_API_REQUEST_H
+#define TD_TESTS_API_REQUEST_H
+
+#include "api/message.h"
+
+#include <check.h>
+
+/* As ck_assert_msg, for loops of millions: each of Check's own assertions costs a system call. */
+#define EXPECT(condition, ...)                                                                     \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            ck_abort_msg(__VA_ARGS__);                                                             \
+    } while (0)
+
+/* An op with list inputs and every kind of attribute; it is never run.
+ *     lists   float32 or string, a list    ints   int32, a list, values read
+ *     count (int64)   bounds   equation (text) */
+extern const struct td_op list_op;
+
+struct decoded {
+    td_status status;
+    struct td_request request;
+    struct td_error err;
+    char *body; /* freed by decoded_free */
+};
+
+/* A resolver that knows one tensor, "table". */
+struct test_resolver {
+    struct td_resolver base;
+    struct td_tensor table;
+};
+void test_resolver_init(struct test_resolver *resolver, struct td_tensor table);
+
+char *padded_copy(const void *bytes, size_t size, int padding); /* free() it */
+
+void decode_json(struct decoded *out, const struct td_op *op, const void *body, size_t size,
+                 struct td_resolver *resolver);
+void decode_safetensors(struct decoded *out, const struct td_op *op, const void *body, size_t size,
+                        struct td_resolver *resolver);
+void decoded_free(struct decoded *decoded);
+
+/* gather, from a body as text. */
+void decode_gather(struct decoded *out, const char *body);
+
+/* An error that a client can act on: a code, a sentence, an offset or position within the body. */
+void expect_clean_error(const struct td_error *err, td_status status, size_t body_size,
+                        const char *says);
+
+/* Every truncation of a body, and `mutations` variants of it with some bytes changed, removed,
+ * doubled or exchanged; all decode or fail cleanly. */
+typedef void decode_fn(struct decoded *out, const struct td_op *op, const void *body, size_t size,
+                       struct td_resolver *resolver);
+void expect_no_harm(decode_fn *decode, const struct td_op *op, const void *body, size_t size,
+                    int mutations, uint64_t seed);
+
+/* Bodies from a seed. */
+uint64_t random_next(uint64_t *state);
+size_t mutate(char *body, size_t size, size_t room, uint64_t *state);
+
+#endif

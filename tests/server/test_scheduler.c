@@ -1,0 +1,626 @@
+#include "api/attrs.h"
+#include "api/json_decode.h"
+#include "server/clock.h"
+#include "server/scheduler.h"
+#include "server/server.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <sys/socket.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* ---- a server without HTTP, and calls made by hand
+ * ------------------------------------------------ */
+
+static struct td_server server;
+static sem_t finished_calls;
+
+#define MAX_ARGUMENTS 4
+
+/* Opens the server with one worker and these options; NULL ends them. */
+static void server_open(const char *const *options)
+{
+    static char *nothing[] = { NULL };
+    char *arguments[MAX_ARGUMENTS + 3] = { (char *)(uintptr_t) "tensord",
+                                           (char *)(uintptr_t) "--workers=1" };
+    char message[TD_CONFIG_MESSAGE];
+    int n = 2;
+    for (; options && *options; options++)
+        arguments[n++] = (char *)(uintptr_t)*options;
+    memset(&server, 0, sizeof server);
+    server.log.fd = -1;
+    ck_assert_msg(td_config_load(&server.config, n, arguments, nothing, message) == TD_CONFIG_RUN,
+                  "%s", message);
+    ck_assert(td_server_open(&server));
+    sem_init(&finished_calls, 0, 0);
+}
+
+#define OPTIONS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static void server_close(void)
+{
+    ck_assert_uint_eq(td_buffer_pool_stats(server.buffers).in_use, 0); /* every call was freed */
+    td_server_close(&server);
+    td_config_free(&server.config);
+}
+
+static void finished(struct td_call *call)
+{
+    call->answered = true;
+    sem_post(&finished_calls);
+}
+
+/* A call whose body has arrived. */
+static struct td_call *call_of_bytes(const char *op, const void *body, size_t bytes)
+{
+    struct td_call *call = td_call_new(&server);
+    ck_assert_ptr_nonnull(call);
+    call->op = td_op_find(op, strlen(op));
+    ck_assert_ptr_nonnull(call->op);
+    td_request_init(&call->request, call->op);
+    call->method = "POST";
+    call->path = "/v1/op";
+    strcpy(call->request_id, "test");
+    call->socket = -1; /* no client: none can leave */
+    call->finished = finished;
+    call->times.begun = call->times.lap = td_now_ns();
+    call->deadline_ns = TD_NEVER;
+    char *copy = td_arena_alloc(&call->arena, bytes + TD_JSON_PADDING, 1, &call->error);
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, body, bytes);
+    memset(copy + bytes, 0, TD_JSON_PADDING);
+    call->body = copy;
+    call->body_bytes = call->body_capacity = bytes;
+    return call;
+}
+
+static struct td_call *call_of(const char *body)
+{
+    return call_of_bytes("gather", body, strlen(body));
+}
+
+/* What stands in the reply; the caller frees it. */
+static char *reply_text(const struct td_call *call)
+{
+    char *text = malloc(td_reply_bytes(&call->reply) + 1), *at = text;
+    for (int i = 0; i < call->reply.n_pieces; i++) {
+        memcpy(at, call->reply.pieces[i].data, call->reply.pieces[i].size);
+        at += call->reply.pieces[i].size;
+    }
+    *at = '\0';
+    return text;
+}
+
+static void expect_reply(const struct td_call *call, int http_status, const char *part)
+{
+    char *text = reply_text(call);
+    ck_assert_msg(call->reply.http_status == http_status, "%d: %s", call->reply.http_status, text);
+    ck_assert_msg(strstr(text, part) != NULL, "no '%s' in %s", part, text);
+    free(text);
+}
+
+/* On a worker, from the queue to the end. */
+static void run_queued(struct td_call *call)
+{
+    td_schedule_submit(call);
+    sem_wait(&finished_calls);
+    ck_assert(call->answered);
+}
+
+static void run_anyhow(struct td_call *call)
+{
+    if (td_schedule(call) == TD_QUEUE)
+        run_queued(call);
+}
+
+/* Keeps the only worker until it is told to go on. */
+static struct gate {
+    struct td_job job;
+    sem_t entered, open;
+} gate;
+
+static void wait_at_gate(struct td_job *job, struct td_worker *worker)
+{
+    (void)job;
+    (void)worker;
+    sem_post(&gate.entered);
+    sem_wait(&gate.open);
+}
+
+static void gate_close(void)
+{
+    gate.job = (struct td_job){ .deadline_ns = TD_NEVER, .run = wait_at_gate };
+    sem_init(&gate.entered, 0, 0);
+    sem_init(&gate.open, 0, 0);
+    ck_assert(td_worker_pool_reserve(server.workers));
+    td_worker_pool_submit(server.workers, &gate.job);
+    sem_wait(&gate.entered);
+}
+
+#define GATHER        "{\"params\":[10,20,30],\"indices\":[2,0]}"
+#define GATHER_RESULT "[30,10]"
+
+/* params float32[1,100] of zeros, n indices of 0: an output of 400 n bytes from a small body. */
+static char *wide_gather(int n)
+{
+    char *body = malloc(1000 + 2 * (size_t)n), *at = body;
+    at += sprintf(at, "{\"params\":[[0");
+    for (int i = 1; i < 100; i++)
+        at += sprintf(at, ",0");
+    at += sprintf(at, "]],\"indices\":[0");
+    for (int i = 1; i < n; i++)
+        at += sprintf(at, ",0");
+    sprintf(at, "]}");
+    return body;
+}
+
+/* ---- here or on a worker
+ * ------------------------------------------------------------------------- */
+
+START_TEST(a_tiny_call_is_answered_here_and_now)
+{
+    server_open(NULL);
+    gate_close(); /* the worker has no part in it */
+    struct td_call *call = call_of(GATHER);
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    expect_reply(call, 200, GATHER_RESULT);
+    ck_assert(!call->answered); /* finished is for workers */
+    ck_assert_int_eq(call->times.queue, 0);
+    td_call_free(call);
+    sem_post(&gate.open);
+    server_close();
+}
+END_TEST
+
+START_TEST(with_an_inline_limit_of_zero_every_call_is_queued)
+{
+    server_open(OPTIONS("--inline-limit-us=0"));
+    struct td_call *call = call_of(GATHER);
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(!call->decoded);
+    run_queued(call);
+    expect_reply(call, 200, GATHER_RESULT);
+    ck_assert_int_gt(call->times.queue, 0);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_large_body_is_left_for_a_worker_to_decode)
+{
+    server_open(NULL);
+    char *body = wide_gather(20000);
+    struct td_call *call = call_of(body);
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(!call->decoded && !call->admitted);
+    run_queued(call);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    ck_assert_int_eq(call->request.args.outputs[0].numel, 2000000);
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_small_body_with_much_to_compute_is_decoded_here_and_computed_there)
+{
+    server_open(OPTIONS("--inline-limit-us=100"));
+    char *body = wide_gather(2000); /* 4 KB in, 800 KB out */
+    struct td_call *call = call_of(body);
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(call->decoded && call->admitted);
+    run_queued(call);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(the_answer_is_the_same_from_both_places)
+{
+    static const char *const bodies[] = {
+        GATHER,
+        "{\"params\":[[1.5,2],[3,4]],\"indices\":[1,-1],\"bounds\":\"zero\"}",
+        "{\"params\":[1,2],\"indices\":[5]}", /* INDEX_OUT_OF_BOUNDS */
+        "{\"params\":[1,2],\"indices\":[0",   /* MALFORMED_REQUEST */
+        "{\"params\":{\"ref\":\"missing\"},\"indices\":[0]}",
+    };
+    char *texts[COUNT_OF(bodies)];
+    int statuses[COUNT_OF(bodies)];
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+        struct td_call *call = call_of(bodies[i]);
+        ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+        texts[i] = reply_text(call);
+        statuses[i] = call->reply.http_status;
+        td_call_free(call);
+    }
+    server_close();
+    server_open(OPTIONS("--inline-limit-us=0"));
+    for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+        struct td_call *call = call_of(bodies[i]);
+        ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+        run_queued(call);
+        expect_reply(call, statuses[i], texts[i]);
+        td_call_free(call);
+        free(texts[i]);
+    }
+    server_close();
+}
+END_TEST
+
+START_TEST(a_compressed_body_is_for_a_worker_however_small)
+{
+    static const char body[] = GATHER;
+    unsigned char packed[200];
+    uLongf size = sizeof packed;
+    ck_assert_int_eq(compress(packed, &size, (const Bytef *)body, sizeof body - 1), Z_OK);
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *call = call_of_bytes("gather", packed, size);
+    call->headers.content_encoding = "deflate";
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    run_queued(call);
+    expect_reply(call, 200, GATHER_RESULT);
+    td_call_free(call);
+    call = call_of(GATHER); /* not what the header says */
+    call->headers.content_encoding = "gzip";
+    run_anyhow(call);
+    expect_reply(call, 400, "MALFORMED_REQUEST");
+    td_call_free(call);
+    call = call_of(GATHER);
+    call->headers.content_encoding = "br";
+    run_anyhow(call);
+    expect_reply(call, 415, "UNSUPPORTED_MEDIA_TYPE");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_call_can_follow_another_in_its_shell)
+{
+    server_open(NULL);
+    struct td_call *first = call_of("{\"params\":[1],\"indices\":[9]}");
+    ck_assert_int_eq(td_schedule(first), TD_ANSWERED);
+    ck_assert_int_eq(first->error.status, TD_INDEX_OUT_OF_BOUNDS);
+    first->gone = first->close_connection = true;
+    td_call_free(first);
+    struct td_call *second = call_of(GATHER);
+    ck_assert_ptr_eq(second, first);
+    ck_assert_int_eq(second->error.status, TD_OK);
+    ck_assert(!second->gone && !second->close_connection && !second->decoded && !second->admitted);
+    ck_assert_int_eq(td_schedule(second), TD_ANSWERED);
+    expect_reply(second, 200, GATHER_RESULT);
+    td_call_free(second);
+    server_close();
+}
+END_TEST
+
+/* ---- refusals
+ * ------------------------------------------------------------------------------------ */
+
+START_TEST(a_full_queue_refuses_with_retry_after)
+{
+    server_open(OPTIONS("--inline-limit-us=0", "--queue-limit=1"));
+    gate_close();
+    struct td_call *waits = call_of(GATHER), *refused = call_of(GATHER);
+    ck_assert_int_eq(td_schedule(waits), TD_QUEUE);
+    ck_assert_int_eq(td_schedule(refused), TD_ANSWERED);
+    ck_assert_int_eq(refused->error.status, TD_QUEUE_FULL);
+    ck_assert_uint_ge(refused->error.retry_after_s, 1);
+    expect_reply(refused, 429, "QUEUE_FULL");
+    td_call_free(refused);
+    sem_post(&gate.open);
+    run_queued(waits);
+    expect_reply(waits, 200, GATHER_RESULT);
+    td_call_free(waits);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_call_refused_by_a_full_queue_gives_its_memory_back)
+{
+    server_open(OPTIONS("--inline-limit-us=100", "--queue-limit=1"));
+    gate_close();
+    char *body = wide_gather(2000);
+    struct td_call *waits = call_of(body), *refused = call_of(body);
+    ck_assert_int_eq(td_schedule(waits), TD_QUEUE);
+    const uint64_t in_use = td_buffer_pool_stats(server.buffers).in_use;
+    ck_assert_uint_ge(in_use, 800000);
+    ck_assert_int_eq(td_schedule(refused), TD_ANSWERED);
+    ck_assert_int_eq(refused->error.status, TD_QUEUE_FULL);
+    td_call_free(refused);
+    ck_assert_uint_eq(td_buffer_pool_stats(server.buffers).in_use, in_use);
+    sem_post(&gate.open);
+    run_queued(waits);
+    td_call_free(waits);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_deadline_that_has_passed_is_said_before_any_work)
+{
+    server_open(OPTIONS(_i ? "--inline-limit-us=0" : "--inline-limit-us=20"));
+    struct td_call *call = call_of(GATHER);
+    call->deadline_ns = call->times.lap - 1; /* the body came after it */
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    ck_assert(!call->decoded);
+    expect_reply(call, 504, "DEADLINE_EXCEEDED");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+/* What befalls a call in the queue. */
+static const struct {
+    const char *says;
+    bool deadline_passes, expire, everything;
+    int http_status;
+    const char *code;
+} waits[] = {
+    { "the worker finds it late", true, false, false, 504, "DEADLINE_EXCEEDED" },
+    { "the clock finds it late", true, true, false, 504, "DEADLINE_EXCEEDED" },
+    { "the server stops", false, true, true, 503, "DRAINING" },
+    { "nothing", false, true, false, 200, GATHER_RESULT },
+};
+
+START_TEST(a_call_in_the_queue_may_end_there)
+{
+    server_open(OPTIONS("--inline-limit-us=0"));
+    gate_close();
+    struct td_call *call = call_of(GATHER);
+    call->deadline_ns = td_now_ns() + (waits[_i].deadline_passes ? 2000000 : 60000000000);
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    td_schedule_submit(call);
+    while (waits[_i].deadline_passes && td_now_ns() <= call->deadline_ns)
+        usleep(100);
+    if (waits[_i].expire)
+        td_worker_pool_expire(server.workers, td_now_ns(), waits[_i].everything);
+    sem_post(&gate.open);
+    sem_wait(&finished_calls);
+    expect_reply(call, waits[_i].http_status, waits[_i].code);
+    ck_assert_int_ge(call->times.queue, 0);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_gpu_that_is_not_there_is_device_unavailable)
+{
+    server_open(OPTIONS(_i ? "--inline-limit-us=0" : "--inline-limit-us=20"));
+    struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"device\":\"gpu\"}");
+    run_anyhow(call);
+    ck_assert_int_eq(call->error.status, TD_DEVICE_UNAVAILABLE);
+    expect_reply(call, 503, "DEVICE_UNAVAILABLE");
+    td_call_free(call);
+    call = call_of("{\"params\":[1],\"indices\":[0],\"device\":\"auto\"}");
+    run_anyhow(call);
+    expect_reply(call, 200, "[1]");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(an_output_above_the_limit_is_refused_before_memory_is_asked_for)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000", "--max-output=40K"));
+    char *body = wide_gather(103); /* 41200 bytes; the limit is 40960 */
+    struct td_call *call = call_of(body);
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    ck_assert_int_eq(call->error.status, TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(call->error.resource, "output_bytes");
+    ck_assert_uint_eq(call->error.needed, 41200);
+    ck_assert_uint_eq(call->error.limit, 40960);
+    ck_assert_ptr_null(call->request.args.outputs[0].data);
+    ck_assert_uint_eq(td_buffer_pool_stats(server.buffers).in_use, 0);
+    expect_reply(call, 422, "RESOURCE_LIMIT");
+    td_call_free(call);
+    free(body);
+    body = wide_gather(102); /* 40800 */
+    call = call_of(body);
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(the_limit_on_outputs_holds_for_strings)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000", "--max-output=1K"));
+    char body[2048], *at = body;
+    at += sprintf(at, "{\"params\":[\"");
+    memset(at, 'x', 400);
+    sprintf(at + 400, "\"],\"indices\":[0,0,0]}"); /* 1200 bytes, and their offsets */
+    struct td_call *call = call_of(body);
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    expect_reply(call, 422, "RESOURCE_LIMIT");
+    ck_assert_str_eq(call->error.resource, "output_bytes");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(an_output_the_memory_limit_can_never_hold_is_a_resource_limit)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000", "--memory-limit=1M"));
+    char *body = wide_gather(5000); /* 2 MB */
+    struct td_call *call = call_of(body);
+    run_anyhow(call);
+    ck_assert_int_eq(call->error.status, TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(call->error.resource, "workspace_bytes");
+    ck_assert_ptr_null(call->request.args.outputs[0].data);
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(an_output_there_is_no_memory_for_now_may_be_tried_again)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000", "--memory-limit=16M"));
+    struct td_error err;
+    char *body = wide_gather(2000); /* 0.8 MB, and as much again for the answer */
+    ck_assert_int_eq(td_buffer_pool_charge(server.buffers, 15 << 20, &err), TD_OK);
+    struct td_call *call = call_of(body);
+    run_anyhow(call);
+    ck_assert_int_eq(call->error.status, TD_MEMORY_EXHAUSTED);
+    ck_assert_uint_ge(call->error.retry_after_s, 1);
+    expect_reply(call, 503, "MEMORY_EXHAUSTED");
+    td_call_free(call);
+    td_buffer_pool_discharge(server.buffers, 15 << 20);
+    call = call_of(body);
+    run_anyhow(call);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_body_that_expands_beyond_the_limit_is_too_large)
+{
+    char *body = calloc(1, 1 << 20);
+    unsigned char packed[4096];
+    uLongf size = sizeof packed;
+    memset(body, ' ', 1 << 20);
+    ck_assert_int_eq(compress2(packed, &size, (const Bytef *)body, 1 << 20, 9), Z_OK);
+    server_open(OPTIONS("--max-body=64K"));
+    struct td_call *call = call_of_bytes("gather", packed, size);
+    call->headers.content_encoding = "deflate";
+    run_anyhow(call);
+    ck_assert_uint_eq(call->error.limit, 65536);
+    expect_reply(call, 413, "PAYLOAD_TOO_LARGE");
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+/* ---- clients
+ * ------------------------------------------------------------------------------------- */
+
+START_TEST(nobody_computes_for_a_client_that_left)
+{
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    server_open(OPTIONS("--inline-limit-us=0"));
+    gate_close();
+    struct td_call *call = call_of(GATHER);
+    call->socket = ends[0];
+    ck_assert(!td_call_client_left(call));
+    ck_assert_int_eq(write(ends[1], "pipelined", 9), 9); /* bytes to read do not hide the end */
+    ck_assert(!td_call_client_left(call));
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    td_schedule_submit(call);
+    close(ends[1]);
+    sem_post(&gate.open);
+    sem_wait(&finished_calls);
+    ck_assert(call->gone);
+    ck_assert(!call->decoded);
+    ck_assert_int_eq(call->reply.http_status, 0);
+    td_call_free(call);
+    close(ends[0]);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_call_without_a_connection_looks_at_no_descriptor)
+{
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    close(ends[1]);
+    ck_assert_int_eq(dup2(ends[0], STDIN_FILENO), STDIN_FILENO); /* whoever was there has hung up */
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *call = td_call_new(&server);
+    ck_assert(!td_call_client_left(call));
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+/* ---- many calls
+ * ---------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, TURNS = 300 };
+
+static void finished_for_client(struct td_call *call)
+{
+    call->answered = true;
+    sem_post((sem_t *)(void *)(uintptr_t)call->headers.accept); /* the test's own use of it */
+}
+
+static void *send_calls(void *argument)
+{
+    char *wide = argument;
+    sem_t done;
+    sem_init(&done, 0, 0);
+    for (int i = 0; i < TURNS; i++) {
+        const char *bodies[] = { GATHER, wide, "{\"params\":[1],\"indices\":[9]}" };
+        struct td_call *call = call_of(bodies[i % 3]);
+        call->headers.accept = (const char *)(void *)&done;
+        call->finished = finished_for_client;
+        if (td_schedule(call) == TD_QUEUE) {
+            td_schedule_submit(call);
+            sem_wait(&done);
+        }
+        if (call->error.status != TD_QUEUE_FULL && call->error.status != TD_MEMORY_EXHAUSTED)
+            ck_assert_int_eq(call->reply.http_status, i % 3 == 2 ? 422 : 200);
+        td_call_free(call);
+    }
+    sem_destroy(&done);
+    return NULL;
+}
+
+START_TEST(under_a_hammer_each_call_gets_its_answer)
+{
+    static const char *const limits[] = { "--inline-limit-us=0", "--inline-limit-us=20",
+                                          "--inline-limit-us=1000000" };
+    pthread_t threads[THREADS];
+    char *wide = wide_gather(1000);
+    server_open(OPTIONS(limits[_i], "--workers=3", "--queue-limit=3", "--memory-limit=8M"));
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, send_calls, wide), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    server_close();
+    free(wide);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_test(tcase, a_tiny_call_is_answered_here_and_now);
+    tcase_add_test(tcase, with_an_inline_limit_of_zero_every_call_is_queued);
+    tcase_add_test(tcase, a_large_body_is_left_for_a_worker_to_decode);
+    tcase_add_test(tcase, a_small_body_with_much_to_compute_is_decoded_here_and_computed_there);
+    tcase_add_test(tcase, the_answer_is_the_same_from_both_places);
+    tcase_add_test(tcase, a_compressed_body_is_for_a_worker_however_small);
+    tcase_add_test(tcase, a_call_can_follow_another_in_its_shell);
+    tcase_add_test(tcase, a_full_queue_refuses_with_retry_after);
+    tcase_add_test(tcase, a_call_refused_by_a_full_queue_gives_its_memory_back);
+    tcase_add_loop_test(tcase, a_deadline_that_has_passed_is_said_before_any_work, 0, 2);
+    tcase_add_loop_test(tcase, a_call_in_the_queue_may_end_there, 0, COUNT_OF(waits));
+    tcase_add_loop_test(tcase, a_gpu_that_is_not_there_is_device_unavailable, 0, 2);
+    tcase_add_test(tcase, an_output_above_the_limit_is_refused_before_memory_is_asked_for);
+    tcase_add_test(tcase, the_limit_on_outputs_holds_for_strings);
+    tcase_add_test(tcase, an_output_the_memory_limit_can_never_hold_is_a_resource_limit);
+    tcase_add_test(tcase, an_output_there_is_no_memory_for_now_may_be_tried_again);
+    tcase_add_test(tcase, a_body_that_expands_beyond_the_limit_is_too_large);
+    tcase_add_test(tcase, nobody_computes_for_a_client_that_left);
+    tcase_add_test(tcase, a_call_without_a_connection_looks_at_no_descriptor);
+    tcase_add_loop_test(tcase, under_a_hammer_each_call_gets_its_answer, 0, 3);
+}
+
+int main(void)
+{
+    return run_suite("scheduler", add);
+}

@@ -1,0 +1,539 @@
+#include "server/store.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <sys/stat.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- a folder of files that lives as long as the test
+ * -------------------------------------------- */
+
+static char folder[64];
+static struct td_log store_log; /* into a pipe */
+static int log_reading;
+
+static void folder_open(void)
+{
+    int ends[2];
+    strcpy(folder, "/tmp/tensord-test-store-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
+    log_reading = ends[0];
+    store_log = (struct td_log){ .level = TD_LOG_INFO, .format = TD_LOG_TEXT, .fd = ends[1] };
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void folder_close(void)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *item; (item = readdir(dir));)
+        if (unlink(path_of(item->d_name)) != 0)
+            (void)rmdir(path_of(item->d_name));
+    closedir(dir);
+    rmdir(folder);
+    close(log_reading);
+    close(store_log.fd);
+}
+
+static void put(const char *name, const void *data, size_t size)
+{
+    FILE *file = fopen(path_of(name), "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(data, 1, size, file), size);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void put_text(const char *name, const char *text)
+{
+    put(name, text, strlen(text));
+}
+
+/* A .npy file, version 1.0, of n int32: first, first + 1, ... */
+static void put_npy(const char *name, int32_t first, int n)
+{
+    char file[128 + 4 * 64];
+    const int length =
+        snprintf(file + 10, 118, "{'descr': '<i4', 'fortran_order': False, 'shape': (%d,), }", n);
+    ck_assert_int_le(n, 64);
+    memcpy(file, "\x93NUMPY\x01\x00\x76\x00", 10); /* 118 bytes of header */
+    memset(file + 10 + length, ' ', (size_t)(118 - length));
+    file[127] = '\n';
+    for (int i = 0; i < n; i++) {
+        const int32_t value = first + i;
+        memcpy(file + 128 + 4 * i, &value, 4);
+    }
+    put(name, file, 128 + 4 * (size_t)n);
+}
+
+/* A .safetensors file: the header as written, then n int32: first, first + 1, ... */
+static void put_safetensors(const char *name, const char *header, int32_t first, int n)
+{
+    char file[8 + 2048 + 4 * 64];
+    const uint64_t length = strlen(header);
+    ck_assert(length <= 2048 && n <= 64);
+    memcpy(file, &length, 8);
+    memcpy(file + 8, header, length);
+    for (int i = 0; i < n; i++) {
+        const int32_t value = first + i;
+        memcpy(file + 8 + length + 4 * (size_t)i, &value, 4);
+    }
+    put(name, file, 8 + length + 4 * (size_t)n);
+}
+
+static struct td_store *open_folder(void)
+{
+    struct td_store *store = td_store_open(folder, &store_log);
+    ck_assert_ptr_nonnull(store);
+    return store;
+}
+
+/* All that was logged since the last look. */
+static const char *logged(void)
+{
+    static char text[60000];
+    const ssize_t length = read(log_reading, text, sizeof text - 1);
+    text[length > 0 ? length : 0] = '\0';
+    return text;
+}
+
+/* Fails unless exactly these names are in the store, in this order: "a b c". */
+static void expect_names(const struct td_store *store, const char *wanted)
+{
+    char names[1024] = "";
+    int count;
+    const struct td_tensor_listing *list = td_store_list(store, &count);
+    for (int i = 0; i < count; i++) {
+        strcat(names, i ? " " : "");
+        strcat(names, list[i].name);
+    }
+    ck_assert_str_eq(names, wanted);
+}
+
+static const struct td_tensor_listing *found(const struct td_store *store, const char *name)
+{
+    struct td_error err;
+    const struct td_tensor_listing *listing = td_store_find(store, name, strlen(name), &err);
+    ck_assert_msg(listing != NULL, "%s: %s", name, err.message);
+    ck_assert_str_eq(listing->name, name);
+    return listing;
+}
+
+static int32_t value_of(const struct td_tensor *tensor, int i)
+{
+    int32_t value;
+    memcpy(&value, (const char *)tensor->data + 4 * i, 4);
+    return value;
+}
+
+#define TWO_TENSORS                                                                                \
+    "{\"w\":{\"dtype\":\"I32\",\"shape\":[2,2],\"data_offsets\":[0,16]},"                          \
+    "\"b.x\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[16,24]}}  "
+
+/* ---- what is served
+ * ------------------------------------------------------------------------------ */
+
+START_TEST(an_npy_file_is_a_table_named_after_it)
+{
+    put_npy("planets.npy", 10, 5);
+    struct td_store *store = open_folder();
+    expect_names(store, "planets");
+    const struct td_tensor_listing *planets = found(store, "planets");
+    ck_assert_str_eq(planets->source, "planets.npy");
+    ck_assert_int_eq(planets->tensor->dtype, TD_DTYPE_INT32);
+    ck_assert_int_eq(planets->tensor->shape.rank, 1);
+    ck_assert_int_eq(planets->tensor->shape.dim[0], 5);
+    ck_assert_int_eq(planets->tensor->numel, 5);
+    ck_assert_uint_eq(planets->tensor->bytes, 20);
+    ck_assert_int_eq(value_of(planets->tensor, 0), 10);
+    ck_assert_int_eq(value_of(planets->tensor, 4), 14);
+    ck_assert_uint_eq(td_store_bytes(store), 20);
+    ck_assert_str_eq(logged(), "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_safetensors_file_is_a_table_for_each_of_its_tensors)
+{
+    put_safetensors("model.safetensors", TWO_TENSORS, 100, 6);
+    struct td_store *store = open_folder();
+    expect_names(store, "model:b.x model:w");
+    ck_assert_str_eq(found(store, "model:w")->source, "model.safetensors");
+    ck_assert_int_eq(found(store, "model:w")->tensor->shape.rank, 2);
+    ck_assert_int_eq(value_of(found(store, "model:w")->tensor, 3), 103);
+    ck_assert_int_eq(value_of(found(store, "model:b.x")->tensor, 1), 105);
+    ck_assert_uint_eq(td_store_bytes(store), 24);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(tables_are_listed_in_the_order_of_their_names)
+{
+    static const char *const files[] = { "m.npy", "a.npy",  "Z.npy", "a1.npy",  "a-b.npy",
+                                         "_.npy", "aa.npy", "0.npy", "a.b.npy", "mm.npy" };
+    for (size_t i = 0; i < COUNT_OF(files); i++)
+        put_npy(files[i], (int32_t)i, 1);
+    put_safetensors("a.safetensors", TWO_TENSORS, 0, 6);
+    struct td_store *store = open_folder();
+    expect_names(store, "0 Z _ a a-b a.b a1 a:b.x a:w aa m mm");
+    for (size_t i = 0; i < COUNT_OF(files); i++) { /* and each is found */
+        char name[16];
+        snprintf(name, sizeof name, "%.*s", (int)(strlen(files[i]) - 4), files[i]);
+        ck_assert_int_eq(value_of(found(store, name)->tensor, 0), (int32_t)i);
+    }
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_store_of_many_tables_finds_each)
+{
+    char name[32];
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof name, "t%d.npy", i);
+        put_npy(name, i, 1);
+    }
+    struct td_store *store = open_folder();
+    int count;
+    td_store_list(store, &count);
+    ck_assert_int_eq(count, 100);
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof name, "t%d", i);
+        ck_assert_int_eq(value_of(found(store, name)->tensor, 0), i);
+    }
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(no_folder_is_an_empty_store)
+{
+    struct td_store *store = td_store_open("", &store_log);
+    ck_assert_ptr_nonnull(store);
+    expect_names(store, "");
+    ck_assert_uint_eq(td_store_bytes(store), 0);
+    struct td_error err;
+    ck_assert_ptr_null(td_store_find(store, "a", 1, &err));
+    ck_assert_int_eq(err.status, TD_TENSOR_NOT_FOUND);
+    ck_assert_str_eq(err.did_you_mean, "");
+    td_store_free(store);
+    td_store_free(NULL);
+}
+END_TEST
+
+START_TEST(an_empty_folder_is_an_empty_store)
+{
+    struct td_store *store = open_folder();
+    expect_names(store, "");
+    ck_assert_str_eq(logged(), "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_folder_that_cannot_be_read_is_an_error)
+{
+    ck_assert_ptr_null(td_store_open(path_of("missing"), &store_log));
+    ck_assert_ptr_nonnull(strstr(logged(), " error data_dir_unreadable dir=/tmp/"));
+    put_text("file", "x");
+    ck_assert_ptr_null(td_store_open(path_of("file"), &store_log));
+    ck_assert_ptr_nonnull(strstr(logged(), "Not a directory"));
+}
+END_TEST
+
+/* ---- what is not
+ * --------------------------------------------------------------------------------- */
+
+#define LETTERS_32  "abcdefghijklmnopqrstuvwxyzabcdef"
+#define LETTERS_126 LETTERS_32 LETTERS_32 LETTERS_32 "abcdefghijklmnopqrstuvwxyzabcd"
+
+static const struct {
+    const char *says, *file;
+    const char *name; /* NULL: left out, and logged */
+} file_names[] = {
+    { "letters, digits and . _ : - are written as they are", "aZ09._:-.npy", "aZ09._:-" },
+    { "128 bytes", LETTERS_126 "xy.npy", LETTERS_126 "xy" },
+    { "129 bytes", LETTERS_126 "xyz.npy", NULL },
+    { "a space", "a b.npy", NULL },
+    { "a quote", "a\"b.npy", NULL },
+    { "a percent sign", "a%20b.npy", NULL },
+    { "beyond ASCII", "\xc3\xa9.npy", NULL },
+    { "a new line", "a\nb.npy", NULL },
+    { "a backslash", "a\\b.npy", NULL },
+};
+
+START_TEST(names_that_clients_cannot_write_are_left_out)
+{
+    put_npy(file_names[_i].file, 0, 1);
+    put_npy("good.npy", 1, 1);
+    struct td_store *store = open_folder();
+    const char *text = logged();
+    found(store, "good");
+    int count;
+    td_store_list(store, &count);
+    if (file_names[_i].name) {
+        found(store, file_names[_i].name);
+        ck_assert_str_eq(text, "");
+    } else {
+        ck_assert_msg(count == 1, "%s", file_names[_i].says);
+        ck_assert_msg(strstr(text, " warn table_skipped file=") != NULL, "%s: %s",
+                      file_names[_i].says, text);
+        ck_assert_ptr_nonnull(strstr(text, "its name is not [A-Za-z0-9._:-]{1,128}"));
+        ck_assert_msg(strchr(text, '\n') == text + strlen(text) - 1, "one line: %s", text);
+    }
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(tensor_names_that_clients_cannot_write_are_left_out)
+{
+    put_safetensors("m.safetensors",
+                    "{\"a b\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                    "\"" LETTERS_126 "\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[4,8]},"
+                    "\"" LETTERS_126
+                    "x\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[8,12]},"
+                    "\"ok\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[12,16]}}",
+                    7, 4);
+    struct td_store *store = open_folder();
+    expect_names(store, "m:" LETTERS_126 " m:ok");
+    ck_assert_int_eq(value_of(found(store, "m:ok")->tensor, 0), 10);
+    const char *text = logged();
+    ck_assert_ptr_nonnull(strstr(text, "tensor=\"m:a b\""));
+    ck_assert_ptr_nonnull(strstr(text, "tensor=m:" LETTERS_126 "x "));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(files_of_other_kinds_are_passed_over_in_silence)
+{
+    put_text("README.md", "hello");
+    put_text("npy", "x");
+    put_text("safetensors", "x");
+    put_text(".npy", "x");
+    put_text("table.npy.bak", "x");
+    put_text("table.NPY", "x");
+    put_npy(".hidden.npy", 0, 1);
+    put_text(".safetensors", "x");
+    put_npy("a.npy", 0, 1);
+    ck_assert_int_eq(mkdir(path_of("folder"), 0700), 0);
+    struct td_store *store = open_folder();
+    expect_names(store, "a");
+    ck_assert_str_eq(logged(), "");
+    td_store_free(store);
+}
+END_TEST
+
+static const struct {
+    const char *file, *contents;
+    size_t size;
+} corrupt[] = {
+    { "bad.npy", "", 0 },
+    { "bad.npy", "x", 1 },
+    { "bad.npy", "\x93NUMPY", 6 },
+    { "bad.npy", "\x93NUMPY\x01\x00\xff\xff{", 11 },
+    { "bad.npy", "\x93NUMPY\x01\x00\x10\x00{'descr': 'bad' }\n", 28 },
+    { "bad.safetensors", "", 0 },
+    { "bad.safetensors", "\x02\x00\x00", 3 },
+    { "bad.safetensors", "\x02\x00\x00\x00\x00\x00\x00\x00{", 9 },
+    { "bad.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10 },
+    { "bad.safetensors", "\x02\x00\x00\x00\x00\x00\x00\x00[]", 10 },
+};
+
+START_TEST(a_corrupt_file_is_left_out_and_the_rest_serves)
+{
+    put(corrupt[_i].file, corrupt[_i].contents, corrupt[_i].size);
+    put_npy("good.npy", 1, 1);
+    put_safetensors("model.safetensors", TWO_TENSORS, 100, 6);
+    struct td_store *store = open_folder();
+    expect_names(store, "good model:b.x model:w");
+    char line[100];
+    snprintf(line, sizeof line, " warn table_skipped file=%s reason=", corrupt[_i].file);
+    ck_assert_ptr_nonnull(strstr(logged(), line));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(data_that_ends_early_is_left_out)
+{
+    put_npy("whole.npy", 0, 10);
+    put_safetensors("whole.safetensors", TWO_TENSORS, 0, 6);
+    put_npy("cut.npy", 0, 10);
+    put_safetensors("cut.safetensors", TWO_TENSORS, 0, 6);
+    struct stat info;
+    ck_assert_int_eq(stat(path_of("cut.npy"), &info), 0);
+    ck_assert_int_eq(truncate(path_of("cut.npy"), info.st_size - 1), 0);
+    ck_assert_int_eq(stat(path_of("cut.safetensors"), &info), 0);
+    ck_assert_int_eq(truncate(path_of("cut.safetensors"), info.st_size - 1), 0);
+    struct td_store *store = open_folder();
+    expect_names(store, "whole whole:b.x whole:w");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(what_is_not_a_regular_file_is_left_out)
+{
+    put_npy("good.npy", 1, 1);
+    ck_assert_int_eq(mkdir(path_of("folder.npy"), 0700), 0);
+    ck_assert_int_eq(symlink("nowhere", path_of("dangling.npy")), 0);
+    ck_assert_int_eq(mkfifo(path_of("pipe.npy"), 0600), 0); /* nobody will ever write into it */
+    ck_assert_int_eq(symlink("good.npy", path_of("link.npy")), 0);
+    struct td_store *store = open_folder();
+    expect_names(store, "good link");
+    const char *text = logged();
+    ck_assert_ptr_nonnull(strstr(text, "file=folder.npy"));
+    ck_assert_ptr_nonnull(strstr(text, "file=dangling.npy"));
+    ck_assert_ptr_nonnull(strstr(text, "file=pipe.npy"));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(of_two_tensors_of_one_name_one_is_served)
+{
+    put_npy("m:w.npy", 1, 1); /* m:w as well */
+    put_safetensors("m.safetensors", TWO_TENSORS, 100, 6);
+    struct td_store *store = open_folder();
+    expect_names(store, "m:b.x m:w");
+    ck_assert_ptr_nonnull(strstr(logged(), "another file has a tensor of that name"));
+    td_store_free(store);
+}
+END_TEST
+
+/* ---- looking up
+ * ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    size_t length;
+    const char *near; /* "" when none is */
+} missing[] = {
+    { "planet", 6, "planets" },
+    { "planetss", 8, "planets" },
+    { "plantes", 7, "planets" },
+    { "Planets", 7, "planets" },
+    { "model:v", 7, "model:w" },
+    { "model", 5, "" },
+    { "", 0, "" },
+    { "quite another thing", 19, "" },
+    { "planets/../planets", 18, "" },
+};
+
+START_TEST(a_name_that_is_not_there_may_have_a_neighbour)
+{
+    put_npy("planets.npy", 0, 1);
+    put_safetensors("model.safetensors", TWO_TENSORS, 0, 6);
+    struct td_store *store = open_folder();
+    struct td_error err;
+    ck_assert_ptr_null(td_store_find(store, missing[_i].name, missing[_i].length, &err));
+    ck_assert_int_eq(err.status, TD_TENSOR_NOT_FOUND);
+    ck_assert_str_eq(err.did_you_mean, missing[_i].near);
+    ck_assert_ptr_nonnull(strstr(err.message, missing[_i].name));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(only_the_bytes_of_a_name_count)
+{
+    put_npy("planets.npy", 0, 1);
+    struct td_store *store = open_folder();
+    struct td_error err;
+    ck_assert_ptr_nonnull(td_store_find(store, "planets and more", 7, &err));
+    ck_assert_ptr_null(td_store_find(store, "planets and more", 8, &err));
+    ck_assert_ptr_null(td_store_find(store, "planets", 6, &err));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_nul_is_a_byte_of_a_name_like_any_other)
+{
+    static const size_t lengths[] = { 8, 9, 129, 130, 1000, 100000 };
+    put_npy("planets.npy", 0, 1);
+    struct td_store *store = open_folder();
+    char *name = calloc(1, 100000);
+    struct td_error err;
+    strcpy(name, "planets");
+    for (size_t i = 0; i < COUNT_OF(lengths); i++) {
+        memset(name + 8, 'x', lengths[i] - 8);
+        ck_assert_msg(td_store_find(store, name, lengths[i], &err) == NULL, "%zu", lengths[i]);
+        ck_assert_int_eq(err.status, TD_TENSOR_NOT_FOUND);
+    }
+    memset(name, 'x', 100000); /* long, and no neighbour */
+    ck_assert_ptr_null(td_store_find(store, name, 100000, &err));
+    free(name);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(resolving_gives_the_tensor)
+{
+    put_npy("planets.npy", 10, 5);
+    struct td_store *store = open_folder();
+    struct td_resolver *resolver = td_store_resolver(store);
+    struct td_tensor tensor;
+    struct td_error err;
+    ck_assert_int_eq(resolver->resolve(resolver, "planets", 7, &test_arena, &tensor, &err), TD_OK);
+    ck_assert_int_eq(tensor.dtype, TD_DTYPE_INT32);
+    ck_assert_int_eq(value_of(&tensor, 4), 14);
+    ck_assert_int_eq(resolver->resolve(resolver, "planet", 6, &test_arena, &tensor, &err),
+                     TD_TENSOR_NOT_FOUND);
+    ck_assert_str_eq(err.did_you_mean, "planets");
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_resolved_tensor_outlives_the_store)
+{
+    put_npy("planets.npy", 10, 5);
+    put_safetensors("model.safetensors", TWO_TENSORS, 100, 6);
+    struct td_store *store = open_folder();
+    struct td_resolver *resolver = td_store_resolver(store);
+    struct td_tensor planets, again, w;
+    struct td_error err;
+    ck_assert_int_eq(resolver->resolve(resolver, "planets", 7, &test_arena, &planets, &err), TD_OK);
+    ck_assert_int_eq(resolver->resolve(resolver, "planets", 7, &test_arena, &again, &err), TD_OK);
+    ck_assert_int_eq(resolver->resolve(resolver, "model:w", 7, &test_arena, &w, &err), TD_OK);
+    td_store_free(store);
+    ck_assert_int_eq(value_of(&planets, 4), 14); /* mapped still */
+    ck_assert_int_eq(value_of(&again, 0), 10);
+    ck_assert_int_eq(value_of(&w, 0), 100);
+    td_arena_reset(&test_arena); /* the last references */
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, folder_open, folder_close);
+    tcase_add_test(tcase, an_npy_file_is_a_table_named_after_it);
+    tcase_add_test(tcase, a_safetensors_file_is_a_table_for_each_of_its_tensors);
+    tcase_add_test(tcase, tables_are_listed_in_the_order_of_their_names);
+    tcase_add_test(tcase, a_store_of_many_tables_finds_each);
+    tcase_add_test(tcase, no_folder_is_an_empty_store);
+    tcase_add_test(tcase, an_empty_folder_is_an_empty_store);
+    tcase_add_test(tcase, a_folder_that_cannot_be_read_is_an_error);
+    tcase_add_loop_test(tcase, names_that_clients_cannot_write_are_left_out, 0,
+                        COUNT_OF(file_names));
+    tcase_add_test(tcase, tensor_names_that_clients_cannot_write_are_left_out);
+    tcase_add_test(tcase, files_of_other_kinds_are_passed_over_in_silence);
+    tcase_add_loop_test(tcase, a_corrupt_file_is_left_out_and_the_rest_serves, 0,
+                        COUNT_OF(corrupt));
+    tcase_add_test(tcase, data_that_ends_early_is_left_out);
+    tcase_add_test(tcase, what_is_not_a_regular_file_is_left_out);
+    tcase_add_test(tcase, of_two_tensors_of_one_name_one_is_served);
+    tcase_add_loop_test(tcase, a_name_that_is_not_there_may_have_a_neighbour, 0, COUNT_OF(missing));
+    tcase_add_test(tcase, only_the_bytes_of_a_name_count);
+    tcase_add_test(tcase, a_nul_is_a_byte_of_a_name_like_any_other);
+    tcase_add_test(tcase, resolving_gives_the_tensor);
+    tcase_add_test(tcase, a_resolved_tensor_outlives_the_store);
+}
+
+int main(void)
+{
+    return run_suite("store", add);
+}
