@@ -15,7 +15,7 @@ WORKDIR /src
 COPY deploy/dependencies.sh deploy/
 RUN deploy/dependencies.sh
 COPY . .
-RUN cmake --preset release && cmake --build --preset release --target tensord --parallel "$(nproc)" \
+RUN cmake --preset release -DTD_TESTS=OFF && cmake --build --preset release --target tensord --parallel "$(nproc)" \
     && strip -o /tensord build/tensord
 # What the binary loads decides what the image needs; the names differ from release to release.
 RUN ldd /tensord | sed -n 's|.* => .*/\([^/ ]*\) (.*|*/\1|p' | xargs dpkg-query -S \
@@ -23,7 +23,7 @@ RUN ldd /tensord | sed -n 's|.* => .*/\([^/ ]*\) (.*|*/\1|p' | xargs dpkg-query 
 
 FROM build AS test
 RUN deploy/dependencies.sh --test
-RUN cmake --build --preset release --parallel "$(nproc)"
+RUN cmake --preset release -DTD_TESTS=ON && cmake --build --preset release --parallel "$(nproc)"
 RUN ctest --test-dir build --output-on-failure
 
 FROM ${BASE}

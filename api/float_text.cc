@@ -87,6 +87,7 @@ inline void put(char *at, uint64_t bytes)
 }
 
 constexpr uint64_t eight_zeros = 0x3030303030303030;
+constexpr uint64_t zero_and_point = 0x3030303030302e30; /* 0.000000 */
 
 /* Significant ones among the eight digits: up to the last that is not zero. */
 inline int significant(uint64_t digits)
@@ -146,7 +147,7 @@ inline char *write_decimal(char *at, Digits digits, int exponent, int plain_belo
     int used = spread_out.significant;
     char first = static_cast<char>('0' + spread_out.first);
     if (point <= 0 && point > -5) {
-        std::memcpy(at, "0.000000", 8);
+        put(at, zero_and_point);
         at += 2 - point;
         *at = first;
         put_rest(at + 1, spread_out.rest);
@@ -181,9 +182,7 @@ inline char *write_decimal(char *at, Digits digits, int exponent, int plain_belo
 char *write_name(char *at, bool nan, bool negative)
 {
     const char *name = nan ? "\"NaN\"" : negative ? "\"-Infinity\"" : "\"Infinity\"";
-    size_t length = std::strlen(name);
-    std::memcpy(at, name, length);
-    return at + length;
+    return static_cast<char *>(mempcpy(at, name, std::strlen(name)));
 }
 
 template <bool wide, typename Float>
@@ -194,8 +193,8 @@ inline char *write_float(char *at, Float value, int plain_below)
     *at = '-';
     at += std::signbit(value);
     if (value == 0) {
-        std::memcpy(at, "0.0", 3);
-        return at + 3;
+        put(at, zero_and_point);
+        return at + 3; /* 0.0 */
     }
     namespace policy = jkj::dragonbox::policy;
     auto decimal =
@@ -232,8 +231,8 @@ char *write_narrow(char *at, uint16_t bits, double value, td_narrow format)
     at += bits >> 15;
     unsigned magnitude = bits & 0x7fffu;
     if (magnitude == 0) {
-        std::memcpy(at, "0.0", 3);
-        return at + 3;
+        put(at, zero_and_point);
+        return at + 3; /* 0.0 */
     }
     value = std::abs(value);
     int fraction_bits = format.fraction_bits;

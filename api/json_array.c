@@ -250,7 +250,7 @@ static const double exact_power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
 
 /* digits * 10^exponent was computed with at most two roundings; this many last places are more than
  * they can be wrong by. */
-#define SLACK 4
+#define SLACK UINT64_C(4)
 
 /* Rounds number to `real` where double arithmetic proves the result; false where it cannot tell. */
 static ALWAYS_INLINE bool settle(const struct number *number, enum real real, char *to)

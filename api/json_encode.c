@@ -31,11 +31,11 @@ static inline char *write_uint32(char *at, uint32_t value)
     char *end = at + count_digits(value), *to = end;
     while (value >= 100) {
         to -= 2;
-        memcpy(to, two_digits + value % 100 * 2, 2);
+        memcpy(to, two_digits + (size_t)(value % 100) * 2, 2);
         value /= 100;
     }
     if (value >= 10)
-        memcpy(to - 2, two_digits + value * 2, 2);
+        memcpy(to - 2, two_digits + (size_t)value * 2, 2);
     else
         to[-1] = (char)('0' + value);
     return end;
@@ -48,7 +48,7 @@ static char *write_uint64(char *at, uint64_t value)
     at = write_uint64(at, value / 100000000);
     uint32_t rest = (uint32_t)(value % 100000000);
     for (int i = 6; i >= 0; i -= 2) {
-        memcpy(at + i, two_digits + rest % 100 * 2, 2);
+        memcpy(at + i, two_digits + (size_t)(rest % 100) * 2, 2);
         rest /= 100;
     }
     return at + 8;
@@ -70,9 +70,7 @@ static char *write_int64(char *at, int64_t value)
 
 static char *write_literal(char *at, const char *text)
 {
-    size_t length = strlen(text);
-    memcpy(at, text, length);
-    return at + length;
+    return mempcpy(at, text, strlen(text));
 }
 
 static inline char *write_bool_at(char *at, const char *from)

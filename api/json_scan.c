@@ -222,7 +222,7 @@ char *td_json_unescape(const struct td_json_scan *scan, const struct td_json_raw
 td_status td_json_string(struct td_json_scan *scan, struct td_arena *arena, const char **text,
                          size_t *length, struct td_error *err)
 {
-    struct td_json_raw raw;
+    struct td_json_raw raw = { 0 };
     td_status status = td_json_raw_string(scan, &raw, err);
     if (status != TD_OK)
         return status;

@@ -56,7 +56,7 @@ static inline const char *td_json_skip_space(const char *at, const char *end)
 static inline char td_json_peek(struct td_json_scan *scan)
 {
     scan->at = td_json_skip_space(scan->at, scan->end);
-    return scan->at < scan->end ? *scan->at : '\0';
+    return (char)(scan->at < scan->end ? *scan->at : '\0');
 }
 
 /* Skips white space and `c`, which has to be there. */

@@ -26,7 +26,7 @@ static char peek(struct literal *literal)
 {
     while (literal->at < literal->end && (*literal->at == ' ' || *literal->at == '\n'))
         literal->at++;
-    return literal->at < literal->end ? *literal->at : '\0';
+    return (char)(literal->at < literal->end ? *literal->at : '\0');
 }
 
 static bool take(struct literal *literal, char c)

@@ -11,9 +11,15 @@
 #include <string.h>
 
 #define LENGTH_BYTES 8
-#define HEADER_LIMIT (100 * 1000 * 1000) /* as the reference implementation has it */
+#define HEADER_LIMIT UINT64_C(100000000) /* as the reference implementation has it */
 
 /* ---- reading a header ---- */
+
+/* Where the data of a tensor lies. */
+struct range {
+    uint64_t begin, end;
+    int entry;
+};
 
 struct header {
     struct td_json_scan scan;
@@ -22,13 +28,8 @@ struct header {
     char *data; /* behind the header */
     uint64_t data_size;
     struct td_safetensors *out;
+    struct range *ranges; /* of the entries */
     int entry_room, note_room;
-};
-
-/* Where the data of a tensor lies. */
-struct range {
-    uint64_t begin, end;
-    int entry;
 };
 
 static td_status refuse(struct td_error *err, const char *name)
@@ -231,25 +232,24 @@ static td_status read_notes(struct header *header)
     return TD_OK;
 }
 
-/* Doubles the room for entries and their ranges. */
-static td_status grow_entries(struct header *header, struct range **ranges)
+/* Doubles the room for entries and their ranges; false, with err filled, without memory. */
+static bool grow_entries(struct header *header, struct td_safetensors *out)
 {
-    struct td_safetensors *out = header->out;
     int room = header->entry_room ? header->entry_room * 2 : 4;
     struct td_safetensors_entry *entries =
         td_arena_alloc(header->arena, (size_t)room, sizeof *entries, header->err);
     struct range *larger =
         entries ? td_arena_alloc(header->arena, (size_t)room, sizeof *larger, header->err) : NULL;
     if (!larger)
-        return header->err->status;
-    if (out->n_entries) {
+        return false;
+    if (out->entries && header->ranges) {
         memcpy(entries, out->entries, (size_t)out->n_entries * sizeof *entries);
-        memcpy(larger, *ranges, (size_t)out->n_entries * sizeof *larger);
+        memcpy(larger, header->ranges, (size_t)out->n_entries * sizeof *larger);
     }
     out->entries = entries;
-    *ranges = larger;
+    header->ranges = larger;
     header->entry_room = room;
-    return TD_OK;
+    return true;
 }
 
 static int compare_ranges(const void *a, const void *b)
@@ -305,16 +305,18 @@ static td_status check_all_names(struct header *header)
 }
 
 /* The ranges follow each other without overlap or hole, from the first byte of data to the last. */
-static td_status check_ranges(struct header *header, struct range *ranges)
+static td_status check_ranges(struct header *header)
 {
     const struct td_safetensors *out = header->out;
+    struct range *ranges = header->ranges;
+    int n = ranges ? out->n_entries : 0;
     bool sorted = true;
-    for (int i = 1; i < out->n_entries && sorted; i++)
+    for (int i = 1; i < n && sorted; i++)
         sorted = compare_ranges(&ranges[i - 1], &ranges[i]) <= 0;
     if (!sorted)
-        qsort(ranges, (size_t)out->n_entries, sizeof *ranges, compare_ranges);
+        qsort(ranges, (size_t)n, sizeof *ranges, compare_ranges);
     uint64_t covered = 0;
-    for (int i = 0; i < out->n_entries; i++) {
+    for (int i = 0; i < n; i++) {
         if (ranges[i].begin != covered) {
             const char *name = out->entries[ranges[i].entry].name;
             td_error_set(header->err, TD_MALFORMED_REQUEST,
@@ -352,9 +354,8 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
                          size);
         else
             td_error_set(err, TD_MALFORMED_REQUEST,
-                         "the header length is %" PRIu64
-                         "; expected at most %d and what follows it, "
-                         "%zu",
+                         "the header length is %" PRIu64 "; expected at most %" PRIu64
+                         " and at most what follows it, %zu",
                          length, HEADER_LIMIT, size - LENGTH_BYTES);
         err->offset = 0;
         return TD_MALFORMED_REQUEST;
@@ -368,7 +369,6 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
         .out = out,
     };
     struct td_json_scan *scan = &header.scan;
-    struct range *ranges = NULL;
     bool notes_read = false;
     td_status status = td_json_expect(scan, '{', err);
     if (status != TD_OK)
@@ -388,14 +388,13 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
             notes_read = true;
             status = read_notes(&header);
         } else {
-            if (out->n_entries == header.entry_room)
-                status = grow_entries(&header, &ranges);
-            if (status != TD_OK)
-                return status;
+            bool full = !out->entries || !header.ranges || out->n_entries == header.entry_room;
+            if (full && !grow_entries(&header, out))
+                return err->status;
             out->entries[out->n_entries].name = name;
-            ranges[out->n_entries].entry = out->n_entries;
+            header.ranges[out->n_entries].entry = out->n_entries;
             status = read_entry(&header, name, &out->entries[out->n_entries].tensor,
-                                &ranges[out->n_entries]);
+                                &header.ranges[out->n_entries]);
             out->n_entries++;
         }
         if (status == TD_OK)
@@ -407,7 +406,7 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
     if (scan->at != scan->end)
         return td_json_syntax(scan, scan->at, err, "expected the end of the header");
     status = check_all_names(&header);
-    return status == TD_OK ? check_ranges(&header, ranges) : status;
+    return status == TD_OK ? check_ranges(&header) : status;
 }
 
 /* ---- a request ---- */
@@ -578,10 +577,10 @@ td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolv
 
 /* Outputs up to this size are copied behind the header: a piece of its own costs a reply more than
  * that copy (measurements/http.md, response kinds). */
-#define COPIED (64 * 1024)
+#define COPIED ((size_t)64 * 1024)
 
 /* Header text of one output: name, dtype, 16 dimensions and two offsets of 19 digits. */
-#define ENTRY_TEXT 512
+#define ENTRY_TEXT ((size_t)512)
 
 static bool is_copied(const struct td_tensor *tensor)
 {

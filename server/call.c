@@ -45,6 +45,7 @@ struct td_call *td_call_new(struct td_server *server)
     memset(&call->reply, 0, sizeof call->reply);
     memset(&call->times, 0, sizeof call->times);
     call->server = server;
+    call->socket = -1; /* none to look at */
     td_arena_init(&call->arena, call->first_block, sizeof call->first_block,
                   td_buffer_pool_memory(server->buffers));
     return call;

@@ -46,7 +46,7 @@ struct td_call {
 
     /* the connection, as far as a call needs to know it */
     struct MHD_Connection *connection;
-    int socket;
+    int socket;                             /* of a call that is queued; -1 otherwise */
     void (*finished)(struct td_call *call); /* after a worker is done: wakes the connection */
 
     /* the request */

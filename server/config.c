@@ -194,8 +194,13 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
     if (cJSON_IsString(item))
         return set_option(config, option, item->valuestring, &origin, message);
     char number[32];
-    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9007199254740992.0)
-        return complain(message, &origin, "value", "a string or a non-negative number");
+    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9007199254740992.0) {
+        char *given = cJSON_PrintUnformatted(item);
+        complain(message, &origin, given ? given : "the value",
+                 "a string or a non-negative number");
+        cJSON_free(given);
+        return false;
+    }
     snprintf(number, sizeof number, "%.17g", item->valuedouble);
     return set_option(config, option, number, &origin, message);
 }

@@ -18,13 +18,21 @@ static const char *const level_names[] = { "error", "warn", "info", "debug" };
 
 static void put(struct line *line, const char *text, size_t length)
 {
-    const size_t room = LINE_SIZE - 8 - line->length; /* 8: "...", quote, brace, newline */
+    /* What put_end adds comes out of the last eight bytes. */
+    const size_t room = line->length < LINE_SIZE - 8 ? LINE_SIZE - 8 - line->length : 0;
     if (length > room || line->cut) {
         line->cut = true; /* whole or not at all: half an escape sequence would not parse */
         return;
     }
     memcpy(line->text + line->length, text, length);
     line->length += length;
+}
+
+/* What closes a value or the line: there is always room for it. */
+static void put_end(struct line *line, const char *text)
+{
+    memcpy(line->text + line->length, text, strlen(text));
+    line->length += strlen(text);
 }
 
 static void put_text(struct line *line, const char *text)
@@ -52,14 +60,9 @@ static void put_value(struct line *line, const struct td_log_field *field,
 {
     char number[32];
     switch (field->kind) {
-    case TD_FIELD_TEXT: {
-        bool quote =
-            format == TD_LOG_JSON || field->text[0] == '\0' || strpbrk(field->text, " =\"");
-        put_text(line, quote ? "\"" : "");
+    case TD_FIELD_TEXT:
         put_escaped(line, field->text, format);
-        put_text(line, quote ? "\"" : "");
         return;
-    }
     case TD_FIELD_INT:
         snprintf(number, sizeof number, "%lld", (long long)field->number);
         break;
@@ -68,6 +71,27 @@ static void put_value(struct line *line, const struct td_log_field *field,
         break;
     }
     put_text(line, number);
+}
+
+/* Adds a field; where the line is full it ends within a text, with "...", or before the field. */
+static void put_field(struct line *line, const struct td_log_field *field,
+                      enum td_log_format format)
+{
+    const bool json = format == TD_LOG_JSON, text = field->kind == TD_FIELD_TEXT;
+    const bool quoted =
+        text && (json || field->text[0] == '\0' || strpbrk(field->text, " =\"") != NULL);
+    const size_t before = line->length;
+    put_text(line, json ? ",\"" : " ");
+    put_text(line, field->name);
+    put_text(line, json ? "\":" : "=");
+    put_text(line, quoted ? "\"" : "");
+    const bool begun = text && !line->cut;
+    put_value(line, field, format);
+    if (line->cut && !begun) {
+        line->length = before;
+        return;
+    }
+    put_end(line, line->cut ? (quoted ? "...\"" : "...") : (quoted ? "\"" : ""));
 }
 
 static void put_time(struct line *line)
@@ -96,19 +120,10 @@ void td_log_write(const struct td_log *log, enum td_log_level level, const char 
     put_text(&line, json ? "\",\"event\":\"" : " ");
     put_text(&line, event);
     put_text(&line, json ? "\"" : "");
-    for (int i = 0; i < n_fields; i++) {
-        if (fields[i].kind == TD_FIELD_TEXT && !fields[i].text)
-            continue;
-        put_text(&line, json ? ",\"" : " ");
-        put_text(&line, fields[i].name);
-        put_text(&line, json ? "\":" : "=");
-        put_value(&line, &fields[i], log->format);
-    }
-    /* A cut line must still be one JSON object: the last value is text whenever a line is that
-     * long. */
-    const char *end = line.cut ? (json ? "...\"}\n" : "...\n") : (json ? "}\n" : "\n");
-    memcpy(line.text + line.length, end, strlen(end));
-    line.length += strlen(end);
+    for (int i = 0; i < n_fields && !line.cut; i++)
+        if (fields[i].kind != TD_FIELD_TEXT || fields[i].text)
+            put_field(&line, &fields[i], log->format);
+    put_end(&line, json ? "}\n" : "\n");
     for (size_t written = 0; written < line.length;) {
         ssize_t n = write(log->fd, line.text + written, line.length - written);
         if (n <= 0)

@@ -49,7 +49,8 @@ static struct mapping *map_file(int dir, const char *name, const char **why)
 {
     struct stat info;
     struct mapping *mapping = NULL;
-    const int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    /* A FIFO would keep a blocking open waiting for its writer. */
+    const int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info) != 0) {
         *why = strerror(errno);
     } else if (!S_ISREG(info.st_mode) || info.st_size == 0) {
@@ -268,16 +269,21 @@ const struct td_tensor_listing *td_store_list(const struct td_store *store, int 
     return store->listings;
 }
 
+/* As strcmp, for a name of `length` bytes among which there may be a NUL. */
+static int compare_names(const char *known, const char *name, size_t length)
+{
+    const size_t known_length = strlen(known);
+    const int order = memcmp(known, name, known_length < length ? known_length : length);
+    return order != 0 ? order : (known_length > length) - (known_length < length);
+}
+
 const struct td_tensor_listing *td_store_find(const struct td_store *store, const char *name,
                                               size_t length, struct td_error *err)
 {
     int low = 0, high = store->n_entries;
     while (low < high) {
         const int middle = low + (high - low) / 2;
-        const char *candidate = store->names[middle];
-        int order = strncmp(candidate, name, length);
-        if (order == 0)
-            order = candidate[length] != '\0';
+        const int order = compare_names(store->names[middle], name, length);
         if (order == 0)
             return &store->listings[middle];
         if (order < 0)

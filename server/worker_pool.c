@@ -11,6 +11,9 @@ enum {
     SMALLS_PER_LARGE = 7, /* turns in a row for small jobs while a large one waits */
 };
 
+/* No estimate counts for more, so that the sum of all in the queue fits 64 bits. */
+#define LONGEST_NS UINT64_C(3600000000000)
+
 struct queue {
     struct td_job *head, **tail;
 };
@@ -317,6 +320,8 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool)
 
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
 {
+    if (job->cost_ns > LONGEST_NS)
+        job->cost_ns = LONGEST_NS;
     pthread_mutex_lock(&pool->mutex);
     queue_push(is_small(job) ? &pool->small : &pool->large, job);
     pool->queued_cost_ns += job->cost_ns;

@@ -8,7 +8,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
 
 machine=''
-trap '[ -z "$machine" ] || rm -rf "$machine"' EXIT
+trap '[ -z "$machine" ] || rm -rf --one-file-system "$machine"' EXIT
 
 make_machine() {
     local tarball

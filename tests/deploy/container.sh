@@ -66,6 +66,6 @@ expect "user" tensord "$(podman --runtime runc exec "$name" id -un)"
 podman --runtime runc healthcheck run "$name" >"$log" 2>&1 || { cat "$log" >&2; fail "health check"; }
 echo "ok: health check"
 
-podman --runtime runc stop -t 40 "$name" >/dev/null
+podman --runtime runc stop -t 40 "$name" >"$log" 2>&1 || { cat "$log" >&2; fail "stopping the container"; }
 expect "exit code after SIGTERM" 0 "$(podman inspect --format '{{.State.ExitCode}}' "$name")"
 say "passed"

@@ -332,7 +332,7 @@ START_TEST(a_call_refused_by_a_full_queue_gives_its_memory_back)
     struct td_call *waits = call_of(body), *refused = call_of(body);
     ck_assert_int_eq(td_schedule(waits), TD_QUEUE);
     const uint64_t in_use = td_buffer_pool_stats(server.buffers).in_use;
-    ck_assert_uint_ge(in_use, 800000);
+    ck_assert_uint_lt(in_use, 800000); /* an output is allocated when it is computed */
     ck_assert_int_eq(td_schedule(refused), TD_ANSWERED);
     ck_assert_int_eq(refused->error.status, TD_QUEUE_FULL);
     td_call_free(refused);
