@@ -176,13 +176,13 @@ td_status td_codec_reply_format(const char *accept, td_format request_format, td
 
 /* ---- dispatch ---- */
 
-td_status td_codec_decode(td_format format, struct td_json_decoder *decoder, const char *body,
-                          size_t bytes, struct td_resolver *resolver, struct td_arena *arena,
+td_status td_codec_decode(td_format format, const char *body, size_t bytes,
+                          struct td_resolver *resolver, struct td_arena *arena,
                           struct td_request *request, struct td_error *err)
 {
     if (format == TD_FORMAT_SAFETENSORS)
         return td_safetensors_decode(body, bytes, resolver, arena, request, err);
-    return td_json_decode(decoder, body, bytes, resolver, arena, request, err);
+    return td_json_decode(body, bytes, resolver, arena, request, err);
 }
 
 bool td_codec_encoded_bound(td_format format, const struct td_request *request, size_t *bytes)

@@ -18,8 +18,7 @@ TD_MUST_CHECK td_status td_codec_request_format(const char *content_type, td_for
 TD_MUST_CHECK td_status td_codec_reply_format(const char *accept, td_format request_format,
                                               td_format *out, struct td_error *err);
 
-TD_MUST_CHECK td_status td_codec_decode(td_format format, struct td_json_decoder *decoder,
-                                        const char *body, size_t bytes,
+TD_MUST_CHECK td_status td_codec_decode(td_format format, const char *body, size_t bytes,
                                         struct td_resolver *resolver, struct td_arena *arena,
                                         struct td_request *request, struct td_error *err);
 

@@ -778,6 +778,8 @@ static td_status read_leaves(struct array *array, const char **p, int level)
     if (!array->started && (status = infer_dtype(array, *p)) != TD_OK)
         return status;
     int64_t before = elements(array);
+    if (level == 0) /* one element, and what follows the comma behind it is not ours */
+        array->leaves.limit = array->leaves.next + array->width;
     for (;;) {
         if (array->leaves.next == array->leaves.limit)
             return refuse_surplus(array);

@@ -461,11 +461,9 @@ static int find_input(const struct td_op *op, const char *name, size_t length)
     return -1;
 }
 
-td_status td_json_decode(struct td_json_decoder *decoder, const char *body, size_t bytes,
-                         struct td_resolver *resolver, struct td_arena *arena,
-                         struct td_request *request, struct td_error *err)
+td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *resolver,
+                         struct td_arena *arena, struct td_request *request, struct td_error *err)
 {
-    (void)decoder;
     struct reader reader = {
         .scan = { .begin = body, .at = body, .end = body + bytes },
         .resolver = resolver,
@@ -512,31 +510,4 @@ td_status td_json_decode(struct td_json_decoder *decoder, const char *body, size
     if (scan->at != scan->end)
         return td_json_syntax(scan, scan->at, err, "expected the end of the body");
     return TD_OK;
-}
-
-/* ---- what a decoder keeps ---- */
-
-struct td_json_decoder {
-    char nothing;
-};
-
-struct td_json_decoder *td_json_decoder_new(void)
-{
-    return calloc(1, sizeof(struct td_json_decoder));
-}
-
-void td_json_decoder_free(struct td_json_decoder *decoder)
-{
-    free(decoder);
-}
-
-size_t td_json_decoder_bytes(const struct td_json_decoder *decoder)
-{
-    return sizeof *decoder;
-}
-
-size_t td_json_workspace(size_t body_bytes)
-{
-    (void)body_bytes;
-    return 0;
 }

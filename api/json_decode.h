@@ -19,22 +19,10 @@
 extern "C" {
 #endif
 
-struct td_json_decoder;
-
-struct td_json_decoder *td_json_decoder_new(void); /* NULL without memory */
-void td_json_decoder_free(struct td_json_decoder *decoder);
-
-/* Bytes a decoder holds for itself now (it forgets what exceeded 16 MiB after each request). */
-size_t td_json_decoder_bytes(const struct td_json_decoder *decoder);
-
-/* Bytes a decoder needs beside body and tensors while it reads `body_bytes`. */
-size_t td_json_workspace(size_t body_bytes);
-
 #define TD_JSON_PADDING 64 /* readable bytes that must follow the body */
 
 /* Fills request (begun by td_request_init, query parameters already applied) from the body. */
-TD_MUST_CHECK td_status td_json_decode(struct td_json_decoder *decoder, const char *body,
-                                       size_t bytes, struct td_resolver *resolver,
+TD_MUST_CHECK td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *resolver,
                                        struct td_arena *arena, struct td_request *request,
                                        struct td_error *err);
 

@@ -113,22 +113,13 @@ static int64_t lap(struct td_call *call)
     return elapsed;
 }
 
-td_status td_call_decode(struct td_call *call, struct td_json_decoder *decoder)
+td_status td_call_decode(struct td_call *call)
 {
-    uint64_t workspace = 0;
     td_status status = expand_body(call);
-    if (status != TD_OK)
-        return status;
-    /* A parser's tables for small bodies are among the fixed costs; those for large ones count. */
-    if (call->body_format == TD_FORMAT_JSON && call->body_bytes > sizeof call->first_block)
-        workspace = td_json_workspace(call->body_bytes);
-    status = td_buffer_pool_charge(call->server->buffers, workspace, &call->error);
-    if (status != TD_OK)
-        return status;
-    status = td_codec_decode(call->body_format, decoder, call->body, call->body_bytes,
-                             td_store_resolver(call->server->store), &call->arena, &call->request,
-                             &call->error);
-    td_buffer_pool_discharge(call->server->buffers, workspace);
+    if (status == TD_OK)
+        status = td_codec_decode(call->body_format, call->body, call->body_bytes,
+                                 td_store_resolver(call->server->store), &call->arena,
+                                 &call->request, &call->error);
     call->decoded = status == TD_OK;
     call->times.decode = lap(call);
     return status;

@@ -87,7 +87,7 @@ void td_call_free(struct td_call *call);
 void td_call_free_shells(struct td_server *server);
 
 /* The stages of an op request; each needs the one before. On failure call->error says why. */
-TD_MUST_CHECK td_status td_call_decode(struct td_call *call, struct td_json_decoder *decoder);
+TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
 TD_MUST_CHECK td_status td_call_admit(struct td_call *call);
 TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_encode(struct td_call *call);

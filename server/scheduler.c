@@ -16,6 +16,8 @@ enum {
     FLOPS_PER_NS = 4
 };
 
+enum { LONG_WAIT_NS = 1000000 };
+
 static uint64_t decode_cost(const struct td_call *call)
 {
     /* An encoded body may be anything once it is expanded, so it is nothing for an I/O thread. */
@@ -74,16 +76,6 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     return TD_QUEUE;
 }
 
-static td_status decode_here(struct td_call *call)
-{
-    struct td_json_decoder *decoder = td_server_take_decoder(call->server);
-    if (!decoder)
-        return td_error_set(&call->error, TD_MEMORY_EXHAUSTED, "no memory for a JSON decoder");
-    const td_status status = td_call_decode(call, decoder);
-    td_server_give_decoder(call->server, decoder);
-    return status;
-}
-
 static td_status late(struct td_call *call, const char *where)
 {
     if (call->times.lap <= call->deadline_ns)
@@ -100,7 +92,7 @@ td_verdict td_schedule(struct td_call *call)
         return answer(call, status);
     if (cost > limit)
         return enqueue(call, cost);
-    status = decode_here(call);
+    status = td_call_decode(call);
     if (status == TD_OK)
         status = td_call_admit(call);
     if (status != TD_OK)
@@ -140,7 +132,7 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     if (status != TD_OK || call->admitted)
         return status;
     if (!call->decoded)
-        status = td_call_decode(call, td_worker_decoder(worker));
+        status = td_call_decode(call);
     if (status == TD_OK)
         status = td_call_admit(call);
     if (status == TD_OK)
@@ -154,7 +146,8 @@ static void run(struct td_job *job, struct td_worker *worker)
     struct td_call *call = (struct td_call *)(void *)job;
     bool put_back = false;
     left_queue(call);
-    call->gone = td_call_client_left(call);
+    /* Who waited less has hardly left, and asking the kernel costs a tenth of a small job. */
+    call->gone = call->times.queue > LONG_WAIT_NS && td_call_client_left(call);
     if (!call->gone) {
         td_status status = prepare(call, worker, &put_back);
         if (put_back)

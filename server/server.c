@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-#include "api/json_decode.h"
 #include "server/call.h"
 
 #include <sys/random.h>
@@ -40,30 +39,7 @@ void td_server_close(struct td_server *server)
     td_connections_free(server->connections);
     td_store_free(server->store);
     td_buffer_pool_free(server->buffers);
-    while (server->n_decoders > 0)
-        td_json_decoder_free(server->decoders[--server->n_decoders]);
     pthread_mutex_destroy(&server->mutex);
-}
-
-struct td_json_decoder *td_server_take_decoder(struct td_server *server)
-{
-    struct td_json_decoder *decoder = NULL;
-    pthread_mutex_lock(&server->mutex);
-    if (server->n_decoders > 0)
-        decoder = server->decoders[--server->n_decoders];
-    pthread_mutex_unlock(&server->mutex);
-    return decoder ? decoder : td_json_decoder_new();
-}
-
-void td_server_give_decoder(struct td_server *server, struct td_json_decoder *decoder)
-{
-    pthread_mutex_lock(&server->mutex);
-    const bool keep = server->n_decoders < TD_MAX_IO_DECODERS;
-    if (keep)
-        server->decoders[server->n_decoders++] = decoder;
-    pthread_mutex_unlock(&server->mutex);
-    if (!keep)
-        td_json_decoder_free(decoder);
 }
 
 struct td_server_memory td_server_memory(struct td_server *server)

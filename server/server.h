@@ -17,8 +17,6 @@
 
 struct td_call;
 
-#define TD_MAX_IO_DECODERS 256 /* as many as --io-threads allows */
-
 struct td_server {
     struct td_config config;
     struct td_log log;
@@ -37,9 +35,7 @@ struct td_server {
     pthread_mutex_t mutex; /* guards all below */
     struct td_call *free_calls;
     int n_free_calls;
-    int n_calls;                                          /* shells there are, kept or in use */
-    struct td_json_decoder *decoders[TD_MAX_IO_DECODERS]; /* warm ones of the I/O threads */
-    int n_decoders;
+    int n_calls; /* shells there are, kept or in use */
 };
 
 /* Makes the parts that config asks for; false (logged) when one cannot be had. td_server_close also
@@ -49,10 +45,6 @@ void td_server_close(struct td_server *server);
 
 /* Ends the workers before the rest; no call may be queued any more. */
 void td_server_stop_workers(struct td_server *server);
-
-/* A JSON decoder for a moment on an I/O thread; NULL without memory. */
-struct td_json_decoder *td_server_take_decoder(struct td_server *server);
-void td_server_give_decoder(struct td_server *server, struct td_json_decoder *decoder);
 
 /* Memory as the server announces it, under GET /readyz. */
 struct td_server_memory {

@@ -1,7 +1,5 @@
 #include "server/worker_pool.h"
 
-#include "api/json_decode.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,6 +7,7 @@
 enum {
     SMALL_NS = 1000000,   /* a job below this may pass larger ones */
     SMALLS_PER_LARGE = 7, /* turns in a row for small jobs while a large one waits */
+    WAKE_NS = 30000,      /* what a sleeping worker takes to come */
 };
 
 /* No estimate counts for more, so that the sum of all in the queue fits 64 bits. */
@@ -31,7 +30,6 @@ struct loop {
 
 struct td_worker {
     struct td_worker_pool *pool;
-    struct td_json_decoder *decoder;
     pthread_t thread;
     bool nested; /* runs a small job between the chunks of its own loop */
 };
@@ -46,7 +44,9 @@ struct td_worker_pool {
     int smalls_in_a_row;
     uint64_t queued_cost_ns;
     struct loop *loops;
-    int idle;
+    int idle;      /* asleep, those on their way out of it included */
+    int signalled; /* of those, how many have been woken and not yet come */
+    int on_small;  /* workers that run a small job and will soon look for the next */
     bool stopping;
     struct td_worker workers[];
 };
@@ -239,6 +239,21 @@ void td_pool_exec_init(struct td_pool_exec *exec, struct td_worker *worker, stru
 /* ---- threads
  * ------------------------------------------------------------------------------------- */
 
+/* Enters and leaves with the mutex held. */
+static void run_job(struct td_worker *worker, struct td_job *job)
+{
+    struct td_worker_pool *pool = worker->pool;
+    const bool small = is_small(job);
+    pool->on_small += small;
+    const bool wake = should_wake(pool);
+    pthread_mutex_unlock(&pool->mutex);
+    if (wake)
+        pthread_cond_signal(&pool->work);
+    job->run(job, worker);
+    pthread_mutex_lock(&pool->mutex);
+    pool->on_small -= small;
+}
+
 static void *work(void *argument)
 {
     struct td_worker *worker = argument;
@@ -248,9 +263,7 @@ static void *work(void *argument)
         struct td_job *job = next_job(pool);
         struct loop *loop;
         if (job) {
-            pthread_mutex_unlock(&pool->mutex);
-            job->run(job, worker);
-            pthread_mutex_lock(&pool->mutex);
+            run_job(worker, job);
         } else if ((loop = loop_with_chunks(pool))) {
             help(pool, loop);
         } else if (pool->stopping) {
@@ -259,6 +272,7 @@ static void *work(void *argument)
             pool->idle++;
             pthread_cond_wait(&pool->work, &pool->mutex);
             pool->idle--;
+            pool->signalled -= pool->signalled > 0;
         }
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -279,9 +293,7 @@ struct td_worker_pool *td_worker_pool_new(int workers, int64_t queue_limit)
     for (int i = 0; i < workers; i++) {
         struct td_worker *worker = &pool->workers[i];
         worker->pool = pool;
-        worker->decoder = td_json_decoder_new();
-        if (!worker->decoder || pthread_create(&worker->thread, NULL, work, worker) != 0) {
-            td_json_decoder_free(worker->decoder);
+        if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
             td_worker_pool_free(pool);
             return NULL;
         }
@@ -303,7 +315,6 @@ void td_worker_pool_free(struct td_worker_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
     for (int i = 0; i < pool->n_workers; i++) {
         pthread_join(pool->workers[i].thread, NULL);
-        td_json_decoder_free(pool->workers[i].decoder);
     }
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->mutex);
@@ -325,7 +336,7 @@ void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
     pthread_mutex_lock(&pool->mutex);
     queue_push(is_small(job) ? &pool->small : &pool->large, job);
     pool->queued_cost_ns += job->cost_ns;
-    const bool wake = pool->idle > 0;
+    const bool wake = should_wake(pool);
     pthread_mutex_unlock(&pool->mutex);
     if (wake)
         pthread_cond_signal(&pool->work);
@@ -365,9 +376,4 @@ unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool)
         pool->queued_cost_ns / 1000000000 / (uint64_t)(pool->n_workers ? pool->n_workers : 1) + 1;
     pthread_mutex_unlock(&pool->mutex);
     return seconds < LONGEST_S ? (unsigned)seconds : LONGEST_S;
-}
-
-struct td_json_decoder *td_worker_decoder(struct td_worker *worker)
-{
-    return worker->decoder;
 }

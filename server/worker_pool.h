@@ -22,7 +22,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct td_json_decoder;
 struct td_worker_pool;
 struct td_worker;
 
@@ -54,9 +53,6 @@ void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool eve
 
 /* Seconds until the work queued now is done, at least 1: for Retry-After. */
 unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool);
-
-/* Each worker has a JSON decoder of its own; NULL when it could not be made. */
-struct td_json_decoder *td_worker_decoder(struct td_worker *worker);
 
 /* How a call computes: on `worker` with the help of its pool, or with worker NULL alone on the
  * calling thread. `stopped` is asked between chunks, on the owner's thread; anything but TD_OK ends

@@ -96,13 +96,10 @@ char *padded_copy(const void *bytes, size_t size, int padding)
 static void decode(struct decoded *out, td_format format, const struct td_op *op, char *body,
                    size_t size, struct td_resolver *resolver)
 {
-    struct td_json_decoder *decoder = td_json_decoder_new();
-    EXPECT(decoder, "no memory");
     memset(&out->err, 0, sizeof out->err);
     td_request_init(&out->request, op);
-    out->status = td_codec_decode(format, decoder, body, size, resolver, &test_arena, &out->request,
+    out->status = td_codec_decode(format, body, size, resolver, &test_arena, &out->request,
                                   &out->err);
-    td_json_decoder_free(decoder);
 }
 
 void decode_json(struct decoded *out, const struct td_op *op, const void *body, size_t size,

@@ -371,15 +371,13 @@ START_TEST(the_padding_is_not_part_of_the_body)
             struct td_error err = { 0 };
             struct td_request request;
             char *body = padded_copy(bodies[b], strlen(bodies[b]), fillings[f]);
-            struct td_json_decoder *decoder = td_json_decoder_new();
             td_request_init(&request, td_op_find("gather", 6));
             td_status status =
-                td_json_decode(decoder, body, strlen(bodies[b]), NULL, &test_arena, &request, &err);
+                td_json_decode(body, strlen(bodies[b]), NULL, &test_arena, &request, &err);
             EXPECT(status == TD_MALFORMED_REQUEST, "%s is accepted before '%c'", bodies[b],
                    fillings[f]);
             EXPECT(err.offset == (int64_t)strlen(bodies[b]), "%s before '%c': %s", bodies[b],
                    fillings[f], err.message);
-            td_json_decoder_free(decoder);
             free(body);
         }
 }

@@ -18,7 +18,6 @@ size_t bench_encode(struct bench_call *call, const char *dtype, void *data, int6
 struct bench_call {
     struct td_arena arena;
     struct td_error err;
-    struct td_json_decoder *decoder;
     char first[];
 };
 
@@ -29,14 +28,12 @@ struct bench_call *bench_call_new(size_t arena_bytes)
         abort();
     memset(call->first, 0, arena_bytes); /* the pages are there from now on */
     td_arena_init(&call->arena, call->first, arena_bytes, td_memory_heap());
-    call->decoder = td_json_decoder_new();
     return call;
 }
 
 void bench_call_free(struct bench_call *call)
 {
     td_arena_reset(&call->arena);
-    td_json_decoder_free(call->decoder);
     free(call);
 }
 
@@ -53,7 +50,7 @@ size_t bench_decode(struct bench_call *call, const char *op, const char *body, s
     struct td_request request;
     td_arena_reset(&call->arena);
     td_request_init(&request, td_op_find(op, strlen(op)));
-    must(td_codec_decode(TD_FORMAT_JSON, call->decoder, body, bytes, NULL, &call->arena, &request,
+    must(td_codec_decode(TD_FORMAT_JSON, body, bytes, NULL, &call->arena, &request,
                          &call->err),
          &call->err);
     return request.args.inputs[0].tensors[0].bytes;

@@ -41,8 +41,7 @@ static void expect_stats(struct td_buffer_pool *pool, uint64_t in_use, uint64_t 
     ck_assert_uint_eq(stats.warm, warm);
 }
 
-/* ---- sizes
- * --------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static const struct {
     size_t bytes, size;
@@ -101,8 +100,7 @@ START_TEST(all_of_a_buffer_is_writable_and_begins_on_a_cache_line)
 }
 END_TEST
 
-/* ---- warm buffers
- * -------------------------------------------------------------------------------- */
+/* ---- warm buffers ---------------------------------------------------------------------------- */
 
 START_TEST(a_buffer_given_back_is_the_next_one_of_its_class)
 {
@@ -238,8 +236,7 @@ START_TEST(trim_gives_back_what_has_been_warm_for_long)
 }
 END_TEST
 
-/* ---- the budget
- * ---------------------------------------------------------------------------------- */
+/* ---- the budget ------------------------------------------------------------------------------ */
 
 START_TEST(the_whole_limit_can_be_used_and_no_byte_more)
 {
@@ -357,8 +354,7 @@ START_TEST(free_takes_null)
 }
 END_TEST
 
-/* ---- many threads
- * -------------------------------------------------------------------------------- */
+/* ---- many threads ---------------------------------------------------------------------------- */
 
 enum { THREADS = 8, TURNS = 3000, HELD = 4 };
 

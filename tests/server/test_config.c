@@ -64,8 +64,7 @@ static void file_write(const char *text, size_t length)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* ---- defaults
- * ------------------------------------------------------------------------------------ */
+/* ---- defaults -------------------------------------------------------------------------------- */
 
 START_TEST(nothing_said_gives_the_defaults)
 {
@@ -93,8 +92,7 @@ START_TEST(nothing_said_gives_the_defaults)
 }
 END_TEST
 
-/* ---- sources
- * ------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 START_TEST(each_kind_of_option_can_come_from_each_source)
 {
@@ -235,8 +233,7 @@ START_TEST(help_is_given_even_beside_mistakes_but_a_check_finds_them)
 }
 END_TEST
 
-/* ---- numbers
- * ------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static const struct {
     const char *text;
@@ -300,8 +297,7 @@ START_TEST(numbers_in_a_file_are_taken_to_the_last_digit)
 }
 END_TEST
 
-/* ---- mistakes
- * ------------------------------------------------------------------------------------ */
+/* ---- mistakes -------------------------------------------------------------------------------- */
 
 /* `where` is where it stood, `what` the wrong value, `expected` what would have been right. */
 static void expect_refusal(const struct loaded *loaded, const char *where, const char *what,
@@ -345,6 +341,7 @@ static const struct {
     { "max-body", "M", "a number of bytes" },
     { "max-body", "1P", "a number of bytes" },
     { "max-body", "-1K", "a number of bytes" },
+    { "pool-limit", "9223372036854775808", "a number of bytes" },
     { "pool-limit", "8388608T", "a number of bytes" },          /* 2^63: one too many */
     { "pool-limit", "9007199254740992K", "a number of bytes" }, /* likewise */
     { "pool-limit", "16777216T", "a number of bytes" },         /* 2^64 wraps round to 0 */
@@ -520,8 +517,7 @@ START_TEST(a_message_is_cut_where_it_would_be_too_long)
 }
 END_TEST
 
-/* ---- addresses
- * ----------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *address, *host; /* NULL: refused */
@@ -589,8 +585,7 @@ START_TEST(a_host_has_at_most_255_bytes)
 }
 END_TEST
 
-/* ---- help
- * ---------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------ */
 
 START_TEST(help_names_each_option_its_value_and_its_default)
 {

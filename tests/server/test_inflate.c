@@ -111,8 +111,7 @@ static struct td_error expect_refusal(struct bytes packed, size_t limit, td_stat
     return err;
 }
 
-/* ---- what is well-formed
- * ------------------------------------------------------------------------- */
+/* ---- what is well-formed --------------------------------------------------------------------- */
 
 static const struct {
     size_t size;
@@ -153,8 +152,7 @@ START_TEST(memory_grows_with_what_is_there_and_never_beyond_the_limit)
 }
 END_TEST
 
-/* ---- what is not
- * --------------------------------------------------------------------------------- */
+/* ---- what is not ----------------------------------------------------------------------------- */
 
 START_TEST(a_body_that_ends_early_is_malformed_wherever_it_ends)
 {
@@ -264,8 +262,7 @@ START_TEST(memory_that_is_not_to_be_had_says_so)
 }
 END_TEST
 
-/* ---- Content-Encoding
- * ---------------------------------------------------------------------------- */
+/* ---- Content-Encoding ------------------------------------------------------------------------ */
 
 static const struct {
     const char *encoding;

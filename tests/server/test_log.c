@@ -76,8 +76,7 @@ static const char *text_of(const cJSON *root, const char *name)
 
 #define TIME "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z"
 
-/* ---- the two forms
- * ------------------------------------------------------------------------------- */
+/* ---- the two forms --------------------------------------------------------------------------- */
 
 START_TEST(a_text_line_is_time_level_event_and_fields)
 {
@@ -137,8 +136,7 @@ START_TEST(a_level_lets_through_what_is_as_urgent)
 }
 END_TEST
 
-/* ---- values from outside
- * ------------------------------------------------------------------------- */
+/* ---- values from outside --------------------------------------------------------------------- */
 
 static const struct {
     const char *says, *value, *text, *json;
@@ -196,8 +194,7 @@ START_TEST(every_byte_gives_a_line_of_printable_ascii)
 }
 END_TEST
 
-/* ---- long lines
- * ---------------------------------------------------------------------------------- */
+/* ---- long lines ------------------------------------------------------------------------------ */
 
 START_TEST(a_long_value_is_cut)
 {
@@ -266,8 +263,7 @@ START_TEST(a_line_that_fits_is_not_cut)
 }
 END_TEST
 
-/* ---- writing
- * ------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 START_TEST(a_line_is_one_write)
 {

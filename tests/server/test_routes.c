@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-/* ---- which way a request goes
- * -------------------------------------------------------------------- */
+/* ---- which way a request goes ---------------------------------------------------------------- */
 
 static const struct {
     const char *method, *path;
@@ -133,8 +132,7 @@ START_TEST(a_long_path_is_cut_in_the_message_only)
 }
 END_TEST
 
-/* ---- what the handlers say
- * ----------------------------------------------------------------------- */
+/* ---- what the handlers say ------------------------------------------------------------------- */
 
 static struct td_server server;
 

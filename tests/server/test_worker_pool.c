@@ -100,8 +100,7 @@ static struct td_worker_pool *pool_of(int workers)
     return pool;
 }
 
-/* ---- jobs
- * ---------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 enum { SUBMITTERS = 4, JOBS_EACH = 3000 };
 
@@ -192,43 +191,7 @@ START_TEST(a_pool_without_work_can_be_freed)
 }
 END_TEST
 
-struct decoder_asked {
-    struct td_job job;
-    struct td_json_decoder *decoder;
-    sem_t entered, leave;
-};
-
-static void remember_decoder(struct td_job *job, struct td_worker *worker)
-{
-    struct decoder_asked *asked = (struct decoder_asked *)(void *)job;
-    asked->decoder = td_worker_decoder(worker);
-    sem_post(&asked->entered);
-    sem_wait(&asked->leave);
-}
-
-START_TEST(each_worker_has_a_decoder_of_its_own)
-{
-    struct td_worker_pool *pool = pool_of(2);
-    struct decoder_asked asked[2];
-    for (int i = 0; i < 2; i++) {
-        asked[i].job = (struct td_job){ .deadline_ns = TD_NEVER, .run = remember_decoder };
-        sem_init(&asked[i].entered, 0, 0);
-        sem_init(&asked[i].leave, 0, 0);
-        submit(pool, &asked[i].job);
-    }
-    for (int i = 0; i < 2; i++)
-        sem_wait(&asked[i].entered); /* both are inside: on two workers */
-    ck_assert_ptr_nonnull(asked[0].decoder);
-    ck_assert_ptr_nonnull(asked[1].decoder);
-    ck_assert_ptr_ne(asked[0].decoder, asked[1].decoder);
-    for (int i = 0; i < 2; i++)
-        sem_post(&asked[i].leave);
-    td_worker_pool_free(pool);
-}
-END_TEST
-
-/* ---- order
- * --------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 /* Letters stand for jobs in the order they are submitted: s small, L large. The numbers are the
  * order in which one worker runs them. */
@@ -269,8 +232,75 @@ START_TEST(jobs_run_in_this_order)
 }
 END_TEST
 
-/* ---- loops
- * --------------------------------------------------------------------------------------- */
+/* ---- second thoughts --------------------------------------------------------------------------
+ */
+
+/* A job that turns out to cost something else when it runs. */
+struct surprise {
+    struct noted noted; /* first: run casts back */
+    uint64_t real_cost_ns;
+    int runs;
+    bool went_back;
+};
+
+static void run_surprise(struct td_job *job, struct td_worker *worker)
+{
+    struct surprise *self = (struct surprise *)(void *)job;
+    if (self->runs++ == 0) {
+        self->went_back = true; /* before: put back, it is somebody else's */
+        if (td_worker_pool_put_back(worker, job, self->real_cost_ns))
+            return;
+        self->went_back = false;
+    }
+    note(job, worker);
+}
+
+static const struct {
+    const char *says;
+    uint64_t thought, real;
+    bool goes_back;
+} surprises[] = {
+    { "a small job that is large", SMALL, LARGE, true },
+    { "a small job that is small", SMALL, 2 * SMALL, false },
+    { "a large job that is small runs, since its turn has come", LARGE, SMALL, false },
+    { "a large job that is larger", LARGE, 2 * (uint64_t)LARGE, false },
+    { "a small job beyond all estimates", SMALL, UINT64_MAX, true },
+};
+
+START_TEST(a_job_that_is_larger_than_thought_goes_behind_the_other_large_ones)
+{
+    const bool goes_back = surprises[_i].goes_back;
+    struct td_worker_pool *pool = td_worker_pool_new(1, 3); /* full, and yet it can go back */
+    struct gate gate;
+    struct diary diary = { 0 };
+    struct noted large, small;
+    struct surprise surprise = { .real_cost_ns = surprises[_i].real };
+    noted_init(&surprise.noted, 0, surprises[_i].thought, &diary);
+    surprise.noted.job.run = run_surprise;
+    noted_init(&large, 1, LARGE, &diary);
+    noted_init(&small, 2, SMALL, &diary);
+    gate_close(&gate, pool);
+    submit(pool, &surprise.noted.job);
+    submit(pool, &large.job);
+    submit(pool, &small.job);
+    gate_open(&gate);
+    while (atomic_load(&diary.length) < 3)
+        sched_yield();
+    int places = 0;
+    while (td_worker_pool_reserve(pool))
+        places++;
+    ck_assert_int_eq(places, 3);
+    ck_assert_uint_eq(td_worker_pool_retry_after_s(pool), 1);
+    td_worker_pool_free(pool);
+    ck_assert_msg(surprise.went_back == goes_back, "%s", surprises[_i].says);
+    ck_assert_int_eq(surprise.runs, goes_back ? 2 : 1);
+    ck_assert_int_eq(atomic_load(&surprise.noted.runs), 1);
+    if (goes_back)
+        ck_assert_int_eq(diary.numbers[2], 0); /* after the small one and the large one */
+}
+END_TEST
+
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 static td_status never_stopped(void *context, struct td_error *err)
 {
@@ -425,8 +455,7 @@ START_TEST(exec_hands_over_its_arena)
 }
 END_TEST
 
-/* ---- jobs between the chunks of a loop
- * ----------------------------------------------------------- */
+/* ---- jobs between the chunks of a loop ------------------------------------------------------- */
 
 /* A large job on the only worker. Its first chunk submits other jobs; its later chunks look which
  * of them have run. */
@@ -553,8 +582,7 @@ START_TEST(loops_and_small_jobs_under_a_hammer)
 }
 END_TEST
 
-/* ---- loops that are stopped
- * ---------------------------------------------------------------------- */
+/* ---- loops that are stopped ------------------------------------------------------------------ */
 
 enum { STOPPED_COUNT = 100000 };
 
@@ -643,8 +671,7 @@ START_TEST(a_loop_whose_chunks_are_all_done_is_not_stopped)
 }
 END_TEST
 
-/* ---- jobs that wait too long
- * --------------------------------------------------------------------- */
+/* ---- jobs that wait too long ----------------------------------------------------------------- */
 
 /* Deadlines in the order of submission ('-' never comes, else ten times the digit), the time, and
  * who is dropped. */
@@ -740,8 +767,7 @@ START_TEST(each_job_runs_or_is_dropped_whoever_is_faster)
 }
 END_TEST
 
-/* ---- Retry-After
- * --------------------------------------------------------------------------------- */
+/* ---- Retry-After ----------------------------------------------------------------------------- */
 
 #define SECOND ((uint64_t)1000000000)
 
@@ -797,8 +823,9 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, reserve_says_no_when_the_queue_is_full);
     tcase_add_test(tcase, free_runs_what_is_queued);
     tcase_add_loop_test(tcase, a_pool_without_work_can_be_freed, 0, 4);
-    tcase_add_test(tcase, each_worker_has_a_decoder_of_its_own);
     tcase_add_loop_test(tcase, jobs_run_in_this_order, 0, COUNT_OF(orders));
+    tcase_add_loop_test(tcase, a_job_that_is_larger_than_thought_goes_behind_the_other_large_ones,
+                        0, COUNT_OF(surprises));
     tcase_add_loop_test(tcase, parallel_for_visits_each_item_exactly_once, 0,
                         N_LOOPS * N_WORKER_COUNTS);
     tcase_add_loop_test(tcase, loops_of_several_jobs_do_not_mix, 1, N_WORKER_COUNTS);
