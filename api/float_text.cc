@@ -221,8 +221,8 @@ constexpr auto scale_by_ten = [] {
 }();
 
 /* The shortest decimal that reads back to a 16-bit float. Five digits always do (float16 may need
- * all of them), so the search is among integers below 10^6: those between the middles to either
- * neighbour, with the most zeros at the end. */
+ * all of them), so the search is among integers of five digits, those between the middles to either
+ * neighbour, and drops their last digit as long as there are shorter ones between. */
 char *write_narrow(char *at, uint16_t bits, double value, td_narrow format)
 {
     if (!std::isfinite(value))
@@ -249,21 +249,18 @@ char *write_narrow(char *at, uint16_t bits, double value, td_narrow format)
     int exponent = count_digits(decimal.significand) + decimal.exponent - 5;
     double scale = scale_by_ten[std::abs(exponent)];
     auto scaled = [&](double x) { return exponent > 0 ? x / scale : x * scale; };
-    double first = std::ceil(scaled(low)), last = std::floor(scaled(high));
-    if (!inclusive) {
-        first += first == scaled(low);
-        last -= last == scaled(high);
+    double least = scaled(low), most = scaled(high), twice = scaled(value) * 2, unit = 1;
+    auto first = static_cast<uint32_t>(least), last = static_cast<uint32_t>(most);
+    first += first < least || (first == least && !inclusive);
+    last -= last == most && !inclusive;
+    for (; (first + 9) / 10 <= last / 10; exponent++) {
+        first = (first + 9) / 10;
+        last /= 10;
+        unit *= 10;
     }
-    double best = scaled(value);
-    for (uint64_t step = 100000; step >= 1; step /= 10) {
-        double unit = static_cast<double>(step);
-        double from = std::ceil(first / unit) * unit, to = std::floor(last / unit) * unit;
-        if (from <= to) {
-            best = std::clamp(std::nearbyint(best / unit) * unit, from, to);
-            break;
-        }
-    }
-    return write_decimal<false>(at, static_cast<uint32_t>(best), exponent, plain_float32);
+    uint32_t nearest = (static_cast<uint32_t>(twice / unit) + 1) / 2;
+    uint32_t digits = std::clamp(nearest, first, last);
+    return write_decimal<false>(at, digits, exponent, plain_float32);
 }
 
 char *write_narrow_list(char *at, const void *values, int64_t n, float (*value_of)(uint16_t),

@@ -576,7 +576,7 @@ td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolv
 /* ---- a reply ---- */
 
 /* Outputs up to this size are copied behind the header: a piece of its own costs a reply more than
- * that copy (measurements/http.md, response kinds). */
+ * that copy: header and body leave in two system calls. */
 #define COPIED ((size_t)64 * 1024)
 
 /* Header text of one output: name, dtype, 16 dimensions and two offsets of 19 digits. */
@@ -606,7 +606,7 @@ static void write_header(const struct td_request *request, struct td_text *text)
     char *length_at = text->at;
     uint64_t offset = 0;
     text->at += LENGTH_BYTES;
-    td_text_print(text, "{");
+    td_text_word(text, "{");
     if (args->replaced)
         td_text_print(
             text,
@@ -614,19 +614,25 @@ static void write_header(const struct td_request *request, struct td_text *text)
             td_bounds_name(td_request_bounds(request)), args->replaced, args->n_outputs ? "," : "");
     for (int i = 0; i < args->n_outputs; i++) {
         const struct td_tensor *tensor = &args->outputs[i];
+        td_text_word(text, i > 0 ? "," : "");
+        td_text_word(text, request->op->output_list ? "\"outputs." : "\"output");
         if (request->op->output_list)
-            td_text_print(text, "%s\"outputs.%d\"", i ? "," : "", i);
-        else
-            td_text_print(text, "\"output\"");
-        td_text_print(text, ":{\"dtype\":\"%s\",\"shape\":[",
-                      td_dtype_info(tensor->dtype)->safetensors);
-        for (int d = 0; d < tensor->shape.rank; d++)
-            td_text_print(text, "%s%" PRId64, d ? "," : "", tensor->shape.dim[d]);
-        td_text_print(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", offset,
-                      offset + tensor->bytes);
+            td_text_uint(text, (uint64_t)i);
+        td_text_word(text, "\":{\"dtype\":\"");
+        td_text_word(text, td_dtype_info(tensor->dtype)->safetensors);
+        td_text_word(text, "\",\"shape\":[");
+        for (int d = 0; d < tensor->shape.rank; d++) {
+            td_text_word(text, d > 0 ? "," : "");
+            td_text_uint(text, (uint64_t)tensor->shape.dim[d]);
+        }
+        td_text_word(text, "],\"data_offsets\":[");
+        td_text_uint(text, offset);
+        td_text_word(text, ",");
         offset += tensor->bytes;
+        td_text_uint(text, offset);
+        td_text_word(text, "]}");
     }
-    td_text_print(text, "}");
+    td_text_word(text, "}");
     while ((text->at - length_at) % 8 != 0)
         td_text_add(text, " ", 1);
     uint64_t length = (uint64_t)(text->at - length_at) - LENGTH_BYTES;

@@ -16,6 +16,22 @@ void td_text_add(struct td_text *text, const char *bytes, size_t length)
     text->at += length;
 }
 
+void td_text_word(struct td_text *text, const char *word)
+{
+    td_text_add(text, word, strlen(word));
+}
+
+void td_text_uint(struct td_text *text, uint64_t value)
+{
+    char digits[20];
+    char *at = digits + sizeof digits;
+    do {
+        *--at = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    td_text_add(text, at, (size_t)(digits + sizeof digits - at));
+}
+
 void td_text_print(struct td_text *text, const char *format, ...)
 {
     size_t room = (size_t)(text->end - text->at);

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 
 enum {
-    SMALLEST_SHIFT = 12, /* 4 KiB: a page */
-    STEPS = 4,           /* classes per power of two */
+    SMALLEST_SHIFT =
+        14,    /* 16 KiB: then every class is whole pages, and what is mapped is counted */
+    STEPS = 4, /* classes per power of two */
     N_CLASSES = (46 - SMALLEST_SHIFT) * STEPS,
     RETRY_AFTER_S = 1
 };

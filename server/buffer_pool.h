@@ -1,8 +1,8 @@
 /* buffer_pool.h - warm buffers by size class, and the server-wide memory budget.
  *
- *     take ──► in use (counted against `limit`) ──► last unref ──► warm (at most `warm_limit`) ──►
- * system ▲                                           │ └───────────── the next take
- * ◄──────────────┘
+ *     take ──► in use (counted against `limit`) ──► last unref ──► warm (up to `warm_limit`) ──► system
+ *                        ▲                                           │
+ *                        └───────────── the next take ◄──────────────┘
  *
  * The first touch of a fresh page costs more than copying into a warm one many times over, so a
  * buffer given back stays warm for the next request and goes back to the system when nobody wanted
@@ -11,8 +11,8 @@
  *
  * Bounds     in use + warm never exceed limit; to make room, warm buffers go first.
  * Errors     take: RESOURCE_LIMIT when the limit could never hold it, MEMORY_EXHAUSTED when it
- * could but others use it now. Threads    Any. One mutex, not held while memory is mapped or
- * unmapped. */
+ *            could but others use it now.
+ * Threads    Any. One mutex, not held while memory is mapped or unmapped. */
 #ifndef TD_SERVER_BUFFER_POOL_H
 #define TD_SERVER_BUFFER_POOL_H
 

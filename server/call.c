@@ -82,8 +82,7 @@ void td_call_free_shells(struct td_server *server)
     server->n_free_calls = server->n_calls = 0;
 }
 
-/* ---- the stages
- * ---------------------------------------------------------------------------------- */
+/* ---- the stages ----------------------------------------------------------------------------- */
 
 static td_status expand_body(struct td_call *call)
 {
@@ -220,8 +219,7 @@ void td_call_refuse(struct td_call *call)
                      &call->reply);
 }
 
-/* ---- the log line
- * -------------------------------------------------------------------------------- */
+/* ---- the log line --------------------------------------------------------------------------- */
 
 /* "params[16,8] indices[4]" */
 static void describe_inputs(const struct td_call *call, char *text, size_t size)

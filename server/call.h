@@ -5,8 +5,9 @@
  *                       connection sleeps
  *
  * Ownership  One owner at a time: the I/O thread, then perhaps a worker, then the I/O thread.
- * Everything the request needs lives in the call's arena and goes with it; freed calls are kept and
- * reused. Threads    None of its own; `finished` tells the I/O side that a worker is done. */
+ *            Everything the request needs lives in the call's arena and goes with it; freed calls
+ *            are kept and reused.
+ * Threads    None of its own; `finished` tells the I/O side that a worker is done. */
 #ifndef TD_SERVER_CALL_H
 #define TD_SERVER_CALL_H
 

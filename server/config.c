@@ -153,8 +153,7 @@ static void environment_name(const struct option *option, char *name, size_t siz
         name[i] = (char)(name[i] == '-' ? '_' : toupper((unsigned char)name[i]));
 }
 
-/* ---- the three sources, weakest first
- * ------------------------------------------------------------ */
+/* ---- the three sources, weakest first ------------------------------------------------------- */
 
 static char *read_file(const char *path, char message[TD_CONFIG_MESSAGE])
 {

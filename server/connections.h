@@ -3,11 +3,10 @@
  * libmicrohttpd waits for edges: when a client's last bytes and its end arrive together, the end is
  * not seen until the idle time-out. td_connections_nudge finds sockets whose other side has ended
  * and shuts their reading side down, too. That changes nothing about them, since there is nothing
- * left to read, but it is an edge: the library looks again and closes what it does not need any
- * more.
+ * left to read, but it is an edge: the library looks again and closes what it does not need.
  *
- * Threads  Any. The mutex is held during nudge's two system calls, which do not wait: a socket must
- * not be closed, and its number given to another, in between. */
+ * Threads  Any. The mutex is held during nudge's system calls, which do not wait: a socket must
+ *          not be closed, and its number given to another, in between. */
 #ifndef TD_SERVER_CONNECTIONS_H
 #define TD_SERVER_CONNECTIONS_H
 

@@ -38,8 +38,7 @@ struct td_http {
     struct MHD_Daemon *daemon;
 };
 
-/* ---- headers
- * ------------------------------------------------------------------------------------- */
+/* ---- headers -------------------------------------------------------------------------------- */
 
 /* One walk over a request's headers. */
 struct header_walk {
@@ -174,8 +173,7 @@ static td_status read_headers(struct td_call *call)
     return status;
 }
 
-/* ---- query
- * --------------------------------------------------------------------------------------- */
+/* ---- query ---------------------------------------------------------------------------------- */
 
 static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, const char *name,
                                       size_t length, const char *value, size_t value_length)
@@ -192,8 +190,7 @@ static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, co
     return MHD_NO;
 }
 
-/* ---- bodies
- * -------------------------------------------------------------------------------------- */
+/* ---- bodies --------------------------------------------------------------------------------- */
 
 /* --max-body, or what the memory budget can hold at all. */
 static size_t body_limit(const struct td_call *call)
@@ -260,8 +257,7 @@ static td_status receive(struct td_call *call, const char *data, size_t bytes)
     return TD_OK;
 }
 
-/* ---- replies
- * ------------------------------------------------------------------------------------- */
+/* ---- replies -------------------------------------------------------------------------------- */
 
 static void add_header(struct MHD_Response *response, const char *name, const char *value)
 {
@@ -337,8 +333,7 @@ static enum MHD_Result send_error(struct td_call *call)
     return send_reply(call);
 }
 
-/* ---- a request, from begin to end
- * ---------------------------------------------------------------- */
+/* ---- a request, from begin to end ----------------------------------------------------------- */
 
 /* Counts the call before it looks whether the server drains: a drain that sees no call in flight
  * can be sure that none slips in behind its back. */
@@ -492,8 +487,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
         td_connections_remove(http->server->connections, socket);
 }
 
-/* ---- start and stop
- * ------------------------------------------------------------------------------ */
+/* ---- start and stop ------------------------------------------------------------------------- */
 
 static int bind_address(const struct td_server *server, const char **why)
 {

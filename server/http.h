@@ -1,11 +1,10 @@
-/* http.h - the libmicrohttpd side: bodies in, replies out, connections put to sleep while workers
- * work.
+/* http.h - the libmicrohttpd side: bodies in, replies out, connections that sleep while workers work.
  *
  * Threads  libmicrohttpd's epoll threads (--io-threads) run everything here but td_http_start and
  *          td_http_stop; a connection stays on one of them. A worker wakes a connection through
  *          call->finished.
- * Errors   What libmicrohttpd refuses by itself (request framing) is answered by
- * transport_errors.c. */
+ * Errors   What libmicrohttpd refuses by itself (request framing) is worded by
+ *          transport_errors.c. */
 #ifndef TD_SERVER_HTTP_H
 #define TD_SERVER_HTTP_H
 

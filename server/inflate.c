@@ -61,6 +61,8 @@ static td_status expand(z_stream *stream, size_t limit, size_t padding, struct t
             return td_error_too_large(err, limit, "the body expands beyond");
         if (code == Z_STREAM_END)
             return TD_OK;
+        if (code == Z_MEM_ERROR)
+            return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to expand the body");
         if (code != Z_OK && code != Z_BUF_ERROR)
             return td_error_set(err, TD_MALFORMED_REQUEST, "the compressed body is corrupt: %s",
                                 stream->msg ? stream->msg : "unknown data");

@@ -1,10 +1,12 @@
 /* inflate.h - request bodies that came with Content-Encoding: gzip or deflate.
  *
  * Bounds     Expands to at most `limit` bytes, whatever the body claims: a bomb is
- * PAYLOAD_TOO_LARGE when it passes the limit, not when memory is gone. Ownership  *out is a new
- * buffer; the caller unrefs it. `padding` bytes behind the result are readable. Errors
- * MALFORMED_REQUEST for data that is not what the header says or ends early; UNSUPPORTED_MEDIA_TYPE
- * for an encoding that is not gzip, deflate or identity. */
+ *            PAYLOAD_TOO_LARGE when it passes the limit, not when memory is gone.
+ * Ownership  *out is a new buffer; the caller unrefs it. `padding` bytes behind the result are
+ *            readable.
+ * Errors     MALFORMED_REQUEST for data that is corrupt or ends early (gzip, zlib and raw deflate
+ *            are told apart by themselves, since clients mix them up); UNSUPPORTED_MEDIA_TYPE for
+ *            an encoding that is not gzip, deflate or identity. err is not NULL here. */
 #ifndef TD_SERVER_INFLATE_H
 #define TD_SERVER_INFLATE_H
 

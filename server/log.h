@@ -3,11 +3,11 @@
  *     td_log(log, TD_LOG_INFO, "listening", TD_TEXT("address", address), TD_INT("workers", n));
  *
  * Text:  2026-01-31T12:00:00.123Z info listening address=127.0.0.1:8080 workers=2
- * JSON:
- * {"time":"2026-01-31T12:00:00.123Z","level":"info","event":"listening","address":"...","workers":2}
+ * JSON:  {"time":"2026-01-31T12:00:00.123Z","level":"info","event":"listening",
+ *         "address":"127.0.0.1:8080","workers":2}           (all on one line)
  *
  * Threads  Any; a line is one write, so that lines never mix. A value from outside is escaped in
- * both formats, and a line longer than 4 KiB is cut with "...". */
+ *          both formats, and a line longer than 4 KiB is cut within its last text, with "...". */
 #ifndef TD_SERVER_LOG_H
 #define TD_SERVER_LOG_H
 

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what the handlers say
- * ----------------------------------------------------------------------- */
+/* ---- what the handlers say ------------------------------------------------------------------ */
 
 static td_status get_ops(struct td_call *call, const char *argument)
 {
@@ -95,8 +94,7 @@ static td_status get_ready(struct td_call *call, const char *argument)
     return TD_OK;
 }
 
-/* ---- which handler
- * ------------------------------------------------------------------------------- */
+/* ---- which handler -------------------------------------------------------------------------- */
 
 static const struct {
     const char *path; /* one that ends in '/' takes a name behind it */

@@ -3,8 +3,7 @@
  * Routes of ops follow from the op table; the rest is one list. Whatever is not an op is answered
  * here, on the I/O thread, from memory.
  *
- * Errors   NOT_FOUND, UNKNOWN_OP (with the nearest name), METHOD_NOT_ALLOWED (with what is
- * allowed). */
+ * Errors   NOT_FOUND, UNKNOWN_OP (with the nearest name), METHOD_NOT_ALLOWED (with what is). */
 #ifndef TD_SERVER_ROUTES_H
 #define TD_SERVER_ROUTES_H
 

@@ -57,23 +57,22 @@ static td_verdict answer(struct td_call *call, td_status status)
  * knows that nobody will be. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
 {
-    struct td_worker_pool *workers = call->server->workers;
-    atomic_fetch_add(&call->server->asleep, 1);
-    if (atomic_load(&call->server->refusing)) {
-        atomic_fetch_sub(&call->server->asleep, 1);
-        return answer(call, td_error_set(&call->error, TD_DRAINING, "the server is stopping"));
-    }
-    if (!td_worker_pool_reserve(workers)) {
-        atomic_fetch_sub(&call->server->asleep, 1);
+    struct td_server *server = call->server;
+    atomic_fetch_add(&server->asleep, 1);
+    if (atomic_load(&server->refusing)) {
+        td_error_set(&call->error, TD_DRAINING, "the server is stopping");
+    } else if (!td_worker_pool_reserve(server->workers)) {
         td_error_set(&call->error, TD_QUEUE_FULL,
                      "%lld requests wait already, the most this server allows",
-                     (long long)call->server->config.queue_limit);
-        call->error.retry_after_s = td_worker_pool_retry_after_s(workers);
-        return answer(call, TD_QUEUE_FULL);
+                     (long long)server->config.queue_limit);
+        call->error.retry_after_s = td_worker_pool_retry_after_s(server->workers);
+    } else {
+        call->job.cost_ns = cost_ns;
+        call->job.deadline_ns = call->deadline_ns;
+        return TD_QUEUE;
     }
-    call->job.cost_ns = cost_ns;
-    call->job.deadline_ns = call->deadline_ns;
-    return TD_QUEUE;
+    atomic_fetch_sub(&server->asleep, 1); /* from here on the workers may be gone */
+    return answer(call, call->error.status);
 }
 
 static td_status late(struct td_call *call, const char *where)
@@ -106,8 +105,7 @@ td_verdict td_schedule(struct td_call *call)
     return answer(call, status);
 }
 
-/* ---- on a worker
- * --------------------------------------------------------------------------------- */
+/* ---- on a worker ---------------------------------------------------------------------------- */
 
 /* The last thing a worker does with a call. */
 static void finish(struct td_call *call)

@@ -1,7 +1,7 @@
 /* server.h - the parts of the daemon, put together: what every call may reach.
  *
  * Threads  Set up by main before the first connection and taken down after the last; in between
- * only what is atomic or guards itself changes. */
+ *          only what is atomic or guards itself changes. */
 #ifndef TD_SERVER_SERVER_H
 #define TD_SERVER_SERVER_H
 

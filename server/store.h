@@ -6,7 +6,8 @@
  * is logged and left out; the rest serves.
  *
  * Ownership  Tensors live as long as the store. A resolved tensor holds a reference to its mapping
- * through the caller's arena. Threads    Read-only after td_store_open. */
+ *            through the caller's arena.
+ * Threads    Read-only after td_store_open. */
 #ifndef TD_SERVER_STORE_H
 #define TD_SERVER_STORE_H
 

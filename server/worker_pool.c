@@ -1,13 +1,13 @@
 #include "server/worker_pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 enum {
     SMALL_NS = 1000000,   /* a job below this may pass larger ones */
     SMALLS_PER_LARGE = 7, /* turns in a row for small jobs while a large one waits */
-    WAKE_NS = 30000,      /* what a sleeping worker takes to come */
 };
 
 /* No estimate counts for more, so that the sum of all in the queue fits 64 bits. */
@@ -44,15 +44,12 @@ struct td_worker_pool {
     int smalls_in_a_row;
     uint64_t queued_cost_ns;
     struct loop *loops;
-    int idle;      /* asleep, those on their way out of it included */
-    int signalled; /* of those, how many have been woken and not yet come */
-    int on_small;  /* workers that run a small job and will soon look for the next */
+    int idle;
     bool stopping;
     struct td_worker workers[];
 };
 
-/* ---- the queue, under the mutex
- * ------------------------------------------------------------------ */
+/* ---- the queue, under the mutex ------------------------------------------------------------- */
 
 static bool is_small(const struct td_job *job)
 {
@@ -121,8 +118,7 @@ static void sift(struct td_worker_pool *pool, struct queue *queue, int64_t now_n
     queue->tail = link;
 }
 
-/* ---- loops
- * --------------------------------------------------------------------------------------- */
+/* ---- loops ---------------------------------------------------------------------------------- */
 
 /* Runs one chunk; false when none was left. */
 static bool run_chunk(struct loop *loop)
@@ -236,34 +232,31 @@ void td_pool_exec_init(struct td_pool_exec *exec, struct td_worker *worker, stru
     exec->context = context;
 }
 
-/* ---- threads
- * ------------------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
-/* Enters and leaves with the mutex held. */
-static void run_job(struct td_worker *worker, struct td_job *job)
+/* A worker that is woken does not push the thread that woke it off its processor: an I/O thread hands
+ * over all the requests it has read, and then the worker runs them in a row, instead of the two taking
+ * turns at every one. (tests/bench/run.py --only workers, 2 cores: 14 us of CPU a request instead of 22,
+ * and twice the rate.) */
+static void yield_to_io(void)
 {
-    struct td_worker_pool *pool = worker->pool;
-    const bool small = is_small(job);
-    pool->on_small += small;
-    const bool wake = should_wake(pool);
-    pthread_mutex_unlock(&pool->mutex);
-    if (wake)
-        pthread_cond_signal(&pool->work);
-    job->run(job, worker);
-    pthread_mutex_lock(&pool->mutex);
-    pool->on_small -= small;
+    const struct sched_param normal = { .sched_priority = 0 };
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &normal); /* a wish, not a need */
 }
 
 static void *work(void *argument)
 {
     struct td_worker *worker = argument;
     struct td_worker_pool *pool = worker->pool;
+    yield_to_io();
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
         struct td_job *job = next_job(pool);
         struct loop *loop;
         if (job) {
-            run_job(worker, job);
+            pthread_mutex_unlock(&pool->mutex);
+            job->run(job, worker);
+            pthread_mutex_lock(&pool->mutex);
         } else if ((loop = loop_with_chunks(pool))) {
             help(pool, loop);
         } else if (pool->stopping) {
@@ -272,7 +265,6 @@ static void *work(void *argument)
             pool->idle++;
             pthread_cond_wait(&pool->work, &pool->mutex);
             pool->idle--;
-            pool->signalled -= pool->signalled > 0;
         }
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -336,10 +328,10 @@ void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
     pthread_mutex_lock(&pool->mutex);
     queue_push(is_small(job) ? &pool->small : &pool->large, job);
     pool->queued_cost_ns += job->cost_ns;
-    const bool wake = should_wake(pool);
-    pthread_mutex_unlock(&pool->mutex);
-    if (wake)
+    /* Under the mutex: once it is free the job may be done and the pool gone. */
+    if (pool->idle > 0)
         pthread_cond_signal(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
 }
 
 bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint64_t cost_ns)

@@ -1,8 +1,8 @@
 /* worker_pool.h - one bounded queue in front of one set of threads, and fork-join inside a job.
  *
  *     I/O threads ── reserve, submit ──► small jobs ─┐
- *                                        large jobs ─┤──► workers: a job, else a chunk of
- * somebody's loop │ a running job ── td_exec parallel_for ──► loops┘
+ *                                        large jobs ─┼──► workers: a job, else a chunk of a loop
+ *     a running job ── td_exec parallel_for ─► loops ┘
  *
  * A job runs on one worker. When it asks for a parallel loop, workers without a job of their own
  * take chunks of it, and between two chunks its owner runs a waiting small job, so that small work
@@ -10,9 +10,9 @@
  * every eighth turn is a large one's, so that neither starves.
  *
  * Ownership  A job belongs to the pool from submit until its run or drop is called, once.
- * Threads    submit, expire and stats from any thread; run on a worker; drop on the thread that
- * calls expire or stop. One mutex; it is never held while a job or a chunk runs. Errors     reserve
- * says no when queue_limit jobs wait: full is an answer (429). */
+ * Threads    submit and expire from any thread; run on a worker; drop on the thread that calls
+ *            expire. One mutex; it is never held while a job or a chunk runs.
+ * Errors     reserve says no when queue_limit jobs wait: full is an answer (429). */
 #ifndef TD_SERVER_WORKER_POOL_H
 #define TD_SERVER_WORKER_POOL_H
 

@@ -98,8 +98,8 @@ static void decode(struct decoded *out, td_format format, const struct td_op *op
 {
     memset(&out->err, 0, sizeof out->err);
     td_request_init(&out->request, op);
-    out->status = td_codec_decode(format, body, size, resolver, &test_arena, &out->request,
-                                  &out->err);
+    out->status =
+        td_codec_decode(format, body, size, resolver, &test_arena, &out->request, &out->err);
 }
 
 void decode_json(struct decoded *out, const struct td_op *op, const void *body, size_t size,

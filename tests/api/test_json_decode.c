@@ -396,6 +396,8 @@ static const char *const valid[] = {
     "true]}",
     "{\"params\":{\"dtype\":\"int16\",\"shape\":[2,3],\"data\":[[1,2,3],[-4,5,6]]},\"indices\":[0,"
     "1]}",
+    "{\"params\":{\"dtype\":\"string\",\"shape\":[2,2],\"data\":[[\"a\",\"b\"],[\"c\",\"d\"]]},"
+    "\"indices\":[0,1]}",
     "{\"params\":[[[true,false]]],\"indices\":{\"ref\":\"x\"},\"device\":\"auto\",\"timing\":true}",
 };
 

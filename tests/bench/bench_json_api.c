@@ -50,8 +50,7 @@ size_t bench_decode(struct bench_call *call, const char *op, const char *body, s
     struct td_request request;
     td_arena_reset(&call->arena);
     td_request_init(&request, td_op_find(op, strlen(op)));
-    must(td_codec_decode(TD_FORMAT_JSON, body, bytes, NULL, &call->arena, &request,
-                         &call->err),
+    must(td_codec_decode(TD_FORMAT_JSON, body, bytes, NULL, &call->arena, &request, &call->err),
          &call->err);
     return request.args.inputs[0].tensors[0].bytes;
 }

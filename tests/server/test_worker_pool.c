@@ -232,8 +232,7 @@ START_TEST(jobs_run_in_this_order)
 }
 END_TEST
 
-/* ---- second thoughts --------------------------------------------------------------------------
- */
+/* ---- second thoughts ------------------------------------------------------------------------ */
 
 /* A job that turns out to cost something else when it runs. */
 struct surprise {
