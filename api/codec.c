@@ -126,7 +126,7 @@ static int match(struct token range, td_format format)
         return 1;
     if (is(range, "application/*"))
         return 2;
-    /* What curl sends as a form it does not expect back. */
+    /* Not is_json: the form type that curl -d puts on a JSON body names no format of a reply. */
     bool named = format == TD_FORMAT_JSON ? is(range, "application/json") : is_safetensors(range);
     return named ? 3 : 0;
 }
@@ -183,6 +183,12 @@ td_status td_codec_decode(td_format format, const char *body, size_t bytes,
     if (format == TD_FORMAT_SAFETENSORS)
         return td_safetensors_decode(body, bytes, resolver, arena, request, err);
     return td_json_decode(body, bytes, resolver, arena, request, err);
+}
+
+td_status td_codec_can_encode(td_format format, const struct td_request *request,
+                              struct td_error *err)
+{
+    return format == TD_FORMAT_SAFETENSORS ? td_safetensors_can_encode(request, err) : TD_OK;
 }
 
 bool td_codec_encoded_bound(td_format format, const struct td_request *request, size_t *bytes)

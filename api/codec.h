@@ -22,6 +22,12 @@ TD_MUST_CHECK td_status td_codec_decode(td_format format, const char *body, size
                                         struct td_resolver *resolver, struct td_arena *arena,
                                         struct td_request *request, struct td_error *err);
 
+/* Can the outputs be written at all? Looks at their dtypes only, so that a call whose answer has no
+ * form is refused once its outputs are inferred, before it runs: NOT_ACCEPTABLE for what
+ * safetensors lacks. */
+TD_MUST_CHECK td_status td_codec_can_encode(td_format format, const struct td_request *request,
+                                            struct td_error *err);
+
 /* Upper bound of what encoding will allocate. False on overflow. */
 bool td_codec_encoded_bound(td_format format, const struct td_request *request, size_t *bytes);
 

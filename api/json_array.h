@@ -1,15 +1,13 @@
 /* json_array.h - the numbers, truth values and strings of a tensor, from nested lists or flat ones.
  *
- * The speed of the server on JSON is the speed of this file: one pass, eight digits at a time,
- * floats settled in double arithmetic whenever that can be proved to round correctly.
+ * One pass: json_leaves.h reads the innermost lists, this file what is around them: the nesting, the
+ * shape, and the dtype where none is given.
  *
  * Bounds     Lists nest at most TD_MAX_RANK deep; deeper is RESOURCE_LIMIT (rank), and costs no
  *            more than reading that far. Memory is asked for once, sized by the text, whatever a
  *            shape claims: for each number at most 16 bytes, twice where a list has to be widened.
  * Ownership  Tensors are allocated from the arena.
  * Errors     As json_scan.h. The pointer leads to the element or list at fault.
- * Source     D. Lemire, "Number parsing at a gigabyte per second" (2021), for eight digits at once;
- *            W. Clinger, "How to read floating point numbers accurately" (1990), for the fast path.
  */
 #ifndef TD_API_JSON_ARRAY_H
 #define TD_API_JSON_ARRAY_H
@@ -17,8 +15,7 @@
 #include "api/json_scan.h"
 #include "kernels/tensor.h"
 
-/* Bytes behind scan->end that may be read (their values do not matter). */
-#define TD_JSON_ARRAY_SLACK 64
+/* TD_JSON_LEAVES_SLACK bytes behind scan->end may be read (their values do not matter). */
 
 /* A value with its dtype to be inferred: bool; int32, else int64, else uint64; float32 when any
  * number has a fraction or exponent; string. A list without elements is empty_dtype. */

@@ -3,13 +3,14 @@
 #include "api/attrs.h"
 #include "api/base64.h"
 #include "api/json_array.h"
+#include "api/json_leaves.h"
 #include "api/raw.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(TD_JSON_PADDING >= TD_JSON_ARRAY_SLACK, "arrays read ahead within the padding");
+_Static_assert(TD_JSON_PADDING >= TD_JSON_LEAVES_SLACK, "arrays read ahead within the padding");
 
 struct reader {
     struct td_json_scan scan;
@@ -100,13 +101,12 @@ static td_status read_shape(struct reader *reader, const struct td_json_path *pa
     if (c != '[')
         return td_json_refuse(path, reader->err, "shape is %s; a list of dimensions is expected",
                               kind);
-    scan->at++;
     shape->rank = 0;
-    if (td_json_peek(scan) == ']') {
-        scan->at++;
-        return TD_OK;
-    }
-    for (bool more = true; more;) {
+    bool more;
+    td_status status = td_json_open(scan, '[', ']', &more, reader->err);
+    if (status != TD_OK)
+        return status;
+    while (more) {
         struct td_json_path step = { .up = path, .index = shape->rank };
         if (shape->rank == TD_MAX_RANK) {
             size_t commas;
@@ -122,7 +122,7 @@ static td_status read_shape(struct reader *reader, const struct td_json_path *pa
         int64_t *dim = &shape->dim[shape->rank];
         bool fits = false;
         if (strcmp(kind, "a number") == 0) {
-            td_status status = td_json_int64(scan, dim, &fits, reader->err);
+            status = td_json_int64(scan, dim, &fits, reader->err);
             if (status != TD_OK)
                 return status;
         }
@@ -131,7 +131,7 @@ static td_status read_shape(struct reader *reader, const struct td_json_path *pa
                                   "a dimension is an integer from 0 to 2^63 - 1, not %s",
                                   fits ? "negative" : kind);
         shape->rank++;
-        td_status status = td_json_next(scan, ']', &more, reader->err);
+        status = td_json_next(scan, ']', &more, reader->err);
         if (status != TD_OK)
             return status;
     }
@@ -232,10 +232,10 @@ static td_status read_object(struct reader *reader, const struct td_json_path *p
                              struct td_tensor *out)
 {
     struct object object = { 0 };
-    td_status status;
-    reader->scan.at++;
-    bool more = td_json_peek(&reader->scan) != '}';
-    reader->scan.at += !more;
+    bool more;
+    td_status status = td_json_open(&reader->scan, '{', '}', &more, reader->err);
+    if (status != TD_OK)
+        return status;
     while (more) {
         const char *key = "";
         size_t length = 0;
@@ -329,14 +329,15 @@ static td_status read_list(struct reader *reader, const struct td_input_spec *sp
                        kind);
         return td_error_at_input(reader->err, TD_MALFORMED_REQUEST, "%s", spec->name);
     }
-    scan->at++;
+    bool more;
+    td_status status = td_json_open(scan, '[', ']', &more, reader->err);
+    if (status != TD_OK)
+        return status;
     int room = 4;
     operand->count = 0;
     operand->tensors = grow(reader->arena, NULL, 0, room, reader->err);
     if (!operand->tensors)
         return reader->err->status;
-    bool more = td_json_peek(scan) != ']';
-    scan->at += !more;
     while (more) {
         struct td_json_path step = { .up = path, .index = operand->count };
         if (operand->count == TD_MAX_LIST) {
@@ -352,7 +353,7 @@ static td_status read_list(struct reader *reader, const struct td_input_spec *sp
             if (!operand->tensors)
                 return reader->err->status;
         }
-        td_status status = read_tensor(reader, spec, &step, &operand->tensors[operand->count]);
+        status = read_tensor(reader, spec, &step, &operand->tensors[operand->count]);
         if (status != TD_OK)
             return td_error_at_input(reader->err, status, "%s[%d]", spec->name, operand->count);
         operand->count++;
@@ -484,12 +485,10 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
         return td_json_refuse(NULL, err,
                               "the body is %s; a JSON object with the inputs of %s is expected",
                               td_json_kind(c), request->op->name);
-    td_status status = td_json_expect(scan, '{', err);
+    bool more;
+    td_status status = td_json_open(scan, '{', '}', &more, err);
     if (status != TD_OK)
         return status;
-
-    bool more = td_json_peek(scan) != '}';
-    scan->at += !more;
     while (more) {
         const char *key = "";
         size_t length = 0;

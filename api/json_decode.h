@@ -15,19 +15,11 @@
 
 #include "api/message.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define TD_JSON_PADDING 64 /* readable bytes that must follow the body */
 
 /* Fills request (begun by td_request_init, query parameters already applied) from the body. */
 TD_MUST_CHECK td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *resolver,
                                        struct td_arena *arena, struct td_request *request,
                                        struct td_error *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -95,6 +95,15 @@ td_status td_json_expect(struct td_json_scan *scan, char c, struct td_error *err
     return TD_OK;
 }
 
+td_status td_json_open(struct td_json_scan *scan, char open, char close, bool *more,
+                       struct td_error *err)
+{
+    td_status status = td_json_expect(scan, open, err);
+    *more = status == TD_OK && td_json_peek(scan) != close;
+    scan->at += status == TD_OK && !*more;
+    return status;
+}
+
 td_status td_json_next(struct td_json_scan *scan, char close, bool *more, struct td_error *err)
 {
     char c = td_json_peek(scan);

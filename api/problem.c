@@ -6,98 +6,84 @@
 #include <stdio.h>
 #include <string.h>
 
+/* slug and title are plain ASCII without quotes, so bare needs no escaping. */
+#define PROBLEM(code, http, title, slug, explanation)                                              \
+    [TD_##code] = { http, title, slug, explanation,                                                \
+                    "{\"type\":\"/problems/" slug "\",\"title\":\"" title "\",\"status\":" #http   \
+                    ",\"code\":\"" #code "\"}" }
+
 static const struct td_problem problems[TD_STATUS_COUNT] = {
-    [TD_OK] = { 500, "No problem", "no-problem", "Nothing went wrong." },
-    [TD_MALFORMED_REQUEST] = { 400, "Malformed request", "malformed-request",
-                               "The body, the query string or a header could not be understood: it "
-                               "is not well-formed, a "
-                               "member is unknown or given twice, a value has the wrong kind or "
-                               "does not fit its dtype. "
-                               "`pointer` (a JSON Pointer) or `offset` (a byte position) says "
-                               "where." },
-    [TD_INDEX_OUT_OF_BOUNDS] = { 422, "Index out of bounds", "index-out-of-bounds",
-                                 "An index lies outside [0, bound). `position` is the place of the "
-                                 "first such index in "
-                                 "row-major order, `bad_count` how many there are. Correct the "
-                                 "indices, or choose another "
-                                 "policy with `bounds` (zero, clip or wrap) where the op offers "
-                                 "it." },
-    [TD_SHAPE_MISMATCH] = { 422, "Shape mismatch", "shape-mismatch",
-                            "The shapes of the inputs do not fit each other. `shapes` has those at "
-                            "fault; the op's page "
-                            "under /v1/ops has the rule they must follow." },
-    [TD_INVALID_AXIS] = { 422, "Invalid axis", "invalid-axis",
-                          "`axis` names no dimension of the input: it must lie in [-rank, rank)." },
-    [TD_INVALID_BATCH_DIMS] = { 422, "Invalid batch_dims", "invalid-batch-dims",
-                                "`batch_dims` does not fit the ranks of the inputs, or exceeds "
-                                "`axis`." },
-    [TD_INVALID_EQUATION] = { 422, "Invalid equation", "invalid-equation",
-                              "The einsum equation is malformed. `offset` is the column in its "
-                              "text." },
-    [TD_UNSUPPORTED_DTYPE] = { 422, "Unsupported dtype", "unsupported-dtype",
-                               "The op does not take this dtype for this input. Its page under "
-                               "/v1/ops lists those it "
-                               "takes." },
-    [TD_INVALID_ARGUMENT] = { 422, "Invalid argument", "invalid-argument",
-                              "An input or attribute is missing, or has a value that the op cannot "
-                              "work with." },
-    [TD_UNKNOWN_OP] = { 404, "Unknown op", "unknown-op",
-                        "There is no op of this name. GET /v1/ops lists all; `did_you_mean` is the "
-                        "nearest." },
-    [TD_TENSOR_NOT_FOUND] = { 404, "Tensor not found", "tensor-not-found",
-                              "No resident tensor has this name. GET /v1/tensors lists all." },
-    [TD_NOT_FOUND] = { 404, "Not found", "not-found",
-                       "There is nothing at this path. GET /openapi.json and GET /v1/ops say what "
-                       "there is." },
-    [TD_METHOD_NOT_ALLOWED] = { 405, "Method not allowed", "method-not-allowed",
-                                "The path exists, but not for this method. The Allow header lists "
-                                "those it has." },
-    [TD_NOT_ACCEPTABLE] = { 406, "Not acceptable", "not-acceptable",
-                            "The result cannot be written in a format that the Accept header "
-                            "allows. Results come as "
-                            "application/json and, but for strings and complex128, as "
-                            "application/vnd.safetensors." },
-    [TD_UNSUPPORTED_MEDIA_TYPE] = { 415, "Unsupported media type", "unsupported-media-type",
-                                    "The Content-Type or Content-Encoding of the body is not one "
-                                    "that can be read here: "
-                                    "application/json or application/vnd.safetensors, plain, gzip "
-                                    "or deflate." },
-    [TD_PRECONDITION_FAILED] = { 412, "Precondition failed", "precondition-failed",
-                                 "The tensor is not the one that If-Match or If-None-Match asked "
-                                 "for. Fetch its current ETag "
-                                 "and decide again." },
-    [TD_PAYLOAD_TOO_LARGE] = { 413, "Payload too large", "payload-too-large",
-                               "The body exceeds the server's limit, given as `limit`. Send less "
-                               "at once, or keep the large "
-                               "tensor resident and refer to it." },
-    [TD_RESOURCE_LIMIT] = { 422, "Resource limit", "resource-limit",
-                            "The request is well-formed but too large for this server: `resource` "
-                            "says of what, `needed` "
-                            "and `limit` how much. It was refused before anything was computed." },
-    [TD_UNAUTHENTICATED] = { 401, "Unauthenticated", "unauthenticated",
-                             "The request carries no valid token." },
-    [TD_FORBIDDEN] = { 403, "Forbidden", "forbidden", "The token does not allow this." },
-    [TD_QUEUE_FULL] = { 429, "Queue full", "queue-full",
-                        "More work is waiting than the server takes on. Try again after the "
-                        "seconds in the "
-                        "Retry-After header." },
-    [TD_MEMORY_EXHAUSTED] = { 503, "Memory exhausted", "memory-exhausted",
-                              "The server's memory budget is in use by other requests. Try again "
-                              "after the seconds in the "
-                              "Retry-After header." },
-    [TD_DRAINING] = { 503, "Draining", "draining",
-                      "The server is shutting down and takes no new work. Another instance will." },
-    [TD_DEVICE_UNAVAILABLE] = { 503, "Device unavailable", "device-unavailable",
-                                "The device that the request asked for is absent or has failed. "
-                                "`device: auto` falls back "
-                                "to the CPU." },
-    [TD_DEADLINE_EXCEEDED] = { 504, "Deadline exceeded", "deadline-exceeded",
-                               "The time allowed by X-Request-Timeout-Ms or by the server ran out "
-                               "before the result was "
-                               "ready." },
-    [TD_INTERNAL] = { 500, "Internal error", "internal",
-                      "A bug in the server. Please report it with the request_id." },
+    PROBLEM(OK, 500, "No problem", "no-problem", "Nothing went wrong."),
+    PROBLEM(
+        MALFORMED_REQUEST, 400, "Malformed request", "malformed-request",
+        "The body, the query string or a header could not be understood: it is not well-formed, a "
+        "member is unknown or given twice, a value has the wrong kind or does not fit its dtype. "
+        "`pointer` (a JSON Pointer) or `offset` (a byte position) says where."),
+    PROBLEM(INDEX_OUT_OF_BOUNDS, 422, "Index out of bounds", "index-out-of-bounds",
+            "An index lies outside [0, bound). `position` is the place of the first such index in "
+            "row-major order, `bad_count` how many there are. Correct the indices, or choose "
+            "another policy with `bounds` (zero, clip or wrap) where the op offers it."),
+    PROBLEM(SHAPE_MISMATCH, 422, "Shape mismatch", "shape-mismatch",
+            "The shapes of the inputs do not fit each other. `shapes` has those at fault; the op's "
+            "page under /v1/ops has the rule they must follow."),
+    PROBLEM(INVALID_AXIS, 422, "Invalid axis", "invalid-axis",
+            "`axis` names no dimension of the input: it must lie in [-rank, rank)."),
+    PROBLEM(INVALID_BATCH_DIMS, 422, "Invalid batch_dims", "invalid-batch-dims",
+            "`batch_dims` does not fit the ranks of the inputs, or exceeds `axis`."),
+    PROBLEM(INVALID_EQUATION, 422, "Invalid equation", "invalid-equation",
+            "The einsum equation is malformed. `offset` is the column in its text."),
+    PROBLEM(UNSUPPORTED_DTYPE, 422, "Unsupported dtype", "unsupported-dtype",
+            "The op does not take this dtype for this input. Its page under /v1/ops lists those it "
+            "takes."),
+    PROBLEM(INVALID_ARGUMENT, 422, "Invalid argument", "invalid-argument",
+            "An input or attribute is missing, or has a value that the op cannot work with."),
+    PROBLEM(UNKNOWN_OP, 404, "Unknown op", "unknown-op",
+            "There is no op of this name. GET /v1/ops lists all; `did_you_mean` is the nearest."),
+    PROBLEM(TENSOR_NOT_FOUND, 404, "Tensor not found", "tensor-not-found",
+            "No resident tensor has this name. GET /v1/tensors lists all."),
+    PROBLEM(NOT_FOUND, 404, "Not found", "not-found",
+            "There is nothing at this path. GET /v1/ops lists the ops, GET /v1/tensors the "
+            "resident tensors."),
+    PROBLEM(METHOD_NOT_ALLOWED, 405, "Method not allowed", "method-not-allowed",
+            "The path exists, but not for this method. The Allow header lists those it has."),
+    PROBLEM(
+        NOT_ACCEPTABLE, 406, "Not acceptable", "not-acceptable",
+        "The result cannot be written in a format that the Accept header allows. Results come as "
+        "application/json and, but for strings and complex128, as application/vnd.safetensors."),
+    PROBLEM(UNSUPPORTED_MEDIA_TYPE, 415, "Unsupported media type", "unsupported-media-type",
+            "The Content-Type or Content-Encoding of the body is not one that can be read here: "
+            "application/json or application/vnd.safetensors, plain, gzip or deflate."),
+    PROBLEM(PRECONDITION_FAILED, 412, "Precondition failed", "precondition-failed",
+            "The tensor is not the one that If-Match or If-None-Match asked for. Fetch its current "
+            "ETag and decide again."),
+    PROBLEM(PAYLOAD_TOO_LARGE, 413, "Payload too large", "payload-too-large",
+            "The body exceeds the server's limit, given as `limit`. Send less at once, or keep the "
+            "large tensor resident and refer to it."),
+    PROBLEM(RESOURCE_LIMIT, 422, "Resource limit", "resource-limit",
+            "The request is well-formed but too large for this server: `resource` says of what, "
+            "`needed` and `limit` how much. It was refused before anything was computed."),
+    PROBLEM(UNAUTHENTICATED, 401, "Unauthenticated", "unauthenticated",
+            "The request carries no valid token."),
+    PROBLEM(FORBIDDEN, 403, "Forbidden", "forbidden", "The token does not allow this."),
+    PROBLEM(QUEUE_FULL, 429, "Queue full", "queue-full",
+            "More work is waiting than the server takes on. Try again after the seconds in the "
+            "Retry-After header."),
+    PROBLEM(MEMORY_EXHAUSTED, 503, "Memory exhausted", "memory-exhausted",
+            "The server's memory budget is in use by other requests. Try again after the seconds "
+            "in the Retry-After header."),
+    PROBLEM(DRAINING, 503, "Draining", "draining",
+            "The server is shutting down and takes no new work. Another instance will."),
+    PROBLEM(DEVICE_UNAVAILABLE, 503, "Device unavailable", "device-unavailable",
+            "The device that the request asked for is absent or has failed. `device: auto` falls "
+            "back to the CPU."),
+    PROBLEM(DEADLINE_EXCEEDED, 504, "Deadline exceeded", "deadline-exceeded",
+            "The time allowed by X-Request-Timeout-Ms or by the server ran out before the result "
+            "was ready."),
+    PROBLEM(INTERNAL, 500, "Internal error", "internal",
+            "A bug in the server. Please report it with the request_id."),
 };
+
+#undef PROBLEM
 
 static const char content_type[] = "application/problem+json";
 
@@ -193,13 +179,6 @@ static size_t write_problem(const struct td_error *err, const char *op_name, con
     return text.full ? 0 : (size_t)(text.at - buffer);
 }
 
-/* One body per code, for when there is no memory for a better one. */
-static const char *const bare[TD_STATUS_COUNT] = {
-#define TD_BARE(name) [TD_##name] = "{\"type\":\"about:blank\",\"code\":\"" #name "\"}",
-    TD_STATUSES(TD_BARE)
-#undef TD_BARE
-};
-
 void td_problem_write(const struct td_error *err, const char *op_name, const char *request_id,
                       struct td_arena *arena, struct td_reply *reply)
 {
@@ -212,8 +191,8 @@ void td_problem_write(const struct td_error *err, const char *op_name, const cha
         memcpy(body, buffer, length);
         td_reply_set(reply, problem->http_status, content_type, body, length);
     } else {
-        const char *text = bare[err->status == TD_OK ? TD_INTERNAL : err->status];
-        td_reply_set(reply, problem->http_status, content_type, text, strlen(text));
+        td_reply_set(reply, problem->http_status, content_type, problem->bare,
+                     strlen(problem->bare));
     }
 }
 

@@ -11,6 +11,7 @@ struct td_problem {
     const char *title;       /* "Index out of bounds" */
     const char *slug;        /* "index-out-of-bounds", as in /problems/index-out-of-bounds */
     const char *explanation; /* what it means and what a client can do, a few sentences */
+    const char *bare;        /* the whole body, for when there is no memory for a better one */
 };
 
 /* Never NULL; TD_OK is a programming error. */
@@ -20,7 +21,7 @@ const struct td_problem *td_problem_of(td_status status);
 td_status td_problem_from_slug(const char *slug, size_t length);
 
 /* Writes the reply for err. op_name and request_id may be NULL. Cannot fail: where the arena has no
- * memory it falls back to a static body with code and status. */
+ * memory it falls back to the static body of the code: type, title, status and code. */
 void td_problem_write(const struct td_error *err, const char *op_name, const char *request_id,
                       struct td_arena *arena, struct td_reply *reply);
 

@@ -63,15 +63,16 @@ static td_status read_integers(struct header *header, const char *expected, int 
     *count = 0;
     if (td_json_peek(scan) != '[')
         return td_json_syntax(scan, scan->at, header->err, "expected %s", expected);
-    scan->at++;
-    bool more = td_json_peek(scan) != ']';
-    scan->at += !more;
+    bool more;
+    td_status status = td_json_open(scan, '[', ']', &more, header->err);
+    if (status != TD_OK)
+        return status;
     while (more) {
         int64_t value;
         bool fits;
         td_json_peek(scan);
         const char *begin = scan->at;
-        td_status status = td_json_int64(scan, &value, &fits, header->err);
+        status = td_json_int64(scan, &value, &fits, header->err);
         if (status != TD_OK)
             return status;
         if (!fits || value < 0 || *count == most)
@@ -118,11 +119,10 @@ static td_status read_entry(struct header *header, const char *name, struct td_t
     struct td_shape shape = { 0 };
     int64_t offsets[2] = { 0 };
     unsigned seen = 0;
-    td_status status = td_json_expect(scan, '{', err);
+    bool more;
+    td_status status = td_json_open(scan, '{', '}', &more, err);
     if (status != TD_OK)
         return status;
-    bool more = td_json_peek(scan) != '}';
-    scan->at += !more;
     while (more) {
         const char *key = "", *begin = scan->at;
         size_t length = 0;
@@ -198,11 +198,10 @@ static td_status read_entry(struct header *header, const char *name, struct td_t
 static td_status read_notes(struct header *header)
 {
     struct td_json_scan *scan = &header->scan;
-    td_status status = td_json_expect(scan, '{', header->err);
+    bool more;
+    td_status status = td_json_open(scan, '{', '}', &more, header->err);
     if (status != TD_OK)
         return status;
-    bool more = td_json_peek(scan) != '}';
-    scan->at += !more;
     while (more) {
         struct td_safetensors_note note = { 0 };
         status = read_text(header, "a metadata name in quotes", &note.key);
@@ -370,11 +369,10 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
     };
     struct td_json_scan *scan = &header.scan;
     bool notes_read = false;
-    td_status status = td_json_expect(scan, '{', err);
+    bool more;
+    td_status status = td_json_open(scan, '{', '}', &more, err);
     if (status != TD_OK)
         return status;
-    bool more = td_json_peek(scan) != '}';
-    scan->at += !more;
     while (more) {
         const char *name = "", *begin = scan->at;
         status = read_text(&header, "the name of a tensor in quotes", &name);
@@ -639,19 +637,30 @@ static void write_header(const struct td_request *request, struct td_text *text)
     memcpy(length_at, &length, LENGTH_BYTES);
 }
 
+td_status td_safetensors_can_encode(const struct td_request *request, struct td_error *err)
+{
+    for (int i = 0; i < request->args.n_outputs; i++) {
+        const struct td_dtype_info *info = td_dtype_info(request->args.outputs[i].dtype);
+        if (info->safetensors[0] == '\0')
+            return td_error_set(err, TD_NOT_ACCEPTABLE,
+                                "safetensors has no dtype for %s; ask for it with Accept: "
+                                "application/json",
+                                info->name);
+    }
+    return TD_OK;
+}
+
 td_status td_safetensors_encode(const struct td_request *request, struct td_arena *arena,
                                 struct td_reply *reply, struct td_error *err)
 {
     const struct td_op_args *args = &request->args;
+    td_status status = td_safetensors_can_encode(request, err);
+    if (status != TD_OK)
+        return status;
     size_t copied = 0;
     int n_pieces = 1;
     for (int i = 0; i < args->n_outputs; i++) {
         const struct td_tensor *tensor = &args->outputs[i];
-        if (td_dtype_info(tensor->dtype)->safetensors[0] == '\0')
-            return td_error_set(err, TD_NOT_ACCEPTABLE,
-                                "safetensors has no dtype for %s; ask for it with Accept: "
-                                "application/json",
-                                td_dtype_info(tensor->dtype)->name);
         if (is_copied(tensor))
             copied += tensor->bytes;
         else

@@ -43,12 +43,16 @@ TD_MUST_CHECK td_status td_safetensors_decode(const char *body, size_t bytes,
                                               struct td_resolver *resolver, struct td_arena *arena,
                                               struct td_request *request, struct td_error *err);
 
+/* NOT_ACCEPTABLE where an output's dtype is one that the format lacks; needs no data. */
+TD_MUST_CHECK td_status td_safetensors_can_encode(const struct td_request *request,
+                                                  struct td_error *err);
+
 /* Upper bound of what encoding allocates: the header and the outputs that are copied behind it.
  * False on overflow. */
 bool td_safetensors_encoded_bound(const struct td_request *request, size_t *bytes);
 
 /* Writes the results: "output" or "outputs.0", ...; a bounds policy that replaced something is in
- * __metadata__ as bounds.policy and bounds.replaced. NOT_ACCEPTABLE for dtypes the format lacks.
+ * __metadata__ as bounds.policy and bounds.replaced. NOT_ACCEPTABLE as td_safetensors_can_encode.
  * Large outputs are pieces of their own, not copied. */
 TD_MUST_CHECK td_status td_safetensors_encode(const struct td_request *request,
                                               struct td_arena *arena, struct td_reply *reply,

@@ -19,8 +19,9 @@ struct td_exec {
      * DEADLINE_EXCEEDED (err filled) means that some ranges were not run. */
     td_status (*parallel_for)(struct td_exec *self, int64_t count, int64_t grain, td_range_fn *fn,
                               void *context, struct td_error *err);
-    struct td_arena
-        *arena; /* for outputs whose size only the data tells, and scratch; caller's thread only */
+    /* For outputs whose size only the data tells, and scratch; caller's thread only. */
+    struct td_arena *arena;
+    uint64_t output_limit; /* bytes that such an output may have */
 };
 
 /* Runs everything on the calling thread, in one range per grain. */

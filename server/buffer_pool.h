@@ -37,7 +37,7 @@ void td_buffer_pool_free(
 /* The pool as a source of buffers. Borrowed. */
 struct td_memory *td_buffer_pool_memory(struct td_buffer_pool *pool);
 
-/* Counts memory that others allocate (a parser's tables) against the budget, and gives it back. */
+/* Counts memory that others allocate (a library's tables) against the budget, and gives it back. */
 TD_MUST_CHECK td_status td_buffer_pool_charge(struct td_buffer_pool *pool, uint64_t bytes,
                                               struct td_error *err);
 void td_buffer_pool_discharge(struct td_buffer_pool *pool, uint64_t bytes);

@@ -84,17 +84,22 @@ void td_call_free_shells(struct td_server *server)
 
 /* ---- the stages ----------------------------------------------------------------------------- */
 
+size_t td_call_body_limit(const struct td_call *call)
+{
+    const struct td_config *config = &call->server->config;
+    return (size_t)(config->max_body < config->memory_limit ? config->max_body
+                                                            : config->memory_limit);
+}
+
 static td_status expand_body(struct td_call *call)
 {
     struct td_buffer *expanded = NULL;
     size_t bytes = 0;
-    bool wanted;
-    td_status status = td_inflate_wanted(call->headers.content_encoding, &wanted, &call->error);
-    if (status != TD_OK || !wanted)
-        return status;
-    status = td_inflate(call->body, call->body_bytes, (size_t)call->server->config.max_body,
-                        TD_JSON_PADDING, td_buffer_pool_memory(call->server->buffers), &expanded,
-                        &bytes, &call->error);
+    if (!call->encoded)
+        return TD_OK;
+    const td_status status =
+        td_inflate(call->body, call->body_bytes, td_call_body_limit(call), TD_JSON_PADDING,
+                   td_buffer_pool_memory(call->server->buffers), &expanded, &bytes, &call->error);
     if (status != TD_OK)
         return status;
     td_buffer_unref(call->body_buffer);
@@ -124,7 +129,8 @@ td_status td_call_decode(struct td_call *call)
     return status;
 }
 
-/* Are the outputs, as far as they are known, within --max-output? *bytes is their sum. */
+/* Are the outputs within --max-output? *bytes is their sum; strings count with their offsets only,
+ * their bytes are limited by the op itself, through exec. */
 static td_status check_outputs(struct td_call *call, size_t *bytes)
 {
     const struct td_op_args *args = &call->request.args;
@@ -138,6 +144,20 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
                : td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
 }
 
+/* The same for the answer's text. It may be several times as long as the tensors' bytes; what has no such
+ * reason for its length, nested lists of empty lists, say, is held to the limit itself. */
+static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
+{
+    enum { TEXT_PER_BYTE = 8 }; /* [-127, of an int8 nested in a list of its own */
+    const uint64_t limit = (uint64_t)call->server->config.max_output;
+    if (!td_codec_encoded_bound(call->reply_format, &call->request, bytes))
+        *bytes = SIZE_MAX;
+    return *bytes <= limit || *bytes / TEXT_PER_BYTE <= outputs
+               ? TD_OK
+               : td_error_resource(&call->error, "output_bytes", *bytes, limit,
+                                   "the answer, written out,");
+}
+
 td_status td_call_admit(struct td_call *call)
 {
     const struct td_op *op = call->op;
@@ -148,13 +168,17 @@ td_status td_call_admit(struct td_call *call)
             &call->error, TD_DEVICE_UNAVAILABLE,
             "device is 'gpu', but this server has none; 'auto' or 'cpu' is expected");
     td_status status = td_op_infer(op, args, &call->arena, &call->error);
+    if (status == TD_OK)
+        status = td_codec_can_encode(call->reply_format, &call->request, &call->error);
     if (status != TD_OK)
         return status;
     status = check_outputs(call, &outputs);
     if (status != TD_OK)
         return status;
-    if (!td_codec_encoded_bound(call->reply_format, &call->request, &encoded) ||
-        !td_size_add(outputs, encoded, &outputs) ||
+    status = check_encoded(call, outputs, &encoded);
+    if (status != TD_OK)
+        return status;
+    if (!td_size_add(outputs, encoded, &outputs) ||
         !td_size_add(outputs, op->cost(args).workspace, &outputs))
         outputs = SIZE_MAX;
     if (outputs > sizeof call->first_block / 2) { /* what is smaller fits the call itself */
@@ -191,7 +215,6 @@ td_status td_call_compute(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
     struct td_op_args *args = &call->request.args;
-    size_t bytes;
     td_status status = TD_OK;
     /* Not before: who waits in the queue holds no more than its inputs. */
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++)
@@ -199,22 +222,35 @@ td_status td_call_compute(struct td_call *call, struct td_worker *worker)
     if (status != TD_OK)
         return status;
     td_pool_exec_init(&exec, worker, &call->arena, stopped, call);
+    exec.base.output_limit = (uint64_t)call->server->config.max_output;
     status = call->op->run(args, &exec.base, &call->error);
     call->times.compute = lap(call);
-    /* How long strings are is known only now. */
-    return status == TD_OK ? check_outputs(call, &bytes) : status;
+    return status;
 }
 
 td_status td_call_encode(struct td_call *call)
 {
-    const td_status status = td_codec_encode(call->reply_format, &call->request, &call->arena,
-                                             &call->reply, &call->error);
+    size_t outputs, bytes; /* how long strings are is known only now */
+    td_status status = check_outputs(call, &outputs);
+    if (status == TD_OK)
+        status = check_encoded(call, outputs, &bytes);
+    if (status == TD_OK && call->times.lap > call->deadline_ns)
+        status = td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
+                              "the deadline passed while %s was being computed", call->op->name);
+    if (status == TD_OK)
+        status = td_codec_encode(call->reply_format, &call->request, &call->arena, &call->reply,
+                                 &call->error);
     call->times.encode = lap(call);
     return status;
 }
 
 void td_call_refuse(struct td_call *call)
 {
+    /* Where memory is short, the answer takes the place of what the request held. */
+    if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT) {
+        call->decoded = false;
+        td_arena_reset(&call->arena);
+    }
     td_problem_write(&call->error, call->op ? call->op->name : NULL, call->request_id, &call->arena,
                      &call->reply);
 }
@@ -239,7 +275,8 @@ static void describe_inputs(const struct td_call *call, char *text, size_t size)
 void td_call_log(const struct td_call *call)
 {
     const struct td_log *log = &call->server->log;
-    const enum td_log_level level = call->reply.http_status >= 500 ? TD_LOG_WARN : TD_LOG_DEBUG;
+    const bool failed = call->reply.http_status >= 500 && !call->gone;
+    const enum td_log_level level = failed ? TD_LOG_WARN : TD_LOG_DEBUG;
     char inputs[1024];
     if (!td_log_wants(log, level))
         return;
@@ -249,11 +286,12 @@ void td_call_log(const struct td_call *call)
            TD_TEXT("path", call->path), TD_TEXT("op", call->op ? call->op->name : NULL),
            TD_TEXT("inputs", inputs[0] ? inputs : NULL),
            TD_INT("status", call->gone ? 0 : call->reply.http_status),
-           TD_TEXT("code", call->error.status ? td_status_name(call->error.status) : NULL),
+           TD_TEXT("code",
+                   call->error.status && !call->gone ? td_status_name(call->error.status) : NULL),
            TD_INT("body_bytes", call->body_bytes),
            TD_INT("reply_bytes", td_reply_bytes(&call->reply)),
            TD_MS("decode_ms", call->times.decode), TD_MS("queue_ms", call->times.queue),
            TD_MS("compute_ms", call->times.compute), TD_MS("encode_ms", call->times.encode),
-           TD_TEXT("detail", call->error.status ? call->error.message : NULL),
+           TD_TEXT("detail", call->error.status && !call->gone ? call->error.message : NULL),
            TD_TEXT("traceparent", call->headers.traceparent));
 }

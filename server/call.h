@@ -56,6 +56,7 @@ struct td_call {
     char request_id[TD_REQUEST_ID_SIZE];
     const struct td_op *op; /* NULL for requests that run none */
     td_format body_format, reply_format;
+    bool encoded; /* the body came compressed */
     int64_t deadline_ns;
     const char *body; /* TD_JSON_PADDING readable bytes follow */
     size_t body_bytes, body_capacity;
@@ -92,6 +93,9 @@ TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
 TD_MUST_CHECK td_status td_call_admit(struct td_call *call);
 TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
+
+/* The largest body that may arrive: --max-body, or what the memory budget can hold at all. */
+size_t td_call_body_limit(const struct td_call *call);
 
 /* Has the client hung up? poll sees what a peek at the socket would miss: an end behind pipelined
  * bytes, and a reset, which a peek would swallow. A client that only closed its sending side looks

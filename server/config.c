@@ -1,9 +1,13 @@
 #include "server/config.h"
 
 #include <cjson/cJSON.h>
+#include <sys/socket.h>
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
+#include <netdb.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +208,16 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
     return set_option(config, option, number, &origin, message);
 }
 
+static bool is_only_one(const cJSON *root, const cJSON *item, const char *path,
+                        char message[TD_CONFIG_MESSAGE])
+{
+    if (cJSON_GetObjectItemCaseSensitive(root, item->string) == item)
+        return true; /* the first of its name */
+    snprintf(message, TD_CONFIG_MESSAGE, "%.60s in %.200s: it stands there twice", item->string,
+             path);
+    return false;
+}
+
 static bool load_file(struct td_config *config, const char *path, char message[TD_CONFIG_MESSAGE])
 {
     char *text = read_file(path, message);
@@ -216,7 +230,7 @@ static bool load_file(struct td_config *config, const char *path, char message[T
         snprintf(message, TD_CONFIG_MESSAGE, "--config: %.200s is not a JSON object (byte %ld)",
                  path, end ? (long)(end - text) : 0L);
     for (const cJSON *item = good ? root->child : NULL; good && item; item = item->next)
-        good = set_from_json(config, item, path, message);
+        good = is_only_one(root, item, path, message) && set_from_json(config, item, path, message);
     cJSON_Delete(root);
     free(text);
     return good;
@@ -290,16 +304,44 @@ static bool read_command_line(struct td_config *config, int argc, char **argv, b
     return true;
 }
 
+/* CPUs this process may run on: fewer than there are, under taskset or in a container. */
+static int64_t usable_cpus(void)
+{
+    cpu_set_t set;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return CPU_COUNT(&set);
+    return online > 0 ? online : 1;
+}
+
+/* RAM, or what the container's control group (version 2, else 1) leaves of it. */
+static int64_t usable_memory(void)
+{
+    static const char *const limits[] = { "/sys/fs/cgroup/memory.max",
+                                          "/sys/fs/cgroup/memory/memory.limit_in_bytes" };
+    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    if (memory <= 0)
+        memory = (int64_t)2 << 30;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        char text[32] = "";
+        FILE *file = fopen(limits[i], "r");
+        if (!file)
+            continue;
+        const bool read = fgets(text, sizeof text, file) != NULL;
+        fclose(file);
+        const int64_t limit = read ? strtoll(text, NULL, 10) : 0; /* "max" is 0 */
+        if (limit > 0 && limit < memory)
+            memory = limit;
+    }
+    return memory;
+}
+
 static void resolve_zeros(struct td_config *config)
 {
-    if (config->workers == 0) {
-        long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-        config->workers = cpus > 0 ? cpus : 1;
-    }
-    if (config->memory_limit == 0) {
-        int64_t ram = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-        config->memory_limit = ram > 0 ? ram / 2 : (int64_t)1 << 30;
-    }
+    if (config->workers == 0)
+        config->workers = usable_cpus();
+    if (config->memory_limit == 0)
+        config->memory_limit = usable_memory() / 2;
 }
 
 enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
@@ -391,5 +433,30 @@ bool td_config_split_address(const char *address, char host[256], uint16_t *port
     memcpy(host, begin, length);
     host[length] = '\0';
     *port = (uint16_t)number;
+    return true;
+}
+
+bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
+{
+    char host[256];
+    uint16_t port;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+    struct addrinfo *found = NULL;
+    DIR *dir = config->data_dir[0] ? opendir(config->data_dir) : NULL;
+    if (config->data_dir[0] && !dir) {
+        snprintf(message, TD_CONFIG_MESSAGE, "data-dir: cannot read the folder '%.300s': %s",
+                 config->data_dir, strerror(errno));
+        return false;
+    }
+    if (dir)
+        closedir(dir);
+    (void)td_config_split_address(config->listen, host, &port); /* checked when it was read */
+    const int code = getaddrinfo(host, NULL, &hints, &found);
+    if (code != 0) {
+        snprintf(message, TD_CONFIG_MESSAGE, "listen: '%.255s' is no address of a host: %s", host,
+                 gai_strerror(code));
+        return false;
+    }
+    freeaddrinfo(found);
     return true;
 }

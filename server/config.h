@@ -44,7 +44,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(connection_limit, "connection-limit", COUNT, "10000", 1, 1000000, "N",                       \
       "open connections; further ones wait in the kernel's backlog")                               \
     X(connection_memory, "connection-memory", BYTES, "32K", 4096, 16 << 20, "BYTES",               \
-      "buffer of a connection, headers included; more speeds uploads, slows the rest")             \
+      "holds a request's headers; larger makes uploads faster and small requests slower")          \
     X(inline_limit_us, "inline-limit-us", COUNT, "20", 0, 1000000, "US",                           \
       "requests estimated below this run on the I/O thread; 0 queues every op")                    \
     X(log_level, "log-level", LEVEL, "info", 0, 0, "LEVEL",                                        \
@@ -79,6 +79,9 @@ enum td_config_action {
  * are resolved to numbers. After TD_CONFIG_WRONG config holds nothing to free. */
 enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
                                      char **environment, char message[TD_CONFIG_MESSAGE]);
+/* What only the system can tell: that the data folder is there, and that the address means a host here. */
+bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
+
 void td_config_free(struct td_config *config);
 
 void td_config_help(FILE *out);

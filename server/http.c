@@ -5,6 +5,7 @@
 #include "api/problem.h"
 #include "server/call.h"
 #include "server/clock.h"
+#include "server/inflate.h"
 #include "server/routes.h"
 #include "server/scheduler.h"
 
@@ -44,7 +45,8 @@ struct td_http {
 struct header_walk {
     struct td_call *call;
     const char *repeated; /* a header that may stand only once and stood twice */
-    int hosts, content_lengths, transfer_encodings, content_types, authorizations;
+    int hosts, content_lengths, transfer_encodings, content_types, content_encodings, timeouts;
+    int authorizations;
     const char *request_id;
     const char *content_length;
 };
@@ -83,10 +85,12 @@ static enum MHD_Result visit_header(void *context, enum MHD_ValueKind kind, cons
     } else if (is_header(name, length, "Accept")) {
         headers->accept = value;
     } else if (is_header(name, length, "Content-Encoding")) {
+        once(walk, &walk->content_encodings, "Content-Encoding");
         headers->content_encoding = value;
     } else if (is_header(name, length, "X-Request-Id")) {
         walk->request_id = value;
     } else if (is_header(name, length, "X-Request-Timeout-Ms")) {
+        once(walk, &walk->timeouts, "X-Request-Timeout-Ms");
         headers->timeout_ms = value;
     } else if (is_header(name, length, "traceparent")) {
         headers->traceparent = value;
@@ -150,6 +154,7 @@ static td_status check_framing(struct header_walk *walk)
         at_fault = "Content-Length";
     if (!at_fault)
         return TD_OK;
+    /* Who may disagree with us about what the request is may not send another. */
     call->close_connection = true;
     if (walk->repeated)
         snprintf(sentence, sizeof sentence, "%s stands more than once in the request",
@@ -192,18 +197,10 @@ static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, co
 
 /* ---- bodies --------------------------------------------------------------------------------- */
 
-/* --max-body, or what the memory budget can hold at all. */
-static size_t body_limit(const struct td_call *call)
-{
-    const struct td_config *config = &call->server->config;
-    return (size_t)(config->max_body < config->memory_limit ? config->max_body
-                                                            : config->memory_limit);
-}
-
 static td_status too_large(struct td_call *call)
 {
     call->close_connection = true;
-    return td_error_too_large(&call->error, body_limit(call), "the body exceeds");
+    return td_error_too_large(&call->error, td_call_body_limit(call), "the body exceeds");
 }
 
 static td_status body_room(struct td_call *call, size_t bytes)
@@ -225,7 +222,7 @@ static td_status body_room(struct td_call *call, size_t bytes)
 static td_status begin_body(struct td_call *call)
 {
     const int64_t length = call->headers.content_length;
-    if (length > 0 && (size_t)length > body_limit(call))
+    if (length > 0 && (size_t)length > td_call_body_limit(call))
         return too_large(call);
     if (length > ARENA_BODY || call->headers.chunked) {
         const size_t first = length > FIRST_BODY_BUFFER ? FIRST_BODY_BUFFER
@@ -241,7 +238,7 @@ static td_status begin_body(struct td_call *call)
 
 static td_status receive(struct td_call *call, const char *data, size_t bytes)
 {
-    const size_t limit = body_limit(call);
+    const size_t limit = td_call_body_limit(call);
     if (bytes > limit - call->body_bytes)
         return too_large(call);
     if (bytes > call->body_capacity - call->body_bytes) {
@@ -350,14 +347,17 @@ static td_status accept_call(struct td_call *call)
 /* All that can be said before the body. */
 static td_status begin(struct td_call *call, struct td_route *route)
 {
+    const td_status found = td_route_find(call->method, call->path, route, &call->error);
+    if (route->op) {
+        call->op = route->op; /* errors name it, from here on */
+        td_request_init(&call->request, route->op);
+    }
     td_status status = read_headers(call);
-    if (status == TD_OK)
-        status = td_route_find(call->method, call->path, route, &call->error);
-    if (status != TD_OK || !route->op)
-        return status;
-    call->op = route->op;
-    td_request_init(&call->request, route->op);
+    if (status != TD_OK || found != TD_OK || !route->op)
+        return status != TD_OK ? status : found;
     status = accept_call(call);
+    if (status == TD_OK)
+        status = td_inflate_wanted(call->headers.content_encoding, &call->encoded, &call->error);
     if (status == TD_OK)
         status =
             td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
@@ -371,10 +371,12 @@ static td_status begin(struct td_call *call, struct td_route *route)
 }
 
 /* A refused request's body is read and dropped when it is small, so that the next request on the
- * connection finds its place; a large one is answered at once and the connection closed. */
+ * connection finds its place; one that is large, or of unknown length, is answered at once and the
+ * connection closed. */
 static bool answer_before_body(const struct td_call *call)
 {
-    return call->close_connection || call->headers.content_length > DISCARDED_BODY;
+    return call->close_connection || call->headers.chunked ||
+           call->headers.content_length > DISCARDED_BODY;
 }
 
 static enum MHD_Result first_look(struct td_http *http, struct MHD_Connection *connection,
@@ -405,7 +407,7 @@ static enum MHD_Result take_body(struct td_call *call, const char *data, size_t 
     }
     /* The answer to a body that does not end is the end of the connection. */
     call->discarded += bytes;
-    return call->discarded <= (size_t)call->server->config.max_body ? MHD_YES : MHD_NO;
+    return call->discarded <= td_call_body_limit(call) ? MHD_YES : MHD_NO;
 }
 
 /* On a worker. */
@@ -534,8 +536,10 @@ static unsigned connection_limit(const struct td_server *server)
     const int64_t wanted = server->config.connection_limit;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
         return (unsigned)wanted;
+    const rlim_t before = files.rlim_cur;
     files.rlim_cur = files.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &files);
+    if (setrlimit(RLIMIT_NOFILE, &files) != 0)
+        files.rlim_cur = before;
     if (files.rlim_cur == RLIM_INFINITY || files.rlim_cur >= (rlim_t)wanted + SPARE_FILES)
         return (unsigned)wanted;
     const int64_t room = (int64_t)files.rlim_cur - SPARE_FILES;

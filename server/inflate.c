@@ -6,6 +6,7 @@
 
 enum {
     FIRST_GUESS = 4,      /* times the compressed size */
+    FIRST_ROOM = 1 << 20, /* but no more than this before it is seen to be needed */
     ANY_HEADER = 32 + 15, /* zlib finds out by itself whether it is gzip or zlib; 32 KiB window */
     RAW = -15             /* what some clients send as "deflate" in spite of the RFC */
 };
@@ -93,7 +94,8 @@ td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t paddin
     z_stream stream = { .next_in = (Bytef *)(uintptr_t)in, .avail_in = (uInt)bytes };
     if (bytes > UINT32_MAX)
         return td_error_set(err, TD_PAYLOAD_TOO_LARGE, "a compressed body may have at most 4 GiB");
-    const size_t guess = bytes > limit / FIRST_GUESS ? limit : bytes * FIRST_GUESS;
+    size_t guess = min_size(bytes > limit / FIRST_GUESS ? limit : bytes * FIRST_GUESS, FIRST_ROOM);
+    guess = guess < bytes ? min_size(bytes, limit) : guess;
     buffer = enlarge(NULL, 0, guess + 1 + padding, memory, err);
     if (!buffer)
         return err->status;

@@ -100,12 +100,20 @@ done:
     return status;
 }
 
+static int wrong(const char *message)
+{
+    fprintf(stderr, "tensord: %s\n", message);
+    return EXIT_WRONG_CONFIG;
+}
+
 int main(int argc, char **argv)
 {
     static struct td_server server;
     char message[TD_CONFIG_MESSAGE];
     int status = 0;
-    switch (td_config_load(&server.config, argc, argv, environ, message)) {
+    const enum td_config_action action =
+        td_config_load(&server.config, argc, argv, environ, message);
+    switch (action) {
     case TD_CONFIG_HELP:
         td_config_help(stdout);
         return 0;
@@ -113,18 +121,20 @@ int main(int argc, char **argv)
         puts("tensord " TD_VERSION);
         return 0;
     case TD_CONFIG_WRONG:
-        fprintf(stderr, "tensord: %s\n", message);
-        return EXIT_WRONG_CONFIG;
+        return wrong(message);
     case TD_CONFIG_CHECK:
-        puts("tensord: the configuration is good");
-        break;
     case TD_CONFIG_RUN:
-        server.log = (struct td_log){ .level = server.config.log_level,
-                                      .format = server.config.log_format,
-                                      .fd = STDERR_FILENO };
-        status = run(&server);
         break;
     }
+    server.log = (struct td_log){ .level = server.config.log_level,
+                                  .format = server.config.log_format,
+                                  .fd = STDERR_FILENO };
+    if (!td_config_check_system(&server.config, message))
+        status = wrong(message);
+    else if (action == TD_CONFIG_RUN)
+        status = run(&server);
+    else
+        puts("tensord: the configuration is good");
     td_config_free(&server.config);
     return status;
 }

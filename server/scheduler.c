@@ -13,16 +13,17 @@ enum {
     BINARY_FIXED = 500,
     BYTES_PER_NS = 8, /* moving data in cache */
     RANDOM_READ = 20, /* a row from somewhere in a table */
-    FLOPS_PER_NS = 4
+    FLOPS_PER_NS = 4,
+    INFLATE_FIXED = 20000, /* and the memory for zlib's window */
+    INFLATE_PER_BYTE = 20  /* of the compressed body: expanding it and reading what comes out */
 };
 
 enum { LONG_WAIT_NS = 1000000 };
 
 static uint64_t decode_cost(const struct td_call *call)
 {
-    /* An encoded body may be anything once it is expanded, so it is nothing for an I/O thread. */
-    if (call->headers.content_encoding)
-        return UINT64_MAX / 4;
+    if (call->encoded) /* never for an I/O thread, since it may be anything once it is expanded */
+        return INFLATE_FIXED + INFLATE_PER_BYTE * (uint64_t)call->body_bytes;
     if (call->body_format == TD_FORMAT_JSON)
         return JSON_FIXED + JSON_IN_PER_BYTE * (uint64_t)call->body_bytes;
     return BINARY_FIXED + (uint64_t)call->body_bytes / BYTES_PER_NS;
@@ -40,7 +41,7 @@ static uint64_t encode_cost(const struct td_call *call)
 {
     size_t bytes = 0;
     if (!td_codec_encoded_bound(call->reply_format, &call->request, &bytes))
-        return UINT64_MAX / 4;
+        return UINT64_MAX;
     if (call->reply_format == TD_FORMAT_JSON)
         return JSON_FIXED + JSON_OUT_PER_BYTE * (uint64_t)bytes;
     return BINARY_FIXED + (uint64_t)bytes / BYTES_PER_NS;
@@ -89,7 +90,7 @@ td_verdict td_schedule(struct td_call *call)
     td_status status = late(call, "before the request had arrived");
     if (status != TD_OK)
         return answer(call, status);
-    if (cost > limit)
+    if (cost > limit || call->encoded)
         return enqueue(call, cost);
     status = td_call_decode(call);
     if (status == TD_OK)

@@ -15,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NAME_MAX_LENGTH = 128, PATH_SIZE = 4096 };
+enum { NAME_MAX_LENGTH = 128 };
 
 struct entry {
-    struct td_tensor_listing listing; /* first: the list is an array of these, see td_store_list */
+    struct td_tensor_listing listing; /* of the two texts and the tensor below */
     struct td_tensor tensor;
     char name[NAME_MAX_LENGTH + 1];
     char source[256];
@@ -210,16 +210,21 @@ static bool finish(struct td_store *store)
 
 static bool add_dir(struct td_store *store, const char *path)
 {
-    DIR *dir = opendir(path);
-    if (!dir) {
+    struct dirent **files = NULL;
+    const int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* In the order of their names: of two tensors with one name, the same one is served every time. */
+    const int n_files = dir < 0 ? -1 : scandir(path, &files, NULL, alphasort);
+    if (n_files < 0)
         td_log(store->log, TD_LOG_ERROR, "data_dir_unreadable", TD_TEXT("dir", path),
                TD_TEXT("reason", strerror(errno)));
-        return false;
+    for (int i = 0; i < n_files; i++) {
+        add_file(store, dir, files[i]->d_name);
+        free(files[i]);
     }
-    for (struct dirent *item; (item = readdir(dir));)
-        add_file(store, dirfd(dir), item->d_name);
-    closedir(dir);
-    return true;
+    free(files);
+    if (dir >= 0)
+        close(dir);
+    return n_files >= 0;
 }
 
 static td_status resolve(struct td_resolver *resolver, const char *name, size_t length,

@@ -18,9 +18,10 @@ struct MHD_Response *__real_MHD_create_response_from_buffer_static(size_t size, 
 struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-enum { SENTENCE_SIZE = 256 };
+enum { SENTENCE_SIZE = 512 };
 
-/* Copies the text between two tags, without what JSON or a reader would trip over. */
+/* Copies the text between two tags, without what JSON or a reader would trip over: tags become spaces, and
+ * entities (quotes, all of them) apostrophes. */
 static void text_between(const char *page, size_t size, const char *open, const char *close,
                          char *text)
 {
@@ -28,13 +29,17 @@ static void text_between(const char *page, size_t size, const char *open, const 
     const char *end =
         begin ? memmem(begin, size - (size_t)(begin - page), close, strlen(close)) : NULL;
     size_t length = 0;
-    bool tag = false;
+    char within = 0; /* what ends the tag or entity that is being passed over */
     if (end)
         for (const char *at = begin + strlen(open); at < end && length < SENTENCE_SIZE - 1; at++) {
-            if (*at == '<' || *at == '>')
-                tag = *at == '<';
-            else if (!tag && *at >= ' ' && *at < 0x7f && *at != '"' && *at != '\\')
+            if (within) {
+                within = *at == within ? 0 : within;
+            } else if (*at == '<' || *at == '&') {
+                within = *at == '<' ? '>' : ';';
+                text[length++] = *at == '<' ? ' ' : '\'';
+            } else if (*at >= ' ' && *at < 0x7f && *at != '"' && *at != '\\') {
                 text[length++] = *at;
+            }
         }
     text[length] = '\0';
 }

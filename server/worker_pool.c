@@ -289,10 +289,7 @@ struct td_worker_pool *td_worker_pool_new(int workers, int64_t queue_limit)
             td_worker_pool_free(pool);
             return NULL;
         }
-        /* The workers that run already look at it when they share a loop. */
-        pthread_mutex_lock(&pool->mutex);
         pool->n_workers = i + 1;
-        pthread_mutex_unlock(&pool->mutex);
     }
     return pool;
 }

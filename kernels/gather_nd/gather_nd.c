@@ -116,18 +116,24 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
     const struct td_shape *params = &view.params->shape, *indices = &view.indices->shape;
     struct plan plan = { .indices = view.indices, .bounds = view.bounds };
     plan.space.depth = view.depth;
-    bool nothing_to_choose = false; /* for clip and wrap, in a dimension of size 0 */
-    for (int c = 0; c < view.depth; c++) {
+    int n_empty = 0, first_empty = 0; /* components that index a dimension of size 0 */
+    for (int c = view.depth - 1; c >= 0; c--) {
         plan.space.bound[c] = params->dim[view.batch_dims + c];
-        nothing_to_choose |= plan.space.bound[c] == 0 && view.bounds != TD_BOUNDS_ZERO;
+        if (plan.space.bound[c] == 0) {
+            n_empty++;
+            first_empty = c;
+        }
     }
 
     int64_t n_bad, first;
     status = td_rows_check_tuples(view.indices, &plan.space, exec, &n_bad, &first, err);
     if (status != TD_OK)
         return status;
-    if (n_bad > 0 && (view.bounds == TD_BOUNDS_ERROR || nothing_to_choose))
+    if (n_bad > 0 && view.bounds == TD_BOUNDS_ERROR)
         return out_of_bounds(&view, first, n_bad, err);
+    /* Clip and wrap mend any index but one into a dimension where there is nothing to choose. */
+    if (n_empty > 0 && view.indices->numel > 0 && view.bounds != TD_BOUNDS_ZERO)
+        return out_of_bounds(&view, first_empty, view.indices->numel / view.depth * n_empty, err);
     args->replaced = n_bad;
     if (n_bad == 0)
         plan.bounds = TD_BOUNDS_ERROR; /* no policy has anything to do: settling is a sum */

@@ -86,6 +86,8 @@ td_status td_gathering_run_strings(const struct td_gathering *job, struct td_exe
     if (status != TD_OK)
         return status;
     size_t bytes = job->out->offsets[job->out->numel];
+    if (bytes > exec->output_limit)
+        return td_error_resource(err, "output_bytes", bytes, exec->output_limit, "the output");
     struct td_error local;
     if (!err)
         err = &local;

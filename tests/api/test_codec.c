@@ -124,10 +124,40 @@ START_TEST(both_formats_round_trip)
 }
 END_TEST
 
+START_TEST(what_a_format_cannot_hold_is_told_before_there_is_data)
+{
+    static const struct {
+        const char *says, *output;
+        td_status safetensors;
+    } outputs[] = {
+        { "numbers", "float32[0]", TD_OK },
+        { "strings", "string[0]", TD_NOT_ACCEPTABLE },
+        { "complex128", "complex128[0]", TD_NOT_ACCEPTABLE },
+    };
+    for (size_t i = 0; i < COUNT_OF(outputs); i++) {
+        struct td_request request;
+        struct td_error err;
+        struct td_tensor output = tensor_without_data(outputs[i].output);
+        td_request_init(&request, td_op_find("gather", 6));
+        request.args.outputs = &output;
+        request.args.n_outputs = 1;
+        ck_assert_int_eq(td_codec_can_encode(TD_FORMAT_JSON, &request, &err), TD_OK);
+        ck_assert_msg(td_codec_can_encode(TD_FORMAT_SAFETENSORS, &request, &err) ==
+                          outputs[i].safetensors,
+                      "%s", outputs[i].says);
+        if (outputs[i].safetensors == TD_OK)
+            continue;
+        ck_assert_int_eq(err.status, TD_NOT_ACCEPTABLE);
+        ck_assert_ptr_nonnull(strstr(err.message, "safetensors has no dtype for"));
+    }
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, the_content_type_says_how_the_body_is_read, 0, COUNT_OF(types));
     tcase_add_loop_test(t, accept_says_how_the_reply_is_written, 0, COUNT_OF(accepts));
+    tcase_add_test(t, what_a_format_cannot_hold_is_told_before_there_is_data);
     tcase_add_test(t, both_formats_round_trip);
 }
 

@@ -255,8 +255,36 @@ START_TEST(every_byte_anywhere_is_judged_as_by_simdjson)
 }
 END_TEST
 
+static const struct {
+    const char *says, *text;
+    td_status status;
+    bool more;
+    int at; /* where the scan stands afterwards, or the offset told */
+} opened[] = {
+    { "an element comes", " [ 1]", TD_OK, true, 3 },
+    { "nothing is between", "[ ] ,", TD_OK, false, 3 },
+    { "nothing comes at all", "[", TD_OK, true, 1 },
+    { "something else opens", " {}", TD_MALFORMED_REQUEST, false, 1 },
+    { "the text is empty", "", TD_MALFORMED_REQUEST, false, 0 },
+};
+
+START_TEST(opening_says_whether_anything_is_inside)
+{
+    const char *text = opened[_i].text;
+    struct td_json_scan scan = { text, text, text + strlen(text) };
+    struct td_error opening;
+    bool more;
+    ck_assert_msg(td_json_open(&scan, '[', ']', &more, &opening) == opened[_i].status, "%s",
+                  opened[_i].says);
+    ck_assert_msg(more == opened[_i].more, "%s", opened[_i].says);
+    ck_assert_msg((opened[_i].status == TD_OK ? scan.at - text : opening.offset) == opened[_i].at,
+                  "%s", opened[_i].says);
+}
+END_TEST
+
 static void add(TCase *t)
 {
+    tcase_add_loop_test(t, opening_says_whether_anything_is_inside, 0, COUNT_OF(opened));
     tcase_add_loop_test(t, numbers_end_where_the_grammar_says, 0, COUNT_OF(numbers));
     tcase_add_loop_test(t, integers_fit_int64_or_do_not, 0, COUNT_OF(integers));
     tcase_add_loop_test(t, a_value_is_measured_by_its_brackets, 0, COUNT_OF(measured));

@@ -143,7 +143,8 @@ START_TEST(without_memory_code_and_status_are_left)
     td_error_set(&err, TD_QUEUE_FULL, "full");
     td_problem_write(&err, "gather", "r", &arena, &reply);
     ck_assert_int_eq(reply.http_status, 429);
-    static const char body[] = "{\"type\":\"about:blank\",\"code\":\"QUEUE_FULL\"}";
+    static const char body[] = "{\"type\":\"/problems/queue-full\",\"title\":\"Queue full\","
+                               "\"status\":429,\"code\":\"QUEUE_FULL\"}";
     ck_assert_uint_eq(reply.pieces[0].size, sizeof body - 1);
     ck_assert_mem_eq(reply.pieces[0].data, body, sizeof body - 1);
     td_arena_reset(&arena);

@@ -558,6 +558,7 @@ START_TEST(dtypes_that_the_format_lacks_are_not_acceptable)
         ck_assert_int_eq(td_safetensors_encode(&request, &test_arena, &reply, &err),
                          TD_NOT_ACCEPTABLE);
         ck_assert_ptr_nonnull(strstr(err.message, "application/json"));
+        ck_assert_int_eq(td_safetensors_can_encode(&request, &err), TD_NOT_ACCEPTABLE);
     }
 }
 END_TEST

@@ -50,9 +50,50 @@ START_TEST(what_does_not_fit_is_dropped_and_remembered)
 }
 END_TEST
 
+static const struct {
+    uint64_t value;
+    const char *text;
+} numbers[] = {
+    { 0, "0" }, { 1, "1" }, { 9, "9" }, { 10, "10" }, { UINT64_MAX, "18446744073709551615" },
+};
+
+START_TEST(a_number_is_written_in_decimal)
+{
+    char buffer[32];
+    size_t length = strlen(numbers[_i].text);
+    /* Room for just this: what has to fit does. */
+    struct td_text text = { buffer, buffer + length, false };
+    td_text_uint(&text, numbers[_i].value);
+    ck_assert_msg(!text.full && text.at == buffer + length, "%s", numbers[_i].text);
+    ck_assert_mem_eq(buffer, numbers[_i].text, length);
+
+    text = (struct td_text){ buffer, buffer + length - 1, false };
+    td_text_uint(&text, numbers[_i].value);
+    ck_assert_msg(text.full && text.at == buffer, "%s", numbers[_i].text);
+}
+END_TEST
+
+START_TEST(a_word_is_written_without_its_nul)
+{
+    char buffer[8] = "";
+    struct td_text text = { buffer, buffer + 4, false };
+    td_text_word(&text, "");
+    ck_assert(!text.full && text.at == buffer);
+    td_text_word(&text, "abc");
+    td_text_word(&text, "d");
+    ck_assert(!text.full);
+    ck_assert_str_eq(buffer, "abcd");
+    td_text_word(&text, "e");
+    ck_assert(text.full);
+    ck_assert_str_eq(buffer, "abcd");
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, text_is_quoted_for_json, 0, COUNT_OF(quotes));
+    tcase_add_loop_test(t, a_number_is_written_in_decimal, 0, COUNT_OF(numbers));
+    tcase_add_test(t, a_word_is_written_without_its_nul);
     tcase_add_test(t, what_does_not_fit_is_dropped_and_remembered);
 }
 

@@ -34,6 +34,12 @@ class Gather(HttpTest):
         answer = self.post("/v1/gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [[2], [0]], "batch_dims": 1})
         self.assertOutput(answer, "int32", [2, 1], [[3], [4]])
 
+    def test_minus_zero_keeps_its_sign_wherever_it_stands(self):
+        for params in ([-0.0, 1.5], [1.5, -0.0], [-0.0, 3, 1.5]):
+            body = json.dumps({"params": params, "indices": [0, 1]}).replace("-0.0", "-0").encode()
+            answer = self.ask("POST", "/v1/gather", body, {"Content-Type": "application/json"})
+            self.assertEqual(str(answer.json()["output"]["data"]), str([float(p) for p in params[:2]]))
+
     def test_a_scalar_index_drops_the_axis(self):
         answer = self.post("/v1/gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": 1})
         self.assertOutput(answer, "int32", [3], [4, 5, 6])

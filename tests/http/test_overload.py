@@ -277,6 +277,12 @@ class Sizes(HttpTest):
         self.assertAnyProblem(answer)
         self.assertWorks()
 
+    def test_a_long_text_for_no_bytes_is_refused(self):
+        """nested lists of empty lists: the tensor has no bytes, its JSON would have gigabytes"""
+        params = {"dtype": "int32", "shape": [3000000000, 0], "data": []}
+        answer = self.post("/v1/gather", {"params": params, "indices": [], "axis": 1})
+        self.assertProblem(answer, 422, "RESOURCE_LIMIT", resource="output_bytes")
+
     def test_huge_strings_count_by_their_bytes(self):
         body = {"params": ["x" * 2000], "indices": tensor("int16", (20000,), bytes(40000))}
         answer = self.post("/v1/gather", body)

@@ -300,19 +300,16 @@ START_TEST(a_compressed_body_is_for_a_worker_however_small)
     server_open(OPTIONS("--inline-limit-us=1000000"));
     struct td_call *call = call_of_bytes("gather", packed, size);
     call->headers.content_encoding = "deflate";
+    call->encoded = true;
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
     run_queued(call);
     expect_reply(call, 200, GATHER_RESULT);
     td_call_free(call);
     call = call_of(GATHER); /* not what the header says */
     call->headers.content_encoding = "gzip";
+    call->encoded = true;
     run_anyhow(call);
     expect_reply(call, 400, "MALFORMED_REQUEST");
-    td_call_free(call);
-    call = call_of(GATHER);
-    call->headers.content_encoding = "br";
-    run_anyhow(call);
-    expect_reply(call, 415, "UNSUPPORTED_MEDIA_TYPE");
     td_call_free(call);
     server_close();
 }
@@ -532,6 +529,7 @@ START_TEST(a_body_that_expands_beyond_the_limit_is_too_large)
     server_open(OPTIONS("--max-body=64K"));
     struct td_call *call = call_of_bytes("gather", packed, size);
     call->headers.content_encoding = "deflate";
+    call->encoded = true;
     run_anyhow(call);
     ck_assert_uint_eq(call->error.limit, 65536);
     expect_reply(call, 413, "PAYLOAD_TOO_LARGE");

@@ -59,7 +59,7 @@ void thread_exec_init(struct thread_exec *exec, int threads, int64_t grain)
 {
     ck_assert_int_le(threads, MAX_THREADS);
     *exec = (struct thread_exec){
-        .exec = { .parallel_for = parallel_for, .arena = &test_arena },
+        .exec = { .parallel_for = parallel_for, .arena = &test_arena, .output_limit = UINT64_MAX },
         .threads = threads,
         .grain = grain,
         .ranges_allowed = -1,
