@@ -1,5 +1,7 @@
 /* op.h - what an op is: one descriptor, from which routes, argument checks, metadata and
- * documentation derive. Adding an op is one folder in kernels/ and one line in ops.def.
+ * documentation derive. Adding an op is one folder in kernels/ and one line in ops.def. A device's
+ * kernel for an op is found by the op's name in the device plugin's own table: nothing here names
+ * devices.
  *
  * Threads  Descriptors are constants; infer, cost and run are reentrant. */
 #ifndef TD_KERNELS_OP_H

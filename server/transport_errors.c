@@ -33,7 +33,8 @@ static void text_between(const char *page, size_t size, const char *open, const 
     if (end)
         for (const char *at = begin + strlen(open); at < end && length < SENTENCE_SIZE - 1; at++) {
             if (within) {
-                within = *at == within ? 0 : within;
+                if (*at == within)
+                    within = 0;
             } else if (*at == '<' || *at == '&') {
                 within = *at == '<' ? '>' : ';';
                 text[length++] = *at == '<' ? ' ' : '\'';
