@@ -22,7 +22,8 @@ struct array {
     td_leaves_run_fn *run;
     struct td_leaves leaves;
 
-    bool promoted; /* integers have become floats */
+    const char
+        *integers_end; /* the text before it was read as integers, and became floats; or NULL */
 
     /* An integer that fits neither int64 nor uint64, until a float makes it one among floats. */
     const char *misfit;
@@ -166,7 +167,6 @@ static td_status start(struct array *array)
 /* Integers so far become float32, in place: it is never wider than they are. */
 static void integers_to_float32(struct array *array)
 {
-    array->promoted = true;
     int64_t n = elements(array);
     for (int64_t i = 0; i < n; i++) {
         const char *from = array->data + (size_t)i * array->width;
@@ -245,6 +245,7 @@ static td_status widen(struct array *array, const char *p, bool *widened)
         array->misfit = p;
         array->misfit_element = elements(array);
     }
+    array->integers_end = p;
     integers_to_float32(array);
     return TD_OK;
 }
@@ -479,8 +480,8 @@ td_status td_json_read_untyped(struct td_json_scan *scan, td_dtype empty_dtype,
     if (status != TD_OK)
         return status;
 
-    if (array.promoted)
-        restore_negative_zeros(&array, begin, scan->at);
+    if (array.integers_end)
+        restore_negative_zeros(&array, begin, array.integers_end);
     struct td_shape shape;
     shape_of(&array, &shape);
     if (array.misfit) {
