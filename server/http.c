@@ -8,6 +8,7 @@
 #include "server/inflate.h"
 #include "server/routes.h"
 #include "server/scheduler.h"
+#include "server/stream_copy.h"
 
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -28,6 +29,7 @@ enum {
     FIRST_BODY_BUFFER =
         1 << 20, /* a client has to send this much before it gets all it announced */
     CHUNKED_BODY_BUFFER = 64 << 10,
+    STREAMED_BODY = 8 << 20, /* more than stays in a cache until it is read */
     DISCARDED_BODY =
         64 << 10, /* a refused body is read up to this, so that the connection stays usable */
     BACKLOG = 4096,
@@ -249,7 +251,11 @@ static td_status receive(struct td_call *call, const char *data, size_t bytes)
         if (status != TD_OK)
             return status;
     }
-    memcpy((char *)(uintptr_t)call->body + call->body_bytes, data, bytes);
+    char *to = (char *)(uintptr_t)call->body + call->body_bytes;
+    if (call->body_capacity >= STREAMED_BODY)
+        td_stream_copy(to, data, bytes);
+    else
+        memcpy(to, data, bytes);
     call->body_bytes += bytes;
     return TD_OK;
 }
