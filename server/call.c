@@ -162,7 +162,7 @@ td_status td_call_admit(struct td_call *call)
 {
     const struct td_op *op = call->op;
     struct td_op_args *args = &call->request.args;
-    size_t outputs, encoded;
+    size_t outputs;
     if (call->request.options.device == TD_DEVICE_GPU)
         return td_error_set(
             &call->error, TD_DEVICE_UNAVAILABLE,
@@ -175,10 +175,10 @@ td_status td_call_admit(struct td_call *call)
     status = check_outputs(call, &outputs);
     if (status != TD_OK)
         return status;
-    status = check_encoded(call, outputs, &encoded);
+    status = check_encoded(call, outputs, &call->encoded_bound);
     if (status != TD_OK)
         return status;
-    if (!td_size_add(outputs, encoded, &outputs) ||
+    if (!td_size_add(outputs, call->encoded_bound, &outputs) ||
         !td_size_add(outputs, op->cost(args).workspace, &outputs))
         outputs = SIZE_MAX;
     if (outputs > sizeof call->first_block / 2) { /* what is smaller fits the call itself */

@@ -71,6 +71,7 @@ struct td_call {
     bool close_connection;
     bool gone; /* the client hung up; nobody reads the answer */
     bool decoded, admitted;
+    size_t encoded_bound; /* of the answer's bytes, as told at admission; strings count little */
     struct td_error error;
     struct td_reply reply;
     struct td_times times;

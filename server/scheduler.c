@@ -1,6 +1,5 @@
 #include "server/scheduler.h"
 
-#include "api/codec.h"
 #include "server/clock.h"
 #include "server/server.h"
 
@@ -37,14 +36,12 @@ static uint64_t compute_cost(const struct td_call *call)
            cost.flops / FLOPS_PER_NS;
 }
 
+/* The same. */
 static uint64_t encode_cost(const struct td_call *call)
 {
-    size_t bytes = 0;
-    if (!td_codec_encoded_bound(call->reply_format, &call->request, &bytes))
-        return UINT64_MAX;
     if (call->reply_format == TD_FORMAT_JSON)
-        return JSON_FIXED + JSON_OUT_PER_BYTE * (uint64_t)bytes;
-    return BINARY_FIXED + (uint64_t)bytes / BYTES_PER_NS;
+        return JSON_FIXED + JSON_OUT_PER_BYTE * (uint64_t)call->encoded_bound;
+    return BINARY_FIXED + (uint64_t)call->encoded_bound / BYTES_PER_NS;
 }
 
 static td_verdict answer(struct td_call *call, td_status status)
