@@ -1,6 +1,6 @@
 #include "api/float_text.h"
 
-#include "api/half.h"
+#include "kernels/half.h"
 
 #include <dragonbox/dragonbox.h>
 

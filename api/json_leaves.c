@@ -1,7 +1,7 @@
 #include "api/json_leaves.h"
 
 #include "api/float_text.h"
-#include "api/half.h"
+#include "kernels/half.h"
 
 #include <string.h>
 

@@ -31,7 +31,8 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(INVALID_BATCH_DIMS, 422, "Invalid batch_dims", "invalid-batch-dims",
             "`batch_dims` does not fit the ranks of the inputs, or exceeds `axis`."),
     PROBLEM(INVALID_EQUATION, 422, "Invalid equation", "invalid-equation",
-            "The einsum equation is malformed. `offset` is the column in its text."),
+            "The einsum equation is malformed. `offset` is the byte in its text. POST "
+            "/v1/einsum/plan checks an equation without any data."),
     PROBLEM(UNSUPPORTED_DTYPE, 422, "Unsupported dtype", "unsupported-dtype",
             "The op does not take this dtype for this input. Its page under /v1/ops lists those it "
             "takes."),
@@ -163,6 +164,11 @@ static size_t write_problem(const struct td_error *err, const char *op_name, con
     }
     if (err->offset >= 0)
         td_text_print(&text, ",\"offset\":%" PRId64, err->offset);
+    add_text(&text, "label", err->label);
+    if (err->has_extents) {
+        td_text_print(&text, ",\"extents\":");
+        add_dims(&text, err->extents, 2);
+    }
     add_shapes(&text, err);
     add_text(&text, "did_you_mean", err->did_you_mean);
     if (err->resource[0]) {

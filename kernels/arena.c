@@ -72,6 +72,7 @@ static bool new_block(struct td_arena *arena, struct td_error *err)
     struct td_buffer *buffer = arena->memory->take(arena->memory, BLOCK_SIZE, err);
     if (!buffer)
         return false;
+    arena->taken += BLOCK_SIZE;
     arena->next = buffer->data;
     arena->end = arena->next + BLOCK_SIZE;
     HIDE(arena->next, BLOCK_SIZE);
@@ -113,6 +114,7 @@ void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct t
     struct td_buffer *buffer = arena->memory->take(arena->memory, bytes, err);
     if (!buffer || !td_arena_keep(arena, buffer, err))
         return NULL;
+    arena->taken += bytes;
     return buffer->data;
 }
 

@@ -24,6 +24,7 @@ struct td_arena {
     char *next, *end; /* free part of the block in use */
     struct td_arena_hold *held;
     struct td_memory *memory; /* borrowed */
+    size_t taken;             /* bytes of the buffers it has from memory */
 };
 
 void td_arena_init(struct td_arena *arena, void *first, size_t first_size,

@@ -17,6 +17,7 @@ static td_status serial_for(struct td_exec *self, int64_t count, int64_t grain, 
 
 void td_exec_serial(struct td_exec *exec, struct td_arena *arena)
 {
-    *exec =
-        (struct td_exec){ .parallel_for = serial_for, .arena = arena, .output_limit = UINT64_MAX };
+    *exec = (struct td_exec){
+        .parallel_for = serial_for, .arena = arena, .output_limit = UINT64_MAX, .width = 1
+    };
 }

@@ -131,9 +131,23 @@ td_status td_op_check(const struct td_op *op, const struct td_op_args *args, str
     return TD_OK;
 }
 
+static td_status align_inputs(const struct td_op *op, struct td_op_args *args,
+                              struct td_arena *arena, struct td_error *err)
+{
+    for (int i = 0; i < op->n_inputs; i++)
+        for (int j = 0; op->inputs[i].reads_values && j < args->inputs[i].count; j++) {
+            td_status status = td_tensor_align(&args->inputs[i].tensors[j], arena, err);
+            if (status != TD_OK)
+                return status;
+        }
+    return TD_OK;
+}
+
 td_status td_op_infer(const struct td_op *op, struct td_op_args *args, struct td_arena *arena,
                       struct td_error *err)
 {
     td_status status = td_op_check(op, args, err);
+    if (status == TD_OK)
+        status = align_inputs(op, args, arena, err);
     return status == TD_OK ? op->infer(args, arena, err) : status;
 }

@@ -39,6 +39,7 @@ struct td_input_spec {
         empty_dtype;   /* what an untyped [] is: int32 where indices are expected, else float32 */
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
     bool reads_values; /* the kernel looks at values, so data must be aligned */
+    bool sets_shape;   /* infer looks at values: they decide the shape of an output */
 };
 
 typedef enum td_attr_kind {
@@ -74,6 +75,7 @@ struct td_op_args {
     struct td_tensor *outputs; /* described by infer, filled by run */
     int n_outputs;
     int64_t replaced; /* indices that a bounds policy replaced; set by run */
+    const void *plan; /* what infer worked out for cost and run; in the arena, NULL when nothing */
 };
 
 /* What a call will take, from shapes alone. */
@@ -82,7 +84,9 @@ struct td_cost {
     uint64_t bytes_written;
     uint64_t random_reads; /* rows fetched from unpredictable places: a cache miss each */
     uint64_t flops;
-    uint64_t workspace; /* bytes beyond inputs and outputs */
+    uint64_t workspace;            /* bytes beyond inputs and outputs, */
+    uint64_t workspace_per_thread; /* and those for each thread that works on it, */
+    bool alone;                    /* which is only one, however many there are */
 };
 
 struct td_op {
@@ -122,7 +126,7 @@ void td_op_defaults(const struct td_op *op, struct td_op_args *args);
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 
-/* td_op_check, then op->infer. */
+/* td_op_check, then alignment of the inputs whose values are read, then op->infer. */
 TD_MUST_CHECK td_status td_op_infer(const struct td_op *op, struct td_op_args *args,
                                     struct td_arena *arena, struct td_error *err);
 

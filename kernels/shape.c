@@ -31,6 +31,12 @@ bool td_shape_equal(const struct td_shape *a, const struct td_shape *b)
     return a->rank == b->rank && memcmp(a->dim, b->dim, (size_t)a->rank * sizeof(a->dim[0])) == 0;
 }
 
+bool td_shape_starts_with(const struct td_shape *shape, const struct td_shape *start)
+{
+    return shape->rank >= start->rank &&
+           memcmp(shape->dim, start->dim, (size_t)start->rank * sizeof(start->dim[0])) == 0;
+}
+
 bool td_shape_append(struct td_shape *to, const struct td_shape *from, int begin, int end)
 {
     if (end <= begin)

@@ -28,6 +28,9 @@ bool td_shape_numel(const struct td_shape *shape, int64_t *out);
 
 bool td_shape_equal(const struct td_shape *a, const struct td_shape *b);
 
+/* Are the first dimensions of shape those of start? */
+bool td_shape_starts_with(const struct td_shape *shape, const struct td_shape *start);
+
 /* Appends dims [begin, end) of `from` to `to`. False when the rank would exceed TD_MAX_RANK. */
 bool td_shape_append(struct td_shape *to, const struct td_shape *from, int begin, int end);
 

@@ -86,7 +86,7 @@ static const char *resource_unit(const char *resource)
     if (strcmp(resource, "rank") == 0)
         return "dimensions";
     if (strcmp(resource, "flops") == 0)
-        return "floating-point operations";
+        return "operations";
     return resource;
 }
 

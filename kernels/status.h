@@ -66,7 +66,7 @@ struct td_error {
     char pointer[256];  /* JSON Pointer to the place in a JSON body; has_pointer tells "" (the root)
                            apart */
     bool has_pointer;
-    int64_t offset; /* byte offset into the body, or column in an equation; -1 when none */
+    int64_t offset; /* byte offset into the body or into an equation; -1 when none */
     bool has_index; /* position, index, bound, axis, bad_count are set */
     bool has_bound; /* ... and bound and axis as well */
     int position_rank;
@@ -80,6 +80,9 @@ struct td_error {
         char name[64];
         struct td_shape shape;
     } shapes[2];
+    char label[8];    /* of an equation: one character, in UTF-8; "" when none */
+    bool has_extents; /* extents is set: what one dimension is in two places, and should not be */
+    int64_t extents[2];
     char did_you_mean[64]; /* nearest known name; "" when none is near */
     char resource[32];     /* RESOURCE_LIMIT: what is limited; "" when none */
     uint64_t needed;

@@ -56,9 +56,14 @@ size_t td_tensor_footprint(const struct td_tensor *tensor)
     return tensor->bytes + ((size_t)tensor->numel + 1) * sizeof(tensor->offsets[0]);
 }
 
+bool td_tensor_is_aligned(const struct td_tensor *tensor)
+{
+    return (uintptr_t)tensor->data % td_dtype_info(tensor->dtype)->align == 0;
+}
+
 td_status td_tensor_align(struct td_tensor *tensor, struct td_arena *arena, struct td_error *err)
 {
-    if ((uintptr_t)tensor->data % td_dtype_info(tensor->dtype)->align == 0)
+    if (td_tensor_is_aligned(tensor))
         return TD_OK;
     struct td_error local;
     if (!err)

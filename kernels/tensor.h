@@ -3,7 +3,7 @@
  * Strings    As in Arrow: element i is the bytes [offsets[i], offsets[i+1]) of data. Any bytes at
  *            all, NUL included, no terminator. offsets[0] is 0 unless the tensor is a view.
  * Bounds     data may be unaligned where it points into a body or a mapped file; an op whose
- *            descriptor says reads_values gets that input aligned to its dtype.
+ *            descriptor says reads_values gets that input aligned to its dtype (td_op_infer).
  * Ownership  A tensor does not own; whoever made it says what keeps data alive: the call's arena,
  *            or `owner`, which the arena keeps a reference to. */
 #ifndef TD_KERNELS_TENSOR_H
@@ -35,6 +35,8 @@ TD_MUST_CHECK td_status td_tensor_alloc(struct td_tensor *tensor, struct td_aren
 
 /* Bytes a tensor occupies: data, and for strings the offsets. */
 size_t td_tensor_footprint(const struct td_tensor *tensor);
+
+bool td_tensor_is_aligned(const struct td_tensor *tensor);
 
 /* Copies data to an aligned place when it is not aligned to its dtype. */
 TD_MUST_CHECK td_status td_tensor_align(struct td_tensor *tensor, struct td_arena *arena,

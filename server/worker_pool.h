@@ -7,7 +7,9 @@
  * A job runs on one worker. When it asks for a parallel loop, workers without a job of their own
  * take chunks of it, and between two chunks its owner runs a waiting small job, so that small work
  * passes big work on every thread and chunks of different requests interleave. Small jobs go first;
- * every eighth turn is a large one's, so that neither starves.
+ * every eighth turn is a large one's, so that neither starves. A worker that has helped looks out
+ * for the running jobs' next loop for some 50 us before it sleeps; without running loops nobody
+ * spins.
  *
  * Ownership  A job belongs to the pool from submit until its run or drop is called, once.
  * Threads    submit and expire from any thread; run on a worker; drop on the thread that calls
@@ -55,11 +57,12 @@ void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool eve
 unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool);
 
 /* How a call computes: on `worker` with the help of its pool, or with worker NULL alone on the
- * calling thread. `stopped` is asked between chunks, on the owner's thread; anything but TD_OK ends
- * the loop. */
+ * calling thread. `stopped` is asked between chunks and between loops, on the owner's thread;
+ * anything but TD_OK ends the loop. */
 struct td_pool_exec {
     struct td_exec base;
     struct td_worker *worker;
+    bool begun; /* a loop has been run */
     td_status (*stopped)(void *context, struct td_error *err);
     void *context;
 };

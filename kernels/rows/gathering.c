@@ -107,12 +107,6 @@ void td_gathering_into_slices(int64_t *rows, int64_t n, int64_t begin, int64_t s
                 rows[k] += base;
 }
 
-/* Output bytes in one range of parallel_for: some 10 us of copying at the least, a few ranges for
- * every thread in outputs where a second thread pays. */
-#define RANGE_BYTES ((size_t)128 * 1024)
-/* A row counts as this many bytes at the least: what a narrow one costs is the reading of it. */
-#define NARROW_ROW  16
-
 static void copy_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_gathering *job = context;
@@ -126,28 +120,36 @@ static void copy_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Rows larger than a range are split: item i is part i % n_parts of row i / n_parts. */
-static int64_t n_parts(size_t row_bytes)
-{
-    return (int64_t)((row_bytes - 1) / RANGE_BYTES + 1);
-}
-
+/* Rows larger than a range are split: item i is part i % parts of row i / parts. */
 static void copy_part_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_gathering *job = context;
     size_t row_bytes = (size_t)job->row_numel * td_dtype_info(job->out->dtype)->size;
-    int64_t parts = n_parts(row_bytes);
+    int64_t parts = td_rows_parts(row_bytes);
     for (int64_t item = begin; item < end; item++) {
         int64_t k = item / parts, space;
-        size_t offset = (size_t)(item % parts) * RANGE_BYTES;
-        size_t size = row_bytes - offset < RANGE_BYTES ? row_bytes - offset : RANGE_BYTES;
-        char *out = (char *)job->out->data + (size_t)k * row_bytes + offset;
         int64_t row = *job->rows(job->context, k, 1, &space);
-        if (row == TD_ROW_ZERO)
-            memset(out, 0, size);
-        else
-            memcpy(out, (const char *)job->table->data + (size_t)row * row_bytes + offset, size);
+        const char *from = NULL;
+        if (row != TD_ROW_ZERO)
+            from = (const char *)job->table->data + (size_t)row * row_bytes;
+        td_rows_copy_part((char *)job->out->data + (size_t)k * row_bytes, from, row_bytes,
+                          item % parts);
     }
+}
+
+/* Rows of strings: their offsets in the table. */
+static const struct td_string_row *string_rows(const void *context, int64_t begin, int64_t n,
+                                               struct td_string_row *rows)
+{
+    const struct td_gathering *job = context;
+    int64_t space[TD_ROWS_CHUNK];
+    const int64_t *numbers = job->rows(job->context, begin, n, space);
+    for (int64_t k = 0; k < n; k++)
+        rows[k] = numbers[k] == TD_ROW_ZERO
+                      ? (struct td_string_row){ NULL, NULL }
+                      : (struct td_string_row){ job->table->offsets + numbers[k] * job->row_numel,
+                                                job->table->data };
+    return rows;
 }
 
 td_status td_gathering_run(const struct td_gathering *job, struct td_exec *exec,
@@ -155,11 +157,16 @@ td_status td_gathering_run(const struct td_gathering *job, struct td_exec *exec,
 {
     assert(job->n_rows > 0 && job->row_numel > 0);
     if (job->out->dtype == TD_DTYPE_STRING)
-        return td_gathering_run_strings(job, exec, err);
+        return td_strings_run(&(struct td_strings){ .out = job->out,
+                                                    .n_rows = job->n_rows,
+                                                    .row_numel = job->row_numel,
+                                                    .rows = string_rows,
+                                                    .context = job },
+                              exec, err);
     size_t row_bytes = (size_t)job->row_numel * td_dtype_info(job->out->dtype)->size;
-    if (row_bytes > RANGE_BYTES)
-        return td_exec_for(exec, job->n_rows * n_parts(row_bytes), 1, copy_part_range, (void *)job,
-                           err);
-    int64_t grain = (int64_t)(RANGE_BYTES / (row_bytes > NARROW_ROW ? row_bytes : NARROW_ROW));
-    return td_exec_for(exec, job->n_rows, grain, copy_range, (void *)job, err);
+    if (row_bytes > TD_ROWS_RANGE_BYTES)
+        return td_exec_for(exec, job->n_rows * td_rows_parts(row_bytes), 1, copy_part_range,
+                           (void *)job, err);
+    return td_exec_for(exec, job->n_rows, td_rows_in_range(row_bytes), copy_range, (void *)job,
+                       err);
 }

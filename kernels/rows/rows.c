@@ -118,9 +118,9 @@ td_status td_rows_check(const struct td_tensor *indices, int64_t bound, struct t
     return td_rows_check_tuples(indices, &space, exec, n_bad, first, err);
 }
 
-td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
-                                const struct td_tensor *indices, int64_t first, int64_t n_bad,
-                                int64_t bound, int axis, const char *more)
+/* Reports element `first` of an index tensor: "indices[0,1] = 7 <trouble>". */
+static td_status bad_index(struct td_error *err, const char *name, const struct td_tensor *indices,
+                           int64_t first, int64_t n_bad, const char *trouble)
 {
     struct td_shape position = { .rank = indices->shape.rank };
     td_shape_unravel(&indices->shape, first, position.dim);
@@ -128,19 +128,41 @@ td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
     char place[TD_SHAPE_TEXT] = ""; /* a scalar has no coordinates */
     if (position.rank > 0)
         td_shape_text(&position, place, sizeof(place));
-    td_error_set(err, TD_INDEX_OUT_OF_BOUNDS, "%s%s = %" PRId64 " is not in [0, %" PRId64 ")%s",
-                 name, place, index, bound, more);
+    td_error_set(err, TD_INDEX_OUT_OF_BOUNDS, "%s%s = %" PRId64 " %s", name, place, index, trouble);
     if (err) {
         err->has_index = true;
-        err->has_bound = true;
         err->position_rank = position.rank;
         memcpy(err->position, position.dim, sizeof(err->position));
         err->index = index;
-        err->bound = bound;
-        err->axis = axis;
         err->bad_count = n_bad;
     }
     return td_error_at_input(err, TD_INDEX_OUT_OF_BOUNDS, "%s", name);
+}
+
+td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
+                                const struct td_tensor *indices, int64_t first, int64_t n_bad,
+                                int64_t bound, int axis, const char *more)
+{
+    char trouble[sizeof(err->message)];
+    snprintf(trouble, sizeof(trouble), "is not in [0, %" PRId64 ")%s", bound, more);
+    bad_index(err, name, indices, first, n_bad, trouble);
+    if (err) {
+        err->has_bound = true;
+        err->bound = bound;
+        err->axis = axis;
+    }
+    return TD_INDEX_OUT_OF_BOUNDS;
+}
+
+td_status td_rows_negative(struct td_error *err, const char *name, const struct td_tensor *indices,
+                           int64_t first, int64_t n_bad)
+{
+    return bad_index(err, name, indices, first, n_bad, "is negative; 0 or more is expected");
+}
+
+void td_rows_extremes(const struct td_tensor *indices, int64_t *least, int64_t *largest)
+{
+    BY_INDEX_TYPE(indices->dtype, extremes, indices->data, indices->numel, least, largest);
 }
 
 /* ---- Settling ---------------------------------------------------------------------------- */
@@ -151,6 +173,13 @@ void td_rows_settle(const struct td_tensor *indices, int64_t begin, int64_t n, i
     const char *from =
         (const char *)indices->data + (size_t)begin * td_dtype_info(indices->dtype)->size;
     BY_INDEX_TYPE(indices->dtype, settle, (const void *)from, n, bound, policy, rows);
+}
+
+void td_rows_mark(const struct td_tensor *indices, int64_t begin, int64_t n, uint8_t *flags)
+{
+    const char *from =
+        (const char *)indices->data + (size_t)begin * td_dtype_info(indices->dtype)->size;
+    BY_INDEX_TYPE(indices->dtype, mark, (const void *)from, n, flags);
 }
 
 void td_rows_settle_tuples(const struct td_tensor *indices, int64_t begin, int64_t n,
@@ -182,6 +211,40 @@ void td_rows_settle_tuples(const struct td_tensor *indices, int64_t begin, int64
 #define MIDDLE_ROW 1024
 #define LARGE_ROW  4096
 
+/* Calls a loop built for the width; with a constant one its copy is a move or a few. */
+#define BY_WIDTH(row_bytes, CALL)                                                                  \
+    switch (row_bytes) {                                                                           \
+    case 1:                                                                                        \
+        CALL(1);                                                                                   \
+        break;                                                                                     \
+    case 2:                                                                                        \
+        CALL(2);                                                                                   \
+        break;                                                                                     \
+    case 4:                                                                                        \
+        CALL(4);                                                                                   \
+        break;                                                                                     \
+    case 8:                                                                                        \
+        CALL(8);                                                                                   \
+        break;                                                                                     \
+    case 16:                                                                                       \
+        CALL(16);                                                                                  \
+        break;                                                                                     \
+    case 32:                                                                                       \
+        CALL(32);                                                                                  \
+        break;                                                                                     \
+    case 64:                                                                                       \
+        CALL(64);                                                                                  \
+        break;                                                                                     \
+    default:                                                                                       \
+        CALL(row_bytes);                                                                           \
+    }
+
+/* Outputs of this size and more are not written through the cache, where they would not stay. */
+#define STREAM_BYTES ((size_t)8 * 1024 * 1024)
+#define LINE         64
+/* Rows that are not whole lines go past the cache but for their ends, from here on. */
+#define STREAM_ROW   512
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED /* sanitizers do not see what assembly touches */
 #elif defined(__has_feature)
@@ -191,6 +254,8 @@ void td_rows_settle_tuples(const struct td_tensor *indices, int64_t begin, int64
 #endif
 #if defined(__x86_64__) && !defined(SANITIZED)
 #define STRING_MOVES
+#define STREAMING_STORES
+#include <emmintrin.h>
 #endif
 
 static inline __attribute__((always_inline)) void
@@ -204,6 +269,27 @@ copy_row(char *restrict to, const char *restrict from, size_t row_bytes)
     }
 #endif
     memcpy(to, from, row_bytes);
+}
+
+int64_t td_rows_in_range(size_t row_bytes)
+{
+    size_t cost = row_bytes > TD_ROWS_NARROW ? row_bytes : TD_ROWS_NARROW;
+    return cost < TD_ROWS_RANGE_BYTES ? (int64_t)(TD_ROWS_RANGE_BYTES / cost) : 1;
+}
+
+int64_t td_rows_parts(size_t row_bytes)
+{
+    return (int64_t)((row_bytes - 1) / TD_ROWS_RANGE_BYTES + 1);
+}
+
+void td_rows_copy_part(void *to, const void *from, size_t row_bytes, int64_t part)
+{
+    size_t offset = (size_t)part * TD_ROWS_RANGE_BYTES, left = row_bytes - offset;
+    size_t size = left < TD_ROWS_RANGE_BYTES ? left : TD_ROWS_RANGE_BYTES;
+    if (from)
+        memcpy((char *)to + offset, (const char *)from + offset, size);
+    else
+        memset((char *)to + offset, 0, size);
 }
 
 /* Asks for the first `reach` bytes of a row. The address is a number, since a row number may be
@@ -243,21 +329,161 @@ void td_rows_copy(void *out, const void *table, size_t row_bytes, const int64_t 
         copy_rows(out, table, row_bytes, rows, n, true);
         return;
     }
-    switch (row_bytes) {
-#define BUILD(width)                                                                               \
-    case width:                                                                                    \
-        copy_rows(out, table, width, rows, n, false);                                              \
-        return;
-        BUILD(1)
-        BUILD(2)
-        BUILD(4)
-        BUILD(8)
-        BUILD(16)
-        BUILD(32)
-        BUILD(64)
-#undef BUILD
-    default:
-        copy_rows(out, table, row_bytes, rows, n, false);
+#define COPY(width) copy_rows(out, table, width, rows, n, false)
+    BY_WIDTH(row_bytes, COPY);
+#undef COPY
+}
+
+/* ---- Scattering -------------------------------------------------------------------------- */
+
+bool td_rows_stream(size_t bytes, size_t row_bytes)
+{
+    return bytes >= STREAM_BYTES && row_bytes >= LINE &&
+           (row_bytes % LINE == 0 || row_bytes >= STREAM_ROW);
+}
+
+/* As memcpy, but what fills a cache line goes past the cache. */
+static inline __attribute__((always_inline)) void
+stream_row(char *restrict to, const char *restrict from, size_t row_bytes)
+{
+#ifdef STREAMING_STORES
+    size_t head = -(uintptr_t)to % LINE;
+    if (head > 0)
+        memcpy(to, from, head);
+    size_t at = head;
+    for (; at + LINE <= row_bytes; at += LINE) {
+        const __m128i *line = (const __m128i *)(const void *)(from + at);
+        __m128i *place = (__m128i *)(void *)(to + at);
+        __m128i a = _mm_loadu_si128(line), b = _mm_loadu_si128(line + 1);
+        __m128i c = _mm_loadu_si128(line + 2), d = _mm_loadu_si128(line + 3);
+        _mm_stream_si128(place, a);
+        _mm_stream_si128(place + 1, b);
+        _mm_stream_si128(place + 2, c);
+        _mm_stream_si128(place + 3, d);
+    }
+    if (at < row_bytes)
+        memcpy(to + at, from + at, row_bytes - at);
+#else
+    memcpy(to, from, row_bytes);
+#endif
+}
+
+/* Streaming stores are ordered before whatever tells others that the range is done. */
+static inline void end_stream(void)
+{
+#ifdef STREAMING_STORES
+    _mm_sfence();
+#endif
+}
+
+static inline __attribute__((always_inline)) void scatter_rows(char *restrict out,
+                                                               const int64_t *rows,
+                                                               const char *restrict from,
+                                                               size_t row_bytes, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++, from += row_bytes)
+        memcpy(out + (size_t)rows[k] * row_bytes, from, row_bytes);
+}
+
+void td_rows_scatter(void *out, const int64_t *rows, const void *from, size_t row_bytes, int64_t n,
+                     bool stream)
+{
+    if (stream) {
+        for (int64_t k = 0; k < n; k++)
+            stream_row((char *)out + (size_t)rows[k] * row_bytes,
+                       (const char *)from + (size_t)k * row_bytes, row_bytes);
+        end_stream();
         return;
     }
+#define SCATTER(width) scatter_rows(out, rows, from, width, n)
+    BY_WIDTH(row_bytes, SCATTER);
+#undef SCATTER
+}
+
+static inline __attribute__((always_inline)) void
+scatter_picked(char *restrict out, const int64_t *rows, const char *restrict from, size_t row_bytes,
+               const uint16_t *picked, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++)
+        memcpy(out + (size_t)rows[picked[j]] * row_bytes, from + picked[j] * row_bytes, row_bytes);
+}
+
+void td_rows_scatter_picked(void *out, const int64_t *rows, const void *from, size_t row_bytes,
+                            const uint16_t *picked, int64_t n, bool stream)
+{
+    if (stream) {
+        for (int64_t j = 0; j < n; j++)
+            stream_row((char *)out + (size_t)rows[picked[j]] * row_bytes,
+                       (const char *)from + picked[j] * row_bytes, row_bytes);
+        end_stream();
+        return;
+    }
+#define SCATTER(width) scatter_picked(out, rows, from, width, picked, n)
+    BY_WIDTH(row_bytes, SCATTER);
+#undef SCATTER
+}
+
+/* As memset to 0, past the cache as stream_row. */
+static inline __attribute__((always_inline)) void stream_zeros(char *to, size_t row_bytes)
+{
+#ifdef STREAMING_STORES
+    size_t head = -(uintptr_t)to % LINE;
+    if (head > 0)
+        memset(to, 0, head);
+    size_t at = head;
+    for (; at + LINE <= row_bytes; at += LINE)
+        for (int i = 0; i < LINE; i += 16)
+            _mm_stream_si128((__m128i *)(void *)(to + at + i), _mm_setzero_si128());
+    if (at < row_bytes)
+        memset(to + at, 0, row_bytes - at);
+#else
+    memset(to, 0, row_bytes);
+#endif
+}
+
+static inline __attribute__((always_inline)) void zero_rows(char *out, const int64_t *rows,
+                                                            size_t row_bytes, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        memset(out + (size_t)rows[k] * row_bytes, 0, row_bytes);
+}
+
+void td_rows_zero(void *out, const int64_t *rows, size_t row_bytes, int64_t n, bool stream)
+{
+    if (stream) {
+        for (int64_t k = 0; k < n; k++)
+            stream_zeros((char *)out + (size_t)rows[k] * row_bytes, row_bytes);
+        end_stream();
+        return;
+    }
+#define ZERO(width) zero_rows(out, rows, width, n)
+    BY_WIDTH(row_bytes, ZERO);
+#undef ZERO
+}
+
+static inline __attribute__((always_inline)) void deal_rows(char **restrict next,
+                                                            const int64_t *restrict piles,
+                                                            const char *restrict from,
+                                                            size_t row_bytes, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++, from += row_bytes) {
+        memcpy(next[piles[k]], from, row_bytes);
+        next[piles[k]] += row_bytes;
+    }
+}
+
+void td_rows_deal(char **next, const int64_t *piles, const void *from, size_t row_bytes, int64_t n,
+                  bool stream)
+{
+    if (stream) {
+        for (int64_t k = 0; k < n; k++) {
+            stream_row(next[piles[k]], (const char *)from + (size_t)k * row_bytes, row_bytes);
+            next[piles[k]] += row_bytes;
+        }
+        end_stream();
+        return;
+    }
+#define DEAL(width) deal_rows(next, piles, from, width, n)
+    BY_WIDTH(row_bytes, DEAL);
+#undef DEAL
 }

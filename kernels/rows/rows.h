@@ -1,4 +1,4 @@
-/* rows.h - settle indices, then copy rows: what every gathering op comes down to.
+/* rows.h - settle indices, then copy rows: what every op that moves rows comes down to.
  *
  * A table is n_rows rows of row_bytes bytes, one after the other. Indices are settled first
  * (checked against a bound, or replaced by policy) into row numbers, a chunk at a time, and the
@@ -20,6 +20,19 @@
 #define TD_ROW_ZERO   (-1) /* a row number that asks for zeros */
 #define TD_ROWS_CHUNK 1024 /* row numbers settled at a time: 8 KiB of stack, inside L1 */
 
+/* Bytes of rows in one range of parallel_for: some 10 us of copying at the least, a few ranges for
+ * every thread in outputs where a second thread pays. */
+#define TD_ROWS_RANGE_BYTES ((size_t)128 * 1024)
+
+/* Rows in such a range, 1 or more. A row counts as TD_ROWS_NARROW bytes at the least: what a narrow
+ * one costs is the way to it. */
+#define TD_ROWS_NARROW 16
+int64_t td_rows_in_range(size_t row_bytes);
+
+/* Rows larger than a range are copied in parts of that size. from NULL gives zeros. */
+int64_t td_rows_parts(size_t row_bytes);
+void td_rows_copy_part(void *to, const void *from, size_t row_bytes, int64_t part);
+
 /* How many of index[0..n) are outside [0, bound)? *first is the position of the first, or -1. */
 TD_MUST_CHECK td_status td_rows_check(const struct td_tensor *indices, int64_t bound,
                                       struct td_exec *exec, int64_t *n_bad, int64_t *first,
@@ -29,6 +42,9 @@ TD_MUST_CHECK td_status td_rows_check(const struct td_tensor *indices, int64_t b
  * error or zero. */
 void td_rows_settle(const struct td_tensor *indices, int64_t begin, int64_t n, int64_t bound,
                     td_bounds policy, int64_t *rows);
+
+/* flags[index[begin + k]] = 1 for k in [0, n); the indices are known to be good. */
+void td_rows_mark(const struct td_tensor *indices, int64_t begin, int64_t n, uint8_t *flags);
 
 /* One index under the policy: a row number or TD_ROW_ZERO. */
 int64_t td_row_settle_one(int64_t index, int64_t bound, td_bounds policy);
@@ -59,8 +75,34 @@ td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
                                 const struct td_tensor *indices, int64_t first, int64_t n_bad,
                                 int64_t bound, int axis, const char *more);
 
+/* The same of an index that is negative where only that is wrong: there is no bound. */
+td_status td_rows_negative(struct td_error *err, const char *name, const struct td_tensor *indices,
+                           int64_t first, int64_t n_bad);
+
+/* Least and largest of all indices; of none, INT64_MAX and -1. */
+void td_rows_extremes(const struct td_tensor *indices, int64_t *least, int64_t *largest);
+
 /* out[k] = table[rows[k]] for k in [0, n), rows of row_bytes each; zeros for TD_ROW_ZERO. */
 void td_rows_copy(void *out, const void *table, size_t row_bytes, const int64_t *rows, int64_t n,
                   bool may_be_zero);
+
+/* Is a copy of so many bytes, in rows of row_bytes, better written past the cache? */
+bool td_rows_stream(size_t bytes, size_t row_bytes);
+
+/* out[rows[k]] = from[k] for k in [0, n), in this order; `stream` as td_rows_stream tells. */
+void td_rows_scatter(void *out, const int64_t *rows, const void *from, size_t row_bytes, int64_t n,
+                     bool stream);
+
+/* The same for k = picked[0] .. picked[n - 1] only. */
+void td_rows_scatter_picked(void *out, const int64_t *rows, const void *from, size_t row_bytes,
+                            const uint16_t *picked, int64_t n, bool stream);
+
+/* Zeros for out[rows[k]], k in [0, n). */
+void td_rows_zero(void *out, const int64_t *rows, size_t row_bytes, int64_t n, bool stream);
+
+/* Deals rows to piles: *next[piles[k]] = from[k] for k in [0, n), in this order, and next moves on
+ * by a row each time. */
+void td_rows_deal(char **next, const int64_t *piles, const void *from, size_t row_bytes, int64_t n,
+                  bool stream);
 
 #endif

@@ -1,5 +1,7 @@
 #include "kernels/rows/strings.h"
 
+#include "kernels/rows/rows.h"
+
 #include <string.h>
 
 /* Rows in one range of parallel_for: two or more cache misses each. */
@@ -10,25 +12,23 @@
 /* First pass: where the row will end, offsets[(k + 1) * row_numel], holds its size for now. */
 static void measure_range(void *context, int64_t begin, int64_t end)
 {
-    const struct td_gathering *job = context;
-    const uint64_t *from = job->table->offsets;
+    const struct td_strings *job = context;
     uint64_t *to = job->out->offsets;
-    int64_t space[TD_ROWS_CHUNK];
+    struct td_string_row space[TD_ROWS_CHUNK];
     for (int64_t k = begin; k < end; k += TD_ROWS_CHUNK) {
         int64_t n = end - k < TD_ROWS_CHUNK ? end - k : TD_ROWS_CHUNK;
-        const int64_t *rows = job->rows(job->context, k, n, space);
+        const struct td_string_row *rows = job->rows(job->context, k, n, space);
         for (int64_t j = 0; j < n; j++) {
-            if (j + AHEAD < n && rows[j + AHEAD] != TD_ROW_ZERO)
-                __builtin_prefetch(&from[rows[j + AHEAD] * job->row_numel]);
-            int64_t first = rows[j] * job->row_numel;
-            to[(k + j + 1) * job->row_numel] =
-                rows[j] == TD_ROW_ZERO ? 0 : from[first + job->row_numel] - from[first];
+            if (j + AHEAD < n)
+                __builtin_prefetch(rows[j + AHEAD].offsets);
+            const uint64_t *from = rows[j].offsets;
+            to[(k + j + 1) * job->row_numel] = from ? from[job->row_numel] - from[0] : 0;
         }
     }
 }
 
 /* Second pass: the sizes become sums. */
-static td_status place_rows(const struct td_gathering *job, struct td_error *err)
+static td_status place_rows(const struct td_strings *job, struct td_error *err)
 {
     uint64_t *to = job->out->offsets;
     to[0] = 0;
@@ -47,36 +47,33 @@ static td_status place_rows(const struct td_gathering *job, struct td_error *err
 /* Third pass: the bytes of each row, and the offsets inside it. */
 static void copy_range(void *context, int64_t begin, int64_t end)
 {
-    const struct td_gathering *job = context;
-    const uint64_t *from = job->table->offsets;
-    const char *bytes = job->table->data;
+    const struct td_strings *job = context;
     uint64_t *to = job->out->offsets;
-    int64_t space[TD_ROWS_CHUNK];
+    struct td_string_row space[TD_ROWS_CHUNK];
     for (int64_t k = begin; k < end; k += TD_ROWS_CHUNK) {
         int64_t n = end - k < TD_ROWS_CHUNK ? end - k : TD_ROWS_CHUNK;
-        const int64_t *rows = job->rows(job->context, k, n, space);
+        const struct td_string_row *rows = job->rows(job->context, k, n, space);
         for (int64_t j = 0; j < n; j++) {
-            if (j + AHEAD < n && rows[j + AHEAD] != TD_ROW_ZERO)
-                __builtin_prefetch(&from[rows[j + AHEAD] * job->row_numel]);
-            if (j + AHEAD / 2 < n && rows[j + AHEAD / 2] != TD_ROW_ZERO)
-                __builtin_prefetch(bytes + from[rows[j + AHEAD / 2] * job->row_numel]);
+            if (j + AHEAD < n)
+                __builtin_prefetch(rows[j + AHEAD].offsets);
+            if (j + AHEAD / 2 < n && rows[j + AHEAD / 2].offsets)
+                __builtin_prefetch(rows[j + AHEAD / 2].bytes + rows[j + AHEAD / 2].offsets[0]);
             uint64_t *row_to = to + (k + j) * job->row_numel;
-            if (rows[j] == TD_ROW_ZERO) {
+            const uint64_t *from = rows[j].offsets;
+            if (!from) {
                 for (int64_t e = 1; e < job->row_numel; e++)
                     row_to[e] = row_to[0];
                 continue;
             }
-            const uint64_t *row_from = from + rows[j] * job->row_numel;
             for (int64_t e = 1; e < job->row_numel; e++)
-                row_to[e] = row_to[0] + (row_from[e] - row_from[0]);
-            memcpy((char *)job->out->data + row_to[0], bytes + row_from[0],
-                   row_from[job->row_numel] - row_from[0]);
+                row_to[e] = row_to[0] + (from[e] - from[0]);
+            memcpy((char *)job->out->data + row_to[0], rows[j].bytes + from[0],
+                   from[job->row_numel] - from[0]);
         }
     }
 }
 
-td_status td_gathering_run_strings(const struct td_gathering *job, struct td_exec *exec,
-                                   struct td_error *err)
+td_status td_strings_run(const struct td_strings *job, struct td_exec *exec, struct td_error *err)
 {
     int64_t grain = job->row_numel < RANGE_ROWS ? RANGE_ROWS / job->row_numel : 1;
     td_status status = td_exec_for(exec, job->n_rows, grain, measure_range, (void *)job, err);

@@ -1,5 +1,5 @@
 #include "api/float_text.h"
-#include "api/half.h"
+#include "kernels/half.h"
 #include "tests/api/request.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

@@ -102,10 +102,13 @@ START_TEST(the_longest_problem_fits)
     memset(err.attribute, 1, sizeof err.attribute - 1);
     memset(err.pointer, 1, sizeof err.pointer - 1);
     memset(err.did_you_mean, 1, sizeof err.did_you_mean - 1);
+    memset(err.label, 1, sizeof err.label - 1);
     memset(err.resource, 1, sizeof err.resource - 1);
     memset(request_id, 1, sizeof request_id - 1);
     request_id[sizeof request_id - 1] = '\0';
     err.has_pointer = err.has_index = err.has_bound = true;
+    err.has_extents = true;
+    err.extents[0] = err.extents[1] = INT64_MIN;
     err.offset = INT64_MAX;
     err.index = err.bound = err.bad_count = INT64_MIN;
     err.axis = INT32_MIN;

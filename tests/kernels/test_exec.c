@@ -51,10 +51,29 @@ START_TEST(the_arena_is_handed_on)
 }
 END_TEST
 
+static td_status refuse(struct td_exec *self, struct td_error *err)
+{
+    (void)self;
+    return td_error_set(err, TD_DEADLINE_EXCEEDED, "late");
+}
+
+START_TEST(a_check_asks_whoever_made_the_exec)
+{
+    struct td_exec exec;
+    struct td_error err;
+    td_exec_serial(&exec, &test_arena);
+    ck_assert_int_eq(td_exec_check(&exec, &err), TD_OK); /* nobody to ask */
+    exec.check = refuse;
+    ck_assert_int_eq(td_exec_check(&exec, &err), TD_DEADLINE_EXCEEDED);
+    ck_assert_str_eq(err.message, "late");
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, serial_ranges_follow_each_other, 0, COUNT_OF(loops));
     tcase_add_test(t, the_arena_is_handed_on);
+    tcase_add_test(t, a_check_asks_whoever_made_the_exec);
 }
 
 int main(void)

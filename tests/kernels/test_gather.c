@@ -194,9 +194,9 @@ START_TEST(infer_refuses)
     if (call.status == TD_SHAPE_MISMATCH) {
         ck_assert_int_eq(call.err.n_shapes, 2);
         ck_assert_str_eq(call.err.shapes[0].name, "params");
-        ck_assert(td_shape_equal(&call.err.shapes[0].shape, &call.inputs[0].shape));
+        ck_assert(td_shape_equal(&call.err.shapes[0].shape, &call.args.inputs[0].tensors->shape));
         ck_assert_str_eq(call.err.shapes[1].name, "indices");
-        ck_assert(td_shape_equal(&call.err.shapes[1].shape, &call.inputs[1].shape));
+        ck_assert(td_shape_equal(&call.err.shapes[1].shape, &call.args.inputs[1].tensors->shape));
     }
 }
 END_TEST

@@ -225,6 +225,42 @@ START_TEST(arguments_are_checked_before_infer)
 }
 END_TEST
 
+/* Whether the data of the two inputs was aligned when infer saw it. */
+static bool saw_aligned[2];
+
+static td_status looking_infer(struct td_op_args *args, struct td_arena *arena,
+                               struct td_error *err)
+{
+    (void)arena;
+    (void)err;
+    for (int i = 0; i < 2; i++)
+        saw_aligned[i] = td_tensor_is_aligned(&args->inputs[i].tensors[0]);
+    return TD_OK;
+}
+
+START_TEST(values_that_an_op_reads_are_aligned_before_infer)
+{
+    static const struct td_input_spec specs[] = {
+        { .name = "read", .dtypes = TD_DTYPES_ALL, .list = true, .reads_values = true },
+        { .name = "moved", .dtypes = TD_DTYPES_ALL },
+    };
+    static const struct td_op op = { .inputs = specs, .n_inputs = 2, .infer = looking_infer };
+    struct td_error err;
+    for (size_t offset = 0; offset < 8; offset++) {
+        _Alignas(8) char bytes[24];
+        struct td_tensor given = tensor("int64[2] 7 8");
+        memcpy(bytes + offset, given.data, given.bytes);
+        given.data = bytes + offset;
+        struct td_tensor read = given, moved = given;
+        struct td_op_args args = { .inputs = { { &read, 1 }, { &moved, 1 } } };
+        ck_assert_int_eq(td_op_infer(&op, &args, &test_arena, &err), TD_OK);
+        ck_assert(saw_aligned[0]);
+        ck_assert(saw_aligned[1] == (offset == 0)); /* no copy that nobody needs */
+        ck_assert_mem_eq(read.data, bytes + offset, read.bytes);
+    }
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_test(t, an_op_is_found_by_its_name);
@@ -233,6 +269,7 @@ static void add(TCase *t)
     tcase_add_test(t, policies_have_the_names_of_the_api);
     tcase_add_test(t, defaults_fill_every_attribute);
     tcase_add_loop_test(t, arguments_are_checked_before_infer, 0, COUNT_OF(checks));
+    tcase_add_test(t, values_that_an_op_reads_are_aligned_before_infer);
 }
 
 int main(void)

@@ -2,6 +2,7 @@
  * shapes, dtypes, attributes, policies and splits. Seeds are fixed: a failure names its own. */
 #include "kernels/op.h"
 #include "tests/support/op_call.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
@@ -9,43 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t random_state;
-
-static uint64_t random_next(void) /* splitmix64 */
-{
-    uint64_t z = (random_state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static int random_below(int n)
-{
-    return (int)(random_next() % (uint64_t)n);
-}
-
 /* 1 to 4; 0 once in a while. */
 static int64_t random_dim(void)
 {
     return random_below(20) == 0 ? 0 : 1 + random_below(4);
-}
-
-static struct td_tensor random_tensor(td_dtype dtype, const struct td_shape *dims)
-{
-    struct td_tensor t;
-    struct td_error err;
-    EXPECT(td_tensor_describe(&t, "random", dtype, dims, &err) == TD_OK &&
-               td_tensor_alloc(&t, &test_arena, &err) == TD_OK,
-           "%s", err.message);
-    if (dtype == TD_DTYPE_STRING) {
-        for (int64_t i = 0; i < t.numel; i++)
-            t.offsets[i + 1] = t.offsets[i] + (uint64_t)(random_below(3) * random_below(9));
-        t.bytes = t.offsets[t.numel];
-        t.data = td_arena_alloc(&test_arena, t.bytes, 1, &err);
-    }
-    for (size_t i = 0; i < t.bytes; i++)
-        ((unsigned char *)t.data)[i] = (unsigned char)random_next();
-    return t;
 }
 
 /* What the definition says of an index: a place, TD_ROW... or that there is none. */
@@ -191,16 +159,6 @@ static struct sample random_sample(void)
     return s;
 }
 
-static const void *element(const struct td_tensor *t, int64_t i, size_t *size)
-{
-    if (t->dtype == TD_DTYPE_STRING) {
-        *size = t->offsets[i + 1] - t->offsets[i];
-        return (const char *)t->data + t->offsets[i];
-    }
-    *size = td_dtype_info(t->dtype)->size;
-    return (const char *)t->data + (size_t)i * *size;
-}
-
 static void expect_output(const struct sample *s, const struct td_tensor *out, const char *what)
 {
     static const char zeros[16];
@@ -209,10 +167,10 @@ static void expect_output(const struct sample *s, const struct td_tensor *out, c
     for (int64_t i = 0; i < out->numel; i++, advance(&out->shape, position)) {
         int64_t from = source_of(s, position);
         size_t size, want_size = td_dtype_info(out->dtype)->size;
-        const void *got = element(out, i, &size), *want = zeros;
+        const void *got = tensor_element(out, i, &size), *want = zeros;
         EXPECT(from != REFUSED, "%s: should have been refused", what);
         if (from != NOWHERE)
-            want = element(&s->params, from, &want_size);
+            want = tensor_element(&s->params, from, &want_size);
         EXPECT(size == want_size && memcmp(got, want, size) == 0, "%s: element %lld", what,
                (long long)i);
     }
@@ -224,7 +182,7 @@ START_TEST(any_gather_is_what_its_definition_says)
     for (int n = 0; n < SAMPLES; n++) {
         int seed = _i * SAMPLES + n;
         td_arena_reset(&test_arena);
-        random_state = (uint64_t)seed;
+        random_seed((uint64_t)seed);
         struct sample s = random_sample();
         char what[300], params[TD_SHAPE_TEXT], indices[TD_SHAPE_TEXT];
         snprintf(what, sizeof(what), "seed %d: %s %s params %s %.60s indices %.60s", seed, s.op,

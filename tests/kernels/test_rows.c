@@ -299,6 +299,107 @@ START_TEST(a_bad_index_is_reported_with_its_place)
 }
 END_TEST
 
+START_TEST(the_extremes_are_found_wherever_they_stand)
+{
+    enum { N = 77 };
+    int64_t values[N], low, high;
+    for (int at = 0; at < N; at++) {
+        for (int i = 0; i < N; i++)
+            values[i] = i % 5 + 10;
+        values[at] = -32768;
+        values[(at + 40) % N] = 32767;
+        struct td_tensor indices = index_vector(index_dtypes[_i], values, N);
+        td_rows_extremes(&indices, &low, &high);
+        ck_assert_int_eq(low, -32768);
+        ck_assert_int_eq(high, 32767);
+    }
+    struct td_tensor none = index_vector(index_dtypes[_i], values, 0);
+    td_rows_extremes(&none, &low, &high);
+    ck_assert_int_eq(low, INT64_MAX);
+    ck_assert_int_eq(high, -1);
+}
+END_TEST
+
+START_TEST(the_extremes_of_64_bits_are_whole)
+{
+    struct td_tensor indices =
+        tensor("int64[3] -9223372036854775807 4294967296 9223372036854775807");
+    int64_t low, high;
+    td_rows_extremes(&indices, &low, &high);
+    ck_assert_int_eq(low, -INT64_MAX);
+    ck_assert_int_eq(high, INT64_MAX);
+}
+END_TEST
+
+START_TEST(rows_of_any_width_are_scattered_dealt_and_cleared)
+{
+    static const int64_t rows[] = { 4, 0, 4, 2 }, piles[] = { 1, 0, 1, 1 };
+    static const uint16_t picked[] = { 1, 2 };
+    static unsigned char from[4 * 300], out[5 * 300 + 128], want[5 * 300];
+    for (size_t i = 0; i < sizeof(from); i++)
+        from[i] = (unsigned char)(1 + i * 7919 % 251);
+    for (size_t width = 1; width <= 300; width++) {
+        /* Streaming asks for rows of a line or more, at any place. */
+        for (int kind = 0; kind < (width >= 64 ? 4 : 1); kind++) {
+            bool stream = kind > 0;
+            unsigned char *to = out + kind * 13;
+            const unsigned char *source = from;
+            memset(out, 0, sizeof(out));
+            td_rows_scatter(to, rows, from, width, 4, stream);
+            memset(want, 0, sizeof(want));
+            for (int k = 0; k < 4; k++)
+                memcpy(want + (size_t)rows[k] * width, source + (size_t)k * width, width);
+            EXPECT(memcmp(to, want, 5 * width) == 0, "scatter, %zu bytes", width);
+            td_rows_zero(to, rows + 2, width, 2, stream);
+            memset(want + 4 * width, 0, width);
+            memset(want + 2 * width, 0, width);
+            EXPECT(memcmp(to, want, 5 * width) == 0, "zero, %zu bytes", width);
+
+            memset(out, 0, sizeof(out));
+            td_rows_scatter_picked(to, rows, from, width, picked, 2, stream);
+            EXPECT(memcmp(to, source + width, width) == 0 &&
+                       memcmp(to + 4 * width, source + 2 * width, width) == 0 && to[2 * width] == 0,
+                   "scatter picked, %zu bytes", width);
+
+            char *next[] = { (char *)to, (char *)to + width };
+            td_rows_deal(next, piles, from, width, 4, stream);
+            EXPECT(memcmp(to, source + width, width) == 0, "deal, %zu bytes", width);
+            EXPECT(memcmp(to + width, source, width) == 0, "deal, %zu bytes", width);
+            EXPECT(memcmp(to + 2 * width, source + 2 * width, 2 * width) == 0, "deal, %zu bytes",
+                   width);
+            EXPECT(next[0] == (char *)to + width && next[1] == (char *)to + 4 * width, "next");
+        }
+    }
+}
+END_TEST
+
+START_TEST(only_large_outputs_of_long_rows_are_streamed)
+{
+    const size_t large = (size_t)1 << 30;
+    ck_assert(td_rows_stream(large, 64));
+    ck_assert(td_rows_stream(large, 4096));
+    ck_assert(td_rows_stream(large, 1001));
+    ck_assert(!td_rows_stream(large, 4));
+    ck_assert(!td_rows_stream(large, 63));
+    ck_assert(!td_rows_stream(large, 65));
+    ck_assert(!td_rows_stream(4096, 64));
+}
+END_TEST
+
+START_TEST(a_negative_index_is_reported_without_a_bound)
+{
+    struct td_error err;
+    struct td_tensor t = tensor("int32[2,2] 0 1 -5 2");
+    ck_assert_int_eq(td_rows_negative(&err, "indices[3]", &t, 2, 1), TD_INDEX_OUT_OF_BOUNDS);
+    ck_assert_str_eq(err.message, "indices[3][1,0] = -5 is negative; 0 or more is expected");
+    ck_assert_str_eq(err.input, "indices[3]");
+    ck_assert(err.has_index && !err.has_bound);
+    ck_assert_int_eq(err.position_rank, 2);
+    ck_assert_int_eq(err.index, -5);
+    ck_assert_int_eq(td_rows_negative(NULL, "indices[3]", &t, 2, 1), TD_INDEX_OUT_OF_BOUNDS);
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, one_index_settles_by_policy, 0, COUNT_OF(settled));
@@ -313,6 +414,11 @@ static void add(TCase *t)
     tcase_add_test(t, a_deadline_ends_a_check);
     tcase_add_loop_test(t, rows_of_any_width_are_copied, 0, COUNT_OF(widths));
     tcase_add_test(t, no_rows_are_copied_to_nowhere);
+    tcase_add_loop_test(t, the_extremes_are_found_wherever_they_stand, 0, COUNT_OF(index_dtypes));
+    tcase_add_test(t, the_extremes_of_64_bits_are_whole);
+    tcase_add_test(t, rows_of_any_width_are_scattered_dealt_and_cleared);
+    tcase_add_test(t, only_large_outputs_of_long_rows_are_streamed);
+    tcase_add_test(t, a_negative_index_is_reported_without_a_bound);
     tcase_add_loop_test(t, a_bad_index_is_reported_with_its_place, 0, COUNT_OF(reports));
 }
 

@@ -149,11 +149,28 @@ START_TEST(sizes_multiply_and_add_without_unseen_overflow)
 }
 END_TEST
 
+static const struct {
+    const char *shape, *start;
+    bool starts;
+} starts[] = {
+    { "[2,3]", "[]", true },       { "[2,3]", "[2]", true },  { "[2,3]", "[2,3]", true },
+    { "[2,3]", "[2,3,1]", false }, { "[2,3]", "[3]", false }, { "[2,3]", "[2,4]", false },
+    { "[]", "[]", true },          { "[]", "[1]", false },    { "[0,3]", "[0]", true },
+};
+
+START_TEST(a_shape_starts_with_some_of_its_dimensions)
+{
+    struct td_shape whole = shape(starts[_i].shape), start = shape(starts[_i].start);
+    ck_assert_int_eq(td_shape_starts_with(&whole, &start), starts[_i].starts);
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, dimensions_multiply_without_unseen_overflow, 0, COUNT_OF(products));
     tcase_add_test(t, numel_is_the_product_of_all);
     tcase_add_test(t, shapes_are_equal_in_rank_and_dimensions);
+    tcase_add_loop_test(t, a_shape_starts_with_some_of_its_dimensions, 0, COUNT_OF(starts));
     tcase_add_test(t, ranges_of_dimensions_are_appended);
     tcase_add_test(t, the_rank_ends_at_16);
     tcase_add_loop_test(t, a_negative_axis_counts_from_the_end, 0, COUNT_OF(axes));

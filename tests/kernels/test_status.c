@@ -30,6 +30,8 @@ START_TEST(a_new_error_keeps_nothing_of_the_old_one)
     ck_assert_str_eq(err.input, "");
     ck_assert_str_eq(err.attribute, "");
     ck_assert_str_eq(err.did_you_mean, "");
+    ck_assert_str_eq(err.label, "");
+    ck_assert(!err.has_extents);
     ck_assert_str_eq(err.resource, "");
     ck_assert(!err.has_pointer && !err.has_index && !err.has_bound);
     ck_assert_int_eq(err.offset, -1);
@@ -114,7 +116,7 @@ static const struct {
     { "output_bytes", "output needs 20 bytes, the limit is 16" },
     { "workspace_bytes", "output needs 20 bytes, the limit is 16" },
     { "rank", "output needs 20 dimensions, the limit is 16" },
-    { "flops", "output needs 20 floating-point operations, the limit is 16" },
+    { "flops", "output needs 20 operations, the limit is 16" },
     { "inputs", "output needs 20 inputs, the limit is 16" },
 };
 

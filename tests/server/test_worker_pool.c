@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A job that takes notes. Small jobs cost SMALL, large ones LARGE; the bound between them is a
@@ -454,6 +455,25 @@ START_TEST(exec_hands_over_its_arena)
 }
 END_TEST
 
+static td_status always_stopped(void *context, struct td_error *err)
+{
+    return td_error_set(err, TD_DEADLINE_EXCEEDED, "%s", (const char *)context);
+}
+
+START_TEST(exec_can_be_asked_without_a_loop)
+{
+    struct td_arena arena;
+    struct td_pool_exec exec;
+    struct td_error err;
+    char late[] = "late";
+    td_pool_exec_init(&exec, NULL, &arena, never_stopped, NULL);
+    ck_assert_int_eq(td_exec_check(&exec.base, &err), TD_OK);
+    td_pool_exec_init(&exec, NULL, &arena, always_stopped, late);
+    ck_assert_int_eq(td_exec_check(&exec.base, &err), TD_DEADLINE_EXCEEDED);
+    ck_assert_str_eq(err.message, "late");
+}
+END_TEST
+
 /* ---- jobs between the chunks of a loop ------------------------------------------------------- */
 
 /* A large job on the only worker. Its first chunk submits other jobs; its later chunks look which
@@ -464,6 +484,7 @@ struct outer {
     struct noted small, large;
     struct looping small_loop;
     int small_had_run, large_had_run, small_loop_had_run; /* at the last chunk */
+    sem_t over;
 };
 
 static void outer_chunk(void *context, int64_t begin, int64_t end)
@@ -670,6 +691,144 @@ START_TEST(a_loop_whose_chunks_are_all_done_is_not_stopped)
 }
 END_TEST
 
+/* A job of many loops, each of one chunk: it never stands between two chunks. */
+static void run_stoppable_loops(struct td_job *job, struct td_worker *worker)
+{
+    struct stoppable *self = (struct stoppable *)(void *)job;
+    struct td_pool_exec exec;
+    self->owner = pthread_self();
+    td_pool_exec_init(&exec, worker, NULL, ask, self);
+    do
+        self->status = td_exec_for(&exec.base, 1, 1, slow_chunk, self, &self->err);
+    while (self->status == TD_OK && atomic_load(&self->chunks) < 100);
+}
+
+START_TEST(a_job_is_stopped_between_its_loops_as_well)
+{
+    struct stoppable self = {
+        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable_loops },
+        .stop_at = 5,
+    };
+    run_alone(&self.job, worker_counts[_i]);
+    ck_assert_int_eq(self.status, TD_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(self.asked, 6);
+    ck_assert_int_eq(atomic_load(&self.chunks), 6); /* nobody asked before the first */
+}
+END_TEST
+
+/* ---- one loop after the other ---------------------------------------------------------------- */
+
+struct row_of_loops {
+    struct td_job job;
+    int loops;
+    int64_t sum; /* of plain additions: each loop reads what all chunks of the one before wrote */
+    int64_t parts[8];
+    sem_t over;
+};
+
+static void add_up(void *context, int64_t begin, int64_t end)
+{
+    struct row_of_loops *self = context;
+    for (int64_t i = begin; i < end; i++)
+        self->parts[i] = self->sum + i;
+}
+
+static void run_row(struct td_job *job, struct td_worker *worker)
+{
+    struct row_of_loops *self = (struct row_of_loops *)(void *)job;
+    struct td_pool_exec exec;
+    struct td_error err;
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
+    for (int i = 0; i < self->loops; i++) {
+        ck_assert_int_eq(td_exec_for(&exec.base, 8, 1, add_up, self, &err), TD_OK);
+        self->sum = 0;
+        for (int k = 0; k < 8; k++)
+            self->sum = (self->sum + self->parts[k]) % 1000003;
+    }
+    sem_post(&self->over);
+}
+
+START_TEST(each_loop_sees_what_the_one_before_wrote)
+{
+    enum { LOOPS = 20000 };
+    int64_t expected = 0;
+    for (int i = 0; i < LOOPS; i++)
+        expected = (8 * expected + 28) % 1000003;
+    struct td_worker_pool *pool = pool_of(worker_counts[_i]);
+    struct row_of_loops rows[2] = { 0 };
+    for (int i = 0; i < 2; i++) {
+        rows[i].job = (struct td_job){ .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_row };
+        rows[i].loops = LOOPS;
+        sem_init(&rows[i].over, 0, 0);
+        submit(pool, &rows[i].job);
+    }
+    for (int i = 0; i < 2; i++) {
+        sem_wait(&rows[i].over);
+        ck_assert_int_eq(rows[i].sum, expected);
+    }
+    td_worker_pool_free(pool);
+}
+END_TEST
+
+static int64_t processor_time_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+START_TEST(nobody_spins_when_the_loops_are_over)
+{
+    struct td_worker_pool *pool = pool_of(4);
+    struct row_of_loops row = {
+        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_row }, .loops = 100
+    };
+    sem_init(&row.over, 0, 0);
+    submit(pool, &row.job);
+    sem_wait(&row.over);
+    usleep(20000);
+    const int64_t before = processor_time_ns();
+    usleep(200000);
+    ck_assert_int_lt(processor_time_ns() - before, 20000000);
+    td_worker_pool_free(pool);
+}
+END_TEST
+
+/* A job with a loop and then work of its own for as long as nothing has come of the other jobs. */
+static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
+{
+    struct outer *self = (struct outer *)(void *)job;
+    struct td_pool_exec exec;
+    struct td_error err;
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
+    ck_assert_int_eq(td_exec_for(&exec.base, 100, 1, visit, &self->small_loop, &err), TD_OK);
+    submit(self->pool, &self->small.job); /* while a helper lingers, or has just gone to sleep */
+    submit(self->pool, &self->large.job);
+    while (!atomic_load(&self->small.runs) || !atomic_load(&self->large.runs))
+        sched_yield();
+    sem_post(&self->over);
+}
+
+START_TEST(a_worker_that_waits_for_the_next_loop_takes_a_job)
+{
+    struct td_worker_pool *pool = pool_of(2);
+    for (int i = 0; i < 2000; i++) {
+        struct outer outer = {
+            .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_loop_then_wait },
+            .pool = pool,
+        };
+        sem_init(&outer.over, 0, 0);
+        noted_init(&outer.small, 0, SMALL, NULL);
+        noted_init(&outer.large, 1, LARGE, NULL);
+        looping_init(&outer.small_loop, SMALL, 100, 1);
+        submit(pool, &outer.job);
+        sem_wait(&outer.over);
+        free(outer.small_loop.visits);
+    }
+    td_worker_pool_free(pool);
+}
+END_TEST
+
 /* ---- jobs that wait too long ----------------------------------------------------------------- */
 
 /* Deadlines in the order of submission ('-' never comes, else ten times the digit), the time, and
@@ -830,11 +989,16 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, loops_of_several_jobs_do_not_mix, 1, N_WORKER_COUNTS);
     tcase_add_test(tcase, idle_workers_help);
     tcase_add_test(tcase, exec_hands_over_its_arena);
+    tcase_add_test(tcase, exec_can_be_asked_without_a_loop);
     tcase_add_test(tcase, small_jobs_run_between_the_chunks_of_a_large_one);
     tcase_add_test(tcase, a_job_between_chunks_has_no_jobs_between_its_own);
     tcase_add_loop_test(tcase, loops_and_small_jobs_under_a_hammer, 1, N_WORKER_COUNTS);
     tcase_add_loop_test(tcase, stopped_ends_the_loop_and_nobody_is_left_in_it, 0, N_WORKER_COUNTS);
     tcase_add_loop_test(tcase, a_loop_whose_chunks_are_all_done_is_not_stopped, 0, N_WORKER_COUNTS);
+    tcase_add_loop_test(tcase, a_job_is_stopped_between_its_loops_as_well, 0, N_WORKER_COUNTS);
+    tcase_add_loop_test(tcase, each_loop_sees_what_the_one_before_wrote, 1, N_WORKER_COUNTS);
+    tcase_add_test(tcase, nobody_spins_when_the_loops_are_over);
+    tcase_add_test(tcase, a_worker_that_waits_for_the_next_loop_takes_a_job);
     tcase_add_loop_test(tcase, expire_drops_the_late_jobs_and_no_other, 0, COUNT_OF(expiries));
     tcase_add_test(tcase, each_job_runs_or_is_dropped_whoever_is_faster);
     tcase_add_loop_test(tcase, retry_after_is_the_work_queued_over_the_workers, 0,

@@ -5,27 +5,63 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One "name=value" of a call's attributes. */
 static void set_attr(const struct td_op *op, struct td_op_args *args, const char *name,
-                     size_t length, const char *value)
+                     size_t name_length, const char *value, size_t length)
 {
     for (int i = 0; i < op->n_attrs; i++) {
         const struct td_attr_spec *attr = &op->attrs[i];
-        if (strlen(attr->name) != length || memcmp(attr->name, name, length) != 0)
+        if (strlen(attr->name) != name_length || memcmp(attr->name, name, name_length) != 0)
             continue;
+        struct td_error err;
         void *place = args->attrs + attr->offset;
+        const char *text = td_arena_text(&test_arena, value, length, &err);
         args->attrs_set |= (uint32_t)1 << i;
+        EXPECT(text != NULL, "%s", err.message);
+        if (attr->kind == TD_ATTR_TEXT) {
+            memcpy(place, &text, sizeof(text));
+            return;
+        }
         if (attr->kind == TD_ATTR_INT) {
-            int64_t number = strtoll(value, NULL, 10);
+            int64_t number = strtoll(text, NULL, 10);
             memcpy(place, &number, sizeof(number));
             return;
         }
-        EXPECT(attr->kind == TD_ATTR_BOUNDS, "%s takes no number", attr->name);
         for (td_bounds bounds = TD_BOUNDS_ERROR; bounds < TD_BOUNDS_COUNT; bounds++)
-            if (strncmp(value, td_bounds_name(bounds), strlen(td_bounds_name(bounds))) == 0)
+            if (strcmp(text, td_bounds_name(bounds)) == 0)
                 memcpy(place, &bounds, sizeof(bounds));
         return;
     }
-    ck_abort_msg("%s has no attribute \"%.*s\"", op->name, (int)length, name);
+    ck_abort_msg("%s has no attribute \"%.*s\"", op->name, (int)name_length, name);
+}
+
+static void set_attrs(const struct td_op *op, struct td_op_args *args, const char *at)
+{
+    td_op_defaults(op, args);
+    for (at += strspn(at, " "); *at; at += strspn(at, " ")) {
+        size_t name_length = strcspn(at, "=");
+        const char *value = at + name_length + 1;
+        bool quoted = *value == '\'';
+        value += quoted;
+        size_t length = strcspn(value, quoted ? "'" : " ");
+        EXPECT(!quoted || value[length], "no end of %s", value);
+        set_attr(op, args, at, name_length, value, length);
+        at = value + length + quoted;
+    }
+}
+
+/* A copy of the list, for the call to change. */
+static struct td_operand operand(const struct td_tensor *tensors, int count)
+{
+    struct td_error err;
+    struct td_operand copy = {
+        .tensors = td_arena_alloc(&test_arena, (size_t)count, sizeof(*tensors), &err),
+        .count = count,
+    };
+    EXPECT(copy.tensors != NULL, "%s", err.message);
+    for (int i = 0; i < count; i++)
+        copy.tensors[i] = tensors[i];
+    return copy;
 }
 
 static const struct td_op *find(const char *name)
@@ -35,21 +71,21 @@ static const struct td_op *find(const char *name)
     return op;
 }
 
-void call_begin(struct op_call *call, const char *name, const char *attrs, struct td_tensor first,
-                struct td_tensor second)
+void call_begin_lists(struct op_call *call, const char *name, const char *attrs, int n_first,
+                      const struct td_tensor *first, int n_second, const struct td_tensor *second)
 {
     const struct td_op *op = find(name);
     memset(call, 0, sizeof(*call));
-    call->inputs[0] = first;
-    call->inputs[1] = second;
-    for (int i = 0; i < op->n_inputs; i++)
-        call->args.inputs[i] = (struct td_operand){ &call->inputs[i], 1 };
-    td_op_defaults(op, &call->args);
-    for (attrs += strspn(attrs, " "); *attrs; attrs += strspn(attrs, " ")) {
-        size_t length = strcspn(attrs, "=");
-        set_attr(op, &call->args, attrs, length, attrs + length + 1);
-        attrs += strcspn(attrs, " ");
-    }
+    call->args.inputs[0] = operand(first, n_first);
+    if (op->n_inputs > 1)
+        call->args.inputs[1] = operand(second, n_second);
+    set_attrs(op, &call->args, attrs);
+}
+
+void call_begin(struct op_call *call, const char *op, const char *attrs, struct td_tensor first,
+                struct td_tensor second)
+{
+    call_begin_lists(call, op, attrs, 1, &first, 1, &second);
 }
 
 void call_infer(struct op_call *call, const char *name)

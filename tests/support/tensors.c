@@ -151,6 +151,20 @@ struct td_tensor tensor(const char *text)
     return result;
 }
 
+int tensor_list(const char *text, struct td_tensor *tensors, int room)
+{
+    int count = 0;
+    for (text += strspn(text, "; "); *text; text += strspn(text, "; ")) {
+        struct td_error err;
+        size_t length = strcspn(text, ";");
+        const char *one = td_arena_text(&test_arena, text, length, &err);
+        EXPECT(one != NULL && count < room, "too many tensors: %s", text);
+        tensors[count++] = tensor(one);
+        text += length;
+    }
+    return count;
+}
+
 struct td_tensor index_vector(td_dtype dtype, const int64_t *values, int64_t n)
 {
     struct td_shape dims = { .rank = 1, .dim = { n } };

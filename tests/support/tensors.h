@@ -25,6 +25,9 @@ struct td_shape shape(const char *text); /* "[2,3]" */
 struct td_tensor tensor(const char *text);
 struct td_tensor tensor_without_data(const char *text); /* "float32[1000,1000]" */
 
+/* "int32[1] 0; int32[] 1": writes the tensors of a list, none for "", and returns how many. */
+int tensor_list(const char *text, struct td_tensor *tensors, int room);
+
 /* An int16, int32 or int64 vector of these values. */
 struct td_tensor index_vector(td_dtype dtype, const int64_t *values, int64_t n);
 

@@ -15,6 +15,13 @@ struct loop {
     atomic_bool late;
 };
 
+/* Takes one more range of those that are allowed. */
+static bool is_late(struct thread_exec *exec)
+{
+    int64_t before = atomic_fetch_add(&exec->ranges_run, 1);
+    return exec->ranges_allowed >= 0 && before >= exec->ranges_allowed;
+}
+
 static void *work(void *argument)
 {
     struct loop *loop = argument;
@@ -22,8 +29,7 @@ static void *work(void *argument)
         int64_t begin = atomic_fetch_add(&loop->next, loop->grain);
         if (begin >= loop->count)
             return NULL;
-        int64_t before = atomic_fetch_add(&loop->exec->ranges_run, 1);
-        if (loop->exec->ranges_allowed >= 0 && before >= loop->exec->ranges_allowed) {
+        if (is_late(loop->exec)) {
             atomic_store(&loop->late, true);
             return NULL;
         }
@@ -55,11 +61,22 @@ static td_status parallel_for(struct td_exec *self, int64_t count, int64_t grain
     return TD_OK;
 }
 
+static td_status check(struct td_exec *self, struct td_error *err)
+{
+    if (is_late((struct thread_exec *)self))
+        return td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline has passed");
+    return TD_OK;
+}
+
 void thread_exec_init(struct thread_exec *exec, int threads, int64_t grain)
 {
     ck_assert_int_le(threads, MAX_THREADS);
     *exec = (struct thread_exec){
-        .exec = { .parallel_for = parallel_for, .arena = &test_arena, .output_limit = UINT64_MAX },
+        .exec = { .parallel_for = parallel_for,
+                  .check = check,
+                  .arena = &test_arena,
+                  .output_limit = UINT64_MAX,
+                  .width = threads },
         .threads = threads,
         .grain = grain,
         .ranges_allowed = -1,

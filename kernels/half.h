@@ -1,8 +1,8 @@
 /* half.h - float16 and bfloat16 as bit patterns, and rounding to them.
  *
  * Source  IEEE 754-2008, binary16; bfloat16 is the upper half of a binary32. */
-#ifndef TD_API_HALF_H
-#define TD_API_HALF_H
+#ifndef TD_KERNELS_HALF_H
+#define TD_KERNELS_HALF_H
 
 #include <stdbool.h>
 #include <stdint.h>

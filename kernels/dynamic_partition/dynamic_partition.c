@@ -1,0 +1,376 @@
+#include "kernels/dynamic_partition/dynamic_partition.h"
+
+#include "kernels/rows/gathering.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { DATA, PARTITIONS };
+
+/* What infer found. The rows are cut into blocks, by size; run deals each block by itself: the
+ * rows, or, where they are strings or larger than a range, their numbers, by which they are
+ * gathered. */
+struct plan {
+    int64_t n_rows;
+    int64_t n_partitions;
+    bool numbers;       /* numbers are dealt */
+    size_t row_bytes;   /* of what is dealt */
+    int64_t block_rows; /* rows in a block; fewer in the last one */
+    int64_t n_blocks;
+    int64_t *start; /* [n_blocks][n_partitions]: the row of output p where block b begins */
+};
+
+/* ---- Shapes ------------------------------------------------------------------------------ */
+
+static int64_t num_partitions(const struct td_op_args *args)
+{
+    struct td_dynamic_partition_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    return attrs.num_partitions;
+}
+
+static td_status check(const struct td_op_args *args, struct td_error *err)
+{
+    int64_t n = num_partitions(args);
+    const struct td_shape *data = &args->inputs[DATA].tensors->shape;
+    const struct td_shape *partitions = &args->inputs[PARTITIONS].tensors->shape;
+    if (n < 1) {
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "num_partitions is %" PRId64 "; 1 or more is expected", n);
+        return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "num_partitions");
+    }
+    if (n > TD_MAX_PARTITIONS) {
+        td_error_resource(err, "outputs", (uint64_t)n, TD_MAX_PARTITIONS, "num_partitions");
+        return td_error_at_attribute(err, TD_RESOURCE_LIMIT, "num_partitions");
+    }
+    if (!td_shape_starts_with(data, partitions)) {
+        char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
+        td_error_set(
+            err, TD_SHAPE_MISMATCH, "data %s does not begin with the shape of partitions, %s",
+            td_shape_text(data, text, sizeof(text)), td_shape_text(partitions, more, sizeof(more)));
+        td_error_add_shape(err, "data", data);
+        td_error_add_shape(err, "partitions", partitions);
+        return td_error_at_input(err, TD_SHAPE_MISMATCH, "partitions");
+    }
+    if (data->rank - partitions->rank == TD_MAX_RANK)
+        return td_error_resource(err, "rank", TD_MAX_RANK + 1, TD_MAX_RANK, "output");
+    return TD_OK;
+}
+
+static td_status check_numbers(const struct td_op_args *args, struct td_arena *arena,
+                               struct td_error *err)
+{
+    const struct td_tensor *partitions = args->inputs[PARTITIONS].tensors;
+    int64_t n_bad, first, bound = num_partitions(args);
+    struct td_exec serial; /* who infers has no other hands to lend */
+    td_exec_serial(&serial, arena);
+    td_status status = td_rows_check(partitions, bound, &serial, &n_bad, &first, err);
+    if (status != TD_OK || n_bad == 0)
+        return status;
+    /* Axis 0: of the list of outputs, the only thing that a partition number is a position in. */
+    return td_rows_out_of_bounds(err, "partitions", partitions, first, n_bad, bound, 0, "");
+}
+
+/* ---- Plan -------------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Bytes in a block for each partition: the table of starts, 8 bytes for each partition in each
+ * block, is at most a sixteenth of data. */
+#define BLOCK_SHARE 128
+
+static void cut_blocks(struct plan *plan)
+{
+    size_t row_cost = plan->row_bytes > TD_ROWS_NARROW ? plan->row_bytes : TD_ROWS_NARROW;
+    size_t block = (size_t)plan->n_partitions * BLOCK_SHARE;
+    if (block < TD_ROWS_RANGE_BYTES)
+        block = TD_ROWS_RANGE_BYTES;
+    plan->block_rows = block > row_cost ? (int64_t)(block / row_cost) : 1;
+    plan->n_blocks = plan->n_rows == 0 ? 1 : (plan->n_rows - 1) / plan->block_rows + 1;
+}
+
+/* start[b][p] = how many rows of block b go to p. */
+static void count_blocks(const struct plan *plan, const struct td_tensor *partitions)
+{
+    int64_t numbers[TD_ROWS_CHUNK];
+    int64_t *count = plan->start;
+    memset(count, 0, (size_t)(plan->n_blocks * plan->n_partitions) * sizeof(count[0]));
+    for (int64_t begin = 0; begin < plan->n_rows; begin += plan->block_rows) {
+        int64_t end = least(begin + plan->block_rows, plan->n_rows);
+        for (int64_t at = begin; at < end; at += TD_ROWS_CHUNK) {
+            int64_t n = least(end - at, TD_ROWS_CHUNK);
+            td_rows_settle(partitions, at, n, plan->n_partitions, TD_BOUNDS_ERROR, numbers);
+            for (int64_t k = 0; k < n; k++)
+                count[numbers[k]]++;
+        }
+        count += plan->n_partitions;
+    }
+}
+
+/* Makes the counts sums over the blocks before; total[p] is the sum over all. */
+static void place_blocks(const struct plan *plan, int64_t *total)
+{
+    memset(total, 0, (size_t)plan->n_partitions * sizeof(total[0]));
+    for (int64_t b = 0; b < plan->n_blocks; b++) {
+        int64_t *start = plan->start + b * plan->n_partitions;
+        for (int64_t p = 0; p < plan->n_partitions; p++) {
+            int64_t count = start[p];
+            start[p] = total[p];
+            total[p] += count;
+        }
+    }
+}
+
+static td_status make_plan(struct td_op_args *args, int64_t row_numel, struct td_arena *arena,
+                           int64_t *total, struct td_error *err)
+{
+    size_t row_bytes = (size_t)row_numel * td_dtype_info(args->inputs[DATA].tensors->dtype)->size;
+    bool numbers = row_numel > 0 && (row_bytes == 0 || row_bytes > TD_ROWS_RANGE_BYTES);
+    const struct td_tensor *partitions = args->inputs[PARTITIONS].tensors;
+    struct plan *plan = td_arena_alloc(arena, 1, sizeof(*plan), err);
+    if (!plan)
+        return err->status;
+    *plan = (struct plan){
+        .n_rows = partitions->numel,
+        .n_partitions = num_partitions(args),
+        .numbers = numbers,
+        .row_bytes = numbers ? sizeof(int64_t) : row_bytes,
+    };
+    cut_blocks(plan);
+    plan->start = td_arena_alloc(arena, (size_t)plan->n_blocks,
+                                 (size_t)plan->n_partitions * sizeof(plan->start[0]), err);
+    if (!plan->start)
+        return err->status;
+    count_blocks(plan, partitions);
+    place_blocks(plan, total);
+    args->plan = plan;
+    return TD_OK;
+}
+
+static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    struct td_error local;
+    if (!err)
+        err = &local;
+    td_status status = check(args, err);
+    if (status == TD_OK)
+        status = check_numbers(args, arena, err);
+    if (status != TD_OK)
+        return status;
+
+    const struct td_tensor *data = args->inputs[DATA].tensors;
+    int depth = args->inputs[PARTITIONS].tensors->shape.rank;
+    int64_t n = num_partitions(args), row_numel = 0;
+    /* An empty tensor may have dimensions whose product has no number. */
+    if (data->numel > 0)
+        (void)td_shape_product(&data->shape, depth, data->shape.rank, &row_numel);
+    int64_t *total = td_arena_alloc(arena, (size_t)n, sizeof(total[0]), err);
+    struct td_tensor *outputs = td_arena_alloc(arena, (size_t)n, sizeof(outputs[0]), err);
+    if (!total || !outputs)
+        return err->status;
+    status = make_plan(args, row_numel, arena, total, err);
+    struct td_shape shape = { .rank = 1 };
+    (void)td_shape_append(&shape, &data->shape, depth, data->shape.rank);
+    for (int64_t p = 0; status == TD_OK && p < n; p++) {
+        shape.dim[0] = total[p];
+        status = td_tensor_describe(&outputs[p], "outputs", data->dtype, &shape, err);
+    }
+    if (status != TD_OK)
+        return status;
+    args->outputs = outputs;
+    args->n_outputs = (int)n;
+    return TD_OK;
+}
+
+/* Beside the outputs: where each block's rows for each of them go, and numbers. */
+static uint64_t scratch_bytes(const struct plan *plan)
+{
+    uint64_t table = (uint64_t)(plan->n_blocks * plan->n_partitions) * sizeof(char *);
+    return plan->numbers ? table + (uint64_t)plan->n_rows * sizeof(int64_t) : table;
+}
+
+static struct td_cost cost(const struct td_op_args *args)
+{
+    const struct plan *plan = args->plan;
+    const struct td_tensor *data = args->inputs[DATA].tensors;
+    uint64_t outputs = (uint64_t)args->n_outputs * sizeof(args->outputs[0]);
+    uint64_t scratch = scratch_bytes(plan);
+    return (struct td_cost){
+        .bytes_read = td_tensor_footprint(data) + args->inputs[PARTITIONS].tensors->bytes,
+        .bytes_written = td_tensor_footprint(data) + outputs + scratch,
+        .random_reads = (uint64_t)plan->n_rows,
+        .workspace = scratch,
+    };
+}
+
+/* ---- Dealing ----------------------------------------------------------------------------- */
+
+struct partition {
+    const struct plan *plan;
+    const struct td_tensor *partitions;
+    const char *from; /* data; NULL when numbers are dealt */
+    char **next;      /* as plan->start: where the next row of block b for output p goes */
+    bool stream;
+};
+
+static void deal_chunk(const struct partition *job, char **next, int64_t at, int64_t n)
+{
+    const struct plan *plan = job->plan;
+    int64_t piles[TD_ROWS_CHUNK], rows[TD_ROWS_CHUNK];
+    const void *from = rows;
+    td_rows_settle(job->partitions, at, n, plan->n_partitions, TD_BOUNDS_ERROR, piles);
+    if (job->from)
+        from = job->from + (size_t)at * plan->row_bytes;
+    else
+        for (int64_t k = 0; k < n; k++)
+            rows[k] = at + k;
+    td_rows_deal(next, piles, from, plan->row_bytes, n, job->stream);
+}
+
+static void deal_range(void *context, int64_t begin, int64_t end)
+{
+    struct partition *job = context;
+    const struct plan *plan = job->plan;
+    for (int64_t b = begin; b < end; b++) {
+        char **next = job->next + b * plan->n_partitions;
+        int64_t last = least((b + 1) * plan->block_rows, plan->n_rows);
+        for (int64_t at = b * plan->block_rows; at < last; at += TD_ROWS_CHUNK)
+            deal_chunk(job, next, at, least(last - at, TD_ROWS_CHUNK));
+    }
+}
+
+/* Deals the rows to the outputs, or their numbers to `order`, those for output 0 first. */
+static td_status deal(const struct td_op_args *args, int64_t *order, struct td_exec *exec,
+                      struct td_error *err)
+{
+    const struct plan *plan = args->plan;
+    const struct td_tensor *data = args->inputs[DATA].tensors;
+    struct partition job = {
+        .plan = plan,
+        .partitions = args->inputs[PARTITIONS].tensors,
+        .from = order ? NULL : data->data,
+        .stream = !order && td_rows_stream(data->bytes, plan->row_bytes),
+    };
+    job.next = td_arena_alloc(exec->arena, (size_t)plan->n_blocks,
+                              (size_t)plan->n_partitions * sizeof(job.next[0]), err);
+    if (!job.next)
+        return err->status;
+    for (int64_t p = 0; p < plan->n_partitions; p++) {
+        char *base = order ? (char *)order : args->outputs[p].data;
+        for (int64_t b = 0; b < plan->n_blocks; b++) {
+            int64_t i = b * plan->n_partitions + p;
+            job.next[i] = base + (size_t)plan->start[i] * plan->row_bytes;
+        }
+        if (order)
+            order += args->outputs[p].shape.dim[0];
+    }
+    return td_exec_for(exec, plan->n_blocks, 1, deal_range, &job, err);
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): td_rows_fn may write its rows. */
+static const int64_t *rows_in_order(const void *context, int64_t begin, int64_t n, int64_t *rows)
+{
+    const int64_t *order = context;
+    (void)n;
+    (void)rows;
+    return order + begin;
+}
+
+static td_status gather(const struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    const struct plan *plan = args->plan;
+    const struct td_tensor *data = args->inputs[DATA].tensors;
+    if (data->dtype == TD_DTYPE_STRING) {
+        /* Each row goes to one output, so all of them together are as large as data. */
+        uint64_t bytes = data->offsets[data->numel] - data->offsets[0];
+        if (bytes > exec->output_limit)
+            return td_error_resource(err, "output_bytes", bytes, exec->output_limit, "the output");
+    }
+    int64_t *order = td_arena_alloc(exec->arena, (size_t)plan->n_rows, sizeof(order[0]), err);
+    if (!order)
+        return err->status;
+    td_status status = deal(args, order, exec, err);
+    for (int p = 0; status == TD_OK && p < args->n_outputs; p++) {
+        struct td_tensor *out = &args->outputs[p];
+        int64_t n_rows = out->shape.dim[0];
+        if (n_rows == 0)
+            continue;
+        struct td_gathering job = {
+            .table = data,
+            .out = out,
+            .n_rows = n_rows,
+            .row_numel = out->numel / n_rows,
+            .rows = rows_in_order,
+            .context = order,
+        };
+        status = td_gathering_run(&job, exec, err);
+        order += n_rows;
+    }
+    return status;
+}
+
+static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    const struct plan *plan = args->plan;
+    struct td_error local;
+    if (!err)
+        err = &local;
+    if (args->inputs[DATA].tensors->numel == 0)
+        return TD_OK;
+    return plan->numbers ? gather(args, exec, err) : deal(args, NULL, exec, err);
+}
+
+/* ---- Descriptor -------------------------------------------------------------------------- */
+
+static const struct td_input_spec inputs[] = {
+    [DATA] = {
+        .name = "data",
+        .summary = "The tensor to share out; its shape begins with that of partitions.",
+        .dtypes = TD_DTYPES_ALL,
+        .empty_dtype = TD_DTYPE_FLOAT32,
+    },
+    [PARTITIONS] = {
+        .name = "partitions",
+        .summary = "The output that each row of data goes to, each in [0, num_partitions), in a "
+                   "tensor of any rank.",
+        .dtypes = TD_DTYPES_INDEX,
+        .empty_dtype = TD_DTYPE_INT32,
+        .reads_values = true,
+        .sets_shape = true,
+    },
+};
+
+static const struct td_attr_spec attrs[] = {
+    {
+        .name = "num_partitions",
+        .summary = "How many outputs there are, 1 to 16384; those that no row goes to are empty.",
+        .kind = TD_ATTR_INT,
+        .required = true,
+        .offset = offsetof(struct td_dynamic_partition_attrs, num_partitions),
+    },
+};
+
+static const td_status errors[] = {
+    TD_INDEX_OUT_OF_BOUNDS, TD_SHAPE_MISMATCH, TD_UNSUPPORTED_DTYPE,
+    TD_INVALID_ARGUMENT,    TD_RESOURCE_LIMIT, TD_OK,
+};
+
+const struct td_op td_op_dynamic_partition = {
+    .name = "dynamic_partition",
+    .summary = "Shares the rows of data out to num_partitions tensors, by number and in order.",
+    .source = "tf.dynamic_partition (TensorFlow 2 API reference)",
+    .shape_rule = "num_partitions times [count] + data.shape[rank(partitions):]",
+    .inputs = inputs,
+    .n_inputs = 2,
+    .attrs = attrs,
+    .n_attrs = 1,
+    .output_list = true,
+    .errors = errors,
+    .example = "{\"data\":[[1,2],[3,4],[5,6]],\"partitions\":[0,1,0],\"num_partitions\":2}",
+    .infer = infer,
+    .cost = cost,
+    .run = run,
+};

@@ -1,0 +1,50 @@
+#include "kernels/isa.h"
+
+/* F16C came a processor generation before AVX2, but it may be masked out of a virtual machine. Clang
+ * before 15 cannot ask. (The cpuid instruction could, at microseconds a time in a virtual machine;
+ * __builtin_cpu_supports reads what was found out when the program began.) */
+#ifdef __clang__
+#define HAS_F16C true
+#else
+#define HAS_F16C __builtin_cpu_supports("f16c")
+#endif
+
+bool td_isa_supported(td_isa isa)
+{
+    switch (isa) {
+    case TD_ISA_AUTO:
+    case TD_ISA_GENERIC:
+        return true;
+#ifdef __x86_64__
+    case TD_ISA_AVX2:
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HAS_F16C;
+    case TD_ISA_AVX512:
+        return td_isa_supported(TD_ISA_AVX2) && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
+    case TD_ISA_AVX512_BF16:
+        return td_isa_supported(TD_ISA_AVX512) && __builtin_cpu_supports("avx512bf16");
+#endif
+    default:
+        return false;
+    }
+}
+
+td_isa td_isa_resolve(td_isa wanted)
+{
+    if (wanted != TD_ISA_AUTO && td_isa_supported(wanted))
+        return wanted;
+    for (int isa = TD_ISA_COUNT - 1; isa > TD_ISA_GENERIC; isa--)
+        if (td_isa_supported((td_isa)isa))
+            return (td_isa)isa;
+    return TD_ISA_GENERIC;
+}
+
+const char *td_isa_name(td_isa isa)
+{
+    static const char *const names[TD_ISA_COUNT] = {
+        [TD_ISA_AUTO] = "auto",     [TD_ISA_GENERIC] = "generic",         [TD_ISA_AVX2] = "avx2",
+        [TD_ISA_AVX512] = "avx512", [TD_ISA_AVX512_BF16] = "avx512_bf16",
+    };
+    return names[isa];
+}

@@ -1,0 +1,621 @@
+#include "kernels/dynamic_stitch/dynamic_stitch.h"
+#include "tests/support/op_call.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_LIST 16
+
+static const char *const names[] = { "dynamic_stitch", "parallel_dynamic_stitch" };
+
+static void begin_text(struct op_call *call, const char *op, const char *indices, const char *data)
+{
+    struct td_tensor first[MAX_LIST], second[MAX_LIST];
+    int n_first = tensor_list(indices, first, MAX_LIST);
+    call_begin_lists(call, op, "", n_first, first, tensor_list(data, second, MAX_LIST), second);
+}
+
+/* Cases with "tf" are the examples of tf.dynamic_stitch's documentation. */
+static const struct {
+    const char *says;
+    const char *indices, *data;
+    const char *output;
+} results[] = {
+    { "tf: scalar, vector and matrix of indices", "int32[] 6; int32[2] 4 1; int32[2,2] 5 2 0 3",
+      "int32[2] 61 62; int32[2,2] 41 42 11 12; int32[2,2,2] 51 52 21 22 1 2 31 32",
+      "int32[7,2] 1 2 11 12 21 22 31 32 41 42 51 52 61 62" },
+    { "one tensor", "int32[3] 2 0 1", "float32[3] 20 0 10", "float32[3] 0 10 20" },
+    { "of equal indices the later in a tensor counts", "int32[3] 1 0 1", "int32[3] 1 2 3",
+      "int32[2] 2 3" },
+    { "of equal indices the later tensor counts", "int32[2] 0 1; int32[1] 0",
+      "int32[2] 1 2; int32[1] 3", "int32[2] 3 2" },
+    { "though its index stands before others", "int32[2] 1 0; int32[2] 0 1; int32[1] 1",
+      "int32[2] 1 2; int32[2] 3 4; int32[1] 5", "int32[2] 3 5" },
+    { "rows that no index names are zeros", "int32[2] 4 1", "float32[2,2] 1 2 3 4",
+      "float32[5,2] 0 0 3 4 0 0 0 0 1 2" },
+    { "false", "int32[1] 2", "bool[1] 1", "bool[3] 0 0 1" },
+    { "empty strings", "int32[1] 2; int64[1] 0", "string[1,2] 'a' 'bc'; string[1,2] '' 'd'",
+      "string[3,2] '' 'd' '' '' 'a' 'bc'" },
+    { "strings: the later counts", "int32[2] 0 0; int32[2] 1 1",
+      "string[2] 'first' 'second'; string[2] 'third' '\\x00\\xff'",
+      "string[2] 'second' '\\x00\\xff'" },
+    { "wide rows: the later counts, the rest is zeros", "int32[3] 3 1 1; int32[] 3",
+      "complex128[3,5] 0..29; complex128[5] 30..39",
+      "complex128[4,5] 0 0 0 0 0 0 0 0 0 0 20..29 0 0 0 0 0 0 0 0 0 0 30..39" },
+    { "scalars", "int32[] 1; int32[] 0", "int8[] 7; int8[] 8", "int8[2] 8 7" },
+    { "each tensor has indices of its own dtype", "int16[1] 0; int32[1] 1; int64[1] 2",
+      "int32[1] 1; int32[1] 2; int32[1] 3", "int32[3] 1 2 3" },
+    { "no indices give no rows", "int32[0]", "float32[0,3]", "float32[0,3]" },
+    { "no strings", "int32[0]; int32[2,0]", "string[0]; string[2,0]", "string[0]" },
+    { "an empty tensor among others", "int32[0]; int32[2] 0 1; int32[0]; int32[1] 2; int32[0]",
+      "int32[0]; int32[2] 5 6; int32[0]; int32[1] 7; int32[0]", "int32[3] 5 6 7" },
+    { "rows of no elements", "int32[1] 3", "float32[1,0]", "float32[4,0]" },
+    { "as many as can be counted", "int64[1] 9223372036854775806", "string[1,0]",
+      "string[9223372036854775807,0]" },
+};
+
+START_TEST(stitch_gives)
+{
+    for (int i = 0; i < COUNT_OF(names); i++) {
+        struct op_call call;
+        begin_text(&call, names[i], results[_i].indices, results[_i].data);
+        call_run(&call, names[i], NULL);
+        ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+        ck_assert_int_eq(call.args.n_outputs, 1);
+        expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *indices, *data;
+    td_status status;
+    const char *message, *input;
+    const char *shapes[2]; /* names of those at fault */
+} refusals[] = {
+    { "no tensors",
+      "",
+      "",
+      TD_INVALID_ARGUMENT,
+      "indices has no tensors; a list of at least one is expected",
+      "indices",
+      { 0 } },
+    { "more data than indices",
+      "int32[1] 0",
+      "float32[1] 1; float32[1] 1",
+      TD_INVALID_ARGUMENT,
+      "indices is a list of 1 and data of 2; the same length is expected",
+      "data",
+      { 0 } },
+    { "more indices than data",
+      "int32[1] 0; int32[1] 0",
+      "float32[1] 1",
+      TD_INVALID_ARGUMENT,
+      "indices is a list of 2 and data of 1; the same length is expected",
+      "data",
+      { 0 } },
+    { "dtypes that differ",
+      "int32[1] 0; int32[1] 1; int32[1] 1",
+      "float32[1] 1; float32[1] 1; int32[1] 2",
+      TD_INVALID_ARGUMENT,
+      "data[2] has dtype int32 and data[0] float32; the same is expected",
+      "data[2]",
+      { 0 } },
+    { "indices of a fraction",
+      "int32[1] 0; float32[1] 0",
+      "float32[1] 1; float32[1] 1",
+      TD_UNSUPPORTED_DTYPE,
+      "indices[1] has dtype float32; int16, int32 or int64 is expected",
+      "indices[1]",
+      { 0 } },
+    { "fewer rows than indices",
+      "int32[2] 0 -1",
+      "float32[1,2] 0 0",
+      TD_SHAPE_MISMATCH,
+      "data[0] [1,2] does not begin with the shape of indices[0], [2]",
+      "data[0]",
+      { "data[0]", "indices[0]" } },
+    { "data of lower rank than indices",
+      "int32[1] 0; int32[1,2] 0 1",
+      "float32[1] 0; float32[1] 0",
+      TD_SHAPE_MISMATCH,
+      "data[1] [1] does not begin with the shape of indices[1], [1,2]",
+      "data[1]",
+      { "data[1]", "indices[1]" } },
+    { "rows that differ, before a bad index",
+      "int32[1] -1; int32[1] 1",
+      "float32[1,2] 0 0; float32[1,3] 0 0 0",
+      TD_SHAPE_MISMATCH,
+      "the rows of data[1] have shape [3] and those of data[0] [2]; the same is expected",
+      "data[1]",
+      { "data[1]", "data[0]" } },
+    { "rows of other rank",
+      "int32[] 0; int32[1] 1",
+      "float32[2] 0 0; float32[1,2,1] 0 0",
+      TD_SHAPE_MISMATCH,
+      "the rows of data[1] have shape [2,1] and those of data[0] [2]; the same is expected",
+      "data[1]",
+      { "data[1]", "data[0]" } },
+    { "an output of rank 17",
+      "int32[] -1",
+      "float32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 0",
+      TD_RESOURCE_LIMIT,
+      "output needs 17 dimensions, the limit is 16",
+      "",
+      { 0 } },
+    { "the largest index of all",
+      "int64[2] 0 9223372036854775807",
+      "int8[2] 0 1",
+      TD_RESOURCE_LIMIT,
+      "output needs 9223372036854775808 rows, the limit is 9223372036854775807",
+      "",
+      { 0 } },
+    { "rows whose bytes have no number",
+      "int64[1] 2305843009213693951",
+      "float32[1] 0",
+      TD_RESOURCE_LIMIT,
+      "output of shape [2305843009213693952] and dtype float32 needs more than "
+      "9223372036854775807 bytes",
+      "output",
+      { "output" } },
+};
+
+START_TEST(infer_refuses)
+{
+    for (int i = 0; i < COUNT_OF(names); i++) {
+        struct op_call call;
+        begin_text(&call, names[i], refusals[_i].indices, refusals[_i].data);
+        call_infer(&call, names[i]);
+        ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
+                      td_status_name(call.status));
+        ck_assert_str_eq(call.err.message, refusals[_i].message);
+        ck_assert_str_eq(call.err.input, refusals[_i].input);
+        for (int s = 0; s < call.err.n_shapes; s++)
+            ck_assert_str_eq(call.err.shapes[s].name, refusals[_i].shapes[s]);
+        ck_assert(!refusals[_i].shapes[0] == (call.err.n_shapes == 0));
+        call.status =
+            td_op_infer(td_op_find(names[i], strlen(names[i])), &call.args, &test_arena, NULL);
+        ck_assert_int_eq(call.status, refusals[_i].status);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *indices, *data;
+    const char *message, *input;
+    int rank;
+    int64_t position[2];
+    int64_t index, bad_count;
+} negatives[] = {
+    { "in a vector",
+      "int32[2] 0 -1",
+      "float32[2] 1 2",
+      "indices[0][1] = -1 is negative; 0 or more is expected",
+      "indices[0]",
+      1,
+      { 1 },
+      -1,
+      1 },
+    { "in the second tensor, the first of two",
+      "int32[2] 0 3; int64[1,3] 1 -2 -9",
+      "int8[2] 1 2; int8[1,3] 1 2 3",
+      "indices[1][0,1] = -2 is negative; 0 or more is expected",
+      "indices[1]",
+      2,
+      { 0, 1 },
+      -2,
+      2 },
+    { "a scalar has no position",
+      "int16[] -32768",
+      "int8[] 1",
+      "indices[0] = -32768 is negative; 0 or more is expected",
+      "indices[0]",
+      0,
+      { 0 },
+      -32768,
+      1 },
+    { "in tensors before others that are bad too",
+      "int32[1] -1; int32[2] -1 -1",
+      "int8[1] 1; int8[2] 1 1",
+      "indices[0][0] = -1 is negative; 0 or more is expected",
+      "indices[0]",
+      1,
+      { 0 },
+      -1,
+      1 },
+    { "before an index that is too large",
+      "int64[2] 9223372036854775807 -1",
+      "int8[2] 1 1",
+      "indices[0][1] = -1 is negative; 0 or more is expected",
+      "indices[0]",
+      1,
+      { 1 },
+      -1,
+      1 },
+    { "for rows without elements",
+      "int32[1] -1",
+      "int8[1,0]",
+      "indices[0][0] = -1 is negative; 0 or more is expected",
+      "indices[0]",
+      1,
+      { 0 },
+      -1,
+      1 },
+};
+
+START_TEST(infer_refuses_the_first_negative_index)
+{
+    struct op_call call;
+    begin_text(&call, "dynamic_stitch", negatives[_i].indices, negatives[_i].data);
+    call_infer(&call, "dynamic_stitch");
+    ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s: %s", negatives[_i].says,
+                  td_status_name(call.status));
+    ck_assert_str_eq(call.err.message, negatives[_i].message);
+    ck_assert_str_eq(call.err.input, negatives[_i].input);
+    ck_assert(call.err.has_index);
+    ck_assert(!call.err.has_bound);
+    ck_assert_int_eq(call.err.position_rank, negatives[_i].rank);
+    for (int i = 0; i < negatives[_i].rank; i++)
+        ck_assert_int_eq(call.err.position[i], negatives[_i].position[i]);
+    ck_assert_int_eq(call.err.index, negatives[_i].index);
+    ck_assert_int_eq(call.err.bad_count, negatives[_i].bad_count);
+}
+END_TEST
+
+START_TEST(an_index_of_2_to_31_describes_an_output_and_allocates_none)
+{
+    char space[4096];
+    struct td_arena arena;
+    struct td_error err;
+    struct op_call call;
+    begin_text(&call, "dynamic_stitch", "int64[1] 2147483648; int32[1] 0",
+               "float64[1,2] 1 2; float64[1,2] 3 4");
+    td_arena_init(&arena, space, sizeof(space), NULL); /* there is no more */
+    ck_assert_int_eq(td_op_infer(&td_op_dynamic_stitch, &call.args, &arena, &err), TD_OK);
+    expect_shape(&call.args.outputs[0].shape, "[2147483649,2]", "2^31");
+    ck_assert_uint_eq(call.args.outputs[0].bytes, (size_t)2147483649 * 16);
+    ck_assert_ptr_null(call.args.outputs[0].data);
+    struct td_cost cost = td_op_dynamic_stitch.cost(&call.args);
+    ck_assert_uint_ge(cost.bytes_written, (uint64_t)2147483649 * 16);
+    ck_assert_uint_le(cost.workspace, (uint64_t)2147483649 * 8);
+}
+END_TEST
+
+/* Without that infer would read 2^36 indices, far beyond the time that a test has. */
+START_TEST(large_indices_that_are_named_again_and_again_are_read_once)
+{
+    enum { LIST = 16384, ROWS = 1 << 22 };
+    struct td_error err;
+    struct td_op_args args = { .n_outputs = 0 };
+    struct td_shape shape = { .rank = 1, .dim = { ROWS } };
+    for (int i = 0; i < 2; i++) {
+        struct td_tensor one;
+        ck_assert_int_eq(
+            td_tensor_describe(&one, "one", i ? TD_DTYPE_INT8 : TD_DTYPE_INT32, &shape, &err),
+            TD_OK);
+        ck_assert_int_eq(td_tensor_alloc(&one, &test_arena, &err), TD_OK);
+        memset(one.data, 0, one.bytes);
+        if (i == 0)
+            ((int32_t *)one.data)[ROWS - 1] = 9;
+        args.inputs[i].tensors = td_arena_alloc(&test_arena, LIST, sizeof(one), &err);
+        ck_assert_ptr_nonnull(args.inputs[i].tensors);
+        args.inputs[i].count = LIST;
+        for (int m = 0; m < LIST; m++)
+            args.inputs[i].tensors[m] = one;
+    }
+    ck_assert_int_eq(td_op_infer(&td_op_dynamic_stitch, &args, &test_arena, &err), TD_OK);
+    expect_shape(&args.outputs[0].shape, "[10]", "named again");
+
+    /* The same place, but not the same indices: the one behind reads further. */
+    args.inputs[0].tensors[0].numel = args.inputs[0].tensors[0].shape.dim[0] = ROWS - 1;
+    args.inputs[1].tensors[0].numel = args.inputs[1].tensors[0].shape.dim[0] = ROWS - 1;
+    ck_assert_int_eq(td_op_infer(&td_op_dynamic_stitch, &args, &test_arena, &err), TD_OK);
+    expect_shape(&args.outputs[0].shape, "[10]", "a part of it before");
+}
+END_TEST
+
+START_TEST(cost_follows_from_shapes)
+{
+    struct op_call call;
+    begin_text(&call, "dynamic_stitch", "int32[4] 0 1 2 3; int64[1] 9",
+               "float32[4,2] 0..7; float32[1,2] 8 9");
+    call_infer(&call, "dynamic_stitch");
+    struct td_cost cost = td_op_dynamic_stitch.cost(&call.args);
+    ck_assert_uint_eq(cost.bytes_read, 16 + 32 + 8 + 8);
+    ck_assert_uint_eq(cost.bytes_written, 80);
+    ck_assert_uint_eq(cost.random_reads, 5);
+    ck_assert_uint_eq(cost.workspace, 0);
+}
+END_TEST
+
+/* ---- Against the definition, row by row -------------------------------------------------- */
+
+struct lists {
+    int n;
+    struct td_tensor indices[MAX_LIST], data[MAX_LIST];
+};
+
+/* The tensor and the row that output row `row` is; false when none is. */
+static bool source_of(const struct lists *lists, int64_t row, int *list, int64_t *from)
+{
+    for (int m = lists->n - 1; m >= 0; m--) {
+        for (int64_t i = lists->indices[m].numel - 1; i >= 0; i--) {
+            if (td_tensor_index_at(&lists->indices[m], i) == row) {
+                *list = m;
+                *from = i;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The same for all rows at once, for long lists: entry = list << 32 | row + 1, 0 for none. */
+static uint64_t *all_sources(const struct lists *lists, int64_t n_rows)
+{
+    struct td_error err;
+    uint64_t *sources = td_arena_alloc(&test_arena, (size_t)n_rows, sizeof(*sources), &err);
+    ck_assert_ptr_nonnull(sources);
+    memset(sources, 0, (size_t)n_rows * sizeof(*sources));
+    for (int m = 0; m < lists->n; m++)
+        for (int64_t i = 0; i < lists->indices[m].numel; i++)
+            sources[td_tensor_index_at(&lists->indices[m], i)] =
+                (uint64_t)m << 32 | (uint64_t)(i + 1);
+    return sources;
+}
+
+static void expect_stitched(const struct lists *lists, const struct td_tensor *out,
+                            const char *what)
+{
+    static const char zeros[16];
+    int64_t n_rows = out->shape.dim[0], largest = -1;
+    for (int m = 0; m < lists->n; m++)
+        for (int64_t i = 0; i < lists->indices[m].numel; i++)
+            if (td_tensor_index_at(&lists->indices[m], i) > largest)
+                largest = td_tensor_index_at(&lists->indices[m], i);
+    EXPECT(n_rows == largest + 1, "%s: rows", what);
+    EXPECT(out->dtype == lists->data[0].dtype, "%s: dtype", what);
+    if (out->numel == 0)
+        return;
+    int64_t width = out->numel / n_rows;
+    const uint64_t *sources = all_sources(lists, n_rows);
+    for (int64_t row = 0; row < n_rows; row++) {
+        int list = (int)(sources[row] >> 32), slow_list;
+        int64_t from = (int64_t)(sources[row] & UINT32_MAX) - 1, slow_from;
+        if (row < 3 && n_rows < 50) { /* the quick way agrees with the definition */
+            bool found = source_of(lists, row, &slow_list, &slow_from);
+            EXPECT(found == (from >= 0) && (!found || (slow_list == list && slow_from == from)),
+                   "%s: the reference", what);
+        }
+        for (int64_t e = 0; e < width; e++) {
+            size_t size, want_size = td_dtype_info(out->dtype)->size;
+            const void *got = tensor_element(out, row * width + e, &size), *want = zeros;
+            if (from >= 0)
+                want = tensor_element(&lists->data[list], from * width + e, &want_size);
+            EXPECT(size == want_size && memcmp(got, want, size) == 0, "%s: row %lld element %lld",
+                   what, (long long)row, (long long)e);
+        }
+    }
+}
+
+static struct td_tensor random_indices(const struct td_shape *shape, int n_rows)
+{
+    static const td_dtype dtypes[] = { TD_DTYPE_INT16, TD_DTYPE_INT32, TD_DTYPE_INT64 };
+    struct td_tensor indices = random_tensor(dtypes[random_below(3)], shape);
+    size_t size = td_dtype_info(indices.dtype)->size;
+    for (int64_t i = 0; i < indices.numel; i++) {
+        int64_t index = random_below(n_rows);
+        memcpy((char *)indices.data + (size_t)i * size, &index, size);
+    }
+    return indices;
+}
+
+static struct lists random_lists(void)
+{
+    struct lists lists = { .n = 1 + random_below(5) };
+    td_dtype dtype = (td_dtype)random_below(TD_DTYPE_COUNT);
+    int n_rows = 1 + random_below(random_below(4) == 0 ? 3000 : 20);
+    struct td_shape constant = { .rank = random_below(3) };
+    for (int i = 0; i < constant.rank; i++)
+        constant.dim[i] = random_below(15) == 0 ? 0 : 1 + random_below(9);
+    for (int m = 0; m < lists.n; m++) {
+        struct td_shape shape = { .rank = random_below(4) };
+        for (int i = 0; i < shape.rank; i++)
+            shape.dim[i] = random_below(10) == 0 ? 0 : 1 + random_below(5);
+        if (shape.rank > 0 && random_below(8) == 0)
+            shape.dim[0] = 1500;
+        lists.indices[m] = random_indices(&shape, n_rows);
+        ck_assert(td_shape_append(&shape, &constant, 0, constant.rank));
+        lists.data[m] = random_tensor(dtype, &shape);
+    }
+    return lists;
+}
+
+static void run_lists(struct op_call *call, const char *op, const struct lists *lists,
+                      struct td_exec *exec)
+{
+    call_begin_lists(call, op, "", lists->n, lists->indices, lists->n, lists->data);
+    call_run(call, op, exec);
+}
+
+START_TEST(any_stitch_is_what_its_definition_says)
+{
+    enum { SAMPLES = 100 };
+    for (int n = 0; n < SAMPLES; n++) {
+        int seed = _i * SAMPLES + n;
+        char what[64];
+        td_arena_reset(&test_arena);
+        random_seed((uint64_t)seed);
+        snprintf(what, sizeof(what), "seed %d", seed);
+        struct lists lists = random_lists();
+        struct thread_exec exec;
+        struct op_call call;
+        thread_exec_init(&exec, 1 + random_below(3), random_below(2) ? 0 : 1 + random_below(2000));
+        run_lists(&call, names[random_below(2)], &lists, &exec.exec);
+        EXPECT(call.status == TD_OK, "%s: %s", what, call.err.message);
+        expect_stitched(&lists, &call.args.outputs[0], what);
+    }
+}
+END_TEST
+
+/* Enough rows that they are shared out, in each of the ways there are. */
+static const struct {
+    const char *says;
+    const char *row; /* dtype and shape of a row */
+    int n;           /* rows of the input */
+    int n_rows;      /* of the output, about; 0: as many, each once */
+} large[] = {
+    { "narrow rows", "int32[]", 40000, 50000 },
+    { "narrow rows that leave the cache", "float64[4]", 300000, 0 },
+    { "rows of whole lines, each once", "float32[1024]", 2200, 0 },
+    { "rows of whole lines, some twice, some never", "float32[1024]", 2200, 2200 },
+    { "all of them into a few", "float32[1024]", 2200, 7 },
+    { "rows that cross lines, each once", "uint8[4099]", 2200, 0 },
+    { "rows that cross lines, some twice, some never", "uint8[4099]", 2200, 2200 },
+    { "rows too short to pass the cache by", "uint8[101]", 90000, 60000 },
+    { "hardly any row is written", "uint8[100]", 50, 90000 },
+    { "rows that fit the cache", "uint8[100]", 3000, 3000 },
+    { "rows that fit the cache and are shared out, each once", "uint8[100]", 8000, 0 },
+    { "rows that fit the cache and are shared out, some twice", "uint8[100]", 8000, 8000 },
+    { "rows in parts, some twice, some never", "uint8[140001]", 40, 40 },
+    { "strings", "string[3]", 30000, 25000 },
+};
+
+static struct lists large_lists(int which)
+{
+    struct lists lists = { .n = 3 };
+    struct td_tensor row = tensor_without_data(large[which].row);
+    int n = large[which].n, sizes[] = { n / 2, n / 8, n - n / 2 - n / 8 };
+    int64_t first = 0;
+    for (int m = 0; m < lists.n; m++) {
+        struct td_shape shape = { .rank = 1, .dim = { sizes[m] } };
+        lists.indices[m] = random_indices(&shape, large[which].n_rows + 1);
+        if (lists.indices[m].dtype == TD_DTYPE_INT16) {
+            /* too narrow for these */
+            lists.indices[m] = random_tensor(TD_DTYPE_INT32, &shape);
+            for (int64_t i = 0; i < sizes[m]; i++)
+                ((int32_t *)lists.indices[m].data)[i] = random_below(large[which].n_rows + 1);
+        }
+        size_t size = td_dtype_info(lists.indices[m].dtype)->size;
+        for (int64_t i = 0; large[which].n_rows == 0 && i < sizes[m]; i++, first++) {
+            int64_t index = first * 7919 % n; /* 7919 is prime and divides none of the counts */
+            memcpy((char *)lists.indices[m].data + (size_t)i * size, &index, size);
+        }
+        ck_assert(td_shape_append(&shape, &row.shape, 0, row.shape.rank));
+        lists.data[m] = random_tensor(row.dtype, &shape);
+    }
+    return lists;
+}
+
+START_TEST(a_large_stitch_does_not_depend_on_how_it_is_shared_out)
+{
+    static const int64_t grains[] = { 0, 100, 1031 };
+    random_seed(1);
+    struct lists lists = large_lists(_i);
+    struct op_call serial;
+    run_lists(&serial, "dynamic_stitch", &lists, NULL);
+    ck_assert_int_eq(serial.status, TD_OK);
+    expect_stitched(&lists, &serial.args.outputs[0], large[_i].says);
+    for (int g = 0; g < COUNT_OF(grains); g++) {
+        for (int threads = 2; threads <= 4; threads *= 2) {
+            struct thread_exec exec;
+            struct op_call call;
+            thread_exec_init(&exec, threads, grains[g]);
+            run_lists(&call, names[g % 2], &lists, &exec.exec);
+            ck_assert_int_eq(call.status, TD_OK);
+            expect_same_tensor(&call.args.outputs[0], &serial.args.outputs[0], large[_i].says);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_deadline_ends_a_large_stitch)
+{
+    random_seed(1);
+    struct lists lists = large_lists(_i);
+    struct thread_exec exec;
+    struct op_call call;
+    thread_exec_init(&exec, 2, 0);
+    run_lists(&call, "dynamic_stitch", &lists, &exec.exec);
+    ck_assert_int_eq(call.status, TD_OK);
+    int64_t needed = atomic_load(&exec.ranges_run);
+    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / 10) {
+        /* ranges that find nothing left are not counted */
+        thread_exec_init(&exec, 1, 0);
+        exec.ranges_allowed = allowed;
+        run_lists(&call, "dynamic_stitch", &lists, &exec.exec);
+        ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s: %d of %d", large[_i].says,
+                      (int)allowed, (int)needed);
+        ck_assert_int_eq(call.err.status, TD_DEADLINE_EXCEEDED);
+    }
+}
+END_TEST
+
+static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
+{
+    (void)self;
+    (void)bytes;
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
+    return NULL;
+}
+
+START_TEST(a_stitch_without_memory_for_its_scratch_is_refused)
+{
+    struct td_memory none = { .take = no_memory };
+    struct td_arena arena;
+    struct td_exec exec;
+    struct op_call call;
+    random_seed(1);
+    struct lists lists = large_lists(_i);
+    td_arena_init(&arena, NULL, 0, &none);
+    td_exec_serial(&exec, &arena);
+    run_lists(&call, "dynamic_stitch", &lists, &exec);
+    uint64_t workspace = td_op_dynamic_stitch.cost(&call.args).workspace;
+    ck_assert_int_eq(call.status, workspace > 0 ? TD_MEMORY_EXHAUSTED : TD_OK);
+    ck_assert_uint_le(workspace, td_tensor_footprint(&call.args.outputs[0]));
+}
+END_TEST
+
+START_TEST(strings_beyond_the_output_limit_are_refused)
+{
+    struct td_exec exec;
+    struct op_call call;
+    td_exec_serial(&exec, &test_arena);
+    exec.output_limit = 3;
+    begin_text(&call, "dynamic_stitch", "int32[2] 0 1", "string[2] 'ab' 'cd'");
+    call_run(&call, "dynamic_stitch", &exec);
+    ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(call.err.resource, "output_bytes");
+    ck_assert_uint_eq(call.err.needed, 4);
+    begin_text(&call, "dynamic_stitch", "int32[2] 0 0", "string[2] 'ab' 'cde'");
+    call_run(&call, "dynamic_stitch", &exec);
+    ck_assert_int_eq(call.status, TD_OK); /* only what is left counts */
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, stitch_gives, 0, COUNT_OF(results));
+    tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
+    tcase_add_loop_test(t, infer_refuses_the_first_negative_index, 0, COUNT_OF(negatives));
+    tcase_add_test(t, an_index_of_2_to_31_describes_an_output_and_allocates_none);
+    tcase_add_test(t, large_indices_that_are_named_again_and_again_are_read_once);
+    tcase_add_test(t, cost_follows_from_shapes);
+    tcase_add_loop_test(t, any_stitch_is_what_its_definition_says, 0, 20);
+    tcase_add_loop_test(t, a_large_stitch_does_not_depend_on_how_it_is_shared_out, 0,
+                        COUNT_OF(large));
+    tcase_add_loop_test(t, a_deadline_ends_a_large_stitch, 0, COUNT_OF(large));
+    tcase_add_loop_test(t, a_stitch_without_memory_for_its_scratch_is_refused, 0, COUNT_OF(large));
+    tcase_add_test(t, strings_beyond_the_output_limit_are_refused);
+}
+
+int main(void)
+{
+    return run_suite("dynamic_stitch", add);
+}
