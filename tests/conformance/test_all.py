@@ -35,6 +35,10 @@ def main():
             if without or not ops:
                 print(f"FAIL no cases for {', '.join(map(os.path.basename, without)) or 'any op'}")
                 failed = True
+            unheard = sorted(set(os.listdir(os.path.join(HERE, "cases"))) - set(map(os.path.basename, files)))
+            if unheard:
+                print(f"FAIL the daemon has no op for {', '.join(unheard)}")
+                failed = True
             for transport in TRANSPORTS:
                 command = [sys.executable, os.path.join(HERE, "run.py"), "--url", f"http://{server.address}", "--transport", transport,
                            "--jobs", "4", "--timeout", str(30 * daemon.SCALE), "--only", args.only,

@@ -1,0 +1,2 @@
+#define TD_CONVERSIONS td_conversions_avx512
+#include "kernels/einsum/convert.inc"

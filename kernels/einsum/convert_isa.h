@@ -1,0 +1,19 @@
+/* convert_isa.h - the conversions as built for one instruction set; convert.c chooses. */
+#ifndef TD_KERNELS_EINSUM_CONVERT_ISA_H
+#define TD_KERNELS_EINSUM_CONVERT_ISA_H
+
+#include "kernels/einsum/convert.h"
+
+/* NULL for bool and string. */
+struct td_conversions {
+    td_widen_fn *widen[TD_DTYPE_COUNT];
+    td_narrow_fn *narrow[TD_DTYPE_COUNT];
+};
+
+extern const struct td_conversions td_conversions_generic;
+#ifdef __x86_64__
+extern const struct td_conversions td_conversions_avx2;
+extern const struct td_conversions td_conversions_avx512;
+#endif
+
+#endif

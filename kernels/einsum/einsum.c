@@ -1,0 +1,193 @@
+#include "kernels/einsum/einsum.h"
+
+#include "kernels/einsum/plan.h"
+#include "kernels/einsum/workspace.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- before there is a result ------------------------------------------------------------ */
+
+static td_status check_dtypes(const struct td_operand *inputs, struct td_error *err)
+{
+    for (int i = 1; i < inputs->count; i++) {
+        if (inputs->tensors[i].dtype == inputs->tensors[0].dtype)
+            continue;
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "inputs[%d] is %s, but inputs[0] is %s; one dtype for all is expected", i,
+                     td_dtype_info(inputs->tensors[i].dtype)->name,
+                     td_dtype_info(inputs->tensors[0].dtype)->name);
+        return td_error_at_input(err, TD_INVALID_ARGUMENT, "inputs[%d]", i);
+    }
+    return TD_OK;
+}
+
+static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    const struct td_operand *inputs = &args->inputs[0];
+    struct td_einsum_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    td_status status = check_dtypes(inputs, err);
+    if (status != TD_OK)
+        return status;
+
+    const struct td_shape **shapes =
+        td_arena_alloc(arena, (size_t)inputs->count, sizeof(*shapes), err);
+    args->outputs = td_arena_alloc(arena, 1, sizeof(*args->outputs), err);
+    if (!shapes || !args->outputs)
+        return TD_MEMORY_EXHAUSTED;
+    for (int i = 0; i < inputs->count; i++)
+        shapes[i] = &inputs->tensors[i].shape;
+    const struct td_einsum_plan *plan;
+    status = td_einsum_plan_make(attrs.equation, shapes, inputs->count, inputs->tensors[0].dtype,
+                                 arena, &plan, err);
+    if (status != TD_OK)
+        return status;
+    args->plan = plan;
+    args->n_outputs = 1;
+    return td_tensor_describe(&args->outputs[0], "output", plan->dtype,
+                              &plan->equation->output_shape, err);
+}
+
+static struct td_cost cost(const struct td_op_args *args)
+{
+    const struct td_einsum_plan *plan = args->plan;
+    struct td_cost cost = {
+        .bytes_written = args->outputs[0].bytes,
+        .flops = plan->flops,
+        .workspace = td_einsum_plan_workspace(plan, 0),
+        .workspace_per_thread = plan->need.per_thread,
+        .alone = plan->need.alone,
+    };
+    for (int i = 0; i < args->inputs[0].count; i++)
+        cost.bytes_read += args->inputs[0].tensors[i].bytes;
+    return cost;
+}
+
+/* ---- the result -------------------------------------------------------------------------- */
+
+/* A run of the plan: where its results lie, and the scratch memory of its steps. */
+struct run {
+    const struct td_einsum_plan *plan;
+    const struct td_tensor *inputs;
+    struct td_tensor *output;
+    char *results;
+    struct td_workspace scratch;
+};
+
+/* As td_einsum_plan_workspace does, which has seen that nothing overflows. */
+static size_t to_lines(uint64_t bytes)
+{
+    return ((size_t)bytes + 63) / 64 * 64;
+}
+
+/* One block holds results, shared scratch and slots, as td_einsum_plan_workspace announced it. */
+static td_status take_workspace(struct run *run, struct td_exec *exec, struct td_error *err)
+{
+    const struct td_einsum_plan *plan = run->plan;
+    int n_slots = exec->width < TD_MAX_SLOTS ? exec->width : TD_MAX_SLOTS;
+    if (plan->need.alone)
+        n_slots = 1;
+    char *block =
+        td_arena_alloc(exec->arena, (size_t)td_einsum_plan_workspace(plan, n_slots), 1, err);
+    if (!block)
+        return err ? err->status : TD_MEMORY_EXHAUSTED;
+    run->results = block;
+    run->scratch.shared = run->results + to_lines(plan->intermediate_bytes);
+    run->scratch.slots = run->scratch.shared + to_lines(plan->need.shared);
+    run->scratch.slot_bytes = to_lines(plan->need.per_thread);
+    run->scratch.n_slots = n_slots;
+    memset(run->scratch.taken, 0, sizeof(run->scratch.taken));
+    return TD_OK;
+}
+
+static void fill_zeros(void *context, int64_t begin, int64_t end)
+{
+    const struct td_tensor *output = context;
+    memset((char *)output->data + begin, 0, (size_t)(end - begin));
+}
+
+static void *operand_data(const struct run *run, int number)
+{
+    const struct td_einsum_plan *plan = run->plan;
+    const int n_inputs = plan->equation->n_inputs;
+    if (number < 0)
+        return NULL;
+    if (number < n_inputs)
+        return run->inputs[number].data;
+    const int step = number - n_inputs;
+    return step == plan->n_steps - 1 ? run->output->data : run->results + plan->steps[step].offset;
+}
+
+static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    enum { ZEROS_GRAIN = 4 << 20 };
+    struct run run = { .plan = args->plan,
+                       .inputs = args->inputs[0].tensors,
+                       .output = &args->outputs[0] };
+    const struct td_einsum_plan *plan = run.plan;
+    td_status status = TD_OK;
+    if (plan->fill_zeros)
+        status =
+            td_exec_for(exec, (int64_t)run.output->bytes, ZEROS_GRAIN, fill_zeros, run.output, err);
+    if (status != TD_OK || plan->nothing_to_do)
+        return status;
+    status = take_workspace(&run, exec, err);
+    for (int i = 0; status == TD_OK && i < plan->n_steps; i++) {
+        const struct td_einsum_step *step = &plan->steps[i];
+        status = td_contraction_run(
+            &step->contraction, operand_data(&run, step->a), operand_data(&run, step->b),
+            operand_data(&run, plan->equation->n_inputs + i), &run.scratch, exec, err);
+    }
+    return status;
+}
+
+/* ---- the descriptor ---------------------------------------------------------------------- */
+
+static const struct td_input_spec inputs[] = {
+    {
+        .name = "inputs",
+        .summary = "1 to 16 tensors of one dtype, in the order of the equation's subscripts.",
+        .dtypes = TD_DTYPES_ALL & ~(TD_DTYPE_BIT(BOOL) | TD_DTYPE_BIT(STRING)),
+        .empty_dtype = TD_DTYPE_FLOAT32,
+        .list = true,
+        .reads_values = true,
+    },
+};
+
+static const struct td_attr_spec attrs_specs[] = {
+    {
+        .name = "equation",
+        .summary =
+            "Subscripts of the inputs and of the output, as in ij,jk->ik; any character but "
+            ", . - > and space is a label, ... stands for the dimensions without one. Without "
+            "-> the output has the ellipsis and the labels that occur once, sorted.",
+        .kind = TD_ATTR_TEXT,
+        .required = true,
+        .offset = offsetof(struct td_einsum_attrs, equation),
+    },
+};
+
+static const td_status errors[] = {
+    TD_SHAPE_MISMATCH,   TD_INVALID_EQUATION, TD_UNSUPPORTED_DTYPE,
+    TD_INVALID_ARGUMENT, TD_RESOURCE_LIMIT,   TD_OK,
+};
+
+const struct td_op td_op_einsum = {
+    .name = "einsum",
+    .summary =
+        "Sums products of tensors along labelled dimensions: contractions, batched products, "
+        "reductions, diagonals, transpositions.",
+    .source = "tf.einsum (TensorFlow 2 API reference), with implicit outputs, any number of inputs "
+              "and repeated output labels; numpy.einsum (NumPy reference)",
+    .shape_rule = "the extents of the labels right of ->, in that order",
+    .inputs = inputs,
+    .n_inputs = 1,
+    .attrs = attrs_specs,
+    .n_attrs = 1,
+    .errors = errors,
+    .example = "{\"equation\":\"ij,jk->ik\",\"inputs\":[[[1,2],[3,4]],[[5,6],[7,8]]]}",
+    .infer = infer,
+    .cost = cost,
+    .run = run,
+};

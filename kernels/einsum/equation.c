@@ -1,0 +1,472 @@
+#include "kernels/einsum/equation.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Characters -------------------------------------------------------------------------- */
+
+#define END_OF_TEXT 0u
+#define NO_UTF8     UINT32_MAX /* what stands there is no character */
+
+/* The code point at `at`, and how many bytes it takes. Strict, as RFC 3629 has it: the second byte
+ * rules out overlong forms, surrogates and values above U+10FFFF. The NUL at the end of a text is
+ * no continuation byte, so nothing is read behind it. */
+static uint32_t decode(const unsigned char *at, int *size)
+{
+    unsigned char first = at[0];
+    *size = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (first < 0x80)
+        return first;
+    if (first < 0xc2 || first > 0xf4)
+        return NO_UTF8;
+    unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (at[1] < low || at[1] > high)
+        return NO_UTF8;
+    uint32_t character = (uint32_t)first & (0x7fu >> *size);
+    for (int i = 1; i < *size; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return NO_UTF8;
+        character = character << 6 | (at[i] & 0x3fu);
+    }
+    return character;
+}
+
+char *td_equation_put_character(char *at, uint32_t character)
+{
+    if (character < 0x80) {
+        *at++ = (char)character;
+        return at;
+    }
+    int more = character < 0x800 ? 1 : character < 0x10000 ? 2 : 3; /* continuation bytes */
+    /* 110....., 1110.... or 11110... */
+    *at++ = (char)(0x7f80u >> more | character >> 6 * more);
+    while (more-- > 0)
+        *at++ = (char)(0x80 | (character >> 6 * more & 0x3f));
+    return at;
+}
+
+/* Characters that a reader of a message would not see, or that would rearrange it. */
+static bool is_invisible(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c <= 0xa0) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
+}
+
+/* "'j'", or "U+0009" where there is nothing to see; returns text. */
+#define QUOTED_SIZE 16
+static const char *quoted(uint32_t character, char *text)
+{
+    if (is_invisible(character)) {
+        snprintf(text, QUOTED_SIZE, "U+%04" PRIX32, character);
+        return text;
+    }
+    char *at = text;
+    *at++ = '\'';
+    at = td_equation_put_character(at, character);
+    *at++ = '\'';
+    *at = '\0';
+    return text;
+}
+
+/* ---- Text -------------------------------------------------------------------------------- */
+
+/* A subscript as written. */
+struct written {
+    int64_t n_labels;           /* all of them, */
+    uint8_t label[TD_MAX_RANK]; /* the first TD_MAX_RANK of which are here */
+    int ellipsis;               /* how many labels stand before it; -1: there is none */
+};
+
+struct parser {
+    const char *text;
+    const unsigned char *at; /* the next character, once peek has passed the spaces */
+    int size;                /* bytes of it */
+    struct td_equation *equation;
+    const struct td_shape *const *shapes;
+    bool too_large; /* some labels were not taken down: no shapes can fit these inputs */
+    int64_t n_inputs;
+    struct written inputs[TD_EINSUM_MAX_INPUTS];
+    bool has_output;
+    struct written output;
+    struct td_error *err;
+};
+
+static uint32_t peek(struct parser *p)
+{
+    while (*p->at == ' ')
+        p->at++;
+    return decode(p->at, &p->size);
+}
+
+static bool accept(struct parser *p, uint32_t character)
+{
+    if (peek(p) != character)
+        return false;
+    p->at += p->size;
+    return true;
+}
+
+/* Adds to an INVALID_EQUATION that the character next in the text is at fault. */
+static td_status at_fault(const struct parser *p)
+{
+    p->err->offset = (const char *)p->at - p->text;
+    return td_error_at_attribute(p->err, TD_INVALID_EQUATION, "equation");
+}
+
+static td_status refuse(struct parser *p, const char *expected)
+{
+    char text[QUOTED_SIZE];
+    uint32_t character = peek(p);
+    ptrdiff_t offset = (const char *)p->at - p->text;
+    if (character == END_OF_TEXT)
+        td_error_set(p->err, TD_INVALID_EQUATION, "equation ends at byte %td; %s is expected",
+                     offset, expected);
+    else if (character == NO_UTF8)
+        td_error_set(p->err, TD_INVALID_EQUATION,
+                     "equation has 0x%02x at byte %td, which is no UTF-8; %s is expected", *p->at,
+                     offset, expected);
+    else
+        td_error_set(p->err, TD_INVALID_EQUATION, "equation has %s at byte %td; %s is expected",
+                     quoted(character, text), offset, expected);
+    return at_fault(p);
+}
+
+/* The number of a label; -1 when no subscript before had it. */
+static int find_label(const struct td_equation *equation, uint32_t character)
+{
+    for (int i = 0; i < equation->n_named; i++)
+        if (equation->character[i] == character)
+            return i;
+    return -1;
+}
+
+/* `keep` is false for what exceeds every limit and is only looked through for its syntax. */
+static void take_input_label(struct parser *p, struct written *to, uint32_t character, bool keep)
+{
+    struct td_equation *equation = p->equation;
+    if (!keep || to->n_labels >= TD_MAX_RANK) {
+        p->too_large = true;
+    } else {
+        int label = find_label(equation, character);
+        if (label < 0) {
+            label = equation->n_named++;
+            equation->character[label] = character;
+        }
+        to->label[to->n_labels] = (uint8_t)label;
+    }
+    to->n_labels++;
+}
+
+static td_status take_output_label(struct parser *p, struct written *to, uint32_t character)
+{
+    if (to->n_labels < TD_MAX_RANK && !p->too_large) {
+        int label = find_label(p->equation, character);
+        if (label < 0) {
+            char text[QUOTED_SIZE];
+            td_error_set(p->err, TD_INVALID_EQUATION,
+                         "equation has %s at byte %td, in the output; a label of an input is "
+                         "expected",
+                         quoted(character, text), (const char *)p->at - p->text);
+            return at_fault(p);
+        }
+        to->label[to->n_labels] = (uint8_t)label;
+    }
+    to->n_labels++;
+    return TD_OK;
+}
+
+static td_status read_ellipsis(struct parser *p, struct written *to)
+{
+    if (to->ellipsis >= 0)
+        return refuse(p, "no second \"...\" in a subscript");
+    for (int i = 0; i < 3; i++)
+        if (!accept(p, '.'))
+            return refuse(p, "a '.' of \"...\"");
+    to->ellipsis = (int)(to->n_labels < TD_MAX_RANK ? to->n_labels : TD_MAX_RANK);
+    return TD_OK;
+}
+
+/* Up to the character that no subscript goes on with. */
+static td_status read_subscript(struct parser *p, struct written *to, bool keep)
+{
+    to->n_labels = 0;
+    to->ellipsis = -1;
+    for (;;) {
+        td_status status = TD_OK;
+        uint32_t character = peek(p);
+        if (character == END_OF_TEXT || character == ',' || character == '-')
+            return TD_OK;
+        if (character == NO_UTF8 || character == '>')
+            return refuse(p, p->has_output ? "a label, \"...\" or the end"
+                                           : "a label, \"...\", ',', \"->\" or the end");
+        if (character == '.') {
+            status = read_ellipsis(p, to);
+        } else {
+            if (p->has_output)
+                status = take_output_label(p, to, character);
+            else
+                take_input_label(p, to, character, keep);
+            p->at += p->size;
+        }
+        if (status != TD_OK)
+            return status;
+    }
+}
+
+static td_status read_text(struct parser *p)
+{
+    td_status status;
+    do {
+        struct written beyond;
+        bool keep = p->n_inputs < TD_EINSUM_MAX_INPUTS;
+        status = read_subscript(p, keep ? &p->inputs[p->n_inputs] : &beyond, keep);
+        if (status != TD_OK)
+            return status;
+        p->n_inputs++;
+    } while (accept(p, ','));
+    if (accept(p, '-')) {
+        if (!accept(p, '>'))
+            return refuse(p, "the '>' of \"->\"");
+        p->has_output = true;
+        status = read_subscript(p, &p->output, true);
+        if (status != TD_OK)
+            return status;
+    }
+    if (peek(p) != END_OF_TEXT)
+        return refuse(p, "a label, \"...\" or the end");
+    return TD_OK;
+}
+
+/* ---- Shapes ------------------------------------------------------------------------------ */
+
+static td_status check_count(const struct parser *p, int n_shapes)
+{
+    if (n_shapes > TD_EINSUM_MAX_INPUTS) {
+        td_error_set(p->err, TD_INVALID_ARGUMENT, "inputs has %d tensors; at most %d are expected",
+                     n_shapes, TD_EINSUM_MAX_INPUTS);
+        return td_error_at_input(p->err, TD_INVALID_ARGUMENT, "inputs");
+    }
+    if (n_shapes != p->n_inputs) {
+        td_error_set(p->err, TD_INVALID_ARGUMENT,
+                     "inputs has %d tensor%s; the equation expects %" PRId64, n_shapes,
+                     n_shapes == 1 ? "" : "s", p->n_inputs);
+        td_error_at_attribute(p->err, TD_INVALID_ARGUMENT, "equation");
+        return td_error_at_input(p->err, TD_INVALID_ARGUMENT, "inputs");
+    }
+    return TD_OK;
+}
+
+static void add_input_shape(const struct parser *p, int input)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "inputs[%d]", input);
+    td_error_add_shape(p->err, name, p->shapes[input]);
+}
+
+/* Adds to a SHAPE_MISMATCH the input at fault, and the one it does not fit (-1: it is alone). */
+static td_status shapes_at_fault(const struct parser *p, int other, int input)
+{
+    if (other >= 0 && other != input)
+        add_input_shape(p, other);
+    add_input_shape(p, input);
+    td_error_at_attribute(p->err, TD_SHAPE_MISMATCH, "equation");
+    return td_error_at_input(p->err, TD_SHAPE_MISMATCH, "inputs[%d]", input);
+}
+
+static td_status check_rank(const struct parser *p, int input)
+{
+    const struct written *subscript = &p->inputs[input];
+    const struct td_shape *shape = p->shapes[input];
+    bool open = subscript->ellipsis >= 0;
+    if (subscript->n_labels == shape->rank || (open && subscript->n_labels < shape->rank))
+        return TD_OK;
+    char text[TD_SHAPE_TEXT];
+    td_error_set(p->err, TD_SHAPE_MISMATCH,
+                 "inputs[%d] has shape %s, rank %d; its subscript expects rank %" PRId64 "%s",
+                 input, td_shape_text(shape, text, sizeof(text)), shape->rank, subscript->n_labels,
+                 open ? " or more" : "");
+    return shapes_at_fault(p, -1, input);
+}
+
+/* The first input that has a label with the extent that holds for it so far: there is one. */
+static int input_that_set(const struct parser *p, int label)
+{
+    const struct td_equation *equation = p->equation;
+    for (int input = 0;; input++)
+        for (int d = 0; d < equation->inputs[input].rank; d++)
+            if (equation->inputs[input].label[d] == label &&
+                p->shapes[input]->dim[d] == equation->extent[label])
+                return input;
+}
+
+static td_status refuse_extent(const struct parser *p, int label, int input, int64_t extent)
+{
+    const struct td_equation *equation = p->equation;
+    int other = input_that_set(p, label);
+    char text[QUOTED_SIZE];
+    if (label >= equation->n_named)
+        td_error_set(p->err, TD_SHAPE_MISMATCH,
+                     "dimension %d of the ellipsis is %" PRId64 " in inputs[%d] and %" PRId64
+                     " in inputs[%d]; the same, or 1, is expected",
+                     label - equation->n_labels, equation->extent[label], other, extent, input);
+    else
+        td_error_set(p->err, TD_SHAPE_MISMATCH,
+                     "label %s is %" PRId64 " in inputs[%d] and %" PRId64
+                     " in inputs[%d]; the same is expected",
+                     quoted(equation->character[label], text), equation->extent[label], other,
+                     extent, input);
+    if (label < equation->n_named)
+        *td_equation_put_character(p->err->label, equation->character[label]) = '\0';
+    p->err->extents[0] = equation->extent[label];
+    p->err->extents[1] = extent;
+    p->err->has_extents = true;
+    return shapes_at_fault(p, other, input);
+}
+
+/* The labels of one operand: those before the ellipsis, the last n of the ellipsis, those behind.
+ * The caller has seen that they are at most TD_MAX_RANK. */
+static void put_labels(const struct td_equation *equation, const struct written *written, int n,
+                       struct td_subscript *to)
+{
+    int before = written->ellipsis >= 0 ? written->ellipsis : (int)written->n_labels;
+    int behind = (int)written->n_labels - before;
+    memcpy(to->label, written->label, (size_t)before);
+    for (int i = 0; i < n; i++)
+        to->label[before + i] = (uint8_t)(equation->n_labels - n + i);
+    memcpy(to->label + before + n, written->label + before, (size_t)behind);
+    to->rank = before + n + behind;
+}
+
+static uint32_t next_letter(uint32_t letter)
+{
+    return letter == 'Z' ? 'a' : letter == 'z' ? 0x100 : letter + 1;
+}
+
+/* Letters for the dimensions of the ellipsis: the first that no label has. */
+static void name_ellipsis(struct td_equation *equation)
+{
+    uint32_t letter = 'A';
+    for (int i = equation->n_named; i < equation->n_labels; i++) {
+        while (find_label(equation, letter) >= 0)
+            letter = next_letter(letter);
+        equation->character[i] = letter;
+        letter = next_letter(letter);
+    }
+}
+
+static td_status put_shapes(const struct parser *p)
+{
+    struct td_equation *equation = p->equation;
+    int n_ellipsis = 0; /* its dimensions, in the input that has the most */
+    for (int k = 0; k < equation->n_inputs; k++) {
+        td_status status = check_rank(p, k);
+        if (status != TD_OK)
+            return status;
+        int n = p->shapes[k]->rank - (int)p->inputs[k].n_labels;
+        n_ellipsis = n > n_ellipsis ? n : n_ellipsis;
+    }
+    equation->n_labels = equation->n_named + n_ellipsis;
+    name_ellipsis(equation);
+    for (int i = 0; i < equation->n_labels; i++)
+        equation->extent[i] = i < equation->n_named ? -1 : 1;
+
+    for (int k = 0; k < equation->n_inputs; k++) {
+        const struct td_shape *shape = p->shapes[k];
+        struct td_subscript *input = &equation->inputs[k];
+        put_labels(equation, &p->inputs[k], shape->rank - (int)p->inputs[k].n_labels, input);
+        for (int d = 0; d < shape->rank; d++) {
+            int label = input->label[d];
+            int64_t *extent = &equation->extent[label];
+            bool named = label < equation->n_named;
+            if (*extent == (named ? -1 : 1))
+                *extent = shape->dim[d];
+            else if (*extent != shape->dim[d] && (named || shape->dim[d] != 1))
+                return refuse_extent(p, label, k, shape->dim[d]);
+        }
+    }
+    return TD_OK;
+}
+
+/* ---- Output ------------------------------------------------------------------------------ */
+
+/* Labels that occur once in all inputs, by code point. Returns how many; writes the first
+ * TD_MAX_RANK. */
+static int labels_that_occur_once(const struct td_equation *equation, uint8_t *label)
+{
+    uint16_t times[TD_EINSUM_MAX_LABELS];
+    memset(times, 0, (size_t)equation->n_labels * sizeof(times[0]));
+    for (int k = 0; k < equation->n_inputs; k++)
+        for (int d = 0; d < equation->inputs[k].rank; d++)
+            times[equation->inputs[k].label[d]]++;
+    uint8_t sorted[TD_EINSUM_MAX_LABELS];
+    int n = 0;
+    for (int i = 0; i < equation->n_named; i++) {
+        if (times[i] != 1)
+            continue;
+        int at = n++;
+        for (; at > 0 && equation->character[sorted[at - 1]] > equation->character[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = (uint8_t)i;
+    }
+    memcpy(label, sorted, (size_t)(n < TD_MAX_RANK ? n : TD_MAX_RANK));
+    return n;
+}
+
+static td_status put_output(struct parser *p)
+{
+    struct td_equation *equation = p->equation;
+    int n_ellipsis = equation->n_labels - equation->n_named;
+    struct written *output = &p->output;
+    if (!p->has_output) {
+        output->n_labels = labels_that_occur_once(equation, output->label);
+        output->ellipsis = 0;
+    }
+    if (output->ellipsis < 0 && n_ellipsis > 0) {
+        td_error_set(p->err, TD_INVALID_ARGUMENT,
+                     "the ellipsis of the inputs stands for %d dimension%s; \"...\" is expected in "
+                     "the output of the equation",
+                     n_ellipsis, n_ellipsis == 1 ? "" : "s");
+        return td_error_at_attribute(p->err, TD_INVALID_ARGUMENT, "equation");
+    }
+    if (output->n_labels + n_ellipsis > TD_MAX_RANK)
+        return td_error_resource(p->err, "rank", (uint64_t)(output->n_labels + n_ellipsis),
+                                 TD_MAX_RANK, "output");
+    put_labels(equation, output, n_ellipsis, &equation->output);
+    equation->output_shape.rank = equation->output.rank;
+    for (int d = 0; d < equation->output.rank; d++)
+        equation->output_shape.dim[d] = equation->extent[equation->output.label[d]];
+    return TD_OK;
+}
+
+td_status td_equation_parse(const char *text, const struct td_shape *const *shapes, int n_shapes,
+                            struct td_arena *arena, struct td_equation **equation,
+                            struct td_error *err)
+{
+    struct td_equation *made = td_arena_alloc(arena, 1, sizeof(*made), err);
+    if (!made)
+        return err->status;
+    made->n_inputs = n_shapes;
+    made->n_named = 0;
+    struct parser p; /* not cleared: what is read of it has been written */
+    p.text = text;
+    p.at = (const unsigned char *)text;
+    p.equation = made;
+    p.shapes = shapes;
+    p.too_large = false;
+    p.n_inputs = 0;
+    p.has_output = false;
+    p.err = err;
+
+    td_status status = read_text(&p);
+    if (status == TD_OK)
+        status = check_count(&p, n_shapes);
+    if (status == TD_OK)
+        status = put_shapes(&p);
+    if (status == TD_OK)
+        status = put_output(&p);
+    if (status == TD_OK)
+        *equation = made;
+    return status;
+}

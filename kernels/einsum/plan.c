@@ -1,0 +1,486 @@
+#include "kernels/einsum/plan.h"
+
+#include "kernels/tensor.h"
+
+#include <string.h>
+
+/* A tensor as the steps see it: labels of extent 2 or more. */
+struct operand {
+    td_dtype dtype;
+    struct td_subscript_list written; /* its dimensions; the label of a diagonal comes repeatedly */
+    struct td_subscript_list labels;  /* the same, each once */
+    const int64_t *stride;            /* of each of these, in elements */
+    struct td_labels set;
+};
+
+struct builder {
+    const struct td_equation *equation;
+    struct td_arena *arena;
+    struct td_error *err;
+    struct td_einsum_plan *plan;
+    int64_t output_numel;
+    int n_planned;            /* steps there will be */
+    td_dtype between;         /* dtype of the results of all but the last */
+    struct operand *operands; /* inputs, then the results of steps */
+    /* How many of the tensors that are left, the output among them, have a label. */
+    uint8_t uses[TD_EINSUM_MAX_LABELS];
+};
+
+/* ---- Operands ---------------------------------------------------------------------------- */
+
+/* 0 where the operand does not have the label. */
+static int64_t stride_of(const struct operand *operand, int label)
+{
+    if (!td_labels_has(&operand->set, label))
+        return 0;
+    int i = 0;
+    while (operand->labels.label[i] != label)
+        i++;
+    return operand->stride[i];
+}
+
+/* An input, or the output. A broadcast dimension, of extent 1, is one that it does not have. */
+static td_status describe_tensor(struct builder *b, const struct td_subscript *subscript,
+                                 const struct td_shape *shape, struct operand *to)
+{
+    const int rank = shape->rank;
+    int64_t *stride = td_arena_alloc(b->arena, (size_t)rank, sizeof(*stride), b->err);
+    uint8_t *label = td_arena_alloc(b->arena, 2 * (size_t)rank, sizeof(*label), b->err);
+    if (!stride || !label)
+        return b->err->status;
+    uint8_t *written = label + rank;
+    *to = (struct operand){ .dtype = b->plan->dtype };
+    int64_t step[TD_MAX_RANK], next = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        step[d] = next;
+        next *= shape->dim[d];
+    }
+    for (int d = 0; d < rank; d++) {
+        const uint8_t name = subscript->label[d];
+        if (shape->dim[d] == 1)
+            continue;
+        written[to->written.rank++] = name;
+        int i = 0;
+        while (i < to->labels.rank && label[i] != name)
+            i++;
+        if (i == to->labels.rank) {
+            td_labels_add(&to->set, name);
+            label[to->labels.rank++] = name;
+            stride[i] = 0;
+        }
+        stride[i] += step[d]; /* one step along a diagonal is one along all its dimensions */
+    }
+    to->written.label = written;
+    to->labels.label = label;
+    to->stride = stride;
+    return TD_OK;
+}
+
+/* The result of a step but the last: row-major, with these labels. */
+static td_status describe_result(struct builder *b, const uint8_t *labels, int rank, int64_t *numel,
+                                 struct operand *to)
+{
+    const int64_t *extent = b->equation->extent;
+    const int64_t limit = INT64_MAX / (int64_t)td_dtype_info(b->between)->size;
+    *numel = 1;
+    for (int i = 0; i < rank; i++)
+        if (__builtin_mul_overflow(*numel, extent[labels[i]], numel) || *numel > limit)
+            return td_error_resource(b->err, "workspace_bytes", UINT64_MAX, INT64_MAX,
+                                     "a result between two steps");
+    int64_t *stride = td_arena_alloc(b->arena, (size_t)rank, sizeof(*stride), b->err);
+    uint8_t *label = td_arena_alloc(b->arena, (size_t)rank, sizeof(*label), b->err);
+    if (!stride || !label)
+        return b->err->status;
+    *to = (struct operand){
+        .dtype = b->between, .written = { rank, label }, .labels = { rank, label }, .stride = stride
+    };
+    int64_t next = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        td_labels_add(&to->set, labels[i]);
+        label[i] = labels[i];
+        stride[i] = next;
+        next *= extent[labels[i]];
+    }
+    return TD_OK;
+}
+
+/* ---- Steps ------------------------------------------------------------------------------- */
+
+/* An operand has up to TD_MAX_LOOPS labels, being a tensor of less than 2^63 bytes. */
+struct pair_labels {
+    int n_kept, n_summed;
+    uint8_t kept[2 * TD_MAX_LOOPS]; /* shared ones first, then A's, then B's */
+    uint8_t summed[2 * TD_MAX_LOOPS];
+};
+
+/* Is a label that the step reads from n operands needed behind it? */
+static void sort_label(const struct builder *b, uint8_t label, int n, struct pair_labels *to)
+{
+    if (b->uses[label] > n)
+        to->kept[to->n_kept++] = label;
+    else
+        to->summed[to->n_summed++] = label;
+}
+
+static void sort_labels(const struct builder *b, const struct operand *lhs,
+                        const struct operand *rhs, struct pair_labels *to)
+{
+    to->n_kept = to->n_summed = 0;
+    for (int i = 0; rhs && i < lhs->labels.rank; i++)
+        if (td_labels_has(&rhs->set, lhs->labels.label[i]))
+            sort_label(b, lhs->labels.label[i], 2, to);
+    for (int i = 0; i < lhs->labels.rank; i++)
+        if (!rhs || !td_labels_has(&rhs->set, lhs->labels.label[i]))
+            sort_label(b, lhs->labels.label[i], 1, to);
+    for (int i = 0; rhs && i < rhs->labels.rank; i++)
+        if (!td_labels_has(&lhs->set, rhs->labels.label[i]))
+            sort_label(b, rhs->labels.label[i], 1, to);
+}
+
+/* The labels of the nest: kept ones, then summed ones. */
+static uint8_t label_at(const struct pair_labels *labels, int i)
+{
+    return i < labels->n_kept ? labels->kept[i] : labels->summed[i - labels->n_kept];
+}
+
+/* A tensor has come (by 1) or gone (by -1). */
+static void count_uses(struct builder *b, const struct operand *operand, int by)
+{
+    for (int i = 0; i < operand->labels.rank; i++) {
+        uint8_t *uses = &b->uses[operand->labels.label[i]];
+        *uses = (uint8_t)(*uses + by);
+    }
+}
+
+static char *put_labels(const struct td_equation *equation, const struct td_subscript_list *list,
+                        char *at)
+{
+    for (int i = 0; i < list->rank; i++)
+        at = td_equation_put_character(at, equation->character[list->label[i]]);
+    return at;
+}
+
+static const char *step_text(const struct builder *b, const struct operand *lhs,
+                             const struct operand *rhs, const struct operand *result)
+{
+    int n_labels = lhs->written.rank + (rhs ? rhs->written.rank : 0) + result->written.rank;
+    char *text = td_arena_alloc(b->arena, 4 * (size_t)n_labels + sizeof(",->"), 1, b->err);
+    if (!text)
+        return NULL;
+    char *at = put_labels(b->equation, &lhs->written, text);
+    if (rhs) {
+        *at++ = ',';
+        at = put_labels(b->equation, &rhs->written, at);
+    }
+    *at++ = '-';
+    *at++ = '>';
+    at = put_labels(b->equation, &result->written, at);
+    *at = '\0';
+    return text;
+}
+
+/* The nest of a step, and its FLOPs. */
+static td_status make_nest(const struct builder *b, const struct operand *lhs,
+                           const struct operand *rhs, const struct operand *result,
+                           const struct pair_labels *labels, struct td_einsum_step *step)
+{
+    int rank = labels->n_kept + labels->n_summed;
+    int64_t products = 1;
+    for (int i = 0; i < rank; i++) {
+        uint8_t label = label_at(labels, i);
+        if (__builtin_mul_overflow(products, b->equation->extent[label], &products))
+            return td_error_resource(b->err, "flops", UINT64_MAX, INT64_MAX, "a contraction");
+    }
+    struct td_loop *loops =
+        td_arena_alloc(b->arena, rank > 0 ? (size_t)rank : 1, sizeof(*loops), b->err);
+    if (!loops)
+        return b->err->status;
+    for (int i = 0; i < rank; i++) {
+        uint8_t label = label_at(labels, i);
+        loops[i] = (struct td_loop){
+            .extent = b->equation->extent[label],
+            .stride = { stride_of(lhs, label), rhs ? stride_of(rhs, label) : 0,
+                        stride_of(result, label) },
+        };
+    }
+    if (rank == 0)
+        loops[rank++] = (struct td_loop){ .extent = 1 };
+    step->contraction = (struct td_contraction){
+        .dtype = { lhs->dtype, rhs ? rhs->dtype : lhs->dtype, result->dtype },
+        .has_b = rhs != NULL,
+        .rank = rank,
+        .loops = loops,
+    };
+    td_contraction_simplify(&step->contraction);
+    step->flops = (uint64_t)products;
+    if (rhs && labels->n_summed > 0)
+        step->flops *= 2; /* below 2^64, as products is below 2^63 */
+    else if (!rhs && labels->n_summed == 0)
+        step->flops = 0;
+    return TD_OK;
+}
+
+/* Appends the step that makes one of two operands, or of one (rhs < 0) what it has to give. */
+static td_status add_step(struct builder *b, int lhs_number, int rhs_number)
+{
+    struct td_einsum_plan *plan = b->plan;
+    struct operand *lhs = &b->operands[lhs_number];
+    struct operand *rhs = rhs_number < 0 ? NULL : &b->operands[rhs_number];
+    struct operand *result = &b->operands[b->equation->n_inputs + plan->n_steps];
+    struct td_einsum_step *step = &plan->steps[plan->n_steps];
+    struct pair_labels labels; /* not cleared */
+    sort_labels(b, lhs, rhs, &labels);
+    td_status status;
+    step->offset = 0;
+    if (plan->n_steps == b->n_planned - 1) {
+        step->numel = b->output_numel;
+        status = describe_tensor(b, &b->equation->output, &b->equation->output_shape, result);
+        plan->fill_zeros = status == TD_OK && result->written.rank > result->labels.rank;
+    } else {
+        status = describe_result(b, labels.kept, labels.n_kept, &step->numel, result);
+    }
+    if (status == TD_OK)
+        status = make_nest(b, lhs, rhs, result, &labels, step);
+    if (status != TD_OK)
+        return status;
+    step->a = lhs_number;
+    step->b = rhs_number;
+    step->dtype = result->dtype;
+    step->result = result->written;
+    step->equation = step_text(b, lhs, rhs, result);
+    if (!step->equation)
+        return b->err->status;
+    count_uses(b, lhs, -1);
+    if (rhs)
+        count_uses(b, rhs, -1);
+    count_uses(b, result, 1);
+    plan->n_steps++;
+    return TD_OK;
+}
+
+/* ---- Workspace --------------------------------------------------------------------------- */
+
+static uint64_t to_lines(uint64_t bytes)
+{
+    return bytes > UINT64_MAX - 63 ? UINT64_MAX : (bytes + 63) / 64 * 64;
+}
+
+static uint64_t result_bytes(const struct td_einsum_step *step)
+{
+    return to_lines((uint64_t)step->numel * td_dtype_info(step->dtype)->size);
+}
+
+/* Gives the result of a step the first place that is free from that step to the one that reads it:
+ * whoever is placed already and read no sooner than this step runs is in the way. */
+static td_status place_result(struct td_einsum_plan *plan, int number, const int *reader,
+                              struct td_error *err)
+{
+    struct td_einsum_step *step = &plan->steps[number];
+    const uint64_t bytes = result_bytes(step);
+    uint64_t offset = 0;
+    for (int i = 0; i < number; i++) {
+        const struct td_einsum_step *other = &plan->steps[i];
+        uint64_t end = other->offset + result_bytes(other);
+        if (reader[i] >= number && offset < end && other->offset < offset + bytes) {
+            offset = end;
+            i = -1; /* the earlier ones may be in the way there */
+        }
+    }
+    step->offset = offset;
+    /* Both are below 2^63, so the sum is exact. */
+    if (offset + bytes > INT64_MAX)
+        return td_error_resource(err, "workspace_bytes", offset + bytes, INT64_MAX,
+                                 "the results between steps");
+    if (offset + bytes > plan->intermediate_bytes)
+        plan->intermediate_bytes = offset + bytes;
+    return TD_OK;
+}
+
+static td_status place_results(struct builder *b)
+{
+    struct td_einsum_plan *plan = b->plan;
+    const int n_inputs = b->equation->n_inputs;
+    int reader[2 * TD_EINSUM_MAX_INPUTS] = { 0 }; /* of the result of each step: the step */
+    for (int i = 0; i < plan->n_steps; i++) {
+        if (plan->steps[i].a >= n_inputs)
+            reader[plan->steps[i].a - n_inputs] = i;
+        if (plan->steps[i].b >= n_inputs)
+            reader[plan->steps[i].b - n_inputs] = i;
+    }
+    for (int i = 0; i < plan->n_steps - 1; i++) {
+        td_status status = place_result(plan, i, reader, b->err);
+        if (status != TD_OK)
+            return status;
+    }
+    return TD_OK;
+}
+
+uint64_t td_einsum_plan_workspace(const struct td_einsum_plan *plan, int threads)
+{
+    uint64_t bytes =
+        td_saturating_add(to_lines(plan->intermediate_bytes), to_lines(plan->need.shared));
+    if (plan->need.alone && threads > 1)
+        threads = 1;
+    uint64_t slots = td_saturating_mul(to_lines(plan->need.per_thread), (uint64_t)threads);
+    return td_saturating_add(bytes, slots);
+}
+
+/* ---- The plan ---------------------------------------------------------------------------- */
+
+static bool has_empty_label(const struct td_equation *equation)
+{
+    for (int i = 0; i < equation->n_labels; i++)
+        if (equation->extent[i] == 0)
+            return true;
+    return false;
+}
+
+static uint64_t naive_flops(const struct td_equation *equation, const struct td_labels *output)
+{
+    uint64_t products = 1;
+    bool sums = false;
+    for (int i = 0; i < equation->n_labels; i++) {
+        products = td_saturating_mul(products, (uint64_t)equation->extent[i]);
+        sums |= equation->extent[i] > 1 && !td_labels_has(output, i);
+    }
+    uint64_t each = equation->n_inputs > 1 ? (uint64_t)equation->n_inputs - 1 : 1;
+    return td_saturating_mul(products, each + sums);
+}
+
+/* Does the operand have a label that nothing else has, not even the output? */
+static bool has_lone_label(const struct builder *b, const struct operand *operand)
+{
+    for (int i = 0; i < operand->labels.rank; i++)
+        if (b->uses[operand->labels.label[i]] == 1)
+            return true;
+    return false;
+}
+
+/* Inputs as the steps see them, and who uses which label. */
+static td_status describe_inputs(struct builder *b, const struct td_shape *const *shapes,
+                                 const struct td_labels *output)
+{
+    const struct td_equation *equation = b->equation;
+    for (int i = 0; i < equation->n_labels; i++)
+        b->uses[i] = td_labels_has(output, i);
+    for (int i = 0; i < equation->n_inputs; i++) {
+        td_status status = describe_tensor(b, &equation->inputs[i], shapes[i], &b->operands[i]);
+        if (status != TD_OK)
+            return status;
+        count_uses(b, &b->operands[i], 1);
+    }
+    return TD_OK;
+}
+
+/* One step for each of the inputs in `lone`, then the pairs, as path.h finds them. */
+static td_status add_steps(struct builder *b, uint32_t lone, const struct td_labels *output)
+{
+    const int n = b->equation->n_inputs;
+    struct td_einsum_plan *plan = b->plan;
+    if (n == 1)
+        return add_step(b, 0, -1);
+    struct td_labels sets[TD_EINSUM_MAX_INPUTS];
+    int number[2 * TD_EINSUM_MAX_INPUTS]; /* of an operand of the path among those of steps */
+    for (int i = 0; i < n; i++) {
+        number[i] = i;
+        if (lone >> i & 1) {
+            number[i] = n + plan->n_steps;
+            td_status status = add_step(b, i, -1);
+            if (status != TD_OK)
+                return status;
+        }
+        sets[i] = b->operands[number[i]].set;
+    }
+    plan->n_pairs = n - 1;
+    td_status status =
+        td_path_find(sets, n, output, b->equation->extent, b->arena, plan->pairs, b->err);
+    for (int i = 0; status == TD_OK && i < plan->n_pairs; i++) {
+        number[n + i] = n + plan->n_steps;
+        status = add_step(b, number[plan->pairs[i].a], number[plan->pairs[i].b]);
+    }
+    return status;
+}
+
+static td_status build(struct builder *b, const struct td_shape *const *shapes)
+{
+    const int n = b->equation->n_inputs;
+    struct td_einsum_plan *plan = b->plan;
+    struct td_labels output = { 0 };
+    for (int d = 0; d < b->equation->output.rank; d++)
+        if (b->equation->output_shape.dim[d] > 1)
+            td_labels_add(&output, b->equation->output.label[d]);
+    plan->naive_flops = naive_flops(b->equation, &output);
+
+    /* Two steps for each input are as many as there can be. */
+    b->operands = td_arena_alloc(b->arena, 3 * (size_t)n, sizeof(*b->operands), b->err);
+    if (!b->operands)
+        return b->err->status;
+    td_status status = describe_inputs(b, shapes, &output);
+    if (status != TD_OK)
+        return status;
+    uint32_t lone = 0;
+    for (int i = 0; n > 1 && i < n; i++)
+        if (has_lone_label(b, &b->operands[i]))
+            lone |= 1u << i;
+    b->n_planned = n == 1 ? 1 : n - 1 + __builtin_popcount(lone);
+    plan->steps = td_arena_alloc(b->arena, (size_t)b->n_planned, sizeof(*plan->steps), b->err);
+    plan->pairs = td_arena_alloc(b->arena, (size_t)n - 1, sizeof(*plan->pairs), b->err);
+    if (!plan->steps || !plan->pairs)
+        return b->err->status;
+    status = add_steps(b, lone, &output);
+    if (status != TD_OK)
+        return status;
+    plan->need.alone = true;
+    for (int i = 0; i < plan->n_steps; i++) {
+        const struct td_einsum_step *step = &plan->steps[i];
+        struct td_workspace_need need = td_contraction_workspace(&step->contraction);
+        if (need.shared > plan->need.shared)
+            plan->need.shared = need.shared;
+        if (need.per_thread > plan->need.per_thread)
+            plan->need.per_thread = need.per_thread;
+        plan->need.alone &= need.alone || need.per_thread == 0;
+        plan->flops = td_saturating_add(plan->flops, step->flops);
+        if ((uint64_t)step->numel > plan->largest_intermediate)
+            plan->largest_intermediate = (uint64_t)step->numel;
+    }
+    return place_results(b);
+}
+
+td_status td_einsum_plan_make(const char *text, const struct td_shape *const *shapes, int n_shapes,
+                              td_dtype dtype, struct td_arena *arena,
+                              const struct td_einsum_plan **made, struct td_error *err)
+{
+    struct td_equation *equation;
+    td_status status = td_equation_parse(text, shapes, n_shapes, arena, &equation, err);
+    if (status != TD_OK)
+        return status;
+    struct td_tensor output;
+    status = td_tensor_describe(&output, "output", dtype, &equation->output_shape, err);
+    if (status != TD_OK)
+        return status;
+    struct td_einsum_plan *plan = td_arena_alloc(arena, 1, sizeof(*plan), err);
+    if (!plan)
+        return err->status;
+    *plan = (struct td_einsum_plan){
+        .equation = equation,
+        .dtype = dtype,
+        .largest_intermediate = (uint64_t)output.numel,
+    };
+    if (has_empty_label(equation)) {
+        plan->nothing_to_do = true;
+        plan->fill_zeros = output.numel > 0;
+    } else {
+        struct builder b; /* not cleared: of `uses` only what there are labels for */
+        b.equation = equation;
+        b.arena = arena;
+        b.err = err;
+        b.plan = plan;
+        b.output_numel = output.numel;
+        b.between =
+            dtype == TD_DTYPE_FLOAT16 || dtype == TD_DTYPE_BFLOAT16 ? TD_DTYPE_FLOAT32 : dtype;
+        status = build(&b, shapes);
+    }
+    if (status == TD_OK)
+        *made = plan;
+    return status;
+}

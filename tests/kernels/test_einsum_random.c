@@ -1,0 +1,312 @@
+/* einsum against the nest of loops over all labels, for random equations, shapes and dtypes. Seeds
+ * are fixed: a failure names its own. */
+#include "kernels/half.h"
+#include "kernels/op.h"
+#include "tests/support/equations.h"
+#include "tests/support/op_call.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The dtypes with numbers, and what their arithmetic is: of integers modulo 2^bits, or rounded to a
+ * relative error of 2^-bits in every operation and of 2^-stored at the end. */
+static const struct {
+    td_dtype dtype;
+    bool is_integer;
+    int parts; /* 2: complex */
+    int bits, stored;
+} dtypes[] = {
+    { TD_DTYPE_INT8, true, 1, 8, 0 },         { TD_DTYPE_INT16, true, 1, 16, 0 },
+    { TD_DTYPE_INT32, true, 1, 32, 0 },       { TD_DTYPE_INT64, true, 1, 64, 0 },
+    { TD_DTYPE_UINT8, true, 1, 8, 0 },        { TD_DTYPE_UINT16, true, 1, 16, 0 },
+    { TD_DTYPE_UINT32, true, 1, 32, 0 },      { TD_DTYPE_UINT64, true, 1, 64, 0 },
+    { TD_DTYPE_FLOAT16, false, 1, 24, 11 },   { TD_DTYPE_BFLOAT16, false, 1, 24, 8 },
+    { TD_DTYPE_FLOAT32, false, 1, 24, 24 },   { TD_DTYPE_FLOAT64, false, 1, 53, 53 },
+    { TD_DTYPE_COMPLEX64, false, 2, 24, 24 }, { TD_DTYPE_COMPLEX128, false, 2, 53, 53 },
+};
+
+/* ---- Elements ---------------------------------------------------------------------------- */
+
+static double get_real(const struct td_tensor *t, int64_t i)
+{
+    switch (t->dtype) {
+    case TD_DTYPE_FLOAT16:
+        return td_float16_value(((const uint16_t *)t->data)[i]);
+    case TD_DTYPE_BFLOAT16:
+        return td_bfloat16_value(((const uint16_t *)t->data)[i]);
+    case TD_DTYPE_FLOAT32:
+    case TD_DTYPE_COMPLEX64:
+        return ((const float *)t->data)[i];
+    default:
+        return ((const double *)t->data)[i];
+    }
+}
+
+/* Rounded to the dtype. */
+static void put_real(struct td_tensor *t, int64_t i, double value)
+{
+    bool unsure;
+    switch (t->dtype) {
+    case TD_DTYPE_FLOAT16:
+        ((uint16_t *)t->data)[i] = td_narrow_round(value, TD_NARROW_FLOAT16, 0, &unsure);
+        return;
+    case TD_DTYPE_BFLOAT16:
+        ((uint16_t *)t->data)[i] = td_narrow_round(value, TD_NARROW_BFLOAT16, 0, &unsure);
+        return;
+    case TD_DTYPE_FLOAT32:
+    case TD_DTYPE_COMPLEX64:
+        ((float *)t->data)[i] = (float)value;
+        return;
+    default:
+        ((double *)t->data)[i] = value;
+    }
+}
+
+static uint64_t get_integer(const struct td_tensor *t, int64_t i)
+{
+    size_t size = td_dtype_info(t->dtype)->size;
+    uint64_t value = 0; /* zero-extended will do: only the low bits of products and sums are looked
+                           at */
+    memcpy(&value, (const char *)t->data + (size_t)i * size, size);
+    return value;
+}
+
+/* ---- The reference ----------------------------------------------------------------------- */
+
+struct reference {
+    int n_inputs, parts;
+    bool is_integer;
+    const struct td_tensor *input;
+    uint64_t *integer;   /* [output element] */
+    double (*sum)[2];    /* [output element][part] */
+    double (*weight)[2]; /* of absolute products */
+    int64_t *count;      /* of products */
+};
+
+static void add_product(void *context, const int64_t *input, int64_t output)
+{
+    struct reference *r = context;
+    r->count[output]++;
+    if (r->is_integer) {
+        uint64_t product = 1;
+        for (int k = 0; k < r->n_inputs; k++)
+            product *= get_integer(&r->input[k], input[k]);
+        r->integer[output] += product;
+        return;
+    }
+    double re = 1, im = 0, weight = 1;
+    for (int k = 0; k < r->n_inputs; k++) {
+        double a = get_real(&r->input[k], input[k] * r->parts);
+        double b = r->parts == 2 ? get_real(&r->input[k], input[k] * 2 + 1) : 0;
+        double old = re;
+        re = re * a - im * b;
+        im = old * b + im * a;
+        weight *= fabs(a) + fabs(b);
+    }
+    r->sum[output][0] += re;
+    r->sum[output][1] += im;
+    r->weight[output][0] += weight;
+    r->weight[output][1] += weight;
+}
+
+static void *cleared(int64_t n, size_t size)
+{
+    void *place = td_arena_alloc(&test_arena, (size_t)n, size, NULL);
+    memset(place, 0, (size_t)n * size);
+    return place;
+}
+
+/* ---- Samples ----------------------------------------------------------------------------- */
+
+struct sample {
+    struct random_equation equation;
+    int d;      /* in dtypes */
+    bool exact; /* small whole numbers: no sum is rounded before it is stored */
+    struct td_tensor inputs[MAX_EQUATION_INPUTS];
+    char attrs[600];
+    char says[700];
+};
+
+static struct td_tensor numbers(const struct sample *s, const struct td_shape *shape)
+{
+    struct td_tensor t;
+    struct td_error err;
+    EXPECT(td_tensor_describe(&t, "random", dtypes[s->d].dtype, shape, &err) == TD_OK &&
+               td_tensor_alloc(&t, &test_arena, &err) == TD_OK,
+           "%s", err.message);
+    for (size_t i = 0; dtypes[s->d].is_integer && i < t.bytes; i++)
+        ((unsigned char *)t.data)[i] = (unsigned char)random_next();
+    for (int64_t i = 0; !dtypes[s->d].is_integer && i < t.numel * dtypes[s->d].parts; i++) {
+        double whole = (double)(random_next() % 5) - 2;
+        put_real(&t, i, s->exact ? whole : (double)(int64_t)random_next() * 0x1p-63);
+    }
+    return t;
+}
+
+/* A product of matrices where `most` is 0. */
+static void random_sample(struct sample *s, uint64_t seed, int64_t most)
+{
+    if (most > 0)
+        random_equation(seed * 1000003 + 17, most, &s->equation);
+    else
+        random_product(seed * 1000003 + 17, &s->equation);
+    random_seed(seed);
+    s->d = (int)(random_next() % (uint64_t)COUNT_OF(dtypes));
+    s->exact = random_next() % 2;
+    for (int k = 0; k < s->equation.n_inputs; k++)
+        s->inputs[k] = numbers(s, &s->equation.shapes[k]);
+    snprintf(s->attrs, sizeof(s->attrs), "equation='%s'", s->equation.text);
+    snprintf(s->says, sizeof(s->says), "seed %" PRIu64 ", %s, %s", seed,
+             td_dtype_info(dtypes[s->d].dtype)->name, s->equation.text);
+}
+
+static struct td_tensor run_sample(const struct sample *s, struct td_exec *exec)
+{
+    struct op_call call;
+    call_begin_lists(&call, "einsum", s->attrs, s->equation.n_inputs, s->inputs, 0, NULL);
+    call_run(&call, "einsum", exec);
+    EXPECT(call.status == TD_OK, "%s: %s", s->says, call.err.message);
+    return call.args.outputs[0];
+}
+
+/* How far an element may be off: each operation on what goes into it is rounded, in any order, and
+ * then the sum when it is stored. */
+static double bound_of(const struct sample *s, double want, double weight, int64_t count)
+{
+    double ulp = ldexp(1, -dtypes[s->d].bits);
+    if (s->exact && weight * ulp <= 1)
+        return 0;
+    double smallest = dtypes[s->d].dtype == TD_DTYPE_FLOAT16 ? 0x1p-24 : 0x1p-126;
+    double computed = (double)(count + 4 * s->equation.n_inputs) * weight * ulp;
+    return computed + (fabs(want) + computed) * ldexp(1, -dtypes[s->d].stored) + smallest;
+}
+
+/* What is stored of an exact sum. */
+static double stored_value(const struct sample *s, double exact)
+{
+    double place[1];
+    struct td_tensor one = { .dtype = dtypes[s->d].dtype, .data = place };
+    put_real(&one, 0, exact);
+    return get_real(&one, 0);
+}
+
+static void compare(const struct sample *s, const struct td_tensor *got)
+{
+    EXPECT(got->dtype == dtypes[s->d].dtype && td_shape_equal(&got->shape, &s->equation.output),
+           "%s: dtype or shape", s->says);
+    int64_t n = got->numel;
+    struct reference r = {
+        .n_inputs = s->equation.n_inputs,
+        .parts = dtypes[s->d].parts,
+        .is_integer = dtypes[s->d].is_integer,
+        .input = s->inputs,
+        .integer = cleared(n, sizeof(*r.integer)),
+        .sum = cleared(n, sizeof(*r.sum)),
+        .weight = cleared(n, sizeof(*r.weight)),
+        .count = cleared(n, sizeof(*r.count)),
+    };
+    each_product(&s->equation, add_product, &r);
+    for (int64_t i = 0; i < n; i++) {
+        if (r.is_integer) {
+            uint64_t mask = UINT64_MAX >> (64 - dtypes[s->d].bits);
+            EXPECT(get_integer(got, i) == (r.integer[i] & mask),
+                   "%s: element %" PRId64 " is %" PRIu64 ", should be %" PRIu64, s->says, i,
+                   get_integer(got, i), r.integer[i] & mask);
+            continue;
+        }
+        for (int part = 0; part < r.parts; part++) {
+            double is = get_real(got, i * r.parts + part), sum = r.sum[i][part];
+            double want = s->exact ? stored_value(s, sum) : sum;
+            double bound = bound_of(s, sum, r.weight[i][part], r.count[i]);
+            /* equal: infinities, of float16, have no difference */
+            EXPECT(is == want || fabs(is - want) <= bound,
+                   "%s: element %" PRId64 " is %.17g, should be %.17g, within %g", s->says, i, is,
+                   want, bound);
+        }
+    }
+}
+
+static void run_and_compare(uint64_t seed, int64_t most)
+{
+    struct sample s;
+    random_sample(&s, seed, most);
+    struct td_tensor got = run_sample(&s, NULL);
+    compare(&s, &got);
+    td_arena_reset(&test_arena);
+}
+
+START_TEST(small_equations_give_the_sum_of_products)
+{
+    for (uint64_t seed = 0; seed < 2000; seed++)
+        run_and_compare(seed, 5000);
+}
+END_TEST
+
+START_TEST(larger_ones_do)
+{
+    for (uint64_t seed = 5000; seed < 6000; seed++)
+        run_and_compare(seed, 300000);
+}
+END_TEST
+
+START_TEST(products_of_matrices_do)
+{
+    for (uint64_t seed = 20000; seed < 20600; seed++)
+        run_and_compare(seed, 0);
+}
+END_TEST
+
+START_TEST(the_bits_do_not_depend_on_the_threads)
+{
+    for (uint64_t seed = 9000; seed < 9200; seed++) {
+        struct sample s;
+        random_sample(&s, seed, seed % 4 ? 100000 : 0);
+        struct td_tensor serial = run_sample(&s, NULL);
+        struct thread_exec threads;
+        thread_exec_init(&threads, 3, 0);
+        struct td_tensor parallel = run_sample(&s, &threads.exec);
+        expect_same_tensor(&parallel, &serial, s.says);
+        thread_exec_init(&threads, 2, 1);
+        parallel = run_sample(&s, &threads.exec);
+        expect_same_tensor(&parallel, &serial, s.says);
+        td_arena_reset(&test_arena);
+    }
+}
+END_TEST
+
+START_TEST(every_instruction_set_gives_it)
+{
+    for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++) {
+        for (uint64_t seed = 7000; td_isa_supported(isa) && seed < 7400; seed++) {
+            struct sample s;
+            random_sample(&s, seed, seed % 4 ? 20000 : 0);
+            struct td_exec exec;
+            td_exec_serial(&exec, &test_arena);
+            exec.isa = isa;
+            struct td_tensor got = run_sample(&s, &exec);
+            compare(&s, &got);
+            td_arena_reset(&test_arena);
+        }
+    }
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_test(t, small_equations_give_the_sum_of_products);
+    tcase_add_test(t, larger_ones_do);
+    tcase_add_test(t, products_of_matrices_do);
+    tcase_add_test(t, the_bits_do_not_depend_on_the_threads);
+    tcase_add_test(t, every_instruction_set_gives_it);
+}
+
+int main(void)
+{
+    return run_suite("einsum_random", add);
+}
