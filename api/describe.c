@@ -164,14 +164,15 @@ static bool add_errors(cJSON *document, const struct td_op *op)
     return complete;
 }
 
-td_status td_describe_op(const struct td_op *op, struct td_arena *arena, struct td_reply *reply,
-                         struct td_error *err)
+td_status td_describe_op(const struct td_op *op, const char *plan, struct td_arena *arena,
+                         struct td_reply *reply, struct td_error *err)
 {
     cJSON *document = cJSON_CreateObject();
     bool complete =
         add_text(document, "name", op->name) && add_text(document, "summary", op->summary) &&
         add_text(document, "source", op->source) &&
-        add_endpoint(document, "endpoint", "POST ", "/v1/", op->name) && add_inputs(document, op) &&
+        add_endpoint(document, "endpoint", "POST ", "/v1/", op->name) &&
+        (!plan || add_endpoint(document, "plan", "POST ", plan, "")) && add_inputs(document, op) &&
         add_attrs(document, op) &&
         add_text(document, "output", op->output_list ? "outputs" : "output") &&
         add_text(document, "shape_rule", op->shape_rule) &&

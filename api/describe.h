@@ -8,8 +8,10 @@
 
 TD_MUST_CHECK td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply,
                                         struct td_error *err);
-TD_MUST_CHECK td_status td_describe_op(const struct td_op *op, struct td_arena *arena,
-                                       struct td_reply *reply, struct td_error *err);
+/* `plan` is the path that plans the op without data; NULL when there is none. */
+TD_MUST_CHECK td_status td_describe_op(const struct td_op *op, const char *plan,
+                                       struct td_arena *arena, struct td_reply *reply,
+                                       struct td_error *err);
 
 /* {"name","dtype","shape","bytes","source"} of resident tensors; source is the file's name. */
 struct td_tensor_listing {

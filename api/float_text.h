@@ -10,7 +10,8 @@
  *
  * Reading takes a complete JSON number token, [begin, end), and rounds it to nearest, ties to even:
  * once, from the decimal text. False when it is too large for the type; what is too small is zero.
- * This is the deciding word; json_leaves.c settles most numbers faster and asks here about the rest.
+ * This is the deciding word; json_leaves.c settles most numbers faster and asks here about the
+ * rest.
  *
  * Source  J. Jeon, "Dragonbox: A New Floating-Point Binary-to-Decimal Conversion Algorithm" (2022);
  *         std::from_chars (ISO/IEC 14882:2020, [charconv.from.chars]). */

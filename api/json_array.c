@@ -440,8 +440,8 @@ static td_status measure(struct array *array)
     return TD_OK;
 }
 
-/* An integer -0 that turns out to stand among floats is -0.0: gives those that were read as integers
- * their sign back. Between two elements there is just one comma, however lists nest. */
+/* An integer -0 that turns out to stand among floats is -0.0: gives those that were read as
+ * integers their sign back. Between two elements there is just one comma, however lists nest. */
 static void restore_negative_zeros(struct array *array, const char *begin, const char *end)
 {
     const float negative_zero = -0.0F;

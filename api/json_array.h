@@ -1,7 +1,7 @@
 /* json_array.h - the numbers, truth values and strings of a tensor, from nested lists or flat ones.
  *
- * One pass: json_leaves.h reads the innermost lists, this file what is around them: the nesting, the
- * shape, and the dtype where none is given.
+ * One pass: json_leaves.h reads the innermost lists, this file what is around them: the nesting,
+ * the shape, and the dtype where none is given.
  *
  * Bounds     Lists nest at most TD_MAX_RANK deep; deeper is RESOURCE_LIMIT (rank), and costs no
  *            more than reading that far. Memory is asked for once, sized by the text, whatever a

@@ -4,6 +4,7 @@
 #include "api/base64.h"
 #include "api/json_array.h"
 #include "api/json_leaves.h"
+#include "api/json_values.h"
 #include "api/raw.h"
 
 #include <inttypes.h>
@@ -38,106 +39,6 @@ struct object {
     size_t text_length;
 };
 
-/* A step from `up` to a member. */
-static struct td_json_path member_path(const struct td_json_path *up, const char *key,
-                                       size_t length)
-{
-    return (struct td_json_path){ .up = up, .key = key, .key_length = length };
-}
-
-static td_status read_key(struct reader *reader, const char **key, size_t *length)
-{
-    if (td_json_peek(&reader->scan) != '"')
-        return td_json_syntax(&reader->scan, reader->scan.at, reader->err,
-                              "expected a member name in quotes");
-    td_status status = td_json_string(&reader->scan, reader->arena, key, length, reader->err);
-    if (status != TD_OK)
-        return status;
-    return td_json_expect(&reader->scan, ':', reader->err);
-}
-
-/* A string that stands for `what`. */
-static td_status read_text(struct reader *reader, const struct td_json_path *path, const char *what,
-                           const char **text, size_t *length)
-{
-    char c = td_json_peek(&reader->scan);
-    if (c == '"')
-        return td_json_string(&reader->scan, reader->arena, text, length, reader->err);
-    const char *kind = td_json_kind(c);
-    if (!kind)
-        return td_json_syntax(&reader->scan, reader->scan.at, reader->err, "expected a value");
-    return td_json_refuse(path, reader->err, "%s is %s; a string is expected", what, kind);
-}
-
-static td_status read_dtype(struct reader *reader, const struct td_json_path *path, td_dtype *dtype)
-{
-    const char *name = "";
-    size_t length = 0;
-    td_status status = read_text(reader, path, "dtype", &name, &length);
-    if (status != TD_OK)
-        return status;
-    if (td_dtype_from_name(name, length, dtype))
-        return TD_OK;
-
-    char all[TD_DTYPE_SET_TEXT];
-    td_json_refuse(path, reader->err, "\"%.*s\" is not a dtype; expected one of %s",
-                   (int)(length < 64 ? length : 64), name,
-                   td_dtype_set_text(TD_DTYPES_ALL, all, sizeof all));
-    const char *names[TD_DTYPE_COUNT];
-    for (int i = 0; i < TD_DTYPE_COUNT; i++)
-        names[i] = td_dtype_info((td_dtype)i)->name;
-    td_suggest(reader->err, name, length, names, TD_DTYPE_COUNT);
-    return TD_MALFORMED_REQUEST;
-}
-
-static td_status read_shape(struct reader *reader, const struct td_json_path *path,
-                            struct td_shape *shape)
-{
-    struct td_json_scan *scan = &reader->scan;
-    char c = td_json_peek(scan);
-    const char *begin = scan->at, *kind = td_json_kind(c);
-    if (!kind)
-        return td_json_syntax(scan, scan->at, reader->err, "expected a list of dimensions");
-    if (c != '[')
-        return td_json_refuse(path, reader->err, "shape is %s; a list of dimensions is expected",
-                              kind);
-    shape->rank = 0;
-    bool more;
-    td_status status = td_json_open(scan, '[', ']', &more, reader->err);
-    if (status != TD_OK)
-        return status;
-    while (more) {
-        struct td_json_path step = { .up = path, .index = shape->rank };
-        if (shape->rank == TD_MAX_RANK) {
-            size_t commas;
-            if (!td_json_measure(begin, scan->end, &commas))
-                return td_json_syntax(scan, scan->end, reader->err, "expected ']'");
-            td_error_resource(reader->err, "rank", commas + 1, TD_MAX_RANK, "the shape");
-            td_json_point(path, reader->err);
-            return TD_RESOURCE_LIMIT;
-        }
-        kind = td_json_kind(td_json_peek(scan));
-        if (!kind)
-            return td_json_syntax(scan, scan->at, reader->err, "expected a dimension");
-        int64_t *dim = &shape->dim[shape->rank];
-        bool fits = false;
-        if (strcmp(kind, "a number") == 0) {
-            status = td_json_int64(scan, dim, &fits, reader->err);
-            if (status != TD_OK)
-                return status;
-        }
-        if (!fits || *dim < 0)
-            return td_json_refuse(&step, reader->err,
-                                  "a dimension is an integer from 0 to 2^63 - 1, not %s",
-                                  fits ? "negative" : kind);
-        shape->rank++;
-        status = td_json_next(scan, ']', &more, reader->err);
-        if (status != TD_OK)
-            return status;
-    }
-    return TD_OK;
-}
-
 /* Reads "data" where scan stands, or passes over it until dtype and shape are known. */
 static td_status read_data(struct reader *reader, const struct td_json_path *path,
                            struct object *object, struct td_tensor *out)
@@ -163,13 +64,14 @@ static td_status read_member(struct reader *reader, const struct td_json_path *p
 {
     switch (member) {
     case MEMBER_DTYPE:
-        return read_dtype(reader, path, &object->dtype);
+        return td_json_dtype(&reader->scan, reader->arena, path, &object->dtype, reader->err);
     case MEMBER_SHAPE:
-        return read_shape(reader, path, &object->shape);
+        return td_json_shape(&reader->scan, path, &object->shape, reader->err);
     case MEMBER_DATA:
         return read_data(reader, path, object, out);
     default:
-        return read_text(reader, path, member_names[member], &object->text, &object->text_length);
+        return td_json_text(&reader->scan, reader->arena, path, member_names[member], &object->text,
+                            &object->text_length, reader->err);
     }
 }
 
@@ -239,10 +141,10 @@ static td_status read_object(struct reader *reader, const struct td_json_path *p
     while (more) {
         const char *key = "";
         size_t length = 0;
-        status = read_key(reader, &key, &length);
+        status = td_json_key(&reader->scan, reader->arena, &key, &length, reader->err);
         if (status != TD_OK)
             return status;
-        struct td_json_path step = member_path(path, key, length);
+        struct td_json_path step = td_json_member(path, key, length);
         unsigned member = 0;
         while (member < MEMBER_COUNT && (strlen(member_names[member]) != length ||
                                          memcmp(member_names[member], key, length) != 0))
@@ -273,7 +175,7 @@ static td_status read_object(struct reader *reader, const struct td_json_path *p
         return status;
 
     if (object.seen & SEEN(REF)) {
-        struct td_json_path step = member_path(path, "ref", 3);
+        struct td_json_path step = td_json_member(path, "ref", 3);
         status = td_resolve(reader->resolver, object.text, object.text_length, reader->arena, out,
                             reader->err);
         if (status != TD_OK)
@@ -281,12 +183,12 @@ static td_status read_object(struct reader *reader, const struct td_json_path *p
         return status;
     }
     if (object.seen & SEEN(BASE64)) {
-        struct td_json_path step = member_path(path, "base64", 6);
+        struct td_json_path step = td_json_member(path, "base64", 6);
         return decode_base64(reader, &step, &object, out);
     }
     if (object.data_read)
         return TD_OK;
-    struct td_json_path step = member_path(path, "data", 4);
+    struct td_json_path step = td_json_member(path, "data", 4);
     return td_json_read_typed(&object.data, object.dtype,
                               object.seen & SEEN(SHAPE) ? &object.shape : NULL, &step,
                               reader->arena, out, reader->err);
@@ -297,13 +199,10 @@ static td_status read_object(struct reader *reader, const struct td_json_path *p
 static td_status read_tensor(struct reader *reader, const struct td_input_spec *spec,
                              const struct td_json_path *path, struct td_tensor *out)
 {
-    td_status status = td_json_peek(&reader->scan) == '{'
-                           ? read_object(reader, path, out)
-                           : td_json_read_untyped(&reader->scan, spec->empty_dtype, path,
-                                                  reader->arena, out, reader->err);
-    if (status == TD_OK && spec->reads_values)
-        status = td_tensor_align(out, reader->arena, reader->err);
-    return status;
+    return td_json_peek(&reader->scan) == '{'
+               ? read_object(reader, path, out)
+               : td_json_read_untyped(&reader->scan, spec->empty_dtype, path, reader->arena, out,
+                                      reader->err);
 }
 
 /* Doubles the room for the tensors of a list. */
@@ -386,59 +285,10 @@ static td_status read_input(struct reader *reader, const struct td_input_spec *s
 
 /* ---- attributes and request-wide members ---- */
 
-/* Reads a value as an attribute would be spelled. What can be none is only passed over. */
-static td_status read_attr_value(struct reader *reader, struct td_attr_value *value)
-{
-    struct td_json_scan *scan = &reader->scan;
-    char c = td_json_peek(scan);
-    const char *kind = td_json_kind(c);
-    *value = (struct td_attr_value){ .kind = TD_VALUE_OTHER, .text = kind };
-    switch (c) {
-    case '"':
-        value->kind = TD_VALUE_TEXT;
-        return td_json_string(scan, reader->arena, &value->text, &value->text_length, reader->err);
-    case '[':
-    case '{': {
-        size_t commas;
-        const char *end = td_json_measure(scan->at, scan->end, &commas);
-        if (!end)
-            return td_json_syntax(scan, scan->end, reader->err, "expected the end of %s", kind);
-        scan->at = end;
-        break;
-    }
-    case 't':
-    case 'f':
-    case 'n':
-        value->text = td_json_literal(scan, reader->err);
-        if (!value->text)
-            return TD_MALFORMED_REQUEST;
-        break;
-    default: {
-        if (!kind)
-            return td_json_syntax(scan, scan->at, reader->err, "expected a value");
-        bool fits;
-        td_status status = td_json_int64(scan, &value->integer, &fits, reader->err);
-        if (status != TD_OK)
-            return status;
-        if (fits) {
-            value->kind = TD_VALUE_INT;
-            break;
-        }
-        bool is_integer;
-        scan->at = td_json_number_end(scan->at, scan->end, &is_integer);
-        value->text =
-            is_integer ? "an integer beyond 64 bits" : "a number with a fraction or exponent";
-        break;
-    }
-    }
-    value->text_length = strlen(value->text ? value->text : "");
-    return TD_OK;
-}
-
 static td_status read_attr(struct reader *reader, const struct td_json_path *path)
 {
     struct td_attr_value value;
-    td_status status = read_attr_value(reader, &value);
+    td_status status = td_json_attr(&reader->scan, reader->arena, &value, reader->err);
     if (status != TD_OK)
         return status;
     bool known;
@@ -492,10 +342,10 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
     while (more) {
         const char *key = "";
         size_t length = 0;
-        status = read_key(&reader, &key, &length);
+        status = td_json_key(scan, arena, &key, &length, err);
         if (status != TD_OK)
             return status;
-        struct td_json_path path = member_path(NULL, key, length);
+        struct td_json_path path = td_json_member(NULL, key, length);
         int input = find_input(request->op, key, length);
         status = input < 0 ? read_attr(&reader, &path)
                            : read_input(&reader, &request->op->inputs[input], &path,

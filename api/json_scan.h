@@ -62,8 +62,8 @@ static inline char td_json_peek(struct td_json_scan *scan)
 /* Skips white space and `c`, which has to be there. */
 TD_MUST_CHECK td_status td_json_expect(struct td_json_scan *scan, char c, struct td_error *err);
 
-/* Skips white space and `open`, which has to be there, and `close` where nothing is between: *more is
- * whether a member or element comes. */
+/* Skips white space and `open`, which has to be there, and `close` where nothing is between: *more
+ * is whether a member or element comes. */
 TD_MUST_CHECK td_status td_json_open(struct td_json_scan *scan, char open, char close, bool *more,
                                      struct td_error *err);
 

@@ -510,6 +510,14 @@ static td_status apply_note(struct td_request *request, const struct td_safetens
     return td_attrs_unknown(request->op, note->key, strlen(note->key), "metadata entry", err);
 }
 
+static td_status refuse_ref(const struct td_op *op, struct slot slot, td_status status,
+                            struct td_error *err)
+{
+    const struct td_input_spec *spec = &op->inputs[slot.input];
+    return spec->list ? td_error_at_input(err, status, "%s[%" PRId64 "]", spec->name, slot.index)
+                      : td_error_at_input(err, status, "%s", spec->name);
+}
+
 td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolver *resolver,
                                 struct td_arena *arena, struct td_request *request,
                                 struct td_error *err)
@@ -560,14 +568,8 @@ td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolv
         const char *name = file.notes[i].value;
         status = td_resolve(resolver, name, strlen(name), arena, tensor, err);
         if (status != TD_OK)
-            return td_error_at_input(err, status, "%s", op->inputs[slot.input].name);
+            return refuse_ref(op, slot, status, err);
     }
-    for (int i = 0; i < op->n_inputs; i++)
-        for (int j = 0; op->inputs[i].reads_values && j < args->inputs[i].count; j++) {
-            status = td_tensor_align(&args->inputs[i].tensors[j], arena, err);
-            if (status != TD_OK)
-                return status;
-        }
     return TD_OK;
 }
 

@@ -6,7 +6,7 @@
  * Bounds     The header must fit the body, each range its tensor's size; ranges must not overlap,
  *            and together cover the data. Anything else is MALFORMED_REQUEST that says what and
  *            where. Bytes behind the end are not read.
- * Ownership  Tensors point into the body; misaligned ones whose values an op reads are copied.
+ * Ownership  Tensors point into the body, aligned or not.
  * Cost       A header of 128 bytes takes about 0.4 us.
  * Source     The safetensors format description (Hugging Face), "Format".
  */

@@ -223,13 +223,18 @@ void td_buffer_pool_discharge(struct td_buffer_pool *pool, uint64_t bytes)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-td_status td_buffer_pool_admit(struct td_buffer_pool *pool, uint64_t bytes, struct td_error *err)
+td_status td_buffer_pool_admit(struct td_buffer_pool *pool, uint64_t held, uint64_t bytes,
+                               struct td_error *err)
 {
     pthread_mutex_lock(&pool->mutex);
     const uint64_t in_use = pool->in_use;
     pthread_mutex_unlock(&pool->mutex);
-    if (bytes > pool->limit || in_use > pool->limit - bytes)
-        return refuse(pool, bytes, in_use, err);
+    if (bytes > UINT64_MAX - held)
+        bytes = UINT64_MAX - held;
+    if (held + bytes > pool->limit)
+        return refuse(pool, held + bytes, in_use, err);
+    if (in_use > pool->limit - bytes)
+        return refuse(pool, bytes, in_use > held ? in_use - held : 0, err);
     return TD_OK;
 }
 

@@ -42,10 +42,10 @@ TD_MUST_CHECK td_status td_buffer_pool_charge(struct td_buffer_pool *pool, uint6
                                               struct td_error *err);
 void td_buffer_pool_discharge(struct td_buffer_pool *pool, uint64_t bytes);
 
-/* Would `bytes` more fit now? For admission, before anything is allocated; take decides for good.
- */
-TD_MUST_CHECK td_status td_buffer_pool_admit(struct td_buffer_pool *pool, uint64_t bytes,
-                                             struct td_error *err);
+/* Would `bytes` more fit now, for one who holds `held` already? For admission, before anything is
+ * allocated; take decides for good. RESOURCE_LIMIT when both together never fit. */
+TD_MUST_CHECK td_status td_buffer_pool_admit(struct td_buffer_pool *pool, uint64_t held,
+                                             uint64_t bytes, struct td_error *err);
 
 /* Gives back to the system what has been warm since before `since_ns`. */
 void td_buffer_pool_trim(struct td_buffer_pool *pool, int64_t since_ns);

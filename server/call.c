@@ -87,11 +87,12 @@ void td_call_free_shells(struct td_server *server)
 size_t td_call_body_limit(const struct td_call *call)
 {
     const struct td_config *config = &call->server->config;
-    return (size_t)(config->max_body < config->memory_limit ? config->max_body
-                                                            : config->memory_limit);
+    const size_t limit =
+        (size_t)(config->max_body < config->memory_limit ? config->max_body : config->memory_limit);
+    return call->body_limit > 0 && call->body_limit < limit ? call->body_limit : limit;
 }
 
-static td_status expand_body(struct td_call *call)
+td_status td_call_expand(struct td_call *call)
 {
     struct td_buffer *expanded = NULL;
     size_t bytes = 0;
@@ -119,7 +120,7 @@ static int64_t lap(struct td_call *call)
 
 td_status td_call_decode(struct td_call *call)
 {
-    td_status status = expand_body(call);
+    td_status status = td_call_expand(call);
     if (status == TD_OK)
         status = td_codec_decode(call->body_format, call->body, call->body_bytes,
                                  td_store_resolver(call->server->store), &call->arena,
@@ -144,8 +145,8 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
                : td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
 }
 
-/* The same for the answer's text. It may be several times as long as the tensors' bytes; what has no such
- * reason for its length, nested lists of empty lists, say, is held to the limit itself. */
+/* The same for the answer's text. It may be several times as long as the tensors' bytes; what has
+ * no such reason for its length, nested lists of empty lists, say, is held to the limit itself. */
 static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
 {
     enum { TEXT_PER_BYTE = 8 }; /* [-127, of an int8 nested in a list of its own */
@@ -156,6 +157,32 @@ static td_status check_encoded(struct td_call *call, size_t outputs, size_t *byt
                ? TD_OK
                : td_error_resource(&call->error, "output_bytes", *bytes, limit,
                                    "the answer, written out,");
+}
+
+static td_status check_flops(struct td_call *call, uint64_t flops)
+{
+    const uint64_t limit = (uint64_t)call->server->config.max_flops;
+    return limit == 0 || flops <= limit
+               ? TD_OK
+               : td_error_resource(&call->error, "flops", flops, limit, call->op->name);
+}
+
+/* a + b, or what is more than any memory. */
+static size_t plus(size_t a, uint64_t b)
+{
+    size_t sum;
+    return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
+}
+
+/* All that computing and writing the answer will take beside the inputs. How many threads will have
+ * a hand in what one does not do alone is not known yet: as many as there may be. */
+static size_t memory_needed(const struct td_call *call, size_t outputs, const struct td_cost *cost)
+{
+    const uint64_t threads = cost->alone ? 1 : (uint64_t)call->server->config.workers;
+    uint64_t slots;
+    if (__builtin_mul_overflow(cost->workspace_per_thread, threads, &slots))
+        slots = UINT64_MAX;
+    return plus(plus(plus(outputs, call->encoded_bound), cost->workspace), slots);
 }
 
 td_status td_call_admit(struct td_call *call)
@@ -178,11 +205,14 @@ td_status td_call_admit(struct td_call *call)
     status = check_encoded(call, outputs, &call->encoded_bound);
     if (status != TD_OK)
         return status;
-    if (!td_size_add(outputs, call->encoded_bound, &outputs) ||
-        !td_size_add(outputs, op->cost(args).workspace, &outputs))
-        outputs = SIZE_MAX;
-    if (outputs > sizeof call->first_block / 2) { /* what is smaller fits the call itself */
-        status = td_buffer_pool_admit(call->server->buffers, outputs, &call->error);
+    const struct td_cost cost = op->cost(args);
+    status = check_flops(call, cost.flops);
+    if (status != TD_OK)
+        return status;
+    const size_t needed = memory_needed(call, outputs, &cost);
+    if (needed > sizeof call->first_block / 2) { /* what is smaller fits the call itself */
+        const size_t held = call->arena.taken + (call->body_buffer ? call->body_buffer->size : 0);
+        status = td_buffer_pool_admit(call->server->buffers, held, needed, &call->error);
         if (status != TD_OK)
             return status;
     }
@@ -223,6 +253,7 @@ td_status td_call_compute(struct td_call *call, struct td_worker *worker)
         return status;
     td_pool_exec_init(&exec, worker, &call->arena, stopped, call);
     exec.base.output_limit = (uint64_t)call->server->config.max_output;
+    exec.base.isa = call->server->config.isa;
     status = call->op->run(args, &exec.base, &call->error);
     call->times.compute = lap(call);
     return status;

@@ -22,6 +22,11 @@ struct MHD_Connection;
 
 #define TD_REQUEST_ID_SIZE 129
 
+struct td_call;
+
+/* Answers a request that runs no op into call->reply. */
+typedef td_status td_handler(struct td_call *call, const char *argument);
+
 /* What the headers of a request said; texts live as long as the connection's request. */
 struct td_headers {
     const char *content_type;
@@ -54,7 +59,9 @@ struct td_call {
     const char *method, *path;
     struct td_headers headers;
     char request_id[TD_REQUEST_ID_SIZE];
-    const struct td_op *op; /* NULL for requests that run none */
+    const struct td_op *op; /* it is about; NULL for none */
+    td_handler *handler;    /* answers when the body is there, in the place of the op; else NULL */
+    size_t body_limit;      /* a handler's, below the server's; 0: the server's holds */
     td_format body_format, reply_format;
     bool encoded; /* the body came compressed */
     int64_t deadline_ns;
@@ -89,13 +96,17 @@ void td_call_free(struct td_call *call);
 /* Frees the shells that are kept. */
 void td_call_free_shells(struct td_server *server);
 
+/* Undoes the body's Content-Encoding; part of td_call_decode. */
+TD_MUST_CHECK td_status td_call_expand(struct td_call *call);
+
 /* The stages of an op request; each needs the one before. On failure call->error says why. */
 TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
 TD_MUST_CHECK td_status td_call_admit(struct td_call *call);
 TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 
-/* The largest body that may arrive: --max-body, or what the memory budget can hold at all. */
+/* The largest body that may arrive: --max-body, what the memory budget can hold at all, or the
+ * handler's limit. */
 size_t td_call_body_limit(const struct td_call *call);
 
 /* Has the client hung up? poll sees what a peek at the socket would miss: an end behind pipelined

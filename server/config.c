@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind { KIND_ADDRESS, KIND_TEXT, KIND_COUNT, KIND_BYTES, KIND_LEVEL, KIND_FORMAT };
+enum kind { KIND_ADDRESS, KIND_TEXT, KIND_COUNT, KIND_BYTES, KIND_ISA, KIND_LEVEL, KIND_FORMAT };
 
 struct option {
     const char *name;
@@ -93,6 +93,16 @@ static bool parse_name(const char *const *names, const char *value, int *out)
     return false;
 }
 
+static bool parse_isa(const char *value, td_isa *out)
+{
+    for (int i = 0; i < TD_ISA_COUNT; i++)
+        if (strcmp(td_isa_name((td_isa)i), value) == 0) {
+            *out = (td_isa)i;
+            return true;
+        }
+    return false;
+}
+
 static bool set_text(char **member, const char *value, char message[TD_CONFIG_MESSAGE])
 {
     char *copy = strdup(value);
@@ -128,6 +138,10 @@ static bool set_option(struct td_config *config, const struct option *option, co
                                             : "a whole number",
                  (long long)option->least, (long long)option->most);
         return complain(message, origin, value, expected);
+    case KIND_ISA:
+        if (!parse_isa(value, (td_isa *)(void *)member))
+            return complain(message, origin, value, "one of auto, generic, avx2, avx512");
+        return true;
     case KIND_LEVEL:
         if (!parse_name(level_names, value, &choice))
             return complain(message, origin, value, "one of error, warn, info, debug");
@@ -387,7 +401,8 @@ void td_config_free(struct td_config *config)
 
 void td_config_help(FILE *out)
 {
-    fputs("tensord - tensors over HTTP: gather and its relatives, on JSON and safetensors\n\n"
+    fputs("tensord - tensors over HTTP: gather, stitch, partition and einsum, on JSON and "
+          "safetensors\n\n"
           "usage: tensord [--option value]...\n\n"
           "Every option can also stand in the environment (--max-body as TENSORD_MAX_BODY) or in "
           "the JSON\n"
@@ -450,6 +465,12 @@ bool td_config_check_system(const struct td_config *config, char message[TD_CONF
     }
     if (dir)
         closedir(dir);
+    if (!td_isa_supported(config->isa)) {
+        snprintf(message, TD_CONFIG_MESSAGE,
+                 "isa: this processor cannot run %s; auto would choose %s",
+                 td_isa_name(config->isa), td_isa_name(td_isa_resolve(TD_ISA_AUTO)));
+        return false;
+    }
     (void)td_config_split_address(config->listen, host, &port); /* checked when it was read */
     const int code = getaddrinfo(host, NULL, &hints, &found);
     if (code != 0) {

@@ -9,6 +9,8 @@
 #ifndef TD_SERVER_CONFIG_H
 #define TD_SERVER_CONFIG_H
 
+#include "kernels/isa.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,6 +37,8 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "largest request body, after decompression; a larger one is answered 413")                   \
     X(max_output, "max-output", BYTES, "1G", 1024, INT64_MAX, "BYTES",                             \
       "largest result of one request; a larger one is answered 422")                               \
+    X(max_flops, "max-flops", COUNT, "10000000000000", 0, INT64_MAX, "N",                          \
+      "operations of one einsum; one that needs more is answered 422; 0 means no limit")           \
     X(default_timeout_ms, "default-timeout-ms", COUNT, "30000", 0, 86400000, "MS",                 \
       "deadline of a request that brings none; 0 means no deadline")                               \
     X(idle_timeout_ms, "idle-timeout-ms", COUNT, "60000", 0, 86400000, "MS",                       \
@@ -47,6 +51,9 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "holds a request's headers; larger makes uploads faster and small requests slower")          \
     X(inline_limit_us, "inline-limit-us", COUNT, "20", 0, 1000000, "US",                           \
       "requests estimated below this run on the I/O thread; 0 queues every op")                    \
+    X(isa, "isa", ISA, "auto", 0, 0, "ISA",                                                        \
+      "instruction set of einsum's kernels: auto (the best there is), generic, avx2, avx512, "     \
+      "avx512_bf16")                                                                               \
     X(log_level, "log-level", LEVEL, "info", 0, 0, "LEVEL",                                        \
       "error, warn, info or debug (debug has a line for every request)")                           \
     X(log_format, "log-format", FORMAT, "text", 0, 0, "FORMAT", "text or json, one line an event")
@@ -56,6 +63,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 #define TD_CONFIG_TYPE_TEXT    char *
 #define TD_CONFIG_TYPE_COUNT   int64_t
 #define TD_CONFIG_TYPE_BYTES   int64_t
+#define TD_CONFIG_TYPE_ISA     td_isa
 #define TD_CONFIG_TYPE_LEVEL   enum td_log_level
 #define TD_CONFIG_TYPE_FORMAT  enum td_log_format
 
@@ -79,7 +87,8 @@ enum td_config_action {
  * are resolved to numbers. After TD_CONFIG_WRONG config holds nothing to free. */
 enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
                                      char **environment, char message[TD_CONFIG_MESSAGE]);
-/* What only the system can tell: that the data folder is there, and that the address means a host here. */
+/* What only the system can tell: that the data folder is there, that the address means a host here,
+ * and that the processor has the instruction set. */
 bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
 
 void td_config_free(struct td_config *config);

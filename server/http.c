@@ -315,7 +315,7 @@ static enum MHD_Result send_reply(struct td_call *call)
     add_header(response, "X-Request-Id", call->request_id);
     if (call->error.status != TD_OK)
         add_error_headers(call, response);
-    if (call->op && call->request.options.timing)
+    if (call->op && !call->handler && call->request.options.timing)
         add_timing(call, response);
     if (call->close_connection)
         add_header(response, "Connection", "close");
@@ -357,6 +357,8 @@ static td_status begin(struct td_call *call, struct td_route *route)
     if (route->op) {
         call->op = route->op; /* errors name it, from here on */
         td_request_init(&call->request, route->op);
+        call->handler = route->handler;
+        call->body_limit = route->body_limit;
     }
     td_status status = read_headers(call);
     if (status != TD_OK || found != TD_OK || !route->op)
@@ -367,7 +369,7 @@ static td_status begin(struct td_call *call, struct td_route *route)
     if (status == TD_OK)
         status =
             td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
-    if (status == TD_OK)
+    if (status == TD_OK && !call->handler) /* which answer in JSON, as GET does */
         status = td_codec_reply_format(call->headers.accept, call->body_format, &call->reply_format,
                                        &call->error);
     if (status != TD_OK)
@@ -430,6 +432,8 @@ static enum MHD_Result body_complete(struct td_call *call)
         return send_reply(call); /* no op: answered by its handler */
     if (call->error.status != TD_OK)
         return send_error(call);
+    if (call->handler)
+        return call->handler(call, NULL) == TD_OK ? send_reply(call) : send_error(call);
     if (td_schedule(call) == TD_ANSWERED)
         return send_reply(call);
     call->socket =

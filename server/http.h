@@ -1,4 +1,5 @@
-/* http.h - the libmicrohttpd side: bodies in, replies out, connections that sleep while workers work.
+/* http.h - the libmicrohttpd side: bodies in, replies out, connections that sleep while workers
+ * work.
  *
  * Threads  libmicrohttpd's epoll threads (--io-threads) run everything here but td_http_start and
  *          td_http_stop; a connection stays on one of them. A worker wakes a connection through

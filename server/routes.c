@@ -2,11 +2,15 @@
 
 #include "api/attrs.h"
 #include "api/describe.h"
+#include "api/einsum_plan.h"
 #include "api/problem.h"
+#include "kernels/einsum/einsum.h"
 #include "server/server.h"
 
 #include <stdio.h>
 #include <string.h>
+
+static const char einsum_plan[] = "/v1/einsum/plan";
 
 /* ---- what the handlers say ------------------------------------------------------------------ */
 
@@ -32,10 +36,16 @@ static td_status unknown_op(const char *name, struct td_error *err)
     return TD_UNKNOWN_OP;
 }
 
+/* Where an op can be planned without data; NULL where it cannot. */
+static const char *plan_path(const struct td_op *op)
+{
+    return op == &td_op_einsum ? einsum_plan : NULL;
+}
+
 static td_status get_op(struct td_call *call, const char *argument)
 {
     const struct td_op *op = td_op_find(argument, strlen(argument));
-    return op ? td_describe_op(op, &call->arena, &call->reply, &call->error)
+    return op ? td_describe_op(op, plan_path(op), &call->arena, &call->reply, &call->error)
               : unknown_op(argument, &call->error);
 }
 
@@ -94,15 +104,39 @@ static td_status get_ready(struct td_call *call, const char *argument)
     return TD_OK;
 }
 
+static td_status plan_einsum(struct td_call *call, const char *argument)
+{
+    const struct td_config *config = &call->server->config;
+    const struct td_plan_limits limits = { .threads = (int)config->workers,
+                                           .max_flops = (uint64_t)config->max_flops,
+                                           .max_output = (uint64_t)config->max_output,
+                                           .memory = (uint64_t)config->memory_limit };
+    (void)argument;
+    if (call->body_format != TD_FORMAT_JSON)
+        return td_error_set(&call->error, TD_UNSUPPORTED_MEDIA_TYPE,
+                            "a plan is made from shapes, in a body of application/json");
+    const td_status status = td_call_expand(call);
+    if (status != TD_OK)
+        return status;
+    return td_einsum_plan_answer(call->body, call->body_bytes, &limits, &call->arena,
+                                 &call->request, &call->reply, &call->error);
+}
+
 /* ---- which handler -------------------------------------------------------------------------- */
+
+/* Enough for any equation over sixteen shapes, and little to do for an I/O thread. */
+enum { PLAN_BODY = 64 << 10 };
 
 static const struct {
     const char *path; /* one that ends in '/' takes a name behind it */
     td_handler *handler;
+    const struct td_op *op;
+    size_t body_limit;
 } routes[] = {
-    { "/healthz", get_health },    { "/readyz", get_ready },       { "/v1/ops", get_ops },
-    { "/v1/ops/", get_op },        { "/v1/tensors", get_tensors }, { "/v1/tensors/", get_tensor },
-    { "/problems/", get_problem },
+    { "/healthz", get_health, NULL, 0 },     { "/readyz", get_ready, NULL, 0 },
+    { "/v1/ops", get_ops, NULL, 0 },         { "/v1/ops/", get_op, NULL, 0 },
+    { "/v1/tensors", get_tensors, NULL, 0 }, { "/v1/tensors/", get_tensor, NULL, 0 },
+    { "/problems/", get_problem, NULL, 0 },  { einsum_plan, plan_einsum, &td_op_einsum, PLAN_BODY },
 };
 
 static td_status not_allowed(const char *method, const char *path, const char *allow,
@@ -133,8 +167,12 @@ td_status td_route_find(const char *method, const char *path, struct td_route *o
         if (takes_name ? strncmp(path, routes[i].path, length) != 0 || !path[length]
                        : strcmp(path, routes[i].path) != 0)
             continue;
+        out->op = routes[i].op;
         out->handler = routes[i].handler;
         out->argument = path + length;
+        out->body_limit = routes[i].body_limit;
+        if (out->body_limit > 0)
+            return strcmp(method, "POST") == 0 ? TD_OK : not_allowed(method, path, "POST", err);
         if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
             return not_allowed(method, path, "GET, HEAD", err);
         return TD_OK;

@@ -12,9 +12,11 @@ enum {
     BINARY_FIXED = 500,
     BYTES_PER_NS = 8, /* moving data in cache */
     RANDOM_READ = 20, /* a row from somewhere in a table */
-    FLOPS_PER_NS = 4,
-    INFLATE_FIXED = 20000, /* and the memory for zlib's window */
-    INFLATE_PER_BYTE = 20  /* of the compressed body: expanding it and reading what comes out */
+    FLOPS_PER_NS = 4, /* of a few, packing and tails included */
+    FEW_FLOPS = 1000000,
+    MANY_FLOPS_PER_NS = 16, /* between 3 (complex, plain C) and 100 (float32, AVX-512) */
+    INFLATE_FIXED = 20000,  /* and the memory for zlib's window */
+    INFLATE_PER_BYTE = 20   /* of the compressed body: expanding it and reading what comes out */
 };
 
 enum { LONG_WAIT_NS = 1000000 };
@@ -28,12 +30,36 @@ static uint64_t decode_cost(const struct td_call *call)
     return BINARY_FIXED + (uint64_t)call->body_bytes / BYTES_PER_NS;
 }
 
-/* Of an admitted call. */
+/* Of admitting a decoded call: some ops look at values to tell the shape of their outputs, and
+ * values that an op reads are copied where they are not aligned, as a resident table may not be. */
+static uint64_t admit_cost(const struct td_call *call)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < call->op->n_inputs; i++) {
+        const struct td_input_spec *spec = &call->op->inputs[i];
+        const struct td_operand *operand = &call->request.args.inputs[i];
+        for (int j = 0; j < operand->count; j++) {
+            const struct td_tensor *tensor = &operand->tensors[j];
+            if (spec->sets_shape || (spec->reads_values && !td_tensor_is_aligned(tensor)))
+                bytes += tensor->bytes;
+        }
+    }
+    return bytes / BYTES_PER_NS;
+}
+
+static uint64_t flops_cost(uint64_t flops)
+{
+    const uint64_t few = flops < FEW_FLOPS ? flops : FEW_FLOPS;
+    return few / FLOPS_PER_NS + (flops - few) / MANY_FLOPS_PER_NS;
+}
+
+/* Of an admitted call. No sum overflows: bytes and rows are those of tensors that are there or have
+ * been found to fit, and a sixteenth of any number of FLOPs leaves room for them. */
 static uint64_t compute_cost(const struct td_call *call)
 {
     const struct td_cost cost = call->op->cost(&call->request.args);
     return (cost.bytes_read + cost.bytes_written) / BYTES_PER_NS + cost.random_reads * RANDOM_READ +
-           cost.flops / FLOPS_PER_NS;
+           flops_cost(cost.flops);
 }
 
 /* The same. */
@@ -90,8 +116,12 @@ td_verdict td_schedule(struct td_call *call)
     if (cost > limit || call->encoded)
         return enqueue(call, cost);
     status = td_call_decode(call);
-    if (status == TD_OK)
-        status = td_call_admit(call);
+    if (status != TD_OK)
+        return answer(call, status);
+    cost += admit_cost(call);
+    if (cost > limit)
+        return enqueue(call, cost);
+    status = td_call_admit(call);
     if (status != TD_OK)
         return answer(call, status);
     cost += compute_cost(call) + encode_cost(call);
@@ -120,8 +150,8 @@ static void left_queue(struct td_call *call)
     call->times.lap = now;
 }
 
-/* Decodes what the I/O thread left to the workers; only then is it known what the rest will cost.
- */
+/* Decodes and admits what the I/O thread left to the workers; only then is it known what the rest
+ * will cost. */
 static td_status prepare(struct td_call *call, struct td_worker *worker, bool *put_back)
 {
     td_status status = late(call, "while the request waited for a worker");

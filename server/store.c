@@ -212,7 +212,8 @@ static bool add_dir(struct td_store *store, const char *path)
 {
     struct dirent **files = NULL;
     const int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* In the order of their names: of two tensors with one name, the same one is served every time. */
+    /* In the order of their names: of two tensors with one name, the same one is served every
+     * time. */
     const int n_files = dir < 0 ? -1 : scandir(path, &files, NULL, alphasort);
     if (n_files < 0)
         td_log(store->log, TD_LOG_ERROR, "data_dir_unreadable", TD_TEXT("dir", path),

@@ -20,8 +20,8 @@ struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, 
 
 enum { SENTENCE_SIZE = 512 };
 
-/* Copies the text between two tags, without what JSON or a reader would trip over: tags become spaces, and
- * entities (quotes, all of them) apostrophes. */
+/* Copies the text between two tags, without what JSON or a reader would trip over: tags become
+ * spaces, and entities (quotes, all of them) apostrophes. */
 static void text_between(const char *page, size_t size, const char *open, const char *close,
                          char *text)
 {

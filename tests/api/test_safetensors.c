@@ -274,26 +274,6 @@ START_TEST(a_file_is_a_request)
 }
 END_TEST
 
-START_TEST(values_that_an_op_reads_are_aligned)
-{
-    char file[512];
-    struct decoded decoded;
-    for (int spaces = 0; spaces < 8; spaces++) {
-        char header[256];
-        snprintf(header, sizeof header,
-                 "{\"ints.0\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[0,8]}}%*s", spaces,
-                 "");
-        size_t size = make_file(file, header, bytes, 8);
-        decode_safetensors(&decoded, &list_op, file, size, NULL);
-        ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
-        struct td_tensor *got = &decoded.request.args.inputs[1].tensors[0];
-        ck_assert_uint_eq((uintptr_t)got->data % 4, 0);
-        expect_tensor(got, "int32[2] 1 2", "ints");
-        decoded_free(&decoded);
-    }
-}
-END_TEST
-
 START_TEST(lists_are_numbered)
 {
     char file[512];
@@ -591,7 +571,6 @@ static void add(TCase *t)
     tcase_add_loop_test(t, the_header_length_must_fit_the_file, 0, COUNT_OF(lengths));
     tcase_add_test(t, many_tensors_are_checked_as_few_are);
     tcase_add_test(t, a_file_is_a_request);
-    tcase_add_test(t, values_that_an_op_reads_are_aligned);
     tcase_add_test(t, lists_are_numbered);
     tcase_add_test(t, metadata_may_name_resident_tensors);
     tcase_add_loop_test(t, what_a_request_has_no_place_for_is_refused, 0, COUNT_OF(refused));

@@ -286,7 +286,7 @@ START_TEST(nobody_has_to_listen_to_a_refusal)
     ck_assert_ptr_null(memory->take(memory, 2 * MIB, NULL));
     ck_assert_ptr_null(memory->take(memory, SIZE_MAX, NULL));
     ck_assert_int_eq(td_buffer_pool_charge(pool, 1, NULL), TD_MEMORY_EXHAUSTED);
-    ck_assert_int_eq(td_buffer_pool_admit(pool, 2 * MIB, NULL), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, 0, 2 * MIB, NULL), TD_RESOURCE_LIMIT);
     td_buffer_unref(all);
     td_buffer_pool_free(pool);
 }
@@ -328,7 +328,8 @@ START_TEST(admit_and_charge_agree)
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
     ck_assert_int_eq(td_buffer_pool_charge(pool, admissions[_i].in_use, &err), TD_OK);
-    ck_assert_msg(td_buffer_pool_admit(pool, admissions[_i].bytes, &err) == admissions[_i].status,
+    ck_assert_msg(td_buffer_pool_admit(pool, 0, admissions[_i].bytes, &err) ==
+                      admissions[_i].status,
                   "%s", admissions[_i].says);
     expect_stats(pool, admissions[_i].in_use, 0); /* it only asks */
     ck_assert_msg(td_buffer_pool_charge(pool, admissions[_i].bytes, &err) == admissions[_i].status,
@@ -343,7 +344,24 @@ START_TEST(what_is_warm_does_not_stand_in_the_way_of_admission)
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
     take_and_give_back(pool, 512 * KIB);
-    ck_assert_int_eq(td_buffer_pool_admit(pool, MIB, &err), TD_OK);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, 0, MIB, &err), TD_OK);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(who_holds_memory_is_not_told_that_others_use_it)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_error err;
+    struct td_buffer *held = take(pool, MIB / 4);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, MIB / 4, 3 * MIB / 4, &err), TD_OK);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, MIB / 4, 3 * MIB / 4 + 1, &err), TD_RESOURCE_LIMIT);
+    ck_assert_uint_eq(err.needed, MIB + 1);
+    ck_assert_uint_eq(err.limit, MIB);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, 0, 3 * MIB / 4 + 1, &err), TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, MIB / 4, UINT64_MAX, &err), TD_RESOURCE_LIMIT);
+    ck_assert_uint_eq(err.needed, UINT64_MAX);
+    td_buffer_unref(held);
     td_buffer_pool_free(pool);
 }
 END_TEST
@@ -452,6 +470,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, charges_count_like_buffers);
     tcase_add_loop_test(tcase, admit_and_charge_agree, 0, COUNT_OF(admissions));
     tcase_add_test(tcase, what_is_warm_does_not_stand_in_the_way_of_admission);
+    tcase_add_test(tcase, who_holds_memory_is_not_told_that_others_use_it);
     tcase_add_test(tcase, free_takes_null);
     tcase_add_test(tcase, under_a_hammer_buffers_never_overlap_and_the_limit_holds);
 }

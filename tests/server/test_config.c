@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_ARGUMENTS 6
+#define MAX_ARGUMENTS 8
 
 /* What a test tells the daemon, and what came of it. The arrays end with NULL. */
 struct loaded {
@@ -80,6 +80,8 @@ START_TEST(nothing_said_gives_the_defaults)
     ck_assert_int_eq(config->pool_limit, 268435456);
     ck_assert_int_eq(config->max_body, 268435456);
     ck_assert_int_eq(config->max_output, 1073741824);
+    ck_assert_int_eq(config->max_flops, 10000000000000);
+    ck_assert_int_eq(config->isa, TD_ISA_AUTO);
     ck_assert_int_eq(config->default_timeout_ms, 30000);
     ck_assert_int_eq(config->idle_timeout_ms, 60000);
     ck_assert_int_eq(config->drain_timeout_ms, 30000);
@@ -98,15 +100,18 @@ START_TEST(each_kind_of_option_can_come_from_each_source)
 {
     static const char json[] = "{\"listen\": \"[::1]:9\", \"data-dir\": \"/data\", \"io-threads\": "
                                "3, \"max-body\": \"64M\","
-                               " \"log-level\": \"warn\", \"log-format\": \"json\"}";
+                               " \"log-level\": \"warn\", \"log-format\": \"json\", "
+                               "\"isa\": \"generic\", \"max-flops\": 9007199254740991}";
     file_write(json, sizeof json - 1);
     struct loaded loaded[] = {
         load_good(WORDS("--listen=[::1]:9", "--data-dir=/data", "--io-threads=3", "--max-body=64M",
-                        "--log-level=warn", "--log-format=json"),
+                        "--log-level=warn", "--log-format=json", "--isa=generic",
+                        "--max-flops=9007199254740991"),
                   NULL),
-        load_good(NULL, WORDS("TENSORD_LISTEN=[::1]:9", "TENSORD_DATA_DIR=/data",
-                              "TENSORD_IO_THREADS=3", "TENSORD_MAX_BODY=64M",
-                              "TENSORD_LOG_LEVEL=warn", "TENSORD_LOG_FORMAT=json")),
+        load_good(NULL,
+                  WORDS("TENSORD_LISTEN=[::1]:9", "TENSORD_DATA_DIR=/data", "TENSORD_IO_THREADS=3",
+                        "TENSORD_MAX_BODY=64M", "TENSORD_LOG_LEVEL=warn", "TENSORD_LOG_FORMAT=json",
+                        "TENSORD_ISA=generic", "TENSORD_MAX_FLOPS=9007199254740991")),
         load_good(WORDS("--config", file_path), NULL),
     };
     for (size_t i = 0; i < COUNT_OF(loaded); i++) {
@@ -117,6 +122,8 @@ START_TEST(each_kind_of_option_can_come_from_each_source)
         ck_assert_int_eq(config->max_body, 64 << 20);
         ck_assert_int_eq(config->log_level, TD_LOG_WARN);
         ck_assert_int_eq(config->log_format, TD_LOG_JSON);
+        ck_assert_int_eq(config->isa, TD_ISA_GENERIC);
+        ck_assert_int_eq(config->max_flops, 9007199254740991);
         ck_assert_int_eq(config->queue_limit, 1024); /* nobody spoke of it */
         td_config_free(&loaded[i].config);
     }
@@ -283,6 +290,45 @@ START_TEST(zero_means_choose_for_workers_and_memory)
 }
 END_TEST
 
+START_TEST(max_flops_goes_from_no_limit_to_63_bits)
+{
+    struct loaded loaded = load_good(WORDS("--max-flops=0"), NULL);
+    ck_assert_int_eq(loaded.config.max_flops, 0);
+    td_config_free(&loaded.config);
+    loaded = load_good(WORDS("--max-flops=9223372036854775807"), NULL);
+    ck_assert_int_eq(loaded.config.max_flops, INT64_MAX);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(each_instruction_set_has_its_name)
+{
+    static const char *const names[TD_ISA_COUNT] = { "auto", "generic", "avx2", "avx512",
+                                                     "avx512_bf16" };
+    for (int i = 0; i < TD_ISA_COUNT; i++) {
+        struct loaded loaded = load_good(WORDS("--isa", names[i]), NULL);
+        ck_assert_int_eq(loaded.config.isa, i);
+        td_config_free(&loaded.config);
+    }
+}
+END_TEST
+
+START_TEST(an_instruction_set_that_the_processor_lacks_is_refused_by_name)
+{
+    for (int i = 0; i < TD_ISA_COUNT; i++) {
+        char message[TD_CONFIG_MESSAGE] = "";
+        struct loaded loaded = load_good(WORDS("--isa", td_isa_name((td_isa)i)), NULL);
+        const bool good = td_config_check_system(&loaded.config, message);
+        ck_assert_int_eq(good, td_isa_supported((td_isa)i));
+        if (!good) {
+            ck_assert_ptr_nonnull(strstr(message, "isa: "));
+            ck_assert_ptr_nonnull(strstr(message, td_isa_name((td_isa)i)));
+        }
+        td_config_free(&loaded.config);
+    }
+}
+END_TEST
+
 START_TEST(numbers_in_a_file_are_taken_to_the_last_digit)
 {
     static const char json[] = "{\"pool-limit\": 9007199254740991, \"max-body\": 1048577,"
@@ -347,6 +393,12 @@ static const struct {
     { "pool-limit", "16777216T", "a number of bytes" },         /* 2^64 wraps round to 0 */
     { "memory-limit", "1023K", "a number of bytes" },
     { "connection-memory", "17M", "from 4096 to 16777216" },
+    { "max-flops", "-1", "a whole number from 0 to 9223372036854775807" },
+    { "max-flops", "1e12", "a whole number" },
+    { "max-flops", "10T", "a whole number" },
+    { "isa", "AVX2", "one of auto, generic, avx2, avx512" },
+    { "isa", "", "one of auto, generic, avx2, avx512" },
+    { "isa", "sse", "one of auto, generic, avx2, avx512" },
     { "log-level", "INFO", "one of error, warn, info, debug" },
     { "log-level", "", "one of error, warn, info, debug" },
     { "log-format", "xml", "one of text, json" },
@@ -634,6 +686,9 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, bytes_take_the_suffixes_k_m_g_t, 0, COUNT_OF(byte_values));
     tcase_add_test(tcase, the_ends_of_a_range_belong_to_it);
     tcase_add_test(tcase, zero_means_choose_for_workers_and_memory);
+    tcase_add_test(tcase, max_flops_goes_from_no_limit_to_63_bits);
+    tcase_add_test(tcase, each_instruction_set_has_its_name);
+    tcase_add_test(tcase, an_instruction_set_that_the_processor_lacks_is_refused_by_name);
     tcase_add_test(tcase, numbers_in_a_file_are_taken_to_the_last_digit);
     tcase_add_loop_test(tcase, an_address_is_a_host_and_a_port, 0, COUNT_OF(addresses));
     tcase_add_test(tcase, a_host_has_at_most_255_bytes);

@@ -1,3 +1,5 @@
+#include "api/attrs.h"
+#include "api/json_decode.h"
 #include "api/utf8.h"
 #include "server/routes.h"
 #include "server/server.h"
@@ -12,12 +14,14 @@
 
 static const struct {
     const char *method, *path;
-    const char *op;       /* of POST /v1/{op} */
-    const char *argument; /* of a handler */
+    const char *op;       /* it is about */
+    const char *argument; /* of a handler; NULL where the op is run */
 } routes[] = {
     { "POST", "/v1/gather", "gather", NULL },
     { "POST", "/v1/gather_nd", "gather_nd", NULL },
     { "POST", "/v1/batch_gather", "batch_gather", NULL },
+    { "POST", "/v1/einsum", "einsum", NULL },
+    { "POST", "/v1/einsum/plan", "einsum", "" },
     { "GET", "/healthz", NULL, "" },
     { "HEAD", "/healthz", NULL, "" },
     { "GET", "/readyz", NULL, "" },
@@ -40,12 +44,14 @@ START_TEST(a_method_and_a_path_have_a_route)
     if (routes[_i].op) {
         ck_assert_ptr_nonnull(route.op);
         ck_assert_str_eq(route.op->name, routes[_i].op);
-        ck_assert(route.handler == NULL);
     } else {
         ck_assert_ptr_null(route.op);
-        ck_assert(route.handler != NULL);
-        ck_assert_str_eq(route.argument, routes[_i].argument);
     }
+    ck_assert_int_eq(route.handler != NULL, routes[_i].argument != NULL);
+    if (route.handler)
+        ck_assert_str_eq(route.argument, routes[_i].argument);
+    /* a body is waited for where something was posted to a handler */
+    ck_assert_int_eq(route.body_limit > 0, route.handler && route.op);
 }
 END_TEST
 
@@ -84,6 +90,12 @@ static const struct {
     { "GET", "/HEALTHZ", TD_NOT_FOUND, "", "" },
     { "POST", "/v1/gather/", TD_NOT_FOUND, "", "" },
     { "POST", "/v1/gather/x", TD_NOT_FOUND, "", "" },
+    { "POST", "/v1/gather/plan", TD_NOT_FOUND, "", "" },
+    { "POST", "/v1/einsum/plan/", TD_NOT_FOUND, "", "" },
+    { "POST", "/v1/einsum/plans", TD_NOT_FOUND, "", "" },
+    { "GET", "/v1/einsum/plan", TD_METHOD_NOT_ALLOWED, "POST", "" },
+    { "HEAD", "/v1/einsum/plan", TD_METHOD_NOT_ALLOWED, "POST", "" },
+    { "PUT", "/v1/einsum/plan", TD_METHOD_NOT_ALLOWED, "POST", "" },
     { "POST", "/v2/gather", TD_NOT_FOUND, "", "" },
     { "POST", "//v1/gather", TD_NOT_FOUND, "", "" },
     { "POST", "*", TD_NOT_FOUND, "", "" },
@@ -250,6 +262,70 @@ START_TEST(a_server_that_stops_is_alive_but_not_ready)
 }
 END_TEST
 
+/* A call for the plan handler, whose body has arrived. */
+static struct td_call *plan_call(const char *body, td_handler **handler)
+{
+    struct td_call *call = td_call_new(&server);
+    struct td_route route;
+    ck_assert_int_eq(td_route_find("POST", "/v1/einsum/plan", &route, &call->error), TD_OK);
+    call->op = route.op;
+    call->handler = *handler = route.handler;
+    call->body_limit = route.body_limit;
+    td_request_init(&call->request, route.op);
+    call->body_format = TD_FORMAT_JSON;
+    call->body_bytes = strlen(body);
+    char *copy = td_arena_alloc(&call->arena, call->body_bytes + TD_JSON_PADDING, 1, &call->error);
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, body, call->body_bytes);
+    call->body = copy;
+    return call;
+}
+
+START_TEST(a_plan_knows_the_limits_of_the_server)
+{
+    td_handler *handler;
+    server.config.max_flops = 47; /* of 48 */
+    server.config.max_output = 1000;
+    server.config.workers = 3;
+    struct td_call *call =
+        plan_call("{\"equation\":\"ij,jk->ik\",\"shapes\":[[2,3],[3,4]]}", &handler);
+    ck_assert_int_eq(handler(call, ""), TD_OK);
+    cJSON *plan = cJSON_ParseWithLength(call->reply.pieces[0].data, call->reply.pieces[0].size);
+    const cJSON *limits = cJSON_GetObjectItem(plan, "limits");
+    ck_assert_double_eq(cJSON_GetObjectItem(limits, "max_flops")->valuedouble, 47);
+    ck_assert_double_eq(cJSON_GetObjectItem(limits, "max_output")->valuedouble, 1000);
+    ck_assert_double_eq(cJSON_GetObjectItem(limits, "memory_limit")->valuedouble,
+                        (double)server.config.memory_limit);
+    ck_assert(cJSON_IsFalse(cJSON_GetObjectItem(plan, "admitted")));
+    cJSON_Delete(plan);
+    td_call_free(call);
+}
+END_TEST
+
+START_TEST(a_plan_is_asked_for_in_json)
+{
+    td_handler *handler;
+    struct td_call *call = plan_call("{}", &handler);
+    call->body_format = TD_FORMAT_SAFETENSORS;
+    ck_assert_int_eq(handler(call, ""), TD_UNSUPPORTED_MEDIA_TYPE);
+    td_call_free(call);
+}
+END_TEST
+
+START_TEST(a_plan_s_body_has_its_own_limit_below_the_server_s)
+{
+    td_handler *handler;
+    struct td_call *call = plan_call("{}", &handler);
+    ck_assert_uint_eq(td_call_body_limit(call), 65536);
+    server.config.max_body = 2000;
+    ck_assert_uint_eq(td_call_body_limit(call), 2000);
+    server.config.max_body = 100000;
+    call->body_limit = 0;
+    ck_assert_uint_eq(td_call_body_limit(call), 100000);
+    td_call_free(call);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, server_open, server_close);
@@ -260,6 +336,9 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, handlers_answer_in_json, 0, COUNT_OF(answers));
     tcase_add_test(tcase, a_path_that_is_no_utf8_does_not_spoil_the_answer);
     tcase_add_test(tcase, readyz_says_how_much_memory_is_used);
+    tcase_add_test(tcase, a_plan_knows_the_limits_of_the_server);
+    tcase_add_test(tcase, a_plan_is_asked_for_in_json);
+    tcase_add_test(tcase, a_plan_s_body_has_its_own_limit_below_the_server_s);
     tcase_add_test(tcase, a_server_that_stops_is_alive_but_not_ready);
 }
 

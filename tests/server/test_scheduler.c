@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -221,6 +222,45 @@ START_TEST(a_small_body_with_much_to_compute_is_decoded_here_and_computed_there)
     td_call_free(call);
     free(body);
     server_close();
+}
+END_TEST
+
+/* A .npy file, version 1.0, of n int32, all 0. */
+static void put_zeros(const char *path, int n)
+{
+    char header[128];
+    const int length =
+        snprintf(header + 10, 118, "{'descr': '<i4', 'fortran_order': False, 'shape': (%d,), }", n);
+    memcpy(header, "\x93NUMPY\x01\x00\x76\x00", 10); /* 118 bytes of header */
+    memset(header + 10 + length, ' ', (size_t)(118 - length));
+    header[127] = '\n';
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(header, 1, sizeof header, file), sizeof header);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(truncate(path, 128 + 4L * n), 0);
+}
+
+START_TEST(a_table_that_sets_a_shape_is_read_by_a_worker)
+{
+    char folder[] = "/tmp/test_scheduler.XXXXXX", path[64], option[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/zeros.npy", folder);
+    snprintf(option, sizeof option, "--data-dir=%s", folder);
+    put_zeros(path, 1000000);
+    server_open(OPTIONS(option));
+    static const char body[] =
+        "{\"data\":{\"ref\":\"zeros\"},\"partitions\":{\"ref\":\"zeros\"},\"num_partitions\":1}";
+    struct td_call *call = call_of_bytes("dynamic_partition", body, strlen(body));
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(call->decoded && !call->admitted);
+    run_queued(call);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    ck_assert_int_eq(call->request.args.outputs[0].numel, 1000000);
+    td_call_free(call);
+    server_close();
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
 
@@ -552,6 +592,286 @@ START_TEST(a_server_whose_workers_go_queues_nothing_more)
 }
 END_TEST
 
+/* ---- what an op says it costs ---------------------------------------------------------------- */
+
+/* An op that costs what the test says. Its output is a scalar; values decides nothing, but says
+ * that it does. */
+static struct {
+    struct td_cost cost;
+    pthread_t inferred_on;
+    int inferred;
+    td_isa isa;
+    int width;
+} costly;
+
+static td_status costly_infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    const struct td_shape scalar = { 0 };
+    costly.inferred_on = pthread_self();
+    costly.inferred++;
+    args->outputs = td_arena_alloc(arena, 1, sizeof *args->outputs, err);
+    ck_assert_ptr_nonnull(args->outputs);
+    args->n_outputs = 1;
+    return td_tensor_describe(&args->outputs[0], "output", TD_DTYPE_INT32, &scalar, err);
+}
+
+static struct td_cost costly_cost(const struct td_op_args *args)
+{
+    (void)args;
+    return costly.cost;
+}
+
+static td_status costly_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    (void)err;
+    costly.isa = exec->isa;
+    costly.width = exec->width;
+    *(int32_t *)args->outputs[0].data = 42;
+    return TD_OK;
+}
+
+static const struct td_input_spec costly_inputs[] = {
+    { .name = "values", .dtypes = TD_DTYPES_ALL, .list = true, .sets_shape = true },
+    { .name = "table", .dtypes = TD_DTYPES_ALL, .reads_values = true },
+};
+static const struct td_op costly_op = { .name = "costly",
+                                        .inputs = costly_inputs,
+                                        .n_inputs = 2,
+                                        .infer = costly_infer,
+                                        .cost = costly_cost,
+                                        .run = costly_run };
+
+static struct td_call *costly_call(const char *body, struct td_cost cost)
+{
+    struct td_call *call = call_of(body);
+    memset(&costly, 0, sizeof costly);
+    costly.cost = cost;
+    call->op = &costly_op;
+    td_request_init(&call->request, call->op);
+    return call;
+}
+
+#define COSTLY "{\"values\":[1,2],\"table\":3}"
+
+static const struct {
+    const char *says, *limit;
+    uint64_t flops;
+    bool refused;
+} flops_cases[] = {
+    { "as many as allowed", "--max-flops=1000", 1000, false },
+    { "one more", "--max-flops=1000", 1001, true },
+    { "more than 64 bits can count", "--max-flops=9223372036854775807", UINT64_MAX, true },
+    { "below the default", "--workers=1", 10000000000000, false },
+    { "above the default", "--workers=1", 10000000000001, true },
+    { "no limit", "--max-flops=0", UINT64_MAX, false },
+};
+
+START_TEST(flops_are_limited_at_admission)
+{
+    server_open(OPTIONS(flops_cases[_i].limit));
+    struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = flops_cases[_i].flops });
+    const bool tiny = flops_cases[_i].flops <= 1001;
+    if (flops_cases[_i].refused) {
+        ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+        expect_reply(call, 422, "\"resource\":\"flops\"");
+        ck_assert_uint_eq(call->error.needed, flops_cases[_i].flops);
+        ck_assert_uint_eq(call->error.limit, (uint64_t)server.config.max_flops);
+        ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
+    } else {
+        ck_assert_msg(td_schedule(call) == (tiny ? TD_ANSWERED : TD_QUEUE), "%s",
+                      flops_cases[_i].says);
+        if (!tiny)
+            run_queued(call);
+        expect_reply(call, 200, "42");
+    }
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+static const struct {
+    uint64_t flops;
+    bool here;
+    uint64_t least_ns, most_ns; /* what the queue is told */
+} estimates[] = {
+    { 0, true, 0, 0 },
+    { 10000, true, 0, 0 },
+    { 200000, false, 20000, 100000 },
+    { 1000000000000, false, 10000000000, 300000000000 },
+    { UINT64_MAX, false, UINT64_MAX / 100, UINT64_MAX / 2 },
+};
+
+START_TEST(many_flops_are_no_work_for_an_io_thread)
+{
+    server_open(OPTIONS("--max-flops=0"));
+    struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = estimates[_i].flops });
+    const td_verdict verdict = td_schedule(call);
+    ck_assert_int_eq(verdict == TD_ANSWERED, estimates[_i].here);
+    if (verdict == TD_QUEUE) {
+        ck_assert_uint_ge(call->job.cost_ns, estimates[_i].least_ns);
+        ck_assert_uint_le(call->job.cost_ns, estimates[_i].most_ns);
+        run_queued(call);
+    }
+    expect_reply(call, 200, "42");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+#define MIB ((uint64_t)1 << 20)
+
+static const struct {
+    const char *says, *workers;
+    struct td_cost cost;
+    uint64_t taken; /* of the limit of 16 MiB, by others */
+    td_status status;
+} workspaces[] = {
+    { "none", "--workers=2", { 0 }, 0, TD_OK },
+    { "what fits", "--workers=1", { .workspace = 15 * MIB }, 0, TD_OK },
+    { "what never fits", "--workers=1", { .workspace = 17 * MIB }, 0, TD_RESOURCE_LIMIT },
+    { "what does not fit now",
+      "--workers=1",
+      { .workspace = 8 * MIB },
+      10 * MIB,
+      TD_MEMORY_EXHAUSTED },
+    { "one thread's", "--workers=1", { .workspace_per_thread = 9 * MIB }, 0, TD_OK },
+    { "two threads'", "--workers=2", { .workspace_per_thread = 9 * MIB }, 0, TD_RESOURCE_LIMIT },
+    { "one's, of two",
+      "--workers=2",
+      { .workspace_per_thread = 9 * MIB, .alone = true },
+      0,
+      TD_OK },
+    { "both kinds together",
+      "--workers=2",
+      { .workspace = 5 * MIB, .workspace_per_thread = 6 * MIB },
+      0,
+      TD_RESOURCE_LIMIT },
+    { "both kinds, now",
+      "--workers=2",
+      { .workspace = 2 * MIB, .workspace_per_thread = 3 * MIB },
+      9 * MIB,
+      TD_MEMORY_EXHAUSTED },
+    { "all there could be", "--workers=1", { .workspace = UINT64_MAX }, 0, TD_RESOURCE_LIMIT },
+    { "a product of more than 64 bits",
+      "--workers=4",
+      { .workspace_per_thread = UINT64_MAX / 4 + 2 },
+      0,
+      TD_RESOURCE_LIMIT },
+    { "a sum of more than 64 bits",
+      "--workers=2",
+      { .workspace = UINT64_MAX - 10, .workspace_per_thread = 10 },
+      0,
+      TD_RESOURCE_LIMIT },
+};
+
+START_TEST(workspace_counts_against_the_memory_budget)
+{
+    const char *says = workspaces[_i].says;
+    struct td_error err;
+    server_open(OPTIONS(workspaces[_i].workers, "--memory-limit=16M", "--inline-limit-us=1000"));
+    ck_assert_int_eq(td_buffer_pool_charge(server.buffers, workspaces[_i].taken, &err), TD_OK);
+    struct td_call *call = costly_call(COSTLY, workspaces[_i].cost);
+    ck_assert_msg(td_schedule(call) == TD_ANSWERED, "%s", says);
+    ck_assert_msg(call->error.status == workspaces[_i].status, "%s: %s", says,
+                  td_status_name(call->error.status));
+    if (call->error.status != TD_OK)
+        ck_assert_int_eq(costly.width, 0); /* it was not run */
+    if (call->error.status == TD_RESOURCE_LIMIT)
+        ck_assert_str_eq(call->error.resource, "workspace_bytes");
+    td_call_free(call);
+    td_buffer_pool_discharge(server.buffers, workspaces[_i].taken);
+    server_close();
+}
+END_TEST
+
+START_TEST(kernels_are_told_their_instruction_set_and_width)
+{
+    server_open(OPTIONS("--isa=generic", "--workers=3"));
+    struct td_call *call = costly_call(COSTLY, (struct td_cost){ 0 });
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    ck_assert_int_eq(costly.isa, TD_ISA_GENERIC);
+    ck_assert_int_eq(costly.width, 1); /* alone on the I/O thread */
+    td_call_free(call);
+    call = costly_call(COSTLY, (struct td_cost){ .flops = 100000000 });
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    run_queued(call);
+    ck_assert_int_eq(costly.isa, TD_ISA_GENERIC);
+    ck_assert_int_eq(costly.width, 3);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+/* A folder with one table, int32[n] of zeros, as table "t"; its data begins `shift` bytes behind
+ * where it would be aligned. */
+static void folder_with_table(char *folder, int n, int shift)
+{
+    char path[200], text[132] = "\x93NUMPY\x01";
+    const size_t size = 128 + (size_t)shift;
+    static const char zeros[4096];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/t.npy", folder);
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    memset(text + 10, ' ', size - 10);
+    text[7] = 0;
+    text[8] = (char)(size - 10);
+    text[9] = 0;
+    const int length = snprintf(path, sizeof path,
+                                "{'descr': '<i4', 'fortran_order': False, 'shape': (%d,), }", n);
+    memcpy(text + 10, path, (size_t)length);
+    text[size - 1] = '\n';
+    ck_assert_uint_eq(fwrite(text, 1, size, file), size);
+    for (size_t left = 4 * (size_t)n; left > 0;) {
+        const size_t part = left < sizeof zeros ? left : sizeof zeros;
+        ck_assert_uint_eq(fwrite(zeros, 1, part, file), part);
+        left -= part;
+    }
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static const struct {
+    const char *says, *body;
+    int n, shift;
+    bool here;
+} readings[] = {
+    { "a small table of values", "{\"values\":[{\"ref\":\"t\"}],\"table\":0}", 1000, 0, true },
+    { "a large one", "{\"values\":[{\"ref\":\"t\"}],\"table\":0}", 1000000, 0, false },
+    { "one that is large together",
+      "{\"values\":[{\"ref\":\"t\"},{\"ref\":\"t\"},{\"ref\":\"t\"}],\"table\":0}", 20000, 0,
+      false },
+    { "a large table whose values decide nothing", "{\"values\":[1],\"table\":{\"ref\":\"t\"}}",
+      1000000, 0, true },
+    { "one that has to be copied to be read", "{\"values\":[1],\"table\":{\"ref\":\"t\"}}", 1000000,
+      1, false },
+    { "a small one that has to be", "{\"values\":[1],\"table\":{\"ref\":\"t\"}}", 1000, 1, true },
+};
+
+START_TEST(values_that_set_a_shape_are_not_read_on_an_io_thread_when_they_are_many)
+{
+    char folder[] = "/tmp/tensord-test-scheduler-XXXXXX", option[100], path[100];
+    folder_with_table(folder, readings[_i].n, readings[_i].shift);
+    snprintf(option, sizeof option, "--data-dir=%s", folder);
+    server_open(OPTIONS(option));
+    struct td_call *call = costly_call(readings[_i].body, (struct td_cost){ 0 });
+    const td_verdict verdict = td_schedule(call);
+    ck_assert_msg((verdict == TD_ANSWERED) == readings[_i].here, "%s", readings[_i].says);
+    if (verdict == TD_QUEUE) {
+        ck_assert(call->decoded && !call->admitted);
+        ck_assert_int_eq(costly.inferred, 0);
+        run_queued(call);
+    }
+    expect_reply(call, 200, "42");
+    ck_assert_int_eq(costly.inferred, 1);
+    ck_assert_int_eq(pthread_equal(costly.inferred_on, pthread_self()) != 0, readings[_i].here);
+    td_call_free(call);
+    server_close();
+    snprintf(path, sizeof path, "%s/t.npy", folder);
+    unlink(path);
+    rmdir(folder);
+}
+END_TEST
+
 /* ---- clients --------------------------------------------------------------------------------- */
 
 START_TEST(nobody_computes_for_a_client_that_left)
@@ -571,7 +891,8 @@ START_TEST(nobody_computes_for_a_client_that_left)
         shutdown(ends[1], SHUT_WR);
     else
         close(ends[1]);
-    nanosleep(&(struct timespec){ .tv_nsec = 3000000 }, NULL); /* only a longer wait is looked into */
+    nanosleep(&(struct timespec){ .tv_nsec = 3000000 },
+              NULL); /* only a longer wait is looked into */
     sem_post(&gate.open);
     sem_wait(&finished_calls);
     ck_assert(call->gone);
@@ -653,6 +974,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, with_an_inline_limit_of_zero_every_call_is_queued);
     tcase_add_test(tcase, a_large_body_is_left_for_a_worker_to_decode);
     tcase_add_test(tcase, a_small_body_with_much_to_compute_is_decoded_here_and_computed_there);
+    tcase_add_test(tcase, a_table_that_sets_a_shape_is_read_by_a_worker);
     tcase_add_test(tcase, the_answer_is_the_same_from_both_places);
     tcase_add_test(tcase, small_calls_pass_one_that_turns_out_to_be_large);
     tcase_add_test(tcase, a_compressed_body_is_for_a_worker_however_small);
@@ -668,6 +990,13 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_output_there_is_no_memory_for_now_may_be_tried_again);
     tcase_add_test(tcase, a_body_that_expands_beyond_the_limit_is_too_large);
     tcase_add_test(tcase, a_server_whose_workers_go_queues_nothing_more);
+    tcase_add_loop_test(tcase, flops_are_limited_at_admission, 0, COUNT_OF(flops_cases));
+    tcase_add_loop_test(tcase, many_flops_are_no_work_for_an_io_thread, 0, COUNT_OF(estimates));
+    tcase_add_loop_test(tcase, workspace_counts_against_the_memory_budget, 0, COUNT_OF(workspaces));
+    tcase_add_test(tcase, kernels_are_told_their_instruction_set_and_width);
+    tcase_add_loop_test(tcase,
+                        values_that_set_a_shape_are_not_read_on_an_io_thread_when_they_are_many, 0,
+                        COUNT_OF(readings));
     tcase_add_loop_test(tcase, nobody_computes_for_a_client_that_left, 0, 2);
     tcase_add_test(tcase, a_call_without_a_connection_looks_at_no_descriptor);
     tcase_add_loop_test(tcase, under_a_hammer_each_call_gets_its_answer, 0, 3);
