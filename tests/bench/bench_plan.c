@@ -1,0 +1,123 @@
+/* bench_plan - what it takes to understand an equation and to plan its steps.
+ *
+ *     bench_plan [rounds]
+ *
+ * "equation" is td_equation_parse, "plan" all of td_einsum_plan_make, both in an arena whose first
+ * block is 32 KB, as a call's is; medians over the rounds, in microseconds. "bytes" is what the
+ * plan takes of the arena. */
+#include "kernels/einsum/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MAX_ROUNDS 1001
+#define CALLS      50 /* in each round */
+
+static const struct {
+    const char *equation;
+    int64_t extent; /* of every label */
+    bool chain;     /* but for those of a chain, which differ */
+} cases[] = {
+    { "ij->ji", 64, false },
+    { "ij,jk->ik", 64, false },
+    { "bhqd,bhkd->bhqk", 16, false },
+    { "...ij,...jk->...ik", 64, false },
+    { "ij,jk,kl->il", 64, false },
+    { "ea,fb,abcd,gc,hd->efgh", 10, false },
+    { "ab,bc,cd,de,ef,fg,gh,hi->ai", 64, true },
+    { "aij,bjk,ckl,dlm,emn,fno,gop,hpi->abcdefgh", 4, false },
+    { "ab,bc,cd,de,ef,fg,gh,hi,ij,jk,kl,lm,mn,no,op,pq->aq", 64, true },
+};
+
+static double now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof(values[0]), compare_doubles);
+    return values[n / 2];
+}
+
+/* A dimension for each letter; "..." stands for one. Returns the number of inputs. */
+static int shapes_of(int number, struct td_shape *shapes)
+{
+    int n = 0;
+    memset(shapes, 0, TD_EINSUM_MAX_INPUTS * sizeof(*shapes));
+    for (const char *at = cases[number].equation; *at != '-'; at++) {
+        if (*at == ',') {
+            n++;
+            continue;
+        }
+        if (*at == '.')
+            at += 2;
+        int64_t extent = cases[number].extent;
+        if (cases[number].chain)
+            extent = 2 + (*at * 37) % 61;
+        shapes[n].dim[shapes[n].rank++] = extent;
+    }
+    return n + 1;
+}
+
+static void check(td_status status, const struct td_error *err)
+{
+    if (status == TD_OK)
+        return;
+    fprintf(stderr, "bench_plan: %s\n", err->message);
+    exit(1);
+}
+
+int main(int argc, char **argv)
+{
+    static _Alignas(64) char first[32 * 1024];
+    static double parse_us[MAX_ROUNDS], plan_us[MAX_ROUNDS];
+    int rounds = argc > 1 ? atoi(argv[1]) : 101;
+    rounds = rounds < 1 ? 1 : rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds;
+    printf("%10s %8s %8s  equation\n", "equation", "plan", "bytes");
+    for (int c = 0; c < (int)(sizeof(cases) / sizeof(cases[0])); c++) {
+        struct td_shape shapes[TD_EINSUM_MAX_INPUTS];
+        const struct td_shape *pointers[TD_EINSUM_MAX_INPUTS];
+        int n = shapes_of(c, shapes);
+        for (int i = 0; i < n; i++)
+            pointers[i] = &shapes[i];
+        struct td_arena arena;
+        td_arena_init(&arena, first, sizeof(first), td_memory_heap());
+        size_t bytes = 0;
+        for (int round = 0; round < rounds; round++) {
+            struct td_error err;
+            double begin = now_us();
+            for (int i = 0; i < CALLS; i++) {
+                struct td_equation *equation;
+                check(td_equation_parse(cases[c].equation, pointers, n, &arena, &equation, &err),
+                      &err);
+                td_arena_reset(&arena);
+            }
+            double middle = now_us();
+            for (int i = 0; i < CALLS; i++) {
+                const struct td_einsum_plan *plan;
+                check(td_einsum_plan_make(cases[c].equation, pointers, n, TD_DTYPE_FLOAT32, &arena,
+                                          &plan, &err),
+                      &err);
+                /* Where it needs a second block, the first one is full. */
+                bytes = arena.held ? sizeof(first) : (size_t)(arena.next - arena.first);
+                td_arena_reset(&arena);
+            }
+            parse_us[round] = (middle - begin) / CALLS;
+            plan_us[round] = (now_us() - middle) / CALLS;
+        }
+        printf("%10.2f %8.2f %8zu  %s\n", median(parse_us, rounds), median(plan_us, rounds), bytes,
+               cases[c].equation);
+    }
+    return 0;
+}
