@@ -1,5 +1,6 @@
 #include "kernels/dynamic_partition/dynamic_partition.h"
 
+#include "kernels/integers.h"
 #include "kernels/rows/gathering.h"
 
 #include <inttypes.h>
@@ -73,11 +74,6 @@ static td_status check_numbers(const struct td_op_args *args, struct td_arena *a
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Bytes in a block for each partition: the table of starts, 8 bytes for each partition in each
  * block, is at most a sixteenth of data. */
 #define BLOCK_SHARE 128
@@ -99,9 +95,9 @@ static void count_blocks(const struct plan *plan, const struct td_tensor *partit
     int64_t *count = plan->start;
     memset(count, 0, (size_t)(plan->n_blocks * plan->n_partitions) * sizeof(count[0]));
     for (int64_t begin = 0; begin < plan->n_rows; begin += plan->block_rows) {
-        int64_t end = least(begin + plan->block_rows, plan->n_rows);
+        int64_t end = td_smaller(begin + plan->block_rows, plan->n_rows);
         for (int64_t at = begin; at < end; at += TD_ROWS_CHUNK) {
-            int64_t n = least(end - at, TD_ROWS_CHUNK);
+            int64_t n = td_smaller(end - at, TD_ROWS_CHUNK);
             td_rows_settle(partitions, at, n, plan->n_partitions, TD_BOUNDS_ERROR, numbers);
             for (int64_t k = 0; k < n; k++)
                 count[numbers[k]]++;
@@ -236,9 +232,9 @@ static void deal_range(void *context, int64_t begin, int64_t end)
     const struct plan *plan = job->plan;
     for (int64_t b = begin; b < end; b++) {
         char **next = job->next + b * plan->n_partitions;
-        int64_t last = least((b + 1) * plan->block_rows, plan->n_rows);
+        int64_t last = td_smaller((b + 1) * plan->block_rows, plan->n_rows);
         for (int64_t at = b * plan->block_rows; at < last; at += TD_ROWS_CHUNK)
-            deal_chunk(job, next, at, least(last - at, TD_ROWS_CHUNK));
+            deal_chunk(job, next, at, td_smaller(last - at, TD_ROWS_CHUNK));
     }
 }
 

@@ -75,12 +75,6 @@ struct run {
     struct td_workspace scratch;
 };
 
-/* As td_einsum_plan_workspace does, which has seen that nothing overflows. */
-static size_t to_lines(uint64_t bytes)
-{
-    return ((size_t)bytes + 63) / 64 * 64;
-}
-
 /* One block holds results, shared scratch and slots, as td_einsum_plan_workspace announced it. */
 static td_status take_workspace(struct run *run, struct td_exec *exec, struct td_error *err)
 {
@@ -93,9 +87,9 @@ static td_status take_workspace(struct run *run, struct td_exec *exec, struct td
     if (!block)
         return err ? err->status : TD_MEMORY_EXHAUSTED;
     run->results = block;
-    run->scratch.shared = run->results + to_lines(plan->intermediate_bytes);
-    run->scratch.slots = run->scratch.shared + to_lines(plan->need.shared);
-    run->scratch.slot_bytes = to_lines(plan->need.per_thread);
+    run->scratch.shared = run->results + td_workspace_lines(plan->intermediate_bytes);
+    run->scratch.slots = run->scratch.shared + td_workspace_lines(plan->need.shared);
+    run->scratch.slot_bytes = td_workspace_lines(plan->need.per_thread);
     run->scratch.n_slots = n_slots;
     memset(run->scratch.taken, 0, sizeof(run->scratch.taken));
     return TD_OK;

@@ -3,6 +3,7 @@
 #include "kernels/einsum/convert.h"
 #include "kernels/einsum/gemm_kernels.h"
 #include "kernels/einsum/workspace.h"
+#include "kernels/integers.h"
 
 #include <assert.h>
 #include <string.h>
@@ -87,16 +88,6 @@ static void fill_offsets(const struct dimension *dimension, int operand, int64_t
 static int64_t ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* What it costs, in vector operations, to lay vectors along n: the lanes that are wasted, and
@@ -310,7 +301,7 @@ static int64_t packed_bytes(const struct product *p, int64_t k, int64_t n)
         __builtin_mul_overflow(row / TD_GEMM_TILE_BYTES * TD_GEMM_TILE_BYTES, k, &bytes) ||
         __builtin_mul_overflow(bytes, p->parts, &bytes))
         return INT64_MAX / 4;
-    return smaller(bytes, INT64_MAX / 4);
+    return td_smaller(bytes, INT64_MAX / 4);
 }
 
 static void blocking_make(struct blocking *blocking, const struct product *p)
@@ -318,7 +309,7 @@ static void blocking_make(struct blocking *blocking, const struct product *p)
     const int64_t k = p->k.size, n = p->n.size;
     const int64_t longest = (p->real_size == 4 ? BLOCK_K : BLOCK_K_64) / p->parts;
     const int64_t panel = TD_GEMM_TILE_BYTES / p->real_size / p->parts;
-    blocking->kc = smaller(k, round_up(ceil_div(k, ceil_div(k, longest)), 8));
+    blocking->kc = td_smaller(k, round_up(ceil_div(k, ceil_div(k, longest)), 8));
 
     const int64_t bytes = packed_bytes(p, k, n);
     blocking->own_b = bytes <= OWN_BYTES ? bytes : 0;
@@ -329,18 +320,19 @@ static void blocking_make(struct blocking *blocking, const struct product *p)
     blocking->k_chunk = k;
     blocking->items = 1;
     if (bytes <= SHARED_BYTES) {
-        blocking->items = larger(1, smaller(p->batch.size, SHARED_BYTES / larger(1, bytes)));
+        blocking->items =
+            td_larger(1, td_smaller(p->batch.size, SHARED_BYTES / td_larger(1, bytes)));
         return;
     }
     /* Results that are not native are rounded once: all of k, however few columns. */
     const int64_t column = packed_bytes(p, k, panel) / panel;
     if (!p->native[TD_C] || SHARED_BYTES / column >= 2048) {
-        blocking->n_chunk = larger(panel, SHARED_BYTES / column / panel * panel);
+        blocking->n_chunk = td_larger(panel, SHARED_BYTES / column / panel * panel);
         return;
     }
-    blocking->n_chunk = smaller(n, 2048);
+    blocking->n_chunk = td_smaller(n, 2048);
     const int64_t row = packed_bytes(p, 1, blocking->n_chunk);
-    blocking->k_chunk = larger(1, SHARED_BYTES / row / blocking->kc) * blocking->kc;
+    blocking->k_chunk = td_larger(1, SHARED_BYTES / row / blocking->kc) * blocking->kc;
 }
 
 static int64_t block_a_bytes(const struct product *p)
@@ -357,8 +349,8 @@ struct td_workspace_need td_gemm_workspace(const struct td_contraction *contract
     blocking_make(&blocking, &p);
     struct td_workspace_need need = { 0 };
     if (blocking.items > 0)
-        need.shared = (uint64_t)packed_bytes(&p, smaller(blocking.k_chunk, p.k.size),
-                                             smaller(blocking.n_chunk, p.n.size)) *
+        need.shared = (uint64_t)packed_bytes(&p, td_smaller(blocking.k_chunk, p.k.size),
+                                             td_smaller(blocking.n_chunk, p.n.size)) *
                       (uint64_t)blocking.items;
     need.per_thread = sizeof(struct scratch) + (uint64_t)block_a_bytes(&p) +
                       (p.native[TD_C] ? 0 : BLOCK_ROWS * NARROW_WIDTH * 8) +
@@ -393,15 +385,14 @@ static struct scratch *slot_scratch(void *slot)
     return slot;
 }
 
-static char *slot_block(const struct gemm *g, void *slot)
+static char *slot_block(void *slot)
 {
-    (void)g;
     return (char *)slot + sizeof(struct scratch);
 }
 
 static char *slot_sums(const struct gemm *g, void *slot)
 {
-    return slot_block(g, slot) + block_a_bytes(g->p);
+    return slot_block(slot) + block_a_bytes(g->p);
 }
 
 static char *slot_b(const struct gemm *g, void *slot)
@@ -468,7 +459,7 @@ static void pack_b(const struct gemm *g, struct scratch *scratch, const char *fr
 {
     fill_k(g, scratch, TD_B, k, k_n);
     for (; n < n_end; n += g->panel) {
-        const int64_t columns = smaller(g->panel, n_end - n);
+        const int64_t columns = td_smaller(g->panel, n_end - n);
         fill_offsets(&g->p->n, TD_B, n, columns, scratch->n);
         pack_panel(g, scratch, TD_B, from, scratch->n, columns, g->panel, k_n,
                    packed_panel(g, b, k, k_n, n));
@@ -531,11 +522,11 @@ static void pack_a(const struct gemm *g, void *slot, const struct part *part, in
                    int64_t k_n, int64_t rows)
 {
     struct scratch *scratch = slot_scratch(slot);
-    char *to = slot_block(g, slot);
+    char *to = slot_block(slot);
     const int64_t row = g->p->parts * g->p->real_size;
     fill_k(g, scratch, TD_A, k, k_n);
     for (int64_t i = 0; i < part->m; i += rows)
-        pack_panel(g, scratch, TD_A, part->a, scratch->m_a + i, smaller(rows, part->m - i), rows,
+        pack_panel(g, scratch, TD_A, part->a, scratch->m_a + i, td_smaller(rows, part->m - i), rows,
                    k_n, to + i * packed_rows(g->p, k_n) * row);
 }
 
@@ -572,7 +563,7 @@ static void multiply_panel(const struct gemm *g, void *slot, const struct part *
 {
     const struct product *p = g->p;
     struct scratch *scratch = slot_scratch(slot);
-    const int64_t columns = smaller(g->panel, part->n0 + part->n - n);
+    const int64_t columns = td_smaller(g->panel, part->n0 + part->n - n);
     const int64_t reals = columns * p->parts, real = p->real_size;
     const bool wide = reals > g->tiles->lanes;
     struct td_gemm_tile tile = {
@@ -590,13 +581,13 @@ static void multiply_panel(const struct gemm *g, void *slot, const struct part *
     if (!g->c_in_place && p->native[TD_C])
         fill_offsets(&p->n, TD_C, n, columns, scratch->n_c);
     for (int64_t i = 0; i < part->m; i += rows) {
-        const int64_t rows_here = smaller(rows, part->m - i);
+        const int64_t rows_here = td_smaller(rows, part->m - i);
         td_gemm_tile_fn *fn = g->tiles->tile[rows_here - 1][wide];
         if (g->a_in_place) {
             tile.a =
                 part->a + ((part->m0 + i) * p->m.step[TD_A] + k * p->k.step[TD_A]) * p->size[TD_A];
         } else {
-            tile.a = slot_block(g, slot) + i * packed_rows(p, k_n) * p->parts * real;
+            tile.a = slot_block(slot) + i * packed_rows(p, k_n) * p->parts * real;
             tile.a_row = 1;
             tile.a_k = rows;
         }
@@ -642,7 +633,7 @@ static void multiply(const struct gemm *g, void *slot, const struct part *part)
     if (!g->c_in_place)
         fill_offsets(&p->m, TD_C, part->m0, part->m, scratch->m_c);
     for (int64_t k = part->k0; k < part->k0 + part->k; k += g->blocking->kc) {
-        const int64_t k_n = smaller(g->blocking->kc, part->k0 + part->k - k);
+        const int64_t k_n = td_smaller(g->blocking->kc, part->k0 + part->k - k);
         if (!g->a_in_place && !part->a_packed)
             pack_a(g, slot, part, k, k_n, rows);
         for (int64_t n = part->n0; n < part->n0 + part->n; n += g->panel)
@@ -661,7 +652,7 @@ static void multiply_wide(const struct gemm *g, void *slot, const struct part *p
     }
     struct part some = *part;
     for (; some.n0 < part->n0 + part->n; some.n0 += NARROW_WIDTH) {
-        some.n = smaller(NARROW_WIDTH, part->n0 + part->n - some.n0);
+        some.n = td_smaller(NARROW_WIDTH, part->n0 + part->n - some.n0);
         multiply(g, slot, &some);
         some.a_packed = part->k <= g->blocking->kc;
     }
@@ -729,12 +720,12 @@ static void multiply_item(const struct gemm *g, void *slot, const struct item *i
     if (!g->b_in_place)
         for (int64_t k = 0; k < p->k.size; k += g->blocking->kc)
             pack_b(g, slot_scratch(slot), item->b, &packed, k,
-                   smaller(g->blocking->kc, p->k.size - k), 0, p->n.size);
+                   td_smaller(g->blocking->kc, p->k.size - k), 0, p->n.size);
     struct part part = {
         .a = item->a, .b = item->b, .c = item->c, .n = p->n.size, .k = p->k.size, .packed = &packed
     };
     for (; part.m0 < p->m.size; part.m0 += g->m_block) {
-        part.m = smaller(g->m_block, p->m.size - part.m0);
+        part.m = td_smaller(g->m_block, p->m.size - part.m0);
         multiply_wide(g, slot, &part);
     }
 }
@@ -755,13 +746,13 @@ static void item_in_place_range(void *context, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++, walk_on(&walk)) {
         const struct item item = walk_item(g, &walk);
         for (int64_t column = 0; column < n; column += g->panel) {
-            const int64_t reals = smaller(g->panel, n - column) * p->parts;
+            const int64_t reals = td_smaller(g->panel, n - column) * p->parts;
             tile.columns = (int)reals;
             tile.a = item.a;
             tile.b = item.b + column * p->size[TD_B];
             tile.c = item.c + column * p->size[TD_C];
             for (int64_t left = m; left > 0; left -= rows) {
-                g->tiles->tile[smaller(rows, left) - 1][reals > g->tiles->lanes](&tile);
+                g->tiles->tile[td_smaller(rows, left) - 1][reals > g->tiles->lanes](&tile);
                 tile.a = (const char *)tile.a + a_step;
                 tile.c = (char *)tile.c + c_step;
             }
@@ -794,7 +785,7 @@ static int64_t grain_of(int64_t count, double each_ns)
 static td_status run_items(struct gemm *g, struct td_exec *exec, struct td_error *err)
 {
     const struct product *p = g->p;
-    g->m_block = smaller(p->m.size, round_up(BLOCK_ROWS - 16, g->tiles->rows));
+    g->m_block = td_smaller(p->m.size, round_up(BLOCK_ROWS - 16, g->tiles->rows));
     const bool in_place =
         g->a_in_place && g->b_in_place && g->c_in_place && p->k.size <= g->blocking->kc;
     return td_exec_for(exec, p->batch.size, grain_of(p->batch.size, p->item_ns),
@@ -827,7 +818,8 @@ static void pack_range(void *context, int64_t begin, int64_t end)
         const int64_t which = i / groups / blocks;
         const struct packed_b packed = shared_b(g, which);
         pack_b(g, scratch, item_at(g, g->first_item + which).b, &packed, k,
-               smaller(g->blocking->kc, g->k0 + g->k - k), n, smaller(n + width, g->n0 + g->n));
+               td_smaller(g->blocking->kc, g->k0 + g->k - k), n,
+               td_smaller(n + width, g->n0 + g->n));
     }
     td_workspace_release(g->workspace, number);
 }
@@ -852,8 +844,8 @@ static void multiply_range(void *context, int64_t begin, int64_t end)
             .k = g->k,
             .packed = &packed,
         };
-        part.m = smaller(g->m_block, g->p->m.size - part.m0);
-        part.n = smaller(g->n_range, g->n0 + g->n - part.n0);
+        part.m = td_smaller(g->m_block, g->p->m.size - part.m0);
+        part.n = td_smaller(g->n_range, g->n0 + g->n - part.n0);
         multiply_wide(g, slot, &part);
     }
     td_workspace_release(g->workspace, number);
@@ -876,17 +868,17 @@ static void cut_tasks(struct gemm *g, int width)
         LONGEST_NS * (double)(g->tiles->lanes * p->real_size) / (TD_GEMM_TILE_BYTES / 2.0);
     /* Where k is so long that not even one panel is done in time. */
     const double column_ns = p->item_ns / (double)p->n.size / (double)p->k.size * (double)g->k;
-    const double panel_ns = column_ns * (double)smaller(g->n, g->panel);
+    const double panel_ns = column_ns * (double)td_smaller(g->n, g->panel);
     if (panel_ns > longest_ns * (double)strips)
-        strips = smaller(m, (int64_t)(panel_ns / longest_ns) + 1);
+        strips = td_smaller(m, (int64_t)(panel_ns / longest_ns) + 1);
     g->m_block = ceil_div(m, strips);
     const double row_ns = column_ns / (double)strips;
     int64_t chunks = ceil_div(4LL * width, g->items * strips);
     if (g->items * strips >= 2LL * width)
         chunks = 1;
-    int64_t columns = larger(ceil_div(g->n, chunks), (int64_t)(RANGE_NS / row_ns));
-    columns = smaller(columns, larger(1, (int64_t)(longest_ns / row_ns)));
-    g->n_range = smaller(g->n, round_up(columns, g->panel));
+    int64_t columns = td_larger(ceil_div(g->n, chunks), (int64_t)(RANGE_NS / row_ns));
+    columns = td_smaller(columns, td_larger(1, (int64_t)(longest_ns / row_ns)));
+    g->n_range = td_smaller(g->n, round_up(columns, g->panel));
 }
 
 static td_status run_chunk(struct gemm *g, struct td_exec *exec, struct td_error *err)
@@ -914,13 +906,13 @@ static td_status run_shared(struct gemm *g, struct td_exec *exec, struct td_erro
     const struct blocking *blocking = g->blocking;
     for (int64_t i = 0; i < p->batch.size; i += blocking->items) {
         g->first_item = i;
-        g->items = smaller(blocking->items, p->batch.size - i);
+        g->items = td_smaller(blocking->items, p->batch.size - i);
         for (int64_t n = 0; n < p->n.size; n += blocking->n_chunk) {
             g->n0 = n;
-            g->n = smaller(blocking->n_chunk, p->n.size - n);
+            g->n = td_smaller(blocking->n_chunk, p->n.size - n);
             for (int64_t k = 0; k < p->k.size; k += blocking->k_chunk) {
                 g->k0 = k;
-                g->k = smaller(blocking->k_chunk, p->k.size - k);
+                g->k = td_smaller(blocking->k_chunk, p->k.size - k);
                 td_status status = run_chunk(g, exec, err);
                 if (status != TD_OK)
                     return status;
@@ -960,7 +952,7 @@ static bool stays_in_place(const struct dimension *side, const struct dimension 
 {
     if (!p->native[operand] || p->depth > 1 || !side->affine[operand] || !k->affine[operand])
         return false;
-    const int64_t stride = larger(side->step[operand], k->step[operand]) * p->size[operand];
+    const int64_t stride = td_larger(side->step[operand], k->step[operand]) * p->size[operand];
     const int64_t used = side->size * k->size * p->size[operand];
     return (used <= IN_PLACE_BYTES || uses <= FEW_USES) &&
            (stride % CACHE_STRIDE != 0 || rows <= CACHE_WAYS);

@@ -1,6 +1,7 @@
 #include "kernels/einsum/permute.h"
 
 #include "kernels/einsum/permute_isa.h"
+#include "kernels/integers.h"
 
 #include <assert.h>
 #include <string.h>
@@ -51,11 +52,6 @@ struct permutation {
     bool rows;                  /* p is a run in A and in C */
     bool stream, crowded;
 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* ---- A tile ------------------------------------------------------------------------------ */
 
@@ -142,7 +138,7 @@ static void transpose_tile(const struct permutation *permutation, char *c, const
 /* The part of a side that begins at a tile's first element and ends with the tile, or the side. */
 static struct side part_of(struct side side, int64_t first, int64_t tile)
 {
-    side.extent = smaller(side.extent - first, tile);
+    side.extent = td_smaller(side.extent - first, tile);
     return side;
 }
 
@@ -211,11 +207,6 @@ static void run_range(void *context, int64_t begin, int64_t end)
 
 /* ---- The plan ---------------------------------------------------------------------------- */
 
-static int64_t magnitude(int64_t stride)
-{
-    return stride < 0 ? -stride : stride;
-}
-
 static struct side take(struct permutation *permutation, int which)
 {
     const struct side taken = permutation->outer[which];
@@ -234,8 +225,8 @@ static struct side take_least(struct permutation *permutation, bool by_c)
     int least = 0;
     for (int i = 1; i < permutation->n_outer; i++) {
         const struct side *loop = &permutation->outer[i], *best = &permutation->outer[least];
-        if (by_c ? magnitude(loop->c) <= magnitude(best->c)
-                 : magnitude(loop->a) <= magnitude(best->a))
+        if (by_c ? td_magnitude(loop->c) <= td_magnitude(best->c)
+                 : td_magnitude(loop->a) <= td_magnitude(best->a))
             least = i;
     }
     return take(permutation, least);
@@ -295,23 +286,23 @@ static void cut_rows(struct permutation *permutation)
 {
     const int64_t width = permutation->width; /* of an element: 1 or more */
     /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero) */
-    const int64_t rows = smaller(permutation->p.extent, RANGE_BYTES / width);
+    const int64_t rows = td_smaller(permutation->p.extent, RANGE_BYTES / width);
     permutation->p_piece = rows > 0 ? rows : 1;
     permutation->q_piece =
-        smaller(permutation->q.extent, RANGE_BYTES / width / permutation->p_piece);
+        td_smaller(permutation->q.extent, RANGE_BYTES / width / permutation->p_piece);
 }
 
 static void cut_plane(struct permutation *permutation, int64_t total)
 {
     const int64_t width = permutation->width;
     const int64_t p = permutation->p.extent, q = permutation->q.extent;
-    permutation->q_tile = smaller(q, width < TILE_ROW ? TILE_ROW / width : 1);
-    permutation->p_tile = smaller(p, TILE_BYTES / width / permutation->q_tile);
+    permutation->q_tile = td_smaller(q, width < TILE_ROW ? TILE_ROW / width : 1);
+    permutation->p_tile = td_smaller(p, TILE_BYTES / width / permutation->q_tile);
     /* Where p is short. */
-    permutation->q_tile = smaller(q, TILE_BYTES / width / permutation->p_tile);
+    permutation->q_tile = td_smaller(q, TILE_BYTES / width / permutation->p_tile);
     const int64_t tiles = total >= LARGE_BYTES ? LARGE_TILES : SMALL_TILES;
-    permutation->p_piece = smaller(p, permutation->p_tile * tiles);
-    permutation->q_piece = smaller(q, permutation->q_tile * tiles);
+    permutation->p_piece = td_smaller(p, permutation->p_tile * tiles);
+    permutation->q_piece = td_smaller(q, permutation->q_tile * tiles);
 }
 
 td_status td_permute_run(const struct td_contraction *contraction, const void *a, void *c,

@@ -1,5 +1,6 @@
 #include "kernels/einsum/plan.h"
 
+#include "kernels/einsum/workspace.h"
 #include "kernels/tensor.h"
 
 #include <string.h>
@@ -260,14 +261,9 @@ static td_status add_step(struct builder *b, int lhs_number, int rhs_number)
 
 /* ---- Workspace --------------------------------------------------------------------------- */
 
-static uint64_t to_lines(uint64_t bytes)
-{
-    return bytes > UINT64_MAX - 63 ? UINT64_MAX : (bytes + 63) / 64 * 64;
-}
-
 static uint64_t result_bytes(const struct td_einsum_step *step)
 {
-    return to_lines((uint64_t)step->numel * td_dtype_info(step->dtype)->size);
+    return td_workspace_lines((uint64_t)step->numel * td_dtype_info(step->dtype)->size);
 }
 
 /* Gives the result of a step the first place that is free from that step to the one that reads it:
@@ -317,11 +313,12 @@ static td_status place_results(struct builder *b)
 
 uint64_t td_einsum_plan_workspace(const struct td_einsum_plan *plan, int threads)
 {
-    uint64_t bytes =
-        td_saturating_add(to_lines(plan->intermediate_bytes), to_lines(plan->need.shared));
+    uint64_t bytes = td_saturating_add(td_workspace_lines(plan->intermediate_bytes),
+                                       td_workspace_lines(plan->need.shared));
     if (plan->need.alone && threads > 1)
         threads = 1;
-    uint64_t slots = td_saturating_mul(to_lines(plan->need.per_thread), (uint64_t)threads);
+    uint64_t slots =
+        td_saturating_mul(td_workspace_lines(plan->need.per_thread), (uint64_t)threads);
     return td_saturating_add(bytes, slots);
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/einsum/permute_isa.h"
 #include "kernels/einsum/sumprod_isa.h"
 #include "kernels/einsum/workspace.h"
+#include "kernels/integers.h"
 
 #include <assert.h>
 #include <string.h>
@@ -100,21 +101,6 @@ struct plan {
 
 /* ---- Planning ---------------------------------------------------------------------------- */
 
-static int64_t magnitude(int64_t value)
-{
-    return value < 0 ? -value : value;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static bool is_summed(const struct td_loop *loop)
 {
     return loop->stride[TD_C] == 0;
@@ -165,7 +151,7 @@ static double run_cost(const struct plan *plan, const struct td_loop *loops, int
 {
     int64_t at_once = 1;
     for (int i = 0; i < n_loops; i++)
-        at_once = larger(at_once, rows_at_once(plan, loop, &loops[i]));
+        at_once = td_larger(at_once, rows_at_once(plan, loop, &loops[i]));
     double cost = 40 / (double)loop->extent / (double)at_once; /* to begin a run */
     cost += access_cost(&plan->side[TD_A], loop->stride[TD_A]);
     if (plan->has_b)
@@ -204,8 +190,8 @@ static int cheapest_run(const struct plan *plan, const struct td_loop *loops, in
 static bool is_scattered(const struct plan *plan, int operand, const struct td_loop *around)
 {
     const int64_t size = plan->side[operand].size;
-    return magnitude(plan->run.stride[operand]) > size &&
-           magnitude(around->stride[operand]) == size;
+    return td_magnitude(plan->run.stride[operand]) > size &&
+           td_magnitude(around->stride[operand]) == size;
 }
 
 #define REUSES_LINES 4
@@ -277,7 +263,7 @@ static bool has_buffers(const struct plan *plan)
 /* Outputs of a unit that is not the last. */
 static int64_t capacity(const struct plan *plan)
 {
-    return smaller(plan->along.extent, plan->block);
+    return td_smaller(plan->along.extent, plan->block);
 }
 
 static int64_t blocks_of(const struct plan *plan)
@@ -322,9 +308,9 @@ static int64_t reducing_block(const struct plan *plan, int64_t run_block)
 {
     int64_t block = GROUP;
     if (plan->n_sums > 0) {
-        const int64_t around = magnitude(plan->sums[plan->n_sums - 1].stride[TD_A]);
-        block = plan->scattered || magnitude(plan->along.stride[TD_A]) > around ? LARGE_GROUP
-                                                                                : LARGEST_GROUP;
+        const int64_t around = td_magnitude(plan->sums[plan->n_sums - 1].stride[TD_A]);
+        block = plan->scattered || td_magnitude(plan->along.stride[TD_A]) > around ? LARGE_GROUP
+                                                                                   : LARGEST_GROUP;
     } else if (!plan->scattered && has_buffers(plan) && plan->run.extent > run_block) {
         /* A piece of each output after the other would jump from row to row. 4000 x 4000 of
          * float16: 7.3 GB/s so, 9.5 one by one, although what the outputs share is widened
@@ -334,7 +320,7 @@ static int64_t reducing_block(const struct plan *plan, int64_t run_block)
     if (plan->scattered)
         return block;
     /* Short runs: as much memory as a long one has. */
-    return larger(block, UNIT_BYTES / plan->element_size / plan->run.extent);
+    return td_larger(block, UNIT_BYTES / plan->element_size / plan->run.extent);
 }
 
 /* n_loops loops are left for the units. */
@@ -387,11 +373,11 @@ static void cut_parts(struct plan *plan)
     const int64_t outputs = capacity(plan);
     const int64_t unit_steps = steps > INT64_MAX / outputs ? INT64_MAX : steps * outputs;
     if (plan->units < FEW_UNITS)
-        plan->parts = smaller(unit_steps / PART_STEPS, MANY_PARTS / plan->units);
+        plan->parts = td_smaller(unit_steps / PART_STEPS, MANY_PARTS / plan->units);
     const int64_t most_steps = plan->scattered ? SCATTERED_STEPS : UNIT_STEPS;
-    plan->parts = larger(plan->parts, larger(1, unit_steps / most_steps));
+    plan->parts = td_larger(plan->parts, td_larger(1, unit_steps / most_steps));
     plan->split = loop_to_split(plan);
-    plan->parts = smaller(plan->parts, extent_of_sum(plan, plan->split));
+    plan->parts = td_smaller(plan->parts, extent_of_sum(plan, plan->split));
 }
 
 /* Only where nothing else comes between one run and the next. */
@@ -642,7 +628,7 @@ static const char *get_from_tile(const struct job *job, struct tile *tile, int o
         return tile->data + (int64_t)place * n;
     tile->from = from;
     tile->n = n;
-    tile->columns = smaller(ahead, LINE / size);
+    tile->columns = td_smaller(ahead, LINE / size);
     job->transpose[operand](tile->data, n * size, from, plan->run.stride[operand], n, tile->columns,
                             false);
     return tile->data;
@@ -653,7 +639,7 @@ static int64_t rows_to_get(const struct plan *plan, int64_t n)
 {
     if (plan->around[TD_A] != NOTHING_AROUND || plan->around[TD_B] != NOTHING_AROUND)
         return 1;
-    return larger(1, BUFFER_BYTES / plan->element_size / n);
+    return td_larger(1, BUFFER_BYTES / plan->element_size / n);
 }
 
 /* `count` rows row_stride bytes apart, of n elements along the run: where they are, or else dense
@@ -692,7 +678,7 @@ static void reduce_unit(const struct job *job, struct scratch *scratch, const st
     const struct td_loop *run = &summed->run, *along = &plan->along;
     memset(scratch->totals, 0, (size_t)(outputs * plan->total_size));
     for (int64_t first = 0; first < run->extent; first += plan->run_block) {
-        const int64_t n = smaller(run->extent - first, plan->run_block);
+        const int64_t n = td_smaller(run->extent - first, plan->run_block);
         const int64_t group = has_buffers(plan) ? rows_to_get(plan, n) : outputs;
         struct walk walk;
         walk_to(&walk, summed->loops, plan->n_sums, 0);
@@ -709,7 +695,7 @@ static void reduce_unit(const struct job *job, struct scratch *scratch, const st
                 y.step = 0;
             }
             for (int64_t row = 0; row < outputs; row += group) {
-                const int64_t count = smaller(outputs - row, group);
+                const int64_t count = td_smaller(outputs - row, group);
                 const struct rows x = get_rows(
                     job, scratch, TD_A, from_a + row * along->stride[TD_A], along->stride[TD_A],
                     count, n, plan->around[TD_A] == ALONG_AROUND ? outputs - row : ahead_sums);
@@ -752,7 +738,7 @@ static bool accumulate_unit(const struct job *job, struct scratch *scratch,
     const struct td_loop *row_loop = &summed->loops[plan->n_sums - 1];
     /* Of short rows no sum has more terms, since many are added side by side. */
     const bool side_by_side = rows_at_once(plan, &plan->run, row_loop) > 1;
-    const int64_t flush_rows = side_by_side ? larger(FLUSH_ROWS, REDUCE_BLOCK / n) : FLUSH_ROWS;
+    const int64_t flush_rows = side_by_side ? td_larger(FLUSH_ROWS, REDUCE_BLOCK / n) : FLUSH_ROWS;
     const int64_t most = has_buffers(plan) ? rows_to_get(plan, n) : flush_rows;
     int64_t since = 0; /* rows in sums */
     bool flushed = false;
@@ -762,7 +748,7 @@ static bool accumulate_unit(const struct job *job, struct scratch *scratch,
     do {
         for (int64_t row = 0; row < row_loop->extent;) {
             const int64_t count =
-                smaller(smaller(row_loop->extent - row, most), flush_rows - since);
+                td_smaller(td_smaller(row_loop->extent - row, most), flush_rows - since);
             if (count == 0) {
                 if (!flushed)
                     memset(scratch->totals, 0, (size_t)(n * plan->total_size));
@@ -826,7 +812,8 @@ static void store(const struct job *job, struct scratch *scratch, bool totals, c
 
 static int64_t outputs_at(const struct plan *plan, const struct walk *walk)
 {
-    return smaller(plan->block, plan->along.extent - walk->position[plan->along_at] * plan->block);
+    return td_smaller(plan->block,
+                      plan->along.extent - walk->position[plan->along_at] * plan->block);
 }
 
 static char *partial_of(const struct job *job, int64_t part, int64_t unit)
@@ -895,7 +882,7 @@ static void run_parts(void *context, int64_t begin, int64_t end)
     for (int64_t item = begin; item < end; item++) {
         const int64_t unit = item / plan->parts, part = item % plan->parts;
         /* The first `more` parts have one step more. */
-        const int64_t first = part * each + smaller(part, more);
+        const int64_t first = part * each + td_smaller(part, more);
         cut->extent = each + (part < more);
         walk_to(&walk, plan->unit_loops, plan->n_unit_loops, unit);
         run_unit(job, &scratch, &walk, &summed,

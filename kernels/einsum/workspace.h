@@ -24,6 +24,13 @@ struct td_workspace {
     atomic_uchar taken[TD_MAX_SLOTS];
 };
 
+/* Rounded up to the 64 bytes that every part of a workspace is aligned to; UINT64_MAX when that
+ * overflows. */
+static inline uint64_t td_workspace_lines(uint64_t bytes)
+{
+    return bytes > UINT64_MAX - 63 ? UINT64_MAX : (bytes + 63) / 64 * 64;
+}
+
 /* Number of a free slot. */
 static inline int td_workspace_claim(struct td_workspace *workspace)
 {

@@ -1,5 +1,6 @@
 #include "kernels/gather/gather.h"
 
+#include "kernels/integers.h"
 #include "kernels/rows/gathering.h"
 
 #include <inttypes.h>
@@ -12,11 +13,6 @@ struct view {
     int batch_dims;
     td_bounds bounds;
 };
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static td_status gather_view(const struct td_op_args *args, struct view *view, struct td_error *err)
 {
@@ -141,8 +137,8 @@ static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, i
     for (int64_t done = 0; done < n;) {
         int64_t i = (begin + done) % size, slice = (begin + done) / size;
         int64_t batch = slice / plan->slices, p = slice % plan->slices;
-        int64_t same = least((plan->slices - p) * size - i, n - done); /* rows of this batch */
-        int64_t head = least(size - i, same), settled = least(size, same);
+        int64_t same = td_smaller((plan->slices - p) * size - i, n - done); /* rows of this batch */
+        int64_t head = td_smaller(size - i, same), settled = td_smaller(size, same);
         int64_t *to = rows + done;
         td_rows_settle(plan->indices, batch * size + i, head, plan->slice_rows, plan->bounds, to);
         td_rows_settle(plan->indices, batch * size, settled - head, plan->slice_rows, plan->bounds,
