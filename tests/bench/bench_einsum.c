@@ -23,6 +23,7 @@
 #include "server/buffer_pool.h"
 #include "server/clock.h"
 #include "server/worker_pool.h"
+#include "tests/bench/measure.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -173,12 +174,6 @@ static double time_calls(struct task *task, struct td_worker *worker, int64_t ca
     return (double)(td_now_ns() - begun);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static td_status run_for_a_time(struct task *task, struct td_worker *worker)
 {
     double *samples = task->bench->samples;
@@ -202,10 +197,9 @@ static td_status run_for_a_time(struct task *task, struct td_worker *worker)
             return task->status;
         samples[n++] = elapsed / (double)each;
     } while (n < MAX_SAMPLES && td_now_ns() < end);
-    qsort(samples, (size_t)n, sizeof samples[0], compare_doubles);
     task->calls = n * each;
-    task->best = samples[0];
-    task->median = samples[n / 2];
+    task->median = median(samples, n);
+    task->best = samples[0]; /* they are sorted now */
     return TD_OK;
 }
 

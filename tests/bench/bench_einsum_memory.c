@@ -10,46 +10,15 @@
 #include "kernels/einsum/permute.h"
 #include "kernels/einsum/sumprod.h"
 #include "kernels/einsum/workspace.h"
-
-#include <sys/mman.h>
+#include "tests/bench/measure.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MAX_LOOPS 8
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static void *must(void *memory)
-{
-    if (memory)
-        return memory;
-    fprintf(stderr, "bench_einsum_memory: no memory\n");
-    exit(1);
-}
-
-static void print_cpu(void)
-{
-    char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && fgets(line, sizeof(line), file)) {
-        if (strncmp(line, "model name", 10) == 0) {
-            printf("cpu%s", strchr(line, ':'));
-            break;
-        }
-    }
-    if (file)
-        fclose(file);
-}
 
 /* ---- Two threads ------------------------------------------------------------------------- */
 
@@ -294,10 +263,7 @@ static void run_case(struct ready *ready, struct td_exec *exec)
 static char *filled(int64_t numel, td_dtype dtype)
 {
     const size_t size = td_dtype_info(dtype)->size;
-    const size_t page = 2 << 20, bytes = ((size_t)numel * size / page + 1) * page;
-    char *data = must(aligned_alloc(page, bytes));
-    if (bytes > page)
-        madvise(data, bytes, MADV_HUGEPAGE); /* as the daemon's buffers */
+    char *data = huge_pages((size_t)numel * size);
     if (dtype == TD_DTYPE_FLOAT32)
         for (int64_t i = 0; i < numel; i++)
             ((float *)(void *)data)[i] = (float)(i * 37 % 1009) / 1009;
@@ -342,8 +308,8 @@ static void make_ready(struct ready *ready, const struct bench *bench)
         const struct td_workspace_need need = td_sumprod_workspace(&ready->contraction);
         ready->workspace.n_slots = 2;
         ready->workspace.slot_bytes = (size_t)(need.per_thread + 63) / 64 * 64;
-        ready->workspace.shared = must(aligned_alloc(64, (size_t)(need.shared + 127) / 64 * 64));
-        ready->workspace.slots = must(aligned_alloc(64, 2 * ready->workspace.slot_bytes + 64));
+        ready->workspace.shared = zeroed_memory((size_t)need.shared);
+        ready->workspace.slots = zeroed_memory(2 * ready->workspace.slot_bytes);
     }
 }
 
@@ -408,7 +374,7 @@ int main(int argc, char **argv)
     pthread_t helper;
     if (pthread_create(&helper, NULL, help, &pair) != 0)
         return 1;
-    print_cpu();
+    print_cpu("cpu");
     char *from = filled(40 << 20, TD_DTYPE_FLOAT32), *to = filled(40 << 20, TD_DTYPE_FLOAT32);
     for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++) {
         char name[64];

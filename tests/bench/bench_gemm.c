@@ -10,6 +10,7 @@
  * them. */
 #include "kernels/einsum/gemm.h"
 #include "kernels/einsum/workspace.h"
+#include "tests/bench/measure.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -18,36 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static void print_cpu(void)
-{
-    char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && fgets(line, sizeof(line), file))
-        if (strncmp(line, "model name", 10) == 0) {
-            fputs(line, stdout);
-            break;
-        }
-    if (file)
-        fclose(file);
-    printf("kernels: %s\n", td_isa_name(td_isa_resolve(TD_ISA_AUTO)));
-}
-
-static void *memory(size_t bytes)
-{
-    void *at = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    if (!at)
-        exit(1);
-    memset(at, 0, bytes);
-    return at;
-}
 
 /* ---- The caller and one helper, who spins: what a pool of warm workers is like --------------- */
 
@@ -298,15 +269,15 @@ static void measure(struct product p, const char *name, const struct blas *blas,
     };
     for (int i = p.batch == 1; i < 4; i++)
         p.loops[p.contraction.rank++] = loops[i];
-    p.a = memory((size_t)(p.batch * p.m * p.k) * size);
-    p.b = memory((size_t)(p.batch * p.k * p.n) * size);
-    p.c = memory((size_t)(p.batch * p.m * p.n) * size);
+    p.a = zeroed_memory((size_t)(p.batch * p.m * p.k) * size);
+    p.b = zeroed_memory((size_t)(p.batch * p.k * p.n) * size);
+    p.c = zeroed_memory((size_t)(p.batch * p.m * p.n) * size);
     fill(&p);
     const struct td_workspace_need need = td_gemm_workspace(&p.contraction);
     p.workspace.n_slots = 2;
     p.workspace.slot_bytes = (size_t)(need.per_thread + 63) / 64 * 64;
-    p.workspace.slots = memory(2 * p.workspace.slot_bytes);
-    p.workspace.shared = memory((size_t)need.shared);
+    p.workspace.slots = zeroed_memory(2 * p.workspace.slot_bytes);
+    p.workspace.shared = zeroed_memory((size_t)need.shared);
 
     const double flops = 2 * (double)p.batch * (double)p.m * (double)p.n * (double)p.k;
     printf("%-26s", name);
@@ -346,7 +317,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < n_blas; i++)
         if (blas[i].threads)
             blas[i].threads(1);
-    print_cpu();
+    print_cpu("model name\t");
+    printf("kernels: %s\n", td_isa_name(td_isa_resolve(TD_ISA_AUTO)));
     if (n_blas == 0)
         puts("skipped: no BLAS");
     pthread_t helper;

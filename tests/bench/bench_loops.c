@@ -8,6 +8,7 @@
  * long. */
 #include "server/clock.h"
 #include "server/worker_pool.h"
+#include "tests/bench/measure.h"
 
 #include <semaphore.h>
 #include <stdio.h>
@@ -69,18 +70,6 @@ static void run(struct td_job *job, struct td_worker *worker)
     sem_post(&bench->done);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values)
-{
-    qsort(values, RUNS, sizeof *values, by_value);
-    return values[RUNS / 2];
-}
-
 int main(int argc, char **argv)
 {
     struct bench bench = {
@@ -102,7 +91,7 @@ int main(int argc, char **argv)
         cpu[i % 2][i / 2] = bench.cpu_us;
     }
     printf("chunk %g us, gap %g us: alone %.1f us, shared %.1f us, processor time %.1f us\n",
-           (double)bench.chunk_ns / 1e3, (double)bench.gap_ns / 1e3, median(us[0]), median(us[1]),
-           median(cpu[1]));
+           (double)bench.chunk_ns / 1e3, (double)bench.gap_ns / 1e3, median(us[0], RUNS),
+           median(us[1], RUNS), median(cpu[1], RUNS));
     return 0;
 }

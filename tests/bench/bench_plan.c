@@ -6,11 +6,11 @@
  * block is 32 KB, as a call's is; medians over the rounds, in microseconds. "bytes" is what the
  * plan takes of the arena. */
 #include "kernels/einsum/plan.h"
+#include "tests/bench/measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MAX_ROUNDS 1001
 #define CALLS      50 /* in each round */
@@ -30,25 +30,6 @@ static const struct {
     { "aij,bjk,ckl,dlm,emn,fno,gop,hpi->abcdefgh", 4, false },
     { "ab,bc,cd,de,ef,fg,gh,hi,ij,jk,kl,lm,mn,no,op,pq->aq", 64, true },
 };
-
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof(values[0]), compare_doubles);
-    return values[n / 2];
-}
 
 /* A dimension for each letter; "..." stands for one. Returns the number of inputs. */
 static int shapes_of(int number, struct td_shape *shapes)
@@ -96,14 +77,14 @@ int main(int argc, char **argv)
         size_t bytes = 0;
         for (int round = 0; round < rounds; round++) {
             struct td_error err;
-            double begin = now_us();
+            double begin = now_ns();
             for (int i = 0; i < CALLS; i++) {
                 struct td_equation *equation;
                 check(td_equation_parse(cases[c].equation, pointers, n, &arena, &equation, &err),
                       &err);
                 td_arena_reset(&arena);
             }
-            double middle = now_us();
+            double middle = now_ns();
             for (int i = 0; i < CALLS; i++) {
                 const struct td_einsum_plan *plan;
                 check(td_einsum_plan_make(cases[c].equation, pointers, n, TD_DTYPE_FLOAT32, &arena,
@@ -113,8 +94,8 @@ int main(int argc, char **argv)
                 bytes = arena.held ? sizeof(first) : (size_t)(arena.next - arena.first);
                 td_arena_reset(&arena);
             }
-            parse_us[round] = (middle - begin) / CALLS;
-            plan_us[round] = (now_us() - middle) / CALLS;
+            parse_us[round] = (middle - begin) / 1e3 / CALLS;
+            plan_us[round] = (now_ns() - middle) / 1e3 / CALLS;
         }
         printf("%10.2f %8.2f %8zu  %s\n", median(parse_us, rounds), median(plan_us, rounds), bytes,
                cases[c].equation);

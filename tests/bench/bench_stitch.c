@@ -11,61 +11,19 @@
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
 #include "server/buffer_pool.h"
 #include "server/worker_pool.h"
-
-#include <sys/mman.h>
+#include "tests/bench/measure.h"
+#include "tests/support/random.h"
 
 #include <inttypes.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MAX_BYTES  ((size_t)256 << 20)
 #define MAX_ROWS   ((int64_t)10000000)
 #define MAX_LISTS  16
 #define MAX_ROUNDS 101
-
-static uint64_t random_state = 1;
-
-static uint64_t random_next(void) /* splitmix64 */
-{
-    uint64_t z = (random_state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof(values[0]), compare_doubles);
-    return values[n / 2];
-}
-
-static void *huge_pages(size_t bytes)
-{
-    void *place = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (place == MAP_FAILED) {
-        perror("bench_stitch: mmap");
-        exit(1);
-    }
-    madvise(place, bytes, MADV_HUGEPAGE);
-    memset(place, 1, bytes);
-    return place;
-}
 
 static void check(td_status status, const struct td_error *err)
 {
@@ -307,6 +265,7 @@ int main(int argc, char **argv)
     if (!buffers || !workers)
         return 1;
     memory = td_buffer_pool_memory(buffers);
+    random_seed(1);
     out = huge_pages(MAX_BYTES + MAX_LISTS * 64);
     data = huge_pages(MAX_BYTES);
     indices = huge_pages((size_t)MAX_ROWS * sizeof(indices[0]));
@@ -316,5 +275,8 @@ int main(int argc, char **argv)
     sem_wait(&job.done);
     td_worker_pool_free(workers);
     td_buffer_pool_free(buffers);
+    free(out);
+    free(data);
+    free(indices);
     return 0;
 }

@@ -4,6 +4,8 @@
  *
  * Posts the file to 127.0.0.1 again and again; for each upload prints the nanoseconds from the
  * first byte sent to the last byte of the answer. Answers other than 200 end it with status 1. */
+#include "tests/bench/measure.h"
+
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/stat.h>
@@ -13,20 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 _Noreturn static void fail(const char *what)
 {
     perror(what);
     exit(1);
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* Head and body in one piece, so that they go out without a seam. */
@@ -110,7 +104,7 @@ int main(int argc, char **argv)
     const char *request = make_request(argv[2], argv[3], argv[4], &size);
     const int fd = connect_to((uint16_t)atoi(argv[1]));
     for (int uploads = atoi(argv[5]); uploads > 0; uploads--) {
-        const int64_t begun = now_ns();
+        const double begun = now_ns();
         for (size_t sent = 0; sent < size;) {
             const ssize_t put = send(fd, request + sent, size - sent, MSG_NOSIGNAL);
             if (put <= 0)
@@ -118,7 +112,7 @@ int main(int argc, char **argv)
             sent += (size_t)put;
         }
         read_answer(fd);
-        printf("%lld\n", (long long)(now_ns() - begun));
+        printf("%.0f\n", now_ns() - begun);
     }
     return 0;
 }
