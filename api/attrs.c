@@ -1,5 +1,7 @@
 #include "api/attrs.h"
 
+#include "api/suggest.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -246,56 +248,4 @@ void td_request_init(struct td_request *request, const struct td_op *op)
     memset(request, 0, sizeof *request);
     request->op = op;
     td_op_defaults(op, &request->args);
-}
-
-/* Letters to insert, remove, replace or exchange with their neighbour to make one name of the
- * other. Names are short; longer ones are not near anything. */
-enum { LONGEST = 40 };
-
-static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-    size_t rows[3][LONGEST + 1]; /* of the prefixes of a with i - 2, i - 1 and i letters */
-    for (size_t j = 0; j <= b_length; j++)
-        rows[0][j] = j;
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t *now = rows[i % 3], *before = rows[(i + 2) % 3], *earlier = rows[(i + 1) % 3];
-        now[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t best = before[j - 1] + (a[i - 1] != b[j - 1]);
-            best = before[j] + 1 < best ? before[j] + 1 : best;
-            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
-            bool exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            if (exchanged && earlier[j - 2] + 1 < best)
-                best = earlier[j - 2] + 1;
-            now[j] = best;
-        }
-    }
-    return rows[a_length % 3][b_length];
-}
-
-const char *td_nearest_name(const char *name, size_t length, const char *const *names, int n_names)
-{
-    const char *nearest = NULL;
-    size_t most = length < 6 ? 1 : length / 3, least = most + 1;
-    if (length < 2 || length > LONGEST)
-        return NULL;
-    for (int i = 0; i < n_names; i++) {
-        size_t other = strlen(names[i]);
-        if (other > LONGEST)
-            continue;
-        size_t distance = edit_distance(name, length, names[i], other);
-        if (distance < least) {
-            least = distance;
-            nearest = names[i];
-        }
-    }
-    return nearest;
-}
-
-void td_suggest(struct td_error *err, const char *name, size_t length, const char *const *names,
-                int n_names)
-{
-    const char *nearest = td_nearest_name(name, length, names, n_names);
-    if (nearest)
-        snprintf(err->did_you_mean, sizeof err->did_you_mean, "%s", nearest);
 }

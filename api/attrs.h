@@ -39,12 +39,4 @@ TD_MUST_CHECK td_status td_attrs_set_text(struct td_request *request, const char
 /* Begins a request for op: defaults everywhere, nothing set. */
 void td_request_init(struct td_request *request, const struct td_op *op);
 
-/* The name in `names` nearest to the given one by edit distance (at most a third of its length), or
- * NULL. */
-const char *td_nearest_name(const char *name, size_t length, const char *const *names, int n_names);
-
-/* Notes that one, where there is one, as did_you_mean. */
-void td_suggest(struct td_error *err, const char *name, size_t length, const char *const *names,
-                int n_names);
-
 #endif

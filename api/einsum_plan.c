@@ -1,6 +1,7 @@
 #include "api/einsum_plan.h"
 
 #include "api/json_values.h"
+#include "api/suggest.h"
 #include "api/text.h"
 #include "kernels/einsum/plan.h"
 

@@ -6,6 +6,7 @@
 #include "api/json_leaves.h"
 #include "api/json_values.h"
 #include "api/raw.h"
+#include "api/suggest.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

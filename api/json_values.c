@@ -1,5 +1,7 @@
 #include "api/json_values.h"
 
+#include "api/suggest.h"
+
 #include <string.h>
 
 td_status td_json_key(struct td_json_scan *scan, struct td_arena *arena, const char **key,

@@ -3,6 +3,7 @@
 #include "api/attrs.h"
 #include "api/json_scan.h"
 #include "api/raw.h"
+#include "api/suggest.h"
 #include "api/text.h"
 
 #include <inttypes.h>

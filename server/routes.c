@@ -1,9 +1,9 @@
 #include "server/routes.h"
 
-#include "api/attrs.h"
 #include "api/describe.h"
 #include "api/einsum_plan.h"
 #include "api/problem.h"
+#include "api/suggest.h"
 #include "kernels/einsum/einsum.h"
 #include "server/server.h"
 
@@ -28,12 +28,7 @@ static td_status unknown_op(const char *name, struct td_error *err)
     int n = 0;
     for (; n < count && n < (int)(sizeof names / sizeof *names); n++)
         names[n] = ops[n]->name;
-    const char *near = td_nearest_name(name, strlen(name), names, n);
-    td_error_set(err, TD_UNKNOWN_OP, "there is no op '%.64s'%s%s%s; GET /v1/ops lists them", name,
-                 near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
-    if (near)
-        snprintf(err->did_you_mean, sizeof err->did_you_mean, "%s", near);
-    return TD_UNKNOWN_OP;
+    return td_unknown_name(err, TD_UNKNOWN_OP, "op", name, strlen(name), names, n, "/v1/ops");
 }
 
 /* Where an op can be planned without data; NULL where it cannot. */

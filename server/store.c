@@ -1,8 +1,8 @@
 #include "server/store.h"
 
-#include "api/attrs.h"
 #include "api/npy.h"
 #include "api/safetensors.h"
+#include "api/suggest.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -297,12 +297,8 @@ const struct td_tensor_listing *td_store_find(const struct td_store *store, cons
         else
             high = middle;
     }
-    const char *near = td_nearest_name(name, length, store->names, store->n_entries);
-    td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no resident tensor '%.*s'%s%s%s",
-                 (int)(length < 128 ? length : 128), name, near ? "; did you mean '" : "",
-                 near ? near : "", near ? "'?" : "");
-    if (err && near)
-        snprintf(err->did_you_mean, sizeof err->did_you_mean, "%s", near);
+    td_unknown_name(err, TD_TENSOR_NOT_FOUND, "resident tensor", name, length, store->names,
+                    store->n_entries, "/v1/tensors");
     return NULL;
 }
 

@@ -433,6 +433,7 @@ START_TEST(a_name_that_is_not_there_may_have_a_neighbour)
     ck_assert_int_eq(err.status, TD_TENSOR_NOT_FOUND);
     ck_assert_str_eq(err.did_you_mean, missing[_i].near);
     ck_assert_ptr_nonnull(strstr(err.message, missing[_i].name));
+    ck_assert_ptr_nonnull(strstr(err.message, "GET /v1/tensors"));
     td_store_free(store);
 }
 END_TEST
