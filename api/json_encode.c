@@ -3,7 +3,7 @@
 #include "api/base64.h"
 #include "api/float_text.h"
 #include "api/raw.h"
-#include "api/utf8.h"
+#include "kernels/utf8.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "api/json_scan.h"
 
-#include "api/utf8.h"
+#include "kernels/utf8.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 #include "api/text.h"
 
-#include "api/utf8.h"
+#include "kernels/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -56,7 +56,4 @@ TD_MUST_CHECK td_status td_equation_parse(const char *text, const struct td_shap
                                           int n_shapes, struct td_arena *arena,
                                           struct td_equation **equation, struct td_error *err);
 
-/* Writes a code point as UTF-8 and returns the end, at most 4 bytes on. */
-char *td_equation_put_character(char *at, uint32_t character);
-
 #endif

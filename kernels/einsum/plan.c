@@ -2,6 +2,7 @@
 
 #include "kernels/einsum/workspace.h"
 #include "kernels/tensor.h"
+#include "kernels/utf8.h"
 
 #include <string.h>
 
@@ -157,7 +158,7 @@ static char *put_labels(const struct td_equation *equation, const struct td_subs
                         char *at)
 {
     for (int i = 0; i < list->rank; i++)
-        at = td_equation_put_character(at, equation->character[list->label[i]]);
+        at = td_utf8_write(at, equation->character[list->label[i]]);
     return at;
 }
 

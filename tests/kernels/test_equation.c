@@ -1,4 +1,5 @@
 #include "kernels/einsum/equation.h"
+#include "kernels/utf8.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -40,7 +41,7 @@ static const char *understood(const struct td_equation *equation, char *text)
         if (k > 0)
             at += sprintf(at, "%s", k < equation->n_inputs ? "," : "->");
         for (int d = 0; d < subscript->rank; d++)
-            at = td_equation_put_character(at, equation->character[subscript->label[d]]);
+            at = td_utf8_write(at, equation->character[subscript->label[d]]);
     }
     *at = '\0';
     return text;
@@ -139,7 +140,7 @@ START_TEST(there_is_room_for_256_labels)
     for (int k = 0; k < 16; k++) {
         shapes[k] = &all;
         for (int d = 0; d < 16; d++)
-            at = td_equation_put_character(at, (uint32_t)(0x3b1 + k * 16 + d));
+            at = td_utf8_write(at, (uint32_t)(0x3b1 + k * 16 + d));
         *at++ = ',';
     }
     strcpy(at - 1, "->");

@@ -1,6 +1,6 @@
 #include "api/attrs.h"
 #include "api/json_decode.h"
-#include "api/utf8.h"
+#include "kernels/utf8.h"
 #include "server/routes.h"
 #include "server/server.h"
 #include "tests/support/suite.h"

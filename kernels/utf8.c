@@ -1,4 +1,4 @@
-#include "api/utf8.h"
+#include "kernels/utf8.h"
 
 #include <string.h>
 
@@ -20,6 +20,15 @@ size_t td_utf8_character(const unsigned char *text, size_t length)
         if ((text[i] & 0xc0) != 0x80)
             return 0;
     return size;
+}
+
+uint32_t td_utf8_code_point(const unsigned char *text, size_t size)
+{
+    /* 0xxxxxxx, 110xxxxx, 1110xxxx, 11110xxx */
+    uint32_t code_point = size == 1 ? text[0] : text[0] & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++)
+        code_point = code_point << 6 | (text[i] & 0x3fu);
+    return code_point;
 }
 
 size_t td_utf8_valid_prefix(const char *text, size_t length)

@@ -1,4 +1,4 @@
-#include "api/utf8.h"
+#include "kernels/utf8.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -42,6 +42,17 @@ START_TEST(utf8_is_valid_up_to_the_first_wrong_byte)
 }
 END_TEST
 
+START_TEST(a_nul_ends_a_character_as_the_end_of_the_text_does)
+{
+    for (size_t length = 1; length < TD_UTF8_MAX; length++) {
+        char *exact = calloc(1, length + 1);
+        memcpy(exact, "\xf0\x9f\x98\x80", length);
+        ck_assert_uint_eq(td_utf8_character((unsigned char *)exact, TD_UTF8_MAX), 0);
+        free(exact);
+    }
+}
+END_TEST
+
 START_TEST(every_code_point_is_written_as_it_is_read)
 {
     for (uint32_t code = 0; code < 0x110000; code++) {
@@ -51,6 +62,8 @@ START_TEST(every_code_point_is_written_as_it_is_read)
         size_t size = (size_t)(td_utf8_write(text, code) - text);
         if (td_utf8_character((unsigned char *)text, size) != size)
             ck_abort_msg("U+%04X", code);
+        if (td_utf8_code_point((unsigned char *)text, size) != code)
+            ck_abort_msg("U+%04X is read as another", code);
         if (size > 1 && td_utf8_character((unsigned char *)text, size - 1) != 0)
             ck_abort_msg("U+%04X cut off", code);
     }
@@ -60,6 +73,7 @@ END_TEST
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, utf8_is_valid_up_to_the_first_wrong_byte, 0, COUNT_OF(texts));
+    tcase_add_test(t, a_nul_ends_a_character_as_the_end_of_the_text_does);
     tcase_add_test(t, every_code_point_is_written_as_it_is_read);
 }
 
