@@ -185,16 +185,23 @@ static size_t memory_needed(const struct td_call *call, size_t outputs, const st
     return plus(plus(plus(outputs, call->encoded_bound), cost->workspace), slots);
 }
 
+td_status td_call_check_device(struct td_call *call)
+{
+    return call->request.options.device != TD_DEVICE_GPU
+               ? TD_OK
+               : td_error_set(&call->error, TD_DEVICE_UNAVAILABLE,
+                              "device is 'gpu', but this server has none; 'auto' or 'cpu' is "
+                              "expected");
+}
+
 td_status td_call_admit(struct td_call *call)
 {
     const struct td_op *op = call->op;
     struct td_op_args *args = &call->request.args;
     size_t outputs;
-    if (call->request.options.device == TD_DEVICE_GPU)
-        return td_error_set(
-            &call->error, TD_DEVICE_UNAVAILABLE,
-            "device is 'gpu', but this server has none; 'auto' or 'cpu' is expected");
-    td_status status = td_op_infer(op, args, &call->arena, &call->error);
+    td_status status = td_call_check_device(call);
+    if (status == TD_OK)
+        status = td_op_infer(op, args, &call->arena, &call->error);
     if (status == TD_OK)
         status = td_codec_can_encode(call->reply_format, &call->request, &call->error);
     if (status != TD_OK)

@@ -99,6 +99,9 @@ void td_call_free_shells(struct td_server *server);
 /* Undoes the body's Content-Encoding; part of td_call_decode. */
 TD_MUST_CHECK td_status td_call_expand(struct td_call *call);
 
+/* Is there the device that the request asks for? Part of td_call_admit. */
+TD_MUST_CHECK td_status td_call_check_device(struct td_call *call);
+
 /* The stages of an op request; each needs the one before. On failure call->error says why. */
 TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
 TD_MUST_CHECK td_status td_call_admit(struct td_call *call);

@@ -110,7 +110,9 @@ static td_status plan_einsum(struct td_call *call, const char *argument)
     if (call->body_format != TD_FORMAT_JSON)
         return td_error_set(&call->error, TD_UNSUPPORTED_MEDIA_TYPE,
                             "a plan is made from shapes, in a body of application/json");
-    const td_status status = td_call_expand(call);
+    td_status status = td_call_check_device(call);
+    if (status == TD_OK)
+        status = td_call_expand(call);
     if (status != TD_OK)
         return status;
     return td_einsum_plan_answer(call->body, call->body_bytes, &limits, &call->arena,

@@ -426,6 +426,16 @@ class Plan(HttpTest):
         self.assertProblem(answer, 400, "MALFORMED_REQUEST", attribute="equation")
         self.assertProblem(self.post("/v1/einsum/plan?shapes=2", {"shapes": [[2, 3]]}), 400, "MALFORMED_REQUEST")
 
+    def test_a_device_that_is_not_there_is_refused_as_by_the_op(self):
+        body = {"equation": "ij->ji", "shapes": [[2, 3]]}
+        for device, code in (("gpu", "DEVICE_UNAVAILABLE"), ("tpu", "MALFORMED_REQUEST")):
+            status = {"DEVICE_UNAVAILABLE": 503, "MALFORMED_REQUEST": 400}[code]
+            plan = self.assertProblem(self.post(f"/v1/einsum/plan?device={device}", body), status, code)
+            run = self.post(f"/v1/einsum?device={device}", {"equation": "ij->ji", "inputs": [[[1, 2, 3], [4, 5, 6]]]})
+            self.assertEqual(plan["detail"], self.assertProblem(run, status, code)["detail"])
+        for device in ("cpu", "auto"):
+            self.assertStatus(self.post(f"/v1/einsum/plan?device={device}", body), 200)
+
     def test_compressed_bodies_are_read(self):
         import gzip
         body = gzip.compress(json.dumps({"equation": "ij->ji", "shapes": [[2, 3]]}).encode())

@@ -312,6 +312,20 @@ START_TEST(a_plan_is_asked_for_in_json)
 }
 END_TEST
 
+START_TEST(a_plan_is_for_a_device_that_is_there)
+{
+    static const td_device devices[] = { TD_DEVICE_AUTO, TD_DEVICE_CPU, TD_DEVICE_GPU };
+    for (size_t i = 0; i < COUNT_OF(devices); i++) {
+        td_handler *handler;
+        struct td_call *call = plan_call("{\"equation\":\"ij->ji\",\"shapes\":[[2,3]]}", &handler);
+        call->request.options.device = devices[i];
+        ck_assert_int_eq(handler(call, ""),
+                         devices[i] == TD_DEVICE_GPU ? TD_DEVICE_UNAVAILABLE : TD_OK);
+        td_call_free(call);
+    }
+}
+END_TEST
+
 START_TEST(a_plan_s_body_has_its_own_limit_below_the_server_s)
 {
     td_handler *handler;
@@ -338,6 +352,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, readyz_says_how_much_memory_is_used);
     tcase_add_test(tcase, a_plan_knows_the_limits_of_the_server);
     tcase_add_test(tcase, a_plan_is_asked_for_in_json);
+    tcase_add_test(tcase, a_plan_is_for_a_device_that_is_there);
     tcase_add_test(tcase, a_plan_s_body_has_its_own_limit_below_the_server_s);
     tcase_add_test(tcase, a_server_that_stops_is_alive_but_not_ready);
 }
