@@ -262,7 +262,7 @@ td_status td_call_compute(struct td_call *call, struct td_worker *worker)
     exec.base.output_limit = (uint64_t)call->server->config.max_output;
     exec.base.isa = call->server->config.isa;
     status = call->op->run(args, &exec.base, &call->error);
-    call->times.compute = lap(call);
+    call->times.compute += lap(call);
     return status;
 }
 

@@ -77,6 +77,23 @@ static td_verdict answer(struct td_call *call, td_status status)
     return TD_ANSWERED;
 }
 
+static td_status late(struct td_call *call, const char *where)
+{
+    if (call->times.lap <= call->deadline_ns)
+        return TD_OK;
+    return td_error_set(&call->error, TD_DEADLINE_EXCEEDED, "the deadline passed %s", where);
+}
+
+/* At the end of admission, before the call waits or is computed: what the time went to until now is
+ * neither, and one that is late already need not begin. */
+static td_status read_in_time(struct td_call *call)
+{
+    const int64_t now = td_now_ns();
+    call->times.compute += now - call->times.lap;
+    call->times.lap = now;
+    return late(call, "while the request was being read and checked");
+}
+
 /* Counted as asleep before it looks, so that whoever sets `refusing` and then sees nobody asleep
  * knows that nobody will be. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
@@ -99,13 +116,6 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     return answer(call, call->error.status);
 }
 
-static td_status late(struct td_call *call, const char *where)
-{
-    if (call->times.lap <= call->deadline_ns)
-        return TD_OK;
-    return td_error_set(&call->error, TD_DEADLINE_EXCEEDED, "the deadline passed %s", where);
-}
-
 td_verdict td_schedule(struct td_call *call)
 {
     const uint64_t limit = (uint64_t)call->server->config.inline_limit_us * 1000;
@@ -125,8 +135,10 @@ td_verdict td_schedule(struct td_call *call)
     if (status != TD_OK)
         return answer(call, status);
     cost += compute_cost(call) + encode_cost(call);
-    if (cost > limit)
-        return enqueue(call, cost);
+    if (cost > limit) {
+        status = read_in_time(call);
+        return status == TD_OK ? enqueue(call, cost) : answer(call, status);
+    }
     status = td_call_compute(call, NULL);
     if (status == TD_OK)
         status = td_call_encode(call);
@@ -161,6 +173,8 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
         status = td_call_decode(call);
     if (status == TD_OK)
         status = td_call_admit(call);
+    if (status == TD_OK)
+        status = read_in_time(call);
     if (status == TD_OK)
         *put_back =
             td_worker_pool_put_back(worker, &call->job, compute_cost(call) + encode_cost(call));

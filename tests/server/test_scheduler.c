@@ -436,8 +436,8 @@ static const struct {
     int http_status;
     const char *code;
 } waits[] = {
-    { "the worker finds it late", true, false, false, 504, "DEADLINE_EXCEEDED" },
-    { "the clock finds it late", true, true, false, 504, "DEADLINE_EXCEEDED" },
+    { "the worker finds it late", true, false, false, 504, "passed while the request waited" },
+    { "the clock finds it late", true, true, false, 504, "passed while the request waited" },
     { "the server stops", false, true, true, 503, "DRAINING" },
     { "nothing", false, true, false, 200, GATHER_RESULT },
 };
@@ -599,7 +599,8 @@ END_TEST
 static struct {
     struct td_cost cost;
     pthread_t inferred_on;
-    int inferred;
+    int inferred, ran;
+    int64_t inference_ns;
     td_isa isa;
     int width;
 } costly;
@@ -609,6 +610,8 @@ static td_status costly_infer(struct td_op_args *args, struct td_arena *arena, s
     const struct td_shape scalar = { 0 };
     costly.inferred_on = pthread_self();
     costly.inferred++;
+    for (const int64_t end = td_now_ns() + costly.inference_ns; td_now_ns() < end;)
+        ;
     args->outputs = td_arena_alloc(arena, 1, sizeof *args->outputs, err);
     ck_assert_ptr_nonnull(args->outputs);
     args->n_outputs = 1;
@@ -624,6 +627,7 @@ static struct td_cost costly_cost(const struct td_op_args *args)
 static td_status costly_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     (void)err;
+    costly.ran++;
     costly.isa = exec->isa;
     costly.width = exec->width;
     *(int32_t *)args->outputs[0].data = 42;
@@ -713,6 +717,47 @@ START_TEST(many_flops_are_no_work_for_an_io_thread)
         run_queued(call);
     }
     expect_reply(call, 200, "42");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+/* Where a call is when its shapes are known. */
+static const struct {
+    const char *says, *limit;
+    uint64_t flops;
+} admissions[] = {
+    { "on an I/O thread, and would be queued", "--inline-limit-us=1000", UINT64_MAX },
+    { "on a worker, and would go back into the queue", "--inline-limit-us=0", UINT64_MAX },
+    { "on a worker, and would be computed at once", "--inline-limit-us=0", 0 },
+};
+
+START_TEST(a_deadline_that_passes_during_inference_is_not_said_to_have_passed_by_waiting)
+{
+    server_open(OPTIONS("--max-flops=0", admissions[_i].limit));
+    struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = admissions[_i].flops });
+    call->deadline_ns = td_now_ns() + 100000000; /* time enough to get there */
+    costly.inference_ns = 110000000;
+    run_anyhow(call);
+    expect_reply(call, 504, "the deadline passed while the request was being read and checked");
+    ck_assert_int_eq(costly.inferred, 1);
+    ck_assert_int_eq(costly.ran, 0);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(inference_counts_as_computing_and_not_as_waiting)
+{
+    server_open(OPTIONS("--max-flops=0", admissions[_i].limit));
+    struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = admissions[_i].flops });
+    costly.inference_ns = 20000000;
+    run_anyhow(call);
+    expect_reply(call, 200, "42");
+    const struct td_times *times = &call->times;
+    ck_assert_int_ge(times->compute, costly.inference_ns);
+    ck_assert_int_le(times->decode + times->queue + times->compute + times->encode,
+                     td_now_ns() - times->begun);
     td_call_free(call);
     server_close();
 }
@@ -991,6 +1036,11 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_body_that_expands_beyond_the_limit_is_too_large);
     tcase_add_test(tcase, a_server_whose_workers_go_queues_nothing_more);
     tcase_add_loop_test(tcase, flops_are_limited_at_admission, 0, COUNT_OF(flops_cases));
+    tcase_add_loop_test(
+        tcase, a_deadline_that_passes_during_inference_is_not_said_to_have_passed_by_waiting, 0,
+        COUNT_OF(admissions));
+    tcase_add_loop_test(tcase, inference_counts_as_computing_and_not_as_waiting, 0,
+                        COUNT_OF(admissions));
     tcase_add_loop_test(tcase, many_flops_are_no_work_for_an_io_thread, 0, COUNT_OF(estimates));
     tcase_add_loop_test(tcase, workspace_counts_against_the_memory_budget, 0, COUNT_OF(workspaces));
     tcase_add_test(tcase, kernels_are_told_their_instruction_set_and_width);
