@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Starts tensord and replays the conformance cases of every op it lists, over every transport, with requests run on
-the I/O thread where they are small and with all of them sent through the worker queue.
+"""Starts tensord and replays the conformance cases of every op it lists, over every transport, and those of einsum as
+plans, with requests run on the I/O thread where they are small and with all of them sent through the worker queue.
 
     test_all.py [--binary PATH] [--only SUBSTR]
 
@@ -39,13 +39,16 @@ def main():
             if unheard:
                 print(f"FAIL the daemon has no op for {', '.join(unheard)}")
                 failed = True
-            for transport in TRANSPORTS:
-                command = [sys.executable, os.path.join(HERE, "run.py"), "--url", f"http://{server.address}", "--transport", transport,
+            runs = {transport: ["--transport", transport] for transport in TRANSPORTS}
+            if not args.only:  # of which there may be no plan
+                runs["plans"] = ["--plan"]
+            for what, options in runs.items():
+                command = [sys.executable, os.path.join(HERE, "run.py"), "--url", f"http://{server.address}", *options,
                            "--jobs", "4", "--timeout", str(30 * daemon.SCALE), "--only", args.only,
                            *(f for f in files if os.path.exists(f))]
                 result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
                 *lines, summary = result.stdout.strip().splitlines() or ["nothing ran"]
-                print("\n".join([*lines, f"{transport:12} --inline-limit-us {inline:2}: {summary}"]), flush=True)
+                print("\n".join([*lines, f"{what:12} --inline-limit-us {inline:2}: {summary}"]), flush=True)
                 failed = failed or result.returncode != 0
     sys.exit(1 if failed else 0)
 
