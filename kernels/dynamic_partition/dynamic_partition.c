@@ -91,17 +91,11 @@ static void cut_blocks(struct plan *plan)
 /* start[b][p] = how many rows of block b go to p. */
 static void count_blocks(const struct plan *plan, const struct td_tensor *partitions)
 {
-    int64_t numbers[TD_ROWS_CHUNK];
     int64_t *count = plan->start;
     memset(count, 0, (size_t)(plan->n_blocks * plan->n_partitions) * sizeof(count[0]));
     for (int64_t begin = 0; begin < plan->n_rows; begin += plan->block_rows) {
         int64_t end = td_smaller(begin + plan->block_rows, plan->n_rows);
-        for (int64_t at = begin; at < end; at += TD_ROWS_CHUNK) {
-            int64_t n = td_smaller(end - at, TD_ROWS_CHUNK);
-            td_rows_settle(partitions, at, n, plan->n_partitions, TD_BOUNDS_ERROR, numbers);
-            for (int64_t k = 0; k < n; k++)
-                count[numbers[k]]++;
-        }
+        td_rows_count(partitions, begin, end - begin, plan->n_partitions, count);
         count += plan->n_partitions;
     }
 }
@@ -168,14 +162,22 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     if (!total || !outputs)
         return err->status;
     status = make_plan(args, row_numel, arena, total, err);
-    struct td_shape shape = { .rank = 1 };
-    (void)td_shape_append(&shape, &data->shape, depth, data->shape.rank);
-    for (int64_t p = 0; status == TD_OK && p < n; p++) {
-        shape.dim[0] = total[p];
-        status = td_tensor_describe(&outputs[p], "outputs", data->dtype, &shape, err);
-    }
     if (status != TD_OK)
         return status;
+    /* One output as large as data, then as many rows of it as go to each. */
+    struct td_tensor all;
+    struct td_shape shape = { .rank = 1, .dim = { args->inputs[PARTITIONS].tensors->numel } };
+    (void)td_shape_append(&shape, &data->shape, depth, data->shape.rank);
+    status = td_tensor_describe(&all, "outputs", data->dtype, &shape, err);
+    if (status != TD_OK)
+        return status;
+    size_t row_bytes = all.bytes == 0 ? 0 : all.bytes / (size_t)shape.dim[0];
+    for (int64_t p = 0; p < n; p++) {
+        outputs[p] = all;
+        outputs[p].shape.dim[0] = total[p];
+        outputs[p].numel = total[p] * row_numel;
+        outputs[p].bytes = (size_t)total[p] * row_bytes;
+    }
     args->outputs = outputs;
     args->n_outputs = (int)n;
     return TD_OK;
@@ -212,18 +214,15 @@ struct partition {
     bool stream;
 };
 
-static void deal_chunk(const struct partition *job, char **next, int64_t at, int64_t n)
+static void deal_numbers(const struct partition *job, char **next, int64_t begin, int64_t end)
 {
-    const struct plan *plan = job->plan;
-    int64_t piles[TD_ROWS_CHUNK], rows[TD_ROWS_CHUNK];
-    const void *from = rows;
-    td_rows_settle(job->partitions, at, n, plan->n_partitions, TD_BOUNDS_ERROR, piles);
-    if (job->from)
-        from = job->from + (size_t)at * plan->row_bytes;
-    else
+    int64_t rows[TD_ROWS_CHUNK];
+    for (int64_t at = begin; at < end; at += TD_ROWS_CHUNK) {
+        int64_t n = td_smaller(end - at, TD_ROWS_CHUNK);
         for (int64_t k = 0; k < n; k++)
             rows[k] = at + k;
-    td_rows_deal(next, piles, from, plan->row_bytes, n, job->stream);
+        td_rows_deal(next, job->partitions, at, n, rows, sizeof(rows[0]), false);
+    }
 }
 
 static void deal_range(void *context, int64_t begin, int64_t end)
@@ -232,9 +231,12 @@ static void deal_range(void *context, int64_t begin, int64_t end)
     const struct plan *plan = job->plan;
     for (int64_t b = begin; b < end; b++) {
         char **next = job->next + b * plan->n_partitions;
-        int64_t last = td_smaller((b + 1) * plan->block_rows, plan->n_rows);
-        for (int64_t at = b * plan->block_rows; at < last; at += TD_ROWS_CHUNK)
-            deal_chunk(job, next, at, td_smaller(last - at, TD_ROWS_CHUNK));
+        int64_t at = b * plan->block_rows, last = td_smaller(at + plan->block_rows, plan->n_rows);
+        if (job->from)
+            td_rows_deal(next, job->partitions, at, last - at,
+                         job->from + (size_t)at * plan->row_bytes, plan->row_bytes, job->stream);
+        else
+            deal_numbers(job, next, at, last);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
 
+#include "kernels/integers.h"
 #include "kernels/rows/rows.h"
 #include "kernels/rows/strings.h"
 
@@ -43,6 +44,18 @@ static struct td_shape constant_of(const struct td_tensor *data, const struct td
     return constant;
 }
 
+/* Do those dimensions of m agree with those of tensor 0? */
+static bool same_constant(const struct td_op_args *args, int m)
+{
+    const struct td_shape *data = &args->inputs[DATA].tensors[m].shape;
+    const struct td_shape *data0 = &args->inputs[DATA].tensors[0].shape;
+    int depth = args->inputs[INDICES].tensors[m].shape.rank;
+    int depth0 = args->inputs[INDICES].tensors[0].shape.rank;
+    int rank = data->rank - depth;
+    return rank == data0->rank - depth0 &&
+           memcmp(data->dim + depth, data0->dim + depth0, (size_t)rank * sizeof(data->dim[0])) == 0;
+}
+
 /* Does tensor m go with its indices and with data[0]? */
 static td_status check_tensor(const struct td_op_args *args, int m, struct td_error *err)
 {
@@ -63,9 +76,9 @@ static td_status check_tensor(const struct td_op_args *args, int m, struct td_er
                      td_shape_text(&indices->shape, more, sizeof(more)));
         return shapes_at_fault(err, m, data, "indices", m, indices);
     }
-    struct td_shape constant = constant_of(data, indices);
-    struct td_shape constant0 = constant_of(data0, &args->inputs[INDICES].tensors[0]);
-    if (!td_shape_equal(&constant, &constant0)) {
+    if (!same_constant(args, m)) {
+        struct td_shape constant = constant_of(data, indices);
+        struct td_shape constant0 = constant_of(data0, &args->inputs[INDICES].tensors[0]);
         td_error_set(err, TD_SHAPE_MISMATCH,
                      "the rows of data[%d] have shape %s and those of data[0] %s; the same is "
                      "expected",
@@ -127,11 +140,11 @@ static td_status largest_index(const struct td_op_args *args, int64_t *largest,
     *largest = -1;
     for (int m = 0; m < args->inputs[INDICES].count; m++) {
         const struct td_tensor *indices = &args->inputs[INDICES].tensors[m];
-        int64_t least, most;
+        bool negative;
         if (seen_before(args->inputs[INDICES].tensors, m))
             continue;
-        td_rows_extremes(indices, &least, &most);
-        if (least < 0)
+        int64_t most = td_rows_largest(indices, &negative);
+        if (negative)
             return refuse_negative(indices, m, err);
         *largest = most > *largest ? most : *largest;
     }
@@ -167,9 +180,9 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     td_status status = check_lists(args, err);
     if (status != TD_OK)
         return status;
-    struct td_shape constant =
-        constant_of(&args->inputs[DATA].tensors[0], &args->inputs[INDICES].tensors[0]);
-    if (constant.rank == TD_MAX_RANK)
+    const struct td_tensor *data0 = &args->inputs[DATA].tensors[0];
+    int depth0 = args->inputs[INDICES].tensors[0].shape.rank;
+    if (data0->shape.rank - depth0 == TD_MAX_RANK)
         return td_error_resource(err, "rank", TD_MAX_RANK + 1, TD_MAX_RANK, "output");
     int64_t largest;
     status = largest_index(args, &largest, err);
@@ -178,11 +191,10 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     if (largest == INT64_MAX)
         return td_error_resource(err, "rows", (uint64_t)largest + 1, INT64_MAX, "output");
     struct td_shape shape = { .rank = 1, .dim = { largest + 1 } };
-    (void)td_shape_append(&shape, &constant, 0, constant.rank);
+    (void)td_shape_append(&shape, &data0->shape, depth0, data0->shape.rank);
 
     struct td_tensor output;
-    status =
-        td_tensor_describe(&output, "output", args->inputs[DATA].tensors[0].dtype, &shape, err);
+    status = td_tensor_describe(&output, "output", data0->dtype, &shape, err);
     if (status != TD_OK)
         return status;
     status = make_plan(args, largest < 0 ? 0 : output.numel / (largest + 1), arena, err);
@@ -203,29 +215,23 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 enum way {
     WAY_NOTHING, /* the output has no elements */
     WAY_ZEROS,   /* in order, over zeros: few rows or narrow ones */
-    WAY_SMALL,   /* zeros where nothing goes; then on all threads, or in order if indices repeat */
-    WAY_DENSE,   /* the same, but of equal indices only the last row is written, on all threads */
+    WAY_SMALL,   /* in order, not worth sharing; then zeros where nothing went */
+    WAY_DENSE,   /* zeros where nothing goes, then of equal indices the last row, on all threads */
     WAY_STRINGS, /* where each row comes from, in order; then the rows */
     WAY_PARTS    /* the same, for rows that are shared out in parts */
 };
 
-/* Up to here rows that are written twice cost less than to find the last ones: they are in the
- * cache. */
-#define SMALL_BYTES  ((uint64_t)8 * 1024 * 1024)
-/* Less is not worth sharing. */
-#define SHARED_BYTES ((size_t)512 * 1024)
+/* Less is not worth sharing; nor are short rows while all is in the cache, where one thread that
+ * goes through the indices once is as fast as two for which they are gone through before: 30,000
+ * rows of 64 B in 2.1 ns each, by two threads in 2.2 (tests/bench/bench_stitch). */
+#define SHARED_BYTES       ((size_t)512 * 1024)
+#define SHORT_ROW          128
+#define SHARED_SHORT_BYTES ((size_t)8 * 1024 * 1024)
 /* Rows up to here cost less as zeros than finding out where none is written: 0.4 ns for each in the
  * cache, where 100 bytes of zeros are written in a nanosecond (tests/bench/bench_stitch). */
-#define NARROW_ROW   32
+#define NARROW_ROW         32
 /* So do any rows when the output has so many times as many as the input. */
-#define SPARSE       8
-
-static uint64_t cost_bytes(int64_t n_rows, size_t row_bytes)
-{
-    size_t cost = row_bytes > TD_ROWS_NARROW ? row_bytes : TD_ROWS_NARROW;
-    uint64_t bytes;
-    return __builtin_mul_overflow((uint64_t)n_rows, cost, &bytes) ? UINT64_MAX : bytes;
-}
+#define SPARSE             8
 
 struct stitch {
     const struct plan *plan;
@@ -236,11 +242,18 @@ struct stitch {
     enum way way;
     bool stream;
     uint8_t *named; /* WAY_SMALL, WAY_DENSE: for each row of out, does one go there, 1 or 0? */
+    uint8_t *marks; /* WAY_SMALL: `named`, filled while the rows are written */
     uint32_t *last; /* WAY_DENSE, for equal indices, in place of `named`: for each row of out that
                         one goes to the number of the last row of the input that does */
     struct td_string_row *strings; /* WAY_STRINGS: what each row of out is made of */
     const char **from;             /* WAY_PARTS: the same */
 };
+
+static bool worth_sharing(const struct stitch *job, int64_t n)
+{
+    size_t least = job->row_bytes < SHORT_ROW ? SHARED_SHORT_BYTES : SHARED_BYTES;
+    return (size_t)n >= least / job->row_bytes;
+}
 
 static void stitch_init(struct stitch *job, const struct td_op_args *args)
 {
@@ -259,7 +272,6 @@ static void stitch_init(struct stitch *job, const struct td_op_args *args)
     job->n_out = out->shape.dim[0];
     job->row_bytes = (size_t)plan->row_numel * td_dtype_info(out->dtype)->size;
     job->stream = td_rows_stream(out->bytes, job->row_bytes);
-    bool small = cost_bytes(n, job->row_bytes) <= SMALL_BYTES;
     if (out->dtype == TD_DTYPE_STRING)
         job->way = WAY_STRINGS;
     else if (job->row_bytes > TD_ROWS_RANGE_BYTES)
@@ -267,7 +279,7 @@ static void stitch_init(struct stitch *job, const struct td_op_args *args)
     else if (job->row_bytes <= NARROW_ROW || n < job->n_out / SPARSE || n >= UINT32_MAX)
         job->way = WAY_ZEROS;
     else
-        job->way = small ? WAY_SMALL : WAY_DENSE;
+        job->way = job->stream || worth_sharing(job, n) ? WAY_DENSE : WAY_SMALL;
 }
 
 /* Of job->named: whole words. */
@@ -307,13 +319,12 @@ static struct td_cost cost(const struct td_op_args *args)
     return cost;
 }
 
-/* ---- Rows of the input, a chunk at a time ------------------------------------------------ */
+/* ---- Rows of the input, a piece at a time ------------------------------------------------ */
 
-/* Rows at .. at + n of tensor `list`, and their places in the output. */
-struct chunk {
+/* Rows at .. at + n of tensor `list`. */
+struct piece {
     int list;
     int64_t at, n;
-    int64_t rows[TD_ROWS_CHUNK];
 };
 
 /* The tensor that input row `begin` is in; one that has no rows may come before it. */
@@ -331,47 +342,57 @@ static int list_of(const struct plan *plan, int64_t begin)
 }
 
 /* Takes the next rows of [*begin, end), beginning with list_of; false when there are none. */
-static bool next_chunk(const struct stitch *job, int64_t *begin, int64_t end, struct chunk *chunk)
+static bool next_piece(const struct stitch *job, int64_t *begin, int64_t end, struct piece *piece)
 {
     const int64_t *first = job->plan->first;
     if (*begin >= end)
         return false;
-    while (first[chunk->list + 1] <= *begin)
-        chunk->list++;
-    int64_t last = first[chunk->list + 1] < end ? first[chunk->list + 1] : end;
-    chunk->at = *begin - first[chunk->list];
-    chunk->n = last - *begin < TD_ROWS_CHUNK ? last - *begin : TD_ROWS_CHUNK;
-    /* Known to be good, and no bound to compare with: this only widens them. */
-    td_rows_settle(&job->indices[chunk->list], chunk->at, chunk->n, INT64_MAX, TD_BOUNDS_ERROR,
-                   chunk->rows);
-    *begin += chunk->n;
+    while (first[piece->list + 1] <= *begin)
+        piece->list++;
+    int64_t last = td_smaller(first[piece->list + 1], end);
+    piece->at = *begin - first[piece->list];
+    piece->n = last - *begin;
+    *begin = last;
     return true;
 }
 
-static const char *chunk_data(const struct stitch *job, const struct chunk *chunk)
+/* The same for TD_ROWS_CHUNK rows at the most, with their places in the output. */
+static bool next_chunk(const struct stitch *job, int64_t *begin, int64_t end, struct piece *chunk,
+                       int64_t *rows)
 {
-    return (const char *)job->data[chunk->list].data + (size_t)chunk->at * job->row_bytes;
+    if (!next_piece(job, begin, td_smaller(end, *begin + TD_ROWS_CHUNK), chunk))
+        return false;
+    /* Known to be good, and no bound to compare with: this only widens them. */
+    td_rows_settle(&job->indices[chunk->list], chunk->at, chunk->n, INT64_MAX, TD_BOUNDS_ERROR,
+                   rows);
+    return true;
+}
+
+static const char *piece_data(const struct stitch *job, const struct piece *piece)
+{
+    return (const char *)job->data[piece->list].data + (size_t)piece->at * job->row_bytes;
 }
 
 static void scatter_range(void *context, int64_t begin, int64_t end)
 {
     const struct stitch *job = context;
-    struct chunk chunk = { .list = list_of(job->plan, begin) };
-    while (next_chunk(job, &begin, end, &chunk))
-        td_rows_scatter(job->out->data, chunk.rows, chunk_data(job, &chunk), job->row_bytes,
-                        chunk.n, job->stream);
+    struct piece piece = { .list = list_of(job->plan, begin) };
+    while (next_piece(job, &begin, end, &piece))
+        td_rows_scatter(job->out->data, &job->indices[piece.list], piece.at, piece.n,
+                        piece_data(job, &piece), job->row_bytes, job->stream, job->marks);
 }
 
 /* Notes where strings come from. */
 static void note_range(void *context, int64_t begin, int64_t end)
 {
     const struct stitch *job = context;
-    struct chunk chunk = { .list = list_of(job->plan, begin) };
-    while (next_chunk(job, &begin, end, &chunk)) {
+    struct piece chunk = { .list = list_of(job->plan, begin) };
+    int64_t rows[TD_ROWS_CHUNK];
+    while (next_chunk(job, &begin, end, &chunk, rows)) {
         const struct td_tensor *data = &job->data[chunk.list];
         const uint64_t *offsets = data->offsets + chunk.at * job->plan->row_numel;
         for (int64_t k = 0; k < chunk.n; k++, offsets += job->plan->row_numel)
-            job->strings[chunk.rows[k]] = (struct td_string_row){ offsets, data->data };
+            job->strings[rows[k]] = (struct td_string_row){ offsets, data->data };
     }
 }
 
@@ -398,7 +419,7 @@ static td_status in_order(struct stitch *job, td_range_fn *fn, size_t row_bytes,
 static td_status share(struct stitch *job, td_range_fn *fn, int64_t n, struct td_exec *exec,
                        struct td_error *err)
 {
-    if ((size_t)n < SHARED_BYTES / job->row_bytes) {
+    if (!worth_sharing(job, n)) {
         fn(job, 0, n);
         return TD_OK;
     }
@@ -413,12 +434,9 @@ static td_status share(struct stitch *job, td_range_fn *fn, int64_t n, struct td
 static void note_named_range(void *context, int64_t begin, int64_t end)
 {
     const struct stitch *job = context;
-    const int64_t *first = job->plan->first;
-    for (int m = list_of(job->plan, begin); begin < end; m++) {
-        int64_t stop = first[m + 1] < end ? first[m + 1] : end;
-        td_rows_mark(&job->indices[m], begin - first[m], stop - begin, job->named);
-        begin = stop;
-    }
+    struct piece piece = { .list = list_of(job->plan, begin) };
+    while (next_piece(job, &begin, end, &piece))
+        td_rows_mark(&job->indices[piece.list], piece.at, piece.n, job->named);
 }
 
 /* Sum of n bytes that are 0 or 1, n a multiple of 8. */
@@ -433,28 +451,36 @@ static int64_t sum_flags(const uint8_t *flags, size_t n)
     return sum;
 }
 
+static td_status clear_named(struct stitch *job, struct td_exec *exec, struct td_error *err)
+{
+    job->named = td_arena_alloc(exec->arena, scratch_bytes(job), 1, err);
+    if (!job->named)
+        return err->status;
+    memset(job->named, 0, named_bytes(job));
+    return TD_OK;
+}
+
 /* Fills job->named; *n_named rows of out are. */
 static td_status find_named(struct stitch *job, int64_t *n_named, struct td_exec *exec,
                             struct td_error *err)
 {
-    size_t size = named_bytes(job);
-    job->named = td_arena_alloc(exec->arena, scratch_bytes(job), 1, err);
-    if (!job->named)
-        return err->status;
-    memset(job->named, 0, size);
-    td_status status = in_order(job, note_named_range, sizeof(job->named[0]), exec, err);
-    *n_named = sum_flags(job->named, size);
+    td_status status = clear_named(job, exec, err);
+    if (status == TD_OK)
+        status = in_order(job, note_named_range, sizeof(job->named[0]), exec, err);
+    if (status == TD_OK)
+        *n_named = sum_flags(job->named, named_bytes(job));
     return status;
 }
 
 static void store_last_range(void *context, int64_t begin, int64_t end)
 {
     struct stitch *job = context;
-    struct chunk chunk = { .list = list_of(job->plan, begin) };
-    while (next_chunk(job, &begin, end, &chunk)) {
+    struct piece chunk = { .list = list_of(job->plan, begin) };
+    int64_t rows[TD_ROWS_CHUNK];
+    while (next_chunk(job, &begin, end, &chunk, rows)) {
         uint32_t number = (uint32_t)(job->plan->first[chunk.list] + chunk.at);
         for (int64_t k = 0; k < chunk.n; k++)
-            job->last[chunk.rows[k]] = number++;
+            job->last[rows[k]] = number++;
     }
 }
 
@@ -462,16 +488,17 @@ static void store_last_range(void *context, int64_t begin, int64_t end)
 static void scatter_last_range(void *context, int64_t begin, int64_t end)
 {
     const struct stitch *job = context;
-    struct chunk chunk = { .list = list_of(job->plan, begin) };
-    while (next_chunk(job, &begin, end, &chunk)) {
+    struct piece chunk = { .list = list_of(job->plan, begin) };
+    int64_t rows[TD_ROWS_CHUNK];
+    while (next_chunk(job, &begin, end, &chunk, rows)) {
         uint32_t number = (uint32_t)(job->plan->first[chunk.list] + chunk.at);
         uint16_t picked[TD_ROWS_CHUNK];
         int64_t n = 0;
         for (int64_t k = 0; k < chunk.n; k++) {
             picked[n] = (uint16_t)k;
-            n += job->last[chunk.rows[k]] == number++;
+            n += job->last[rows[k]] == number++;
         }
-        td_rows_scatter_picked(job->out->data, chunk.rows, chunk_data(job, &chunk), job->row_bytes,
+        td_rows_scatter_picked(job->out->data, rows, piece_data(job, &chunk), job->row_bytes,
                                picked, n, job->stream);
     }
 }
@@ -518,6 +545,20 @@ static td_status scatter_last(struct stitch *job, struct td_exec *exec, struct t
     return status == TD_OK ? share(job, scatter_last_range, n_in(job->plan), exec, err) : status;
 }
 
+/* Which rows are written is noted on the way, while the copying waits for the cache, and the later
+ * of equal indices comes later by itself. */
+static td_status run_small(struct stitch *job, struct td_exec *exec, struct td_error *err)
+{
+    td_status status = clear_named(job, exec, err);
+    if (status != TD_OK)
+        return status;
+    job->marks = job->named;
+    status = in_order(job, scatter_range, job->row_bytes, exec, err);
+    if (status != TD_OK || !memchr(job->named, 0, (size_t)job->n_out))
+        return status;
+    return share(job, fill_range, job->n_out, exec, err);
+}
+
 static td_status run_dense(struct stitch *job, struct td_exec *exec, struct td_error *err)
 {
     int64_t n = n_in(job->plan), n_named = 0;
@@ -528,8 +569,6 @@ static td_status run_dense(struct stitch *job, struct td_exec *exec, struct td_e
         return status;
     if (n_named == n) /* no two indices are equal */
         return share(job, scatter_range, n, exec, err);
-    if (job->way == WAY_SMALL)
-        return in_order(job, scatter_range, job->row_bytes, exec, err);
     return scatter_last(job, exec, err);
 }
 
@@ -586,10 +625,11 @@ static td_status run_parts(struct stitch *job, struct td_exec *exec, struct td_e
     if (!job->from)
         return err->status;
     memset(job->from, 0, (size_t)job->n_out * sizeof(job->from[0]));
-    struct chunk chunk = { .list = 0 };
-    for (int64_t begin = 0; next_chunk(job, &begin, n_in(job->plan), &chunk);)
+    struct piece chunk = { .list = 0 };
+    int64_t rows[TD_ROWS_CHUNK];
+    for (int64_t begin = 0; next_chunk(job, &begin, n_in(job->plan), &chunk, rows);)
         for (int64_t k = 0; k < chunk.n; k++)
-            job->from[chunk.rows[k]] = chunk_data(job, &chunk) + (size_t)k * job->row_bytes;
+            job->from[rows[k]] = piece_data(job, &chunk) + (size_t)k * job->row_bytes;
     return td_exec_for(exec, job->n_out * td_rows_parts(job->row_bytes), 1, parts_range, job, err);
 }
 
@@ -604,6 +644,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     case WAY_ZEROS:
         return run_zeros(&job, exec, err);
     case WAY_SMALL:
+        return run_small(&job, exec, err);
     case WAY_DENSE:
         return run_dense(&job, exec, err);
     case WAY_STRINGS:

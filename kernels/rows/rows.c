@@ -23,6 +23,9 @@ int64_t td_row_settle_one(int64_t index, int64_t bound, td_bounds policy)
  * vectorised inner loop. */
 #define PATTERN 64
 
+/* Up to so many different numbers are counted in several tables, 2 KiB of stack. */
+#define FEW_NUMBERS 64
+
 #define TD_INDEX     int16_t
 #define TD_UINDEX    uint16_t
 #define TD_INDEX_MAX INT16_MAX
@@ -160,34 +163,40 @@ td_status td_rows_negative(struct td_error *err, const char *name, const struct 
     return bad_index(err, name, indices, first, n_bad, "is negative; 0 or more is expected");
 }
 
-void td_rows_extremes(const struct td_tensor *indices, int64_t *least, int64_t *largest)
+int64_t td_rows_largest(const struct td_tensor *indices, bool *negative)
 {
-    BY_INDEX_TYPE(indices->dtype, extremes, indices->data, indices->numel, least, largest);
+    return BY_INDEX_TYPE(indices->dtype, largest, indices->data, indices->numel, negative);
 }
 
 /* ---- Settling ---------------------------------------------------------------------------- */
 
+static const void *index_place(const struct td_tensor *indices, int64_t position)
+{
+    return (const char *)indices->data + (size_t)position * td_dtype_info(indices->dtype)->size;
+}
+
 void td_rows_settle(const struct td_tensor *indices, int64_t begin, int64_t n, int64_t bound,
                     td_bounds policy, int64_t *rows)
 {
-    const char *from =
-        (const char *)indices->data + (size_t)begin * td_dtype_info(indices->dtype)->size;
-    BY_INDEX_TYPE(indices->dtype, settle, (const void *)from, n, bound, policy, rows);
+    BY_INDEX_TYPE(indices->dtype, settle, index_place(indices, begin), n, bound, policy, rows);
 }
 
 void td_rows_mark(const struct td_tensor *indices, int64_t begin, int64_t n, uint8_t *flags)
 {
-    const char *from =
-        (const char *)indices->data + (size_t)begin * td_dtype_info(indices->dtype)->size;
-    BY_INDEX_TYPE(indices->dtype, mark, (const void *)from, n, flags);
+    BY_INDEX_TYPE(indices->dtype, mark, index_place(indices, begin), n, flags);
+}
+
+void td_rows_count(const struct td_tensor *indices, int64_t begin, int64_t n, int64_t bound,
+                   int64_t *counts)
+{
+    BY_INDEX_TYPE(indices->dtype, count, index_place(indices, begin), n, bound, counts);
 }
 
 void td_rows_settle_tuples(const struct td_tensor *indices, int64_t begin, int64_t n,
                            const struct td_tuple_space *space, td_bounds policy, int64_t *rows)
 {
-    const char *from = (const char *)indices->data +
-                       (size_t)(begin * space->depth) * td_dtype_info(indices->dtype)->size;
-    BY_INDEX_TYPE(indices->dtype, settle_tuples, (const void *)from, n, space, policy, rows);
+    BY_INDEX_TYPE(indices->dtype, settle_tuples, index_place(indices, begin * space->depth), n,
+                  space, policy, rows);
 }
 
 /* ---- Copying ----------------------------------------------------------------------------- */
@@ -376,28 +385,36 @@ static inline void end_stream(void)
 #endif
 }
 
-static inline __attribute__((always_inline)) void scatter_rows(char *restrict out,
-                                                               const int64_t *rows,
-                                                               const char *restrict from,
-                                                               size_t row_bytes, int64_t n)
+#define TD_INDEX   int16_t
+#define TD_NAME(f) f##_int16
+#include "kernels/rows/scatter.inc"
+
+#define TD_INDEX   int32_t
+#define TD_NAME(f) f##_int32
+#include "kernels/rows/scatter.inc"
+
+#define TD_INDEX   int64_t
+#define TD_NAME(f) f##_int64
+#include "kernels/rows/scatter.inc"
+
+void td_rows_scatter(void *out, const struct td_tensor *indices, int64_t begin, int64_t n,
+                     const void *from, size_t row_bytes, bool stream, uint8_t *marks)
 {
-    for (int64_t k = 0; k < n; k++, from += row_bytes)
-        memcpy(out + (size_t)rows[k] * row_bytes, from, row_bytes);
+    const void *index = index_place(indices, begin);
+    if (!stream)
+        BY_INDEX_TYPE(indices->dtype, scatter, out, index, n, from, row_bytes, marks);
+    else
+        BY_INDEX_TYPE(indices->dtype, scatter_stream, out, index, n, from, row_bytes);
 }
 
-void td_rows_scatter(void *out, const int64_t *rows, const void *from, size_t row_bytes, int64_t n,
-                     bool stream)
+void td_rows_deal(char **next, const struct td_tensor *piles, int64_t begin, int64_t n,
+                  const void *from, size_t row_bytes, bool stream)
 {
-    if (stream) {
-        for (int64_t k = 0; k < n; k++)
-            stream_row((char *)out + (size_t)rows[k] * row_bytes,
-                       (const char *)from + (size_t)k * row_bytes, row_bytes);
-        end_stream();
-        return;
-    }
-#define SCATTER(width) scatter_rows(out, rows, from, width, n)
-    BY_WIDTH(row_bytes, SCATTER);
-#undef SCATTER
+    const void *pile = index_place(piles, begin);
+    if (!stream)
+        BY_INDEX_TYPE(piles->dtype, deal, next, pile, n, from, row_bytes);
+    else
+        BY_INDEX_TYPE(piles->dtype, deal_stream, next, pile, n, from, row_bytes);
 }
 
 static inline __attribute__((always_inline)) void
@@ -459,31 +476,4 @@ void td_rows_zero(void *out, const int64_t *rows, size_t row_bytes, int64_t n, b
 #define ZERO(width) zero_rows(out, rows, width, n)
     BY_WIDTH(row_bytes, ZERO);
 #undef ZERO
-}
-
-static inline __attribute__((always_inline)) void deal_rows(char **restrict next,
-                                                            const int64_t *restrict piles,
-                                                            const char *restrict from,
-                                                            size_t row_bytes, int64_t n)
-{
-    for (int64_t k = 0; k < n; k++, from += row_bytes) {
-        memcpy(next[piles[k]], from, row_bytes);
-        next[piles[k]] += row_bytes;
-    }
-}
-
-void td_rows_deal(char **next, const int64_t *piles, const void *from, size_t row_bytes, int64_t n,
-                  bool stream)
-{
-    if (stream) {
-        for (int64_t k = 0; k < n; k++) {
-            stream_row(next[piles[k]], (const char *)from + (size_t)k * row_bytes, row_bytes);
-            next[piles[k]] += row_bytes;
-        }
-        end_stream();
-        return;
-    }
-#define DEAL(width) deal_rows(next, piles, from, width, n)
-    BY_WIDTH(row_bytes, DEAL);
-#undef DEAL
 }

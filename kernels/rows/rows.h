@@ -46,6 +46,10 @@ void td_rows_settle(const struct td_tensor *indices, int64_t begin, int64_t n, i
 /* flags[index[begin + k]] = 1 for k in [0, n); the indices are known to be good. */
 void td_rows_mark(const struct td_tensor *indices, int64_t begin, int64_t n, uint8_t *flags);
 
+/* Adds 1 to counts[index[begin + k]] for k in [0, n); the indices are known to be in [0, bound). */
+void td_rows_count(const struct td_tensor *indices, int64_t begin, int64_t n, int64_t bound,
+                   int64_t *counts);
+
 /* One index under the policy: a row number or TD_ROW_ZERO. */
 int64_t td_row_settle_one(int64_t index, int64_t bound, td_bounds policy);
 
@@ -79,8 +83,8 @@ td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
 td_status td_rows_negative(struct td_error *err, const char *name, const struct td_tensor *indices,
                            int64_t first, int64_t n_bad);
 
-/* Least and largest of all indices; of none, INT64_MAX and -1. */
-void td_rows_extremes(const struct td_tensor *indices, int64_t *least, int64_t *largest);
+/* Largest of all indices, or -1; *negative: is any below 0? */
+int64_t td_rows_largest(const struct td_tensor *indices, bool *negative);
 
 /* out[k] = table[rows[k]] for k in [0, n), rows of row_bytes each; zeros for TD_ROW_ZERO. */
 void td_rows_copy(void *out, const void *table, size_t row_bytes, const int64_t *rows, int64_t n,
@@ -89,20 +93,22 @@ void td_rows_copy(void *out, const void *table, size_t row_bytes, const int64_t 
 /* Is a copy of so many bytes, in rows of row_bytes, better written past the cache? */
 bool td_rows_stream(size_t bytes, size_t row_bytes);
 
-/* out[rows[k]] = from[k] for k in [0, n), in this order; `stream` as td_rows_stream tells. */
-void td_rows_scatter(void *out, const int64_t *rows, const void *from, size_t row_bytes, int64_t n,
-                     bool stream);
+/* out[index[begin + k]] = from[k] for k in [0, n), in this order; the indices are known to be good.
+ * `stream` as td_rows_stream tells; without it `marks`, if there are any, become 1 where a row
+ * goes, as by td_rows_mark. */
+void td_rows_scatter(void *out, const struct td_tensor *indices, int64_t begin, int64_t n,
+                     const void *from, size_t row_bytes, bool stream, uint8_t *marks);
 
-/* The same for k = picked[0] .. picked[n - 1] only. */
+/* out[rows[k]] = from[k] for k = picked[0] .. picked[n - 1]. */
 void td_rows_scatter_picked(void *out, const int64_t *rows, const void *from, size_t row_bytes,
                             const uint16_t *picked, int64_t n, bool stream);
 
 /* Zeros for out[rows[k]], k in [0, n). */
 void td_rows_zero(void *out, const int64_t *rows, size_t row_bytes, int64_t n, bool stream);
 
-/* Deals rows to piles: *next[piles[k]] = from[k] for k in [0, n), in this order, and next moves on
- * by a row each time. */
-void td_rows_deal(char **next, const int64_t *piles, const void *from, size_t row_bytes, int64_t n,
-                  bool stream);
+/* Deals rows to piles: *next[pile[begin + k]] = from[k] for k in [0, n), in this order, and next
+ * moves on by a row each time. The numbers of the piles are known to be good. */
+void td_rows_deal(char **next, const struct td_tensor *piles, int64_t begin, int64_t n,
+                  const void *from, size_t row_bytes, bool stream);
 
 #endif

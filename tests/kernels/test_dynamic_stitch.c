@@ -481,8 +481,9 @@ static const struct {
     { "rows too short to pass the cache by", "uint8[101]", 90000, 60000 },
     { "hardly any row is written", "uint8[100]", 50, 90000 },
     { "rows that fit the cache", "uint8[100]", 3000, 3000 },
-    { "rows that fit the cache and are shared out, each once", "uint8[100]", 8000, 0 },
-    { "rows that fit the cache and are shared out, some twice", "uint8[100]", 8000, 8000 },
+    { "rows that fit the cache and are shared out, each once", "uint8[200]", 8000, 0 },
+    { "rows that fit the cache and are shared out, some twice", "uint8[200]", 8000, 8000 },
+    { "short rows that fit the cache, of an output that does not", "float64[8]", 30000, 200000 },
     { "rows in parts, some twice, some never", "uint8[140001]", 40, 40 },
     { "strings", "string[3]", 30000, 25000 },
 };

@@ -299,43 +299,74 @@ START_TEST(a_bad_index_is_reported_with_its_place)
 }
 END_TEST
 
-START_TEST(the_extremes_are_found_wherever_they_stand)
+START_TEST(the_largest_index_is_found_wherever_it_stands)
 {
     enum { N = 77 };
-    int64_t values[N], low, high;
-    for (int at = 0; at < N; at++) {
-        for (int i = 0; i < N; i++)
-            values[i] = i % 5 + 10;
-        values[at] = -32768;
-        values[(at + 40) % N] = 32767;
-        struct td_tensor indices = index_vector(index_dtypes[_i], values, N);
-        td_rows_extremes(&indices, &low, &high);
-        ck_assert_int_eq(low, -32768);
-        ck_assert_int_eq(high, 32767);
+    int64_t values[N];
+    bool negative;
+    for (int n = 1; n <= N; n++) {
+        for (int at = 0; at < n; at++) {
+            for (int i = 0; i < n; i++)
+                values[i] = i % 5 + 10;
+            values[at] = 32767;
+            struct td_tensor indices = index_vector(index_dtypes[_i], values, n);
+            ck_assert_int_eq(td_rows_largest(&indices, &negative), 32767);
+            ck_assert(!negative);
+            values[(at + 40) % n] = -32768;
+            indices = index_vector(index_dtypes[_i], values, n);
+            (void)td_rows_largest(&indices, &negative);
+            EXPECT(negative, "%d of %d", (at + 40) % n, n);
+        }
     }
     struct td_tensor none = index_vector(index_dtypes[_i], values, 0);
-    td_rows_extremes(&none, &low, &high);
-    ck_assert_int_eq(low, INT64_MAX);
-    ck_assert_int_eq(high, -1);
+    ck_assert_int_eq(td_rows_largest(&none, &negative), -1);
+    ck_assert(!negative);
 }
 END_TEST
 
-START_TEST(the_extremes_of_64_bits_are_whole)
+START_TEST(the_largest_index_of_64_bits_is_whole)
 {
     struct td_tensor indices =
         tensor("int64[3] -9223372036854775807 4294967296 9223372036854775807");
-    int64_t low, high;
-    td_rows_extremes(&indices, &low, &high);
-    ck_assert_int_eq(low, -INT64_MAX);
-    ck_assert_int_eq(high, INT64_MAX);
+    bool negative;
+    ck_assert_int_eq(td_rows_largest(&indices, &negative), INT64_MAX);
+    ck_assert(negative);
+}
+END_TEST
+
+START_TEST(indices_are_counted_each_by_itself)
+{
+    enum { N = 203 };
+    /* Few different ones are counted in another way than many. */
+    static const int64_t limits[] = { 1, 2, 63, 64, 65, 150 };
+    int64_t values[N];
+    for (size_t b = 0; b < sizeof(limits) / sizeof(limits[0]); b++) {
+        for (int i = 0; i < N; i++)
+            values[i] = i * i % limits[b];
+        struct td_tensor indices = index_vector(index_dtypes[_i], values, N);
+        for (int begin = 0; begin < 5; begin++) {
+            int64_t counts[151] = { 0 }, want[151] = { 0 };
+            counts[0] = want[0] = 7; /* added to */
+            for (int i = begin; i < N - 1; i++)
+                want[values[i]]++;
+            td_rows_count(&indices, begin, N - 1 - begin, limits[b], counts);
+            EXPECT(memcmp(counts, want, sizeof(want)) == 0, "below %d, from %d", (int)limits[b],
+                   begin);
+        }
+    }
 }
 END_TEST
 
 START_TEST(rows_of_any_width_are_scattered_dealt_and_cleared)
 {
-    static const int64_t rows[] = { 4, 0, 4, 2 }, piles[] = { 1, 0, 1, 1 };
+    static const int64_t rows[] = { 4, 0, 4, 2 };
     static const uint16_t picked[] = { 1, 2 };
     static unsigned char from[4 * 300], out[5 * 300 + 128], want[5 * 300];
+    static const uint8_t marked[] = { 1, 0, 1, 0, 1 };
+    struct td_tensor to_rows =
+        index_vector(index_dtypes[_i], (const int64_t[]){ 1, 4, 0, 4, 2 }, 5);
+    struct td_tensor to_piles =
+        index_vector(index_dtypes[_i], (const int64_t[]){ 0, 1, 0, 1, 1 }, 5);
     for (size_t i = 0; i < sizeof(from); i++)
         from[i] = (unsigned char)(1 + i * 7919 % 251);
     for (size_t width = 1; width <= 300; width++) {
@@ -345,7 +376,9 @@ START_TEST(rows_of_any_width_are_scattered_dealt_and_cleared)
             unsigned char *to = out + kind * 13;
             const unsigned char *source = from;
             memset(out, 0, sizeof(out));
-            td_rows_scatter(to, rows, from, width, 4, stream);
+            uint8_t marks[5] = { 0 };
+            td_rows_scatter(to, &to_rows, 1, 4, from, width, stream, stream ? NULL : marks);
+            EXPECT(stream || memcmp(marks, marked, 5) == 0, "marks, %zu bytes", width);
             memset(want, 0, sizeof(want));
             for (int k = 0; k < 4; k++)
                 memcpy(want + (size_t)rows[k] * width, source + (size_t)k * width, width);
@@ -362,7 +395,7 @@ START_TEST(rows_of_any_width_are_scattered_dealt_and_cleared)
                    "scatter picked, %zu bytes", width);
 
             char *next[] = { (char *)to, (char *)to + width };
-            td_rows_deal(next, piles, from, width, 4, stream);
+            td_rows_deal(next, &to_piles, 1, 4, from, width, stream);
             EXPECT(memcmp(to, source + width, width) == 0, "deal, %zu bytes", width);
             EXPECT(memcmp(to + width, source, width) == 0, "deal, %zu bytes", width);
             EXPECT(memcmp(to + 2 * width, source + 2 * width, 2 * width) == 0, "deal, %zu bytes",
@@ -414,9 +447,12 @@ static void add(TCase *t)
     tcase_add_test(t, a_deadline_ends_a_check);
     tcase_add_loop_test(t, rows_of_any_width_are_copied, 0, COUNT_OF(widths));
     tcase_add_test(t, no_rows_are_copied_to_nowhere);
-    tcase_add_loop_test(t, the_extremes_are_found_wherever_they_stand, 0, COUNT_OF(index_dtypes));
-    tcase_add_test(t, the_extremes_of_64_bits_are_whole);
-    tcase_add_test(t, rows_of_any_width_are_scattered_dealt_and_cleared);
+    tcase_add_loop_test(t, the_largest_index_is_found_wherever_it_stands, 0,
+                        COUNT_OF(index_dtypes));
+    tcase_add_test(t, the_largest_index_of_64_bits_is_whole);
+    tcase_add_loop_test(t, indices_are_counted_each_by_itself, 0, COUNT_OF(index_dtypes));
+    tcase_add_loop_test(t, rows_of_any_width_are_scattered_dealt_and_cleared, 0,
+                        COUNT_OF(index_dtypes));
     tcase_add_test(t, only_large_outputs_of_long_rows_are_streamed);
     tcase_add_test(t, a_negative_index_is_reported_without_a_bound);
     tcase_add_loop_test(t, a_bad_index_is_reported_with_its_place, 0, COUNT_OF(reports));
