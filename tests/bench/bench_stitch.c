@@ -203,7 +203,7 @@ static void measure(const struct bench *b)
 static void measure_all(struct bench *b)
 {
     static const size_t widths[] = { 4, 16, 32, 64, 100, 256, 1024, 4096, 262144 };
-    static const int64_t counts[] = { 10, 1000, 30000, 100000, 1000000, 10000000 };
+    static const int64_t counts[] = { 10, 250, 1000, 4000, 30000, 100000, 1000000, 10000000 };
     for (size_t w = 0; w < sizeof(widths) / sizeof(widths[0]); w++) {
         for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
             b->row_bytes = widths[w];
