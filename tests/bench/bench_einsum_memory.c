@@ -176,6 +176,7 @@ static const struct bench benches[] = {
     { "ijk", NULL, "j", "ijk", { 4000, 1000, 3 }, F32, READ },
     { "ij", NULL, "i", "ij", { 4000000, 4 }, F32, READ },
     { "ij", "j", "i", "ij", { 4000, 4000 }, F32, READ },
+    { "ij", "j", "i", "ij", { 1000, 16000 }, F32, READ },
     { "ij", "i", "j", "ij", { 4000, 4000 }, F32, READ },
     { "bij", "bj", "bi", "bij", { 100, 400, 400 }, F32, READ },
     { "bij", "bi", "bj", "bij", { 100, 400, 400 }, F32, READ },

@@ -127,6 +127,9 @@ static const struct {
     { "ij->i", { 20, 31 } },
     { "ij,j->i", { 20, 63 } },
     { "ij,j->i", { 3, 5003 } },
+    /* Long rows that share what they are multiplied by, several at a time and the rest. */
+    { "ij,j->i", { 21, 3337 } },
+    { "bij,bj->bi", { 2, 9, 6149 } },
     { "ij,i->j", { 300, 17 } },
 };
 
@@ -163,6 +166,7 @@ static const struct {
     { "ij,ij->", { 1100, 1100 }, TD_DTYPE_FLOAT16 },
     { "ij,i->j", { 2000, 700 }, TD_DTYPE_FLOAT32 },
     { "ij,j->i", { 1200, 1000 }, TD_DTYPE_FLOAT64 },
+    { "ij,j->i", { 91, 20011 }, TD_DTYPE_FLOAT32 },
     { "ij,j->i", { 1200, 1000 }, TD_DTYPE_COMPLEX64 },
     { "ij,ji->", { 1100, 1100 }, TD_DTYPE_FLOAT32 },
     { "i,j->ij", { 1000, 1000 }, TD_DTYPE_FLOAT32 },
@@ -247,6 +251,7 @@ static const struct {
     { "i->", { 4000000 } },        { "ij->j", { 1000000, 4 } }, { "ij->j", { 40000, 100 } },
     { "ij->i", { 4, 1000000 } },   { "i,i->", { 4000000 } },    { "ij,i->j", { 40000, 100 } },
     { "ij,j->i", { 4, 1000000 } }, { "ij->j", { 1300000, 3 } }, { "ij->i", { 1000000, 4 } },
+    { "ij,j->i", { 16, 250000 } },
 };
 
 /* 0.1f is 0.100000001490116; one after the other, 4 million of them give 384524.8. Blocks leave an
@@ -349,6 +354,32 @@ START_TEST(nan_and_infinity_are_numbers)
 }
 END_TEST
 
+/* Rows of which several are summed at a time, with an end that fills no vector. */
+START_TEST(nan_stays_in_its_long_row)
+{
+    enum { rows = 17, n = 3109 };
+    static const int64_t extents[] = { rows, n };
+    struct nest nest;
+    nest_parse(&nest, "ij,j->i", extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    float *a = nest.data[TD_A], *b = nest.data[TD_B], *c = nest.data[TD_C];
+    memset(a, 0, sizeof(float) * rows * n);
+    for (int i = 0; i < n; i++)
+        b[i] = 1;
+    for (int64_t place = 0; place < rows * n; place += n - 1) { /* at both ends of rows, too */
+        a[place] = NAN;
+        FOR_EACH_ISA(isa)
+        {
+            run(&nest, isa, "NaN in a long row");
+            for (int i = 0; i < rows; i++)
+                EXPECT(i == place / n ? isnan(c[i]) : c[i] == 0, "%s: %ld, row %d is %g",
+                       td_isa_name(isa), (long)place, i, (double)c[i]);
+        }
+        a[place] = 0;
+    }
+    nest_free(&nest);
+}
+END_TEST
+
 /* (1 + 2i)(3 + 4i) = -5 + 10i; three times. */
 START_TEST(complex_numbers_multiply_as_such)
 {
@@ -397,6 +428,7 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, long_sums_keep_their_accuracy, 0, COUNT_OF(long_sums));
     tcase_add_loop_test(tcase, narrow_floats_are_rounded_once, 0, 2);
     tcase_add_loop_test(tcase, nan_and_infinity_are_numbers, 0, COUNT_OF(specials));
+    tcase_add_test(tcase, nan_stays_in_its_long_row);
     tcase_add_test(tcase, complex_numbers_multiply_as_such);
     tcase_add_test(tcase, products_without_a_sum_keep_minus_zero);
 }
