@@ -1,5 +1,5 @@
 /* sumprod_isa.h - sums and products over runs, per compute type, as built for one instruction set;
- * sumprod.c puts them together. */
+ * sumprod_unit.c puts them together. */
 #ifndef TD_KERNELS_EINSUM_SUMPROD_ISA_H
 #define TD_KERNELS_EINSUM_SUMPROD_ISA_H
 
