@@ -68,7 +68,7 @@ static void run_parts(void *context, int64_t begin, int64_t end)
     struct td_sumprod_scratch scratch =
         td_sumprod_cut_slot(plan, td_workspace_slot(job->workspace, slot));
     struct td_loop sums[TD_MAX_LOOPS + 1];
-    memcpy(sums, plan->sums, sizeof(sums));
+    memcpy(sums, plan->sums, (size_t)plan->n_sums * sizeof(sums[0]));
     struct td_sumprod_summed summed = { sums, plan->run };
     struct td_loop *cut = plan->split == plan->n_sums ? &summed.run : &sums[plan->split];
     const int64_t extent = cut->extent, each = extent / plan->parts, more = extent % plan->parts;

@@ -4,6 +4,7 @@
 #include "kernels/integers.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 /* Outputs of a unit that reduces; more where several summed loops go around them, so that a good
@@ -395,8 +396,10 @@ static double bytes_moved(const struct td_sumprod_plan *plan,
 
 void td_sumprod_plan_make(struct td_sumprod_plan *plan, const struct td_contraction *contraction)
 {
-    *plan = (struct td_sumprod_plan){ .compute = td_compute_of(contraction->dtype[TD_A]),
-                                      .has_b = contraction->has_b };
+    /* Of the loops, 4 KB, only as many are set as there are. */
+    memset(plan, 0, offsetof(struct td_sumprod_plan, unit_loops));
+    plan->compute = td_compute_of(contraction->dtype[TD_A]);
+    plan->has_b = contraction->has_b;
     assert(td_compute_of(contraction->dtype[TD_C]) == plan->compute);
     plan->element_size = (int64_t)td_compute_size(plan->compute);
     plan->total_size = total_size_of(plan->compute);

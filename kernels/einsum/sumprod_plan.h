@@ -71,14 +71,13 @@ struct td_sumprod_plan {
     int64_t block;        /* steps of `along` in a unit, the last may have fewer */
     int64_t unit_outputs; /* the most that a unit has: as `block`, but no more than there are */
     int64_t run_block;    /* elements of the run at a time, where it reduces */
-    struct td_loop unit_loops[TD_MAX_LOOPS + 1]; /* over units, blocks of `along` being one loop */
-    int n_unit_loops, along_at;
-    struct td_loop sums[TD_MAX_LOOPS + 1]; /* the other summed loops; last, that of the rows */
-    int n_sums;
+    int n_unit_loops, along_at, n_sums;
     int64_t units, parts;
     int split; /* the summed loop that is cut into parts: in sums, or n_sums for the run */
     enum td_sumprod_around around[2];
-    double bytes; /* moved by all steps together, about */
+    double bytes;                                /* moved by all steps together, about */
+    struct td_loop unit_loops[TD_MAX_LOOPS + 1]; /* over units, blocks of `along` being one loop */
+    struct td_loop sums[TD_MAX_LOOPS + 1]; /* the other summed loops; last, that of the rows */
 };
 
 /* From the contraction alone. */
