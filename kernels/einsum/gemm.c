@@ -246,21 +246,20 @@ bool td_gemm_suits(const struct td_contraction *contraction)
 
 /* ---- Blocks --------------------------------------------------------------------------------- */
 
-/* Rows of A that are packed together, at most, and their length in reals of 4 and of 8 bytes: what
- * is packed of A stays in the second cache. At 1024^3 on Zen 4, a length of 256, 384, 512 gave 104,
- * 105, 107 GFLOP/s in float32; 128, 192, 256, 384 gave 48, 49, 50, 51 in float64. */
-#define BLOCK_ROWS   128
+/* Rows of A that are packed together, at most, and their length in reals: what is packed of A stays
+ * in the second cache. At 1024^3 on Zen 4, a length of 256, 384, 512 gave 104, 105, 107 GFLOP/s in
+ * float32; at 2048^3, 128 and 184 rows gave 199 and 210 on two threads, in float64 96 and 104. */
+#define BLOCK_ROWS   184
 #define BLOCK_K      512
-#define BLOCK_K_64   384
 /* Columns of a result that is not native: they are summed up beside it. */
 #define NARROW_WIDTH 256
 /* Packed B, shared by all threads, stays below this unless a single column of panels is more. */
-#define SHARED_BYTES ((int64_t)32 << 20)
+#define SHARED_BYTES ((int64_t)16 << 20)
 /* Packed B of one of the batch, where each thread packs for itself. */
 #define OWN_BYTES    ((int64_t)512 << 10)
-/* A panel on its way to be widened: 32 columns of 2 bytes at the most, or a block of k in complex
- * numbers of one panel. */
-#define RAW_BYTES    ((int64_t)48 << 10)
+/* A panel on its way to be widened or expanded: at the most a block of k of complex128, whose k is
+ * half as long. */
+#define RAW_BYTES    ((int64_t)TD_GEMM_MAX_ROWS * BLOCK_K * 8)
 /* Fewer columns than this, and reading a row of A costs about as much as multiplying it. */
 #define FEW_COLUMNS  256
 /* A product that takes less than this is not worth waking a thread for, and no range is to be much
@@ -307,7 +306,7 @@ static int64_t packed_bytes(const struct product *p, int64_t k, int64_t n)
 static void blocking_make(struct blocking *blocking, const struct product *p)
 {
     const int64_t k = p->k.size, n = p->n.size;
-    const int64_t longest = (p->real_size == 4 ? BLOCK_K : BLOCK_K_64) / p->parts;
+    const int64_t longest = BLOCK_K / p->parts;
     const int64_t panel = TD_GEMM_TILE_BYTES / p->real_size / p->parts;
     blocking->kc = td_smaller(k, round_up(ceil_div(k, ceil_div(k, longest)), 8));
 
@@ -337,8 +336,7 @@ static void blocking_make(struct blocking *blocking, const struct product *p)
 
 static int64_t block_a_bytes(const struct product *p)
 {
-    const int64_t row = p->real_size == 4 ? BLOCK_K * 4 : BLOCK_K_64 * 8;
-    return (BLOCK_ROWS + TD_GEMM_MAX_ROWS) * row + TD_GEMM_PANEL_SLACK;
+    return (BLOCK_ROWS + TD_GEMM_MAX_ROWS) * BLOCK_K * p->real_size + TD_GEMM_PANEL_SLACK;
 }
 
 struct td_workspace_need td_gemm_workspace(const struct td_contraction *contraction)
@@ -372,6 +370,7 @@ struct gemm {
     const char *a, *b;
     char *c;
     struct td_workspace *workspace;
+    int64_t rows;    /* of a tile, at most */
     int64_t panel;   /* columns (numbers) of a panel of B */
     int64_t m_block; /* rows of a block of A */
     bool a_in_place, b_in_place;
@@ -578,11 +577,15 @@ static void multiply_panel(const struct gemm *g, void *slot, const struct part *
         tile.b = packed_panel(g, part->packed, k, k_n, n);
         tile.b_k = (int64_t)g->tiles->lanes * TD_GEMM_VECTORS;
     }
+    /* In place, B is in the second cache or not worth a fetch. */
+    const int64_t next = g->b_in_place ? 0 : tile.k * tile.b_k * real;
     if (!g->c_in_place && p->native[TD_C])
         fill_offsets(&p->n, TD_C, n, columns, scratch->n_c);
     for (int64_t i = 0; i < part->m; i += rows) {
         const int64_t rows_here = td_smaller(rows, part->m - i);
         td_gemm_tile_fn *fn = g->tiles->tile[rows_here - 1][wide];
+        const int64_t share = i / rows % TD_GEMM_NEXT_SHARES;
+        tile.next = (const char *)tile.b + next + next / TD_GEMM_NEXT_SHARES * share;
         if (g->a_in_place) {
             tile.a =
                 part->a + ((part->m0 + i) * p->m.step[TD_A] + k * p->k.step[TD_A]) * p->size[TD_A];
@@ -627,7 +630,7 @@ static void multiply(const struct gemm *g, void *slot, const struct part *part)
 {
     const struct product *p = g->p;
     struct scratch *scratch = slot_scratch(slot);
-    const int64_t rows = ceil_div(part->m, ceil_div(part->m, g->tiles->rows));
+    const int64_t rows = ceil_div(part->m, ceil_div(part->m, g->rows));
     if (!g->a_in_place)
         fill_offsets(&p->m, TD_A, part->m0, part->m, scratch->m_a);
     if (!g->c_in_place)
@@ -736,7 +739,7 @@ static void item_in_place_range(void *context, int64_t begin, int64_t end)
 {
     const struct gemm *g = context;
     const struct product *p = g->p;
-    const int64_t m = p->m.size, n = p->n.size, rows = ceil_div(m, ceil_div(m, g->tiles->rows));
+    const int64_t m = p->m.size, n = p->n.size, rows = ceil_div(m, ceil_div(m, g->rows));
     const int64_t a_step = rows * p->m.step[TD_A] * p->size[TD_A],
                   c_step = rows * p->m.step[TD_C] * p->size[TD_C];
     struct td_gemm_tile tile = { .k = p->k.size * p->parts };
@@ -750,6 +753,7 @@ static void item_in_place_range(void *context, int64_t begin, int64_t end)
             tile.columns = (int)reals;
             tile.a = item.a;
             tile.b = item.b + column * p->size[TD_B];
+            tile.next = tile.b;
             tile.c = item.c + column * p->size[TD_C];
             for (int64_t left = m; left > 0; left -= rows) {
                 g->tiles->tile[td_smaller(rows, left) - 1][reals > g->tiles->lanes](&tile);
@@ -785,7 +789,7 @@ static int64_t grain_of(int64_t count, double each_ns)
 static td_status run_items(struct gemm *g, struct td_exec *exec, struct td_error *err)
 {
     const struct product *p = g->p;
-    g->m_block = td_smaller(p->m.size, round_up(BLOCK_ROWS - 16, g->tiles->rows));
+    g->m_block = td_smaller(p->m.size, round_up(BLOCK_ROWS - 16, g->rows));
     const bool in_place =
         g->a_in_place && g->b_in_place && g->c_in_place && p->k.size <= g->blocking->kc;
     return td_exec_for(exec, p->batch.size, grain_of(p->batch.size, p->item_ns),
@@ -856,11 +860,11 @@ static void multiply_range(void *context, int64_t begin, int64_t end)
 static void cut_tasks(struct gemm *g, int width)
 {
     const struct product *p = g->p;
-    const int64_t m = p->m.size, most = round_up(BLOCK_ROWS - 16, g->tiles->rows);
+    const int64_t m = p->m.size, most = round_up(BLOCK_ROWS - 16, g->rows);
     int64_t strips = ceil_div(m, most);
     /* Tiles of fewer rows are slower, but every chunk of columns packs A again: a few columns do not
      * pay for that. */
-    const int64_t least_rows = (g->n < FEW_COLUMNS ? 2LL : 4LL) * g->tiles->rows;
+    const int64_t least_rows = (g->n < FEW_COLUMNS ? 2LL : 4LL) * g->rows;
     if (g->items * strips < 8LL * width && m / round_up(strips, width) >= least_rows)
         strips = round_up(strips, width);
     /* The rates are those of long vectors: SSE2 takes about ten times as long. */
@@ -958,6 +962,26 @@ static bool stays_in_place(const struct dimension *side, const struct dimension 
            (stride % CACHE_STRIDE != 0 || rows <= CACHE_WAYS);
 }
 
+static bool a_stays_in_place(const struct product *p, int64_t most_rows)
+{
+    const int64_t rows = ceil_div(p->m.size, ceil_div(p->m.size, most_rows));
+    return (p->parts == 1 || p->k.step[TD_A] == 1) &&
+           stays_in_place(&p->m, &p->k, TD_A, p, p->n.size, rows);
+}
+
+/* Where few columns use A, tiles of fewer rows cost less than packing it does: 1024 x 16 x 1024 in
+ * float32 takes 297 us so, and 455 us packed. */
+static void choose_rows(struct gemm *g)
+{
+    const struct product *p = g->p;
+    g->rows = g->tiles->rows;
+    g->a_in_place = a_stays_in_place(p, g->rows);
+    if (!g->a_in_place && p->n.size <= FEW_USES && a_stays_in_place(p, CACHE_WAYS)) {
+        g->rows = td_smaller(g->rows, CACHE_WAYS);
+        g->a_in_place = true;
+    }
+}
+
 td_status td_gemm_run(const struct td_contraction *contraction, const void *a, const void *b,
                       void *c, struct td_workspace *workspace, struct td_exec *exec,
                       struct td_error *err)
@@ -993,9 +1017,7 @@ td_status td_gemm_run(const struct td_contraction *contraction, const void *a, c
     for (int i = TD_A; i <= TD_B; i++)
         g.widen[i] = p.native[i] ? NULL : td_widen(p.dtype[i], isa);
     g.narrow = p.native[TD_C] ? NULL : td_narrow(p.dtype[TD_C], isa);
-    const int64_t rows = ceil_div(p.m.size, ceil_div(p.m.size, g.tiles->rows));
-    g.a_in_place = stays_in_place(&p.m, &p.k, TD_A, &p, p.n.size, rows) &&
-                   (p.parts == 1 || p.k.step[TD_A] == 1);
+    choose_rows(&g);
     /* Rows of B that only a few tiles use need not stay in any cache. */
     g.b_in_place =
         stays_in_place(&p.n, &p.k, TD_B, &p, p.m.size, p.m.size <= FEW_USES ? 1 : p.k.size) &&

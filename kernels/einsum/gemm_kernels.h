@@ -22,6 +22,9 @@
 #define TD_GEMM_MAX_COLUMNS 32
 #define TD_GEMM_PANEL_SLACK 64 /* bytes behind a packed panel that packing may overwrite */
 
+/* So many tiles share the fetching of the next panel of B. */
+#define TD_GEMM_NEXT_SHARES 8
+
 /* C[i, j] = (add ? C[i, j] : 0) + sum over k of A[i, k] * B[k, j]; all strides in numbers. Of
  * TD_GEMM_BF16 a number of A and B is a pair along k, and k counts pairs. */
 struct td_gemm_tile {
@@ -29,6 +32,9 @@ struct td_gemm_tile {
     int64_t a_row, a_k;
     const void *b;
     int64_t b_k;
+    /* This tile's share of the panel of B that follows, fetched into the second cache meanwhile: b_k
+     * / TD_GEMM_NEXT_SHARES numbers for each k. A hint: any address will do. */
+    const char *next;
     int64_t k;
     void *c;
     int64_t c_row;
