@@ -17,6 +17,18 @@ static inline int64_t td_larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* The quotient, rounded up. */
+static inline int64_t td_ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* To a multiple of b. */
+static inline int64_t td_round_up(int64_t a, int64_t b)
+{
+    return td_ceil_div(a, b) * b;
+}
+
 /* Of a stride, which may be negative. */
 static inline int64_t td_magnitude(int64_t value)
 {

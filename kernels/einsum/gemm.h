@@ -17,6 +17,12 @@
  *            last bits of float32, and denormals count. complex: the real kernels on matrices of
  *            twice the size (the 1m method of Van Zee). Integers wrap.
  * Ownership, Threads, Errors   As contraction.h.
+ * Parts      gemm_product    the nest read as a product; offsets and the walk along the batch
+ *            gemm_blocking   sizes of blocks and the workspace
+ *            gemm_call       what was decided for a run, by gemm.c: kernels, what is packed
+ *            gemm_items, gemm_shared   who does what: a thread each product, or all the same one
+ *            gemm_pack, gemm_part      one thread's work on a part of one product
+ *            gemm_kernels    the innermost loops, built once per instruction set
  * Source     Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), for
  *            the blocking; Matthews, "High-Performance Tensor Contraction without Transposition"
  *            (2018), for the offset tables. */

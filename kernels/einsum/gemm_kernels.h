@@ -1,4 +1,4 @@
-/* gemm_kernels.h - the two inner loops of gemm.c, built once per instruction set: a tile of C, and
+/* gemm_kernels.h - the two inner loops of gemm, built once per instruction set: a tile of C, and
  * the packing of a panel.
  *
  * A tile is `rows` rows times one or two vectors of columns, kept in registers over all of k. Rows
