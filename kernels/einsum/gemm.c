@@ -5,6 +5,7 @@
 #include "kernels/einsum/gemm_call.h"
 #include "kernels/einsum/gemm_items.h"
 #include "kernels/einsum/gemm_kernels.h"
+#include "kernels/einsum/gemm_long_k.h"
 #include "kernels/einsum/gemm_product.h"
 #include "kernels/einsum/gemm_shared.h"
 #include "kernels/integers.h"
@@ -142,6 +143,8 @@ td_status td_gemm_run(const struct td_contraction *contraction, const void *a, c
     };
     choose_kernels(&g, isa);
     choose_places(&g);
+    if (blocking.k_piece > 0)
+        return td_gemm_run_long_k(&g, exec, err);
     if (blocking.items == 0 || (blocking.own_b && p.item_ns <= TD_GEMM_LONGEST_NS / 2 &&
                                 p.batch.size >= 4LL * exec->width))
         return td_gemm_run_items(&g, exec, err);

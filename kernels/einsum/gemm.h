@@ -7,7 +7,8 @@
  * first, and the result lands in its final order.
  *
  * Numbers    Every element of C is one chain of multiply-adds over k, in blocks of a fixed length
- *            that are added in order: the same bits whatever the threads, but for the sign and the
+ *            that are added in order, and where C is small and k very long, in pieces of a fixed
+ *            number of blocks that are summed apart and added in order: the same bits whatever the threads, but for the sign and the
  *            payload of a NaN, which the processor takes from either operand. float16 and bfloat16
  *            widen to float32 while they are packed, accumulate in float32 over all of k and are
  *            rounded once. Where the instruction set is avx512_bf16 and both operands are bfloat16,
@@ -20,7 +21,8 @@
  * Parts      gemm_product    the nest read as a product; offsets and the walk along the batch
  *            gemm_blocking   sizes of blocks and the workspace
  *            gemm_call       what was decided for a run, by gemm.c: kernels, what is packed
- *            gemm_items, gemm_shared   who does what: a thread each product, or all the same one
+ *            gemm_items, gemm_shared, gemm_long_k   who does what: a thread each product, all
+ *                            threads rows and columns of the same one, or pieces of its k
  *            gemm_pack, gemm_part      one thread's work on a part of one product
  *            gemm_kernels    the innermost loops, built once per instruction set
  * Source     Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), for

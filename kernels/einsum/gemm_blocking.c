@@ -7,6 +7,14 @@
 /* Packed B of one of the batch, where each thread packs for itself. */
 #define OWN_BYTES    ((int64_t)512 << 10)
 
+/* A product of no more numbers than SMALL_C, in which few ranges of rows and columns find place, is
+ * cut along k: into pieces no shorter than LEAST_PIECE, which adding their sums does not delay, and
+ * no more of them than MOST_PIECES. */
+#define SMALL_C     ((int64_t)64 * 64)
+#define SMALL_SIDE  128
+#define LEAST_PIECE 8192
+#define MOST_PIECES 256
+
 /* Bytes of packed B; saturates. Panels are as wide as any instruction set makes them. */
 static int64_t packed_bytes(const struct td_gemm_product *p, int64_t k, int64_t n)
 {
@@ -19,6 +27,22 @@ static int64_t packed_bytes(const struct td_gemm_product *p, int64_t k, int64_t 
     return td_smaller(bytes, INT64_MAX / 4);
 }
 
+static bool k_is_cut(const struct td_gemm_product *p)
+{
+    return p->m.size <= SMALL_SIDE && p->n.size <= SMALL_SIDE && p->m.size * p->n.size <= SMALL_C &&
+           p->k.size >= 2LL * LEAST_PIECE && p->item_ns > TD_GEMM_ALONE_NS;
+}
+
+int64_t td_gemm_pieces(const struct td_gemm_blocking *blocking, const struct td_gemm_product *p)
+{
+    return td_ceil_div(p->k.size, blocking->k_piece);
+}
+
+int64_t td_gemm_sum_bytes(const struct td_gemm_product *p)
+{
+    return p->m.size * p->n.size * p->parts * p->real_size;
+}
+
 void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_gemm_product *p)
 {
     const int64_t k = p->k.size, n = p->n.size;
@@ -28,9 +52,18 @@ void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_ge
 
     const int64_t bytes = packed_bytes(p, k, n);
     blocking->own_b = bytes <= OWN_BYTES ? bytes : 0;
+    blocking->k_piece = 0;
     blocking->items = 0;
     if (blocking->own_b && p->item_ns <= TD_GEMM_ALONE_NS)
         return;
+    if (k_is_cut(p)) {
+        blocking->k_piece =
+            td_round_up(td_larger(LEAST_PIECE, td_ceil_div(k, MOST_PIECES)), blocking->kc);
+        const int64_t sums = td_gemm_pieces(blocking, p) * td_gemm_sum_bytes(p);
+        blocking->items = td_larger(1, td_smaller(p->batch.size, SHARED_BYTES / sums));
+        blocking->own_b = packed_bytes(p, blocking->kc, n);
+        return;
+    }
     blocking->n_chunk = n;
     blocking->k_chunk = k;
     blocking->items = 1;
@@ -54,7 +87,10 @@ struct td_workspace_need td_gemm_blocking_need(const struct td_gemm_blocking *bl
                                                const struct td_gemm_product *p)
 {
     struct td_workspace_need need = { 0 };
-    if (blocking->items > 0)
+    if (blocking->k_piece > 0)
+        need.shared =
+            (uint64_t)(blocking->items * td_gemm_pieces(blocking, p) * td_gemm_sum_bytes(p));
+    else if (blocking->items > 0)
         need.shared = (uint64_t)packed_bytes(p, td_smaller(blocking->k_chunk, p->k.size),
                                              td_smaller(blocking->n_chunk, p->n.size)) *
                       (uint64_t)blocking->items;

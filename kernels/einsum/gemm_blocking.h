@@ -3,7 +3,8 @@
  * The blocks are made by sizes alone, so that every sum is cut at the same places however many
  * threads there are.
  *
- *     shared   packed B: k_chunk x n_chunk numbers for each of `items`
+ *     shared   packed B: k_chunk x n_chunk numbers for each of `items`; with k_piece a sum, m x n,
+ *              for every piece of each of `items`
  *     a slot   struct td_gemm_scratch | block of A | sums, where C is not native | own_b
  *
  * Threads  Pure. */
@@ -42,10 +43,11 @@ struct td_gemm_scratch {
 
 struct td_gemm_blocking {
     int64_t kc;      /* length of a block of k; every element's sum is cut here and nowhere else */
+    int64_t k_piece; /* length of a piece of k that is summed apart; 0: all of k is one sum */
     int64_t n_chunk; /* packed B has so many columns, */
     int64_t k_chunk; /* so many rows (of numbers; a multiple of kc or all), */
-    int64_t items;   /* of so many of the batch; 0: B is never shared */
-    int64_t own_b;   /* bytes of B that a thread packs for itself; 0: never */
+    int64_t items;   /* of so many of the batch; 0: nothing is shared */
+    int64_t own_b;   /* bytes of B, or of a block of it, that a thread packs for itself; 0: never */
 };
 
 void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_gemm_product *p);
@@ -53,6 +55,10 @@ void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_ge
 /* The workspace of a product with these blocks. */
 struct td_workspace_need td_gemm_blocking_need(const struct td_gemm_blocking *blocking,
                                                const struct td_gemm_product *p);
+
+/* With k_piece: pieces of k, and bytes of the sum of one. */
+int64_t td_gemm_pieces(const struct td_gemm_blocking *blocking, const struct td_gemm_product *p);
+int64_t td_gemm_sum_bytes(const struct td_gemm_product *p);
 
 /* Items, or parts of one, in a range. */
 int64_t td_gemm_grain(int64_t count, double each_ns);

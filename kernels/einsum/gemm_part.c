@@ -84,7 +84,7 @@ static void multiply_panel(const struct td_gemm_call *g, void *slot,
     struct td_gemm_tile tile = {
         .k = td_gemm_packed_rows(p, k_n) * p->parts,
         .columns = (int)reals,
-        .add = k > 0,
+        .add = part->add || k > part->k0,
     };
     td_gemm_strides_in_place(g, &tile);
     if (g->b_in_place) {
@@ -124,23 +124,29 @@ static void multiply_panel(const struct td_gemm_call *g, void *slot,
     }
 }
 
-/* Sums beside C, rounded or cut to its dtype. */
+void td_gemm_store_row(const struct td_gemm_call *g, struct td_gemm_scratch *scratch, char *c,
+                       char *sums, int64_t n0, int64_t n)
+{
+    const struct td_gemm_dimension *columns = &g->p->n;
+    const int64_t size = g->p->size[TD_C];
+    if (g->narrow && columns->affine[TD_C]) {
+        const int64_t step = columns->step[TD_C];
+        g->narrow(c + n0 * step * size, step, sums, n);
+        return;
+    }
+    td_gemm_offsets(columns, TD_C, n0, n, scratch->n_c);
+    if (g->narrow)
+        g->narrow(scratch->raw, 1, sums, n);
+    move_row(c, scratch->n_c, g->narrow ? scratch->raw : sums, n, size, true);
+}
+
 static void narrow_part(const struct td_gemm_call *g, void *slot, const struct td_gemm_part *part)
 {
     struct td_gemm_scratch *scratch = td_gemm_slot_scratch(slot);
-    const struct td_gemm_dimension *n = &g->p->n;
-    const int64_t size = g->p->size[TD_C];
-    const char *sums = td_gemm_slot_sums(g->p, slot);
-    for (int64_t i = 0; i < part->m; i++, sums += TD_GEMM_NARROW_WIDTH * g->p->real_size) {
-        char *c = part->c + scratch->m_c[i] * size;
-        if (n->affine[TD_C]) {
-            g->narrow(c + part->n0 * n->step[TD_C] * size, n->step[TD_C], sums, part->n);
-        } else {
-            td_gemm_offsets(n, TD_C, part->n0, part->n, scratch->n_c);
-            g->narrow(scratch->raw, 1, sums, part->n);
-            move_row(c, scratch->n_c, scratch->raw, part->n, size, true);
-        }
-    }
+    char *sums = td_gemm_slot_sums(g->p, slot);
+    for (int64_t i = 0; i < part->m; i++, sums += TD_GEMM_NARROW_WIDTH * g->p->real_size)
+        td_gemm_store_row(g, scratch, part->c + scratch->m_c[i] * g->p->size[TD_C], sums, part->n0,
+                          part->n);
 }
 
 static void multiply(const struct td_gemm_call *g, void *slot, const struct td_gemm_part *part)

@@ -67,6 +67,7 @@ static void multiply_range(void *context, int64_t begin, int64_t end)
             .n0 = chunk->n0 + i % chunks * chunk->n_range,
             .k0 = chunk->k0,
             .k = chunk->k,
+            .add = chunk->k0 > 0,
             .packed = &packed,
         };
         part.m = td_smaller(chunk->m_block, g->p->m.size - part.m0);

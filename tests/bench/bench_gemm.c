@@ -354,6 +354,7 @@ int main(int argc, char **argv)
         { 48, 128, 64, 128, false }, /* and what comes of it, times values */
         { 1, 16, 1024, 1024, false }, { 1, 1024, 16, 1024, false },
         { 1, 1024, 1024, 16, false }, { 1, 16, 16, 65536, false },
+        { 1, 64, 64, 262144, false }, { 1, 64, 64, 262144, true }, /* Gram matrices */
     };
     for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
         char name[40];

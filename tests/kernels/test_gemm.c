@@ -410,6 +410,9 @@ static const char *const large[] = {
     "cadb,cdef->abef a=12 b=12 c=13 d=14 e=12 f=12",
     "abij,jiz->zab a=15 b=16 i=24 j=25 z=130",
     "mk,kn->mn m=200 n=200 k=4",
+    "mk,nk->mn m=32 n=31 k=16385",
+    "km,kn->m2n3 m=17 n=35 k=20001",
+    "zikm,znki->znm z=3 m=15 n=34 i=2 k=9000",
 };
 
 START_TEST(products_of_many_blocks_are_right)
@@ -560,10 +563,9 @@ END_TEST
 /* ---- Bits, threads, deadlines --------------------------------------------------------------- */
 
 static const char *const threaded[] = {
-    "mk,kn->mn m=300 n=280 k=900",
-    "mk,nk->nm m=65 n=66 k=700",
-    "zmk,zkn->zmn z=200 m=17 n=19 k=23",
-    "zmk,znk->mzn z=7 m=120 n=64 k=120",
+    "mk,kn->mn m=300 n=280 k=900",       "mk,nk->nm m=65 n=66 k=700",
+    "zmk,zkn->zmn z=200 m=17 n=19 k=23", "zmk,znk->mzn z=7 m=120 n=64 k=120",
+    "mk,nk->mn m=16 n=18 k=50000",       "zmk,zkn->znm z=2 m=33 n=40 k=17000",
 };
 
 /* Numbers whose sums round: then the order in which they are added shows. */
@@ -653,6 +655,7 @@ START_TEST(large_products_are_cut_into_many_ranges)
         { "mk,kn->mn m=1000 n=1000 k=1000", 4 },
         { "zmk,zkn->zmn z=300 m=64 n=64 k=64", 10 },
         { "mk,kn->mn m=16 n=5000 k=2000", 4 },
+        { "mk,kn->mn m=16 n=16 k=65536", 8 },
     };
     for (int i = 0; i < COUNT_OF(cases); i++) {
         struct nest nest;
@@ -786,6 +789,20 @@ START_TEST(huge_products_announce_what_they_take)
 }
 END_TEST
 
+/* However long the sums are: the dtype of the second is one whose results are rounded once. */
+START_TEST(long_sums_announce_little)
+{
+    static const td_dtype some[] = { TD_DTYPE_FLOAT64, TD_DTYPE_BFLOAT16 };
+    for (int d = 0; d < COUNT_OF(some); d++) {
+        struct nest nest;
+        nest_make(&nest, "mk,kn->mn m=64 n=64 k=1000000000", some[d], some[d], some[d]);
+        const struct td_workspace_need need = td_gemm_workspace(&nest.contraction);
+        ck_assert_uint_le(need.shared, (uint64_t)16 << 20);
+        ck_assert_uint_le(need.per_thread, (uint64_t)2 << 20);
+    }
+}
+END_TEST
+
 static void add_values(TCase *tcase)
 {
     tcase_add_loop_test(tcase, every_form_of_product_is_right_in_every_dtype, 0, COUNT_OF(dtypes));
@@ -812,6 +829,7 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, four_callers_at_once_get_what_one_gets, 0, COUNT_OF(hammered));
     tcase_add_loop_test(tcase, nests_that_are_products_are_known, 0, COUNT_OF(choices));
     tcase_add_test(tcase, huge_products_announce_what_they_take);
+    tcase_add_test(tcase, long_sums_announce_little);
 }
 
 int main(void)
