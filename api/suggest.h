@@ -1,7 +1,7 @@
 /* suggest.h - the known name that a client may have meant by one that nobody knows.
  *
  * Of the names it is the nearest by edit distance (letters to insert, remove, replace or exchange
- * with their neighbour), at most a third of the given name's length away.
+ * with their neighbour), at most a third of the given name's length away, or one edit.
  * Cost       Names longer than 40 letters are not looked at. */
 #ifndef TD_API_SUGGEST_H
 #define TD_API_SUGGEST_H

@@ -111,7 +111,7 @@ static void choose_places(struct td_gemm_call *g)
 {
     const struct td_gemm_product *p = g->p;
     choose_rows(g);
-    g->most_rows = td_round_up(TD_GEMM_BLOCK_ROWS - 16, g->rows);
+    g->most_rows = TD_GEMM_BLOCK_ROWS / g->rows * g->rows;
     /* Rows of B that only a few tiles use need not stay in any cache. */
     g->b_in_place =
         stays_in_place(&p->n, &p->k, TD_B, p, p->m.size, p->m.size <= FEW_USES ? 1 : p->k.size) &&

@@ -8,10 +8,10 @@
  *
  * Numbers    Every element of C is one chain of multiply-adds over k, in blocks of a fixed length
  *            that are added in order, and where C is small and k very long, in pieces of a fixed
- *            number of blocks that are summed apart and added in order: the same bits whatever the threads, but for the sign and the
- *            payload of a NaN, which the processor takes from either operand. float16 and bfloat16
- *            widen to float32 while they are packed, accumulate in float32 over all of k and are
- *            rounded once. Where the instruction set is avx512_bf16 and both operands are bfloat16,
+ *            number of blocks that are summed apart and added in order: the same bits whatever the
+ *            threads, but for the sign and the payload of a NaN, which the processor takes from
+ *            either operand. float16 and bfloat16 widen to float32 while they are packed,
+ *            accumulate in float32 over all of k and are rounded once. Where the instruction set is avx512_bf16 and both operands are bfloat16,
  *            they stay so: the processor multiplies pairs along k and sums in float32, rounding to
  *            nearest even, and takes what is denormal (below 2^-126), in operands and in sums, for
  *            0. NaN and Inf come through as ever. On other instruction sets sums can differ in the

@@ -18,8 +18,9 @@
 
 /* Rows of A that are packed together, at most, and their length in reals: what is packed of A stays
  * in the second cache. At 1024^3 on Zen 4, a length of 256, 384, 512 gave 104, 105, 107 GFLOP/s in
- * float32; at 2048^3, 128 and 184 rows gave 199 and 210 on two threads, in float64 96 and 104. */
-#define TD_GEMM_BLOCK_ROWS   184
+ * float32; at 2048^3, 112 and 168 rows gave 199 and 210 on two threads, in float64 96 and 104. A
+ * multiple of the rows of all tiles. */
+#define TD_GEMM_BLOCK_ROWS   168
 #define TD_GEMM_BLOCK_K      512
 /* Columns of a result that is not native: they are summed up beside it. */
 #define TD_GEMM_NARROW_WIDTH 256
@@ -27,7 +28,8 @@
  * half as long. */
 #define TD_GEMM_RAW_BYTES    ((int64_t)TD_GEMM_MAX_ROWS * TD_GEMM_BLOCK_K * 8)
 /* A product that takes less than this is not worth waking a thread for, and no range is to be much
- * shorter than TD_GEMM_RANGE_NS nor longer than TD_GEMM_LONGEST_NS. */
+ * shorter than TD_GEMM_RANGE_NS nor longer than TD_GEMM_LONGEST_NS (where k is cut, as estimated for
+ * long vectors: a small part of it, and SSE2 takes ten times as long). */
 #define TD_GEMM_ALONE_NS     100e3
 #define TD_GEMM_RANGE_NS     50e3
 #define TD_GEMM_LONGEST_NS   8e6

@@ -32,8 +32,8 @@ struct td_gemm_tile {
     int64_t a_row, a_k;
     const void *b;
     int64_t b_k;
-    /* This tile's share of the panel of B that follows, fetched into the second cache meanwhile: b_k
-     * / TD_GEMM_NEXT_SHARES numbers for each k. A hint: any address will do. */
+    /* This tile's share of the panel of B that follows, fetched into the second cache meanwhile, two
+     * vectors / TD_GEMM_NEXT_SHARES for each k. A hint: any address will do. */
     const char *next;
     int64_t k;
     void *c;

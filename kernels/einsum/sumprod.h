@@ -8,7 +8,8 @@
  * Numbers    float32 sums are kept in many accumulators over blocks, and blocks are added in
  *            double; long sums over rows are kept in blocks as well. Parts that different threads
  *            may do are cut by the extents alone and added in order: the same bits whatever the
- *            threads.
+ *            threads. Long rows times one vector are summed several at a time, and those left over
+ *            singly and in another order, so equal rows may differ in their last bits.
  * Ownership, Threads, Errors   As contraction.h. Takes any nest, also one that would suit gemm. */
 #ifndef TD_KERNELS_EINSUM_SUMPROD_H
 #define TD_KERNELS_EINSUM_SUMPROD_H

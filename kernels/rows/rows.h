@@ -1,9 +1,10 @@
 /* rows.h - settle indices, then copy rows: what every op that moves rows comes down to.
  *
- * A table is n_rows rows of row_bytes bytes, one after the other. Indices are settled first
+ * A table is n_rows rows of row_bytes bytes, one after the other. To pick rows, indices are settled
  * (checked against a bound, or replaced by policy) into row numbers, a chunk at a time, and the
  * rows are copied by a loop built per row width, which never looks at values. An index may be a
- * tuple of components, one per dimension of the table.
+ * tuple of components, one per dimension of the table. To scatter and to deal rows out, indices
+ * that were checked are read where they are.
  *
  * Bounds   td_rows_check sees all indices before anything is written; td_rows_settle then trusts
  *          it.

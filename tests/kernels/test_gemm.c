@@ -566,6 +566,7 @@ static const char *const threaded[] = {
     "mk,kn->mn m=300 n=280 k=900",       "mk,nk->nm m=65 n=66 k=700",
     "zmk,zkn->zmn z=200 m=17 n=19 k=23", "zmk,znk->mzn z=7 m=120 n=64 k=120",
     "mk,nk->mn m=16 n=18 k=50000",       "zmk,zkn->znm z=2 m=33 n=40 k=17000",
+    "mk,kn->mn m=128 n=32 k=16500",      "mk,kn->mn m=4 n=128 k=40000",
 };
 
 /* Numbers whose sums round: then the order in which they are added shows. */
@@ -650,18 +651,21 @@ START_TEST(large_products_are_cut_into_many_ranges)
 {
     static const struct {
         const char *text;
+        td_dtype dtype;
         int64_t ranges; /* of 10 ms at the rate of one thread with AVX2, and then some */
     } cases[] = {
-        { "mk,kn->mn m=1000 n=1000 k=1000", 4 },
-        { "zmk,zkn->zmn z=300 m=64 n=64 k=64", 10 },
-        { "mk,kn->mn m=16 n=5000 k=2000", 4 },
-        { "mk,kn->mn m=16 n=16 k=65536", 8 },
+        { "mk,kn->mn m=1000 n=1000 k=1000", TD_DTYPE_FLOAT32, 4 },
+        { "zmk,zkn->zmn z=300 m=64 n=64 k=64", TD_DTYPE_FLOAT32, 10 },
+        { "mk,kn->mn m=16 n=5000 k=2000", TD_DTYPE_FLOAT32, 4 },
+        { "mk,kn->mn m=16 n=16 k=65536", TD_DTYPE_FLOAT32, 6 },
+        { "mk,kn->mn m=64 n=64 k=50000", TD_DTYPE_COMPLEX128, 60 },
     };
     for (int i = 0; i < COUNT_OF(cases); i++) {
         struct nest nest;
         struct operands o;
         struct thread_exec exec;
-        nest_make(&nest, cases[i].text, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+        const td_dtype dtype = cases[i].dtype;
+        nest_make(&nest, cases[i].text, dtype, dtype, dtype);
         operands_make(&o, &nest);
         o.want = NULL;
         thread_exec_init(&exec, 2, 0);
@@ -789,7 +793,7 @@ START_TEST(huge_products_announce_what_they_take)
 }
 END_TEST
 
-/* However long the sums are: the dtype of the second is one whose results are rounded once. */
+/* However long the sums of a small product are: the dtype of the second is one whose results are rounded once. */
 START_TEST(long_sums_announce_little)
 {
     static const td_dtype some[] = { TD_DTYPE_FLOAT64, TD_DTYPE_BFLOAT16 };
