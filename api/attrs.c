@@ -7,14 +7,14 @@
 #include <string.h>
 
 /* Request-wide members, by their bit in td_options.set. */
-enum wide { WIDE_DEVICE, WIDE_RESPONSE, WIDE_TIMING, WIDE_COUNT };
+enum wide { WIDE_DEVICE, WIDE_RESPONSE, WIDE_TIMING, WIDE_STORE, WIDE_COUNT };
 
-static const char *const wide_names[WIDE_COUNT] = { "device", "response", "timing" };
+static const char *const wide_names[WIDE_COUNT] = { "device", "response", "timing", "store" };
 
-/* Their values, and those of bounds, by enum value. */
+/* Their values, by enum value. */
 static const char *const device_names[] = { "auto", "cpu", "gpu", NULL };
-static const char *const layout_names[] = { "nested", "flat", "base64", NULL };
-static const char *const timing_names[] = { "0", "1", "false", "true", NULL };
+const char *const td_layout_names[] = { "nested", "flat", "base64", NULL };
+const char *const td_truth_names[] = { "0", "1", "false", "true", NULL };
 
 /* Enough of a client's text for a message. */
 #define SHOWN 64
@@ -23,13 +23,13 @@ static int shown(size_t length)
     return (int)(length < SHOWN ? length : SHOWN);
 }
 
-static bool is_name(const char *name, const char *text, size_t length)
+bool td_name_is(const char *name, const char *text, size_t length)
 {
     return strlen(name) == length && memcmp(name, text, length) == 0;
 }
 
-static td_status refuse(struct td_error *err, const char *name, const char *expected,
-                        const struct td_attr_value *value)
+td_status td_attrs_refuse(struct td_error *err, const char *name, const char *expected,
+                          const struct td_attr_value *value)
 {
     if (value->kind == TD_VALUE_INT)
         td_error_set(err, TD_MALFORMED_REQUEST, "%s is %" PRId64 "; expected %s", name,
@@ -49,7 +49,7 @@ static int choose(const char *name, const char *const *choices, const struct td_
 {
     int n = 0;
     for (; choices[n]; n++)
-        if (value->kind == TD_VALUE_TEXT && is_name(choices[n], value->text, value->text_length))
+        if (value->kind == TD_VALUE_TEXT && td_name_is(choices[n], value->text, value->text_length))
             return n;
     char expected[128];
     size_t used = 0;
@@ -59,10 +59,31 @@ static int choose(const char *name, const char *const *choices, const struct td_
                                  : i == n - 1 ? " or "
                                               : ", ",
                                  choices[i]);
-    refuse(err, name, expected, value);
+    td_attrs_refuse(err, name, expected, value);
     if (value->kind == TD_VALUE_TEXT)
         td_suggest(err, value->text, value->text_length, choices, n);
     return -1;
+}
+
+int td_attrs_choose(const char *name, const char *const *choices, const char *text, size_t length,
+                    struct td_error *err)
+{
+    const struct td_attr_value value = { .kind = TD_VALUE_TEXT,
+                                         .text = text,
+                                         .text_length = length };
+    return choose(name, choices, &value, err);
+}
+
+/* A string as a NUL-terminated copy in the arena. */
+static td_status copy_text(const char *name, const struct td_attr_value *value,
+                           struct td_arena *arena, const char **out, struct td_error *err)
+{
+    if (value->kind != TD_VALUE_TEXT)
+        return td_attrs_refuse(err, name, "a string", value);
+    if (memchr(value->text, '\0', value->text_length))
+        return td_attrs_refuse(err, name, "a string without NUL characters", value);
+    *out = td_arena_text(arena, value->text, value->text_length, err);
+    return *out ? TD_OK : err->status;
 }
 
 static td_status set_attr(struct td_op_args *args, const struct td_attr_spec *spec,
@@ -73,37 +94,30 @@ static td_status set_attr(struct td_op_args *args, const struct td_attr_spec *sp
     switch (spec->kind) {
     case TD_ATTR_INT:
         if (value->kind != TD_VALUE_INT)
-            return refuse(err, spec->name, "a 64-bit integer", value);
+            return td_attrs_refuse(err, spec->name, "a 64-bit integer", value);
         memcpy(field, &value->integer, sizeof value->integer);
         return TD_OK;
-    case TD_ATTR_BOUNDS: {
-        const char *names[TD_BOUNDS_COUNT + 1] = { NULL };
-        for (int i = 0; i < TD_BOUNDS_COUNT; i++)
-            names[i] = td_bounds_name((td_bounds)i);
-        int chosen = choose(spec->name, names, value, err);
+    case TD_ATTR_CHOICE: {
+        int chosen = choose(spec->name, spec->choices, value, err);
         if (chosen < 0)
             return TD_MALFORMED_REQUEST;
-        td_bounds bounds = (td_bounds)chosen;
-        memcpy(field, &bounds, sizeof bounds);
+        td_op_choose(spec, args, chosen);
         return TD_OK;
     }
     case TD_ATTR_TEXT: {
-        if (value->kind != TD_VALUE_TEXT)
-            return refuse(err, spec->name, "a string", value);
-        if (memchr(value->text, '\0', value->text_length))
-            return refuse(err, spec->name, "a string without NUL characters", value);
-        const char *copy = td_arena_text(arena, value->text, value->text_length, err);
-        if (!copy)
-            return err->status;
-        memcpy(field, &copy, sizeof copy);
-        return TD_OK;
+        const char *copy = NULL;
+        td_status status = copy_text(spec->name, value, arena, &copy, err);
+        if (status == TD_OK)
+            memcpy(field, &copy, sizeof copy);
+        return status;
     }
     }
     return TD_OK;
 }
 
 static td_status set_wide(struct td_options *options, enum wide wide,
-                          const struct td_attr_value *value, struct td_error *err)
+                          const struct td_attr_value *value, struct td_arena *arena,
+                          struct td_error *err)
 {
     int chosen = -1;
     switch (wide) {
@@ -113,7 +127,7 @@ static td_status set_wide(struct td_options *options, enum wide wide,
             options->device = (td_device)chosen;
         break;
     case WIDE_RESPONSE:
-        chosen = choose(wide_names[wide], layout_names, value, err);
+        chosen = choose(wide_names[wide], td_layout_names, value, err);
         if (chosen >= 0)
             options->layout = (td_layout)chosen;
         break;
@@ -122,17 +136,19 @@ static td_status set_wide(struct td_options *options, enum wide wide,
         struct td_attr_value text = *value;
         if (value->kind == TD_VALUE_INT && (value->integer == 0 || value->integer == 1))
             text = (struct td_attr_value){ .kind = TD_VALUE_TEXT,
-                                           .text = timing_names[value->integer],
+                                           .text = td_truth_names[value->integer],
                                            .text_length = 1 };
         else if (value->kind == TD_VALUE_OTHER &&
-                 (is_name("true", value->text, value->text_length) ||
-                  is_name("false", value->text, value->text_length)))
+                 (td_name_is("true", value->text, value->text_length) ||
+                  td_name_is("false", value->text, value->text_length)))
             text.kind = TD_VALUE_TEXT;
-        chosen = choose(wide_names[wide], timing_names, &text, err);
+        chosen = choose(wide_names[wide], td_truth_names, &text, err);
         if (chosen >= 0)
             options->timing = chosen % 2 == 1;
         break;
     }
+    case WIDE_STORE:
+        return copy_text(wide_names[wide], value, arena, &options->store, err);
     case WIDE_COUNT:
         break;
     }
@@ -143,7 +159,7 @@ static const struct td_attr_spec *find_attr(const struct td_op *op, const char *
                                             int *index)
 {
     for (*index = 0; *index < op->n_attrs; ++*index)
-        if (is_name(op->attrs[*index].name, name, length))
+        if (td_name_is(op->attrs[*index].name, name, length))
             return &op->attrs[*index];
     return NULL;
 }
@@ -151,7 +167,7 @@ static const struct td_attr_spec *find_attr(const struct td_op *op, const char *
 static int find_wide(const char *name, size_t length)
 {
     int i = 0;
-    while (i < WIDE_COUNT && !is_name(wide_names[i], name, length))
+    while (i < WIDE_COUNT && !td_name_is(wide_names[i], name, length))
         i++;
     return i;
 }
@@ -174,7 +190,7 @@ td_status td_attrs_set(struct td_request *request, const char *name, size_t leng
         return td_error_at_attribute(err, TD_MALFORMED_REQUEST, own_name);
     }
     td_status status = spec ? set_attr(&request->args, spec, value, arena, err)
-                            : set_wide(&request->options, (enum wide)wide, value, err);
+                            : set_wide(&request->options, (enum wide)wide, value, arena, err);
     if (status == TD_OK)
         *set |= bit;
     return status;
@@ -223,7 +239,7 @@ td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t leng
     const char *names[MAX_NAMES];
     int n = 0;
     for (int i = 0; i < op->n_inputs && n < MAX_NAMES; i++) {
-        if (is_name(op->inputs[i].name, name, length)) {
+        if (td_name_is(op->inputs[i].name, name, length)) {
             td_error_set(err, TD_MALFORMED_REQUEST,
                          "%s is an input of %s; it belongs in the body, not in a %s",
                          op->inputs[i].name, op->name, where);
@@ -248,4 +264,19 @@ void td_request_init(struct td_request *request, const struct td_op *op)
     memset(request, 0, sizeof *request);
     request->op = op;
     td_op_defaults(op, &request->args);
+}
+
+uint32_t td_inputs_set(const struct td_request *request)
+{
+    uint32_t set = 0;
+    for (int i = 0; i < TD_MAX_INPUTS; i++)
+        set |= (uint32_t)(request->args.inputs[i].count > 0) << i;
+    return set;
+}
+
+td_status td_input_set_by_path(const struct td_input_spec *spec, struct td_error *err)
+{
+    td_error_set(err, TD_MALFORMED_REQUEST,
+                 "%s is given by the path; it may not stand in the body as well", spec->name);
+    return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", spec->name);
 }

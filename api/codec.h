@@ -22,6 +22,9 @@ TD_MUST_CHECK td_status td_codec_decode(td_format format, const char *body, size
                                         struct td_resolver *resolver, struct td_arena *arena,
                                         struct td_request *request, struct td_error *err);
 
+/* Requests of the Open Inference Protocol are read by td_oip_decode, which needs to know more; the
+ * functions below answer them too. */
+
 /* Can the outputs be written at all? Looks at their dtypes only, so that a call whose answer has no
  * form is refused once its outputs are inferred, before it runs: NOT_ACCEPTABLE for what
  * safetensors lacks. */

@@ -281,8 +281,7 @@ static void add_plan(struct td_text *text, const struct td_op_args *args,
     const uint64_t workspace = td_einsum_plan_workspace(plan, limits->threads);
     td_text_print(text, "{\"output\":{\"dtype\":\"%s\",\"shape\":[",
                   td_dtype_info(output->dtype)->name);
-    for (int i = 0; i < output->shape.rank; i++)
-        td_text_print(text, "%s%" PRId64, i ? "," : "", output->shape.dim[i]);
+    td_text_dims(text, &output->shape);
     add_count(text, "],\"bytes\":", output->bytes);
     td_text_word(text, "}");
     add_path(text, plan);

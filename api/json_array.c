@@ -13,9 +13,9 @@ struct array {
     struct td_error *err;
 
     td_dtype dtype;
-    bool inferred;     /* from the elements, and wider ones may change it */
-    bool started;      /* dtype and room are settled */
-    int64_t room;      /* elements that there is room for */
+    enum td_leaves_style style; /* INFERRED: dtype is told by elements, and wider ones change it */
+    bool started;               /* dtype and room are settled */
+    int64_t room;               /* elements that there is room for */
     size_t width;      /* of what leaves.next points to: an element, or a string's offset */
     char *data;        /* elements, or offsets */
     size_t text_bytes; /* of the whole value: no string unescapes to more */
@@ -106,6 +106,24 @@ static td_status check_syntax(const struct array *array, const char *p)
     }
 }
 
+/* What elements of a dtype look like in the Open Inference Protocol. */
+static const char *oip_elements(td_dtype dtype)
+{
+    switch (dtype) {
+    case TD_DTYPE_BOOL:
+        return "true, false, 1 or 0";
+    case TD_DTYPE_STRING:
+        return "a string";
+    case TD_DTYPE_FLOAT16:
+    case TD_DTYPE_BFLOAT16:
+    case TD_DTYPE_FLOAT32:
+    case TD_DTYPE_FLOAT64:
+        return "a number, or NaN, Infinity or -Infinity without quotes";
+    default:
+        return "an integer";
+    }
+}
+
 /* The element at p, at `level`, is not one: says why. */
 static td_status refuse_leaf(const struct array *array, const char *p, int level)
 {
@@ -114,7 +132,9 @@ static td_status refuse_leaf(const struct array *array, const char *p, int level
     if (status != TD_OK)
         return status;
 
-    const char *kind = td_json_kind(*p), *dtype = td_dtype_info(array->dtype)->name;
+    const struct td_dtype_info *info = td_dtype_info(array->dtype);
+    const char *kind = td_json_kind(*p),
+               *dtype = array->style == TD_LEAVES_OIP ? info->oip : info->name;
     char message[256], token[48];
     if (strcmp(kind, "a number") == 0)
         kind = token_text(p, array->leaves.end, token, sizeof token);
@@ -123,17 +143,20 @@ static td_status refuse_leaf(const struct array *array, const char *p, int level
                  kind, dtype);
     else if (array->leaves.fault == TD_LEAF_FAULT_RANGE)
         snprintf(message, sizeof message, "%s does not fit %s", kind, dtype);
-    else if (array->inferred && elements(array) == 0 && *p != '[')
+    else if (array->style == TD_LEAVES_INFERRED && elements(array) == 0 && *p != '[')
         snprintf(message, sizeof message,
                  "%s is no element of a tensor: expected a number, a string, true or false", kind);
     else if (*p == '[')
         snprintf(message, sizeof message,
                  "a list stands where the elements before it are single values");
-    else if (array->inferred)
+    else if (array->style == TD_LEAVES_INFERRED)
         snprintf(message, sizeof message, "%s stands among elements that are %s", kind,
                  array->dtype == TD_DTYPE_BOOL     ? "true or false"
                  : array->dtype == TD_DTYPE_STRING ? "strings"
                                                    : "numbers");
+    else if (array->style == TD_LEAVES_OIP)
+        snprintf(message, sizeof message, "%s is not %s: expected %s", kind, dtype,
+                 oip_elements(array->dtype));
     else
         snprintf(message, sizeof message, "%s is not %s %s%s", kind, dtype[0] == 'i' ? "an" : "a",
                  dtype, array->dtype == TD_DTYPE_BOOL ? ": expected true or false" : "");
@@ -159,7 +182,7 @@ static td_status start(struct array *array)
         array->leaves.next += array->width;
     }
     array->leaves.limit = array->data + count * array->width;
-    array->run = td_leaves_run_of(array->dtype, array->inferred);
+    array->run = td_leaves_run_of(array->dtype, array->style);
     array->started = true;
     return TD_OK;
 }
@@ -188,7 +211,7 @@ static void integers_to_float32(struct array *array)
     }
     array->dtype = TD_DTYPE_FLOAT32;
     array->width = sizeof(float);
-    array->run = td_leaves_run_of(array->dtype, array->inferred);
+    array->run = td_leaves_run_of(array->dtype, array->style);
     array->leaves.next = array->data + (size_t)n * array->width;
     array->leaves.limit = array->data + (size_t)array->room * array->width;
 }
@@ -231,14 +254,14 @@ static td_status widen(struct array *array, const char *p, bool *widened)
     const char *stop = td_json_number_end(p, array->leaves.end, &is_integer);
     bool integers = array->dtype == TD_DTYPE_INT32 || array->dtype == TD_DTYPE_INT64 ||
                     array->dtype == TD_DTYPE_UINT64;
-    if (!array->inferred || !integers || !stop)
+    if (array->style != TD_LEAVES_INFERRED || !integers || !stop)
         return TD_OK;
     *widened = true;
     if (is_integer && array->dtype == TD_DTYPE_INT32)
         return int32_to_int64(array);
     if (is_integer && array->dtype == TD_DTYPE_INT64 && *p != '-' && !any_negative(array)) {
         array->dtype = TD_DTYPE_UINT64;
-        array->run = td_leaves_run_of(array->dtype, array->inferred);
+        array->run = td_leaves_run_of(array->dtype, array->style);
         return TD_OK;
     }
     if (is_integer) {
@@ -465,7 +488,7 @@ td_status td_json_read_untyped(struct td_json_scan *scan, td_dtype empty_dtype,
         .path = path,
         .arena = arena,
         .err = err,
-        .inferred = true,
+        .style = TD_LEAVES_INFERRED,
         .leaves = { .end = scan->end, .scan = scan, .err = err },
     };
     td_json_peek(scan);
@@ -516,9 +539,9 @@ static bool shape_fits(const struct td_shape *nested, const struct td_shape *giv
     return td_shape_equal(nested, &prefix);
 }
 
-td_status td_json_read_typed(struct td_json_scan *scan, td_dtype dtype,
-                             const struct td_shape *shape, const struct td_json_path *path,
-                             struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+static td_status read_typed(struct td_json_scan *scan, enum td_leaves_style style, td_dtype dtype,
+                            const struct td_shape *shape, const struct td_json_path *path,
+                            struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
     struct array array = {
         .scan = scan,
@@ -526,6 +549,7 @@ td_status td_json_read_typed(struct td_json_scan *scan, td_dtype dtype,
         .arena = arena,
         .err = err,
         .dtype = dtype,
+        .style = style,
         .leaves = { .end = scan->end, .scan = scan, .err = err },
     };
     td_json_peek(scan);
@@ -559,4 +583,18 @@ td_status td_json_read_typed(struct td_json_scan *scan, td_dtype dtype,
                               td_shape_text(shape, shape_text, sizeof shape_text));
     }
     return finish(&array, shape ? shape : &nested, out);
+}
+
+td_status td_json_read_typed(struct td_json_scan *scan, td_dtype dtype,
+                             const struct td_shape *shape, const struct td_json_path *path,
+                             struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    return read_typed(scan, TD_LEAVES_TYPED, dtype, shape, path, arena, out, err);
+}
+
+td_status td_json_read_oip(struct td_json_scan *scan, td_dtype dtype, const struct td_shape *shape,
+                           const struct td_json_path *path, struct td_arena *arena,
+                           struct td_tensor *out, struct td_error *err)
+{
+    return read_typed(scan, TD_LEAVES_OIP, dtype, shape, path, arena, out, err);
 }

@@ -31,4 +31,11 @@ TD_MUST_CHECK td_status td_json_read_typed(struct td_json_scan *scan, td_dtype d
                                            const struct td_json_path *path, struct td_arena *arena,
                                            struct td_tensor *out, struct td_error *err);
 
+/* The same with elements spelled as in the Open Inference Protocol (TD_LEAVES_OIP). dtype has a
+ * name there. */
+TD_MUST_CHECK td_status td_json_read_oip(struct td_json_scan *scan, td_dtype dtype,
+                                         const struct td_shape *shape,
+                                         const struct td_json_path *path, struct td_arena *arena,
+                                         struct td_tensor *out, struct td_error *err);
+
 #endif

@@ -13,11 +13,11 @@
 #ifndef TD_API_JSON_DECODE_H
 #define TD_API_JSON_DECODE_H
 
+#include "api/json_tensor.h"
 #include "api/message.h"
 
-#define TD_JSON_PADDING 64 /* readable bytes that must follow the body */
-
-/* Fills request (begun by td_request_init, query parameters already applied) from the body. */
+/* Fills request (begun by td_request_init, query parameters already applied) from the body, which
+ * TD_JSON_PADDING readable bytes follow. */
 TD_MUST_CHECK td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *resolver,
                                        struct td_arena *arena, struct td_request *request,
                                        struct td_error *err);

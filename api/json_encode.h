@@ -19,4 +19,10 @@ bool td_json_encoded_bound(const struct td_request *request, size_t *bytes);
 TD_MUST_CHECK td_status td_json_encode(const struct td_request *request, struct td_arena *arena,
                                        struct td_reply *reply, struct td_error *err);
 
+/* One tensor, which has its data: T alone. The bound is of all that is allocated. */
+bool td_json_tensor_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes);
+TD_MUST_CHECK td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout,
+                                              struct td_arena *arena, struct td_reply *reply,
+                                              struct td_error *err);
+
 #endif

@@ -310,9 +310,9 @@ static __attribute__((noinline)) bool settle_exactly(const char *token, const ch
     return fits;
 }
 
-/* What JSON has no numbers for, as strings. */
+/* What JSON has no numbers for: in quotes, or without them. */
 static __attribute__((noinline)) const char *read_named(const char *p, struct td_leaves *leaves,
-                                                        enum real real, char *to)
+                                                        enum real real, bool quoted, char *to)
 {
     static const struct {
         const char *text;
@@ -324,8 +324,9 @@ static __attribute__((noinline)) const char *read_named(const char *p, struct td
     };
     size_t left = (size_t)(leaves->end - p);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t length = strlen(names[i].text);
-        if (left >= length && memcmp(p, names[i].text, length) == 0) {
+        const char *text = names[i].text + !quoted;
+        size_t length = strlen(names[i].text) - (quoted ? 0 : 2);
+        if (left >= length && memcmp(p, text, length) == 0) {
             memcpy(to, &names[i].bits[real], real_size[real]);
             return p + length;
         }
@@ -349,7 +350,7 @@ static ALWAYS_INLINE const char *read_real(const char *p, struct td_leaves *leav
                                            enum real real)
 {
     if (UNLIKELY(*p == '"'))
-        return read_named(p, leaves, real, to);
+        return read_named(p, leaves, real, true, to);
     return read_number(p, leaves, to, real);
 }
 
@@ -445,9 +446,79 @@ static const char *read_string(const char *p, struct td_leaves *leaves, char *to
     return leaves->scan->at;
 }
 
+/* ---- as the Open Inference Protocol spells them ---- */
+
+/* The loops above, and what they refuse once more, out of line. */
+
+static __attribute__((noinline)) const char *read_integral(const char *p, struct td_leaves *leaves,
+                                                           char *to, size_t width, uint64_t most,
+                                                           uint64_t least)
+{
+    bool is_integer, negative;
+    uint64_t value;
+    const char *end = td_json_number_end(p, leaves->end, &is_integer);
+    if (!end || !td_json_integral(p, end, &negative, &value))
+        return NULL; /* with the fault that is set */
+    if (value > (negative ? least : most))
+        return fail(leaves, TD_LEAF_FAULT_RANGE);
+    value = negative ? 0 - value : value;
+    memcpy(to, &value, width);
+    leaves->fault = TD_LEAF_FAULT_NONE;
+    return end;
+}
+
+#define TD_READ_INTEGER(name, width, most, least)                                                  \
+    static ALWAYS_INLINE const char *read_oip_##name(const char *p, struct td_leaves *leaves,      \
+                                                     char *to)                                     \
+    {                                                                                              \
+        const char *behind = read_##name(p, leaves, to);                                           \
+        return LIKELY(behind) ? behind : read_integral(p, leaves, to, width, most, least);         \
+    }
+INTEGERS(TD_READ_INTEGER)
+#undef TD_READ_INTEGER
+
+static ALWAYS_INLINE const char *read_oip_bool(const char *p, struct td_leaves *leaves, char *to)
+{
+    const char *behind = read_bool(p, leaves, to);
+    return LIKELY(behind) ? behind : read_integral(p, leaves, to, 1, 1, 0);
+}
+
+static __attribute__((noinline)) const char *read_odd_real(const char *p, struct td_leaves *leaves,
+                                                           enum real real, char *to)
+{
+    const enum td_leaf_fault fault = leaves->fault;
+    bool is_integer;
+    leaves->fault = TD_LEAF_FAULT_NONE;
+    if (fault == TD_LEAF_FAULT_VALUE)
+        return read_named(p, leaves, real, false, to);
+    if (real != FLOAT16 && real != BFLOAT16)
+        return fail(leaves, fault);
+    const uint16_t infinity = real == FLOAT16 ? 0x7c00 : 0x7f80;
+    const uint16_t bits = (uint16_t)(infinity | (*p == '-') << 15);
+    memcpy(to, &bits, sizeof bits);
+    return td_json_number_end(p, leaves->end, &is_integer);
+}
+
+#define OIP_REALS(X)                                                                               \
+    X(float16, FLOAT16)                                                                            \
+    X(bfloat16, BFLOAT16)                                                                          \
+    X(float32, FLOAT32)                                                                            \
+    X(float64, FLOAT64)
+
+#define TD_READ_REAL(name, real)                                                                   \
+    static ALWAYS_INLINE const char *read_oip_##name(const char *p, struct td_leaves *leaves,      \
+                                                     char *to)                                     \
+    {                                                                                              \
+        const char *behind = read_number(p, leaves, to, real);                                     \
+        return LIKELY(behind) ? behind : read_odd_real(p, leaves, real, to);                       \
+    }
+OIP_REALS(TD_READ_REAL)
+#undef TD_READ_REAL
+
 /* ---- one loop per dtype ---- */
 
-#define RUNS(X)                                                                                    \
+/* X(enum suffix, name, bytes of an element); complex numbers have no datatype in the protocol. */
+#define OIP_RUNS(X)                                                                                \
     X(BOOL, bool, 1)                                                                               \
     X(INT8, int8, 1)                                                                               \
     X(INT16, int16, 2)                                                                             \
@@ -460,7 +531,10 @@ static const char *read_string(const char *p, struct td_leaves *leaves, char *to
     X(FLOAT16, float16, 2)                                                                         \
     X(BFLOAT16, bfloat16, 2)                                                                       \
     X(FLOAT32, float32, 4)                                                                         \
-    X(FLOAT64, float64, 8)                                                                         \
+    X(FLOAT64, float64, 8)
+
+#define RUNS(X)                                                                                    \
+    OIP_RUNS(X)                                                                                    \
     X(COMPLEX64, complex64, 8)                                                                     \
     X(COMPLEX128, complex128, 16)                                                                  \
     X(STRING, string, 8)
@@ -474,13 +548,31 @@ RUNS(TD_RUN)
 TD_RUN(FLOAT32, plain_float32, 4)
 #undef TD_RUN
 
+#define TD_RUN(dtype, name, width)                                                                 \
+    static const char *run_oip_##name(struct td_leaves *leaves, const char *p)                     \
+    {                                                                                              \
+        return run(leaves, p, width, read_oip_##name);                                             \
+    }
+OIP_RUNS(TD_RUN)
+#undef TD_RUN
+
 static td_leaves_run_fn *const runs[TD_DTYPE_COUNT] = {
 #define TD_RUN(dtype, name, width) [TD_DTYPE_##dtype] = run_##name,
     RUNS(TD_RUN)
 #undef TD_RUN
 };
 
-td_leaves_run_fn *td_leaves_run_of(td_dtype dtype, bool inferred)
+static td_leaves_run_fn *const oip_runs[TD_DTYPE_COUNT] = {
+#define TD_RUN(dtype, name, width) [TD_DTYPE_##dtype] = run_oip_##name,
+    OIP_RUNS(TD_RUN)
+#undef TD_RUN
+        [TD_DTYPE_STRING] = run_string,
+};
+
+td_leaves_run_fn *td_leaves_run_of(td_dtype dtype, enum td_leaves_style style)
 {
-    return inferred && dtype == TD_DTYPE_FLOAT32 ? run_plain_float32 : runs[dtype];
+    if (style == TD_LEAVES_OIP)
+        return oip_runs[dtype];
+    return style == TD_LEAVES_INFERRED && dtype == TD_DTYPE_FLOAT32 ? run_plain_float32
+                                                                    : runs[dtype];
 }

@@ -43,7 +43,17 @@ struct td_leaves {
  * fault set, the place of the element at fault. */
 typedef const char *td_leaves_run_fn(struct td_leaves *leaves, const char *p);
 
-/* The loop of a dtype. Where the dtype is inferred a string is a string, "NaN" too. */
-td_leaves_run_fn *td_leaves_run_of(td_dtype dtype, bool inferred);
+/* How values are spelled. */
+enum td_leaves_style {
+    TD_LEAVES_TYPED,    /* integers without fraction or exponent; "NaN", "Infinity", "-Infinity" */
+    TD_LEAVES_INFERRED, /* the same, but a string is a string, "NaN" too */
+    /* As the Open Inference Protocol has them: integers as any number that is one, 5.0 and 5e2; 0
+     * and 1 among truth values; NaN, Infinity and -Infinity without quotes; what is too large for a
+     * float of 16 bits is infinite. */
+    TD_LEAVES_OIP
+};
+
+/* The loop of a dtype. */
+td_leaves_run_fn *td_leaves_run_of(td_dtype dtype, enum td_leaves_style style);
 
 #endif

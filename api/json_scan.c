@@ -287,6 +287,41 @@ const char *td_json_number_end(const char *at, const char *end, bool *is_integer
     return at;
 }
 
+bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t *magnitude)
+{
+    const int64_t far = 1000000000000; /* more than a body has digits */
+    const char *mantissa_end = at;
+    int64_t exponent = 0; /* of ten, of the last digit that is not zero */
+    *negative = *at == '-';
+    at += *negative;
+    while (mantissa_end < end && (*mantissa_end | 0x20) != 'e')
+        mantissa_end++;
+    if (mantissa_end < end) {
+        const char *p = mantissa_end + 1;
+        bool below = *p == '-';
+        for (p += *p == '-' || *p == '+'; p < end; p++)
+            exponent = exponent < far ? exponent * 10 + (*p - '0') : exponent;
+        exponent = below ? -exponent : exponent;
+    }
+    const char *point = memchr(at, '.', (size_t)(mantissa_end - at));
+    exponent -= point ? mantissa_end - point - 1 : 0;
+    const char *last = mantissa_end;
+    for (; last > at && (last[-1] == '0' || last[-1] == '.'); last--)
+        exponent += last[-1] == '0';
+    *magnitude = 0;
+    if (last > at && exponent < 0)
+        return false;
+    for (; at < last; at++)
+        if (*at != '.' && (__builtin_mul_overflow(*magnitude, (uint64_t)10, magnitude) ||
+                           __builtin_add_overflow(*magnitude, (uint64_t)(*at - '0'), magnitude)))
+            return false;
+    /* Ends soon: what is not zero overflows. */
+    for (; *magnitude > 0 && exponent > 0; exponent--)
+        if (__builtin_mul_overflow(*magnitude, (uint64_t)10, magnitude))
+            return false;
+    return true;
+}
+
 td_status td_json_int64(struct td_json_scan *scan, int64_t *out, bool *fits, struct td_error *err)
 {
     const char *at = scan->at;
@@ -365,9 +400,10 @@ const char *td_json_measure(const char *at, const char *end, size_t *commas)
     size_t depth = 0;
     *commas = 0;
     if (at < end && *at != '[' && *at != '{' && *at != '"') {
+        /* The end of the text ends it as well: it may be all of a document. */
         while (at < end && !td_json_is_space(*at) && *at != ',' && *at != ']' && *at != '}')
             at++;
-        return at < end ? at : NULL;
+        return at;
     }
     while (at < end) {
         /* Whole blocks, as long as they can neither end the value nor hold a string. The counts

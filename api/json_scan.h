@@ -93,6 +93,10 @@ TD_MUST_CHECK td_status td_json_string(struct td_json_scan *scan, struct td_aren
 /* End of the number token at `at`, by the grammar alone; NULL when none begins there. */
 const char *td_json_number_end(const char *at, const char *end, bool *is_integer);
 
+/* The value of a number token that is an integer, however it is spelled: 5, 5.0, 50e-1. False where
+ * it has a fraction, or more than 64 bits. */
+bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t *magnitude);
+
 /* An integer token as int64. *fits is false, and nothing is moved, where it has a fraction or
  * exponent or is too large. */
 TD_MUST_CHECK td_status td_json_int64(struct td_json_scan *scan, int64_t *out, bool *fits,

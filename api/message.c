@@ -1,12 +1,13 @@
 #include "api/message.h"
 
+#include <assert.h>
 #include <string.h>
 
 td_bounds td_request_bounds(const struct td_request *request)
 {
     td_bounds bounds = TD_BOUNDS_ERROR;
     for (int i = 0; i < request->op->n_attrs; i++)
-        if (request->op->attrs[i].kind == TD_ATTR_BOUNDS)
+        if (request->op->attrs[i].choices == td_bounds_names)
             memcpy(&bounds, request->args.attrs + request->op->attrs[i].offset, sizeof bounds);
     return bounds;
 }
@@ -28,6 +29,12 @@ void td_reply_set(struct td_reply *reply, int http_status, const char *content_t
     reply->own[0] = (struct td_piece){ .data = data, .size = size };
     reply->pieces = reply->own;
     reply->n_pieces = 1;
+}
+
+void td_reply_header(struct td_reply *reply, const char *name, const char *value)
+{
+    assert(reply->n_headers < TD_REPLY_HEADERS);
+    reply->headers[reply->n_headers++] = (struct td_header){ name, value };
 }
 
 size_t td_reply_bytes(const struct td_reply *reply)

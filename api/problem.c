@@ -50,22 +50,31 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(
         NOT_ACCEPTABLE, 406, "Not acceptable", "not-acceptable",
         "The result cannot be written in a format that the Accept header allows. Results come as "
-        "application/json and, but for strings and complex128, as application/vnd.safetensors."),
+        "application/json and, but for strings and complex128, as application/vnd.safetensors; a "
+        "resident tensor also as application/x-npy, but for strings and bfloat16."),
     PROBLEM(UNSUPPORTED_MEDIA_TYPE, 415, "Unsupported media type", "unsupported-media-type",
             "The Content-Type or Content-Encoding of the body is not one that can be read here: "
-            "application/json or application/vnd.safetensors, plain, gzip or deflate."),
-    PROBLEM(PRECONDITION_FAILED, 412, "Precondition failed", "precondition-failed",
-            "The tensor is not the one that If-Match or If-None-Match asked for. Fetch its current "
-            "ETag and decide again."),
+            "application/json or application/vnd.safetensors, of a resident tensor also "
+            "application/x-npy; plain, gzip or deflate."),
+    PROBLEM(
+        PRECONDITION_FAILED, 412, "Precondition failed", "precondition-failed",
+        "The tensor is not the one that If-Match or If-None-Match asked for. `etag`, also in the "
+        "ETag header, is that of the one there is; without it there is none."),
     PROBLEM(PAYLOAD_TOO_LARGE, 413, "Payload too large", "payload-too-large",
             "The body exceeds the server's limit, given as `limit`. Send less at once, or keep the "
             "large tensor resident and refer to it."),
+    PROBLEM(
+        RANGE_NOT_SATISFIABLE, 416, "Range not satisfiable", "range-not-satisfiable",
+        "The Range header asks for bytes behind the end. The Content-Range header says how many "
+        "there are."),
     PROBLEM(RESOURCE_LIMIT, 422, "Resource limit", "resource-limit",
             "The request is well-formed but too large for this server: `resource` says of what, "
             "`needed` and `limit` how much. It was refused before anything was computed."),
     PROBLEM(UNAUTHENTICATED, 401, "Unauthenticated", "unauthenticated",
             "The request carries no valid token."),
-    PROBLEM(FORBIDDEN, 403, "Forbidden", "forbidden", "The token does not allow this."),
+    PROBLEM(FORBIDDEN, 403, "Forbidden", "forbidden",
+            "The token does not allow this, or the server itself may not write the file that it is "
+            "about."),
     PROBLEM(QUEUE_FULL, 429, "Queue full", "queue-full",
             "More work is waiting than the server takes on. Try again after the seconds in the "
             "Retry-After header."),
@@ -74,12 +83,16 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
             "in the Retry-After header."),
     PROBLEM(DRAINING, 503, "Draining", "draining",
             "The server is shutting down and takes no new work. Another instance will."),
-    PROBLEM(DEVICE_UNAVAILABLE, 503, "Device unavailable", "device-unavailable",
-            "The device that the request asked for is absent or has failed. `device: auto` falls "
-            "back to the CPU."),
+    PROBLEM(
+        DEVICE_UNAVAILABLE, 503, "Device unavailable", "device-unavailable",
+        "The device that the request asked for, or the disk that a tensor lies on, is absent or "
+        "has failed. `device: auto` falls back to the CPU."),
     PROBLEM(DEADLINE_EXCEEDED, 504, "Deadline exceeded", "deadline-exceeded",
             "The time allowed by X-Request-Timeout-Ms or by the server ran out before the result "
             "was ready."),
+    PROBLEM(NOT_SUPPORTED, 501, "Not supported", "not-supported",
+            "The Open Inference Protocol knows this, but this server does not do it, or it is not "
+            "allowed here."),
     PROBLEM(INTERNAL, 500, "Internal error", "internal",
             "A bug in the server. Please report it with the request_id."),
 };
@@ -144,6 +157,41 @@ static void add_index(struct td_text *text, const struct td_error *err)
 #define PROBLEM_TEXT 16384
 #define REQUEST_ID   256
 
+void td_problem_facts(const struct td_error *err, const char *op_name, const char *request_id,
+                      struct td_text *text)
+{
+    add_text(text, "code", td_status_name(err->status));
+    add_text(text, "op", op_name);
+    add_text(text, "input", err->input);
+    if (err->has_index)
+        add_index(text, err);
+    add_text(text, "attribute", err->attribute);
+    if (err->has_pointer) {
+        td_text_print(text, ",\"pointer\":");
+        td_text_quote(text, err->pointer, strlen(err->pointer));
+    }
+    if (err->offset >= 0)
+        td_text_print(text, ",\"offset\":%" PRId64, err->offset);
+    add_text(text, "label", err->label);
+    if (err->has_extents) {
+        td_text_print(text, ",\"extents\":");
+        add_dims(text, err->extents, 2);
+    }
+    add_shapes(text, err);
+    add_text(text, "did_you_mean", err->did_you_mean);
+    add_text(text, "etag", err->etag);
+    if (err->resource[0]) {
+        add_text(text, "resource", err->resource);
+        td_text_print(text, ",\"needed\":%" PRIu64, err->needed);
+    }
+    if (err->limit)
+        td_text_print(text, ",\"limit\":%" PRIu64, err->limit);
+    if (request_id && *request_id) {
+        td_text_print(text, ",\"request_id\":");
+        td_text_quote(text, request_id, strnlen(request_id, REQUEST_ID));
+    }
+}
+
 static size_t write_problem(const struct td_error *err, const char *op_name, const char *request_id,
                             char *buffer)
 {
@@ -152,35 +200,7 @@ static size_t write_problem(const struct td_error *err, const char *op_name, con
     td_text_print(&text, "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"detail\":",
                   problem->slug, problem->title, problem->http_status);
     td_text_quote(&text, err->message, strlen(err->message));
-    add_text(&text, "code", td_status_name(err->status));
-    add_text(&text, "op", op_name);
-    add_text(&text, "input", err->input);
-    if (err->has_index)
-        add_index(&text, err);
-    add_text(&text, "attribute", err->attribute);
-    if (err->has_pointer) {
-        td_text_print(&text, ",\"pointer\":");
-        td_text_quote(&text, err->pointer, strlen(err->pointer));
-    }
-    if (err->offset >= 0)
-        td_text_print(&text, ",\"offset\":%" PRId64, err->offset);
-    add_text(&text, "label", err->label);
-    if (err->has_extents) {
-        td_text_print(&text, ",\"extents\":");
-        add_dims(&text, err->extents, 2);
-    }
-    add_shapes(&text, err);
-    add_text(&text, "did_you_mean", err->did_you_mean);
-    if (err->resource[0]) {
-        add_text(&text, "resource", err->resource);
-        td_text_print(&text, ",\"needed\":%" PRIu64, err->needed);
-    }
-    if (err->limit)
-        td_text_print(&text, ",\"limit\":%" PRIu64, err->limit);
-    if (request_id && *request_id) {
-        td_text_print(&text, ",\"request_id\":");
-        td_text_quote(&text, request_id, strnlen(request_id, REQUEST_ID));
-    }
+    td_problem_facts(err, op_name, request_id, &text);
     td_text_print(&text, "}");
     return text.full ? 0 : (size_t)(text.at - buffer);
 }

@@ -5,6 +5,7 @@
 #define TD_API_PROBLEM_H
 
 #include "api/message.h"
+#include "api/text.h"
 
 struct td_problem {
     int http_status;
@@ -24,6 +25,11 @@ td_status td_problem_from_slug(const char *slug, size_t length);
  * memory it falls back to the static body of the code: type, title, status and code. */
 void td_problem_write(const struct td_error *err, const char *op_name, const char *request_id,
                       struct td_arena *arena, struct td_reply *reply);
+
+/* Writes the members of an error beside its sentence, a comma in front of each: code, op, input,
+ * position, ... */
+void td_problem_facts(const struct td_error *err, const char *op_name, const char *request_id,
+                      struct td_text *text);
 
 /* The page behind a problem's "type", as JSON: type, title, status, code, explanation. */
 TD_MUST_CHECK td_status td_problem_describe(td_status status, struct td_arena *arena,

@@ -77,3 +77,21 @@ char *td_raw_write_strings(char *at, const struct td_tensor *tensor)
     }
     return at;
 }
+
+td_status td_raw_reply(const char *content_type, const char *header, size_t size,
+                       const struct td_tensor *tensor, struct td_arena *arena,
+                       struct td_reply *reply, struct td_error *err)
+{
+    size_t copied = td_raw_is_copied(tensor) ? tensor->bytes : 0;
+    char *bytes = td_arena_alloc(arena, size + copied, 1, err);
+    if (!bytes)
+        return err->status;
+    memcpy(bytes, header, size);
+    if (copied)
+        memcpy(bytes + size, tensor->data, copied);
+    td_reply_set(reply, 200, content_type, bytes, size + copied);
+    if (copied < tensor->bytes)
+        reply->pieces[reply->n_pieces++] =
+            (struct td_piece){ .data = tensor->data, .size = tensor->bytes };
+    return TD_OK;
+}

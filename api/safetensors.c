@@ -2,8 +2,9 @@
 
 #include "api/attrs.h"
 #include "api/json_scan.h"
+#include "api/pieces.h"
 #include "api/raw.h"
-#include "api/suggest.h"
+#include "api/slots.h"
 #include "api/text.h"
 
 #include <inttypes.h>
@@ -88,11 +89,6 @@ static td_status read_integers(struct header *header, const char *expected, int 
 
 enum { MEMBER_DTYPE = 1, MEMBER_SHAPE = 2, MEMBER_OFFSETS = 4, MEMBERS = 7 };
 
-static bool key_is(const char *key, size_t length, const char *name)
-{
-    return strlen(name) == length && memcmp(key, name, length) == 0;
-}
-
 static td_status read_dtype(struct header *header, const char *entry, td_dtype *dtype)
 {
     struct td_json_scan *scan = &header->scan;
@@ -135,10 +131,10 @@ static td_status read_entry(struct header *header, const char *name, struct td_t
             status = td_json_expect(scan, ':', err);
         if (status != TD_OK)
             return status;
-        unsigned member = key_is(key, length, "dtype")          ? MEMBER_DTYPE
-                          : key_is(key, length, "shape")        ? MEMBER_SHAPE
-                          : key_is(key, length, "data_offsets") ? MEMBER_OFFSETS
-                                                                : 0;
+        unsigned member = td_name_is("dtype", key, length)          ? MEMBER_DTYPE
+                          : td_name_is("shape", key, length)        ? MEMBER_SHAPE
+                          : td_name_is("data_offsets", key, length) ? MEMBER_OFFSETS
+                                                                    : 0;
         if (member == 0 || (seen & member))
             return td_json_syntax(scan, begin, err,
                                   "expected each of dtype, shape and data_offsets once and nothing "
@@ -338,28 +334,61 @@ static td_status check_ranges(struct header *header)
     return TD_OK;
 }
 
+static td_status read_length(const char *file, size_t size, uint64_t *length, struct td_error *err)
+{
+    if (size >= LENGTH_BYTES) {
+        memcpy(length, file, LENGTH_BYTES);
+        if (*length <= size - LENGTH_BYTES && *length <= HEADER_LIMIT)
+            return TD_OK;
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "the header length is %" PRIu64 "; expected at most %" PRIu64
+                     " and at most what follows it, %zu",
+                     *length, HEADER_LIMIT, size - LENGTH_BYTES);
+    } else {
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "%zu bytes are no safetensors file: expected 8 bytes of header length, a "
+                     "JSON header and the data",
+                     size);
+    }
+    err->offset = 0;
+    return TD_MALFORMED_REQUEST;
+}
+
+/* A member of the header: the metadata or a tensor. */
+static td_status read_member(struct header *header, bool *notes_read)
+{
+    struct td_json_scan *scan = &header->scan;
+    struct td_safetensors *out = header->out;
+    const char *name = "", *begin = scan->at;
+    td_status status = read_text(header, "the name of a tensor in quotes", &name);
+    if (status == TD_OK)
+        status = td_json_expect(scan, ':', header->err);
+    if (status != TD_OK)
+        return status;
+    if (strcmp(name, "__metadata__") == 0) {
+        if (*notes_read)
+            return td_json_syntax(scan, begin, header->err, "expected __metadata__ only once");
+        *notes_read = true;
+        return read_notes(header);
+    }
+    const bool full = !out->entries || !header->ranges || out->n_entries == header->entry_room;
+    if (full && !grow_entries(header, out))
+        return header->err->status;
+    const int entry = out->n_entries++;
+    out->entries[entry].name = name;
+    header->ranges[entry].entry = entry;
+    return read_entry(header, name, &out->entries[entry].tensor, &header->ranges[entry]);
+}
+
 td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *arena,
                               struct td_safetensors *out, struct td_error *err)
 {
     const char *file = bytes;
     uint64_t length = 0;
     memset(out, 0, sizeof *out);
-    if (size >= LENGTH_BYTES)
-        memcpy(&length, file, LENGTH_BYTES);
-    if (size < LENGTH_BYTES || length > size - LENGTH_BYTES || length > HEADER_LIMIT) {
-        if (size < LENGTH_BYTES)
-            td_error_set(err, TD_MALFORMED_REQUEST,
-                         "%zu bytes are no safetensors file: expected 8 bytes of header length, a "
-                         "JSON header and the data",
-                         size);
-        else
-            td_error_set(err, TD_MALFORMED_REQUEST,
-                         "the header length is %" PRIu64 "; expected at most %" PRIu64
-                         " and at most what follows it, %zu",
-                         length, HEADER_LIMIT, size - LENGTH_BYTES);
-        err->offset = 0;
-        return TD_MALFORMED_REQUEST;
-    }
+    td_status status = read_length(file, size, &length, err);
+    if (status != TD_OK)
+        return status;
     struct header header = {
         .scan = { .begin = file, .at = file + LENGTH_BYTES, .end = file + LENGTH_BYTES + length },
         .arena = arena,
@@ -369,38 +398,15 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
         .out = out,
     };
     struct td_json_scan *scan = &header.scan;
-    bool notes_read = false;
-    bool more;
-    td_status status = td_json_open(scan, '{', '}', &more, err);
-    if (status != TD_OK)
-        return status;
-    while (more) {
-        const char *name = "", *begin = scan->at;
-        status = read_text(&header, "the name of a tensor in quotes", &name);
-        if (status == TD_OK)
-            status = td_json_expect(scan, ':', err);
-        if (status != TD_OK)
-            return status;
-        if (strcmp(name, "__metadata__") == 0) {
-            if (notes_read)
-                return td_json_syntax(scan, begin, err, "expected __metadata__ only once");
-            notes_read = true;
-            status = read_notes(&header);
-        } else {
-            bool full = !out->entries || !header.ranges || out->n_entries == header.entry_room;
-            if (full && !grow_entries(&header, out))
-                return err->status;
-            out->entries[out->n_entries].name = name;
-            header.ranges[out->n_entries].entry = out->n_entries;
-            status = read_entry(&header, name, &out->entries[out->n_entries].tensor,
-                                &header.ranges[out->n_entries]);
-            out->n_entries++;
-        }
+    bool notes_read = false, more;
+    status = td_json_open(scan, '{', '}', &more, err);
+    while (status == TD_OK && more) {
+        status = read_member(&header, &notes_read);
         if (status == TD_OK)
             status = td_json_next(scan, '}', &more, err);
-        if (status != TD_OK)
-            return status;
     }
+    if (status != TD_OK)
+        return status;
     td_json_peek(scan);
     if (scan->at != scan->end)
         return td_json_syntax(scan, scan->at, err, "expected the end of the header");
@@ -409,93 +415,6 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
 }
 
 /* ---- a request ---- */
-
-/* Which tensor of which input a name means: "params", or "indices.3" where the input is a list. */
-struct slot {
-    int input;     /* -1 when it means none */
-    int64_t index; /* -1 for an input that is no list */
-};
-
-static struct slot find_slot(const struct td_op *op, const char *name, size_t length)
-{
-    struct slot slot = { -1, -1 };
-    const char *dot = memrchr(name, '.', length);
-    size_t stem = dot ? (size_t)(dot - name) : length;
-    for (int i = 0; i < op->n_inputs && slot.input < 0; i++)
-        if (op->inputs[i].list ? dot && key_is(name, stem, op->inputs[i].name)
-                               : key_is(name, length, op->inputs[i].name))
-            slot.input = i;
-    if (slot.input < 0 || !op->inputs[slot.input].list)
-        return slot;
-    const char *digits = dot + 1, *end = name + length;
-    bool good = end > digits && end - digits < 10 && (*digits != '0' || end - digits == 1);
-    slot.index = 0;
-    for (; digits < end && good; digits++) {
-        good = *digits >= '0' && *digits <= '9';
-        slot.index = slot.index * 10 + (*digits - '0');
-    }
-    return good ? slot : (struct slot){ -1, -1 };
-}
-
-static td_status refuse_name(const struct td_op *op, const char *name, struct td_error *err)
-{
-    const char *names[TD_MAX_INPUTS];
-    char expected[160] = "";
-    size_t used = 0;
-    for (int i = 0; i < op->n_inputs; i++) {
-        names[i] = op->inputs[i].name;
-        used += (size_t)snprintf(expected + used, sizeof expected - used,
-                                 op->inputs[i].list ? "%s%s.0, %s.1, ..." : "%s%s", i ? "; " : "",
-                                 names[i], names[i]);
-        used = used < sizeof expected ? used : sizeof expected - 1;
-    }
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no input \"%.100s\"; expected %s", op->name,
-                 name, expected);
-    td_suggest(err, name, strlen(name), names, op->n_inputs);
-    return refuse(err, name);
-}
-
-/* Is this note the name of a resident tensor? Its key without ".ref" is an input's. */
-static bool is_ref(const struct td_op *op, const char *key, struct slot *slot)
-{
-    static const char suffix[] = ".ref";
-    size_t length = strlen(key), suffix_length = sizeof suffix - 1;
-    if (length <= suffix_length || strcmp(key + length - suffix_length, suffix) != 0)
-        return false;
-    *slot = find_slot(op, key, length - suffix_length);
-    return slot->input >= 0;
-}
-
-/* Counts a tensor for its input. */
-static td_status count_slot(struct td_request *request, struct slot slot, struct td_error *err)
-{
-    const struct td_input_spec *spec = &request->op->inputs[slot.input];
-    int *count = &request->args.inputs[slot.input].count;
-    if (++*count <= (spec->list ? TD_MAX_LIST : 1))
-        return TD_OK;
-    if (spec->list)
-        return td_error_resource(err, "tensors", (uint64_t)*count, TD_MAX_LIST,
-                                 "a list of tensors");
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", spec->name);
-    return refuse(err, spec->name);
-}
-
-/* The place of a tensor, once all are counted; NULL with err filled when the numbers of a list have
- * gaps or repeat themselves. */
-static struct td_tensor *fill_slot(struct td_request *request, struct slot slot,
-                                   struct td_error *err)
-{
-    const struct td_operand *operand = &request->args.inputs[slot.input];
-    const char *name = request->op->inputs[slot.input].name;
-    int64_t index = slot.index < 0 ? 0 : slot.index;
-    if (index < operand->count && operand->tensors[index].data == NULL)
-        return &operand->tensors[index];
-    td_error_set(err, TD_MALFORMED_REQUEST,
-                 "%s.%" PRId64 " is given%s, with %d in all: they are numbered from 0, each once",
-                 name, index, index < operand->count ? " twice" : "", operand->count);
-    td_error_at_input(err, TD_MALFORMED_REQUEST, "%s[%" PRId64 "]", name, index);
-    return NULL;
-}
 
 /* Attributes, and what libraries note by themselves. */
 static td_status apply_note(struct td_request *request, const struct td_safetensors_note *note,
@@ -511,128 +430,88 @@ static td_status apply_note(struct td_request *request, const struct td_safetens
     return td_attrs_unknown(request->op, note->key, strlen(note->key), "metadata entry", err);
 }
 
-static td_status refuse_ref(const struct td_op *op, struct slot slot, td_status status,
-                            struct td_error *err)
-{
-    const struct td_input_spec *spec = &op->inputs[slot.input];
-    return spec->list ? td_error_at_input(err, status, "%s[%" PRId64 "]", spec->name, slot.index)
-                      : td_error_at_input(err, status, "%s", spec->name);
-}
-
 td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolver *resolver,
                                 struct td_arena *arena, struct td_request *request,
                                 struct td_error *err)
 {
     const struct td_op *op = request->op;
-    struct td_op_args *args = &request->args;
     struct td_safetensors file;
-    struct slot slot;
+    struct td_slot slot;
     td_status status = td_safetensors_open(body, bytes, arena, &file, err);
     if (status != TD_OK)
         return status;
 
-    for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
-        slot = find_slot(op, file.entries[i].name, strlen(file.entries[i].name));
-        status = slot.input < 0 ? refuse_name(op, file.entries[i].name, err)
-                                : count_slot(request, slot, err);
-    }
+    for (int i = 0; i < file.n_entries && status == TD_OK; i++)
+        status =
+            td_slot_count(request, file.entries[i].name, strlen(file.entries[i].name), &slot, err);
     for (int i = 0; i < file.n_notes && status == TD_OK; i++)
-        status = is_ref(op, file.notes[i].key, &slot)
-                     ? count_slot(request, slot, err)
+        status = td_slot_of_ref(op, file.notes[i].key, strlen(file.notes[i].key), &slot)
+                     ? td_slot_count_ref(request, slot, err)
                      : apply_note(request, &file.notes[i], arena, err);
-    if (status != TD_OK)
-        return status;
+    if (status == TD_OK)
+        status = td_slots_begin(request, arena, err);
 
-    for (int i = 0; i < op->n_inputs; i++) {
-        size_t count = (size_t)args->inputs[i].count;
-        if (count == 0)
-            continue;
-        args->inputs[i].tensors =
-            td_arena_alloc(arena, count, sizeof *args->inputs[i].tensors, err);
-        if (!args->inputs[i].tensors)
-            return err->status;
-        memset(args->inputs[i].tensors, 0, count * sizeof *args->inputs[i].tensors);
+    for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
+        struct td_tensor *place = NULL;
+        slot = td_slot_of(op, file.entries[i].name, strlen(file.entries[i].name));
+        status = td_slot_fill(request, slot, &place, err);
+        if (status == TD_OK)
+            *place = file.entries[i].tensor;
     }
-    for (int i = 0; i < file.n_entries; i++) {
-        slot = find_slot(op, file.entries[i].name, strlen(file.entries[i].name));
-        struct td_tensor *tensor = fill_slot(request, slot, err);
-        if (!tensor)
-            return TD_MALFORMED_REQUEST;
-        *tensor = file.entries[i].tensor;
+    for (int i = 0; i < file.n_notes && status == TD_OK; i++) {
+        const struct td_safetensors_note *note = &file.notes[i];
+        if (td_slot_of_ref(op, note->key, strlen(note->key), &slot))
+            status = td_slot_resolve(request, slot, note->value, strlen(note->value), resolver,
+                                     arena, err);
     }
-    for (int i = 0; i < file.n_notes; i++) {
-        if (!is_ref(op, file.notes[i].key, &slot))
-            continue;
-        struct td_tensor *tensor = fill_slot(request, slot, err);
-        if (!tensor)
-            return TD_MALFORMED_REQUEST;
-        const char *name = file.notes[i].value;
-        status = td_resolve(resolver, name, strlen(name), arena, tensor, err);
-        if (status != TD_OK)
-            return refuse_ref(op, slot, status, err);
-    }
-    return TD_OK;
+    return status;
 }
 
 /* ---- a reply ---- */
 
-/* Outputs up to this size are copied behind the header: a piece of its own costs a reply more than
- * that copy: header and body leave in two system calls. */
-#define COPIED ((size_t)64 * 1024)
-
 /* Header text of one output: name, dtype, 16 dimensions and two offsets of 19 digits. */
 #define ENTRY_TEXT ((size_t)512)
-
-static bool is_copied(const struct td_tensor *tensor)
-{
-    return tensor->bytes < COPIED;
-}
 
 bool td_safetensors_encoded_bound(const struct td_request *request, size_t *bytes)
 {
     const struct td_op_args *args = &request->args;
+    int n_large = 0;
     *bytes = LENGTH_BYTES + ENTRY_TEXT;
     for (int i = 0; i < args->n_outputs; i++)
         if (!td_size_add(*bytes, ENTRY_TEXT + sizeof(struct td_piece) * 2, bytes) ||
-            (is_copied(&args->outputs[i]) && !td_size_add(*bytes, args->outputs[i].bytes, bytes)))
+            !td_pieces_count(args->outputs[i].bytes, bytes, &n_large))
             return false;
     return true;
 }
 
-/* Writes the JSON header with its length in front, filled up with spaces so that the data behind it
- * is aligned to 8 bytes. */
-static void write_header(const struct td_request *request, struct td_text *text)
+/* Begins a header: room for its length, then the object. */
+static char *begin_header(struct td_text *text)
 {
-    const struct td_op_args *args = &request->args;
     char *length_at = text->at;
-    uint64_t offset = 0;
     text->at += LENGTH_BYTES;
     td_text_word(text, "{");
-    if (args->replaced)
-        td_text_print(
-            text,
-            "\"__metadata__\":{\"bounds.policy\":\"%s\",\"bounds.replaced\":\"%" PRId64 "\"}%s",
-            td_bounds_name(td_request_bounds(request)), args->replaced, args->n_outputs ? "," : "");
-    for (int i = 0; i < args->n_outputs; i++) {
-        const struct td_tensor *tensor = &args->outputs[i];
-        td_text_word(text, i > 0 ? "," : "");
-        td_text_word(text, request->op->output_list ? "\"outputs." : "\"output");
-        if (request->op->output_list)
-            td_text_uint(text, (uint64_t)i);
-        td_text_word(text, "\":{\"dtype\":\"");
-        td_text_word(text, td_dtype_info(tensor->dtype)->safetensors);
-        td_text_word(text, "\",\"shape\":[");
-        for (int d = 0; d < tensor->shape.rank; d++) {
-            td_text_word(text, d > 0 ? "," : "");
-            td_text_uint(text, (uint64_t)tensor->shape.dim[d]);
-        }
-        td_text_word(text, "],\"data_offsets\":[");
-        td_text_uint(text, offset);
-        td_text_word(text, ",");
-        offset += tensor->bytes;
-        td_text_uint(text, offset);
-        td_text_word(text, "]}");
-    }
+    return length_at;
+}
+
+/* What stands behind a tensor's name. *offset is where its data begins, then where it ends. */
+static void write_entry(struct td_text *text, const struct td_tensor *tensor, uint64_t *offset)
+{
+    td_text_word(text, ":{\"dtype\":\"");
+    td_text_word(text, td_dtype_info(tensor->dtype)->safetensors);
+    td_text_word(text, "\",\"shape\":[");
+    td_text_dims(text, &tensor->shape);
+    td_text_word(text, "],\"data_offsets\":[");
+    td_text_uint(text, *offset);
+    td_text_word(text, ",");
+    *offset += tensor->bytes;
+    td_text_uint(text, *offset);
+    td_text_word(text, "]}");
+}
+
+/* Fills up with spaces, so that the data behind the header is aligned to 8 bytes, and puts the
+ * length in front. */
+static void end_header(struct td_text *text, char *length_at)
+{
     td_text_word(text, "}");
     while ((text->at - length_at) % 8 != 0)
         td_text_add(text, " ", 1);
@@ -640,16 +519,42 @@ static void write_header(const struct td_request *request, struct td_text *text)
     memcpy(length_at, &length, LENGTH_BYTES);
 }
 
+static void write_header(const struct td_request *request, struct td_text *text)
+{
+    const struct td_op_args *args = &request->args;
+    uint64_t offset = 0;
+    char *length_at = begin_header(text);
+    if (args->replaced)
+        td_text_print(
+            text,
+            "\"__metadata__\":{\"bounds.policy\":\"%s\",\"bounds.replaced\":\"%" PRId64 "\"}%s",
+            td_bounds_name(td_request_bounds(request)), args->replaced, args->n_outputs ? "," : "");
+    for (int i = 0; i < args->n_outputs; i++) {
+        td_text_word(text, i > 0 ? "," : "");
+        td_text_word(text, request->op->output_list ? "\"outputs." : "\"output");
+        if (request->op->output_list)
+            td_text_uint(text, (uint64_t)i);
+        td_text_word(text, "\"");
+        write_entry(text, &args->outputs[i], &offset);
+    }
+    end_header(text, length_at);
+}
+
+static td_status check_dtype(const struct td_tensor *tensor, struct td_error *err)
+{
+    const struct td_dtype_info *info = td_dtype_info(tensor->dtype);
+    if (info->safetensors[0])
+        return TD_OK;
+    return td_error_set(err, TD_NOT_ACCEPTABLE,
+                        "safetensors has no dtype for %s; ask for it with Accept: application/json",
+                        info->name);
+}
+
 td_status td_safetensors_can_encode(const struct td_request *request, struct td_error *err)
 {
-    for (int i = 0; i < request->args.n_outputs; i++) {
-        const struct td_dtype_info *info = td_dtype_info(request->args.outputs[i].dtype);
-        if (info->safetensors[0] == '\0')
-            return td_error_set(err, TD_NOT_ACCEPTABLE,
-                                "safetensors has no dtype for %s; ask for it with Accept: "
-                                "application/json",
-                                info->name);
-    }
+    for (int i = 0; i < request->args.n_outputs; i++)
+        if (check_dtype(&request->args.outputs[i], err) != TD_OK)
+            return TD_NOT_ACCEPTABLE;
     return TD_OK;
 }
 
@@ -660,46 +565,42 @@ td_status td_safetensors_encode(const struct td_request *request, struct td_aren
     td_status status = td_safetensors_can_encode(request, err);
     if (status != TD_OK)
         return status;
-    size_t copied = 0;
-    int n_pieces = 1;
-    for (int i = 0; i < args->n_outputs; i++) {
-        const struct td_tensor *tensor = &args->outputs[i];
-        if (is_copied(tensor))
-            copied += tensor->bytes;
-        else
-            n_pieces += 2; /* itself, and what is copied behind it */
-    }
-    size_t header_room = LENGTH_BYTES + ENTRY_TEXT * ((size_t)args->n_outputs + 1);
-    char *bytes = td_arena_alloc(arena, header_room + copied, 1, err);
+    size_t room = LENGTH_BYTES + ENTRY_TEXT * ((size_t)args->n_outputs + 1);
+    const size_t header_room = room;
+    int n_large = 0;
+    for (int i = 0; i < args->n_outputs; i++)
+        if (!td_pieces_count(args->outputs[i].bytes, &room, &n_large))
+            return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply");
+    char *bytes = td_arena_alloc(arena, room, 1, err);
     if (!bytes)
         return err->status;
-    td_reply_set(reply, 200, "application/vnd.safetensors", bytes, 0);
-    if (n_pieces > TD_REPLY_PIECES) {
-        reply->pieces = td_arena_alloc(arena, (size_t)n_pieces, sizeof *reply->pieces, err);
-        if (!reply->pieces)
-            return err->status;
-    }
     struct td_text text = { .at = bytes, .end = bytes + header_room };
     write_header(request, &text);
 
-    char *at = text.at; /* what is copied goes on here, and makes pieces with what is not */
-    const char *piece_begin = bytes;
-    reply->n_pieces = 0;
-    for (int i = 0; i < args->n_outputs; i++) {
-        const struct td_tensor *tensor = &args->outputs[i];
-        if (is_copied(tensor)) {
-            memcpy(at, tensor->data, tensor->bytes);
-            at += tensor->bytes;
-            continue;
-        }
-        if (at > piece_begin)
-            reply->pieces[reply->n_pieces++] =
-                (struct td_piece){ piece_begin, (size_t)(at - piece_begin) };
-        piece_begin = at;
-        reply->pieces[reply->n_pieces++] = (struct td_piece){ tensor->data, tensor->bytes };
-    }
-    if (at > piece_begin)
-        reply->pieces[reply->n_pieces++] =
-            (struct td_piece){ piece_begin, (size_t)(at - piece_begin) };
+    struct td_pieces pieces;
+    status = td_pieces_begin(&pieces, reply, "application/vnd.safetensors", bytes,
+                             (size_t)(text.at - bytes), n_large, arena, err);
+    if (status != TD_OK)
+        return status;
+    for (int i = 0; i < args->n_outputs; i++)
+        td_pieces_add(&pieces, args->outputs[i].data, args->outputs[i].bytes);
+    td_pieces_end(&pieces);
     return TD_OK;
+}
+
+td_status td_safetensors_encode_tensor(const struct td_tensor *tensor, struct td_arena *arena,
+                                       struct td_reply *reply, struct td_error *err)
+{
+    char header[LENGTH_BYTES + ENTRY_TEXT];
+    td_status status = check_dtype(tensor, err);
+    if (status != TD_OK)
+        return status;
+    struct td_text text = { .at = header, .end = header + sizeof header };
+    uint64_t offset = 0;
+    char *length_at = begin_header(&text);
+    td_text_word(&text, "\"tensor\"");
+    write_entry(&text, tensor, &offset);
+    end_header(&text, length_at);
+    return td_raw_reply("application/vnd.safetensors", header, (size_t)(text.at - header), tensor,
+                        arena, reply, err);
 }

@@ -58,4 +58,9 @@ TD_MUST_CHECK td_status td_safetensors_encode(const struct td_request *request,
                                               struct td_arena *arena, struct td_reply *reply,
                                               struct td_error *err);
 
+/* A file of one tensor, named "tensor". As td_raw_reply; NOT_ACCEPTABLE as above. */
+TD_MUST_CHECK td_status td_safetensors_encode_tensor(const struct td_tensor *tensor,
+                                                     struct td_arena *arena, struct td_reply *reply,
+                                                     struct td_error *err);
+
 #endif

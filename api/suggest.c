@@ -66,7 +66,7 @@ td_status td_unknown_name(struct td_error *err, td_status status, const char *wh
 {
     enum { SHOWN = 128 };
     const char *nearest = nearest_name(name, length, names, n_names);
-    td_error_set(err, status, "there is no %s '%.*s'%s%s%s; GET %s lists them", what,
+    td_error_set(err, status, "there is no %s '%.*s'%s%s%s; %s lists them", what,
                  (int)(length < SHOWN ? length : SHOWN), name, nearest ? " (did you mean '" : "",
                  nearest ? nearest : "", nearest ? "'?)" : "", listed_at);
     note(err, nearest);

@@ -4,6 +4,8 @@
 #ifndef TD_API_TEXT_H
 #define TD_API_TEXT_H
 
+#include "kernels/shape.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +22,9 @@ void td_text_add(struct td_text *text, const char *bytes, size_t length);
  */
 void td_text_word(struct td_text *text, const char *word);
 void td_text_uint(struct td_text *text, uint64_t value);
+
+/* "2,3": the dimensions of a shape, for the caller's brackets; nothing for a scalar. */
+void td_text_dims(struct td_text *text, const struct td_shape *shape);
 
 /* Appends as printf does. */
 void td_text_print(struct td_text *text, const char *format, ...)

@@ -28,7 +28,7 @@ readonly BUILD_PACKAGES=(
     build-essential ca-certificates check cmake curl libcjson-dev libdragonbox-dev libsimdjson-dev
     pkg-config zlib1g-dev
 )
-readonly TEST_PACKAGES=(clang-format clang-tidy python3 python3-venv valgrind wrk)
+readonly TEST_PACKAGES=(clang-format clang-tidy libcurl4-openssl-dev python3 python3-venv valgrind wrk)
 
 # What our own build of libmicrohttpd leaves out is code that a request could reach and tensord never
 # uses. Part of the stamp: changing a flag rebuilds the library.

@@ -118,6 +118,15 @@ void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct t
     return buffer->data;
 }
 
+struct td_buffer *td_arena_owner(const struct td_arena *arena, const void *data)
+{
+    /* Blocks begin with their note, which nobody is given. */
+    const struct td_arena_hold *hold = arena->held;
+    while (hold && hold->buffer->data != data)
+        hold = hold->next;
+    return hold ? hold->buffer : NULL;
+}
+
 char *td_arena_text(struct td_arena *arena, const char *text, size_t length, struct td_error *err)
 {
     char *copy = td_arena_alloc(arena, length + 1, 1, err);

@@ -29,15 +29,25 @@ const struct td_op *td_op_find(const char *name, size_t length)
     return NULL;
 }
 
+const char *const td_bounds_names[TD_BOUNDS_COUNT + 1] = {
+    [TD_BOUNDS_ERROR] = "error",
+    [TD_BOUNDS_ZERO] = "zero",
+    [TD_BOUNDS_CLIP] = "clip",
+    [TD_BOUNDS_WRAP] = "wrap",
+};
+
 const char *td_bounds_name(td_bounds bounds)
 {
-    static const char *const names[TD_BOUNDS_COUNT] = {
-        [TD_BOUNDS_ERROR] = "error",
-        [TD_BOUNDS_ZERO] = "zero",
-        [TD_BOUNDS_CLIP] = "clip",
-        [TD_BOUNDS_WRAP] = "wrap",
-    };
-    return names[bounds];
+    return td_bounds_names[bounds];
+}
+
+/* An enum without negative values is an unsigned int wherever this is built. */
+_Static_assert(sizeof(td_bounds) == sizeof(unsigned), "choices are stored as unsigned int");
+
+void td_op_choose(const struct td_attr_spec *attr, struct td_op_args *args, int choice)
+{
+    unsigned value = (unsigned)choice;
+    memcpy(args->attrs + attr->offset, &value, sizeof(value));
 }
 
 void td_op_defaults(const struct td_op *op, struct td_op_args *args)
@@ -46,14 +56,12 @@ void td_op_defaults(const struct td_op *op, struct td_op_args *args)
     args->attrs_set = 0;
     for (int i = 0; i < op->n_attrs; i++) {
         const struct td_attr_spec *attr = &op->attrs[i];
-        unsigned char *place = args->attrs + attr->offset;
-        td_bounds bounds = (td_bounds)attr->default_int;
         switch (attr->kind) {
         case TD_ATTR_INT:
-            memcpy(place, &attr->default_int, sizeof(attr->default_int));
+            memcpy(args->attrs + attr->offset, &attr->default_int, sizeof(attr->default_int));
             break;
-        case TD_ATTR_BOUNDS:
-            memcpy(place, &bounds, sizeof(bounds));
+        case TD_ATTR_CHOICE:
+            td_op_choose(attr, args, (int)attr->default_int);
             break;
         case TD_ATTR_TEXT:
             break;

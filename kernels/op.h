@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TD_MAX_INPUTS 2 /* declared inputs of one op; a list counts as one */
+#define TD_MAX_INPUTS 3 /* declared inputs of one op; a list counts as one */
 #define TD_ATTRS_SIZE 64
 
 /* What an index outside [0, bound) gives. */
@@ -28,7 +28,10 @@ typedef enum td_bounds {
     TD_BOUNDS_COUNT
 } td_bounds;
 
-const char *td_bounds_name(td_bounds bounds); /* "error", "zero", "clip", "wrap" */
+/* "error", "zero", "clip", "wrap", and NULL: what an attribute `bounds` has as its choices, so that
+ * it can be told from others. */
+extern const char *const td_bounds_names[TD_BOUNDS_COUNT + 1];
+const char *td_bounds_name(td_bounds bounds);
 
 /* A declared input. */
 struct td_input_spec {
@@ -37,6 +40,8 @@ struct td_input_spec {
     td_dtype_set dtypes;
     td_dtype
         empty_dtype;   /* what an untyped [] is: int32 where indices are expected, else float32 */
+    int same_dtype;    /* as input same_dtype - 1 has, where that is given by the path: what an
+                          untyped value is read as; 0: its own */
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
     bool reads_values; /* the kernel looks at values, so data must be aligned */
     bool sets_shape;   /* infer looks at values: they decide the shape of an output */
@@ -44,7 +49,7 @@ struct td_input_spec {
 
 typedef enum td_attr_kind {
     TD_ATTR_INT,    /* int64_t */
-    TD_ATTR_BOUNDS, /* td_bounds */
+    TD_ATTR_CHOICE, /* an enum that counts its choices from 0 */
     TD_ATTR_TEXT    /* const char *, NUL-terminated, in the arena */
 } td_attr_kind;
 
@@ -56,9 +61,10 @@ struct td_attr_spec {
     const char *summary;
     td_attr_kind kind;
     bool required;
-    int64_t default_int;      /* TD_ATTR_INT, TD_ATTR_BOUNDS */
-    const char *default_text; /* as documented: "0", "batch_dims", "error" */
-    size_t offset;            /* in the attrs struct */
+    const char *const *choices; /* TD_ATTR_CHOICE: their names, NULL behind the last */
+    int64_t default_int;        /* TD_ATTR_INT, TD_ATTR_CHOICE */
+    const char *default_text;   /* as documented: "0", "batch_dims", "error" */
+    size_t offset;              /* in the attrs struct */
 };
 
 /* The tensors of one input: one, or as many as the list has. */
@@ -117,6 +123,9 @@ const struct td_op *const *td_ops(int *count);
 
 /* NULL when there is none. `name` need not end in NUL. */
 const struct td_op *td_op_find(const char *name, size_t length);
+
+/* Sets an attribute that is a choice. */
+void td_op_choose(const struct td_attr_spec *attr, struct td_op_args *args, int choice);
 
 /* Sets every attribute of args to its default. */
 void td_op_defaults(const struct td_op *op, struct td_op_args *args);

@@ -35,6 +35,7 @@
     X(UNSUPPORTED_MEDIA_TYPE)                                                                      \
     X(PRECONDITION_FAILED)                                                                         \
     X(PAYLOAD_TOO_LARGE)                                                                           \
+    X(RANGE_NOT_SATISFIABLE)                                                                       \
     X(RESOURCE_LIMIT)                                                                              \
     X(UNAUTHENTICATED)                                                                             \
     X(FORBIDDEN)                                                                                   \
@@ -43,6 +44,7 @@
     X(DRAINING)                                                                                    \
     X(DEVICE_UNAVAILABLE)                                                                          \
     X(DEADLINE_EXCEEDED)                                                                           \
+    X(NOT_SUPPORTED)                                                                               \
     X(INTERNAL)
 
 typedef enum td_status {
@@ -89,6 +91,7 @@ struct td_error {
     uint64_t limit;
     unsigned retry_after_s; /* QUEUE_FULL, MEMORY_EXHAUSTED: 0 when unknown */
     char allow[64];         /* METHOD_NOT_ALLOWED: the methods that are allowed */
+    char etag[64];          /* PRECONDITION_FAILED: that of what is there; "" when nothing is */
 };
 
 /* Records a failure and returns `status`, so that a refusal is one statement:

@@ -30,6 +30,8 @@ struct pooled {
 struct td_buffer_pool {
     struct td_memory memory; /* first: take casts back */
     uint64_t limit, warm_limit;
+    void (*let_go)(void *context); /* of spares; NULL for none */
+    void *context;
     pthread_mutex_t mutex; /* guards all below */
     uint64_t in_use, warm;
     struct pooled *classes[N_CLASSES]; /* most recently warm first */
@@ -117,6 +119,21 @@ static td_status refuse(const struct td_buffer_pool *pool, uint64_t bytes, uint6
     return TD_MEMORY_EXHAUSTED;
 }
 
+static uint64_t in_use_of(struct td_buffer_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    const uint64_t in_use = pool->in_use;
+    pthread_mutex_unlock(&pool->mutex);
+    return in_use;
+}
+
+/* Where `bytes` would fit but for others, has the spares let go. */
+static void make_room(struct td_buffer_pool *pool, uint64_t bytes)
+{
+    if (pool->let_go && bytes <= pool->limit && in_use_of(pool) > pool->limit - bytes)
+        pool->let_go(pool->context);
+}
+
 /* Counts `bytes` as in use, or says why not. A warm buffer of the class is handed over in *reuse
  * when size_class names one; *gone is what had to make room. */
 static td_status reserve(struct td_buffer_pool *pool, uint64_t bytes, int size_class,
@@ -124,6 +141,7 @@ static td_status reserve(struct td_buffer_pool *pool, uint64_t bytes, int size_c
 {
     struct pooled *gone = NULL;
     td_status status = TD_OK;
+    make_room(pool, bytes);
     pthread_mutex_lock(&pool->mutex);
     const uint64_t in_use = pool->in_use;
     if (bytes > pool->limit || in_use > pool->limit - bytes) {
@@ -197,6 +215,13 @@ struct td_buffer_pool *td_buffer_pool_new(uint64_t limit, uint64_t warm_limit)
     return pool;
 }
 
+void td_buffer_pool_spares(struct td_buffer_pool *pool, void (*let_go)(void *context),
+                           void *context)
+{
+    pool->let_go = let_go;
+    pool->context = context;
+}
+
 void td_buffer_pool_free(struct td_buffer_pool *pool)
 {
     if (!pool)
@@ -226,11 +251,10 @@ void td_buffer_pool_discharge(struct td_buffer_pool *pool, uint64_t bytes)
 td_status td_buffer_pool_admit(struct td_buffer_pool *pool, uint64_t held, uint64_t bytes,
                                struct td_error *err)
 {
-    pthread_mutex_lock(&pool->mutex);
-    const uint64_t in_use = pool->in_use;
-    pthread_mutex_unlock(&pool->mutex);
     if (bytes > UINT64_MAX - held)
         bytes = UINT64_MAX - held;
+    make_room(pool, bytes);
+    const uint64_t in_use = in_use_of(pool);
     if (held + bytes > pool->limit)
         return refuse(pool, held + bytes, in_use, err);
     if (in_use > pool->limit - bytes)

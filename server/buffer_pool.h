@@ -37,6 +37,11 @@ void td_buffer_pool_free(
 /* The pool as a source of buffers. Borrowed. */
 struct td_memory *td_buffer_pool_memory(struct td_buffer_pool *pool);
 
+/* Who keeps buffers only because they may be of use again: asked for them, on the thread that is
+ * short of memory and with no lock held, before anybody is refused. NULL for none. */
+void td_buffer_pool_spares(struct td_buffer_pool *pool, void (*let_go)(void *context),
+                           void *context);
+
 /* Counts memory that others allocate (a library's tables) against the budget, and gives it back. */
 TD_MUST_CHECK td_status td_buffer_pool_charge(struct td_buffer_pool *pool, uint64_t bytes,
                                               struct td_error *err);

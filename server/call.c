@@ -1,9 +1,11 @@
 #include "server/call.h"
 
-#include "api/codec.h"
+#include "api/json_decode.h"
+#include "api/oip.h"
 #include "api/problem.h"
 #include "server/clock.h"
 #include "server/inflate.h"
+#include "server/routes.h"
 #include "server/server.h"
 
 #include <poll.h>
@@ -40,8 +42,12 @@ struct td_call *td_call_new(struct td_server *server)
      * count. */
     memset(call, 0, offsetof(struct td_call, request));
     call->accepted = call->answered = call->sending = call->close_connection = false;
-    call->gone = call->decoded = call->admitted = false;
+    call->lingers = call->gone = call->decoded = call->admitted = false;
     call->error.status = TD_OK;
+    call->headers.inference_header = TD_OIP_NO_HEADER;
+    call->start_by_ns = TD_NEVER;
+    call->request.op = NULL; /* none begun */
+    call->request.options = (struct td_options){ 0 };
     memset(&call->reply, 0, sizeof call->reply);
     memset(&call->times, 0, sizeof call->times);
     call->server = server;
@@ -87,12 +93,14 @@ void td_call_free_shells(struct td_server *server)
 size_t td_call_body_limit(const struct td_call *call)
 {
     const struct td_config *config = &call->server->config;
-    const size_t limit =
-        (size_t)(config->max_body < config->memory_limit ? config->max_body : config->memory_limit);
+    const int64_t own =
+        call->body_limit == TD_BODY_TENSOR ? config->tensor_quota : config->max_body;
+    const size_t limit = (size_t)(own < config->memory_limit ? own : config->memory_limit);
     return call->body_limit > 0 && call->body_limit < limit ? call->body_limit : limit;
 }
 
-td_status td_call_expand(struct td_call *call)
+/* Undoes the body's Content-Encoding. */
+static td_status expand(struct td_call *call)
 {
     struct td_buffer *expanded = NULL;
     size_t bytes = 0;
@@ -120,111 +128,72 @@ static int64_t lap(struct td_call *call)
 
 td_status td_call_decode(struct td_call *call)
 {
-    td_status status = td_call_expand(call);
-    if (status == TD_OK)
-        status = td_codec_decode(call->body_format, call->body, call->body_bytes,
-                                 td_store_resolver(call->server->store), &call->arena,
-                                 &call->request, &call->error);
+    td_status status = expand(call);
+    if (status == TD_OK && call->task->decode)
+        status = call->task->decode(call);
     call->decoded = status == TD_OK;
     call->times.decode = lap(call);
     return status;
 }
 
-/* Are the outputs within --max-output? *bytes is their sum; strings count with their offsets only,
- * their bytes are limited by the op itself, through exec. */
-static td_status check_outputs(struct td_call *call, size_t *bytes)
-{
-    const struct td_op_args *args = &call->request.args;
-    const uint64_t limit = (uint64_t)call->server->config.max_output;
-    *bytes = 0;
-    for (int i = 0; i < args->n_outputs; i++)
-        if (!td_size_add(*bytes, td_tensor_footprint(&args->outputs[i]), bytes))
-            *bytes = SIZE_MAX;
-    return *bytes <= limit
-               ? TD_OK
-               : td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
-}
-
-/* The same for the answer's text. It may be several times as long as the tensors' bytes; what has
- * no such reason for its length, nested lists of empty lists, say, is held to the limit itself. */
-static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
-{
-    enum { TEXT_PER_BYTE = 8 }; /* [-127, of an int8 nested in a list of its own */
-    const uint64_t limit = (uint64_t)call->server->config.max_output;
-    if (!td_codec_encoded_bound(call->reply_format, &call->request, bytes))
-        *bytes = SIZE_MAX;
-    return *bytes <= limit || *bytes / TEXT_PER_BYTE <= outputs
-               ? TD_OK
-               : td_error_resource(&call->error, "output_bytes", *bytes, limit,
-                                   "the answer, written out,");
-}
-
-static td_status check_flops(struct td_call *call, uint64_t flops)
-{
-    const uint64_t limit = (uint64_t)call->server->config.max_flops;
-    return limit == 0 || flops <= limit
-               ? TD_OK
-               : td_error_resource(&call->error, "flops", flops, limit, call->op->name);
-}
-
-/* a + b, or what is more than any memory. */
-static size_t plus(size_t a, uint64_t b)
-{
-    size_t sum;
-    return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
-}
-
-/* All that computing and writing the answer will take beside the inputs. How many threads will have
- * a hand in what one does not do alone is not known yet: as many as there may be. */
-static size_t memory_needed(const struct td_call *call, size_t outputs, const struct td_cost *cost)
-{
-    const uint64_t threads = cost->alone ? 1 : (uint64_t)call->server->config.workers;
-    uint64_t slots;
-    if (__builtin_mul_overflow(cost->workspace_per_thread, threads, &slots))
-        slots = UINT64_MAX;
-    return plus(plus(plus(outputs, call->encoded_bound), cost->workspace), slots);
-}
-
-td_status td_call_check_device(struct td_call *call)
-{
-    return call->request.options.device != TD_DEVICE_GPU
-               ? TD_OK
-               : td_error_set(&call->error, TD_DEVICE_UNAVAILABLE,
-                              "device is 'gpu', but this server has none; 'auto' or 'cpu' is "
-                              "expected");
-}
-
 td_status td_call_admit(struct td_call *call)
 {
-    const struct td_op *op = call->op;
-    struct td_op_args *args = &call->request.args;
-    size_t outputs;
-    td_status status = td_call_check_device(call);
+    const td_status status = call->task->admit ? call->task->admit(call) : TD_OK;
+    call->admitted = status == TD_OK;
+    return status;
+}
+
+td_status td_call_compute(struct td_call *call, struct td_worker *worker)
+{
+    const td_status status = call->task->compute ? call->task->compute(call, worker) : TD_OK;
+    call->times.compute += lap(call);
+    return status;
+}
+
+/* The answer in the encoding that the client likes. What has an ETag stays as it is: parts
+ * of it are asked for by their place in it. */
+static td_status compress(struct td_call *call)
+{
+    struct td_reply *reply = &call->reply;
+    if (!call->negotiated || reply->http_status != 200 || td_reply_bytes(reply) < TD_DEFLATE_LEAST)
+        return TD_OK;
+    for (int i = 0; i < reply->n_headers; i++)
+        if (strcmp(reply->headers[i].name, "ETag") == 0)
+            return TD_OK;
+    td_reply_header(reply, "Vary", "Accept-Encoding");
+    return td_deflate(reply, call->encoding, td_buffer_pool_memory(call->server->buffers),
+                      &call->arena, td_call_stopped, call, &call->error);
+}
+
+td_status td_call_encode(struct td_call *call)
+{
+    td_status status = call->task->encode ? call->task->encode(call) : TD_OK;
     if (status == TD_OK)
-        status = td_op_infer(op, args, &call->arena, &call->error);
-    if (status == TD_OK)
-        status = td_codec_can_encode(call->reply_format, &call->request, &call->error);
-    if (status != TD_OK)
-        return status;
-    status = check_outputs(call, &outputs);
-    if (status != TD_OK)
-        return status;
-    status = check_encoded(call, outputs, &call->encoded_bound);
-    if (status != TD_OK)
-        return status;
-    const struct td_cost cost = op->cost(args);
-    status = check_flops(call, cost.flops);
-    if (status != TD_OK)
-        return status;
-    const size_t needed = memory_needed(call, outputs, &cost);
-    if (needed > sizeof call->first_block / 2) { /* what is smaller fits the call itself */
-        const size_t held = call->arena.taken + (call->body_buffer ? call->body_buffer->size : 0);
-        status = td_buffer_pool_admit(call->server->buffers, held, needed, &call->error);
-        if (status != TD_OK)
-            return status;
-    }
-    call->admitted = true;
-    return TD_OK;
+        status = compress(call);
+    call->times.encode = lap(call);
+    return status;
+}
+
+/* ---- what tasks have in common --------------------------------------------------------------- */
+
+td_status td_call_admit_memory(struct td_call *call, size_t bytes)
+{
+    if (bytes <= sizeof call->first_block / 2) /* fits the call itself */
+        return TD_OK;
+    const size_t held = call->arena.taken + (call->body_buffer ? call->body_buffer->size : 0);
+    return td_buffer_pool_admit(call->server->buffers, held, bytes, &call->error);
+}
+
+const char *td_call_subject(const struct td_call *call)
+{
+    return call->op ? call->op->name : "the request";
+}
+
+td_status td_call_late(struct td_call *call, const char *when)
+{
+    if (call->times.lap <= call->deadline_ns)
+        return TD_OK;
+    return td_error_set(&call->error, TD_DEADLINE_EXCEEDED, "the deadline passed %s", when);
 }
 
 bool td_call_client_left(const struct td_call *call)
@@ -233,53 +202,19 @@ bool td_call_client_left(const struct td_call *call)
     return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* Between the chunks of a long computation: is the answer still wanted? */
-static td_status stopped(void *context, struct td_error *err)
+td_status td_call_stopped(void *context, struct td_error *err)
 {
     struct td_call *call = context;
     if (td_now_ns() > call->deadline_ns)
         return td_error_set(err, TD_DEADLINE_EXCEEDED,
-                            "the deadline passed while %s was being computed", call->op->name);
+                            "the deadline passed while %s was being computed",
+                            td_call_subject(call));
     if (td_call_client_left(call)) {
         call->gone = true;
         return td_error_set(err, TD_DEADLINE_EXCEEDED,
-                            "the client left while %s was being computed", call->op->name);
+                            "the client left while %s was being computed", td_call_subject(call));
     }
     return TD_OK;
-}
-
-td_status td_call_compute(struct td_call *call, struct td_worker *worker)
-{
-    struct td_pool_exec exec;
-    struct td_op_args *args = &call->request.args;
-    td_status status = TD_OK;
-    /* Not before: who waits in the queue holds no more than its inputs. */
-    for (int i = 0; status == TD_OK && i < args->n_outputs; i++)
-        status = td_tensor_alloc(&args->outputs[i], &call->arena, &call->error);
-    if (status != TD_OK)
-        return status;
-    td_pool_exec_init(&exec, worker, &call->arena, stopped, call);
-    exec.base.output_limit = (uint64_t)call->server->config.max_output;
-    exec.base.isa = call->server->config.isa;
-    status = call->op->run(args, &exec.base, &call->error);
-    call->times.compute += lap(call);
-    return status;
-}
-
-td_status td_call_encode(struct td_call *call)
-{
-    size_t outputs, bytes; /* how long strings are is known only now */
-    td_status status = check_outputs(call, &outputs);
-    if (status == TD_OK)
-        status = check_encoded(call, outputs, &bytes);
-    if (status == TD_OK && call->times.lap > call->deadline_ns)
-        status = td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
-                              "the deadline passed while %s was being computed", call->op->name);
-    if (status == TD_OK)
-        status = td_codec_encode(call->reply_format, &call->request, &call->arena, &call->reply,
-                                 &call->error);
-    call->times.encode = lap(call);
-    return status;
 }
 
 void td_call_refuse(struct td_call *call)
@@ -289,8 +224,13 @@ void td_call_refuse(struct td_call *call)
         call->decoded = false;
         td_arena_reset(&call->arena);
     }
-    td_problem_write(&call->error, call->op ? call->op->name : NULL, call->request_id, &call->arena,
-                     &call->reply);
+    const char *op_name = call->op ? call->op->name : NULL;
+    if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* which says how long the whole is */
+        call->reply.n_headers = 0;                      /* they were about another answer */
+    if (call->style == TD_STYLE_OIP)
+        td_oip_problem(&call->error, op_name, call->request_id, &call->arena, &call->reply);
+    else
+        td_problem_write(&call->error, op_name, call->request_id, &call->arena, &call->reply);
 }
 
 /* ---- the log line --------------------------------------------------------------------------- */
@@ -301,7 +241,7 @@ static void describe_inputs(const struct td_call *call, char *text, size_t size)
     size_t length = 0;
     char shape[TD_SHAPE_TEXT];
     text[0] = '\0';
-    for (int i = 0; call->decoded && i < call->op->n_inputs; i++) {
+    for (int i = 0; call->decoded && call->op && i < call->op->n_inputs; i++) {
         const struct td_operand *operand = &call->request.args.inputs[i];
         for (int j = 0; j < operand->count && length < size; j++)
             length += (size_t)snprintf(
@@ -313,7 +253,8 @@ static void describe_inputs(const struct td_call *call, char *text, size_t size)
 void td_call_log(const struct td_call *call)
 {
     const struct td_log *log = &call->server->log;
-    const bool failed = call->reply.http_status >= 500 && !call->gone;
+    const bool failed = call->reply.http_status >= 500 && !call->gone &&
+                        call->error.status != TD_NOT_SUPPORTED; /* which any client can ask for */
     const enum td_log_level level = failed ? TD_LOG_WARN : TD_LOG_DEBUG;
     char inputs[1024];
     if (!td_log_wants(log, level))

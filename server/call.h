@@ -12,6 +12,8 @@
 #define TD_SERVER_CALL_H
 
 #include "api/message.h"
+#include "server/deflate.h"
+#include "server/sources.h"
 #include "server/worker_pool.h"
 
 #include <stdbool.h>
@@ -24,24 +26,62 @@ struct MHD_Connection;
 
 struct td_call;
 
-/* Answers a request that runs no op into call->reply. */
-typedef td_status td_handler(struct td_call *call, const char *argument);
+/* Answers a request at once, from memory, into call->reply. */
+typedef td_status td_handler(struct td_call *call);
 
-/* What the headers of a request said; texts live as long as the connection's request. */
+/* What a request that may take a while does: the scheduler runs the stages, in this order, on the
+ * I/O thread or on a worker. Each needs the one before, and NULL is one with nothing to do. On
+ * failure call->error says why. */
+struct td_task {
+    /* Before the body, on the I/O thread: what can be told from path and headers. */
+    td_status (*begin)(struct td_call *call);
+    /* Then for each argument of the query, which is ignored where this is NULL. */
+    td_status (*argument)(struct td_call *call, const char *name, size_t length, const char *value,
+                          size_t value_length);
+
+    td_status (*decode)(struct td_call *call); /* the body is plain: Content-Encoding is undone */
+    td_status (*admit)(struct td_call *call);  /* sets encoded_bound */
+    td_status (*compute)(struct td_call *call, struct td_worker *worker);
+    td_status (*encode)(struct td_call *call);
+
+    /* What the scheduler does not know by itself; NULL is nothing. */
+    uint64_t (*admit_bytes)(const struct td_call *call); /* after decode: read by admit */
+    struct td_cost (*cost)(const struct td_call *call);  /* after admit: of compute */
+
+    /* Once the answer is known and before it is sent; call->error tells what it is. */
+    void (*ended)(struct td_call *call);
+};
+
+/* How errors are written. */
+typedef enum td_style {
+    TD_STYLE_PROBLEM, /* application/problem+json */
+    TD_STYLE_OIP      /* as the Open Inference Protocol has them */
+} td_style;
+
+#define TD_PATH_ARGUMENTS 2
+
+/* What the headers of a request said; texts live as long as the connection's request, and are NULL
+ * where the header is absent. */
 struct td_headers {
     const char *content_type;
     const char *content_encoding;
     const char *accept;
+    const char *accept_encoding;
+    const char *if_match, *if_none_match; /* as they came: see etag.h */
+    const char *range, *if_range;
+    const char *expect; /* the client waits for leave to send the body */
     const char *traceparent;
     const char *timeout_ms;
-    int64_t content_length; /* -1: chunked or none */
+    size_t inference_header; /* Inference-Header-Content-Length; TD_OIP_NO_HEADER when absent */
+    int64_t content_length;  /* -1: chunked or none */
     bool chunked;
 };
 
 /* Where the time went, in nanoseconds. */
 struct td_times {
-    int64_t begun; /* clock readings: the headers were seen, */
-    int64_t lap;   /* and the last stage ended; first of all, the body was complete */
+    int64_t begun;                          /* clock readings: the headers were seen, */
+    int64_t arrived;                        /* the body was complete, */
+    int64_t lap;                            /* and the last stage ended */
     int64_t decode, queue, compute, encode; /* durations; admission counts as compute */
 };
 
@@ -59,21 +99,32 @@ struct td_call {
     const char *method, *path;
     struct td_headers headers;
     char request_id[TD_REQUEST_ID_SIZE];
-    const struct td_op *op; /* it is about; NULL for none */
-    td_handler *handler;    /* answers when the body is there, in the place of the op; else NULL */
-    size_t body_limit;      /* a handler's, below the server's; 0: the server's holds */
+    td_style style;
+    const char *arguments[TD_PATH_ARGUMENTS]; /* of the path, in the arena */
+    const struct td_op *op;                   /* it is about; NULL for none */
+    td_handler *handler;                      /* what is done: one of these two */
+    const struct td_task *task;
+    void *state;       /* the task's own, in the arena */
+    size_t body_limit; /* of the route: see routes.h */
     td_format body_format, reply_format;
-    bool encoded; /* the body came compressed */
+    bool encoded;         /* the body came compressed */
+    bool negotiated;      /* the answer may be compressed, as the client likes */
+    td_encoding encoding; /* which is this */
+    bool queued; /* for a worker only, since it may have to wait: for a disk, for another writer */
     int64_t deadline_ns;
-    const char *body; /* TD_JSON_PADDING readable bytes follow */
+    int64_t start_by_ns; /* who still waits for a worker then is not begun; at most deadline_ns */
+    const char *body;    /* TD_JSON_PADDING readable bytes follow */
     size_t body_bytes, body_capacity;
     size_t discarded;              /* body bytes read after the request was refused */
     struct td_buffer *body_buffer; /* NULL while the body is in the arena */
+    struct td_sources sources;     /* of tensors that the body only names */
+    size_t output_bytes;           /* of an op's outputs, as told at admission */
     struct td_request request;
 
     /* the answer */
     bool accepted; /* counts in server->in_flight */
     bool answered; /* a worker has made the reply */
+    bool lingers;  /* the answer comes before the body */
     bool sending;  /* counts in server->sending */
     bool close_connection;
     bool gone; /* the client hung up; nobody reads the answer */
@@ -96,20 +147,28 @@ void td_call_free(struct td_call *call);
 /* Frees the shells that are kept. */
 void td_call_free_shells(struct td_server *server);
 
-/* Undoes the body's Content-Encoding; part of td_call_decode. */
-TD_MUST_CHECK td_status td_call_expand(struct td_call *call);
-
-/* Is there the device that the request asks for? Part of td_call_admit. */
-TD_MUST_CHECK td_status td_call_check_device(struct td_call *call);
-
-/* The stages of an op request; each needs the one before. On failure call->error says why. */
+/* The stages of a call's task; each needs the one before. On failure call->error says why. */
 TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
 TD_MUST_CHECK td_status td_call_admit(struct td_call *call);
 TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 
-/* The largest body that may arrive: --max-body, what the memory budget can hold at all, or the
- * handler's limit. */
+/* For admission: would so many bytes beside what the call holds already fit into the memory budget?
+ */
+TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes);
+
+/* Asked between the parts of a long computation: DEADLINE_EXCEEDED when the deadline has passed or
+ * the client has left. context is the call. */
+td_status td_call_stopped(void *context, struct td_error *err);
+
+/* DEADLINE_EXCEEDED "the deadline passed <when>" where it had by the end of the last stage. */
+TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
+
+/* What is being done, for messages: the op's name, or "the request". */
+const char *td_call_subject(const struct td_call *call);
+
+/* The largest body that may arrive: the route's limit, or less where the memory budget could never
+ * hold so much. */
 size_t td_call_body_limit(const struct td_call *call);
 
 /* Has the client hung up? poll sees what a peek at the socket would miss: an end behind pipelined
@@ -117,7 +176,7 @@ size_t td_call_body_limit(const struct td_call *call);
  * the same, so one that does so while its request waits in the queue gets no answer. */
 bool td_call_client_left(const struct td_call *call);
 
-/* Turns call->error into the reply. */
+/* Turns call->error into the reply, in the call's style. */
 void td_call_refuse(struct td_call *call);
 
 /* One line in the log, at debug; at warn when the answer is a 5xx. */

@@ -13,7 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind { KIND_ADDRESS, KIND_TEXT, KIND_COUNT, KIND_BYTES, KIND_ISA, KIND_LEVEL, KIND_FORMAT };
+enum kind {
+    KIND_ADDRESS,
+    KIND_TEXT,
+    KIND_COUNT,
+    KIND_BYTES,
+    KIND_SWITCH,
+    KIND_ISA,
+    KIND_LEVEL,
+    KIND_FORMAT
+};
 
 struct option {
     const char *name;
@@ -93,6 +102,18 @@ static bool parse_name(const char *const *names, const char *value, int *out)
     return false;
 }
 
+static bool parse_switch(const char *value, bool *out)
+{
+    static const char *const words[] = {
+        "off", "on", "false", "true", "no", "yes", "0", "1", NULL
+    };
+    int word;
+    if (!parse_name(words, value, &word))
+        return false;
+    *out = word % 2;
+    return true;
+}
+
 static bool parse_isa(const char *value, td_isa *out)
 {
     for (int i = 0; i < TD_ISA_COUNT; i++)
@@ -138,6 +159,10 @@ static bool set_option(struct td_config *config, const struct option *option, co
                                             : "a whole number",
                  (long long)option->least, (long long)option->most);
         return complain(message, origin, value, expected);
+    case KIND_SWITCH:
+        if (!parse_switch(value, (bool *)(void *)member))
+            return complain(message, origin, value, "one of on, off");
+        return true;
     case KIND_ISA:
         if (!parse_isa(value, (td_isa *)(void *)member))
             return complain(message, origin, value, "one of auto, generic, avx2, avx512");
@@ -210,6 +235,8 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
     }
     if (cJSON_IsString(item))
         return set_option(config, option, item->valuestring, &origin, message);
+    if (cJSON_IsBool(item) && option->kind == KIND_SWITCH)
+        return set_option(config, option, cJSON_IsTrue(item) ? "true" : "false", &origin, message);
     char number[32];
     if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9007199254740992.0) {
         char *given = cJSON_PrintUnformatted(item);
@@ -295,6 +322,11 @@ static bool take_argument(struct td_config *config, int argc, char **argv, int *
                  (int)(length < 100 ? length : 100), name);
         return false;
     }
+    bool ignored;
+    const bool is_switch = option && option->kind == KIND_SWITCH;
+    const bool alone = *at + 1 >= argc || !parse_switch(argv[*at + 1], &ignored);
+    if (!value && is_switch && alone)
+        value = "on";
     if (!value && ++*at >= argc) {
         snprintf(message, TD_CONFIG_MESSAGE, "--%.*s: a value is expected after it", (int)length,
                  name);
@@ -356,6 +388,8 @@ static void resolve_zeros(struct td_config *config)
         config->workers = usable_cpus();
     if (config->memory_limit == 0)
         config->memory_limit = usable_memory() / 2;
+    if (config->tensor_quota == 0)
+        config->tensor_quota = config->memory_limit / 2;
 }
 
 enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
@@ -401,19 +435,22 @@ void td_config_free(struct td_config *config)
 
 void td_config_help(FILE *out)
 {
-    fputs("tensord - tensors over HTTP: gather, stitch, partition and einsum, on JSON and "
-          "safetensors\n\n"
-          "usage: tensord [--option value]...\n\n"
-          "Every option can also stand in the environment (--max-body as TENSORD_MAX_BODY) or in "
-          "the JSON\n"
-          "object that --config names ({\"max-body\": \"64M\"}). The command line wins over the "
-          "environment,\n"
-          "the environment over the file.\n\n",
-          out);
+    fputs(
+        "tensord - tensors over HTTP: gather, stitch, partition, einsum, and tensors that stay, on "
+        "JSON,\n"
+        "safetensors and npy (/v1), or by the Open Inference Protocol (/v2)\n\n"
+        "usage: tensord [--option value]...\n\n"
+        "Every option can also stand in the environment (--max-body as TENSORD_MAX_BODY) or in "
+        "the JSON\n"
+        "object that --config names ({\"max-body\": \"64M\"}). The command line wins over the "
+        "environment,\n"
+        "the environment over the file.\n\n",
+        out);
     for (int i = 0; i < N_OPTIONS; i++) {
         char left[64];
         const char *value = options[i].default_text;
-        snprintf(left, sizeof left, "--%s %s", options[i].name, options[i].value_name);
+        snprintf(left, sizeof left, "--%s%s%s", options[i].name,
+                 options[i].value_name[0] ? " " : "", options[i].value_name);
         fprintf(out, "  %-30s %s\n  %-30s default: %s\n", left, options[i].help, "",
                 value[0] ? value : "none");
     }

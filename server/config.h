@@ -2,7 +2,8 @@
  *
  * An option may come from the command line, the environment or a JSON file, in that order of
  * precedence; its spelling derives from its name: --max-body, TENSORD_MAX_BODY, {"max-body": ...}.
- * --help is printed from the same table.
+ * A switch is on when it stands alone, --compress, and may have a value, as everywhere else: on, off,
+ * true, false, yes, no, 1 or 0. --help is printed from the same table.
  *
  * Ownership  struct td_config owns its texts; td_config_free.
  * Errors     One sentence that names where the value stood, what it was and what is expected. */
@@ -23,7 +24,8 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(listen, "listen", ADDRESS, "127.0.0.1:8080", 0, 0, "HOST:PORT",                              \
       "address to serve on; [::1]:8080 for IPv6, port 0 for any free one")                         \
     X(data_dir, "data-dir", TEXT, "", 0, 0, "DIR",                                                 \
-      "folder whose .npy and .safetensors files are mapped as resident tables")                    \
+      "folder of resident tensors: .npy and .safetensors files are mapped; persist=1 writes "      \
+      "there")                                                                                     \
     X(io_threads, "io-threads", COUNT, "2", 1, 256, "N",                                           \
       "threads that speak HTTP; with one, an upload starves under small traffic")                  \
     X(workers, "workers", COUNT, "0", 0, 1024, "N", "threads that compute; 0 takes one per CPU")   \
@@ -31,6 +33,8 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "requests waiting for a worker; one more is answered 429")                                   \
     X(memory_limit, "memory-limit", BYTES, "0", 1 << 20, INT64_MAX, "BYTES",                       \
       "for bodies, outputs and workspaces of all requests together; 0 takes half of the RAM")      \
+    X(tensor_quota, "tensor-quota", BYTES, "0", 0, INT64_MAX, "BYTES",                             \
+      "of the memory limit, for resident tensors that are not mapped files; 0 takes half of it")   \
     X(pool_limit, "pool-limit", BYTES, "256M", 0, INT64_MAX, "BYTES",                              \
       "buffers kept warm between requests, given back after seconds of idleness")                  \
     X(max_body, "max-body", BYTES, "256M", 1024, INT64_MAX, "BYTES",                               \
@@ -51,6 +55,10 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "holds a request's headers; larger makes uploads faster and small requests slower")          \
     X(inline_limit_us, "inline-limit-us", COUNT, "20", 0, 1000000, "US",                           \
       "requests estimated below this run on the I/O thread; 0 queues every op")                    \
+    X(system_shared_memory, "system-shared-memory", SWITCH, "off", 0, 0, "",                       \
+      "clients of /v2 on this machine may name POSIX shared memory as inputs and outputs")         \
+    X(compress, "compress", SWITCH, "off", 0, 0, "",                                               \
+      "compress answers of /v1 as well where Accept-Encoding asks for it, at the cost of CPU")     \
     X(isa, "isa", ISA, "auto", 0, 0, "ISA",                                                        \
       "instruction set of einsum's kernels: auto (the best there is), generic, avx2, avx512, "     \
       "avx512_bf16")                                                                               \
@@ -63,6 +71,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 #define TD_CONFIG_TYPE_TEXT    char *
 #define TD_CONFIG_TYPE_COUNT   int64_t
 #define TD_CONFIG_TYPE_BYTES   int64_t
+#define TD_CONFIG_TYPE_SWITCH  bool
 #define TD_CONFIG_TYPE_ISA     td_isa
 #define TD_CONFIG_TYPE_LEVEL   enum td_log_level
 #define TD_CONFIG_TYPE_FORMAT  enum td_log_format

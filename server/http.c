@@ -1,20 +1,22 @@
 #include "server/http.h"
 
-#include "api/attrs.h"
-#include "api/codec.h"
-#include "api/problem.h"
+#include "api/json_decode.h"
+#include "api/oip.h"
 #include "server/call.h"
 #include "server/clock.h"
 #include "server/inflate.h"
+#include "server/linger.h"
 #include "server/routes.h"
 #include "server/scheduler.h"
 #include "server/stream_copy.h"
+#include "server/transport_errors.h"
 
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <stdarg.h>
@@ -25,21 +27,27 @@
 #include <unistd.h>
 
 enum {
-    ARENA_BODY = 16 << 10, /* bodies up to this lie in the call itself */
-    FIRST_BODY_BUFFER =
-        1 << 20, /* a client has to send this much before it gets all it announced */
-    CHUNKED_BODY_BUFFER = 64 << 10,
-    STREAMED_BODY = 8 << 20, /* more than stays in a cache until it is read */
+    ARENA_BODY = 16 << 10,        /* bodies up to this lie in the call itself */
+    FIRST_BODY_BUFFER = 16 << 10, /* what the first bytes of a larger one get */
+    BODY_GROWTH = 8,              /* and then so many times what has come, */
+    EARNED_BODY = 1 << 20,        /* or all that was announced, after this much */
+    STREAMED_BODY = 8 << 20,      /* more than stays in a cache until it is read */
     DISCARDED_BODY =
         64 << 10, /* a refused body is read up to this, so that the connection stays usable */
     BACKLOG = 4096,
-    SPARE_FILES = 64 /* descriptors beside the connections */
+    SPARE_FILES = 64 + TD_LINGER_SOCKETS /* descriptors beside connections and shared memory */
 };
 
 struct td_http {
     struct td_server *server;
     struct MHD_Daemon *daemon;
+    struct td_linger *linger;
 };
+
+static int socket_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
 
 /* ---- headers -------------------------------------------------------------------------------- */
 
@@ -47,55 +55,50 @@ struct td_http {
 struct header_walk {
     struct td_call *call;
     const char *repeated; /* a header that may stand only once and stood twice */
-    int hosts, content_lengths, transfer_encodings, content_types, content_encodings, timeouts;
-    int authorizations;
-    const char *request_id;
-    const char *content_length;
+    const char *host, *content_length, *transfer_encoding, *authorization;
+    const char *request_id, *inference_header;
 };
 
-static bool is_header(const char *name, size_t length, const char *wanted)
-{
-    return strlen(wanted) == length && strncasecmp(name, wanted, length) == 0;
-}
-
-static void once(struct header_walk *walk, int *seen, const char *name)
-{
-    if (++*seen > 1)
-        walk->repeated = name;
-}
+/* Where the value of a header goes. Of one that may be repeated the last counts. */
+struct header_place {
+    const char *name;
+    const char **value;
+    bool repeatable;
+};
 
 static enum MHD_Result visit_header(void *context, enum MHD_ValueKind kind, const char *name,
                                     size_t length, const char *value, size_t value_length)
 {
     struct header_walk *walk = context;
     struct td_headers *headers = &walk->call->headers;
+    const struct header_place places[] = {
+        { "Host", &walk->host, false },
+        { "Content-Type", &headers->content_type, false },
+        { "Content-Length", &walk->content_length, false },
+        { "Accept", &headers->accept, true },
+        { "Accept-Encoding", &headers->accept_encoding, true },
+        { "Transfer-Encoding", &walk->transfer_encoding, false },
+        { "Authorization", &walk->authorization, false },
+        { "Content-Encoding", &headers->content_encoding, false },
+        { "X-Request-Id", &walk->request_id, true },
+        { "X-Request-Timeout-Ms", &headers->timeout_ms, false },
+        { "traceparent", &headers->traceparent, true },
+        { "If-Match", &headers->if_match, false },
+        { "If-None-Match", &headers->if_none_match, false },
+        { "Range", &headers->range, false },
+        { "If-Range", &headers->if_range, false },
+        { "Expect", &headers->expect, true },
+        { "Inference-Header-Content-Length", &walk->inference_header, false },
+    };
     (void)kind;
     (void)value_length;
-    if (is_header(name, length, "Host")) {
-        once(walk, &walk->hosts, "Host");
-    } else if (is_header(name, length, "Content-Type")) {
-        once(walk, &walk->content_types, "Content-Type");
-        headers->content_type = value;
-    } else if (is_header(name, length, "Content-Length")) {
-        once(walk, &walk->content_lengths, "Content-Length");
-        walk->content_length = value;
-    } else if (is_header(name, length, "Transfer-Encoding")) {
-        once(walk, &walk->transfer_encodings, "Transfer-Encoding");
-        headers->chunked = true;
-    } else if (is_header(name, length, "Authorization")) {
-        once(walk, &walk->authorizations, "Authorization");
-    } else if (is_header(name, length, "Accept")) {
-        headers->accept = value;
-    } else if (is_header(name, length, "Content-Encoding")) {
-        once(walk, &walk->content_encodings, "Content-Encoding");
-        headers->content_encoding = value;
-    } else if (is_header(name, length, "X-Request-Id")) {
-        walk->request_id = value;
-    } else if (is_header(name, length, "X-Request-Timeout-Ms")) {
-        once(walk, &walk->timeouts, "X-Request-Timeout-Ms");
-        headers->timeout_ms = value;
-    } else if (is_header(name, length, "traceparent")) {
-        headers->traceparent = value;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const struct header_place *place = &places[i];
+        if (strlen(place->name) != length || strncasecmp(name, place->name, length) != 0)
+            continue;
+        if (*place->value && !place->repeatable)
+            walk->repeated = place->name;
+        *place->value = value ? value : "";
     }
     return MHD_YES;
 }
@@ -152,7 +155,7 @@ static td_status check_framing(struct header_walk *walk)
     struct td_call *call = walk->call;
     char sentence[128];
     const char *at_fault = walk->repeated;
-    if (!at_fault && walk->content_lengths && walk->transfer_encodings)
+    if (!at_fault && walk->content_length && walk->transfer_encoding)
         at_fault = "Content-Length";
     if (!at_fault)
         return TD_OK;
@@ -167,16 +170,27 @@ static td_status check_framing(struct header_walk *walk)
     return refuse_header(&call->error, TD_MALFORMED_REQUEST, at_fault, sentence);
 }
 
+/* Only /v2 knows this header; anywhere else it means nothing. */
+static td_status read_inference_header(struct td_call *call, const char *text)
+{
+    return call->style == TD_STYLE_OIP
+               ? td_oip_header(text, &call->headers.inference_header, &call->error)
+               : TD_OK;
+}
+
 static td_status read_headers(struct td_call *call)
 {
     struct header_walk walk = { .call = call };
     MHD_get_connection_values_n(call->connection, MHD_HEADER_KIND, visit_header, &walk);
     choose_request_id(call, walk.request_id);
+    call->headers.chunked = walk.transfer_encoding != NULL;
     call->headers.content_length =
         walk.content_length ? strtoll(walk.content_length, NULL, 10) : -1;
     td_status status = check_framing(&walk);
     if (status == TD_OK)
         status = read_deadline(call);
+    if (status == TD_OK)
+        status = read_inference_header(call, walk.inference_header);
     return status;
 }
 
@@ -186,15 +200,11 @@ static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, co
                                       size_t length, const char *value, size_t value_length)
 {
     struct td_call *call = context;
-    bool known;
     (void)kind;
-    if (td_attrs_set_text(&call->request, name, length, value ? value : "",
-                          value ? value_length : 0, &call->arena, &known, &call->error) != TD_OK)
-        return MHD_NO;
-    if (known)
-        return MHD_YES;
-    td_attrs_unknown(call->op, name, length, "query parameter", &call->error);
-    return MHD_NO;
+    return call->task->argument(call, name, length, value ? value : "", value ? value_length : 0) ==
+                   TD_OK
+               ? MHD_YES
+               : MHD_NO;
 }
 
 /* ---- bodies --------------------------------------------------------------------------------- */
@@ -220,18 +230,27 @@ static td_status body_room(struct td_call *call, size_t bytes)
     return TD_OK;
 }
 
-/* Makes room for the body as announced, or for its beginning. */
+/* Who has sent little holds little, whatever he announced. */
+static size_t room_for(const struct td_call *call, size_t bytes)
+{
+    const int64_t announced = call->headers.content_length;
+    const size_t most = announced > 0 ? (size_t)announced : td_call_body_limit(call);
+    if (bytes >= EARNED_BODY)
+        return announced > 0 || bytes > most / 2 ? most : 2 * bytes;
+    const size_t room = bytes * BODY_GROWTH;
+    return room > most ? most : room < FIRST_BODY_BUFFER ? FIRST_BODY_BUFFER : room;
+}
+
+/* Makes room for a small body; a larger one gets it as it comes. */
 static td_status begin_body(struct td_call *call)
 {
+    static const char nothing[TD_JSON_PADDING] = "";
     const int64_t length = call->headers.content_length;
     if (length > 0 && (size_t)length > td_call_body_limit(call))
         return too_large(call);
-    if (length > ARENA_BODY || call->headers.chunked) {
-        const size_t first = length > FIRST_BODY_BUFFER ? FIRST_BODY_BUFFER
-                             : length > 0               ? (size_t)length
-                                                        : CHUNKED_BODY_BUFFER;
-        return body_room(call, first);
-    }
+    call->body = nothing;
+    if (length > ARENA_BODY || call->headers.chunked)
+        return TD_OK;
     const size_t bytes = length > 0 ? (size_t)length : 0;
     call->body = td_arena_alloc(&call->arena, bytes + TD_JSON_PADDING, 1, &call->error);
     call->body_capacity = bytes;
@@ -244,10 +263,7 @@ static td_status receive(struct td_call *call, const char *data, size_t bytes)
     if (bytes > limit - call->body_bytes)
         return too_large(call);
     if (bytes > call->body_capacity - call->body_bytes) {
-        const int64_t announced = call->headers.content_length;
-        size_t room = announced > 0 ? (size_t)announced : 2 * call->body_capacity;
-        room = room < call->body_bytes + bytes ? call->body_bytes + bytes : room;
-        const td_status status = body_room(call, room < limit ? room : limit);
+        const td_status status = body_room(call, room_for(call, call->body_bytes + bytes));
         if (status != TD_OK)
             return status;
     }
@@ -273,6 +289,11 @@ static void add_error_headers(const struct td_call *call, struct MHD_Response *r
     char text[16];
     if (call->error.allow[0])
         add_header(response, "Allow", call->error.allow);
+    if (call->error.etag[0])
+        add_header(response, "ETag", call->error.etag);
+    if (call->error.status == TD_UNSUPPORTED_MEDIA_TYPE &&
+        strcmp(call->error.attribute, "Content-Encoding") == 0)
+        add_header(response, "Accept-Encoding", "gzip, deflate");
     if (call->error.retry_after_s) {
         snprintf(text, sizeof text, "%u", call->error.retry_after_s);
         add_header(response, "Retry-After", text);
@@ -289,10 +310,28 @@ static void add_timing(const struct td_call *call, struct MHD_Response *response
     add_header(response, "Server-Timing", text);
 }
 
+static void add_reply_headers(const struct td_call *call, struct MHD_Response *response)
+{
+    const struct td_reply *reply = &call->reply;
+    if (reply->content_type)
+        add_header(response, "Content-Type", reply->content_type);
+    add_header(response, "X-Request-Id", call->request_id);
+    for (int i = 0; i < reply->n_headers; i++)
+        add_header(response, reply->headers[i].name, reply->headers[i].value);
+    if (call->error.status != TD_OK)
+        add_error_headers(call, response);
+    if (call->request.options.timing)
+        add_timing(call, response);
+    if (call->close_connection)
+        add_header(response, "Connection", "close");
+}
+
 /* The reply's bytes stay in the call, which outlives the response: see completed(). */
 static struct MHD_Response *make_response(struct td_call *call)
 {
     const struct td_reply *reply = &call->reply;
+    if (reply->n_pieces == 0)
+        return MHD_create_response_empty(MHD_RF_NONE);
     if (reply->n_pieces == 1)
         return MHD_create_response_from_buffer(reply->pieces[0].size,
                                                (void *)(uintptr_t)reply->pieces[0].data,
@@ -311,14 +350,7 @@ static enum MHD_Result send_reply(struct td_call *call)
     struct MHD_Response *response = make_response(call);
     if (!response)
         return MHD_NO;
-    add_header(response, "Content-Type", call->reply.content_type);
-    add_header(response, "X-Request-Id", call->request_id);
-    if (call->error.status != TD_OK)
-        add_error_headers(call, response);
-    if (call->op && !call->handler && call->request.options.timing)
-        add_timing(call, response);
-    if (call->close_connection)
-        add_header(response, "Connection", "close");
+    add_reply_headers(call, response);
     const enum MHD_Result queued =
         MHD_queue_response(call->connection, (unsigned)call->reply.http_status, response);
     MHD_destroy_response(response);
@@ -351,31 +383,26 @@ static td_status accept_call(struct td_call *call)
 }
 
 /* All that can be said before the body. */
-static td_status begin(struct td_call *call, struct td_route *route)
+static td_status begin(struct td_call *call)
 {
-    const td_status found = td_route_find(call->method, call->path, route, &call->error);
-    if (route->op) {
-        call->op = route->op; /* errors name it, from here on */
-        td_request_init(&call->request, route->op);
-        call->handler = route->handler;
-        call->body_limit = route->body_limit;
-    }
+    const td_status found = td_route_call(call);
     td_status status = read_headers(call);
-    if (status != TD_OK || found != TD_OK || !route->op)
+    if (status != TD_OK || found != TD_OK || call->handler)
         return status != TD_OK ? status : found;
+    const bool has_body = call->body_limit != TD_BODY_NONE;
+    call->negotiated = call->style == TD_STYLE_OIP || call->server->config.compress;
+    if (call->negotiated)
+        call->encoding = td_deflate_choose(call->headers.accept_encoding);
     status = accept_call(call);
-    if (status == TD_OK)
+    if (status == TD_OK && has_body)
         status = td_inflate_wanted(call->headers.content_encoding, &call->encoded, &call->error);
+    if (status == TD_OK && call->task->begin)
+        status = call->task->begin(call);
+    if (status == TD_OK && call->task->argument)
+        MHD_get_connection_values_n(call->connection, MHD_GET_ARGUMENT_KIND, visit_argument, call);
     if (status == TD_OK)
-        status =
-            td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
-    if (status == TD_OK && !call->handler) /* which answer in JSON, as GET does */
-        status = td_codec_reply_format(call->headers.accept, call->body_format, &call->reply_format,
-                                       &call->error);
-    if (status != TD_OK)
-        return status;
-    MHD_get_connection_values_n(call->connection, MHD_GET_ARGUMENT_KIND, visit_argument, call);
-    return call->error.status != TD_OK ? call->error.status : begin_body(call);
+        status = call->error.status;
+    return status == TD_OK && has_body ? begin_body(call) : status;
 }
 
 /* A refused request's body is read and dropped when it is small, so that the next request on the
@@ -391,7 +418,6 @@ static enum MHD_Result first_look(struct td_http *http, struct MHD_Connection *c
                                   const char *path, const char *method, void **state)
 {
     struct td_call *call = td_call_new(http->server);
-    struct td_route route = { 0 };
     if (!call)
         return MHD_NO;
     *state = call;
@@ -399,16 +425,15 @@ static enum MHD_Result first_look(struct td_http *http, struct MHD_Connection *c
     call->method = method;
     call->path = path;
     call->times.begun = td_now_ns();
-    if (begin(call, &route) != TD_OK)
-        return answer_before_body(call) ? send_error(call) : MHD_YES;
-    if (!route.op && route.handler(call, route.argument) != TD_OK)
-        td_call_refuse(call);
-    return MHD_YES;
+    if (begin(call) == TD_OK || !answer_before_body(call))
+        return MHD_YES;
+    call->lingers = call->headers.chunked || call->headers.content_length > 0;
+    return send_error(call);
 }
 
 static enum MHD_Result take_body(struct td_call *call, const char *data, size_t bytes)
 {
-    if (call->op && call->error.status == TD_OK) {
+    if (call->task && call->body_limit != TD_BODY_NONE && call->error.status == TD_OK) {
         (void)receive(call, data,
                       bytes); /* what it says is in call->error, and sent after the body */
         return MHD_YES;
@@ -427,17 +452,14 @@ static void wake(struct td_call *call)
 
 static enum MHD_Result body_complete(struct td_call *call)
 {
-    call->times.lap = td_now_ns();
-    if (call->reply.http_status != 0)
-        return send_reply(call); /* no op: answered by its handler */
+    call->times.arrived = call->times.lap = td_now_ns();
     if (call->error.status != TD_OK)
         return send_error(call);
     if (call->handler)
-        return call->handler(call, NULL) == TD_OK ? send_reply(call) : send_error(call);
+        return call->handler(call) == TD_OK ? send_reply(call) : send_error(call);
     if (td_schedule(call) == TD_ANSWERED)
         return send_reply(call);
-    call->socket =
-        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    call->socket = socket_of(call->connection);
     call->finished = wake;
     MHD_suspend_connection(call->connection);
     td_schedule_submit(call);
@@ -473,11 +495,15 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
 {
     struct td_http *http = context;
     struct td_call *call = *state;
-    (void)connection;
-    (void)code;
     if (!call)
         return;
     *state = NULL;
+    if (call->lingers && code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
+        /* The library closes its own descriptor; the connection lives on in the other. */
+        const int other = fcntl(socket_of(connection), F_DUPFD_CLOEXEC, 0);
+        if (other >= 0)
+            td_linger_take(http->linger, other);
+    }
     const bool accepted = call->accepted, sending = call->sending;
     td_call_free(call);
     if (sending)
@@ -490,8 +516,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
                                enum MHD_ConnectionNotificationCode change)
 {
     struct td_http *http = context;
-    const int socket =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    const int socket = socket_of(connection);
     (void)state;
     if (change == MHD_CONNECTION_NOTIFY_STARTED)
         td_connections_add(http->server->connections, socket);
@@ -544,15 +569,16 @@ static unsigned connection_limit(const struct td_server *server)
 {
     struct rlimit files;
     const int64_t wanted = server->config.connection_limit;
+    const int64_t spare = SPARE_FILES + (server->shm ? TD_SHM_REGIONS : 0);
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
         return (unsigned)wanted;
     const rlim_t before = files.rlim_cur;
     files.rlim_cur = files.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &files) != 0)
         files.rlim_cur = before;
-    if (files.rlim_cur == RLIM_INFINITY || files.rlim_cur >= (rlim_t)wanted + SPARE_FILES)
+    if (files.rlim_cur == RLIM_INFINITY || files.rlim_cur >= (rlim_t)(wanted + spare))
         return (unsigned)wanted;
-    const int64_t room = (int64_t)files.rlim_cur - SPARE_FILES;
+    const int64_t room = (int64_t)files.rlim_cur - spare;
     const unsigned limit = room > 1 ? (unsigned)room : 1;
     td_log(&server->log, TD_LOG_WARN, "connection_limit_lowered", TD_INT("wanted", wanted),
            TD_INT("limit", limit), TD_TEXT("reason", "the limit on open files"));
@@ -582,6 +608,7 @@ static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
         { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_log, http->server },
         { MHD_OPTION_LISTEN_SOCKET, fd, NULL },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, http },
+        { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)td_transport_note_path, http },
         { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, http },
         { MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL },
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->connection_memory, NULL },
@@ -604,7 +631,8 @@ struct td_http *td_http_start(struct td_server *server)
     const int fd = http ? bind_address(server, &why) : -1;
     if (fd >= 0) {
         http->server = server;
-        http->daemon = start_daemon(http, fd);
+        http->linger = td_linger_new();
+        http->daemon = http->linger ? start_daemon(http, fd) : NULL;
         why = "libmicrohttpd did not start";
     }
     if (!http || !http->daemon) {
@@ -612,6 +640,7 @@ struct td_http *td_http_start(struct td_server *server)
                TD_TEXT("address", server->config.listen), TD_TEXT("reason", why));
         if (fd >= 0)
             close(fd);
+        td_linger_free(http ? http->linger : NULL);
         free(http);
         return NULL;
     }
@@ -620,7 +649,7 @@ struct td_http *td_http_start(struct td_server *server)
            TD_INT("io_threads", server->config.io_threads),
            TD_INT("workers", server->config.workers),
            TD_INT("memory_limit", server->config.memory_limit),
-           TD_INT("tables_bytes", td_store_bytes(server->store)));
+           TD_INT("tables_bytes", td_store_stats(server->store).mapped));
     return http;
 }
 
@@ -629,5 +658,6 @@ void td_http_stop(struct td_http *http)
     if (!http)
         return;
     MHD_stop_daemon(http->daemon); /* closes the listening socket as well */
+    td_linger_free(http->linger);
     free(http);
 }

@@ -46,9 +46,17 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* A gzip file may be several, one behind the other (RFC 1952, section 2.2): is there another? */
+static bool begin_member(z_stream *stream)
+{
+    const Bytef *in = stream->next_in;
+    return stream->avail_in >= 2 && in[0] == 0x1f && in[1] == 0x8b && inflateReset(stream) == Z_OK;
+}
+
 /* Runs the stream to its end into *buffer. */
-static td_status expand(z_stream *stream, size_t limit, size_t padding, struct td_memory *memory,
-                        struct td_buffer **buffer, size_t *used, struct td_error *err)
+static td_status expand(z_stream *stream, bool gzip, size_t limit, size_t padding,
+                        struct td_memory *memory, struct td_buffer **buffer, size_t *used,
+                        struct td_error *err)
 {
     const size_t most = limit + 1; /* one byte more tells "as large as allowed" from "larger" */
     for (;;) {
@@ -60,8 +68,11 @@ static td_status expand(z_stream *stream, size_t limit, size_t padding, struct t
         *used += offered - stream->avail_out;
         if (*used > limit)
             return td_error_too_large(err, limit, "the body expands beyond");
-        if (code == Z_STREAM_END)
+        if (code == Z_STREAM_END) {
+            if (gzip && begin_member(stream))
+                continue;
             return TD_OK;
+        }
         if (code == Z_MEM_ERROR)
             return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to expand the body");
         if (code != Z_OK && code != Z_BUF_ERROR)
@@ -104,7 +115,7 @@ td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t paddin
         status = td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to expand the body");
         goto done;
     }
-    status = expand(&stream, limit, padding, memory, &buffer, &used, err);
+    status = expand(&stream, gzip, limit, padding, memory, &buffer, &used, err);
     if (status == TD_OK && stream.avail_in > 0)
         status = td_error_set(err, TD_MALFORMED_REQUEST,
                               "%u bytes follow the end of the compressed body", stream.avail_in);

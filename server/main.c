@@ -2,6 +2,7 @@
  */
 #include "server/clock.h"
 #include "server/config.h"
+#include "server/fault_guard.h"
 #include "server/http.h"
 #include "server/server.h"
 
@@ -25,24 +26,28 @@ static void block_signals(sigset_t *signals)
     sigemptyset(signals);
     sigaddset(signals, SIGTERM);
     sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGHUP);
     /* Before the first thread, so that all inherit it and only main meets the signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* Serves until a signal asks to stop; meanwhile answers expired requests and tidies up. */
+/* Serves until a signal asks to stop; meanwhile answers expired requests, tidies up, and looks at
+ * the data folder again where SIGHUP asks for that. */
 static int serve(struct td_server *server, const sigset_t *signals)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };
     int64_t tidied = td_now_ns();
     for (;;) {
         const int signal_number = sigtimedwait(signals, NULL, &tick);
-        if (signal_number > 0)
+        if (signal_number > 0 && signal_number != SIGHUP)
             return signal_number;
+        td_server_rescan(server, signal_number == SIGHUP);
         const int64_t now = td_now_ns();
         td_worker_pool_expire(server->workers, now, false);
         if (now - tidied > TIDY_EACH_NS) {
             td_buffer_pool_trim(server->buffers, now - WARM_FOR_NS);
+            td_store_trim(server->store, now - WARM_FOR_NS);
             td_connections_nudge(server->connections);
             tidied = now;
         }
@@ -82,6 +87,7 @@ static int run(struct td_server *server)
     struct td_http *http = NULL;
     int status = EXIT_FAILED;
     block_signals(&signals);
+    td_guard_install();
     const int64_t begun = td_now_ns();
     if (!td_server_open(server) || !(http = td_http_start(server)))
         goto done;

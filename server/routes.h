@@ -1,23 +1,31 @@
 /* routes.h - method and path become something to do.
  *
- * Routes of ops follow from the op table; the rest is one list. Whatever does not run an op is
- * answered here, on the I/O thread, from memory or from a small body.
+ * One table of path patterns: a segment in braces takes any text that is not empty. {op} has to be
+ * an op's name and {version} "1"; what stands in the place of any other becomes an argument of the
+ * call. The first pattern that matches decides. A pattern may have several lines, with different
+ * methods; HEAD goes where GET goes, and OPTIONS is answered everywhere (204, Allow). The HTTP
+ * library has undone percent-encoding already, so that an encoded slash is a slash.
  *
- * Errors   NOT_FOUND, UNKNOWN_OP (with the nearest name), METHOD_NOT_ALLOWED (with what is). */
+ * A line has a handler, which answers at once, or a task, which the scheduler runs when a body of at
+ * most `body_limit` bytes is there.
+ *
+ * Errors   NOT_FOUND, UNKNOWN_OP (with the nearest name), METHOD_NOT_ALLOWED (with what is), in the
+ *          style of the path: /v2 has its own. */
 #ifndef TD_SERVER_ROUTES_H
 #define TD_SERVER_ROUTES_H
 
 #include "server/call.h"
 
-struct td_route {
-    const struct td_op *op; /* POST /v1/{op}, and handlers that tell about one; NULL for the rest */
-    td_handler *handler;    /* NULL: the op is run */
-    const char *argument;   /* what stood in the place of {name}, inside the path */
-    size_t body_limit; /* 0: the handler answers GET and HEAD at once; else POST, when a body of at
-                          most so many bytes is there */
-};
+/* Limits on bodies that are no numbers of bytes. */
+#define TD_BODY_NONE   ((size_t)0)    /* whatever comes is dropped */
+#define TD_BODY_ANY    SIZE_MAX       /* --max-body */
+#define TD_BODY_TENSOR (SIZE_MAX - 1) /* --tensor-quota */
 
-TD_MUST_CHECK td_status td_route_find(const char *method, const char *path, struct td_route *out,
-                                      struct td_error *err);
+/* From call->method and call->path: sets the call's style, arguments, op, body_limit, and its
+ * handler or task. On failure call->error says why; style and, where it is known, op are set. */
+TD_MUST_CHECK td_status td_route_call(struct td_call *call);
+
+/* How errors about this path are written; a query may follow it. */
+td_style td_route_style(const char *path);
 
 #endif

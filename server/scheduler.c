@@ -1,7 +1,10 @@
 #include "server/scheduler.h"
 
+#include "api/oip.h"
 #include "server/clock.h"
 #include "server/server.h"
+
+#include <string.h>
 
 /* What things cost, in nanoseconds; from tests/bench, rounded up. An estimate only has to tell tiny
  * from not tiny, so one set of figures serves all machines. */
@@ -14,37 +17,58 @@ enum {
     RANDOM_READ = 20, /* a row from somewhere in a table */
     FLOPS_PER_NS = 4, /* of a few, packing and tails included */
     FEW_FLOPS = 1000000,
-    MANY_FLOPS_PER_NS = 16, /* between 3 (complex, plain C) and 100 (float32, AVX-512) */
-    INFLATE_FIXED = 20000,  /* and the memory for zlib's window */
-    INFLATE_PER_BYTE = 20   /* of the compressed body: expanding it and reading what comes out */
+    MANY_FLOPS_PER_NS = 16,   /* between 3 (complex, plain C) and 100 (float32, AVX-512) */
+    SHARED = TD_JOB_SMALL_NS, /* as a large job */
+    INFLATE_FIXED = 20000,    /* and the memory for zlib's window */
+    INFLATE_PER_BYTE = 20,    /* of the compressed body: expanding it and reading what comes out */
+    DEFLATE_FIXED = 60000,    /* and its memory */
+    DEFLATE_PER_BYTE = 25     /* of what is compressed */
 };
 
 enum { LONG_WAIT_NS = 1000000 };
 
-static uint64_t decode_cost(const struct td_call *call)
+static uint64_t text_cost(size_t bytes, unsigned per_byte)
 {
-    if (call->encoded) /* never for an I/O thread, since it may be anything once it is expanded */
-        return INFLATE_FIXED + INFLATE_PER_BYTE * (uint64_t)call->body_bytes;
-    if (call->body_format == TD_FORMAT_JSON)
-        return JSON_FIXED + JSON_IN_PER_BYTE * (uint64_t)call->body_bytes;
-    return BINARY_FIXED + (uint64_t)call->body_bytes / BYTES_PER_NS;
+    return JSON_FIXED + per_byte * (uint64_t)bytes;
 }
 
-/* Of admitting a decoded call: some ops look at values to tell the shape of their outputs, and
- * values that an op reads are copied where they are not aligned, as a resident table may not be. */
+static uint64_t binary_cost(size_t bytes)
+{
+    return BINARY_FIXED + (uint64_t)bytes / BYTES_PER_NS;
+}
+
+/* What clients share may be of any size, and where it decides on addresses it is copied at decoding:
+ * never by an I/O thread. */
+static uint64_t shared_cost(const struct td_call *call, size_t header)
+{
+    static const char member[] = "shared_memory_region";
+    return call->server->shm && memmem(call->body, header, member, sizeof member - 1) ? SHARED : 0;
+}
+
+static uint64_t decode_cost(const struct td_call *call)
+{
+    const size_t bytes = call->body_bytes, header = call->headers.inference_header;
+    if (call->encoded) /* never for an I/O thread, since it may be anything once it is expanded */
+        return INFLATE_FIXED + INFLATE_PER_BYTE * (uint64_t)bytes;
+    switch (call->body_format) {
+    case TD_FORMAT_OIP:
+        if (header < bytes)
+            return text_cost(header, JSON_IN_PER_BYTE) + binary_cost(bytes - header) +
+                   shared_cost(call, header);
+        return text_cost(bytes, JSON_IN_PER_BYTE) + shared_cost(call, bytes);
+    case TD_FORMAT_JSON:
+        return text_cost(bytes, JSON_IN_PER_BYTE);
+    case TD_FORMAT_SAFETENSORS:
+    case TD_FORMAT_NPY:
+        break;
+    }
+    return binary_cost(bytes);
+}
+
+/* Of admitting a decoded call. */
 static uint64_t admit_cost(const struct td_call *call)
 {
-    uint64_t bytes = 0;
-    for (int i = 0; i < call->op->n_inputs; i++) {
-        const struct td_input_spec *spec = &call->op->inputs[i];
-        const struct td_operand *operand = &call->request.args.inputs[i];
-        for (int j = 0; j < operand->count; j++) {
-            const struct td_tensor *tensor = &operand->tensors[j];
-            if (spec->sets_shape || (spec->reads_values && !td_tensor_is_aligned(tensor)))
-                bytes += tensor->bytes;
-        }
-    }
-    return bytes / BYTES_PER_NS;
+    return call->task->admit_bytes ? call->task->admit_bytes(call) / BYTES_PER_NS : 0;
 }
 
 static uint64_t flops_cost(uint64_t flops)
@@ -57,31 +81,47 @@ static uint64_t flops_cost(uint64_t flops)
  * been found to fit, and a sixteenth of any number of FLOPs leaves room for them. */
 static uint64_t compute_cost(const struct td_call *call)
 {
-    const struct td_cost cost = call->op->cost(&call->request.args);
+    if (!call->task->cost)
+        return 0;
+    const struct td_cost cost = call->task->cost(call);
     return (cost.bytes_read + cost.bytes_written) / BYTES_PER_NS + cost.random_reads * RANDOM_READ +
            flops_cost(cost.flops);
 }
 
 /* The same. */
+static uint64_t deflate_cost(const struct td_call *call)
+{
+    const size_t bytes = call->encoded_bound + call->output_bytes;
+    return call->encoding == TD_ENCODING_NONE || bytes < TD_DEFLATE_LEAST
+               ? 0
+               : DEFLATE_FIXED + DEFLATE_PER_BYTE * (uint64_t)bytes;
+}
+
+/* The same. */
 static uint64_t encode_cost(const struct td_call *call)
 {
-    if (call->reply_format == TD_FORMAT_JSON)
-        return JSON_FIXED + JSON_OUT_PER_BYTE * (uint64_t)call->encoded_bound;
-    return BINARY_FIXED + (uint64_t)call->encoded_bound / BYTES_PER_NS;
+    const size_t bound = call->encoded_bound;
+    size_t copied;
+    switch (call->reply_format) {
+    case TD_FORMAT_OIP:
+        copied = td_oip_copied_bytes(&call->request);
+        return deflate_cost(call) + text_cost(bound - copied, JSON_OUT_PER_BYTE) +
+               copied / BYTES_PER_NS;
+    case TD_FORMAT_JSON:
+        return deflate_cost(call) + text_cost(bound, JSON_OUT_PER_BYTE);
+    case TD_FORMAT_SAFETENSORS:
+    case TD_FORMAT_NPY:
+        break;
+    }
+    return deflate_cost(call) + binary_cost(bound);
 }
 
-static td_verdict answer(struct td_call *call, td_status status)
+static void end(struct td_call *call, td_status status)
 {
+    if (call->task->ended)
+        call->task->ended(call);
     if (status != TD_OK)
         td_call_refuse(call);
-    return TD_ANSWERED;
-}
-
-static td_status late(struct td_call *call, const char *where)
-{
-    if (call->times.lap <= call->deadline_ns)
-        return TD_OK;
-    return td_error_set(&call->error, TD_DEADLINE_EXCEEDED, "the deadline passed %s", where);
 }
 
 /* At the end of admission, before the call waits or is computed: what the time went to until now is
@@ -91,7 +131,26 @@ static td_status read_in_time(struct td_call *call)
     const int64_t now = td_now_ns();
     call->times.compute += now - call->times.lap;
     call->times.lap = now;
-    return late(call, "while the request was being read and checked");
+    return td_call_late(call, "while the request was being read and checked");
+}
+
+static td_verdict answer(struct td_call *call, td_status status)
+{
+    end(call, status);
+    return TD_ANSWERED;
+}
+
+/* When a call that has not begun by then is answered without. */
+static int64_t start_by(const struct td_call *call)
+{
+    return call->start_by_ns < call->deadline_ns ? call->start_by_ns : call->deadline_ns;
+}
+
+/* What a job counts as in the queue: who may have to wait does not do so between two chunks of
+ * somebody else's loop. */
+static uint64_t job_cost(const struct td_call *call, uint64_t cost_ns)
+{
+    return call->queued && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
 }
 
 /* Counted as asleep before it looks, so that whoever sets `refusing` and then sees nobody asleep
@@ -108,8 +167,8 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
                      (long long)server->config.queue_limit);
         call->error.retry_after_s = td_worker_pool_retry_after_s(server->workers);
     } else {
-        call->job.cost_ns = cost_ns;
-        call->job.deadline_ns = call->deadline_ns;
+        call->job.cost_ns = job_cost(call, cost_ns);
+        call->job.deadline_ns = start_by(call);
         return TD_QUEUE;
     }
     atomic_fetch_sub(&server->asleep, 1); /* from here on the workers may be gone */
@@ -120,16 +179,16 @@ td_verdict td_schedule(struct td_call *call)
 {
     const uint64_t limit = (uint64_t)call->server->config.inline_limit_us * 1000;
     uint64_t cost = decode_cost(call);
-    td_status status = late(call, "before the request had arrived");
+    td_status status = td_call_late(call, "before the request had arrived");
     if (status != TD_OK)
         return answer(call, status);
-    if (cost > limit || call->encoded)
+    if (cost > limit || call->encoded || call->queued)
         return enqueue(call, cost);
     status = td_call_decode(call);
     if (status != TD_OK)
         return answer(call, status);
     cost += admit_cost(call);
-    if (cost > limit)
+    if (cost > limit || call->queued)
         return enqueue(call, cost);
     status = td_call_admit(call);
     if (status != TD_OK)
@@ -162,22 +221,34 @@ static void left_queue(struct td_call *call)
     call->times.lap = now;
 }
 
+static td_status waited_too_long(struct td_call *call)
+{
+    return td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
+                        "the deadline passed while the request waited for a worker");
+}
+
 /* Decodes and admits what the I/O thread left to the workers; only then is it known what the rest
  * will cost. */
 static td_status prepare(struct td_call *call, struct td_worker *worker, bool *put_back)
 {
-    td_status status = late(call, "while the request waited for a worker");
-    if (status != TD_OK || call->admitted)
-        return status;
+    const int64_t taken = call->times.lap;
+    td_status status = TD_OK;
+    if (taken > start_by(call))
+        return waited_too_long(call);
+    if (call->admitted)
+        return TD_OK;
     if (!call->decoded)
         status = td_call_decode(call);
+    if (status == TD_OK && taken > start_by(call)) /* which the body may have told */
+        return waited_too_long(call);
     if (status == TD_OK)
         status = td_call_admit(call);
     if (status == TD_OK)
         status = read_in_time(call);
+    call->job.deadline_ns = start_by(call);
     if (status == TD_OK)
-        *put_back =
-            td_worker_pool_put_back(worker, &call->job, compute_cost(call) + encode_cost(call));
+        *put_back = td_worker_pool_put_back(worker, &call->job,
+                                            job_cost(call, compute_cost(call) + encode_cost(call)));
     return status;
 }
 
@@ -196,7 +267,7 @@ static void run(struct td_job *job, struct td_worker *worker)
             status = td_call_compute(call, worker);
         if (status == TD_OK)
             status = td_call_encode(call);
-        answer(call, status);
+        end(call, status);
     }
     finish(call);
 }
@@ -207,10 +278,9 @@ static void drop(struct td_job *job, td_status why)
     if (why == TD_DRAINING)
         td_error_set(&call->error, why, "the server stops and this request was still waiting");
     else
-        td_error_set(&call->error, why,
-                     "the deadline passed while the request waited for a worker");
+        (void)waited_too_long(call);
     left_queue(call);
-    td_call_refuse(call);
+    end(call, call->error.status);
     finish(call);
 }
 

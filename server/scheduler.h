@@ -1,4 +1,4 @@
-/* scheduler.h - where an op request runs: here and now when it is tiny, else on a worker.
+/* scheduler.h - where a task runs: here and now when it is tiny, else on a worker.
  *
  * Handing work to a worker costs more than a small gather itself, so what is estimated below
  * --inline-limit-us runs on the I/O thread. Everything else is queued, so that one long computation

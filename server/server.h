@@ -9,6 +9,8 @@
 #include "server/config.h"
 #include "server/connections.h"
 #include "server/log.h"
+#include "server/shm.h"
+#include "server/statistics.h"
 #include "server/store.h"
 #include "server/worker_pool.h"
 
@@ -17,12 +19,23 @@
 
 struct td_call;
 
+/* Looking at the data folder again: a job like others, since large files may have to be read. */
+struct td_rescan {
+    struct td_job job; /* first: run casts back */
+    struct td_store *store;
+    atomic_bool running; /* or queued */
+    bool wanted;         /* main thread */
+};
+
 struct td_server {
+    struct td_statistics statistics; /* first: it is aligned to cache lines */
     struct td_config config;
     struct td_log log;
     struct td_buffer_pool *buffers;
     struct td_worker_pool *workers;
     struct td_store *store;
+    struct td_shm *shm; /* NULL: clients may not share memory */
+    struct td_rescan rescan;
     struct td_connections *connections;
     atomic_bool draining;          /* refuse new op requests */
     atomic_bool refusing;          /* refuse to queue even accepted ones: the workers go */
@@ -45,6 +58,10 @@ void td_server_close(struct td_server *server);
 
 /* Ends the workers before the rest; no call may be queued any more. */
 void td_server_stop_workers(struct td_server *server);
+
+/* Has the data folder looked at again: as soon as there is a place in the queue, and once more when
+ * it is asked for in the middle of it. Called by the main thread again and again. */
+void td_server_rescan(struct td_server *server, bool wanted);
 
 /* Memory as the server announces it, under GET /readyz. */
 struct td_server_memory {

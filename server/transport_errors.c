@@ -1,4 +1,5 @@
-/* transport_errors.c - what libmicrohttpd refuses by itself, said as application/problem+json.
+/* transport_errors.c - what libmicrohttpd refuses by itself, said as application/problem+json, or as
+ * /v2 has its errors.
  *
  * Broken framing, headers that do not fit and the like never reach our code: the library answers
  * them with a fixed HTML page and closes the connection. It makes that page with
@@ -6,7 +7,15 @@
  * lets this file put the page's sentence into a problem instead. With a shared library the option
  * has no effect and the HTML stays.
  *
+ * The library does not tell whose page it makes. It is taken to be for the request whose first line
+ * was the last that this thread has read, which is wrong only where another's came in between; so
+ * both forms have the members of both.
+ *
  * Threads  Any; the text is copied by the library. */
+#include "server/transport_errors.h"
+
+#include "server/routes.h"
+
 #include <microhttpd.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +28,16 @@ struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, 
 /* NOLINTEND(bugprone-reserved-identifier) */
 
 enum { SENTENCE_SIZE = 512 };
+
+static _Thread_local td_style style = TD_STYLE_PROBLEM; /* of the last path that was read */
+
+void *td_transport_note_path(void *context, const char *path, struct MHD_Connection *connection)
+{
+    (void)context;
+    (void)connection;
+    style = td_route_style(path);
+    return NULL;
+}
 
 /* Copies the text between two tags, without what JSON or a reader would trip over: tags become
  * spaces, and entities (quotes, all of them) apostrophes. */
@@ -47,21 +66,23 @@ static void text_between(const char *page, size_t size, const char *open, const 
 
 struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer)
 {
-    char title[SENTENCE_SIZE] = "", detail[SENTENCE_SIZE] = "", body[3 * SENTENCE_SIZE];
+    char title[SENTENCE_SIZE] = "", detail[SENTENCE_SIZE] = "", body[4 * SENTENCE_SIZE];
     if (size > 0)
         text_between(buffer, size, "<title>", "</title>", title);
     if (size > 0)
         text_between(buffer, size, "<body>", "</body>", detail);
+    const char *sentence = detail[0] ? detail : "the request is not well-formed HTTP";
     const int length =
         snprintf(body, sizeof body,
-                 "{\"type\":\"/problems/malformed-request\",\"title\":\"%s\",\"detail\":\"%s\","
-                 "\"code\":\"MALFORMED_REQUEST\"}\n",
-                 title[0] ? title : "Malformed request",
-                 detail[0] ? detail : "the request is not well-formed HTTP");
+                 "{\"error\":\"%s\",\"type\":\"/problems/malformed-request\",\"title\":\"%s\","
+                 "\"detail\":\"%s\",\"code\":\"MALFORMED_REQUEST\"}\n",
+                 sentence, title[0] ? title : "Malformed request", sentence);
     struct MHD_Response *response =
         MHD_create_response_from_buffer((size_t)length, body, MHD_RESPMEM_MUST_COPY);
     if (!response)
         return __real_MHD_create_response_from_buffer_static(size, buffer);
-    (void)MHD_add_response_header(response, "Content-Type", "application/problem+json");
+    (void)MHD_add_response_header(response, "Content-Type",
+                                  style == TD_STYLE_OIP ? "application/json"
+                                                        : "application/problem+json");
     return response;
 }

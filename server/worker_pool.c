@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 enum {
-    SMALL_NS = 1000000,   /* a job below this may pass larger ones */
     SMALLS_PER_LARGE = 7, /* turns in a row for small jobs while a large one waits */
 };
 
@@ -68,7 +67,7 @@ struct td_worker_pool {
 
 static bool is_small(const struct td_job *job)
 {
-    return job->cost_ns < SMALL_NS;
+    return job->cost_ns < TD_JOB_SMALL_NS;
 }
 
 static void queue_init(struct queue *queue)

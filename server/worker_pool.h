@@ -27,6 +27,8 @@
 struct td_worker_pool;
 struct td_worker;
 
+#define TD_JOB_SMALL_NS 1000000 /* a job below this may pass larger ones */
+
 struct td_job {
     struct td_job *next;
     uint64_t cost_ns;    /* estimate; decides between small and large, and Retry-After */

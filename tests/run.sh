@@ -61,10 +61,10 @@ format_check() {
     echo "formatted as .clang-format says"
 }
 
-# clang-tidy on our sources; tests are held to the compiler's warnings only, and so are the loops that are
-# built once per instruction set, which consist of GCC's vectors.
+# clang-tidy on our sources; tests and the client examples are held to the compiler's warnings only, and so
+# are the loops that are built once per instruction set, which consist of GCC's vectors.
 tidy_check() {
-    git ls-files -co --exclude-standard 'kernels/*.c' 'api/*.c' 'server/*.c' 'api/*.cc' |
+    git ls-files -co --exclude-standard 'kernels/*.c' 'api/*.c' 'server/*.c' 'api/*.cc' ':!api/clients/*' |
         grep -vE '_(generic|avx2|avx512|avx512_short|avx512_bf16)\.c$' |
         xargs -P "$JOBS" -n 1 clang-tidy -p build --quiet
 }
@@ -75,6 +75,7 @@ export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:exitcode=98
 
 http() { TD_TEST_TIME_SCALE=$2 python3 tests/http/run.py --binary "$1/tensord" "${@:3}"; }
+oip() { TD_TEST_TIME_SCALE=$2 python3 tests/oip/run.py --binary "$1/tensord"; }
 conformance() { TD_TEST_TIME_SCALE=$2 python3 tests/conformance/test_all.py --binary "$1/tensord"; }
 
 mkdir -p "$LOGS"
@@ -97,8 +98,13 @@ stage conformance-release conformance build 1
 stage conformance-asan conformance build-asan 4
 stage http-release http build 1
 stage http-asan http build-asan 4
-for topic in concurrency clients overload lifecycle; do
+stage oip oip build 1
+stage oip-asan oip build-asan 4
+for topic in concurrency clients overload lifecycle oip_memory tensors scatter store_option; do
     stage "http-tsan-$topic" http build-tsan 6 --only "test_$topic"
+done
+for client in curl python triton node go c readme; do
+    stage "clients-$client" python3 tests/clients/run.py "$client"
 done
 stage valgrind tests/http/valgrind.sh build/tensord
 stage real tests/real/run.sh

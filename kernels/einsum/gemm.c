@@ -1,6 +1,6 @@
 #include "kernels/einsum/gemm.h"
 
-#include "kernels/einsum/convert.h"
+#include "kernels/convert/convert.h"
 #include "kernels/einsum/gemm_blocking.h"
 #include "kernels/einsum/gemm_call.h"
 #include "kernels/einsum/gemm_items.h"

@@ -5,7 +5,7 @@
 #ifndef TD_KERNELS_EINSUM_GEMM_CALL_H
 #define TD_KERNELS_EINSUM_GEMM_CALL_H
 
-#include "kernels/einsum/convert.h"
+#include "kernels/convert/convert.h"
 #include "kernels/einsum/gemm_blocking.h"
 #include "kernels/einsum/gemm_kernels.h"
 #include "kernels/einsum/gemm_product.h"

@@ -1,6 +1,6 @@
 #include "kernels/einsum/gemm_product.h"
 
-#include "kernels/einsum/convert.h"
+#include "kernels/convert/convert.h"
 
 #include <assert.h>
 

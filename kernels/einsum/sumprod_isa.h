@@ -3,7 +3,7 @@
 #ifndef TD_KERNELS_EINSUM_SUMPROD_ISA_H
 #define TD_KERNELS_EINSUM_SUMPROD_ISA_H
 
-#include "kernels/einsum/convert.h"
+#include "kernels/convert/convert.h"
 
 /* Runs are of the compute type T and dense; rows lie a_step or b_step elements apart. Totals are of
  * a type W that adds up many blocks: double for float32, complex128 for complex64, else T itself.

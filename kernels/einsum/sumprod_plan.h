@@ -18,8 +18,8 @@
 #ifndef TD_KERNELS_EINSUM_SUMPROD_PLAN_H
 #define TD_KERNELS_EINSUM_SUMPROD_PLAN_H
 
+#include "kernels/convert/convert.h"
 #include "kernels/einsum/contraction.h"
-#include "kernels/einsum/convert.h"
 
 /* Bytes of sums in the compute type that a unit keeps: half a first cache. */
 #define TD_SUMPROD_UNIT_BYTES (16 << 10)

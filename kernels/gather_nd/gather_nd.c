@@ -3,7 +3,6 @@
 #include "kernels/rows/gathering.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* The arguments with what follows from their shapes: params [B..., D_0, ..., D_{k-1}, Q...],
@@ -88,25 +87,6 @@ static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, i
     return rows;
 }
 
-/* Reports a bad component with the tuple it stands in. */
-static td_status out_of_bounds(const struct view *view, int64_t first, int64_t n_bad,
-                               struct td_error *err)
-{
-    int64_t position[TD_MAX_RANK];
-    td_shape_unravel(&view->indices->shape, first, position);
-    int component = (int)position[view->indices->shape.rank - 1];
-    int dimension = view->batch_dims + component;
-    struct td_shape tuple = { .rank = view->depth };
-    for (int c = 0; c < view->depth; c++)
-        tuple.dim[c] = td_tensor_index_at(view->indices, first - component + c);
-    char text[TD_SHAPE_TEXT], shape[TD_SHAPE_TEXT], more[2 * TD_SHAPE_TEXT + 64];
-    snprintf(more, sizeof(more), ": tuple %s indexes dimension %d of params %s",
-             td_shape_text(&tuple, text, sizeof(text)), dimension,
-             td_shape_text(&view->params->shape, shape, sizeof(shape)));
-    return td_rows_out_of_bounds(err, "indices", view->indices, first, n_bad,
-                                 view->params->shape.dim[dimension], dimension, more);
-}
-
 static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     struct view view;
@@ -115,10 +95,9 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
         return status;
     const struct td_shape *params = &view.params->shape, *indices = &view.indices->shape;
     struct plan plan = { .indices = view.indices, .bounds = view.bounds };
-    plan.space.depth = view.depth;
+    td_gathering_tuple_space(params, view.batch_dims, view.depth, &plan.space);
     int n_empty = 0, first_empty = 0; /* components that index a dimension of size 0 */
     for (int c = view.depth - 1; c >= 0; c--) {
-        plan.space.bound[c] = params->dim[view.batch_dims + c];
         if (plan.space.bound[c] == 0) {
             n_empty++;
             first_empty = c;
@@ -130,10 +109,12 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
     if (status != TD_OK)
         return status;
     if (n_bad > 0 && view.bounds == TD_BOUNDS_ERROR)
-        return out_of_bounds(&view, first, n_bad, err);
+        return td_gathering_bad_tuple(view.params, view.indices, view.batch_dims, first, n_bad,
+                                      err);
     /* Clip and wrap mend any index but one into a dimension where there is nothing to choose. */
     if (n_empty > 0 && view.indices->numel > 0 && view.bounds != TD_BOUNDS_ZERO)
-        return out_of_bounds(&view, first_empty, view.indices->numel / view.depth * n_empty, err);
+        return td_gathering_bad_tuple(view.params, view.indices, view.batch_dims, first_empty,
+                                      view.indices->numel / view.depth * n_empty, err);
     args->replaced = n_bad;
     if (n_bad == 0)
         plan.bounds = TD_BOUNDS_ERROR; /* no policy has anything to do: settling is a sum */
@@ -148,8 +129,6 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
     (void)td_shape_product(params, inner, params->rank, &row_numel);
     (void)td_shape_product(params, view.batch_dims, inner, &plan.block_rows);
     (void)td_shape_product(indices, view.batch_dims, indices->rank - 1, &plan.block_tuples);
-    for (int c = 0; c < view.depth; c++)
-        (void)td_shape_product(params, view.batch_dims + c + 1, inner, &plan.space.stride[c]);
     struct td_gathering job = {
         .table = view.params,
         .out = out,

@@ -20,8 +20,8 @@ enum { TD_GATHERING_PARAMS, TD_GATHERING_INDICES };
         .summary = "What an index out of range gives: error refuses the request, zero stores "     \
                    "zeros (empty strings), clip takes the nearest valid one, wrap counts modulo "  \
                    "the size, so that -1 is the last.",                                            \
-        .kind = TD_ATTR_BOUNDS, .default_int = TD_BOUNDS_ERROR, .default_text = "error",           \
-        .offset = offsetof(type, bounds),                                                          \
+        .kind = TD_ATTR_CHOICE, .choices = td_bounds_names, .default_int = TD_BOUNDS_ERROR,        \
+        .default_text = "error", .offset = offsetof(type, bounds),                                 \
     }
 
 /* An input that must have a dimension has none: INVALID_ARGUMENT. */
@@ -36,6 +36,16 @@ TD_MUST_CHECK td_status td_gathering_check_batch(const struct td_shape *params,
  */
 td_status td_gathering_shapes_at_fault(struct td_error *err, const struct td_shape *params,
                                        const struct td_shape *indices);
+
+/* The dimensions [first_dim, first_dim + depth) of params, as tuples index them. Strides tell
+ * nothing where params has no elements. */
+void td_gathering_tuple_space(const struct td_shape *params, int first_dim, int depth,
+                              struct td_tuple_space *space);
+
+/* Reports element `first` of indices, a component of a tuple in that space: INDEX_OUT_OF_BOUNDS,
+ * with the tuple it stands in. */
+td_status td_gathering_bad_tuple(const struct td_tensor *params, const struct td_tensor *indices,
+                                 int first_dim, int64_t first, int64_t n_bad, struct td_error *err);
 
 /* Makes the one output, whose dimensions are those of the parts in order. RESOURCE_LIMIT when they
  * are more than TD_MAX_RANK. */

@@ -26,7 +26,10 @@ struct list_attrs {
     int64_t count;
     td_bounds bounds;
     const char *equation;
+    enum { SIZE_SMALL, SIZE_LARGE, SIZE_HUGE } size;
 };
+
+static const char *const sizes[] = { "small", "large", "huge", NULL };
 
 static const struct td_attr_spec list_attrs[] = {
     { .name = "count",
@@ -37,7 +40,8 @@ static const struct td_attr_spec list_attrs[] = {
       .offset = offsetof(struct list_attrs, count) },
     { .name = "bounds",
       .summary = "A policy.",
-      .kind = TD_ATTR_BOUNDS,
+      .kind = TD_ATTR_CHOICE,
+      .choices = td_bounds_names,
       .default_int = TD_BOUNDS_CLIP,
       .default_text = "clip",
       .offset = offsetof(struct list_attrs, bounds) },
@@ -46,6 +50,13 @@ static const struct td_attr_spec list_attrs[] = {
       .kind = TD_ATTR_TEXT,
       .required = true,
       .offset = offsetof(struct list_attrs, equation) },
+    { .name = "size",
+      .summary = "One of three.",
+      .kind = TD_ATTR_CHOICE,
+      .choices = sizes,
+      .default_int = SIZE_LARGE,
+      .default_text = "large",
+      .offset = offsetof(struct list_attrs, size) },
 };
 
 static const td_status list_errors[] = { TD_INVALID_ARGUMENT, TD_OK };

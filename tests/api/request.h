@@ -19,7 +19,7 @@
 
 /* An op with list inputs and every kind of attribute; it is never run.
  *     lists   float32 or string, a list    ints   int32, a list, values read
- *     count (int64)   bounds   equation (text) */
+ *     count (int64)   bounds   equation (text)   size (small, large or huge) */
 extern const struct td_op list_op;
 
 struct decoded {

@@ -1,3 +1,4 @@
+#include "api/attrs.h"
 #include "api/describe.h"
 #include "tests/api/request.h"
 #include "tests/support/suite.h"
@@ -102,6 +103,8 @@ START_TEST(inputs_attributes_and_errors_say_what_a_client_needs)
     ck_assert_ptr_nonnull(
         strstr(attrs, "\"default\":\"clip\",\"values\":[\"error\",\"zero\",\"clip\",\"wrap\"]"));
     ck_assert_ptr_nonnull(strstr(attrs, "\"type\":\"string\",\"required\":true}"));
+    ck_assert_ptr_nonnull(
+        strstr(attrs, "\"default\":\"large\",\"values\":[\"small\",\"large\",\"huge\"]"));
     cJSON_free(attrs);
     char *errors = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(document, "errors"));
     ck_assert_str_eq(errors, "[{\"code\":\"INVALID_ARGUMENT\",\"status\":422,"
@@ -111,23 +114,110 @@ START_TEST(inputs_attributes_and_errors_say_what_a_client_needs)
 }
 END_TEST
 
+/* What a reply says, as text. */
+static const char *said(const struct td_reply *reply)
+{
+    cJSON_Delete(parse(reply));
+    return td_arena_text(&test_arena, reply->pieces[0].data, reply->pieces[0].size, &err);
+}
+
 START_TEST(tensors_are_listed)
 {
     struct td_reply reply;
     struct td_tensor table = tensor_without_data("float32[9007199254740993,0]"),
                      names = tensor("string[2] 'ab' 'c'");
-    const struct td_tensor_listing list[] = { { "table", &table, "table.npy" },
-                                              { "na\"mes", &names, NULL } };
+    const struct td_tensor_listing list[] = {
+        { .name = "table",
+          .tensor = &table,
+          .source = "ta\"ble.npy",
+          .version = UINT64_MAX,
+          .etag = "\"a1\"",
+          .persisted = true },
+        { .name = "names", .tensor = &names, .version = 2, .etag = "\"b2\"" },
+    };
+    static const char first[] =
+        "{\"name\":\"table\",\"dtype\":\"float32\",\"shape\":[9007199254740993,0],\"bytes\":0,"
+        "\"version\":18446744073709551615,\"etag\":\"\\\"a1\\\"\",\"source\":\"ta\\\"ble.npy\","
+        "\"persisted\":true}",
+                      second[] = "{\"name\":\"names\",\"dtype\":\"string\",\"shape\":[2],"
+                                 "\"bytes\":27,\"version\":2,\"etag\":\"\\\"b2\\\"\","
+                                 "\"persisted\":false}";
+    char want[1024];
+    snprintf(want, sizeof want, "{\"tensors\":[%s,%s]}", first, second);
     ck_assert_int_eq(td_describe_tensors(list, 2, &test_arena, &reply, &err), TD_OK);
-    ck_assert_str_eq(td_arena_text(&test_arena, reply.pieces[0].data, reply.pieces[0].size, &err),
-                     "{\"tensors\":[{\"name\":\"table\",\"dtype\":\"float32\","
-                     "\"shape\":[9007199254740993,0],\"bytes\":0,\"source\":\"table.npy\"},"
-                     "{\"name\":\"na\\\"mes\",\"dtype\":\"string\",\"shape\":[2],\"bytes\":27}]}");
+    ck_assert_str_eq(said(&reply), want);
     ck_assert_int_eq(td_describe_tensor(&list[1], &test_arena, &reply, &err), TD_OK);
-    ck_assert_str_eq(td_arena_text(&test_arena, reply.pieces[0].data, reply.pieces[0].size, &err),
-                     "{\"name\":\"na\\\"mes\",\"dtype\":\"string\",\"shape\":[2],\"bytes\":27}");
+    ck_assert_str_eq(said(&reply), second);
     ck_assert_int_eq(td_describe_tensors(NULL, 0, &test_arena, &reply, &err), TD_OK);
+    ck_assert_str_eq(said(&reply), "{\"tensors\":[]}");
+}
+END_TEST
+
+START_TEST(the_longest_listings_have_room)
+{
+    enum { COUNT = 100 };
+    struct td_reply reply;
+    struct td_shape widest = { .rank = TD_MAX_RANK };
+    struct td_tensor table;
+    char name[129], source[256], etag[64];
+    memset(name, '\x01', sizeof name - 1); /* each byte takes six */
+    memset(source, '\x01', sizeof source - 1);
+    memset(etag, '\x01', sizeof etag - 1);
+    name[sizeof name - 1] = source[sizeof source - 1] = etag[sizeof etag - 1] = '\0';
+    for (int d = 1; d < TD_MAX_RANK; d++)
+        widest.dim[d] = INT64_MAX;
+    ck_assert_int_eq(td_tensor_describe(&table, "table", TD_DTYPE_COMPLEX128, &widest, &err),
+                     TD_OK);
+    struct td_tensor_listing list[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        list[i] = (struct td_tensor_listing){
+            .name = name, .tensor = &table, .source = source, .version = UINT64_MAX, .etag = etag
+        };
+    ck_assert_int_eq(td_describe_tensors(list, COUNT, &test_arena, &reply, &err), TD_OK);
+    cJSON *document = parse(&reply);
+    const cJSON *items = cJSON_GetObjectItemCaseSensitive(document, "tensors");
+    ck_assert_int_eq(cJSON_GetArraySize(items), COUNT);
+    ck_assert_str_eq(text_at(cJSON_GetArrayItem(items, COUNT - 1), "source"), source);
+    cJSON_Delete(document);
+    ck_assert_int_eq(td_describe_tensor(list, &test_arena, &reply, &err), TD_OK);
     cJSON_Delete(parse(&reply));
+}
+END_TEST
+
+START_TEST(an_op_whose_output_is_kept_answers_with_its_listing)
+{
+    struct td_reply reply;
+    struct td_request request;
+    struct td_tensor outputs[] = { tensor("int32[2] 1 2"), tensor("int32[1] 3") };
+    const struct td_tensor_listing stored[] = {
+        { .name = "x.0", .tensor = &outputs[0], .version = 1, .etag = "\"1\"" },
+        { .name = "x.1", .tensor = &outputs[1], .version = 5, .etag = "\"5\"" },
+    };
+    static const char one[] = "{\"name\":\"x.0\",\"dtype\":\"int32\",\"shape\":[2],\"bytes\":8,"
+                              "\"version\":1,\"etag\":\"\\\"1\\\"\",\"persisted\":false}",
+                      two[] = "{\"name\":\"x.1\",\"dtype\":\"int32\",\"shape\":[1],\"bytes\":4,"
+                              "\"version\":5,\"etag\":\"\\\"5\\\"\",\"persisted\":false}";
+    char want[512];
+    td_request_init(&request, td_op_find("gather", 6));
+    request.args.outputs = outputs;
+    request.args.n_outputs = 1;
+    ck_assert_int_eq(td_describe_stored(&request, stored, &test_arena, &reply, &err), TD_OK);
+    snprintf(want, sizeof want, "{\"output\":%s}", one);
+    ck_assert_str_eq(said(&reply), want);
+    request.args.replaced = 3;
+    ck_assert_int_eq(td_describe_stored(&request, stored, &test_arena, &reply, &err), TD_OK);
+    snprintf(want, sizeof want, "{\"output\":%s,\"bounds\":{\"policy\":\"error\",\"replaced\":3}}",
+             one);
+    ck_assert_str_eq(said(&reply), want);
+    td_request_init(&request, &list_op);
+    request.args.outputs = outputs;
+    request.args.n_outputs = 2;
+    ck_assert_int_eq(td_describe_stored(&request, stored, &test_arena, &reply, &err), TD_OK);
+    snprintf(want, sizeof want, "{\"outputs\":[%s,%s]}", one, two);
+    ck_assert_str_eq(said(&reply), want);
+    request.args.n_outputs = 0;
+    ck_assert_int_eq(td_describe_stored(&request, stored, &test_arena, &reply, &err), TD_OK);
+    ck_assert_str_eq(said(&reply), "{\"outputs\":[]}");
 }
 END_TEST
 
@@ -161,6 +251,8 @@ static void add(TCase *t)
     tcase_add_test(t, every_op_is_described_and_its_example_decodes);
     tcase_add_test(t, inputs_attributes_and_errors_say_what_a_client_needs);
     tcase_add_test(t, tensors_are_listed);
+    tcase_add_test(t, the_longest_listings_have_room);
+    tcase_add_test(t, an_op_whose_output_is_kept_answers_with_its_listing);
     tcase_add_test(t, a_description_without_memory_is_an_error_and_no_leak);
 }
 

@@ -77,7 +77,7 @@ static const struct {
 } measured[] = {
     { "a number", "12, 3", 2, 0 },
     { "a literal", "true]", 4, 0 },
-    { "a number without an end", "12", -1, 0 },
+    { "a number at the end of the text", "12", 2, 0 },
     { "a list", "[1,2,[3,4]],5", 11, 3 },
     { "an object", "{\"a\":1,\"b\":[2,3]}x", 17, 2 },
     { "commas in strings do not count", "[\"a,b\",\",\"],", 11, 1 },

@@ -69,11 +69,13 @@ START_TEST(shapes_suggestions_and_limits_are_members)
     td_error_add_shape(&err, "params", &matrix);
     td_error_add_shape(&err, "indices", &scalar);
     strcpy(err.did_you_mean, "gather");
+    strcpy(err.etag, "\"a1\"");
     strcpy(err.attribute, "axis");
     err.offset = 0;
     const char *text = write("op", NULL);
     ck_assert_ptr_nonnull(strstr(text, "\"shapes\":{\"params\":[2,3],\"indices\":[]}"));
     ck_assert_ptr_nonnull(strstr(text, "\"did_you_mean\":\"gather\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"etag\":\"\\\"a1\\\"\""));
     ck_assert_ptr_nonnull(strstr(text, "\"attribute\":\"axis\""));
     ck_assert_ptr_nonnull(strstr(text, "\"offset\":0"));
     ck_assert_ptr_nonnull(
@@ -102,6 +104,7 @@ START_TEST(the_longest_problem_fits)
     memset(err.attribute, 1, sizeof err.attribute - 1);
     memset(err.pointer, 1, sizeof err.pointer - 1);
     memset(err.did_you_mean, 1, sizeof err.did_you_mean - 1);
+    memset(err.etag, 1, sizeof err.etag - 1);
     memset(err.label, 1, sizeof err.label - 1);
     memset(err.resource, 1, sizeof err.resource - 1);
     memset(request_id, 1, sizeof request_id - 1);
@@ -174,6 +177,7 @@ static const struct {
     { TD_UNSUPPORTED_MEDIA_TYPE, 415 },
     { TD_PRECONDITION_FAILED, 412 },
     { TD_PAYLOAD_TOO_LARGE, 413 },
+    { TD_RANGE_NOT_SATISFIABLE, 416 },
     { TD_RESOURCE_LIMIT, 422 },
     { TD_UNAUTHENTICATED, 401 },
     { TD_FORBIDDEN, 403 },
@@ -182,6 +186,7 @@ static const struct {
     { TD_DRAINING, 503 },
     { TD_DEVICE_UNAVAILABLE, 503 },
     { TD_DEADLINE_EXCEEDED, 504 },
+    { TD_NOT_SUPPORTED, 501 },
     { TD_INTERNAL, 500 },
 };
 

@@ -37,7 +37,7 @@ START_TEST(an_unknown_name_is_refused_with_the_nearest)
 {
     struct td_error err;
     ck_assert_int_eq(td_unknown_name(&err, TD_UNKNOWN_OP, "op", "gathr and more", 5, known,
-                                     COUNT_OF(known), "/v1/ops"),
+                                     COUNT_OF(known), "GET /v1/ops"),
                      TD_UNKNOWN_OP);
     ck_assert_int_eq(err.status, TD_UNKNOWN_OP);
     ck_assert_str_eq(err.message,
@@ -50,7 +50,7 @@ START_TEST(an_unknown_name_that_is_near_to_none_is_refused_without)
 {
     struct td_error err;
     ck_assert_int_eq(td_unknown_name(&err, TD_TENSOR_NOT_FOUND, "resident tensor", "moons", 5,
-                                     known, COUNT_OF(known), "/v1/tensors"),
+                                     known, COUNT_OF(known), "GET /v1/tensors"),
                      TD_TENSOR_NOT_FOUND);
     ck_assert_str_eq(err.message,
                      "there is no resident tensor 'moons'; GET /v1/tensors lists them");
@@ -64,7 +64,7 @@ START_TEST(a_long_name_is_cut_in_the_message)
     struct td_error err;
     memset(name, 'z', sizeof name);
     td_unknown_name(&err, TD_UNKNOWN_OP, "op", name, sizeof name, known, COUNT_OF(known),
-                    "/v1/ops");
+                    "GET /v1/ops");
     snprintf(expected, sizeof expected, "there is no op '%.128s'; GET /v1/ops lists them", name);
     ck_assert_str_eq(err.message, expected);
 }
@@ -73,9 +73,9 @@ END_TEST
 START_TEST(nobody_has_to_ask_why)
 {
     td_suggest(NULL, "gathr", 5, known, COUNT_OF(known));
-    ck_assert_int_eq(
-        td_unknown_name(NULL, TD_UNKNOWN_OP, "op", "gathr", 5, known, COUNT_OF(known), "/v1/ops"),
-        TD_UNKNOWN_OP);
+    ck_assert_int_eq(td_unknown_name(NULL, TD_UNKNOWN_OP, "op", "gathr", 5, known, COUNT_OF(known),
+                                     "GET /v1/ops"),
+                     TD_UNKNOWN_OP);
 }
 END_TEST
 

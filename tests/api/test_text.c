@@ -89,10 +89,31 @@ START_TEST(a_word_is_written_without_its_nul)
 }
 END_TEST
 
+START_TEST(dimensions_are_written_with_commas_between_them)
+{
+    static const struct {
+        struct td_shape shape;
+        const char *text;
+    } rows[] = {
+        { { 0 }, "" },
+        { { .rank = 1, .dim = { 7 } }, "7" },
+        { { .rank = 3, .dim = { 2, 0, INT64_MAX } }, "2,0,9223372036854775807" },
+    };
+    for (int i = 0; i < COUNT_OF(rows); i++) {
+        char buffer[64];
+        struct td_text text = { buffer, buffer + sizeof buffer, false };
+        td_text_dims(&text, &rows[i].shape);
+        ck_assert_uint_eq((size_t)(text.at - buffer), strlen(rows[i].text));
+        ck_assert_mem_eq(buffer, rows[i].text, strlen(rows[i].text));
+    }
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, text_is_quoted_for_json, 0, COUNT_OF(quotes));
     tcase_add_loop_test(t, a_number_is_written_in_decimal, 0, COUNT_OF(numbers));
+    tcase_add_test(t, dimensions_are_written_with_commas_between_them);
     tcase_add_test(t, a_word_is_written_without_its_nul);
     tcase_add_test(t, what_does_not_fit_is_dropped_and_remembered);
 }

@@ -175,7 +175,7 @@ class Routes(HttpTest):
         self.assertProblem(self.get("/v1/ops/gathr"), 404, "UNKNOWN_OP", did_you_mean="gather")
 
     def test_an_unknown_path_is_404(self):
-        for path in ("/nope", "/v1", "/v1/", "/v2/nope/nope", "/v1/gather/extra", "//", "/v1/ops/gather/x", "/../etc/passwd"):
+        for path in ("/nope", "/v1", "/v1/", "/v3/nope/nope", "/v1/gather/extra", "//", "/v1/ops/gather/x", "/../etc/passwd"):
             answer = self.get(path)
             self.assertStatus(answer, 404)
             self.assertAnyProblem(answer)

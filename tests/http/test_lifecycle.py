@@ -4,6 +4,7 @@ from daemon import *
 
 BODY = b'{"params":[1,2],"indices":[1]}'
 OPTIONS = {"listen": "127.0.0.1:8080", "data-dir": "none", "io-threads": "2", "workers": "0", "queue-limit": "1024", "memory-limit": "0",
+           "tensor-quota": "0",
            "max-body": "256M", "max-output": "1G", "default-timeout-ms": "30000", "idle-timeout-ms": "60000",
            "connection-memory": "32K", "connection-limit": None, "inline-limit-us": "20", "pool-limit": None,
            "drain-timeout-ms": "30000", "log-level": "info", "log-format": "text"}
@@ -222,11 +223,21 @@ class Tables(unittest.TestCase):
             tables, _ = self.listed(folder)
             self.assertEqual(tables, {d: (d, [2, 3], 6 * SIZES[d]) for d in NPY_NAMES})
 
+    def test_other_orders_of_npy_are_converted(self):
+        files = {"big": npy(">f4", (2, 2), struct.pack(">4f", 1, 2, 3, 4)),
+                 "fortran": npy("float32", (2, 2), pack("float32", [1, 3, 2, 4]), fortran=True)}
+        with Folder() as folder:
+            for name, content in files.items():
+                folder.write(name + ".npy", content)
+            with Daemon("--data-dir", folder.path) as daemon, Client(daemon) as client:
+                for name in files:
+                    answer = client.ask("GET", f"/v1/tensors/{name}?response=nested")
+                    self.assertEqual(answer.json(), {"dtype": "float32", "shape": [2, 2], "data": [[1, 2], [3, 4]]})
+
     def test_files_that_cannot_be_tables_are_skipped_and_logged(self):
         good = npy("float32", (3, 2), self.F32)
         bad = {"truncated.npy": good[:-1], "header.npy": good[:40], "magic.npy": b"\x93NUMPX" + good[6:], "empty.npy": b"", "garbage.npy": b"x" * 500,
-               "tail.npy": good + b"x", "big.npy": npy(">f4", (3, 2), self.F32), "fortran.npy": npy("float32", (3, 2), self.F32, fortran=True),
-               "object.npy": npy("|O", (1,), bytes(8)), "huge.npy": npy("float32", (1 << 62, 4), self.F32), "version.npy": good[:6] + b"\x09" + good[7:],
+               "tail.npy": good + b"x", "object.npy": npy("|O", (1,), bytes(8)), "huge.npy": npy("float32", (1 << 62, 4), self.F32), "version.npy": good[:6] + b"\x09" + good[7:],
                "negative.npy": npy("float32", (-1, 2), b""), "rank.npy": npy("int8", [1] * 17, b"x"), "unicode.npy": npy("<U3", (2,), bytes(24)),
                "length.npy": good[:8] + b"\xff\xff" + good[10:], "void.safetensors": b"", "short.safetensors": b"\x01\0\0",
                "long.safetensors": struct.pack("<Q", 1 << 62) + b"{}", "text.safetensors": b"hello, world, this is no tensor",

@@ -218,6 +218,17 @@ class MemoryComesBack(HttpTest):
                 self.assertEqual(used, 0)
 
 
+    def test_an_announced_length_holds_nothing_by_itself(self):
+        with Daemon() as daemon, Client(daemon) as client:
+            raws = [Raw(daemon) for _ in range(20)]
+            for raw in raws:
+                raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n{")
+            time.sleep(0.2)
+            self.assertLess(client.ask("GET", "/readyz").json()["memory"]["in_use"], 20 * (32 << 10))
+            for raw in raws:
+                raw.close()
+
+
 class Sizes(HttpTest):
     options = ("--max-body", "100000", "--max-output", "1M")
 

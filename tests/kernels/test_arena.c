@@ -65,6 +65,25 @@ static bool in_first_block(const void *pointer)
     return (const char *)pointer >= first && (const char *)pointer < first + sizeof(first);
 }
 
+START_TEST(a_large_allocation_has_a_buffer_of_its_own)
+{
+    struct td_arena own;
+    struct td_error err;
+    td_arena_init(&own, NULL, 0, td_memory_heap());
+    const char *small = td_arena_alloc(&own, 100, 1, &err);
+    char *large = td_arena_alloc(&own, 100000, 1, &err);
+    ck_assert_ptr_null(td_arena_owner(&own, small));
+    ck_assert_ptr_null(td_arena_owner(&own, large + 1));
+    struct td_buffer *owner = td_arena_owner(&own, large);
+    ck_assert_ptr_nonnull(owner);
+    td_buffer_ref(owner);
+    large[99999] = 'x';
+    td_arena_reset(&own);
+    ck_assert_int_eq(((const char *)owner->data)[99999], 'x');
+    td_buffer_unref(owner);
+}
+END_TEST
+
 START_TEST(small_things_come_from_the_first_block)
 {
     struct td_error err;
@@ -310,6 +329,7 @@ END_TEST
 
 static void add(TCase *t)
 {
+    tcase_add_test(t, a_large_allocation_has_a_buffer_of_its_own);
     tcase_add_checked_fixture(t, open_arena, close_arena);
     tcase_add_test(t, small_things_come_from_the_first_block);
     tcase_add_test(t, allocations_are_aligned_to_16_large_ones_to_64);

@@ -1,4 +1,4 @@
-#include "kernels/einsum/convert.h"
+#include "kernels/convert/convert.h"
 #include "kernels/half.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

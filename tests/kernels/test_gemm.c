@@ -1,4 +1,4 @@
-#include "kernels/einsum/convert.h"
+#include "kernels/convert/convert.h"
 #include "kernels/einsum/gemm.h"
 #include "kernels/einsum/workspace.h"
 #include "kernels/half.h"

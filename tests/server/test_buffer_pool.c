@@ -41,6 +41,38 @@ static void expect_stats(struct td_buffer_pool *pool, uint64_t in_use, uint64_t 
     ck_assert_uint_eq(stats.warm, warm);
 }
 
+/* ---- spares ---------------------------------------------------------------------------------- */
+
+static struct td_buffer *spare;
+
+static void let_go(void *context)
+{
+    ++*(int *)context;
+    td_buffer_unref(spare);
+    spare = NULL;
+}
+
+START_TEST(spares_go_before_anybody_is_refused)
+{
+    int asked = 0;
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 0);
+    td_buffer_pool_spares(pool, let_go, &asked);
+    spare = take(pool, 512 * KIB);
+    struct td_buffer *half = take(pool, 512 * KIB);
+    ck_assert_int_eq(asked, 0);
+    struct td_buffer *other = take(pool, 256 * KIB);
+    ck_assert_int_eq(asked, 1);
+    struct td_error err;
+    ck_assert_int_eq(td_buffer_pool_admit(pool, 0, 512 * KIB, &err), TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(asked, 2);
+    ck_assert_int_eq(refused(pool, 2 * MIB).status, TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(asked, 2); /* which no spare could help */
+    td_buffer_unref(half);
+    td_buffer_unref(other);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 static const struct {
@@ -472,6 +504,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, what_is_warm_does_not_stand_in_the_way_of_admission);
     tcase_add_test(tcase, who_holds_memory_is_not_told_that_others_use_it);
     tcase_add_test(tcase, free_takes_null);
+    tcase_add_test(tcase, spares_go_before_anybody_is_refused);
     tcase_add_test(tcase, under_a_hammer_buffers_never_overlap_and_the_limit_holds);
 }
 

@@ -77,6 +77,7 @@ START_TEST(nothing_said_gives_the_defaults)
     ck_assert_int_eq(config->queue_limit, 1024);
     ck_assert_int_eq(config->memory_limit,
                      (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2);
+    ck_assert_int_eq(config->tensor_quota, config->memory_limit / 2);
     ck_assert_int_eq(config->pool_limit, 268435456);
     ck_assert_int_eq(config->max_body, 268435456);
     ck_assert_int_eq(config->max_output, 1073741824);
@@ -237,6 +238,44 @@ START_TEST(help_is_given_even_beside_mistakes_but_a_check_finds_them)
     ck_assert_int_eq(load(WORDS("--check-config", "--workers=x"), NULL).action, TD_CONFIG_WRONG);
     ck_assert_int_eq(load(WORDS("--check-config"), WORDS("TENSORD_WORKERS=x")).action,
                      TD_CONFIG_WRONG);
+}
+END_TEST
+
+/* ---- switches -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *argument, *next; /* next: NULL for none */
+    bool on;
+} switches[] = {
+    { "--compress", NULL, true },        { "--compress=on", NULL, true },
+    { "--compress=true", NULL, true },   { "--compress=1", NULL, true },
+    { "--compress=yes", NULL, true },    { "--compress=off", NULL, false },
+    { "--compress=false", NULL, false }, { "--compress=0", NULL, false },
+    { "--compress=no", NULL, false },    { "--compress", "on", true },
+    { "--compress", "off", false },      { "--compress", "--workers=2", true },
+};
+
+START_TEST(a_switch_stands_alone_or_has_a_value)
+{
+    struct loaded loaded = load_good(WORDS(switches[_i].argument, switches[_i].next), NULL);
+    ck_assert_msg(loaded.config.compress == switches[_i].on, "%s", switches[_i].argument);
+    ck_assert(!loaded.config.system_shared_memory); /* nobody spoke of it */
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(a_switch_can_come_from_the_environment_and_the_file)
+{
+    struct loaded loaded = load_good(NULL, WORDS("TENSORD_SYSTEM_SHARED_MEMORY=1"));
+    ck_assert(loaded.config.system_shared_memory);
+    td_config_free(&loaded.config);
+    file_write("{\"compress\": true, \"system-shared-memory\": \"on\"}", 48);
+    loaded = load_good(WORDS("--config", file_path), NULL);
+    ck_assert(loaded.config.compress && loaded.config.system_shared_memory);
+    td_config_free(&loaded.config);
+    loaded = load_good(WORDS("--config", file_path, "--compress=off"), NULL);
+    ck_assert(!loaded.config.compress);
+    td_config_free(&loaded.config);
 }
 END_TEST
 
@@ -406,6 +445,15 @@ static const struct {
     { "listen", "::1:8080", "an address like" },
     { "listen", "host:65536", "an address like" },
 };
+
+START_TEST(a_switch_is_on_or_off)
+{
+    struct loaded loaded = load(WORDS("--compress=maybe"), NULL);
+    expect_refusal(&loaded, "--compress: ", "'maybe'", "one of on, off");
+    loaded = load(NULL, WORDS("TENSORD_COMPRESS="));
+    expect_refusal(&loaded, "TENSORD_COMPRESS: ", "''", "one of on, off");
+}
+END_TEST
 
 START_TEST(a_wrong_value_is_refused_wherever_it_stands)
 {
@@ -665,6 +713,8 @@ START_TEST(help_names_each_option_its_value_and_its_default)
     ck_assert_ptr_nonnull(strstr(text, "--version"));
     ck_assert_ptr_nonnull(strstr(text, "--help"));
     ck_assert_ptr_nonnull(strstr(text, "TENSORD_MAX_BODY"));
+    ck_assert_ptr_nonnull(strstr(text, "/v1"));
+    ck_assert_ptr_nonnull(strstr(text, "/v2"));
     free(text);
 }
 END_TEST
@@ -674,6 +724,9 @@ static void add(TCase *tcase)
     tcase_add_checked_fixture(tcase, file_open, file_close);
     tcase_add_test(tcase, nothing_said_gives_the_defaults);
     tcase_add_test(tcase, each_kind_of_option_can_come_from_each_source);
+    tcase_add_loop_test(tcase, a_switch_stands_alone_or_has_a_value, 0, COUNT_OF(switches));
+    tcase_add_test(tcase, a_switch_is_on_or_off);
+    tcase_add_test(tcase, a_switch_can_come_from_the_environment_and_the_file);
     tcase_add_loop_test(tcase, the_command_line_wins_over_the_environment_over_the_file, 0,
                         COUNT_OF(precedences));
     tcase_add_test(tcase, the_last_of_two_on_the_command_line_wins);

@@ -219,6 +219,27 @@ START_TEST(garbage_is_malformed)
 }
 END_TEST
 
+START_TEST(gzip_members_are_one_after_the_other)
+{
+    struct bytes plain = sample(1000, false), twice = bytes_of(2000);
+    struct bytes packed = compress_as(codings[0].window_bits, 6, plain);
+    struct bytes members = bytes_of(2 * packed.size);
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(twice.data + i * plain.size, plain.data, plain.size);
+        memcpy(members.data + i * packed.size, packed.data, packed.size);
+    }
+    expect_plain(members, 1 << 20, twice, "two members");
+    expect_plain(members, 2000, twice, "as large as allowed");
+    expect_refusal(members, 1999, TD_PAYLOAD_TOO_LARGE, "a limit between the members' ends");
+    members.size--;
+    expect_refusal(members, 1 << 20, TD_MALFORMED_REQUEST, "the second ends early");
+    free(plain.data);
+    free(twice.data);
+    free(packed.data);
+    free(members.data);
+}
+END_TEST
+
 START_TEST(bytes_behind_the_end_are_malformed)
 {
     const struct coding *coding = &codings[_i];
@@ -312,6 +333,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_empty_body_is_malformed);
     tcase_add_loop_test(tcase, a_flipped_bit_is_noticed_where_there_is_a_checksum, 0, 2);
     tcase_add_loop_test(tcase, garbage_is_malformed, 0, COUNT_OF(garbage));
+    tcase_add_test(tcase, gzip_members_are_one_after_the_other);
     tcase_add_loop_test(tcase, bytes_behind_the_end_are_malformed, 0, COUNT_OF(codings));
     tcase_add_loop_test(tcase, a_bomb_stops_at_the_limit, 0, COUNT_OF(codings));
     tcase_add_test(tcase, memory_that_is_not_to_be_had_says_so);

@@ -1,8 +1,10 @@
 #include "api/attrs.h"
 #include "api/json_decode.h"
 #include "server/clock.h"
+#include "server/op_task.h"
 #include "server/scheduler.h"
 #include "server/server.h"
+#include "server/tensors.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -65,6 +67,7 @@ static struct td_call *call_of_bytes(const char *op, const void *body, size_t by
     struct td_call *call = td_call_new(&server);
     ck_assert_ptr_nonnull(call);
     call->op = td_op_find(op, strlen(op));
+    call->task = &td_op_task;
     ck_assert_ptr_nonnull(call->op);
     td_request_init(&call->request, call->op);
     call->method = "POST";
@@ -72,7 +75,7 @@ static struct td_call *call_of_bytes(const char *op, const void *body, size_t by
     strcpy(call->request_id, "test");
     call->socket = -1; /* no client: none can leave */
     call->finished = finished;
-    call->times.begun = call->times.lap = td_now_ns();
+    call->times.begun = call->times.arrived = call->times.lap = td_now_ns();
     call->deadline_ns = TD_NEVER;
     char *copy = td_arena_alloc(&call->arena, bytes + TD_JSON_PADDING, 1, &call->error);
     ck_assert_ptr_nonnull(copy);
@@ -459,6 +462,212 @@ START_TEST(a_call_in_the_queue_may_end_there)
     expect_reply(call, waits[_i].http_status, waits[_i].code);
     ck_assert_int_ge(call->times.queue, 0);
     td_call_free(call);
+    server_close();
+}
+END_TEST
+
+/* An inference request of the Open Inference Protocol that may wait so many microseconds. */
+static struct td_call *patient_call(unsigned timeout_us)
+{
+    char body[256];
+    snprintf(body, sizeof body,
+             "{\"parameters\":{\"timeout\":%u},\"inputs\":["
+             "{\"name\":\"params\",\"shape\":[2],\"datatype\":\"INT32\",\"data\":[7,8]},"
+             "{\"name\":\"indices\",\"shape\":[1],\"datatype\":\"INT32\",\"data\":[1]}]}",
+             timeout_us);
+    struct td_call *call = call_of(body);
+    call->style = TD_STYLE_OIP;
+    ck_assert_int_eq(call->task->begin(call), TD_OK);
+    return call;
+}
+
+static const struct {
+    const char *says, *limit; /* what the body says is known at once, or only on the worker */
+    unsigned timeout_us;
+    int http_status;
+    const char *part;
+} patiences[] = {
+    { "read by the worker, too late", "--inline-limit-us=0", 1000, 504, "DEADLINE_EXCEEDED" },
+    { "read by the worker, in time", "--inline-limit-us=0", 60000000, 200, "[8]" },
+    { "none", "--inline-limit-us=0", 0, 200, "[8]" },
+    { "no wait, no end of patience", "--inline-limit-us=1000000", 1, 200, "[8]" },
+};
+
+START_TEST(a_request_may_say_how_long_it_waits_for_its_turn)
+{
+    server_open(OPTIONS(patiences[_i].limit));
+    gate_close();
+    struct td_call *call = patient_call(patiences[_i].timeout_us);
+    const td_verdict verdict = td_schedule(call);
+    if (verdict == TD_QUEUE)
+        td_schedule_submit(call);
+    usleep(5000);
+    sem_post(&gate.open);
+    if (verdict == TD_QUEUE)
+        sem_wait(&finished_calls);
+    expect_reply(call, patiences[_i].http_status, patiences[_i].part);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+static td_status wait_for_others(struct td_call *call, struct td_worker *worker)
+{
+    ck_assert_ptr_nonnull(worker);
+    td_reply_set(&call->reply, 200, "text/plain", "done", 4);
+    return TD_OK;
+}
+
+START_TEST(what_may_have_to_wait_is_for_a_worker_and_passes_nobody)
+{
+    static const struct td_task patient = { .compute = wait_for_others };
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *call = call_of("");
+    call->task = &patient;
+    call->queued = true;
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(!call->decoded);
+    /* Small jobs run between two chunks of another's loop, who would wait with it. */
+    ck_assert_uint_ge(call->job.cost_ns, TD_JOB_SMALL_NS);
+    run_queued(call);
+    expect_reply(call, 200, "done");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(keeping_a_result_is_for_a_worker)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"store\":\"kept\"}");
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    run_queued(call);
+    expect_reply(call, 200, "\"name\":\"kept\"");
+    td_call_free(call);
+    ck_assert_int_eq(td_store_stats(server.store).tensors, 1);
+    struct td_error err;
+    ck_assert_int_eq(
+        td_store_delete(server.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
+    server_close();
+}
+END_TEST
+
+START_TEST(what_is_found_to_keep_its_result_passes_nobody)
+{
+    server_open(OPTIONS("--inline-limit-us=0")); /* queued before it is decoded, as a small one */
+    struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"store\":\"kept\"}");
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert_uint_lt(call->job.cost_ns, TD_JOB_SMALL_NS);
+    run_queued(call);
+    ck_assert_uint_ge(call->job.cost_ns, TD_JOB_SMALL_NS);
+    expect_reply(call, 200, "\"name\":\"kept\"");
+    td_call_free(call);
+    struct td_error err;
+    ck_assert_int_eq(
+        td_store_delete(server.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
+    server_close();
+}
+END_TEST
+
+/* A GET of the tensor "words" as text. */
+static struct td_call *get_words(void)
+{
+    struct td_call *call = call_of("");
+    call->op = NULL;
+    call->task = &td_tensor_get_task;
+    call->method = "GET";
+    call->arguments[0] = "words";
+    ck_assert_int_eq(call->task->begin(call), TD_OK);
+    ck_assert_int_eq(call->task->argument(call, "response", 8, "flat", 4), TD_OK);
+    return call;
+}
+
+START_TEST(strings_whose_text_has_to_be_measured_are_for_a_worker)
+{
+    enum { LENGTH = 100000 };
+    static char letters[LENGTH];
+    uint64_t offsets[] = { 0, LENGTH };
+    struct td_tensor t = { .dtype = TD_DTYPE_STRING,
+                           .shape = { 1, { 1 } },
+                           .numel = 1,
+                           .bytes = LENGTH,
+                           .data = letters,
+                           .offsets = offsets };
+    const struct td_store_write write = { .name = "words" };
+    struct td_tensor_listing listing;
+    struct td_error err;
+    bool created;
+    memset(letters, 'x', LENGTH);
+    server_open(OPTIONS("--inline-limit-us=10"));
+    ck_assert_int_eq(td_store_put(server.store, &write, &t, &test_arena, &listing, &created, &err),
+                     TD_OK);
+    struct td_call *call = get_words();
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(!call->admitted);
+    run_queued(call);
+    expect_reply(call, 200, "\"xxxx");
+    td_call_free(call);
+    ck_assert_int_eq(td_store_delete(server.store, &write, &err), TD_OK);
+    td_arena_reset(&test_arena);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_text_becomes_a_tensor_without_a_further_copy)
+{
+    enum { NUMBERS = 100000 };
+    static char body[2 * NUMBERS + 2];
+    struct td_error err;
+    for (int i = 0; i < NUMBERS; i++)
+        memcpy(body + 2 * i, i == 0 ? "[1" : ",1", 2);
+    body[2 * NUMBERS] = ']';
+    server_open(NULL);
+    struct td_call *call = call_of(body);
+    call->op = NULL;
+    call->task = &td_tensor_put_task;
+    call->arguments[0] = "ones";
+    ck_assert_int_eq(call->task->begin(call), TD_OK);
+    call->body_format = TD_FORMAT_JSON;
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    run_queued(call);
+    expect_reply(call, 201, "\"shape\":[100000]");
+    ck_assert_uint_lt(td_buffer_pool_stats(server.buffers).in_use,
+                      call->arena.taken + NUMBERS * sizeof(float));
+    td_call_free(call);
+    ck_assert_uint_ge(td_buffer_pool_stats(server.buffers).in_use, NUMBERS * sizeof(float));
+    ck_assert_int_eq(
+        td_store_delete(server.store, &(struct td_store_write){ .name = "ones" }, &err), TD_OK);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_long_list_of_tensors_is_for_a_worker)
+{
+    const struct td_tensor t = tensor("int8[1] 1");
+    struct td_tensor_listing listing;
+    struct td_error err;
+    char name[16];
+    bool created;
+    server_open(OPTIONS("--inline-limit-us=100"));
+    for (int i = 0; i < 1000; i++) {
+        const struct td_store_write write = { .name = name };
+        snprintf(name, sizeof name, "t%d", i);
+        struct td_call *call = call_of("");
+        call->task = &td_tensors_list_task;
+        ck_assert_int_eq(call->task->begin(call), TD_OK);
+        if (i == 5) {
+            ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+            expect_reply(call, 200, "\"t4\"");
+        } else if (i == 999) {
+            ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+            run_queued(call);
+            expect_reply(call, 200, "\"t998\"");
+        }
+        td_call_free(call);
+        ck_assert_int_eq(
+            td_store_put(server.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
+    }
+    td_arena_reset(&test_arena);
     server_close();
 }
 END_TEST
@@ -1028,6 +1237,14 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_call_refused_by_a_full_queue_gives_its_memory_back);
     tcase_add_loop_test(tcase, a_deadline_that_has_passed_is_said_before_any_work, 0, 2);
     tcase_add_loop_test(tcase, a_call_in_the_queue_may_end_there, 0, COUNT_OF(waits));
+    tcase_add_loop_test(tcase, a_request_may_say_how_long_it_waits_for_its_turn, 0,
+                        COUNT_OF(patiences));
+    tcase_add_test(tcase, what_may_have_to_wait_is_for_a_worker_and_passes_nobody);
+    tcase_add_test(tcase, keeping_a_result_is_for_a_worker);
+    tcase_add_test(tcase, what_is_found_to_keep_its_result_passes_nobody);
+    tcase_add_test(tcase, strings_whose_text_has_to_be_measured_are_for_a_worker);
+    tcase_add_test(tcase, a_text_becomes_a_tensor_without_a_further_copy);
+    tcase_add_test(tcase, a_long_list_of_tensors_is_for_a_worker);
     tcase_add_loop_test(tcase, a_gpu_that_is_not_there_is_device_unavailable, 0, 2);
     tcase_add_test(tcase, an_output_above_the_limit_is_refused_before_memory_is_asked_for);
     tcase_add_test(tcase, the_limit_on_outputs_holds_for_strings);

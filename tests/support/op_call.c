@@ -27,9 +27,11 @@ static void set_attr(const struct td_op *op, struct td_op_args *args, const char
             memcpy(place, &number, sizeof(number));
             return;
         }
-        for (td_bounds bounds = TD_BOUNDS_ERROR; bounds < TD_BOUNDS_COUNT; bounds++)
-            if (strcmp(text, td_bounds_name(bounds)) == 0)
-                memcpy(place, &bounds, sizeof(bounds));
+        int choice = 0;
+        while (attr->choices[choice] && strcmp(text, attr->choices[choice]) != 0)
+            choice++;
+        EXPECT(attr->choices[choice] != NULL, "%s cannot be %s", attr->name, text);
+        td_op_choose(attr, args, choice);
         return;
     }
     ck_abort_msg("%s has no attribute \"%.*s\"", op->name, (int)name_length, name);

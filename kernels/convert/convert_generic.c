@@ -1,2 +1,2 @@
 #define TD_CONVERSIONS td_conversions_generic
-#include "kernels/einsum/convert.inc"
+#include "kernels/convert/convert.inc"

@@ -1,8 +1,8 @@
 /* convert_isa.h - the conversions as built for one instruction set; convert.c chooses. */
-#ifndef TD_KERNELS_EINSUM_CONVERT_ISA_H
-#define TD_KERNELS_EINSUM_CONVERT_ISA_H
+#ifndef TD_KERNELS_CONVERT_ISA_H
+#define TD_KERNELS_CONVERT_ISA_H
 
-#include "kernels/einsum/convert.h"
+#include "kernels/convert/convert.h"
 
 /* NULL for bool and string. */
 struct td_conversions {

@@ -1,6 +1,6 @@
-#include "kernels/einsum/convert.h"
+#include "kernels/convert/convert.h"
 
-#include "kernels/einsum/convert_isa.h"
+#include "kernels/convert/convert_isa.h"
 
 #include <assert.h>
 

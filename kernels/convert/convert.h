@@ -1,12 +1,12 @@
-/* convert.h - from the dtypes tensors are stored in to the types einsum computes in, and back.
+/* convert.h - from the dtypes tensors are stored in to the types arithmetic is done in, and back.
  *
  * Arithmetic exists for six types only. float16 and bfloat16 are widened to float32 as they are
  * read and rounded (to nearest, ties to even; NaN stays NaN) as they are stored; integers compute
  * modulo 2^32 or 2^64 and are cut to their width, which is the same as wrapping around in it.
  *
  * Threads  Pure. */
-#ifndef TD_KERNELS_EINSUM_CONVERT_H
-#define TD_KERNELS_EINSUM_CONVERT_H
+#ifndef TD_KERNELS_CONVERT_H
+#define TD_KERNELS_CONVERT_H
 
 #include "kernels/dtype.h"
 #include "kernels/isa.h"

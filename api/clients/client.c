@@ -1,0 +1,172 @@
+/* client.c - tensord from C, with libcurl and cJSON.
+ *
+ *     cc -o client api/clients/client.c $(pkg-config --cflags --libs libcurl libcjson)
+ *     ./client [http://host:port]
+ *
+ * Keeps a table, looks rows up in JSON and in binary, multiplies, updates, reads an error and cleans
+ * up. A little-endian machine, as most are, finds the binary numbers in its own order. */
+#include <cjson/cJSON.h>
+#include <curl/curl.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JSON        "application/json"
+#define SAFETENSORS "application/vnd.safetensors"
+#define TABLE       "/v1/tensors/c-example"
+#define REF         "{\"ref\": \"c-example\"}"
+
+struct answer {
+    long status;
+    size_t size;
+    char *body; /* size bytes and a NUL; free it */
+};
+
+static const char *server = "http://127.0.0.1:8080";
+
+static void die(const char *what)
+{
+    fprintf(stderr, "client: %s\n", what);
+    exit(1);
+}
+
+/* libcurl calls this with each piece of the body that arrives; 0 ends the transfer with an error. */
+static size_t append(char *piece, size_t one, size_t size, void *user)
+{
+    struct answer *answer = user;
+    char *body = realloc(answer->body, answer->size + one * size + 1);
+    if (body == NULL)
+        return 0;
+    memcpy(body + answer->size, piece, one * size);
+    answer->body = body;
+    answer->size += one * size;
+    body[answer->size] = '\0';
+    return one * size;
+}
+
+/* Sends JSON. One handle serves all requests, so that they share a connection. */
+static struct answer ask(CURL *curl, const char *method, const char *path, const char *json,
+                         const char *accept)
+{
+    struct answer answer = { .body = calloc(1, 1) };
+    struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: " JSON);
+    char url[512];
+
+    snprintf(url, sizeof url, "%s%s", server, path);
+    headers = curl_slist_append(headers, accept);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, json);
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
+    CURLcode code = curl_easy_perform(curl);
+    if (code != CURLE_OK)
+        die(curl_easy_strerror(code));
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer.status);
+    curl_slist_free_all(headers);
+    return answer;
+}
+
+/* The answer as JSON, whether it is a result or an error; cJSON_Delete it. */
+static cJSON *ask_json(CURL *curl, const char *method, const char *path, const char *json)
+{
+    struct answer answer = ask(curl, method, path, json, "Accept: " JSON);
+    cJSON *parsed = cJSON_Parse(answer.body);
+    if (parsed == NULL)
+        die(answer.body);
+    free(answer.body);
+    return parsed;
+}
+
+/* Sends an op's request and prints the data of its output. */
+static void print_output(CURL *curl, const char *title, const char *path, const char *json)
+{
+    cJSON *answer = ask_json(curl, "POST", path, json);
+    const cJSON *output = cJSON_GetObjectItem(answer, "output");
+    if (output == NULL)
+        die(cJSON_GetStringValue(cJSON_GetObjectItem(answer, "detail")));
+    char *data = cJSON_PrintUnformatted(cJSON_GetObjectItem(output, "data"));
+    printf("%s: %s\n", title, data);
+    free(data);
+    cJSON_Delete(answer);
+}
+
+/* A member that is a number, or element i of one that is an array. */
+static double number(const cJSON *object, const char *name, int i)
+{
+    const cJSON *item = cJSON_GetObjectItem(object, name);
+    return cJSON_GetNumberValue(cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item);
+}
+
+/* A safetensors file is its header's length, the header as JSON, and the tensors' bytes. */
+static void print_float32(const struct answer *file, const char *name)
+{
+    uint64_t header_size;
+    memcpy(&header_size, file->body, sizeof header_size);
+    const char *data = file->body + sizeof header_size + header_size;
+    cJSON *header = cJSON_ParseWithLength(file->body + sizeof header_size, header_size);
+    const cJSON *tensor = cJSON_GetObjectItem(header, name);
+    size_t begin = (size_t)number(tensor, "data_offsets", 0);
+    size_t end = (size_t)number(tensor, "data_offsets", 1);
+
+    printf("binary:");
+    for (float value; begin < end; begin += sizeof value) {
+        memcpy(&value, data + begin, sizeof value); /* the file may lie at any address */
+        printf(" %g", value);
+    }
+    printf("\n");
+    cJSON_Delete(header);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        server = argv[1];
+    CURL *curl = curl_easy_init();
+    if (curl == NULL)
+        die("no memory");
+
+    /* The table is kept under its name from now on. */
+    cJSON *about = ask_json(curl, "PUT", TABLE, "[[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]]");
+    printf("table: %s [%g, %g]\n", cJSON_GetStringValue(cJSON_GetObjectItem(about, "dtype")),
+           number(about, "shape", 0), number(about, "shape", 1));
+    cJSON_Delete(about);
+
+    /* Rows 2 and 0: the table is named, only the indices travel. A question in JSON may have its
+     * answer in binary. */
+    const char *rows = "{\"params\": " REF ", \"indices\": [2, 0]}";
+    print_output(curl, "json", "/v1/gather", rows);
+    struct answer answer = ask(curl, "POST", "/v1/gather", rows, "Accept: " SAFETENSORS);
+    if (answer.status != 200)
+        die(answer.body);
+    print_float32(&answer, "output");
+    free(answer.body);
+
+    /* The dot product of every row with [1, 2]. */
+    print_output(curl, "einsum", "/v1/einsum",
+                 "{\"equation\": \"ij,j->i\", \"inputs\": [" REF ", [1.0, 2.0]]}");
+
+    /* Row 1 is replaced in place. Each index is a list of coordinates. */
+    const char *update = "{\"indices\": [[1]], \"updates\": [[7.5, 8.5]]}";
+    cJSON_Delete(ask_json(curl, "POST", TABLE "/scatter", update));
+    print_output(curl, "scatter", "/v1/gather", "{\"params\": " REF ", \"indices\": 1}");
+
+    /* There is no row 7. Every error has a code for programs and a sentence, detail, for people. */
+    cJSON *problem =
+        ask_json(curl, "POST", "/v1/gather", "{\"params\": " REF ", \"indices\": [0, 7]}");
+    printf("error: %s: %s[%g] is %g, the bound %g\n",
+           cJSON_GetStringValue(cJSON_GetObjectItem(problem, "code")),
+           cJSON_GetStringValue(cJSON_GetObjectItem(problem, "input")),
+           number(problem, "position", 0), number(problem, "index", 0),
+           number(problem, "bound", 0));
+    cJSON_Delete(problem);
+
+    answer = ask(curl, "DELETE", TABLE, NULL, "Accept: " JSON);
+    printf("%s\n", answer.status == 204 ? "deleted" : answer.body);
+    free(answer.body);
+    curl_easy_cleanup(curl);
+    return 0;
+}

@@ -1,0 +1,135 @@
+#include "api/tensor_io.h"
+
+#include "api/json_encode.h"
+#include "api/json_tensor.h"
+#include "api/media_type.h"
+#include "api/npy.h"
+#include "api/raw.h"
+#include "api/safetensors.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define FORMATS (TD_FORMAT_BIT(JSON) | TD_FORMAT_BIT(SAFETENSORS) | TD_FORMAT_BIT(NPY))
+
+td_status td_tensor_io_body_format(const char *content_type, td_format *out, struct td_error *err)
+{
+    return td_media_of_body(content_type, FORMATS, out, err);
+}
+
+td_status td_tensor_io_reply_format(const char *accept, td_format *out, struct td_error *err)
+{
+    return td_media_of_reply(accept, FORMATS, TD_FORMAT_JSON, out, err);
+}
+
+/* ---- reading ---- */
+
+/* A number is read up to what ends it, as everywhere within an object; here that may be the end of
+ * the body. False, with err filled, without memory. */
+static bool end_number(struct td_json_source *source)
+{
+    struct td_json_scan *scan = &source->scan;
+    size_t bytes = (size_t)(scan->end - scan->begin);
+    char *copy = td_arena_alloc(source->arena, bytes + TD_JSON_PADDING, 1, source->err);
+    if (!copy)
+        return false;
+    memcpy(copy, scan->begin, bytes);
+    memset(copy + bytes, 0, TD_JSON_PADDING);
+    *scan = (struct td_json_scan){ copy, copy + (scan->at - scan->begin), copy + bytes };
+    return true;
+}
+
+static td_status read_json(const char *body, size_t bytes, struct td_resolver *resolver,
+                           struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    struct td_json_source source = { .scan = { .begin = body, .at = body, .end = body + bytes },
+                                     .resolver = resolver,
+                                     .arena = arena,
+                                     .err = err };
+    char c = td_json_peek(&source.scan);
+    if (source.scan.at == source.scan.end) {
+        td_error_set(err, TD_MALFORMED_REQUEST, "the body is empty; a tensor is expected");
+        err->offset = 0;
+        return TD_MALFORMED_REQUEST;
+    }
+    if ((c == '-' || (c >= '0' && c <= '9')) && !end_number(&source))
+        return err->status;
+    td_status status = td_json_tensor(&source, NULL, TD_DTYPE_FLOAT32, NULL, out);
+    if (status != TD_OK)
+        return status;
+    td_json_peek(&source.scan);
+    if (source.scan.at != source.scan.end)
+        return td_json_syntax(&source.scan, source.scan.at, err, "expected the end of the body");
+    return TD_OK;
+}
+
+static td_status read_safetensors(const char *body, size_t bytes, struct td_arena *arena,
+                                  struct td_tensor *out, struct td_error *err)
+{
+    struct td_safetensors file;
+    td_status status = td_safetensors_open(body, bytes, arena, &file, err);
+    if (status != TD_OK)
+        return status;
+    if (file.n_entries != 1) {
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "the safetensors file holds %d tensors; exactly one is expected",
+                     file.n_entries);
+        err->offset = 0;
+        return TD_MALFORMED_REQUEST;
+    }
+    *out = file.entries[0].tensor;
+    return TD_OK;
+}
+
+td_status td_tensor_read(td_format format, const char *body, size_t bytes,
+                         struct td_resolver *resolver, struct td_arena *arena,
+                         struct td_tensor *out, bool *in_body, struct td_error *err)
+{
+    *in_body = false;
+    switch (format) {
+    case TD_FORMAT_SAFETENSORS:
+        *in_body = true;
+        return read_safetensors(body, bytes, arena, out, err);
+    case TD_FORMAT_NPY:
+        return td_npy_read(body, bytes, arena, out, in_body, err);
+    default:
+        assert(format == TD_FORMAT_JSON);
+        return read_json(body, bytes, resolver, arena, out, err);
+    }
+}
+
+/* ---- writing ---- */
+
+bool td_tensor_write_bound(td_format format, td_layout layout, const struct td_tensor *tensor,
+                           size_t *bytes)
+{
+    if (format == TD_FORMAT_JSON)
+        return td_json_tensor_bound(tensor, layout, bytes);
+    /* The header, and what is copied behind it. */
+    return td_size_add(TD_NPY_HEADER + 64, td_raw_is_copied(tensor) ? tensor->bytes : 0, bytes);
+}
+
+static td_status write_npy(const struct td_tensor *tensor, struct td_arena *arena,
+                           struct td_reply *reply, struct td_error *err)
+{
+    char header[TD_NPY_HEADER];
+    size_t size;
+    td_status status = td_npy_write_header(tensor, header, &size, err);
+    if (status != TD_OK)
+        return status;
+    return td_raw_reply(td_media_type(TD_FORMAT_NPY), header, size, tensor, arena, reply, err);
+}
+
+td_status td_tensor_write(td_format format, td_layout layout, const struct td_tensor *tensor,
+                          struct td_arena *arena, struct td_reply *reply, struct td_error *err)
+{
+    switch (format) {
+    case TD_FORMAT_SAFETENSORS:
+        return td_safetensors_encode_tensor(tensor, arena, reply, err);
+    case TD_FORMAT_NPY:
+        return write_npy(tensor, arena, reply, err);
+    default:
+        assert(format == TD_FORMAT_JSON);
+        return td_json_encode_tensor(tensor, layout, arena, reply, err);
+    }
+}

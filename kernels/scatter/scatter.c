@@ -1,0 +1,566 @@
+#include "kernels/scatter/scatter.h"
+
+#include "kernels/convert/convert.h"
+#include "kernels/integers.h"
+#include "kernels/rows/gathering.h"
+#include "kernels/rows/strings.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Behind TD_GATHERING_PARAMS and TD_GATHERING_INDICES. */
+enum { UPDATES = 2 };
+
+/* Adds n numbers, which are parts of numbers where these are complex. */
+struct scatter;
+typedef void add_fn(const struct scatter *job, void *restrict to, const void *restrict from,
+                    int64_t n);
+
+/* The arguments with what follows from their shapes. A row is a slice that a tuple names. */
+struct scatter {
+    const struct td_tensor *params, *indices, *updates;
+    struct td_tensor *out;
+    td_scatter_mode mode;
+    struct td_tuple_space space;
+    int64_t n;         /* tuples, 0 when there is nothing to write */
+    int64_t row_numel; /* elements in a row */
+    size_t row_bytes;  /* 0 for strings */
+    bool stream;
+
+    /* "add". */
+    add_fn *add;
+    size_t addend_bytes;
+    td_widen_fn *widen; /* float16 and bfloat16 */
+    td_narrow_fn *narrow;
+
+    int64_t begin, end; /* the tuples that are written now, */
+    int64_t parts;      /* in so many parts, one after the other or at once */
+
+    int64_t *sources; /* strings: for each row of out the tuple it is from, or FROM_PARAMS */
+};
+
+#define FROM_PARAMS (-1)
+
+/* ---- Shapes ------------------------------------------------------------------------------ */
+
+static td_scatter_mode mode_of(const struct td_op_args *args)
+{
+    struct td_scatter_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    return attrs.mode;
+}
+
+static td_status check_dtypes(const struct td_op_args *args, struct td_error *err)
+{
+    td_dtype dtype = args->inputs[TD_GATHERING_PARAMS].tensors->dtype;
+    td_dtype given = args->inputs[UPDATES].tensors->dtype;
+    const char *name = td_dtype_info(dtype)->name;
+    if (given != dtype) {
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "updates has dtype %s and params %s; the same is expected",
+                     td_dtype_info(given)->name, name);
+        return td_error_at_input(err, TD_INVALID_ARGUMENT, "updates");
+    }
+    if (mode_of(args) == TD_SCATTER_ADD && (dtype == TD_DTYPE_BOOL || dtype == TD_DTYPE_STRING)) {
+        td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                     "params has dtype %s; mode \"add\" expects one of numbers", name);
+        return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
+    }
+    return TD_OK;
+}
+
+/* Do tuples of this depth name slices of params? */
+static td_status check_depth(const struct td_shape *params, const struct td_shape *indices,
+                             struct td_error *err)
+{
+    char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
+    if (params->rank == 0)
+        return td_gathering_refuse_scalar("params", err);
+    if (indices->rank == 0)
+        return td_gathering_refuse_scalar("indices", err);
+    int64_t depth = indices->dim[indices->rank - 1];
+    if (depth <= params->rank)
+        return TD_OK;
+    td_error_set(err, TD_SHAPE_MISMATCH,
+                 "the last dimension of indices %s, %" PRId64 ", exceeds the rank of params %s, %d",
+                 td_shape_text(indices, text, sizeof(text)), depth,
+                 td_shape_text(params, more, sizeof(more)), params->rank);
+    return td_gathering_shapes_at_fault(err, params, indices);
+}
+
+/* SHAPE_MISMATCH of updates: adds its shape, and that of the input it does not go with. */
+static td_status updates_at_fault(struct td_error *err, const struct td_shape *updates,
+                                  const char *name, const struct td_shape *other)
+{
+    td_error_add_shape(err, "updates", updates);
+    td_error_add_shape(err, name, other);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "updates");
+}
+
+/* Is there an update for every tuple, and is it a slice of params? */
+static td_status check_updates(const struct td_shape *params, const struct td_shape *indices,
+                               const struct td_shape *updates, struct td_error *err)
+{
+    char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
+    int last = indices->rank - 1, depth = (int)indices->dim[last];
+    struct td_shape tuples = { .rank = 0 }, slice = { .rank = 0 }, given = { .rank = 0 };
+    (void)td_shape_append(&tuples, indices, 0, last);
+    if (!td_shape_starts_with(updates, &tuples)) {
+        td_error_set(err, TD_SHAPE_MISMATCH,
+                     "updates %s does not begin with the shape of indices but its last "
+                     "dimension, %s",
+                     td_shape_text(updates, text, sizeof(text)),
+                     td_shape_text(&tuples, more, sizeof(more)));
+        return updates_at_fault(err, updates, "indices", indices);
+    }
+    (void)td_shape_append(&slice, params, depth, params->rank);
+    (void)td_shape_append(&given, updates, last, updates->rank);
+    if (!td_shape_equal(&slice, &given)) {
+        td_error_set(err, TD_SHAPE_MISMATCH,
+                     "each of updates has shape %s, but tuples of %d name slices of shape %s",
+                     td_shape_text(&given, text, sizeof(text)), depth,
+                     td_shape_text(&slice, more, sizeof(more)));
+        return updates_at_fault(err, updates, "params", params);
+    }
+    return TD_OK;
+}
+
+static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    const struct td_shape *params = &args->inputs[TD_GATHERING_PARAMS].tensors->shape;
+    const struct td_shape *indices = &args->inputs[TD_GATHERING_INDICES].tensors->shape;
+    td_status status = check_dtypes(args, err);
+    if (status == TD_OK)
+        status = check_depth(params, indices, err);
+    if (status == TD_OK)
+        status = check_updates(params, indices, &args->inputs[UPDATES].tensors->shape, err);
+    if (status != TD_OK)
+        return status;
+    const struct td_gathering_part part = { params, 0, params->rank };
+    return td_gathering_output(args, &part, 1, arena, err);
+}
+
+/* After infer. */
+static void scatter_init(struct scatter *job, const struct td_op_args *args)
+{
+    *job = (struct scatter){
+        .params = args->inputs[TD_GATHERING_PARAMS].tensors,
+        .indices = args->inputs[TD_GATHERING_INDICES].tensors,
+        .updates = args->inputs[UPDATES].tensors,
+        .out = &args->outputs[0],
+        .mode = mode_of(args),
+        .row_numel = 1,
+    };
+    const struct td_shape *params = &job->params->shape, *indices = &job->indices->shape;
+    int depth = (int)indices->dim[indices->rank - 1];
+    td_gathering_tuple_space(params, 0, depth, &job->space);
+    if (job->out->numel == 0 || job->updates->numel == 0)
+        return;
+    (void)td_shape_product(params, depth, params->rank, &job->row_numel); /* divides numel */
+    job->n = job->updates->numel / job->row_numel;
+    job->row_bytes = (size_t)job->row_numel * td_dtype_info(job->out->dtype)->size;
+    job->stream = td_rows_stream(job->updates->bytes, job->row_bytes);
+}
+
+static bool in_place(const struct scatter *job)
+{
+    return job->out->data == job->params->data && job->out->dtype != TD_DTYPE_STRING;
+}
+
+static struct td_cost cost(const struct td_op_args *args)
+{
+    struct scatter job;
+    scatter_init(&job, args);
+    struct td_cost cost = { .random_reads = (uint64_t)job.n };
+    cost.bytes_read = job.indices->bytes + td_tensor_footprint(job.updates);
+    cost.bytes_written = job.updates->bytes;
+    if (job.mode == TD_SCATTER_ADD) {
+        cost.bytes_read += job.updates->bytes;
+        cost.flops = (uint64_t)job.updates->numel;
+    }
+    if (job.out->numel > 0 && !in_place(&job)) {
+        cost.bytes_read += td_tensor_footprint(job.params);
+        cost.bytes_written += td_tensor_footprint(job.params);
+    }
+    if (job.out->numel > 0 && job.out->dtype == TD_DTYPE_STRING) {
+        cost.workspace = (uint64_t)(job.out->numel / job.row_numel) * sizeof(job.sources[0]);
+        cost.bytes_written += cost.workspace;
+    }
+    return cost;
+}
+
+/* ---- Adding ------------------------------------------------------------------------------ */
+
+/* Signed integers are added as unsigned ones, which wrap around to the same bits. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type is no expression. */
+#define ADD(name, type)                                                                            \
+    static void add_##name(const struct scatter *job, void *restrict to,                           \
+                           const void *restrict from, int64_t n)                                   \
+    {                                                                                              \
+        type *restrict out = to;                                                                   \
+        const type *restrict in = from;                                                            \
+        (void)job;                                                                                 \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            out[i] = (type)(out[i] + in[i]);                                                       \
+    }
+ADD(u8, uint8_t)
+ADD(u16, uint16_t)
+ADD(u32, uint32_t)
+ADD(u64, uint64_t)
+ADD(f32, float)
+ADD(f64, double)
+#undef ADD
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+/* float16 and bfloat16. A float has more than twice the digits and two: rounding to it first does
+ * not change what the sum is rounded to. */
+static void add_halves(const struct scatter *job, void *restrict to, const void *restrict from,
+                       int64_t n)
+{
+    enum { RUN = 256 };
+    float sum[RUN], more[RUN];
+    uint16_t *out = to;
+    const uint16_t *in = from;
+    for (int64_t at = 0; at < n; at += RUN) {
+        int64_t run = td_smaller(n - at, RUN);
+        job->widen(sum, out + at, 1, run);
+        job->widen(more, in + at, 1, run);
+        for (int64_t i = 0; i < run; i++)
+            sum[i] += more[i];
+        job->narrow(out + at, 1, sum, run);
+    }
+}
+
+static void choose_add(struct scatter *job, td_isa isa)
+{
+    static const struct {
+        add_fn *add;
+        size_t bytes;
+    } adds[TD_DTYPE_COUNT] = {
+        [TD_DTYPE_INT8] = { add_u8, 1 },        [TD_DTYPE_UINT8] = { add_u8, 1 },
+        [TD_DTYPE_INT16] = { add_u16, 2 },      [TD_DTYPE_UINT16] = { add_u16, 2 },
+        [TD_DTYPE_INT32] = { add_u32, 4 },      [TD_DTYPE_UINT32] = { add_u32, 4 },
+        [TD_DTYPE_INT64] = { add_u64, 8 },      [TD_DTYPE_UINT64] = { add_u64, 8 },
+        [TD_DTYPE_FLOAT16] = { add_halves, 2 }, [TD_DTYPE_BFLOAT16] = { add_halves, 2 },
+        [TD_DTYPE_FLOAT32] = { add_f32, 4 },    [TD_DTYPE_FLOAT64] = { add_f64, 8 },
+        [TD_DTYPE_COMPLEX64] = { add_f32, 4 },  [TD_DTYPE_COMPLEX128] = { add_f64, 8 },
+    };
+    td_dtype dtype = job->out->dtype;
+    job->add = adds[dtype].add;
+    job->addend_bytes = adds[dtype].bytes;
+    job->widen = td_widen(dtype, td_isa_resolve(isa));
+    job->narrow = td_narrow(dtype, td_isa_resolve(isa));
+}
+
+static void add_bytes(const struct scatter *job, void *to, const void *from, size_t bytes)
+{
+    job->add(job, to, from, (int64_t)(bytes / job->addend_bytes));
+}
+
+/* ---- Writing ----------------------------------------------------------------------------- */
+
+/* Less is not worth sharing. */
+#define SHARED_BYTES ((size_t)512 * 1024)
+/* Updates between two looks at the deadline, for each thread: a few milliseconds. */
+#define STEP_BYTES   ((size_t)4 * 1024 * 1024)
+/* Rows to ask for before they are added to. */
+#define AHEAD        16
+
+static char *row_at(const struct scatter *job, int64_t row)
+{
+    return (char *)job->out->data + (size_t)row * job->row_bytes;
+}
+
+/* Tuples at .. at + n, n <= TD_ROWS_CHUNK. */
+static void settle(const struct scatter *job, int64_t at, int64_t n, int64_t *rows)
+{
+    td_rows_settle_tuples(job->indices, at, n, &job->space, TD_BOUNDS_ERROR, rows);
+}
+
+static int64_t chunk_at(const struct scatter *job, int64_t at)
+{
+    return td_smaller(job->end - at, TD_ROWS_CHUNK);
+}
+
+static const char *update_at(const struct scatter *job, int64_t tuple)
+{
+    return (const char *)job->updates->data + (size_t)tuple * job->row_bytes;
+}
+
+/* picked[j] are those of rows[0..n) whose rows belong to `part`; returns how many. Neighbours in a
+ * cache line belong together. The golden ratio deals lines that follow each other evenly, and those
+ * that come up often at random. */
+static int64_t pick(const struct scatter *job, int64_t part, const int64_t *rows, int64_t n,
+                    uint16_t *picked)
+{
+    enum { LINE = 64 };
+    int shift = 0;
+    while (job->row_bytes << shift < LINE)
+        shift++;
+    int64_t n_picked = 0;
+    for (int64_t k = 0; k < n; k++) {
+        uint32_t hash = (uint32_t)(rows[k] >> shift) * UINT32_C(0x9e3779b9);
+        picked[n_picked] = (uint16_t)k;
+        n_picked += (int64_t)((uint64_t)hash * (uint64_t)job->parts >> 32) == part;
+    }
+    return n_picked;
+}
+
+static void add_rows(const struct scatter *job, const int64_t *rows, const char *from,
+                     const uint16_t *picked, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        if (j + AHEAD < n)
+            __builtin_prefetch(row_at(job, rows[picked[j + AHEAD]]), 1);
+        add_bytes(job, row_at(job, rows[picked[j]]), from + picked[j] * job->row_bytes,
+                  job->row_bytes);
+    }
+}
+
+/* Parts [begin, end) of the output, each a set of its rows: the updates that go there, in order.
+ * That every part looks at all tuples costs less than dealing them out first. */
+static void rows_range(void *context, int64_t begin, int64_t end)
+{
+    const struct scatter *job = context;
+    int64_t rows[TD_ROWS_CHUNK], n;
+    uint16_t picked[TD_ROWS_CHUNK];
+    const struct td_tensor settled = { .dtype = TD_DTYPE_INT64, .data = rows };
+    for (int64_t part = begin; part < end; part++)
+        for (int64_t at = job->begin; at < job->end; at += n) {
+            n = chunk_at(job, at);
+            settle(job, at, n, rows);
+            int64_t n_picked = pick(job, part, rows, n, picked);
+            if (job->mode == TD_SCATTER_ADD)
+                add_rows(job, rows, update_at(job, at), picked, n_picked);
+            else if (n_picked == n)
+                td_rows_scatter(job->out->data, &settled, 0, n, update_at(job, at), job->row_bytes,
+                                job->stream, NULL);
+            else
+                td_rows_scatter_picked(job->out->data, rows, update_at(job, at), job->row_bytes,
+                                       picked, n_picked, job->stream);
+        }
+}
+
+/* Parts [begin, end) of every row, for rows that are shared out. */
+static void pieces_range(void *context, int64_t begin, int64_t end)
+{
+    const struct scatter *job = context;
+    int64_t rows[TD_ROWS_CHUNK], n;
+    for (int64_t part = begin; part < end; part++)
+        for (int64_t at = job->begin; at < job->end; at += n) {
+            n = chunk_at(job, at);
+            settle(job, at, n, rows);
+            for (int64_t k = 0; k < n; k++) {
+                size_t offset = (size_t)part * TD_ROWS_RANGE_BYTES;
+                size_t left = job->row_bytes - offset;
+                if (job->mode == TD_SCATTER_ADD)
+                    add_bytes(job, row_at(job, rows[k]) + offset, update_at(job, at + k) + offset,
+                              left < TD_ROWS_RANGE_BYTES ? left : TD_ROWS_RANGE_BYTES);
+                else
+                    td_rows_copy_part(row_at(job, rows[k]), update_at(job, at + k), job->row_bytes,
+                                      part);
+            }
+        }
+}
+
+/* Each row of the output is written by one thread, which takes its updates in order: so the result
+ * is the same however many there are. */
+static td_status write_updates(struct scatter *job, struct td_exec *exec, struct td_error *err)
+{
+    size_t row_cost = job->row_bytes > TD_ROWS_NARROW ? job->row_bytes : TD_ROWS_NARROW;
+    bool wide = job->row_bytes > TD_ROWS_RANGE_BYTES;
+    bool alone = exec->width == 1 || (size_t)job->n < SHARED_BYTES / row_cost;
+    td_range_fn *fn = wide ? pieces_range : rows_range;
+    job->parts = wide ? td_rows_parts(job->row_bytes) : alone ? 1 : exec->width;
+    int64_t step = td_larger((int64_t)((size_t)exec->width * STEP_BYTES / row_cost), 1);
+    td_status status = TD_OK;
+    for (job->begin = 0; job->begin < job->n && status == TD_OK; job->begin = job->end) {
+        job->end = job->begin + td_smaller(job->n - job->begin, step);
+        if (!alone) {
+            status = td_exec_for(exec, job->parts, 1, fn, job, err);
+            continue;
+        }
+        fn(job, 0, job->parts);
+        if (job->end < job->n)
+            status = td_exec_check(exec, err);
+    }
+    return status;
+}
+
+static void copy_params_range(void *context, int64_t begin, int64_t end)
+{
+    const struct scatter *job = context;
+    for (int64_t part = begin; part < end; part++)
+        td_rows_copy_part(job->out->data, job->params->data, job->out->bytes, part);
+}
+
+/* ---- Strings ----------------------------------------------------------------------------- */
+
+static void from_params_range(void *context, int64_t begin, int64_t end)
+{
+    const struct scatter *job = context;
+    for (int64_t row = begin; row < end; row++)
+        job->sources[row] = FROM_PARAMS;
+}
+
+static void note_sources(struct scatter *job)
+{
+    int64_t rows[TD_ROWS_CHUNK], n;
+    for (int64_t at = job->begin; at < job->end; at += n) {
+        n = chunk_at(job, at);
+        settle(job, at, n, rows);
+        for (int64_t k = 0; k < n; k++)
+            job->sources[rows[k]] = at + k;
+    }
+}
+
+static const struct td_string_row *string_rows(const void *context, int64_t begin, int64_t n,
+                                               struct td_string_row *rows)
+{
+    const struct scatter *job = context;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t source = job->sources[begin + k];
+        const struct td_tensor *from = source == FROM_PARAMS ? job->params : job->updates;
+        int64_t row = source == FROM_PARAMS ? begin + k : source;
+        rows[k] = (struct td_string_row){ from->offsets + row * job->row_numel, from->data };
+    }
+    return rows;
+}
+
+static td_status run_strings(struct scatter *job, struct td_exec *exec, struct td_error *err)
+{
+    int64_t n_rows = job->out->numel / job->row_numel;
+    job->sources = td_arena_alloc(exec->arena, (size_t)n_rows, sizeof(job->sources[0]), err);
+    if (!job->sources)
+        return err->status;
+    int64_t grain = (int64_t)(STEP_BYTES / sizeof(job->sources[0]));
+    td_status status = td_exec_for(exec, n_rows, grain, from_params_range, job, err);
+    for (job->begin = 0; job->begin < job->n && status == TD_OK; job->begin = job->end) {
+        job->end = job->begin + td_smaller(job->n - job->begin, grain);
+        note_sources(job);
+        status = td_exec_check(exec, err);
+    }
+    if (status != TD_OK)
+        return status;
+    struct td_strings strings = {
+        .out = job->out,
+        .n_rows = n_rows,
+        .row_numel = job->row_numel,
+        .rows = string_rows,
+        .context = job,
+    };
+    return td_strings_run(&strings, exec, err);
+}
+
+/* ---- The op ------------------------------------------------------------------------------ */
+
+static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    struct td_error local;
+    if (!err)
+        err = &local;
+    struct scatter job;
+    int64_t n_bad, first;
+    scatter_init(&job, args);
+    td_status status = td_rows_check_tuples(job.indices, &job.space, exec, &n_bad, &first, err);
+    if (status != TD_OK)
+        return status;
+    if (n_bad > 0)
+        return td_gathering_bad_tuple(job.params, job.indices, 0, first, n_bad, err);
+    if (job.out->numel == 0)
+        return TD_OK;
+    if (job.out->dtype == TD_DTYPE_STRING)
+        return run_strings(&job, exec, err);
+    if (!in_place(&job))
+        status = td_exec_for(exec, td_rows_parts(job.out->bytes), 1, copy_params_range, &job, err);
+    if (job.mode == TD_SCATTER_ADD)
+        choose_add(&job, exec->isa);
+    return status == TD_OK ? write_updates(&job, exec, err) : status;
+}
+
+td_status td_scatter_slices(const struct td_op_args *args, struct td_arena *arena,
+                            struct td_scatter_slices *out, struct td_error *err)
+{
+    struct td_error local;
+    if (!err)
+        err = &local;
+    struct scatter job;
+    scatter_init(&job, args);
+    uint64_t *offsets = td_arena_alloc(arena, (size_t)job.n, sizeof(offsets[0]), err);
+    if (!offsets)
+        return err->status;
+    int64_t rows[TD_ROWS_CHUNK], n;
+    for (int64_t at = 0; at < job.n; at += n) {
+        n = td_smaller(job.n - at, TD_ROWS_CHUNK);
+        settle(&job, at, n, rows);
+        for (int64_t k = 0; k < n; k++)
+            offsets[at + k] = (uint64_t)rows[k] * job.row_bytes;
+    }
+    *out = (struct td_scatter_slices){ offsets, job.n, job.row_bytes };
+    return TD_OK;
+}
+
+static const struct td_input_spec inputs[] = {
+    [TD_GATHERING_PARAMS] = {
+        .name = "params",
+        .summary = "The tensor to write into, of rank 1 or more; the result is a new one of its "
+                   "shape.",
+        .dtypes = TD_DTYPES_ALL,
+        .empty_dtype = TD_DTYPE_FLOAT32,
+        .reads_values = true,
+    },
+    [TD_GATHERING_INDICES] = {
+        .name = "indices",
+        .summary = "Tuples along the last dimension, of rank 1 or more: component c is a position "
+                   "in dimension c of params. Tuples shorter than the rank of params name slices.",
+        .dtypes = TD_DTYPES_INDEX,
+        .empty_dtype = TD_DTYPE_INT32,
+        .reads_values = true,
+    },
+    [UPDATES] = {
+        .name = "updates",
+        .summary = "What is written, of the dtype of params: for each tuple an element or a slice, "
+                   "indices.shape[:-1] + params.shape[indices.shape[-1]:].",
+        .dtypes = TD_DTYPES_ALL,
+        .empty_dtype = TD_DTYPE_FLOAT32,
+        .same_dtype = TD_GATHERING_PARAMS + 1,
+        .reads_values = true,
+    },
+};
+
+static const char *const modes[] = { [TD_SCATTER_SET] = "set", [TD_SCATTER_ADD] = "add", NULL };
+
+static const struct td_attr_spec attrs[] = {
+    {
+        .name = "mode",
+        .summary = "set replaces, and of equal tuples the later counts; add adds, all of them in "
+                   "order.",
+        .kind = TD_ATTR_CHOICE,
+        .choices = modes,
+        .default_int = TD_SCATTER_SET,
+        .default_text = "set",
+        .offset = offsetof(struct td_scatter_attrs, mode),
+    },
+};
+
+static const td_status errors[] = {
+    TD_INDEX_OUT_OF_BOUNDS, TD_SHAPE_MISMATCH, TD_UNSUPPORTED_DTYPE,
+    TD_INVALID_ARGUMENT,    TD_RESOURCE_LIMIT, TD_OK,
+};
+
+const struct td_op td_op_scatter = {
+    .name = "scatter",
+    .summary = "Writes elements or slices into a tensor by index tuples, or adds them to it.",
+    .source = "tf.tensor_scatter_nd_update and tf.tensor_scatter_nd_add (TensorFlow 2 API "
+              "reference)",
+    .shape_rule = "params.shape",
+    .inputs = inputs,
+    .n_inputs = 3,
+    .attrs = attrs,
+    .n_attrs = 1,
+    .errors = errors,
+    .example = "{\"params\":[0,0,0,0],\"indices\":[[3],[1]],\"updates\":[5,6]}",
+    .infer = infer,
+    .cost = cost,
+    .run = run,
+};

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""The examples of api/clients and those of README.md, run against a daemon: do they print what they should?
+
+    run.py NAME... [--binary PATH]        names: curl python triton node go c readme
+
+Exit status 77, and a line that says why, where a named client's runtime or library is not on this machine.  With
+several names each must pass or be skipped, and 77 means that all were skipped.  The C client is compiled here.
+tritonclient is taken from the virtual environment that tests/oip/run.py makes, or from this Python.
+"""
+import argparse, os, re, shlex, shutil, subprocess, sys, tempfile
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+EXAMPLES = os.path.join(ROOT, "api", "clients")
+CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
+
+# What the clients print, but for brackets, commas and spaces, which each language sets as it likes.
+STORY = """\
+table: float32 [3, 2]
+json: [[4.5, 5.5], [0.5, 1.5]]
+binary: 4.5 5.5 0.5 1.5
+einsum: [3.5, 9.5, 15.5]
+scatter: [7.5, 8.5]
+error: INDEX_OUT_OF_BOUNDS: indices[1] is 7, the bound 3
+deleted
+"""
+# tritonclient keeps the sentence and the status of an error, and nothing else.
+TRITON_STORY = re.sub("error: .*", "error: 400: gather: indices[1] = 7 is not in [0, 3)", STORY)
+CURL_STORY = """\
+put: 201
+{"output":{"dtype":"float32","shape":[2,2],"data":[[4.5,5.5],[0.5,1.5]]}}
+binary: 4.5 5.5 0.5 1.5
+{"output":{"dtype":"float32","shape":[3],"data":[3.5,9.5,15.5]}}
+{"output":{"dtype":"float32","shape":[2],"data":[7.5,8.5]}}
+{"type":"/problems/index-out-of-bounds","title":"Index out of bounds","status":422,\
+"detail":"indices[1] = 7 is not in [0, 3)","code":"INDEX_OUT_OF_BOUNDS","op":"gather","input":"indices",\
+"position":[1],"index":7,"bound":3,"axis":0,"bad_count":1,"request_id":"curl-example"}
+status: 422
+delete: 204
+"""
+
+
+class Skip(Exception):
+    pass
+
+
+def need(*programs):
+    for program in programs:
+        if shutil.which(program) is None:
+            raise Skip(f"{program} is not on this machine")
+
+
+def run(command, **how):
+    """what a command prints; it must end well and say nothing on stderr"""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, **how)
+    if done.returncode != 0 or done.stderr:
+        raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def works(*command):
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60).returncode == 0
+    except OSError:
+        return False
+
+
+def words(text):
+    """its lines, without brackets, commas and the number of spaces"""
+    return [re.sub(r"[][,\s]+", " ", line).strip() for line in text.splitlines()]
+
+
+def expect(printed, story):
+    if words(printed) != words(story):
+        raise AssertionError(f"it printed\n{printed}instead of\n{story}")
+
+
+# ---------------------------------------------------------------- the examples
+def curl(daemon, work):
+    need("curl", "od")
+    expect(run([os.path.join(EXAMPLES, "curl.sh"), "http://" + daemon.address]), CURL_STORY)
+
+
+def python(daemon, work):
+    expect(run([sys.executable, os.path.join(EXAMPLES, "python.py"), "http://" + daemon.address]), STORY)
+
+
+def python_with_tritonclient():
+    for program in os.path.join(CACHE, "oip-venv", "bin", "python"), sys.executable:
+        if works(program, "-c", "import tritonclient.http, numpy"):
+            return program
+    raise Skip("tritonclient is not on this machine: tests/oip/run.py fetches it")
+
+
+def triton(daemon, work):
+    expect(run([python_with_tritonclient(), os.path.join(EXAMPLES, "triton.py"), daemon.address]), TRITON_STORY)
+
+
+def node(daemon, work):
+    need("node")
+    version = run(["node", "--version"]).strip()
+    if int(version.lstrip("v").split(".")[0]) < 18:
+        raise Skip(f"node {version} is on this machine: the example needs 18")
+    expect(run(["node", os.path.join(EXAMPLES, "node.mjs"), "http://" + daemon.address]), STORY)
+
+
+def go(daemon, work):
+    need("go")
+    caches = {"GOCACHE": os.path.join(work, "go-cache"), "GOPATH": os.path.join(work, "go-path"), "GOTOOLCHAIN": "local"}
+    expect(run(["go", "run", os.path.join(EXAMPLES, "client.go"), "http://" + daemon.address],
+               env={**os.environ, **caches}, cwd=work), STORY)
+
+
+def c(daemon, work):
+    need("pkg-config")
+    for library in "libcurl", "libcjson":
+        if not works("pkg-config", library):
+            raise Skip(f"the headers of {library} are not on this machine")
+    flags = run(["pkg-config", "--cflags", "--libs", "libcurl", "libcjson"]).split()
+    program = os.path.join(work, "client")
+    run([os.environ.get("CC", "cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", program,
+         os.path.join(EXAMPLES, "client.c"), *flags])
+    expect(run([program, "http://" + daemon.address]), STORY)
+
+
+# ---------------------------------------------------------------- README.md
+def blocks(text):
+    """(language, lines) of each fenced block"""
+    for language, body in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S):
+        yield language, body.splitlines()
+
+
+def unfinished(command):
+    try:
+        shlex.split(command)
+    except ValueError:
+        return True
+    return command.endswith("\\")
+
+
+def commands(lines):
+    """(command, lines of the answer or None) of each curl command; "$ " before it means that an answer follows"""
+    at = 0
+    while at < len(lines):
+        shown, command = lines[at].startswith("$ curl "), lines[at].removeprefix("$ ")
+        at += 1
+        if not command.startswith("curl "):
+            continue
+        while unfinished(command):
+            command, at = command + "\n" + lines[at], at + 1
+        answer = []
+        while shown and at < len(lines) and not lines[at].startswith("$ "):
+            answer, at = answer + [lines[at]], at + 1
+        yield command, answer if shown else None
+
+
+def same(printed, shown):
+    """whether the answer is as shown, where an ellipsis stands for anything and white space for nothing"""
+    pattern = ".*?".join(re.escape(re.sub(r"\s", "", part)) for part in shown.split("…"))
+    return re.fullmatch(pattern, re.sub(r"\s", "", printed), re.S) is not None
+
+
+def check_command(command, answer, daemon, work):
+    printed = run(["bash", "-c", command.replace("localhost:8080", daemon.address)], cwd=work)
+    if answer is None and '"code":' in printed:
+        raise AssertionError(f"{command}\nwas answered with\n{printed}")
+    if answer is not None and not same(printed, "".join(answer)):
+        raise AssertionError(f"{command}\nprinted\n{printed}\ninstead of\n" + "\n".join(answer))
+
+
+def check_python(lines, daemon, work):
+    """what the lines print must be what the comments behind them say"""
+    text = "\n".join(lines).replace("localhost:8080", daemon.address)
+    program = python_with_tritonclient() if "tritonclient" in text else sys.executable
+    printed = run([program, "-c", text], cwd=work)
+    shown = "".join(re.findall(r"^.*print\(.*  # (.*)$", text, re.M))
+    if not shown or not same(printed, shown):
+        raise AssertionError(f"{text}\nprinted\n{printed}\ninstead of\n{shown}")
+
+
+def readme(daemon, work):
+    need("curl", "bash")
+    os.symlink(os.path.abspath(os.path.join(ROOT, "deploy")), os.path.join(work, "deploy"))
+    ran = 0
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+        text = f.read()
+    for language, lines in blocks(text):
+        if language == "python":
+            try:
+                check_python(lines, daemon, work)
+                ran += 1
+            except Skip as e:
+                print(f"a block of Python is left out: {e}")
+        for command, answer in commands(lines):
+            if "minilm" not in command:  # the model of tests/real
+                check_command(command, answer, daemon, work)
+                ran += 1
+    if ran == 0:
+        raise AssertionError("README.md shows no command")
+    print(f"{ran} examples of README.md do what it says")
+
+
+CLIENTS = {f.__name__: f for f in (curl, python, triton, node, go, c, readme)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the client examples.")
+    parser.add_argument("names", nargs="+", choices=CLIENTS, metavar="NAME", help=", ".join(CLIENTS))
+    parser.add_argument("--binary", help="the daemon (default: build/tensord)")
+    args = parser.parse_args()
+    os.environ["TD_TEST_BINARY"] = os.path.abspath(args.binary or os.path.join(ROOT, "build", "tensord"))
+    sys.path.insert(0, os.path.join(HERE, "..", "http"))
+    from daemon import Daemon
+    passed = failed = 0
+    for name in args.names:
+        try:
+            with Daemon("--data-dir", os.path.join(ROOT, "deploy", "sample")) as daemon, \
+                    tempfile.TemporaryDirectory(prefix="tensord-clients-", ignore_cleanup_errors=True) as work:
+                CLIENTS[name](daemon, work)
+            passed += 1
+        except Skip as e:
+            print(f"skipped: {e}")
+        except (AssertionError, OSError, subprocess.TimeoutExpired) as e:
+            failed += 1
+            print(f"FAIL {name}: {e}")
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0 if passed else 77)
+
+
+if __name__ == "__main__":
+    main()

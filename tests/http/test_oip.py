@@ -1,0 +1,435 @@
+"""/v2: what there is, inference in JSON and binary, errors, statistics; without a client library."""
+import threading
+from oip_client import *
+
+OPS = ["gather", "batch_gather", "gather_nd", "dynamic_stitch", "parallel_dynamic_stitch", "dynamic_partition", "einsum"]
+STATS = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss")
+
+
+class Health(OipTest):
+    def test_health_has_bodies_with_live_and_ready(self):
+        for path, body in (("/v2/health/live", {"live": True}), ("/v2/health/ready", {"ready": True, "live": True}),
+                           ("/v2/models/gather/ready", {"name": "gather", "ready": True}),
+                           ("/v2/models/einsum/versions/1/ready", {"name": "einsum", "ready": True})):
+            with self.subTest(path):
+                answer = self.get(path)
+                self.assertStatus(answer, 200)
+                self.assertEqual(answer.headers["Content-Type"], JSON)
+                self.assertEqual(answer.json(), body)
+
+    def test_head_answers_like_get_without_the_body(self):
+        for path in ("/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/gather", "/v2/models/gather/ready",
+                     "/v2/models/gather/config", "/v2/models/einsum/versions/1"):
+            with self.subTest(path), Raw(self.daemon) as raw:
+                raw.send(http_request("HEAD", path))
+                head = raw.answer(head=True)
+                self.assertEqual((head.status, head.body), (200, b""))
+                self.assertEqual(int(head.headers["Content-Length"]), len(self.get(path).body))
+
+    def test_ready_says_503_while_the_server_drains_and_live_does_not(self):
+        with Daemon("--workers=1", "--drain-timeout-ms=60000") as daemon, Raw(daemon) as slow, \
+                Client(daemon) as client:
+            work = SlowWork(daemon, 2 * SCALE)
+            self.assertEqual(client.ask("GET", "/v2/health/ready").status, 200)
+            slow.send(work.http())
+            time.sleep(0.3)
+            daemon.send_signal()
+            daemon.wait_log(lambda e: e.get("event") == "draining")
+            for path in ("/v2/health/ready", "/v2/models/gather/ready"):
+                self.assertError(client.ask("GET", path), 503, code="DRAINING")
+            self.assertEqual(client.ask("GET", "/v2/health/live").json(), {"live": True})
+            self.assertError(client.ask("POST", "/v2/models/gather/infer", b"{}"), 503, code="DRAINING")
+            self.assertEqual(slow.answer().status, 200)
+            self.assertEqual(daemon.wait(), 0)
+
+
+class Documents(OipTest):
+    def test_the_server_tells_its_extensions(self):
+        for path in ("/v2", "/v2/", "/v2?any=thing"):
+            document = self.get(path).json()
+            self.assertEqual(document["name"], "tensord")
+            self.assertRegex(document["version"], r"^\d+\.\d+\.\d+")
+            self.assertLessEqual({"binary_tensor_data", "parameters", "model_repository", "model_configuration",
+                                  "statistics", "schedule_policy"}, set(document["extensions"]))
+            self.assertNotIn("system_shared_memory", document["extensions"])
+            self.assertNotIn("classification", document["extensions"])
+
+    def test_every_op_is_a_model_of_version_1(self):
+        for op in OPS:
+            with self.subTest(op):
+                metadata = self.get(f"/v2/models/{op}").json()
+                self.assertEqual((metadata["name"], metadata["versions"]), (op, ["1"]))
+                self.assertEqual(metadata, self.get(f"/v2/models/{op}/versions/1").json())
+                names = {t["name"] for t in metadata["inputs"] + metadata["outputs"]}
+                config = self.get(f"/v2/models/{op}/config").json()
+                self.assertEqual(config, self.get(f"/v2/models/{op}/versions/1/config").json())
+                self.assertEqual((config["name"], config["max_batch_size"]), (op, 0))
+                self.assertLessEqual({t["name"] for t in config["input"] + config["output"]}, names)
+                for member in ("sequence_batching", "ensemble_scheduling", "model_transaction_policy", "response_cache"):
+                    self.assertNotIn(member, config)
+
+    def test_unknown_models_and_versions_are_404(self):
+        for path in ("/v2/models/nope", "/v2/models/nope/ready", "/v2/models/nope/config", "/v2/models/nope/stats",
+                     "/v2/models/nope/versions/1/ready"):
+            self.assertError(self.get(path), 404, "nope", code="UNKNOWN_OP")
+        for version in ("2", "0", "01", "abc", "-1", "1.0", "%31%31"):
+            for tail in ("", "/ready", "/config", "/stats"):
+                document = self.assertError(self.get(f"/v2/models/gather/versions/{version}{tail}"), 404, "version", "gather")
+                self.assertIn(version.replace("%31", "1"), document["error"])
+        self.assertEqual(self.assertError(self.get("/v2/models/gathr"), 404)["did_you_mean"], "gather")
+
+    def test_names_are_percent_decoded_once(self):
+        self.assertStatus(self.get("/v2/models/%67ather"), 200)
+        self.assertStatus(self.get("/v2/models/%2567ather"), 404)
+
+    def test_other_paths_are_404_in_the_protocols_form(self):
+        for path in ("/v2/nothing", "/v2/models", "/v2/models/gather/generate", "/v2/models/gather/nothing"):
+            self.assertError(self.get(path), 404)
+        self.assertError(self.post("/v2/models/gather/generate_stream", b"{}"), 404)
+
+    def test_a_wrong_method_is_405_with_allow(self):
+        for method, path, allow in (("POST", "/v2", "GET, HEAD"), ("POST", "/v2/health/live", "GET, HEAD"),
+                                    ("GET", "/v2/models/gather/infer", "POST"), ("PUT", "/v2/models/gather", "GET, HEAD"),
+                                    ("GET", "/v2/repository/index", "POST"),
+                                    ("DELETE", "/v2/systemsharedmemory/region/r/unregister", "POST")):
+            with self.subTest(path=path, method=method):
+                answer = self.ask(method, path, b"{}" if method in ("POST", "PUT") else None)
+                self.assertError(answer, 405, code="METHOD_NOT_ALLOWED")
+                self.assertEqual(answer.headers["Allow"], allow)
+        answer = self.ask("OPTIONS", "/v2/models/gather/infer")
+        self.assertIn(answer.status, (200, 204))
+        self.assertEqual(answer.headers["Allow"], "POST")
+
+
+class Repository(OipTest):
+    def test_the_index_lists_every_op_as_ready(self):
+        for path in ("/v2/repository/index", "/v2/repository/any/index"):
+            for body in (b"", b"{}", b'{"ready":true}', b'{"ready":false}', b' {"other":[1]} '):
+                with self.subTest(path=path, body=body):
+                    answer = self.post(path, body)
+                    self.assertStatus(answer, 200)
+                    index = answer.json()
+                    self.assertIsInstance(index, list)
+                    self.assertEqual({(m["name"], m["version"], m["state"]) for m in index},
+                                     {(op, "1", "READY") for op in OPS})
+        self.assertError(self.post("/v2/repository/index", b'{"ready":"yes"}'), 400, "ready")
+        self.assertError(self.post("/v2/repository/index", b'{"ready":'), 400)
+
+    def test_models_are_loaded_and_cannot_be_unloaded(self):
+        for prefix in ("/v2/repository/models", "/v2/repository/any/models"):
+            for body in (b"", b"{}", b'{"parameters":{}}'):
+                answer = self.post(f"{prefix}/gather/load", body)
+                self.assertEqual((answer.status, answer.json()), (200, {}), str(answer))
+            self.assertError(self.post(f"{prefix}/gather/load", b'{"parameters":{"config":"{}"}}'), 400, "built-in")
+            self.assertError(self.post(f"{prefix}/gather/load", b'{"parameters":{"file:1/m":"QQ=="}}'), 400, "built-in")
+            for body in (b"", b'{"parameters":{"unload_dependents":true}}'):
+                self.assertError(self.post(f"{prefix}/gather/unload", body), 400, "unload")
+            for action in ("load", "unload"):
+                self.assertError(self.post(f"{prefix}/nope/{action}", b"{}"), 404, "nope")
+        self.assertStatus(self.get("/v2/models/gather/ready"), 200)
+
+    def test_what_is_not_supported_says_so(self):
+        for method, path, word in (("GET", "/v2/trace/setting", "trace"), ("POST", "/v2/trace/setting", "trace"),
+                                   ("GET", "/v2/models/gather/trace/setting", "trace"),
+                                   ("POST", "/v2/models/gather/trace/setting", "trace"),
+                                   ("GET", "/v2/logging", "log"), ("POST", "/v2/logging", "log")):
+            self.assertError(self.ask(method, path, b"{}" if method == "POST" else None), 501, word, code="NOT_SUPPORTED")
+        self.assertError(self.get("/v2/models/nope/trace/setting"), 404, "nope")
+
+
+class Inference(OipTest):
+    def test_json_goes_in_and_out(self):
+        answer = self.infer("gather", self.gather_inputs())
+        self.assertGathered(answer)
+        self.assertEqual(answer.headers["Content-Type"], JSON)
+        self.assertIsNone(answer.headers.get(HEADER))
+        self.assertEqual(read_answer(answer)[0]["model_name"], "gather")
+
+    def test_binary_goes_in_and_out(self):
+        for parameters, outputs in (({"binary_data_output": True}, None), (None, [wanted("output", binary_data=True)])):
+            answer = self.infer("gather", self.gather_inputs(binary=True), outputs, parameters)
+            self.assertGathered(answer)
+            self.assertEqual(answer.headers["Content-Type"], OCTETS)
+            self.assertIsInstance(self.outputs(answer)["output"][2], bytes)
+
+    def test_versions_queries_and_other_headers_do_not_matter(self):
+        for path in ("/infer", "/versions/1/infer", "/infer?a=1&b=%20", "/versions/1/infer?axis=1"):
+            self.assertGathered(self.infer("gather", self.gather_inputs(binary=True), path=path))
+        for headers in ({"Content-Type": "text/plain"}, {"Accept": "image/png"}, {"Content-Type": OCTETS},
+                        {"Content-Type": "application/vnd.safetensors"}, {"X-Any": "thing"}):
+            for binary in (False, True):
+                self.assertGathered(self.infer("gather", self.gather_inputs(binary=binary), headers=headers))
+        body, _ = envelope(self.gather_inputs())
+        with Raw(self.daemon) as raw:  # no Content-Type at all
+            raw.send(http_request("POST", "/v2/models/gather/infer", body))
+            self.assertGathered(raw.answer())
+
+    def test_the_id_comes_back(self):
+        for name in ("42", "a b/é\"\\\n", "x" * 300):
+            document, _ = read_answer(self.infer("gather", self.gather_inputs(), id=name))
+            self.assertEqual(document["id"], name)
+        for name in ("", None):
+            self.assertNotIn("id", read_answer(self.infer("gather", self.gather_inputs(), id=name))[0])
+        self.assertError(self.infer("gather", self.gather_inputs(), id=42), 400, "id")
+
+    def test_outputs_come_in_the_order_they_are_asked_for(self):
+        inputs = [given("data", "FP64", [4], pack("float64", [1, 2, 3, 4])),
+                  given("partitions", "INT32", [4], [0, 1, 0, 2])]
+        answer = self.infer("dynamic_partition", inputs, [wanted("outputs.2", binary_data=True), wanted("outputs.0")],
+                            {"num_partitions": 3})
+        document, outputs = read_answer(answer)
+        self.assertEqual([o["name"] for o in document["outputs"]], ["outputs.2", "outputs.0"])
+        self.assertEqual(outputs["outputs.0"], ("FP64", [2], [1, 3]))
+        self.assertEqual(outputs["outputs.2"], ("FP64", [1], pack("float64", [4])))
+        for names in (["nope"], ["outputs.3"], ["outputs.0", "outputs.0"]):
+            self.assertError(self.infer("dynamic_partition", inputs, [wanted(n) for n in names], {"num_partitions": 3}),
+                             400, names[0])
+
+    def test_what_v1_answers_with_422_is_400_with_the_same_facts(self):
+        document = self.assertError(self.infer("gather", self.gather_inputs(indices=(0, 7))), 400, "7",
+                                    code="INDEX_OUT_OF_BOUNDS")
+        self.assertEqual((document["input"], document["position"], document["index"], document["bound"]),
+                         ("indices", [1], 7, 3))
+        self.assertError(self.infer("gather", self.gather_inputs(), parameters={"axis": 9}), 400, code="INVALID_AXIS")
+        self.assertError(self.infer("einsum", [given("inputs.0", "FP32", [2], [1, 2])], parameters={"equation": "i->j"}),
+                         400, code="INVALID_EQUATION")
+
+    def test_errors_leave_the_connection_usable(self):
+        good, headers = envelope(self.gather_inputs(binary=True))
+        bad, bad_headers = envelope(self.gather_inputs(indices=(99,), binary=True))
+        with Client(self.daemon) as client:
+            for _ in range(10):
+                self.assertError(client.ask("POST", "/v2/models/gather/infer", bad, bad_headers), 400, "99")
+                self.assertError(client.ask("POST", "/v2/models/nope/infer", good, headers), 404)
+                self.assertError(client.ask("POST", "/v2/models/gather/infer", b"{"), 400)
+                self.assertGathered(client.ask("POST", "/v2/models/gather/infer", good, headers))
+
+    def test_a_resident_tensor_stands_for_an_input(self):
+        self.assertEqual(self.ask("PUT", "/v1/tensors/oip-table", [[1.5, 2.5], [3.5, 4.5], [5.5, 6.5]]).status, 201)
+        indices = [given("indices", "INT64", [2], pack("int64", [1, 0]))]
+        answer = self.infer("gather", indices, parameters={"params.ref": "oip-table", "binary_data_output": True})
+        self.assertGathered(answer)
+        self.assertError(self.infer("gather", indices, parameters={"params.ref": "absent"}), 404, "absent")
+        self.assertError(self.infer("gather", self.gather_inputs(), parameters={"params.ref": "oip-table"}), 400, "params")
+        self.assertStatus(self.ask("DELETE", "/v1/tensors/oip-table"), 204)
+
+    def test_priorities_are_taken_and_sequences_refused(self):
+        self.assertGathered(self.infer("gather", self.gather_inputs(), parameters={"priority": 1, "timeout": 10_000_000}))
+        self.assertError(self.infer("gather", self.gather_inputs(), parameters={"sequence_id": 5}), 400, "stateless")
+        self.assertError(self.infer("gather", self.gather_inputs(), parameters={"triton_enable_empty_final_response": True}),
+                         400, "triton_")
+        self.assertError(self.infer("gather", self.gather_inputs(), [wanted("output", classification=2)]), 400,
+                         "classification")
+
+    def test_a_timeout_that_passes_in_the_queue_is_504(self):
+        with Daemon("--workers=1", "--inline-limit-us=0") as daemon, Raw(daemon) as slow, Client(daemon) as client:
+            work = SlowWork(daemon, 1.5 * SCALE)
+            body, headers = envelope(self.gather_inputs(binary=True), parameters={"timeout": 100})
+            slow.send(work.http())
+            time.sleep(0.2 * SCALE)
+            began = time.monotonic()
+            answer = client.ask("POST", "/v2/models/gather/infer", body, headers)
+            waited = time.monotonic() - began
+            # Told when a worker looks at it: the body, which has the timeout, is read there.
+            self.assertError(answer, 504, "waited", code="DEADLINE_EXCEEDED")
+            self.assertLess(waited, 30 * SCALE)
+            self.assertEqual(slow.answer().status, 200)
+            body, headers = envelope(self.gather_inputs(binary=True), parameters={"timeout": 10_000_000})
+            self.assertGathered(client.ask("POST", "/v2/models/gather/infer", body, headers))
+
+    def test_a_full_queue_is_429(self):
+        with Daemon("--workers=1", "--queue-limit=1", "--inline-limit-us=0") as daemon:
+            work = SlowWork(daemon, 1.5 * SCALE)
+            body, headers = envelope(self.gather_inputs(binary=True))
+            request = http_request("POST", "/v2/models/gather/infer", body, [f"{k}: {v}" for k, v in headers.items()])
+            sockets = [Raw(daemon) for _ in range(6)]
+            sockets[0].send(work.http())
+            time.sleep(0.3 * SCALE)
+            for raw in sockets[1:]:
+                raw.send(request)
+            answers = answers_of(sockets)
+            refused = [a for a in answers[1:] if a.status == 429]
+            self.assertTrue(refused)
+            for answer in refused:
+                self.assertError(answer, 429, code="QUEUE_FULL")
+                self.assertGreaterEqual(int(answer.headers["Retry-After"]), 1)
+            for raw in sockets:
+                raw.close()
+
+
+class Framing(OipTest):
+    def test_the_header_has_to_fit_the_body(self):
+        body, headers = envelope(self.gather_inputs(binary=True))
+        right = int(headers[HEADER])
+        path = "/v2/models/gather/infer"
+        for value in ("", "abc", "-1", "+5", "1e3", "0x10", " ", "99999999999999999999999", str(len(body) + 1), "0",
+                      str(right - 1), str(right + 1), "18446744073709551615"):
+            with self.subTest(value), Raw(self.daemon) as raw:
+                raw.send(http_request("POST", path, body, [f"{HEADER}: {value}"]))
+                self.assertError(raw.answer(), 400)
+        with Raw(self.daemon) as raw:
+            raw.send(http_request("POST", path, body, [f"{HEADER}: abc"]))
+            self.assertError(raw.answer(), 400, '"abc"')
+        self.assertError(self.post(path, body), 400)  # none at all
+        self.assertGathered(self.post(path, body, {HEADER.lower(): str(right)}))
+
+    def test_sizes_have_to_add_up(self):
+        path = "/v2/models/gather/infer"
+        body, headers = envelope(self.gather_inputs(binary=True))
+        self.assertError(self.post(path, body[:-1], headers), 400)
+        self.assertError(self.post(path, body + b"x", headers), 400)
+        inputs = self.gather_inputs(binary=True)
+        inputs[0]["parameters"]["binary_data_size"] += 4
+        body, headers = envelope(inputs)
+        self.assertError(self.post(path, body, headers), 400, "binary_data_size")
+        spaced = json.dumps({"inputs": [{k: v for k, v in i.items() if k != "blob"} for i in self.gather_inputs()]}) + "  \n"
+        self.assertGathered(self.post(path, spaced.encode(), {HEADER: str(len(spaced))}))
+
+    def test_chunked_bodies_are_read(self):
+        body, headers = envelope(self.gather_inputs(binary=True))
+        with Raw(self.daemon) as raw:
+            raw.send(b"POST /v2/models/gather/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+                     + f"{HEADER}: {headers[HEADER]}\r\n\r\n".encode())
+            for i in range(0, len(body), 7):
+                raw.send(b"%x\r\n%s\r\n" % (len(body[i:i + 7]), body[i:i + 7]))
+            raw.send(b"0\r\n\r\n")
+            self.assertGathered(raw.answer())
+
+    def test_expect_100_continue_is_answered(self):
+        body, headers = envelope(self.gather_inputs(binary=True))
+        with Raw(self.daemon) as raw:
+            raw.send(http_request("POST", "/v2/models/gather/infer", b"", ["Expect: 100-continue",
+                     f"{HEADER}: {headers[HEADER]}"]).replace(b"Content-Length: 0", b"Content-Length: %d" % len(body)))
+            while b"\r\n\r\n" not in raw.seen:
+                self.assertTrue(raw.more())
+            self.assertTrue(raw.seen.startswith(b"HTTP/1.1 100"))
+            raw.take(raw.seen.index(b"\r\n\r\n") + 4)
+            raw.send(body)
+            self.assertGathered(raw.answer())
+
+    def test_pipelined_requests_are_answered_in_order(self):
+        body, headers = envelope(self.gather_inputs(binary=True))
+        infer = http_request("POST", "/v2/models/gather/infer", body, [f"{HEADER}: {headers[HEADER]}"])
+        with Raw(self.daemon) as raw:
+            raw.send((infer + http_request("GET", "/v2/health/live") + http_request("GET", "/v2/models/nope")) * 5)
+            for _ in range(5):
+                self.assertGathered(raw.answer())
+                self.assertEqual(raw.answer().json(), {"live": True})
+                self.assertError(raw.answer(), 404)
+
+    def test_what_the_http_layer_refuses_has_the_protocols_form(self):
+        for request, status in ((b"GET /v2 HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+                                (b"GET /v2/models HTTP/1.1\r\nHost: a\r\nX-Long: " + b"x" * 40000 + b"\r\n\r\n", 431),
+                                (b"POST /v2/models/gather/infer HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", 400)):
+            with self.subTest(request[:40]), Raw(self.daemon) as raw:
+                raw.send(request)
+                answer = raw.answer()
+                self.assertEqual(answer.status, status, str(answer))
+                self.assertEqual(answer.headers["Content-Type"], JSON)
+                self.assertIsInstance(answer.json()["error"], str)
+        with Raw(self.daemon) as raw:
+            raw.send(b"POST /v2/models/gather/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nTransfer-Encoding: chunked"
+                     b"\r\n\r\n{}")
+            self.assertEqual(raw.answer().status, 400)
+            self.assertFalse(raw.more())
+
+
+class LargeBodies(OipTest):
+    options = ("--max-body=1M",)
+
+    def test_a_body_over_the_limit_is_refused_and_the_answer_can_be_read(self):
+        for path, of_v2 in (("/v2/models/gather/infer", True), ("/v1/gather", False)):
+            for megabytes in (2, 64):
+                with self.subTest(path=path, megabytes=megabytes), Raw(self.daemon) as raw:
+                    size = megabytes << 20
+                    raw.send(f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {size}\r\n\r\n".encode())
+                    # A client that sends all of it before it reads: none of that may fail.
+                    self.assertTrue(all(raw.send(bytes(1 << 16)) for _ in range(size >> 16)))
+                    answer = raw.answer()
+                    self.assertEqual(answer.status, 413, str(answer))
+                    if of_v2:
+                        self.assertEqual(self.assertError(answer, 413, "1048576")["limit"], 1 << 20)
+                    else:
+                        self.assertProblem(answer, 413, "PAYLOAD_TOO_LARGE", limit=1 << 20)
+                    self.assertFalse(raw.more())
+
+    def test_a_small_refused_body_leaves_the_connection_open(self):
+        with Client(self.daemon) as client:
+            for _ in range(3):
+                self.assertError(client.ask("POST", "/v2/models/nope/infer", bytes(50000)), 404)
+                self.assertEqual(client.ask("GET", "/v2/health/live").json(), {"live": True})
+
+
+class Statistics(OipTest):
+    def stats(self, path="/v2/models/gather/stats"):
+        answer = self.get(path)
+        self.assertStatus(answer, 200)
+        return answer.json()["model_stats"]
+
+    def test_there_is_one_entry_for_each_model(self):
+        self.assertEqual([s["name"] for s in self.stats("/v2/models/stats")], OPS)
+        self.assertEqual([s["name"] for s in self.stats("/v2/models/einsum/versions/1/stats")], ["einsum"])
+
+    def test_calls_are_counted_whichever_api_they_come_by(self):
+        with Daemon("--workers=1") as daemon, Client(daemon) as client:
+            def stats():
+                return client.ask("GET", "/v2/models/gather/stats").json()["model_stats"][0]
+            before = stats()
+            self.assertEqual(before["last_inference"], 0)
+            self.assertEqual(before["batch_stats"], [])
+            for key in STATS:
+                self.assertEqual(before["inference_stats"][key], {"count": 0, "ns": 0})
+            body, headers = envelope(self.gather_inputs(binary=True))
+            bad, bad_headers = envelope(self.gather_inputs(indices=(9,), binary=True))
+            v1 = {"params": [1, 2, 3], "indices": [0]}
+            with Client(daemon) as one:  # what failed inferred nothing
+                self.assertEqual(one.ask("POST", "/v2/models/gather_nd/infer", b"{", {}).status, 400)
+                failed = one.ask("GET", "/v2/models/gather_nd/stats").json()["model_stats"][0]
+            self.assertEqual(failed["inference_stats"]["fail"]["count"], 1)
+            self.assertEqual(failed["last_inference"], 0)
+            for i in range(1, 6):
+                self.assertEqual(client.ask("POST", "/v2/models/gather/infer", body, headers).status, 200)
+                self.assertEqual(client.post("/v1/gather", v1).status, 200)
+                self.assertEqual(client.ask("POST", "/v2/models/gather/infer", bad, bad_headers).status, 400)
+                self.assertEqual(client.post("/v1/gather", {"params": [1], "indices": [5]}).status, 422)
+                self.assertEqual(client.post("/v1/gather", b"{").status, 400)
+                now = stats()  # an answer that was read is in it
+                self.assertEqual(now["inference_stats"]["success"]["count"], 2 * i)
+                self.assertEqual(now["inference_stats"]["fail"]["count"], 3 * i)
+                self.assertEqual((now["inference_count"], now["execution_count"]), (2 * i, 2 * i))
+                for key in ("queue", "compute_input", "compute_infer", "compute_output"):
+                    self.assertEqual(now["inference_stats"][key]["count"], 2 * i)
+            parts = sum(now["inference_stats"][k]["ns"] for k in ("queue", "compute_input", "compute_infer", "compute_output"))
+            self.assertEqual(now["inference_stats"]["success"]["ns"], parts)
+            self.assertGreater(parts, 0)
+            self.assertLess(abs(now["last_inference"] / 1000 - time.time()), 60)
+            self.assertEqual([b["batch_size"] for b in now["batch_stats"]], [1])
+            other = client.ask("GET", "/v2/models/einsum/stats").json()["model_stats"][0]
+            self.assertEqual(other["inference_count"], 0)
+
+    def test_binary_outputs_of_some_kilobytes_wait_for_no_worker(self):
+        with Daemon() as daemon, Client(daemon) as client:
+            def queued_ns():
+                return client.ask("GET", "/v2/models/gather/stats").json()["model_stats"][0]["inference_stats"]["queue"]["ns"]
+            params = given("params", "FP32", [64, 32], bytes(8192))
+            indices = given("indices", "INT32", [64], bytes(256))
+            for binary in (True, False):  # as text it is as much as a worker is for
+                body, headers = envelope([params, indices], parameters={"binary_data_output": binary})
+                self.assertEqual(client.ask("POST", "/v2/models/gather/infer", body, headers).status, 200)
+                self.assertEqual(queued_ns() > 0, not binary)
+
+    def test_many_threads_lose_no_count(self):
+        with Daemon() as daemon:
+            body, headers = envelope(self.gather_inputs(binary=True))
+            def work():
+                with Client(daemon) as client:
+                    for _ in range(100):
+                        assert client.ask("POST", "/v2/models/gather/infer", body, headers).status == 200
+            threads = [threading.Thread(target=work) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with Client(daemon) as client:
+                stats = client.ask("GET", "/v2/models/gather/stats").json()["model_stats"][0]
+            self.assertEqual(stats["inference_stats"]["success"]["count"], 800)

@@ -1,0 +1,303 @@
+"""System shared memory of /v2: registered, used for inputs and outputs, cut short by its owner."""
+import mmap, threading
+from oip_client import *
+
+
+class Object:
+    """a client's shared memory"""
+
+    def __init__(self, size, name=None):
+        self.name = name or f"tensord-test-{os.getpid()}-{time.monotonic_ns()}"
+        self.path = f"/dev/shm/{self.name}"
+        self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        self.resize(size)
+
+    def resize(self, size):
+        os.ftruncate(self.fd, size)
+
+    def write(self, offset, data):
+        os.pwrite(self.fd, data, offset)
+
+    def read(self, offset, size):
+        return os.pread(self.fd, size, offset)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.fd)
+        os.unlink(self.path)
+
+
+class MemoryTest(OipTest):
+    options = ("--system-shared-memory", "--max-body=64M")
+
+    def register(self, name, key, size, offset=None, client=None):
+        body = {"key": key, "byte_size": size}
+        if offset is not None:
+            body["offset"] = offset
+        return (client or self).post(f"/v2/systemsharedmemory/region/{name}/register", body)
+
+    def unregister(self, name, client=None):
+        return (client or self).post(f"/v2/systemsharedmemory/region/{name}/unregister", b"")
+
+    def status(self, name=None):
+        return self.get(f"/v2/systemsharedmemory/{f'region/{name}/' if name else ''}status")
+
+    def region(self, memory, size, name=None, offset=None):
+        """registers for the rest of the test"""
+        name = name or f"r{time.monotonic_ns()}"
+        answer = self.register(name, "/" + memory.name, size, offset)
+        self.assertEqual((answer.status, answer.json()), (200, {}), str(answer))
+        self.addCleanup(self.unregister, name)
+        return name
+
+    def shared(self, name, datatype, shape, region, size, offset=None):
+        parameters = {"shared_memory_region": region, "shared_memory_byte_size": size}
+        if offset is not None:
+            parameters["shared_memory_offset"] = offset
+        return given(name, datatype, shape, None, **parameters)
+
+
+class Regions(MemoryTest):
+    def test_it_is_announced(self):
+        self.assertIn("system_shared_memory", self.get("/v2").json()["extensions"])
+
+    def test_regions_are_registered_told_and_let_go_of(self):
+        with Object(4096) as memory:
+            self.assertEqual(self.status().json(), [])
+            name = self.region(memory, 1000, "a%20b", 96)
+            entry = {"name": "a b", "key": "/" + memory.name, "offset": 96, "byte_size": 1000}
+            self.assertEqual(self.status().json(), [entry])
+            self.assertEqual(self.status(name).json(), [entry])
+            self.assertError(self.register(name, "/" + memory.name, 1000), 400, "already")
+            self.assertEqual(self.unregister(name).json(), {})
+            self.assertEqual(self.status().json(), [])
+            self.assertError(self.status(name), 404, "a b")
+            self.assertEqual(self.unregister(name).status, 200)  # whatever there is
+
+    def test_all_can_be_let_go_of_at_once(self):
+        with Object(4096) as memory:
+            for i in range(5):
+                self.assertStatus(self.register(f"all{i}", memory.name, 16 + i), 200)
+            self.assertEqual(len(self.status().json()), 5)
+            self.assertStatus(self.post("/v2/systemsharedmemory/unregister", b""), 200)
+            self.assertEqual(self.status().json(), [])
+
+    def test_bad_registrations_are_400(self):
+        with Object(4096) as memory:
+            key = "/" + memory.name
+            for body in (b"", b"{}", b"[]", b"{", {"key": key}, {"byte_size": 16}, {"key": key, "byte_size": 0},
+                         {"key": key, "byte_size": 4097}, {"key": key, "byte_size": 16, "offset": 4081},
+                         {"key": key, "byte_size": -1}, {"key": key, "byte_size": "16"}, {"key": 5, "byte_size": 16},
+                         {"key": key, "byte_size": 1 << 63, "offset": 1 << 62},
+                         {"key": key, "byte_size": 2, "offset": (1 << 64) - 1}, {"key": key, "byte_size": 1.5},
+                         {"key": "", "byte_size": 1}, {"key": "/", "byte_size": 1}, {"key": "..", "byte_size": 1},
+                         {"key": "../etc/passwd", "byte_size": 1}, {"key": "/../../etc/passwd", "byte_size": 1},
+                         {"key": "a/b", "byte_size": 1}, {"key": key + "\0x", "byte_size": 1},
+                         {"key": "x" * 256, "byte_size": 1}, {"key": "/tensord-test-absent", "byte_size": 1}):
+                with self.subTest(str(body)):
+                    self.assertError(self.post("/v2/systemsharedmemory/region/bad/register", body), 400)
+            self.assertError(self.status("bad"), 404)
+            for key in (memory.name, "//" + memory.name):
+                self.assertStatus(self.register("slashes", key, 16), 200)
+                self.assertStatus(self.unregister("slashes"), 200)
+
+    def test_what_is_no_shared_memory_is_refused_without_a_word_on_what_it_is(self):
+        with Object(4096) as memory:
+            link = memory.path + "-link"
+            os.symlink("/etc/passwd", link)
+            folder = memory.path + "-folder"
+            os.mkdir(folder)
+            try:
+                texts = [self.assertError(self.register("odd", memory.name + tail, 1), 400)["error"].replace(tail, "")
+                         for tail in ("-link", "-folder", "-absent")]
+            finally:
+                os.unlink(link)
+                os.rmdir(folder)
+            self.assertEqual(len(set(texts)), 1, texts)
+
+
+class Use(MemoryTest):
+    PARAMS_BYTES = pack("float32", OipTest.PARAMS)
+
+    def in_memory(self, memory, region):
+        memory.write(0, self.PARAMS_BYTES)
+        memory.write(64, pack("int64", [1, 0]))
+        return [self.shared("params", "FP32", [3, 2], region, 24), self.shared("indices", "INT64", [2], region, 16, 64)]
+
+    def test_inputs_and_outputs_lie_in_regions(self):
+        with Object(4096) as source, Object(8192) as target:
+            inputs = self.in_memory(source, self.region(source, 4096))
+            into = self.region(target, 4096, offset=4096)
+            self.assertGathered(self.infer("gather", inputs))
+            target.write(0, b"\xee" * 8192)
+            answer = self.infer("gather", inputs, [wanted("output", shared_memory_region=into,
+                                shared_memory_byte_size=100, shared_memory_offset=200, binary_data=False)])
+            document, outputs = read_answer(answer)
+            self.assertEqual(outputs["output"], ("FP32", [2, 2], None))
+            self.assertEqual(document["outputs"][0]["parameters"],
+                             {"shared_memory_region": into, "shared_memory_byte_size": 16, "shared_memory_offset": 200})
+            self.assertEqual(target.read(4296, 16), pack("float32", [3.5, 4.5, 1.5, 2.5]))
+            self.assertEqual(target.read(0, 4296), b"\xee" * 4296)
+            self.assertEqual(target.read(4312, 3880), b"\xee" * 3880)
+
+    def test_what_the_client_wrote_last_counts(self):
+        with Object(4096) as memory:
+            inputs = self.in_memory(memory, self.region(memory, 4096))
+            self.assertGathered(self.infer("gather", inputs))
+            memory.write(64, pack("int64", [2, 2]))
+            self.assertGathered(self.infer("gather", inputs), (5.5, 6.5, 5.5, 6.5))
+
+    def test_misuse_is_refused(self):
+        with Object(1024) as memory:
+            region = self.region(memory, 1000)
+            good = self.in_memory(memory, region)
+            indices = good[1]
+            for params in (self.shared("params", "FP32", [3, 2], region, 20), self.shared("params", "FP32", [3, 2], region, 28),
+                           self.shared("params", "FP32", [3, 2], region, 24, 977),
+                           self.shared("params", "FP32", [3, 2], region, 24, (1 << 63) - 8),
+                           self.shared("params", "FP32", [3, 2], region, 24, -8),
+                           given("params", "FP32", [3, 2], None, shared_memory_region=region),
+                           given("params", "FP32", [3, 2], None, shared_memory_byte_size=24),
+                           given("params", "FP32", [3, 2], self.PARAMS, shared_memory_region=region, shared_memory_byte_size=24),
+                           given("params", "FP32", [3, 2], self.PARAMS_BYTES, shared_memory_region=region,
+                                 shared_memory_byte_size=24)):
+                with self.subTest(str(params)):
+                    self.assertError(self.infer("gather", [params, indices]), 400)
+            self.assertError(self.infer("gather", [self.shared("params", "FP32", [3, 2], "nowhere", 24), indices]), 404, "nowhere")
+            before = memory.read(0, 1000)
+            for parameters in ({"shared_memory_region": region, "shared_memory_byte_size": 15, "shared_memory_offset": 500},
+                               {"shared_memory_region": region, "shared_memory_byte_size": 16, "shared_memory_offset": 985},
+                               {"shared_memory_region": region, "shared_memory_byte_size": 16, "shared_memory_offset": 8},
+                               {"shared_memory_region": region, "shared_memory_byte_size": 16, "binary_data": True},
+                               {"shared_memory_region": region}):
+                with self.subTest(str(parameters)):
+                    self.assertError(self.infer("gather", good, [wanted("output", **parameters)]), 400)
+            self.assertEqual(memory.read(0, 1000), before)
+            self.assertGathered(self.infer("gather", good, [wanted("output")]))
+
+    def test_strings_may_end_before_their_range(self):
+        with Object(4096) as memory:
+            region = self.region(memory, 4096)
+            memory.write(0, raw_strings([b"one", b"", b"three\xff"]) + b"\xff" * 100)
+            inputs = [self.shared("params", "BYTES", [3], region, 100), given("indices", "INT64", [2], [2, 1])]
+            answer = self.infer("gather", inputs, [wanted("output", binary_data=True)])
+            self.assertEqual(self.outputs(answer)["output"], ("BYTES", [2], raw_strings([b"three\xff", b""])))
+            memory.write(0, b"\xff\xff\xff\xff")
+            self.assertError(self.infer("gather", inputs), 400)
+
+    def test_unregistering_does_not_disturb_who_is_at_work(self):
+        with Object(32 << 20) as memory, Client(self.daemon) as client:
+            stop, answers = threading.Event(), []
+            rows = 1 << 20
+
+            def work():
+                with Client(self.daemon) as mine:
+                    while not stop.is_set():
+                        body, headers = envelope([self.shared("params", "FP32", [rows, 8], "busy", 32 << 20),
+                                                  given("indices", "INT64", [4], [0, rows - 1, 5, 7])])
+                        answers.append(mine.ask("POST", "/v2/models/gather/infer", body, headers))
+            threads = [threading.Thread(target=work) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for _ in range(30):
+                self.assertStatus(self.register("busy", memory.name, 32 << 20, client=client), 200)
+                time.sleep(0.005)
+                self.assertStatus(self.unregister("busy", client=client), 200)
+            stop.set()
+            for thread in threads:
+                thread.join()
+            self.assertTrue(any(a.status == 200 for a in answers))
+            for answer in answers:
+                if answer.status != 200:
+                    self.assertError(answer, 404, "busy")
+
+
+class CutShort(MemoryTest):
+    def test_a_region_cut_short_is_refused_until_it_is_registered_again(self):
+        with Object(8192) as memory:
+            region = self.region(memory, 8192)
+            inputs = [self.shared("params", "FP32", [2048], region, 8192), given("indices", "INT64", [1], [0])]
+            self.assertStatus(self.infer("gather", inputs), 200)
+            memory.resize(4096)
+            self.assertError(self.infer("gather", inputs), 400, "cut short", region)
+            memory.resize(8192)
+            self.assertError(self.infer("gather", inputs), 400, "cut short")
+            self.unregister(region)
+            self.assertStatus(self.register(region, memory.name, 8192), 200)
+            self.assertStatus(self.infer("gather", inputs), 200)
+
+    def test_cutting_it_short_while_it_is_read_or_written_is_survived(self):
+        size, rows = 16 << 20, 1 << 20
+        ones = pack("float32", [1.0] * 4) * rows
+        with Client(self.daemon) as control:
+            stop, wrong, seen = threading.Event(), [], set()
+
+            def work(into_memory):
+                indices = given("indices", "INT32", [rows // 4], struct.pack(f"<{rows // 4}i", *range(rows - 1, -1, -4)))
+                outputs = [wanted("output", shared_memory_region="written", shared_memory_byte_size=size // 4)] \
+                    if into_memory else [wanted("output", binary_data=True)]
+                params = given("params", "FP32", [rows // 4, 4], ones[:4 * rows]) if into_memory \
+                    else self.shared("params", "FP32", [rows, 4], "read", size)
+                if into_memory:
+                    indices = given("indices", "INT32", [rows // 4], struct.pack(f"<{rows // 4}i", *range(rows // 4)))
+                body, headers = envelope([params, indices], outputs)
+                with Client(self.daemon) as mine:
+                    while not stop.is_set():
+                        answer = mine.ask("POST", "/v2/models/gather/infer", body, headers)
+                        seen.add((into_memory, answer.status))
+                        if answer.status not in (200, 400, 404):
+                            wrong.append(str(answer))
+                        # Zeros that nobody wrote are no answer.
+                        if answer.status == 200 and not into_memory and \
+                                read_answer(answer)[1]["output"][2] != ones[:4 * rows]:
+                            wrong.append("the answer has other values")
+            threads = [threading.Thread(target=work, args=(i == 1,)) for i in range(2)]
+            for thread in threads:
+                thread.start()
+            deadline = time.monotonic() + 4 * SCALE
+            turn = 0
+            while time.monotonic() < deadline:
+                # They never grow again: their own zeros would be the client's word.
+                with Object(size) as read, Object(size) as written:
+                    read.write(0, ones)
+                    for name, memory in (("read", read), ("written", written)):
+                        self.unregister(name, control)
+                        self.assertStatus(self.register(name, memory.name, size, client=control), 200)
+                    whole = turn % 8 == 7  # now and then one is read to its end
+                    limit = time.monotonic() + (SCALE if whole else 0.004 * SCALE * (turn % 8))
+                    while time.monotonic() < limit and not (whole and (False, 200) in seen):
+                        time.sleep(0.004)
+                    read.resize(0)
+                    written.resize(0)
+                    turn += 1
+            stop.set()
+            for thread in threads:
+                thread.join()
+            self.unregister("read", control)
+            self.unregister("written", control)
+            self.assertEqual(wrong[:3], [])
+            self.assertIn((False, 200), seen)
+            self.assertIn((False, 400), seen)
+        self.assertWorks()
+
+
+class Off(OipTest):
+    def test_everything_about_it_names_the_switch(self):
+        for method, path, body in (("GET", "/v2/systemsharedmemory/status", None),
+                                   ("GET", "/v2/systemsharedmemory/region/r/status", None),
+                                   ("POST", "/v2/systemsharedmemory/unregister", b""),
+                                   ("POST", "/v2/systemsharedmemory/region/r/unregister", b""),
+                                   ("POST", "/v2/systemsharedmemory/region/r/register", {"key": "k", "byte_size": 1})):
+            self.assertError(self.ask(method, path, body), 501, "--system-shared-memory", code="NOT_SUPPORTED")
+        shared = given("params", "FP32", [3], None, shared_memory_region="r", shared_memory_byte_size=12)
+        self.assertError(self.infer("gather", [shared, given("indices", "INT64", [1], [0])]), 501, "--system-shared-memory")
+
+    def test_cuda_memory_is_not_there_and_can_be_cleaned_up(self):
+        self.assertEqual(self.get("/v2/cudasharedmemory/status").json(), [])
+        for path in ("/v2/cudasharedmemory/unregister", "/v2/cudasharedmemory/region/r/unregister"):
+            self.assertEqual(self.post(path, b"").json(), {})
+        self.assertError(self.post("/v2/cudasharedmemory/region/r/register",
+                                   {"raw_handle": {"b64": "AAAA"}, "device_id": 0, "byte_size": 64}), 501, "CUDA")
+        self.assertError(self.get("/v2/cudasharedmemory/region/r/status"), 404)

@@ -1,0 +1,261 @@
+"""Rows of resident tensors written and added to: POST /v1/tensors/{name}/scatter."""
+import os, shutil, tempfile, threading
+from daemon import *
+from test_tensors import TensorTest
+
+TABLES = tempfile.mkdtemp(prefix="tensord-test-")
+BINARY = {"Content-Type": SAFETENSORS}
+
+
+def setUpModule():
+    with open(os.path.join(TABLES, "mapped.npy"), "wb") as f:
+        f.write(npy("int32", (3, 2), pack("int32", [1, 2, 3, 4, 5, 6])))
+
+
+def tearDownModule():
+    shutil.rmtree(TABLES)
+
+
+class ScatterTest(TensorTest):
+    def scatter(self, name, body, query="", headers=None):
+        return self.post(f"/v1/tensors/{name}/scatter{query}", body, headers)
+
+    def assertUntouched(self, name, before):
+        """the version is still the one of this metadata"""
+        self.assertMetadata(self.get(f"/v1/tensors/{name}"), 200, **before)
+
+
+class Scatter(ScatterTest):
+    def test_rows_are_set(self):  # tf.tensor_scatter_nd_update in the TensorFlow API reference
+        name, before = self.resident([[1, 1, 1]] * 6)
+        answer = self.scatter(name, {"indices": [[2], [4]], "updates": [[1, 2, 3], [4, 5, 6]]})
+        after = self.assertMetadata(answer, 200, name=name, dtype="int32", shape=[6, 3], bytes=72)
+        self.assertGreater(after["version"], before["version"])
+        self.assertNotEqual(after["etag"], before["etag"])
+        self.assertData(name, "int32", [6, 3], [[1, 1, 1], [1, 1, 1], [1, 2, 3], [1, 1, 1], [4, 5, 6], [1, 1, 1]])
+        self.assertMetadata(self.get(f"/v1/tensors/{name}"), 200, **after)
+
+    def test_elements_are_added_to(self):  # tf.tensor_scatter_nd_add, the same place
+        name, _ = self.resident([1] * 8)
+        self.assertStatus(self.scatter(name, {"mode": "add", "indices": [[4], [3], [1], [7]], "updates": [9, 10, 11, 12]}), 200)
+        self.assertData(name, "int32", [8], [1, 12, 1, 11, 10, 1, 1, 13])
+
+    def test_tuples_name_elements_of_matrices(self):
+        name, _ = self.resident([[1, 1, 1], [1, 1, 1]])
+        self.assertStatus(self.scatter(name, {"indices": [[0, 1], [1, 0], [1, 1]], "updates": [9, 10, 11]}), 200)
+        self.assertData(name, "int32", [2, 3], [[1, 9, 1], [10, 11, 1]])
+
+    def test_untyped_updates_have_the_tensors_dtype(self):
+        for dtype, value in (("int8", -3), ("uint64", 2**64 - 1), ("float16", 2), ("float64", 0.1), ("complex64", [1, -1]), ("bool", True),
+                             ("string", "x")):
+            with self.subTest(dtype=dtype):
+                name, _ = self.resident({"dtype": dtype, "shape": [2], "data": [value, value]})
+                self.assertStatus(self.scatter(name, {"indices": [[1]], "updates": [value]}), 200)
+                self.assertData(name, dtype, [2], [value, value])
+
+    def test_of_equal_indices_the_later_wins_and_all_are_added(self):
+        name, _ = self.resident([0, 0])
+        self.assertStatus(self.scatter(name, {"indices": [[1], [1], [1]], "updates": [5, 6, 7]}), 200)
+        self.assertData(name, "int32", [2], [0, 7])
+        self.assertStatus(self.scatter(name, {"mode": "add", "indices": [[1], [1], [0]], "updates": [5, 6, 7]}), 200)
+        self.assertData(name, "int32", [2], [7, 18])
+
+    def test_one_after_the_other(self):
+        name, _ = self.resident([0] * 5)
+        for i in range(50):
+            self.assertStatus(self.scatter(name, {"mode": "add", "indices": [[i % 5]], "updates": [i]}), 200)
+        self.assertData(name, "int32", [5], [sum(range(k, 50, 5)) for k in range(5)])
+
+    def test_strings_are_set(self):
+        name, _ = self.resident(["one", "", "three"])
+        self.assertStatus(self.scatter(name, {"indices": [[1], [2], [1]], "updates": ["x", "a longer one", "ü"]}), 200)
+        self.assertData(name, "string", [3], ["one", "ü", "a longer one"])
+
+    def test_no_updates_change_nothing(self):
+        name, _ = self.resident([1, 2])
+        self.assertStatus(self.scatter(name, {"indices": tensor("int32", (0, 1), b""), "updates": tensor("int32", (0,), b"")}), 200)
+        self.assertData(name, "int32", [2], [1, 2])
+
+    def test_every_number_in_binary(self):
+        for dtype in FORMATS:
+            with self.subTest(dtype=dtype):
+                name, _ = self.resident(tensor(dtype, (3, 2), pack(dtype, [0, 1, 0, 1, 1, 1])))
+                body = safetensors({"indices": ("int64", (2, 1), pack("int64", [2, 0])),
+                                    "updates": (dtype, (2, 2), pack(dtype, [1, 0, 1, 1]))})
+                self.assertStatus(self.scatter(name, body, headers=BINARY), 200)
+                want = [1, 1, 0, 1, 1, 0]
+                got, _ = read_safetensors(self.get(f"/v1/tensors/{name}", {"Accept": SAFETENSORS}).body)
+                self.assertEqual(got["tensor"], (dtype, [3, 2], pack(dtype, want)))
+                if dtype == "bool":
+                    continue
+                self.assertStatus(self.scatter(name, body, "?mode=add", BINARY), 200)
+                want = [2, 2, 0, 1, 2, 0]
+                got, _ = read_safetensors(self.get(f"/v1/tensors/{name}", {"Accept": SAFETENSORS}).body)
+                self.assertEqual(got["tensor"], (dtype, [3, 2], pack(dtype, want)))
+
+    def test_mode_stands_in_the_body_in_the_query_or_in_metadata(self):
+        name, _ = self.resident([1, 1])
+        self.assertStatus(self.scatter(name, {"indices": [[0]], "updates": [1]}, "?mode=add"), 200)
+        self.assertStatus(self.scatter(name, {"indices": [[0]], "updates": [1], "mode": "add"}), 200)
+        inputs = {"indices": ("int32", (1, 1), pack("int32", [0])), "updates": ("int32", (1,), pack("int32", [1]))}
+        self.assertStatus(self.scatter(name, safetensors(inputs, {"mode": "add"}), headers=BINARY), 200)
+        self.assertData(name, "int32", [2], [4, 1])
+        self.assertProblem(self.scatter(name, {"indices": [[0]], "updates": [1], "mode": "add"}, "?mode=set"), 400,
+                           "MALFORMED_REQUEST", attribute="mode")
+
+    def test_updates_may_be_resident_even_the_tensor_itself(self):
+        name, _ = self.resident([1, 2, 3])
+        rows, _ = self.resident([10, 20])
+        self.assertStatus(self.scatter(name, {"indices": [[2], [0]], "updates": {"ref": rows}}), 200)
+        self.assertData(name, "int32", [3], [20, 2, 10])
+        self.assertStatus(self.scatter(name, {"indices": [[1], [2], [0]], "updates": {"ref": name}}), 200)
+        self.assertData(name, "int32", [3], [10, 20, 2])
+
+    def test_what_ops_see_is_the_new_version(self):
+        name, _ = self.resident([[1, 2], [3, 4]])
+        self.assertStatus(self.scatter(name, {"indices": [[1]], "updates": [[5, 6]]}), 200)
+        self.assertOutput(self.post("/v1/gather", {"params": {"ref": name}, "indices": [1]}), "int32", [1, 2], [[5, 6]])
+
+
+class Refusals(ScatterTest):
+    def test_they_leave_the_tensor_as_it_was(self):
+        name, before = self.resident([[1, 2], [3, 4], [5, 6]])
+        flags, _ = self.resident([True, False])
+        good = {"indices": [[0]], "updates": [[7, 8]]}
+        for says, path, body, status, code, members in (
+            ("an index behind the end", name, {"indices": [[0], [3]], "updates": [[7, 8], [7, 8]]}, 422, "INDEX_OUT_OF_BOUNDS",
+             {"input": "indices", "position": [1, 0], "bound": 3, "axis": 0, "bad_count": 1}),
+            ("a negative index", name, {"indices": [[-1]], "updates": [[7, 8]]}, 422, "INDEX_OUT_OF_BOUNDS",
+             {"input": "indices", "position": [0, 0], "bad_count": 1}),
+            ("too few updates", name, {"indices": [[0], [1]], "updates": [[7, 8]]}, 422, "SHAPE_MISMATCH", {"input": "updates"}),
+            ("updates of other rows", name, {"indices": [[0]], "updates": [[7, 8, 9]]}, 422, "SHAPE_MISMATCH", {"input": "updates"}),
+            ("tuples that are too long", name, {"indices": [[0, 0, 0]], "updates": [7]}, 422, "SHAPE_MISMATCH", {"input": "indices"}),
+            ("updates of another dtype", name, {"indices": [[0]], "updates": {"dtype": "float32", "data": [[7.5, 8]]}}, 422, "INVALID_ARGUMENT",
+             {"input": "updates"}),
+            ("updates that do not fit", name, {"indices": [[0]], "updates": [[7.5, 8]]}, 400, "MALFORMED_REQUEST",
+             {"input": "updates", "pointer": "/updates/0/0"}),
+            ("indices of a fraction", name, {"indices": [[0.5]], "updates": [[7, 8]]}, 422, "UNSUPPORTED_DTYPE", {"input": "indices"}),
+            ("sums of truth values", flags, {"indices": [[0]], "updates": [True], "mode": "add"}, 422, "UNSUPPORTED_DTYPE", {}),
+            ("no updates", name, {"indices": [[0]]}, 422, "INVALID_ARGUMENT", {"input": "updates"}),
+            ("no indices", name, {"updates": [[7, 8]]}, 422, "INVALID_ARGUMENT", {"input": "indices"}),
+            ("a mode there is not", name, {**good, "mode": "sett"}, 400, "MALFORMED_REQUEST", {"attribute": "mode", "did_you_mean": "set", "pointer": "/mode"}),
+            ("params, which the path names", name, {**good, "params": [[0, 0]]}, 400, "MALFORMED_REQUEST", {"input": "params", "pointer": "/params"}),
+            ("bounds, which there are not", name, {**good, "bounds": "clip"}, 400, "MALFORMED_REQUEST", {"pointer": "/bounds"}),
+            ("another member", name, {**good, "update": 1}, 400, "MALFORMED_REQUEST", {"did_you_mean": "updates", "pointer": "/update"}),
+            ("a name to store it as", name, {**good, "store": "x"}, 400, "MALFORMED_REQUEST", {"attribute": "store"}),
+            ("a device there is not", name, {**good, "device": "gpu"}, 503, "DEVICE_UNAVAILABLE", {}),
+            ("a name there cannot be", ".x", good, 422, "INVALID_ARGUMENT", {}),
+            ("no object", name, [1, 2], 400, "MALFORMED_REQUEST", {"pointer": ""}),
+            ("no JSON", name, b"{", 400, "MALFORMED_REQUEST", {}),
+            ("no tensor of that name", name + "nobody", good, 404, "TENSOR_NOT_FOUND", {}),
+        ):
+            with self.subTest(says):
+                self.assertProblem(self.scatter(path, body), status, code, **members)
+                self.assertUntouched(name, before)
+                self.assertData(name, "int32", [3, 2], [[1, 2], [3, 4], [5, 6]])
+
+    def test_a_query_that_means_nothing_here(self):
+        name, before = self.resident([1, 2])
+        body = {"indices": [[0]], "updates": [7]}
+        self.assertProblem(self.scatter(name, body, "?presist=1"), 400, "MALFORMED_REQUEST")
+        self.assertProblem(self.scatter(name, body, "?mode=add&mode=add"), 400, "MALFORMED_REQUEST", attribute="mode")
+        self.assertProblem(self.scatter(name, body, "?persist=1"), 422, "INVALID_ARGUMENT")  # there is no data folder
+        self.assertUntouched(name, before)
+
+    def test_params_in_a_binary_body(self):
+        name, before = self.resident([1, 2])
+        good = {"indices": ("int32", (1, 1), bytes(4)), "updates": ("int32", (1,), bytes(4))}
+        for body in (safetensors({**good, "params": ("int32", (2,), bytes(8))}), safetensors(good, {"params.ref": name})):
+            self.assertProblem(self.scatter(name, body, headers=BINARY), 400, "MALFORMED_REQUEST", input="params")
+        self.assertUntouched(name, before)
+
+    def test_a_type_that_is_no_request(self):
+        name, _ = self.resident([1, 2])
+        self.assertProblem(self.scatter(name, b"", headers={"Content-Type": "application/x-npy"}), 415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+class Versions(ScatterTest):
+    def test_if_match_guards_it(self):
+        name, before = self.resident([1, 2])
+        body = {"indices": [[0]], "updates": [7]}
+        self.assertProblem(self.scatter(name, body, headers={"If-Match": '"other"'}), 412, "PRECONDITION_FAILED")
+        self.assertUntouched(name, before)
+        self.assertStatus(self.scatter(name, body, headers={"If-Match": before["etag"]}), 200)
+        self.assertProblem(self.scatter(name, body, headers={"If-Match": before["etag"]}), 412, "PRECONDITION_FAILED")
+        self.assertData(name, "int32", [2], [7, 2])
+
+    def test_of_many_who_add_none_is_lost(self):
+        name, _ = self.resident([0, 0, 0])
+        def add(i):
+            with Client(self.daemon) as client:
+                for k in range(50):
+                    body = {"mode": "add", "indices": [[0], [1 + i % 2]], "updates": [1, k]}
+                    self.assertStatus(client.post(f"/v1/tensors/{name}/scatter", body), 200)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(add, range(4)))
+        self.assertData(name, "int32", [3], [200, 2 * sum(range(50)), 2 * sum(range(50))])
+
+    def test_large_changes_by_many_never_fail(self):
+        """a change whose copy is shared among workers meets others for the same tensor"""
+        n = 4 << 20
+        name, _ = self.resident(tensor("uint8", (n,), bytes(n)))
+        def change(worker):
+            with Client(self.daemon) as client:
+                for _ in range(10):
+                    body = {"mode": "add", "indices": [[worker]], "updates": {"dtype": "uint8", "data": [1]}}
+                    self.assertStatus(client.post(f"/v1/tensors/{name}/scatter", body), 200)
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            list(pool.map(change, range(6)))
+        answer = self.post("/v1/gather", {"params": {"ref": name}, "indices": list(range(7))})
+        self.assertOutput(answer, "uint8", [7], [10] * 6 + [0])
+
+    def test_readers_see_all_of_it_or_nothing(self):
+        rows, columns = 4000, 64
+        name, _ = self.resident(tensor("int32", (rows, columns), bytes(4 * rows * columns)))
+        body = safetensors({"indices": ("int32", (rows, 1), pack("int32", list(range(rows)))),
+                            "updates": ("int32", (rows, columns), pack("int32", [1]) * (rows * columns))}, {"mode": "add"})
+        over, seen = threading.Event(), set()
+        def read():
+            with Client(self.daemon) as client:
+                while not over.is_set():
+                    answer = client.ask("GET", f"/v1/tensors/{name}", None, {"Accept": SAFETENSORS})
+                    self.assertStatus(answer, 200)
+                    raw = read_safetensors(answer.body)[0]["tensor"][2]
+                    self.assertEqual(raw, raw[:4] * (rows * columns))
+                    seen.add(struct.unpack("<i", raw[:4])[0])
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            readers = [pool.submit(read) for _ in range(3)]
+            try:
+                for _ in range(30):
+                    self.assertStatus(self.scatter(name, body, headers=BINARY), 200)
+            finally:
+                over.set()
+            for reader in readers:
+                reader.result()
+        self.assertTrue(seen <= set(range(31)) and len(seen) > 1, seen)
+        self.assertOutput(self.post("/v1/gather", {"params": {"ref": name}, "indices": [rows - 1]}), "int32", [1, columns], [[30] * columns])
+
+
+class Files(ScatterTest):
+    def test_a_mapped_tensor_is_copied_its_file_stays(self):
+        path = os.path.join(TABLES, "mapped.npy")
+        with open(path, "rb") as f:
+            before = f.read()
+        with Daemon("--data-dir", TABLES) as daemon, Client(daemon) as client:
+            answer = client.post("/v1/tensors/mapped/scatter", {"indices": [[1]], "updates": [[30, 40]]})
+            self.assertStatus(answer, 200)
+            answer = client.ask("GET", "/v1/tensors/mapped?response=nested")
+            self.assertEqual(answer.json()["data"], [[1, 2], [30, 40], [5, 6]])
+            with open(path, "rb") as f:
+                self.assertEqual(f.read(), before)
+
+    def test_what_persists_is_there_after_a_restart(self):
+        folder = tempfile.mkdtemp(prefix="tensord-test-")
+        self.addCleanup(shutil.rmtree, folder)
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.assertStatus(client.ask("PUT", "/v1/tensors/t?persist=1", [1, 2, 3]), 201)
+            answer = client.post("/v1/tensors/t/scatter?persist=1", {"indices": [[1]], "updates": [20]})
+            self.assertEqual((answer.status, answer.json()["persisted"]), (200, True), str(answer))
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            answer = client.ask("GET", "/v1/tensors/t?response=nested")
+            self.assertEqual(answer.json()["data"], [1, 20, 3])

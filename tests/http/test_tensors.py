@@ -1,0 +1,661 @@
+"""Resident tensors: put, told, fetched whole or in part, replaced under load, deleted."""
+import itertools, os, shutil, tempfile
+from daemon import *
+
+NPY = "application/x-npy"
+NUMBERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
+           "float32", "float64", "complex64", "complex128")
+
+
+def sample(dtype):
+    """bytes of [2, 3] of this dtype, no two elements alike where that can be"""
+    if dtype == "bool":
+        return bytes([1, 0, 1, 1, 0, 0])
+    if dtype in ("float16", "bfloat16"):  # small numbers: any exponent but that of NaN
+        return struct.pack("<6H", 0x0001, 0x3c00, 0xbc00, 0x4248, 0x0000, 0x8000)
+    kind = {"float32": "f", "float64": "d", "complex64": "f", "complex128": "d"}.get(dtype)
+    if kind:
+        n = 12 if dtype.startswith("complex") else 6
+        return struct.pack(f"<{n}{kind}", *[1.5 * i - 2 for i in range(n)])
+    return pack(dtype, [-1 - 25 * i if dtype[0] == "i" else 1 + 50 * i for i in range(6)])  # the largest fits 8 bits
+
+
+def read_npy(body):
+    """a .npy file of version 1 -> (descr, shape, bytes), strictly"""
+    assert body[:8] == b"\x93NUMPY\x01\x00", body[:16]
+    length = struct.unpack_from("<H", body, 8)[0]
+    header = eval(body[10:10 + length].decode("ascii"), {"__builtins__": {}})  # as numpy reads it, but of our making
+    assert header["fortran_order"] is False
+    return header["descr"], list(header["shape"]), bytes(body[10 + length:])
+
+
+class TensorTest(HttpTest):
+    names = itertools.count()
+
+    def name(self):
+        return f"t{next(self.names)}"
+
+    def put(self, name, body, headers=None, query=""):
+        return self.ask("PUT", f"/v1/tensors/{name}{query}", body, headers)
+
+    def delete(self, name, headers=None):
+        return self.ask("DELETE", f"/v1/tensors/{name}", None, headers)
+
+    def resident(self, body=None, name=None):
+        """a new tensor; (its name, its metadata)"""
+        name = name or self.name()
+        answer = self.put(name, body or [[1, 2, 3], [4, 5, 6]])
+        self.assertStatus(answer, 201)
+        return name, answer.json()
+
+    def assertMetadata(self, answer, status, **members):
+        self.assertStatus(answer, status)
+        self.assertEqual(answer.type, JSON)
+        metadata = answer.json()
+        self.assertEqual(answer.headers["ETag"], metadata["etag"])
+        self.assertRegex(metadata["etag"], r'^"[!#-~]+"$')
+        for name, value in members.items():
+            self.assertEqual(metadata[name], value, f"member {name} of {answer}")
+        return metadata
+
+    def assertData(self, name, dtype, shape, data):
+        self.assertEqual(self.get(f"/v1/tensors/{name}?response=nested").json(),
+                         {"dtype": dtype, "shape": shape, "data": data})
+
+
+class Put(TensorTest):
+    def test_a_new_tensor_is_created_and_told(self):
+        name = self.name()
+        answer = self.put(name, [[1, 2, 3], [4, 5, 6]])
+        self.assertMetadata(answer, 201, name=name, dtype="int32", shape=[2, 3], bytes=24, persisted=False)
+        self.assertEqual(answer.headers["Location"], f"/v1/tensors/{name}")
+        self.assertMetadata(self.get(f"/v1/tensors/{name}"), 200, **answer.json())
+
+    def test_a_tensor_that_is_there_is_replaced(self):
+        name, before = self.resident()
+        answer = self.put(name, ["a", "b"])
+        after = self.assertMetadata(answer, 200, name=name, dtype="string", shape=[2])
+        self.assertNotIn("Location", answer.headers)
+        self.assertGreater(after["version"], before["version"])
+        self.assertNotEqual(after["etag"], before["etag"])
+        self.assertData(name, "string", [2], ["a", "b"])
+
+    def test_the_same_again_is_another_version(self):
+        name, before = self.resident([1])
+        self.assertNotEqual(self.put(name, [1]).json()["etag"], before["etag"])
+
+    def test_a_version_grows_past_a_deletion(self):
+        name, before = self.resident([1])
+        self.assertStatus(self.delete(name), 204)
+        self.assertGreater(self.put(name, [1]).json()["version"], before["version"])
+
+    def test_every_dtype_comes_back_from_every_format_in_every_format(self):
+        for dtype in NUMBERS:
+            raw, bodies = sample(dtype), []
+            bodies.append((tensor(dtype, (2, 3), raw), JSON))
+            if dtype != "complex128":
+                bodies.append((safetensors({"any name": (dtype, (2, 3), raw)}), SAFETENSORS))
+            if dtype != "bfloat16":
+                bodies.append((npy(dtype, (2, 3), raw), NPY))
+            for body, kind in bodies:
+                with self.subTest(dtype=dtype, sent=kind):
+                    name = self.name()
+                    answer = self.put(name, body, {"Content-Type": kind})
+                    self.assertMetadata(answer, 201, dtype=dtype, shape=[2, 3], bytes=len(raw))
+                    self.assertWhole(name, dtype, [2, 3], raw)
+
+    def assertWhole(self, name, dtype, shape, raw):
+        path = f"/v1/tensors/{name}"
+        self.assertEqual(self.get(path + "?response=base64").json(), tensor(dtype, shape, raw))
+        answer = self.get(path, {"Accept": SAFETENSORS})
+        if dtype == "complex128":
+            self.assertProblem(answer, 406, "NOT_ACCEPTABLE")
+        else:
+            self.assertEqual(answer.type, SAFETENSORS)
+            self.assertEqual(read_safetensors(answer.body)[0], {"tensor": (dtype, shape, raw)})
+        answer = self.get(path, {"Accept": NPY})
+        if dtype == "bfloat16":
+            self.assertProblem(answer, 406, "NOT_ACCEPTABLE")
+        else:
+            self.assertEqual(answer.type, NPY)
+            self.assertEqual(read_npy(answer.body), (NPY_NAMES[dtype], shape, raw))
+
+    def test_strings_of_any_bytes_come_back(self):
+        raw = raw_strings([b"", b"a\0b", b"\xff\xfe", "é".encode()])
+        name = self.name()
+        self.assertMetadata(self.put(name, tensor("string", (4,), raw)), 201, dtype="string", shape=[4])
+        self.assertEqual(self.get(f"/v1/tensors/{name}?response=nested").json(), tensor("string", (4,), raw))
+        for kind in (SAFETENSORS, NPY):
+            self.assertProblem(self.get(f"/v1/tensors/{name}", {"Accept": kind}), 406, "NOT_ACCEPTABLE")
+
+    def test_shapes_of_any_kind_come_back(self):
+        for shape, count in (([], 1), ([0], 0), ([3, 0, 2], 0), ([1] * 16, 1), ([5], 5)):
+            raw = pack("int16", list(range(count)))
+            for body, kind in ((tensor("int16", shape, raw), JSON), (npy("int16", shape, raw), NPY),
+                               (safetensors({"x": ("int16", shape, raw)}), SAFETENSORS)):
+                with self.subTest(shape=shape, sent=kind):
+                    name = self.name()
+                    self.assertMetadata(self.put(name, body, {"Content-Type": kind}), 201, shape=shape, bytes=len(raw))
+                    self.assertWhole(name, "int16", shape, raw)
+
+    def test_numpy_files_of_other_orders_and_versions_are_read(self):
+        swapped, plain = struct.pack(">6f", *range(6)), struct.pack("<6f", *range(6))
+        columns = struct.pack("<6f", 0, 3, 1, 4, 2, 5)
+        for body in (npy(">f4", (2, 3), swapped), npy("<f4", (2, 3), columns, fortran=True),
+                     npy(">f4", (2, 3), struct.pack(">6f", 0, 3, 1, 4, 2, 5), fortran=True),
+                     npy("<f4", (2, 3), plain, version=2), npy("<f4", (2, 3), plain, version=3)):
+            name = self.name()
+            self.assertMetadata(self.put(name, body, {"Content-Type": NPY}), 201, dtype="float32", shape=[2, 3])
+            self.assertData(name, "float32", [2, 3], [[0, 1, 2], [3, 4, 5]])
+
+    def test_a_tensor_can_be_a_copy_of_another(self):
+        source, _ = self.resident([[1, 2], [3, 4]])
+        name = self.name()
+        self.assertMetadata(self.put(name, {"ref": source}), 201, name=name, shape=[2, 2])
+        self.put(source, [0])
+        self.delete(source)
+        self.assertData(name, "int32", [2, 2], [[1, 2], [3, 4]])
+
+    def test_a_chunked_and_a_compressed_body_are_bodies(self):
+        import zlib
+        name = self.name()
+        self.assertMetadata(self.put(name, zlib.compress(b"[1,2,3]"), {"Content-Encoding": "deflate"}), 201, shape=[3])
+        with Client(self.daemon) as client:
+            client.connection.request("PUT", f"/v1/tensors/{name}", iter([b"[1,", b"2]"]), encode_chunked=True,
+                                      headers={"Transfer-Encoding": "chunked"})
+            self.assertMetadata(client.receive(), 200, shape=[2])
+
+    def test_bad_bodies_leave_what_there_was(self):
+        name, before = self.resident()
+        for body, kind, status, code in (
+                (b"", JSON, 400, "MALFORMED_REQUEST"), (b"[1,", JSON, 400, "MALFORMED_REQUEST"),
+                (b"[[1],[2,3]]", JSON, 400, "MALFORMED_REQUEST"), (b"[1]]", JSON, 400, "MALFORMED_REQUEST"),
+                (b'{"ref": "nowhere"}', JSON, 404, "TENSOR_NOT_FOUND"),
+                (b"", SAFETENSORS, 400, "MALFORMED_REQUEST"),
+                (safetensors({"a": ("int8", (1,), b"1"), "b": ("int8", (1,), b"2")}), SAFETENSORS, 400, "MALFORMED_REQUEST"),
+                (safetensors({}), SAFETENSORS, 400, "MALFORMED_REQUEST"),
+                (npy("|O", (1,), b"\x80\x03K\x01."), NPY, 400, "MALFORMED_REQUEST"),
+                (npy("<f4", (3,), b"12345678"), NPY, 400, "MALFORMED_REQUEST"),
+                (b"[1]", "text/plain", 415, "UNSUPPORTED_MEDIA_TYPE")):
+            with self.subTest(body=body[:30], kind=kind):
+                self.assertProblem(self.put(name, body, {"Content-Type": kind}), status, code)
+        self.assertMetadata(self.get(f"/v1/tensors/{name}"), 200, etag=before["etag"])
+
+    def test_a_query_that_nobody_knows_is_refused(self):
+        name = self.name()
+        for query in ("?persit=1", "?response=flat", "?persist=2", "?persist="):
+            self.assertProblem(self.put(name, [1], query=query), 400, "MALFORMED_REQUEST")
+        self.assertStatus(self.put(name, [1], query="?persist=0"), 201)
+        self.assertProblem(self.ask("DELETE", f"/v1/tensors/{name}?force=1"), 400, "MALFORMED_REQUEST")
+        for query in ("?respons=flat", "?response=text", "?persist=1"):
+            self.assertProblem(self.get(f"/v1/tensors/{name}{query}"), 400, "MALFORMED_REQUEST")
+        for query, meant in (("?respons=flat", "response"), ("?response=neste", "nested")):
+            self.assertEqual(self.get(f"/v1/tensors/{name}{query}").json()["did_you_mean"], meant)
+
+    def test_without_a_data_folder_nothing_persists(self):
+        self.assertProblem(self.put(self.name(), [1], query="?persist=1"), 422, "INVALID_ARGUMENT")
+
+    def test_ops_use_it(self):
+        name, _ = self.resident({"dtype": "float32", "data": [[1, 2], [3, 4], [5, 6]]})
+        self.assertOutput(self.post("/v1/gather", {"params": {"ref": name}, "indices": [2, 0]}), "float32", [2, 2],
+                          [[5, 6], [1, 2]])
+        self.delete(name)
+        self.assertProblem(self.post("/v1/gather", {"params": {"ref": name}, "indices": [0]}), 404, "TENSOR_NOT_FOUND")
+
+
+class Names(TensorTest):
+    def test_good_names_may_be_put(self):
+        for name in ("a", "A-b_c.d:e", "0", "-", "_", ":", "x" * 128, "scatter", "index.html", "a..b"):
+            with self.subTest(name=name):
+                self.assertMetadata(self.put(name, [1]), 201, name=name)
+                self.assertStatus(self.get(f"/v1/tensors/{name}"), 200)
+                self.assertStatus(self.delete(name), 204)
+
+    def test_a_name_may_be_percent_encoded(self):
+        self.assertMetadata(self.put("enc%6fded%3Aname", [1]), 201, name="encoded:name")
+        self.assertStatus(self.get("/v1/tensors/encoded:name"), 200)
+        self.assertStatus(self.delete("encoded%3aname"), 204)
+
+    def test_bad_names_are_refused(self):
+        for name in (".hidden", "..", ".", "x" * 129, "a%20b", "%C3%A9", "a%ff", "a%0Ab", "a%252fb", "a+b", "a~b", "a*",
+                     "%2e%2e", "a%5cb", "%25", "a%7f"):
+            with self.subTest(name=name):
+                problem = self.assertProblem(self.put(name, [1]), 422, "INVALID_ARGUMENT")
+                self.assertIn("no name of a tensor", problem["detail"])
+                self.assertStatus(self.delete(name), 422)
+                self.assertProblem(self.get(f"/v1/tensors/{name}"), 404, "TENSOR_NOT_FOUND")
+
+    def test_a_slash_in_a_name_is_a_slash_in_the_path(self):
+        for name in ("a/b", "a%2fb", "..%2f..%2fetc%2fpasswd", "%2e%2e%2fx", "../x", "a%2F", "%2f", "a/", "/a", ""):
+            with self.subTest(name=name):
+                for method in ("PUT", "GET", "DELETE"):
+                    self.assertProblem(self.ask(method, f"/v1/tensors/{name}", b"[1]" if method == "PUT" else None), 404,
+                                       "NOT_FOUND")
+
+    def test_a_nul_ends_no_name(self):
+        name, _ = self.resident()
+        for path in (f"{name}%00", f"{name}%00.npy", f"{name}%00/x"):
+            with self.subTest(path=path):
+                answer = self.ask("PUT", f"/v1/tensors/{path}", b"[9]")  # the HTTP library's own refusal
+                self.assertEqual((answer.status, answer.json()["code"]), (400, "MALFORMED_REQUEST"))
+        self.assertData(name, "int32", [2, 3], [[1, 2, 3], [4, 5, 6]])
+
+    def test_an_unknown_name_is_not_found_and_the_nearest_is_told(self):
+        name, _ = self.resident(name="embedding-table")
+        self.assertProblem(self.get("/v1/tensors/embeding-table"), 404, "TENSOR_NOT_FOUND", did_you_mean=name)
+        self.assertProblem(self.delete("embeding-table"), 404, "TENSOR_NOT_FOUND")
+
+
+class Methods(TensorTest):
+    def test_405_tells_what_there_is(self):
+        for method, path, allow in (("POST", "/v1/tensors/t", "GET, HEAD, PUT, DELETE"), ("PUT", "/v1/tensors", "GET, HEAD"),
+                                    ("PATCH", "/v1/tensors/t", "GET, HEAD, PUT, DELETE"),
+                                    ("DELETE", "/v1/tensors", "GET, HEAD"), ("GET", "/v1/tensors/t/scatter", "POST"),
+                                    ("PUT", "/v1/gather", "POST"), ("DELETE", "/v1/ops/gather", "GET, HEAD")):
+            with self.subTest(method=method, path=path):
+                answer = self.ask(method, path, b"[1]" if method in ("PUT", "POST") else None)
+                self.assertProblem(answer, 405, "METHOD_NOT_ALLOWED")
+                self.assertEqual(answer.headers["Allow"], allow)
+
+    def test_options_tells_it_without_being_an_error(self):
+        for path, allow in (("/v1/tensors/t", "GET, HEAD, PUT, DELETE"), ("/v1/tensors", "GET, HEAD"), ("/v1/gather", "POST"),
+                            ("/healthz", "GET, HEAD"), ("/v1/tensors/t/scatter", "POST"),
+                            ("*", "GET, HEAD, POST, PUT, DELETE")):
+            with self.subTest(path=path):
+                answer = self.ask("OPTIONS", path)
+                self.assertEqual((answer.status, answer.body, answer.headers["Allow"]), (204, b"", allow))
+                self.assertNotIn("Content-Type", answer.headers)
+        self.assertProblem(self.ask("OPTIONS", "/nowhere"), 404, "NOT_FOUND")
+
+    def test_head_says_what_get_says(self):
+        name, _ = self.resident(tensor("float32", (100, 100), bytes(40000)))
+        for path, accept in ((f"/v1/tensors/{name}", "*/*"), (f"/v1/tensors/{name}", SAFETENSORS),
+                             (f"/v1/tensors/{name}", NPY), (f"/v1/tensors/{name}?response=flat", JSON), ("/v1/tensors", "*/*"),
+                             ("/v1/ops/gather", "*/*"), ("/v1/tensors/nowhere", "*/*")):
+            with self.subTest(path=path, accept=accept), Client(self.daemon) as client:
+                headers = {"Accept": accept, "X-Request-Id": "same"}
+                get, head = client.ask("GET", path, None, headers), client.ask("HEAD", path, None, headers)
+                self.assertEqual((head.status, head.body), (get.status, b""))
+                def told(answer):
+                    return sorted((k, v) for k, v in answer.headers.items() if k != "Date")
+                self.assertEqual(told(head), told(get))
+
+    def test_delete_forgets(self):
+        name, _ = self.resident()
+        answer = self.delete(name)
+        self.assertEqual((answer.status, answer.body), (204, b""))
+        self.assertNotIn("Content-Type", answer.headers)
+        self.assertProblem(self.get(f"/v1/tensors/{name}"), 404, "TENSOR_NOT_FOUND")
+        self.assertProblem(self.delete(name), 404, "TENSOR_NOT_FOUND")
+
+    def test_a_connection_survives_all_of_it(self):
+        name = self.name()
+        with Client(self.daemon) as client:
+            path = f"/v1/tensors/{name}"
+            for method, body, headers, status in (
+                    ("PUT", [1], {}, 201), ("PUT", [1], {"If-None-Match": "*"}, 412), ("GET", None, {}, 200),
+                    ("GET", None, {"If-None-Match": "*"}, 304), ("OPTIONS", None, {}, 204), ("PATCH", None, {}, 405),
+                    ("HEAD", None, {}, 200), ("DELETE", None, {}, 204), ("DELETE", None, {}, 404), ("PUT", [1], {}, 201)):
+                self.assertStatus(client.ask(method, path, body, headers), status)
+            self.assertWorks(client)
+
+    def test_the_list_is_of_all_of_them_in_order(self):
+        made = sorted([self.resident()[0], self.resident(["x"])[0], self.resident(name="aaa")[0]])
+        answer = self.get("/v1/tensors")
+        self.assertStatus(answer, 200)
+        listed = answer.json()["tensors"]
+        names = [item["name"] for item in listed]
+        self.assertEqual(names, sorted(names))
+        self.assertEqual([n for n in names if n in made], made)
+        for item in listed:
+            self.assertEqual(self.get(f"/v1/tensors/{item['name']}").json(), item)
+
+
+class Conditions(TensorTest):
+    """If-Match and If-None-Match, as RFC 9110 has them."""
+
+    def test_if_none_match_star_creates_once(self):
+        name = self.name()
+        self.assertStatus(self.put(name, [1], {"If-None-Match": "*"}), 201)
+        answer = self.put(name, [2], {"If-None-Match": "*"})
+        problem = self.assertProblem(answer, 412, "PRECONDITION_FAILED")
+        etag = self.get(f"/v1/tensors/{name}").headers["ETag"]
+        self.assertEqual((problem["etag"], answer.headers["ETag"]), (etag, etag))
+        self.assertData(name, "int32", [1], [1])
+
+    def test_if_match_guards_against_lost_updates(self):
+        name, first = self.resident([1])
+        second = self.put(name, [2], {"If-Match": first["etag"]})
+        self.assertStatus(second, 200)
+        self.assertProblem(self.put(name, [3], {"If-Match": first["etag"]}), 412, "PRECONDITION_FAILED",
+                           etag=second.json()["etag"])
+        self.assertData(name, "int32", [1], [2])
+        self.assertProblem(self.delete(name, {"If-Match": first["etag"]}), 412, "PRECONDITION_FAILED")
+        self.assertStatus(self.delete(name, {"If-Match": second.json()["etag"]}), 204)
+
+    def test_what_is_not_there_matches_nothing(self):
+        for condition in ("*", '"abc"'):
+            self.assertProblem(self.put(self.name(), [1], {"If-Match": condition}), 412, "PRECONDITION_FAILED")
+
+    def test_a_list_of_tags_matches_if_one_does(self):
+        name, made = self.resident([1])
+        self.assertStatus(self.put(name, [2], {"If-Match": f'"a", {made["etag"]} , "b"'}), 200)
+        self.assertStatus(self.put(name, [2], {"If-Match": "*"}), 200)
+
+    def test_weak_tags_match_readers_only(self):
+        name, made = self.resident([1])
+        weak = "W/" + made["etag"]
+        self.assertProblem(self.put(name, [2], {"If-Match": weak}), 412, "PRECONDITION_FAILED")
+        self.assertStatus(self.get(f"/v1/tensors/{name}", {"If-None-Match": weak}), 304)
+
+    def test_a_reader_who_has_it_is_told_so(self):
+        name, made = self.resident([1])
+        for accept in ("*/*", SAFETENSORS, NPY):
+            for tags in (made["etag"], "*", f'"x", {made["etag"]}'):
+                answer = self.get(f"/v1/tensors/{name}", {"If-None-Match": tags, "Accept": accept})
+                self.assertEqual((answer.status, answer.body, answer.headers["ETag"]), (304, b"", made["etag"]))
+                self.assertEqual(answer.headers["Vary"], "Accept")
+        self.assertStatus(self.get(f"/v1/tensors/{name}", {"If-None-Match": '"x"'}), 200)
+        self.assertStatus(self.get(f"/v1/tensors/{name}", {"If-Match": made["etag"]}), 200)
+        self.assertProblem(self.get(f"/v1/tensors/{name}", {"If-Match": '"x"'}), 412, "PRECONDITION_FAILED")
+
+    def test_malformed_conditions_are_refused(self):
+        name, _ = self.resident([1])
+        for value in ("abc", '"abc', "", ",", '"a" "b"', "W/", "* , *", "'a'"):
+            for header in ("If-Match", "If-None-Match"):
+                with self.subTest(header=header, value=value):
+                    self.assertProblem(self.put(name, [2], {header: value}), 400, "MALFORMED_REQUEST", attribute=header)
+        self.assertData(name, "int32", [1], [1])
+
+    def test_a_repeated_condition_is_refused(self):
+        name, made = self.resident([1])
+        for header in ("If-Match", "If-None-Match", "Range", "If-Range"):
+            with Raw(self.daemon) as raw:
+                raw.send(http_request("GET", f"/v1/tensors/{name}", headers=[f"{header}: *", f"{header}: *"]))
+                self.assertProblem(raw.answer(), 400, "MALFORMED_REQUEST", attribute=header)
+
+    def test_who_waits_for_leave_is_refused_before_the_body(self):
+        name, _ = self.resident([1])
+        for path, condition, status in ((name, "If-None-Match: *", 412), (name, 'If-Match: "x"', 412), (".x", "X-None: 1", 422),
+                                        (f"{name}/scatter", 'If-Match: "x"', 412)):
+            with Raw(self.daemon) as raw:
+                method = "POST" if path.endswith("scatter") else "PUT"
+                raw.send(http_request(method, f"/v1/tensors/{path}")[:-2].replace(b"Content-Length: 0\r\n", b"")
+                         + f"Content-Length: 100000\r\nExpect: 100-continue\r\n{condition}\r\n\r\n".encode())
+                self.assertStatus(raw.answer(), status)
+
+    def test_who_does_not_wait_is_refused_all_the_same(self):
+        name, _ = self.resident([1])
+        body = npy("uint8", (5000000,), bytes(5000000))  # far more than sockets hold
+        with Client(self.daemon) as client:
+            answer = client.ask("PUT", f"/v1/tensors/{name}", body, {"Content-Type": NPY, "If-None-Match": "*"})
+            self.assertProblem(answer, 412, "PRECONDITION_FAILED")
+            self.assertWorks(client)
+
+    def test_of_many_who_create_one_does(self):
+        name = self.name()
+        def create(i):
+            return self.put(name, [i], {"If-None-Match": "*"}).status
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            self.assertEqual(sorted(pool.map(create, range(8))), [201] + [412] * 7)
+
+    def test_counting_with_if_match_loses_nothing(self):
+        name, _ = self.resident([0])
+        def count(_):
+            with Client(self.daemon) as client:
+                done = 0
+                while done < 10:
+                    answer = client.ask("GET", f"/v1/tensors/{name}?response=flat")
+                    value = answer.json()["data"][0]
+                    put = client.ask("PUT", f"/v1/tensors/{name}", [value + 1], {"If-Match": answer.headers["ETag"]})
+                    self.assertIn(put.status, (200, 412))
+                    done += put.status == 200
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(count, range(4)))
+        self.assertData(name, "int32", [1], [40])
+
+
+class Ranges(TensorTest):
+    """Parts of a whole tensor, as RFC 9110 has them."""
+
+    def setUp(self):
+        super().setUp()
+        self.tensor = self.name()
+        raw = bytes(i * 7 % 251 for i in range(300000))  # long enough to be sent from where it lies
+        self.assertStatus(self.put(self.tensor, npy("uint8", (300000,), raw), {"Content-Type": NPY}), 201)
+        self.path = f"/v1/tensors/{self.tensor}"
+        self.file = self.get(self.path, {"Accept": NPY})
+        self.size = len(self.file.body)
+
+    def part(self, value, accept=NPY, **headers):
+        return self.get(self.path, {"Accept": accept, "Range": value, **{k.replace("_", "-"): v for k, v in headers.items()}})
+
+    def test_a_whole_answer_says_that_ranges_work(self):
+        self.assertEqual((self.file.status, self.file.headers["Accept-Ranges"]), (200, "bytes"))
+        self.assertEqual(self.file.headers["Content-Length"], str(self.size))
+
+    def test_a_part_is_what_was_asked_for(self):
+        n = self.size
+        for value, begin, end in (("bytes=0-0", 0, 1), ("bytes=0-", 0, n), ("bytes=5-9", 5, 10), (f"bytes={n - 1}-", n - 1, n),
+                                  ("bytes=-1", n - 1, n), (f"bytes=-{n}", 0, n), (f"bytes=-{n + 5}", 0, n),
+                                  ("bytes=120-140", 120, 141), (f"bytes=100000-{n + 100}", 100000, n),
+                                  ("bytes=100-18446744073709551615", 100, n), (f"bytes=0-{n - 1}", 0, n)):
+            with self.subTest(value=value):
+                answer = self.part(value)
+                self.assertEqual(answer.status, 206, str(answer)[:300])
+                self.assertEqual(answer.headers["Content-Range"], f"bytes {begin}-{end - 1}/{n}")
+                self.assertEqual(answer.headers["Content-Length"], str(end - begin))
+                self.assertEqual(answer.headers["ETag"], self.file.headers["ETag"])
+                self.assertEqual(answer.type, NPY)
+                self.assertTrue(bytes(answer.body) == bytes(self.file.body[begin:end]))
+
+    def test_the_parts_make_the_whole(self):
+        step, body = 70001, b""
+        while len(body) < self.size:
+            body += self.part(f"bytes={len(body)}-{len(body) + step - 1}", If_Range=self.file.headers["ETag"]).body
+        self.assertTrue(body == bytes(self.file.body))
+
+    def test_behind_the_end_there_is_nothing(self):
+        for value in (f"bytes={self.size}-", f"bytes={self.size + 5}-{self.size + 9}", "bytes=-0"):
+            with self.subTest(value=value):
+                answer = self.part(value)
+                self.assertProblem(answer, 416, "RANGE_NOT_SATISFIABLE")
+                self.assertEqual(answer.headers["Content-Range"], f"bytes */{self.size}")
+
+    def test_what_is_no_single_range_gets_everything(self):
+        for value in ("bytes=1-2,5-6", "bytes=9-5", "bytes=", "bytes=-", "bytes=a-b", "rows=1-2", "bytes 1-2", "bytes=1 - 2x",
+                      "bytes=99999999999999999999999999-1"):
+            with self.subTest(value=value):
+                answer = self.part(value)
+                self.assertEqual((answer.status, len(answer.body)), (200, self.size))
+
+    def test_if_range_wants_one_version(self):
+        etag = self.file.headers["ETag"]
+        self.assertStatus(self.part("bytes=0-9", If_Range=etag), 206)
+        for other in ('"x"', "W/" + etag, "Sat, 01 Jan 2022 00:00:00 GMT", "*"):
+            answer = self.part("bytes=0-9", If_Range=other)
+            self.assertEqual((answer.status, len(answer.body)), (200, self.size))
+        self.put(self.tensor, [1])
+        self.assertStatus(self.part("bytes=0-9", If_Range=etag), 200)
+
+    def test_every_form_of_the_whole_has_parts(self):
+        for accept, path in ((SAFETENSORS, self.path), (JSON, self.path + "?response=base64")):
+            whole = self.get(path, {"Accept": accept})
+            answer = self.get(path, {"Accept": accept, "Range": "bytes=70-200000"})
+            self.assertStatus(answer, 206)
+            self.assertTrue(bytes(answer.body) == bytes(whole.body[70:200001]))
+
+    def test_head_and_metadata_have_none(self):
+        answer = self.ask("HEAD", self.path, None, {"Accept": NPY, "Range": "bytes=0-9"})
+        self.assertEqual((answer.status, answer.headers["Content-Length"]), (200, str(self.size)))
+        self.assertStatus(self.get(self.path, {"Range": "bytes=0-9"}), 200)
+
+    def test_a_condition_goes_before_a_range(self):
+        etag = self.file.headers["ETag"]
+        self.assertStatus(self.part("bytes=0-9", If_None_Match=etag), 304)
+        self.assertStatus(self.part("bytes=0-9", If_Match='"x"'), 412)
+
+
+class Accept(TensorTest):
+    def test_metadata_is_what_nobody_in_particular_gets(self):
+        name, made = self.resident()
+        for accept in (None, "*/*", JSON, "application/*", "text/html, */*;q=0.1"):
+            answer = self.get(f"/v1/tensors/{name}", {"Accept": accept} if accept else None)
+            self.assertEqual(self.assertMetadata(answer, 200), made)
+            self.assertEqual(answer.headers["Vary"], "Accept")
+            self.assertNotIn("Accept-Ranges", answer.headers)
+
+    def test_the_best_liked_form_is_chosen(self):
+        name, _ = self.resident()
+        for accept, kind in ((f"{NPY}, {SAFETENSORS};q=0.5", NPY), (f"{NPY};q=0.1, {SAFETENSORS};q=0.5", SAFETENSORS),
+                             (f"{JSON};q=0.9, {NPY}", NPY), ("application/octet-stream", SAFETENSORS),
+                             ("application/npy", NPY)):
+            self.assertEqual(self.get(f"/v1/tensors/{name}", {"Accept": accept}).type, kind)
+        problem = self.assertProblem(self.get(f"/v1/tensors/{name}", {"Accept": "text/html"}), 406, "NOT_ACCEPTABLE")
+        self.assertIn("x-npy", problem["detail"])
+
+    def test_layouts_of_json(self):
+        name, _ = self.resident([[1, 2], [3, 4]])
+        base = {"dtype": "int32", "shape": [2, 2]}
+        for layout, member in (("nested", {"data": [[1, 2], [3, 4]]}), ("flat", {"data": [1, 2, 3, 4]}),
+                               ("base64", {"base64": base64.b64encode(pack("int32", [1, 2, 3, 4])).decode()})):
+            answer = self.get(f"/v1/tensors/{name}?response={layout}")
+            self.assertEqual((answer.status, answer.json()), (200, {**base, **member}))
+            copy = self.name()
+            self.assertStatus(self.put(copy, answer.body), 201)  # it is what PUT takes
+            self.assertData(copy, "int32", [2, 2], [[1, 2], [3, 4]])
+
+
+class Limits(TensorTest):
+    options = ("--tensor-quota", "1M", "--max-body", "4K", "--memory-limit", "64M")
+
+    def test_a_tensor_may_be_larger_than_a_request_but_not_than_the_quota(self):
+        name = self.name()
+        self.assertStatus(self.put(name, npy("uint8", (900000,), bytes(900000)), {"Content-Type": NPY}), 201)
+        with Raw(self.daemon) as raw:
+            raw.send(b"PUT /v1/tensors/large HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n")
+            self.assertProblem(raw.answer(), 413, "PAYLOAD_TOO_LARGE", limit=1 << 20)
+        self.assertProblem(self.put(self.name(), npy("uint8", (900000,), bytes(900000)), {"Content-Type": NPY}), 422,
+                           "RESOURCE_LIMIT", resource="resident_bytes")
+        self.assertStatus(self.delete(name), 204)
+        name = self.name()
+        self.assertStatus(self.put(name, npy("uint8", (900000,), bytes(900000)), {"Content-Type": NPY}), 201)
+        self.assertStatus(self.delete(name), 204)
+
+    def test_text_that_means_more_than_the_quota_is_refused(self):
+        body = b'{"dtype":"float64","shape":[200000],"data":[' + b",".join([b"1"] * 200000) + b"]}"
+        self.assertProblem(self.put(self.name(), body), 422, "RESOURCE_LIMIT", resource="resident_bytes")
+
+    def test_a_tensor_whose_text_would_be_too_long_comes_in_binary(self):
+        with Daemon("--max-output", "10K") as daemon, Client(daemon) as client:
+            self.assertStatus(client.ask("PUT", "/v1/tensors/t", npy("int8", (20000,), bytes(20000)), {"Content-Type": NPY}), 201)
+            answer = client.ask("GET", "/v1/tensors/t?response=flat")
+            self.assertProblem(answer, 422, "RESOURCE_LIMIT", resource="output_bytes", limit=10240)
+            self.assertEqual(len(client.ask("GET", "/v1/tensors/t", None, {"Accept": NPY}).body), 20128)
+
+
+class Load(TensorTest):
+    def test_readers_see_one_version_whole_while_it_is_replaced(self):
+        rows, columns = 200, 500
+        def body(value):
+            return npy("int32", (rows, columns), pack("int32", [value]) * (rows * columns))
+        name = self.name()
+        self.assertStatus(self.put(name, body(0), {"Content-Type": NPY}), 201)
+        stop, seen = threading.Event(), set()
+
+        def read(whole):
+            with Client(self.daemon) as client:
+                while not stop.is_set():
+                    if whole:
+                        answer = client.ask("GET", f"/v1/tensors/{name}", None, {"Accept": NPY})
+                        self.assertStatus(answer, 200)
+                        values = set(struct.unpack(f"<{rows * columns}i", read_npy(answer.body)[2]))
+                    else:
+                        answer = client.post("/v1/gather", {"params": {"ref": name}, "indices": [0, rows - 1]})
+                        self.assertStatus(answer, 200)
+                        values = {v for row in answer.json()["output"]["data"] for v in row}
+                    self.assertEqual(len(values), 1)
+                    seen.update(values)
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            readers = [pool.submit(read, i % 2 == 0) for i in range(4)]
+            try:
+                with Client(self.daemon) as client:
+                    for value in range(1, 40):
+                        self.assertStatus(client.ask("PUT", f"/v1/tensors/{name}", body(value), {"Content-Type": NPY}), 200)
+            finally:
+                stop.set()
+            for reader in readers:
+                reader.result()
+        self.assertGreater(len(seen), 1)
+
+    def test_an_answer_on_its_way_keeps_the_version_it_began_with(self):
+        name, n = self.name(), 30_000_000
+        with Daemon() as daemon, Client(daemon) as client:
+            def in_use():
+                return client.ask("GET", "/readyz").json()["memory"]["in_use"]
+            empty = in_use()
+            self.assertStatus(client.ask("PUT", f"/v1/tensors/{name}", npy("uint8", (n,), b"a" * n), {"Content-Type": NPY}), 201)
+            raw = Raw(daemon)
+            raw.send(http_request("GET", f"/v1/tensors/{name}", headers=[f"Accept: {NPY}"]))
+            self.assertTrue(raw.more())  # begun, and far more to come than sockets hold
+            self.assertStatus(client.ask("PUT", f"/v1/tensors/{name}", [1]), 200)
+            self.assertStatus(client.ask("DELETE", f"/v1/tensors/{name}"), 204)
+            self.assertGreater(in_use(), n)  # held by the answer
+            answer = raw.answer()
+            self.assertEqual(read_npy(bytes(answer.body))[2], b"a" * n)
+            raw.close()
+            deadline = time.monotonic() + PATIENCE
+            while in_use() > empty and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual(in_use(), empty)
+
+
+class DataFolder(TensorTest):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tensord-test-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def file(self, name, *values):
+        path = os.path.join(self.folder, name)
+        with open(path + ".new", "wb") as f:
+            f.write(npy("int32", (len(values),), pack("int32", values)))
+        os.rename(path + ".new", path)
+
+    def test_sighup_finds_new_files_changed_files_and_those_that_are_gone(self):
+        self.file("a.npy", 1)
+        self.file("b.npy", 2)
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            def data(name):
+                answer = client.ask("GET", f"/v1/tensors/{name}?response=flat")
+                return answer.json()["data"] if answer.status == 200 else answer.status
+            self.assertEqual((data("a"), data("b"), data("c")), ([1], [2], 404))
+            self.file("a.npy", 10, 11)
+            os.remove(os.path.join(self.folder, "b.npy"))
+            self.file("c.npy", 3)
+            daemon.send_signal(signal.SIGHUP)
+            deadline = time.monotonic() + PATIENCE
+            while (data("a"), data("b"), data("c")) != ([10, 11], 404, [3]) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            self.assertEqual((data("a"), data("b"), data("c")), ([10, 11], 404, [3]))
+
+    def test_sighup_disturbs_nobody(self):
+        self.file("a.npy", *range(1000))
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            for i in range(200):
+                daemon.send_signal(signal.SIGHUP)
+                answer = client.post("/v1/gather", {"params": {"ref": "a"}, "indices": [i]})
+                self.assertOutput(answer, "int32", [1], [i])
+
+    def test_what_persists_is_there_after_a_restart(self):
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            answer = client.ask("PUT", "/v1/tensors/kept?persist=1", ["a", ""])
+            self.assertStatus(answer, 201)
+            self.assertTrue(answer.json()["persisted"])
+            self.assertStatus(client.ask("PUT", "/v1/tensors/lost", [1]), 201)
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            self.assertEqual(client.ask("GET", "/v1/tensors/kept?response=nested").json()["data"], ["a", ""])
+            self.assertStatus(client.ask("GET", "/v1/tensors/lost"), 404)
+            self.assertStatus(client.ask("DELETE", "/v1/tensors/kept"), 204)
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            self.assertEqual(client.ask("GET", "/v1/tensors").json()["tensors"], [])

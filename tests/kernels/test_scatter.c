@@ -1,0 +1,776 @@
+#include "kernels/half.h"
+#include "kernels/scatter/scatter.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- A call ------------------------------------------------------------------------------ */
+
+struct call {
+    struct td_tensor inputs[3];
+    struct td_op_args args;
+    struct td_error err;
+    td_status status;
+};
+
+static struct td_tensor copy_of(const struct td_tensor *tensor)
+{
+    struct td_tensor copy = *tensor;
+    struct td_error err;
+    if (!tensor->data)
+        return copy;
+    copy.data = td_arena_alloc(&test_arena, tensor->bytes, 1, &err);
+    EXPECT(copy.data != NULL, "%s", err.message);
+    memcpy(copy.data, tensor->data, tensor->bytes);
+    return copy;
+}
+
+/* With a copy of params, which an update in place changes. */
+static void infer(struct call *call, td_scatter_mode mode, struct td_tensor params,
+                  struct td_tensor indices, struct td_tensor updates)
+{
+    *call = (struct call){ .inputs = { copy_of(&params), indices, updates } };
+    for (int i = 0; i < 3; i++)
+        call->args.inputs[i] = (struct td_operand){ &call->inputs[i], 1 };
+    td_op_defaults(&td_op_scatter, &call->args);
+    td_op_choose(&td_op_scatter.attrs[0], &call->args, (int)mode);
+    call->status = td_op_infer(&td_op_scatter, &call->args, &test_arena, &call->err);
+}
+
+/* What is not written in place goes to memory full of rubbish, as a warm buffer would be. */
+static void run(struct call *call, bool in_place, struct td_exec *exec)
+{
+    struct td_exec serial;
+    if (call->status != TD_OK)
+        return;
+    struct td_tensor *out = &call->args.outputs[0];
+    if (in_place && out->dtype != TD_DTYPE_STRING) {
+        out->data = call->inputs[0].data;
+    } else {
+        EXPECT(td_tensor_alloc(out, &test_arena, &call->err) == TD_OK, "%s", call->err.message);
+        memset(out->data, 0xA5, out->bytes);
+    }
+    td_exec_serial(&serial, &test_arena);
+    call->status = td_op_scatter.run(&call->args, exec ? exec : &serial, &call->err);
+}
+
+/* ---- Results ----------------------------------------------------------------------------- */
+
+/* Cases with "tf" are the examples of tf.tensor_scatter_nd_update and tf.tensor_scatter_nd_add in
+ * TensorFlow's documentation. */
+static const struct {
+    const char *says;
+    td_scatter_mode mode;
+    const char *params, *indices, *updates;
+    const char *output;
+} results[] = {
+    { "tf: elements of a vector", TD_SCATTER_SET, "int32[8] 0 0 0 0 0 0 0 0", "int32[4,1] 1 3 4 7",
+      "int32[4] 9 10 11 12", "int32[8] 0 9 0 10 11 0 0 12" },
+    { "tf: elements of a matrix", TD_SCATTER_SET, "int32[2,3] 1 1 1 1 1 1",
+      "int32[3,2] 0 1 1 0 1 1", "int32[3] 9 10 11", "int32[2,3] 1 9 1 10 11 1" },
+    { "tf: rows of a matrix", TD_SCATTER_SET, "int32[6,3] 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+      "int32[2,1] 2 4", "int32[2,3] 1 2 3 4 5 6",
+      "int32[6,3] 1 1 1 1 1 1 1 2 3 1 1 1 4 5 6 1 1 1" },
+    { "tf: added to elements", TD_SCATTER_ADD, "int32[8] 1 1 1 1 1 1 1 1", "int32[4,1] 4 3 1 7",
+      "int32[4] 9 10 11 12", "int32[8] 1 12 1 11 10 1 1 13" },
+    { "tf: added to matrices", TD_SCATTER_ADD, "int32[4,4] 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+      "int32[2,1] 0 2", "int32[2,4] 5 5 5 5 6 6 6 6",
+      "int32[4,4] 6 6 6 6 1 1 1 1 7 7 7 7 1 1 1 1" },
+    { "of equal tuples the later wins", TD_SCATTER_SET, "int32[3] 0 0 0", "int64[4,1] 1 2 1 1",
+      "int32[4] 5 6 7 8", "int32[3] 0 8 6" },
+    { "of equal tuples all are added", TD_SCATTER_ADD, "int32[3] 1 2 3", "int64[4,1] 1 2 1 1",
+      "int32[4] 5 6 7 8", "int32[3] 1 22 9" },
+    { "batches of tuples", TD_SCATTER_SET, "int8[2,2] 1 2 3 4", "int16[2,1,2] 0 0 1 1",
+      "int8[2,1] 7 8", "int8[2,2] 7 2 3 8" },
+    { "one tuple without a batch", TD_SCATTER_SET, "int8[2,2] 1 2 3 4", "int16[1] 1", "int8[2] 7 8",
+      "int8[2,2] 1 2 7 8" },
+    { "one full tuple and a scalar", TD_SCATTER_ADD, "int8[2,2] 1 2 3 4", "int16[2] 1 0",
+      "int8[] 7", "int8[2,2] 1 2 10 4" },
+    { "tuples of four", TD_SCATTER_SET, "int8[2,2,2,2] 0..15", "int32[2,4] 1 0 1 0 0 1 1 1",
+      "int8[2] 50 51", "int8[2,2,2,2] 0..6 51 8 9 50 11..15" },
+    { "an empty tuple is all of params", TD_SCATTER_SET, "int32[2] 7 8", "int32[0]", "int32[2] 1 2",
+      "int32[2] 1 2" },
+    { "empty tuples come in order", TD_SCATTER_SET, "int32[2] 7 8", "int32[3,0]",
+      "int32[3,2] 1 2 3 4 5 6", "int32[2] 5 6" },
+    { "empty tuples add to all of params", TD_SCATTER_ADD, "int32[2] 7 8", "int32[3,0]",
+      "int32[3,2] 1 2 3 4 5 6", "int32[2] 16 20" },
+    { "no tuples change nothing", TD_SCATTER_ADD, "float32[2,3] 0..5", "int32[0,2]", "float32[0]",
+      "float32[2,3] 0..5" },
+    { "nor of strings", TD_SCATTER_SET, "string[2] 'a' 'bc'", "int32[0,1]", "string[0]",
+      "string[2] 'a' 'bc'" },
+    { "no tuples into nothing", TD_SCATTER_SET, "float32[0,2]", "int32[0,2]", "float32[0]",
+      "float32[0,2]" },
+    { "slices of no elements", TD_SCATTER_SET, "float32[2,0]", "int32[3,1] 0 1 0", "float32[3,0]",
+      "float32[2,0]" },
+    { "slices of no strings", TD_SCATTER_SET, "string[2,0]", "int32[3,1] 0 1 0", "string[3,0]",
+      "string[2,0]" },
+    { "strings", TD_SCATTER_SET, "string[3] 'one' '' 'three'", "int32[3,1] 1 2 1",
+      "string[3] 'x' '\\x00\\xff' 'later'", "string[3] 'one' 'later' '\\x00\\xff'" },
+    { "rows of strings", TD_SCATTER_SET, "string[3,2] 'a' 'b' 'c' 'd' 'e' 'f'", "int32[1,1] 1",
+      "string[1,2] '' 'long'", "string[3,2] 'a' 'b' '' 'long' 'e' 'f'" },
+    { "bool", TD_SCATTER_SET, "bool[3] 1 0 1", "int32[2,1] 0 1", "bool[2] 0 1", "bool[3] 0 1 1" },
+    { "int8 wraps around", TD_SCATTER_ADD, "int8[2] 127 -128", "int32[2,1] 0 1", "int8[2] 1 -1",
+      "int8[2] -128 127" },
+    { "uint8 wraps around", TD_SCATTER_ADD, "uint8[1] 200", "int32[1,1] 0", "uint8[1] 100",
+      "uint8[1] 44" },
+    { "int16 wraps around", TD_SCATTER_ADD, "int16[1] 32767", "int32[1,1] 0", "int16[1] 2",
+      "int16[1] -32767" },
+    { "uint16 wraps around", TD_SCATTER_ADD, "uint16[1] 65535", "int32[1,1] 0", "uint16[1] 2",
+      "uint16[1] 1" },
+    { "int32 wraps around", TD_SCATTER_ADD, "int32[1] 2147483647", "int32[1,1] 0", "int32[1] 1",
+      "int32[1] -2147483648" },
+    { "uint32 wraps around", TD_SCATTER_ADD, "uint32[1] 4294967295", "int32[1,1] 0", "uint32[1] 3",
+      "uint32[1] 2" },
+    { "int64 wraps around", TD_SCATTER_ADD, "int64[1] 9223372036854775807", "int32[1,1] 0",
+      "int64[1] 1", "int64[1] -9223372036854775808" },
+    { "uint64 wraps around", TD_SCATTER_ADD, "uint64[1] 18446744073709551615", "int32[1,1] 0",
+      "uint64[1] 5", "uint64[1] 4" },
+    { "float32", TD_SCATTER_ADD, "float32[2] 0.5 1", "int32[1,1] 0", "float32[1] 0.25",
+      "float32[2] 0.75 1" },
+    { "float32 is rounded each time", TD_SCATTER_ADD, "float32[1] 16777216", "int32[3,1] 0 0 0",
+      "float32[3] 1 1 1", "float32[1] 16777216" },
+    { "float64", TD_SCATTER_ADD, "float64[1] 16777216", "int32[2,1] 0 0", "float64[2] 1 0.5",
+      "float64[1] 16777217.5" },
+    { "complex64", TD_SCATTER_ADD, "complex64[2] 1 2 3 4", "int32[2,1] 1 1",
+      "complex64[2] 10 20 100 200", "complex64[2] 1 2 113 224" },
+    { "complex128", TD_SCATTER_ADD, "complex128[1,2] 1 2 3 4", "int32[1,1] 0",
+      "complex128[1,2] 10 20 30 40", "complex128[1,2] 11 22 33 44" },
+    /* 2048 + 1 lies between 2048 and 2050, and goes to the even one: each time again. 2048 + 3 lies
+     * between 2050 and 2052, of which 2052 is the even one. */
+    { "float16 is rounded each time", TD_SCATTER_ADD, "float16[2] 0x6800 0x6800",
+      "int32[3,1] 0 0 1", "float16[3] 0x3c00 0x3c00 0x4200", "float16[2] 0x6800 0x6802" },
+    { "float16 overflows to infinity", TD_SCATTER_ADD, "float16[1] 0x7bff", "int32[1,1] 0",
+      "float16[1] 0x7bff", "float16[1] 0x7c00" },
+    /* 256 + 1 lies between 256 and 258, 256 + 3 between 258 and 260. */
+    { "bfloat16 is rounded each time", TD_SCATTER_ADD, "bfloat16[2] 0x4380 0x4380",
+      "int32[3,1] 0 0 1", "bfloat16[3] 0x3f80 0x3f80 0x4040", "bfloat16[2] 0x4380 0x4382" },
+};
+
+START_TEST(scatter_gives)
+{
+    for (int in_place = 0; in_place < 2; in_place++) {
+        struct call call;
+        struct td_tensor params = tensor(results[_i].params);
+        infer(&call, results[_i].mode, params, tensor(results[_i].indices),
+              tensor(results[_i].updates));
+        run(&call, in_place, NULL);
+        ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+        ck_assert_int_eq(call.args.n_outputs, 1);
+        ck_assert_int_eq(call.args.replaced, 0);
+        expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
+        if (!in_place)
+            expect_same_tensor(&call.inputs[0], &params, results[_i].says);
+    }
+}
+END_TEST
+
+START_TEST(updates_may_overwrite_a_large_tensor_with_itself)
+{
+    /* Ten rows of 300 KB: wider than what one thread is given at a time. */
+    struct td_shape rows = { .rank = 2, .dim = { 10, 75000 } };
+    struct td_tensor params = random_tensor(TD_DTYPE_INT32, &rows);
+    struct call call;
+    infer(&call, TD_SCATTER_SET, params, tensor("int32[10,1] 9 8 7 6 5 4 3 2 1 0"), params);
+    run(&call, false, NULL);
+    ck_assert_int_eq(call.status, TD_OK);
+    for (int64_t i = 0; i < params.numel; i++)
+        EXPECT(((int32_t *)call.args.outputs[0].data)[i] ==
+                   ((int32_t *)params.data)[(9 - i / 75000) * 75000 + i % 75000],
+               "element %lld", (long long)i);
+}
+END_TEST
+
+/* ---- Refusals ---------------------------------------------------------------------------- */
+
+static const struct {
+    const char *says;
+    td_scatter_mode mode;
+    const char *params, *indices, *updates;
+    td_status status;
+    const char *message, *input;
+    const char *shapes[2]; /* names of those at fault */
+} refusals[] = {
+    { "scalar params",
+      TD_SCATTER_SET,
+      "float32[]",
+      "int32[0]",
+      "float32[]",
+      TD_INVALID_ARGUMENT,
+      "params is a scalar; at least one dimension is expected",
+      "params",
+      { 0 } },
+    { "scalar indices",
+      TD_SCATTER_SET,
+      "float32[3]",
+      "int32[]",
+      "float32[]",
+      TD_INVALID_ARGUMENT,
+      "indices is a scalar; at least one dimension is expected",
+      "indices",
+      { 0 } },
+    { "indices of a fraction",
+      TD_SCATTER_SET,
+      "float32[3]",
+      "float32[1,1]",
+      "float32[1]",
+      TD_UNSUPPORTED_DTYPE,
+      "indices has dtype float32; int16, int32 or int64 is expected",
+      "indices",
+      { 0 } },
+    { "dtypes that differ",
+      TD_SCATTER_SET,
+      "float32[3]",
+      "int32[1,1]",
+      "int32[1]",
+      TD_INVALID_ARGUMENT,
+      "updates has dtype int32 and params float32; the same is expected",
+      "updates",
+      { 0 } },
+    { "sums of truth values",
+      TD_SCATTER_ADD,
+      "bool[3]",
+      "int32[1,1]",
+      "bool[1]",
+      TD_UNSUPPORTED_DTYPE,
+      "params has dtype bool; mode \"add\" expects one of numbers",
+      "params",
+      { 0 } },
+    { "sums of strings",
+      TD_SCATTER_ADD,
+      "string[3]",
+      "int32[1,1]",
+      "string[1]",
+      TD_UNSUPPORTED_DTYPE,
+      "params has dtype string; mode \"add\" expects one of numbers",
+      "params",
+      { 0 } },
+    { "tuples longer than params has dimensions",
+      TD_SCATTER_SET,
+      "float32[2,2]",
+      "int32[1,3]",
+      "float32[1]",
+      TD_SHAPE_MISMATCH,
+      "the last dimension of indices [1,3], 3, exceeds the rank of params [2,2], 2",
+      "indices",
+      { "params", "indices" } },
+    { "tuples of 2^40 components",
+      TD_SCATTER_SET,
+      "float32[2]",
+      "int32[0,1099511627776]",
+      "float32[0]",
+      TD_SHAPE_MISMATCH,
+      "the last dimension of indices [0,1099511627776], 1099511627776, exceeds the rank of params "
+      "[2], 1",
+      "indices",
+      { "params", "indices" } },
+    { "fewer updates than tuples",
+      TD_SCATTER_SET,
+      "float32[4,2]",
+      "int32[3,1]",
+      "float32[2,2]",
+      TD_SHAPE_MISMATCH,
+      "updates [2,2] does not begin with the shape of indices but its last dimension, [3]",
+      "updates",
+      { "updates", "indices" } },
+    { "updates of too low a rank",
+      TD_SCATTER_SET,
+      "float32[4]",
+      "int32[1,1,1]",
+      "float32[1]",
+      TD_SHAPE_MISMATCH,
+      "updates [1] does not begin with the shape of indices but its last dimension, [1,1]",
+      "updates",
+      { "updates", "indices" } },
+    { "updates that are not slices",
+      TD_SCATTER_SET,
+      "float32[4,2]",
+      "int32[3,1]",
+      "float32[3,3]",
+      TD_SHAPE_MISMATCH,
+      "each of updates has shape [3], but tuples of 1 name slices of shape [2]",
+      "updates",
+      { "updates", "params" } },
+    { "elements where slices are named",
+      TD_SCATTER_ADD,
+      "float32[4,2]",
+      "int32[3,1]",
+      "float32[3]",
+      TD_SHAPE_MISMATCH,
+      "each of updates has shape [], but tuples of 1 name slices of shape [2]",
+      "updates",
+      { "updates", "params" } },
+    { "slices where elements are named",
+      TD_SCATTER_ADD,
+      "float32[4,2]",
+      "int32[3,2]",
+      "float32[3,1]",
+      TD_SHAPE_MISMATCH,
+      "each of updates has shape [1], but tuples of 2 name slices of shape []",
+      "updates",
+      { "updates", "params" } },
+    { "tuples and slices of more than 16 dimensions together",
+      TD_SCATTER_SET,
+      "float32[1,1,1,1,1,1,1,1,1,1]",
+      "int32[1,1,1,1,1,1,1,1,1,1]",
+      "float32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
+      TD_SHAPE_MISMATCH,
+      "each of updates has shape [1,1,1,1,1,1,1], but tuples of 1 name slices of shape "
+      "[1,1,1,1,1,1,1,1,1]",
+      "updates",
+      { "updates", "params" } },
+};
+
+START_TEST(infer_refuses)
+{
+    struct call call;
+    infer(&call, refusals[_i].mode, tensor_without_data(refusals[_i].params),
+          tensor_without_data(refusals[_i].indices), tensor_without_data(refusals[_i].updates));
+    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
+                  td_status_name(call.status));
+    ck_assert_str_eq(call.err.message, refusals[_i].message);
+    ck_assert_str_eq(call.err.input, refusals[_i].input);
+    ck_assert_int_eq(call.err.n_shapes, refusals[_i].shapes[0] ? 2 : 0);
+    for (int s = 0; s < call.err.n_shapes; s++)
+        ck_assert_str_eq(call.err.shapes[s].name, refusals[_i].shapes[s]);
+    ck_assert_int_eq(td_op_infer(&td_op_scatter, &call.args, &test_arena, NULL),
+                     refusals[_i].status);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *params, *indices, *updates;
+    const char *message;
+    int rank, axis;
+    int64_t position[3];
+    int64_t index, bound, bad_count;
+} out_of_bounds[] = {
+    { "a row behind the last",
+      "int32[3,2] 0..5",
+      "int32[3,1] 0 3 -1",
+      "int32[3,2] 0..5",
+      "indices[1,0] = 3 is not in [0, 3): tuple [3] indexes dimension 0 of params [3,2]",
+      2,
+      0,
+      { 1, 0 },
+      3,
+      3,
+      2 },
+    { "a negative one does not wrap",
+      "float32[3,4] 0..11",
+      "int64[1,2,2] 0 0 2 -1",
+      "float32[1,2] 1 2",
+      "indices[0,1,1] = -1 is not in [0, 4): tuple [2,-1] indexes dimension 1 of params [3,4]",
+      3,
+      1,
+      { 0, 1, 1 },
+      -1,
+      4,
+      1 },
+    { "strings",
+      "string[2] 'a' 'b'",
+      "int16[1] 2",
+      "string[] 'c'",
+      "indices[0] = 2 is not in [0, 2): tuple [2] indexes dimension 0 of params [2]",
+      1,
+      0,
+      { 0 },
+      2,
+      2,
+      1 },
+    { "into nothing",
+      "float32[0,2]",
+      "int32[1,2] 0 0",
+      "float32[1] 1",
+      "indices[0,0] = 0 is not in [0, 0): tuple [0,0] indexes dimension 0 of params [0,2]",
+      2,
+      0,
+      { 0, 0 },
+      0,
+      0,
+      1 },
+    { "also where no slice has elements",
+      "float32[2,0]",
+      "int32[1,1] 2",
+      "float32[1,0]",
+      "indices[0,0] = 2 is not in [0, 2): tuple [2] indexes dimension 0 of params [2,0]",
+      2,
+      0,
+      { 0, 0 },
+      2,
+      2,
+      1 },
+};
+
+START_TEST(run_refuses_the_first_bad_component_before_anything_is_written)
+{
+    for (int in_place = 0; in_place < 2; in_place++) {
+        struct call call;
+        struct td_tensor params = tensor(out_of_bounds[_i].params);
+        infer(&call, TD_SCATTER_SET, params, tensor(out_of_bounds[_i].indices),
+              tensor(out_of_bounds[_i].updates));
+        run(&call, in_place, NULL);
+        ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s", out_of_bounds[_i].says);
+        ck_assert_str_eq(call.err.message, out_of_bounds[_i].message);
+        ck_assert_str_eq(call.err.input, "indices");
+        ck_assert_int_eq(call.err.position_rank, out_of_bounds[_i].rank);
+        for (int i = 0; i < call.err.position_rank; i++)
+            ck_assert_int_eq(call.err.position[i], out_of_bounds[_i].position[i]);
+        ck_assert_int_eq(call.err.index, out_of_bounds[_i].index);
+        ck_assert_int_eq(call.err.bound, out_of_bounds[_i].bound);
+        ck_assert_int_eq(call.err.bad_count, out_of_bounds[_i].bad_count);
+        ck_assert_int_eq(call.err.axis, out_of_bounds[_i].axis);
+        expect_same_tensor(&call.inputs[0], &params, out_of_bounds[_i].says);
+    }
+}
+END_TEST
+
+/* ---- Costs and slices -------------------------------------------------------------------- */
+
+START_TEST(cost_follows_from_shapes)
+{
+    struct call call;
+    infer(&call, TD_SCATTER_ADD, tensor_without_data("float32[1000,8]"),
+          tensor_without_data("int64[50,1]"), tensor_without_data("float32[50,8]"));
+    int64_t here;
+    call.inputs[0].data = &here;
+    struct td_cost cost = td_op_scatter.cost(&call.args);
+    ck_assert_uint_eq(cost.bytes_read, 400 + 2 * 1600 + 32000);
+    ck_assert_uint_eq(cost.bytes_written, 1600 + 32000);
+    ck_assert_uint_eq(cost.random_reads, 50);
+    ck_assert_uint_eq(cost.flops, 400);
+    ck_assert_uint_eq(cost.workspace, 0);
+
+    /* In place, and where both still have none. */
+    call.args.outputs[0].data = &here;
+    for (int i = 0; i < 2; i++) {
+        cost = td_op_scatter.cost(&call.args);
+        ck_assert_uint_eq(cost.bytes_read, 400 + 2 * 1600);
+        ck_assert_uint_eq(cost.bytes_written, 1600);
+        call.inputs[0].data = call.args.outputs[0].data = NULL;
+    }
+}
+END_TEST
+
+START_TEST(strings_cost_a_number_for_each_row)
+{
+    struct call call;
+    infer(&call, TD_SCATTER_SET, tensor_without_data("string[1000,8]"),
+          tensor_without_data("int64[50,1]"), tensor_without_data("string[50,8]"));
+    ck_assert_uint_eq(td_op_scatter.cost(&call.args).workspace, 8000);
+}
+END_TEST
+
+START_TEST(slices_tell_where_updates_go)
+{
+    struct call call;
+    struct td_scatter_slices slices;
+    infer(&call, TD_SCATTER_SET, tensor("int16[2,3,4] 0..23"), tensor("int32[3,2] 1 2 0 0 1 2"),
+          tensor("int16[3,4] 0..11"));
+    ck_assert_int_eq(td_scatter_slices(&call.args, &test_arena, &slices, &call.err), TD_OK);
+    ck_assert_int_eq(slices.count, 3);
+    ck_assert_uint_eq(slices.slice_bytes, 8);
+    ck_assert_uint_eq(slices.offsets[0], 40);
+    ck_assert_uint_eq(slices.offsets[1], 0);
+    ck_assert_uint_eq(slices.offsets[2], 40);
+
+    infer(&call, TD_SCATTER_SET, tensor("int16[2,0]"), tensor("int32[1,1] 1"),
+          tensor("int16[1,0]"));
+    ck_assert_int_eq(td_scatter_slices(&call.args, &test_arena, &slices, &call.err), TD_OK);
+    ck_assert_int_eq(slices.count, 0);
+}
+END_TEST
+
+/* ---- Against the definition -------------------------------------------------------------- */
+
+/* Infinities and NaNs of halves that are added would be rounded by what is tested here. */
+static void make_finite(struct td_tensor *t)
+{
+    uint16_t *halves = t->data;
+    uint16_t infinity = t->dtype == TD_DTYPE_FLOAT16 ? 0x7c00 : 0x7f80;
+    if (t->dtype == TD_DTYPE_FLOAT16 || t->dtype == TD_DTYPE_BFLOAT16)
+        for (int64_t i = 0; i < t->numel; i++)
+            if ((halves[i] & infinity) == infinity)
+                halves[i] = (uint16_t)(halves[i] & ~(infinity >> 1));
+}
+
+/* Whole numbers, whose sums are exact, in place of bits that may be a NaN with this or that
+ * payload. */
+static void make_whole(struct td_tensor *t)
+{
+    bool wide = t->dtype == TD_DTYPE_FLOAT64 || t->dtype == TD_DTYPE_COMPLEX128;
+    bool narrow = t->dtype == TD_DTYPE_FLOAT32 || t->dtype == TD_DTYPE_COMPLEX64;
+    for (size_t i = 0; wide && i < t->bytes / sizeof(double); i++)
+        ((double *)t->data)[i] = random_below(1 << 20);
+    for (size_t i = 0; narrow && i < t->bytes / sizeof(float); i++)
+        ((float *)t->data)[i] = (float)random_below(1 << 10);
+}
+
+static uint16_t add_half(uint16_t a, uint16_t b, bool brain)
+{
+    bool unsure;
+    double sum = brain ? (double)td_bfloat16_value(a) + (double)td_bfloat16_value(b)
+                       : (double)td_float16_value(a) + (double)td_float16_value(b);
+    if (sum == 0) /* its sign is that of both, or plus */
+        return a & b & 0x8000;
+    return td_narrow_round(sum, brain ? TD_NARROW_BFLOAT16 : TD_NARROW_FLOAT16, 0, &unsure);
+}
+
+static void add_element(td_dtype dtype, void *to, const void *from)
+{
+#define AS(type) (*(type *)to = (type)(*(type *)to + *(const type *)from))
+    switch (dtype) {
+    case TD_DTYPE_COMPLEX64:
+        ((float *)to)[1] += ((const float *)from)[1];
+        AS(float);
+        return;
+    case TD_DTYPE_COMPLEX128:
+        ((double *)to)[1] += ((const double *)from)[1];
+        AS(double);
+        return;
+    case TD_DTYPE_FLOAT32:
+        AS(float);
+        return;
+    case TD_DTYPE_FLOAT64:
+        AS(double);
+        return;
+    case TD_DTYPE_FLOAT16:
+    case TD_DTYPE_BFLOAT16:
+        *(uint16_t *)to =
+            add_half(*(uint16_t *)to, *(const uint16_t *)from, dtype == TD_DTYPE_BFLOAT16);
+        return;
+    default:
+        break;
+    }
+    switch (td_dtype_info(dtype)->size) {
+    case 1:
+        AS(uint8_t);
+        return;
+    case 2:
+        AS(uint16_t);
+        return;
+    case 4:
+        AS(uint32_t);
+        return;
+    default:
+        AS(uint64_t);
+    }
+#undef AS
+}
+
+/* For each element of the output where its value is: a tensor and a place in it. Adding is done in
+ * a copy of params. */
+struct element {
+    const struct td_tensor *tensor;
+    int64_t i;
+};
+
+static struct element *naive(struct td_tensor *params, const struct td_tensor *indices,
+                             const struct td_tensor *updates, td_scatter_mode mode)
+{
+    struct td_error err;
+    size_t size = td_dtype_info(params->dtype)->size;
+    struct element *out = td_arena_alloc(&test_arena, (size_t)params->numel, sizeof(*out), &err);
+    EXPECT(out != NULL, "%s", err.message);
+    for (int64_t i = 0; i < params->numel; i++)
+        out[i] = (struct element){ params, i };
+    int depth = (int)indices->shape.dim[indices->shape.rank - 1];
+    int64_t row_numel = 1;
+    for (int d = depth; d < params->shape.rank; d++)
+        row_numel *= params->shape.dim[d];
+    for (int64_t u = 0; u < updates->numel; u++) {
+        int64_t at = 0;
+        for (int c = 0; c < depth; c++)
+            at = at * params->shape.dim[c] + td_tensor_index_at(indices, u / row_numel * depth + c);
+        at = at * row_numel + u % row_numel;
+        if (mode == TD_SCATTER_SET)
+            out[at] = (struct element){ updates, u };
+        else
+            add_element(params->dtype, (char *)params->data + (size_t)at * size,
+                        (const char *)updates->data + (size_t)u * size);
+    }
+    return out;
+}
+
+struct sample {
+    td_scatter_mode mode;
+    struct td_tensor params, indices, updates;
+};
+
+/* `large`: often, rows or tuples enough for several threads, chunks and steps. */
+static struct sample random_sample(bool large)
+{
+    static const td_dtype index_dtypes[] = { TD_DTYPE_INT16, TD_DTYPE_INT32, TD_DTYPE_INT64 };
+    struct sample s = { .mode = (td_scatter_mode)random_below(2) };
+    td_dtype dtype = (td_dtype)random_below(TD_DTYPE_COUNT);
+    if (dtype == TD_DTYPE_BOOL || dtype == TD_DTYPE_STRING)
+        s.mode = TD_SCATTER_SET;
+    struct td_shape params = { .rank = 1 + random_below(4) }, indices = { .rank = random_below(3) };
+    for (int i = 0; i < params.rank; i++)
+        params.dim[i] = random_below(20) == 0 ? 0 : 1 + random_below(6);
+    int depth = random_below(params.rank + 1);
+    bool empty = false; /* nothing that a tuple could name */
+    for (int c = 0; c < depth; c++)
+        empty = empty || params.dim[c] == 0;
+    for (int i = 0; i < indices.rank; i++)
+        indices.dim[i] = random_below(20) == 0 ? 0 : 1 + random_below(5);
+    if (large && indices.rank > 0)
+        indices.dim[0] = 1 + random_below(random_below(2) ? 3000 : 20000);
+    if (large && depth < params.rank && random_below(2)) {
+        params.dim[params.rank - 1] = 1 + random_below(random_below(2) ? 200 : 40000);
+        for (int i = 0; i < indices.rank; i++)
+            indices.dim[i] = 1 + random_below(5);
+    }
+    if (empty) {
+        indices.rank += indices.rank == 0;
+        indices.dim[0] = 0;
+    }
+    struct td_shape updates = indices;
+    indices.dim[indices.rank++] = depth;
+    (void)td_shape_append(&updates, &params, depth, params.rank);
+    s.params = random_tensor(dtype, &params);
+    s.indices = random_tensor(index_dtypes[random_below(3)], &indices);
+    s.updates = random_tensor(dtype, &updates);
+    make_finite(&s.params);
+    make_finite(&s.updates);
+    if (s.mode == TD_SCATTER_ADD) {
+        make_whole(&s.params);
+        make_whole(&s.updates);
+    }
+    size_t size = td_dtype_info(s.indices.dtype)->size;
+    for (int64_t i = 0; i < s.indices.numel; i++) {
+        int64_t index = random_below((int)params.dim[i % depth]);
+        memcpy((char *)s.indices.data + (size_t)i * size, &index, size);
+    }
+    return s;
+}
+
+/* random_tensor's strings have offsets and bytes that nobody else has, so a shallow copy serves. */
+static void expect_naive(const struct td_tensor *got, const struct element *want, const char *what)
+{
+    for (int64_t i = 0; i < got->numel; i++) {
+        size_t size, want_size;
+        const void *value = tensor_element(got, i, &size);
+        const void *wanted = tensor_element(want[i].tensor, want[i].i, &want_size);
+        EXPECT(size == want_size && memcmp(value, wanted, size) == 0, "%s: element %lld", what,
+               (long long)i);
+    }
+}
+
+static void try_sample(int seed, bool large)
+{
+    char what[300], params[TD_SHAPE_TEXT], indices[TD_SHAPE_TEXT];
+    td_arena_reset(&test_arena);
+    random_seed((uint64_t)seed);
+    struct sample s = random_sample(large);
+    struct td_tensor model = copy_of(&s.params);
+    if (s.updates.numel > 4000000 || s.params.numel > 4000000)
+        return; /* wide rows, and many: nothing new, but slow */
+    snprintf(what, sizeof(what), "seed %d: %s %s params %.60s indices %.60s", seed,
+             s.mode == TD_SCATTER_ADD ? "add" : "set", td_dtype_info(s.params.dtype)->name,
+             td_shape_text(&s.params.shape, params, sizeof(params)),
+             td_shape_text(&s.indices.shape, indices, sizeof(indices)));
+    const struct element *want = naive(&model, &s.indices, &s.updates, s.mode);
+    for (int in_place = 0; in_place < 2; in_place++)
+        for (int threads = 1; threads <= 3; threads++) {
+            struct thread_exec exec;
+            struct call call;
+            thread_exec_init(&exec, threads, random_below(2) ? 0 : 1 + random_below(2000));
+            infer(&call, s.mode, s.params, s.indices, s.updates);
+            run(&call, in_place, &exec.exec);
+            EXPECT(call.status == TD_OK, "%s: %s", what, call.err.message);
+            expect_naive(&call.args.outputs[0], want, what);
+        }
+}
+
+START_TEST(any_scatter_is_what_its_definition_says)
+{
+    enum { SAMPLES = 100 };
+    for (int n = 0; n < SAMPLES; n++)
+        try_sample(_i * SAMPLES + n, false);
+}
+END_TEST
+
+START_TEST(also_a_large_one)
+{
+    enum { SAMPLES = 10 };
+    for (int n = 0; n < SAMPLES; n++)
+        try_sample(_i * SAMPLES + n, true);
+}
+END_TEST
+
+/* 300,000 rows of 64 bytes into 1,000: some five steps, whose rows come in order. */
+static struct sample many_rows(td_scatter_mode mode)
+{
+    struct td_shape params = { .rank = 2, .dim = { 1000, 16 } };
+    struct td_shape indices = { .rank = 2, .dim = { 300000, 1 } };
+    struct td_shape updates = { .rank = 2, .dim = { 300000, 16 } };
+    struct sample s = { mode, random_tensor(TD_DTYPE_INT32, &params),
+                        random_tensor(TD_DTYPE_INT32, &indices),
+                        random_tensor(TD_DTYPE_INT32, &updates) };
+    for (int64_t i = 0; i < s.indices.numel; i++)
+        ((int32_t *)s.indices.data)[i] = random_below(1000);
+    return s;
+}
+
+START_TEST(many_updates_of_few_rows_are_in_order_at_any_number_of_threads)
+{
+    for (td_scatter_mode mode = TD_SCATTER_SET; mode <= TD_SCATTER_ADD; mode++) {
+        random_seed(7);
+        struct sample s = many_rows(mode);
+        struct td_tensor model = copy_of(&s.params);
+        const struct element *want = naive(&model, &s.indices, &s.updates, mode);
+        for (int threads = 1; threads <= 4; threads++) {
+            struct thread_exec exec;
+            struct call call;
+            thread_exec_init(&exec, threads, 0);
+            infer(&call, mode, s.params, s.indices, s.updates);
+            run(&call, true, &exec.exec);
+            ck_assert_int_eq(call.status, TD_OK);
+            expect_naive(&call.args.outputs[0], want, "many rows");
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_deadline_stops_it_between_steps)
+{
+    for (int threads = 1; threads <= 2; threads++) {
+        random_seed(7);
+        struct sample s = many_rows(TD_SCATTER_ADD);
+        struct thread_exec exec;
+        struct call call;
+        thread_exec_init(&exec, threads, 0);
+        exec.ranges_allowed = 3;
+        infer(&call, s.mode, s.params, s.indices, s.updates);
+        run(&call, true, &exec.exec);
+        ck_assert_int_eq(call.status, TD_DEADLINE_EXCEEDED);
+    }
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, scatter_gives, 0, COUNT_OF(results));
+    tcase_add_test(t, updates_may_overwrite_a_large_tensor_with_itself);
+    tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
+    tcase_add_loop_test(t, run_refuses_the_first_bad_component_before_anything_is_written, 0,
+                        COUNT_OF(out_of_bounds));
+    tcase_add_test(t, cost_follows_from_shapes);
+    tcase_add_test(t, strings_cost_a_number_for_each_row);
+    tcase_add_test(t, slices_tell_where_updates_go);
+    tcase_add_loop_test(t, any_scatter_is_what_its_definition_says, 0, 40);
+    tcase_add_loop_test(t, also_a_large_one, 0, 20);
+    tcase_add_test(t, many_updates_of_few_rows_are_in_order_at_any_number_of_threads);
+    tcase_add_test(t, a_deadline_stops_it_between_steps);
+}
+
+int main(void)
+{
+    return run_suite("scatter", add);
+}

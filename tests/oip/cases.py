@@ -1,0 +1,402 @@
+"""What a user of tritonclient.http may expect.  NumPy says what is right."""
+import json, os, random, time, unittest, urllib.request
+
+import ml_dtypes
+import numpy as np
+import tritonclient.http as triton
+import tritonclient.utils.shared_memory as shm
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype, serialize_byte_tensor
+
+import daemon
+
+MODELS = ["gather", "batch_gather", "gather_nd", "dynamic_stitch", "parallel_dynamic_stitch", "dynamic_partition", "einsum"]
+NUMBERS = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16,
+           np.float32, np.float64]
+WAYS = [(i, o) for i in (True, False) for o in (True, False)]  # is the input binary, is the output
+
+
+def values(dtype, shape, rng):
+    """numbers of all sizes that the dtype has"""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+    return (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4, shape)).astype(dtype)
+
+
+def strings(items):
+    return np.array(items, dtype=np.object_)
+
+
+class Cases:
+    """The tests; each class below runs all of them against its own kind of daemon."""
+    options = ()
+
+    def setUp(self):
+        self.daemon = daemon.shared("--system-shared-memory", "--max-body=256M", *self.options)
+        self.client = triton.InferenceServerClient(f"{self.daemon.host}:{self.daemon.port}", concurrency=4,
+                                                   network_timeout=60.0 * daemon.SCALE,
+                                                   connection_timeout=60.0 * daemon.SCALE)
+        self.addCleanup(self.client.close)
+        self.rng = np.random.default_rng(daemon.SEED)
+
+    # -- helpers
+    def input(self, name, array, binary=True):
+        array = np.asarray(array)
+        return triton.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype)).set_data_from_numpy(
+            array, binary_data=binary)
+
+    def infer(self, model, inputs, binary=True, binary_out=True, **more):
+        """{name: array}; inputs {name: array}"""
+        names = more.pop("names", ["output"])
+        outputs = [triton.InferRequestedOutput(n, binary_data=binary_out) for n in names]
+        result = self.client.infer(model, [self.input(n, a, binary) for n, a in inputs.items()], outputs=outputs, **more)
+        return {n: result.as_numpy(n) for n in names}
+
+    def gather(self, params, indices, binary=True, binary_out=True, **more):
+        return self.infer("gather", {"params": params, "indices": indices}, binary, binary_out, **more)["output"]
+
+    def same(self, got, want):
+        want = np.asarray(want)
+        self.assertIsNotNone(got)
+        self.assertEqual((got.dtype, got.shape), (want.dtype, want.shape))
+        if want.dtype == np.object_:
+            self.assertEqual(got.tolist(), want.tolist())
+        else:
+            np.testing.assert_array_equal(got, want)
+
+    def near(self, got, want):
+        self.assertEqual((got.dtype, got.shape), (np.asarray(want).dtype, np.shape(want)))
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+    def refused(self, status, *words, call):
+        with self.assertRaises(InferenceServerException) as caught:
+            call()
+        error = caught.exception
+        self.assertEqual(error.status(), str(status), error.message())
+        self.assertIsInstance(error.message(), str)
+        for word in words:
+            self.assertIn(word, error.message())
+
+    # -- what there is
+    def test_the_server_and_its_models_are_there(self):
+        self.assertTrue(self.client.is_server_live() and self.client.is_server_ready())
+        self.assertEqual(self.client.get_server_metadata()["name"], "tensord")
+        self.assertIn("system_shared_memory", self.client.get_server_metadata()["extensions"])
+        self.assertEqual([m["name"] for m in self.client.get_model_repository_index()], MODELS)
+        for model in MODELS:
+            self.assertTrue(self.client.is_model_ready(model) and self.client.is_model_ready(model, "1"))
+            metadata, config = self.client.get_model_metadata(model), self.client.get_model_config(model)
+            self.assertEqual((metadata["name"], metadata["versions"], config["name"]), (model, ["1"], model))
+            self.assertEqual(config["max_batch_size"], 0)
+        self.assertFalse(self.client.is_model_ready("nothing") or self.client.is_model_ready("gather", "2"))
+        self.refused(404, "nothing", call=lambda: self.client.get_model_metadata("nothing"))
+
+    def test_the_listed_tensors_make_a_request_that_runs(self):
+        """as a tool does that knows nothing but the metadata: every free dimension 1, zeros"""
+        needs = {"dynamic_partition": {"num_partitions": 2}, "einsum": {"equation": "a->a"}}
+        for model in MODELS:
+            inputs = []
+            for tensor in self.client.get_model_metadata(model)["inputs"]:
+                dtype = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64}[tensor["datatype"]]
+                inputs.append(self.input(tensor["name"], np.zeros([1 if d < 0 else d for d in tensor["shape"]], dtype)))
+            with self.subTest(model):
+                result = self.client.infer(model, inputs, parameters=needs.get(model))
+                for tensor in self.client.get_model_metadata(model)["outputs"]:
+                    self.assertIsNotNone(result.as_numpy(tensor["name"]))
+
+    def test_models_are_loaded_and_stay(self):
+        self.client.load_model("gather")
+        self.refused(400, call=lambda: self.client.load_model("gather", config="{}"))
+        self.refused(400, call=lambda: self.client.unload_model("gather"))
+        self.refused(404, call=lambda: self.client.load_model("nothing"))
+        self.assertTrue(self.client.is_model_ready("gather"))
+
+    def test_settings_are_not_supported(self):
+        for call in (self.client.get_trace_settings, self.client.get_log_settings,
+                     lambda: self.client.update_trace_settings("gather", {"trace_rate": "1"}),
+                     lambda: self.client.update_log_settings({"log_verbose_level": 1})):
+            self.refused(501, call=call)
+
+    # -- dtypes
+    def test_every_dtype_travels_in_every_form(self):
+        indices = np.array([4, 0, 2, 4])
+        for dtype in NUMBERS:
+            params = values(dtype, (5, 3), self.rng)
+            for binary, binary_out in WAYS:
+                with self.subTest(dtype=np.dtype(dtype).name, binary=binary, binary_out=binary_out):
+                    self.same(self.gather(params, indices, binary, binary_out), params[indices])
+
+    def test_bfloat16_travels_as_bytes(self):
+        params = values(np.float32, (5, 3), self.rng).astype(ml_dtypes.bfloat16)
+        got = self.gather(params, np.array([3, 1]))
+        self.assertEqual((got.dtype, got.tobytes()), (params.dtype, params[[3, 1]].tobytes()))
+
+    def test_floats_come_back_to_the_bit(self):
+        for dtype, bits in ((np.float32, np.uint32), (np.float64, np.uint64), (np.float16, np.uint16)):
+            params = self.rng.integers(0, np.iinfo(bits).max, 2000, dtype=bits).view(dtype)
+            params = np.concatenate([params[~np.isnan(params)], np.array([np.nan, np.inf, -np.inf, -0.0], dtype)])
+            for binary, binary_out in WAYS:
+                got = self.gather(params, np.arange(len(params)), binary, binary_out)
+                self.same(got, params)
+                self.assertTrue(np.signbit(got[-1]))
+
+    def test_integers_of_64_bits_are_exact(self):
+        for dtype in (np.int64, np.uint64):
+            limits = np.iinfo(dtype)
+            params = np.array([limits.min, limits.max, limits.max - 1, 2 ** 53 + 1], dtype)
+            for binary, binary_out in WAYS:
+                self.same(self.gather(params, np.array([3, 2, 1, 0]), binary, binary_out), params[::-1])
+
+    def test_bytes_travel_with_any_content(self):
+        params = strings([b"", b"\x00\xff", b"a" * 70000, "h\u00e9llo \u20ac \U0001f600".encode()])
+        self.same(self.gather(params, np.array([3, 1, 0, 2])), params[[3, 1, 0, 2]])
+        text = strings(["", "a\x00b", "\"\\\n\u20ac", "x" * 5000])
+        got = self.gather(text, np.array([3, 2, 1, 0]), False, False)
+        self.assertEqual(got.tolist(), text[::-1].tolist())
+        self.refused(400, call=lambda: self.gather(params, np.array([1]), True, False))
+
+    def test_complex_numbers_are_pairs(self):
+        for part, whole in ((np.float32, np.complex64), (np.float64, np.complex128)):
+            a = (self.rng.standard_normal((3, 4)) + 1j * self.rng.standard_normal((3, 4))).astype(whole)
+            b = (self.rng.standard_normal((4, 2)) + 1j * self.rng.standard_normal((4, 2))).astype(whole)
+            pairs = {f"inputs.{i}": m.view(part).reshape(m.shape + (2,)) for i, m in enumerate((a, b))}
+            for binary, binary_out in WAYS:
+                got = self.infer("einsum", pairs, binary, binary_out, parameters={"equation": "ij,jk->ik", "complex": True})
+                self.near(np.ascontiguousarray(got["output"]).view(whole)[..., 0], a @ b)
+        self.refused(400, call=lambda: self.infer("einsum", {"inputs.0": np.zeros((2, 3), np.float32)},
+                                                  parameters={"equation": "i->i", "complex": True}))
+
+    # -- ops
+    def test_gather_takes_along_any_axis(self):
+        for _ in range(20):
+            shape = self.rng.integers(1, 5, self.rng.integers(1, 5))
+            axis = int(self.rng.integers(-len(shape), len(shape)))
+            params = values(random.choice(NUMBERS), shape, self.rng)
+            indices = self.rng.integers(0, shape[axis], self.rng.integers(0, 4, self.rng.integers(0, 3)))
+            for binary, binary_out in WAYS:
+                self.same(self.gather(params, indices, binary, binary_out, parameters={"axis": axis}),
+                          np.take(params, indices, axis))
+
+    def test_batches_pair_up(self):
+        params, indices = values(np.int32, (3, 4, 5), self.rng), self.rng.integers(0, 4, (3, 2)).astype(np.int32)
+        want = np.stack([params[b][indices[b]] for b in range(3)])
+        self.same(self.gather(params, indices, parameters={"axis": 1, "batch_dims": 1}), want)
+        self.same(self.infer("batch_gather", {"params": params, "indices": indices})["output"], want)
+
+    def test_gather_nd_takes_by_tuples(self):
+        params = values(np.float64, (3, 4, 5), self.rng)
+        indices = np.stack([self.rng.integers(0, n, 7) for n in params.shape], 1)
+        for depth in (1, 2, 3):
+            got = self.infer("gather_nd", {"params": params, "indices": indices[:, :depth]})["output"]
+            self.same(got, params[tuple(indices[:, :depth].T)])
+
+    def test_stitching_undoes_partitioning(self):
+        data, partitions = values(np.float32, (40, 3), self.rng), self.rng.integers(0, 12, 40).astype(np.int32)
+        names = [f"outputs.{k}" for k in range(12)]
+        for binary, binary_out in WAYS:
+            parts = self.infer("dynamic_partition", {"data": data, "partitions": partitions}, binary, binary_out,
+                               names=names, parameters={"num_partitions": 12})
+            places = self.infer("dynamic_partition", {"data": np.arange(40, dtype=np.int32), "partitions": partitions},
+                                binary, binary_out, names=names, parameters={"num_partitions": 12})
+            for k, name in enumerate(names):
+                self.same(parts[name], data[partitions == k])
+            inputs = {f"indices.{k}": places[n] for k, n in enumerate(names)}
+            inputs.update({f"data.{k}": parts[n] for k, n in reversed(list(enumerate(names)))})
+            for model in ("dynamic_stitch", "parallel_dynamic_stitch"):
+                self.same(self.infer(model, inputs, binary, binary_out)["output"], data)
+
+    def test_einsum_contracts(self):
+        for equation, shapes in (("ij,jk->ik", [(3, 4), (4, 5)]), ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)]), ("ii->", [(4, 4)]),
+                                 ("...ij,...jk->...ik", [(2, 3, 4), (2, 4, 5)]), ("ij->ji", [(3, 4)]),
+                                 ("ab,bc,cd->ad", [(3, 4), (4, 5), (5, 2)]), ("i,j->ij", [(3,), (4,)])):
+            arrays = [self.rng.standard_normal(s).astype(np.float32) for s in shapes]
+            for binary, binary_out in WAYS:
+                got = self.infer("einsum", {f"inputs.{k}": a for k, a in enumerate(arrays)}, binary, binary_out,
+                                 parameters={"equation": equation})
+                self.near(got["output"], np.einsum(equation, *arrays))
+
+    def test_nothing_is_a_tensor_too(self):
+        params = np.zeros((3, 2), np.float32)
+        for binary, binary_out in WAYS:
+            self.same(self.gather(params, np.zeros(0, np.int64), binary, binary_out), params[:0])
+            self.same(self.gather(np.zeros((3, 0), np.float32), np.array([2]), binary, binary_out), np.zeros((1, 0), np.float32))
+            self.same(self.gather(params, np.array(1), binary, binary_out), params[1])
+        self.same(self.gather(strings([b"x"]), np.zeros(0, np.int64)), strings([]))
+
+    def test_bounds_policies_are_told(self):
+        result = self.client.infer("gather", [self.input("params", np.arange(3)), self.input("indices", np.array([0, 7, -1]))],
+                                   parameters={"bounds": "zero"})
+        self.same(result.as_numpy("output"), np.array([0, 0, 0]))
+        self.assertEqual(result.get_response()["parameters"], {"bounds_policy": "zero", "bounds_replaced": 2})
+
+    def test_a_table_that_is_resident_is_looked_up_by_name(self):
+        table = values(np.float32, (1000, 16), self.rng)
+        request = urllib.request.Request(f"http://{self.daemon.address}/v1/tensors/oip-embeddings", method="PUT",
+                                         data=json.dumps(table.tolist()).encode(), headers={"Content-Type": "application/json"})
+        urllib.request.urlopen(request, timeout=60).close()
+        indices = self.rng.integers(0, 1000, (4, 25))
+        result = self.client.infer("gather", [self.input("indices", indices)], parameters={"params.ref": "oip-embeddings"})
+        self.same(result.as_numpy("output"), table[indices])
+        self.refused(404, "absent", call=lambda: self.client.infer(
+            "gather", [self.input("indices", indices)], parameters={"params.ref": "absent"}))
+
+    # -- requests
+    def test_ids_outputs_and_other_members(self):
+        params, indices = np.arange(6.0), np.array([5, 1])
+        inputs = [self.input("indices", indices), self.input("params", params)]
+        result = self.client.infer("gather", inputs, request_id="\u00e9 / 7", model_version="1", priority=3, timeout=60_000_000,
+                                   query_params={"q": 1}, headers={"X-Anything": "1"})
+        self.same(result.as_numpy("output"), params[indices])
+        self.assertEqual(result.get_response()["id"], "\u00e9 / 7")
+        self.assertEqual(result.get_response()["model_name"], "gather")
+        self.assertIsNone(result.as_numpy("nothing"))
+
+    def test_what_is_not_there_is_refused(self):
+        params, indices = np.arange(6.0), np.array([5, 1])
+        inputs = [self.input("params", params), self.input("indices", indices)]
+        infer = self.client.infer
+        self.refused(400, "sequence", call=lambda: infer("gather", inputs, sequence_id=7))
+        self.refused(400, "classification", call=lambda: infer(
+            "gather", inputs, outputs=[triton.InferRequestedOutput("output", class_count=2)]))
+        self.refused(400, "nothing", call=lambda: infer("gather", inputs, outputs=[triton.InferRequestedOutput("nothing")]))
+        self.refused(400, "axsi", call=lambda: infer("gather", inputs, parameters={"axsi": 1}))
+        self.refused(400, "extra", call=lambda: infer("gather", [*inputs, self.input("extra", params)]))
+        self.refused(400, "indices", call=lambda: infer("gather", inputs[:1]))
+        self.refused(404, "nothing", call=lambda: infer("nothing", inputs))
+        self.refused(404, "9", call=lambda: infer("gather", inputs, model_version="9"))
+
+    def test_errors_tell_which_and_leave_the_client_usable(self):
+        for _ in range(20):
+            self.refused(400, "indices[1]", "77", call=lambda: self.gather(np.arange(6.0), np.array([0, 77])))
+            self.same(self.gather(np.arange(6.0), np.array([2])), np.array([2.0]))
+
+    def test_compression_in_both_directions(self):
+        params = np.round(self.rng.standard_normal((500, 40)), 1).astype(np.float32)
+        indices = self.rng.permutation(500)
+        for request in (None, "gzip", "deflate"):
+            for response in (None, "gzip", "deflate"):
+                for binary, binary_out in WAYS:
+                    self.same(self.gather(params, indices, binary, binary_out, request_compression_algorithm=request,
+                                          response_compression_algorithm=response), params[indices])
+        self.refused(400, "999", call=lambda: self.gather(params, np.array([999]), request_compression_algorithm="gzip",
+                                                          response_compression_algorithm="gzip"))
+
+    def test_many_requests_at_once(self):
+        params = values(np.float32, (200, 50), self.rng)
+        waiting = []
+        for k in range(60):
+            indices = self.rng.integers(0, 200, k * 10)
+            waiting.append((indices, self.client.async_infer(
+                "gather", [self.input("params", params), self.input("indices", indices)], request_id=str(k))))
+        for k, (indices, request) in enumerate(waiting):
+            result = request.get_result(timeout=60 * daemon.SCALE)
+            self.assertEqual(result.get_response()["id"], str(k))
+            self.same(result.as_numpy("output"), params[indices])
+        bad = self.client.async_infer("gather", [self.input("params", params), self.input("indices", np.array([200]))])
+        self.refused(400, "200", call=lambda: bad.get_result(timeout=60 * daemon.SCALE))
+
+    def test_a_large_tensor_goes_there_and_back(self):
+        params = self.rng.integers(0, 1 << 30, (8192, 1024), dtype=np.int32)  # 32 MB
+        self.same(self.gather(params, np.arange(8191, -1, -1)), params[::-1])
+
+    def test_statistics_count(self):
+        def stats():
+            return self.client.get_inference_statistics("gather_nd")["model_stats"][0]
+        before = stats()
+        inputs = {"params": np.arange(6.0), "indices": np.array([[1]])}
+        for _ in range(7):
+            self.infer("gather_nd", inputs)
+        self.refused(400, call=lambda: self.infer("gather_nd", {**inputs, "indices": np.array([[6]])}))
+        after = stats()
+        self.assertEqual(after["inference_stats"]["success"]["count"] - before["inference_stats"]["success"]["count"], 7)
+        self.assertEqual(after["inference_stats"]["fail"]["count"] - before["inference_stats"]["fail"]["count"], 1)
+        self.assertEqual(after["inference_count"] - before["inference_count"], 7)
+        self.assertEqual([m["name"] for m in self.client.get_inference_statistics()["model_stats"]], MODELS)
+
+    # -- shared memory
+    def region(self, size):
+        """(handle, name) of a region that is registered until the test ends"""
+        name, key = f"cases {time.monotonic_ns()}", f"/tensord_cases_{os.getpid()}_{time.monotonic_ns()}"
+        handle = shm.create_shared_memory_region(name, key, size)
+        self.addCleanup(shm.destroy_shared_memory_region, handle)
+        self.client.register_system_shared_memory(name, key, size)
+        self.addCleanup(self.client.unregister_system_shared_memory, name)
+        return handle, name
+
+    def in_region(self, tensor, array, name, offset=0):
+        item = triton.InferInput(tensor, list(array.shape), np_to_triton_dtype(array.dtype))
+        item.set_shared_memory(name, array.nbytes, offset)
+        return item
+
+    def test_shared_memory_holds_inputs_and_outputs(self):
+        params, indices = values(np.float32, (1000, 64), self.rng), self.rng.integers(0, 1000, 300)
+        source, source_name = self.region(params.nbytes + indices.nbytes)
+        target, target_name = self.region(300 * 64 * 4 + 512)
+        shm.set_shared_memory_region(source, [params, indices])
+        inputs = [self.in_region("params", params, source_name),
+                  self.in_region("indices", indices, source_name, params.nbytes)]
+        self.same(self.client.infer("gather", inputs).as_numpy("output"), params[indices])
+        output = triton.InferRequestedOutput("output")
+        output.set_shared_memory(target_name, 300 * 64 * 4, 512)
+        result = self.client.infer("gather", inputs, outputs=[output])
+        told = result.get_output("output")
+        self.assertEqual((told["shape"], told["datatype"]), ([300, 64], "FP32"))
+        self.same(np.array(shm.get_contents_as_numpy(target, np.float32, [300, 64], 512)), params[indices])
+        status = self.client.get_system_shared_memory_status(source_name)
+        self.assertEqual([s["byte_size"] for s in status], [params.nbytes + indices.nbytes])
+
+    def test_strings_and_odd_dtypes_lie_in_shared_memory(self):
+        text = strings([b"one", b"", b"\xff\x00three"])
+        packed = serialize_byte_tensor(text).item()
+        handle, name = self.region(4096)
+        shm.set_shared_memory_region(handle, [serialize_byte_tensor(text)])
+        item = triton.InferInput("params", [3], "BYTES")
+        item.set_shared_memory(name, len(packed))
+        self.same(self.client.infer("gather", [item, self.input("indices", np.array([2, 0]))]).as_numpy("output"), text[[2, 0]])
+        for dtype in (np.bool_, np.float16, np.int8):
+            params = values(dtype, (7, 3), self.rng)
+            shm.set_shared_memory_region(handle, [params], offset=1)  # aligned to nothing
+            got = self.client.infer("gather", [self.in_region("params", params, name, 1),
+                                               self.input("indices", np.array([6, 2]))]).as_numpy("output")
+            self.same(got, params[[6, 2]])
+
+    def test_einsum_reads_unaligned_shared_memory(self):
+        matrix = self.rng.standard_normal((5, 5)).astype(np.float64)
+        handle, name = self.region(4096)
+        shm.set_shared_memory_region(handle, [matrix], offset=3)
+        got = self.client.infer("einsum", [self.in_region("inputs.0", matrix, name, 3)], parameters={"equation": "ij->i"})
+        self.near(got.as_numpy("output"), matrix.sum(1))
+
+    def test_misused_shared_memory_is_refused(self):
+        params = np.arange(16.0)
+        handle, name = self.region(128)
+        shm.set_shared_memory_region(handle, [params])
+        register = self.client.register_system_shared_memory
+        self.refused(400, "already", call=lambda: register(name, "/x", 128))
+        self.refused(400, call=lambda: register("absent", "/tensord_no_such_key", 128))
+        self.refused(400, call=lambda: register("outside", "/../etc/passwd", 128))
+        indices = self.input("indices", np.array([1]))
+        self.refused(400, call=lambda: self.client.infer("gather", [self.in_region("params", params, name, 8), indices]))
+        self.refused(404, "nowhere", call=lambda: self.client.infer(
+            "gather", [self.in_region("params", params, "nowhere"), indices]))
+        output = triton.InferRequestedOutput("output")
+        output.set_shared_memory(name, 7, 0)
+        self.refused(400, call=lambda: self.client.infer("gather", [self.input("params", params), indices], outputs=[output]))
+        self.client.unregister_system_shared_memory("never registered")
+
+    def test_cuda_memory_is_not_there(self):
+        self.assertEqual(self.client.get_cuda_shared_memory_status(), [])
+        self.client.unregister_cuda_shared_memory()
+        self.refused(501, call=lambda: self.client.register_cuda_shared_memory("c", b"AAAA", 0, 64))
+
+
+class Inline(Cases, unittest.TestCase):
+    """small requests are answered on the I/O thread"""
+
+
+class Queued(Cases, unittest.TestCase):
+    """every request goes through the queue"""
+    options = ("--inline-limit-us=0",)

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""The Open Inference Protocol, judged by its clients' own library: tritonclient[http], as it comes from the index.
+
+    run.py [--binary PATH] [--only PATTERN] [-v]
+
+Runs cases.py against daemons that it starts, once with small requests on the I/O threads and once with every request
+on a worker.  PATTERN is part of a test's name.  Prints a line per failing test, then "N passed, M failed".
+
+The library, NumPy and ml_dtypes come once from the Python package index into a virtual environment,
+${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/oip-venv.  Exit status 77, and a line that says why, where they
+cannot be had.  TD_TEST_TIME_SCALE stretches every wait, for sanitizer builds.
+"""
+import argparse, os, subprocess, sys, unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
+VENV = os.path.join(CACHE, "oip-venv")
+PYTHON = os.path.join(VENV, "bin", "python")
+PACKAGES = ["tritonclient[http]", "numpy", "ml_dtypes"]
+IMPORTS = "import tritonclient.http, tritonclient.utils.shared_memory, numpy, ml_dtypes"
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def quietly(*command):
+    """None, or the last line of what went wrong"""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=600)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return str(e)
+    return None if done.returncode == 0 else (done.stdout.strip().splitlines() or ["it failed"])[-1]
+
+
+def enter_venv():
+    """makes the environment where it lacks something, and starts this program again inside it"""
+    if os.path.realpath(sys.prefix) == os.path.realpath(VENV):
+        return
+    if not os.path.exists(PYTHON):
+        why = quietly(sys.executable, "-m", "venv", VENV)
+        if why:
+            skip(f"no virtual environment can be made: {why}")
+    if quietly(PYTHON, "-c", IMPORTS):
+        print(f"fetching {', '.join(PACKAGES)} into {VENV}", flush=True)
+        why = quietly(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES) \
+            or quietly(PYTHON, "-c", IMPORTS)
+        if why:
+            skip(f"{', '.join(PACKAGES)} cannot be had: {why}")
+    os.execv(PYTHON, [PYTHON, "-B", os.path.abspath(__file__), *sys.argv[1:]])
+
+
+class Reporter(unittest.TestResult):
+    def __init__(self, verbose):
+        super().__init__()
+        self.verbose, self.passed, self.failed = verbose, 0, 0
+
+    def _fail(self, test, err):
+        self.bad = True
+        self.failed += 1
+        text = self._exc_info_to_string(err, test)
+        print(f"FAIL {test.id()}:" + (f"\n{text}" if self.verbose else f" {text.strip().splitlines()[-1][:600]}"), flush=True)
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.bad = False
+
+    def addFailure(self, test, err):
+        self._fail(test, err)
+
+    def addError(self, test, err):
+        self._fail(test, err)
+
+    def addSubTest(self, test, subtest, err):
+        if err:
+            self._fail(subtest, err)
+
+    def stopTest(self, test):
+        if not self.bad:
+            self.passed += 1
+            if self.verbose:
+                print(f"ok   {test.id()}", flush=True)
+        super().stopTest(test)
+
+
+def tests_of(suite, only):
+    for item in suite:
+        if isinstance(item, unittest.TestSuite):
+            yield from tests_of(item, only)
+        elif only in item.id():
+            yield item
+
+
+def main():
+    parser = argparse.ArgumentParser(description="tensord judged by tritonclient.")
+    parser.add_argument("--binary", help="the daemon (default: build/tensord)")
+    parser.add_argument("--only", default="", metavar="PATTERN")
+    parser.add_argument("-v", "--verbose", action="store_true")
+    args = parser.parse_args()
+    enter_venv()
+    binary = os.path.abspath(args.binary or os.path.join(HERE, "..", "..", "build", "tensord"))
+    if not os.access(binary, os.X_OK):
+        sys.exit(f"run.py: there is no daemon at {binary}")
+    os.environ["TD_TEST_BINARY"] = binary
+    sys.dont_write_bytecode = True
+    sys.path[:0] = [HERE, os.path.join(HERE, "..", "http")]
+    import cases
+    import daemon
+    reporter = Reporter(args.verbose)
+    unittest.TestSuite(tests_of(unittest.defaultTestLoader.loadTestsFromModule(cases), args.only)).run(reporter)
+    for why in daemon.stop_shared():
+        reporter.failed += 1
+        print(f"FAIL how the daemon ended: {why}")
+    print(f"{reporter.passed} passed, {reporter.failed} failed")
+    sys.exit(0 if reporter.passed and not reporter.failed else 1)
+
+
+if __name__ == "__main__":
+    main()

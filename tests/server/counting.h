@@ -1,0 +1,14 @@
+/* counting.h - a source of buffers that counts those it gave and those that are not back yet. */
+#ifndef TD_TESTS_SERVER_COUNTING_H
+#define TD_TESTS_SERVER_COUNTING_H
+
+#include "kernels/buffer.h"
+
+struct counting {
+    struct td_memory memory; /* first: take casts back */
+    atomic_int taken, alive;
+};
+
+void counting_init(struct counting *counting);
+
+#endif

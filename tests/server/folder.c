@@ -1,0 +1,153 @@
+#include "tests/server/folder.h"
+
+#include "tests/support/tensors.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char folder[64];
+struct td_log store_log; /* into a pipe */
+static int log_reading;
+
+void folder_open(void)
+{
+    int ends[2];
+    strcpy(folder, "/tmp/tensord-test-store-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
+    log_reading = ends[0];
+    store_log = (struct td_log){ .level = TD_LOG_INFO, .format = TD_LOG_TEXT, .fd = ends[1] };
+}
+
+const char *path_of(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+void folder_close(void)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *item; (item = readdir(dir));)
+        if (unlink(path_of(item->d_name)) != 0)
+            (void)rmdir(path_of(item->d_name));
+    closedir(dir);
+    rmdir(folder);
+    close(log_reading);
+    close(store_log.fd);
+}
+
+void put_file(const char *name, const void *data, size_t size)
+{
+    FILE *file = fopen(path_of(name), "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(data, 1, size, file), size);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+void put_text(const char *name, const char *text)
+{
+    put_file(name, text, strlen(text));
+}
+
+/* A .npy file, version 1.0, of n int32: first, first + 1, ... */
+void put_npy(const char *name, int32_t first, int n)
+{
+    static char file[128 + 4 * 8192];
+    const int length =
+        snprintf(file + 10, 118, "{'descr': '<i4', 'fortran_order': False, 'shape': (%d,), }", n);
+    ck_assert_int_le(n, 8192);
+    memcpy(file, "\x93NUMPY\x01\x00\x76\x00", 10); /* 118 bytes of header */
+    memset(file + 10 + length, ' ', (size_t)(118 - length));
+    file[127] = '\n';
+    for (int i = 0; i < n; i++) {
+        const int32_t value = first + i;
+        memcpy(file + 128 + 4 * i, &value, 4);
+    }
+    put_file(name, file, 128 + 4 * (size_t)n);
+}
+
+/* A .safetensors file: the header as written, then n int32: first, first + 1, ... */
+void put_safetensors(const char *name, const char *header, int32_t first, int n)
+{
+    char file[8 + 2048 + 4 * 64];
+    const uint64_t length = strlen(header);
+    ck_assert(length <= 2048 && n <= 64);
+    memcpy(file, &length, 8);
+    memcpy(file + 8, header, length);
+    for (int i = 0; i < n; i++) {
+        const int32_t value = first + i;
+        memcpy(file + 8 + length + 4 * (size_t)i, &value, 4);
+    }
+    put_file(name, file, 8 + length + 4 * (size_t)n);
+}
+
+struct td_store *open_at(const char *path)
+{
+    return td_store_open(&(struct td_store_options){
+        .dir = path, .quota = QUOTA, .memory = td_memory_heap(), .log = &store_log });
+}
+
+struct td_store *open_folder(void)
+{
+    struct td_store *store = open_at(folder);
+    ck_assert_ptr_nonnull(store);
+    return store;
+}
+
+/* All that was logged since the last look. */
+const char *logged(void)
+{
+    static char text[60000];
+    const ssize_t length = read(log_reading, text, sizeof text - 1);
+    text[length > 0 ? length : 0] = '\0';
+    return text;
+}
+
+/* Fails unless exactly these names are in the store, in this order: "a b c". */
+void expect_names(struct td_store *store, const char *wanted)
+{
+    char names[1024] = "";
+    int count;
+    struct td_tensor_listing *list;
+    struct td_error err;
+    ck_assert_int_eq(td_store_list(store, &test_arena, &list, &count, &err), TD_OK);
+    for (int i = 0; i < count; i++) {
+        strcat(names, i ? " " : "");
+        strcat(names, list[i].name);
+    }
+    ck_assert_str_eq(names, wanted);
+}
+
+/* Lives until the test ends. */
+const struct td_tensor_listing *found(struct td_store *store, const char *name)
+{
+    struct td_error err;
+    struct td_tensor_listing *listing = td_arena_alloc(&test_arena, 1, sizeof *listing, &err);
+    ck_assert_msg(td_store_get(store, name, strlen(name), &test_arena, listing, &err) == TD_OK,
+                  "%s: %s", name, err.message);
+    ck_assert_str_eq(listing->name, name);
+    return listing;
+}
+
+/* Looks for a name that is not there. */
+struct td_error missing_error(struct td_store *store, const char *name, size_t length)
+{
+    struct td_tensor_listing listing;
+    struct td_error err;
+    ck_assert_int_eq(td_store_get(store, name, length, &test_arena, &listing, &err),
+                     TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(err.status, TD_TENSOR_NOT_FOUND);
+    return err;
+}
+
+int32_t value_of(const struct td_tensor *tensor, int i)
+{
+    int32_t value;
+    memcpy(&value, (const char *)tensor->data + 4 * i, 4);
+    return value;
+}
