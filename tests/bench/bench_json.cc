@@ -25,7 +25,12 @@ struct bench_call;
 struct bench_call *bench_call_new(size_t arena_bytes);
 void bench_call_free(struct bench_call *call);
 size_t bench_decode(struct bench_call *call, const char *op, const char *body, size_t bytes);
+size_t bench_decode_file(struct bench_call *call, const char *op, const char *body, size_t bytes);
+size_t bench_decode_oip(struct bench_call *call, const char *op, const char *body, size_t bytes,
+                        size_t json_bytes);
 size_t bench_open(struct bench_call *call, const char *file, size_t bytes);
+size_t bench_encode_oip(struct bench_call *call, const char *dtype, void *data, int64_t rows,
+                        int64_t columns, const char *request, size_t bytes);
 size_t bench_encode(struct bench_call *call, const char *dtype, void *data, int64_t rows,
                     int64_t columns, const char *layout);
 }
@@ -88,6 +93,9 @@ std::string padded(const std::string &text)
     copy.reserve(text.size() + std::max<size_t>(padding, simdjson::SIMDJSON_PADDING));
     return copy;
 }
+
+const std::string oip_index =
+    "{\"name\":\"indices\",\"datatype\":\"INT32\",\"shape\":[],\"data\":0}";
 
 volatile double sink; /* keeps the peers' results alive */
 
@@ -176,6 +184,38 @@ void writing(int rounds, const char *name, std::vector<T> &values, int64_t colum
     bench_call_free(call);
 }
 
+/* The same numbers in a request and an answer of /v1 and of the Open Inference Protocol. */
+template <typename T>
+void protocols(int rounds, const char *name, std::vector<T> &values, const char *dtype,
+               const char *datatype)
+{
+    std::string array = text_of(values, 0), n_text = std::to_string(values.size());
+    std::string v1 = padded(std::string("{\"params\":{\"dtype\":\"") + dtype + "\",\"shape\":[" +
+                            n_text + "],\"data\":" + array + "},\"indices\":0}");
+    std::string v2 =
+        padded(std::string("{\"inputs\":[{\"name\":\"params\",\"datatype\":\"") + datatype +
+               "\",\"shape\":[" + n_text + "],\"data\":" + array + "}," + oip_index + "]}");
+    std::string empty = padded(std::string("{\"inputs\":[{\"name\":\"params\",\"datatype\":\"") +
+                               datatype + "\",\"shape\":[0]}," + oip_index + "]}");
+    bench_call *call = bench_call_new(values.size() * 40 + (1 << 20));
+    int64_t count = static_cast<int64_t>(values.size());
+    auto times = race(
+        rounds,
+        { [&] { sink = static_cast<double>(bench_decode(call, "gather", v1.data(), v1.size())); },
+          [&] {
+              sink = static_cast<double>(
+                  bench_decode_oip(call, "gather", v2.data(), v2.size(), SIZE_MAX));
+          },
+          [&] { bench_encode(call, dtype, values.data(), count, 1, "flat"); },
+          [&] {
+              bench_encode_oip(call, dtype, values.data(), count, 1, empty.data(), empty.size());
+          } });
+    double n = static_cast<double>(values.size());
+    std::printf("v2    %-28s read %5.1f ns/element (v1 %5.1f)   write %5.1f (v1 %5.1f)\n", name,
+                times[1] / n, times[0] / n, times[3] / n, times[2] / n);
+    bench_call_free(call);
+}
+
 /* Small things are repeated until they can be timed. */
 double repeated(int rounds, const std::function<size_t()> &once)
 {
@@ -232,6 +272,10 @@ int main(int argc, char **argv)
     writing(rounds, "int32 below 100000", indices, 1000, "int32");
     writing(rounds, "int32 all", wide, 1000, "int32");
 
+    protocols(rounds, "float32 N(0,1)", normals, "float32", "FP32");
+    protocols(rounds, "float64 N(0,1)", doubles, "float64", "FP64");
+    protocols(rounds, "int32 below 100000", indices, "int32", "INT32");
+
     bench_call *call = bench_call_new(1 << 20);
     std::vector<float> small(units.begin(), units.begin() + 128);
     for (float &value : small) /* four digits, as people type */
@@ -253,6 +297,20 @@ int main(int argc, char **argv)
     file += header + std::string(528, '\0');
     std::printf("read  a safetensors header of %zu B %6.0f ns\n", header.size(),
                 repeated(rounds, [&] { return bench_open(call, file.data(), file.size()); }));
+    std::printf("read  that request                  %6.0f ns\n", repeated(rounds, [&] {
+                    return bench_decode_file(call, "gather", file.data(), file.size());
+                }));
+    /* As tritonclient writes it. */
+    std::string oip =
+        "{\"inputs\":[{\"name\":\"params\",\"shape\":[16,8],\"datatype\":\"FP32\",\"parameters\":"
+        "{\"binary_data_size\":512}},{\"name\":\"indices\",\"shape\":[4],\"datatype\":\"INT32\","
+        "\"parameters\":{\"binary_data_size\":16}}],\"parameters\":{\"binary_data_output\":true}}";
+    size_t json_bytes = oip.size();
+    oip += std::string(528, '\0');
+    std::printf("read  the same as OIP, %zu B of JSON %6.0f ns\n", json_bytes,
+                repeated(rounds, [&] {
+                    return bench_decode_oip(call, "gather", oip.data(), oip.size(), json_bytes);
+                }));
     bench_call_free(call);
     return 0;
 }

@@ -2,6 +2,7 @@
 #include "api/attrs.h"
 #include "api/codec.h"
 #include "api/json_encode.h"
+#include "api/oip.h"
 #include "api/safetensors.h"
 
 #include <stdio.h>
@@ -11,7 +12,12 @@
 struct bench_call *bench_call_new(size_t arena_bytes);
 void bench_call_free(struct bench_call *call);
 size_t bench_decode(struct bench_call *call, const char *op, const char *body, size_t bytes);
+size_t bench_decode_file(struct bench_call *call, const char *op, const char *body, size_t bytes);
+size_t bench_decode_oip(struct bench_call *call, const char *op, const char *body, size_t bytes,
+                        size_t json_bytes);
 size_t bench_open(struct bench_call *call, const char *file, size_t bytes);
+size_t bench_encode_oip(struct bench_call *call, const char *dtype, void *data, int64_t rows,
+                        int64_t columns, const char *request, size_t bytes);
 size_t bench_encode(struct bench_call *call, const char *dtype, void *data, int64_t rows,
                     int64_t columns, const char *layout);
 
@@ -55,6 +61,36 @@ size_t bench_decode(struct bench_call *call, const char *op, const char *body, s
     return request.args.inputs[0].tensors[0].bytes;
 }
 
+size_t bench_decode_file(struct bench_call *call, const char *op, const char *body, size_t bytes)
+{
+    struct td_request request;
+    td_arena_reset(&call->arena);
+    td_request_init(&request, td_op_find(op, strlen(op)));
+    must(td_codec_decode(TD_FORMAT_SAFETENSORS, body, bytes, NULL, &call->arena, &request,
+                         &call->err),
+         &call->err);
+    return request.args.inputs[0].tensors[0].bytes;
+}
+
+static void decode_oip(struct bench_call *call, const char *op, const char *body, size_t bytes,
+                       size_t json_bytes, struct td_request *request)
+{
+    const struct td_oip_source source = { .json_bytes = json_bytes };
+    uint64_t timeout_us;
+    td_arena_reset(&call->arena);
+    td_request_init(request, td_op_find(op, strlen(op)));
+    must(td_oip_decode(body, bytes, &source, &call->arena, request, &timeout_us, &call->err),
+         &call->err);
+}
+
+size_t bench_decode_oip(struct bench_call *call, const char *op, const char *body, size_t bytes,
+                        size_t json_bytes)
+{
+    struct td_request request;
+    decode_oip(call, op, body, bytes, json_bytes, &request);
+    return request.args.inputs[0].tensors[0].bytes;
+}
+
 size_t bench_open(struct bench_call *call, const char *file, size_t bytes)
 {
     struct td_safetensors opened;
@@ -63,21 +99,41 @@ size_t bench_open(struct bench_call *call, const char *file, size_t bytes)
     return (size_t)opened.n_entries;
 }
 
+static struct td_tensor output_of(struct bench_call *call, const char *dtype, void *data,
+                                  int64_t rows, int64_t columns)
+{
+    struct td_tensor output = { .data = NULL };
+    struct td_shape shape = { 2, { rows, columns } };
+    td_dtype parsed;
+    if (!td_dtype_from_name(dtype, strlen(dtype), &parsed))
+        abort();
+    must(td_tensor_describe(&output, "output", parsed, &shape, &call->err), &call->err);
+    output.data = data;
+    return output;
+}
+
+size_t bench_encode_oip(struct bench_call *call, const char *dtype, void *data, int64_t rows,
+                        int64_t columns, const char *body, size_t bytes)
+{
+    struct td_request request;
+    struct td_reply reply = { .n_headers = 0 };
+    struct td_tensor output = output_of(call, dtype, data, rows, columns);
+    decode_oip(call, "gather", body, bytes, TD_OIP_NO_HEADER, &request);
+    request.args.outputs = &output;
+    request.args.n_outputs = 1;
+    must(td_oip_encode(&request, &call->arena, &reply, &call->err), &call->err);
+    return td_reply_bytes(&reply);
+}
+
 size_t bench_encode(struct bench_call *call, const char *dtype, void *data, int64_t rows,
                     int64_t columns, const char *layout)
 {
     struct td_request request;
     struct td_reply reply;
-    struct td_tensor output = { .data = NULL };
-    struct td_shape shape = { 2, { rows, columns } };
-    td_dtype parsed;
+    struct td_tensor output = output_of(call, dtype, data, rows, columns);
     bool known;
     td_arena_reset(&call->arena);
     td_request_init(&request, td_op_find("gather", 6));
-    if (!td_dtype_from_name(dtype, strlen(dtype), &parsed))
-        abort();
-    must(td_tensor_describe(&output, "output", parsed, &shape, &call->err), &call->err);
-    output.data = data;
     request.args.outputs = &output;
     request.args.n_outputs = 1;
     must(td_attrs_set_text(&request, "response", 8, layout, strlen(layout), &call->arena, &known,

@@ -175,23 +175,23 @@ Turn = collections.namedtuple("Turn", "ns others")
 
 
 def turn(runner, args):
-    import run
-    cpu, (busy, capacity), own = run.cpu_seconds(runner.process), run.machine_seconds(), run.own_seconds()
+    import turns
+    cpu, (busy, capacity), own = turns.cpu_seconds(runner.process), turns.machine_seconds(), turns.own_seconds()
     _, best, median = runner.time(args.seconds)
-    cpu = run.cpu_seconds(runner.process) - cpu
-    others = run.machine_seconds()[0] - busy - (run.own_seconds() - own) - cpu
-    return Turn(best if args.best else median, max(0.0, others / max(run.machine_seconds()[1] - capacity, 1e-9)))
+    cpu = turns.cpu_seconds(runner.process) - cpu
+    others = turns.machine_seconds()[0] - busy - (turns.own_seconds() - own) - cpu
+    return Turn(best if args.best else median, max(0.0, others / max(turns.machine_seconds()[1] - capacity, 1e-9)))
 
 
 def take_turns(runners, args):
     """[{name: Turn}], the quietest rounds; who is first changes from round to round, and who needs more than a
     second and ten times as long as the fastest takes part in the first only"""
-    import run
+    import turns
     rounds, names = [], list(runners)
 
     def others(turns):
         return statistics.median(t.others for t in turns.values())
-    while len(rounds) < 2 * args.rounds and sum(others(r) < run.QUIET for r in rounds) < args.rounds:
+    while len(rounds) < 2 * args.rounds and sum(others(r) < turns.QUIET for r in rounds) < args.rounds:
         before = rounds[-1] if rounds else {}
         rounds.append({**before, **{name: turn(runners[name], args) for name in names}})
         fastest = min(t.ns for t in rounds[-1].values())
@@ -393,8 +393,8 @@ def main():
     except Refused as e:
         print(f"skipped: without NumPy nothing can be checked: {e}")
         return 77
-    import numpy, run
-    print(f"{run.machine()}; {args.rounds} rounds of {args.seconds} s each, "
+    import numpy, turns
+    print(f"{turns.machine()}; {args.rounds} rounds of {args.seconds} s each, "
           f"{'fastest calls' if args.best else 'medians'}; {THREADS} threads each; Python "
           f"{platform.python_version()}\n", flush=True)
     with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "w") as log:

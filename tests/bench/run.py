@@ -10,211 +10,21 @@ Rounds in which other processes were busy are repeated, up to 3 N in all, and th
 what was left of them.  Each case first checks one answer.  Ratios never fail the run: exit status 1 means that
 something broke.
 """
-import argparse, array, collections, json, os, platform, random, resource, statistics, subprocess, sys, tempfile
-import threading
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "http"))
+import argparse, json, os, random, sys, tempfile, threading
+from turns import (HERE, Broken, DropServer, machine, output_of, report, report_p99, resident, resident_of_file, row,
+                   take_turns, upload_turn, wrk_turn)
 import daemon
-from daemon import JSON, SAFETENSORS, Client, Daemon
+from daemon import JSON, Client, Daemon
+from inputs import *
+from oip_cases import OipCases
+from table_cases import TableCases
 
-TICK = 1 / os.sysconf("SC_CLK_TCK")
-CONNECTIONS = 16
-QUIET = 0.05  # of the machine
-NAMES = ["json", "safetensors", "lookup", "upload", "workers", "memory", "bench_json", "bench_rows", "bench_stitch",
-         "bench_einsum_memory", "bench_loops"]
-
-Request = collections.namedtuple("Request", "path body type accept")  # accept may be None
-# per second; seconds per request; microseconds; part of the machine that other processes took
-Turn = collections.namedtuple("Turn", "rate cpu p99 others")
-
-
-class Broken(Exception):
-    """something that is not about speed"""
-
-
-# ---------------------------------------------------------------- servers
-class DropServer:
-    def __init__(self, tools, reply=64):
-        self.host = "127.0.0.1"
-        self.process = subprocess.Popen([os.path.join(tools, "drop_server"), "--reply", str(reply)],
-                                        stdout=subprocess.PIPE, text=True)
-        self.port = int(self.process.stdout.readline() or 0)
-        if not self.port:
-            raise Broken("the drop server did not start")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-
-
-def cpu_seconds(process):
-    """user and system time of all threads so far"""
-    with open(f"/proc/{process.pid}/stat") as f:
-        fields = f.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * TICK
-
-
-def machine_seconds():
-    """(busy, all) time of all CPUs so far"""
-    with open("/proc/stat") as f:
-        user, nice, system, idle, iowait, irq, softirq, steal = map(int, f.readline().split()[1:9])
-    busy = user + nice + system + irq + softirq + steal
-    return busy * TICK, (busy + idle + iowait) * TICK
-
-
-def own_seconds():
-    """this process and the clients it has waited for"""
-    used = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return sum(u.ru_utime + u.ru_stime for u in used)
-
-
-# ---------------------------------------------------------------- turns
-def output_of(command):
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True)
-    if done.returncode != 0:
-        raise Broken(f"{os.path.basename(command[0])} ended with {done.returncode}: {done.stdout.strip()[-500:]}")
-    return done.stdout
-
-
-def turn(server, command, figures):
-    """one turn: runs the client and asks figures(output) for (requests, rate, p99)"""
-    cpu, (busy, capacity), own = cpu_seconds(server.process), machine_seconds(), own_seconds()
-    output = output_of(command)
-    cpu = cpu_seconds(server.process) - cpu
-    others = machine_seconds()[0] - busy - (own_seconds() - own) - cpu
-    capacity = machine_seconds()[1] - capacity
-    requests, rate, p99 = figures(output)
-    return Turn(rate, cpu / requests, p99, max(0.0, others / capacity))
-
-
-def wrk_turn(server, request, body_file, seconds):
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s",
-               os.path.join(HERE, "lua", "post.lua"), f"http://{server.host}:{server.port}{request.path}", "--",
-               body_file, request.type, *([request.accept] if request.accept else [])]
-
-    def figures(output):
-        line = next((l for l in output.splitlines() if l.startswith("figures ")), None)
-        if not line:
-            raise Broken("wrk gave no figures: " + output.strip()[-500:])
-        requests, us, failed, p99 = map(int, line.split()[1:])
-        if failed or not requests:
-            raise Broken(f"{failed} of {requests} requests failed")
-        return requests, requests / us * 1e6, p99
-    return turn(server, command, figures)
-
-
-def upload_turn(server, request, body_file, uploads, tools):
-    command = [os.path.join(tools, "upload_client"), str(server.port), request.path, request.type, body_file,
-               str(uploads)]
-
-    def figures(output):
-        times = [int(l) / 1e9 for l in output.split()]
-        return len(times), 1 / statistics.median(times), 0
-    return turn(server, command, figures)
-
-
-def take_turns(one_turn, server, baseline, rounds):
-    """[(turn of the server, turn of the baseline)], after a warm-up of each"""
-    def foreign(pair):
-        return max(pair[0].others, pair[1].others)
-    one_turn(server), one_turn(baseline)
-    pairs = []
-    while len(pairs) < 3 * rounds and sum(foreign(p) < QUIET for p in pairs) < rounds:
-        pairs.append((one_turn(server), one_turn(baseline)))
-    return sorted(pairs, key=foreign)[:rounds]
-
-
-# ---------------------------------------------------------------- what is printed
-def spread(ratios):
-    return f"{statistics.median(ratios):5.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-
-
-def row(name, measured, baseline, ratio, target, cpu="", others=""):
-    print(f"{name:19} {measured:>13} {baseline:>13}  {ratio:18} {target:14} {cpu:45} {others}".rstrip(), flush=True)
-
-
-def report(name, pairs, unit, scale, target, cpu_target=""):
-    rates = [statistics.median(p[i].rate for p in pairs) * scale for i in (0, 1)]
-    cpu = statistics.median(a.cpu for a, _ in pairs)
-    row(name, *(f"{r:,.0f} {unit}" if r >= 100 else f"{r:.2f} {unit}" for r in rates),
-        spread([a.rate / b.rate for a, b in pairs]), target,
-        (f"{cpu * 1e6:6.1f} us" if cpu < 1e-3 else f"{cpu * 1e3:6.1f} ms")
-        + f" {spread([a.cpu / b.cpu for a, b in pairs])} {cpu_target}",
-        f"{100 * statistics.median((a.others + b.others) / 2 for a, b in pairs):4.0f} %")
-
-
-# ---------------------------------------------------------------- requests and their right answers
-def floats(values):
-    return array.array("f", values)
-
-
-def ints(values):
-    return array.array("i", values)
-
-
-SMALL_PARAMS = [[round(random.Random(100 * i + j).uniform(1, 9.999), 3) for j in range(8)] for i in range(16)]
-SMALL_INDICES = [3, 0, 15, 7]
-SMALL_JSON = Request("/v1/gather", json.dumps({"params": SMALL_PARAMS, "indices": SMALL_INDICES},
-                                              separators=(",", ":")).encode(), JSON, None)
-SMALL_BINARY = Request("/v1/gather", daemon.safetensors({
-    "params": ("float32", [16, 8], floats(v for r in SMALL_PARAMS for v in r).tobytes()),
-    "indices": ("int32", [4], ints(SMALL_INDICES).tobytes())}), SAFETENSORS, None)
-
-TABLE_ROWS, TABLE_WIDTH = 100_000, 64
-LOOKUP_IDS = [random.Random(1).randrange(TABLE_ROWS) for _ in range(32)]
-LOOKUP = Request("/v1/gather", json.dumps({"params": {"ref": "table"}, "indices": LOOKUP_IDS}).encode(), JSON,
-                 SAFETENSORS)
-
-
-def write_table(folder):
-    """table.npy: the row at i holds i * 64, i * 64 + 1, ..., all exact in float32"""
-    with open(os.path.join(folder, "table.npy"), "wb") as f:
-        f.write(daemon.npy("float32", [TABLE_ROWS, TABLE_WIDTH], floats(range(TABLE_ROWS * TABLE_WIDTH)).tobytes()))
-
-
-def rows_of_range(indices, width):
-    return floats(v for i in indices for v in range(i * width, (i + 1) * width)).tobytes()
-
-
-def large_binary(rows, width, n_indices):
-    """(request, its output's bytes); no more than 2^24 elements, so that all are exact"""
-    indices = [7919 * i % rows for i in range(n_indices)]
-    body = daemon.safetensors({"params": ("float32", [rows, width], floats(range(rows * width)).tobytes()),
-                               "indices": ("int32", [n_indices], ints(indices).tobytes())})
-    return Request("/v1/gather", body, SAFETENSORS, None), rows_of_range(indices, width)
-
-
-def post(client, request):
-    headers = {"Content-Type": request.type, **({"Accept": request.accept} if request.accept else {})}
-    return client.post(request.path, request.body, headers)
-
-
-def ask(server, request):
-    with Client(server) as client:
-        return post(client, request)
-
-
-def check_json(server, request, rows):
-    answer = ask(server, request)
-    wanted = {"output": {"dtype": "float32", "shape": [len(rows), len(rows[0])], "data": rows}}
-    if answer.status != 200 or answer.json() != wanted:
-        raise Broken(f"a wrong answer: {answer}")
-
-
-def check_binary(server, request, shape, raw):
-    answer = ask(server, request)
-    if answer.status != 200 or daemon.read_safetensors(answer.body)[0] != {"output": ("float32", shape, raw)}:
-        raise Broken(f"a wrong answer: {answer}")
-
+NAMES = ["json", "safetensors", "lookup", "upload", "workers", "memory", "oip_lookup", "oip_round_trip",
+         "shared_memory", "replace", "start", "bench_json", "bench_rows", "bench_stitch",
+         "bench_scatter", "bench_einsum_memory", "bench_loops"]
 
 # ---------------------------------------------------------------- cases
-class Bench:
+class Bench(OipCases, TableCases):
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
         self.tools = os.path.join(os.path.dirname(os.path.abspath(args.binary)), "tests", "bench")
@@ -225,8 +35,11 @@ class Bench:
     def tensord(self, *options):
         return Daemon("--data-dir", self.data, *options)
 
+    def file(self, name):
+        return os.path.join(self.folder, name)
+
     def body_file(self, request):
-        path = os.path.join(self.folder, "body")
+        path = self.file("body")
         with open(path, "wb") as f:
             f.write(request.body)
         return path
@@ -270,9 +83,7 @@ class Bench:
             pairs = take_turns(lambda s: wrk_turn(s, SMALL_JSON, file, self.args.seconds), queued, inline,
                                self.args.rounds)
         report("workers", pairs, "req/s", 1, "at least 0.55")
-        p99 = [statistics.median(p[i].p99 for p in pairs) for i in (0, 1)]
-        row("workers, p99", f"{p99[0]:.0f} us", f"{p99[1]:.0f} us", spread([a.p99 / b.p99 for a, b in pairs]),
-            "at most 2")
+        report_p99("workers, p99", pairs, "at most 2")
 
     def memory(self):
         with self.tensord() as tensord:
@@ -307,38 +118,24 @@ class Bench:
     def bench_stitch(self):
         self.program("bench_stitch")
 
+    def bench_scatter(self):
+        self.program("bench_scatter")
+
     def bench_einsum_memory(self):
         self.program("bench_einsum_memory")
 
 
 # ---------------------------------------------------------------- memory
-def resident(process, what="VmRSS"):
-    with open(f"/proc/{process.pid}/status") as f:
-        return next(int(l.split()[1]) * 1024 for l in f if l.startswith(what + ":"))
-
-
-def resident_of_file(process, name):
-    """bytes of a mapped file that are resident"""
-    total, inside = 0, False
-    with open(f"/proc/{process.pid}/smaps") as f:
-        for line in f:
-            if "-" in line.split(" ", 1)[0]:
-                inside = line.rstrip().endswith("/" + name)
-            elif inside and line.startswith("Rss:"):
-                total += int(line.split()[1]) * 1024
-    return total
-
-
 def mixture():
     """1000 requests with the status each must get: small and large, both formats, and mistakes"""
     many = json.dumps({"params": [round(i * 0.37 % 100, 4) for i in range(100_000)],
                        "indices": list(range(0, 100_000, 10))})
     out_of_bounds = json.dumps({"params": SMALL_PARAMS, "indices": [3, 16]})
     parts = [(300, 200, SMALL_JSON), (250, 200, SMALL_BINARY), (150, 200, LOOKUP),
-             (60, 200, Request("/v1/gather", many.encode(), JSON, None)),
+             (60, 200, Request("/v1/gather", many.encode(), JSON)),
              (40, 200, large_binary(8192, 256, 1000)[0]), (4, 200, large_binary(65536, 256, 1000)[0]),
-             (80, 400, Request("/v1/gather", SMALL_JSON.body[:-40], JSON, None)),
-             (60, 422, Request("/v1/gather", out_of_bounds.encode(), JSON, None)),
+             (80, 400, Request("/v1/gather", SMALL_JSON.body[:-40], JSON)),
+             (60, 422, Request("/v1/gather", out_of_bounds.encode(), JSON)),
              (30, 404, SMALL_JSON._replace(path="/v1/gatter")),
              (26, 415, SMALL_JSON._replace(type="text/csv"))]
     out = [(status, request) for count, status, request in parts for _ in range(count)]
@@ -365,13 +162,6 @@ def run_mixture(server, requests, threads=4):
 
 
 # ---------------------------------------------------------------- all of it
-def machine():
-    with open("/proc/cpuinfo") as f:
-        info = dict(l.split(":", 1) for l in f.read().split("\n\n")[0].replace("\t", "").splitlines())
-    family = "".join(f" {key.split()[-1]} {info[key].strip()}" for key in ("cpu family", "model") if key in info)
-    return f"{info.get('model name', platform.machine()).strip()}{family}, {os.cpu_count()} cores"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=os.path.join(HERE, "..", "..", "build", "tensord"))

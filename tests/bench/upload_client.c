@@ -1,9 +1,10 @@
 /* upload_client - how fast a server takes a large body, over one connection that stays open.
  *
- *     upload_client PORT TARGET CONTENT_TYPE FILE UPLOADS
+ *     upload_client PORT METHOD TARGET FILE UPLOADS ["NAME: VALUE"]...
  *
- * Posts the file to 127.0.0.1 again and again; for each upload prints the nanoseconds from the
- * first byte sent to the last byte of the answer. Answers other than 200 end it with status 1. */
+ * Sends the file to 127.0.0.1 again and again, with these headers; for each upload prints the
+ * nanoseconds from the first byte sent to the last byte of the answer. Answers other than 200 end it
+ * with status 1. */
 #include "tests/bench/measure.h"
 
 #include <arpa/inet.h>
@@ -11,11 +12,14 @@
 #include <sys/stat.h>
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { HEAD = 4096 };
 
 _Noreturn static void fail(const char *what)
 {
@@ -23,23 +27,38 @@ _Noreturn static void fail(const char *what)
     exit(1);
 }
 
+/* The bytes so far, after what is printed there. */
+__attribute__((format(printf, 3, 4))) static size_t add(char *to, size_t used, const char *format,
+                                                        ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(to + used, HEAD - used, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= HEAD - used) {
+        fprintf(stderr, "upload_client: the headers have more than %d bytes\n", HEAD);
+        exit(2);
+    }
+    return used + (size_t)length;
+}
+
 /* Head and body in one piece, so that they go out without a seam. */
-static char *make_request(const char *target, const char *type, const char *file, size_t *size)
+static char *make_request(const char *method, const char *target, const char *file, char **headers,
+                          size_t *size)
 {
     struct stat status;
     const int fd = open(file, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &status) != 0)
         fail(file);
-    const size_t body = (size_t)status.st_size, room = 1024;
-    char *request = malloc(room + body);
+    const size_t body = (size_t)status.st_size;
+    char *request = malloc(HEAD + body);
     if (!request)
         fail("malloc");
-    const int head = snprintf(request, room,
-                              "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: %s\r\n"
-                              "Content-Length: %zu\r\n\r\n",
-                              target, type, body);
-    if (head < 0 || (size_t)head >= room)
-        exit(2);
+    size_t head = add(request, 0, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %zu\r\n",
+                      method, target, body);
+    for (; *headers; headers++)
+        head = add(request, head, "%s\r\n", *headers);
+    head = add(request, head, "\r\n");
     size_t filled = 0;
     while (filled < body) {
         const ssize_t got = read(fd, request + head + filled, body - filled);
@@ -48,7 +67,7 @@ static char *make_request(const char *target, const char *type, const char *file
         filled += (size_t)got;
     }
     close(fd);
-    *size = (size_t)head + body;
+    *size = head + body;
     return request;
 }
 
@@ -96,12 +115,12 @@ static void read_answer(int fd)
 
 int main(int argc, char **argv)
 {
-    if (argc != 6) {
-        fprintf(stderr, "usage: upload_client PORT TARGET CONTENT_TYPE FILE UPLOADS\n");
+    if (argc < 6) {
+        fprintf(stderr, "usage: upload_client PORT METHOD TARGET FILE UPLOADS [HEADER]...\n");
         return 2;
     }
     size_t size;
-    const char *request = make_request(argv[2], argv[3], argv[4], &size);
+    const char *request = make_request(argv[2], argv[3], argv[4], argv + 6, &size);
     const int fd = connect_to((uint16_t)atoi(argv[1]));
     for (int uploads = atoi(argv[5]); uploads > 0; uploads--) {
         const double begun = now_ns();

@@ -1,0 +1,111 @@
+/* bench_npy.c - what it takes to read .npy arrays that are not as they are wanted.
+ *
+ *     bench_npy [MiB of an array]
+ *
+ * prints GB/s (of the array), medians of 7 runs, beside memcpy and beside the plain loop in C order
+ * that has a cache miss for every element. */
+#include "api/npy.h"
+#include "server/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS = 7 };
+
+static int by_size(const void *a, const void *b)
+{
+    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* The definition, a float32 or float64 at a time. */
+static void plain_loop(const struct td_npy *file, void *to)
+{
+    const struct td_tensor *tensor = &file->tensor;
+    const size_t width = td_dtype_info(tensor->dtype)->size;
+    const int rank = tensor->shape.rank;
+    int64_t step[TD_MAX_RANK], at[TD_MAX_RANK] = { 0 }, from = 0, all = 1;
+    for (int d = 0; d < rank; d++) {
+        step[d] = all;
+        all *= tensor->shape.dim[d];
+    }
+    for (int64_t i = 0; i < all; i++) {
+        memcpy((char *)to + (size_t)i * width, (const char *)tensor->data + (size_t)from * width,
+               width);
+        for (int d = rank - 1; d >= 0; d--) {
+            from += step[d];
+            if (++at[d] < tensor->shape.dim[d])
+                break;
+            from -= at[d] * step[d];
+            at[d] = 0;
+        }
+    }
+}
+
+static void copy(const struct td_npy *file, void *to)
+{
+    memcpy(to, file->tensor.data, file->tensor.bytes);
+}
+
+static double gb_per_s(void (*work)(const struct td_npy *, void *), const struct td_npy *file,
+                       void *to)
+{
+    int64_t ns[RUNS];
+    for (int i = 0; i < RUNS; i++) {
+        const int64_t begun = td_now_ns();
+        work(file, to);
+        ns[i] = td_now_ns() - begun;
+    }
+    qsort(ns, RUNS, sizeof *ns, by_size);
+    return (double)file->tensor.bytes / (double)ns[RUNS / 2];
+}
+
+int main(int argc, char **argv)
+{
+    const int64_t bytes = (argc > 1 ? strtoll(argv[1], NULL, 10) : 64) << 20;
+    static const struct {
+        const char *says;
+        td_dtype dtype;
+        struct td_shape shape; /* a dimension of 0 is what is left */
+        bool big_endian, fortran;
+    } cases[] = {
+        { "float32 [4096, n], Fortran", TD_DTYPE_FLOAT32, { 2, { 4096, 0 } }, false, true },
+        { "float32 [4095, n], Fortran", TD_DTYPE_FLOAT32, { 2, { 4095, 0 } }, false, true },
+        { "float32 [n, 16], Fortran", TD_DTYPE_FLOAT32, { 2, { 0, 16 } }, false, true },
+        { "float32 [n, 100, 2], Fortran", TD_DTYPE_FLOAT32, { 3, { 0, 100, 2 } }, false, true },
+        { "uint8 [4096, n], Fortran", TD_DTYPE_UINT8, { 2, { 4096, 0 } }, false, true },
+        { "float64 [1000, n], Fortran", TD_DTYPE_FLOAT64, { 2, { 1000, 0 } }, false, true },
+        { "complex128 [1000, n], Fortran", TD_DTYPE_COMPLEX128, { 2, { 1000, 0 } }, false, true },
+        { "float32, big-endian", TD_DTYPE_FLOAT32, { 2, { 4096, 0 } }, true, false },
+        { "float64, big-endian", TD_DTYPE_FLOAT64, { 2, { 4096, 0 } }, true, false },
+        { "float32 [4096, n], both", TD_DTYPE_FLOAT32, { 2, { 4096, 0 } }, true, true },
+    };
+    char *from = malloc((size_t)bytes), *to = malloc((size_t)bytes);
+    if (!from || !to)
+        return 1;
+    memset(from, 1, (size_t)bytes);
+    memset(to, 2, (size_t)bytes);
+    printf("%-32s %10s %10s %10s  GB/s\n", "", "tensord", "memcpy", "plain loop");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct td_npy file = { .big_endian = cases[i].big_endian, .fortran = cases[i].fortran };
+        struct td_shape shape = cases[i].shape;
+        struct td_error err;
+        int64_t left = bytes / (int64_t)td_dtype_info(cases[i].dtype)->size;
+        for (int d = 0; d < shape.rank; d++)
+            left /= shape.dim[d] ? shape.dim[d] : 1;
+        for (int d = 0; d < shape.rank; d++)
+            shape.dim[d] = shape.dim[d] ? shape.dim[d] : left;
+        if (td_tensor_describe(&file.tensor, "array", cases[i].dtype, &shape, &err) != TD_OK)
+            return 1;
+        file.tensor.data = from;
+        printf("%-32s %10.2f %10.2f", cases[i].says, gb_per_s(td_npy_convert, &file, to),
+               gb_per_s(copy, &file, to));
+        if (cases[i].fortran)
+            printf(" %10.2f", gb_per_s(plain_loop, &file, to));
+        printf("\n");
+    }
+    free(from);
+    free(to);
+    return 0;
+}

@@ -1,0 +1,159 @@
+"""Large resident tables: replaced while they are looked up in, and there when the server starts."""
+import array, os, statistics, threading, time
+from turns import (Broken, DropServer, output_during, output_of, report, report_p99, resident, resident_of_file, row,
+                   take_turns, turn, upload_command, upload_times, wrk_command, wrk_figures)
+import daemon
+from daemon import SAFETENSORS, Client, Daemon
+from inputs import Request, ask, check_binary, ints
+
+ROWS, WIDTH = 4 << 20, 64  # 1 GiB of float32
+BYTES = 4 * ROWS * WIDTH
+IDS = [104_729 * i % ROWS for i in range(32)]
+GIB = 1 << 30
+OPTIONS = ("--memory-limit", "8G", "--tensor-quota", "5G")
+
+
+def row_of(i):
+    """all its elements are i modulo 2^24, which float32 has exactly"""
+    return array.array("f", [i % (1 << 24)]) * WIDTH
+
+
+def write_table(path):
+    """1 GiB as .npy, a part at a time"""
+    part = 1 << 14
+    with open(path, "wb") as f:
+        f.write(daemon.npy("float32", [ROWS, WIDTH], b""))
+        for begin in range(0, ROWS, part):
+            f.write(b"".join(row_of(i).tobytes() for i in range(begin, begin + part)))
+
+
+class Watch:
+    """a thread that looks at /readyz"""
+
+    def __init__(self, server):
+        self.server, self.in_use, self.stop = server, 0, threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        with Client(self.server) as client:
+            while not self.stop.wait(0.05):
+                self.in_use = max(self.in_use, client.ask("GET", "/readyz").json()["memory"]["in_use"])
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+
+
+class Lookups:
+    """one request, asked over and over; the drop server is there for uploads"""
+
+    def __init__(self, tensord, drop, request, body_file, pause_ms):
+        self.tensord, self.drop, self.request, self.body_file, self.pause_ms = tensord, drop, request, body_file, pause_ms
+
+    def command(self, seconds):
+        return wrk_command(self.tensord, self.request, self.body_file, seconds, self.pause_ms)
+
+    def alone(self, seconds):
+        return output_of(self.command(seconds))
+
+    def during(self, work):
+        return output_during(self.command(600), work)
+
+    def turn(self, client):
+        return turn(self.tensord, client, wrk_figures, beside=(self.drop,))
+
+
+class TableCases:
+    def big_table(self):
+        """the path of table.npy in a folder of its own"""
+        folder = os.path.join(self.folder, "big")
+        path = os.path.join(folder, "table.npy")
+        if not os.path.exists(path):
+            os.mkdir(folder)
+            write_table(path)
+        return path
+
+    def replace(self):
+        """a table of 1 GiB put again and again, in lookups that never pause and in ones at a moderate rate"""
+        put = Request("/v1/tensors/big", b"", "application/x-npy")
+        look = Request("/v1/gather", daemon.safetensors({"indices": ("int32", [len(IDS)], ints(IDS).tobytes())},
+                                                        {"params.ref": "big"}), SAFETENSORS)
+        raw = b"".join(row_of(i).tobytes() for i in IDS)
+        table = self.big_table()
+        body = self.file("look")
+        with open(body, "wb") as f:
+            f.write(look.body)
+        with Daemon(*OPTIONS) as tensord, DropServer(self.tools) as drop:
+            with open(table, "rb") as f, Client(tensord) as client:
+                answer = client.ask("PUT", put.path, f.read(), put.headers())
+            if answer.status != 201:
+                raise Broken(f"a wrong answer: {answer}")
+            check_binary(tensord, look, [len(IDS), WIDTH], raw)
+            for name, pause_ms, uploads in (("replace, busy", 0, 1), ("replace, 2000/s", 8, 3)):
+                lookups = Lookups(tensord, drop, look, body, pause_ms)
+                self.replace_under(name, lookups, upload_command(tensord, "PUT", put, table, uploads, self.tools),
+                                   upload_command(drop, "PUT", put, table, uploads, self.tools))
+            check_binary(tensord, look, [len(IDS), WIDTH], raw)
+
+    def replace_under(self, name, lookups, put, dropped):
+        """lookups while the table is put, held against lookups alone, and while as many bytes go to the drop server:
+        what the machine has to do for any upload is in that"""
+        times, memory, process = [], [], lookups.tensord.process
+
+        def alone():
+            return lookups.alone(2 * self.args.seconds)
+
+        def replacing():
+            before = resident(process)
+            with open(f"/proc/{process.pid}/clear_refs", "w") as f:
+                f.write("5")  # VmHWM begins anew
+            with Watch(lookups.tensord) as watch:
+                output = lookups.during(lambda: times.extend(upload_times(output_of(put))))
+            memory.append((before, resident(process, "VmHWM"), watch.in_use))
+            return output
+
+        def dropping():
+            return lookups.during(lambda: output_of(dropped))
+        pairs = take_turns(lookups.turn, replacing, alone, self.args.rounds)
+        report(name, pairs, "req/s", 1, "")
+        report_p99(name + ", p99", pairs, "at most 2")
+        report_p99("  beside an upload", take_turns(lookups.turn, replacing, dropping, self.args.rounds), "")
+        before, peak, in_use = (max(m[i] for m in memory) for i in range(3))
+        print(f"    {len(times)} PUTs, median {1e3 * statistics.median(times):.0f} ms, fastest {1e3 * min(times):.0f};"
+              f" no lookup failed; resident GiB: {before / GIB:.2f} before, {peak / GIB:.2f} at most; in use"
+              f" {in_use / GIB:.2f} at most", flush=True)
+
+    def start(self):
+        """from starting the process to the first 200 of /readyz, without the table's pages in memory and with them"""
+        table = self.big_table()
+        empty = os.path.join(self.folder, "empty")
+        os.makedirs(empty, exist_ok=True)
+        for name, folder, drop in (("start, empty", empty, False), ("start, 1 GiB cold", os.path.dirname(table), True),
+                                   ("start, 1 GiB warm", os.path.dirname(table), False)):
+            times, touched = [], 0
+            for _ in range(max(5, self.args.rounds)):
+                if drop:
+                    drop_pages(table)
+                begun = time.monotonic()
+                with Daemon("--data-dir", folder, *OPTIONS) as tensord, Client(tensord) as client:
+                    if client.ask("GET", "/readyz").status != 200:
+                        raise Broken("not ready")
+                    times.append(time.monotonic() - begun)
+                    if folder != empty:
+                        touched = max(touched, resident_of_file(tensord.process, "table.npy"))
+            row(name, f"{1e3 * statistics.median(times):.1f} ms", "",
+                f"({1e3 * min(times):.1f}-{1e3 * max(times):.1f})", "below 100 ms")
+            if folder != empty:
+                print(f"    {touched / 1e6:.2f} MB of the file resident", flush=True)
+
+
+def drop_pages(path):
+    """of the page cache"""
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
