@@ -20,6 +20,7 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,43 +63,59 @@ struct header_walk {
 /* Where the value of a header goes. Of one that may be repeated the last counts. */
 struct header_place {
     const char *name;
-    const char **value;
+    size_t length;
+    size_t offset; /* of the value, in struct td_headers or in struct header_walk */
+    bool in_walk;
     bool repeatable;
 };
+
+/* In a table that is made once, with lengths that are known: this runs for every header. */
+#define PLACE(text, type, member, in_walk, repeatable)                                             \
+    {                                                                                              \
+        text, sizeof(text) - 1, offsetof(type, member), in_walk, repeatable                        \
+    }
+#define TO_CALL(text, member, repeatable) PLACE(text, struct td_headers, member, false, repeatable)
+#define TO_WALK(text, member, repeatable) PLACE(text, struct header_walk, member, true, repeatable)
+
+static const struct header_place places[] = {
+    TO_WALK("Host", host, false),
+    TO_CALL("Content-Type", content_type, false),
+    TO_WALK("Content-Length", content_length, false),
+    TO_CALL("Accept", accept, true),
+    TO_CALL("Accept-Encoding", accept_encoding, true),
+    TO_WALK("Transfer-Encoding", transfer_encoding, false),
+    TO_WALK("Authorization", authorization, false),
+    TO_CALL("Content-Encoding", content_encoding, false),
+    TO_WALK("X-Request-Id", request_id, true),
+    TO_CALL("X-Request-Timeout-Ms", timeout_ms, false),
+    TO_CALL("traceparent", traceparent, true),
+    TO_CALL("If-Match", if_match, false),
+    TO_CALL("If-None-Match", if_none_match, false),
+    TO_CALL("Range", range, false),
+    TO_CALL("If-Range", if_range, false),
+    TO_CALL("Expect", expect, true),
+    TO_WALK("Inference-Header-Content-Length", inference_header, false),
+};
+
+#undef TO_WALK
+#undef TO_CALL
+#undef PLACE
 
 static enum MHD_Result visit_header(void *context, enum MHD_ValueKind kind, const char *name,
                                     size_t length, const char *value, size_t value_length)
 {
     struct header_walk *walk = context;
-    struct td_headers *headers = &walk->call->headers;
-    const struct header_place places[] = {
-        { "Host", &walk->host, false },
-        { "Content-Type", &headers->content_type, false },
-        { "Content-Length", &walk->content_length, false },
-        { "Accept", &headers->accept, true },
-        { "Accept-Encoding", &headers->accept_encoding, true },
-        { "Transfer-Encoding", &walk->transfer_encoding, false },
-        { "Authorization", &walk->authorization, false },
-        { "Content-Encoding", &headers->content_encoding, false },
-        { "X-Request-Id", &walk->request_id, true },
-        { "X-Request-Timeout-Ms", &headers->timeout_ms, false },
-        { "traceparent", &headers->traceparent, true },
-        { "If-Match", &headers->if_match, false },
-        { "If-None-Match", &headers->if_none_match, false },
-        { "Range", &headers->range, false },
-        { "If-Range", &headers->if_range, false },
-        { "Expect", &headers->expect, true },
-        { "Inference-Header-Content-Length", &walk->inference_header, false },
-    };
     (void)kind;
     (void)value_length;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const struct header_place *place = &places[i];
-        if (strlen(place->name) != length || strncasecmp(name, place->name, length) != 0)
+        if (place->length != length || strncasecmp(name, place->name, length) != 0)
             continue;
-        if (*place->value && !place->repeatable)
+        void *in = place->in_walk ? (void *)walk : (void *)&walk->call->headers;
+        const char **to = (const char **)(void *)((char *)in + place->offset);
+        if (*to && !place->repeatable)
             walk->repeated = place->name;
-        *place->value = value ? value : "";
+        *to = value ? value : "";
     }
     return MHD_YES;
 }
