@@ -104,7 +104,7 @@ TD_MUST_CHECK td_status td_oip_describe_stats(const struct td_op *const *ops,
                                               struct td_arena *arena, struct td_reply *reply,
                                               struct td_error *err);
 
-/* Body of .../systemsharedmemory/region/{name}/register. */
+/* A region of shared memory, and the body of .../systemsharedmemory/region/{name}/register. */
 struct td_oip_region {
     const char *name, *key; /* key: in the arena, NUL-terminated */
     uint64_t offset, bytes;

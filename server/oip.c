@@ -139,23 +139,14 @@ const struct td_task td_oip_register_task = { .begin = need_shm, .encode = regis
 
 td_status td_oip_region_status(struct td_call *call)
 {
-    struct td_shm_region *regions = NULL;
+    struct td_oip_region *list = NULL;
     int count = 0;
     td_status status = need_shm(call);
     if (status == TD_OK)
-        status = td_shm_list(call->server->shm, call->arguments[0], &call->arena, &regions, &count,
+        status = td_shm_list(call->server->shm, call->arguments[0], &call->arena, &list, &count,
                              &call->error);
     if (status != TD_OK)
         return status;
-    struct td_oip_region *list =
-        td_arena_alloc(&call->arena, (size_t)count, sizeof *list, &call->error);
-    if (!list)
-        return call->error.status;
-    for (int i = 0; i < count; i++)
-        list[i] = (struct td_oip_region){ .name = regions[i].name,
-                                          .key = regions[i].key,
-                                          .offset = regions[i].offset,
-                                          .bytes = regions[i].bytes };
     return td_oip_describe_regions(list, count, &call->arena, &call->reply, &call->error);
 }
 

@@ -324,7 +324,7 @@ static td_status find(struct td_regions *self, const char *name, size_t length, 
 /* ---- list ------------------------------------------------------------------------------------ */
 
 static td_status describe(const struct region *region, struct td_arena *arena,
-                          struct td_shm_region *out, struct td_error *err)
+                          struct td_oip_region *out, struct td_error *err)
 {
     out->name = td_arena_text(arena, region->name, strlen(region->name), err);
     out->key = out->name ? td_arena_text(arena, region->key, strlen(region->key), err) : NULL;
@@ -334,7 +334,7 @@ static td_status describe(const struct region *region, struct td_arena *arena,
 }
 
 td_status td_shm_list(struct td_shm *shm, const char *name, struct td_arena *arena,
-                      struct td_shm_region **list, int *count, struct td_error *err)
+                      struct td_oip_region **list, int *count, struct td_error *err)
 {
     bool found = true;
     td_status status = TD_OK;

@@ -17,7 +17,7 @@
 #ifndef TD_SERVER_SHM_H
 #define TD_SERVER_SHM_H
 
-#include "api/message.h"
+#include "api/oip.h"
 
 enum { TD_SHM_REGIONS = 1024 };
 
@@ -31,13 +31,10 @@ TD_MUST_CHECK td_status td_shm_register(struct td_shm *shm, const char *name, co
 /* NULL name: all. A name that is not there is fine. */
 void td_shm_unregister(struct td_shm *shm, const char *name);
 
-struct td_shm_region {
-    const char *name, *key; /* in the arena; the key as it was given */
-    uint64_t offset, bytes;
-};
-/* One region, or with NULL all of them in the order of their names. */
+/* One region, or with NULL all of them in the order of their names. Their texts lie in the arena,
+ * keys as they were given. */
 TD_MUST_CHECK td_status td_shm_list(struct td_shm *shm, const char *name, struct td_arena *arena,
-                                    struct td_shm_region **list, int *count, struct td_error *err);
+                                    struct td_oip_region **list, int *count, struct td_error *err);
 
 /* The registry as the api's source of regions. Borrowed. */
 struct td_regions *td_shm_regions(struct td_shm *shm);

@@ -92,11 +92,6 @@ static td_status begin_write(struct td_call *call)
     return status == TD_OK && call->headers.expect ? check_write(call) : status;
 }
 
-static bool is_name(const char *name, const char *text, size_t length)
-{
-    return strlen(name) == length && memcmp(name, text, length) == 0;
-}
-
 /* known: the only parameter there is; NULL for none. */
 static td_status unknown_argument(struct td_call *call, const char *name, size_t length,
                                   const char *known)
@@ -120,8 +115,8 @@ static td_status read_persist(struct td_call *call, const char *value, size_t le
 static td_status write_argument(struct td_call *call, const char *name, size_t length,
                                 const char *value, size_t value_length)
 {
-    return is_name("persist", name, length) ? read_persist(call, value, value_length)
-                                            : unknown_argument(call, name, length, "persist");
+    return td_name_is("persist", name, length) ? read_persist(call, value, value_length)
+                                               : unknown_argument(call, name, length, "persist");
 }
 
 /* Of the version in state->listing. */
@@ -154,7 +149,7 @@ static td_status get_argument(struct td_call *call, const char *name, size_t len
                               const char *value, size_t value_length)
 {
     struct state *state = call->state;
-    if (!is_name("response", name, length))
+    if (!td_name_is("response", name, length))
         return unknown_argument(call, name, length, "response");
     const int layout =
         td_attrs_choose("response", td_layout_names, value, value_length, &call->error);
@@ -388,7 +383,7 @@ static td_status begin_scatter(struct td_call *call)
 static td_status scatter_argument(struct td_call *call, const char *name, size_t length,
                                   const char *value, size_t value_length)
 {
-    return is_name("persist", name, length)
+    return td_name_is("persist", name, length)
                ? read_persist(call, value, value_length)
                : td_op_argument(call, name, length, value, value_length);
 }

@@ -163,7 +163,7 @@ END_TEST
 START_TEST(there_are_only_so_many_regions)
 {
     struct td_error err = { 0 };
-    struct td_shm_region *list;
+    struct td_oip_region *list;
     int count;
     char name[32];
     for (int i = 0; i < TD_SHM_REGIONS; i++) {
@@ -184,7 +184,7 @@ END_TEST
 START_TEST(regions_are_listed_by_name)
 {
     struct td_error err = { 0 };
-    struct td_shm_region *list;
+    struct td_oip_region *list;
     int count;
     ck_assert_int_eq(add("b", 0, 16, &err), TD_OK);
     ck_assert_int_eq(add("a b", 8, 24, &err), TD_OK);
