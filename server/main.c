@@ -93,9 +93,9 @@ static int run(struct td_server *server)
         goto done;
     td_log(&server->log, TD_LOG_INFO, "ready", TD_MS("start_ms", td_now_ns() - begun));
     const int signal_number = serve(server, &signals);
+    atomic_store(&server->draining, true); /* before it is said: who reads that may rely on it */
     td_log(&server->log, TD_LOG_INFO, "draining", TD_TEXT("signal", strsignal(signal_number)),
            TD_INT("in_flight", atomic_load(&server->in_flight)));
-    atomic_store(&server->draining, true);
     drain(server);
     status = 0;
 done:

@@ -8,7 +8,8 @@ safetensors, read_safetensors, npy, tensor, raw_strings   the formats, written a
 Environment: TD_TEST_BINARY names the daemon, TD_TEST_TIME_SCALE multiplies every wait (sanitizers are slow),
 TD_TEST_SEED seeds the random tests.
 """
-import base64, concurrent.futures, http.client, json, os, signal, socket, struct, subprocess, sys, threading, time, unittest
+import atexit, base64, concurrent.futures, http.client, json, os, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
+import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BINARY = os.environ.get("TD_TEST_BINARY") or os.path.join(HERE, "..", "..", "build", "tensord")
@@ -16,6 +17,13 @@ SCALE = float(os.environ.get("TD_TEST_TIME_SCALE", "1"))
 SEED = int(os.environ.get("TD_TEST_SEED", "1"))
 PATIENCE = 20 * SCALE  # seconds until something that should happen has not happened
 JSON, SAFETENSORS, PROBLEM = "application/json", "application/vnd.safetensors", "application/problem+json"
+
+
+def temporary_folder():
+    """the path of an empty folder that is gone after the tests"""
+    path = tempfile.mkdtemp(prefix="tensord-test-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 # ---------------------------------------------------------------- the process
@@ -392,24 +400,56 @@ def http_request(method, path, body=b"", headers=()):
 
 
 # ---------------------------------------------------------------- work that takes a while
-class SlowWork:
-    """A small request that keeps one worker busy for about so many seconds: many numbers to print.
+def ring(factors, factor):
+    """an einsum of that many square matrices whose labels close a circle, so that no order makes it cheap"""
+    labels = [chr(ord("a") + i) for i in range(factors)]
+    terms = [labels[i] + labels[(i + 1) % factors] for i in range(factors)]
+    return {"equation": ",".join(terms) + "->", "inputs": [factor] * factors}
 
-    How many is measured, once per daemon, because machines and sanitizers differ."""
-    COLUMNS = 10000
+
+class SlowWork:
+    """A small request that keeps one worker busy for about so many seconds with products of matrices, and needs
+    little memory.
+
+    How large they are is measured, once per daemon, because machines and sanitizers differ. A worker takes
+    small requests between two chunks of such work; LargeAnswer leaves no such gaps."""
+    NAME, FACTORS, SMALLEST, LARGEST = "slow-work", 16, 64, 1536
 
     def __init__(self, daemon, seconds):
-        began = time.monotonic()
+        size, took = self.SMALLEST, 0
         with Client(daemon, timeout=10 * PATIENCE) as client:
-            answer = client.post("/v1/gather", self.body(50))
-        assert answer.status == 200, str(answer)
-        rows = int(50 * seconds / max(time.monotonic() - began, 1e-3))
-        self.request = self.body(min(max(rows, 50), 1200))
+            for goal in (seconds / 8, seconds / 2, seconds):  # small ones tell little of large ones
+                if took:
+                    size = min(max(int(size * (goal / took) ** (1 / 3)), self.SMALLEST), self.LARGEST)
+                self.put(client, size)
+                took = min(self.time(client) for _ in range(2)) if goal < seconds else goal
 
-    def body(self, rows):
+    request = json.dumps(ring(FACTORS, {"ref": NAME})).encode()
+
+    def put(self, client, size):
+        table = safetensors({self.NAME: ("int64", (size, size), bytes(8 * size * size))})
+        answer = client.ask("PUT", f"/v1/tensors/{self.NAME}", table, {"Content-Type": SAFETENSORS})
+        assert answer.status in (200, 201), str(answer)
+
+    def time(self, client):
+        began = time.monotonic()
+        answer = client.post("/v1/einsum", self.request)
+        assert answer.status == 200, str(answer)
+        return time.monotonic() - began
+
+    def http(self, headers=()):
+        return http_request("POST", "/v1/einsum", self.request, headers)
+
+
+class LargeAnswer:
+    """A small gather with an answer of so many million printed numbers."""
+    COLUMNS = 10000
+
+    def __init__(self, millions):
+        rows = int(millions * 1e6 / self.COLUMNS)
         digits = [0.1234567890123456 + i / 7 for i in range(rows)]
-        return json.dumps({"params": tensor("float64", (rows, 1), pack("float64", digits)), "axis": 1,
-                           "indices": tensor("int32", (self.COLUMNS,), bytes(4 * self.COLUMNS))}).encode()
+        self.request = json.dumps({"params": tensor("float64", (rows, 1), pack("float64", digits)), "axis": 1,
+                                   "indices": tensor("int32", (self.COLUMNS,), bytes(4 * self.COLUMNS))}).encode()
 
     def http(self, headers=()):
         return http_request("POST", "/v1/gather", self.request, headers)

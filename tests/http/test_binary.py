@@ -1,8 +1,8 @@
 """The binary form: safetensors in and out, content negotiation, compressed bodies."""
-import gzip, os, random, shutil, tempfile, zlib
+import gzip, os, random, zlib
 from daemon import *
 
-TABLES = tempfile.mkdtemp(prefix="tensord-test-")
+TABLES = temporary_folder()
 ROWS = ("int32", (3, 2), pack("int32", [1, 2, 3, 4, 5, 6]))
 PICK = ("int32", (2,), pack("int32", [2, 0]))
 PICKED = ("int32", (2, 2), pack("int32", [5, 6, 1, 2]))
@@ -14,10 +14,6 @@ BINARY = {"Content-Type": SAFETENSORS}
 def setUpModule():
     with open(os.path.join(TABLES, "table.npy"), "wb") as f:
         f.write(npy("float32", (3, 2), pack("float32", [1, 2, 3, 4, 5, 6])))
-
-
-def tearDownModule():
-    shutil.rmtree(TABLES)
 
 
 class Binary(HttpTest):

@@ -1,8 +1,8 @@
 """einsum as clients see it, and POST /v1/einsum/plan, which tells what one would do and take."""
-import itertools, math, os, random, shutil, tempfile, threading
+import itertools, math, os, random, threading
 from daemon import *
 
-TABLES = tempfile.mkdtemp(prefix="tensord-test-")
+TABLES = temporary_folder()
 BINARY = {"Content-Type": SAFETENSORS}
 A, B = [[1, 2], [3, 4]], [[5, 6], [7, 8]]
 AB = [[19, 22], [43, 50]]
@@ -18,10 +18,6 @@ def setUpModule():
     with open(os.path.join(TABLES, "large.npy"), "wb") as f:
         f.write(npy("float32", (SIDE, SIDE), b""))
         f.truncate(f.tell() + 4 * SIDE * SIDE)  # zeros that take no room
-
-
-def tearDownModule():
-    shutil.rmtree(TABLES)
 
 
 def einsum(equation, operands):

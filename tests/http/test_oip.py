@@ -223,10 +223,9 @@ class Inference(OipTest):
 
     def test_a_timeout_that_passes_in_the_queue_is_504(self):
         with Daemon("--workers=1", "--inline-limit-us=0") as daemon, Raw(daemon) as slow, Client(daemon) as client:
-            work = SlowWork(daemon, 1.5 * SCALE)
             body, headers = envelope(self.gather_inputs(binary=True), parameters={"timeout": 100})
-            slow.send(work.http())
-            time.sleep(0.2 * SCALE)
+            slow.send(LargeAnswer(12).http())
+            time.sleep(0.05 * SCALE)
             began = time.monotonic()
             answer = client.ask("POST", "/v2/models/gather/infer", body, headers)
             waited = time.monotonic() - began
@@ -239,12 +238,11 @@ class Inference(OipTest):
 
     def test_a_full_queue_is_429(self):
         with Daemon("--workers=1", "--queue-limit=1", "--inline-limit-us=0") as daemon:
-            work = SlowWork(daemon, 1.5 * SCALE)
             body, headers = envelope(self.gather_inputs(binary=True))
             request = http_request("POST", "/v2/models/gather/infer", body, [f"{k}: {v}" for k, v in headers.items()])
             sockets = [Raw(daemon) for _ in range(6)]
-            sockets[0].send(work.http())
-            time.sleep(0.3 * SCALE)
+            sockets[0].send(LargeAnswer(12).http())
+            time.sleep(0.05 * SCALE)
             for raw in sockets[1:]:
                 raw.send(request)
             answers = answers_of(sockets)

@@ -1,8 +1,8 @@
 """The ops as a JSON client sees them: what goes in, what comes out, in every spelling and dtype."""
-import base64, decimal, json, math, os, random, shutil, struct, tempfile
+import base64, decimal, json, math, os, random, struct
 from daemon import *
 
-TABLES = tempfile.mkdtemp(prefix="tensord-test-")
+TABLES = temporary_folder()
 LETTERS = {"params": [["a", "b"], ["c", "d"]], "indices": [1, 0]}
 
 
@@ -12,10 +12,6 @@ def setUpModule():
     with open(os.path.join(TABLES, "model.safetensors"), "wb") as f:
         f.write(safetensors({"w": ("int16", (4,), pack("int16", [10, 20, 30, 40])),
                              "ids": ("int32", (2,), pack("int32", [3, 1]))}))
-
-
-def tearDownModule():
-    shutil.rmtree(TABLES)
 
 
 class Gather(HttpTest):

@@ -27,7 +27,7 @@ class Queue(HttpTest):
         self.assertEqual({a.status for a in answers}, {200, 429}, [a.status for a in answers])
         for answer in answers:
             if answer.status == 429:
-                self.assertProblem(answer, 429, "QUEUE_FULL", op="gather")
+                self.assertProblem(answer, 429, "QUEUE_FULL", op="einsum")
                 self.assertRegex(answer.headers["Retry-After"], r"^[1-9][0-9]*$")
         self.assertGreaterEqual(sum(a.status == 200 for a in answers), 1)
         self.assertWorks()
@@ -89,7 +89,7 @@ class Deadlines(HttpTest):
             first.send(slow.http())
             time.sleep(0.1 * SCALE)
             second.send(slow.http(["X-Request-Timeout-Ms: 1"]))
-            self.assertProblem(second.answer(), 504, "DEADLINE_EXCEEDED", op="gather")
+            self.assertProblem(second.answer(), 504, "DEADLINE_EXCEEDED", op="einsum")
             self.assertStatus(first.answer(), 200)
 
     def test_a_deadline_in_time_changes_nothing(self):
@@ -199,18 +199,18 @@ class MemoryComesBack(HttpTest):
     def test_after_answers_refusals_and_clients_that_left(self):
         for options in ((), QUEUED):
             with Daemon(*options) as daemon, Client(daemon, timeout=5 * PATIENCE) as client:
-                slow = SlowWork(daemon, 0.1 * SCALE)
+                large = LargeAnswer(2)
                 for _ in range(3):
-                    for request in (slow.http(), slow.http(["X-Request-Timeout-Ms: 20"])):
+                    for request in (large.http(), large.http(["X-Request-Timeout-Ms: 20"])):
                         with Raw(daemon) as raw:  # leaves without its answer
                             raw.send(request)
                             time.sleep(0.02)
                     with Raw(daemon) as raw:  # leaves before its request is whole
-                        raw.send(slow.http()[:30000])
+                        raw.send(large.http()[:30000])
                         time.sleep(0.02)
-                    for body, headers in ((slow.request, {}), (slow.request[:-5], {}), (slow.request, {"Content-Encoding": "gzip"}),
-                                          ({"params": [1], "indices": [5] * 30000}, {}), (slow.request, {"X-Request-Timeout-Ms": "20"}),
-                                          (slow.request, {"Accept": SAFETENSORS})):
+                    for body, headers in ((large.request, {}), (large.request[:-5], {}), (large.request, {"Content-Encoding": "gzip"}),
+                                          ({"params": [1], "indices": [5] * 30000}, {}), (large.request, {"X-Request-Timeout-Ms": "20"}),
+                                          (large.request, {"Accept": SAFETENSORS})):
                         client.post("/v1/gather", body, headers)
                 deadline = time.monotonic() + 5 * SCALE
                 while (used := client.ask("GET", "/readyz").json()["memory"]["in_use"]) and time.monotonic() < deadline:

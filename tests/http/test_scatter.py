@@ -1,19 +1,15 @@
 """Rows of resident tensors written and added to: POST /v1/tensors/{name}/scatter."""
-import os, shutil, tempfile, threading
+import os, threading
 from daemon import *
 from test_tensors import TensorTest
 
-TABLES = tempfile.mkdtemp(prefix="tensord-test-")
+TABLES = temporary_folder()
 BINARY = {"Content-Type": SAFETENSORS}
 
 
 def setUpModule():
     with open(os.path.join(TABLES, "mapped.npy"), "wb") as f:
         f.write(npy("int32", (3, 2), pack("int32", [1, 2, 3, 4, 5, 6])))
-
-
-def tearDownModule():
-    shutil.rmtree(TABLES)
 
 
 class ScatterTest(TensorTest):
@@ -250,8 +246,7 @@ class Files(ScatterTest):
                 self.assertEqual(f.read(), before)
 
     def test_what_persists_is_there_after_a_restart(self):
-        folder = tempfile.mkdtemp(prefix="tensord-test-")
-        self.addCleanup(shutil.rmtree, folder)
+        folder = temporary_folder()
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
             self.assertStatus(client.ask("PUT", "/v1/tensors/t?persist=1", [1, 2, 3]), 201)
             answer = client.post("/v1/tensors/t/scatter?persist=1", {"indices": [[1]], "updates": [20]})

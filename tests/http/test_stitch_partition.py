@@ -1,8 +1,8 @@
 """dynamic_stitch, parallel_dynamic_stitch and dynamic_partition as clients see them, and the way from one to the other."""
-import os, random, shutil, tempfile, threading
+import os, random, threading
 from daemon import *
 
-TABLES = tempfile.mkdtemp(prefix="tensord-test-")
+TABLES = temporary_folder()
 BINARY = {"Content-Type": SAFETENSORS}
 STITCHES = ("dynamic_stitch", "parallel_dynamic_stitch")
 # tf.dynamic_stitch in the TensorFlow API reference
@@ -23,10 +23,6 @@ def setUpModule():
     with open(os.path.join(TABLES, "wide.npy"), "wb") as f:
         f.write(npy("uint8", (ROWS,), b""))
         f.truncate(f.tell() + ROWS)
-
-
-def tearDownModule():
-    shutil.rmtree(TABLES)
 
 
 class StitchTest(HttpTest):

@@ -1,5 +1,5 @@
 """Resident tensors: put, told, fetched whole or in part, replaced under load, deleted."""
-import itertools, os, shutil, tempfile
+import itertools, os
 from daemon import *
 
 NPY = "application/x-npy"
@@ -613,8 +613,7 @@ class Load(TensorTest):
 
 class DataFolder(TensorTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="tensord-test-")
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.folder = temporary_folder()
 
     def file(self, name, *values):
         path = os.path.join(self.folder, name)
