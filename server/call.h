@@ -13,6 +13,7 @@
 
 #include "api/message.h"
 #include "server/deflate.h"
+#include "server/pages.h"
 #include "server/sources.h"
 #include "server/worker_pool.h"
 
@@ -107,9 +108,9 @@ struct td_call {
     void *state;       /* the task's own, in the arena */
     size_t body_limit; /* of the route: see routes.h */
     td_format body_format, reply_format;
+    td_encoding encoding; /* which the answer may have, as the client likes, */
+    bool negotiated;      /* where he was asked */
     bool encoded;         /* the body came compressed */
-    bool negotiated;      /* the answer may be compressed, as the client likes */
-    td_encoding encoding; /* which is this */
     bool queued; /* for a worker only, since it may have to wait: for a disk, for another writer */
     int64_t deadline_ns;
     int64_t start_by_ns; /* who still waits for a worker then is not begun; at most deadline_ns */
@@ -117,6 +118,7 @@ struct td_call {
     size_t body_bytes, body_capacity;
     size_t discarded;              /* body bytes read after the request was refused */
     struct td_buffer *body_buffer; /* NULL while the body is in the arena */
+    struct td_pages_job pages;     /* the part of a large body's memory that was made last */
     struct td_sources sources;     /* of tensors that the body only names */
     size_t output_bytes;           /* of an op's outputs, as told at admission */
     struct td_request request;

@@ -1,14 +1,13 @@
 #include "server/http.h"
 
-#include "api/json_decode.h"
 #include "api/oip.h"
-#include "server/call.h"
+#include "server/body.h"
 #include "server/clock.h"
 #include "server/inflate.h"
 #include "server/linger.h"
+#include "server/pages.h"
 #include "server/routes.h"
 #include "server/scheduler.h"
-#include "server/stream_copy.h"
 #include "server/transport_errors.h"
 
 #include <netinet/in.h>
@@ -28,11 +27,6 @@
 #include <unistd.h>
 
 enum {
-    ARENA_BODY = 16 << 10,        /* bodies up to this lie in the call itself */
-    FIRST_BODY_BUFFER = 16 << 10, /* what the first bytes of a larger one get */
-    BODY_GROWTH = 8,              /* and then so many times what has come, */
-    EARNED_BODY = 1 << 20,        /* or all that was announced, after this much */
-    STREAMED_BODY = 8 << 20,      /* more than stays in a cache until it is read */
     DISCARDED_BODY =
         64 << 10, /* a refused body is read up to this, so that the connection stays usable */
     BACKLOG = 4096,
@@ -43,6 +37,7 @@ struct td_http {
     struct td_server *server;
     struct MHD_Daemon *daemon;
     struct td_linger *linger;
+    struct td_pages *pages;
 };
 
 static int socket_of(struct MHD_Connection *connection)
@@ -224,75 +219,6 @@ static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, co
                : MHD_NO;
 }
 
-/* ---- bodies --------------------------------------------------------------------------------- */
-
-static td_status too_large(struct td_call *call)
-{
-    call->close_connection = true;
-    return td_error_too_large(&call->error, td_call_body_limit(call), "the body exceeds");
-}
-
-static td_status body_room(struct td_call *call, size_t bytes)
-{
-    struct td_memory *memory = td_buffer_pool_memory(call->server->buffers);
-    struct td_buffer *larger = memory->take(memory, bytes + TD_JSON_PADDING, &call->error);
-    if (!larger)
-        return call->error.status;
-    if (call->body_bytes)
-        memcpy(larger->data, call->body, call->body_bytes);
-    td_buffer_unref(call->body_buffer);
-    call->body_buffer = larger;
-    call->body = larger->data;
-    call->body_capacity = larger->size - TD_JSON_PADDING;
-    return TD_OK;
-}
-
-/* Who has sent little holds little, whatever he announced. */
-static size_t room_for(const struct td_call *call, size_t bytes)
-{
-    const int64_t announced = call->headers.content_length;
-    const size_t most = announced > 0 ? (size_t)announced : td_call_body_limit(call);
-    if (bytes >= EARNED_BODY)
-        return announced > 0 || bytes > most / 2 ? most : 2 * bytes;
-    const size_t room = bytes * BODY_GROWTH;
-    return room > most ? most : room < FIRST_BODY_BUFFER ? FIRST_BODY_BUFFER : room;
-}
-
-/* Makes room for a small body; a larger one gets it as it comes. */
-static td_status begin_body(struct td_call *call)
-{
-    static const char nothing[TD_JSON_PADDING] = "";
-    const int64_t length = call->headers.content_length;
-    if (length > 0 && (size_t)length > td_call_body_limit(call))
-        return too_large(call);
-    call->body = nothing;
-    if (length > ARENA_BODY || call->headers.chunked)
-        return TD_OK;
-    const size_t bytes = length > 0 ? (size_t)length : 0;
-    call->body = td_arena_alloc(&call->arena, bytes + TD_JSON_PADDING, 1, &call->error);
-    call->body_capacity = bytes;
-    return call->body ? TD_OK : call->error.status;
-}
-
-static td_status receive(struct td_call *call, const char *data, size_t bytes)
-{
-    const size_t limit = td_call_body_limit(call);
-    if (bytes > limit - call->body_bytes)
-        return too_large(call);
-    if (bytes > call->body_capacity - call->body_bytes) {
-        const td_status status = body_room(call, room_for(call, call->body_bytes + bytes));
-        if (status != TD_OK)
-            return status;
-    }
-    char *to = (char *)(uintptr_t)call->body + call->body_bytes;
-    if (call->body_capacity >= STREAMED_BODY)
-        td_stream_copy(to, data, bytes);
-    else
-        memcpy(to, data, bytes);
-    call->body_bytes += bytes;
-    return TD_OK;
-}
-
 /* ---- replies -------------------------------------------------------------------------------- */
 
 static void add_header(struct MHD_Response *response, const char *name, const char *value)
@@ -419,7 +345,7 @@ static td_status begin(struct td_call *call)
         MHD_get_connection_values_n(call->connection, MHD_GET_ARGUMENT_KIND, visit_argument, call);
     if (status == TD_OK)
         status = call->error.status;
-    return status == TD_OK && has_body ? begin_body(call) : status;
+    return status == TD_OK && has_body ? td_body_begin(call) : status;
 }
 
 /* A refused request's body is read and dropped when it is small, so that the next request on the
@@ -448,11 +374,29 @@ static enum MHD_Result first_look(struct td_http *http, struct MHD_Connection *c
     return send_error(call);
 }
 
-static enum MHD_Result take_body(struct td_call *call, const char *data, size_t bytes)
+/* On the thread that makes pages. */
+static void read_on(struct td_pages_job *job)
+{
+    struct td_call *call =
+        (struct td_call *)(void *)((char *)job - offsetof(struct td_call, pages));
+    MHD_resume_connection(call->connection);
+}
+
+/* The connection sleeps until the memory for what comes next is there. */
+static void wait_for_pages(struct td_http *http, struct td_call *call)
+{
+    call->pages.done = read_on;
+    MHD_suspend_connection(call->connection);
+    td_pages_populate(http->pages, &call->pages);
+}
+
+static enum MHD_Result take_body(struct td_http *http, struct td_call *call, const char *data,
+                                 size_t bytes)
 {
     if (call->task && call->body_limit != TD_BODY_NONE && call->error.status == TD_OK) {
-        (void)receive(call, data,
-                      bytes); /* what it says is in call->error, and sent after the body */
+        /* What goes wrong is in call->error, and said after the body. */
+        if (td_body_receive(call, data, bytes) == TD_OK && td_body_wants_pages(call))
+            wait_for_pages(http, call);
         return MHD_YES;
     }
     /* The answer to a body that does not end is the end of the connection. */
@@ -494,7 +438,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     if (*bytes > 0) {
         const size_t taken = *bytes;
         *bytes = 0;
-        return take_body(call, data, taken);
+        return take_body(context, call, data, taken);
     }
     if (!call->answered)
         return body_complete(call);
@@ -649,7 +593,8 @@ struct td_http *td_http_start(struct td_server *server)
     if (fd >= 0) {
         http->server = server;
         http->linger = td_linger_new();
-        http->daemon = http->linger ? start_daemon(http, fd) : NULL;
+        http->pages = td_pages_new();
+        http->daemon = http->linger && http->pages ? start_daemon(http, fd) : NULL;
         why = "libmicrohttpd did not start";
     }
     if (!http || !http->daemon) {
@@ -657,7 +602,10 @@ struct td_http *td_http_start(struct td_server *server)
                TD_TEXT("address", server->config.listen), TD_TEXT("reason", why));
         if (fd >= 0)
             close(fd);
-        td_linger_free(http ? http->linger : NULL);
+        if (http) {
+            td_linger_free(http->linger);
+            td_pages_free(http->pages);
+        }
         free(http);
         return NULL;
     }
@@ -674,7 +622,9 @@ void td_http_stop(struct td_http *http)
 {
     if (!http)
         return;
+    td_pages_stop(http->pages);    /* no connection may sleep then */
     MHD_stop_daemon(http->daemon); /* closes the listening socket as well */
     td_linger_free(http->linger);
+    td_pages_free(http->pages);
     free(http);
 }

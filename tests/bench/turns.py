@@ -116,9 +116,9 @@ def wrk_turn(server, request, body_file, seconds):
     return turn(server, lambda: output_of(wrk_command(server, request, body_file, seconds)), wrk_figures)
 
 
-def upload_command(server, method, request, body_file, uploads, tools):
+def upload_command(server, method, request, body_file, uploads, tools, mb_per_s=0):
     return [os.path.join(tools, "upload_client"), str(server.port), method, request.path, body_file, str(uploads),
-            *header_lines(request)]
+            str(mb_per_s), *header_lines(request)]
 
 
 def upload_times(output):

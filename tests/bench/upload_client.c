@@ -1,22 +1,27 @@
 /* upload_client - how fast a server takes a large body, over one connection that stays open.
  *
- *     upload_client PORT METHOD TARGET FILE UPLOADS ["NAME: VALUE"]...
+ *     upload_client PORT METHOD TARGET FILE UPLOADS MB_PER_S ["NAME: VALUE"]...
  *
- * Sends the file to 127.0.0.1 again and again, with these headers; for each upload prints the
+ * Sends the file to 127.0.0.1 again and again, with these headers, at most so fast (0: as fast as it
+ * goes; a line of 10 Gbit/s carries 1250); for each upload prints the
  * nanoseconds from the first byte sent to the last byte of the answer. Answers other than 200 end it
  * with status 1. */
 #include "tests/bench/measure.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { HEAD = 4096 };
@@ -42,33 +47,67 @@ __attribute__((format(printf, 3, 4))) static size_t add(char *to, size_t used, c
     return used + (size_t)length;
 }
 
-/* Head and body in one piece, so that they go out without a seam. */
-static char *make_request(const char *method, const char *target, const char *file, char **headers,
-                          size_t *size)
+struct request {
+    struct iovec head, body;
+};
+
+/* The body is the file's own pages: a copy would need memory that the machine may have to find first,
+ * while something else is timed. */
+static struct request make_request(const char *method, const char *target, const char *file,
+                                   char **headers)
 {
+    static char head[HEAD];
     struct stat status;
     const int fd = open(file, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &status) != 0)
         fail(file);
-    const size_t body = (size_t)status.st_size;
-    char *request = malloc(HEAD + body);
-    if (!request)
-        fail("malloc");
-    size_t head = add(request, 0, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %zu\r\n",
-                      method, target, body);
-    for (; *headers; headers++)
-        head = add(request, head, "%s\r\n", *headers);
-    head = add(request, head, "\r\n");
-    size_t filled = 0;
-    while (filled < body) {
-        const ssize_t got = read(fd, request + head + filled, body - filled);
-        if (got <= 0)
-            fail(file);
-        filled += (size_t)got;
-    }
+    const size_t bytes = (size_t)status.st_size;
+    void *body = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (body == MAP_FAILED)
+        fail(file);
     close(fd);
-    *size = head + body;
-    return request;
+    size_t used = add(head, 0, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %zu\r\n",
+                      method, target, bytes);
+    for (; *headers; headers++)
+        used = add(head, used, "%s\r\n", *headers);
+    used = add(head, used, "\r\n");
+    return (struct request){ { head, used }, { body, bytes } };
+}
+
+/* Sleeps until so many nanoseconds after `begun`. */
+static void sleep_until(double begun, double ns)
+{
+    const double left = begun + ns - now_ns();
+    if (left <= 0)
+        return;
+    const struct timespec time = { (time_t)(left / 1e9), (long)fmod(left, 1e9) };
+    nanosleep(&time, NULL);
+}
+
+/* Head and body go out without a seam; at `rate` bytes a nanosecond, or 0 for as fast as it goes. */
+static void send_request(int fd, struct request request, double rate)
+{
+    enum { BURST = 1 << 20 };
+    const double begun = now_ns();
+    size_t sent = 0;
+    while (request.head.iov_len + request.body.iov_len > 0) {
+        struct iovec pieces[] = { request.head, request.body };
+        const struct msghdr message = { .msg_iov = pieces, .msg_iovlen = 2 };
+        if (rate > 0 && pieces[1].iov_len > BURST)
+            pieces[1].iov_len = BURST;
+        const ssize_t put = sendmsg(fd, &message, MSG_NOSIGNAL);
+        if (put <= 0)
+            fail("send");
+        const size_t of_head =
+            (size_t)put < request.head.iov_len ? (size_t)put : request.head.iov_len;
+        request.head.iov_base = (char *)request.head.iov_base + of_head;
+        request.head.iov_len -= of_head;
+        request.body.iov_base = (char *)request.body.iov_base + ((size_t)put - of_head);
+        request.body.iov_len -= (size_t)put - of_head;
+        sent += (size_t)put;
+        if (rate > 0)
+            sleep_until(begun, (double)sent / rate);
+    }
 }
 
 static int connect_to(uint16_t port)
@@ -115,21 +154,17 @@ static void read_answer(int fd)
 
 int main(int argc, char **argv)
 {
-    if (argc < 6) {
-        fprintf(stderr, "usage: upload_client PORT METHOD TARGET FILE UPLOADS [HEADER]...\n");
+    if (argc < 7) {
+        fprintf(stderr,
+                "usage: upload_client PORT METHOD TARGET FILE UPLOADS MB_PER_S [HEADER]...\n");
         return 2;
     }
-    size_t size;
-    const char *request = make_request(argv[2], argv[3], argv[4], argv + 6, &size);
+    const struct request request = make_request(argv[2], argv[3], argv[4], argv + 7);
+    const double rate = atof(argv[6]) / 1e3;
     const int fd = connect_to((uint16_t)atoi(argv[1]));
     for (int uploads = atoi(argv[5]); uploads > 0; uploads--) {
         const double begun = now_ns();
-        for (size_t sent = 0; sent < size;) {
-            const ssize_t put = send(fd, request + sent, size - sent, MSG_NOSIGNAL);
-            if (put <= 0)
-                fail("send");
-            sent += (size_t)put;
-        }
+        send_request(fd, request, rate);
         read_answer(fd);
         printf("%.0f\n", now_ns() - begun);
     }

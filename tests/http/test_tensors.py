@@ -1,5 +1,5 @@
 """Resident tensors: put, told, fetched whole or in part, replaced under load, deleted."""
-import itertools, os
+import http.client, itertools, os, random
 from daemon import *
 
 NPY = "application/x-npy"
@@ -79,6 +79,20 @@ class Put(TensorTest):
         self.assertGreater(after["version"], before["version"])
         self.assertNotEqual(after["etag"], before["etag"])
         self.assertData(name, "string", [2], ["a", "b"])
+
+    def test_a_large_one_comes_back_as_it_was_however_it_is_sent(self):
+        data = random.Random(SEED).randbytes(20_000_003)
+        body = safetensors({"large": ("uint8", (len(data),), data)})
+        pieces = [body[i:i + 777_777] for i in range(0, len(body), 777_777)]
+        for framing, sent in (("as announced", body), ("in chunks", iter(pieces))):
+            with self.subTest(framing):
+                connection = http.client.HTTPConnection("127.0.0.1", self.daemon.port, timeout=PATIENCE)
+                connection.request("PUT", "/v1/tensors/large", sent, {"Content-Type": SAFETENSORS})
+                self.assertIn(connection.getresponse().status, (200, 201))
+                connection.close()
+                answer = self.get("/v1/tensors/large", {"Accept": SAFETENSORS})
+                self.assertTrue(read_safetensors(answer.body)[0]["tensor"][2] == data)
+        self.delete("large")
 
     def test_the_same_again_is_another_version(self):
         name, before = self.resident([1])
