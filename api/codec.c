@@ -27,6 +27,12 @@ td_status td_codec_decode(td_format format, const char *body, size_t bytes,
     return td_json_decode(body, bytes, resolver, arena, request, err);
 }
 
+bool td_codec_accepts_json(const char *accept)
+{
+    td_format format;
+    return td_media_of_reply(accept, TD_FORMAT_BIT(JSON), TD_FORMAT_JSON, &format, NULL) == TD_OK;
+}
+
 td_status td_codec_can_encode(td_format format, const struct td_request *request,
                               struct td_error *err)
 {

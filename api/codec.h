@@ -28,6 +28,9 @@ TD_MUST_CHECK td_status td_codec_decode(td_format format, const char *body, size
 /* Can the outputs be written at all? Looks at their dtypes only, so that a call whose answer has no
  * form is refused once its outputs are inferred, before it runs: NOT_ACCEPTABLE for what
  * safetensors lacks. */
+/* Would the client take JSON as well? accept may be NULL. */
+bool td_codec_accepts_json(const char *accept);
+
 TD_MUST_CHECK td_status td_codec_can_encode(td_format format, const struct td_request *request,
                                             struct td_error *err);
 

@@ -136,10 +136,13 @@ static td_status refuse_parameter(struct td_oip_reader *reader, const struct td_
 }
 
 static td_status note_ref(struct td_oip_reader *reader, const struct td_json_path *path,
-                          struct td_slot slot, const struct td_attr_value *value)
+                          struct td_json_name name, struct td_slot slot,
+                          const struct td_attr_value *value)
 {
+    char shown[64];
+    snprintf(shown, sizeof shown, "%.*s", TD_OIP_SHOWN(name));
     if (value->kind != TD_VALUE_TEXT)
-        return refuse_value(reader, path, ".ref", "the name of a resident tensor", value);
+        return refuse_value(reader, path, shown, "the name of a resident tensor", value);
     td_status status = td_slot_count_ref(reader->request, slot, reader->err);
     if (status != TD_OK)
         return status;
@@ -176,7 +179,7 @@ static td_status read_parameter(void *context, const struct td_json_path *path,
         if (td_json_name_is(name, reserved_names[i]))
             return apply_reserved(reader, path, (enum reserved)i, &value);
     if (td_slot_of_ref(request->op, name.text, name.length, &slot))
-        return note_ref(reader, path, slot, &value);
+        return note_ref(reader, path, name, slot, &value);
     if (name.length >= sizeof vendor - 1 && memcmp(name.text, vendor, sizeof vendor - 1) == 0)
         return td_json_refuse(path, reader->err, "the parameter \"%.*s\" is not supported",
                               TD_OIP_SHOWN(name));

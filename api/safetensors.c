@@ -545,9 +545,11 @@ static td_status check_dtype(const struct td_tensor *tensor, struct td_error *er
     const struct td_dtype_info *info = td_dtype_info(tensor->dtype);
     if (info->safetensors[0])
         return TD_OK;
-    return td_error_set(err, TD_NOT_ACCEPTABLE,
-                        "safetensors has no dtype for %s; ask for it with Accept: application/json",
-                        info->name);
+    return td_error_set(
+        err, TD_NOT_ACCEPTABLE,
+        "safetensors has no dtype for %s; ask for it with Accept: application/json, of a "
+        "resident tensor with ?response=base64 as well",
+        info->name);
 }
 
 td_status td_safetensors_can_encode(const struct td_request *request, struct td_error *err)

@@ -13,6 +13,8 @@ enum {
     EARNED = 1 << 20,        /* or all that was announced, after this much */
     STREAMED = 8 << 20,      /* more than stays in a cache until it is read */
     MADE_AHEAD = 4 << 20,    /* pages of such a body: at a time, */
+    PIECES = 64 << 10,       /* of a body may be small, */
+    PIECE_BYTES = 16,        /* of more than that only few */
     MADE_LEAST = 256 << 10   /* when so little of the last time is left */
 };
 
@@ -64,8 +66,22 @@ td_status td_body_begin(struct td_call *call)
     return call->body ? TD_OK : call->error.status;
 }
 
+/* Each piece is a chunk or a packet, and costs the same however small it is. */
+static td_status check_pieces(struct td_call *call)
+{
+    if (++call->body_pieces < PIECES || call->body_bytes / call->body_pieces >= PIECE_BYTES)
+        return TD_OK;
+    call->close_connection = true;
+    return td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                        "the body came in %d pieces of less than %d bytes each; fewer, larger ones "
+                        "are expected",
+                        PIECES, PIECE_BYTES);
+}
+
 td_status td_body_receive(struct td_call *call, const char *data, size_t bytes)
 {
+    if (check_pieces(call) != TD_OK)
+        return call->error.status;
     const size_t limit = td_call_body_limit(call);
     if (bytes > limit - call->body_bytes)
         return too_large(call);

@@ -94,6 +94,7 @@ struct td_call {
     /* the connection, as far as a call needs to know it */
     struct MHD_Connection *connection;
     int socket;                             /* of a call that is queued; -1 otherwise */
+    uint32_t body_pieces;                   /* in which the body has come so far */
     void (*finished)(struct td_call *call); /* after a worker is done: wakes the connection */
 
     /* the request */

@@ -170,9 +170,14 @@ td_status td_op_device(struct td_call *call)
                         "device is 'gpu', but this server has none; 'auto' or 'cpu' is expected");
 }
 
-/* Has the answer a form, and an acceptable length? */
+/* Has the answer a form, and an acceptable length? What safetensors has no dtype for goes as JSON to
+ * who takes that, too. */
 static td_status admit_answer(struct td_call *call, size_t outputs)
 {
+    if (call->reply_format == TD_FORMAT_SAFETENSORS &&
+        td_codec_can_encode(call->reply_format, &call->request, NULL) != TD_OK &&
+        td_codec_accepts_json(call->headers.accept))
+        call->reply_format = TD_FORMAT_JSON;
     const td_status status = td_codec_can_encode(call->reply_format, &call->request, &call->error);
     return status != TD_OK ? status : check_encoded(call, outputs, &call->encoded_bound);
 }

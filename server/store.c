@@ -417,7 +417,8 @@ td_status td_store_tell(struct version *version, struct td_arena *arena,
                                        .source = version->from_file ? version->file : NULL,
                                        .version = version->number,
                                        .etag = version->etag,
-                                       .persisted = version->persisted };
+                                       .persisted =
+                                           version->persisted && !atomic_load(&version->orphaned) };
     return TD_OK;
 }
 
@@ -431,8 +432,15 @@ td_status td_store_get(struct td_store *store, const char *name, size_t length,
 
 td_status td_store_check(const struct td_tensor_listing *listing, struct td_error *err)
 {
-    const struct version *version = td_version_of(listing->tensor);
-    return version ? td_version_check(version, err) : TD_OK;
+    const struct td_tensor *tensor = listing->tensor;
+    const struct version *version = td_version_of(tensor);
+    if (!version)
+        return TD_OK;
+    /* Who sends pages without looking at them is told by nobody that they are gone: a file that was
+     * cut short lacks its end. */
+    if (version->mapped > 0 && tensor->bytes > 0)
+        (void)((const volatile char *)tensor->data)[tensor->bytes - 1];
+    return td_version_check(version, err);
 }
 
 bool td_store_is_mapped(const struct td_tensor *tensor)

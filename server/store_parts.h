@@ -14,8 +14,9 @@
 #include "server/store.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
-/* What readers hold. Nothing in it changes once it is current. */
+/* What readers hold. Nothing in it changes once it is current, but for `orphaned`. */
 struct version {
     struct td_buffer base;   /* first: release casts back; the owner of the tensor handed out */
     struct td_tensor tensor; /* owner: &base */
@@ -26,6 +27,7 @@ struct version {
     int range;             /* of the fault guard; -1 where nothing is mapped */
     bool persisted;        /* `file` holds this very content */
     bool from_file;        /* and it is what is served */
+    atomic_bool orphaned;  /* the file's name is another's by now, which cannot be read */
     char name[TD_TENSOR_NAME];
     char file[TD_FILE_NAME]; /* "" where no file is behind it */
     char etag[64];

@@ -312,14 +312,27 @@ static void take_content(const struct look *look, const struct td_data_content *
     remember(look->store, known);
 }
 
+/* No restart brings back what it gave. */
+static void orphan(struct td_store *store, const char *file, const char *name)
+{
+    struct version *current = td_store_current(store, name, strlen(name));
+    if (current && strcmp(current->file, file) == 0)
+        atomic_store(&current->orphaned, true);
+    td_buffer_unref(current ? &current->base : NULL);
+}
+
 /* What the file gave before is served on where it was put aside whole (another file took its name),
  * and goes where it was written over. */
 static void take_failure(const struct look *look, const struct known_file *before)
 {
     struct td_file_id id;
-    if (!before || !td_data_dir_look(look->store->dir, look->file, &id) ||
-        id.inode != before->file.id.inode)
+    if (!before || !td_data_dir_look(look->store->dir, look->file, &id))
         return;
+    if (id.inode != before->file.id.inode) {
+        for (int i = 0; i < before->n_names; i++)
+            orphan(look->store, look->file, before->names[i]);
+        return;
+    }
     for (int i = 0; i < before->n_names; i++)
         as_writer(look, before->names[i], NULL, NULL, true);
     forget_file(look->store, look->file);

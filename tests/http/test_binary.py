@@ -164,6 +164,11 @@ class Negotiation(HttpTest):
         answer = self.post("/v1/gather", {"params": ["a"], "indices": [0]}, {"Accept": SAFETENSORS})
         self.assertProblem(answer, 406, "NOT_ACCEPTABLE")
 
+    def test_strings_go_as_json_to_who_takes_that_as_well(self):
+        for accept in (f"{SAFETENSORS}, application/json;q=0.5", f"{SAFETENSORS}, */*;q=0.1"):
+            answer = self.post("/v1/gather", {"params": ["a"], "indices": [0]}, {"Accept": accept})
+            self.assertOutput(answer, "string", [1], ["a"])
+
     def test_complex128_has_no_binary_form_and_complex64_has(self):
         for dtype, status in (("complex64", 200), ("complex128", 406)):
             body = {"params": {"dtype": dtype, "shape": [1], "data": [[1, 2]]}, "indices": [0]}

@@ -106,6 +106,14 @@ class LeavingClients(HttpTest):
         daemon.stop()
         self.assertLess(time.monotonic() - began, 5 * SCALE)
 
+    def test_a_body_in_countless_tiny_chunks_is_refused(self):
+        with Raw(self.daemon) as raw:
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for _ in range(100):
+                raw.send(b"1\r\n \r\n" * 1000)
+            raw.send(b"0\r\n\r\n")
+            self.assertProblem(raw.answer(), 400, "MALFORMED_REQUEST")
+
     def test_work_of_a_client_that_left_while_queued_is_dropped(self):
         with Daemon(*ONE_WORKER) as daemon:
             slow = SlowWork(daemon, 0.5 * SCALE)

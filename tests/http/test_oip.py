@@ -255,6 +255,12 @@ class Inference(OipTest):
                 raw.close()
 
 
+class References(OipTest):
+    def test_a_name_that_is_none_is_told_with_its_parameter(self):
+        body, headers = envelope(self.gather_inputs()[1:], parameters={"params.ref": 5})
+        self.assertError(self.post("/v2/models/gather/infer", body, headers), 400, "params.ref is 5")
+
+
 class Framing(OipTest):
     def test_the_header_has_to_fit_the_body(self):
         body, headers = envelope(self.gather_inputs(binary=True))

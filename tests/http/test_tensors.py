@@ -652,6 +652,28 @@ class DataFolder(TensorTest):
                 time.sleep(0.02)
             self.assertEqual((data("a"), data("b"), data("c")), ([10, 11], 404, [3]))
 
+    def test_a_file_that_was_cut_short_is_told_before_any_of_it_is_sent(self):
+        self.file("cut.npy", *range(100000))
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            os.truncate(os.path.join(self.folder, "cut.npy"), 5000)
+            for headers in ({"Accept": NPY}, {"Accept": SAFETENSORS}, {"Accept": NPY, "Range": "bytes=100000-100010"}):
+                self.assertProblem(client.ask("GET", "/v1/tensors/cut", None, headers), 503, "DEVICE_UNAVAILABLE")
+
+    def test_what_a_damaged_file_has_taken_the_place_of_is_not_persisted(self):
+        self.file("a.npy", 1, 2)
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            self.assertTrue(client.ask("GET", "/v1/tensors/a").json()["persisted"])
+            with open(os.path.join(self.folder, "bad"), "wb") as f:
+                f.write(npy("int32", (2,), pack("int32", [3, 4]))[:-1])
+            os.rename(os.path.join(self.folder, "bad"), os.path.join(self.folder, "a.npy"))
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_log(lambda e: e.get("event") == "table_skipped")
+            deadline = time.monotonic() + PATIENCE
+            while client.ask("GET", "/v1/tensors/a").json()["persisted"] and time.monotonic() < deadline:
+                time.sleep(0.02)
+            self.assertFalse(client.ask("GET", "/v1/tensors/a").json()["persisted"])
+            self.assertEqual(client.ask("GET", "/v1/tensors/a?response=flat").json()["data"], [1, 2])
+
     def test_sighup_disturbs_nobody(self):
         self.file("a.npy", *range(1000))
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
