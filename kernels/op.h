@@ -95,6 +95,8 @@ struct td_cost {
     bool alone;                    /* which is only one, however many there are */
 };
 
+struct td_op_merge; /* merge.h */
+
 struct td_op {
     const char *name;
     const char *summary;
@@ -116,6 +118,8 @@ struct td_op {
     /* After infer, with outputs allocated by the caller. Strings: the caller allocated the offsets,
      * run takes the bytes from exec->arena. No output may be used when it fails. */
     td_status (*run)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
+    /* How several calls become one; NULL: not at all. */
+    const struct td_op_merge *merge;
 };
 
 /* All ops, in the order of ops.def. */

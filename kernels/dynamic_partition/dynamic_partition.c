@@ -58,6 +58,22 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
     return TD_OK;
 }
 
+struct td_dynamic_partition_geometry td_dynamic_partition_geometry(const struct td_op_args *args)
+{
+    const struct td_tensor *data = args->inputs[DATA].tensors;
+    const struct td_tensor *partitions = args->inputs[PARTITIONS].tensors;
+    struct td_dynamic_partition_geometry made = {
+        .n_rows = partitions->numel,
+        .n_partitions = num_partitions(args),
+    };
+    /* An empty tensor may have dimensions whose product has no number. */
+    if (data->numel > 0)
+        (void)td_shape_product(&data->shape, partitions->shape.rank, data->shape.rank,
+                               &made.row_numel);
+    made.row_bytes = (size_t)made.row_numel * td_dtype_info(data->dtype)->size;
+    return made;
+}
+
 static td_status check_numbers(const struct td_op_args *args, struct td_arena *arena,
                                struct td_error *err)
 {
@@ -114,20 +130,19 @@ static void place_blocks(const struct plan *plan, int64_t *total)
     }
 }
 
-static td_status make_plan(struct td_op_args *args, int64_t row_numel, struct td_arena *arena,
-                           int64_t *total, struct td_error *err)
+static td_status make_plan(struct td_op_args *args, const struct td_dynamic_partition_geometry *of,
+                           struct td_arena *arena, int64_t *total, struct td_error *err)
 {
-    size_t row_bytes = (size_t)row_numel * td_dtype_info(args->inputs[DATA].tensors->dtype)->size;
-    bool numbers = row_numel > 0 && (row_bytes == 0 || row_bytes > TD_ROWS_RANGE_BYTES);
+    bool numbers = of->row_numel > 0 && (of->row_bytes == 0 || of->row_bytes > TD_ROWS_RANGE_BYTES);
     const struct td_tensor *partitions = args->inputs[PARTITIONS].tensors;
     struct plan *plan = td_arena_alloc(arena, 1, sizeof(*plan), err);
     if (!plan)
         return err->status;
     *plan = (struct plan){
-        .n_rows = partitions->numel,
-        .n_partitions = num_partitions(args),
+        .n_rows = of->n_rows,
+        .n_partitions = of->n_partitions,
         .numbers = numbers,
-        .row_bytes = numbers ? sizeof(int64_t) : row_bytes,
+        .row_bytes = numbers ? sizeof(int64_t) : of->row_bytes,
     };
     cut_blocks(plan);
     plan->start = td_arena_alloc(arena, (size_t)plan->n_blocks,
@@ -153,30 +168,27 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 
     const struct td_tensor *data = args->inputs[DATA].tensors;
     int depth = args->inputs[PARTITIONS].tensors->shape.rank;
-    int64_t n = num_partitions(args), row_numel = 0;
-    /* An empty tensor may have dimensions whose product has no number. */
-    if (data->numel > 0)
-        (void)td_shape_product(&data->shape, depth, data->shape.rank, &row_numel);
+    const struct td_dynamic_partition_geometry of = td_dynamic_partition_geometry(args);
+    const int64_t n = of.n_partitions;
     int64_t *total = td_arena_alloc(arena, (size_t)n, sizeof(total[0]), err);
     struct td_tensor *outputs = td_arena_alloc(arena, (size_t)n, sizeof(outputs[0]), err);
     if (!total || !outputs)
         return err->status;
-    status = make_plan(args, row_numel, arena, total, err);
+    status = make_plan(args, &of, arena, total, err);
     if (status != TD_OK)
         return status;
     /* One output as large as data, then as many rows of it as go to each. */
     struct td_tensor all;
-    struct td_shape shape = { .rank = 1, .dim = { args->inputs[PARTITIONS].tensors->numel } };
+    struct td_shape shape = { .rank = 1, .dim = { of.n_rows } };
     (void)td_shape_append(&shape, &data->shape, depth, data->shape.rank);
     status = td_tensor_describe(&all, "outputs", data->dtype, &shape, err);
     if (status != TD_OK)
         return status;
-    size_t row_bytes = all.bytes == 0 ? 0 : all.bytes / (size_t)shape.dim[0];
     for (int64_t p = 0; p < n; p++) {
         outputs[p] = all;
         outputs[p].shape.dim[0] = total[p];
-        outputs[p].numel = total[p] * row_numel;
-        outputs[p].bytes = (size_t)total[p] * row_bytes;
+        outputs[p].numel = total[p] * of.row_numel;
+        outputs[p].bytes = (size_t)total[p] * of.row_bytes;
     }
     args->outputs = outputs;
     args->n_outputs = (int)n;

@@ -28,4 +28,13 @@ struct td_dynamic_partition_attrs {
 
 extern const struct td_op td_op_dynamic_partition;
 
+/* A call in numbers. How many rows go to each output, infer has made the first of its dimensions. */
+struct td_dynamic_partition_geometry {
+    int64_t n_rows; /* of data, also where they have no elements */
+    int64_t n_partitions;
+    int64_t row_numel; /* elements in a row; 0 where data has none */
+    size_t row_bytes;  /* 0 for strings */
+};
+struct td_dynamic_partition_geometry td_dynamic_partition_geometry(const struct td_op_args *args);
+
 #endif

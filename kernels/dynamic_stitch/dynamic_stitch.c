@@ -10,16 +10,14 @@
 
 enum { INDICES, DATA };
 
-/* What infer found. The rows of all data tensors are numbered one after the other. */
-struct plan {
-    int n_lists;
-    int64_t *first; /* number of the first row of each tensor, and behind them the count of all */
-    int64_t row_numel; /* elements in a row */
-};
-
-static int64_t n_in(const struct plan *plan)
+const struct td_dynamic_stitch_geometry *td_dynamic_stitch_geometry(const struct td_op_args *args)
 {
-    return plan->first[plan->n_lists];
+    return args->plan;
+}
+
+static int64_t n_in(const struct td_dynamic_stitch_geometry *plan)
+{
+    return plan->first[plan->n_tensors];
 }
 
 /* ---- Shapes ------------------------------------------------------------------------------ */
@@ -151,21 +149,23 @@ static td_status largest_index(const struct td_op_args *args, int64_t *largest,
     return TD_OK;
 }
 
-static td_status make_plan(struct td_op_args *args, int64_t row_numel, struct td_arena *arena,
-                           struct td_error *err)
+static td_status make_plan(struct td_op_args *args, const struct td_tensor *output,
+                           struct td_arena *arena, struct td_error *err)
 {
     const struct td_operand *indices = &args->inputs[INDICES];
-    struct plan *plan = td_arena_alloc(arena, 1, sizeof(*plan), err);
+    struct td_dynamic_stitch_geometry *plan = td_arena_alloc(arena, 1, sizeof(*plan), err);
     if (!plan)
         return err->status;
-    plan->n_lists = indices->count;
-    plan->row_numel = row_numel;
-    plan->first = td_arena_alloc(arena, (size_t)plan->n_lists + 1, sizeof(plan->first[0]), err);
+    plan->n_tensors = indices->count;
+    plan->n_out = output->shape.dim[0];
+    plan->row_numel = plan->n_out == 0 ? 0 : output->numel / plan->n_out;
+    plan->row_bytes = (size_t)plan->row_numel * td_dtype_info(output->dtype)->size;
+    plan->first = td_arena_alloc(arena, (size_t)plan->n_tensors + 1, sizeof(plan->first[0]), err);
     if (!plan->first)
         return err->status;
     plan->first[0] = 0;
     /* A resident tensor may be named any number of times, so even the count can overflow. */
-    for (int m = 0; m < plan->n_lists; m++)
+    for (int m = 0; m < plan->n_tensors; m++)
         if (__builtin_add_overflow(plan->first[m], indices->tensors[m].numel, &plan->first[m + 1]))
             return td_error_resource(err, "indices", UINT64_MAX, INT64_MAX, "the list");
     args->plan = plan;
@@ -197,7 +197,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     status = td_tensor_describe(&output, "output", data0->dtype, &shape, err);
     if (status != TD_OK)
         return status;
-    status = make_plan(args, largest < 0 ? 0 : output.numel / (largest + 1), arena, err);
+    status = make_plan(args, &output, arena, err);
     if (status != TD_OK)
         return status;
     args->outputs = td_arena_alloc(arena, 1, sizeof(output), err);
@@ -234,7 +234,7 @@ enum way {
 #define SPARSE             8
 
 struct stitch {
-    const struct plan *plan;
+    const struct td_dynamic_stitch_geometry *plan;
     const struct td_tensor *indices, *data;
     struct td_tensor *out;
     int64_t n_out;    /* rows of out */
@@ -257,7 +257,7 @@ static bool worth_sharing(const struct stitch *job, int64_t n)
 
 static void stitch_init(struct stitch *job, const struct td_op_args *args)
 {
-    const struct plan *plan = args->plan;
+    const struct td_dynamic_stitch_geometry *plan = args->plan;
     struct td_tensor *out = &args->outputs[0];
     *job = (struct stitch){
         .plan = plan,
@@ -269,8 +269,8 @@ static void stitch_init(struct stitch *job, const struct td_op_args *args)
     if (out->numel == 0)
         return;
     int64_t n = n_in(plan);
-    job->n_out = out->shape.dim[0];
-    job->row_bytes = (size_t)plan->row_numel * td_dtype_info(out->dtype)->size;
+    job->n_out = plan->n_out;
+    job->row_bytes = plan->row_bytes;
     job->stream = td_rows_stream(out->bytes, job->row_bytes);
     if (out->dtype == TD_DTYPE_STRING)
         job->way = WAY_STRINGS;
@@ -311,7 +311,7 @@ static struct td_cost cost(const struct td_op_args *args)
     struct td_cost cost = { .workspace = scratch_bytes(&job) };
     cost.random_reads = (uint64_t)n_in(job.plan);
     cost.bytes_written = td_tensor_footprint(job.out) + cost.workspace;
-    for (int m = 0; m < job.plan->n_lists; m++) {
+    for (int m = 0; m < job.plan->n_tensors; m++) {
         cost.bytes_read += job.indices[m].bytes + td_tensor_footprint(&job.data[m]);
         if (job.way == WAY_STRINGS)
             cost.bytes_written += job.data[m].bytes;
@@ -328,9 +328,9 @@ struct piece {
 };
 
 /* The tensor that input row `begin` is in; one that has no rows may come before it. */
-static int list_of(const struct plan *plan, int64_t begin)
+static int list_of(const struct td_dynamic_stitch_geometry *plan, int64_t begin)
 {
-    int low = 0, high = plan->n_lists;
+    int low = 0, high = plan->n_tensors;
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
         if (plan->first[middle] <= begin)

@@ -24,4 +24,15 @@
 extern const struct td_op td_op_dynamic_stitch;
 extern const struct td_op td_op_parallel_dynamic_stitch;
 
+/* A call of either, after infer, in numbers. The rows of all data tensors are numbered one after the
+ * other. */
+struct td_dynamic_stitch_geometry {
+    int n_tensors;     /* of indices, and of data */
+    int64_t *first;    /* number of the first row of each, and behind them the count of all */
+    int64_t n_out;     /* rows of the output */
+    int64_t row_numel; /* elements in a row; 0 where the output has none, however many rows */
+    size_t row_bytes;  /* 0 for strings */
+};
+const struct td_dynamic_stitch_geometry *td_dynamic_stitch_geometry(const struct td_op_args *args);
+
 #endif

@@ -2,6 +2,8 @@
 
 #include "kernels/einsum/plan.h"
 #include "kernels/einsum/workspace.h"
+#include "kernels/merge.h"
+#include "kernels/utf8.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -136,6 +138,99 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return status;
 }
 
+/* ---- several calls as one ---------------------------------------------------------------- */
+
+static bool is_shared(uint32_t shared, int input)
+{
+    return shared >> input & 1;
+}
+
+/* What is stacked needs room for one more dimension, and there must be something. So there are
+ * fewer labels than TD_EINSUM_MAX_LABELS, and one more can be had. */
+static bool can_merge(const struct td_op_args *args, uint32_t shared)
+{
+    const struct td_operand *inputs = &args->inputs[0];
+    bool any = false;
+    for (int i = 0; i < inputs->count; i++) {
+        if (is_shared(shared, i))
+            continue;
+        if (inputs->tensors[i].shape.rank == TD_MAX_RANK)
+            return false;
+        any = true;
+    }
+    return any && args->outputs[0].shape.rank < TD_MAX_RANK;
+}
+
+/* The first letter, then the first code point, that no label has. */
+static uint32_t free_label(const struct td_equation *equation)
+{
+    for (uint32_t letter = 'a';; letter = letter == 'z'   ? 'A'
+                                          : letter == 'Z' ? 0x100
+                                                          : letter + 1) {
+        int i = 0;
+        while (i < equation->n_labels && equation->character[i] != letter)
+            i++;
+        if (i == equation->n_labels)
+            return letter;
+    }
+}
+
+/* A subscript as text: the ellipsis where its dimensions stand; where it has none here, it need not
+ * be written. */
+static char *put_subscript(const struct td_equation *equation, const struct td_subscript *subscript,
+                           char *at)
+{
+    bool in_ellipsis = false;
+    for (int d = 0; d < subscript->rank; d++) {
+        const uint8_t label = subscript->label[d];
+        if (label < equation->n_named)
+            at = td_utf8_write(at, equation->character[label]);
+        else if (!in_ellipsis)
+            at = stpcpy(at, "...");
+        in_ellipsis = label >= equation->n_named;
+    }
+    return at;
+}
+
+/* The equation with one more label in front of all that is stacked. Its output is always written
+ * out: the labels that occur once would no longer be the same. */
+static td_status stack_equation(const struct td_op_args *call, uint32_t shared,
+                                struct td_op_args *merged, struct td_arena *arena,
+                                struct td_error *err)
+{
+    const struct td_einsum_plan *plan = call->plan;
+    const struct td_equation *equation = plan->equation;
+    const uint32_t label = free_label(equation);
+    /* At most: its own label, an ellipsis, TD_MAX_RANK labels, and "->" or ','. */
+    const size_t subscript_size = TD_UTF8_MAX * (TD_MAX_RANK + 1) + 3 + 2;
+    char *text = td_arena_alloc(arena, (size_t)equation->n_inputs + 1, subscript_size, err);
+    if (!text)
+        return err->status;
+    char *at = text;
+    for (int i = 0; i < equation->n_inputs; i++) {
+        if (i > 0)
+            *at++ = ',';
+        if (!is_shared(shared, i))
+            at = td_utf8_write(at, label);
+        at = put_subscript(equation, &equation->inputs[i], at);
+    }
+    *at++ = '-';
+    *at++ = '>';
+    at = td_utf8_write(at, label);
+    at = put_subscript(equation, &equation->output, at);
+    *at = '\0';
+    const struct td_einsum_attrs attrs = { .equation = text };
+    memcpy(merged->attrs, &attrs, sizeof(attrs));
+    merged->attrs_set = call->attrs_set;
+    return TD_OK;
+}
+
+static const struct td_op_merge merge = {
+    .kind = TD_MERGE_STACK,
+    .can = can_merge,
+    .attrs = stack_equation,
+};
+
 /* ---- the descriptor ---------------------------------------------------------------------- */
 
 static const struct td_input_spec inputs[] = {
@@ -184,4 +279,5 @@ const struct td_op td_op_einsum = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .merge = &merge,
 };

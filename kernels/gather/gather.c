@@ -1,10 +1,14 @@
 #include "kernels/gather/gather.h"
 
 #include "kernels/integers.h"
+#include "kernels/merge.h"
 #include "kernels/rows/gathering.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+/* Of gather, in the order of the descriptor. */
+enum { ATTR_AXIS, ATTR_BATCH_DIMS, ATTR_BOUNDS, ATTR_COUNT };
 
 /* What both ops come down to: attributes resolved against the shapes. */
 struct view {
@@ -43,7 +47,7 @@ static td_status gather_view(const struct td_op_args *args, struct view *view, s
     }
     int axis = batch_dims;
     /* INT64_MIN stands for "not given"; a client who gives it meant an axis, and a wrong one. */
-    bool given = attrs.axis != TD_ATTR_UNSET || args->attrs_set & 1;
+    bool given = attrs.axis != TD_ATTR_UNSET || args->attrs_set & 1u << ATTR_AXIS;
     if (given && !td_axis_normalize(attrs.axis, rank, &axis)) {
         td_error_set(err, TD_INVALID_AXIS,
                      "axis = %" PRId64 " is not in [-%d, %d): params has shape %s", attrs.axis,
@@ -108,44 +112,78 @@ static td_status infer(view_fn *resolve, struct td_op_args *args, struct td_aren
     return td_gathering_output(args, parts, 3, arena, err);
 }
 
-/* The dimensions of params folded into four, those of indices into two, for an output that is not
- * empty: params [B, P, A, Q], indices [B, I], output [B, P, I, Q]. In rows of Q elements, params is
- * B * P slices of A rows and the output B * P slices of I rows. */
+static struct td_gather_geometry geometry(const struct view *view, const struct td_tensor *out)
+{
+    const struct td_shape *params = &view->params->shape, *indices = &view->indices->shape;
+    struct td_gather_geometry made = {
+        .slice_rows = params->dim[view->axis],
+        .bounds = view->bounds,
+    };
+    if (out->numel == 0)
+        return made;
+    /* Each is a factor of the output's element count, so none of the products overflows. */
+    (void)td_shape_product(indices, 0, view->batch_dims, &made.batches);
+    (void)td_shape_product(params, view->batch_dims, view->axis, &made.slices);
+    (void)td_shape_product(indices, view->batch_dims, indices->rank, &made.slice_indices);
+    (void)td_shape_product(params, view->axis + 1, params->rank, &made.row_numel);
+    made.n_rows = out->numel / made.row_numel;
+    made.row_bytes = (size_t)made.row_numel * td_dtype_info(out->dtype)->size;
+    return made;
+}
+
+static struct td_gather_geometry geometry_of(view_fn *resolve, const struct td_op_args *args)
+{
+    struct view view;
+    if (resolve(args, &view, NULL) != TD_OK)
+        return (struct td_gather_geometry){ 0 }; /* infer has let nothing like that through */
+    return geometry(&view, &args->outputs[0]);
+}
+
+struct td_gather_geometry td_gather_geometry(const struct td_op_args *args)
+{
+    return geometry_of(gather_view, args);
+}
+
+struct td_gather_geometry td_batch_gather_geometry(const struct td_op_args *args)
+{
+    return geometry_of(batch_gather_view, args);
+}
+
+/* For an output that is not empty. */
 struct plan {
+    struct td_gather_geometry of;
     const struct td_tensor *indices;
-    td_bounds bounds;
-    int64_t slices;        /* P, in each batch */
-    int64_t slice_rows;    /* A */
-    int64_t slice_indices; /* I */
-    bool plain;            /* one slice, good int64 indices: they are the row numbers */
+    td_bounds bounds; /* error as well where no policy has anything to do */
+    bool plain;       /* one slice, good int64 indices: they are the row numbers */
 };
 
 /* Row numbers of output rows begin .. begin + n, which stand in the order of b, p, i. */
 static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, int64_t *rows)
 {
     const struct plan *plan = context;
-    const int64_t size = plan->slice_indices;
+    const struct td_gather_geometry *of = &plan->of;
+    const int64_t size = of->slice_indices;
     if (plan->plain)
         return (const int64_t *)plan->indices->data + begin;
-    if (plan->slices == 1) { /* the order of the indices themselves */
-        td_rows_settle(plan->indices, begin, n, plan->slice_rows, plan->bounds, rows);
-        td_gathering_into_slices(rows, n, begin, size, plan->slice_rows);
+    if (of->slices == 1) { /* the order of the indices themselves */
+        td_rows_settle(plan->indices, begin, n, of->slice_rows, plan->bounds, rows);
+        td_gathering_into_slices(rows, n, begin, size, of->slice_rows);
         return rows;
     }
     /* Slices of one batch use the same indices: those of one slice are settled, and in every
      * further slice the rows stand slice_rows behind those of the slice before. */
     for (int64_t done = 0; done < n;) {
         int64_t i = (begin + done) % size, slice = (begin + done) / size;
-        int64_t batch = slice / plan->slices, p = slice % plan->slices;
-        int64_t same = td_smaller((plan->slices - p) * size - i, n - done); /* rows of this batch */
+        int64_t batch = slice / of->slices, p = slice % of->slices;
+        int64_t same = td_smaller((of->slices - p) * size - i, n - done); /* rows of this batch */
         int64_t head = td_smaller(size - i, same), settled = td_smaller(size, same);
         int64_t *to = rows + done;
-        td_rows_settle(plan->indices, batch * size + i, head, plan->slice_rows, plan->bounds, to);
-        td_rows_settle(plan->indices, batch * size, settled - head, plan->slice_rows, plan->bounds,
+        td_rows_settle(plan->indices, batch * size + i, head, of->slice_rows, plan->bounds, to);
+        td_rows_settle(plan->indices, batch * size, settled - head, of->slice_rows, plan->bounds,
                        to + head);
-        td_gathering_into_slices(to, settled, begin + done, size, plan->slice_rows);
+        td_gathering_into_slices(to, settled, begin + done, size, of->slice_rows);
         for (int64_t k = settled; k < same; k++)
-            to[k] = to[k - size] == TD_ROW_ZERO ? TD_ROW_ZERO : to[k - size] + plan->slice_rows;
+            to[k] = to[k - size] == TD_ROW_ZERO ? TD_ROW_ZERO : to[k - size] + of->slice_rows;
         done += same;
     }
     return rows;
@@ -158,40 +196,34 @@ static td_status run(view_fn *resolve, struct td_op_args *args, struct td_exec *
     td_status status = resolve(args, &view, err);
     if (status != TD_OK)
         return status;
-    const struct td_shape *params = &view.params->shape, *indices = &view.indices->shape;
+    struct td_tensor *out = &args->outputs[0];
     struct plan plan = {
+        .of = geometry(&view, out),
         .indices = view.indices,
         .bounds = view.bounds,
-        .slice_rows = params->dim[view.axis],
     };
+    const int64_t bound = plan.of.slice_rows;
 
     int64_t n_bad, first;
-    status = td_rows_check(view.indices, plan.slice_rows, exec, &n_bad, &first, err);
+    status = td_rows_check(view.indices, bound, exec, &n_bad, &first, err);
     if (status != TD_OK)
         return status;
-    bool nothing_to_choose = plan.slice_rows == 0 && view.bounds != TD_BOUNDS_ZERO;
+    bool nothing_to_choose = bound == 0 && view.bounds != TD_BOUNDS_ZERO;
     if (n_bad > 0 && (view.bounds == TD_BOUNDS_ERROR || nothing_to_choose))
-        return td_rows_out_of_bounds(err, "indices", view.indices, first, n_bad, plan.slice_rows,
-                                     view.axis, "");
+        return td_rows_out_of_bounds(err, "indices", view.indices, first, n_bad, bound, view.axis,
+                                     "");
     args->replaced = n_bad;
     if (n_bad == 0)
-        plan.bounds = TD_BOUNDS_ERROR; /* no policy has anything to do: settling is a widening */
-
-    struct td_tensor *out = &args->outputs[0];
-    if (out->numel == 0)
+        plan.bounds = TD_BOUNDS_ERROR; /* settling is a widening */
+    if (plan.of.n_rows == 0)
         return TD_OK;
-    /* Each is a factor of the output's element count, so none of the products overflows. */
-    int64_t row_numel;
-    (void)td_shape_product(params, view.batch_dims, view.axis, &plan.slices);
-    (void)td_shape_product(indices, view.batch_dims, indices->rank, &plan.slice_indices);
-    (void)td_shape_product(params, view.axis + 1, params->rank, &row_numel);
     plan.plain = plan.bounds == TD_BOUNDS_ERROR && view.indices->dtype == TD_DTYPE_INT64 &&
-                 plan.slice_indices * row_numel == out->numel;
+                 plan.of.slice_indices == plan.of.n_rows;
     struct td_gathering job = {
         .table = view.params,
         .out = out,
-        .n_rows = out->numel / row_numel,
-        .row_numel = row_numel,
+        .n_rows = plan.of.n_rows,
+        .row_numel = plan.of.row_numel,
         .rows = plan_rows,
         .context = &plan,
         .may_be_zero = plan.bounds == TD_BOUNDS_ZERO,
@@ -201,12 +233,7 @@ static td_status run(view_fn *resolve, struct td_op_args *args, struct td_exec *
 
 static struct td_cost cost(view_fn *resolve, const struct td_op_args *args)
 {
-    struct view view;
-    if (resolve(args, &view, NULL) != TD_OK)
-        return (struct td_cost){ 0 }; /* infer has let nothing like that through */
-    int64_t row_numel = 1;
-    (void)td_shape_product(&view.params->shape, view.axis + 1, view.params->shape.rank, &row_numel);
-    return td_gathering_cost(args, row_numel);
+    return td_gathering_cost(args, geometry_of(resolve, args).row_numel);
 }
 
 static td_status gather_infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
@@ -241,6 +268,41 @@ static td_status batch_gather_run(struct td_op_args *args, struct td_exec *exec,
     return run(batch_gather_view, args, exec, err);
 }
 
+/* ---- Merging ----------------------------------------------------------------------------- */
+
+/* Along the first dimension, which no batch can stand before, each index gives a row, whatever the
+ * shape that the indices stand in. That is the default of all attributes but bounds. */
+static bool picks_rows(view_fn *resolve, const struct td_op_args *args)
+{
+    struct view view;
+    return resolve(args, &view, NULL) == TD_OK && view.axis == 0;
+}
+
+static bool gather_can_merge(const struct td_op_args *args, uint32_t shared)
+{
+    (void)shared;
+    return picks_rows(gather_view, args);
+}
+
+static bool batch_gather_can_merge(const struct td_op_args *args, uint32_t shared)
+{
+    (void)shared;
+    return picks_rows(batch_gather_view, args);
+}
+
+static const struct td_op_merge gather_merge = {
+    .kind = TD_MERGE_CONCAT,
+    .can = gather_can_merge,
+    .settled = 1u << ATTR_AXIS | 1u << ATTR_BATCH_DIMS,
+};
+
+static const struct td_op_merge batch_gather_merge = {
+    .kind = TD_MERGE_CONCAT,
+    .can = batch_gather_can_merge,
+};
+
+/* ---- Descriptors ------------------------------------------------------------------------- */
+
 static const struct td_input_spec gather_inputs[] = {
     [TD_GATHERING_PARAMS] = {
         .name = "params",
@@ -260,7 +322,7 @@ static const struct td_input_spec gather_inputs[] = {
 };
 
 static const struct td_attr_spec gather_attrs[] = {
-    {
+    [ATTR_AXIS] = {
         .name = "axis",
         .summary = "The dimension of params to pick along; a negative one counts from the end.",
         .kind = TD_ATTR_INT,
@@ -268,7 +330,7 @@ static const struct td_attr_spec gather_attrs[] = {
         .default_text = "batch_dims",
         .offset = offsetof(struct td_gather_attrs, axis),
     },
-    {
+    [ATTR_BATCH_DIMS] = {
         .name = "batch_dims",
         .summary = "How many leading dimensions params and indices share; at most axis. A negative "
                    "one counts from the rank of indices.",
@@ -277,7 +339,7 @@ static const struct td_attr_spec gather_attrs[] = {
         .default_text = "0",
         .offset = offsetof(struct td_gather_attrs, batch_dims),
     },
-    TD_GATHERING_BOUNDS(struct td_gather_attrs),
+    [ATTR_BOUNDS] = TD_GATHERING_BOUNDS(struct td_gather_attrs),
 };
 
 static const td_status gather_errors[] = {
@@ -293,12 +355,13 @@ const struct td_op td_op_gather = {
     .inputs = gather_inputs,
     .n_inputs = 2,
     .attrs = gather_attrs,
-    .n_attrs = 3,
+    .n_attrs = ATTR_COUNT,
     .errors = gather_errors,
     .example = "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0]}",
     .infer = gather_infer,
     .cost = gather_cost,
     .run = gather_run,
+    .merge = &gather_merge,
 };
 
 static const struct td_input_spec batch_gather_inputs[] = {
@@ -343,4 +406,5 @@ const struct td_op td_op_batch_gather = {
     .infer = batch_gather_infer,
     .cost = batch_gather_cost,
     .run = batch_gather_run,
+    .merge = &batch_gather_merge,
 };

@@ -30,4 +30,20 @@ struct td_batch_gather_attrs {
 extern const struct td_op td_op_gather;
 extern const struct td_op td_op_batch_gather; /* batch_dims = axis = rank(indices) - 1 */
 
+/* A call, after infer, in numbers: the dimensions of params folded into four, those of indices into
+ * two: params [B, P, A, Q], indices [B, I], output [B, P, I, Q]. In rows of Q elements, params is
+ * B * P slices of A rows and the output B * P slices of I rows. */
+struct td_gather_geometry {
+    int64_t slice_rows; /* A: what indices are compared with, also where there is nothing to copy */
+    td_bounds bounds;
+    int64_t n_rows;  /* of the output, B * P * I. 0: it has no elements; so is all that follows */
+    int64_t batches; /* B */
+    int64_t slices;  /* P, in each batch */
+    int64_t slice_indices; /* I */
+    int64_t row_numel;     /* Q */
+    size_t row_bytes;      /* 0 for strings */
+};
+struct td_gather_geometry td_gather_geometry(const struct td_op_args *args);
+struct td_gather_geometry td_batch_gather_geometry(const struct td_op_args *args);
+
 #endif

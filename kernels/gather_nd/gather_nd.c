@@ -1,5 +1,6 @@
 #include "kernels/gather_nd/gather_nd.h"
 
+#include "kernels/merge.h"
 #include "kernels/rows/gathering.h"
 
 #include <inttypes.h>
@@ -69,21 +70,45 @@ static td_status gather_nd_infer(struct td_op_args *args, struct td_arena *arena
     return td_gathering_output(args, parts, 2, arena, err);
 }
 
-/* For an output that is not empty: params as B blocks of block_rows rows, the product of the
- * dimensions that a tuple indexes; the output as B blocks of block_tuples rows. */
+static struct td_gather_nd_geometry geometry(const struct view *view, const struct td_tensor *out)
+{
+    const struct td_shape *params = &view->params->shape, *indices = &view->indices->shape;
+    const int inner = view->batch_dims + view->depth;
+    struct td_gather_nd_geometry made = { .bounds = view->bounds };
+    td_gathering_tuple_space(params, view->batch_dims, view->depth, &made.space);
+    if (out->numel == 0)
+        return made;
+    /* No dimension of the output is 0, so an empty params has its 0 among those that tuples index:
+     * then every row is zeros, and no stride is used. Otherwise all products divide numel. */
+    (void)td_shape_product(indices, 0, view->batch_dims, &made.batches);
+    (void)td_shape_product(params, view->batch_dims, inner, &made.block_rows);
+    (void)td_shape_product(indices, view->batch_dims, indices->rank - 1, &made.block_tuples);
+    (void)td_shape_product(params, inner, params->rank, &made.row_numel);
+    made.n_rows = out->numel / made.row_numel;
+    made.row_bytes = (size_t)made.row_numel * td_dtype_info(out->dtype)->size;
+    return made;
+}
+
+struct td_gather_nd_geometry td_gather_nd_geometry(const struct td_op_args *args)
+{
+    struct view view;
+    if (resolve(args, &view, NULL) != TD_OK)
+        return (struct td_gather_nd_geometry){ 0 }; /* infer has let nothing like that through */
+    return geometry(&view, &args->outputs[0]);
+}
+
+/* For an output that is not empty. */
 struct plan {
+    struct td_gather_nd_geometry of;
     const struct td_tensor *indices;
-    td_bounds bounds;
-    struct td_tuple_space space;
-    int64_t block_rows;
-    int64_t block_tuples;
+    td_bounds bounds; /* error as well where no policy has anything to do */
 };
 
 static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, int64_t *rows)
 {
     const struct plan *plan = context;
-    td_rows_settle_tuples(plan->indices, begin, n, &plan->space, plan->bounds, rows);
-    td_gathering_into_slices(rows, n, begin, plan->block_tuples, plan->block_rows);
+    td_rows_settle_tuples(plan->indices, begin, n, &plan->of.space, plan->bounds, rows);
+    td_gathering_into_slices(rows, n, begin, plan->of.block_tuples, plan->of.block_rows);
     return rows;
 }
 
@@ -93,19 +118,23 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
     td_status status = resolve(args, &view, err);
     if (status != TD_OK)
         return status;
-    const struct td_shape *params = &view.params->shape, *indices = &view.indices->shape;
-    struct plan plan = { .indices = view.indices, .bounds = view.bounds };
-    td_gathering_tuple_space(params, view.batch_dims, view.depth, &plan.space);
+    struct td_tensor *out = &args->outputs[0];
+    struct plan plan = {
+        .of = geometry(&view, out),
+        .indices = view.indices,
+        .bounds = view.bounds,
+    };
+    const struct td_tuple_space *space = &plan.of.space;
     int n_empty = 0, first_empty = 0; /* components that index a dimension of size 0 */
     for (int c = view.depth - 1; c >= 0; c--) {
-        if (plan.space.bound[c] == 0) {
+        if (space->bound[c] == 0) {
             n_empty++;
             first_empty = c;
         }
     }
 
     int64_t n_bad, first;
-    status = td_rows_check_tuples(view.indices, &plan.space, exec, &n_bad, &first, err);
+    status = td_rows_check_tuples(view.indices, space, exec, &n_bad, &first, err);
     if (status != TD_OK)
         return status;
     if (n_bad > 0 && view.bounds == TD_BOUNDS_ERROR)
@@ -117,23 +146,14 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
                                       view.indices->numel / view.depth * n_empty, err);
     args->replaced = n_bad;
     if (n_bad == 0)
-        plan.bounds = TD_BOUNDS_ERROR; /* no policy has anything to do: settling is a sum */
-
-    struct td_tensor *out = &args->outputs[0];
-    if (out->numel == 0)
+        plan.bounds = TD_BOUNDS_ERROR; /* settling is a sum */
+    if (plan.of.n_rows == 0)
         return TD_OK;
-    /* No dimension of the output is 0, so an empty params has its 0 among those that tuples index:
-     * then every row is zeros, and no stride is used. Otherwise all products divide numel. */
-    int64_t row_numel;
-    int inner = view.batch_dims + view.depth;
-    (void)td_shape_product(params, inner, params->rank, &row_numel);
-    (void)td_shape_product(params, view.batch_dims, inner, &plan.block_rows);
-    (void)td_shape_product(indices, view.batch_dims, indices->rank - 1, &plan.block_tuples);
     struct td_gathering job = {
         .table = view.params,
         .out = out,
-        .n_rows = out->numel / row_numel,
-        .row_numel = row_numel,
+        .n_rows = plan.of.n_rows,
+        .row_numel = plan.of.row_numel,
         .rows = plan_rows,
         .context = &plan,
         .may_be_zero = plan.bounds == TD_BOUNDS_ZERO,
@@ -143,14 +163,25 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
 
 static struct td_cost gather_nd_cost(const struct td_op_args *args)
 {
-    struct view view;
-    if (resolve(args, &view, NULL) != TD_OK)
-        return (struct td_cost){ 0 }; /* infer has let nothing like that through */
-    const struct td_shape *params = &view.params->shape;
-    int64_t row_numel = 1;
-    (void)td_shape_product(params, view.batch_dims + view.depth, params->rank, &row_numel);
-    return td_gathering_cost(args, row_numel);
+    return td_gathering_cost(args, td_gather_nd_geometry(args).row_numel);
 }
+
+/* Without batches each tuple gives a row. Where tuples are empty and so many that only a product
+ * with a 0 counts them, there is nothing to count them by. */
+static bool can_merge(const struct td_op_args *args, uint32_t shared)
+{
+    struct view view;
+    int64_t tuples;
+    (void)shared;
+    return resolve(args, &view, NULL) == TD_OK && view.batch_dims == 0 &&
+           td_shape_product(&view.indices->shape, 0, view.indices->shape.rank - 1, &tuples);
+}
+
+static const struct td_op_merge merge = {
+    .kind = TD_MERGE_CONCAT,
+    .can = can_merge,
+    .row_rank = 1,
+};
 
 static const struct td_input_spec inputs[] = {
     [TD_GATHERING_PARAMS] = {
@@ -208,4 +239,5 @@ const struct td_op td_op_gather_nd = {
     .infer = gather_nd_infer,
     .cost = gather_nd_cost,
     .run = gather_nd_run,
+    .merge = &merge,
 };

@@ -13,6 +13,7 @@
 #define TD_KERNELS_GATHER_ND_H
 
 #include "kernels/op.h"
+#include "kernels/rows/rows.h"
 
 struct td_gather_nd_attrs {
     int64_t batch_dims;
@@ -20,5 +21,20 @@ struct td_gather_nd_attrs {
 };
 
 extern const struct td_op td_op_gather_nd;
+
+/* A call, after infer, in numbers: params as B blocks of block_rows rows, the product of the
+ * dimensions that a tuple indexes; the output as B blocks of block_tuples rows. */
+struct td_gather_nd_geometry {
+    struct td_tuple_space space; /* its bounds also where there is nothing to copy; its strides tell
+                                    nothing where params has no elements */
+    td_bounds bounds;
+    int64_t n_rows;     /* of the output. 0: it has no elements; so is all that follows */
+    int64_t batches;    /* B */
+    int64_t block_rows; /* 0: params has no elements, so every row is zeros */
+    int64_t block_tuples;
+    int64_t row_numel;
+    size_t row_bytes; /* 0 for strings */
+};
+struct td_gather_nd_geometry td_gather_nd_geometry(const struct td_op_args *args);
 
 #endif

@@ -479,6 +479,33 @@ START_TEST(a_partition_without_memory_is_refused)
 }
 END_TEST
 
+static const struct {
+    const char *says, *attrs, *data, *partitions;
+    struct td_dynamic_partition_geometry geometry;
+} geometries[] = {
+    { "rows", "num_partitions=3", "float32[2,2,5] 0..19", "int32[2,2] 0 1 2 0", { 4, 3, 5, 20 } },
+    { "one row", "num_partitions=2", "int16[2,3] 0..5", "int32[] 1", { 1, 2, 6, 12 } },
+    { "strings", "num_partitions=1", "string[2] 'a' 'b'", "int32[2] 0 0", { 2, 1, 1, 0 } },
+    { "rows without elements", "num_partitions=2", "int16[2,0]", "int32[2] 1 0", { 2, 2, 0, 0 } },
+    { "no row", "num_partitions=2", "int16[0,4611686018427387904,4]", "int32[0]", { 0, 2, 0, 0 } },
+};
+
+START_TEST(geometry_counts_rows)
+{
+    struct op_call call;
+    const struct td_dynamic_partition_geometry want = geometries[_i].geometry;
+    call_begin(&call, OP, geometries[_i].attrs, tensor(geometries[_i].data),
+               tensor(geometries[_i].partitions));
+    call_infer(&call, OP);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", geometries[_i].says, call.err.message);
+    struct td_dynamic_partition_geometry got = td_dynamic_partition_geometry(&call.args);
+    ck_assert_int_eq(got.n_rows, want.n_rows);
+    ck_assert_int_eq(got.n_partitions, want.n_partitions);
+    ck_assert_int_eq(got.row_numel, want.row_numel);
+    ck_assert_uint_eq(got.row_bytes, want.row_bytes);
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, partition_gives, 0, COUNT_OF(results));
@@ -494,6 +521,7 @@ static void add(TCase *t)
     tcase_add_loop_test(t, a_deadline_ends_a_large_partition, 0, COUNT_OF(large));
     tcase_add_test(t, strings_may_be_a_view);
     tcase_add_loop_test(t, a_partition_without_memory_is_refused, 0, 2);
+    tcase_add_loop_test(t, geometry_counts_rows, 0, COUNT_OF(geometries));
 }
 
 int main(void)

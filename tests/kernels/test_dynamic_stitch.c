@@ -600,6 +600,43 @@ START_TEST(strings_beyond_the_output_limit_are_refused)
 }
 END_TEST
 
+static const struct {
+    const char *says, *indices, *data;
+    int64_t first[4]; /* one more than there are tensors */
+    int64_t n_out, row_numel;
+    size_t row_bytes;
+} geometries[] = {
+    { "rows are numbered through the tensors",
+      "int32[2] 6 0; int32[] 1; int32[2,2] 0 1 2 3",
+      "float32[2,3] 0..5; float32[3] 1 2 3; float32[2,2,3] 0..11",
+      { 0, 2, 3, 7 },
+      7,
+      3,
+      12 },
+    { "none in one of them", "int32[0]; int32[1] 1", "int8[0]; int8[1] 1", { 0, 0, 1 }, 2, 1, 1 },
+    { "strings", "int32[1] 1", "string[1,2] 'a' 'b'", { 0, 1 }, 2, 2, 0 },
+    { "none at all", "int32[0]", "int16[0,3]", { 0, 0 }, 0, 0, 0 },
+    { "rows without elements", "int32[1] 4", "int16[1,0]", { 0, 1 }, 5, 0, 0 },
+};
+
+START_TEST(geometry_counts_rows)
+{
+    for (int op = 0; op < COUNT_OF(names); op++) {
+        struct op_call call;
+        begin_text(&call, names[op], geometries[_i].indices, geometries[_i].data);
+        call_infer(&call, names[op]);
+        ck_assert_msg(call.status == TD_OK, "%s: %s", geometries[_i].says, call.err.message);
+        const struct td_dynamic_stitch_geometry *got = td_dynamic_stitch_geometry(&call.args);
+        ck_assert_int_eq(got->n_tensors, call.args.inputs[0].count);
+        for (int m = 0; m <= got->n_tensors; m++)
+            ck_assert_int_eq(got->first[m], geometries[_i].first[m]);
+        ck_assert_int_eq(got->n_out, geometries[_i].n_out);
+        ck_assert_int_eq(got->row_numel, geometries[_i].row_numel);
+        ck_assert_uint_eq(got->row_bytes, geometries[_i].row_bytes);
+    }
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, stitch_gives, 0, COUNT_OF(results));
@@ -614,6 +651,7 @@ static void add(TCase *t)
     tcase_add_loop_test(t, a_deadline_ends_a_large_stitch, 0, COUNT_OF(large));
     tcase_add_loop_test(t, a_stitch_without_memory_for_its_scratch_is_refused, 0, COUNT_OF(large));
     tcase_add_test(t, strings_beyond_the_output_limit_are_refused);
+    tcase_add_loop_test(t, geometry_counts_rows, 0, COUNT_OF(geometries));
 }
 
 int main(void)

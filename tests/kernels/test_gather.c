@@ -427,6 +427,92 @@ START_TEST(strings_cost_their_average)
 }
 END_TEST
 
+/* Members in the order of the struct. */
+static const struct {
+    const char *says, *op, *attrs, *params, *indices;
+    struct td_gather_geometry geometry;
+} geometries[] = {
+    { "rows", "gather", "", "float32[5,2]", "int32[3]", { 5, TD_BOUNDS_ERROR, 3, 1, 1, 3, 2, 8 } },
+    { "all four dimensions of params",
+      "gather",
+      "axis=2 batch_dims=1",
+      "int16[2,3,4,5]",
+      "int64[2,6]",
+      { 4, TD_BOUNDS_ERROR, 36, 2, 3, 6, 5, 10 } },
+    { "several dimensions in each",
+      "gather",
+      "axis=4 batch_dims=2 bounds=clip",
+      "int8[2,3,4,5,6,7,8]",
+      "int64[2,3,2,3]",
+      { 6, TD_BOUNDS_CLIP, 720, 6, 20, 6, 56, 56 } },
+    { "one index along the last axis",
+      "gather",
+      "axis=-1 bounds=wrap",
+      "int8[2,3,4]",
+      "int16[]",
+      { 4, TD_BOUNDS_WRAP, 6, 1, 6, 1, 1, 1 } },
+    { "batches",
+      "batch_gather",
+      "bounds=zero",
+      "float64[2,3,4]",
+      "int32[2,5]",
+      { 3, TD_BOUNDS_ZERO, 10, 2, 1, 5, 4, 32 } },
+    { "strings",
+      "gather",
+      "",
+      "string[5,2]",
+      "int32[3]",
+      { 5, TD_BOUNDS_ERROR, 3, 1, 1, 3, 2, 0 } },
+    { "zeros from an empty table",
+      "gather",
+      "bounds=zero",
+      "float32[0,2]",
+      "int32[3]",
+      { 0, TD_BOUNDS_ZERO, 3, 1, 1, 3, 2, 8 } },
+    { "rows without elements: indices still have a bound",
+      "gather",
+      "",
+      "float32[5,0]",
+      "int32[3]",
+      { .slice_rows = 5 } },
+    { "no slice", "gather", "axis=1", "float32[0,7]", "int32[3]", { .slice_rows = 7 } },
+    { "no index",
+      "gather",
+      "bounds=clip",
+      "float32[5,2]",
+      "int32[0]",
+      { .slice_rows = 5, .bounds = TD_BOUNDS_CLIP } },
+    { "a row without number",
+      "gather",
+      "",
+      "int8[0,4611686018427387904,4611686018427387904]",
+      "int32[0]",
+      { 0 } },
+};
+
+START_TEST(geometry_folds_dimensions)
+{
+    struct op_call call;
+    const struct td_gather_geometry want = geometries[_i].geometry;
+    const char *says = geometries[_i].says, *op = geometries[_i].op;
+    call_begin(&call, op, geometries[_i].attrs, tensor_without_data(geometries[_i].params),
+               tensor_without_data(geometries[_i].indices));
+    call_infer(&call, op);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", says, call.err.message);
+    struct td_gather_geometry got = strcmp(op, "gather") == 0
+                                        ? td_gather_geometry(&call.args)
+                                        : td_batch_gather_geometry(&call.args);
+    ck_assert_msg(got.slice_rows == want.slice_rows && got.bounds == want.bounds, "%s: bound",
+                  says);
+    ck_assert_msg(got.n_rows == want.n_rows, "%s: n_rows", says);
+    ck_assert_msg(got.batches == want.batches && got.slices == want.slices &&
+                      got.slice_indices == want.slice_indices,
+                  "%s: slices", says);
+    ck_assert_msg(got.row_numel == want.row_numel && got.row_bytes == want.row_bytes, "%s: rows",
+                  says);
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, gather_gives, 0, COUNT_OF(results));
@@ -437,6 +523,7 @@ static void add(TCase *t)
     tcase_add_test(t, cost_follows_from_shapes);
     tcase_add_test(t, an_empty_output_costs_its_indices);
     tcase_add_test(t, strings_cost_their_average);
+    tcase_add_loop_test(t, geometry_folds_dimensions, 0, COUNT_OF(geometries));
 }
 
 int main(void)

@@ -313,6 +313,74 @@ START_TEST(cost_follows_from_shapes)
 }
 END_TEST
 
+/* Members in the order of the structs. */
+static const struct {
+    const char *says, *attrs, *params, *indices;
+    struct td_gather_nd_geometry geometry;
+} geometries[] = {
+    { "elements of a matrix",
+      "",
+      "float32[5,7]",
+      "int32[3,2]",
+      { { 2, { 5, 7 }, { 7, 1 } }, TD_BOUNDS_ERROR, 3, 1, 35, 3, 1, 4 } },
+    { "rows by shorter tuples",
+      "bounds=zero",
+      "int16[5,7,2]",
+      "int32[3,4,1]",
+      { { 1, { 5 }, { 1 } }, TD_BOUNDS_ZERO, 12, 1, 5, 12, 14, 28 } },
+    { "batches",
+      "batch_dims=2",
+      "int8[2,3,4,5,6]",
+      "int64[2,3,9,2]",
+      { { 2, { 4, 5 }, { 5, 1 } }, TD_BOUNDS_ERROR, 54, 6, 20, 9, 6, 6 } },
+    { "empty tuples",
+      "",
+      "int8[2,3]",
+      "int64[4,0]",
+      { { .depth = 0 }, TD_BOUNDS_ERROR, 4, 1, 1, 4, 6, 6 } },
+    { "zeros from an empty table",
+      "bounds=zero",
+      "int8[4,0,3]",
+      "int64[2,2]",
+      { { 2, { 4, 0 }, { 0, 1 } }, TD_BOUNDS_ZERO, 2, 1, 0, 2, 3, 3 } },
+    { "strings",
+      "",
+      "string[5,7]",
+      "int32[3,1]",
+      { { 1, { 5 }, { 1 } }, TD_BOUNDS_ERROR, 3, 1, 5, 3, 7, 0 } },
+    { "rows without elements: components still have bounds",
+      "",
+      "int8[4,5,0]",
+      "int64[2,2]",
+      { .space = { 2, { 4, 5 }, { 5, 1 } } } },
+    { "no tuple", "", "int8[4,5]", "int64[0,2]", { .space = { 2, { 4, 5 }, { 5, 1 } } } },
+};
+
+START_TEST(geometry_folds_dimensions)
+{
+    struct op_call call;
+    const struct td_gather_nd_geometry want = geometries[_i].geometry;
+    const char *says = geometries[_i].says;
+    call_begin(&call, "gather_nd", geometries[_i].attrs, tensor_without_data(geometries[_i].params),
+               tensor_without_data(geometries[_i].indices));
+    call_infer(&call, "gather_nd");
+    ck_assert_msg(call.status == TD_OK, "%s: %s", says, call.err.message);
+    struct td_gather_nd_geometry got = td_gather_nd_geometry(&call.args);
+    ck_assert_msg(got.space.depth == want.space.depth && got.bounds == want.bounds, "%s: tuples",
+                  says);
+    for (int c = 0; c < want.space.depth; c++)
+        ck_assert_msg(got.space.bound[c] == want.space.bound[c] &&
+                          got.space.stride[c] == want.space.stride[c],
+                      "%s: component %d", says, c);
+    ck_assert_msg(got.n_rows == want.n_rows, "%s: n_rows", says);
+    ck_assert_msg(got.batches == want.batches && got.block_rows == want.block_rows &&
+                      got.block_tuples == want.block_tuples,
+                  "%s: blocks", says);
+    ck_assert_msg(got.row_numel == want.row_numel && got.row_bytes == want.row_bytes, "%s: rows",
+                  says);
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, gather_nd_gives, 0, COUNT_OF(results));
@@ -320,6 +388,7 @@ static void add(TCase *t)
     tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
     tcase_add_loop_test(t, run_refuses_the_first_bad_component, 0, COUNT_OF(out_of_bounds));
     tcase_add_test(t, cost_follows_from_shapes);
+    tcase_add_loop_test(t, geometry_folds_dimensions, 0, COUNT_OF(geometries));
 }
 
 int main(void)

@@ -1,0 +1,277 @@
+#include "kernels/merge.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Of every op that merges by concat. */
+enum { TABLE, INDICES };
+
+/* Tensors are numbered through the lists of all inputs. */
+static bool is_shared(uint32_t shared, int number)
+{
+    return number < 32 && shared >> number & 1;
+}
+
+/* ---- Which calls ------------------------------------------------------------------------- */
+
+static bool has_strings(const struct td_op *op, const struct td_op_args *args)
+{
+    for (int i = 0; i < op->n_inputs; i++)
+        for (int j = 0; j < args->inputs[i].count; j++)
+            if (args->inputs[i].tensors[j].dtype == TD_DTYPE_STRING)
+                return true;
+    return false;
+}
+
+td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
+                               uint32_t shared)
+{
+    const struct td_op_merge *merge = op->merge;
+    if (!merge || has_strings(op, args))
+        return TD_MERGE_NONE;
+    if (merge->kind == TD_MERGE_CONCAT && (!is_shared(shared, TABLE) || is_shared(shared, INDICES)))
+        return TD_MERGE_NONE;
+    return merge->can(args, shared) ? merge->kind : TD_MERGE_NONE;
+}
+
+/* What of input i must be the same in all calls: the dimensions from this one on. */
+static int same_from(const struct td_op_merge *merge, int i, const struct td_shape *shape)
+{
+    bool rows = merge->kind == TD_MERGE_CONCAT && i == INDICES;
+    return rows ? shape->rank - merge->row_rank : 0;
+}
+
+/* ... and of attribute i: these bytes, of the text where it is one; none where it is settled. */
+static const void *same_bytes(const struct td_op *op, const struct td_op_args *args, int i,
+                              size_t *size)
+{
+    const struct td_attr_spec *attr = &op->attrs[i];
+    const void *place = args->attrs + attr->offset;
+    *size = 0;
+    if (op->merge->settled >> i & 1)
+        return place;
+    if (attr->kind == TD_ATTR_TEXT) {
+        const char *text;
+        memcpy((void *)&text, place, sizeof(text));
+        *size = text ? strlen(text) : 0;
+        return text;
+    }
+    *size = attr->kind == TD_ATTR_INT ? sizeof(int64_t) : sizeof(unsigned);
+    return place;
+}
+
+/* The mixing of splitmix64: every bit of the result depends on every bit of both. */
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = hash * UINT64_C(0x9e3779b97f4a7c15) + word;
+    hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
+    return hash ^ hash >> 31;
+}
+
+static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t size)
+{
+    hash = mix(hash, size);
+    for (size_t done = 0; done < size; done += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        size_t left = size - done;
+        memcpy(&word, (const char *)bytes + done, left < sizeof(word) ? left : sizeof(word));
+        hash = mix(hash, word);
+    }
+    return hash;
+}
+
+uint64_t td_merge_key(const struct td_op *op, const struct td_op_args *args, uint32_t shared)
+{
+    uint64_t hash = mix_bytes(shared, op->name, strlen(op->name));
+    if (!op->merge)
+        return hash;
+    for (int i = 0, number = 0; i < op->n_inputs; i++) {
+        for (int j = 0; j < args->inputs[i].count; j++, number++) {
+            const struct td_tensor *tensor = &args->inputs[i].tensors[j];
+            int from = same_from(op->merge, i, &tensor->shape);
+            hash = mix(hash, (uint64_t)tensor->dtype);
+            hash = mix_bytes(hash, tensor->shape.dim + from,
+                             (size_t)(tensor->shape.rank - from) * sizeof(int64_t));
+            if (is_shared(shared, number))
+                hash = mix(hash, (uintptr_t)tensor->data);
+        }
+    }
+    for (int i = 0; i < op->n_attrs; i++) {
+        size_t size;
+        const void *bytes = same_bytes(op, args, i, &size);
+        hash = mix_bytes(hash, bytes, size);
+    }
+    return hash;
+}
+
+static bool same_shape(const struct td_shape *a, int a_from, const struct td_shape *b, int b_from)
+{
+    return a->rank - a_from == b->rank - b_from &&
+           memcmp(a->dim + a_from, b->dim + b_from,
+                  (size_t)(a->rank - a_from) * sizeof(a->dim[0])) == 0;
+}
+
+static bool same_inputs(const struct td_op *op, const struct td_op_args *a,
+                        const struct td_op_args *b, uint32_t shared)
+{
+    for (int i = 0, number = 0; i < op->n_inputs; i++) {
+        if (a->inputs[i].count != b->inputs[i].count)
+            return false;
+        for (int j = 0; j < a->inputs[i].count; j++, number++) {
+            const struct td_tensor *x = &a->inputs[i].tensors[j], *y = &b->inputs[i].tensors[j];
+            if (x->dtype != y->dtype ||
+                !same_shape(&x->shape, same_from(op->merge, i, &x->shape), &y->shape,
+                            same_from(op->merge, i, &y->shape)) ||
+                (is_shared(shared, number) && x->data != y->data))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool same_attrs(const struct td_op *op, const struct td_op_args *a,
+                       const struct td_op_args *b)
+{
+    for (int i = 0; i < op->n_attrs; i++) {
+        size_t a_size, b_size;
+        const void *x = same_bytes(op, a, i, &a_size), *y = same_bytes(op, b, i, &b_size);
+        if (a_size != b_size || (a_size > 0 && memcmp(x, y, a_size) != 0))
+            return false;
+    }
+    return true;
+}
+
+bool td_merge_fits(const struct td_op *op, const struct td_op_args *a, const struct td_op_args *b,
+                   uint32_t shared)
+{
+    return td_merge_kind_of(op, a, shared) != TD_MERGE_NONE &&
+           td_merge_kind_of(op, b, shared) != TD_MERGE_NONE && same_inputs(op, a, b, shared) &&
+           same_attrs(op, a, b);
+}
+
+/* ---- The merged call --------------------------------------------------------------------- */
+
+struct merger {
+    const struct td_op *op;
+    const struct td_op_args *const *calls;
+    int n;
+    uint32_t shared;
+    struct td_arena *arena;
+    struct td_merged *out;
+    struct td_error *err;
+};
+
+/* As many tensors in each input as a call has, with dtype and shape of its own, no data. */
+static td_status begin_inputs(struct merger *m)
+{
+    const struct td_op_args *call = m->calls[0];
+    for (int i = 0; i < m->op->n_inputs; i++) {
+        struct td_operand *to = &m->out->args.inputs[i];
+        to->count = call->inputs[i].count;
+        to->tensors = td_arena_alloc(m->arena, (size_t)to->count, sizeof(to->tensors[0]), m->err);
+        if (!to->tensors)
+            return m->err->status;
+        for (int j = 0; j < to->count; j++) {
+            to->tensors[j] = call->inputs[i].tensors[j];
+            to->tensors[j].data = NULL;
+            to->tensors[j].owner = NULL;
+        }
+    }
+    return TD_OK;
+}
+
+/* Those that are not settled; texts are replaced by the op. */
+static void begin_attrs(struct merger *m)
+{
+    struct td_op_args *args = &m->out->args;
+    td_op_defaults(m->op, args);
+    for (int i = 0; i < m->op->n_attrs; i++) {
+        size_t offset = m->op->attrs[i].offset, size;
+        (void)same_bytes(m->op, m->calls[0], i, &size);
+        if (m->op->attrs[i].kind == TD_ATTR_TEXT || size == 0)
+            continue;
+        memcpy(args->attrs + offset, m->calls[0]->attrs + offset, size);
+        args->attrs_set |= m->calls[0]->attrs_set & (uint32_t)1 << i;
+    }
+}
+
+/* Indices of all calls, as rows: [sum of the rows, row...]. */
+static td_status concat(struct merger *m)
+{
+    struct td_tensor *to = &m->out->args.inputs[INDICES].tensors[0];
+    int64_t n_rows = 0, n_elements = 0;
+    m->out->item_end = td_arena_alloc(m->arena, (size_t)m->n, sizeof(m->out->item_end[0]), m->err);
+    if (!m->out->item_end)
+        return m->err->status;
+    for (int c = 0; c < m->n; c++) {
+        const struct td_tensor *indices = m->calls[c]->inputs[INDICES].tensors;
+        int64_t rows;
+        if (!td_shape_product(&indices->shape, 0, same_from(m->op->merge, INDICES, &indices->shape),
+                              &rows) ||
+            __builtin_add_overflow(n_rows, rows, &n_rows) ||
+            __builtin_add_overflow(n_elements, indices->numel, &n_elements))
+            return td_error_resource(m->err, "indices", UINT64_MAX, INT64_MAX, "the merged call");
+        m->out->item_end[c] = n_elements;
+    }
+    struct td_shape shape = { .rank = 1, .dim = { n_rows } };
+    (void)td_shape_append(&shape, &to->shape, same_from(m->op->merge, INDICES, &to->shape),
+                          to->shape.rank);
+    return td_tensor_describe(to, m->op->inputs[INDICES].name, to->dtype, &shape, m->err);
+}
+
+static td_status stack(struct merger *m)
+{
+    for (int i = 0, number = 0; i < m->op->n_inputs; i++) {
+        const struct td_operand *input = &m->out->args.inputs[i];
+        for (int j = 0; j < input->count; j++, number++) {
+            struct td_tensor *to = &input->tensors[j];
+            struct td_shape shape = { .rank = 1, .dim = { m->n } };
+            if (is_shared(m->shared, number))
+                continue;
+            (void)td_shape_append(&shape, &to->shape, 0, to->shape.rank); /* can() saw to it */
+            td_status status =
+                td_tensor_describe(to, m->op->inputs[i].name, to->dtype, &shape, m->err);
+            if (status != TD_OK)
+                return status;
+        }
+    }
+    return m->op->merge->attrs(m->calls[0], m->shared, &m->out->args, m->arena, m->err);
+}
+
+/* Outputs lie one after the other, by either kind. */
+static td_status place_outputs(struct merger *m)
+{
+    size_t *begin = td_arena_alloc(m->arena, (size_t)m->n, sizeof(begin[0]), m->err);
+    if (!begin)
+        return m->err->status;
+    size_t at = 0;
+    for (int c = 0; c < m->n; c++) {
+        begin[c] = at;
+        at += m->calls[c]->outputs[0].bytes; /* all of them are what has been inferred */
+    }
+    assert(at == m->out->args.outputs[0].bytes);
+    m->out->output_begin = begin;
+    return TD_OK;
+}
+
+td_status td_merge_calls(const struct td_op *op, const struct td_op_args *const *calls, int n,
+                         uint32_t shared, struct td_arena *arena, struct td_merged *out,
+                         struct td_error *err)
+{
+    struct td_error local;
+    struct merger m = { op, calls, n, shared, arena, out, err ? err : &local };
+    const td_merge_kind kind = td_merge_kind_of(op, calls[0], shared);
+    assert(n >= 1 && kind != TD_MERGE_NONE);
+    memset(out, 0, sizeof(*out));
+    td_status status = begin_inputs(&m);
+    if (status != TD_OK)
+        return status;
+    begin_attrs(&m);
+    status = kind == TD_MERGE_CONCAT ? concat(&m) : stack(&m);
+    if (status == TD_OK)
+        status = td_op_infer(op, &out->args, arena, m.err);
+    if (status == TD_OK)
+        status = place_outputs(&m);
+    return status;
+}

@@ -1,0 +1,810 @@
+/* Merged calls against the calls themselves: each is run by the op's own kernel, and what the merged
+ * one gives is theirs, one after the other. */
+#include "kernels/einsum/einsum.h"
+#include "kernels/merge.h"
+#include "tests/support/equations.h"
+#include "tests/support/op_call.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_CALLS 9
+
+static const struct td_op *find(const char *name)
+{
+    return td_op_find(name, strlen(name));
+}
+
+static int n_tensors(const struct td_op *op, const struct td_op_args *args)
+{
+    int n = 0;
+    for (int i = 0; i < op->n_inputs; i++)
+        n += args->inputs[i].count;
+    return n;
+}
+
+static struct td_tensor *tensor_at(const struct td_op_args *args, int number)
+{
+    int i = 0;
+    while (number >= args->inputs[i].count)
+        number -= args->inputs[i++].count;
+    return &args->inputs[i].tensors[number];
+}
+
+/* ---- Merging, running, comparing --------------------------------------------------------- */
+
+static void alloc(struct td_tensor *t, const char *says)
+{
+    struct td_error err;
+    EXPECT(td_tensor_alloc(t, &test_arena, &err) == TD_OK, "%s: %s", says, err.message);
+    memset(t->data, 0xA5, t->bytes);
+}
+
+/* As the header says: the first call's, or all of them one after the other. */
+static void fill_inputs(const struct td_op *op, struct td_merged *merged,
+                        const struct td_op_args *const *calls, int n, uint32_t shared,
+                        const char *says)
+{
+    for (int t = 0; t < n_tensors(op, calls[0]); t++) {
+        struct td_tensor *to = tensor_at(&merged->args, t);
+        EXPECT(to->data == NULL && to->owner == NULL, "%s: tensor %d has data", says, t);
+        if (shared >> t & 1) {
+            *to = *tensor_at(calls[0], t);
+            continue;
+        }
+        alloc(to, says);
+        size_t at = 0;
+        for (int c = 0; c < n; at += tensor_at(calls[c++], t)->bytes) {
+            const struct td_tensor *from = tensor_at(calls[c], t);
+            EXPECT(at + from->bytes <= to->bytes, "%s: tensor %d is too small", says, t);
+            memcpy((char *)to->data + at, from->data, from->bytes);
+        }
+        EXPECT(at == to->bytes, "%s: tensor %d is too large", says, t);
+    }
+}
+
+/* Of complex numbers a 0 may have either sign, as the order of the sums has it. */
+static bool same_elements(td_dtype dtype, const void *a, const void *b, size_t bytes)
+{
+    if (memcmp(a, b, bytes) == 0)
+        return true;
+    bool is_complex = dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
+    size_t size = dtype == TD_DTYPE_COMPLEX64 ? sizeof(float) : sizeof(double);
+    for (size_t at = 0; is_complex && at < bytes; at += size) {
+        const void *x = (const char *)a + at, *y = (const char *)b + at;
+        if (size == sizeof(float) ? *(const float *)x != *(const float *)y
+                                  : *(const double *)x != *(const double *)y)
+            return false;
+    }
+    return is_complex;
+}
+
+static void expect_slices(const struct td_merged *merged, const struct td_op_args *const *calls,
+                          int n, const char *says)
+{
+    const struct td_tensor *out = &merged->args.outputs[0];
+    int64_t n_indices = 0;
+    size_t at = 0;
+    for (int c = 0; c < n; c++) {
+        const struct td_tensor *want = &calls[c]->outputs[0];
+        EXPECT(merged->output_begin[c] == at, "%s: output %d begins at %zu, should at %zu", says, c,
+               merged->output_begin[c], at);
+        EXPECT(out->dtype == want->dtype && at + want->bytes <= out->bytes &&
+                   same_elements(out->dtype, (char *)out->data + at, want->data, want->bytes),
+               "%s: output %d", says, c);
+        at += want->bytes;
+        if (!merged->item_end)
+            continue;
+        n_indices += calls[c]->inputs[1].tensors[0].numel;
+        EXPECT(merged->item_end[c] == n_indices, "%s: item %d", says, c);
+    }
+    EXPECT(at == out->bytes, "%s: the output is too large", says);
+}
+
+static void expect_all_fit(const struct td_op *op, const struct td_op_args *const *calls, int n,
+                           uint32_t shared, td_merge_kind kind, const char *says)
+{
+    for (int a = 0; a < n; a++) {
+        EXPECT(td_merge_kind_of(op, calls[a], shared) == kind, "%s: kind of %d", says, a);
+        for (int b = 0; b < n; b++) {
+            EXPECT(td_merge_fits(op, calls[a], calls[b], shared), "%s: %d and %d", says, a, b);
+            EXPECT(td_merge_key(op, calls[a], shared) == td_merge_key(op, calls[b], shared),
+                   "%s: keys of %d and %d", says, a, b);
+        }
+    }
+}
+
+static void run(const struct td_op *op, struct td_op_args *args, const char *says)
+{
+    struct td_error err;
+    struct td_exec exec;
+    td_exec_serial(&exec, &test_arena);
+    for (int i = 0; i < args->n_outputs; i++)
+        alloc(&args->outputs[i], says);
+    EXPECT(op->run(args, &exec, &err) == TD_OK, "%s: %s", says, err.message);
+}
+
+/* The calls have been inferred. Runs them, and all as one. */
+static void expect_merges(const char *name, struct op_call *call, int n, uint32_t shared,
+                          struct td_merged *merged, const char *says)
+{
+    const struct td_op *op = find(name);
+    const struct td_op_args *calls[MAX_CALLS];
+    struct td_error err;
+    int64_t replaced = 0;
+    for (int c = 0; c < n; c++) {
+        EXPECT(call[c].status == TD_OK, "%s: %s", says, call[c].err.message);
+        run(op, &call[c].args, says);
+        replaced += call[c].args.replaced;
+        calls[c] = &call[c].args;
+    }
+    bool is_einsum = op == &td_op_einsum;
+    expect_all_fit(op, calls, n, shared, is_einsum ? TD_MERGE_STACK : TD_MERGE_CONCAT, says);
+    EXPECT(td_merge_calls(op, calls, n, shared, &test_arena, merged, &err) == TD_OK, "%s: %s", says,
+           err.message);
+    EXPECT(!merged->item_end == is_einsum, "%s: items", says);
+    EXPECT(merged->args.n_outputs == 1 && !merged->args.outputs[0].data, "%s: outputs", says);
+    fill_inputs(op, merged, calls, n, shared, says);
+    run(op, &merged->args, says);
+    expect_slices(merged, calls, n, says);
+    EXPECT(merged->args.replaced == replaced, "%s: replaced", says);
+}
+
+/* ---- Lookups ----------------------------------------------------------------------------- */
+
+#define TABLE 1u
+
+/* attrs, indices; up to the first without indices. */
+struct lookup {
+    const char *attrs, *indices;
+};
+
+static const struct {
+    const char *says, *op, *params;
+    struct lookup calls[4];
+    const char *merged_indices, *merged_output; /* shapes */
+} lookups[] = {
+    { "vectors of indices",
+      "gather",
+      "float32[5,2] 0..9",
+      { { "", "int32[2] 4 0" }, { "", "int32[3] 1 1 2" } },
+      "[5]",
+      "[5,2]" },
+    { "one call", "gather", "float32[5,2] 0..9", { { "", "int64[2] 4 0" } }, "[2]", "[2,2]" },
+    { "indices of any rank",
+      "gather",
+      "int16[5] 0..4",
+      { { "", "int64[] 3" }, { "", "int64[2,3] 0 1 2 3 4 0" }, { "", "int64[1,1,1] 2" } },
+      "[8]",
+      "[8]" },
+    { "none at all among them",
+      "gather",
+      "int8[5,3] 0..14",
+      { { "", "int16[0]" }, { "", "int16[2] 1 2" }, { "", "int16[3,0]" } },
+      "[2]",
+      "[2,3]" },
+    { "nothing but none",
+      "gather",
+      "int8[5,3] 0..14",
+      { { "", "int16[0]" }, { "", "int16[0,7]" } },
+      "[0]",
+      "[0,3]" },
+    { "the first axis, written in any way",
+      "gather",
+      "float64[3,2] 0..5",
+      { { "axis=0", "int32[1] 2" },
+        { "axis=-2 batch_dims=0", "int32[2] 1 0" },
+        { "batch_dims=-2", "int32[1,2] 1 0" },
+        { "", "int32[] 1" } },
+      "[6]",
+      "[6,2]" },
+    { "rows without elements",
+      "gather",
+      "float64[3,0]",
+      { { "", "int32[1] 2" }, { "", "int32[2] 1 0" } },
+      "[3]",
+      "[3,0]" },
+    { "zero for what is out of range",
+      "gather",
+      "complex64[2] 1 2 3 4",
+      { { "bounds=zero", "int32[2] 1 2" }, { "bounds=zero", "int32[2] -1 0" } },
+      "[4]",
+      "[4]" },
+    { "clip",
+      "gather",
+      "uint8[3] 1 2 3",
+      { { "bounds=clip", "int32[2] 1 9" }, { "bounds=clip", "int32[2] -1 0" } },
+      "[4]",
+      "[4]" },
+    { "wrap",
+      "gather",
+      "bool[3] 1 0 1",
+      { { "bounds=wrap", "int32[2] 1 9" }, { "bounds=wrap", "int32[2] -1 0" } },
+      "[4]",
+      "[4]" },
+    { "zeros from an empty table",
+      "gather",
+      "float32[0,2]",
+      { { "bounds=zero", "int32[2] 0 1" }, { "bounds=zero", "int32[1] 5" } },
+      "[3]",
+      "[3,2]" },
+    { "a batch_gather that has no batch",
+      "batch_gather",
+      "int32[4,2] 0..7",
+      { { "", "int32[1] 3" }, { "", "int32[2] 0 1" } },
+      "[3]",
+      "[3,2]" },
+    { "pairs",
+      "gather_nd",
+      "float32[2,3] 0..5",
+      { { "", "int32[2,2] 1 2 0 0" }, { "", "int32[2] 1 1" } },
+      "[3,2]",
+      "[3]" },
+    { "tuples that pick slices",
+      "gather_nd",
+      "float32[2,3,2] 0..11",
+      { { "", "int64[1] 1" }, { "", "int64[2,2,1] 1 0 0 1" }, { "", "int64[0,1]" } },
+      "[5,1]",
+      "[5,3,2]" },
+    { "empty tuples, each of which is all of it",
+      "gather_nd",
+      "float32[2] 3 4",
+      { { "", "int64[0]" }, { "", "int64[2,2,0]" } },
+      "[5,0]",
+      "[5,2]" },
+    { "tuples clipped",
+      "gather_nd",
+      "int16[2,2] 1 2 3 4",
+      { { "bounds=clip", "int16[1,2] 5 -5" }, { "bounds=clip", "int16[1,2] 0 1" } },
+      "[2,2]",
+      "[2]" },
+    { "tuples made zeros",
+      "gather_nd",
+      "int16[2,2] 1 2 3 4",
+      { { "bounds=zero", "int16[1,2] 5 -5" }, { "bounds=zero", "int16[1,2] 0 1" } },
+      "[2,2]",
+      "[2]" },
+};
+
+static int begin_lookups(const char *op, const struct td_tensor *params, const struct lookup *given,
+                         struct op_call *call)
+{
+    int n = 0;
+    for (; n < 4 && given[n].indices; n++) {
+        call_begin(&call[n], op, given[n].attrs, *params, tensor(given[n].indices));
+        call_infer(&call[n], op);
+        EXPECT(call[n].status == TD_OK, "%s", call[n].err.message);
+    }
+    return n;
+}
+
+START_TEST(lookups_in_one_table_are_one_lookup)
+{
+    struct op_call call[4];
+    struct td_merged merged;
+    struct td_tensor params = tensor(lookups[_i].params);
+    int n = begin_lookups(lookups[_i].op, &params, lookups[_i].calls, call);
+    expect_merges(lookups[_i].op, call, n, TABLE, &merged, lookups[_i].says);
+    expect_shape(&merged.args.inputs[1].tensors[0].shape, lookups[_i].merged_indices,
+                 lookups[_i].says);
+    expect_shape(&merged.args.outputs[0].shape, lookups[_i].merged_output, lookups[_i].says);
+}
+END_TEST
+
+/* ---- Sums of products -------------------------------------------------------------------- */
+
+static const struct {
+    const char *says, *equation, *merged, *inputs;
+    uint32_t shared;
+} sums[] = {
+    { "products of matrices", "ij,jk->ik", "aij,ajk->aik", "float32[2,3] 0..5; float32[3,2] 1..6",
+      0 },
+    { "by one table", "ij,jk->ik", "aij,jk->aik", "float32[2,3] 0..5; float32[3,2] 1..6", 2 },
+    { "the other way round", "ij,jk->ik", "ij,ajk->aik", "float32[2,3] 0..5; float32[3,2] 1..6",
+      1 },
+    { "an output that nobody wrote is sorted", "kj,ji", "akj,aji->aik",
+      "int32[2,3] 0..5; int32[3,4] 0..11", 0 },
+    { "the new label may come before all in it, or not", "ab,bc", "dab,dbc->dac",
+      "int32[2,3] 0..5; int32[3,4] 0..11", 0 },
+    { "nothing is left without it", "i,i", "ai,ai->a", "int64[3] 1 2 3; int64[3] 4 5 6", 0 },
+    { "spaces go", " i j , j -> i ", "aij,aj->ai", "uint8[2,2] 1 2 3 4; uint8[2] 5 6", 0 },
+    { "the ellipsis stays where it was", "i...j,...j->j...i", "ai...j,a...j->aj...i",
+      "int32[2,2,3] 0..11; int32[4,1,3] 0..11", 0 },
+    { "of the shared one too", "...ij,jk->...ik", "...ij,ajk->a...ik",
+      "int32[2,2,3] 0..11; int32[3,1] 1 2 3", 1 },
+    { "and comes first in an output that nobody wrote", "i...,...j", "ai...,a...j->a...ij",
+      "int32[2,3] 0..5; int32[3,4] 0..11", 0 },
+    { "one that stands for nothing goes", "i...j->...ji", "aij->aji", "int32[2,3] 0..5", 0 },
+    { "one of a scalar goes", "...,...i->...i", "a,a...i->a...i", "int32[] 3; int32[2,3] 0..5", 0 },
+    { "a diagonal", "ii->i", "aii->ai", "int16[3,3] 0..8", 0 },
+    { "a trace", "ii", "aii->a", "int16[3,3] 0..8", 0 },
+    { "a diagonal is written", "i->ii", "ai->aii", "int16[3] 1 2 3", 0 },
+    { "scalars", "->", "a->a", "float64[] 2.5", 0 },
+    { "an equation of nothing", "", "a->a", "float64[] 2.5", 0 },
+    { "a scalar all share", ",i->i", ",ai->ai", "int8[] 3; int8[2] 1 2", 1 },
+    { "what they bring is in no output", "i,j->i", "i,aj->ai", "int8[2] 3 4; int8[2] 1 2", 1 },
+    { "labels that are no letters",
+      "\xc3\xa9\xe2\x88\x91,\xe2\x88\x91"
+      "1->1\xc3\xa9",
+      "a\xc3\xa9\xe2\x88\x91,a\xe2\x88\x91"
+      "1->a1\xc3\xa9",
+      "int32[2,3] 0..5; int32[3,2] 1..6", 0 },
+    { "labels as far as the alphabet goes",
+      "abcdefghijklm,nopqrstuvwxyz,ABCDEFGHIJKLM,NOPQRSTUVWXYZ->Z",
+      "\xc4\x80"
+      "abcdefghijklm,\xc4\x80nopqrstuvwxyz,\xc4\x80"
+      "ABCDEFGHIJKLM,NOPQRSTUVWXYZ->\xc4\x80Z",
+      "int8[1,1,1,1,1,1,1,1,1,1,1,1,1] 2; int8[1,1,1,1,1,1,1,1,1,1,1,1,1] 3; "
+      "int8[1,1,1,1,1,1,1,1,1,1,1,1,1] 4; int8[1,1,1,1,1,1,1,1,1,1,1,1,2] 5 6",
+      8 },
+    { "an empty output", "ij,jk->ik", "aij,ajk->aik", "int32[0,3]; int32[3,2] 1..6", 0 },
+    { "sums of nothing", "ij,jk->ik", "aij,ajk->aik", "int32[2,0]; int32[0,2]", 0 },
+    { "sixteen inputs", "i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i->i",
+      "ai,i,ai,i,ai,i,ai,i,ai,i,ai,i,ai,i,ai,i->ai",
+      "int64[2] 1 2; int64[2] 2 3; int64[2] 3 4; int64[2] 4 5; int64[2] 5 6; int64[2] 6 7; "
+      "int64[2] 7 8; int64[2] 8 9; int64[2] 9 1; int64[2] 1 2; int64[2] 2 3; int64[2] 3 4; "
+      "int64[2] 4 5; int64[2] 5 6; int64[2] 6 7; int64[2] 7 8",
+      0xaaaa },
+    { "as many dimensions as can be", "abcdefghijklmno->onmlkjihgfedcba",
+      "pabcdefghijklmno->ponmlkjihgfedcba", "int8[1,2,1,1,1,1,1,1,3,1,1,1,1,1,2] 0..11", 0 },
+    { "a full shared one", "abcdefghijklmnop,p->p", "abcdefghijklmnop,qp->qp",
+      "int8[1,2,1,1,1,1,1,1,3,1,1,1,1,1,1,2] 0..11; int8[2] 3 4", 1 },
+};
+
+/* Calls of one equation, the first with these inputs; the others have other numbers where they are
+ * not shared. */
+static void begin_sums(const char *equation, const struct td_tensor *inputs, int n_inputs,
+                       uint32_t shared, struct op_call *call, int n)
+{
+    char attrs[1000];
+    snprintf(attrs, sizeof(attrs), "equation='%s'", equation);
+    for (int c = 0; c < n; c++) {
+        call_begin_lists(&call[c], "einsum", attrs, n_inputs, inputs, 0, NULL);
+        for (int i = 0; c > 0 && i < n_inputs; i++) {
+            struct td_tensor *t = &call[c].args.inputs[0].tensors[i];
+            if (shared >> i & 1)
+                continue;
+            alloc(t, equation);
+            size_t size = td_dtype_info(t->dtype)->size;
+            for (int64_t k = 0; k < t->numel;
+                 k++) /* turned round: other numbers of the same kind */
+                memcpy((char *)t->data + (size_t)k * size,
+                       (const char *)inputs[i].data + (size_t)((k + c) % t->numel) * size, size);
+        }
+        call_infer(&call[c], "einsum");
+        EXPECT(call[c].status == TD_OK, "%s: %s", equation, call[c].err.message);
+    }
+}
+
+static const char *equation_of(const struct td_op_args *args)
+{
+    struct td_einsum_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    return attrs.equation;
+}
+
+START_TEST(sums_of_products_are_stacked)
+{
+    struct op_call call[3];
+    struct td_merged merged;
+    struct td_tensor inputs[16];
+    int n_inputs = tensor_list(sums[_i].inputs, inputs, 16);
+    for (int n = 1; n <= 3; n++) {
+        begin_sums(sums[_i].equation, inputs, n_inputs, sums[_i].shared, call, n);
+        expect_merges("einsum", call, n, sums[_i].shared, &merged, sums[_i].says);
+        ck_assert_msg(strcmp(equation_of(&merged.args), sums[_i].merged) == 0, "%s: %s",
+                      sums[_i].says, equation_of(&merged.args));
+        for (int i = 0; i < n_inputs; i++) {
+            const struct td_shape *shape = &merged.args.inputs[0].tensors[i].shape;
+            bool stacked = !(sums[_i].shared >> i & 1);
+            ck_assert_int_eq(shape->rank, inputs[i].shape.rank + stacked);
+            ck_assert(!stacked || shape->dim[0] == n);
+        }
+    }
+}
+END_TEST
+
+/* The 256th, which no equation of these limits is too many for. */
+START_TEST(there_is_always_one_more_label)
+{
+    char equation[16 * 16 * 3 + 32], *at = equation;
+    struct td_tensor inputs[16];
+    struct op_call call[2];
+    struct td_merged merged;
+    for (int i = 0, label = 0; i < 16; i++) {
+        struct td_shape dims = { .rank = i < 15 ? 16 : 15 };
+        for (int d = 0; d < dims.rank; d++, label++) {
+            dims.dim[d] = 1 + (d == 3);
+            *at++ = (char)(0xd0 + label / 64); /* from U+0400 on */
+            *at++ = (char)(0x80 + label % 64);
+        }
+        *at++ = i < 15 ? ',' : '-';
+        inputs[i] = random_tensor(TD_DTYPE_INT32, &dims);
+    }
+    strcpy(at, ">\xd0\x83");
+    begin_sums(equation, inputs, 16, 0x7fff, call, 2);
+    expect_merges("einsum", call, 2, 0x7fff, &merged, equation);
+}
+END_TEST
+
+/* ---- What does not merge ----------------------------------------------------------------- */
+
+static const struct {
+    const char *says, *op, *attrs, *first, *second;
+    uint32_t shared;
+} alone[] = {
+    { "another axis", "gather", "axis=1", "int32[2,3] 0..5", "int32[1] 0", 1 },
+    { "batches", "gather", "batch_dims=1", "int32[2,3] 0..5", "int32[2] 0 1", 1 },
+    { "batches, counted from the end", "gather", "batch_dims=-1", "int32[2,3] 0..5",
+      "int32[2,1] 0 1", 1 },
+    { "a table that is not shared", "gather", "", "int32[2,3] 0..5", "int32[1] 0", 0 },
+    { "indices that are", "gather", "", "int32[2,3] 0..5", "int32[1] 0", 3 },
+    { "strings", "gather", "", "string[2] 'a' 'b'", "int32[1] 0", 1 },
+    { "batches of batch_gather", "batch_gather", "", "int32[2,3] 0..5", "int32[2,1] 0 1", 1 },
+    { "batches of tuples", "gather_nd", "batch_dims=1", "int32[2,3] 0..5", "int32[2,1] 0 1", 1 },
+    { "tuples into a table that is not shared", "gather_nd", "", "int32[2,3] 0..5", "int32[1] 0",
+      0 },
+    { "strings by tuples", "gather_nd", "", "string[2] 'a' 'b'", "int32[1] 0", 1 },
+    { "empty tuples without number", "gather_nd", "", "int32[0]", "int32[4611686018427387904,4,0]",
+      1 },
+    { "sums of what all share", "einsum", "equation=ij,jk", "int32[1,2] 1 2; int32[2,1] 1 2", NULL,
+      3 },
+    { "no room for a dimension of the input", "einsum", "equation=abcdefghijklmnop->",
+      "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 1", NULL, 0 },
+    { "no room for one of the output", "einsum", "equation=abcdefgh,ijklmnop",
+      "int32[1,1,1,1,1,1,1,1] 1; int32[1,1,1,1,1,1,1,1] 1", NULL, 1 },
+    { "stitching", "dynamic_stitch", "", "int32[1] 0; int32[] 1", "int32[1] 5; int32[] 6", 0 },
+    { "stitching in parallel", "parallel_dynamic_stitch", "", "int32[1] 0", "int32[1] 5", 0 },
+    { "partitions", "dynamic_partition", "num_partitions=2", "int32[2] 5 6", "int32[2] 0 1", 0 },
+};
+
+static void begin_call(struct op_call *call, const char *op, const char *attrs, const char *first,
+                       const char *second)
+{
+    struct td_tensor lists[2][16];
+    int n_first = tensor_list(first, lists[0], 16);
+    int n_second = second ? tensor_list(second, lists[1], 16) : 0;
+    call_begin_lists(call, op, attrs, n_first, lists[0], n_second, lists[1]);
+    call_infer(call, op);
+    EXPECT(call->status == TD_OK, "%s", call->err.message);
+}
+
+START_TEST(some_calls_stay_alone)
+{
+    struct op_call call;
+    begin_call(&call, alone[_i].op, alone[_i].attrs, alone[_i].first, alone[_i].second);
+    const struct td_op *op = find(alone[_i].op);
+    ck_assert_msg(td_merge_kind_of(op, &call.args, alone[_i].shared) == TD_MERGE_NONE, "%s",
+                  alone[_i].says);
+    ck_assert_msg(!td_merge_fits(op, &call.args, &call.args, alone[_i].shared), "%s",
+                  alone[_i].says);
+    (void)td_merge_key(op, &call.args, alone[_i].shared);
+}
+END_TEST
+
+/* `same`: tensors of the second call that are those of the first. */
+static const struct {
+    const char *says, *op, *a_attrs, *a, *a_indices, *b_attrs, *b, *b_indices;
+    uint32_t shared, same;
+} apart[] = {
+    { "another table", "gather", "", "int32[2] 1 2", "int32[1] 0", "", "int32[2] 1 2", "int32[1] 0",
+      1, 0 },
+    { "another policy", "gather", "bounds=clip", "int32[2] 1 2", "int32[1] 0", "bounds=wrap",
+      "int32[2] 1 2", "int32[1] 0", 1, 1 },
+    { "indices of another dtype", "gather", "", "int32[2] 1 2", "int32[1] 0", "", "int32[2] 1 2",
+      "int64[1] 0", 1, 1 },
+    { "the same attributes, but batches with these indices", "gather", "batch_dims=-1",
+      "int32[2,2] 1 2 3 4", "int32[1] 0", "batch_dims=-1", "int32[2,2] 1 2 3 4", "int32[2,1] 0 0",
+      1, 1 },
+    { "another policy of batch_gather", "batch_gather", "bounds=clip", "int32[2] 1 2", "int32[1] 0",
+      "", "int32[2] 1 2", "int32[1] 0", 1, 1 },
+    { "longer tuples", "gather_nd", "", "int32[2,2] 1 2 3 4", "int32[1,1] 0", "",
+      "int32[2,2] 1 2 3 4", "int32[1,2] 0 0", 1, 1 },
+    { "another equation", "einsum", "equation=ij->ij", "int32[2,2] 1 2 3 4", NULL,
+      "equation=ij->ji", "int32[2,2] 1 2 3 4", NULL, 0, 0 },
+    { "one that goes on", "einsum", "equation=ij->i", "int32[2,2] 1 2 3 4", NULL, "equation=ij->ij",
+      "int32[2,2] 1 2 3 4", NULL, 0, 0 },
+    { "another dtype", "einsum", "equation=ij->ij", "int32[2,2] 1 2 3 4", NULL, "equation=ij->ij",
+      "uint32[2,2] 1 2 3 4", NULL, 0, 0 },
+    { "another shape", "einsum", "equation=ij->ij", "int32[2,2] 1 2 3 4", NULL, "equation=ij->ij",
+      "int32[1,4] 1 2 3 4", NULL, 0, 0 },
+    { "another rank", "einsum", "equation=...->...", "int32[4] 1 2 3 4", NULL, "equation=...->...",
+      "int32[4,1] 1 2 3 4", NULL, 0, 0 },
+    { "another number of inputs", "einsum", "equation=i,i", "int32[1] 1; int32[1] 1", NULL,
+      "equation=i,i,i", "int32[1] 1; int32[1] 1; int32[1] 1", NULL, 0, 0 },
+    { "another matrix than the shared one", "einsum", "equation=ij,j", "int32[1,1] 1; int32[1] 1",
+      NULL, "equation=ij,j", "int32[1,1] 1; int32[1] 1", NULL, 1, 0 },
+};
+
+START_TEST(some_do_not_go_together)
+{
+    struct op_call a, b;
+    begin_call(&a, apart[_i].op, apart[_i].a_attrs, apart[_i].a, apart[_i].a_indices);
+    begin_call(&b, apart[_i].op, apart[_i].b_attrs, apart[_i].b, apart[_i].b_indices);
+    const struct td_op *op = find(apart[_i].op);
+    for (int t = 0; t < n_tensors(op, &b.args); t++)
+        if (apart[_i].same >> t & 1)
+            *tensor_at(&b.args, t) = *tensor_at(&a.args, t);
+    const uint32_t shared = apart[_i].shared;
+    ck_assert_msg(!td_merge_fits(op, &a.args, &b.args, shared), "%s", apart[_i].says);
+    ck_assert_msg(!td_merge_fits(op, &b.args, &a.args, shared), "%s", apart[_i].says);
+    bool both = td_merge_kind_of(op, &a.args, shared) != TD_MERGE_NONE &&
+                td_merge_kind_of(op, &b.args, shared) != TD_MERGE_NONE;
+    ck_assert_msg(!both || td_merge_key(op, &a.args, shared) != td_merge_key(op, &b.args, shared),
+                  "%s: keys", apart[_i].says);
+}
+END_TEST
+
+START_TEST(an_equation_is_compared_by_its_text)
+{
+    struct op_call a, b;
+    begin_call(&a, "einsum", "equation=ij->i", "int32[2,2] 1 2 3 4", NULL);
+    begin_call(&b, "einsum", "equation=ij->i", "int32[2,2] 1 2 3 4", NULL);
+    ck_assert_ptr_ne(equation_of(&a.args), equation_of(&b.args));
+    ck_assert(td_merge_fits(&td_op_einsum, &a.args, &b.args, 0));
+}
+END_TEST
+
+/* ---- What is too large ------------------------------------------------------------------- */
+
+static const struct {
+    const char *says, *op, *attrs, *first, *second, *input;
+    int n;
+    uint32_t shared;
+} large[] = {
+    { "indices", "gather", "", "int8[4]", "int16[2305843009213693952]", "indices", 2, 1 },
+    { "rows of indices", "gather", "", "int8[4]", "int16[2305843009213693952]", "", 4, 1 },
+    { "elements of them", "gather_nd", "", "int8[1,1]", "int16[1152921504606846976,2]", "", 4, 1 },
+    { "the output", "gather", "", "int8[4,8]", "int16[288230376151711744]", "output", 4, 1 },
+    { "tuples", "gather_nd", "", "int8[3,0]", "int16[4611686018427387904,0]", "", 2, 1 },
+    { "an input", "einsum", "equation=i->", "float32[1152921504606846976]", NULL, "inputs", 2, 0 },
+    { "the output of a shared input", "einsum", "equation=i,->i", "int8[4611686018427387904]",
+      "int8[] 1", "output", 2, 1 },
+};
+
+START_TEST(what_would_be_too_large_is_refused)
+{
+    struct op_call call;
+    struct td_tensor inputs[2] = { tensor_without_data(large[_i].first) };
+    bool is_einsum = strcmp(large[_i].op, "einsum") == 0;
+    int n_first = 1;
+    if (large[_i].second)
+        inputs[1] = tensor_without_data(large[_i].second), n_first += is_einsum;
+    call_begin_lists(&call, large[_i].op, large[_i].attrs, n_first, inputs, !is_einsum, inputs + 1);
+    call_infer(&call, large[_i].op);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", large[_i].says, call.err.message);
+    const struct td_op_args *calls[] = { &call.args, &call.args, &call.args, &call.args };
+    const struct td_op *op = find(large[_i].op);
+    struct td_merged merged;
+    struct td_error err;
+    ck_assert(td_merge_fits(op, &call.args, &call.args, large[_i].shared));
+    td_status status =
+        td_merge_calls(op, calls, large[_i].n, large[_i].shared, &test_arena, &merged, &err);
+    ck_assert_msg(status == TD_RESOURCE_LIMIT && err.status == status, "%s", large[_i].says);
+    ck_assert_msg(strcmp(err.input, large[_i].input) == 0, "%s: %s", large[_i].says, err.message);
+    ck_assert_int_eq(
+        td_merge_calls(op, calls, large[_i].n, large[_i].shared, &test_arena, &merged, NULL),
+        TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(td_merge_calls(op, calls, 1, large[_i].shared, &test_arena, &merged, &err),
+                     TD_OK);
+}
+END_TEST
+
+static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, struct td_error *err)
+{
+    (void)self;
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "%zu bytes are not to be had", bytes);
+    return NULL;
+}
+
+/* Whichever allocation it is that fails. */
+START_TEST(an_end_of_memory_is_reported)
+{
+    struct td_memory memory = { take_nothing };
+    static _Alignas(64) char block[1 << 14];
+    struct op_call lookup, sum;
+    begin_call(&lookup, "gather", "", "int32[2] 1 2", "int32[1] 0");
+    begin_call(&sum, "einsum", "equation=ij,jk", "int32[1,2] 1 2; int32[2,1] 1 2", NULL);
+    for (int kind = 0; kind < 2; kind++) {
+        const struct td_op_args *calls[] = { kind ? &sum.args : &lookup.args,
+                                             kind ? &sum.args : &lookup.args };
+        td_status status = TD_MEMORY_EXHAUSTED;
+        int n_failed = 0;
+        for (size_t size = 0; status != TD_OK && size <= sizeof(block); size += 32) {
+            struct td_arena arena;
+            struct td_merged merged;
+            struct td_error err;
+            td_arena_init(&arena, block, size, &memory);
+            status = td_merge_calls(kind ? &td_op_einsum : find("gather"), calls, 2, !kind, &arena,
+                                    &merged, &err);
+            EXPECT(status == TD_OK || status == TD_MEMORY_EXHAUSTED, "%zu bytes", size);
+            n_failed += status != TD_OK;
+            td_arena_reset(&arena);
+        }
+        ck_assert_int_eq(status, TD_OK);
+        ck_assert_int_gt(n_failed, 3);
+    }
+}
+END_TEST
+
+/* ---- At random --------------------------------------------------------------------------- */
+
+static void random_indices(struct td_tensor *indices, const struct td_shape *params, int depth,
+                           bool any)
+{
+    size_t size = td_dtype_info(indices->dtype)->size;
+    for (int64_t i = 0; i < indices->numel; i++) {
+        int64_t bound = params->dim[depth > 0 ? i % depth : 0];
+        int64_t index = bound > 0 ? random_below((int)bound) : 0;
+        if (any && random_below(4) == 0)
+            index = random_below(40) - 20;
+        memcpy((char *)indices->data + (size_t)i * size, &index, size);
+    }
+}
+
+/* Writes attributes that mean the first axis and no batch, one way or another. */
+static void random_attrs(char *text, size_t size, int op, td_bounds policy,
+                         const struct td_shape *params, const struct td_shape *indices)
+{
+    int used = snprintf(text, size, "bounds=%s", td_bounds_name(policy));
+    if (op == 0 && random_below(2))
+        used += snprintf(text + used, size - (size_t)used, " axis=%d",
+                         random_below(2) ? 0 : -params->rank);
+    if (op == 0 && random_below(2))
+        snprintf(text + used, size - (size_t)used, " batch_dims=%d",
+                 random_below(2) ? 0 : -indices->rank);
+}
+
+START_TEST(any_lookups_are_one)
+{
+    static const char *const ops[] = { "gather", "batch_gather", "gather_nd" };
+    static const td_dtype index_dtypes[] = { TD_DTYPE_INT16, TD_DTYPE_INT32, TD_DTYPE_INT64 };
+    for (int seed = _i * 100; seed < (_i + 1) * 100; seed++) {
+        td_arena_reset(&test_arena);
+        random_seed((uint64_t)seed);
+        const int op = random_below(3), n = 1 + random_below(MAX_CALLS);
+        td_bounds policy = (td_bounds)random_below(TD_BOUNDS_COUNT);
+        struct td_shape table = { .rank = 1 + random_below(4) };
+        for (int d = 0; d < table.rank; d++)
+            table.dim[d] = random_below(15) ? 1 + random_below(6) : 0;
+        int depth = random_below(table.rank + 1);
+        for (int d = 0; d < (op == 2 ? depth : 1); d++)
+            if (table.dim[d] == 0)
+                policy = TD_BOUNDS_ZERO; /* the only one that has an answer */
+        struct td_tensor params = random_tensor((td_dtype)random_below(TD_DTYPE_STRING), &table);
+        td_dtype dtype = index_dtypes[random_below(3)];
+        struct op_call call[MAX_CALLS];
+        char says[100] = "", attrs[80];
+        snprintf(says, sizeof(says), "seed %d: %s", seed, ops[op]);
+        for (int c = 0; c < n; c++) {
+            struct td_shape dims = { .rank = op == 1 ? 1 : random_below(4) };
+            for (int d = 0; d < dims.rank; d++)
+                dims.dim[d] = random_below(10) ? 1 + random_below(5) : 0;
+            if (op == 2)
+                dims.dim[dims.rank++] = depth;
+            struct td_tensor indices = random_tensor(dtype, &dims);
+            /* Zero is also the policy where nothing can be chosen from, and all is out of range. */
+            random_indices(&indices, &table, op == 2 ? depth : 0, policy != TD_BOUNDS_ERROR);
+            random_attrs(attrs, sizeof(attrs), op, policy, &table, &dims);
+            call_begin(&call[c], ops[op], attrs, params, indices);
+            call_infer(&call[c], ops[op]);
+        }
+        struct td_merged merged;
+        expect_merges(ops[op], call, n, TABLE, &merged, says);
+    }
+}
+END_TEST
+
+static const td_dtype number_dtypes[] = { TD_DTYPE_INT8,      TD_DTYPE_UINT16,  TD_DTYPE_INT32,
+                                          TD_DTYPE_UINT64,    TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16,
+                                          TD_DTYPE_FLOAT32,   TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX64,
+                                          TD_DTYPE_COMPLEX128 };
+
+/* Whole numbers so small that no sum of theirs is rounded, and none is a negative zero. */
+static void put_small(struct td_tensor *t)
+{
+    static const uint16_t float16[] = { 0, 0x3c00, 0x4000 }, bfloat16[] = { 0, 0x3f80, 0x4000 };
+    bool is_double = t->dtype == TD_DTYPE_FLOAT64 || t->dtype == TD_DTYPE_COMPLEX128;
+    size_t size = t->dtype == TD_DTYPE_FLOAT16 || t->dtype == TD_DTYPE_BFLOAT16 ? 2
+                  : is_double                                                   ? 8
+                                                                                : 4;
+    for (size_t at = 0; at < t->bytes; at += size) {
+        int small = random_below(3);
+        const double wide = small;
+        const float single = (float)small;
+        const void *from = is_double                       ? (const void *)&wide
+                           : t->dtype == TD_DTYPE_FLOAT16  ? (const void *)&float16[small]
+                           : t->dtype == TD_DTYPE_BFLOAT16 ? (const void *)&bfloat16[small]
+                                                           : (const void *)&single;
+        memcpy((char *)t->data + at, from, size);
+    }
+}
+
+static struct td_tensor numbers(td_dtype dtype, const struct td_shape *dims)
+{
+    struct td_tensor t = random_tensor(dtype, dims);
+    if (dtype >= TD_DTYPE_FLOAT16)
+        put_small(&t);
+    return t;
+}
+
+static bool has_room(const struct random_equation *e, uint32_t shared)
+{
+    bool room = e->output.rank < TD_MAX_RANK, any = false;
+    for (int i = 0; i < e->n_inputs; i++) {
+        room &= shared >> i & 1 || e->shapes[i].rank < TD_MAX_RANK;
+        any |= !(shared >> i & 1);
+    }
+    return room && any;
+}
+
+static void merge_random_sums(uint64_t seed, bool product)
+{
+    struct random_equation e;
+    char says[700], attrs[600];
+    if (product)
+        random_product(seed * 1000003 + 11, &e);
+    else
+        random_equation(seed * 1000003 + 11, 2000, &e);
+    random_seed(seed);
+    const int n = 1 + random_below(product ? 3 : MAX_CALLS);
+    const uint32_t shared = (uint32_t)random_next() & (uint32_t)random_next();
+    td_dtype dtype = number_dtypes[random_below(COUNT_OF(number_dtypes))];
+    snprintf(says, sizeof(says), "seed %" PRIu64 ", %d times %s, %s", seed, n,
+             td_dtype_info(dtype)->name, e.text);
+    snprintf(attrs, sizeof(attrs), "equation='%s'", e.text);
+    struct td_tensor inputs[MAX_EQUATION_INPUTS];
+    struct op_call call[MAX_CALLS];
+    for (int c = 0; c < n; c++) {
+        for (int i = 0; i < e.n_inputs; i++)
+            if (c == 0 || !(shared >> i & 1))
+                inputs[i] = numbers(dtype, &e.shapes[i]);
+        call_begin_lists(&call[c], "einsum", attrs, e.n_inputs, inputs, 0, NULL);
+        call_infer(&call[c], "einsum");
+        EXPECT(call[c].status == TD_OK, "%s: %s", says, call[c].err.message);
+    }
+    struct td_merged merged;
+    if (has_room(&e, shared))
+        expect_merges("einsum", call, n, shared, &merged, says);
+    else
+        EXPECT(td_merge_kind_of(&td_op_einsum, &call[0].args, shared) == TD_MERGE_NONE, "%s", says);
+    td_arena_reset(&test_arena);
+}
+
+START_TEST(any_sums_are_one)
+{
+    for (uint64_t seed = 0; seed < 1500; seed++)
+        merge_random_sums(seed, false);
+}
+END_TEST
+
+START_TEST(any_products_of_matrices_are_one)
+{
+    for (uint64_t seed = 0; seed < 150; seed++)
+        merge_random_sums(seed, true);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, lookups_in_one_table_are_one_lookup, 0, COUNT_OF(lookups));
+    tcase_add_loop_test(t, sums_of_products_are_stacked, 0, COUNT_OF(sums));
+    tcase_add_test(t, there_is_always_one_more_label);
+    tcase_add_loop_test(t, some_calls_stay_alone, 0, COUNT_OF(alone));
+    tcase_add_loop_test(t, some_do_not_go_together, 0, COUNT_OF(apart));
+    tcase_add_test(t, an_equation_is_compared_by_its_text);
+    tcase_add_loop_test(t, what_would_be_too_large_is_refused, 0, COUNT_OF(large));
+    tcase_add_test(t, an_end_of_memory_is_reported);
+    tcase_add_loop_test(t, any_lookups_are_one, 0, 10);
+    tcase_add_test(t, any_sums_are_one);
+    tcase_add_test(t, any_products_of_matrices_are_one);
+}
+
+int main(void)
+{
+    return run_suite("merge", add);
+}
