@@ -64,7 +64,7 @@ format_check() {
 # clang-tidy on our sources; tests and the client examples are held to the compiler's warnings only, and so
 # are the loops that are built once per instruction set, which consist of GCC's vectors.
 tidy_check() {
-    git ls-files -co --exclude-standard 'kernels/*.c' 'api/*.c' 'server/*.c' 'api/*.cc' ':!api/clients/*' |
+    git ls-files -co --exclude-standard 'kernels/*.c' 'api/*.c' 'server/*.c' 'gpu/*.c' 'api/*.cc' ':!api/clients/*' |
         grep -vE '_(generic|avx2|avx512|avx512_short|avx512_bf16)\.c$' |
         xargs -P "$JOBS" -n 1 clang-tidy -p build --quiet
 }

@@ -1,0 +1,686 @@
+#include "tests/gpu/device_cases.h"
+
+#include "kernels/dynamic_partition/dynamic_partition.h"
+#include "kernels/dynamic_stitch/dynamic_stitch.h"
+#include "kernels/einsum/einsum.h"
+#include "kernels/gather/gather.h"
+#include "kernels/gather_nd/gather_nd.h"
+#include "kernels/half.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+struct maker {
+    struct td_arena *arena;
+    device_case_fn *fn;
+    void *context;
+    struct device_case one; /* that is being made */
+    int64_t made;
+    uint64_t random;
+};
+
+/* ---- random numbers, tensors ----------------------------------------------------------------- */
+
+static uint64_t next(struct maker *m) /* splitmix64 */
+{
+    uint64_t z = (m->random += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static int64_t below(struct maker *m, int64_t n)
+{
+    return (int64_t)(next(m) % (uint64_t)n);
+}
+
+static void *take(struct maker *m, size_t count, size_t size)
+{
+    void *memory = td_arena_alloc(m->arena, count, size, NULL);
+    if (!memory) {
+        fprintf(stderr, "no memory for a case\n");
+        exit(1);
+    }
+    return memory;
+}
+
+/* "2,3"; "" is a scalar. Stops at anything else than a number or a comma. */
+static struct td_shape shape_of(const char *text)
+{
+    struct td_shape shape = { .rank = 0 };
+    while (*text >= '0' && *text <= '9') {
+        char *end;
+        shape.dim[shape.rank++] = strtoll(text, &end, 10);
+        text = *end == ',' ? end + 1 : end;
+    }
+    return shape;
+}
+
+static struct td_tensor new_tensor(struct maker *m, td_dtype dtype, const struct td_shape *shape)
+{
+    struct td_tensor tensor;
+    if (!td_tensor_describe(&tensor, "case", dtype, shape, NULL) &&
+        !td_tensor_alloc(&tensor, m->arena, NULL))
+        return tensor;
+    fprintf(stderr, "no memory for a tensor\n");
+    exit(1);
+}
+
+/* Any bits at all: they are moved, not looked at. */
+static struct td_tensor bits(struct maker *m, td_dtype dtype, const struct td_shape *shape)
+{
+    struct td_tensor tensor = new_tensor(m, dtype, shape);
+    unsigned char *byte = tensor.data;
+    for (size_t i = 0; i < tensor.bytes; i++)
+        byte[i] = (unsigned char)(dtype == TD_DTYPE_BOOL ? next(m) & 1 : next(m));
+    return tensor;
+}
+
+static void set_index(struct td_tensor *tensor, int64_t i, int64_t value)
+{
+    if (tensor->dtype == TD_DTYPE_INT16)
+        ((int16_t *)tensor->data)[i] = (int16_t)value;
+    else if (tensor->dtype == TD_DTYPE_INT32)
+        ((int32_t *)tensor->data)[i] = (int32_t)value;
+    else
+        ((int64_t *)tensor->data)[i] = value;
+}
+
+/* One that is not in [0, bound), which has room for such in every index dtype. */
+static int64_t bad_index(struct maker *m, td_dtype dtype, int64_t bound)
+{
+    int64_t least = dtype == TD_DTYPE_INT16   ? INT16_MIN
+                    : dtype == TD_DTYPE_INT32 ? INT32_MIN
+                                              : INT64_MIN;
+    switch (below(m, 6)) {
+    case 0:
+        return bound;
+    case 1:
+        return bound + below(m, 1000);
+    case 2:
+        return -1;
+    case 3:
+        return -1 - below(m, 3 * bound + 1);
+    case 4:
+        return least;
+    default:
+        return -(least + 1); /* the largest */
+    }
+}
+
+/* Tuples of depth components, each below its bound but for those that are to be bad, one in four. */
+static struct td_tensor indices_below(struct maker *m, td_dtype dtype, const struct td_shape *shape,
+                                      int depth, const int64_t *bound, bool bad)
+{
+    struct td_tensor tensor = new_tensor(m, dtype, shape);
+    for (int64_t i = 0; i < tensor.numel; i++) {
+        int64_t limit = bound[i % depth];
+        bool wrong = limit == 0 || (bad && below(m, 4) == 0);
+        set_index(&tensor, i, wrong ? bad_index(m, dtype, limit) : below(m, limit));
+    }
+    return tensor;
+}
+
+/* ---- a case ---------------------------------------------------------------------------------- */
+
+static void begin(struct maker *m, const struct td_op *op)
+{
+    m->one = (struct device_case){ .op = op, .depth = -1, .n_items = 1 };
+    td_op_defaults(op, &m->one.args);
+}
+
+static void set_operand(struct maker *m, int i, const struct td_tensor *tensors, int count)
+{
+    struct td_operand *operand = &m->one.args.inputs[i];
+    operand->tensors = take(m, (size_t)count, sizeof(*tensors));
+    operand->count = count;
+    memcpy(operand->tensors, tensors, (size_t)count * sizeof(*tensors));
+}
+
+static void set_attrs(struct maker *m, const void *attrs, size_t size)
+{
+    memcpy(m->one.args.attrs, attrs, size);
+    m->one.args.attrs_set = (1u << m->one.op->n_attrs) - 1;
+}
+
+static void emit(struct maker *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void emit(struct maker *m, const char *format, ...)
+{
+    int n = snprintf(m->one.says, sizeof(m->one.says), "%s ", m->one.op->name);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(m->one.says + n, sizeof(m->one.says) - (size_t)n, format, args);
+    va_end(args);
+    m->made++;
+    m->fn(m->context, &m->one);
+}
+
+/* Shares the indices out to so many items, some of which have none. */
+static void set_items(struct maker *m, int n, int64_t numel, int depth)
+{
+    int64_t *end = take(m, (size_t)n, sizeof(*end)), tuples = depth > 0 ? numel / depth : 0, at = 0;
+    for (int i = 0; i < n; i++) {
+        if (below(m, 4) > 0)
+            at += below(m, tuples - at + 1) / (1 + below(m, 3));
+        end[i] = (i == n - 1 ? tuples : at) * depth;
+    }
+    m->one.n_items = n;
+    m->one.item_end = end;
+}
+
+static const td_dtype index_dtypes[] = { TD_DTYPE_INT16, TD_DTYPE_INT32, TD_DTYPE_INT64 };
+
+static const char *name_of(td_dtype dtype)
+{
+    return td_dtype_info(dtype)->name;
+}
+
+/* Large cases come with few dtypes: each width of an element once, and few index dtypes. */
+static bool left_out(bool large, td_dtype dtype, td_dtype index)
+{
+    return large &&
+           (index == TD_DTYPE_INT16 || (dtype != TD_DTYPE_INT8 && dtype != TD_DTYPE_FLOAT16 &&
+                                        dtype != TD_DTYPE_FLOAT32 && dtype != TD_DTYPE_COMPLEX128));
+}
+
+/* ---- gather, batch_gather, gather_nd --------------------------------------------------------- */
+
+struct picking {
+    const struct td_op *op;
+    const char *params, *indices;
+    int64_t axis, batch_dims; /* of gather; batch_dims of gather_nd */
+    bool large;
+};
+
+#define DEFAULT TD_ATTR_UNSET
+
+static const struct picking pickings[] = {
+    { &td_op_gather, "7", "5", DEFAULT, 0, false },
+    { &td_op_gather, "1", "3", DEFAULT, 0, false },
+    { &td_op_gather, "7,3", "", DEFAULT, 0, false },
+    { &td_op_gather, "7,3", "2,3", DEFAULT, 0, false },
+    { &td_op_gather, "9,4", "33", 0, 0, false },
+    { &td_op_gather, "5,4,3", "6", 1, 0, false },
+    { &td_op_gather, "5,4,3", "2,2", 2, 0, false },
+    { &td_op_gather, "5,4,3", "4", -2, 0, false },
+    { &td_op_gather, "2,3,5,4", "2,3,6", DEFAULT, 2, false },
+    { &td_op_gather, "2,3,5,4", "2,3,2", 3, 2, false },
+    { &td_op_gather, "3,5,4", "3,2,2", 2, 1, false },
+    { &td_op_gather, "3,5,4", "3", 2, 1, false },
+    { &td_op_gather, "3,5,4", "3,7", 2, -1, false },
+    { &td_op_gather, "2,1,2,1,2,1,2,3,1,2,1,2,1,2", "2,2", 7, 0, false },
+    { &td_op_gather, "7,0", "3", DEFAULT, 0, false },
+    { &td_op_gather, "7,3", "0", DEFAULT, 0, false },
+    { &td_op_gather, "0,3", "0", DEFAULT, 0, false },
+    { &td_op_gather, "0,3", "4", DEFAULT, 0, false },
+    { &td_op_gather, "2,0,3", "4", 1, 0, false },
+    { &td_op_gather, "0,5,3", "4", 1, 0, false },
+    { &td_op_gather, "300,17", "1000", DEFAULT, 0, true },
+    { &td_op_gather, "1000,64", "5000", DEFAULT, 0, true },
+    { &td_op_gather, "100000", "70000", DEFAULT, 0, true },
+    { &td_op_gather, "3,20011", "6", DEFAULT, 0, true },
+    { &td_op_gather, "40,30,33", "50", 1, 0, true },
+    { &td_op_gather, "70,41", "300", 1, 0, true },
+    { &td_op_gather, "50,40,8", "50,30", 1, 1, true },
+    { &td_op_batch_gather, "7,3", "5", 0, 0, false },
+    { &td_op_batch_gather, "3,5,4", "3,2", 0, 0, false },
+    { &td_op_batch_gather, "2,3,7", "2,3,4", 0, 0, false },
+    { &td_op_batch_gather, "2,3,0", "2,3,4", 0, 0, false },
+    { &td_op_batch_gather, "0,3", "0,2", 0, 0, false },
+    { &td_op_batch_gather, "2,3,4", "2,0", 0, 0, false },
+    { &td_op_batch_gather, "60,50,9", "60,70", 0, 0, true },
+    { &td_op_gather_nd, "7", "5,1", 0, 0, false },
+    { &td_op_gather_nd, "5,4,3", "6,1", 0, 0, false },
+    { &td_op_gather_nd, "5,4,3", "6,2", 0, 0, false },
+    { &td_op_gather_nd, "5,4,3", "6,3", 0, 0, false },
+    { &td_op_gather_nd, "5,4,3", "2,3,2", 0, 0, false },
+    { &td_op_gather_nd, "5,4,3", "2", 0, 0, false },
+    { &td_op_gather_nd, "5,4,3", "6,0", 0, 0, false },
+    { &td_op_gather_nd, "2,5,4,3", "2,6,2", 0, 1, false },
+    { &td_op_gather_nd, "2,3,4,5", "2,3,2,1", 0, 2, false },
+    { &td_op_gather_nd, "2,3,4", "2,3,0", 0, 2, false },
+    { &td_op_gather_nd, "2,2,2,2,2,2,2,3", "4,8", 0, 0, false },
+    { &td_op_gather_nd, "5,0,3", "4,2", 0, 0, false },
+    { &td_op_gather_nd, "5,4,0", "4,2", 0, 0, false },
+    { &td_op_gather_nd, "5,4,3", "0,2", 0, 0, false },
+    { &td_op_gather_nd, "0,4,3", "3,1", 0, 0, false },
+    { &td_op_gather_nd, "100,90", "20000,2", 0, 0, true },
+    { &td_op_gather_nd, "40,30,20,5", "3000,3", 0, 0, true },
+    { &td_op_gather_nd, "8,30,20", "8,500,2", 0, 1, true },
+};
+
+/* What the indices of this are below, in one.depth and one.bound. */
+static void index_bounds(struct maker *m, const struct picking *p, const struct td_shape *params,
+                         const struct td_shape *indices)
+{
+    if (p->op == &td_op_gather_nd) {
+        m->one.depth = (int)indices->dim[indices->rank - 1];
+        memcpy(m->one.bound, params->dim + p->batch_dims,
+               (size_t)m->one.depth * sizeof(params->dim[0]));
+        return;
+    }
+    int64_t axis = p->op == &td_op_gather ? p->axis : indices->rank - 1;
+    if (axis == DEFAULT)
+        axis = p->batch_dims;
+    m->one.depth = 1;
+    m->one.bound[0] = params->dim[axis < 0 ? axis + params->rank : axis];
+}
+
+static void set_picking_attrs(struct maker *m, const struct picking *p, td_bounds bounds)
+{
+    struct td_gather_attrs gather = { p->axis, p->batch_dims, bounds };
+    struct td_batch_gather_attrs batch_gather = { bounds };
+    struct td_gather_nd_attrs gather_nd = { p->batch_dims, bounds };
+    if (p->op == &td_op_gather)
+        set_attrs(m, &gather, sizeof(gather));
+    else if (p->op == &td_op_batch_gather)
+        set_attrs(m, &batch_gather, sizeof(batch_gather));
+    else
+        set_attrs(m, &gather_nd, sizeof(gather_nd));
+    if (p->op == &td_op_gather && p->axis == DEFAULT)
+        m->one.args.attrs_set &= ~1u; /* axis */
+}
+
+/* Every third one in several items, every other with bad indices; some tables begin between two
+ * boundaries. */
+static void pick(struct maker *m, const struct picking *p, td_dtype dtype, td_dtype index,
+                 td_bounds bounds)
+{
+    struct td_shape params = shape_of(p->params), indices = shape_of(p->indices);
+    bool bad = below(m, 2) == 0;
+    begin(m, p->op);
+    index_bounds(m, p, &params, &indices);
+    struct td_tensor table = bits(m, dtype, &params);
+    struct td_tensor index_tensor =
+        indices_below(m, index, &indices, m->one.depth, m->one.bound, bad);
+    set_operand(m, 0, &table, 1);
+    set_operand(m, 1, &index_tensor, 1);
+    set_picking_attrs(m, p, bounds);
+    if (m->made % 3 == 0)
+        set_items(m, 1 + (int)below(m, 7), index_tensor.numel, m->one.depth);
+    if (m->made % 5 == 0)
+        m->one.first_offset = (size_t)(1 + below(m, 20)) * td_dtype_info(dtype)->size;
+    emit(m, "%s[%s] by %s[%s] axis %" PRId64 " batch_dims %" PRId64 " bounds %s%s, %d items%s",
+         name_of(dtype), p->params, name_of(index), p->indices,
+         p->op == &td_op_gather && p->axis != DEFAULT ? p->axis : 0, p->batch_dims,
+         td_bounds_name(bounds), bad ? ", some bad" : "", m->one.n_items,
+         m->one.first_offset ? ", table not at a boundary" : "");
+}
+
+static void pick_all(struct maker *m)
+{
+    for (int i = 0; i < COUNT_OF(pickings); i++)
+        for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++)
+            for (int index = 0; index < COUNT_OF(index_dtypes); index++)
+                for (int bounds = 0; bounds < TD_BOUNDS_COUNT; bounds++)
+                    if (!left_out(pickings[i].large, (td_dtype)dtype, index_dtypes[index]))
+                        pick(m, &pickings[i], (td_dtype)dtype, index_dtypes[index],
+                             (td_bounds)bounds);
+}
+
+/* Many items in a launch, as when many calls were merged; dtype and policy of the table. */
+static void pick_many_items(struct maker *m)
+{
+    static const struct picking many[] = {
+        { &td_op_gather, "1000,16", "4096", DEFAULT, 0, true },
+        { &td_op_gather, "50,7", "1000", DEFAULT, 0, true },
+        { &td_op_gather_nd, "30,20,4", "1500,2", 0, 0, true },
+    };
+    for (int i = 0; i < COUNT_OF(many); i++)
+        for (int bounds = 0; bounds < TD_BOUNDS_COUNT; bounds++)
+            for (int n = 64; n <= 1024; n *= 4) {
+                const struct picking *p = &many[i];
+                struct td_shape params = shape_of(p->params), indices = shape_of(p->indices);
+                begin(m, p->op);
+                index_bounds(m, p, &params, &indices);
+                struct td_tensor table = bits(m, TD_DTYPE_FLOAT32, &params);
+                struct td_tensor index_tensor = indices_below(m, TD_DTYPE_INT32, &indices,
+                                                              m->one.depth, m->one.bound, n != 256);
+                set_operand(m, 0, &table, 1);
+                set_operand(m, 1, &index_tensor, 1);
+                set_picking_attrs(m, p, (td_bounds)bounds);
+                int64_t *end = take(m, (size_t)n, sizeof(*end));
+                int64_t tuples = index_tensor.numel / m->one.depth;
+                for (int k = 0; k < n; k++)
+                    end[k] = tuples * (k + 1) / n * m->one.depth;
+                m->one.n_items = n;
+                m->one.item_end = end;
+                emit(m, "of %d items, float32[%s] by int32[%s] bounds %s", n, p->params, p->indices,
+                     td_bounds_name((td_bounds)bounds));
+            }
+}
+
+/* ---- dynamic_stitch, dynamic_partition ------------------------------------------------------- */
+
+static const struct stitching {
+    int n;
+    const char *indices[4]; /* shapes */
+    const char *row;        /* shape of one row */
+    int64_t below;          /* so many rows are named at the most */
+    bool large;
+} stitchings[] = {
+    { 1, { "5" }, "", 5, false },
+    { 1, { "5" }, "3", 9, false },
+    { 1, { "" }, "4", 3, false },
+    { 2, { "4", "2,2" }, "3", 8, false },
+    { 3, { "4", "0", "" }, "2,2", 6, false },
+    { 4, { "2", "3", "1,2", "" }, "", 30, false },
+    { 1, { "0" }, "3", 1, false },
+    { 2, { "3", "2" }, "0", 5, false },
+    { 2, { "30", "40" }, "33", 200, false },
+    { 1, { "1" }, "5", 1000, false },
+    { 2, { "3000", "20,50" }, "17", 4000, true },
+    { 3, { "5000", "5000", "100" }, "", 12000, true },
+    { 2, { "3", "2" }, "20011", 6, true },
+};
+
+/* The nth of a list of indices of which no two are equal: 7919 is a prime. */
+static int64_t distinct(int64_t n, int64_t limit)
+{
+    return n * 7919 % limit;
+}
+
+static bool may_repeat(const struct td_op *op)
+{
+    return op == &td_op_dynamic_stitch; /* the parallel one promises nothing about equal ones */
+}
+
+static void stitch(struct maker *m, const struct td_op *op, const struct stitching *s,
+                   td_dtype dtype, td_dtype index)
+{
+    struct td_tensor indices[4], data[4];
+    bool repeat = may_repeat(op) && below(m, 2) == 0;
+    int64_t row = 0;
+    for (int k = 0; k < s->n; k++) {
+        struct td_shape shape = shape_of(s->indices[k]), rest = shape_of(s->row);
+        /* Each list has its own dtype. */
+        td_dtype own = index_dtypes[(index + (td_dtype)k) % 3];
+        indices[k] = new_tensor(m, own, &shape);
+        for (int64_t i = 0; i < indices[k].numel; i++, row++)
+            set_index(&indices[k], i, repeat ? below(m, s->below) : distinct(row, s->below));
+        (void)td_shape_append(&shape, &rest, 0, rest.rank);
+        data[k] = bits(m, dtype, &shape);
+    }
+    begin(m, op);
+    set_operand(m, 0, indices, s->n);
+    set_operand(m, 1, data, s->n);
+    emit(m, "%d lists of %s, the first [%s], rows [%s], below %" PRId64 "%s", s->n, name_of(dtype),
+         s->indices[0], s->row, s->below, repeat ? ", some equal" : "");
+}
+
+static void stitch_all(struct maker *m, const struct td_op *op)
+{
+    for (int i = 0; i < COUNT_OF(stitchings); i++)
+        for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++)
+            for (int index = 0; index < COUNT_OF(index_dtypes); index++)
+                if (!left_out(stitchings[i].large, (td_dtype)dtype, index_dtypes[index]))
+                    stitch(m, op, &stitchings[i], (td_dtype)dtype, index_dtypes[index]);
+}
+
+static const struct parting {
+    const char *data, *partitions;
+    int64_t n;
+    bool large;
+} partings[] = {
+    { "6", "6", 1, false },         { "6,3", "6", 2, false },
+    { "2,3,4", "2,3", 3, false },   { "5", "", 2, false },
+    { "", "", 1, false },           { "0,3", "0", 4, false },
+    { "6,0", "6", 2, false },       { "40,33", "40", 100, false },
+    { "500", "500", 7, false },     { "20000,3", "20000", 16, true },
+    { "3000,64", "3000", 3, true }, { "9,20011", "9", 4, true },
+    { "7000", "7000", 300, true },
+};
+
+static void part(struct maker *m, const struct parting *p, td_dtype dtype, td_dtype index)
+{
+    struct td_shape data_shape = shape_of(p->data), shape = shape_of(p->partitions);
+    struct td_dynamic_partition_attrs attrs = { p->n };
+    begin(m, &td_op_dynamic_partition);
+    struct td_tensor data = bits(m, dtype, &data_shape);
+    struct td_tensor partitions = indices_below(m, index, &shape, 1, &p->n, false);
+    set_operand(m, 0, &data, 1);
+    set_operand(m, 1, &partitions, 1);
+    set_attrs(m, &attrs, sizeof(attrs));
+    emit(m, "%s[%s] by %s[%s] into %" PRId64, name_of(dtype), p->data, name_of(index),
+         p->partitions, p->n);
+}
+
+static void part_all(struct maker *m)
+{
+    for (int i = 0; i < COUNT_OF(partings); i++)
+        for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++)
+            for (int index = 0; index < COUNT_OF(index_dtypes); index++)
+                if (!left_out(partings[i].large, (td_dtype)dtype, index_dtypes[index]))
+                    part(m, &partings[i], (td_dtype)dtype, index_dtypes[index]);
+}
+
+/* ---- einsum ---------------------------------------------------------------------------------- */
+
+static const struct contraction {
+    const char *equation;
+    const char *shapes[4];
+    int n;
+} contractions[] = {
+    { "ij,jk->ik", { "3,4", "4,5" }, 2 },
+    { "ij,jk->ik", { "1,7", "7,1" }, 2 },
+    { "ij,jk->ik", { "5,1", "1,6" }, 2 },
+    { "ij,jk->ik", { "64,64", "64,64" }, 2 },
+    { "ij,jk->ik", { "129,65", "65,33" }, 2 },
+    { "ij,jk->ik", { "16,300", "300,17" }, 2 },
+    { "ij,jk->ik", { "3,0", "0,4" }, 2 },
+    { "ij,jk->ik", { "0,3", "3,4" }, 2 },
+    { "ij,kj->ik", { "33,20", "40,20" }, 2 },
+    { "ji,jk->ki", { "31,8", "31,9" }, 2 },
+    { "ji,jk->ik", { "70,66", "70,35" }, 2 },
+    { "ij,j->i", { "40,50", "50" }, 2 },
+    { "i,ij->j", { "40", "40,50" }, 2 },
+    { "ij,jk", { "6,7", "7,8" }, 2 },
+    { "bij,bjk->bik", { "5,4,6", "5,6,3" }, 2 },
+    { "bij,bjk->bik", { "3,40,33", "3,33,50" }, 2 },
+    { "bij,jk->bik", { "5,4,6", "6,3" }, 2 },
+    { "ij,bjk->bik", { "4,6", "5,6,3" }, 2 },
+    { "bij,bkj->bik", { "17,8,16", "17,8,16" }, 2 },
+    { "bqhd,bkhd->bhqk", { "2,6,3,8", "2,5,3,8" }, 2 },
+    { "bhqk,bkhd->bqhd", { "2,3,6,5", "2,5,3,8" }, 2 },
+    { "ijkl,klmn->ijmn", { "2,3,4,5", "4,5,3,2" }, 2 },
+    { "i,i->", { "1000", "1000" }, 2 },
+    { "bi,bi->b", { "20,30", "20,30" }, 2 },
+    { "i,j->ij", { "50", "60" }, 2 },
+    { "ij,ij->ij", { "30,40", "30,40" }, 2 },
+    { "ij,ji->", { "30,40", "40,30" }, 2 },
+    { "ij->", { "50,60" }, 1 },
+    { "ij->i", { "50,60" }, 1 },
+    { "ij->j", { "50,60" }, 1 },
+    { "ij->ij", { "5,6" }, 1 },
+    { "ij->ji", { "50,60" }, 1 },
+    { "ijk->kji", { "7,8,9" }, 1 },
+    { "ijkl->jlik", { "3,4,5,6" }, 1 },
+    { "ii->i", { "20,20" }, 1 },
+    { "ii->", { "20,20" }, 1 },
+    { "i->ii", { "9" }, 1 },
+    { "iij->ij", { "6,6,4" }, 1 },
+    { "ii,i->i", { "6,6", "6" }, 2 },
+    { "ij->i", { "4,0" }, 1 },
+    { "->", { "" }, 1 },
+    { ",->", { "", "" }, 2 },
+    { "i,->i", { "7", "" }, 2 },
+    { "...ij,...jk->...ik", { "2,1,3,4", "5,4,2" }, 2 },
+    { "...i->...", { "2,3,4" }, 1 },
+    { "...,...->...", { "2,1,3", "4,1" }, 2 },
+    { "i...,j...->ij...", { "2,3,1", "4,1,5" }, 2 },
+    { "ab,bc,cd->ad", { "4,5", "5,6", "6,3" }, 3 },
+    { "abc,cd,de->abe", { "2,3,4", "4,5", "5,2" }, 3 },
+    { "i,ij,j->", { "6", "6,7", "7" }, 3 },
+    { "a,b,c->abc", { "3", "4", "5" }, 3 },
+    { "ab,ac,ad,bcd->a", { "3,2", "3,4", "3,2", "2,4,2" }, 4 },
+};
+
+static uint16_t narrow(double value, struct td_narrow format)
+{
+    bool unsure;
+    return td_narrow_round(value, format, 0, &unsure);
+}
+
+static void set_float(struct td_tensor *tensor, int64_t i, double value)
+{
+    switch (tensor->dtype) {
+    case TD_DTYPE_FLOAT16:
+        ((uint16_t *)tensor->data)[i] = narrow(value, TD_NARROW_FLOAT16);
+        break;
+    case TD_DTYPE_BFLOAT16:
+        ((uint16_t *)tensor->data)[i] = narrow(value, TD_NARROW_BFLOAT16);
+        break;
+    case TD_DTYPE_FLOAT32:
+    case TD_DTYPE_COMPLEX64:
+        ((float *)tensor->data)[i] = (float)value;
+        break;
+    default:
+        ((double *)tensor->data)[i] = value;
+    }
+}
+
+static bool is_float(td_dtype dtype)
+{
+    return dtype >= TD_DTYPE_FLOAT16 && dtype <= TD_DTYPE_COMPLEX128;
+}
+
+/* For sums: integers of all their bits, which wrap; floats that are small integers, of which every
+ * sum is exact in whatever order, or any from -1 to 1. */
+static struct td_tensor summands(struct maker *m, td_dtype dtype, const struct td_shape *shape,
+                                 bool exact)
+{
+    if (!is_float(dtype))
+        return bits(m, dtype, shape);
+    struct td_tensor tensor = new_tensor(m, dtype, shape);
+    bool complex = dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
+    for (int64_t i = 0; i < tensor.numel * (complex ? 2 : 1); i++)
+        set_float(&tensor, i,
+                  exact ? (double)(below(m, 7) - 3) : (double)below(m, 2000001) / 1000000 - 1);
+    return tensor;
+}
+
+/* Of the sum of magnitudes: some hundred units in the last place for sums of thousands, one for what
+ * is rounded at the end. */
+static double tolerance_of(td_dtype dtype)
+{
+    switch (dtype) {
+    case TD_DTYPE_FLOAT16:
+        return 0x1p-10;
+    case TD_DTYPE_BFLOAT16:
+        return 0x1p-7;
+    case TD_DTYPE_FLOAT32:
+    case TD_DTYPE_COMPLEX64:
+        return 1e-5;
+    default:
+        return 1e-13;
+    }
+}
+
+static void contract(struct maker *m, const char *equation, const struct td_shape *shapes, int n,
+                     td_dtype dtype, double tolerance)
+{
+    struct td_tensor inputs[4];
+    char list[200] = "";
+    begin(m, &td_op_einsum);
+    for (int i = 0; i < n; i++) {
+        char text[TD_SHAPE_TEXT];
+        inputs[i] = summands(m, dtype, &shapes[i], tolerance == 0);
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof(list) - used, " %s",
+                 td_shape_text(&shapes[i], text, sizeof(text)));
+    }
+    char *copy = take(m, strlen(equation) + 1, 1);
+    strcpy(copy, equation);
+    struct td_einsum_attrs attrs = { copy };
+    set_operand(m, 0, inputs, n);
+    set_attrs(m, &attrs, sizeof(attrs));
+    m->one.tolerance = tolerance;
+    emit(m, "%s of %s%s%s", equation, name_of(dtype), list, tolerance > 0 ? ", rounded" : "");
+}
+
+static void contract_all(struct maker *m)
+{
+    for (int i = 0; i < COUNT_OF(contractions); i++) {
+        const struct contraction *c = &contractions[i];
+        struct td_shape shapes[4];
+        for (int k = 0; k < c->n; k++)
+            shapes[k] = shape_of(c->shapes[k]);
+        for (int dtype = TD_DTYPE_INT8; dtype < TD_DTYPE_STRING; dtype++) {
+            contract(m, c->equation, shapes, c->n, (td_dtype)dtype, 0);
+            if (is_float((td_dtype)dtype))
+                contract(m, c->equation, shapes, c->n, (td_dtype)dtype,
+                         tolerance_of((td_dtype)dtype));
+        }
+    }
+}
+
+/* Inputs with labels drawn from a few, in any order and at times twice; an output with some of
+ * them. */
+static void contract_random(struct maker *m)
+{
+    enum { LABELS = 6, INPUTS = 3, RANK = 4 };
+    char equation[64];
+    int at = 0, n = 1 + (int)below(m, INPUTS);
+    int64_t extent[LABELS];
+    bool used[LABELS] = { false };
+    struct td_shape shapes[INPUTS];
+    for (int i = 0; i < LABELS; i++)
+        extent[i] = 1 + below(m, 6);
+    for (int k = 0; k < n; k++) {
+        int rank = (int)below(m, RANK + 1);
+        shapes[k].rank = rank;
+        for (int d = 0; d < rank; d++) {
+            int label = (int)below(m, LABELS);
+            used[label] = true;
+            shapes[k].dim[d] = extent[label];
+            equation[at++] = (char)('a' + label);
+        }
+        equation[at++] = ',';
+    }
+    at--;
+    equation[at++] = '-';
+    equation[at++] = '>';
+    int first = (int)below(m, LABELS), step = below(m, 2) ? 1 : LABELS - 1;
+    for (int i = 0, label = first; i < LABELS; i++, label = (label + step) % LABELS)
+        if (used[label] && below(m, 2))
+            equation[at++] = (char)('a' + label);
+    equation[at] = '\0';
+    static const td_dtype dtypes[] = { TD_DTYPE_INT8,    TD_DTYPE_UINT32,   TD_DTYPE_INT64,
+                                       TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32,
+                                       TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX64 };
+    for (int i = 0; i < COUNT_OF(dtypes); i++)
+        contract(m, equation, shapes, n, dtypes[i], 0);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+void each_device_case(struct td_arena *arena, device_case_fn *fn, void *context)
+{
+    enum { RANDOM_EQUATIONS = 150 };
+    struct maker m = { .arena = arena, .fn = fn, .context = context };
+    pick_all(&m);
+    pick_many_items(&m);
+    stitch_all(&m, &td_op_dynamic_stitch);
+    stitch_all(&m, &td_op_parallel_dynamic_stitch);
+    part_all(&m);
+    contract_all(&m);
+    for (int i = 0; i < RANDOM_EQUATIONS; i++)
+        contract_random(&m);
+}
+
+void each_tf32_case(struct td_arena *arena, device_case_fn *fn, void *context)
+{
+    struct maker m = { .arena = arena, .fn = fn, .context = context };
+    for (int i = 0; i < COUNT_OF(contractions); i++) {
+        const struct contraction *c = &contractions[i];
+        struct td_shape shapes[4];
+        for (int k = 0; k < c->n; k++)
+            shapes[k] = shape_of(c->shapes[k]);
+        contract(&m, c->equation, shapes, c->n, TD_DTYPE_FLOAT32, 0x1p-7);
+    }
+}
