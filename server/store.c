@@ -298,6 +298,8 @@ bool td_store_publish(struct td_store *store, struct version *version, struct ve
         struct entry *entry = store->entries[place];
         *replaced = entry->current;
         entry->current = version;
+        if (*replaced)
+            atomic_store(&(*replaced)->replaced, true);
         store->mapped += version->mapped;
         store->held -= *replaced ? (*replaced)->held : 0;
         store->leaving -= version->leaving;
@@ -376,6 +378,7 @@ void td_store_drop(struct td_store *store, const char *name)
     if (!entry)
         return;
     td_spare_free(&entry->spare);
+    atomic_store(&entry->current->replaced, true);
     td_buffer_unref(&entry->current->base);
     free(entry);
 }
@@ -441,6 +444,12 @@ td_status td_store_check(const struct td_tensor_listing *listing, struct td_erro
     if (version->mapped > 0 && tensor->bytes > 0)
         (void)((const volatile char *)tensor->data)[tensor->bytes - 1];
     return td_version_check(version, err);
+}
+
+bool td_store_is_replaced(struct td_buffer *owner)
+{
+    const struct version *version = td_version_of(&(struct td_tensor){ .owner = owner });
+    return version && atomic_load(&version->replaced);
 }
 
 bool td_store_is_mapped(const struct td_tensor *tensor)

@@ -67,6 +67,10 @@ TD_MUST_CHECK td_status td_store_get(struct td_store *store, const char *name, s
 TD_MUST_CHECK td_status td_store_check(const struct td_tensor_listing *listing,
                                        struct td_error *err);
 
+/* Is it the owner of a tensor's version of which there is a later one, or none any more? For who
+ * keeps tensors to use them again. */
+bool td_store_is_replaced(struct td_buffer *owner);
+
 /* May it be cut short while it is read? */
 bool td_store_is_mapped(const struct td_tensor *tensor);
 

@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What readers hold. Nothing in it changes once it is current, but for `orphaned`. */
+/* What readers hold. Nothing in it changes once it is current, but for the atomics. */
 struct version {
     struct td_buffer base;   /* first: release casts back; the owner of the tensor handed out */
     struct td_tensor tensor; /* owner: &base */
@@ -27,6 +27,7 @@ struct version {
     int range;             /* of the fault guard; -1 where nothing is mapped */
     bool persisted;        /* `file` holds this very content */
     bool from_file;        /* and it is what is served */
+    atomic_bool replaced;  /* it is not current any more */
     atomic_bool orphaned;  /* the file's name is another's by now, which cannot be read */
     char name[TD_TENSOR_NAME];
     char file[TD_FILE_NAME]; /* "" where no file is behind it */

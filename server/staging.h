@@ -1,0 +1,45 @@
+/* staging.h - host memory that a device reads and writes by itself, handed out as buffers.
+ *
+ *     take ──► a batch, then clients' answers ──► last unref ──► free, for the next take
+ *
+ * Such memory is slow to make, so buffers are kept by size class, a quarter of a power of two apart,
+ * and used again; one that is up to twice too large will do. What is free is given back to the
+ * device only to make room for another class.
+ *
+ * Bounds     Never more than `limit` bytes, in use or free; all of them count against the budget of
+ *            the pool.
+ * Ownership  The memory belongs to the device that made it and must not outlive it: a device is
+ *            closed when td_staging_is_back.
+ * Threads    take, free and abandon: the device's. A buffer may come back, and the rest may be
+ *            asked, on any thread.
+ * Errors     take: MEMORY_EXHAUSTED where the limit, the budget or the device has no room;
+ *            otherwise what the device says. */
+#ifndef TD_SERVER_STAGING_H
+#define TD_SERVER_STAGING_H
+
+#include "gpu/device.h"
+
+struct td_staging;
+struct td_buffer_pool;
+
+/* NULL without memory. */
+struct td_staging *td_staging_new(const struct td_device_api *api, struct td_device *device,
+                                  struct td_buffer_pool *pool, uint64_t limit);
+
+/* At least `bytes`, and at least one. NULL with err filled. */
+struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, struct td_error *err);
+
+/* Has every buffer come back? */
+bool td_staging_is_back(struct td_staging *staging);
+
+/* In use and free. */
+uint64_t td_staging_bytes(struct td_staging *staging);
+
+/* Gives the memory back to the device. NULL is fine. */
+void td_staging_free(struct td_staging *staging);
+
+/* The same for a device that is lost, whose memory goes with it: nothing is asked of the device.
+ * Buffers that are still out stay valid as long as the device is not closed. */
+void td_staging_abandon(struct td_staging *staging);
+
+#endif
