@@ -124,7 +124,7 @@ static td_status set_wide(struct td_options *options, enum wide wide,
     case WIDE_DEVICE:
         chosen = choose(wide_names[wide], device_names, value, err);
         if (chosen >= 0)
-            options->device = (td_device)chosen;
+            options->device = (td_device_choice)chosen;
         break;
     case WIDE_RESPONSE:
         chosen = choose(wide_names[wide], td_layout_names, value, err);

@@ -144,6 +144,8 @@ static void add_listing(struct td_text *text, const struct td_tensor_listing *li
     add_member(text, ",\"etag\":", listing->etag);
     if (listing->source)
         add_member(text, ",\"source\":", listing->source);
+    if (listing->device)
+        add_member(text, ",\"device\":", listing->device);
     td_text_word(text, listing->persisted ? ",\"persisted\":true}" : ",\"persisted\":false}");
 }
 

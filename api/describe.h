@@ -22,6 +22,7 @@ struct td_tensor_listing {
     uint64_t version;   /* larger than that of any earlier one of that name */
     const char *etag;   /* in quotes, as in the header */
     bool persisted;     /* a restart brings it back */
+    const char *device; /* where a PUT that named one has put it: "gpu", "cpu"; NULL: not told */
 };
 TD_MUST_CHECK td_status td_describe_tensors(const struct td_tensor_listing *list, int count,
                                             struct td_arena *arena, struct td_reply *reply,

@@ -16,12 +16,13 @@ typedef enum td_format {
 
 typedef enum td_layout { TD_LAYOUT_NESTED, TD_LAYOUT_FLAT, TD_LAYOUT_BASE64 } td_layout;
 
-typedef enum td_device { TD_DEVICE_AUTO, TD_DEVICE_CPU, TD_DEVICE_GPU } td_device;
+/* Where a request wants to be computed. */
+typedef enum td_device_choice { TD_DEVICE_AUTO, TD_DEVICE_CPU, TD_DEVICE_GPU } td_device_choice;
 
 /* Members a request may set beside the op's inputs and attributes, and what they are when it does
  * not. */
 struct td_options {
-    td_device device;
+    td_device_choice device;
     td_layout layout;  /* of a JSON response: "response": nested | flat | base64 */
     bool timing;       /* ?timing=1 */
     const char *store; /* keep the outputs under this name (a list's under name.0, ...) and answer

@@ -26,6 +26,7 @@ struct MHD_Connection;
 #define TD_REQUEST_ID_SIZE 129
 
 struct td_call;
+struct td_device_call;
 
 /* Answers a request at once, from memory, into call->reply. */
 typedef td_status td_handler(struct td_call *call);
@@ -44,6 +45,8 @@ struct td_task {
     td_status (*admit)(struct td_call *call);  /* sets encoded_bound */
     td_status (*compute)(struct td_call *call, struct td_worker *worker);
     td_status (*encode)(struct td_call *call);
+
+    bool on_device; /* may compute be left to a device? Then request has the op's arguments */
 
     /* What the scheduler does not know by itself; NULL is nothing. */
     uint64_t (*admit_bytes)(const struct td_call *call); /* after decode: read by admit */
@@ -122,6 +125,7 @@ struct td_call {
     struct td_pages_job pages;     /* the part of a large body's memory that was made last */
     struct td_sources sources;     /* of tensors that the body only names */
     size_t output_bytes;           /* of an op's outputs, as told at admission */
+    struct td_device_call *device; /* in the arena, for a call that goes to a device; else NULL */
     struct td_request request;
 
     /* the answer */

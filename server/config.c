@@ -430,6 +430,7 @@ void td_config_free(struct td_config *config)
 {
     free(config->listen);
     free(config->data_dir);
+    free(config->gpu);
     memset(config, 0, sizeof *config);
 }
 

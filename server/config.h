@@ -59,6 +59,24 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "clients of /v2 on this machine may name POSIX shared memory as inputs and outputs")         \
     X(compress, "compress", SWITCH, "off", 0, 0, "",                                               \
       "compress answers of /v1 as well where Accept-Encoding asks for it, at the cost of CPU")     \
+    X(gpu, "gpu", TEXT, "auto", 0, 0, "DEVICE",                                                    \
+      "auto (cuda, if it is there), off, cuda, reference (the processor, as a device), or a "      \
+      "plugin's "                                                                                  \
+      "path; options of its own after a colon")                                                    \
+    X(gpu_memory, "gpu-memory", BYTES, "0", 0, INT64_MAX, "BYTES",                                 \
+      "of the device, for tables and work; 0 takes most of it")                                    \
+    X(gpu_staging, "gpu-staging", BYTES, "256M", 1 << 20, INT64_MAX, "BYTES",                      \
+      "of the memory limit, pinned for what goes to the device and comes back")                    \
+    X(gpu_tf32, "gpu-tf32", SWITCH, "off", 0, 0, "",                                               \
+      "float32 matrix products of the device may round their inputs to 10 bits")                   \
+    X(gpu_hang_ms, "gpu-hang-ms", COUNT, "10000", 1, 86400000, "MS",                               \
+      "a batch that takes longer means that the device is lost")                                   \
+    X(gpu_retry_ms, "gpu-retry-ms", COUNT, "5000", 1, 86400000, "MS",                              \
+      "how often a device that is lost is tried again")                                            \
+    X(batch_limit, "batch-limit", COUNT, "256", 1, 65536, "N",                                     \
+      "requests that may become one launch of the device")                                         \
+    X(batch_wait_us, "batch-wait-us", COUNT, "0", 0, 1000000, "US",                                \
+      "how long an idle device waits for more requests after the first")                           \
     X(isa, "isa", ISA, "auto", 0, 0, "ISA",                                                        \
       "instruction set of einsum's kernels: auto (the best there is), generic, avx2, avx512, "     \
       "avx512_bf16")                                                                               \

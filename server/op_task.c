@@ -164,10 +164,17 @@ static size_t memory_needed(const struct td_call *call, size_t outputs, const st
 
 td_status td_op_device(struct td_call *call)
 {
-    if (call->request.options.device != TD_DEVICE_GPU)
-        return TD_OK;
-    return td_error_set(&call->error, TD_DEVICE_UNAVAILABLE,
-                        "device is 'gpu', but this server has none; 'auto' or 'cpu' is expected");
+    return td_devices_check(call->server->devices, call->request.options.device, &call->error);
+}
+
+/* Who asks for the device gets what TensorFlow's kernels there do, where he says nothing else: zeros
+ * for an index out of range. */
+static void settle_bounds(struct td_request *request)
+{
+    const struct td_op *op = request->op;
+    for (int i = 0; i < op->n_attrs; i++)
+        if (op->attrs[i].choices == td_bounds_names && !(request->args.attrs_set >> i & 1))
+            td_op_choose(&op->attrs[i], &request->args, TD_BOUNDS_ZERO);
 }
 
 /* Has the answer a form, and an acceptable length? What safetensors has no dtype for goes as JSON to
@@ -209,10 +216,14 @@ static td_status admit(struct td_call *call)
     struct td_op_args *args = &call->request.args;
     size_t outputs;
     td_status status = td_op_device(call);
+    if (call->request.options.device == TD_DEVICE_GPU)
+        settle_bounds(&call->request);
     if (status == TD_OK)
         status = td_sources_settle(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = td_op_infer(op, args, &call->arena, &call->error);
+    if (status == TD_OK)
+        status = td_devices_check_kernel(call->server->devices, &call->request, &call->error);
     if (status == TD_OK)
         status = check_outputs(call, &outputs);
     call->output_bytes = status == TD_OK ? outputs : 0;
@@ -324,6 +335,7 @@ const struct td_task td_op_task = { .begin = begin,
                                     .admit = admit,
                                     .compute = compute,
                                     .encode = encode,
+                                    .on_device = true,
                                     .admit_bytes = admit_bytes,
                                     .cost = cost,
                                     .ended = count };

@@ -34,6 +34,13 @@ static td_status get_op(struct td_call *call)
     return td_describe_op(call->op, plan_path(call->op), &call->arena, &call->reply, &call->error);
 }
 
+static td_status get_devices(struct td_call *call)
+{
+    struct td_server *server = call->server;
+    return td_devices_describe(server->devices, &server->config, &call->arena, &call->reply,
+                               &call->error);
+}
+
 static td_status get_problem(struct td_call *call)
 {
     const char *argument = call->arguments[0];
@@ -123,6 +130,7 @@ static const struct route {
     { GET, "/problems/{slug}", get_problem, NULL, 0, NULL },
     { GET, "/v1/ops", get_ops, NULL, 0, NULL },
     { GET, "/v1/ops/{op}", get_op, NULL, 0, NULL },
+    { GET, "/v1/devices", get_devices, NULL, 0, NULL },
     { GET, "/v1/tensors", NULL, &td_tensors_list_task, TD_BODY_NONE, NULL },
     { GET, "/v1/tensors/{name}", NULL, &td_tensor_get_task, TD_BODY_NONE, NULL },
     { PUT, "/v1/tensors/{name}", NULL, &td_tensor_put_task, TD_BODY_TENSOR, NULL },

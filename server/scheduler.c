@@ -2,6 +2,7 @@
 
 #include "api/oip.h"
 #include "server/clock.h"
+#include "server/device_call.h"
 #include "server/server.h"
 
 #include <string.h>
@@ -153,6 +154,16 @@ static uint64_t job_cost(const struct td_call *call, uint64_t cost_ns)
     return call->queued && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
 }
 
+static td_status queue_full(struct td_call *call)
+{
+    struct td_server *server = call->server;
+    td_error_set(&call->error, TD_QUEUE_FULL,
+                 "%lld requests wait already, the most this server allows",
+                 (long long)server->config.queue_limit);
+    call->error.retry_after_s = td_worker_pool_retry_after_s(server->workers);
+    return TD_QUEUE_FULL;
+}
+
 /* Counted as asleep before it looks, so that whoever sets `refusing` and then sees nobody asleep
  * knows that nobody will be. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
@@ -162,10 +173,7 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     if (atomic_load(&server->refusing)) {
         td_error_set(&call->error, TD_DRAINING, "the server is stopping");
     } else if (!td_worker_pool_reserve(server->workers)) {
-        td_error_set(&call->error, TD_QUEUE_FULL,
-                     "%lld requests wait already, the most this server allows",
-                     (long long)server->config.queue_limit);
-        call->error.retry_after_s = td_worker_pool_retry_after_s(server->workers);
+        (void)queue_full(call);
     } else {
         call->job.cost_ns = job_cost(call, cost_ns);
         call->job.deadline_ns = start_by(call);
@@ -193,8 +201,9 @@ td_verdict td_schedule(struct td_call *call)
     status = td_call_admit(call);
     if (status != TD_OK)
         return answer(call, status);
-    cost += compute_cost(call) + encode_cost(call);
-    if (cost > limit) {
+    const uint64_t compute = compute_cost(call);
+    cost += compute + encode_cost(call);
+    if (td_device_call_place(call, compute) || cost > limit) {
         status = read_in_time(call);
         return status == TD_OK ? enqueue(call, cost) : answer(call, status);
     }
@@ -227,12 +236,54 @@ static td_status waited_too_long(struct td_call *call)
                         "the deadline passed while the request waited for a worker");
 }
 
+static void run(struct td_job *job, struct td_worker *worker);
+static void drop(struct td_job *job, td_status why);
+
+/* On the batcher's thread: what is left, if only to say why there is no answer, is a worker's. */
+static void back_from_device(struct td_call *call)
+{
+    bool computed;
+    const td_status status = td_device_call_result(call, &computed);
+    const uint64_t left =
+        status != TD_OK ? 0 : encode_cost(call) + (computed ? 0 : compute_cost(call));
+    call->job.cost_ns = job_cost(call, left);
+    call->job.deadline_ns = call->deadline_ns;
+    td_worker_pool_submit(call->server->workers, &call->job);
+}
+
+static void submit_to_device(struct td_call *call)
+{
+    call->job.run = run;
+    call->job.drop = drop;
+    td_device_call_submit(call, back_from_device);
+}
+
+/* On a worker, of a call that is admitted: true when it has gone to the device, with a new place in
+ * the queue for when it comes back. Without one it is computed here, or refused where it must not
+ * be. */
+static bool goes_to_device(struct td_call *call, td_status *status)
+{
+    if (!td_device_call_place(call, compute_cost(call)))
+        return false;
+    if (td_worker_pool_reserve(call->server->workers)) {
+        submit_to_device(call);
+        return true;
+    }
+    call->device = NULL;
+    if (call->request.options.device == TD_DEVICE_GPU)
+        *status = queue_full(call);
+    return false;
+}
+
 /* Decodes and admits what the I/O thread left to the workers; only then is it known what the rest
  * will cost. */
 static td_status prepare(struct td_call *call, struct td_worker *worker, bool *put_back)
 {
     const int64_t taken = call->times.lap;
     td_status status = TD_OK;
+    bool computed;
+    if (call->device && td_device_call_result(call, &computed) != TD_OK)
+        return call->error.status;
     if (taken > start_by(call))
         return waited_too_long(call);
     if (call->admitted)
@@ -246,10 +297,22 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     if (status == TD_OK)
         status = read_in_time(call);
     call->job.deadline_ns = start_by(call);
+    if (status == TD_OK && goes_to_device(call, &status)) {
+        *put_back = true;
+        return TD_OK;
+    }
     if (status == TD_OK)
         *put_back = td_worker_pool_put_back(worker, &call->job,
                                             job_cost(call, compute_cost(call) + encode_cost(call)));
     return status;
+}
+
+/* Unless a device has done it. */
+static td_status compute(struct td_call *call, struct td_worker *worker)
+{
+    bool computed;
+    const td_status status = td_device_call_result(call, &computed);
+    return status != TD_OK || computed ? status : td_call_compute(call, worker);
 }
 
 static void run(struct td_job *job, struct td_worker *worker)
@@ -258,13 +321,13 @@ static void run(struct td_job *job, struct td_worker *worker)
     bool put_back = false;
     left_queue(call);
     /* Who waited less has hardly left, and asking the kernel costs a tenth of a small job. */
-    call->gone = call->times.queue > LONG_WAIT_NS && td_call_client_left(call);
+    call->gone = call->gone || (call->times.queue > LONG_WAIT_NS && td_call_client_left(call));
     if (!call->gone) {
         td_status status = prepare(call, worker, &put_back);
         if (put_back)
             return;
         if (status == TD_OK)
-            status = td_call_compute(call, worker);
+            status = compute(call, worker);
         if (status == TD_OK)
             status = td_call_encode(call);
         end(call, status);
@@ -288,5 +351,8 @@ void td_schedule_submit(struct td_call *call)
 {
     call->job.run = run;
     call->job.drop = drop;
-    td_worker_pool_submit(call->server->workers, &call->job);
+    if (td_device_call_is_due(call))
+        submit_to_device(call);
+    else
+        td_worker_pool_submit(call->server->workers, &call->job);
 }

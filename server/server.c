@@ -32,14 +32,17 @@ bool td_server_open(struct td_server *server)
     if (config->system_shared_memory)
         server->shm = td_shm_new();
     server->connections = td_connections_new();
+    if (server->buffers)
+        server->devices = td_devices_open(config, server->buffers, &server->log);
     server->workers = td_worker_pool_new((int)config->workers, config->queue_limit);
     if (server->buffers && server->store && server->connections && server->workers &&
-        (server->shm || !config->system_shared_memory))
+        server->devices && (server->shm || !config->system_shared_memory))
         return true;
     td_log(&server->log, TD_LOG_ERROR, "start_failed",
            TD_TEXT("part", !server->buffers   ? "memory"
                            : !server->store   ? "data folder"
                            : !server->workers ? "workers"
+                           : !server->devices ? "devices"
                                               : "memory"));
     return false;
 }
@@ -55,6 +58,7 @@ void td_server_close(struct td_server *server)
     if (server->buffers)
         td_buffer_pool_spares(server->buffers, NULL, NULL);
     td_server_stop_workers(server);
+    td_devices_close(server->devices); /* it holds versions of tensors, and memory */
     td_call_free_shells(server);
     td_connections_free(server->connections);
     td_shm_free(server->shm);

@@ -8,6 +8,7 @@
 #include "server/buffer_pool.h"
 #include "server/config.h"
 #include "server/connections.h"
+#include "server/devices.h"
 #include "server/log.h"
 #include "server/shm.h"
 #include "server/statistics.h"
@@ -34,6 +35,7 @@ struct td_server {
     struct td_buffer_pool *buffers;
     struct td_worker_pool *workers;
     struct td_store *store;
+    struct td_devices *devices;
     struct td_shm *shm; /* NULL: clients may not share memory */
     struct td_rescan rescan;
     struct td_connections *connections;

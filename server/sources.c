@@ -109,6 +109,16 @@ td_status td_sources_settle(struct td_request *request, struct td_arena *arena,
     return status;
 }
 
+bool td_sources_is_table(const struct td_sources *sources, const struct td_tensor *tensor)
+{
+    if (!tensor->owner)
+        return false;
+    for (const struct td_loan *loan = sources->loans; loan; loan = loan->next)
+        if (!loan->shared && loan->data == tensor->data)
+            return true;
+    return false;
+}
+
 td_status td_sources_check(const struct td_sources *sources, struct td_error *err)
 {
     if (!sources->loans || td_guard_faults() == sources->faults)

@@ -34,6 +34,9 @@ TD_MUST_CHECK td_status td_sources_settle(struct td_request *request, struct td_
                                           struct td_error *err);
 uint64_t td_sources_bytes(const struct td_request *request);
 
+/* Is it a resident tensor as the store handed it out, whose owner names its version? */
+bool td_sources_is_table(const struct td_sources *sources, const struct td_tensor *tensor);
+
 /* Was all that was handed out there to be read, until now? */
 TD_MUST_CHECK td_status td_sources_check(const struct td_sources *sources, struct td_error *err);
 

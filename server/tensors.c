@@ -59,6 +59,7 @@ struct state {
     /* writers */
     struct td_store_write write;
     bool created;
+    bool upload; /* PUT: to the device as well */
 };
 
 static td_status begin_state(struct td_call *call)
@@ -92,16 +93,20 @@ static td_status begin_write(struct td_call *call)
     return status == TD_OK && call->headers.expect ? check_write(call) : status;
 }
 
-/* known: the only parameter there is; NULL for none. */
+/* known: the parameters there are, at most two. */
 static td_status unknown_argument(struct td_call *call, const char *name, size_t length,
-                                  const char *known)
+                                  const char *const *known, int n)
 {
     const int shown = length < 64 ? (int)length : 64;
     td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                 "%s of a tensor does not know the query parameter \"%.*s\"; there is %s%s",
-                 call->method, shown, name, known ? "only " : "none", known ? known : "");
+                 "%s of a tensor does not know the query parameter \"%.*s\"; there %s%s%s%s",
+                 call->method, shown, name,
+                 n == 0   ? "is none"
+                 : n == 1 ? "is only "
+                          : "are only ",
+                 n > 0 ? known[0] : "", n > 1 ? " and " : "", n > 1 ? known[1] : "");
     snprintf(call->error.attribute, sizeof call->error.attribute, "%.*s", shown, name);
-    td_suggest(&call->error, name, length, &known, known ? 1 : 0);
+    td_suggest(&call->error, name, length, known, n);
     return TD_MALFORMED_REQUEST;
 }
 
@@ -110,13 +115,6 @@ static td_status read_persist(struct td_call *call, const char *value, size_t le
     const int truth = td_attrs_choose("persist", td_truth_names, value, length, &call->error);
     ((struct state *)call->state)->write.persist = truth % 2 == 1;
     return truth < 0 ? TD_MALFORMED_REQUEST : TD_OK;
-}
-
-static td_status write_argument(struct td_call *call, const char *name, size_t length,
-                                const char *value, size_t value_length)
-{
-    return td_name_is("persist", name, length) ? read_persist(call, value, value_length)
-                                               : unknown_argument(call, name, length, "persist");
 }
 
 /* Of the version in state->listing. */
@@ -150,7 +148,7 @@ static td_status get_argument(struct td_call *call, const char *name, size_t len
 {
     struct state *state = call->state;
     if (!td_name_is("response", name, length))
-        return unknown_argument(call, name, length, "response");
+        return unknown_argument(call, name, length, (const char *[]){ "response" }, 1);
     const int layout =
         td_attrs_choose("response", td_layout_names, value, value_length, &call->error);
     if (layout < 0)
@@ -286,6 +284,25 @@ static td_status begin_put(struct td_call *call)
                                                       &call->body_format, &call->error);
 }
 
+static td_status read_device(struct td_call *call, const char *value, size_t length)
+{
+    static const char *const names[] = { "cpu", "gpu", NULL };
+    const int device = td_attrs_choose("device", names, value, length, &call->error);
+    ((struct state *)call->state)->upload = device == 1;
+    return device < 0 ? TD_MALFORMED_REQUEST : TD_OK;
+}
+
+static td_status put_argument(struct td_call *call, const char *name, size_t length,
+                              const char *value, size_t value_length)
+{
+    static const char *const known[] = { "persist", "device" };
+    if (td_name_is("persist", name, length))
+        return read_persist(call, value, value_length);
+    if (td_name_is("device", name, length))
+        return read_device(call, value, value_length);
+    return unknown_argument(call, name, length, known, 2);
+}
+
 static td_status decode_put(struct td_call *call)
 {
     struct state *state = call->state;
@@ -301,19 +318,46 @@ static td_status decode_put(struct td_call *call)
     return status;
 }
 
+/* A table that cannot go to the device is refused before it is kept. */
+static td_status check_upload(struct td_call *call)
+{
+    const struct state *state = call->state;
+    if (!state->upload)
+        return TD_OK;
+    if (state->tensor.dtype == TD_DTYPE_STRING)
+        return td_error_set(&call->error, TD_DEVICE_UNAVAILABLE,
+                            "device is 'gpu', but the tensor is of strings, which stay on the CPU");
+    return td_devices_check(call->server->devices, TD_DEVICE_GPU, &call->error);
+}
+
 static td_status admit_put(struct td_call *call)
 {
     const struct state *state = call->state;
-    return td_store_admit(call->server->store, &state->write, td_tensor_footprint(&state->tensor),
-                          &call->error);
+    const td_status status = check_upload(call);
+    return status != TD_OK ? status
+                           : td_store_admit(call->server->store, &state->write,
+                                            td_tensor_footprint(&state->tensor), &call->error);
+}
+
+/* It is kept by now, so the answer tells where it is, and no failure. */
+static void upload(struct td_call *call)
+{
+    struct state *state = call->state;
+    struct td_batcher *batcher = td_devices_batcher(call->server->devices);
+    const bool there = td_batcher_upload(batcher, state->listing.tensor, NULL) == TD_OK;
+    state->listing.device = there ? "gpu" : "cpu";
 }
 
 static td_status compute_put(struct td_call *call, struct td_worker *worker)
 {
     struct state *state = call->state;
     (void)worker;
-    return td_store_put(call->server->store, &state->write, &state->tensor, &call->arena,
-                        &state->listing, &state->created, &call->error);
+    const td_status status =
+        td_store_put(call->server->store, &state->write, &state->tensor, &call->arena,
+                     &state->listing, &state->created, &call->error);
+    if (status == TD_OK && state->upload)
+        upload(call);
+    return status;
 }
 
 static td_status encode_put(struct td_call *call)
@@ -333,7 +377,7 @@ static td_status encode_put(struct td_call *call)
 }
 
 const struct td_task td_tensor_put_task = { .begin = begin_put,
-                                            .argument = write_argument,
+                                            .argument = put_argument,
                                             .decode = decode_put,
                                             .admit = admit_put,
                                             .compute = compute_put,
@@ -346,7 +390,7 @@ static td_status delete_argument(struct td_call *call, const char *name, size_t 
 {
     (void)value;
     (void)value_length;
-    return unknown_argument(call, name, length, NULL);
+    return unknown_argument(call, name, length, NULL, 0);
 }
 
 static td_status compute_delete(struct td_call *call, struct td_worker *worker)

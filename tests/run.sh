@@ -100,7 +100,7 @@ stage http-release http build 1
 stage http-asan http build-asan 4
 stage oip oip build 1
 stage oip-asan oip build-asan 4
-for topic in concurrency clients overload lifecycle oip_memory tensors scatter store_option; do
+for topic in concurrency clients overload lifecycle devices oip_memory tensors scatter store_option; do
     stage "http-tsan-$topic" http build-tsan 6 --only "test_$topic"
 done
 for client in curl python triton node go c readme; do

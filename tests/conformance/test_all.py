@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Starts tensord and replays the conformance cases of every op it lists, over every transport, and those of einsum as
-plans, with requests run on the I/O thread where they are small and with all of them sent through the worker queue.
+plans, with requests run on the I/O thread where they are small and with all of them sent through the worker queue;
+and on the reference device, which takes the way of a GPU.
 
     test_all.py [--binary PATH] [--only SUBSTR]
 
@@ -26,8 +27,10 @@ def main():
         sys.exit(f"test_all.py: there is no daemon at {os.path.abspath(daemon.BINARY)}")
 
     failed = False
-    for inline in ("20", "0"):
-        with daemon.Daemon("--inline-limit-us", inline) as server:
+    cpu = {**{transport: ["--transport", transport] for transport in TRANSPORTS}, "plans": ["--plan"]}
+    gpu = {f"gpu {transport}": ["--transport", transport, "--device", "gpu"] for transport in ("json", "safetensors")}
+    for inline, device, runs in (("20", "off", cpu), ("0", "off", cpu), ("20", "reference", gpu)):
+        with daemon.Daemon("--inline-limit-us", inline, "--gpu", device) as server:
             with daemon.Client(server) as client:
                 ops = [op["name"] for op in client.ask("GET", "/v1/ops").json()["ops"]]
             files = [os.path.join(HERE, "cases", op + ".jsonl") for op in ops]
@@ -39,16 +42,15 @@ def main():
             if unheard:
                 print(f"FAIL the daemon has no op for {', '.join(unheard)}")
                 failed = True
-            runs = {transport: ["--transport", transport] for transport in TRANSPORTS}
-            if not args.only:  # of which there may be no plan
-                runs["plans"] = ["--plan"]
             for what, options in runs.items():
+                if what == "plans" and args.only:  # of which there may be no plan
+                    continue
                 command = [sys.executable, os.path.join(HERE, "run.py"), "--url", f"http://{server.address}", *options,
                            "--jobs", "4", "--timeout", str(30 * daemon.SCALE), "--only", args.only,
                            *(f for f in files if os.path.exists(f))]
                 result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
                 *lines, summary = result.stdout.strip().splitlines() or ["nothing ran"]
-                print("\n".join([*lines, f"{what:12} --inline-limit-us {inline:2}: {summary}"]), flush=True)
+                print("\n".join([*lines, f"{what:16} --inline-limit-us {inline:2}: {summary}"]), flush=True)
                 failed = failed or result.returncode != 0
     sys.exit(1 if failed else 0)
 

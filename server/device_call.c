@@ -1,0 +1,113 @@
+#include "server/device_call.h"
+
+#include "server/clock.h"
+#include "server/devices.h"
+#include "server/server.h"
+
+struct td_device_call {
+    struct td_batch_item item; /* first: the batcher gives it back */
+    struct td_call *call;
+    void (*back)(struct td_call *call);
+    enum { DUE, COMPUTED, REFUSED, HERE } state;
+};
+
+/* Of the first tensors of all inputs: which are resident tables? */
+static uint32_t resident_mask(const struct td_call *call)
+{
+    uint32_t mask = 0;
+    int n = 0;
+    for (int i = 0; i < call->op->n_inputs; i++) {
+        const struct td_operand *operand = &call->request.args.inputs[i];
+        for (int j = 0; j < operand->count && n < 32; j++, n++)
+            if (td_sources_is_table(&call->sources, &operand->tensors[j]))
+                mask |= UINT32_C(1) << n;
+    }
+    return mask;
+}
+
+bool td_device_call_place(struct td_call *call, uint64_t cpu_ns)
+{
+    struct td_devices *devices = call->server->devices;
+    if (!call->task->on_device || call->device || call->request.options.device == TD_DEVICE_CPU ||
+        !td_devices_batcher(devices))
+        return false;
+    const uint32_t resident = resident_mask(call);
+    if (!td_devices_choose(devices, &call->request, resident, cpu_ns))
+        return false;
+    call->device = td_arena_alloc(&call->arena, 1, sizeof *call->device, NULL);
+    if (!call->device)
+        return false;
+    *call->device = (struct td_device_call){ .item = { .op = call->op,
+                                                       .args = &call->request.args,
+                                                       .resident = resident,
+                                                       .arena = &call->arena,
+                                                       .deadline_ns = call->deadline_ns },
+                                             .call = call };
+    return true;
+}
+
+bool td_device_call_is_due(const struct td_call *call)
+{
+    return call->device && call->device->state == DUE;
+}
+
+static bool gone(struct td_batch_item *item)
+{
+    struct td_call *call = ((struct td_device_call *)(void *)item)->call;
+    call->gone = td_call_client_left(call);
+    return call->gone;
+}
+
+/* What the processor can do as well, for who did not insist. */
+static bool can_be_done_here(const struct td_call *call, td_status status)
+{
+    return call->request.options.device != TD_DEVICE_GPU &&
+           (status == TD_DEVICE_UNAVAILABLE || status == TD_NOT_SUPPORTED ||
+            status == TD_MEMORY_EXHAUSTED);
+}
+
+/* Pinned memory is for what passes through: what is kept is copied out of it. */
+static void disown_kept(struct td_call *call)
+{
+    struct td_op_args *args = &call->request.args;
+    if (call->request.options.store)
+        for (int i = 0; i < args->n_outputs; i++)
+            args->outputs[i].owner = NULL;
+}
+
+static void done(struct td_batch_item *item, td_status status, const struct td_error *err)
+{
+    struct td_device_call *device = (struct td_device_call *)(void *)item;
+    struct td_call *call = device->call;
+    const int64_t now = td_now_ns(), begun = item->begun_ns > 0 ? item->begun_ns : now;
+    call->times.queue += begun - call->times.lap;
+    call->times.compute += now - begun;
+    call->times.lap = now;
+    if (status == TD_OK) {
+        device->state = COMPUTED;
+        disown_kept(call);
+    } else if (can_be_done_here(call, status)) {
+        device->state = HERE;
+    } else {
+        device->state = REFUSED;
+        call->error = *err;
+    }
+    device->back(call);
+}
+
+void td_device_call_submit(struct td_call *call, void (*back)(struct td_call *call))
+{
+    struct td_device_call *device = call->device;
+    device->back = back;
+    device->item.gone = gone;
+    device->item.done = done;
+    td_batcher_submit(td_devices_batcher(call->server->devices), &device->item);
+}
+
+td_status td_device_call_result(struct td_call *call, bool *computed)
+{
+    *computed = call->device && call->device->state == COMPUTED;
+    if (*computed)
+        return td_sources_check(&call->sources, &call->error);
+    return call->device && call->device->state == REFUSED ? call->error.status : TD_OK;
+}

@@ -1,0 +1,26 @@
+/* device_call.h - a call's way to the device and back.
+ *
+ *     admitted ─► place ─► submit ─► (batcher) ─► back: computed, or to be computed here after all,
+ *                                                 or refused
+ *
+ * Ownership  Lies in the call's arena. From submit to `back` the call belongs to the batcher.
+ * Threads    `back` is called by the batcher's thread; all else by the call's owner. */
+#ifndef TD_SERVER_DEVICE_CALL_H
+#define TD_SERVER_DEVICE_CALL_H
+
+#include "server/call.h"
+
+/* Decides where an admitted call is computed, which would cost the processor so many nanoseconds:
+ * true when it is to go to the device. */
+bool td_device_call_place(struct td_call *call, uint64_t cpu_ns);
+
+/* Is it on its way there, and not back yet? */
+bool td_device_call_is_due(const struct td_call *call);
+
+/* Hands it over; `back` gets the call again, whatever has become of it, and must not wait. */
+void td_device_call_submit(struct td_call *call, void (*back)(struct td_call *call));
+
+/* Of a call that is back: has it its outputs? If not, and this is TD_OK, it is computed here. */
+TD_MUST_CHECK td_status td_device_call_result(struct td_call *call, bool *computed);
+
+#endif

@@ -1,0 +1,48 @@
+/* devices.h - what computes beside the processor, and which calls go there.
+ *
+ *     --gpu auto|off|cuda|reference|PATH ──► plugin (gpu/device.h) ──► batcher (batcher.h)
+ *
+ * `"device": "gpu"` goes to the device or is refused with DEVICE_UNAVAILABLE; "cpu" never does;
+ * "auto" does where the device is there, has a kernel, and is estimated to answer sooner: copies at
+ * the measured rates, launches, FLOPs, and what is in front of it. A table counts as bytes to be
+ * copied until it is on the device.
+ *
+ * Threads  open and close by who starts and stops the server; the rest any. */
+#ifndef TD_SERVER_DEVICES_H
+#define TD_SERVER_DEVICES_H
+
+#include "api/message.h"
+#include "server/batcher.h"
+#include "server/config.h"
+#include "server/log.h"
+
+struct td_devices;
+
+/* NULL (logged) when a device that was asked for by name cannot be loaded, or without memory. "auto"
+ * and "off" always give something, if need be something without a device. */
+struct td_devices *td_devices_open(const struct td_config *config, struct td_buffer_pool *buffers,
+                                   const struct td_log *log);
+void td_devices_close(struct td_devices *devices); /* gives back what waits; NULL is fine */
+
+/* NULL when there is none. */
+struct td_batcher *td_devices_batcher(struct td_devices *devices);
+
+/* Of who asks for the device by name: is it there, and, once the op is inferred, has it a kernel?
+ * DEVICE_UNAVAILABLE says why not. Others can always be answered. */
+TD_MUST_CHECK td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
+                                         struct td_error *err);
+TD_MUST_CHECK td_status td_devices_check_kernel(struct td_devices *devices,
+                                                const struct td_request *request,
+                                                struct td_error *err);
+
+/* Should this call, inferred and costing the processor so many nanoseconds, be computed there?
+ * `resident` as in struct td_batch_item. */
+bool td_devices_choose(struct td_devices *devices, const struct td_request *request,
+                       uint32_t resident, uint64_t cpu_ns);
+
+/* GET /v1/devices */
+TD_MUST_CHECK td_status td_devices_describe(struct td_devices *devices,
+                                            const struct td_config *config, struct td_arena *arena,
+                                            struct td_reply *reply, struct td_error *err);
+
+#endif

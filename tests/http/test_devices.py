@@ -1,0 +1,276 @@
+"""Ops on a device: the reference device, which takes the way of a GPU."""
+import concurrent.futures, random, threading, time
+from daemon import *
+
+TABLE = [[float(10 * i + j) for j in range(4)] for i in range(100)]
+BINARY_HEADERS = {"Content-Type": SAFETENSORS}
+
+
+def lookup(*indices, **members):
+    return {"params": {"ref": "table"}, "indices": list(indices), "device": "gpu", **members}
+
+
+class DeviceTest(HttpTest):
+    options = ("--gpu", "reference")
+
+    def setUp(self):
+        super().setUp()
+        self.put_table(self)
+
+    def put_table(self, asker):
+        self.assertIn(asker.ask("PUT", "/v1/tensors/table", TABLE).status, (200, 201))
+
+    def gpu(self, asker=None):
+        asker = asker or self
+        return next(d for d in asker.ask("GET", "/v1/devices").json()["devices"] if d["device"] == "gpu")
+
+    def rows(self, *indices):
+        return {"output": {"dtype": "float32", "shape": [len(indices), 4], "data": [TABLE[i] for i in indices]}}
+
+
+class Absent(HttpTest):
+    options = ("--gpu", "off")
+
+    def test_gpu_is_refused_and_auto_is_not(self):
+        for device, status in (("gpu", 503), ("auto", 200), ("cpu", 200)):
+            answer = self.post("/v1/gather", {"params": [1, 2], "indices": [1], "device": device})
+            self.assertStatus(answer, status)
+        problem = self.assertProblem(self.post("/v1/gather", {"params": [1], "indices": [0], "device": "gpu"}), 503,
+                                     "DEVICE_UNAVAILABLE")
+        self.assertIn("--gpu off", problem["detail"])
+
+    def test_devices_tells_the_processor_and_why_there_is_no_other(self):
+        cpu, gpu = self.get("/v1/devices").json()["devices"]
+        self.assertEqual((cpu["device"], cpu["state"]), ("cpu", "ready"))
+        self.assertGreaterEqual(cpu["workers"], 1)
+        self.assertEqual((gpu["device"], gpu["state"]), ("gpu", "absent"))
+        self.assertIn("off", gpu["reason"])
+
+
+class Start(HttpTest):
+    def test_a_device_that_is_asked_for_by_name_has_to_be_there(self):
+        for name, said in (("nonsense", "nonsense"), ("/nowhere/plugin.so", "/nowhere/plugin.so"), ("reference:nonsense=1", "nonsense")):
+            result = subprocess.run([BINARY, "--listen", "127.0.0.1:0", "--gpu", name], stderr=subprocess.PIPE, text=True,
+                                    timeout=PATIENCE, env=environment())
+            self.assertNotEqual(result.returncode, 0, name)
+            self.assertIn(said, result.stderr)
+
+
+class Answers(DeviceTest):
+    def test_a_lookup_is_computed_there(self):
+        before = self.gpu()
+        answer = self.post("/v1/gather", lookup(3, 0, 99))
+        self.assertStatus(answer, 200)
+        self.assertEqual(answer.json(), self.rows(3, 0, 99))
+        after = self.gpu()
+        self.assertEqual(after["requests"], before["requests"] + 1)
+        self.assertGreaterEqual(after["memory"]["tables"], 1)
+
+    def test_every_op(self):
+        for op, body, output in (
+                ("gather", {"params": [[1, 2], [3, 4]], "indices": [1]}, [[3, 4]]),
+                ("batch_gather", {"params": [[1, 2], [3, 4]], "indices": [[1], [0]]}, [[2], [3]]),
+                ("gather_nd", {"params": [[1, 2], [3, 4]], "indices": [[1, 0]]}, [3]),
+                ("dynamic_stitch", {"indices": [[0, 2], [2]], "data": [[5, 6], [7]]}, [5, 0, 7]),
+                ("parallel_dynamic_stitch", {"indices": [[0], [1]], "data": [[5], [7]]}, [5, 7]),
+                ("einsum", {"equation": "ij,jk->ik", "inputs": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]}, [[19, 22], [43, 50]])):
+            with self.subTest(op):
+                before = self.gpu()["requests"]
+                answer = self.post(f"/v1/{op}", {**body, "device": "gpu"})
+                self.assertStatus(answer, 200)
+                self.assertEqual(answer.json()["output"]["data"], output)
+                self.assertEqual(self.gpu()["requests"], before + 1)
+        answer = self.post("/v1/dynamic_partition", {"data": [1, 2, 3], "partitions": [1, 0, 1], "num_partitions": 2, "device": "gpu"})
+        self.assertEqual([o["data"] for o in answer.json()["outputs"]], [[2], [1, 3]])
+
+    def test_large_outputs_come_back_whole(self):
+        rng = random.Random(SEED)
+        params, rows = rng.randbytes(64 * 1000), [rng.randrange(1000) for _ in range(50000)]
+        body = safetensors({"params": ("uint8", (1000, 64), params), "indices": ("int32", (len(rows),), pack("int32", rows))})
+        answer = self.post("/v1/gather?device=gpu", body, BINARY_HEADERS)
+        self.assertStatus(answer, 200)
+        self.assertTrue(read_safetensors(answer.body)[0]["output"][2] == b"".join(params[64 * i:64 * i + 64] for i in rows))
+
+    def test_out_of_range_is_zero_unless_the_request_says_otherwise(self):
+        answer = self.post("/v1/gather", lookup(1, 100, -1))
+        self.assertStatus(answer, 200)
+        self.assertEqual(answer.json()["output"]["data"], [TABLE[1], [0.0] * 4, [0.0] * 4])
+        self.assertEqual(answer.json()["bounds"], {"policy": "zero", "replaced": 2})
+        clipped = self.post("/v1/gather", lookup(1, 100, bounds="clip")).json()
+        self.assertEqual(clipped["output"]["data"], [TABLE[1], TABLE[99]])
+
+    def test_error_says_what_the_processor_says(self):
+        for op, indices in (("gather", [1, 100, -1]), ("gather_nd", [[1, 0], [0, 4], [100, 0]])):
+            body = {"params": {"ref": "table"}, "indices": indices, "bounds": "error"}
+            here, there = (self.post(f"/v1/{op}", {**body, "device": device}) for device in ("cpu", "gpu"))
+            self.assertProblem(there, 422, "INDEX_OUT_OF_BOUNDS", input="indices")
+            for answer in (here, there):
+                answer.problem = {k: v for k, v in answer.json().items() if k != "request_id"}
+            self.assertEqual(here.problem, there.problem)
+
+    def test_strings_stay_on_the_processor(self):
+        body = {"params": ["a", "b"], "indices": [1]}
+        problem = self.assertProblem(self.post("/v1/gather", {**body, "device": "gpu"}), 503, "DEVICE_UNAVAILABLE")
+        self.assertIn("string", problem["detail"])
+        self.assertEqual(self.post("/v1/gather", {**body, "device": "auto"}).json()["output"]["data"], ["b"])
+
+    def test_a_replaced_table_is_the_new_one_there_too(self):
+        self.post("/v1/gather", lookup(1))
+        self.assertStatus(self.ask("PUT", "/v1/tensors/table", [[7.0] * 4]), 200)
+        self.assertEqual(self.post("/v1/gather", lookup(0)).json()["output"]["data"], [[7.0] * 4])
+        self.put_table(self)
+
+    def test_rows_that_were_written_are_written_there_too(self):
+        self.assertStatus(self.ask("PUT", "/v1/tensors/changing", TABLE), 201)
+        for i in range(10):
+            self.assertStatus(self.post("/v1/tensors/changing/scatter", {"indices": [[i]], "updates": [[float(-i)] * 4]}), 200)
+            body = {"params": {"ref": "changing"}, "indices": [i, 50], "device": "gpu"}
+            self.assertEqual(self.post("/v1/gather", body).json()["output"]["data"], [[float(-i)] * 4, TABLE[50]])
+        self.ask("DELETE", "/v1/tensors/changing")
+        deadline = time.monotonic() + PATIENCE
+        while self.gpu()["memory"]["tables"] > 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertLessEqual(self.gpu()["memory"]["tables"], 1)
+
+    def test_a_put_may_bring_a_table_there_at_once(self):
+        before = self.gpu()["memory"]["tables"]
+        answer = self.ask("PUT", "/v1/tensors/uploaded?device=gpu", TABLE)
+        self.assertStatus(answer, 201)
+        self.assertEqual(answer.json()["device"], "gpu")
+        self.assertEqual(self.gpu()["memory"]["tables"], before + 1)
+        self.assertNotIn("device", self.get("/v1/tensors/uploaded").json())
+        self.assertProblem(self.ask("PUT", "/v1/tensors/letters?device=gpu", ["a"]), 503, "DEVICE_UNAVAILABLE")
+        self.assertStatus(self.get("/v1/tensors/letters"), 404)
+        self.assertProblem(self.ask("PUT", "/v1/tensors/uploaded?device=tpu", TABLE), 400, "MALFORMED_REQUEST")
+        self.ask("DELETE", "/v1/tensors/uploaded")
+
+    def test_what_is_stored_outlives_the_device_s_memory(self):
+        for i in range(20):
+            self.assertStatus(self.post("/v1/gather", lookup(i, i + 1, store=f"kept{i}")), 200)
+        for i in range(20):
+            self.assertEqual(self.get(f"/v1/tensors/kept{i}?response=nested").json()["data"], [TABLE[i], TABLE[i + 1]])
+            self.ask("DELETE", f"/v1/tensors/kept{i}")
+
+    def test_the_open_inference_protocol_goes_there_too(self):
+        before = self.gpu()["requests"]
+        body = {"inputs": [{"name": "params", "datatype": "INT32", "shape": [3], "data": [5, 6, 7]},
+                           {"name": "indices", "datatype": "INT32", "shape": [2], "data": [2, 0]}], "parameters": {"device": "gpu"}}
+        answer = self.post("/v2/models/gather/infer", body)
+        self.assertStatus(answer, 200)
+        self.assertEqual(answer.json()["outputs"][0]["data"], [7, 5])
+        self.assertEqual(self.gpu()["requests"], before + 1)
+
+    def test_through_the_workers_as_well(self):
+        with Daemon("--gpu", "reference", "--inline-limit-us", "0", "--workers", "1") as daemon, Client(daemon) as client:
+            self.put_table(client)
+            for _ in range(3):
+                self.assertEqual(client.post("/v1/gather", lookup(3, 5)).json(), self.rows(3, 5))
+
+
+class Batches(DeviceTest):
+    def test_lookups_that_come_while_the_device_is_busy_become_one_launch(self):
+        with Daemon("--gpu", "reference:launch_us=30000") as daemon, Client(daemon) as client:
+            self.put_table(client)
+            before = self.gpu(client)
+
+            def ask(i):
+                with Client(daemon, timeout=5 * PATIENCE) as own:
+                    return own.post("/v1/gather", lookup(i, 2 * i)).json()
+            with concurrent.futures.ThreadPoolExecutor(32) as pool:
+                answers = list(pool.map(ask, range(32)))
+            self.assertEqual(answers, [self.rows(i, 2 * i) for i in range(32)])
+            after = self.gpu(client)
+            self.assertEqual(after["requests"] - before["requests"], 32)
+            self.assertLess(after["batches"] - before["batches"], 16)
+            self.assertGreater(after["mean_batch_size"], 2)
+
+    def test_one_bad_index_fails_one_request(self):
+        with Daemon("--gpu", "reference:launch_us=30000") as daemon, Client(daemon) as client:
+            self.put_table(client)
+
+            def ask(i):
+                with Client(daemon, timeout=5 * PATIENCE) as own:
+                    return own.post("/v1/gather", lookup(i, 100 if i == 7 else 0, bounds="error"))
+            with concurrent.futures.ThreadPoolExecutor(16) as pool:
+                answers = list(pool.map(ask, range(16)))
+            for i, answer in enumerate(answers):
+                if i == 7:
+                    self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", position=[1], index=100, bound=100)
+                else:
+                    self.assertEqual(answer.json(), self.rows(i, 0))
+
+
+class Faults(DeviceTest):
+    def test_a_lost_device_refuses_who_insists_and_comes_back(self):
+        with Daemon("--gpu", "reference:lose_at=3", "--gpu-retry-ms", "300") as daemon, Client(daemon) as client:
+            self.put_table(client)
+            statuses = [client.post("/v1/gather", lookup(i)).status for i in range(4)]
+            self.assertEqual(statuses[:2], [200, 200])
+            self.assertEqual(statuses[2], 503)
+            deadline = time.monotonic() + PATIENCE
+            while self.gpu(client)["state"] != "ready" and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual(client.post("/v1/gather", lookup(5)).json(), self.rows(5))
+            self.assertEqual(self.gpu(client)["times_opened"], 2)
+
+    def test_who_does_not_insist_is_answered_by_the_processor(self):
+        # Large enough that auto sends it to a device that costs nothing.
+        n = 300
+        body = safetensors({"inputs.0": ("float32", (n, n), bytes(4 * n * n)), "inputs.1": ("float32", (n, n), bytes(4 * n * n))})
+        with Daemon("--gpu", "reference:lose_at=2", "--gpu-retry-ms", "60000") as daemon, Client(daemon) as client:
+            for _ in range(4):
+                answer = client.ask("POST", "/v1/einsum?equation=ij,jk->ik", body, BINARY_HEADERS)
+                self.assertStatus(answer, 200)
+            self.assertEqual(self.gpu(client)["state"], "unavailable")
+            self.assertGreaterEqual(self.gpu(client)["requests_given_back"], 1)
+
+    def test_a_device_that_hangs_is_504_at_the_deadline_and_comes_back(self):
+        with Daemon("--gpu", "reference:hang_at=1", "--gpu-hang-ms", "1500", "--gpu-retry-ms", "100") as daemon, \
+                Client(daemon, timeout=5 * PATIENCE) as client:
+            self.put_table(client)
+            body, headers = json.dumps(lookup(1)).encode(), {"X-Request-Timeout-Ms": "300"}
+            self.assertProblem(client.ask("POST", "/v1/gather", body, headers), 504, "DEADLINE_EXCEEDED")
+            deadline = time.monotonic() + PATIENCE
+            while self.gpu(client)["times_opened"] < 2 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual(client.post("/v1/gather", lookup(5)).json(), self.rows(5))
+
+    def test_no_memory_on_the_device_is_503_for_who_insists(self):
+        with Daemon("--gpu", "reference:fail_alloc=1", "--gpu-retry-ms", "60000") as daemon, Client(daemon) as client:
+            self.put_table(client)
+            self.assertProblem(client.post("/v1/gather", lookup(1)), 503, "MEMORY_EXHAUSTED")
+            self.assertStatus(client.post("/v1/gather", lookup(1, device="auto")), 200)
+
+    def test_nothing_is_lost_and_nothing_answered_twice(self):
+        with Daemon("--gpu", "reference:launch_us=2000,lose_at=20", "--gpu-retry-ms", "100") as daemon, Client(daemon) as client:
+            self.put_table(client)
+            counts, lock = {}, threading.Lock()
+
+            def ask(worker):
+                rng = random.Random(SEED + worker)
+                with Client(daemon, timeout=5 * PATIENCE) as own:
+                    for _ in range(40):
+                        i = rng.randrange(100)
+                        answer = own.post("/v1/gather", lookup(i))
+                        if answer.status == 200:
+                            self.assertEqual(answer.json(), self.rows(i))
+                        with lock:
+                            counts[answer.status] = counts.get(answer.status, 0) + 1
+            with concurrent.futures.ThreadPoolExecutor(16) as pool:
+                for result in [pool.submit(ask, w) for w in range(16)]:
+                    result.result()
+            self.assertEqual(sum(counts.values()), 16 * 40)
+            self.assertLessEqual(set(counts), {200, 503})
+            self.assertGreater(counts[200], 16)
+
+    def test_a_stop_in_the_middle_answers_what_was_accepted(self):
+        daemon = Daemon("--gpu", "reference:launch_us=200000")
+        with Client(daemon) as client:
+            self.put_table(client)
+        with Raw(daemon, timeout=5 * PATIENCE) as a, Raw(daemon, timeout=5 * PATIENCE) as b:
+            for raw in (a, b):
+                raw.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode()))
+            time.sleep(0.1 * SCALE)
+            daemon.send_signal(signal.SIGTERM)
+            self.assertEqual([answer.status for answer in answers_of((a, b))], [200, 200])
+        self.assertEqual(daemon.wait(5 * PATIENCE), 0)
