@@ -50,8 +50,9 @@ wanted() {
 # The line of a log that counts its tests, where it has one.
 summary() { grep -E 'tests passed|[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1 || true; }
 
+# Without the CUDA plugin, which has a stage of its own.
 build() {
-    cmake --preset "$1" -DTD_WERROR=ON && cmake --build --preset "$1" -j "$JOBS"
+    cmake --preset "$1" -DTD_WERROR=ON -DTD_GPU=OFF && cmake --build --preset "$1" -j "$JOBS"
 }
 
 unit() { ctest --test-dir "$1" --output-on-failure -j "$JOBS" "${@:2}"; }
@@ -62,9 +63,11 @@ format_check() {
 }
 
 # clang-tidy on our sources; tests and the client examples are held to the compiler's warnings only, and so
-# are the loops that are built once per instruction set, which consist of GCC's vectors.
+# are the loops that are built once per instruction set, which consist of GCC's vectors, and the CUDA plugin, which
+# the build that clang-tidy looks at leaves out.
 tidy_check() {
-    git ls-files -co --exclude-standard 'kernels/*.c' 'api/*.c' 'server/*.c' 'gpu/*.c' 'api/*.cc' ':!api/clients/*' |
+    git ls-files -co --exclude-standard 'kernels/*.c' 'api/*.c' 'server/*.c' 'gpu/*.c' 'api/*.cc' ':!api/clients/*' \
+        ':!gpu/cuda/*' |
         grep -vE '_(generic|avx2|avx512|avx512_short|avx512_bf16)\.c$' |
         xargs -P "$JOBS" -n 1 clang-tidy -p build --quiet
 }
@@ -77,6 +80,27 @@ export TSAN_OPTIONS=halt_on_error=1:exitcode=98
 http() { TD_TEST_TIME_SCALE=$2 python3 tests/http/run.py --binary "$1/tensord" "${@:3}"; }
 oip() { TD_TEST_TIME_SCALE=$2 python3 tests/oip/run.py --binary "$1/tensord"; }
 conformance() { TD_TEST_TIME_SCALE=$2 python3 tests/conformance/test_all.py --binary "$1/tensord"; }
+
+# The CUDA plugin, for one architecture (9.0), so as to be quick: exports one function, depends on no library of
+# CUDA's to be loaded, and says what it lacks where there is no GPU. Where there is one, the contract too.
+gpu_plugin() {
+    local plugin=$PWD/build-gpu/tensord-gpu-cuda.so exported needed status=0
+    if ! command -v nvcc && ! [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
+        echo "skipped: no nvcc"
+        return 77
+    fi
+    cmake -S . -B build-gpu -DTD_ONLY=gpu -DTD_WERROR=ON -DTD_CUDA_ARCHITECTURES=90 &&
+        cmake --build build-gpu -j "$JOBS" || return 1
+    exported=$(nm -D --defined-only "$plugin" | awk '{ print $NF }')
+    needed=$(readelf -d "$plugin" | grep -E 'NEEDED.*(cuda|cublas|nv)' || true)
+    if [ "$exported" != td_device_plugin ] || [ -n "$needed" ]; then
+        printf 'exported: %s\nneeded: %s\n' "$exported" "$needed"
+        return 1
+    fi
+    build-gpu/tests/gpu/test_cuda_plugin || return 1
+    TD_TEST_DEVICE=$plugin build-gpu/tests/gpu/test_device_contract | sed 's/^skipped/contract left out/' || status=$?
+    [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
+}
 
 mkdir -p "$LOGS"
 if ! deploy/dependencies.sh --test >"$LOGS/dependencies.log" 2>&1; then
@@ -94,6 +118,7 @@ stage tidy tidy_check
 stage unit-release unit build
 stage unit-asan unit build-asan
 stage unit-tsan unit build-tsan
+stage gpu-plugin gpu_plugin
 stage conformance-release conformance build 1
 stage conformance-asan conformance build-asan 4
 stage http-release http build 1

@@ -1,0 +1,365 @@
+/* bench_gpu - how near the CUDA plugin comes to what the device can do.
+ *
+ *     bench_gpu PLUGIN
+ *
+ * Everything goes through the vtable, as the daemon does it, and is timed from submitting to done;
+ * best of several. Beside each figure stands the limit it is measured against, in the same run:
+ *
+ *     gather    rows of 16 B to 4 KB, picked at random from a large table; against copying on the
+ *               device. Bytes are those read, indices included, and written
+ *     einsum    products of matrices; against the same product by cuBLAS, called directly
+ *     lookups   64 lookups of 32 rows as one launch of 64 items; against 64 launches
+ *
+ * Without a device the last line begins with "skipped", and the exit status is 77. */
+#include "gpu/cuda/blas.h"
+#include "gpu/device.h"
+#include "kernels/einsum/einsum.h"
+#include "tests/bench/measure.h"
+
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRIALS 10
+
+static const struct td_device_api *api;
+static struct td_device *device;
+static struct td_device_stream *stream;
+static struct td_device_info info;
+static struct td_error err;
+static struct td_arena arena;
+
+static void must(td_status status, const char *what)
+{
+    if (status == TD_OK)
+        return;
+    fprintf(stderr, "bench_gpu: %s: %s\n", what, err.message);
+    exit(1);
+}
+
+static void must_cuda(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return;
+    fprintf(stderr, "bench_gpu: %s: %s\n", what, cudaGetErrorString(error));
+    exit(1);
+}
+
+static void *on_device(size_t bytes)
+{
+    void *memory;
+    must(api->alloc(device, bytes, &memory, &err), "alloc");
+    return memory;
+}
+
+static void finish(void)
+{
+    bool done = false;
+    while (!done)
+        must(api->wait(stream, INT64_C(1000000000), &done, &err), "wait");
+}
+
+static void copy_to(void *to, const void *from, size_t bytes)
+{
+    must(api->copy_in(stream, to, from, bytes, &err), "copy_in");
+    finish();
+}
+
+static struct td_tensor described(td_dtype dtype, struct td_shape shape, void *data)
+{
+    struct td_tensor tensor;
+    must(td_tensor_describe(&tensor, "tensor", dtype, &shape, &err), "describe");
+    tensor.data = data;
+    return tensor;
+}
+
+/* One launch, ready to be submitted. */
+struct launch {
+    struct td_op_args args;
+    struct td_device_work work;
+};
+
+static void launch_make(struct launch *launch, const char *op_name, void *out)
+{
+    const struct td_op *op = td_op_find(op_name, strlen(op_name));
+    launch->work = (struct td_device_work){ .op = op, .args = &launch->args, .n_items = 1 };
+    must(td_op_infer(op, &launch->args, &arena, &err), "infer");
+    launch->args.outputs[0].data = out;
+    size_t bytes = api->workspace_bytes(device, &launch->work);
+    launch->work.workspace = bytes > 0 ? on_device(bytes) : NULL;
+}
+
+static double best_launch_ns(const struct launch *launches, int n)
+{
+    double best = 1e30;
+    for (int trial = 0; trial <= TRIALS; trial++) {
+        double begun = now_ns();
+        for (int i = 0; i < n; i++)
+            must(api->run(stream, &launches[i].work, &err), "run");
+        finish();
+        double took = now_ns() - begun;
+        if (trial > 0 && took < best)
+            best = took;
+    }
+    return best;
+}
+
+/* ---- gather ------------------------------------------------------------------------------ */
+
+/* GB/s of copying on the device, read and written. */
+static double copy_limit(char *memory, size_t bytes)
+{
+    double best = 1e30;
+    for (int trial = 0; trial <= TRIALS; trial++) {
+        double begun = now_ns();
+        must_cuda(cudaMemcpyAsync(memory + bytes / 2, memory, bytes / 2, cudaMemcpyDeviceToDevice,
+                                  cudaStreamPerThread),
+                  "copy");
+        must_cuda(cudaStreamSynchronize(cudaStreamPerThread), "copy");
+        double took = now_ns() - begun;
+        if (trial > 0 && took < best)
+            best = took;
+    }
+    return (double)bytes / best;
+}
+
+static uint32_t next_random(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(*state >> 32);
+}
+
+static int32_t *random_indices(int64_t n, int64_t below)
+{
+    uint64_t state = 1;
+    int32_t *indices = malloc((size_t)n * sizeof(*indices));
+    if (!indices)
+        exit(1);
+    for (int64_t i = 0; i < n; i++)
+        indices[i] = (int32_t)(next_random(&state) % (uint64_t)below);
+    return indices;
+}
+
+static void lookup_make(struct launch *launch, void *table, int64_t rows, int64_t row_floats,
+                        void *indices, int64_t n, void *out)
+{
+    struct td_tensor *inputs = td_arena_alloc(&arena, 2, sizeof(*inputs), &err);
+    if (!inputs)
+        exit(1);
+    inputs[0] = described(TD_DTYPE_FLOAT32, (struct td_shape){ 2, { rows, row_floats } }, table);
+    inputs[1] = described(TD_DTYPE_INT32, (struct td_shape){ 1, { n } }, indices);
+    memset(launch, 0, sizeof(*launch));
+    td_op_defaults(td_op_find("gather", strlen("gather")), &launch->args);
+    launch->args.inputs[0] = (struct td_operand){ &inputs[0], 1 };
+    launch->args.inputs[1] = (struct td_operand){ &inputs[1], 1 };
+    launch_make(launch, "gather", out);
+}
+
+static void bench_gather(void)
+{
+    const size_t table_bytes =
+        info.memory > (UINT64_C(4) << 30) ? (size_t)1 << 30 : (size_t)(info.memory / 8) & ~4095UL;
+    const size_t out_bytes = table_bytes / 4;
+    char *table = on_device(table_bytes), *out = on_device(out_bytes);
+    const double limit = copy_limit(table, table_bytes);
+    printf("copy on the device: %.0f GB/s read and written\n", limit);
+    for (size_t row_bytes = 16; row_bytes <= 4096; row_bytes *= 4) {
+        const int64_t rows = (int64_t)(table_bytes / row_bytes);
+        const int64_t n = (int64_t)(out_bytes / row_bytes);
+        int32_t *host = random_indices(n, rows);
+        void *indices = on_device((size_t)n * sizeof(*host));
+        struct launch launch;
+        copy_to(indices, host, (size_t)n * sizeof(*host));
+        lookup_make(&launch, table, rows, (int64_t)row_bytes / 4, indices, n, out);
+        double rate =
+            (double)(2 * out_bytes + (size_t)n * sizeof(*host)) / best_launch_ns(&launch, 1);
+        printf("gather rows of %4zu B: %6.0f GB/s, %.2f of the copy\n", row_bytes, rate,
+               rate / limit);
+        api->free(device, indices);
+        free(host);
+    }
+    api->free(device, table);
+    api->free(device, out);
+}
+
+/* ---- lookups ----------------------------------------------------------------------------- */
+
+static void bench_lookups(void)
+{
+    enum { LOOKUPS = 64, ROWS = 32, FLOATS = 64, TABLE = 1 << 20 };
+    const size_t row_bytes = FLOATS * sizeof(float);
+    char *table = on_device((size_t)TABLE * row_bytes);
+    char *out = on_device((size_t)LOOKUPS * ROWS * row_bytes);
+    int32_t *host = random_indices((int64_t)LOOKUPS * ROWS, TABLE);
+    char *indices = on_device((size_t)LOOKUPS * ROWS * sizeof(*host));
+    static struct launch one, each[LOOKUPS];
+    int64_t ends[LOOKUPS];
+    void *reports;
+    copy_to(indices, host, (size_t)LOOKUPS * ROWS * sizeof(*host));
+    must(api->host_alloc(device, LOOKUPS * sizeof(struct td_device_report), &reports, &err),
+         "host_alloc");
+    for (int i = 0; i < LOOKUPS; i++) {
+        ends[i] = (int64_t)(i + 1) * ROWS;
+        lookup_make(&each[i], table, TABLE, FLOATS, indices + (size_t)i * ROWS * sizeof(*host),
+                    ROWS, out + (size_t)i * ROWS * row_bytes);
+        each[i].work.reports = (struct td_device_report *)reports + i;
+    }
+    lookup_make(&one, table, TABLE, FLOATS, indices, (int64_t)LOOKUPS * ROWS, out);
+    one.work.n_items = LOOKUPS;
+    one.work.item_end = ends;
+    one.work.reports = reports;
+    const double together = best_launch_ns(&one, 1), apart = best_launch_ns(each, LOOKUPS);
+    printf("%d lookups of %d rows: one launch %.1f us, %d launches %.1f us: %.1f times\n", LOOKUPS,
+           ROWS, together / 1e3, LOOKUPS, apart / 1e3, apart / together);
+    api->host_free(device, reports);
+    api->free(device, table);
+    api->free(device, out);
+    api->free(device, indices);
+    free(host);
+}
+
+/* ---- einsum ------------------------------------------------------------------------------ */
+
+static const struct {
+    td_dtype dtype;
+    cudaDataType type;
+    cublasComputeType_t compute;
+    int64_t batch, side;
+} products[] = {
+    { TD_DTYPE_FLOAT32, CUDA_R_32F, CUBLAS_COMPUTE_32F, 1, 1024 },
+    { TD_DTYPE_FLOAT32, CUDA_R_32F, CUBLAS_COMPUTE_32F, 1, 4096 },
+    { TD_DTYPE_FLOAT32, CUDA_R_32F, CUBLAS_COMPUTE_32F, 64, 256 },
+    { TD_DTYPE_FLOAT16, CUDA_R_16F, CUBLAS_COMPUTE_32F, 1, 4096 },
+    { TD_DTYPE_BFLOAT16, CUDA_R_16BF, CUBLAS_COMPUTE_32F, 1, 4096 },
+    { TD_DTYPE_BFLOAT16, CUDA_R_16BF, CUBLAS_COMPUTE_32F, 64, 512 },
+    { TD_DTYPE_FLOAT64, CUDA_R_64F, CUBLAS_COMPUTE_64F, 1, 2048 },
+};
+
+/* The same product, row-major, by cuBLAS itself. */
+static double best_blas_ns(int number, cublasHandle_t handle, const void *a, const void *b, void *c)
+{
+    const int64_t n = products[number].side, step = n * n;
+    const float one = 1, zero = 0;
+    const double one64 = 1, zero64 = 0;
+    const bool wide = products[number].dtype == TD_DTYPE_FLOAT64;
+    double best = 1e30;
+    for (int trial = 0; trial <= TRIALS; trial++) {
+        double begun = now_ns();
+        cublasStatus_t result = td_cuda_blas()->gemm(
+            handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, wide ? (const void *)&one64 : &one, b,
+            products[number].type, n, step, a, products[number].type, n, step,
+            wide ? (const void *)&zero64 : &zero, c, products[number].type, n, step,
+            products[number].batch, products[number].compute, CUBLAS_GEMM_DEFAULT);
+        if (result != CUBLAS_STATUS_SUCCESS) {
+            fprintf(stderr, "bench_gpu: cuBLAS: status %d\n", (int)result);
+            exit(1);
+        }
+        must_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cuBLAS");
+        double took = now_ns() - begun;
+        if (trial > 0 && took < best)
+            best = took;
+    }
+    return best;
+}
+
+static double einsum_ns(int number, void *a, void *b, void *c)
+{
+    const int64_t n = products[number].side;
+    const struct td_shape shape = { 3, { products[number].batch, n, n } };
+    const struct td_einsum_attrs attrs = { "zij,zjk->zik" };
+    struct td_tensor inputs[2] = { described(products[number].dtype, shape, a),
+                                   described(products[number].dtype, shape, b) };
+    struct launch launch;
+    memset(&launch, 0, sizeof(launch));
+    launch.args.inputs[0] = (struct td_operand){ inputs, 2 };
+    launch.args.attrs_set = 1;
+    memcpy(launch.args.attrs, &attrs, sizeof(attrs));
+    launch_make(&launch, "einsum", c);
+    double best = best_launch_ns(&launch, 1);
+    api->free(device, launch.work.workspace);
+    return best;
+}
+
+/* Zeros multiply as fast as anything where it is the device's power that is short of; so they are
+ * small numbers. */
+static void *matrices(int number, size_t bytes)
+{
+    char *host = malloc(bytes), *memory = on_device(bytes);
+    uint64_t state = 1;
+    if (!host)
+        exit(1);
+    const size_t size = td_dtype_info(products[number].dtype)->size;
+    memset(host, 0, bytes);
+    for (size_t i = 0; i < bytes; i += size) { /* the upper bytes of 1 and its neighbours */
+        host[i + size - 1] = 0x3f;
+        host[i + size - 2] = (char)(next_random(&state) & 0x7f);
+    }
+    copy_to(memory, host, bytes);
+    free(host);
+    return memory;
+}
+
+static void bench_einsum(void)
+{
+    const struct td_cuda_blas *blas = td_cuda_blas();
+    cublasHandle_t handle = NULL;
+    if (!blas) {
+        printf("einsum: there is no cuBLAS here, neither for the plugin nor to measure against\n");
+        return;
+    }
+    if (blas->create(&handle) != CUBLAS_STATUS_SUCCESS ||
+        blas->set_stream(handle, cudaStreamPerThread) != CUBLAS_STATUS_SUCCESS) {
+        fprintf(stderr, "bench_gpu: cuBLAS does not start\n");
+        exit(1);
+    }
+    for (int i = 0; i < (int)(sizeof(products) / sizeof(products[0])); i++) {
+        const int64_t side = products[i].side;
+        const size_t bytes =
+            (size_t)(products[i].batch * side * side) * td_dtype_info(products[i].dtype)->size;
+        void *a = matrices(i, bytes), *b = matrices(i, bytes), *c = on_device(bytes);
+        const double flops =
+            2 * (double)products[i].batch * (double)side * (double)side * (double)side;
+        const double ours = einsum_ns(i, a, b, c), theirs = best_blas_ns(i, handle, a, b, c);
+        printf("einsum %s %lld x %lld^3: %.1f TFLOP/s, cuBLAS %.1f: %.2f of it\n",
+               td_dtype_info(products[i].dtype)->name, (long long)products[i].batch,
+               (long long)side, flops / ours / 1e3, flops / theirs / 1e3, theirs / ours);
+        api->free(device, a);
+        api->free(device, b);
+        api->free(device, c);
+    }
+    (void)blas->destroy(handle);
+}
+
+int main(int argc, char **argv)
+{
+    struct td_device_library library;
+    const struct td_device_options options = { .text = "" };
+    if (argc != 2) {
+        fprintf(stderr, "usage: bench_gpu PLUGIN\n");
+        return 2;
+    }
+    if (td_device_load(argv[1], &library, &err) != TD_OK) {
+        fprintf(stderr, "bench_gpu: %s\n", err.message);
+        return 1;
+    }
+    api = library.api;
+    if (api->open(&options, &device, &err) != TD_OK) {
+        printf("skipped: %s\n", err.message);
+        return 77;
+    }
+    must(api->stream_open(device, &stream, &err), "stream_open");
+    api->info(device, &info);
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    printf("%s: a launch %.1f us, copies %.1f GB/s, memory %.0f GB/s, float32 %.1f TFLOP/s\n",
+           info.name, (double)info.launch_ns / 1e3, (double)info.copy_bytes_per_us / 1e3,
+           (double)info.device_bytes_per_us / 1e3, (double)info.float32_flops_per_us / 1e6);
+    bench_gather();
+    bench_lookups();
+    bench_einsum();
+    td_arena_reset(&arena);
+    api->stream_close(stream);
+    api->close(device);
+    td_device_unload(&library);
+    return 0;
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# run.sh - the CUDA plugin on a machine that has a GPU: builds it, holds it to the contract of gpu/device.h,
+# and measures it.
+#
+#   tests/gpu/run.sh [WORD]     only cases of the contract whose description contains WORD, and no benchmark
+#
+# Needs gcc, CMake and the CUDA toolkit, nothing else. The plugin is built for the GPU that is there; without
+# one, or without nvcc, the last line begins with "skipped" and the exit status is 77.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+skip() {
+    echo "skipped: $1"
+    exit 77
+}
+
+nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
+[ -x "$nvcc" ] || skip "no nvcc"
+command -v nvidia-smi >/dev/null || skip "no GPU: there is no nvidia-smi"
+# "8.9" for compute capability 8.9
+capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>&1 | head -n 1) || true
+[[ $capability =~ ^[0-9]+\.[0-9]+$ ]] || skip "no GPU: $capability"
+
+cmake -S . -B build-gpu -DTD_ONLY=gpu -DTD_WERROR=ON -DTD_CUDA_ARCHITECTURES="${capability/./}"
+cmake --build build-gpu -j "$(nproc)"
+# Where the toolkit's cuBLAS is, if the system does not know it.
+toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$toolkit/lib64:$toolkit/lib
+export TD_TEST_DEVICE=$PWD/build-gpu/tensord-gpu-cuda.so
+
+build-gpu/tests/gpu/test_cuda_plugin
+build-gpu/tests/gpu/test_device_contract "$@"
+[ $# -gt 0 ] || build-gpu/tests/bench/gpu/bench_gpu "$TD_TEST_DEVICE"

@@ -1,0 +1,92 @@
+/* test_cuda_plugin.c - what the CUDA plugin answers whether there is a device or not: it loads, says
+ * which ops it has kernels for, and either opens a device or says why there is none.
+ *
+ * Needs nothing but libc, as test_device_contract does. */
+#include "gpu/device.h"
+#include "kernels/op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int passed, failed;
+
+static void check(bool holds, const char *says)
+{
+    if (holds)
+        passed++;
+    else
+        failed++;
+    if (!holds)
+        printf("FAILED: %s\n", says);
+}
+
+static void has_kernels_for_gather_but_not_for_strings(const struct td_device_api *api)
+{
+    struct td_shape shape = { .rank = 1, .dim = { 4 } };
+    struct td_tensor params, indices;
+    struct td_arena arena;
+    struct td_error err;
+    const struct td_op *op = td_op_find("gather", strlen("gather"));
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    struct td_op_args args = { .inputs = { { &params, 1 }, { &indices, 1 } } };
+    td_op_defaults(op, &args);
+    check(td_tensor_describe(&params, "params", TD_DTYPE_FLOAT16, &shape, &err) == TD_OK &&
+              td_tensor_describe(&indices, "indices", TD_DTYPE_INT32, &shape, &err) == TD_OK &&
+              td_op_infer(op, &args, &arena, &err) == TD_OK && api->supports(op, &args),
+          "gather of float16 has a kernel");
+    check(td_tensor_describe(&params, "params", TD_DTYPE_STRING, &shape, &err) == TD_OK &&
+              td_op_infer(op, &args, &arena, &err) == TD_OK && !api->supports(op, &args),
+          "gather of strings has none");
+    struct td_op other = *op;
+    other.name = "no_such_op";
+    check(!api->supports(&other, &args), "an op that nobody knows has none");
+    td_arena_reset(&arena);
+}
+
+static void opens_or_says_why_not(const struct td_device_api *api)
+{
+    struct td_device_options options = { .text = "" };
+    struct td_device *device = NULL;
+    struct td_error err = { .status = TD_OK };
+    td_status status = api->open(&options, &device, &err);
+    if (status == TD_OK) {
+        struct td_device_info info;
+        api->info(device, &info);
+        printf("device: %s\n", info.name);
+        check(info.name[0] != '\0' && info.memory > 0, "an open device has a name and memory");
+        api->close(device);
+        return;
+    }
+    printf("no device: %s\n", err.message);
+    check(status == TD_DEVICE_UNAVAILABLE && err.status == TD_DEVICE_UNAVAILABLE,
+          "without a device opening is DEVICE_UNAVAILABLE");
+    check(strstr(err.message, "CUDA") != NULL, "it says that it is CUDA that has none, and why");
+}
+
+static void refuses_options_it_does_not_have(const struct td_device_api *api)
+{
+    struct td_device_options options = { .text = "launch_us=3" };
+    struct td_device *device = NULL;
+    struct td_error err = { .status = TD_OK };
+    check(api->open(&options, &device, &err) == TD_INVALID_ARGUMENT &&
+              strstr(err.message, "launch_us"),
+          "an option is refused by its name, whether there is a device or not");
+}
+
+int main(void)
+{
+    struct td_device_library library;
+    struct td_error err;
+    if (td_device_load(TD_TEST_PLUGIN, &library, &err) != TD_OK) {
+        printf("FAILED: the plugin is loaded without CUDA's driver: %s\n", err.message);
+        return 1;
+    }
+    check(strcmp(library.api->kind, "cuda") == 0, "its kind is cuda");
+    has_kernels_for_gather_but_not_for_strings(library.api);
+    refuses_options_it_does_not_have(library.api);
+    opens_or_says_why_not(library.api);
+    library.api->close(NULL);
+    td_device_unload(&library);
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed == 0 ? 0 : 1;
+}
