@@ -16,15 +16,16 @@ from turns import (HERE, Broken, DropServer, machine, output_of, report, report_
 import daemon
 from daemon import JSON, Client, Daemon
 from inputs import *
+from device_cases import DeviceCases
 from oip_cases import OipCases
 from table_cases import TableCases
 
 NAMES = ["json", "safetensors", "lookup", "upload", "workers", "memory", "oip_lookup", "oip_round_trip",
-         "shared_memory", "replace", "start", "bench_json", "bench_rows", "bench_stitch",
+         "shared_memory", "replace", "start", "batches", "beside_a_device", "bench_json", "bench_rows", "bench_stitch",
          "bench_scatter", "bench_einsum_memory", "bench_loops"]
 
 # ---------------------------------------------------------------- cases
-class Bench(OipCases, TableCases):
+class Bench(DeviceCases, OipCases, TableCases):
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
         self.tools = os.path.join(os.path.dirname(os.path.abspath(args.binary)), "tests", "bench")

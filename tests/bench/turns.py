@@ -95,9 +95,9 @@ def header_lines(request):
     return [f"{name}: {value}" for name, value in request.headers().items()]
 
 
-def wrk_command(server, request, body_file, seconds, pause_ms=0):
+def wrk_command(server, request, body_file, seconds, pause_ms=0, connections=CONNECTIONS):
     """pause_ms is how long each connection waits between two requests, about"""
-    return ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s",
+    return ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s",
             os.path.join(HERE, "lua", "post.lua"), f"http://{server.host}:{server.port}{request.path}", "--",
             body_file, str(pause_ms), *header_lines(request)]
 
@@ -112,8 +112,9 @@ def wrk_figures(output):
     return requests, requests / us * 1e6, p99
 
 
-def wrk_turn(server, request, body_file, seconds):
-    return turn(server, lambda: output_of(wrk_command(server, request, body_file, seconds)), wrk_figures)
+def wrk_turn(server, request, body_file, seconds, connections=CONNECTIONS):
+    command = wrk_command(server, request, body_file, seconds, connections=connections)
+    return turn(server, lambda: output_of(command), wrk_figures)
 
 
 def upload_command(server, method, request, body_file, uploads, tools, mb_per_s=0):
