@@ -9,6 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Its code stays: a thread may be left behind in the close of a device that hangs. */
+#define FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
+
 /* ---- is it what it should be? ---------------------------------------------------------------- */
 
 /* Every function of the vtable. */
@@ -99,10 +102,10 @@ static void *open_named(const char *name, const char *folder, char *path, size_t
     for (int i = 0; i < N_PLACES && folder[0]; i++) {
         int length = snprintf(path, size, "%s%stensord-gpu-%s.so", folder, places[i], name);
         if (length > 0 && (size_t)length < size && access(path, F_OK) == 0)
-            return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+            return dlopen(path, FLAGS);
     }
     snprintf(path, size, "tensord-gpu-%s.so", name);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return dlopen(path, FLAGS);
 }
 
 static td_status open_plugin(const char *name, void **handle, char *path, size_t size,
@@ -110,7 +113,7 @@ static td_status open_plugin(const char *name, void **handle, char *path, size_t
 {
     if (strchr(name, '/')) {
         snprintf(path, size, "%s", name);
-        *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        *handle = dlopen(name, FLAGS);
         if (!*handle)
             return td_error_set(err, TD_DEVICE_UNAVAILABLE, "a device plugin was not loaded: %s",
                                 dlerror());

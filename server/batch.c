@@ -31,6 +31,7 @@ struct td_batch {
     int n_reports;
     struct td_device_table *tables[MAX_TABLES];
     int n_tables;
+    uint64_t bytes; /* that are moved, at most */
     bool submitted; /* something was, since the stream was idle */
 
     struct td_arena arena; /* of what lives as long as it is in flight */
@@ -195,6 +196,7 @@ static td_status take_tables(struct td_batch *batch, struct launch *launch, stru
         if (status != TD_OK)
             return status;
         batch->tables[batch->n_tables++] = table;
+        batch->bytes += input_at(&launch->args, i)->bytes;
         input_at(&launch->args, i)->data = td_device_table_data(table);
     }
     return TD_OK;
@@ -311,6 +313,7 @@ static td_status submit(struct td_batch *batch, const struct launch *launch,
     const char *from = (char *)batch->in->data + launch->report_bytes;
     td_status status = TD_OK;
     batch->submitted = true;
+    batch->bytes += launch->in_bytes + launch->out_bytes;
     if (launch->in_bytes > 0)
         status = api->copy_in(batch->stream, batch->scratch, from, launch->in_bytes, err);
     if (status == TD_OK)
@@ -330,6 +333,7 @@ static void let_go(struct td_batch *batch)
     batch->in = batch->out = NULL;
     batch->n_items = 0;
     batch->in_flight = batch->submitted = false;
+    batch->bytes = 0;
     td_arena_reset(&batch->arena);
 }
 
@@ -414,6 +418,7 @@ td_status td_batch_upload(struct td_batch *batch, const struct td_tensor *table,
     if (status != TD_OK)
         return undo(batch, status, err);
     td_device_table_keep(batch->tables[0]);
+    batch->bytes = table->bytes;
     batch->n_tables = 1;
     begin(batch);
     return TD_OK;
@@ -434,6 +439,11 @@ bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item
 bool td_batch_in_flight(const struct td_batch *batch)
 {
     return batch->in_flight;
+}
+
+uint64_t td_batch_bytes(const struct td_batch *batch)
+{
+    return batch->bytes;
 }
 
 int64_t td_batch_begun_ns(const struct td_batch *batch)

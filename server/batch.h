@@ -65,6 +65,8 @@ TD_MUST_CHECK td_status td_batch_upload(struct td_batch *batch, const struct td_
 
 bool td_batch_in_flight(const struct td_batch *batch);
 int64_t td_batch_begun_ns(const struct td_batch *batch);
+/* That it moves to the device and back, tables included even where they were there. */
+uint64_t td_batch_bytes(const struct td_batch *batch);
 /* The earliest of the items that have not been given back; TD_NEVER. */
 int64_t td_batch_deadline_ns(const struct td_batch *batch);
 

@@ -31,6 +31,7 @@ enum { N_BATCHES = 2 };
  * could. */
 #define SHORT_LOOK (100 * US)
 #define LONG_LOOK  (1 * MS)
+#define IDLE       (5000 * MS) /* until memory for passing through goes back */
 #define RARELY     (500 * MS)  /* tables that are gone, what the device says of itself */
 #define GRACE      (1000 * MS) /* for a device to be closed, or staging to come back, at the end */
 /* A batch is begun so long before the one in front of it is thought to end, beside the time that
@@ -89,14 +90,16 @@ struct td_batcher {
     int64_t last_end_ns; /* when a batch ended last */
     int64_t start_ns;    /* what starting takes, a moving average */
     int64_t rare_ns;     /* when RARELY is over */
+    int64_t used_ns;     /* when a batch was begun last */
+    bool unseen;         /* since the device was looked at */
 
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t come;   /* to the thread: something is there */
     pthread_cond_t gone;   /* to others: an upload is done, a device was opened or not */
     struct item_list inbox;
     struct upload_list upload_inbox;
-    bool stopping, tried;
-    bool refused; /* what the device was told to be is nonsense */
+    bool stopping, draining, tried;
+    bool refused;                    /* what the device was told to be is nonsense */
     struct td_device_tables *tables; /* on.tables, */
     struct td_staging *staging;      /* and on.staging */
     struct td_batcher_counts counts;
@@ -189,6 +192,7 @@ static void give_back(void *context, struct td_batch_item *item, td_status statu
 static void end_upload(struct td_batcher *batcher, struct upload *upload, td_status status,
                        const struct td_error *err)
 {
+    batcher->unseen = true;
     if (status != TD_OK && upload->err) {
         *upload->err = *err;
         upload->err->status = status;
@@ -214,6 +218,7 @@ static void refuse_waiting(struct td_batcher *batcher, td_status status, const s
 static void see_device(struct td_batcher *batcher)
 {
     struct td_device_info info;
+    batcher->unseen = false;
     batcher->options.api->info(batcher->on.device, &info);
     pthread_mutex_lock(&batcher->mutex);
     batcher->counts.device = info;
@@ -415,9 +420,16 @@ static int oldest_batch(const struct td_batcher *batcher)
     return oldest;
 }
 
+/* It is not launched after that. */
+static int64_t start_by(const struct td_batch_item *item)
+{
+    return item->start_by_ns > 0 && item->start_by_ns < item->deadline_ns ? item->start_by_ns
+                                                                          : item->deadline_ns;
+}
+
 static bool is_wanted(struct td_batch_item *item, int64_t now_ns, struct td_error *err)
 {
-    if (now_ns > item->deadline_ns)
+    if (now_ns > start_by(item))
         td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline passed while %s was waiting",
                      item->op->name);
     else if (item->gone && item->gone(item))
@@ -494,6 +506,8 @@ static void take_picked(struct td_batcher *batcher, int n)
 static void count_start(struct td_batcher *batcher, int n, int64_t begun_ns)
 {
     struct td_batcher_counts *counts = &batcher->counts;
+    batcher->used_ns = begun_ns;
+    batcher->unseen = true;
     pthread_mutex_lock(&batcher->mutex);
     counts->waiting -= (uint64_t)n;
     counts->in_flight += (uint64_t)n;
@@ -610,6 +624,14 @@ static int64_t busy_since_ns(const struct td_batcher *batcher, const struct td_b
     return begun_ns > batcher->last_end_ns ? begun_ns : batcher->last_end_ns;
 }
 
+/* Who takes longer hangs: beside the time for the bytes that it moves. */
+static int64_t hang_ns(const struct td_batcher *batcher, const struct td_batch *batch)
+{
+    const uint64_t rate = batcher->counts.device.copy_bytes_per_us;
+    const double moving = rate ? (double)td_batch_bytes(batch) * 1e3 / (double)rate : 0;
+    return batcher->options.hang_ms * MS + (int64_t)(2 * moving);
+}
+
 /* When the next batch should start: now or earlier for at once. While the device is busy that is
  * just before it will be free (as long as nobody knows when, that is when it is free), so that as
  * many as possible go along; a batch that cannot grow does not wait. */
@@ -705,7 +727,7 @@ static void look_after(struct td_batcher *batcher)
         now_ns = td_now_ns();
         if (done) {
             end_batch(batcher, i);
-        } else if (now_ns - busy_since_ns(batcher, batch) > batcher->options.hang_ms * MS) {
+        } else if (now_ns - busy_since_ns(batcher, batch) > hang_ns(batcher, batch)) {
             td_error_set(&err, TD_DEVICE_UNAVAILABLE, "a batch has not ended after %lld ms",
                          (long long)batcher->options.hang_ms);
             lose(batcher, &err);
@@ -733,7 +755,7 @@ static void drop_late(struct td_batcher *batcher, int64_t now_ns)
     struct td_batch_item **link = &batcher->waiting.first;
     while (*link) {
         struct td_batch_item *item = *link;
-        if (now_ns <= item->deadline_ns) {
+        if (now_ns <= start_by(item)) {
             link = &item->next;
             continue;
         }
@@ -750,6 +772,10 @@ static void now_and_then(struct td_batcher *batcher, int64_t now_ns)
         return;
     batcher->rare_ns = now_ns + RARELY;
     td_device_tables_drop_gone(batcher->on.tables);
+    if (n_in_flight(batcher) == 0 && now_ns - batcher->used_ns > IDLE) {
+        (void)trim_others(batcher);
+        td_staging_trim(batcher->on.staging);
+    }
     see_device(batcher);
 }
 
@@ -761,14 +787,15 @@ static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
     if (!batcher->on.device)
         return batcher->open_ns;
     int64_t until_ns = TD_NEVER;
-    if (td_device_tables_count(batcher->on.tables).tables > 0)
+    if (batcher->unseen || td_staging_bytes(batcher->on.staging) > 0 ||
+        td_device_tables_count(batcher->on.tables).tables > 0)
         until_ns = batcher->rare_ns;
     if (batcher->waiting.first) {
         const int64_t start_ns = time_to_start_ns(batcher, now_ns);
         until_ns = start_ns < until_ns ? start_ns : until_ns;
     }
     for (const struct td_batch_item *item = batcher->waiting.first; item; item = item->next)
-        until_ns = item->deadline_ns < until_ns ? item->deadline_ns + 1 : until_ns;
+        until_ns = start_by(item) < until_ns ? start_by(item) + 1 : until_ns;
     return until_ns;
 }
 
@@ -785,12 +812,20 @@ static void sleep_until(struct td_batcher *batcher, int64_t until_ns)
     pthread_mutex_unlock(&batcher->mutex);
 }
 
+static bool is_draining(struct td_batcher *batcher)
+{
+    pthread_mutex_lock(&batcher->mutex);
+    const bool draining = batcher->draining;
+    pthread_mutex_unlock(&batcher->mutex);
+    return draining;
+}
+
 /* One turn with a device. */
 static void serve(struct td_batcher *batcher, bool stopping)
 {
     struct td_error err;
     drop_late(batcher, td_now_ns());
-    if (stopping) {
+    if (stopping || is_draining(batcher)) {
         td_error_set(&err, TD_DRAINING, "the server is shutting down");
         refuse_waiting(batcher, TD_DRAINING, &err);
     }
@@ -918,6 +953,13 @@ struct td_batcher *td_batcher_new(const struct td_batcher_options *options)
         return batcher;
     td_batcher_free(batcher);
     return NULL;
+}
+
+void td_batcher_drain(struct td_batcher *batcher)
+{
+    pthread_mutex_lock(&batcher->mutex);
+    batcher->draining = true;
+    pthread_mutex_unlock(&batcher->mutex);
 }
 
 void td_batcher_free(struct td_batcher *batcher)

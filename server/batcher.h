@@ -47,6 +47,7 @@ struct td_batch_item {
                                  table, and its owner names the version */
     struct td_arena *arena; /* of the call: where outputs' owners are kept */
     int64_t deadline_ns;
+    int64_t start_by_ns;                      /* not launched after it; 0: the deadline */
     int64_t submitted_ns;                     /* set by submit */
     int64_t begun_ns;                         /* set when it is launched; 0 if it never was */
     uint64_t key;                             /* the batcher's own */
@@ -72,6 +73,9 @@ struct td_batcher_options {
 /* NULL (logged) without memory or threads, or when the device does not know an option of its text. One
  * that cannot be opened now is tried again later. Waits for the first try. */
 struct td_batcher *td_batcher_new(const struct td_batcher_options *options);
+
+/* Gives back what waits, and what comes from now on, as DRAINING; what is in flight goes on. */
+void td_batcher_drain(struct td_batcher *batcher);
 
 /* Runs what is in flight to its end, for hang_ms at most, gives back what waits as DRAINING, closes
  * the device. Answers that still lie in staging memory, and a device that hangs, have a second; then

@@ -28,8 +28,9 @@ static uint32_t resident_mask(const struct td_call *call)
 bool td_device_call_place(struct td_call *call, uint64_t cpu_ns)
 {
     struct td_devices *devices = call->server->devices;
-    if (!call->task->on_device || call->device || call->request.options.device == TD_DEVICE_CPU ||
-        !td_devices_batcher(devices))
+    const td_device_choice choice = call->request.options.device;
+    if (!call->task->on_device || call->device || choice == TD_DEVICE_CPU ||
+        (choice == TD_DEVICE_AUTO && cpu_ns < TD_DEVICES_LEAST_NS) || !td_devices_batcher(devices))
         return false;
     const uint32_t resident = resident_mask(call);
     if (!td_devices_choose(devices, &call->request, resident, cpu_ns))
@@ -41,7 +42,8 @@ bool td_device_call_place(struct td_call *call, uint64_t cpu_ns)
                                                        .args = &call->request.args,
                                                        .resident = resident,
                                                        .arena = &call->arena,
-                                                       .deadline_ns = call->deadline_ns },
+                                                       .deadline_ns = call->deadline_ns,
+                                                       .start_by_ns = call->start_by_ns },
                                              .call = call };
     return true;
 }
@@ -91,6 +93,8 @@ static void done(struct td_batch_item *item, td_status status, const struct td_e
     } else {
         device->state = REFUSED;
         call->error = *err;
+        if (status == TD_MEMORY_EXHAUSTED && call->error.retry_after_s == 0)
+            call->error.retry_after_s = 1;
     }
     device->back(call);
 }

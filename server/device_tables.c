@@ -103,6 +103,19 @@ static bool evict(struct td_device_tables *tables)
     return true;
 }
 
+/* Would there be room with every table gone that can go? */
+static bool may_fit(struct td_device_tables *tables, size_t bytes)
+{
+    struct td_device_info info;
+    uint64_t room = 0;
+    tables->api->info(tables->device, &info);
+    for (int i = 0; i < N_BUCKETS; i++)
+        for (const struct td_device_table *table = tables->buckets[i]; table; table = table->next)
+            room += table->users == 0 ? table->bytes : 0;
+    const uint64_t used = info.memory_used > room ? info.memory_used - room : 0;
+    return used <= info.memory && bytes <= info.memory - used;
+}
+
 td_status td_device_tables_alloc(struct td_device_tables *tables, size_t bytes, void **out,
                                  struct td_error *err)
 {
@@ -110,6 +123,8 @@ td_status td_device_tables_alloc(struct td_device_tables *tables, size_t bytes, 
     if (status != TD_MEMORY_EXHAUSTED)
         return status;
     td_device_tables_drop_gone(tables);
+    if (!may_fit(tables, bytes))
+        return status;
     do
         status = tables->api->alloc(tables->device, bytes, out, err);
     while (status == TD_MEMORY_EXHAUSTED && evict(tables));
@@ -125,6 +140,8 @@ static td_status upload(struct td_device_tables *tables, const struct td_tensor 
         td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for a note of a table");
         return TD_MEMORY_EXHAUSTED;
     }
+    /* The version before may be what the store would write the next one into. */
+    td_device_tables_drop_gone(tables);
     td_status status =
         td_device_tables_alloc(tables, tensor->bytes ? tensor->bytes : 1, &table->data, err);
     if (status == TD_OK && tensor->bytes > 0)

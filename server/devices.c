@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What costs the processor less than this is not worth asking about. */
-enum { LEAST_NS = 50000 };
-
 struct td_devices {
     struct td_device_library library;
     struct td_batcher *batcher;
@@ -17,10 +14,11 @@ struct td_devices {
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-/* "reference:launch_us=1000": the name ends at the first colon, the device's own options follow. */
+/* "reference:launch_us=1000": the name ends at the first colon behind its folder, the device's own
+ * options follow. */
 static void split_name(const char *text, char *name, size_t size, const char **options)
 {
-    const char *colon = strchr(text, ':');
+    const char *slash = strrchr(text, '/'), *colon = strchr(slash ? slash : text, ':');
     const size_t length = colon ? (size_t)(colon - text) : strlen(text);
     snprintf(name, size, "%.*s", (int)(length < size ? length : size - 1), text);
     *options = colon ? colon + 1 : "";
@@ -89,6 +87,12 @@ void td_devices_close(struct td_devices *devices)
     free(devices);
 }
 
+void td_devices_drain(struct td_devices *devices)
+{
+    if (devices->batcher)
+        td_batcher_drain(devices->batcher);
+}
+
 struct td_batcher *td_devices_batcher(struct td_devices *devices)
 {
     return devices->batcher;
@@ -111,6 +115,16 @@ td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
     return TD_OK;
 }
 
+/* Strings before all, which no device has. */
+static td_dtype dtype_at_fault(const struct td_request *request)
+{
+    for (int i = 0; i < request->op->n_inputs; i++)
+        for (int j = 0; j < request->args.inputs[i].count; j++)
+            if (request->args.inputs[i].tensors[j].dtype == TD_DTYPE_STRING)
+                return TD_DTYPE_STRING;
+    return request->args.inputs[0].tensors[0].dtype;
+}
+
 td_status td_devices_check_kernel(struct td_devices *devices, const struct td_request *request,
                                   struct td_error *err)
 {
@@ -120,8 +134,7 @@ td_status td_devices_check_kernel(struct td_devices *devices, const struct td_re
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                         "device is 'gpu', but it has no kernel for %s of %s; 'auto' or 'cpu' is "
                         "expected",
-                        request->op->name,
-                        td_dtype_info(request->args.inputs[0].tensors[0].dtype)->name);
+                        request->op->name, td_dtype_info(dtype_at_fault(request))->name);
 }
 
 /* How long so many take at a measured rate; one that is not known costs nothing. */
@@ -164,7 +177,8 @@ static uint64_t device_ns(struct td_devices *devices, const struct td_request *r
     const uint64_t moving =
         time_ns(cost.bytes_read + cost.bytes_written, device->device_bytes_per_us);
     const uint64_t computing = time_ns(cost.flops, device->float32_flops_per_us);
-    const uint64_t ahead = counts->in_flight > 0 ? counts->batch_ns : 0;
+    const uint64_t ahead = (counts->in_flight > 0 ? counts->batch_ns : 0) +
+                           (counts->waiting > 0 ? counts->wait_ns : 0);
     return device->launch_ns + time_ns(copied, device->copy_bytes_per_us) +
            (moving > computing ? moving : computing) + ahead;
 }
@@ -177,7 +191,7 @@ bool td_devices_choose(struct td_devices *devices, const struct td_request *requ
         return false;
     if (request->options.device == TD_DEVICE_GPU)
         return true;
-    if (cpu_ns < LEAST_NS || !td_batcher_supports(devices->batcher, request->op, &request->args))
+    if (!td_batcher_supports(devices->batcher, request->op, &request->args))
         return false;
     td_batcher_counts(devices->batcher, &counts);
     return counts.available && device_ns(devices, request, resident, &counts) < cpu_ns;

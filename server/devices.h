@@ -18,10 +18,14 @@
 
 struct td_devices;
 
+/* What costs the processor less than this is not worth asking about. */
+enum { TD_DEVICES_LEAST_NS = 50000 };
+
 /* NULL (logged) when a device that was asked for by name cannot be loaded, or without memory. "auto"
  * and "off" always give something, if need be something without a device. */
 struct td_devices *td_devices_open(const struct td_config *config, struct td_buffer_pool *buffers,
                                    const struct td_log *log);
+void td_devices_drain(struct td_devices *devices); /* gives back what waits, now and later */
 void td_devices_close(struct td_devices *devices); /* gives back what waits; NULL is fine */
 
 /* NULL when there is none. */

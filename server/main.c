@@ -73,6 +73,7 @@ static void drain(struct td_server *server)
         td_connections_nudge(server->connections); /* clients that left are not waited for */
     }
     atomic_store(&server->refusing, true);
+    td_devices_drain(server->devices);
     for (; atomic_load(&server->asleep) > 0; nanosleep(&tick, NULL))
         td_worker_pool_expire(server->workers, td_now_ns(), true);
     begun = td_now_ns();

@@ -282,8 +282,10 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     const int64_t taken = call->times.lap;
     td_status status = TD_OK;
     bool computed;
-    if (call->device && td_device_call_result(call, &computed) != TD_OK)
-        return call->error.status;
+    if (call->device) { /* it is back */
+        status = td_device_call_result(call, &computed);
+        return status == TD_OK && taken > call->deadline_ns ? waited_too_long(call) : status;
+    }
     if (taken > start_by(call))
         return waited_too_long(call);
     if (call->admitted)
@@ -338,6 +340,14 @@ static void run(struct td_job *job, struct td_worker *worker)
 static void drop(struct td_job *job, td_status why)
 {
     struct td_call *call = (struct td_call *)(void *)job;
+    bool computed;
+    /* A device has done it: what is left is short. */
+    if (why == TD_DRAINING && td_device_call_result(call, &computed) == TD_OK && computed) {
+        left_queue(call);
+        end(call, td_call_encode(call));
+        finish(call);
+        return;
+    }
     if (why == TD_DRAINING)
         td_error_set(&call->error, why, "the server stops and this request was still waiting");
     else

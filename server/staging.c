@@ -239,11 +239,16 @@ void td_staging_abandon(struct td_staging *staging)
         destroy(staging);
 }
 
+void td_staging_trim(struct td_staging *staging)
+{
+    while (shrink(staging))
+        ;
+}
+
 void td_staging_free(struct td_staging *staging)
 {
     if (!staging)
         return;
-    while (shrink(staging))
-        ;
+    td_staging_trim(staging);
     td_staging_abandon(staging);
 }

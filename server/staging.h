@@ -10,7 +10,7 @@
  *            the pool.
  * Ownership  The memory belongs to the device that made it and must not outlive it: a device is
  *            closed when td_staging_is_back.
- * Threads    take, free and abandon: the device's. A buffer may come back, and the rest may be
+ * Threads    take, trim, free and abandon: the device's. A buffer may come back, and the rest may be
  *            asked, on any thread.
  * Errors     take: MEMORY_EXHAUSTED where the limit, the budget or the device has no room;
  *            otherwise what the device says. */
@@ -34,6 +34,9 @@ bool td_staging_is_back(struct td_staging *staging);
 
 /* In use and free. */
 uint64_t td_staging_bytes(struct td_staging *staging);
+
+/* Gives back to the device what nobody uses now. */
+void td_staging_trim(struct td_staging *staging);
 
 /* Gives the memory back to the device. NULL is fine. */
 void td_staging_free(struct td_staging *staging);

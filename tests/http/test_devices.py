@@ -133,11 +133,13 @@ class Answers(DeviceTest):
         self.assertLessEqual(self.gpu()["memory"]["tables"], 1)
 
     def test_a_put_may_bring_a_table_there_at_once(self):
-        before = self.gpu()["memory"]["tables"]
         answer = self.ask("PUT", "/v1/tensors/uploaded?device=gpu", TABLE)
         self.assertStatus(answer, 201)
         self.assertEqual(answer.json()["device"], "gpu")
-        self.assertEqual(self.gpu()["memory"]["tables"], before + 1)
+        before = self.gpu()["memory"]["tables"]
+        self.assertGreaterEqual(before, 1)
+        self.assertEqual(self.post("/v1/gather", {"params": {"ref": "uploaded"}, "indices": [5], "device": "gpu"}).json(), self.rows(5))
+        self.assertEqual(self.gpu()["memory"]["tables"], before)
         self.assertNotIn("device", self.get("/v1/tensors/uploaded").json())
         self.assertProblem(self.ask("PUT", "/v1/tensors/letters?device=gpu", ["a"]), 503, "DEVICE_UNAVAILABLE")
         self.assertStatus(self.get("/v1/tensors/letters"), 404)
@@ -201,6 +203,38 @@ class Batches(DeviceTest):
 
 
 class Faults(DeviceTest):
+    def test_what_waits_for_the_device_is_given_back_when_the_drain_timeout_is_over(self):
+        daemon = Daemon("--gpu", "reference:launch_us=400000", "--batch-limit", "1", "--drain-timeout-ms", "600")
+        with Client(daemon) as client:
+            self.put_table(client)
+        raws = [Raw(daemon, timeout=5 * PATIENCE) for _ in range(12)]
+        for raw in raws:
+            raw.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode()))
+        time.sleep(0.2 * SCALE)
+        daemon.send_signal(signal.SIGTERM)
+        statuses = [answer.status for answer in answers_of(raws)]
+        for raw in raws:
+            raw.close()
+        self.assertEqual(set(statuses), {200, 503})
+        self.assertEqual(daemon.wait(5 * PATIENCE), 0)
+
+    def test_the_queue_timeout_of_the_inference_protocol_is_over_when_it_is_launched(self):
+        body = json.dumps({"inputs": [{"name": "params", "datatype": "INT32", "shape": [3], "data": [5, 6, 7]},
+                                      {"name": "indices", "datatype": "INT32", "shape": [1], "data": [2]}],
+                           "parameters": {"device": "gpu", "timeout": int(100000 * SCALE)}}).encode()
+        with Daemon("--gpu", f"reference:launch_us={int(300000 * SCALE)}") as daemon, Client(daemon) as client:
+            self.assertStatus(client.post("/v2/models/gather/infer", body), 200)
+
+    def test_idle_staging_memory_goes_back_to_the_budget(self):
+        with Daemon("--gpu", "reference") as daemon, Client(daemon, timeout=5 * PATIENCE) as client:
+            self.put_table(client)
+            self.assertStatus(client.post("/v1/gather", lookup(*range(100))), 200)
+            self.assertGreater(self.gpu(client)["memory"]["staging"], 0)
+            deadline = time.monotonic() + PATIENCE
+            while self.gpu(client)["memory"]["staging"] and time.monotonic() < deadline:
+                time.sleep(0.2)
+            self.assertEqual(self.gpu(client)["memory"]["staging"], 0)
+
     def test_a_lost_device_refuses_who_insists_and_comes_back(self):
         with Daemon("--gpu", "reference:lose_at=3", "--gpu-retry-ms", "300") as daemon, Client(daemon) as client:
             self.put_table(client)
