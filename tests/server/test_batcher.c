@@ -640,6 +640,34 @@ START_TEST(a_deadline_that_passes_in_flight_is_told_at_once)
 }
 END_TEST
 
+START_TEST(a_call_that_is_late_for_its_launch_is_given_back)
+{
+    struct setup setup = { 0 };
+    struct ask first, late, flying;
+    setup_open(&setup, "launch_us=100000");
+    struct td_tensor table = table_of(10, 0);
+    keep_busy(&setup, &first, &table);
+    ask_row(&late, &table, 1);
+    late.item.start_by_ns = td_now_ns() + 10 * MS;
+    ask_row(&flying, &table, 2);
+    flying.item.start_by_ns = first.item.submitted_ns + 180 * MS; /* well into the second launch */
+    submit(&setup, &late);
+    submit(&setup, &flying);
+    expect_status(&late, TD_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(late.item.begun_ns, 0);
+    ck_assert_int_eq(atomic_load(&first.dones), 0); /* it was told at once */
+    expect_rows(&first);
+    expect_rows(&flying); /* once it is in flight its deadline counts, and it has none */
+    ck_assert_int_gt(flying.done_ns, flying.item.start_by_ns);
+    ck_assert_uint_eq(td_device_reference_counts().items, 2);
+    ask_end(&first);
+    ask_end(&late);
+    ask_end(&flying);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
 START_TEST(who_has_left_is_not_computed_for)
 {
     struct setup setup = { 0 };
@@ -664,6 +692,43 @@ START_TEST(who_has_left_is_not_computed_for)
     ck_assert_uint_eq(td_device_reference_counts().items, 2);
     ask_end(&first);
     ask_end(&there);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(draining_gives_back_what_waits_and_what_comes_later)
+{
+    struct setup setup = { 0 };
+    struct ask first, waiting[3], later, idle;
+    setup_open(&setup, "launch_us=100000");
+    struct td_tensor table = table_of(10, 0);
+    struct td_error err;
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < 3; i++) {
+        ask_row(&waiting[i], &table, i);
+        submit(&setup, &waiting[i]);
+    }
+    td_batcher_drain(setup.batcher);
+    for (int i = 0; i < 3; i++) {
+        expect_status(&waiting[i], TD_DRAINING);
+        ck_assert_int_eq(waiting[i].item.begun_ns, 0);
+        ask_end(&waiting[i]);
+    }
+    ask_row(&later, &table, 4);
+    submit(&setup, &later);
+    expect_status(&later, TD_DRAINING);
+    ck_assert_int_eq(atomic_load(&first.dones), 0); /* nobody has waited for it */
+    expect_rows(&first);
+    ask_row(&idle, &table, 5); /* whether the device has anything to do or not */
+    submit(&setup, &idle);
+    expect_status(&idle, TD_DRAINING);
+    ck_assert_int_eq(td_batcher_upload(setup.batcher, &table, &err), TD_DEVICE_UNAVAILABLE);
+    ck_assert_uint_eq(launches(), 1);
+    ck_assert(counts_of(&setup).available);
+    ask_end(&first);
+    ask_end(&later);
+    ask_end(&idle);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -825,6 +890,48 @@ START_TEST(a_batch_that_does_not_end_is_a_lost_device)
     setup_close(&setup);
     td_buffer_unref(table.owner);
     td_buffer_unref(other.owner);
+}
+END_TEST
+
+/* 10 MB to the device take 100 ms there, so that 50 ms and twice these are what a batch may take. */
+#define SLOW_COPIES "copy_mb_per_s=100"
+enum { MANY_ROWS = 625000 };
+
+START_TEST(moving_many_bytes_is_not_hanging)
+{
+    struct setup setup = { .options.hang_ms = 50 };
+    struct ask ask;
+    setup_open(&setup, SLOW_COPIES);
+    struct td_tensor table = table_of(MANY_ROWS, 0), other = table_of(MANY_ROWS, 1);
+    struct td_error err;
+    const int64_t begun_ns = td_now_ns();
+    ck_assert_int_eq(td_batcher_upload(setup.batcher, &other, &err), TD_OK);
+    ck_assert_int_ge(td_now_ns() - begun_ns, 100 * MS);
+    ask_row(&ask, &table, MANY_ROWS - 1);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    ck_assert_int_ge(ask.done_ns - ask.item.submitted_ns, 100 * MS);
+    ck_assert_uint_eq(counts_of(&setup).opens, 1);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(other.owner);
+}
+END_TEST
+
+START_TEST(what_hangs_is_found_later_where_many_bytes_move)
+{
+    struct setup setup = { .options.hang_ms = 50 };
+    struct ask hung;
+    setup_open(&setup, SLOW_COPIES ",hang_at=1");
+    struct td_tensor table = table_of(MANY_ROWS, 0);
+    ask_row(&hung, &table, 1);
+    submit(&setup, &hung);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_ge(hung.done_ns - hung.item.begun_ns, 250 * MS);
+    ask_end(&hung);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
 }
 END_TEST
 
@@ -1231,12 +1338,16 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, bounds_policies_are_those_of_the_op, 0, COUNT_OF(policies));
     tcase_add_test(tcase, a_deadline_that_passes_in_the_queue_is_not_launched);
     tcase_add_test(tcase, a_deadline_that_passes_in_flight_is_told_at_once);
+    tcase_add_test(tcase, a_call_that_is_late_for_its_launch_is_given_back);
     tcase_add_test(tcase, who_has_left_is_not_computed_for);
+    tcase_add_test(tcase, draining_gives_back_what_waits_and_what_comes_later);
     tcase_add_test(tcase, free_ends_what_is_in_flight_and_drains_the_rest);
     tcase_add_test(tcase, answers_outlive_the_batcher);
     tcase_add_test(tcase, a_lost_device_gives_everything_back_and_is_opened_again);
     tcase_add_test(tcase, a_lost_device_is_closed_when_the_answers_have_been_read);
     tcase_add_test(tcase, a_batch_that_does_not_end_is_a_lost_device);
+    tcase_add_test(tcase, moving_many_bytes_is_not_hanging);
+    tcase_add_test(tcase, what_hangs_is_found_later_where_many_bytes_move);
     tcase_add_test(tcase, free_does_not_wait_for_a_device_that_hangs);
     tcase_add_test(tcase, free_leaves_a_device_alone_that_cannot_be_closed);
     tcase_add_test(tcase, a_device_that_cannot_be_opened_is_tried_again);

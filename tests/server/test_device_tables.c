@@ -1,5 +1,6 @@
 #include "gpu/reference.h"
 #include "server/device_tables.h"
+#include "tests/server/folder.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -74,6 +75,21 @@ static void touch(struct setup *setup, const struct td_tensor *table)
 static bool has(struct setup *setup, const struct td_tensor *table)
 {
     return td_device_tables_has(setup->tables, table);
+}
+
+/* Neither as a table nor as memory for something else. */
+static void expect_no_room(struct setup *setup, const struct td_tensor *table)
+{
+    struct td_device_table *used;
+    struct td_error err;
+    void *memory;
+    bool submitted = false;
+    ck_assert_int_eq(
+        td_device_tables_use(setup->tables, table, setup->streams[0], &used, &submitted, &err),
+        TD_MEMORY_EXHAUSTED);
+    ck_assert(!submitted);
+    ck_assert_int_eq(td_device_tables_alloc(setup->tables, table->bytes, &memory, &err),
+                     TD_MEMORY_EXHAUSTED);
 }
 
 START_TEST(a_table_is_uploaded_once)
@@ -197,6 +213,32 @@ START_TEST(a_table_in_use_stays_whoever_asks_for_room)
 }
 END_TEST
 
+START_TEST(what_can_never_fit_evicts_no_table)
+{
+    struct setup setup;
+    struct td_tensor tables[2], larger = version(4 * KIB, 2), large = version(3 * KIB, 3);
+    setup_open(&setup, 3);
+    for (int i = 0; i < 2; i++) {
+        tables[i] = version(KIB, i);
+        touch(&setup, &tables[i]);
+    }
+    expect_no_room(&setup, &larger); /* not even on a device without tables */
+    struct td_device_table *used = use(&setup, &tables[0], 0);
+    expect_no_room(&setup, &large); /* not beside the one in use */
+    for (int i = 0; i < 2; i++)
+        ck_assert(has(&setup, &tables[i]));
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 0);
+    td_device_tables_unuse(setup.tables, used);
+    touch(&setup, &large);
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 2);
+    setup_close(&setup);
+    for (int i = 0; i < 2; i++)
+        td_buffer_unref(tables[i].owner);
+    td_buffer_unref(larger.owner);
+    td_buffer_unref(large.owner);
+}
+END_TEST
+
 START_TEST(a_version_that_nobody_else_holds_is_dropped)
 {
     struct setup setup;
@@ -216,6 +258,41 @@ START_TEST(a_version_that_nobody_else_holds_is_dropped)
     ck_assert(has(&setup, &current));
     setup_close(&setup);
     td_buffer_unref(current.owner);
+}
+END_TEST
+
+/* What the store makes of a table put under `name`, held until the test ends. */
+static struct td_tensor stored(struct td_store *store, const char *name, int fill)
+{
+    const struct td_store_write write = { .name = name };
+    struct td_tensor table = version(KIB, fill);
+    struct td_tensor_listing listing;
+    struct td_error err;
+    bool created;
+    ck_assert_msg(td_store_put(store, &write, &table, &test_arena, &listing, &created, &err) ==
+                      TD_OK,
+                  "%s", err.message);
+    td_buffer_unref(table.owner);
+    return *listing.tensor;
+}
+
+START_TEST(a_version_that_was_replaced_goes_at_the_next_upload)
+{
+    struct setup setup;
+    struct td_store *store = open_at("");
+    setup_open(&setup, 8);
+    const struct td_tensor old = stored(store, "table", 1), other = stored(store, "other", 2);
+    touch(&setup, &old);
+    touch(&setup, &other);
+    const struct td_tensor current = stored(store, "table", 3);
+    ck_assert(has(&setup, &old)); /* the store has no word with devices */
+    touch(&setup, &current);
+    ck_assert(!has(&setup, &old)); /* though this test holds it still */
+    ck_assert(has(&setup, &other));
+    ck_assert(has(&setup, &current));
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 0); /* there was room */
+    setup_close(&setup);
+    td_store_free(store);
 }
 END_TEST
 
@@ -283,7 +360,9 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, the_least_recently_used_goes_first);
     tcase_add_test(tcase, what_is_kept_goes_last);
     tcase_add_test(tcase, a_table_in_use_stays_whoever_asks_for_room);
+    tcase_add_test(tcase, what_can_never_fit_evicts_no_table);
     tcase_add_test(tcase, a_version_that_nobody_else_holds_is_dropped);
+    tcase_add_test(tcase, a_version_that_was_replaced_goes_at_the_next_upload);
     tcase_add_test(tcase, two_tables_of_one_owner_go_with_it);
     tcase_add_test(tcase, what_is_gone_makes_room_before_what_is_not);
     tcase_add_loop_test(tcase, a_lost_device_lets_go_of_the_versions, 0, 2);

@@ -5,6 +5,7 @@
 #include "tests/support/tensors.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)
@@ -150,6 +151,29 @@ START_TEST(all_of_it_counts_against_the_budget)
 }
 END_TEST
 
+START_TEST(trimming_gives_back_what_nobody_uses)
+{
+    struct setup setup;
+    setup_open(&setup, 64 * MIB, 16 * MIB);
+    struct td_buffer *held = take(&setup, MIB), *free_ones[2];
+    for (int i = 0; i < 2; i++)
+        free_ones[i] = take(&setup, (size_t)(i + 1) * MIB);
+    for (int i = 0; i < 2; i++)
+        td_buffer_unref(free_ones[i]);
+    ck_assert_uint_eq(td_staging_bytes(setup.staging), 4 * MIB);
+    td_staging_trim(setup.staging);
+    ck_assert_uint_eq(td_staging_bytes(setup.staging), MIB);
+    ck_assert_uint_eq(td_buffer_pool_stats(setup.pool).in_use, MIB);
+    memset(held->data, 1, MIB);
+    td_buffer_unref(take(&setup, 2 * MIB)); /* there is no less than before */
+    td_buffer_unref(held);
+    td_staging_trim(setup.staging);
+    td_staging_trim(setup.staging);
+    ck_assert_uint_eq(td_staging_bytes(setup.staging), 0);
+    setup_close(&setup);
+}
+END_TEST
+
 static void *unref_later(void *buffer)
 {
     td_buffer_unref(buffer);
@@ -200,6 +224,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, free_buffers_make_room_for_other_sizes);
     tcase_add_test(tcase, what_is_in_use_keeps_to_the_limit);
     tcase_add_test(tcase, all_of_it_counts_against_the_budget);
+    tcase_add_test(tcase, trimming_gives_back_what_nobody_uses);
     tcase_add_test(tcase, buffers_come_back_from_any_thread);
     tcase_add_test(tcase, buffers_of_a_lost_device_may_come_back_late);
 }
