@@ -24,6 +24,10 @@
 
 struct td_batch;
 
+/* Hands an item back, for good. Nothing of it is looked at afterwards. */
+typedef void td_give_back_fn(void *context, struct td_batch_item *item, td_status status,
+                             const struct td_error *err);
+
 /* What all batches of a device share. Borrowed, but for what the fields name. */
 struct td_batch_device {
     const struct td_device_api *api;
@@ -33,9 +37,7 @@ struct td_batch_device {
     struct td_memory *memory; /* for what merging takes */
     int batch_limit;
     int64_t hang_ns;
-    /* Hands an item back, for good. */
-    void (*give_back)(void *context, struct td_batch_item *item, td_status status,
-                      const struct td_error *err);
+    td_give_back_fn *give_back;
     void *context;
 };
 

@@ -1,0 +1,102 @@
+/* batch_mailbox.h - what the batcher's thread and all others share: messages, and what is known.
+ *
+ *     others    submit ──► items ───┐               ┌──► item->done
+ *               upload ──► tables ──┴─► the thread ─┴──► upload returns
+ *               counts, available, has_table ◄── what the thread says of the device and its batches
+ *
+ * Ownership  Borrows items from submit to give_back, a table as long as its upload waits, and the
+ *            session from opened to not_available.
+ * Threads    The upper half is for any thread, the lower half for the batcher's. The mutex is held
+ *            for a few instructions, and nobody is called with it but the session's tables and
+ *            staging, for their counts. The thread changes counts with the mutex held, and reads
+ *            them without. */
+#ifndef TD_SERVER_BATCH_MAILBOX_H
+#define TD_SERVER_BATCH_MAILBOX_H
+
+#include "server/batch_queue.h"
+#include "server/device_session.h"
+
+#include <pthread.h>
+
+/* A table that somebody waits for; it lies on that thread's stack. */
+struct td_table_upload {
+    struct td_table_upload *next;
+    const struct td_tensor *table;
+    struct td_error *err;
+    td_status status;
+    bool done;
+};
+
+struct td_upload_list {
+    struct td_table_upload *first, **end;
+};
+
+void td_upload_list_init(struct td_upload_list *list);
+/* There is one. */
+struct td_table_upload *td_upload_list_take(struct td_upload_list *list);
+
+struct td_batch_mailbox {
+    pthread_mutex_t mutex;   /* guards all below */
+    pthread_cond_t come;     /* to the thread: something is there */
+    pthread_cond_t answered; /* to others: an upload is done, a device was opened or not */
+    struct td_item_list items;
+    struct td_upload_list uploads;
+    bool stopping, draining;
+    bool tried;                              /* to open a device */
+    bool refused;                            /* what the device was told to be is nonsense */
+    const struct td_device_session *session; /* NULL while the device is not available */
+    struct td_batcher_counts counts;
+};
+
+void td_batch_mailbox_init(struct td_batch_mailbox *mailbox);
+void td_batch_mailbox_destroy(struct td_batch_mailbox *mailbox);
+
+/* ---- from other threads ---------------------------------------------------------------------- */
+
+void td_batch_mailbox_submit(struct td_batch_mailbox *mailbox, struct td_batch_item *item);
+
+/* Waits until the thread has answered. */
+TD_MUST_CHECK td_status td_batch_mailbox_upload(struct td_batch_mailbox *mailbox,
+                                                const struct td_tensor *table,
+                                                struct td_error *err);
+
+/* Waits until it is known whether there is a device. False when there can be none. */
+bool td_batch_mailbox_wait_until_tried(struct td_batch_mailbox *mailbox);
+
+void td_batch_mailbox_drain(struct td_batch_mailbox *mailbox);
+void td_batch_mailbox_stop(struct td_batch_mailbox *mailbox);
+bool td_batch_mailbox_has_table(struct td_batch_mailbox *mailbox, const struct td_tensor *table);
+void td_batch_mailbox_counts(struct td_batch_mailbox *mailbox, struct td_batcher_counts *out);
+/* why has TD_DEVICE_TEXT bytes. */
+bool td_batch_mailbox_available(struct td_batch_mailbox *mailbox, char *why);
+
+/* ---- from the batcher's ---------------------------------------------------------------------- */
+
+/* Moves what came behind what waits. True when the thread is to end. */
+bool td_batch_mailbox_take(struct td_batch_mailbox *mailbox, struct td_item_list *waiting,
+                           struct td_upload_list *uploads);
+
+/* Until something comes, or the thread is to end, or the time; TD_NEVER is no time. */
+void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns);
+
+bool td_batch_mailbox_is_draining(struct td_batch_mailbox *mailbox);
+
+void td_batch_mailbox_opened(struct td_batch_mailbox *mailbox,
+                             const struct td_device_session *session);
+/* Before the session goes. refused: it never will be. */
+void td_batch_mailbox_not_available(struct td_batch_mailbox *mailbox, bool refused,
+                                    const char *why);
+void td_batch_mailbox_saw(struct td_batch_mailbox *mailbox, const struct td_device_info *info);
+
+/* A batch of these items is in flight since begun_ns; one has ended after took_ns. */
+void td_batch_mailbox_began(struct td_batch_mailbox *mailbox, struct td_batch_item *const *items,
+                            int n, int64_t begun_ns);
+void td_batch_mailbox_ended(struct td_batch_mailbox *mailbox, int64_t took_ns);
+
+/* The one place where items leave. err: NULL with TD_OK, or not looked at. */
+void td_batch_mailbox_give_back(struct td_batch_mailbox *mailbox, struct td_batch_item *item,
+                                td_status status, const struct td_error *err);
+void td_batch_mailbox_end_upload(struct td_batch_mailbox *mailbox, struct td_table_upload *upload,
+                                 td_status status, const struct td_error *err);
+
+#endif

@@ -1,0 +1,175 @@
+#include "server/device_session.h"
+
+#include "server/buffer_pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define MS ((int64_t)1000000)
+
+/* The thread that closes a lost device; who is last to let go frees the struct. */
+struct td_device_closer {
+    const struct td_device_api *api;
+    struct td_device *device;
+    atomic_int state;
+};
+enum { CLOSING, CLOSED, LEFT_ALONE };
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static td_status open_parts(struct td_device_session *session,
+                            const struct td_batcher_options *options, td_give_back_fn *give_back,
+                            void *context, struct td_error *err)
+{
+    session->staging =
+        td_staging_new(session->api, session->device, options->buffers, options->staging_bytes);
+    session->tables = td_device_tables_new(session->api, session->device);
+    if (!session->staging || !session->tables)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory to use a device with");
+    const struct td_batch_device shared = {
+        .api = session->api,
+        .device = session->device,
+        .staging = session->staging,
+        .tables = session->tables,
+        .memory = td_buffer_pool_memory(options->buffers),
+        .batch_limit = options->batch_limit,
+        .hang_ns = options->hang_ms * MS,
+        .give_back = give_back,
+        .context = context,
+    };
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        if (!(session->batches[i] = td_batch_new(&shared, err)))
+            return err->status;
+    return TD_OK;
+}
+
+td_status td_device_session_open(const struct td_batcher_options *options,
+                                 td_give_back_fn *give_back, void *context,
+                                 struct td_device_session **out, struct td_error *err)
+{
+    struct td_device_session *session = calloc(1, sizeof *session);
+    if (!session)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory to use a device with");
+    session->api = options->api;
+    td_status status = session->api->open(&options->device, &session->device, err);
+    if (status != TD_OK) {
+        free(session);
+        return status;
+    }
+    status = open_parts(session, options, give_back, context, err);
+    if (status != TD_OK) {
+        td_device_session_close(session);
+        return status;
+    }
+    *out = session;
+    return TD_OK;
+}
+
+void td_device_session_close(struct td_device_session *session)
+{
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        td_batch_free(session->batches[i]);
+    td_device_tables_free(session->tables);
+    td_staging_free(session->staging);
+    session->api->close(session->device);
+    free(session);
+}
+
+/* ---- its batches ----------------------------------------------------------------------------- */
+
+int td_device_session_in_flight(const struct td_device_session *session)
+{
+    int n = 0;
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        n += td_batch_in_flight(session->batches[i]);
+    return n;
+}
+
+int td_device_session_free_batch(const struct td_device_session *session)
+{
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        if (!td_batch_in_flight(session->batches[i]))
+            return i;
+    return -1;
+}
+
+int td_device_session_oldest_batch(const struct td_device_session *session)
+{
+    int oldest = -1;
+    for (int i = 0; i < TD_SESSION_BATCHES; i++) {
+        const struct td_batch *batch = session->batches[i];
+        if (td_batch_in_flight(batch) &&
+            (oldest < 0 || td_batch_begun_ns(batch) < td_batch_begun_ns(session->batches[oldest])))
+            oldest = i;
+    }
+    return oldest;
+}
+
+bool td_device_session_trim(struct td_device_session *session)
+{
+    bool trimmed = false;
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        trimmed |= td_batch_trim(session->batches[i]);
+    return trimmed;
+}
+
+/* ---- a device that is lost, or left ---------------------------------------------------------- */
+
+static void *run_closer(void *context)
+{
+    struct td_device_closer *closer = context;
+    closer->api->close(closer->device);
+    if (atomic_exchange(&closer->state, CLOSED) == LEFT_ALONE)
+        free(closer);
+    return NULL;
+}
+
+/* Without memory or threads there is no closer afterwards. */
+static void begin_closing(struct td_device_session *session)
+{
+    struct td_device_closer *closer = malloc(sizeof *closer);
+    pthread_t thread;
+    if (!closer)
+        return;
+    closer->api = session->api;
+    closer->device = session->device;
+    atomic_init(&closer->state, CLOSING);
+    if (pthread_create(&thread, NULL, run_closer, closer) != 0) {
+        free(closer);
+        return;
+    }
+    pthread_detach(thread);
+    session->closer = closer;
+}
+
+/* What is left on the host of a device, closed or not, of which nothing is asked any more. */
+static void forget(struct td_device_session *session, bool closed)
+{
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        td_batch_abandon(session->batches[i]);
+    td_device_tables_abandon(session->tables, closed);
+    td_staging_abandon(session->staging);
+    free(session);
+}
+
+bool td_device_session_close_lost(struct td_device_session *session)
+{
+    if (!session->closer) {
+        if (td_staging_is_back(session->staging))
+            begin_closing(session);
+        return false;
+    }
+    if (atomic_load(&session->closer->state) != CLOSED)
+        return false;
+    free(session->closer);
+    forget(session, true);
+    return true;
+}
+
+void td_device_session_leave(struct td_device_session *session)
+{
+    if (session->closer && atomic_exchange(&session->closer->state, LEFT_ALONE) == CLOSED)
+        free(session->closer);
+    forget(session, false);
+}
