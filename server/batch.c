@@ -15,6 +15,9 @@ enum {
 #define SCRATCH_KEPT ((size_t)64 << 20)
 #define SCRATCH_STEP ((size_t)1 << 16)
 
+/* Outputs of one of several calls that are copied out of staging memory: some 5 us at most. */
+#define SMALL_SHARE ((size_t)64 << 10)
+
 struct td_batch {
     struct td_batch_device on;
     struct td_device_stream *stream;
@@ -538,15 +541,45 @@ static td_status settle(const struct td_batch *batch, int i, struct td_error *er
     return item->op->run(item->args, &serial, err);
 }
 
-/* The outputs of an item are its part of the staging memory, which its arena keeps. */
+static const char *output_of(const struct td_batch *batch, int i, int j)
+{
+    return (const char *)batch->out->data + batch->begins[i * batch->n_outputs + j];
+}
+
+/* Is its part of a batch so small that a client who does not read it should not hold the rest? */
+static bool is_small_share(const struct td_batch *batch, int i)
+{
+    const struct td_op_args *args = batch->items[i]->args;
+    size_t bytes = 0;
+    for (int j = 0; j < batch->n_outputs && bytes <= SMALL_SHARE; j++)
+        bytes += args->outputs[j].bytes;
+    return batch->n_items > 1 && bytes <= SMALL_SHARE;
+}
+
+static td_status copy_share(const struct td_batch *batch, int i, struct td_error *err)
+{
+    struct td_batch_item *item = batch->items[i];
+    td_status status = TD_OK;
+    for (int j = 0; status == TD_OK && j < batch->n_outputs; j++) {
+        struct td_tensor *output = &item->args->outputs[j];
+        status = td_tensor_alloc(output, item->arena, err);
+        if (status == TD_OK && output->bytes > 0)
+            memcpy(output->data, output_of(batch, i, j), output->bytes);
+    }
+    return status;
+}
+
+/* The outputs of an item are its part of the staging memory, which its arena keeps; or a copy. */
 static td_status hand_out(const struct td_batch *batch, int i, struct td_error *err)
 {
     struct td_batch_item *item = batch->items[i];
+    if (is_small_share(batch, i))
+        return copy_share(batch, i, err);
     if (!td_arena_keep(item->arena, td_buffer_ref(batch->out), err))
         return err->status;
     for (int j = 0; j < batch->n_outputs; j++) {
         struct td_tensor *output = &item->args->outputs[j];
-        output->data = (char *)batch->out->data + batch->begins[i * batch->n_outputs + j];
+        output->data = (void *)(uintptr_t)output_of(batch, i, j);
         output->owner = batch->out;
     }
     return TD_OK;

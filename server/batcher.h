@@ -23,7 +23,9 @@
  *            One in flight whose deadline passes is given back at once; what the device still
  *            writes goes to staging memory that nobody uses until then.
  * Ownership  An item belongs to the batcher from submit to done. Outputs lie in staging memory: each
- *            output's `owner` holds a reference that the item's arena has taken over.
+ *            output's `owner` holds a reference that the item's arena has taken over. Small shares of
+ *            a merged batch are copied into the arena, so that a client who does not read his
+ *            answer holds little of what others need.
  * Threads    One of its own, which alone touches the device. submit, counts and available from
  *            any thread. `done` is called on the batcher's thread and must not wait for anything. */
 #ifndef TD_SERVER_BATCHER_H
