@@ -91,7 +91,8 @@ bool td_batch_mailbox_wait_until_tried(struct td_batch_mailbox *mailbox)
 void td_batch_mailbox_drain(struct td_batch_mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->mutex);
-    mailbox->draining = true;
+    mailbox->draining = mailbox->woken = true;
+    pthread_cond_signal(&mailbox->come);
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
@@ -153,11 +154,13 @@ void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns)
     const struct timespec until = { .tv_sec = until_ns / 1000000000,
                                     .tv_nsec = until_ns % 1000000000 };
     pthread_mutex_lock(&mailbox->mutex);
-    while (!mailbox->items.first && !mailbox->uploads.first && !mailbox->stopping)
+    while (!mailbox->items.first && !mailbox->uploads.first && !mailbox->stopping &&
+           !mailbox->woken)
         if (until_ns == TD_NEVER)
             pthread_cond_wait(&mailbox->come, &mailbox->mutex);
         else if (pthread_cond_timedwait(&mailbox->come, &mailbox->mutex, &until) != 0)
             break;
+    mailbox->woken = false;
     pthread_mutex_unlock(&mailbox->mutex);
 }
 

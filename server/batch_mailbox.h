@@ -42,6 +42,7 @@ struct td_batch_mailbox {
     struct td_item_list items;
     struct td_upload_list uploads;
     bool stopping, draining;
+    bool woken;                              /* once, though nothing has come */
     bool tried;                              /* to open a device */
     bool refused;                            /* what the device was told to be is nonsense */
     const struct td_device_session *session; /* NULL while the device is not available */

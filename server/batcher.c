@@ -381,15 +381,20 @@ static void now_and_then(struct td_batcher *batcher, int64_t now_ns)
     see_device(batcher);
 }
 
+static void refuse_if_draining(struct td_batcher *batcher, bool stopping)
+{
+    struct td_error err;
+    if (!stopping && !td_batch_mailbox_is_draining(&batcher->mailbox))
+        return;
+    td_error_set(&err, TD_DRAINING, "the server is shutting down");
+    refuse_waiting(batcher, TD_DRAINING, &err);
+}
+
 /* One turn with a device. */
 static void serve(struct td_batcher *batcher, bool stopping)
 {
-    struct td_error err;
     td_batch_queue_drop_late(&batcher->queue, td_now_ns());
-    if (stopping || td_batch_mailbox_is_draining(&batcher->mailbox)) {
-        td_error_set(&err, TD_DRAINING, "the server is shutting down");
-        refuse_waiting(batcher, TD_DRAINING, &err);
-    }
+    refuse_if_draining(batcher, stopping);
     while (batcher->on && start_one(batcher))
         ;
     if (!batcher->on)
@@ -405,6 +410,7 @@ static void serve(struct td_batcher *batcher, bool stopping)
 static void wait_for_device(struct td_batcher *batcher, bool stopping)
 {
     struct td_error err;
+    refuse_if_draining(batcher, stopping);
     if (batcher->queue.waiting.first || batcher->uploads.first) {
         td_error_set(&err, TD_DEVICE_UNAVAILABLE, "the device is not available: %s",
                      batcher->mailbox.counts.why);
