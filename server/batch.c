@@ -7,7 +7,6 @@
 
 enum {
     ALIGN = 256,        /* of data on the device (device.h) */
-    MAX_TABLES = 32,    /* bits of td_batch_item.resident */
     FIRST_BLOCK = 32768 /* of the arena: a few dozen calls need no more */
 };
 
@@ -32,7 +31,7 @@ struct td_batch {
     struct td_buffer *in, *out;
     struct td_device_report *reports; /* in `in` */
     int n_reports;
-    struct td_device_table *tables[MAX_TABLES];
+    struct td_device_table *tables[TD_BATCH_TABLES];
     int n_tables;
     uint64_t bytes; /* that are moved, at most */
     bool submitted; /* something was, since the stream was idle */
@@ -62,7 +61,7 @@ uint32_t td_batch_item_shared(const struct td_batch_item *item)
 
 static bool is_table(uint32_t tables, int i)
 {
-    return i < MAX_TABLES && tables >> i & 1;
+    return i < TD_BATCH_TABLES && tables >> i & 1;
 }
 
 static int count_inputs(const struct td_op *op, const struct td_op_args *args)
@@ -189,7 +188,7 @@ static td_status lay_out(struct td_batch *batch, struct launch *launch, struct t
 static td_status take_tables(struct td_batch *batch, struct launch *launch, struct td_error *err)
 {
     const int n = count_inputs(launch->op, &launch->args);
-    for (int i = 0; i < n && i < MAX_TABLES; i++) {
+    for (int i = 0; i < n && i < TD_BATCH_TABLES; i++) {
         if (!is_table(launch->tables, i))
             continue;
         struct td_device_table *table;
@@ -432,7 +431,7 @@ td_status td_batch_upload(struct td_batch *batch, const struct td_tensor *table,
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item)
 {
     const int n = count_inputs(item->op, item->args);
-    for (int i = 0; i < n && i < MAX_TABLES; i++)
+    for (int i = 0; i < n && i < TD_BATCH_TABLES; i++)
         if (is_table(item->resident, i) &&
             td_device_tables_elsewhere(batch->on.tables, input_at(item->args, i), batch->stream))
             return true;

@@ -126,7 +126,7 @@ int64_t td_batch_queue_late_ns(const struct td_batch_queue *queue)
 static void check_residents(struct td_batch_item *item)
 {
     for (int i = 0, number = 0; i < item->op->n_inputs; i++)
-        for (int j = 0; j < item->args->inputs[i].count && number < 32; j++, number++)
+        for (int j = 0; j < item->args->inputs[i].count && number < TD_BATCH_TABLES; j++, number++)
             if (!item->args->inputs[i].tensors[j].owner)
                 item->resident &= ~((uint32_t)1 << number);
 }
@@ -147,7 +147,7 @@ static uint64_t staging_of(const struct td_batch_item *item)
     uint64_t bytes = 0;
     for (int i = 0, number = 0; i < item->op->n_inputs; i++)
         for (int j = 0; j < args->inputs[i].count; j++, number++)
-            if (number >= 32 || !(item->resident >> number & 1))
+            if (number >= TD_BATCH_TABLES || !(item->resident >> number & 1))
                 bytes += args->inputs[i].tensors[j].bytes;
     for (int i = 0; i < args->n_outputs; i++)
         bytes += args->outputs[i].bytes;

@@ -41,6 +41,9 @@
 struct td_batcher;
 struct td_buffer_pool;
 
+/* Tensors of a call that can be tables on the device: bits of td_batch_item.resident. */
+enum { TD_BATCH_TABLES = 32 };
+
 struct td_batch_item {
     struct td_batch_item *next;
     const struct td_op *op;

@@ -18,7 +18,7 @@ static uint32_t resident_mask(const struct td_call *call)
     int n = 0;
     for (int i = 0; i < call->op->n_inputs; i++) {
         const struct td_operand *operand = &call->request.args.inputs[i];
-        for (int j = 0; j < operand->count && n < 32; j++, n++)
+        for (int j = 0; j < operand->count && n < TD_BATCH_TABLES; j++, n++)
             if (td_sources_is_table(&call->sources, &operand->tensors[j]))
                 mask |= UINT32_C(1) << n;
     }
@@ -108,10 +108,12 @@ void td_device_call_submit(struct td_call *call, void (*back)(struct td_call *ca
     td_batcher_submit(td_devices_batcher(call->server->devices), &device->item);
 }
 
-td_status td_device_call_result(struct td_call *call, bool *computed)
+bool td_device_call_is_computed(const struct td_call *call)
 {
-    *computed = call->device && call->device->state == COMPUTED;
-    if (*computed)
-        return td_sources_check(&call->sources, &call->error);
-    return call->device && call->device->state == REFUSED ? call->error.status : TD_OK;
+    return call->device && call->device->state == COMPUTED;
+}
+
+bool td_device_call_is_refused(const struct td_call *call)
+{
+    return call->device && call->device->state == REFUSED;
 }

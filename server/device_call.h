@@ -20,7 +20,9 @@ bool td_device_call_is_due(const struct td_call *call);
 /* Hands it over; `back` gets the call again, whatever has become of it, and must not wait. */
 void td_device_call_submit(struct td_call *call, void (*back)(struct td_call *call));
 
-/* Of a call that is back: has it its outputs? If not, and this is TD_OK, it is computed here. */
-TD_MUST_CHECK td_status td_device_call_result(struct td_call *call, bool *computed);
+/* What has become of a call that is back: it has its outputs; or call->error says why it is refused;
+ * or else it is computed here. False of one that was never there. */
+bool td_device_call_is_computed(const struct td_call *call);
+bool td_device_call_is_refused(const struct td_call *call);
 
 #endif

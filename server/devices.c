@@ -152,7 +152,7 @@ static uint64_t bytes_in(struct td_batcher *batcher, const struct td_request *re
     for (int i = 0; i < request->op->n_inputs; i++) {
         const struct td_operand *operand = &request->args.inputs[i];
         for (int j = 0; j < operand->count; j++, n++) {
-            const bool there = n < 32 && (resident >> n & 1) &&
+            const bool there = n < TD_BATCH_TABLES && (resident >> n & 1) &&
                                td_batcher_has_table(batcher, &operand->tensors[j]);
             bytes += there ? 0 : operand->tensors[j].bytes;
         }

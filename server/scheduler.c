@@ -242,10 +242,9 @@ static void drop(struct td_job *job, td_status why);
 /* On the batcher's thread: what is left, if only to say why there is no answer, is a worker's. */
 static void back_from_device(struct td_call *call)
 {
-    bool computed;
-    const td_status status = td_device_call_result(call, &computed);
-    const uint64_t left =
-        status != TD_OK ? 0 : encode_cost(call) + (computed ? 0 : compute_cost(call));
+    uint64_t left = 0;
+    if (!td_device_call_is_refused(call))
+        left = encode_cost(call) + (td_device_call_is_computed(call) ? 0 : compute_cost(call));
     call->job.cost_ns = job_cost(call, left);
     call->job.deadline_ns = call->deadline_ns;
     td_worker_pool_submit(call->server->workers, &call->job);
@@ -281,11 +280,10 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
 {
     const int64_t taken = call->times.lap;
     td_status status = TD_OK;
-    bool computed;
-    if (call->device) { /* it is back */
-        status = td_device_call_result(call, &computed);
-        return status == TD_OK && taken > call->deadline_ns ? waited_too_long(call) : status;
-    }
+    if (td_device_call_is_refused(call))
+        return call->error.status;
+    if (call->device) /* it is back, and was not late when it began there */
+        return taken > call->deadline_ns ? waited_too_long(call) : TD_OK;
     if (taken > start_by(call))
         return waited_too_long(call);
     if (call->admitted)
@@ -312,9 +310,8 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
 /* Unless a device has done it. */
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
-    bool computed;
-    const td_status status = td_device_call_result(call, &computed);
-    return status != TD_OK || computed ? status : td_call_compute(call, worker);
+    return td_device_call_is_computed(call) ? td_sources_check(&call->sources, &call->error)
+                                            : td_call_compute(call, worker);
 }
 
 static void run(struct td_job *job, struct td_worker *worker)
@@ -340,9 +337,9 @@ static void run(struct td_job *job, struct td_worker *worker)
 static void drop(struct td_job *job, td_status why)
 {
     struct td_call *call = (struct td_call *)(void *)job;
-    bool computed;
     /* A device has done it: what is left is short. */
-    if (why == TD_DRAINING && td_device_call_result(call, &computed) == TD_OK && computed) {
+    if (why == TD_DRAINING && td_device_call_is_computed(call) &&
+        td_sources_check(&call->sources, &call->error) == TD_OK) {
         left_queue(call);
         end(call, td_call_encode(call));
         finish(call);
