@@ -5,19 +5,13 @@
  * prints GB/s (of the array), medians of 7 runs, beside memcpy and beside the plain loop in C order
  * that has a cache miss for every element. */
 #include "api/npy.h"
-#include "server/clock.h"
+#include "tests/bench/measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { RUNS = 7 };
-
-static int by_size(const void *a, const void *b)
-{
-    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
 
 /* The definition, a float32 or float64 at a time. */
 static void plain_loop(const struct td_npy *file, void *to)
@@ -51,14 +45,13 @@ static void copy(const struct td_npy *file, void *to)
 static double gb_per_s(void (*work)(const struct td_npy *, void *), const struct td_npy *file,
                        void *to)
 {
-    int64_t ns[RUNS];
+    double ns[RUNS];
     for (int i = 0; i < RUNS; i++) {
-        const int64_t begun = td_now_ns();
+        const double begun = now_ns();
         work(file, to);
-        ns[i] = td_now_ns() - begun;
+        ns[i] = now_ns() - begun;
     }
-    qsort(ns, RUNS, sizeof *ns, by_size);
-    return (double)file->tensor.bytes / (double)ns[RUNS / 2];
+    return (double)file->tensor.bytes / median(ns, RUNS);
 }
 
 int main(int argc, char **argv)

@@ -10,76 +10,20 @@
  * where "set" is faster. */
 #include "kernels/scatter/scatter.h"
 #include "server/worker_pool.h"
-
-#include <sys/mman.h>
+#include "tests/bench/measure.h"
+#include "tests/support/random.h"
 
 #include <inttypes.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define TABLE_BYTES  ((size_t)1 << 30)
 #define UPDATE_BYTES ((size_t)64 << 20)
 #define MAX_UPDATES  ((int64_t)1 << 20)
 #define INDEX_SETS   4
 #define MAX_ROUNDS   101
-
-static uint64_t random_state = 1;
-
-static uint64_t random_next(void) /* splitmix64 */
-{
-    uint64_t z = (random_state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof(values[0]), compare_doubles);
-    return values[n / 2];
-}
-
-static void *huge_pages(size_t bytes)
-{
-    void *place = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (place == MAP_FAILED) {
-        perror("bench_scatter: mmap");
-        exit(1);
-    }
-    madvise(place, bytes, MADV_HUGEPAGE);
-    memset(place, 0, bytes);
-    return place;
-}
-
-static void print_cpu(void)
-{
-    char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && fgets(line, sizeof(line), file)) {
-        if (strncmp(line, "model name", 10) == 0) {
-            printf("cpu%s", strchr(line, ':'));
-            break;
-        }
-    }
-    if (file)
-        fclose(file);
-}
 
 static void check(td_status status, const struct td_error *err)
 {
@@ -248,7 +192,8 @@ int main(int argc, char **argv)
     struct td_worker_pool *workers = td_worker_pool_new(job.bench.threads, 16);
     if (!workers)
         return 1;
-    print_cpu();
+    print_cpu("cpu");
+    random_seed(1);
     table = huge_pages(TABLE_BYTES);
     updates = huge_pages(UPDATE_BYTES);
     copies = huge_pages(UPDATE_BYTES);
