@@ -12,7 +12,7 @@ enum wide { WIDE_DEVICE, WIDE_RESPONSE, WIDE_TIMING, WIDE_STORE, WIDE_COUNT };
 static const char *const wide_names[WIDE_COUNT] = { "device", "response", "timing", "store" };
 
 /* Their values, by enum value. */
-static const char *const device_names[] = { "auto", "cpu", "gpu", NULL };
+const char *const td_device_names[] = { "auto", "cpu", "gpu", NULL };
 const char *const td_layout_names[] = { "nested", "flat", "base64", NULL };
 const char *const td_truth_names[] = { "0", "1", "false", "true", NULL };
 
@@ -122,7 +122,7 @@ static td_status set_wide(struct td_options *options, enum wide wide,
     int chosen = -1;
     switch (wide) {
     case WIDE_DEVICE:
-        chosen = choose(wide_names[wide], device_names, value, err);
+        chosen = choose(wide_names[wide], td_device_names, value, err);
         if (chosen >= 0)
             options->device = (td_device_choice)chosen;
         break;

@@ -50,6 +50,13 @@ struct launch {
     size_t in_bytes, out_bytes, report_bytes, workspace_bytes;
 };
 
+const struct td_op td_batch_upload = { .name = "upload", .n_inputs = 1 };
+
+static bool is_upload(const struct td_batch_item *item)
+{
+    return item->op == &td_batch_upload;
+}
+
 uint32_t td_batch_item_shared(const struct td_batch_item *item)
 {
     /* Lookups share their table, and bring their indices though these be resident as well. */
@@ -137,10 +144,9 @@ static td_status describe_merged(struct td_batch *batch, struct launch *launch,
 
 static td_status describe(struct td_batch *batch, struct launch *launch, struct td_error *err)
 {
-    launch->op = batch->items[0]->op;
     const td_status status = batch->n_items == 1 ? describe_one(batch, launch, err)
                                                  : describe_merged(batch, launch, err);
-    if (status != TD_OK)
+    if (status != TD_OK || is_upload(batch->items[0]))
         return status;
     if (!batch->on.api->supports(launch->op, &launch->args))
         return td_error_set(err, TD_NOT_SUPPORTED, "this device has no kernel for this %s",
@@ -185,6 +191,27 @@ static td_status lay_out(struct td_batch *batch, struct launch *launch, struct t
                                launch->op->name);
 }
 
+/* Has one of the tables before the i-th the same place? */
+static bool is_repeated(const struct launch *launch, int i)
+{
+    const struct td_tensor *table = input_at(&launch->args, i);
+    for (int j = 0; j < i; j++)
+        if (is_table(launch->tables, j) && input_at(&launch->args, j)->data == table->data)
+            return true;
+    return false;
+}
+
+/* Of the launch, on the host still. */
+static uint64_t table_bytes(const struct launch *launch)
+{
+    const int n = count_inputs(launch->op, &launch->args);
+    uint64_t bytes = 0;
+    for (int i = 0; i < n && i < TD_BATCH_TABLES; i++)
+        if (is_table(launch->tables, i) && !is_repeated(launch, i))
+            bytes += input_at(&launch->args, i)->bytes;
+    return bytes;
+}
+
 static td_status take_tables(struct td_batch *batch, struct launch *launch, struct td_error *err)
 {
     const int n = count_inputs(launch->op, &launch->args);
@@ -210,9 +237,13 @@ static td_status take_staging(struct td_batch *batch, const struct launch *launc
     size_t in_bytes;
     if (!td_size_add(launch->report_bytes, launch->in_bytes, &in_bytes))
         in_bytes = SIZE_MAX;
+    const td_status status = td_staging_check(batch->on.staging, in_bytes, launch->out_bytes, err);
+    if (status != TD_OK)
+        return status;
     batch->in = td_staging_take(batch->on.staging, in_bytes, err);
     if (!batch->in)
         return err->status;
+    batch->reports = batch->in->data;
     batch->out = td_staging_take(batch->on.staging, launch->out_bytes, err);
     return batch->out ? TD_OK : err->status;
 }
@@ -258,6 +289,26 @@ static struct td_device_work work_of(const struct td_batch *batch, const struct 
     };
 }
 
+/* Asks for the workspace, and whether it all would be in the device's memory if that had nothing else
+ * to hold. */
+static td_status measure(struct td_batch *batch, struct launch *launch, struct td_error *err)
+{
+    struct td_device_info info;
+    uint64_t bytes = table_bytes(launch);
+    if (!is_upload(batch->items[0])) {
+        const struct td_device_work work = work_of(batch, launch);
+        launch->workspace_bytes = batch->on.api->workspace_bytes(batch->on.device, &work);
+    }
+    const size_t parts[] = { launch->in_bytes, launch->out_bytes, launch->workspace_bytes };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (__builtin_add_overflow(bytes, parts[i], &bytes))
+            bytes = UINT64_MAX;
+    batch->on.api->info(batch->on.device, &info);
+    return bytes <= info.memory ? TD_OK
+                                : td_error_resource(err, "gpu_memory_bytes", bytes, info.memory,
+                                                    "the request, on the device,");
+}
+
 /* Memory on the device for inputs, outputs and workspace, in this order, and the addresses that the
  * launch wants to know. */
 static td_status take_scratch(struct td_batch *batch, struct launch *launch,
@@ -265,8 +316,8 @@ static td_status take_scratch(struct td_batch *batch, struct launch *launch,
 {
     const int n = count_inputs(launch->op, &launch->args);
     size_t end = launch->in_bytes, outputs, workspace = 0;
-    const size_t workspace_bytes = batch->on.api->workspace_bytes(batch->on.device, work);
-    if (!place(&end, launch->out_bytes, &outputs) || !place(&end, workspace_bytes, &workspace))
+    if (!place(&end, launch->out_bytes, &outputs) ||
+        !place(&end, launch->workspace_bytes, &workspace))
         end = SIZE_MAX;
     /* One byte at the least behind every address, though it be empty. */
     const td_status status = grow_scratch(batch, end < SIZE_MAX ? end + 1 : end, err);
@@ -293,7 +344,6 @@ static td_status take_scratch(struct td_batch *batch, struct launch *launch,
 static void fill_staging(struct td_batch *batch, const struct launch *launch)
 {
     const int n = count_inputs(launch->op, &launch->args);
-    batch->reports = batch->in->data;
     for (int i = 0; i < batch->n_reports; i++)
         batch->reports[i] = (struct td_device_report){ .first_bad = INT64_MAX };
     for (int i = 0; i < n; i++) {
@@ -385,43 +435,46 @@ static void begin(struct td_batch *batch)
     }
 }
 
+static td_status upload(struct td_batch *batch, struct launch *launch, struct td_error *err)
+{
+    td_status status = measure(batch, launch, err);
+    if (status == TD_OK)
+        status = take_tables(batch, launch, err);
+    for (int i = 0; status == TD_OK && i < batch->n_tables; i++)
+        td_device_table_keep(batch->tables[i]);
+    return status;
+}
+
+static td_status launch_items(struct td_batch *batch, struct launch *launch, struct td_error *err)
+{
+    struct td_device_work work;
+    td_status status = lay_out(batch, launch, err);
+    if (status == TD_OK)
+        status = take_staging(batch, launch, err);
+    if (status == TD_OK)
+        status = measure(batch, launch, err);
+    if (status == TD_OK)
+        status = take_tables(batch, launch, err);
+    if (status == TD_OK) {
+        fill_staging(batch, launch);
+        work = work_of(batch, launch);
+        status = take_scratch(batch, launch, &work, err);
+    }
+    return status == TD_OK ? submit(batch, launch, &work, err) : status;
+}
+
 td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
                          struct td_error *err)
 {
-    struct launch launch = { 0 };
-    struct td_device_work work;
+    struct launch launch = { .op = items[0]->op };
     memcpy(batch->items, items, (size_t)n * sizeof *items);
     batch->n_items = n;
     td_status status = describe(batch, &launch, err);
     if (status == TD_OK)
-        status = lay_out(batch, &launch, err);
-    if (status == TD_OK)
-        status = take_tables(batch, &launch, err);
-    if (status == TD_OK)
-        status = take_staging(batch, &launch, err);
-    if (status == TD_OK) {
-        fill_staging(batch, &launch);
-        work = work_of(batch, &launch);
-        status = take_scratch(batch, &launch, &work, err);
-    }
-    if (status == TD_OK)
-        status = submit(batch, &launch, &work, err);
+        status =
+            is_upload(items[0]) ? upload(batch, &launch, err) : launch_items(batch, &launch, err);
     if (status != TD_OK)
         return undo(batch, status, err);
-    begin(batch);
-    return TD_OK;
-}
-
-td_status td_batch_upload(struct td_batch *batch, const struct td_tensor *table,
-                          struct td_error *err)
-{
-    const td_status status = td_device_tables_use(batch->on.tables, table, batch->stream,
-                                                  &batch->tables[0], &batch->submitted, err);
-    if (status != TD_OK)
-        return undo(batch, status, err);
-    td_device_table_keep(batch->tables[0]);
-    batch->bytes = table->bytes;
-    batch->n_tables = 1;
     begin(batch);
     return TD_OK;
 }
@@ -441,6 +494,11 @@ bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item
 bool td_batch_in_flight(const struct td_batch *batch)
 {
     return batch->in_flight;
+}
+
+bool td_batch_is_upload(const struct td_batch *batch)
+{
+    return !batch->out;
 }
 
 uint64_t td_batch_bytes(const struct td_batch *batch)
@@ -588,10 +646,12 @@ void td_batch_end(struct td_batch *batch)
 {
     for (int i = 0; i < batch->n_items; i++) {
         struct td_error err;
+        td_status status = TD_OK;
         if (!batch->items[i])
             continue;
-        td_status status = hand_out(batch, i, &err);
-        if (status == TD_OK)
+        if (!td_batch_is_upload(batch))
+            status = hand_out(batch, i, &err);
+        if (status == TD_OK && !td_batch_is_upload(batch))
             status = settle(batch, i, &err);
         give_back(batch, i, status, status == TD_OK ? NULL : &err);
     }

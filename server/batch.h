@@ -5,15 +5,16 @@
  *     end:   each item gets its part of the staging memory, or its own refusal
  *
  * What the items bring is in staging memory when start returns, and what they get lies there: an
- * item can be given back at any time before the end.
+ * item can be given back at any time before the end. An upload (batcher.h) is a batch of one item,
+ * with a table and nothing to run.
  *
  *     staging in   [reports | inputs ......]      device  [inputs ...... | outputs | workspace]
  *     staging out  [outputs of item 0 | of item 1 | ...]   one reference for each item's arena
  *
- * Failures   start fails with nothing in flight and all items as they were: MEMORY_EXHAUSTED and
- *            RESOURCE_LIMIT (they are too large, together at least), NOT_SUPPORTED, or what the
- *            kernel refuses. DEVICE_UNAVAILABLE and INTERNAL: the device is lost, and so says
- *            whatever wait fails with.
+ * Failures   start fails with nothing in flight and all items as they were: MEMORY_EXHAUSTED (there
+ *            is no room for them now), RESOURCE_LIMIT (there never is, for all of them together),
+ *            NOT_SUPPORTED, or what the kernel refuses. DEVICE_UNAVAILABLE and INTERNAL: the device
+ *            is lost, and so says whatever wait fails with.
  * Threads    The device's. */
 #ifndef TD_SERVER_BATCH_H
 #define TD_SERVER_BATCH_H
@@ -61,11 +62,9 @@ bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item
 TD_MUST_CHECK td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
                                        struct td_error *err);
 
-/* A batch without items: uploads a table, which is kept from then on. */
-TD_MUST_CHECK td_status td_batch_upload(struct td_batch *batch, const struct td_tensor *table,
-                                        struct td_error *err);
-
 bool td_batch_in_flight(const struct td_batch *batch);
+/* Of one in flight: does it bring a table and no more? */
+bool td_batch_is_upload(const struct td_batch *batch);
 int64_t td_batch_begun_ns(const struct td_batch *batch);
 /* That it moves to the device and back, tables included even where they were there. */
 uint64_t td_batch_bytes(const struct td_batch *batch);

@@ -5,46 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
-void td_upload_list_init(struct td_upload_list *list)
-{
-    *list = (struct td_upload_list){ .end = &list->first };
-}
-
-struct td_table_upload *td_upload_list_take(struct td_upload_list *list)
-{
-    struct td_table_upload *upload = list->first;
-    list->first = upload->next;
-    if (!list->first)
-        list->end = &list->first;
-    return upload;
-}
-
-static void uploads_move(struct td_upload_list *to, struct td_upload_list *from)
-{
-    if (!from->first)
-        return;
-    *to->end = from->first;
-    to->end = from->end;
-    td_upload_list_init(from);
-}
-
 void td_batch_mailbox_init(struct td_batch_mailbox *mailbox)
 {
     pthread_condattr_t monotonic;
     *mailbox = (struct td_batch_mailbox){ 0 };
     td_item_list_init(&mailbox->items);
-    td_upload_list_init(&mailbox->uploads);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&mailbox->mutex, NULL);
     pthread_cond_init(&mailbox->come, &monotonic);
-    pthread_cond_init(&mailbox->answered, &monotonic);
+    pthread_cond_init(&mailbox->first, &monotonic);
     pthread_condattr_destroy(&monotonic);
 }
 
 void td_batch_mailbox_destroy(struct td_batch_mailbox *mailbox)
 {
-    pthread_cond_destroy(&mailbox->answered);
+    pthread_cond_destroy(&mailbox->first);
     pthread_cond_destroy(&mailbox->come);
     pthread_mutex_destroy(&mailbox->mutex);
 }
@@ -64,25 +40,11 @@ void td_batch_mailbox_submit(struct td_batch_mailbox *mailbox, struct td_batch_i
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
-td_status td_batch_mailbox_upload(struct td_batch_mailbox *mailbox, const struct td_tensor *table,
-                                  struct td_error *err)
-{
-    struct td_table_upload upload = { .table = table, .err = err };
-    pthread_mutex_lock(&mailbox->mutex);
-    *mailbox->uploads.end = &upload;
-    mailbox->uploads.end = &upload.next;
-    pthread_cond_signal(&mailbox->come);
-    while (!upload.done)
-        pthread_cond_wait(&mailbox->answered, &mailbox->mutex);
-    pthread_mutex_unlock(&mailbox->mutex);
-    return upload.status;
-}
-
 bool td_batch_mailbox_wait_until_tried(struct td_batch_mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->mutex);
     while (!mailbox->tried)
-        pthread_cond_wait(&mailbox->answered, &mailbox->mutex);
+        pthread_cond_wait(&mailbox->first, &mailbox->mutex);
     const bool refused = mailbox->refused;
     pthread_mutex_unlock(&mailbox->mutex);
     return !refused;
@@ -138,12 +100,10 @@ bool td_batch_mailbox_available(struct td_batch_mailbox *mailbox, char *why)
 
 /* ---- the thread listens ---------------------------------------------------------------------- */
 
-bool td_batch_mailbox_take(struct td_batch_mailbox *mailbox, struct td_item_list *waiting,
-                           struct td_upload_list *uploads)
+bool td_batch_mailbox_take(struct td_batch_mailbox *mailbox, struct td_item_list *waiting)
 {
     pthread_mutex_lock(&mailbox->mutex);
     td_item_list_move(waiting, &mailbox->items);
-    uploads_move(uploads, &mailbox->uploads);
     const bool stopping = mailbox->stopping;
     pthread_mutex_unlock(&mailbox->mutex);
     return stopping;
@@ -154,8 +114,7 @@ void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns)
     const struct timespec until = { .tv_sec = until_ns / 1000000000,
                                     .tv_nsec = until_ns % 1000000000 };
     pthread_mutex_lock(&mailbox->mutex);
-    while (!mailbox->items.first && !mailbox->uploads.first && !mailbox->stopping &&
-           !mailbox->woken)
+    while (!mailbox->items.first && !mailbox->stopping && !mailbox->woken)
         if (until_ns == TD_NEVER)
             pthread_cond_wait(&mailbox->come, &mailbox->mutex);
         else if (pthread_cond_timedwait(&mailbox->come, &mailbox->mutex, &until) != 0)
@@ -186,7 +145,7 @@ static void tell(struct td_batch_mailbox *mailbox, const struct td_device_sessio
     snprintf(counts->why, sizeof counts->why, "%.*s", TD_DEVICE_TEXT - 1, why);
     mailbox->refused = refused;
     mailbox->tried = true;
-    pthread_cond_broadcast(&mailbox->answered);
+    pthread_cond_broadcast(&mailbox->first);
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
@@ -222,10 +181,12 @@ void td_batch_mailbox_began(struct td_batch_mailbox *mailbox, struct td_batch_it
     pthread_mutex_lock(&mailbox->mutex);
     counts->waiting -= (uint64_t)n;
     counts->in_flight += (uint64_t)n;
-    counts->batches++;
-    counts->items += (uint64_t)n;
-    for (int i = 0; i < n; i++)
-        average(&counts->wait_ns, begun_ns - items[i]->submitted_ns);
+    if (items[0]->op != &td_batch_upload) {
+        counts->batches++;
+        counts->items += (uint64_t)n;
+        for (int i = 0; i < n; i++)
+            average(&counts->wait_ns, begun_ns - items[i]->submitted_ns);
+    }
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
@@ -247,18 +208,4 @@ void td_batch_mailbox_give_back(struct td_batch_mailbox *mailbox, struct td_batc
     mailbox->counts.failed_items += status == TD_DEVICE_UNAVAILABLE;
     pthread_mutex_unlock(&mailbox->mutex);
     item->done(item, status, status == TD_OK ? NULL : err);
-}
-
-void td_batch_mailbox_end_upload(struct td_batch_mailbox *mailbox, struct td_table_upload *upload,
-                                 td_status status, const struct td_error *err)
-{
-    if (status != TD_OK && upload->err) {
-        *upload->err = *err;
-        upload->err->status = status;
-    }
-    pthread_mutex_lock(&mailbox->mutex);
-    upload->status = status;
-    upload->done = true;
-    pthread_cond_broadcast(&mailbox->answered);
-    pthread_mutex_unlock(&mailbox->mutex);
 }

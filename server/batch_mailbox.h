@@ -1,11 +1,9 @@
 /* batch_mailbox.h - what the batcher's thread and all others share: messages, and what is known.
  *
- *     others    submit ──► items ───┐               ┌──► item->done
- *               upload ──► tables ──┴─► the thread ─┴──► upload returns
+ *     others    submit ──► items ──► the thread ──► item->done
  *               counts, available, has_table ◄── what the thread says of the device and its batches
  *
- * Ownership  Borrows items from submit to give_back, a table as long as its upload waits, and the
- *            session from opened to not_available.
+ * Ownership  Borrows items from submit to give_back, and the session from opened to not_available.
  * Threads    The upper half is for any thread, the lower half for the batcher's. The mutex is held
  *            for a few instructions, and nobody is called with it but the session's tables and
  *            staging, for their counts. The thread changes counts with the mutex held, and reads
@@ -18,29 +16,11 @@
 
 #include <pthread.h>
 
-/* A table that somebody waits for; it lies on that thread's stack. */
-struct td_table_upload {
-    struct td_table_upload *next;
-    const struct td_tensor *table;
-    struct td_error *err;
-    td_status status;
-    bool done;
-};
-
-struct td_upload_list {
-    struct td_table_upload *first, **end;
-};
-
-void td_upload_list_init(struct td_upload_list *list);
-/* There is one. */
-struct td_table_upload *td_upload_list_take(struct td_upload_list *list);
-
 struct td_batch_mailbox {
-    pthread_mutex_t mutex;   /* guards all below */
-    pthread_cond_t come;     /* to the thread: something is there */
-    pthread_cond_t answered; /* to others: an upload is done, a device was opened or not */
+    pthread_mutex_t mutex; /* guards all below */
+    pthread_cond_t come;   /* to the thread: something is there */
+    pthread_cond_t first;  /* to others: a device was opened, or not */
     struct td_item_list items;
-    struct td_upload_list uploads;
     bool stopping, draining;
     bool woken;                              /* once, though nothing has come */
     bool tried;                              /* to open a device */
@@ -56,11 +36,6 @@ void td_batch_mailbox_destroy(struct td_batch_mailbox *mailbox);
 
 void td_batch_mailbox_submit(struct td_batch_mailbox *mailbox, struct td_batch_item *item);
 
-/* Waits until the thread has answered. */
-TD_MUST_CHECK td_status td_batch_mailbox_upload(struct td_batch_mailbox *mailbox,
-                                                const struct td_tensor *table,
-                                                struct td_error *err);
-
 /* Waits until it is known whether there is a device. False when there can be none. */
 bool td_batch_mailbox_wait_until_tried(struct td_batch_mailbox *mailbox);
 
@@ -74,8 +49,7 @@ bool td_batch_mailbox_available(struct td_batch_mailbox *mailbox, char *why);
 /* ---- from the batcher's ---------------------------------------------------------------------- */
 
 /* Moves what came behind what waits. True when the thread is to end. */
-bool td_batch_mailbox_take(struct td_batch_mailbox *mailbox, struct td_item_list *waiting,
-                           struct td_upload_list *uploads);
+bool td_batch_mailbox_take(struct td_batch_mailbox *mailbox, struct td_item_list *waiting);
 
 /* Until something comes, or the thread is to end, or the time; TD_NEVER is no time. */
 void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns);
@@ -89,7 +63,7 @@ void td_batch_mailbox_not_available(struct td_batch_mailbox *mailbox, bool refus
                                     const char *why);
 void td_batch_mailbox_saw(struct td_batch_mailbox *mailbox, const struct td_device_info *info);
 
-/* A batch of these items is in flight since begun_ns; one has ended after took_ns. */
+/* A batch of these items, or an upload, is in flight since begun_ns; a batch has ended after took_ns. */
 void td_batch_mailbox_began(struct td_batch_mailbox *mailbox, struct td_batch_item *const *items,
                             int n, int64_t begun_ns);
 void td_batch_mailbox_ended(struct td_batch_mailbox *mailbox, int64_t took_ns);
@@ -97,7 +71,5 @@ void td_batch_mailbox_ended(struct td_batch_mailbox *mailbox, int64_t took_ns);
 /* The one place where items leave. err: NULL with TD_OK, or not looked at. */
 void td_batch_mailbox_give_back(struct td_batch_mailbox *mailbox, struct td_batch_item *item,
                                 td_status status, const struct td_error *err);
-void td_batch_mailbox_end_upload(struct td_batch_mailbox *mailbox, struct td_table_upload *upload,
-                                 td_status status, const struct td_error *err);
 
 #endif

@@ -11,8 +11,8 @@
 
 /* DESIGN. One thread does all there is to do, in turns: open or close the device, take what came,
  * start batches, look after those in flight. Clients and it exchange messages (batch_mailbox.h):
- * items come in and go back through `done`; tables to upload likewise, their senders waiting. What
- * waits, and what goes along with what, is batch_queue.h.
+ * items come in and go back through `done`. What waits, and what goes along with what, is
+ * batch_queue.h.
  *
  *                    open works                    poll, wait or run says so, or hang_ms
  *     [no device] ──────────────► [device, 2 batches] ──────────────► [lost]
@@ -31,9 +31,9 @@
  * could. */
 #define SHORT_LOOK (100 * US)
 #define LONG_LOOK  (1 * MS)
-#define IDLE       (5000 * MS) /* until memory for passing through goes back */
+#define IDLE_MS    5000
 #define RARELY     (500 * MS)  /* tables that are gone, what the device says of itself */
-#define GRACE      (1000 * MS) /* for a device to be closed, or staging to come back, at the end */
+#define GRACE      (1000 * MS) /* at the end: for batches, and then for the device to be closed */
 /* A batch is begun so long before the one in front of it is thought to end, beside the time that
  * beginning takes: what comes later would have to wait for a whole batch more. */
 #define LEAD       (50 * US)
@@ -48,15 +48,13 @@ struct td_batcher {
     struct td_device_session *lost; /* not closed yet; NULL: there is none */
     int64_t open_ns;                /* when to open a device, where there is none */
     struct td_batch_queue queue;
-    struct td_upload_list uploads; /* that wait */
-    struct td_table_upload *uploading[TD_SESSION_BATCHES];
-    bool blocked; /* the next batch needs what one in flight holds */
-    bool uploads_blocked;
+    bool blocked;        /* the next batch needs what one in flight holds */
     int64_t last_end_ns; /* when a batch ended last */
     int64_t start_ns;    /* what starting takes, a moving average */
     int64_t rare_ns;     /* when RARELY is over */
     int64_t used_ns;     /* when a batch was begun last */
-    bool unseen;         /* since the device was looked at */
+    int64_t give_up_ns;  /* on what is in flight; TD_NEVER until the server drains */
+    bool unseen;         /* something was done on the device that its info may tell */
 };
 
 /* ---- giving back ----------------------------------------------------------------------------- */
@@ -66,20 +64,6 @@ static void give_back(void *context, struct td_batch_item *item, td_status statu
 {
     struct td_batcher *batcher = context;
     td_batch_mailbox_give_back(&batcher->mailbox, item, status, err);
-}
-
-static void end_upload(struct td_batcher *batcher, struct td_table_upload *upload, td_status status,
-                       const struct td_error *err)
-{
-    batcher->unseen = true;
-    td_batch_mailbox_end_upload(&batcher->mailbox, upload, status, err);
-}
-
-static void refuse_waiting(struct td_batcher *batcher, td_status status, const struct td_error *err)
-{
-    td_batch_queue_refuse(&batcher->queue, status, err);
-    while (batcher->uploads.first)
-        end_upload(batcher, td_upload_list_take(&batcher->uploads), TD_DEVICE_UNAVAILABLE, err);
 }
 
 /* ---- opening and losing ---------------------------------------------------------------------- */
@@ -109,7 +93,7 @@ static void open_device(struct td_batcher *batcher)
                                        err.message);
         return;
     }
-    batcher->blocked = batcher->uploads_blocked = false;
+    batcher->blocked = false;
     see_device(batcher);
     td_log(batcher->options.log, TD_LOG_INFO, "device_opened", TD_TEXT("kind", api->kind),
            TD_TEXT("name", counts->device.name));
@@ -128,13 +112,9 @@ static void lose(struct td_batcher *batcher, const struct td_error *reason)
     batcher->lost = batcher->on;
     batcher->on = NULL;
     batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
-    for (int i = 0; i < TD_SESSION_BATCHES; i++) {
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
         td_batch_fail(batcher->lost->batches[i], &err);
-        if (batcher->uploading[i])
-            end_upload(batcher, batcher->uploading[i], TD_DEVICE_UNAVAILABLE, &err);
-        batcher->uploading[i] = NULL;
-    }
-    refuse_waiting(batcher, TD_DEVICE_UNAVAILABLE, &err);
+    td_batch_queue_refuse(&batcher->queue, TD_DEVICE_UNAVAILABLE, &err);
 }
 
 static void close_lost(struct td_batcher *batcher)
@@ -174,7 +154,7 @@ static int64_t time_to_start_ns(const struct td_batcher *batcher, int64_t now_ns
         return now_ns;
     if (oldest < 0)
         return lead->submitted_ns + batcher->options.batch_wait_us * US;
-    if (batcher->uploading[oldest])
+    if (td_batch_is_upload(batcher->on->batches[oldest]))
         return now_ns;
     if (batcher->mailbox.counts.batch_ns == 0)
         return TD_NEVER;
@@ -208,7 +188,7 @@ static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
     if (!batcher->on)
         return batcher->open_ns;
     int64_t until_ns = TD_NEVER;
-    if (batcher->unseen || td_staging_bytes(batcher->on->staging) > 0 ||
+    if (td_staging_bytes(batcher->on->staging) > 0 ||
         td_device_tables_count(batcher->on->tables).tables > 0)
         until_ns = batcher->rare_ns;
     if (batcher->queue.waiting.first) {
@@ -235,8 +215,6 @@ static int after_refusal(struct td_batcher *batcher, int n, struct td_error *err
         return n;
     if (n > 1)
         return short_of_room ? n / 2 : 1;
-    if (short_of_room)
-        err->status = TD_MEMORY_EXHAUSTED;
     td_batch_queue_take(&batcher->queue, 1);
     give_back(batcher, batcher->queue.picked[0], err->status, err);
     return 0;
@@ -274,42 +252,10 @@ static bool start_items(struct td_batcher *batcher, struct td_batch *batch)
     return true;
 }
 
-static bool start_upload(struct td_batcher *batcher, int i)
-{
-    struct td_table_upload *upload = batcher->uploads.first;
-    struct td_error err;
-    if (td_device_tables_elsewhere(batcher->on->tables, upload->table, NULL)) {
-        batcher->uploads_blocked = true;
-        return false;
-    }
-    td_status status;
-    do
-        status = td_batch_upload(batcher->on->batches[i], upload->table, &err);
-    while (status == TD_MEMORY_EXHAUSTED && td_device_session_trim(batcher->on));
-    if (td_batch_is_lost(status)) {
-        lose(batcher, &err);
-        return false;
-    }
-    if (status == TD_MEMORY_EXHAUSTED && td_device_session_in_flight(batcher->on) > 0) {
-        batcher->uploads_blocked = true;
-        return false;
-    }
-    (void)td_upload_list_take(&batcher->uploads);
-    if (status == TD_OK)
-        batcher->uploading[i] = upload;
-    else
-        end_upload(batcher, upload, status, &err);
-    return true;
-}
-
 static bool start_one(struct td_batcher *batcher)
 {
     const int i = td_device_session_free_batch(batcher->on);
-    if (i < 0)
-        return false;
-    if (batcher->uploads.first && !batcher->uploads_blocked)
-        return start_upload(batcher, i);
-    if (!batcher->queue.waiting.first || batcher->blocked)
+    if (i < 0 || !batcher->queue.waiting.first || batcher->blocked)
         return false;
     const int64_t now_ns = td_now_ns();
     return time_to_start_ns(batcher, now_ns) <= now_ns &&
@@ -323,15 +269,27 @@ static void end_batch(struct td_batcher *batcher, int i)
     struct td_batch *batch = batcher->on->batches[i];
     const int64_t now_ns = td_now_ns();
     const int64_t took_ns = now_ns - busy_since_ns(batcher, batch);
-    struct td_table_upload *upload = batcher->uploading[i];
-    batcher->uploading[i] = NULL;
     batcher->last_end_ns = now_ns;
-    batcher->blocked = batcher->uploads_blocked = false;
-    if (!upload)
+    batcher->blocked = false;
+    batcher->unseen = true;
+    if (!td_batch_is_upload(batch))
         td_batch_mailbox_ended(&batcher->mailbox, took_ns);
     td_batch_end(batch);
-    if (upload)
-        end_upload(batcher, upload, TD_OK, NULL);
+}
+
+/* Has it gone on for longer than it may? */
+static bool is_given_up(const struct td_batcher *batcher, const struct td_batch *batch,
+                        int64_t now_ns, struct td_error *err)
+{
+    if (now_ns > batcher->give_up_ns)
+        td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                     "a batch was still in flight when the server stopped");
+    else if (now_ns - busy_since_ns(batcher, batch) > hang_ns(batcher, batch))
+        td_error_set(err, TD_DEVICE_UNAVAILABLE, "a batch has not ended after %lld ms",
+                     (long long)batcher->options.hang_ms);
+    else
+        return false;
+    return true;
 }
 
 /* Looks for what has ended, for a while. */
@@ -355,9 +313,7 @@ static void look_after(struct td_batcher *batcher)
         now_ns = td_now_ns();
         if (done) {
             end_batch(batcher, i);
-        } else if (now_ns - busy_since_ns(batcher, batch) > hang_ns(batcher, batch)) {
-            td_error_set(&err, TD_DEVICE_UNAVAILABLE, "a batch has not ended after %lld ms",
-                         (long long)batcher->options.hang_ms);
+        } else if (is_given_up(batcher, batch, now_ns, &err)) {
             lose(batcher, &err);
             return;
         }
@@ -374,11 +330,12 @@ static void now_and_then(struct td_batcher *batcher, int64_t now_ns)
         return;
     batcher->rare_ns = now_ns + RARELY;
     td_device_tables_drop_gone(batcher->on->tables);
-    if (td_device_session_in_flight(batcher->on) == 0 && now_ns - batcher->used_ns > IDLE) {
+    if (td_device_session_in_flight(batcher->on) == 0 &&
+        now_ns - batcher->used_ns > batcher->options.idle_ms * MS) {
         (void)td_device_session_trim(batcher->on);
         td_staging_trim(batcher->on->staging);
     }
-    see_device(batcher);
+    batcher->unseen = true;
 }
 
 static void refuse_if_draining(struct td_batcher *batcher, bool stopping)
@@ -386,8 +343,10 @@ static void refuse_if_draining(struct td_batcher *batcher, bool stopping)
     struct td_error err;
     if (!stopping && !td_batch_mailbox_is_draining(&batcher->mailbox))
         return;
+    if (batcher->give_up_ns == TD_NEVER)
+        batcher->give_up_ns = td_now_ns() + GRACE;
     td_error_set(&err, TD_DRAINING, "the server is shutting down");
-    refuse_waiting(batcher, TD_DRAINING, &err);
+    td_batch_queue_refuse(&batcher->queue, TD_DRAINING, &err);
 }
 
 /* One turn with a device. */
@@ -400,6 +359,8 @@ static void serve(struct td_batcher *batcher, bool stopping)
     if (!batcher->on)
         return; /* lost */
     now_and_then(batcher, td_now_ns());
+    if (batcher->unseen)
+        see_device(batcher);
     if (td_device_session_in_flight(batcher->on) > 0)
         look_after(batcher);
     else if (!stopping)
@@ -411,10 +372,10 @@ static void wait_for_device(struct td_batcher *batcher, bool stopping)
 {
     struct td_error err;
     refuse_if_draining(batcher, stopping);
-    if (batcher->queue.waiting.first || batcher->uploads.first) {
+    if (batcher->queue.waiting.first) {
         td_error_set(&err, TD_DEVICE_UNAVAILABLE, "the device is not available: %s",
                      batcher->mailbox.counts.why);
-        refuse_waiting(batcher, TD_DEVICE_UNAVAILABLE, &err);
+        td_batch_queue_refuse(&batcher->queue, TD_DEVICE_UNAVAILABLE, &err);
     }
     if (stopping)
         return;
@@ -455,9 +416,8 @@ static void *run(void *context)
 {
     struct td_batcher *batcher = context;
     for (;;) {
-        const bool stopping =
-            td_batch_mailbox_take(&batcher->mailbox, &batcher->queue.waiting, &batcher->uploads);
-        if (stopping && !batcher->queue.waiting.first && !batcher->uploads.first &&
+        const bool stopping = td_batch_mailbox_take(&batcher->mailbox, &batcher->queue.waiting);
+        if (stopping && !batcher->queue.waiting.first &&
             (!batcher->on || td_device_session_in_flight(batcher->on) == 0))
             break;
         if (batcher->on)
@@ -484,8 +444,9 @@ struct td_batcher *td_batcher_new(const struct td_batcher_options *options)
     if (!batcher)
         return NULL;
     batcher->options = *options;
+    batcher->options.idle_ms = options->idle_ms > 0 ? options->idle_ms : IDLE_MS;
+    batcher->give_up_ns = TD_NEVER;
     td_batch_mailbox_init(&batcher->mailbox);
-    td_upload_list_init(&batcher->uploads);
     /* A quarter of the staging memory for a batch leaves room for another one in flight and for
      * answers that clients have not read yet. */
     if (!td_batch_queue_init(&batcher->queue, options->batch_limit, options->staging_bytes / 4,
@@ -529,12 +490,6 @@ void td_batcher_submit(struct td_batcher *batcher, struct td_batch_item *item)
 {
     td_batch_queue_prepare(item);
     td_batch_mailbox_submit(&batcher->mailbox, item);
-}
-
-td_status td_batcher_upload(struct td_batcher *batcher, const struct td_tensor *table,
-                            struct td_error *err)
-{
-    return td_batch_mailbox_upload(&batcher->mailbox, table, err);
 }
 
 bool td_batcher_has_table(struct td_batcher *batcher, const struct td_tensor *table)

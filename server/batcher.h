@@ -13,7 +13,8 @@
  *
  * Tables     An input that is resident is uploaded once and stays on the device until its place is
  *            needed (the least recently used go first) or its version is gone. The cache holds a
- *            reference to the version; one that nobody else holds is dropped.
+ *            reference to the version; one that nobody else holds is dropped. An item can also bring
+ *            a table and no more (td_batch_upload).
  * Failures   Of one item (a bad index) concern that item. Of the device, all items of the batches in
  *            flight and in the queue are given back as DEVICE_UNAVAILABLE, for the CPU or for the
  *            client; it is then closed, once no answer lies in its staging memory any more, and
@@ -41,6 +42,10 @@
 struct td_batcher;
 struct td_buffer_pool;
 
+/* The op of an item that computes nothing: its one input, a resident table, is brought to the device
+ * and stays there as long as its version lives, evicted last. It has no outputs, and goes alone. */
+extern const struct td_op td_batch_upload;
+
 /* Tensors of a call that can be tables on the device: bits of td_batch_item.resident. */
 enum { TD_BATCH_TABLES = 32 };
 
@@ -58,9 +63,10 @@ struct td_batch_item {
     uint64_t key;                             /* the batcher's own */
     bool (*gone)(struct td_batch_item *item); /* has the client left? NULL: never */
     /* TD_OK, or INDEX_OUT_OF_BOUNDS (the op's own kernel, asked on the host, says where),
-     * DEADLINE_EXCEEDED, MEMORY_EXHAUSTED (the device or the staging memory has no room for
-     * it alone), DEVICE_UNAVAILABLE, NOT_SUPPORTED, DRAINING. DEADLINE_EXCEEDED as well when the
-     * client has left. err lives during the call; NULL with TD_OK. The item may be freed in it. */
+     * DEADLINE_EXCEEDED, MEMORY_EXHAUSTED (the device or the staging memory has no room for it now,
+     * though it goes alone), RESOURCE_LIMIT (they never will), DEVICE_UNAVAILABLE, NOT_SUPPORTED,
+     * DRAINING. DEADLINE_EXCEEDED as well when the client has left. err lives during the call; NULL
+     * with TD_OK. The item may be freed in it. */
     void (*done)(struct td_batch_item *item, td_status status, const struct td_error *err);
 };
 
@@ -73,18 +79,19 @@ struct td_batcher_options {
     int64_t batch_wait_us;
     uint64_t staging_bytes; /* pinned memory for inputs and outputs of all batches */
     int64_t hang_ms, retry_ms;
+    int64_t idle_ms; /* without batches, until memory for them goes back; 0: five seconds */
 };
 
 /* NULL (logged) without memory or threads, or when the device does not know an option of its text. One
  * that cannot be opened now is tried again later. Waits for the first try. */
 struct td_batcher *td_batcher_new(const struct td_batcher_options *options);
 
-/* Gives back what waits, and what comes from now on, as DRAINING; what is in flight goes on. */
+/* Gives back what waits, and what comes from now on, as DRAINING. What is in flight goes on for a
+ * second at most, whatever hang_ms says; then the device counts as lost. */
 void td_batcher_drain(struct td_batcher *batcher);
 
-/* Runs what is in flight to its end, for hang_ms at most, gives back what waits as DRAINING, closes
- * the device. Answers that still lie in staging memory, and a device that hangs, have a second; then
- * the device is left open, and the answers stay good. NULL is fine. */
+/* Drains, and closes the device. Answers that still lie in staging memory, and a device that hangs,
+ * have another second; then the device is left open, and the answers stay good. NULL is fine. */
 void td_batcher_free(struct td_batcher *batcher);
 
 /* Can it be asked now, as far as is known? *why, "" or a sentence, has TD_DEVICE_TEXT bytes. */
@@ -97,12 +104,6 @@ bool td_batcher_supports(struct td_batcher *batcher, const struct td_op *op,
 /* Whatever becomes of it, done is called, later and on the batcher's thread. */
 void td_batcher_submit(struct td_batcher *batcher, struct td_batch_item *item);
 
-/* Uploads a table now and keeps it there as long as its version lives, evicted last. owner names the
- * version. Waits for the upload: for a worker, not for an I/O thread. MEMORY_EXHAUSTED,
- * DEVICE_UNAVAILABLE. */
-TD_MUST_CHECK td_status td_batcher_upload(struct td_batcher *batcher, const struct td_tensor *table,
-                                          struct td_error *err);
-
 /* Is this version of a table there already? */
 bool td_batcher_has_table(struct td_batcher *batcher, const struct td_tensor *table);
 
@@ -111,7 +112,7 @@ struct td_batcher_counts {
     bool available;
     char why[TD_DEVICE_TEXT];
     uint64_t waiting, in_flight;  /* items, now */
-    uint64_t batches, items;      /* launched since the start */
+    uint64_t batches, items;      /* launched since the start, uploads not counted */
     uint64_t failed_items, opens; /* given back as DEVICE_UNAVAILABLE; times it was opened */
     uint64_t tables, table_bytes, evicted; /* on the device */
     uint64_t staging_bytes;

@@ -41,8 +41,8 @@ struct td_call *td_call_new(struct td_server *server)
     /* All but the first block, which is scratch; the large texts of the error are set before they
      * count. */
     memset(call, 0, offsetof(struct td_call, request));
-    call->accepted = call->answered = call->sending = call->close_connection = false;
-    call->lingers = call->gone = call->decoded = call->admitted = false;
+    memset((char *)call + offsetof(struct td_call, accepted), 0,
+           offsetof(struct td_call, error) - offsetof(struct td_call, accepted));
     call->error.status = TD_OK;
     call->headers.inference_header = TD_OIP_NO_HEADER;
     call->start_by_ns = TD_NEVER;

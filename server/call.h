@@ -44,6 +44,9 @@ struct td_task {
     td_status (*decode)(struct td_call *call); /* the body is plain: Content-Encoding is undone */
     td_status (*admit)(struct td_call *call);  /* sets encoded_bound */
     td_status (*compute)(struct td_call *call, struct td_worker *worker);
+    /* A resident table that is to be on the device before the answer is written, or NULL: of calls
+     * that are `queued`. Whether it came there, td_device_call_is_done tells encode. */
+    const struct td_tensor *(*upload)(const struct td_call *call);
     td_status (*encode)(struct td_call *call);
 
     bool on_device; /* may compute be left to a device? Then request has the op's arguments */
@@ -135,7 +138,7 @@ struct td_call {
     bool sending;  /* counts in server->sending */
     bool close_connection;
     bool gone; /* the client hung up; nobody reads the answer */
-    bool decoded, admitted;
+    bool decoded, admitted, computed;
     size_t encoded_bound; /* of the answer's bytes, as told at admission; strings count little */
     struct td_error error;
     struct td_reply reply;

@@ -8,7 +8,9 @@ struct td_device_call {
     struct td_batch_item item; /* first: the batcher gives it back */
     struct td_call *call;
     void (*back)(struct td_call *call);
-    enum { DUE, COMPUTED, REFUSED, HERE } state;
+    enum { DUE, DONE, REFUSED, HERE } state;
+    struct td_tensor table; /* of an upload, and its arguments */
+    struct td_op_args upload;
 };
 
 /* Of the first tensors of all inputs: which are resident tables? */
@@ -25,6 +27,18 @@ static uint32_t resident_mask(const struct td_call *call)
     return mask;
 }
 
+static struct td_device_call *new_device_call(struct td_call *call)
+{
+    struct td_device_call *device = td_arena_alloc(&call->arena, 1, sizeof *device, NULL);
+    if (!device)
+        return NULL;
+    *device = (struct td_device_call){ .item = { .arena = &call->arena,
+                                                 .deadline_ns = call->deadline_ns,
+                                                 .start_by_ns = call->start_by_ns },
+                                       .call = call };
+    return device;
+}
+
 bool td_device_call_place(struct td_call *call, uint64_t cpu_ns)
 {
     struct td_devices *devices = call->server->devices;
@@ -35,17 +49,33 @@ bool td_device_call_place(struct td_call *call, uint64_t cpu_ns)
     const uint32_t resident = resident_mask(call);
     if (!td_devices_choose(devices, &call->request, resident, cpu_ns))
         return false;
-    call->device = td_arena_alloc(&call->arena, 1, sizeof *call->device, NULL);
+    call->device = new_device_call(call);
     if (!call->device)
         return false;
-    *call->device = (struct td_device_call){ .item = { .op = call->op,
-                                                       .args = &call->request.args,
-                                                       .resident = resident,
-                                                       .arena = &call->arena,
-                                                       .deadline_ns = call->deadline_ns,
-                                                       .start_by_ns = call->start_by_ns },
-                                             .call = call };
+    call->device->item.op = call->op;
+    call->device->item.args = &call->request.args;
+    call->device->item.resident = resident;
     return true;
+}
+
+bool td_device_call_place_upload(struct td_call *call, const struct td_tensor *table)
+{
+    struct td_device_call *device =
+        td_devices_batcher(call->server->devices) ? new_device_call(call) : NULL;
+    if (!device)
+        return false;
+    device->table = *table;
+    device->upload.inputs[0] = (struct td_operand){ &device->table, 1 };
+    device->item.op = &td_batch_upload;
+    device->item.args = &device->upload;
+    device->item.resident = 1;
+    call->device = device;
+    return true;
+}
+
+static bool is_upload(const struct td_device_call *device)
+{
+    return device->item.op == &td_batch_upload;
 }
 
 bool td_device_call_is_due(const struct td_call *call)
@@ -60,19 +90,19 @@ static bool gone(struct td_batch_item *item)
     return call->gone;
 }
 
-/* What the processor can do as well, for who did not insist. */
-static bool can_be_done_here(const struct td_call *call, td_status status)
+/* What the processor can do as well, for who did not insist; and tables need not be there. */
+static bool goes_on_without(const struct td_device_call *device, td_status status)
 {
-    return call->request.options.device != TD_DEVICE_GPU &&
-           (status == TD_DEVICE_UNAVAILABLE || status == TD_NOT_SUPPORTED ||
-            status == TD_MEMORY_EXHAUSTED);
+    return is_upload(device) || (device->call->request.options.device != TD_DEVICE_GPU &&
+                                 (status == TD_DEVICE_UNAVAILABLE || status == TD_NOT_SUPPORTED ||
+                                  status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
 }
 
 /* Pinned memory is for what passes through: what is kept is copied out of it. */
-static void disown_kept(struct td_call *call)
+static void disown_kept(struct td_device_call *device)
 {
-    struct td_op_args *args = &call->request.args;
-    if (call->request.options.store)
+    struct td_op_args *args = device->item.args;
+    if (device->call->request.options.store)
         for (int i = 0; i < args->n_outputs; i++)
             args->outputs[i].owner = NULL;
 }
@@ -86,9 +116,9 @@ static void done(struct td_batch_item *item, td_status status, const struct td_e
     call->times.compute += now - begun;
     call->times.lap = now;
     if (status == TD_OK) {
-        device->state = COMPUTED;
-        disown_kept(call);
-    } else if (can_be_done_here(call, status)) {
+        device->state = DONE;
+        disown_kept(device);
+    } else if (goes_on_without(device, status)) {
         device->state = HERE;
     } else {
         device->state = REFUSED;
@@ -108,9 +138,9 @@ void td_device_call_submit(struct td_call *call, void (*back)(struct td_call *ca
     td_batcher_submit(td_devices_batcher(call->server->devices), &device->item);
 }
 
-bool td_device_call_is_computed(const struct td_call *call)
+bool td_device_call_is_done(const struct td_call *call)
 {
-    return call->device && call->device->state == COMPUTED;
+    return call->device && call->device->state == DONE;
 }
 
 bool td_device_call_is_refused(const struct td_call *call)

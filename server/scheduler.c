@@ -244,9 +244,10 @@ static void back_from_device(struct td_call *call)
 {
     uint64_t left = 0;
     if (!td_device_call_is_refused(call))
-        left = encode_cost(call) + (td_device_call_is_computed(call) ? 0 : compute_cost(call));
+        left = encode_cost(call) +
+               (call->computed || td_device_call_is_done(call) ? 0 : compute_cost(call));
     call->job.cost_ns = job_cost(call, left);
-    call->job.deadline_ns = call->deadline_ns;
+    call->job.deadline_ns = call->computed ? TD_NEVER : call->deadline_ns;
     td_worker_pool_submit(call->server->workers, &call->job);
 }
 
@@ -280,6 +281,8 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
 {
     const int64_t taken = call->times.lap;
     td_status status = TD_OK;
+    if (call->computed) /* and its table has been brought to the device, or not in time */
+        return TD_OK;
     if (td_device_call_is_refused(call))
         return call->error.status;
     if (call->device) /* it is back, and was not late when it began there */
@@ -310,8 +313,29 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
 /* Unless a device has done it. */
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
-    return td_device_call_is_computed(call) ? td_sources_check(&call->sources, &call->error)
-                                            : td_call_compute(call, worker);
+    if (call->computed)
+        return TD_OK;
+    const td_status status = td_device_call_is_done(call)
+                                 ? td_sources_check(&call->sources, &call->error)
+                                 : td_call_compute(call, worker);
+    call->computed = status == TD_OK;
+    return status;
+}
+
+/* On a worker, of a call that has just been computed: true when a table of it has gone to the device,
+ * with a new place in the queue for when it comes back. Without one the table goes there when it is
+ * used first. */
+static bool waits_for_upload(struct td_call *call)
+{
+    const struct td_tensor *table = call->task->upload ? call->task->upload(call) : NULL;
+    if (!table || call->device || !td_device_call_place_upload(call, table))
+        return false;
+    if (td_worker_pool_reserve(call->server->workers)) {
+        submit_to_device(call);
+        return true;
+    }
+    call->device = NULL;
+    return false;
 }
 
 static void run(struct td_job *job, struct td_worker *worker)
@@ -327,6 +351,8 @@ static void run(struct td_job *job, struct td_worker *worker)
             return;
         if (status == TD_OK)
             status = compute(call, worker);
+        if (status == TD_OK && waits_for_upload(call))
+            return;
         if (status == TD_OK)
             status = td_call_encode(call);
         end(call, status);
@@ -337,9 +363,9 @@ static void run(struct td_job *job, struct td_worker *worker)
 static void drop(struct td_job *job, td_status why)
 {
     struct td_call *call = (struct td_call *)(void *)job;
-    /* A device has done it: what is left is short. */
-    if (why == TD_DRAINING && td_device_call_is_computed(call) &&
-        td_sources_check(&call->sources, &call->error) == TD_OK) {
+    /* It has been done: what is left is short. */
+    if (call->computed || (why == TD_DRAINING && td_device_call_is_done(call) &&
+                           td_sources_check(&call->sources, &call->error) == TD_OK)) {
         left_queue(call);
         end(call, td_call_encode(call));
         finish(call);

@@ -163,6 +163,25 @@ static td_status make(struct td_staging *staging, int size_class, struct staged 
     return TD_OK;
 }
 
+/* What a buffer of so many bytes counts as. */
+static uint64_t needed(size_t bytes)
+{
+    const int size_class = class_of(bytes);
+    return size_class < 0 ? bytes : class_bytes(size_class);
+}
+
+td_status td_staging_check(const struct td_staging *staging, size_t a, size_t b,
+                           struct td_error *err)
+{
+    uint64_t both;
+    if (__builtin_add_overflow(needed(a), needed(b), &both))
+        both = UINT64_MAX;
+    return both <= staging->limit
+               ? TD_OK
+               : td_error_resource(err, "gpu_staging_bytes", both, staging->limit,
+                                   "what the device reads and writes");
+}
+
 struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, struct td_error *err)
 {
     const int size_class = class_of(bytes);

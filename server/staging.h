@@ -26,6 +26,10 @@ struct td_buffer_pool;
 struct td_staging *td_staging_new(const struct td_device_api *api, struct td_device *device,
                                   struct td_buffer_pool *pool, uint64_t limit);
 
+/* Is there room for two such buffers once all that is out has come back? RESOURCE_LIMIT. */
+TD_MUST_CHECK td_status td_staging_check(const struct td_staging *staging, size_t a, size_t b,
+                                         struct td_error *err);
+
 /* At least `bytes`, and at least one. NULL with err filled. */
 struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, struct td_error *err);
 

@@ -7,6 +7,7 @@
 #include "api/suggest.h"
 #include "api/tensor_io.h"
 #include "kernels/scatter/scatter.h"
+#include "server/device_call.h"
 #include "server/etag.h"
 #include "server/op_task.h"
 #include "server/server.h"
@@ -286,9 +287,8 @@ static td_status begin_put(struct td_call *call)
 
 static td_status read_device(struct td_call *call, const char *value, size_t length)
 {
-    static const char *const names[] = { "cpu", "gpu", NULL };
-    const int device = td_attrs_choose("device", names, value, length, &call->error);
-    ((struct state *)call->state)->upload = device == 1;
+    const int device = td_attrs_choose("device", td_device_names, value, length, &call->error);
+    ((struct state *)call->state)->upload = device == TD_DEVICE_GPU;
     return device < 0 ? TD_MALFORMED_REQUEST : TD_OK;
 }
 
@@ -339,31 +339,27 @@ static td_status admit_put(struct td_call *call)
                                             td_tensor_footprint(&state->tensor), &call->error);
 }
 
-/* It is kept by now, so the answer tells where it is, and no failure. */
-static void upload(struct td_call *call)
-{
-    struct state *state = call->state;
-    struct td_batcher *batcher = td_devices_batcher(call->server->devices);
-    const bool there = td_batcher_upload(batcher, state->listing.tensor, NULL) == TD_OK;
-    state->listing.device = there ? "gpu" : "cpu";
-}
-
 static td_status compute_put(struct td_call *call, struct td_worker *worker)
 {
     struct state *state = call->state;
     (void)worker;
-    const td_status status =
-        td_store_put(call->server->store, &state->write, &state->tensor, &call->arena,
-                     &state->listing, &state->created, &call->error);
-    if (status == TD_OK && state->upload)
-        upload(call);
-    return status;
+    return td_store_put(call->server->store, &state->write, &state->tensor, &call->arena,
+                        &state->listing, &state->created, &call->error);
 }
 
+static const struct td_tensor *upload_put(const struct td_call *call)
+{
+    const struct state *state = call->state;
+    return state->upload ? state->listing.tensor : NULL;
+}
+
+/* It is kept, so the answer tells where it is, and no failure of the device. */
 static td_status encode_put(struct td_call *call)
 {
     enum { ROOM = 160 }; /* names are short */
-    const struct state *state = call->state;
+    struct state *state = call->state;
+    if (state->upload)
+        state->listing.device = td_device_call_is_done(call) ? "gpu" : "cpu";
     const td_status status = tell_listing(call);
     if (status != TD_OK || !state->created)
         return status;
@@ -381,6 +377,7 @@ const struct td_task td_tensor_put_task = { .begin = begin_put,
                                             .decode = decode_put,
                                             .admit = admit_put,
                                             .compute = compute_put,
+                                            .upload = upload_put,
                                             .encode = encode_put };
 
 /* ---- DELETE ---------------------------------------------------------------------------------- */

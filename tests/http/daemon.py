@@ -394,7 +394,7 @@ class Raw:
 def http_request(method, path, body=b"", headers=()):
     """the bytes of an ordinary request"""
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
-    if method == "POST":
+    if method in ("POST", "PUT"):
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join([*lines, *headers]).encode() + b"\r\n\r\n" + body
 

@@ -144,6 +144,10 @@ class Answers(DeviceTest):
         self.assertProblem(self.ask("PUT", "/v1/tensors/letters?device=gpu", ["a"]), 503, "DEVICE_UNAVAILABLE")
         self.assertStatus(self.get("/v1/tensors/letters"), 404)
         self.assertProblem(self.ask("PUT", "/v1/tensors/uploaded?device=tpu", TABLE), 400, "MALFORMED_REQUEST")
+        for elsewhere in ("auto", "cpu"):
+            answer = self.ask("PUT", f"/v1/tensors/uploaded?device={elsewhere}", TABLE)
+            self.assertStatus(answer, 200)
+            self.assertNotIn("device", answer.json())
         self.ask("DELETE", "/v1/tensors/uploaded")
 
     def test_what_is_stored_outlives_the_device_s_memory(self):
@@ -296,6 +300,52 @@ class Faults(DeviceTest):
             self.assertEqual(sum(counts.values()), 16 * 40)
             self.assertLessEqual(set(counts), {200, 503})
             self.assertGreater(counts[200], 16)
+
+    def wait_until_busy(self, client):
+        deadline = time.monotonic() + PATIENCE
+        while self.gpu(client)["queue"]["in_flight"] == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertGreater(self.gpu(client)["queue"]["in_flight"], 0)
+
+    def test_an_upload_behind_a_hung_device_holds_no_worker_and_ends_at_its_deadline(self):
+        with Daemon("--gpu", "reference:hang_at=1", "--gpu-hang-ms", "600000", "--workers", "1", "--drain-timeout-ms", "100") as daemon, \
+                Client(daemon) as client, Raw(daemon) as hung, Raw(daemon, timeout=5 * PATIENCE) as upload:
+            self.put_table(client)
+            hung.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode()))
+            self.wait_until_busy(client)
+            upload.send(http_request("PUT", "/v1/tensors/late?device=gpu", json.dumps(TABLE).encode(),
+                                     [f"X-Request-Timeout-Ms: {int(1500 * SCALE)}"]))
+            deadline = time.monotonic() + PATIENCE
+            while client.ask("GET", "/v1/tensors/late").status != 200 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertStatus(client.ask("PUT", "/v1/tensors/other", TABLE), 201)  # the only worker has done it
+            answer = upload.answer()
+            self.assertStatus(answer, 201)  # it is kept, and the client's time is over
+            self.assertEqual(answer.json()["device"], "cpu")
+
+    def test_the_drain_timeout_ends_the_waiting_for_a_hung_device(self):
+        with Daemon("--gpu", "reference:hang_at=1", "--gpu-hang-ms", "600000", "--drain-timeout-ms", "100") as daemon:
+            with Client(daemon) as client, Raw(daemon) as hung, Raw(daemon) as upload:
+                self.put_table(client)
+                hung.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode()))
+                self.wait_until_busy(client)
+                upload.send(http_request("PUT", "/v1/tensors/late?device=gpu", json.dumps(TABLE).encode()))
+                deadline = time.monotonic() + PATIENCE
+                while client.ask("GET", "/v1/tensors/late").status != 200 and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                daemon.send_signal(signal.SIGTERM)
+                self.assertEqual([answer.status for answer in answers_of((hung, upload))], [503, 201])
+            self.assertEqual(daemon.wait(), 0)
+
+    def test_what_the_device_can_never_hold_is_422_for_who_insists(self):
+        for options, resource in ((("--gpu-memory", "16M"), "gpu_memory_bytes"), (("--gpu-staging", "16M"), "gpu_staging_bytes")):
+            with self.subTest(resource), Daemon("--gpu", "reference", *options) as daemon, Client(daemon) as client:
+                body = safetensors({"params": ("uint8", (5, 4 << 20), bytes(20 << 20)), "indices": ("int32", (1,), pack("int32", [4]))})
+                problem = self.assertProblem(client.ask("POST", "/v1/gather?device=gpu", body, BINARY_HEADERS), 422, "RESOURCE_LIMIT",
+                                             resource=resource, limit=16 << 20)
+                self.assertGreater(problem["needed"], 20 << 20)
+                answer = client.ask("POST", "/v1/gather?device=auto", body, BINARY_HEADERS)
+                self.assertStatus(answer, 200)
 
     def test_a_stop_in_the_middle_answers_what_was_accepted(self):
         daemon = Daemon("--gpu", "reference:launch_us=200000")

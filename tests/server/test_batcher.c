@@ -130,10 +130,8 @@ static bool has_left(struct td_batch_item *item)
     return ((struct ask *)(void *)item)->left;
 }
 
-static void ask_infer(struct ask *ask, const struct td_op *op, uint32_t resident)
+static void ask_item(struct ask *ask, const struct td_op *op, uint32_t resident)
 {
-    struct td_error err;
-    ck_assert_msg(td_op_infer(op, &ask->args, &ask->arena, &err) == TD_OK, "%s", err.message);
     ask->item = (struct td_batch_item){
         .op = op,
         .args = &ask->args,
@@ -143,6 +141,13 @@ static void ask_infer(struct ask *ask, const struct td_op *op, uint32_t resident
         .gone = has_left,
         .done = on_done,
     };
+}
+
+static void ask_infer(struct ask *ask, const struct td_op *op, uint32_t resident)
+{
+    struct td_error err;
+    ck_assert_msg(td_op_infer(op, &ask->args, &ask->arena, &err) == TD_OK, "%s", err.message);
+    ask_item(ask, op, resident);
 }
 
 static void ask_begin(struct ask *ask, const struct td_op *op)
@@ -197,6 +202,15 @@ static void ask_einsum(struct ask *ask, const char *equation, struct td_tensor a
     ask_infer(ask, &td_op_einsum, resident);
 }
 
+/* A table to be brought to the device. */
+static void ask_upload(struct ask *ask, const struct td_tensor *table)
+{
+    ask_begin(ask, &td_batch_upload);
+    ask->inputs[0] = *table;
+    ask->args.inputs[0] = (struct td_operand){ &ask->inputs[0], 1 };
+    ask_item(ask, &td_batch_upload, 1);
+}
+
 static void submit(struct setup *setup, struct ask *ask)
 {
     td_batcher_submit(setup->batcher, &ask->item);
@@ -229,6 +243,16 @@ static void expect_rows(struct ask *ask)
 {
     expect_status(ask, TD_OK);
     expect_rows_now(ask);
+}
+
+/* Brings a table to the device, or is told why not. */
+static void upload(struct setup *setup, const struct td_tensor *table, td_status status)
+{
+    struct ask ask;
+    ask_upload(&ask, table);
+    submit(setup, &ask);
+    expect_status(&ask, status);
+    ask_end(&ask);
 }
 
 /* Keeps the device busy: one call whose launch goes on for as long as launch_us says. */
@@ -704,7 +728,6 @@ START_TEST(draining_gives_back_what_waits_and_what_comes_later)
     struct ask first, waiting[3], later, idle;
     setup_open(&setup, "launch_us=100000");
     struct td_tensor table = table_of(10, 0);
-    struct td_error err;
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < 3; i++) {
         ask_row(&waiting[i], &table, i);
@@ -724,7 +747,7 @@ START_TEST(draining_gives_back_what_waits_and_what_comes_later)
     ask_row(&idle, &table, 5); /* whether the device has anything to do or not */
     submit(&setup, &idle);
     expect_status(&idle, TD_DRAINING);
-    ck_assert_int_eq(td_batcher_upload(setup.batcher, &table, &err), TD_DEVICE_UNAVAILABLE);
+    upload(&setup, &table, TD_DRAINING);
     ck_assert_uint_eq(launches(), 1);
     ck_assert(counts_of(&setup).available);
     ask_end(&first);
@@ -904,9 +927,8 @@ START_TEST(moving_many_bytes_is_not_hanging)
     struct ask ask;
     setup_open(&setup, SLOW_COPIES);
     struct td_tensor table = table_of(MANY_ROWS, 0), other = table_of(MANY_ROWS, 1);
-    struct td_error err;
     const int64_t begun_ns = td_now_ns();
-    ck_assert_int_eq(td_batcher_upload(setup.batcher, &other, &err), TD_OK);
+    upload(&setup, &other, TD_OK);
     ck_assert_int_ge(td_now_ns() - begun_ns, 100 * MS);
     ask_row(&ask, &table, MANY_ROWS - 1);
     submit(&setup, &ask);
@@ -932,6 +954,27 @@ START_TEST(what_hangs_is_found_later_where_many_bytes_move)
     ck_assert_int_ge(hung.done_ns - hung.item.begun_ns, 250 * MS);
     ask_end(&hung);
     setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(draining_does_not_wait_for_a_device_that_hangs)
+{
+    struct setup setup = { 0 }; /* hang_ms is ten seconds */
+    struct ask hung;
+    setup_open(&setup, "hang_at=1");
+    struct td_tensor table = table_of(10, 0);
+    ask_row(&hung, &table, 1);
+    submit(&setup, &hung);
+    EVENTUALLY(counts_of(&setup).in_flight == 1);
+    const int64_t begun_ns = td_now_ns();
+    td_batcher_drain(setup.batcher);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(hung.err.message, "when the server stopped"));
+    ck_assert_int_ge(hung.done_ns - begun_ns, 900 * MS);
+    ck_assert_int_lt(hung.done_ns - begun_ns, 3000 * MS);
+    setup_close(&setup);
+    ask_end(&hung);
     td_buffer_unref(table.owner);
 }
 END_TEST
@@ -1012,14 +1055,13 @@ START_TEST(a_device_that_cannot_be_opened_is_tried_again)
     char why[TD_DEVICE_TEXT];
     setup_open(&setup, "fail_open=1");
     struct td_tensor table = table_of(10, 0);
-    struct td_error err;
     ck_assert(!td_batcher_available(setup.batcher, why));
     ck_assert_ptr_nonnull(strstr(why, "fails at opening 1"));
     ask_row(&early, &table, 1);
     submit(&setup, &early);
     expect_status(&early, TD_DEVICE_UNAVAILABLE);
     ck_assert(!pthread_equal(early.done_on, pthread_self()));
-    ck_assert_int_eq(td_batcher_upload(setup.batcher, &table, &err), TD_DEVICE_UNAVAILABLE);
+    upload(&setup, &table, TD_DEVICE_UNAVAILABLE);
     ck_assert(!td_batcher_has_table(setup.batcher, &table));
     EVENTUALLY(td_batcher_available(setup.batcher, why));
     ask_row(&later, &table, 1);
@@ -1073,8 +1115,8 @@ static const struct {
     { "plenty of room", 0, 0, 0, TD_OK, 2, 2 },
     { "the device holds a few at a time", 600 * 1024, 0, 0, TD_OK, 3, 9 },
     { "so does the staging memory", 0, 1 << 20, 0, TD_OK, 3, 9 },
-    { "one is too large for the device", 600 * 1024, 0, 16, TD_MEMORY_EXHAUSTED, 3, 9 },
-    { "one is too large for the staging memory", 0, 1 << 20, 16, TD_MEMORY_EXHAUSTED, 3, 9 },
+    { "one is too large for the device", 600 * 1024, 0, 16, TD_RESOURCE_LIMIT, 3, 9 },
+    { "one is too large for the staging memory", 0, 1 << 20, 16, TD_RESOURCE_LIMIT, 3, 9 },
     { "one is large", 0, 0, 16, TD_OK, 2, 4 },
 };
 
@@ -1106,6 +1148,8 @@ START_TEST(what_does_not_fit_together_goes_in_several_batches)
     }
     if (rooms[_i].large) {
         expect_status(&large, rooms[_i].status);
+        if (rooms[_i].status == TD_RESOURCE_LIMIT)
+            ck_assert_uint_gt(large.err.needed, large.err.limit);
         ask_end(&large);
     }
     ck_assert_msg(launches() >= rooms[_i].least && launches() <= rooms[_i].most,
@@ -1123,14 +1167,13 @@ START_TEST(a_device_without_memory_refuses_and_is_not_lost)
     struct ask ask;
     setup_open(&setup, "fail_alloc=1,recover=0");
     struct td_tensor table = table_of(10, 0);
-    struct td_error err;
     for (int i = 0; i < 3; i++) {
         ask_row(&ask, &table, 1);
         submit(&setup, &ask);
         expect_status(&ask, TD_MEMORY_EXHAUSTED);
         ask_end(&ask);
     }
-    ck_assert_int_eq(td_batcher_upload(setup.batcher, &table, &err), TD_MEMORY_EXHAUSTED);
+    upload(&setup, &table, TD_MEMORY_EXHAUSTED);
     ck_assert(counts_of(&setup).available);
     setup_close(&setup);
     td_buffer_unref(table.owner);
@@ -1206,15 +1249,53 @@ START_TEST(a_version_that_was_replaced_is_dropped_from_the_device)
 }
 END_TEST
 
+START_TEST(who_waits_for_an_upload_does_so_until_its_deadline)
+{
+    struct setup setup = { 0 };
+    struct ask hung, waiting, left;
+    setup_open(&setup, "hang_at=1");
+    struct td_tensor table = table_of(10, 0), other = table_of(10, 0);
+    keep_busy(&setup, &hung, &table);
+    ask_upload(&waiting, &table); /* on its way in what hangs */
+    ask_upload(&left, &other);
+    waiting.item.deadline_ns = left.item.deadline_ns = td_now_ns() + 100 * MS;
+    submit(&setup, &waiting);
+    submit(&setup, &left);
+    expect_status(&waiting, TD_DEADLINE_EXCEEDED);
+    expect_status(&left, TD_DEADLINE_EXCEEDED);
+    ck_assert_int_lt(left.done_ns - left.item.submitted_ns, 5000 * MS);
+    ck_assert_int_eq(atomic_load(&hung.dones), 0);
+    setup_close(&setup);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    ask_end(&hung);
+    ask_end(&waiting);
+    ask_end(&left);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(other.owner);
+}
+END_TEST
+
+START_TEST(what_the_device_holds_is_told_at_once)
+{
+    struct setup setup = { 0 };
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(1000, 0);
+    const uint64_t before = counts_of(&setup).device.memory_used;
+    upload(&setup, &table, TD_OK);
+    ck_assert_uint_ge(counts_of(&setup).device.memory_used - before, table.bytes);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
 START_TEST(a_table_can_be_there_before_anybody_asks)
 {
     struct setup setup = { .options.device.memory = 512 * 1024 };
     struct ask first, ask;
     setup_open(&setup, "launch_us=30000");
     struct td_tensor table = table_of(1000, 0), other = table_of(10, 0), large = table_of(40000, 0);
-    struct td_error err;
     keep_busy(&setup, &first, &other);
-    ck_assert_int_eq(td_batcher_upload(setup.batcher, &table, &err), TD_OK);
+    upload(&setup, &table, TD_OK);
     ck_assert(td_batcher_has_table(setup.batcher, &table));
     expect_rows(&first);
     const uint64_t bytes = td_device_reference_counts().bytes_in;
@@ -1222,9 +1303,13 @@ START_TEST(a_table_can_be_there_before_anybody_asks)
     submit(&setup, &ask);
     expect_rows(&ask);
     ck_assert_uint_lt(td_device_reference_counts().bytes_in - bytes, 4096);
-    ck_assert_int_eq(td_batcher_upload(setup.batcher, &table, &err), TD_OK); /* again: no harm */
-    ck_assert_int_eq(td_batcher_upload(setup.batcher, &large, &err), TD_MEMORY_EXHAUSTED);
-    ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
+    upload(&setup, &table, TD_OK); /* again: no harm */
+    upload(&setup, &large, TD_RESOURCE_LIMIT);
+    const struct td_batcher_counts counts = counts_of(&setup);
+    ck_assert_uint_eq(counts.batches, 2); /* uploads are none */
+    ck_assert_uint_eq(counts.items, 2);
+    ck_assert_uint_eq(counts.tables, 2);
+    ck_assert_uint_eq(counts.waiting + counts.in_flight, 0);
     ask_end(&first);
     ask_end(&ask);
     setup_close(&setup);
@@ -1349,6 +1434,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_batch_that_does_not_end_is_a_lost_device);
     tcase_add_test(tcase, moving_many_bytes_is_not_hanging);
     tcase_add_test(tcase, what_hangs_is_found_later_where_many_bytes_move);
+    tcase_add_test(tcase, draining_does_not_wait_for_a_device_that_hangs);
     tcase_add_test(tcase, free_does_not_wait_for_a_device_that_hangs);
     tcase_add_test(tcase, free_leaves_a_device_alone_that_cannot_be_closed);
     tcase_add_test(tcase, a_device_that_cannot_be_opened_is_tried_again);
@@ -1360,6 +1446,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_table_that_two_batches_want_is_uploaded_once);
     tcase_add_test(tcase, a_version_that_was_replaced_is_dropped_from_the_device);
     tcase_add_test(tcase, a_table_can_be_there_before_anybody_asks);
+    tcase_add_test(tcase, who_waits_for_an_upload_does_so_until_its_deadline);
+    tcase_add_test(tcase, what_the_device_holds_is_told_at_once);
     tcase_add_loop_test(tcase, every_call_of_many_threads_is_answered_once, 0, COUNT_OF(stresses));
 }
 
