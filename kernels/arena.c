@@ -137,6 +137,17 @@ char *td_arena_text(struct td_arena *arena, const char *text, size_t length, str
     return copy;
 }
 
+void td_arena_drop(struct td_arena *arena, struct td_buffer *buffer)
+{
+    struct td_arena_hold **link = &arena->held;
+    while (*link && (*link)->buffer != buffer)
+        link = &(*link)->next;
+    if (!*link)
+        return;
+    *link = (*link)->next;
+    td_buffer_unref(buffer);
+}
+
 void td_arena_reset(struct td_arena *arena)
 {
     /* A note may lie in the very buffer it is about, so it is read before the buffer goes. Blocks

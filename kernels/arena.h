@@ -39,6 +39,9 @@ void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct t
  * without memory for the note of it. */
 bool td_arena_keep(struct td_arena *arena, struct td_buffer *buffer, struct td_error *err);
 
+/* Lets go of a reference that keep took over. */
+void td_arena_drop(struct td_arena *arena, struct td_buffer *buffer);
+
 /* The buffer that begins at `data`: that of a large allocation, which is alone in it. NULL for one
  * that shares its block with others. For who wants to keep it longer than the call. */
 struct td_buffer *td_arena_owner(const struct td_arena *arena, const void *data);

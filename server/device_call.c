@@ -3,6 +3,9 @@
 #include "server/clock.h"
 #include "server/devices.h"
 #include "server/server.h"
+#include "server/staging.h"
+
+#include <string.h>
 
 struct td_device_call {
     struct td_batch_item item; /* first: the batcher gives it back */
@@ -146,4 +149,30 @@ bool td_device_call_is_done(const struct td_call *call)
 bool td_device_call_is_refused(const struct td_call *call)
 {
     return call->device && call->device->state == REFUSED;
+}
+
+static td_status copy_outputs(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    td_status status = TD_OK;
+    for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
+        struct td_tensor *output = &args->outputs[i];
+        const void *from = output->data;
+        status = td_tensor_alloc(output, arena, err);
+        if (status == TD_OK && output->bytes > 0)
+            memcpy(output->data, from, output->bytes);
+    }
+    return status;
+}
+
+td_status td_device_call_settle(struct td_call *call)
+{
+    struct td_op_args *args = &call->request.args;
+    struct td_buffer *staged = args->n_outputs > 0 ? args->outputs[0].owner : NULL;
+    td_status status = td_sources_check(&call->sources, &call->error);
+    if (status != TD_OK || !staged || !td_staging_wants_back(staged))
+        return status;
+    status = copy_outputs(args, &call->arena, &call->error);
+    if (status == TD_OK)
+        td_arena_drop(&call->arena, staged);
+    return status;
 }

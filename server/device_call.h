@@ -5,7 +5,8 @@
  *     computed ─► place_upload ─► submit ─► (batcher) ─► back: the table is there, or it is not
  *
  * Ownership  Lies in the call's arena. From submit to `back` the call belongs to the batcher.
- * Threads    `back` is called by the batcher's thread; all else by the call's owner. */
+ * Threads    `back` is called by the batcher's thread; all else by the call's owner.
+ * Errors     settle: what td_sources_check says, or MEMORY_EXHAUSTED. */
 #ifndef TD_SERVER_DEVICE_CALL_H
 #define TD_SERVER_DEVICE_CALL_H
 
@@ -30,5 +31,9 @@ void td_device_call_submit(struct td_call *call, void (*back)(struct td_call *ca
  * was never there. */
 bool td_device_call_is_done(const struct td_call *call);
 bool td_device_call_is_refused(const struct td_call *call);
+
+/* Of one that has its outputs, on a worker: were its inputs there to the end? Outputs that would hold
+ * pinned memory which others need are copied out of it. */
+TD_MUST_CHECK td_status td_device_call_settle(struct td_call *call);
 
 #endif

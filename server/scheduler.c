@@ -315,9 +315,8 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     if (call->computed)
         return TD_OK;
-    const td_status status = td_device_call_is_done(call)
-                                 ? td_sources_check(&call->sources, &call->error)
-                                 : td_call_compute(call, worker);
+    const td_status status =
+        td_device_call_is_done(call) ? td_device_call_settle(call) : td_call_compute(call, worker);
     call->computed = status == TD_OK;
     return status;
 }
@@ -365,7 +364,7 @@ static void drop(struct td_job *job, td_status why)
     struct td_call *call = (struct td_call *)(void *)job;
     /* It has been done: what is left is short. */
     if (call->computed || (why == TD_DRAINING && td_device_call_is_done(call) &&
-                           td_sources_check(&call->sources, &call->error) == TD_OK)) {
+                           td_device_call_settle(call) == TD_OK)) {
         left_queue(call);
         end(call, td_call_encode(call));
         finish(call);

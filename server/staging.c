@@ -25,8 +25,8 @@ struct td_staging {
     uint64_t limit;
     pthread_mutex_t mutex; /* guards all below */
     uint64_t bytes;
-    uint64_t out;   /* buffers that somebody holds */
-    bool abandoned; /* the last buffer that comes back frees this struct */
+    uint64_t out, out_bytes; /* buffers that somebody holds */
+    bool abandoned;          /* the last buffer that comes back frees this struct */
     struct staged *classes[N_CLASSES];
 };
 
@@ -57,6 +57,7 @@ static void release(struct td_buffer *base)
     pthread_mutex_lock(&staging->mutex);
     const bool abandoned = staging->abandoned;
     const bool last = --staging->out == 0;
+    staging->out_bytes -= base->size;
     if (!abandoned) {
         buffer->next = staging->classes[buffer->size_class];
         staging->classes[buffer->size_class] = buffer;
@@ -79,7 +80,10 @@ static struct staged *reuse(struct td_staging *staging, int size_class)
         if (buffer)
             staging->classes[i] = buffer->next;
     }
-    staging->out += buffer != NULL;
+    if (buffer) {
+        staging->out++;
+        staging->out_bytes += class_bytes(buffer->size_class);
+    }
     pthread_mutex_unlock(&staging->mutex);
     return buffer;
 }
@@ -98,12 +102,21 @@ static struct staged *largest_free(struct td_staging *staging)
     return buffer;
 }
 
-/* Counts bytes, or takes them off the count. */
-static void count(struct td_staging *staging, int64_t bytes, int buffers)
+/* A new buffer, of so many bytes, is out. */
+static void count_new(struct td_staging *staging, uint64_t bytes)
 {
     pthread_mutex_lock(&staging->mutex);
-    staging->bytes += (uint64_t)bytes;
-    staging->out += (uint64_t)buffers;
+    staging->bytes += bytes;
+    staging->out_bytes += bytes;
+    staging->out++;
+    pthread_mutex_unlock(&staging->mutex);
+}
+
+/* A free one has been given back. */
+static void count_gone(struct td_staging *staging, uint64_t bytes)
+{
+    pthread_mutex_lock(&staging->mutex);
+    staging->bytes -= bytes;
     pthread_mutex_unlock(&staging->mutex);
 }
 
@@ -116,7 +129,7 @@ static bool shrink(struct td_staging *staging)
     const size_t bytes = class_bytes(buffer->size_class);
     staging->api->host_free(staging->device, buffer->base.data);
     td_buffer_pool_discharge(staging->pool, bytes);
-    count(staging, -(int64_t)bytes, 0);
+    count_gone(staging, bytes);
     free(buffer);
     return true;
 }
@@ -158,7 +171,7 @@ static td_status make(struct td_staging *staging, int size_class, struct staged 
     }
     buffer->staging = staging;
     buffer->size_class = size_class;
-    count(staging, (int64_t)bytes, 1);
+    count_new(staging, bytes);
     *out = buffer;
     return TD_OK;
 }
@@ -203,6 +216,17 @@ struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, stru
     }
     td_buffer_init(&buffer->base, buffer->base.data, class_bytes(buffer->size_class), release);
     return &buffer->base;
+}
+
+bool td_staging_wants_back(const struct td_buffer *buffer)
+{
+    if (buffer->release != release)
+        return false;
+    struct td_staging *staging = ((const struct staged *)(const void *)buffer)->staging;
+    pthread_mutex_lock(&staging->mutex);
+    const bool short_of_room = staging->out_bytes > staging->limit / 2;
+    pthread_mutex_unlock(&staging->mutex);
+    return short_of_room;
 }
 
 bool td_staging_is_back(struct td_staging *staging)

@@ -4,7 +4,8 @@
  *
  * Such memory is slow to make, so buffers are kept by size class, a quarter of a power of two apart,
  * and used again; one that is up to twice too large will do. What is free is given back to the
- * device only to make room for another class.
+ * device only to make room for another class. Answers may keep half of it all; beyond that, who holds
+ * one is asked to copy it, as a client who does not read would hold what others need.
  *
  * Bounds     Never more than `limit` bytes, in use or free; all of them count against the budget of
  *            the pool.
@@ -32,6 +33,9 @@ TD_MUST_CHECK td_status td_staging_check(const struct td_staging *staging, size_
 
 /* At least `bytes`, and at least one. NULL with err filled. */
 struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, struct td_error *err);
+
+/* Of any buffer: does it lie in staging memory more than half of which is in use? From any thread. */
+bool td_staging_wants_back(const struct td_buffer *buffer);
 
 /* Has every buffer come back? */
 bool td_staging_is_back(struct td_staging *staging);

@@ -55,6 +55,7 @@ struct state {
     bool unmodified; /* If-None-Match has it already */
     bool whole;      /* the tensor itself is wanted, not what it is */
     td_layout layout;
+    unsigned given; /* of enum argument, by bit */
     /* PUT: the new one; scatter: as it was when the body was read; GET: with a copy of its bytes */
     struct td_tensor tensor;
     /* writers */
@@ -62,6 +63,9 @@ struct state {
     bool created;
     bool upload; /* PUT: to the device as well */
 };
+
+/* In the query. */
+enum argument { PERSIST, DEVICE, RESPONSE };
 
 static td_status begin_state(struct td_call *call)
 {
@@ -111,9 +115,24 @@ static td_status unknown_argument(struct td_call *call, const char *name, size_t
     return TD_MALFORMED_REQUEST;
 }
 
+/* Which of the choices `value` is; -1 with the refusal where it is none, and the second time. */
+static int choose_once(struct td_call *call, enum argument argument, const char *const *choices,
+                       const char *value, size_t length)
+{
+    static const char *const names[] = { "persist", "device", "response" };
+    struct state *state = call->state;
+    if (state->given >> argument & 1) {
+        td_error_set(&call->error, TD_MALFORMED_REQUEST, "%s is given twice", names[argument]);
+        (void)td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, names[argument]);
+        return -1;
+    }
+    state->given |= 1U << argument;
+    return td_attrs_choose(names[argument], choices, value, length, &call->error);
+}
+
 static td_status read_persist(struct td_call *call, const char *value, size_t length)
 {
-    const int truth = td_attrs_choose("persist", td_truth_names, value, length, &call->error);
+    const int truth = choose_once(call, PERSIST, td_truth_names, value, length);
     ((struct state *)call->state)->write.persist = truth % 2 == 1;
     return truth < 0 ? TD_MALFORMED_REQUEST : TD_OK;
 }
@@ -150,8 +169,7 @@ static td_status get_argument(struct td_call *call, const char *name, size_t len
     struct state *state = call->state;
     if (!td_name_is("response", name, length))
         return unknown_argument(call, name, length, (const char *[]){ "response" }, 1);
-    const int layout =
-        td_attrs_choose("response", td_layout_names, value, value_length, &call->error);
+    const int layout = choose_once(call, RESPONSE, td_layout_names, value, value_length);
     if (layout < 0)
         return TD_MALFORMED_REQUEST;
     state->whole = true;
@@ -287,7 +305,7 @@ static td_status begin_put(struct td_call *call)
 
 static td_status read_device(struct td_call *call, const char *value, size_t length)
 {
-    const int device = td_attrs_choose("device", td_device_names, value, length, &call->error);
+    const int device = choose_once(call, DEVICE, td_device_names, value, length);
     ((struct state *)call->state)->upload = device == TD_DEVICE_GPU;
     return device < 0 ? TD_MALFORMED_REQUEST : TD_OK;
 }

@@ -1,5 +1,5 @@
 """Ops on a device: the reference device, which takes the way of a GPU."""
-import concurrent.futures, random, threading, time
+import concurrent.futures, contextlib, random, threading, time
 from daemon import *
 
 TABLE = [[float(10 * i + j) for j in range(4)] for i in range(100)]
@@ -301,11 +301,14 @@ class Faults(DeviceTest):
             self.assertLessEqual(set(counts), {200, 503})
             self.assertGreater(counts[200], 16)
 
-    def wait_until_busy(self, client):
+    def wait_for(self, client, state):
         deadline = time.monotonic() + PATIENCE
-        while self.gpu(client)["queue"]["in_flight"] == 0 and time.monotonic() < deadline:
+        while not state(self.gpu(client)) and time.monotonic() < deadline:
             time.sleep(0.01)
-        self.assertGreater(self.gpu(client)["queue"]["in_flight"], 0)
+        self.assertTrue(state(self.gpu(client)), self.gpu(client))
+
+    def wait_until_busy(self, client):
+        self.wait_for(client, lambda gpu: gpu["queue"]["in_flight"] > 0)
 
     def test_an_upload_behind_a_hung_device_holds_no_worker_and_ends_at_its_deadline(self):
         with Daemon("--gpu", "reference:hang_at=1", "--gpu-hang-ms", "600000", "--workers", "1", "--drain-timeout-ms", "100") as daemon, \
@@ -336,6 +339,20 @@ class Faults(DeviceTest):
                 daemon.send_signal(signal.SIGTERM)
                 self.assertEqual([answer.status for answer in answers_of((hung, upload))], [503, 201])
             self.assertEqual(daemon.wait(), 0)
+
+    def test_clients_that_do_not_read_their_answers_leave_the_device_to_others(self):
+        rows = [i % 100 for i in range(1 << 20)]  # answers of 16 MiB, more than sockets take
+        body = safetensors({"indices": ("int32", (len(rows),), pack("int32", rows))}, {"params.ref": "table"})
+        request = http_request("POST", "/v1/gather?device=gpu", body, [f"Content-Type: {SAFETENSORS}"])
+        with Daemon("--gpu", "reference", "--gpu-staging", "96M") as daemon, Client(daemon) as client, contextlib.ExitStack() as silent:
+            self.put_table(client)
+            for i in range(12):  # more than the staging memory holds
+                silent.enter_context(Raw(daemon)).send(request)
+                self.wait_for(client, lambda gpu: gpu["requests"] == i + 1 and gpu["queue"]["in_flight"] == 0)
+            for _ in range(3):
+                answer = client.ask("POST", "/v1/gather?device=gpu", body, BINARY_HEADERS)
+                self.assertStatus(answer, 200)
+                self.assertTrue(read_safetensors(answer.body)[0]["output"][2][-16:] == pack("float32", TABLE[rows[-1]]))
 
     def test_what_the_device_can_never_hold_is_422_for_who_insists(self):
         for options, resource in ((("--gpu-memory", "16M"), "gpu_memory_bytes"), (("--gpu-staging", "16M"), "gpu_staging_bytes")):

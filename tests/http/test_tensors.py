@@ -197,11 +197,11 @@ class Put(TensorTest):
 
     def test_a_query_that_nobody_knows_is_refused(self):
         name = self.name()
-        for query in ("?persit=1", "?response=flat", "?persist=2", "?persist="):
+        for query in ("?persit=1", "?response=flat", "?persist=2", "?persist=", "?persist=0&persist=0", "?device=cpu&device=cpu"):
             self.assertProblem(self.put(name, [1], query=query), 400, "MALFORMED_REQUEST")
         self.assertStatus(self.put(name, [1], query="?persist=0"), 201)
         self.assertProblem(self.ask("DELETE", f"/v1/tensors/{name}?force=1"), 400, "MALFORMED_REQUEST")
-        for query in ("?respons=flat", "?response=text", "?persist=1"):
+        for query in ("?respons=flat", "?response=text", "?persist=1", "?response=flat&response=flat"):
             self.assertProblem(self.get(f"/v1/tensors/{name}{query}"), 400, "MALFORMED_REQUEST")
         for query, meant in (("?respons=flat", "response"), ("?response=neste", "nested")):
             self.assertEqual(self.get(f"/v1/tensors/{name}{query}").json()["did_you_mean"], meant)

@@ -239,6 +239,26 @@ START_TEST(a_kept_buffer_lives_until_reset)
 }
 END_TEST
 
+START_TEST(a_kept_buffer_can_go_before_the_others)
+{
+    struct td_error err;
+    struct td_buffer *buffers[3];
+    for (int i = 0; i < 3; i++) {
+        buffers[i] = take(&memory.memory, 100, &err);
+        ck_assert(td_arena_keep(&arena, buffers[i], &err));
+    }
+    const char *text = td_arena_text(&arena, "still there", 11, &err);
+    td_arena_drop(&arena, buffers[1]);
+    ck_assert_int_eq(memory.out, 2);
+    td_arena_drop(&arena, buffers[1]); /* it holds no such buffer: nothing happens */
+    td_arena_drop(&arena, buffers[2]);
+    ck_assert_int_eq(memory.out, 1);
+    ck_assert_str_eq(text, "still there");
+    td_arena_reset(&arena);
+    ck_assert_int_eq(memory.out, 0);
+}
+END_TEST
+
 START_TEST(a_buffer_that_cannot_be_kept_is_dropped)
 {
     struct td_error err;
@@ -345,6 +365,7 @@ static void add(TCase *t)
     tcase_add_test(t, without_memory_there_is_an_error_and_no_leak);
     tcase_add_test(t, a_large_request_without_room_for_its_note_is_given_back);
     tcase_add_test(t, a_kept_buffer_lives_until_reset);
+    tcase_add_test(t, a_kept_buffer_can_go_before_the_others);
     tcase_add_test(t, a_buffer_that_cannot_be_kept_is_dropped);
     tcase_add_test(t, many_buffers_are_kept);
     tcase_add_test(t, a_text_is_copied_and_ends_in_nul);

@@ -74,6 +74,29 @@ START_TEST(a_buffer_that_came_back_is_used_again)
 }
 END_TEST
 
+START_TEST(who_holds_a_buffer_is_asked_for_it_when_more_than_half_is_in_use)
+{
+    struct setup setup;
+    setup_open(&setup, 64 * MIB, 16 * MIB);
+    struct td_buffer *other = td_memory_heap()->take(td_memory_heap(), 64, NULL);
+    struct td_buffer *a = take(&setup, 4 * MIB), *b = take(&setup, 4 * MIB);
+    ck_assert(!td_staging_wants_back(a));
+    struct td_buffer *c = take(&setup, 16 * KIB);
+    ck_assert(td_staging_wants_back(a));
+    ck_assert(td_staging_wants_back(c));
+    ck_assert(!td_staging_wants_back(other));
+    td_buffer_unref(b);
+    ck_assert(!td_staging_wants_back(a)); /* what is free is not in use */
+    b = take(&setup, 4 * MIB);
+    ck_assert(td_staging_wants_back(b));
+    td_buffer_unref(a);
+    td_buffer_unref(b);
+    td_buffer_unref(c);
+    td_buffer_unref(other);
+    setup_close(&setup);
+}
+END_TEST
+
 START_TEST(a_buffer_much_too_large_is_left_for_others)
 {
     struct setup setup;
@@ -218,6 +241,7 @@ END_TEST
 
 static void add(TCase *tcase)
 {
+    tcase_add_test(tcase, who_holds_a_buffer_is_asked_for_it_when_more_than_half_is_in_use);
     tcase_add_test(tcase, a_buffer_that_came_back_is_used_again);
     tcase_add_test(tcase, a_buffer_much_too_large_is_left_for_others);
     tcase_add_test(tcase, nothing_is_a_buffer_as_well);
