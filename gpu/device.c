@@ -1,6 +1,7 @@
 #include "gpu/device.h"
 
 #include "gpu/reference.h"
+#include "gpu/reference_options.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -179,4 +180,12 @@ void td_device_unload(struct td_device_library *library)
     if (library->handle)
         dlclose(library->handle);
     *library = (struct td_device_library){ .api = NULL };
+}
+
+td_status td_device_check_text(const struct td_device_library *library, const char *text,
+                               struct td_error *err)
+{
+    struct td_reference_options ignored;
+    return library->api == td_device_reference() ? td_reference_options_read(text, &ignored, err)
+                                                 : TD_OK;
 }

@@ -144,4 +144,10 @@ TD_MUST_CHECK td_status td_device_load(const char *name, struct td_device_librar
                                        struct td_error *err);
 void td_device_unload(struct td_device_library *library); /* NULL api is fine */
 
+/* Is `text` what its devices can be told (td_device_options.text)? Opens none, which may take seconds
+ * and much of the device's memory, so only the reference device can tell: a plugin's text is good as
+ * far as one knows. INVALID_ARGUMENT. */
+TD_MUST_CHECK td_status td_device_check_text(const struct td_device_library *library,
+                                             const char *text, struct td_error *err);
+
 #endif

@@ -16,6 +16,7 @@
 enum kind {
     KIND_ADDRESS,
     KIND_TEXT,
+    KIND_DEVICE,
     KIND_COUNT,
     KIND_BYTES,
     KIND_SWITCH,
@@ -124,6 +125,13 @@ static bool parse_isa(const char *value, td_isa *out)
     return false;
 }
 
+/* auto and off are words without a device that could be told anything. */
+static bool is_device(const char *value)
+{
+    return strcspn(value, ":") > 0 && strncmp(value, "auto:", 5) != 0 &&
+           strncmp(value, "off:", 4) != 0;
+}
+
 static bool set_text(char **member, const char *value, char message[TD_CONFIG_MESSAGE])
 {
     char *copy = strdup(value);
@@ -147,6 +155,12 @@ static bool set_option(struct td_config *config, const struct option *option, co
     case KIND_ADDRESS:
         if (!td_config_split_address(value, host, &port))
             return complain(message, origin, value, "an address like 127.0.0.1:8080 or [::1]:8080");
+        return set_text((char **)(void *)member, value, message);
+    case KIND_DEVICE:
+        if (!is_device(value))
+            return complain(message, origin, value,
+                            "one of auto, off, cuda[:OPTIONS], reference[:OPTIONS], "
+                            "PATH[:OPTIONS]");
         return set_text((char **)(void *)member, value, message);
     case KIND_TEXT:
         return set_text((char **)(void *)member, value, message);

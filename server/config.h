@@ -59,10 +59,9 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "clients of /v2 on this machine may name POSIX shared memory as inputs and outputs")         \
     X(compress, "compress", SWITCH, "off", 0, 0, "",                                               \
       "compress answers of /v1 as well where Accept-Encoding asks for it, at the cost of CPU")     \
-    X(gpu, "gpu", TEXT, "auto", 0, 0, "DEVICE",                                                    \
+    X(gpu, "gpu", DEVICE, "auto", 0, 0, "DEVICE",                                                  \
       "auto (cuda, if it is there), off, cuda, reference (the processor, as a device), or a "      \
-      "plugin's "                                                                                  \
-      "path; options of its own after a colon")                                                    \
+      "plugin's path; the last three may have options of their own after a colon")                 \
     X(gpu_memory, "gpu-memory", BYTES, "0", 0, INT64_MAX, "BYTES",                                 \
       "of the device, for tables and work; 0 takes most of it")                                    \
     X(gpu_staging, "gpu-staging", BYTES, "256M", 1 << 20, INT64_MAX, "BYTES",                      \
@@ -87,6 +86,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 /* Members by kind. */
 #define TD_CONFIG_TYPE_ADDRESS char *
 #define TD_CONFIG_TYPE_TEXT    char *
+#define TD_CONFIG_TYPE_DEVICE  char *
 #define TD_CONFIG_TYPE_COUNT   int64_t
 #define TD_CONFIG_TYPE_BYTES   int64_t
 #define TD_CONFIG_TYPE_SWITCH  bool

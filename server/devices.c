@@ -24,6 +24,34 @@ static void split_name(const char *text, char *name, size_t size, const char **o
     *options = colon ? colon + 1 : "";
 }
 
+/* A name that nobody knows may be a slip. */
+static const char *what_else(const char *name)
+{
+    return strchr(name, '/') || strcmp(name, "cuda") == 0
+               ? ""
+               : "; auto, off, cuda, reference or a path with a slash in it is expected";
+}
+
+bool td_devices_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
+{
+    struct td_device_library library;
+    struct td_error err;
+    char name[4096];
+    const char *text;
+    if (strcmp(config->gpu, "auto") == 0 || strcmp(config->gpu, "off") == 0)
+        return true;
+    split_name(config->gpu, name, sizeof name, &text);
+    if (td_device_load(name, &library, &err) != TD_OK) {
+        snprintf(message, TD_CONFIG_MESSAGE, "gpu: %s%s", err.message, what_else(name));
+        return false;
+    }
+    const bool good = td_device_check_text(&library, text, &err) == TD_OK;
+    td_device_unload(&library);
+    if (!good)
+        snprintf(message, TD_CONFIG_MESSAGE, "gpu: '%.100s': %s", config->gpu, err.message);
+    return good;
+}
+
 static bool start(struct td_devices *devices, const struct td_config *config, const char *text,
                   struct td_buffer_pool *buffers, const struct td_log *log)
 {
@@ -64,7 +92,8 @@ static bool open_device(struct td_devices *devices, const struct td_config *conf
     }
     if (start(devices, config, text, buffers, log))
         return true;
-    td_log(log, TD_LOG_ERROR, "start_failed", TD_TEXT("part", "batcher"));
+    td_log(log, TD_LOG_ERROR, "start_failed", TD_TEXT("part", "batcher"),
+           TD_TEXT("gpu", config->gpu));
     return false;
 }
 

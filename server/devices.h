@@ -21,6 +21,11 @@ struct td_devices;
 /* What costs the processor less than this is not worth asking about. */
 enum { TD_DEVICES_LEAST_NS = 50000 };
 
+/* What only the system can tell of --gpu: that a device that is asked for by name can be loaded, and
+ * knows its options. False with a sentence for td_config_check_system's reader. "auto" and "off" are
+ * always good. */
+bool td_devices_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
+
 /* NULL (logged) when a device that was asked for by name cannot be loaded, or without memory. "auto"
  * and "off" always give something, if need be something without a device. */
 struct td_devices *td_devices_open(const struct td_config *config, struct td_buffer_pool *buffers,

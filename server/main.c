@@ -2,6 +2,7 @@
  */
 #include "server/clock.h"
 #include "server/config.h"
+#include "server/devices.h"
 #include "server/fault_guard.h"
 #include "server/http.h"
 #include "server/server.h"
@@ -136,7 +137,8 @@ int main(int argc, char **argv)
     server.log = (struct td_log){ .level = server.config.log_level,
                                   .format = server.config.log_format,
                                   .fd = STDERR_FILENO };
-    if (!td_config_check_system(&server.config, message))
+    if (!td_config_check_system(&server.config, message) ||
+        !td_devices_check_system(&server.config, message))
         status = wrong(message);
     else if (action == TD_CONFIG_RUN)
         status = run(&server);

@@ -151,6 +151,21 @@ START_TEST(no_name_is_refused)
 }
 END_TEST
 
+START_TEST(only_the_reference_device_knows_its_options_before_it_is_opened)
+{
+    ck_assert_int_eq(td_device_load("reference", &library, &err), TD_OK);
+    ck_assert_int_eq(td_device_check_text(&library, "", &err), TD_OK);
+    ck_assert_int_eq(td_device_check_text(&library, "launch_us=7,lose_at=1", &err), TD_OK);
+    ck_assert_int_eq(td_device_check_text(&library, "launch_us=x", &err), TD_INVALID_ARGUMENT);
+    expect_says("launch_us is \"x\"; a number from 0 to ");
+    td_device_unload(&library);
+
+    ck_assert_int_eq(td_device_load(TD_TEST_PLUGINS "/tensord-gpu-good.so", &library, &err), TD_OK);
+    ck_assert_int_eq(td_device_check_text(&library, "launch_us=x", &err), TD_OK);
+    td_device_unload(&library);
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, a_plugin_is_found, 0, COUNT_OF(found));
@@ -162,6 +177,7 @@ static void add(TCase *t)
     tcase_add_test(t, a_file_that_is_no_shared_object_is_refused);
     tcase_add_test(t, one_that_is_there_and_broken_is_not_passed_over);
     tcase_add_test(t, no_name_is_refused);
+    tcase_add_test(t, only_the_reference_device_knows_its_options_before_it_is_opened);
 }
 
 int main(void)

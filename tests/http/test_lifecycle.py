@@ -95,6 +95,20 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(run("--check-config").returncode, 0)
         self.assertRefused(run("--check-config", "--workers", "x"), "workers")
 
+    def test_a_device_that_cannot_be_had_is_refused_by_the_start_and_by_the_check(self):
+        with Folder(**{"text.so": "no shared object"}) as folder:
+            for device, words in (("auto:x", ["--gpu", "'auto:x'", "one of auto, off, cuda[:OPTIONS]"]), ("off:", ["--gpu", "'off:'"]),
+                                  ("", ["--gpu", "''"]), ("/nowhere/plugin.so", ["gpu: ", "/nowhere/plugin.so: ", "No such file"]),
+                                  (folder.path + "/text.so:x=1", ["gpu: ", "/text.so: "]),
+                                  ("refrence", ["gpu: ", "tensord-gpu-refrence.so", "auto, off, cuda, reference or a path"]),
+                                  ("reference:launch_us=x", ["gpu: 'reference:launch_us=x'", 'launch_us is "x"', "a number from 0 to 1000000000"]),
+                                  ("reference:launch=1", ["gpu: ", '"launch"', "launch_us, copy_mb_per_s"])):
+                for check in ((), ("--check-config",)):
+                    with self.subTest(device=device, check=check):
+                        self.assertRefused(run("--listen", "127.0.0.1:0", "--gpu", device, *check), *words)
+        for device in ("auto", "off", "reference", "reference:launch_us=1000"):
+            self.assertEqual(run("--check-config", "--gpu", device).returncode, 0, device)
+
     def test_values_may_follow_an_equals_sign(self):
         self.assertEqual(run("--check-config", "--workers=2", "--max-body=1M").returncode, 0)
 

@@ -83,6 +83,7 @@ START_TEST(nothing_said_gives_the_defaults)
     ck_assert_int_eq(config->max_output, 1073741824);
     ck_assert_int_eq(config->max_flops, 10000000000000);
     ck_assert_int_eq(config->isa, TD_ISA_AUTO);
+    ck_assert_str_eq(config->gpu, "auto");
     ck_assert_int_eq(config->default_timeout_ms, 30000);
     ck_assert_int_eq(config->idle_timeout_ms, 60000);
     ck_assert_int_eq(config->drain_timeout_ms, 30000);
@@ -279,6 +280,28 @@ START_TEST(a_switch_can_come_from_the_environment_and_the_file)
 }
 END_TEST
 
+/* ---- devices --------------------------------------------------------------------------------- */
+
+static const char *const devices[] = { "auto",
+                                       "off",
+                                       "cuda",
+                                       "cuda:x",
+                                       "reference",
+                                       "reference:",
+                                       "reference:launch_us=1,lose_at=2",
+                                       "/plugin.so:x=1",
+                                       "./off:x",
+                                       "/a:b/plugin.so",
+                                       "offside:x" };
+
+START_TEST(a_device_may_have_options_behind_a_colon)
+{
+    struct loaded loaded = load_good(WORDS("--gpu", devices[_i]), NULL);
+    ck_assert_str_eq(loaded.config.gpu, devices[_i]);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static const struct {
@@ -441,6 +464,11 @@ static const struct {
     { "log-level", "INFO", "one of error, warn, info, debug" },
     { "log-level", "", "one of error, warn, info, debug" },
     { "log-format", "xml", "one of text, json" },
+    { "gpu", "auto:x", "one of auto, off, cuda[:OPTIONS], reference[:OPTIONS], PATH[:OPTIONS]" },
+    { "gpu", "off:launch_us=1", "one of auto, off, cuda[:OPTIONS]" },
+    { "gpu", "auto:", "one of auto, off," },
+    { "gpu", "", "one of auto, off," },
+    { "gpu", ":launch_us=1", "one of auto, off," },
     { "listen", "8080", "an address like 127.0.0.1:8080 or [::1]:8080" },
     { "listen", "::1:8080", "an address like" },
     { "listen", "host:65536", "an address like" },
@@ -727,6 +755,7 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, a_switch_stands_alone_or_has_a_value, 0, COUNT_OF(switches));
     tcase_add_test(tcase, a_switch_is_on_or_off);
     tcase_add_test(tcase, a_switch_can_come_from_the_environment_and_the_file);
+    tcase_add_loop_test(tcase, a_device_may_have_options_behind_a_colon, 0, COUNT_OF(devices));
     tcase_add_loop_test(tcase, the_command_line_wins_over_the_environment_over_the_file, 0,
                         COUNT_OF(precedences));
     tcase_add_test(tcase, the_last_of_two_on_the_command_line_wins);
