@@ -30,7 +30,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "threads that speak HTTP; with one, an upload starves under small traffic")                  \
     X(workers, "workers", COUNT, "0", 0, 1024, "N", "threads that compute; 0 takes one per CPU")   \
     X(queue_limit, "queue-limit", COUNT, "1024", 1, 1000000, "N",                                  \
-      "requests waiting for a worker; one more is answered 429")                                   \
+      "requests waiting for a worker, or for a device until it answers; one more is answered 429") \
     X(memory_limit, "memory-limit", BYTES, "0", 1 << 20, INT64_MAX, "BYTES",                       \
       "for bodies, outputs and workspaces of all requests together; 0 takes half of the RAM")      \
     X(tensor_quota, "tensor-quota", BYTES, "0", 0, INT64_MAX, "BYTES",                             \
@@ -60,22 +60,22 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(compress, "compress", SWITCH, "off", 0, 0, "",                                               \
       "compress answers of /v1 as well where Accept-Encoding asks for it, at the cost of CPU")     \
     X(gpu, "gpu", DEVICE, "auto", 0, 0, "DEVICE",                                                  \
-      "auto (cuda, if it is there), off, cuda, reference (the processor, as a device), or a "      \
-      "plugin's path; the last three may have options of their own after a colon")                 \
+      "auto (cuda, if it is there), off, cuda, reference (on the processor) or a plugin's path, "  \
+      "the last three with :OPTIONS of theirs")                                                    \
     X(gpu_memory, "gpu-memory", BYTES, "0", 0, INT64_MAX, "BYTES",                                 \
       "of the device, for tables and work; 0 takes most of it")                                    \
     X(gpu_staging, "gpu-staging", BYTES, "256M", 1 << 20, INT64_MAX, "BYTES",                      \
-      "of the memory limit, pinned for what goes to the device and comes back")                    \
+      "of the memory limit at most, pinned for what goes to the device and comes back")            \
     X(gpu_tf32, "gpu-tf32", SWITCH, "off", 0, 0, "",                                               \
       "float32 matrix products of the device may round their inputs to 10 bits")                   \
     X(gpu_hang_ms, "gpu-hang-ms", COUNT, "10000", 1, 86400000, "MS",                               \
-      "a batch that takes longer means that the device is lost")                                   \
+      "a batch that takes longer, beside moving its bytes, means that the device is lost")         \
     X(gpu_retry_ms, "gpu-retry-ms", COUNT, "5000", 1, 86400000, "MS",                              \
-      "how often a device that is lost is tried again")                                            \
+      "how often a device that is lost, or could not be opened, is tried again")                   \
     X(batch_limit, "batch-limit", COUNT, "256", 1, 65536, "N",                                     \
       "requests that may become one launch of the device")                                         \
     X(batch_wait_us, "batch-wait-us", COUNT, "0", 0, 1000000, "US",                                \
-      "how long an idle device waits for more requests after the first")                           \
+      "how long an idle device waits, after the first, for more that could become one launch")     \
     X(isa, "isa", ISA, "auto", 0, 0, "ISA",                                                        \
       "instruction set of einsum's kernels: auto (the best there is), generic, avx2, avx512, "     \
       "avx512_bf16")                                                                               \

@@ -45,6 +45,21 @@ class Queue(HttpTest):
             self.assertIn(b.answer().status, (200, 429))
 
 
+class DeviceQueue(HttpTest):
+    options = ("--gpu", f"reference:launch_us={int(200000 * SCALE)}", "--batch-limit", "1", "--queue-limit", "3")
+
+    def test_the_queue_limit_bounds_what_waits_for_a_device_too(self):
+        request = http_request("POST", "/v1/gather", b'{"params":[1,2],"indices":[1],"device":"gpu"}')
+        answers = crowd(self.daemon, request, 12)
+        self.assertGreaterEqual(sum(a.status == 200 for a in answers), 3)
+        refused = [a for a in answers if a.status != 200]
+        self.assertGreater(len(refused), 0)
+        for answer in refused:
+            self.assertProblem(answer, 429, "QUEUE_FULL", op="gather")
+            self.assertRegex(answer.headers["Retry-After"], r"^[1-9][0-9]*$")
+        self.assertWorks()
+
+
 class SmallBesideLarge(HttpTest):
     options = ("--workers", "1")
 
