@@ -282,7 +282,7 @@ static bool add_gpu(cJSON *list, struct td_devices *devices)
     td_batcher_counts(devices->batcher, &counts);
     return td_document_text(item, "state", counts.available ? "ready" : "unavailable") &&
            (counts.available || td_document_text(item, "reason", counts.why)) &&
-           td_document_text(item, "kind", counts.device.kind) &&
+           td_document_text(item, "kind", devices->library.api->kind) &&
            td_document_text(item, "name", counts.device.name) && add_memory(item, &counts) &&
            add_queue(item, &counts) && add_batches(item, &counts);
 }

@@ -56,6 +56,19 @@ class Start(HttpTest):
             self.assertIn(said, result.stderr)
 
 
+    def test_a_device_that_is_there_and_cannot_be_opened_is_tried_again(self):
+        with Daemon("--gpu", "reference:fail_open=1", "--gpu-retry-ms", str(int(500 * SCALE))) as daemon, Client(daemon) as client:
+            def gpu():
+                return client.ask("GET", "/v1/devices").json()["devices"][1]
+            before = gpu()
+            self.assertEqual((before["state"], before["kind"], before["name"], before["times_opened"]), ("unavailable", "reference", "", 0))
+            self.assertIn("fail_open", before["reason"])
+            deadline = time.monotonic() + PATIENCE
+            while gpu()["state"] != "ready" and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual((gpu()["state"], gpu()["times_opened"]), ("ready", 1))
+
+
 class Answers(DeviceTest):
     def test_a_lookup_is_computed_there(self):
         before = self.gpu()
