@@ -1319,6 +1319,41 @@ START_TEST(a_table_can_be_there_before_anybody_asks)
 }
 END_TEST
 
+/* Nobody has asked for idle_ms: scratch memory of the device and staging memory go back, tables
+ * stay. One who asks more often than that finds both where they were. */
+START_TEST(memory_for_passing_through_goes_back_when_nobody_asks)
+{
+    struct setup setup = { .options.idle_ms = 700 };
+    struct ask ask;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(1000, 0);
+    const int64_t busy_ns = td_now_ns() + 1500 * MS; /* some looks at the clock, by the batcher */
+    while (td_now_ns() < busy_ns) {
+        const int64_t begun_ns = td_now_ns();
+        ask_row(&ask, &table, 7);
+        submit(&setup, &ask);
+        expect_rows(&ask);
+        ask_end(&ask);
+        usleep(10000);
+        const uint64_t staging_bytes = counts_of(&setup).staging_bytes;
+        ck_assert(staging_bytes > 0 || td_now_ns() - begun_ns > 500 * MS);
+    }
+    ck_assert_uint_gt(counts_of(&setup).device.memory_used, 2 * table.bytes);
+    const int64_t last_ns = td_now_ns();
+    EVENTUALLY(counts_of(&setup).staging_bytes == 0);
+    ck_assert_int_ge(td_now_ns() - last_ns, 600 * MS);
+    EVENTUALLY(counts_of(&setup).device.memory_used < 2 * table.bytes); /* the table itself */
+    ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
+    ck_assert(td_batcher_has_table(setup.batcher, &table));
+    ask_row(&ask, &table, 9); /* and it takes them again */
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
 /* ---- many threads ---------------------------------------------------------------------------- */
 
 enum { CLIENTS = 6, CALLS = 150, TABLES = 3 };
@@ -1446,6 +1481,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_table_that_two_batches_want_is_uploaded_once);
     tcase_add_test(tcase, a_version_that_was_replaced_is_dropped_from_the_device);
     tcase_add_test(tcase, a_table_can_be_there_before_anybody_asks);
+    tcase_add_test(tcase, memory_for_passing_through_goes_back_when_nobody_asks);
     tcase_add_test(tcase, who_waits_for_an_upload_does_so_until_its_deadline);
     tcase_add_test(tcase, what_the_device_holds_is_told_at_once);
     tcase_add_loop_test(tcase, every_call_of_many_threads_is_answered_once, 0, COUNT_OF(stresses));
