@@ -184,11 +184,16 @@ static td_status open_blas(struct td_device_stream *stream, struct td_error *err
             (cublasMath_t)(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
     if (result == CUBLAS_STATUS_SUCCESS)
         return TD_OK;
-    (void)cudaGetLastError();
-    if (result == CUBLAS_STATUS_ALLOC_FAILED)
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "%s has no memory left for cuBLAS",
-                            device->info.name);
-    return td_cuda_lose(device, "cuBLAS does not start on it", err);
+    /* Without memory it may say as well that it is not initialized. Then the context goes on. */
+    bool done;
+    status = td_cuda_api.poll(stream, &done, err);
+    if (status == TD_OK &&
+        (result == CUBLAS_STATUS_ALLOC_FAILED || result == CUBLAS_STATUS_NOT_INITIALIZED))
+        return td_error_set(err, TD_MEMORY_EXHAUSTED,
+                            "cuBLAS does not start on %s (status %d): it has no memory left, most "
+                            "likely",
+                            device->info.name, (int)result);
+    return status != TD_OK ? status : td_cuda_lose(device, "cuBLAS does not start on it", err);
 }
 
 /* Of a stream that is idle, or of a device that is not lost. */
