@@ -47,20 +47,25 @@ static __device__ void note_bad(const struct td_cuda_rows &job, int64_t element)
     atomicAdd(&job.slots[low].n_bad, 1ULL);
 }
 
-/* Every thread of every block comes here once. */
-static __device__ void finish_reports(const struct td_cuda_rows &job)
+/* Every thread of every block comes here once. Only a block that noted something fences: a fence
+ * waits for the rows that were stored as well, and nobody takes the block's place meanwhile. */
+static __device__ void finish_reports(const struct td_cuda_rows &job, bool noted)
 {
     __shared__ bool is_last;
     if (job.reports == NULL)
         return;
-    __threadfence(); /* this thread's notes are there before its block is counted */
-    __syncthreads();
-    if (threadIdx.x == 0) /* counts to the number of blocks, then is 0 again */
+    const int any_noted = __syncthreads_or(noted);
+    if (threadIdx.x == 0) {
+        if (any_noted)
+            __threadfence(); /* the notes are there before the block is counted */
+        /* counts to the number of blocks, then is 0 again */
         is_last = atomicInc(job.ticket, gridDim.x - 1) == gridDim.x - 1;
+        if (is_last)
+            __threadfence();
+    }
     __syncthreads();
     if (!is_last)
         return;
-    __threadfence();
     for (int i = (int)threadIdx.x; i < job.n_items; i += THREADS) {
         const unsigned long long first = atomicExch(&job.slots[i].first, 0ULL);
         const unsigned long long n_bad = atomicExch(&job.slots[i].n_bad, 0ULL);
@@ -84,9 +89,10 @@ static __device__ __forceinline__ int64_t settle(int64_t index, int64_t bound, i
     return rest < 0 ? rest + bound : rest;
 }
 
-/* The table's row for an output row, -1 for zeros. Of the threads that ask, one reports. */
+/* The table's row for an output row, -1 for zeros. Of the threads that ask, one reports, and sets
+ * *noted when it does. */
 static __device__ __forceinline__ int64_t table_row(const struct td_cuda_rows &job, int64_t row,
-                                                    bool reports)
+                                                    bool reports, bool *noted)
 {
     int64_t slice = 0, tuple = row;
     if (job.per_slice != job.n_rows) {
@@ -104,8 +110,10 @@ static __device__ __forceinline__ int64_t table_row(const struct td_cuda_rows &j
         const int64_t element = tuple * job.depth + c;
         int64_t index = index_at(job.indices, job.index_bytes, element);
         if ((uint64_t)index >= (uint64_t)job.bound[c]) {
-            if (reports)
+            if (reports) {
                 note_bad(job, element);
+                *noted = true;
+            }
             index = settle(index, job.bound[c], job.policy);
             zero = zero || index < 0;
         }
@@ -120,16 +128,17 @@ static __global__ void __launch_bounds__(THREADS)
 {
     const int64_t row_bytes = job.move.vectors * (int64_t)sizeof(V);
     struct group_walk walk = walk_groups(job.move, job.n_rows);
+    bool noted = false;
     for (; walk.at < walk.end; walk.at += walk.step) {
         int64_t row = walk.at, part = 0;
         if (job.move.parts != 1)
             row = divide(walk.at, job.move.parts, &part);
-        const int64_t place = table_row(job, row, walk.lane == 0 && part == 0);
+        const int64_t place = table_row(job, row, walk.lane == 0 && part == 0, &noted);
         if (job.move.vectors != 0)
             move_part<V>(job.move, job.out + row * row_bytes,
                          place < 0 ? NULL : job.table + place * row_bytes, part, walk.lane);
     }
-    finish_reports(job);
+    finish_reports(job, noted);
 }
 
 cudaError_t td_cuda_gather(const struct td_cuda_rows *job, cudaStream_t stream)
