@@ -42,29 +42,29 @@ static __device__ __forceinline__ int64_t index_at(const void *indices, int byte
     }
 }
 
-/* Vectors begin .. end of a row, by the threads of a group; from NULL gives zeros. Four loads are
- * under way before the first is stored. */
+/* n vectors, by the threads of a group; from NULL gives zeros. Up to four loads of a thread are
+ * under way before it stores the first, at the end of a row as well. */
 template <typename V>
-static __device__ __forceinline__ void move_vectors(V *to, const V *from, int64_t begin,
-                                                    int64_t end, int lane, int lanes)
+static __device__ __forceinline__ void move_vectors(V *to, const V *from, int n, int lane,
+                                                    int lanes)
 {
-    int64_t i = begin + lane;
     if (from == NULL) {
         const V zero = {};
-        for (; i < end; i += lanes)
+        for (int i = lane; i < n; i += lanes)
             to[i] = zero;
         return;
     }
-    for (; i + 3 * lanes < end; i += 4 * lanes) {
-        const V v0 = __ldg(from + i), v1 = __ldg(from + i + lanes),
-                v2 = __ldg(from + i + 2 * lanes), v3 = __ldg(from + i + 3 * lanes);
-        to[i] = v0;
-        to[i + lanes] = v1;
-        to[i + 2 * lanes] = v2;
-        to[i + 3 * lanes] = v3;
+    for (int i = lane; i < n; i += 4 * lanes) {
+        V v[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (i + k * lanes < n)
+                v[k] = __ldg(from + i + k * lanes);
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (i + k * lanes < n)
+                to[i + k * lanes] = v[k];
     }
-    for (; i < end; i += lanes)
-        to[i] = __ldg(from + i);
 }
 
 /* One part of a row; from NULL gives zeros. */
@@ -74,7 +74,8 @@ static __device__ __forceinline__ void move_part(const struct td_cuda_move &move
 {
     const int64_t begin = part * move.part_vectors;
     const int64_t end = part == move.parts - 1 ? move.vectors : begin + move.part_vectors;
-    move_vectors((V *)to, (const V *)from, begin, end, lane, 1 << move.lanes_log2);
+    move_vectors((V *)to + begin, from == NULL ? NULL : (const V *)from + begin, (int)(end - begin),
+                 lane, 1 << move.lanes_log2);
 }
 
 /* Groups of threads share out `rows` times move.parts: the first of this thread's group, and how

@@ -30,7 +30,7 @@ struct td_cuda_move {
     int lanes_log2;       /* threads in a group */
     int64_t vectors;      /* in a row; 0: nothing is copied */
     int64_t parts;        /* 1 or more */
-    int64_t part_vectors; /* in each part but the last */
+    int64_t part_vectors; /* in each part but the last; some thousand at the most */
 };
 
 /* addresses: those of everything that is read or written, ORed. */

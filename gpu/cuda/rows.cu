@@ -10,6 +10,10 @@ struct td_cuda_move td_cuda_move_make(size_t row_bytes, uintptr_t addresses)
     /* Rows are cut where a warp has copied this much: so that few long rows still are work for many
      * warps. */
     const size_t part_bytes = 4096;
+    /* A thread that waits for an index and then for one vector has too little under way to keep a
+     * fast memory busy; so it takes up to this many of a row, as long as neighbours still read whole
+     * lines. */
+    const int vectors_each = 4, line_bytes = 128;
     struct td_cuda_move move;
     move.vector_bytes = 16;
     while (((uintptr_t)row_bytes | addresses) % (uintptr_t)move.vector_bytes != 0)
@@ -21,7 +25,9 @@ struct td_cuda_move td_cuda_move_make(size_t row_bytes, uintptr_t addresses)
                      ? 1
                      : (move.vectors + move.part_vectors - 1) / move.part_vectors;
     move.lanes_log2 = 0;
-    while (move.lanes_log2 < 5 && (1 << move.lanes_log2) < move.vectors)
+    while (move.lanes_log2 < 5 && (1 << move.lanes_log2) < move.vectors &&
+           (move.vector_bytes << move.lanes_log2 < line_bytes ||
+            vectors_each << move.lanes_log2 < move.vectors))
         move.lanes_log2++;
     return move;
 }
