@@ -17,6 +17,7 @@ static const struct {
     { "cublasSetStream_v2", offsetof(struct td_cuda_blas, set_stream) },
     { "cublasSetWorkspace_v2", offsetof(struct td_cuda_blas, set_workspace) },
     { "cublasSetMathMode", offsetof(struct td_cuda_blas, set_math_mode) },
+    { "cublasGemmEx_64", offsetof(struct td_cuda_blas, gemm_one) },
     { "cublasGemmStridedBatchedEx_64", offsetof(struct td_cuda_blas, gemm) },
 };
 

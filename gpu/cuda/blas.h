@@ -16,6 +16,12 @@ struct td_cuda_blas {
     cublasStatus_t (*set_stream)(cublasHandle_t handle, cudaStream_t stream);
     cublasStatus_t (*set_workspace)(cublasHandle_t handle, void *memory, size_t bytes);
     cublasStatus_t (*set_math_mode)(cublasHandle_t handle, cublasMath_t mode);
+    cublasStatus_t (*gemm_one)(cublasHandle_t handle, cublasOperation_t transa,
+                               cublasOperation_t transb, int64_t m, int64_t n, int64_t k,
+                               const void *alpha, const void *a, cudaDataType a_type, int64_t lda,
+                               const void *b, cudaDataType b_type, int64_t ldb, const void *beta,
+                               void *c, cudaDataType c_type, int64_t ldc,
+                               cublasComputeType_t compute, cublasGemmAlgo_t algo);
     cublasStatus_t (*gemm)(cublasHandle_t handle, cublasOperation_t transa,
                            cublasOperation_t transb, int64_t m, int64_t n, int64_t k,
                            const void *alpha, const void *a, cudaDataType a_type, int64_t lda,

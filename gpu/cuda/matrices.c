@@ -329,6 +329,19 @@ static td_status blas_failed(struct td_device_stream *stream, cublasStatus_t res
 /* Some versions put the batch into a dimension of the grid, which ends here. */
 #define MOST_IN_CALL 65535
 
+/* A batch of one, by the function that most programs call and cuBLAS is tuned for. */
+static cublasStatus_t call_blas_once(const struct td_device_stream *stream, const struct call *call,
+                                     const struct products *p, const char *const place[3])
+{
+    const int first = call->first.operand, second = call->second.operand;
+    return td_cuda_blas()->gemm_one(
+        stream->blas, call->first.operation, call->second.operation, p->dimension[call->rows]->size,
+        p->dimension[call->columns]->size, p->dimension[SUMMED]->size,
+        scalar_of(call->type[TD_A], 1), place[first], call->type[first], call->first.lead,
+        place[second], call->type[second], call->second.lead, scalar_of(call->type[TD_A], 0),
+        (void *)place[TD_C], call->type[TD_C], call->lead, call->compute, CUBLAS_GEMM_DEFAULT);
+}
+
 static cublasStatus_t call_blas(const struct td_device_stream *stream, const struct call *call,
                                 const struct products *p, const char *const base[3],
                                 const int64_t offset[3])
@@ -341,6 +354,8 @@ static cublasStatus_t call_blas(const struct td_device_stream *stream, const str
         for (int i = TD_A; i <= TD_C; i++)
             place[i] = base[i] + (offset[i] + at * loop->stride[i]) *
                                      (int64_t)td_dtype_info(p->dtype[i])->size;
+        if (loop->extent == 1)
+            return call_blas_once(stream, call, p, place);
         result = td_cuda_blas()->gemm(
             stream->blas, call->first.operation, call->second.operation,
             p->dimension[call->rows]->size, p->dimension[call->columns]->size,

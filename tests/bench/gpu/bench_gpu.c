@@ -239,21 +239,32 @@ static const struct {
     { TD_DTYPE_FLOAT64, CUDA_R_64F, CUBLAS_COMPUTE_64F, 1, 2048 },
 };
 
-/* The same product, row-major, by cuBLAS itself. */
+/* The same product, row-major, by cuBLAS itself: by the function for one, or for many. */
+static cublasStatus_t call_blas(int number, cublasHandle_t handle, const void *a, const void *b,
+                                void *c)
+{
+    static const float floats[] = { 0, 1 };
+    static const double doubles[] = { 0, 1 };
+    const int64_t n = products[number].side, step = n * n, batch = products[number].batch;
+    const cudaDataType type = products[number].type;
+    const bool wide = products[number].dtype == TD_DTYPE_FLOAT64;
+    const void *zero = wide ? (const void *)&doubles[0] : &floats[0];
+    const void *one = wide ? (const void *)&doubles[1] : &floats[1];
+    if (batch == 1)
+        return td_cuda_blas()->gemm_one(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, one, b, type, n,
+                                        a, type, n, zero, c, type, n, products[number].compute,
+                                        CUBLAS_GEMM_DEFAULT);
+    return td_cuda_blas()->gemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, one, b, type, n, step, a,
+                                type, n, step, zero, c, type, n, step, batch,
+                                products[number].compute, CUBLAS_GEMM_DEFAULT);
+}
+
 static double best_blas_ns(int number, cublasHandle_t handle, const void *a, const void *b, void *c)
 {
-    const int64_t n = products[number].side, step = n * n;
-    const float one = 1, zero = 0;
-    const double one64 = 1, zero64 = 0;
-    const bool wide = products[number].dtype == TD_DTYPE_FLOAT64;
     double best = 1e30;
     for (int trial = 0; trial <= TRIALS; trial++) {
         double begun = now_ns();
-        cublasStatus_t result = td_cuda_blas()->gemm(
-            handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, wide ? (const void *)&one64 : &one, b,
-            products[number].type, n, step, a, products[number].type, n, step,
-            wide ? (const void *)&zero64 : &zero, c, products[number].type, n, step,
-            products[number].batch, products[number].compute, CUBLAS_GEMM_DEFAULT);
+        cublasStatus_t result = call_blas(number, handle, a, b, c);
         if (result != CUBLAS_STATUS_SUCCESS) {
             fprintf(stderr, "bench_gpu: cuBLAS: status %d\n", (int)result);
             exit(1);
