@@ -117,7 +117,17 @@ static td_status take_memory(struct td_device *device, size_t bytes, bool on_hos
     return TD_OK;
 }
 
-/* Both ways wait until the device has done all that was submitted. */
+/* Until all is done that may use what is freed: of cudaFree it is only said that it may wait. */
+static cudaError_t wait_for_streams(const struct td_device *device)
+{
+    cudaError_t error = cudaSuccess;
+    for (const struct td_device_stream *stream = device->streams; stream && error == cudaSuccess;
+         stream = stream->next)
+        if (stream->stream)
+            error = cudaStreamSynchronize(stream->stream);
+    return error;
+}
+
 static void release(struct td_device *device, const struct td_cuda_memory *memory)
 {
     struct td_error ignored;
@@ -125,7 +135,9 @@ static void release(struct td_device *device, const struct td_cuda_memory *memor
         device->info.memory_used -= memory->bytes;
     if (td_cuda_enter(device, &ignored) != TD_OK)
         return;
-    cudaError_t error = memory->on_host ? cudaFreeHost(memory->address) : cudaFree(memory->address);
+    cudaError_t error = wait_for_streams(device);
+    if (error == cudaSuccess)
+        error = memory->on_host ? cudaFreeHost(memory->address) : cudaFree(memory->address);
     td_status status = td_cuda_check(device, error, "free memory", &ignored);
     (void)status; /* a device that this lost says so when it is asked next */
 }
