@@ -15,9 +15,9 @@
  *            data. How several calls are made one is the caller's business; `items` only lets
  *            the device tell them apart in what it reports. Strings have no place here.
  * Results    Those of the op's own kernel, bit for bit where it moves data; sums may be added
- *            in another order. A row whose index is out of range is left zero by a device where
- *            the policy is `error`, and where clip and wrap have nothing to choose from, and
- *            reported; the caller decides what that means.
+ *            in another order, and be a zero of another sign. A row whose index is out of range
+ *            is left zero by a device where the policy is `error`, and where clip and wrap have
+ *            nothing to choose from, and reported; the caller decides what that means.
  * Ownership  Who opens closes. Streams and memory are closed and freed before their device, but for a
  *            lost device: closing it takes everything with it.
  * Threads    One thread at a time for a device and all that belongs to it; `close` of a lost device
