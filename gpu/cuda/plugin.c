@@ -526,8 +526,11 @@ static void device_close(struct td_device *device)
         release(device, memory);
         free(memory);
     }
-    /* Nothing else helps against an error that stays: everything in the context goes with it. */
-    if (device->lost)
+    /* Nothing else helps against an error that stays: everything in the context goes with it. It
+     * resets the device of this thread, which is another one's where that could not be set. */
+    int current = device->number; /* unless it is known to be another */
+    (void)cudaGetDevice(&current);
+    if (device->lost && current == device->number)
         (void)cudaDeviceReset();
     (void)cudaGetLastError();
     free(device);
