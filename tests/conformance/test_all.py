@@ -3,9 +3,10 @@
 plans, with requests run on the I/O thread where they are small and with all of them sent through the worker queue;
 and on the reference device, which takes the way of a GPU.
 
-    test_all.py [--binary PATH] [--only SUBSTR]
+    test_all.py [--binary PATH] [--only SUBSTR] [--gpu DEVICE]
 
-One line per run; exit status 0 only if all passed.  TD_TEST_TIME_SCALE stretches the waits.
+With --gpu only on that device, as tensord's own option names it.  One line per run; exit status 0 only if all passed.
+TD_TEST_TIME_SCALE stretches the waits.
 """
 import argparse, os, subprocess, sys
 
@@ -17,6 +18,7 @@ def main():
     parser = argparse.ArgumentParser(description="All conformance cases against a daemon of its own.")
     parser.add_argument("--binary", help="the daemon (default: build/tensord)")
     parser.add_argument("--only", default="", metavar="SUBSTR", help="only cases whose name contains SUBSTR")
+    parser.add_argument("--gpu", metavar="DEVICE", help="only on this device: cuda, or the path of a plugin")
     args = parser.parse_args()
     if args.binary:
         os.environ["TD_TEST_BINARY"] = os.path.abspath(args.binary)
@@ -29,7 +31,8 @@ def main():
     failed = False
     cpu = {**{transport: ["--transport", transport] for transport in TRANSPORTS}, "plans": ["--plan"]}
     gpu = {f"gpu {transport}": ["--transport", transport, "--device", "gpu"] for transport in ("json", "safetensors")}
-    for inline, device, runs in (("20", "off", cpu), ("0", "off", cpu), ("20", "reference", gpu)):
+    everywhere = (("20", "off", cpu), ("0", "off", cpu), ("20", "reference", gpu))
+    for inline, device, runs in (("20", args.gpu, gpu),) if args.gpu else everywhere:
         with daemon.Daemon("--inline-limit-us", inline, "--gpu", device) as server:
             with daemon.Client(server) as client:
                 ops = [op["name"] for op in client.ask("GET", "/v1/ops").json()["ops"]]
