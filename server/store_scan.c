@@ -1,6 +1,9 @@
-/* The data folder, at start and on request: which files are new, changed or gone, and what that means
- * for the tensors. */
+#include "server/store_scan.h"
+
+#include "server/store_entries.h"
+#include "server/store_files.h"
 #include "server/store_parts.h"
+#include "server/store_writers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,142 +28,6 @@ static bool goes_before(const char *file, const char *other)
     return is_own(file) != is_own(other) ? is_own(file) : strcmp(file, other) < 0;
 }
 
-/* ---- what is known of files ----------------------------------------------------------------- */
-
-static void free_known(struct known_file *known)
-{
-    if (known)
-        free(known->names);
-    free(known);
-}
-
-void td_store_free_files(struct td_store *store)
-{
-    for (int i = 0; i < store->n_files; i++)
-        free_known(store->files[i]);
-    free(store->files);
-}
-
-/* With files_mutex held: where the file stands, or would. */
-static int known_place(const struct td_store *store, const char *file, bool *there)
-{
-    int low = 0, high = store->n_files;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        const int order = strcmp(store->files[middle]->file.name, file);
-        *there = order == 0;
-        if (*there)
-            return middle;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *there = false;
-    return low;
-}
-
-/* With files_mutex held. */
-static void forget_at(struct td_store *store, int place)
-{
-    struct known_file **at = &store->files[place];
-    free_known(*at);
-    store->n_files--;
-    memmove(at, at + 1, (size_t)(store->n_files - place) * sizeof *at);
-}
-
-static void forget_file(struct td_store *store, const char *file)
-{
-    bool there;
-    pthread_mutex_lock(&store->files_mutex);
-    const int place = known_place(store, file, &there);
-    if (there)
-        forget_at(store, place);
-    pthread_mutex_unlock(&store->files_mutex);
-}
-
-/* A file of n names that may all be kept in it; NULL without memory. */
-static struct known_file *new_known(const char *file, const struct td_file_id *id, int n)
-{
-    struct known_file *known = calloc(1, sizeof *known);
-    if (!known)
-        return NULL;
-    snprintf(known->file.name, sizeof known->file.name, "%s", file);
-    known->file.id = *id;
-    known->names = calloc((size_t)n + 1, sizeof *known->names);
-    if (known->names)
-        return known;
-    free(known);
-    return NULL;
-}
-
-/* Takes it over. What there is no memory to remember is loaded once more by the next scan. */
-static void remember(struct td_store *store, struct known_file *known)
-{
-    bool there;
-    if (!known)
-        return;
-    pthread_mutex_lock(&store->files_mutex);
-    int place = known_place(store, known->file.name, &there);
-    if (there)
-        forget_at(store, place);
-    if (store->n_files == store->file_room) {
-        const int room = store->file_room ? store->file_room * 2 : 16;
-        struct known_file **files = realloc(store->files, (size_t)room * sizeof *files);
-        store->files = files ? files : store->files;
-        store->file_room = files ? room : store->file_room;
-    }
-    if (store->n_files < store->file_room) {
-        struct known_file **at = &store->files[place];
-        memmove(at + 1, at, (size_t)(store->n_files - place) * sizeof *at);
-        *at = known;
-        store->n_files++;
-        known = NULL;
-    }
-    pthread_mutex_unlock(&store->files_mutex);
-    free_known(known);
-}
-
-/* A copy of what is known of the file; NULL for nothing, or without memory. */
-static struct known_file *recall(struct td_store *store, const char *file)
-{
-    bool there;
-    struct known_file *copy = NULL;
-    pthread_mutex_lock(&store->files_mutex);
-    const int place = known_place(store, file, &there);
-    if (there) {
-        const struct known_file *known = store->files[place];
-        copy = new_known(file, &known->file.id, known->n_names);
-        if (copy) {
-            copy->n_names = known->n_names;
-            memcpy(copy->names, known->names, (size_t)known->n_names * sizeof *known->names);
-        }
-    }
-    pthread_mutex_unlock(&store->files_mutex);
-    return copy;
-}
-
-void td_store_wrote_file(struct td_store *store, const char *name, const char *file,
-                         const struct td_file_id *id)
-{
-    char plain[TD_FILE_NAME];
-    struct known_file *known = new_known(file, id, 1);
-    if (known)
-        snprintf(known->names[known->n_names++], sizeof *known->names, "%s", name);
-    remember(store, known);
-    snprintf(plain, sizeof plain, "%s.npy", name);
-    forget_file(store, plain);
-}
-
-void td_store_removed_files(struct td_store *store, const char *name)
-{
-    pthread_mutex_lock(&store->files_mutex);
-    for (int i = store->n_files - 1; i >= 0; i--)
-        if (store->files[i]->n_names == 1 && strcmp(store->files[i]->names[0], name) == 0)
-            forget_at(store, i);
-    pthread_mutex_unlock(&store->files_mutex);
-}
-
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
 /* Becomes a version of the name; as its writer. */
@@ -177,7 +44,7 @@ static td_status take_tensor(struct td_store *store, const char *file, const str
     version->persisted = version->from_file = true;
     const bool mapped = found->tensor.owner != NULL;
     const uint64_t held =
-        mapped ? td_store_mapped_held(&found->tensor) : td_tensor_footprint(&found->tensor);
+        mapped ? td_version_mapped_held(&found->tensor) : td_tensor_footprint(&found->tensor);
     td_status status = before ? TD_OK : td_store_check_count(store, err);
     if (status == TD_OK)
         status = td_store_reserve(store, before, held, &version->leaving, err);
@@ -294,7 +161,7 @@ static void take_content(const struct look *look, const struct td_data_content *
                          const struct known_file *before)
 {
     const bool changed = !before || !same_id(&before->file.id, &content->id);
-    struct known_file *known = new_known(look->file, &content->id, content->count);
+    struct known_file *known = td_known_file_new(look->file, &content->id, content->count);
     struct td_error err;
     for (int i = 0; i < content->count; i++) {
         const struct td_data_tensor *found = &content->tensors[i];
@@ -309,7 +176,7 @@ static void take_content(const struct look *look, const struct td_data_content *
     for (int i = 0; before && known && i < before->n_names; i++)
         if (!has_name(known, before->names[i]))
             as_writer(look, before->names[i], NULL, NULL, true);
-    remember(look->store, known);
+    td_store_remember_file(look->store, known);
 }
 
 /* No restart brings back what it gave. */
@@ -335,7 +202,7 @@ static void take_failure(const struct look *look, const struct known_file *befor
     }
     for (int i = 0; i < before->n_names; i++)
         as_writer(look, before->names[i], NULL, NULL, true);
-    forget_file(look->store, look->file);
+    td_store_forget_file(look->store, look->file);
 }
 
 static void scan_known(const struct look *look)
@@ -344,7 +211,7 @@ static void scan_known(const struct look *look)
     struct td_arena arena;
     struct td_data_content content;
     struct td_error err;
-    struct known_file *before = recall(look->store, look->file);
+    struct known_file *before = td_store_recall_file(look->store, look->file);
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     if (before && td_data_dir_look(look->store->dir, look->file, &id) &&
         same_id(&id, &before->file.id) && all_there(look->store, before))
@@ -357,7 +224,7 @@ static void scan_known(const struct look *look)
     }
 done:
     td_arena_reset(&arena);
-    free_known(before);
+    td_known_file_free(before);
 }
 
 static void scan_file(struct td_store *store, const char *file)
@@ -382,25 +249,12 @@ static void scan_file(struct td_store *store, const char *file)
 static void vanish(struct td_store *store, const char *file)
 {
     const struct look look = { .store = store, .file = file, .vanished = true };
-    struct known_file *known = recall(store, file);
+    struct known_file *known = td_store_recall_file(store, file);
     for (int i = 0; known && i < known->n_names; i++)
         as_writer(&look, known->names[i], NULL, NULL, true);
     if (is_gone(store, file))
-        forget_file(store, file);
-    free_known(known);
-}
-
-/* The names of all known files; free() them. */
-static char (*known_names(struct td_store *store, int *count))[TD_FILE_NAME]
-{
-    char(*names)[TD_FILE_NAME];
-    pthread_mutex_lock(&store->files_mutex);
-    names = calloc((size_t)store->n_files + 1, sizeof *names);
-    *count = names ? store->n_files : 0;
-    for (int i = 0; i < *count && names; i++)
-        snprintf(names[i], sizeof names[i], "%s", store->files[i]->file.name);
-    pthread_mutex_unlock(&store->files_mutex);
-    return names;
+        td_store_forget_file(store, file);
+    td_known_file_free(known);
 }
 
 bool td_store_scan(struct td_store *store)
@@ -409,7 +263,7 @@ bool td_store_scan(struct td_store *store)
     int count, n_known;
     pthread_mutex_lock(&store->scanning);
     const bool readable = td_data_dir_list(store->dir, &files, &count);
-    char(*known)[TD_FILE_NAME] = readable ? known_names(store, &n_known) : NULL;
+    char(*known)[TD_FILE_NAME] = readable ? td_store_known_files(store, &n_known) : NULL;
     for (int i = 0; known && i < n_known; i++)
         if (is_gone(store, known[i]))
             vanish(store, known[i]);

@@ -2,7 +2,9 @@
  * hold it; the other is the spare, lacks what the last change wrote, and gets that and the next
  * change before it becomes current in its turn. */
 #include "server/clock.h"
+#include "server/store_entries.h"
 #include "server/store_parts.h"
+#include "server/store_writers.h"
 
 #include <stdlib.h>
 #include <string.h>

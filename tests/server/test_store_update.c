@@ -1,5 +1,6 @@
 /* Changes in part, one at a time, against a plain copy of the tensor. */
-#include "server/store_parts.h"
+#include "server/store.h"
+#include "server/store_entries.h"
 #include "tests/server/counting.h"
 #include "tests/server/folder.h"
 #include "tests/support/random.h"
