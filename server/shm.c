@@ -1,6 +1,7 @@
 #include "server/shm.h"
 
 #include "server/fault_guard.h"
+#include "server/sorted_names.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -49,32 +50,15 @@ static void release(struct td_buffer *buffer)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* Texts from JSON may hold any byte. */
-static int compare(const char *name, const char *text, size_t length)
+static const char *name_at(const void *shm, int i)
 {
-    const size_t own = strlen(name);
-    const int order = memcmp(name, text, own < length ? own : length);
-    return order ? order : (own > length) - (own < length);
+    return ((const struct td_shm *)shm)->list[i]->name;
 }
 
 /* Where the name stands, or would; *found tells. Under the mutex. */
 static int place_of(const struct td_shm *shm, const char *name, size_t length, bool *found)
 {
-    int low = 0, high = shm->count;
-    *found = false;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        const int order = compare(shm->list[middle]->name, name, length);
-        if (order == 0) {
-            *found = true;
-            return middle;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return td_sorted_place(shm, shm->count, name_at, name, length, found);
 }
 
 static td_status taken(const char *name, struct td_error *err)

@@ -1,6 +1,7 @@
 #include "server/store_entries.h"
 
 #include "api/suggest.h"
+#include "server/sorted_names.h"
 #include "server/store_parts.h"
 
 #include <stdio.h>
@@ -15,32 +16,15 @@ struct entry {
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* As strcmp, for a name of `length` bytes among which there may be a NUL. */
-static int compare_names(const char *known, const char *name, size_t length)
+static const char *name_at(const void *store, int i)
 {
-    const size_t known_length = strlen(known);
-    const int order = memcmp(known, name, known_length < length ? known_length : length);
-    return order != 0 ? order : (known_length > length) - (known_length < length);
+    return ((const struct td_store *)store)->entries[i]->name;
 }
 
 /* With the lock held: where the name stands, or would. */
 static int place_of(const struct td_store *store, const char *name, size_t length, bool *there)
 {
-    int low = 0, high = store->n_entries;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        const int order = compare_names(store->entries[middle]->name, name, length);
-        if (order == 0) {
-            *there = true;
-            return middle;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *there = false;
-    return low;
+    return td_sorted_place(store, store->n_entries, name_at, name, length, there);
 }
 
 static struct entry *find(const struct td_store *store, const char *name, size_t length)

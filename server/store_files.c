@@ -1,5 +1,6 @@
 #include "server/store_files.h"
 
+#include "server/sorted_names.h"
 #include "server/store_parts.h"
 
 #include <stdio.h>
@@ -20,23 +21,15 @@ void td_store_free_files(struct td_store *store)
     free(store->files);
 }
 
+static const char *name_at(const void *store, int i)
+{
+    return ((const struct td_store *)store)->files[i]->file.name;
+}
+
 /* With files_mutex held: where the file stands, or would. */
 static int known_place(const struct td_store *store, const char *file, bool *there)
 {
-    int low = 0, high = store->n_files;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        const int order = strcmp(store->files[middle]->file.name, file);
-        *there = order == 0;
-        if (*there)
-            return middle;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *there = false;
-    return low;
+    return td_sorted_place(store, store->n_files, name_at, file, strlen(file), there);
 }
 
 /* With files_mutex held. */
