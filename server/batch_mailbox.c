@@ -8,7 +8,7 @@
 void td_batch_mailbox_init(struct td_batch_mailbox *mailbox)
 {
     pthread_condattr_t monotonic;
-    *mailbox = (struct td_batch_mailbox){ 0 };
+    *mailbox = (struct td_batch_mailbox){ .counts.why = "it is being opened" };
     td_item_list_init(&mailbox->items);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -415,6 +415,7 @@ static void finish(struct td_batcher *batcher)
 static void *run(void *context)
 {
     struct td_batcher *batcher = context;
+    (void)pthread_setname_np(pthread_self(), "batcher");
     for (;;) {
         const bool stopping = td_batch_mailbox_take(&batcher->mailbox, &batcher->queue.waiting);
         if (stopping && !batcher->queue.waiting.first &&
@@ -455,7 +456,7 @@ struct td_batcher *td_batcher_new(const struct td_batcher_options *options)
         destroy(batcher);
         return NULL;
     }
-    if (td_batch_mailbox_wait_until_tried(&batcher->mailbox))
+    if (options->in_background || td_batch_mailbox_wait_until_tried(&batcher->mailbox))
         return batcher;
     td_batcher_free(batcher);
     return NULL;

@@ -79,11 +79,13 @@ struct td_batcher_options {
     int64_t batch_wait_us;
     uint64_t staging_bytes; /* pinned memory for inputs and outputs of all batches */
     int64_t hang_ms, retry_ms;
-    int64_t idle_ms; /* without batches, until memory for them goes back; 0: five seconds */
+    int64_t idle_ms;    /* without batches, until memory for them goes back; 0: five seconds */
+    bool in_background; /* td_batcher_new does not wait for the first try to open the device */
 };
 
 /* NULL (logged) without memory or threads, or when the device does not know an option of its text. One
- * that cannot be opened now is tried again later. Waits for the first try. */
+ * that cannot be opened now is tried again later. Waits for the first try, unless that is to happen
+ * in_background. */
 struct td_batcher *td_batcher_new(const struct td_batcher_options *options);
 
 /* Gives back what waits, and what comes from now on, as DRAINING. What is in flight goes on for a

@@ -14,6 +14,12 @@ struct td_devices {
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
+/* A device that nobody asked for by name may be absent, or come later. */
+static bool is_auto(const struct td_config *config)
+{
+    return strcmp(config->gpu, "auto") == 0;
+}
+
 /* "reference:launch_us=1000": the name ends at the first colon behind its folder, the device's own
  * options follow. */
 static void split_name(const char *text, char *name, size_t size, const char **options)
@@ -38,7 +44,7 @@ bool td_devices_check_system(const struct td_config *config, char message[TD_CON
     struct td_error err;
     char name[4096];
     const char *text;
-    if (strcmp(config->gpu, "auto") == 0 || strcmp(config->gpu, "off") == 0)
+    if (is_auto(config) || strcmp(config->gpu, "off") == 0)
         return true;
     split_name(config->gpu, name, sizeof name, &text);
     if (td_device_load(name, &library, &err) != TD_OK) {
@@ -67,15 +73,15 @@ static bool start(struct td_devices *devices, const struct td_config *config, co
         .staging_bytes = (uint64_t)config->gpu_staging,
         .hang_ms = config->gpu_hang_ms,
         .retry_ms = config->gpu_retry_ms,
+        .in_background = is_auto(config), /* a driver may take seconds to start, or for ever */
     });
     return devices->batcher != NULL;
 }
 
-/* A device that nobody asked for by name may be absent. */
 static bool open_device(struct td_devices *devices, const struct td_config *config,
                         struct td_buffer_pool *buffers, const struct td_log *log)
 {
-    const bool any = strcmp(config->gpu, "auto") == 0;
+    const bool any = is_auto(config);
     char name[4096];
     const char *text;
     struct td_error err;

@@ -106,6 +106,7 @@ static void *run(void *context)
     struct td_linger *linger = context;
     struct leaving list[TD_LINGER_SOCKETS];
     int count = 0;
+    (void)pthread_setname_np(pthread_self(), "linger");
     while (collect(linger, list, &count)) {
         wait_for_some(linger, list, count);
         const int64_t now = td_now_ns();

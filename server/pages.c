@@ -54,6 +54,7 @@ static void *run(void *context)
     const struct sched_param normal = { .sched_priority = 0 };
     struct td_pages_job *job;
     bool stopped;
+    (void)pthread_setname_np(pthread_self(), "pages");
     (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &normal); /* after the I/O threads */
     while ((job = next_job(context, &stopped))) {
         if (!stopped)

@@ -334,6 +334,7 @@ static void *work(void *argument)
     struct td_worker_pool *pool = worker->pool;
     yield_to_io();
     bool helped = false; /* and has not lingered since */
+    (void)pthread_setname_np(pthread_self(), "worker");
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
         struct td_job *job = next_job(pool);

@@ -1048,6 +1048,35 @@ START_TEST(free_leaves_a_device_alone_that_cannot_be_closed)
 }
 END_TEST
 
+/* The reference device, but for an open that does not return while `stuck`. */
+static td_status slow_open(const struct td_device_options *options, struct td_device **out,
+                           struct td_error *err)
+{
+    while (atomic_load(&stuck))
+        usleep(1000);
+    return td_device_reference()->open(options, out, err);
+}
+
+START_TEST(nobody_waits_for_a_device_that_is_opened_in_the_background)
+{
+    struct td_device_api slow = *td_device_reference();
+    struct setup setup = { .options.in_background = true };
+    char why[TD_DEVICE_TEXT];
+    atomic_store(&stuck, true);
+    slow.open = slow_open;
+    setup_open(&setup, "");
+    td_batcher_free(setup.batcher);
+    setup.options.api = &slow;
+    setup.batcher = td_batcher_new(&setup.options);
+    ck_assert_ptr_nonnull(setup.batcher);
+    ck_assert(!td_batcher_available(setup.batcher, why));
+    ck_assert_str_eq(why, "it is being opened");
+    atomic_store(&stuck, false);
+    EVENTUALLY(td_batcher_available(setup.batcher, why));
+    setup_close(&setup);
+}
+END_TEST
+
 START_TEST(a_device_that_cannot_be_opened_is_tried_again)
 {
     struct setup setup = { .options.retry_ms = 100 };
@@ -1472,6 +1501,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, draining_does_not_wait_for_a_device_that_hangs);
     tcase_add_test(tcase, free_does_not_wait_for_a_device_that_hangs);
     tcase_add_test(tcase, free_leaves_a_device_alone_that_cannot_be_closed);
+    tcase_add_test(tcase, nobody_waits_for_a_device_that_is_opened_in_the_background);
     tcase_add_test(tcase, a_device_that_cannot_be_opened_is_tried_again);
     tcase_add_test(tcase, what_the_device_has_no_kernel_for_is_refused);
     tcase_add_loop_test(tcase, what_does_not_fit_together_goes_in_several_batches, 0,
