@@ -30,9 +30,9 @@ static uint32_t resident_mask(const struct td_call *call)
     return mask;
 }
 
-static struct td_device_call *new_device_call(struct td_call *call)
+static struct td_device_call *new_device_call(struct td_call *call, struct td_error *err)
 {
-    struct td_device_call *device = td_arena_alloc(&call->arena, 1, sizeof *device, NULL);
+    struct td_device_call *device = td_arena_alloc(&call->arena, 1, sizeof *device, err);
     if (!device)
         return NULL;
     *device = (struct td_device_call){ .item = { .arena = &call->arena,
@@ -42,29 +42,31 @@ static struct td_device_call *new_device_call(struct td_call *call)
     return device;
 }
 
-bool td_device_call_place(struct td_call *call, uint64_t cpu_ns)
+td_status td_device_call_place(struct td_call *call, uint64_t cpu_ns, bool *there)
 {
     struct td_devices *devices = call->server->devices;
     const td_device_choice choice = call->request.options.device;
+    *there = false;
     if (!call->task->on_device || call->device || choice == TD_DEVICE_CPU ||
         (choice == TD_DEVICE_AUTO && cpu_ns < TD_DEVICES_LEAST_NS) || !td_devices_batcher(devices))
-        return false;
+        return TD_OK;
     const uint32_t resident = resident_mask(call);
     if (!td_devices_choose(devices, &call->request, resident, cpu_ns))
-        return false;
-    call->device = new_device_call(call);
+        return TD_OK;
+    call->device = new_device_call(call, choice == TD_DEVICE_GPU ? &call->error : NULL);
     if (!call->device)
-        return false;
+        return choice == TD_DEVICE_GPU ? call->error.status : TD_OK;
     call->device->item.op = call->op;
     call->device->item.args = &call->request.args;
     call->device->item.resident = resident;
-    return true;
+    *there = true;
+    return TD_OK;
 }
 
 bool td_device_call_place_upload(struct td_call *call, const struct td_tensor *table)
 {
     struct td_device_call *device =
-        td_devices_batcher(call->server->devices) ? new_device_call(call) : NULL;
+        td_devices_batcher(call->server->devices) ? new_device_call(call, NULL) : NULL;
     if (!device)
         return false;
     device->table = *table;

@@ -13,8 +13,9 @@
 #include "server/call.h"
 
 /* Decides where an admitted call is computed, which would cost the processor so many nanoseconds:
- * true when it is to go to the device. */
-bool td_device_call_place(struct td_call *call, uint64_t cpu_ns);
+ * *there is true when it is to go to the device. MEMORY_EXHAUSTED: it must, and nothing is left to ask
+ * with. */
+TD_MUST_CHECK td_status td_device_call_place(struct td_call *call, uint64_t cpu_ns, bool *there);
 
 /* The same for a call that has been computed and wants a resident table to be on the device before it
  * is answered. False when there is no device, or no memory to ask it with. */

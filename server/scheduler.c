@@ -202,8 +202,12 @@ td_verdict td_schedule(struct td_call *call)
     if (status != TD_OK)
         return answer(call, status);
     const uint64_t compute = compute_cost(call);
+    bool there;
     cost += compute + encode_cost(call);
-    if (td_device_call_place(call, compute) || cost > limit) {
+    status = td_device_call_place(call, compute, &there);
+    if (status != TD_OK)
+        return answer(call, status);
+    if (there || cost > limit) {
         status = read_in_time(call);
         return status == TD_OK ? enqueue(call, cost) : answer(call, status);
     }
@@ -263,7 +267,9 @@ static void submit_to_device(struct td_call *call)
  * be. */
 static bool goes_to_device(struct td_call *call, td_status *status)
 {
-    if (!td_device_call_place(call, compute_cost(call)))
+    bool there;
+    *status = td_device_call_place(call, compute_cost(call), &there);
+    if (!there)
         return false;
     if (td_worker_pool_reserve(call->server->workers)) {
         submit_to_device(call);
