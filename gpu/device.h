@@ -73,8 +73,9 @@ struct td_device_report {
 struct td_device_work {
     const struct td_op *op;
     const struct td_op_args *args; /* data are device addresses, 256-byte aligned or a place in a
-                                      table; args->plan is what infer made on the host. Copied as far
-                                      as it is needed after run has returned. */
+                                      table (workspace_bytes: not known yet, and not looked at);
+                                      args->plan is what infer made on the host. Copied as far as it is
+                                      needed after run has returned. */
     int n_items;                   /* 1 or more: consecutive parts of the input `indices`; */
     const int64_t *item_end; /* item i ends before this element of it. n_items of them, copied.
                                       NULL where n_items is 1, and where the op

@@ -47,12 +47,13 @@ struct launch {
     const int64_t *item_end; /* NULL but for calls joined one after the other */
     uint32_t tables;         /* bit i: the i-th tensor is one */
     size_t *offsets;         /* of each input from the start of the inputs */
-    size_t in_bytes, out_bytes, report_bytes, workspace_bytes;
+    size_t in_bytes, out_bytes, report_bytes;
+    size_t outputs, workspace, scratch_bytes; /* on the device, from the start of the inputs */
 };
 
 const struct td_op td_batch_upload = { .name = "upload", .n_inputs = 1 };
 
-static bool is_upload(const struct td_batch_item *item)
+bool td_batch_item_is_upload(const struct td_batch_item *item)
 {
     return item->op == &td_batch_upload;
 }
@@ -146,7 +147,7 @@ static td_status describe(struct td_batch *batch, struct launch *launch, struct 
 {
     const td_status status = batch->n_items == 1 ? describe_one(batch, launch, err)
                                                  : describe_merged(batch, launch, err);
-    if (status != TD_OK || is_upload(batch->items[0]))
+    if (status != TD_OK || td_batch_item_is_upload(batch->items[0]))
         return status;
     if (!batch->on.api->supports(launch->op, &launch->args))
         return td_error_set(err, TD_NOT_SUPPORTED, "this device has no kernel for this %s",
@@ -187,8 +188,8 @@ static td_status lay_out(struct td_batch *batch, struct launch *launch, struct t
             batch->begins[i] = begin;
     }
     return fits ? TD_OK
-                : td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory holds what %s reads and writes",
-                               launch->op->name);
+                : td_error_resource(err, "gpu_memory_bytes", UINT64_MAX, SIZE_MAX,
+                                    "the request, on the device,");
 }
 
 /* Has one of the tables before the i-th the same place? */
@@ -258,9 +259,10 @@ bool td_batch_trim(struct td_batch *batch)
     return true;
 }
 
-/* At least `bytes` on the device; what was there is given back first. */
+/* At least `bytes` on the device, some more where there is room; what was there is given back first. */
 static td_status grow_scratch(struct td_batch *batch, size_t bytes, struct td_error *err)
 {
+    struct td_device_tables *tables = batch->on.tables;
     size_t rounded;
     if (bytes <= batch->scratch_bytes)
         return TD_OK;
@@ -268,8 +270,11 @@ static td_status grow_scratch(struct td_batch *batch, size_t bytes, struct td_er
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no device holds %zu bytes", bytes);
     rounded = rounded / SCRATCH_STEP * SCRATCH_STEP;
     (void)td_batch_trim(batch);
-    const td_status status =
-        td_device_tables_alloc(batch->on.tables, rounded, &batch->scratch, err);
+    td_status status = td_device_tables_alloc(tables, rounded, &batch->scratch, err);
+    if (status == TD_MEMORY_EXHAUSTED && bytes < rounded) {
+        rounded = bytes;
+        status = td_device_tables_alloc(tables, rounded, &batch->scratch, err);
+    }
     if (status == TD_OK)
         batch->scratch_bytes = rounded;
     else
@@ -289,38 +294,39 @@ static struct td_device_work work_of(const struct td_batch *batch, const struct 
     };
 }
 
-/* Asks for the workspace, and whether it all would be in the device's memory if that had nothing else
- * to hold. */
-static td_status measure(struct td_batch *batch, struct launch *launch, struct td_error *err)
+/* Where outputs and workspace begin behind the inputs, and how long it all is. */
+static void lay_out_scratch(struct td_batch *batch, struct launch *launch)
+{
+    const struct td_device_work work = work_of(batch, launch);
+    const size_t workspace_bytes = batch->on.api->workspace_bytes(batch->on.device, &work);
+    size_t end = launch->in_bytes;
+    if (!place(&end, launch->out_bytes, &launch->outputs) ||
+        !place(&end, workspace_bytes, &launch->workspace) ||
+        !td_size_add(end, 1, &launch->scratch_bytes)) /* behind every address, though it be empty */
+        launch->scratch_bytes = SIZE_MAX;
+}
+
+/* Would it all be in the device's memory if that had nothing else to hold? */
+static td_status check_device(struct td_batch *batch, const struct launch *launch,
+                              struct td_error *err)
 {
     struct td_device_info info;
-    uint64_t bytes = table_bytes(launch);
-    if (!is_upload(batch->items[0])) {
-        const struct td_device_work work = work_of(batch, launch);
-        launch->workspace_bytes = batch->on.api->workspace_bytes(batch->on.device, &work);
-    }
-    const size_t parts[] = { launch->in_bytes, launch->out_bytes, launch->workspace_bytes };
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (__builtin_add_overflow(bytes, parts[i], &bytes))
-            bytes = UINT64_MAX;
+    uint64_t bytes;
     batch->on.api->info(batch->on.device, &info);
+    if (__builtin_add_overflow(table_bytes(launch), launch->scratch_bytes, &bytes))
+        bytes = UINT64_MAX;
     return bytes <= info.memory ? TD_OK
                                 : td_error_resource(err, "gpu_memory_bytes", bytes, info.memory,
                                                     "the request, on the device,");
 }
 
-/* Memory on the device for inputs, outputs and workspace, in this order, and the addresses that the
- * launch wants to know. */
+/* Memory on the device for inputs, outputs and workspace, and the addresses that the launch wants to
+ * know. */
 static td_status take_scratch(struct td_batch *batch, struct launch *launch,
                               struct td_device_work *work, struct td_error *err)
 {
     const int n = count_inputs(launch->op, &launch->args);
-    size_t end = launch->in_bytes, outputs, workspace = 0;
-    if (!place(&end, launch->out_bytes, &outputs) ||
-        !place(&end, launch->workspace_bytes, &workspace))
-        end = SIZE_MAX;
-    /* One byte at the least behind every address, though it be empty. */
-    const td_status status = grow_scratch(batch, end < SIZE_MAX ? end + 1 : end, err);
+    const td_status status = grow_scratch(batch, launch->scratch_bytes, err);
     if (status != TD_OK)
         return status;
     char *base = batch->scratch;
@@ -331,9 +337,9 @@ static td_status take_scratch(struct td_batch *batch, struct launch *launch,
     for (int i = 0; i < launch->args.n_outputs; i++) {
         size_t begin;
         (void)place(&output_end, launch->args.outputs[i].bytes, &begin);
-        launch->args.outputs[i].data = base + outputs + begin;
+        launch->args.outputs[i].data = base + launch->outputs + begin;
     }
-    work->workspace = base + workspace;
+    work->workspace = base + launch->workspace;
     return TD_OK;
 }
 
@@ -437,7 +443,7 @@ static void begin(struct td_batch *batch)
 
 static td_status upload(struct td_batch *batch, struct launch *launch, struct td_error *err)
 {
-    td_status status = measure(batch, launch, err);
+    td_status status = check_device(batch, launch, err);
     if (status == TD_OK)
         status = take_tables(batch, launch, err);
     for (int i = 0; status == TD_OK && i < batch->n_tables; i++)
@@ -451,8 +457,10 @@ static td_status launch_items(struct td_batch *batch, struct launch *launch, str
     td_status status = lay_out(batch, launch, err);
     if (status == TD_OK)
         status = take_staging(batch, launch, err);
-    if (status == TD_OK)
-        status = measure(batch, launch, err);
+    if (status == TD_OK) {
+        lay_out_scratch(batch, launch);
+        status = check_device(batch, launch, err);
+    }
     if (status == TD_OK)
         status = take_tables(batch, launch, err);
     if (status == TD_OK) {
@@ -471,8 +479,8 @@ td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, i
     batch->n_items = n;
     td_status status = describe(batch, &launch, err);
     if (status == TD_OK)
-        status =
-            is_upload(items[0]) ? upload(batch, &launch, err) : launch_items(batch, &launch, err);
+        status = td_batch_item_is_upload(items[0]) ? upload(batch, &launch, err)
+                                                   : launch_items(batch, &launch, err);
     if (status != TD_OK)
         return undo(batch, status, err);
     begin(batch);
@@ -649,10 +657,11 @@ void td_batch_end(struct td_batch *batch)
         td_status status = TD_OK;
         if (!batch->items[i])
             continue;
-        if (!td_batch_is_upload(batch))
+        if (!td_batch_item_is_upload(batch->items[i])) {
             status = hand_out(batch, i, &err);
-        if (status == TD_OK && !td_batch_is_upload(batch))
-            status = settle(batch, i, &err);
+            if (status == TD_OK)
+                status = settle(batch, i, &err);
+        }
         give_back(batch, i, status, status == TD_OK ? NULL : &err);
     }
     let_go(batch);

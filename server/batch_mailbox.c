@@ -50,6 +50,14 @@ bool td_batch_mailbox_wait_until_tried(struct td_batch_mailbox *mailbox)
     return !refused;
 }
 
+void td_batch_mailbox_want_trim(struct td_batch_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    mailbox->trim_wanted = mailbox->woken = true;
+    pthread_cond_signal(&mailbox->come);
+    pthread_mutex_unlock(&mailbox->mutex);
+}
+
 void td_batch_mailbox_drain(struct td_batch_mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->mutex);
@@ -131,6 +139,15 @@ bool td_batch_mailbox_is_draining(struct td_batch_mailbox *mailbox)
     return draining;
 }
 
+bool td_batch_mailbox_is_trim_wanted(struct td_batch_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    const bool wanted = mailbox->trim_wanted;
+    mailbox->trim_wanted = false;
+    pthread_mutex_unlock(&mailbox->mutex);
+    return wanted;
+}
+
 /* ---- and tells ------------------------------------------------------------------------------- */
 
 /* session: NULL where the device is not available. */
@@ -181,7 +198,7 @@ void td_batch_mailbox_began(struct td_batch_mailbox *mailbox, struct td_batch_it
     pthread_mutex_lock(&mailbox->mutex);
     counts->waiting -= (uint64_t)n;
     counts->in_flight += (uint64_t)n;
-    if (items[0]->op != &td_batch_upload) {
+    if (!td_batch_item_is_upload(items[0])) {
         counts->batches++;
         counts->items += (uint64_t)n;
         for (int i = 0; i < n; i++)

@@ -21,7 +21,7 @@ struct td_batch_mailbox {
     pthread_cond_t come;   /* to the thread: something is there */
     pthread_cond_t first;  /* to others: a device was opened, or not */
     struct td_item_list items;
-    bool stopping, draining;
+    bool stopping, draining, trim_wanted;
     bool woken;                              /* once, though nothing has come */
     bool tried;                              /* to open a device */
     bool refused;                            /* what the device was told to be is nonsense */
@@ -39,6 +39,7 @@ void td_batch_mailbox_submit(struct td_batch_mailbox *mailbox, struct td_batch_i
 /* Waits until it is known whether there is a device. False when there can be none. */
 bool td_batch_mailbox_wait_until_tried(struct td_batch_mailbox *mailbox);
 
+void td_batch_mailbox_want_trim(struct td_batch_mailbox *mailbox);
 void td_batch_mailbox_drain(struct td_batch_mailbox *mailbox);
 void td_batch_mailbox_stop(struct td_batch_mailbox *mailbox);
 bool td_batch_mailbox_has_table(struct td_batch_mailbox *mailbox, const struct td_tensor *table);
@@ -55,6 +56,8 @@ bool td_batch_mailbox_take(struct td_batch_mailbox *mailbox, struct td_item_list
 void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns);
 
 bool td_batch_mailbox_is_draining(struct td_batch_mailbox *mailbox);
+bool td_batch_mailbox_is_trim_wanted(
+    struct td_batch_mailbox *mailbox); /* since it was asked last */
 
 void td_batch_mailbox_opened(struct td_batch_mailbox *mailbox,
                              const struct td_device_session *session);

@@ -19,8 +19,8 @@
  *          ▲      every retry_ms                                         │ all staging is back
  *          └────────────────── [being closed, on a thread of its own] ◄──┘
  *
- * Closing a device that hangs may hang as well, hence the other thread; a lost device is closed
- * before it is opened again, as its memory goes with it only then (device_session.h).
+ * Opening and closing a device may hang, hence the other threads; a lost device is closed before it
+ * is opened again, as its memory goes with it only then (device_session.h).
  *
  * Here is what the thread decides: when to open, to start, to look, to give up and to sleep. */
 
@@ -44,9 +44,10 @@ struct td_batcher {
     struct td_batch_mailbox mailbox; /* shared with others */
 
     /* The thread's own. */
-    struct td_device_session *on;   /* NULL: there is no device */
-    struct td_device_session *lost; /* not closed yet; NULL: there is none */
-    int64_t open_ns;                /* when to open a device, where there is none */
+    struct td_device_session *on;    /* NULL: there is no device */
+    struct td_device_session *lost;  /* not closed yet; NULL: there is none */
+    struct td_device_opener *opener; /* at work; NULL: there is none */
+    int64_t open_ns;                 /* when to open a device, where there is none */
     struct td_batch_queue queue;
     bool blocked;        /* the next batch needs what one in flight holds */
     int64_t last_end_ns; /* when a batch ended last */
@@ -76,28 +77,46 @@ static void see_device(struct td_batcher *batcher)
     td_batch_mailbox_saw(&batcher->mailbox, &info);
 }
 
-static void open_device(struct td_batcher *batcher)
+static void not_opened(struct td_batcher *batcher, td_status status, const char *why)
 {
-    const struct td_device_api *api = batcher->options.api;
-    const struct td_batcher_counts *counts = &batcher->mailbox.counts;
-    struct td_error err;
-    const td_status status =
-        td_device_session_open(&batcher->options, give_back, batcher, &batcher->on, &err);
-    if (status != TD_OK) {
-        batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
-        /* Once, not at every try. */
-        if (strncmp(counts->why, err.message, sizeof counts->why - 1) != 0)
-            td_log(batcher->options.log, TD_LOG_WARN, "device_unavailable",
-                   TD_TEXT("kind", api->kind), TD_TEXT("reason", err.message));
-        td_batch_mailbox_not_available(&batcher->mailbox, status == TD_INVALID_ARGUMENT,
-                                       err.message);
-        return;
-    }
+    batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
+    /* Once, not at every try. */
+    if (strncmp(batcher->mailbox.counts.why, why, TD_DEVICE_TEXT - 1) != 0)
+        td_log(batcher->options.log, TD_LOG_WARN, "device_unavailable",
+               TD_TEXT("kind", batcher->options.api->kind), TD_TEXT("reason", why));
+    td_batch_mailbox_not_available(&batcher->mailbox, status == TD_INVALID_ARGUMENT, why);
+}
+
+static void opened(struct td_batcher *batcher)
+{
     batcher->blocked = false;
     see_device(batcher);
-    td_log(batcher->options.log, TD_LOG_INFO, "device_opened", TD_TEXT("kind", api->kind),
-           TD_TEXT("name", counts->device.name));
+    td_log(batcher->options.log, TD_LOG_INFO, "device_opened",
+           TD_TEXT("kind", batcher->options.api->kind),
+           TD_TEXT("name", batcher->mailbox.counts.device.name));
     td_batch_mailbox_opened(&batcher->mailbox, batcher->on);
+}
+
+/* A step towards a device. */
+static void open_device(struct td_batcher *batcher)
+{
+    struct td_device_opener *opener = batcher->opener;
+    struct td_error err;
+    if (!opener) {
+        batcher->opener = td_device_opener_new(&batcher->options, &err);
+        if (!batcher->opener)
+            not_opened(batcher, TD_MEMORY_EXHAUSTED, err.message);
+        return;
+    }
+    if (!td_device_opener_is_done(opener))
+        return;
+    batcher->opener = NULL;
+    const td_status status =
+        td_device_session_open(opener, &batcher->options, give_back, batcher, &batcher->on, &err);
+    if (status == TD_OK)
+        opened(batcher);
+    else
+        not_opened(batcher, status, err.message);
 }
 
 /* Everything that is in flight or waits is given back, and nothing is asked of the device any more.
@@ -125,6 +144,11 @@ static void close_lost(struct td_batcher *batcher)
 
 /* ---- when ------------------------------------------------------------------------------------ */
 
+static bool is_draining(const struct td_batcher *batcher)
+{
+    return batcher->give_up_ns != TD_NEVER;
+}
+
 /* When the device began with what it does now, as far as one can tell from here. */
 static int64_t busy_since_ns(const struct td_batcher *batcher, const struct td_batch *batch)
 {
@@ -132,11 +156,15 @@ static int64_t busy_since_ns(const struct td_batcher *batcher, const struct td_b
     return begun_ns > batcher->last_end_ns ? begun_ns : batcher->last_end_ns;
 }
 
-/* Who takes longer hangs: beside the time for the bytes that it moves. */
-static int64_t hang_ns(const struct td_batcher *batcher, const struct td_batch *batch)
+/* Who takes longer hangs: beside the time for the bytes that are on their way, of all batches in
+ * flight, since one may wait for the other's. */
+static int64_t hang_ns(const struct td_batcher *batcher)
 {
     const uint64_t rate = batcher->mailbox.counts.device.copy_bytes_per_us;
-    const double moving = rate ? (double)td_batch_bytes(batch) * 1e3 / (double)rate : 0;
+    uint64_t bytes = 0;
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        bytes += td_batch_bytes(batcher->on->batches[i]);
+    const double moving = rate ? (double)bytes * 1e3 / (double)rate : 0;
     return batcher->options.hang_ms * MS + (int64_t)(2 * moving);
 }
 
@@ -183,10 +211,12 @@ static int64_t look_ns(const struct td_batcher *batcher, int64_t now_ns)
 /* When the thread has something to do though nobody comes. */
 static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
 {
+    if (batcher->opener)
+        return now_ns + MS; /* it is done */
     if (batcher->lost)
         return now_ns + 5 * MS; /* its staging comes back, it has been closed */
     if (!batcher->on)
-        return batcher->open_ns;
+        return is_draining(batcher) ? TD_NEVER : batcher->open_ns;
     int64_t until_ns = TD_NEVER;
     if (td_staging_bytes(batcher->on->staging) > 0 ||
         td_device_tables_count(batcher->on->tables).tables > 0)
@@ -203,7 +233,7 @@ static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
 
 /* What was picked does not start. Fewer of them may; alone, or at last, the first is refused. Returns
  * how many to try again, 0 for none. */
-static int after_refusal(struct td_batcher *batcher, int n, struct td_error *err)
+static int after_refusal(struct td_batcher *batcher, int n, bool *trimmed, struct td_error *err)
 {
     const bool short_of_room =
         err->status == TD_MEMORY_EXHAUSTED || err->status == TD_RESOURCE_LIMIT;
@@ -211,8 +241,11 @@ static int after_refusal(struct td_batcher *batcher, int n, struct td_error *err
         batcher->blocked = true; /* what it holds comes back at its end */
         return 0;
     }
-    if (err->status == TD_MEMORY_EXHAUSTED && td_device_session_trim(batcher->on))
-        return n;
+    if (err->status == TD_MEMORY_EXHAUSTED && !*trimmed) {
+        *trimmed = true; /* once: a try that fails leaves something to trim itself */
+        if (td_device_session_trim(batcher->on))
+            return n;
+    }
     if (n > 1)
         return short_of_room ? n / 2 : 1;
     td_batch_queue_take(&batcher->queue, 1);
@@ -225,6 +258,7 @@ static bool start_items(struct td_batcher *batcher, struct td_batch *batch)
 {
     const int64_t now_ns = td_now_ns();
     int n = td_batch_queue_pick(&batcher->queue, now_ns);
+    bool trimmed = false;
     if (n > 0 && td_batch_must_wait(batch, batcher->queue.picked[0])) {
         batcher->blocked = true;
         return false;
@@ -239,7 +273,7 @@ static bool start_items(struct td_batcher *batcher, struct td_batch *batch)
             return false;
         }
         err.status = status;
-        n = after_refusal(batcher, n, &err);
+        n = after_refusal(batcher, n, &trimmed, &err);
     }
     if (n == 0)
         return !batcher->blocked;
@@ -284,7 +318,7 @@ static bool is_given_up(const struct td_batcher *batcher, const struct td_batch 
     if (now_ns > batcher->give_up_ns)
         td_error_set(err, TD_DEVICE_UNAVAILABLE,
                      "a batch was still in flight when the server stopped");
-    else if (now_ns - busy_since_ns(batcher, batch) > hang_ns(batcher, batch))
+    else if (now_ns - busy_since_ns(batcher, batch) > hang_ns(batcher))
         td_error_set(err, TD_DEVICE_UNAVAILABLE, "a batch has not ended after %lld ms",
                      (long long)batcher->options.hang_ms);
     else
@@ -292,15 +326,27 @@ static bool is_given_up(const struct td_batcher *batcher, const struct td_batch 
     return true;
 }
 
+/* Which of those in flight is waited for: the oldest, but for an upload, which nobody computes with
+ * yet and which may take long. */
+static int next_to_end(const struct td_batcher *batcher)
+{
+    const int oldest = td_device_session_oldest_batch(batcher->on);
+    const int other = (oldest + 1) % TD_SESSION_BATCHES;
+    return td_batch_is_upload(batcher->on->batches[oldest]) &&
+                   td_batch_in_flight(batcher->on->batches[other])
+               ? other
+               : oldest;
+}
+
 /* Looks for what has ended, for a while. */
 static void look_after(struct td_batcher *batcher)
 {
-    const int oldest = td_device_session_oldest_batch(batcher->on);
+    const int first = next_to_end(batcher);
     struct td_error err;
     int64_t now_ns = td_now_ns();
     int64_t timeout_ns = look_ns(batcher, now_ns);
     for (int k = 0; k < TD_SESSION_BATCHES; k++) {
-        const int i = (oldest + k) % TD_SESSION_BATCHES;
+        const int i = (first + k) % TD_SESSION_BATCHES;
         struct td_batch *batch = batcher->on->batches[i];
         bool done;
         if (!td_batch_in_flight(batch))
@@ -333,7 +379,6 @@ static void now_and_then(struct td_batcher *batcher, int64_t now_ns)
     if (td_device_session_in_flight(batcher->on) == 0 &&
         now_ns - batcher->used_ns > batcher->options.idle_ms * MS) {
         (void)td_device_session_trim(batcher->on);
-        td_staging_trim(batcher->on->staging);
     }
     batcher->unseen = true;
 }
@@ -343,7 +388,7 @@ static void refuse_if_draining(struct td_batcher *batcher, bool stopping)
     struct td_error err;
     if (!stopping && !td_batch_mailbox_is_draining(&batcher->mailbox))
         return;
-    if (batcher->give_up_ns == TD_NEVER)
+    if (!is_draining(batcher))
         batcher->give_up_ns = td_now_ns() + GRACE;
     td_error_set(&err, TD_DRAINING, "the server is shutting down");
     td_batch_queue_refuse(&batcher->queue, TD_DRAINING, &err);
@@ -359,6 +404,8 @@ static void serve(struct td_batcher *batcher, bool stopping)
     if (!batcher->on)
         return; /* lost */
     now_and_then(batcher, td_now_ns());
+    if (td_batch_mailbox_is_trim_wanted(&batcher->mailbox))
+        (void)td_device_session_trim(batcher->on);
     if (batcher->unseen)
         see_device(batcher);
     if (td_device_session_in_flight(batcher->on) > 0)
@@ -381,7 +428,7 @@ static void wait_for_device(struct td_batcher *batcher, bool stopping)
         return;
     if (batcher->lost)
         close_lost(batcher);
-    if (!batcher->lost && td_now_ns() >= batcher->open_ns)
+    if (!batcher->lost && !is_draining(batcher) && td_now_ns() >= batcher->open_ns)
         open_device(batcher);
     if (!batcher->on)
         td_batch_mailbox_sleep(&batcher->mailbox, wake_ns(batcher, td_now_ns()));
@@ -394,6 +441,7 @@ static void finish(struct td_batcher *batcher)
 {
     const int64_t until_ns = td_now_ns() + GRACE;
     const struct timespec moment = { .tv_nsec = 2 * MS };
+    td_device_opener_leave(batcher->opener);
     while (batcher->lost && td_now_ns() < until_ns) {
         close_lost(batcher);
         if (batcher->lost)
@@ -460,6 +508,11 @@ struct td_batcher *td_batcher_new(const struct td_batcher_options *options)
         return batcher;
     td_batcher_free(batcher);
     return NULL;
+}
+
+void td_batcher_trim(struct td_batcher *batcher)
+{
+    td_batch_mailbox_want_trim(&batcher->mailbox);
 }
 
 void td_batcher_drain(struct td_batcher *batcher)

@@ -27,7 +27,7 @@
  *            output's `owner` holds a reference that the item's arena has taken over. Small shares of
  *            a merged batch are copied into the arena, so that a client who does not read his
  *            answer holds little of what others need.
- * Threads    One of its own, which alone touches the device. submit, counts and available from
+ * Threads    One of its own, which alone touches the device. submit, trim, counts and available from
  *            any thread. `done` is called on the batcher's thread and must not wait for anything. */
 #ifndef TD_SERVER_BATCHER_H
 #define TD_SERVER_BATCHER_H
@@ -70,6 +70,8 @@ struct td_batch_item {
     void (*done)(struct td_batch_item *item, td_status status, const struct td_error *err);
 };
 
+bool td_batch_item_is_upload(const struct td_batch_item *item);
+
 struct td_batcher_options {
     const struct td_device_api *api;
     struct td_device_options device;
@@ -87,6 +89,9 @@ struct td_batcher_options {
  * that cannot be opened now is tried again later. Waits for the first try, unless that is to happen
  * in_background. */
 struct td_batcher *td_batcher_new(const struct td_batcher_options *options);
+
+/* Memory is short: soon, though not at once, what no batch uses is given back. */
+void td_batcher_trim(struct td_batcher *batcher);
 
 /* Gives back what waits, and what comes from now on, as DRAINING. What is in flight goes on for a
  * second at most, whatever hang_ms says; then the device counts as lost. */

@@ -78,11 +78,6 @@ bool td_device_call_place_upload(struct td_call *call, const struct td_tensor *t
     return true;
 }
 
-static bool is_upload(const struct td_device_call *device)
-{
-    return device->item.op == &td_batch_upload;
-}
-
 bool td_device_call_is_due(const struct td_call *call)
 {
     return call->device && call->device->state == DUE;
@@ -98,9 +93,10 @@ static bool gone(struct td_batch_item *item)
 /* What the processor can do as well, for who did not insist; and tables need not be there. */
 static bool goes_on_without(const struct td_device_call *device, td_status status)
 {
-    return is_upload(device) || (device->call->request.options.device != TD_DEVICE_GPU &&
-                                 (status == TD_DEVICE_UNAVAILABLE || status == TD_NOT_SUPPORTED ||
-                                  status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
+    return td_batch_item_is_upload(&device->item) ||
+           (device->call->request.options.device != TD_DEVICE_GPU &&
+            (status == TD_DEVICE_UNAVAILABLE || status == TD_NOT_SUPPORTED ||
+             status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
 }
 
 /* Pinned memory is for what passes through: what is kept is copied out of it. */
@@ -153,28 +149,28 @@ bool td_device_call_is_refused(const struct td_call *call)
     return call->device && call->device->state == REFUSED;
 }
 
-static td_status copy_outputs(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+/* False without memory: then some lie where they lay. */
+static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
 {
-    td_status status = TD_OK;
-    for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
+    for (int i = 0; i < args->n_outputs; i++) {
         struct td_tensor *output = &args->outputs[i];
-        const void *from = output->data;
-        status = td_tensor_alloc(output, arena, err);
-        if (status == TD_OK && output->bytes > 0)
-            memcpy(output->data, from, output->bytes);
+        struct td_tensor copy = *output;
+        if (td_tensor_alloc(&copy, arena, NULL) != TD_OK)
+            return false;
+        if (output->bytes > 0)
+            memcpy(copy.data, output->data, output->bytes);
+        *output = copy;
     }
-    return status;
+    return true;
 }
 
 td_status td_device_call_settle(struct td_call *call)
 {
     struct td_op_args *args = &call->request.args;
     struct td_buffer *staged = args->n_outputs > 0 ? args->outputs[0].owner : NULL;
-    td_status status = td_sources_check(&call->sources, &call->error);
-    if (status != TD_OK || !staged || !td_staging_wants_back(staged))
-        return status;
-    status = copy_outputs(args, &call->arena, &call->error);
-    if (status == TD_OK)
+    const td_status status = td_sources_check(&call->sources, &call->error);
+    if (status == TD_OK && staged && td_staging_wants_back(staged) &&
+        copy_outputs(args, &call->arena))
         td_arena_drop(&call->arena, staged);
     return status;
 }

@@ -6,7 +6,7 @@
  *
  * Ownership  Lies in the call's arena. From submit to `back` the call belongs to the batcher.
  * Threads    `back` is called by the batcher's thread; all else by the call's owner.
- * Errors     settle: what td_sources_check says, or MEMORY_EXHAUSTED. */
+ * Errors     settle: what td_sources_check says. */
 #ifndef TD_SERVER_DEVICE_CALL_H
 #define TD_SERVER_DEVICE_CALL_H
 
@@ -34,7 +34,7 @@ bool td_device_call_is_done(const struct td_call *call);
 bool td_device_call_is_refused(const struct td_call *call);
 
 /* Of one that has its outputs, on a worker: were its inputs there to the end? Outputs that would hold
- * pinned memory which others need are copied out of it. */
+ * pinned memory which others need are copied out of it, where there is memory for that. */
 TD_MUST_CHECK td_status td_device_call_settle(struct td_call *call);
 
 #endif

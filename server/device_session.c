@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MS ((int64_t)1000000)
 
@@ -16,7 +17,72 @@ struct td_device_closer {
 };
 enum { CLOSING, CLOSED, LEFT_ALONE };
 
-/* ---- opening and closing --------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* On a thread of its own; who is last to let go frees the struct. */
+struct td_device_opener {
+    const struct td_device_api *api;
+    struct td_device_options options;
+    struct td_device *device; /* NULL: it could not be opened */
+    td_status status;
+    struct td_error err;
+    atomic_int state;
+    char text[]; /* of the options, which may go before it is done */
+};
+enum { OPENING, OPENED, NOT_WANTED };
+
+static void free_opener(struct td_device_opener *opener)
+{
+    if (opener->device)
+        opener->api->close(opener->device);
+    free(opener);
+}
+
+static void *run_opener(void *context)
+{
+    struct td_device_opener *opener = context;
+    opener->status = opener->api->open(&opener->options, &opener->device, &opener->err);
+    if (opener->status != TD_OK)
+        opener->device = NULL;
+    if (atomic_exchange(&opener->state, OPENED) == NOT_WANTED)
+        free_opener(opener);
+    return NULL;
+}
+
+struct td_device_opener *td_device_opener_new(const struct td_batcher_options *options,
+                                              struct td_error *err)
+{
+    const size_t length = strlen(options->device.text);
+    struct td_device_opener *opener = calloc(1, sizeof *opener + length + 1);
+    pthread_t thread;
+    if (!opener) {
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory to open a device with");
+        return NULL;
+    }
+    opener->api = options->api;
+    opener->options = options->device;
+    memcpy(opener->text, options->device.text, length);
+    opener->options.text = opener->text;
+    atomic_init(&opener->state, OPENING);
+    if (pthread_create(&thread, NULL, run_opener, opener) != 0) {
+        free(opener);
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no thread to open a device with");
+        return NULL;
+    }
+    pthread_detach(thread);
+    return opener;
+}
+
+bool td_device_opener_is_done(const struct td_device_opener *opener)
+{
+    return atomic_load(&opener->state) == OPENED;
+}
+
+void td_device_opener_leave(struct td_device_opener *opener)
+{
+    if (opener && atomic_exchange(&opener->state, NOT_WANTED) == OPENED)
+        free_opener(opener);
+}
 
 static td_status open_parts(struct td_device_session *session,
                             const struct td_batcher_options *options, td_give_back_fn *give_back,
@@ -44,19 +110,23 @@ static td_status open_parts(struct td_device_session *session,
     return TD_OK;
 }
 
-td_status td_device_session_open(const struct td_batcher_options *options,
+td_status td_device_session_open(struct td_device_opener *opener,
+                                 const struct td_batcher_options *options,
                                  td_give_back_fn *give_back, void *context,
                                  struct td_device_session **out, struct td_error *err)
 {
-    struct td_device_session *session = calloc(1, sizeof *session);
-    if (!session)
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory to use a device with");
-    session->api = options->api;
-    td_status status = session->api->open(&options->device, &session->device, err);
-    if (status != TD_OK) {
-        free(session);
-        return status;
+    td_status status = opener->status;
+    *err = opener->err;
+    struct td_device_session *session = status == TD_OK ? calloc(1, sizeof *session) : NULL;
+    if (!session) {
+        td_device_opener_leave(opener);
+        return status != TD_OK ? status
+                               : td_error_set(err, TD_MEMORY_EXHAUSTED,
+                                              "there is no memory to use a device with");
     }
+    session->api = options->api;
+    session->device = opener->device;
+    free(opener);
     status = open_parts(session, options, give_back, context, err);
     if (status != TD_OK) {
         td_device_session_close(session);
@@ -108,7 +178,7 @@ int td_device_session_oldest_batch(const struct td_device_session *session)
 
 bool td_device_session_trim(struct td_device_session *session)
 {
-    bool trimmed = false;
+    bool trimmed = td_staging_trim(session->staging);
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         trimmed |= td_batch_trim(session->batches[i]);
     return trimmed;

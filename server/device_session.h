@@ -1,9 +1,11 @@
 /* device_session.h - one device from opening to closing, and what belongs to it.
  *
- *     open ──► in use ──┬──► close                      all has been answered and read
- *                       ├──► close_lost, until true     it fails: nothing is asked of it any more
- *                       └──► leave                      it stays open for good
+ *     opener ──► open ──► in use ──┬──► close                   all has been answered and read
+ *                                  ├──► close_lost, until true  it fails: nothing is asked of it any more
+ *                                  └──► leave                   it stays open for good
  *
+ * Opener     A driver may take seconds to start, or for ever, so a device is opened on a thread of its
+ *            own; who cannot wait any longer leaves it alone.
  * Lost       A device that hangs may hang in its closing as well, so a lost one is closed on a thread
  *            of its own; and before that all staging has to come back, as its memory goes with it.
  * Ownership  Of all that the struct names. Items in its batches are handed to give_back.
@@ -25,7 +27,18 @@ struct td_device_session {
     struct td_device_closer *closer; /* of a lost one; NULL until it is begun */
 };
 
-TD_MUST_CHECK td_status td_device_session_open(const struct td_batcher_options *options,
+struct td_device_opener;
+
+/* Begins to open a device. NULL with err filled. */
+struct td_device_opener *td_device_opener_new(const struct td_batcher_options *options,
+                                              struct td_error *err);
+bool td_device_opener_is_done(const struct td_device_opener *opener);
+/* What it opens is closed again, whenever that is. NULL is fine. */
+void td_device_opener_leave(struct td_device_opener *opener);
+
+/* Takes over an opener that is done. */
+TD_MUST_CHECK td_status td_device_session_open(struct td_device_opener *opener,
+                                               const struct td_batcher_options *options,
                                                td_give_back_fn *give_back, void *context,
                                                struct td_device_session **out,
                                                struct td_error *err);
@@ -39,7 +52,8 @@ int td_device_session_free_batch(const struct td_device_session *session);
 /* Which began first of those in flight, or -1. */
 int td_device_session_oldest_batch(const struct td_device_session *session);
 
-/* Gives back memory that batches without work keep on the device; false when there is none. */
+/* Gives back the memory that batches without work keep on the device, and staging memory that nobody
+ * uses; false when there is none. */
 bool td_device_session_trim(struct td_device_session *session);
 
 /* The device answers, nothing is in flight, and all of the staging is back. */

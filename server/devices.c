@@ -122,6 +122,12 @@ void td_devices_close(struct td_devices *devices)
     free(devices);
 }
 
+void td_devices_trim(struct td_devices *devices)
+{
+    if (devices->batcher)
+        td_batcher_trim(devices->batcher);
+}
+
 void td_devices_drain(struct td_devices *devices)
 {
     if (devices->batcher)

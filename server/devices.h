@@ -27,9 +27,11 @@ enum { TD_DEVICES_LEAST_NS = 50000 };
 bool td_devices_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
 
 /* NULL (logged) when a device that was asked for by name cannot be loaded, or without memory. "auto"
- * and "off" always give something, if need be something without a device. */
+ * and "off" always give something, if need be something without a device; that of "auto" is opened in
+ * the background, and DEVICE_UNAVAILABLE says so until then. */
 struct td_devices *td_devices_open(const struct td_config *config, struct td_buffer_pool *buffers,
                                    const struct td_log *log);
+void td_devices_trim(struct td_devices *devices);  /* memory is short: see td_batcher_trim */
 void td_devices_drain(struct td_devices *devices); /* gives back what waits, now and later */
 void td_devices_close(struct td_devices *devices); /* gives back what waits; NULL is fine */
 

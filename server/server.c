@@ -7,9 +7,12 @@
 
 #include <unistd.h>
 
-static void let_go_of_spares(void *store)
+static void let_go_of_spares(void *context)
 {
-    td_store_trim(store, INT64_MAX);
+    struct td_server *server = context;
+    td_store_trim(server->store, INT64_MAX);
+    if (server->devices)
+        td_devices_trim(server->devices);
 }
 
 bool td_server_open(struct td_server *server)
@@ -28,7 +31,7 @@ bool td_server_open(struct td_server *server)
             .log = &server->log,
         });
     if (server->buffers && server->store)
-        td_buffer_pool_spares(server->buffers, let_go_of_spares, server->store);
+        td_buffer_pool_spares(server->buffers, let_go_of_spares, server);
     if (config->system_shared_memory)
         server->shm = td_shm_new();
     server->connections = td_connections_new();

@@ -282,16 +282,18 @@ void td_staging_abandon(struct td_staging *staging)
         destroy(staging);
 }
 
-void td_staging_trim(struct td_staging *staging)
+bool td_staging_trim(struct td_staging *staging)
 {
+    bool trimmed = false;
     while (shrink(staging))
-        ;
+        trimmed = true;
+    return trimmed;
 }
 
 void td_staging_free(struct td_staging *staging)
 {
     if (!staging)
         return;
-    td_staging_trim(staging);
+    (void)td_staging_trim(staging);
     td_staging_abandon(staging);
 }

@@ -43,8 +43,8 @@ bool td_staging_is_back(struct td_staging *staging);
 /* In use and free. */
 uint64_t td_staging_bytes(struct td_staging *staging);
 
-/* Gives back to the device what nobody uses now. */
-void td_staging_trim(struct td_staging *staging);
+/* Gives back to the device what nobody uses now; false when there is nothing. */
+bool td_staging_trim(struct td_staging *staging);
 
 /* Gives the memory back to the device. NULL is fine. */
 void td_staging_free(struct td_staging *staging);

@@ -942,6 +942,32 @@ START_TEST(moving_many_bytes_is_not_hanging)
 }
 END_TEST
 
+START_TEST(nor_is_waiting_for_the_bytes_of_another)
+{
+    struct setup setup = { .options.hang_ms = 50 };
+    struct ask first, brought, ask;
+    setup_open(&setup, SLOW_COPIES);
+    struct td_tensor table = table_of(10, 0), large = table_of(MANY_ROWS, 0);
+    ask_row(&first, &table, 1); /* its table is there */
+    submit(&setup, &first);
+    expect_rows(&first);
+    ask_upload(&brought, &large);
+    submit(&setup, &brought);
+    EVENTUALLY(counts_of(&setup).in_flight == 1);
+    ask_row(&ask, &table, 2);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    expect_status(&brought, TD_OK);
+    ck_assert_uint_eq(counts_of(&setup).opens, 1);
+    ask_end(&first);
+    ask_end(&brought);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(large.owner);
+}
+END_TEST
+
 START_TEST(what_hangs_is_found_later_where_many_bytes_move)
 {
     struct setup setup = { .options.hang_ms = 50 };
@@ -1077,6 +1103,46 @@ START_TEST(nobody_waits_for_a_device_that_is_opened_in_the_background)
 }
 END_TEST
 
+START_TEST(free_does_not_wait_for_a_device_that_is_being_opened)
+{
+    struct td_device_api slow = *td_device_reference();
+    struct setup setup = { .options.in_background = true };
+    atomic_store(&stuck, true);
+    slow.open = slow_open;
+    setup_open(&setup, "");
+    td_batcher_free(setup.batcher);
+    setup.options.api = &slow;
+    setup.batcher = td_batcher_new(&setup.options);
+    usleep(20000); /* it is at it */
+    const int64_t begun_ns = td_now_ns();
+    td_batcher_free(setup.batcher);
+    ck_assert_int_lt(td_now_ns() - begun_ns, 1000 * MS);
+    atomic_store(&stuck, false);
+    EVENTUALLY(td_device_reference_counts().left == 0); /* what nobody wants is closed */
+    usleep(50000);                                      /* by a thread that ends, for sanitizers */
+    td_buffer_pool_free(setup.buffers);
+}
+END_TEST
+
+START_TEST(a_drain_does_not_open_a_device_again)
+{
+    struct setup setup = { .options.retry_ms = 1 };
+    struct ask hung;
+    setup_open(&setup, "hang_at=1");
+    struct td_tensor table = table_of(10, 0);
+    ask_row(&hung, &table, 1);
+    submit(&setup, &hung);
+    EVENTUALLY(counts_of(&setup).in_flight == 1);
+    td_batcher_drain(setup.batcher);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    usleep(100000);
+    ck_assert_uint_eq(counts_of(&setup).opens, 1);
+    setup_close(&setup);
+    ask_end(&hung);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
 START_TEST(a_device_that_cannot_be_opened_is_tried_again)
 {
     struct setup setup = { .options.retry_ms = 100 };
@@ -1184,6 +1250,43 @@ START_TEST(what_does_not_fit_together_goes_in_several_batches)
     ck_assert_msg(launches() >= rooms[_i].least && launches() <= rooms[_i].most,
                   "%s: %llu launches", rooms[_i].says, (unsigned long long)launches());
     ck_assert_uint_eq(counts_of(&setup).opens, 1);
+    setup_close(&setup);
+    free(indices);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(the_last_bytes_of_the_device_are_for_use)
+{
+    struct setup setup = { .options.device.memory = 1 << 20 };
+    struct ask ask;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(62500, 0); /* of 1,000,000 bytes */
+    upload(&setup, &table, TD_OK);
+    ask_row(&ask, &table, 62499);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+/* Buffers of staging memory that nobody uses make room for others, whatever their sizes. */
+START_TEST(what_fits_alone_fits_after_anything)
+{
+    static const int64_t counts[] = { 120000, 70000, 120000, 30000, 120000 };
+    struct setup setup = { .options.staging_bytes = 4 << 20 };
+    struct ask ask;
+    int64_t *indices = calloc(120000, sizeof *indices);
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(10, 0);
+    for (int i = 0; i < COUNT_OF(counts); i++) { /* 8 bytes in and 16 out each */
+        ask_rows(&ask, &table, TD_BOUNDS_ERROR, indices, counts[i]);
+        submit(&setup, &ask);
+        expect_rows(&ask);
+        ask_end(&ask);
+    }
     setup_close(&setup);
     free(indices);
     td_buffer_unref(table.owner);
@@ -1497,16 +1600,21 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_lost_device_is_closed_when_the_answers_have_been_read);
     tcase_add_test(tcase, a_batch_that_does_not_end_is_a_lost_device);
     tcase_add_test(tcase, moving_many_bytes_is_not_hanging);
+    tcase_add_test(tcase, nor_is_waiting_for_the_bytes_of_another);
     tcase_add_test(tcase, what_hangs_is_found_later_where_many_bytes_move);
     tcase_add_test(tcase, draining_does_not_wait_for_a_device_that_hangs);
     tcase_add_test(tcase, free_does_not_wait_for_a_device_that_hangs);
     tcase_add_test(tcase, free_leaves_a_device_alone_that_cannot_be_closed);
     tcase_add_test(tcase, nobody_waits_for_a_device_that_is_opened_in_the_background);
+    tcase_add_test(tcase, a_drain_does_not_open_a_device_again);
+    tcase_add_test(tcase, free_does_not_wait_for_a_device_that_is_being_opened);
     tcase_add_test(tcase, a_device_that_cannot_be_opened_is_tried_again);
     tcase_add_test(tcase, what_the_device_has_no_kernel_for_is_refused);
     tcase_add_loop_test(tcase, what_does_not_fit_together_goes_in_several_batches, 0,
                         COUNT_OF(rooms));
     tcase_add_test(tcase, a_device_without_memory_refuses_and_is_not_lost);
+    tcase_add_test(tcase, what_fits_alone_fits_after_anything);
+    tcase_add_test(tcase, the_last_bytes_of_the_device_are_for_use);
     tcase_add_test(tcase, tables_make_room_for_batches);
     tcase_add_test(tcase, a_table_that_two_batches_want_is_uploaded_once);
     tcase_add_test(tcase, a_version_that_was_replaced_is_dropped_from_the_device);
