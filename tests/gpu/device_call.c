@@ -70,6 +70,8 @@ void rig_close(struct rig *rig)
     const struct td_device_api *api = rig->api;
     for (int i = 0; i < RIG_STREAMS; i++)
         api->stream_close(rig->streams[i]);
+    if (rig->forbid)
+        rig->forbid(rig->memory, rig->size, false);
     api->free(rig->device, rig->memory);
     api->host_free(rig->device, rig->staging);
     api->host_free(rig->device, rig->results);
@@ -161,6 +163,10 @@ static bool place(struct rig *rig, size_t bytes, size_t offset, size_t *at)
     if (begin > rig->size || bytes + GUARD > rig->size - begin)
         return false;
     memset(rig->staging + rig->used, RUBBISH, begin + bytes + GUARD - rig->used);
+    if (rig->forbid) {
+        rig->forbid(rig->memory + rig->used, begin + bytes + GUARD - rig->used, true);
+        rig->forbid(rig->memory + begin, bytes, false);
+    }
     *at = begin;
     rig->used = begin + bytes + GUARD;
     return true;

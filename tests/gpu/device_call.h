@@ -21,7 +21,7 @@ extern struct tally tally;
 bool check(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define RIG_STREAMS 3
-#define RIG_REPORTS 1024 /* items in a launch, at the most */
+#define RIG_REPORTS 5000 /* items in a launch, at the most */
 #define RIG_FLIGHTS 8    /* launches in flight, at the most */
 
 /* A device, with memory to run cases in. */
@@ -34,6 +34,8 @@ struct rig {
     size_t size, used; /* of each of the three */
     struct td_device_report *reports; /* RIG_FLIGHTS times RIG_REPORTS */
     long unsupported[TD_DTYPE_COUNT]; /* cases, by the dtype of the first input */
+    /* Of a device that can tell when a kernel touches what lies between tensors; NULL otherwise. */
+    void (*forbid)(void *memory, size_t bytes, bool forbidden);
 };
 td_status rig_open(struct rig *rig, const struct td_device_api *api,
                    const struct td_device_options *options, struct td_error *err);

@@ -21,6 +21,7 @@ struct maker {
     void *context;
     struct device_case one; /* that is being made */
     int64_t made;
+    int64_t most_items; /* of a case that has several */
     uint64_t random;
 };
 
@@ -302,7 +303,7 @@ static void pick(struct maker *m, const struct picking *p, td_dtype dtype, td_dt
     set_operand(m, 1, &index_tensor, 1);
     set_picking_attrs(m, p, bounds);
     if (m->made % 3 == 0)
-        set_items(m, 1 + (int)below(m, 7), index_tensor.numel, m->one.depth);
+        set_items(m, 1 + (int)below(m, m->most_items), index_tensor.numel, m->one.depth);
     if (m->made % 5 == 0)
         m->one.first_offset = (size_t)(1 + below(m, 20)) * td_dtype_info(dtype)->size;
     emit(m, "%s[%s] by %s[%s] axis %" PRId64 " batch_dims %" PRId64 " bounds %s%s, %d items%s",
@@ -621,7 +622,7 @@ static void contract_all(struct maker *m)
 
 /* Inputs with labels drawn from a few, in any order and at times twice; an output with some of
  * them. */
-static void contract_random(struct maker *m)
+static void contract_random(struct maker *m, int64_t most)
 {
     enum { LABELS = 6, INPUTS = 3, RANK = 4 };
     char equation[64];
@@ -630,7 +631,7 @@ static void contract_random(struct maker *m)
     bool used[LABELS] = { false };
     struct td_shape shapes[INPUTS];
     for (int i = 0; i < LABELS; i++)
-        extent[i] = 1 + below(m, 6);
+        extent[i] = 1 + below(m, most);
     for (int k = 0; k < n; k++) {
         int rank = (int)below(m, RANK + 1);
         shapes[k].rank = rank;
@@ -657,12 +658,131 @@ static void contract_random(struct maker *m)
         contract(m, equation, shapes, n, dtypes[i], 0);
 }
 
+/* ---- random ones ----------------------------------------------------------------------------- */
+
+/* Behind `text`, which has room: so many dimensions, at times one that is 0. */
+static void add_dimensions(struct maker *m, char *text, int n, int64_t most)
+{
+    for (int i = 0; i < n; i++)
+        sprintf(text + strlen(text), "%s%" PRId64, text[0] ? "," : "",
+                below(m, 25) == 0 ? 0 : 1 + below(m, most));
+}
+
+/* The first n dimensions of a text. */
+static void copy_dimensions(char *to, const char *from, int n)
+{
+    const char *end = from;
+    for (int i = 0; i < n; i++)
+        end += strcspn(end + (i > 0), ",") + (i > 0);
+    memcpy(to, from, (size_t)(end - from));
+    to[end - from] = '\0';
+}
+
+static td_dtype random_dtype(struct maker *m)
+{
+    return (td_dtype)below(m, TD_DTYPE_STRING);
+}
+
+/* One in eight has rows that are cut into parts, which begin at 4096 bytes. */
+static int64_t row_most(struct maker *m)
+{
+    return below(m, 8) == 0 ? 6000 : 40;
+}
+
+static void pick_random(struct maker *m)
+{
+    static const struct td_op *const ops[] = { &td_op_gather, &td_op_batch_gather,
+                                               &td_op_gather_nd };
+    char params[100] = "", indices[100] = "";
+    struct picking p = { ops[below(m, 3)], params, indices, DEFAULT, 0, false };
+    int rank = 1 + (int)below(m, 4), batch = (int)below(m, rank);
+    add_dimensions(m, params, rank - 1, 7);
+    add_dimensions(m, params, 1, row_most(m));
+    copy_dimensions(indices, params, batch);
+    if (p.op != &td_op_batch_gather)
+        p.batch_dims = batch;
+    if (p.op == &td_op_gather && below(m, 2) == 0)
+        p.axis = batch + below(m, rank - batch);
+    add_dimensions(m, indices, p.op == &td_op_batch_gather ? 1 : (int)below(m, 3), 30);
+    if (p.op == &td_op_gather_nd)
+        sprintf(indices + strlen(indices), "%s%" PRId64, indices[0] ? "," : "",
+                below(m, rank - batch + 1));
+    pick(m, &p, random_dtype(m), index_dtypes[below(m, 3)], (td_bounds)below(m, TD_BOUNDS_COUNT));
+}
+
+static void stitch_random(struct maker *m)
+{
+    char indices[4][100] = { "" }, row[100] = "";
+    struct stitching s = { .n = 1 + (int)below(m, 4), .row = row };
+    for (int k = 0; k < s.n; k++) {
+        add_dimensions(m, indices[k], (int)below(m, 3), 12);
+        s.indices[k] = indices[k];
+        int64_t rows = 1;
+        struct td_shape shape = shape_of(indices[k]);
+        for (int d = 0; d < shape.rank; d++)
+            rows *= shape.dim[d];
+        s.below += rows;
+    }
+    s.below += 1 + below(m, 100);
+    add_dimensions(m, row, (int)below(m, 2), row_most(m));
+    stitch(m, below(m, 2) ? &td_op_dynamic_stitch : &td_op_parallel_dynamic_stitch, &s,
+           random_dtype(m), index_dtypes[below(m, 3)]);
+}
+
+static void part_random(struct maker *m)
+{
+    char data[100] = "", partitions[100] = "";
+    struct parting p = { data, partitions, 1 + below(m, below(m, 4) == 0 ? 300 : 5), false };
+    add_dimensions(m, partitions, (int)below(m, 3), 30);
+    strcpy(data, partitions);
+    add_dimensions(m, data, (int)below(m, 2), row_most(m));
+    part(m, &p, random_dtype(m), index_dtypes[below(m, 3)]);
+}
+
+/* Extents of the labels of an equation, of which no more than so many products are summed. */
+static void draw_extents(struct maker *m, const char *equation, int64_t extent[26])
+{
+    enum { MOST = 200, MOST_PRODUCTS = 300000 };
+    int64_t products = 1;
+    for (int i = 0; i < 26; i++) {
+        bool named = strchr(equation, 'a' + i) != NULL;
+        int64_t most = MOST_PRODUCTS / products < MOST ? MOST_PRODUCTS / products : MOST;
+        extent[i] = 1;
+        if (named && below(m, 60) == 0)
+            extent[i] = 0;
+        else if (named)
+            extent[i] = 1 + below(m, below(m, 2) ? (most < 9 ? most : 9) : most);
+        products *= extent[i] > 0 ? extent[i] : 1;
+    }
+}
+
+/* An equation of the list, with other extents. */
+static void contract_resized(struct maker *m)
+{
+    const struct contraction *c = &contractions[below(m, COUNT_OF(contractions))];
+    struct td_shape shapes[4] = { { .rank = 0 } };
+    int64_t extent[26];
+    if (strchr(c->equation, '.'))
+        return;
+    draw_extents(m, c->equation, extent);
+    int k = 0;
+    for (const char *at = c->equation; *at && *at != '-'; at++)
+        if (*at == ',')
+            k++;
+        else
+            shapes[k].dim[shapes[k].rank++] = extent[*at - 'a'];
+    td_dtype dtype = TD_DTYPE_BOOL;
+    while (dtype == TD_DTYPE_BOOL)
+        dtype = random_dtype(m);
+    contract(m, c->equation, shapes, c->n, dtype, 0);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 void each_device_case(struct td_arena *arena, device_case_fn *fn, void *context)
 {
     enum { RANDOM_EQUATIONS = 150 };
-    struct maker m = { .arena = arena, .fn = fn, .context = context };
+    struct maker m = { .arena = arena, .fn = fn, .context = context, .most_items = 7 };
     pick_all(&m);
     pick_many_items(&m);
     stitch_all(&m, &td_op_dynamic_stitch);
@@ -670,7 +790,7 @@ void each_device_case(struct td_arena *arena, device_case_fn *fn, void *context)
     part_all(&m);
     contract_all(&m);
     for (int i = 0; i < RANDOM_EQUATIONS; i++)
-        contract_random(&m);
+        contract_random(&m, 6);
 }
 
 void each_tf32_case(struct td_arena *arena, device_case_fn *fn, void *context)
@@ -682,5 +802,28 @@ void each_tf32_case(struct td_arena *arena, device_case_fn *fn, void *context)
         for (int k = 0; k < c->n; k++)
             shapes[k] = shape_of(c->shapes[k]);
         contract(&m, c->equation, shapes, c->n, TD_DTYPE_FLOAT32, 0x1p-7);
+    }
+}
+
+void some_random_cases(struct td_arena *arena, uint64_t seed, device_case_fn *fn, void *context)
+{
+    struct maker m = { .arena = arena, .fn = fn, .context = context, .random = seed };
+    m.made = below(&m, 15); /* decides who has several items, and where tables begin */
+    m.most_items = below(&m, 8) == 0 ? 5000 : 7;
+    switch (below(&m, 5)) {
+    case 0:
+        pick_random(&m);
+        break;
+    case 1:
+        stitch_random(&m);
+        break;
+    case 2:
+        part_random(&m);
+        break;
+    case 3:
+        contract_resized(&m);
+        break;
+    default:
+        contract_random(&m, 4);
     }
 }

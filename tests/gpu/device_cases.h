@@ -29,4 +29,7 @@ void each_device_case(struct td_arena *arena, device_case_fn *fn, void *context)
 /* Products of float32 only, with room for inputs that were rounded to 10 bits. */
 void each_tf32_case(struct td_arena *arena, device_case_fn *fn, void *context);
 
+/* One or a few calls that the seed decides: ops, dtypes, shapes, items, at random. */
+void some_random_cases(struct td_arena *arena, uint64_t seed, device_case_fn *fn, void *context);
+
 #endif
