@@ -81,7 +81,14 @@ http() { TD_TEST_TIME_SCALE=$2 python3 tests/http/run.py --binary "$1/tensord" "
 oip() { TD_TEST_TIME_SCALE=$2 python3 tests/oip/run.py --binary "$1/tensord"; }
 conformance() { TD_TEST_TIME_SCALE=$2 python3 tests/conformance/test_all.py --binary "$1/tensord"; }
 
-# The CUDA plugin, for one architecture (9.0), so as to be quick: exports one function, depends on no library of
+# For the two stages below: what a machine with a GPU builds, and the CUDA plugin for one architecture (9.0),
+# so as to be quick.
+build_gpu() {
+    cmake -S . -B build-gpu -DTD_ONLY=gpu -DTD_WERROR=ON -DTD_CUDA_ARCHITECTURES=90 &&
+        cmake --build build-gpu -j "$JOBS"
+}
+
+# The CUDA plugin: exports one function, depends on no library of
 # CUDA's to be loaded, and says what it lacks where there is no GPU. Where there is one, the contract too.
 gpu_plugin() {
     local plugin=$PWD/build-gpu/tensord-gpu-cuda.so exported needed status=0
@@ -89,8 +96,7 @@ gpu_plugin() {
         echo "skipped: no nvcc"
         return 77
     fi
-    cmake -S . -B build-gpu -DTD_ONLY=gpu -DTD_WERROR=ON -DTD_CUDA_ARCHITECTURES=90 &&
-        cmake --build build-gpu -j "$JOBS" || return 1
+    build_gpu || return 1
     exported=$(nm -D --defined-only "$plugin" | awk '{ print $NF }')
     needed=$(readelf -d "$plugin" | grep -E 'NEEDED.*(cuda|cublas|nv)' || true)
     if [ "$exported" != td_device_plugin ] || [ -n "$needed" ]; then
@@ -100,6 +106,16 @@ gpu_plugin() {
     build-gpu/tests/gpu/test_cuda_plugin || return 1
     TD_TEST_DEVICE=$plugin build-gpu/tests/gpu/test_device_contract | sed 's/^skipped/contract left out/' || status=$?
     [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
+}
+
+# The same sources on an emulation of CUDA on the host; unit-asan has it once more, under AddressSanitizer.
+gpu_emulation() {
+    build_gpu || return 1
+    if ctest --test-dir build-gpu -N -R '^gpu/emulation$' | grep -q 'Total Tests: 1'; then
+        ctest --test-dir build-gpu -R '^gpu/emulation$' -V | sed -n 's/^[0-9]*: \(skipped\)/\1/p'
+        return 77
+    fi
+    unit build-gpu -R '^gpu/emulation/'
 }
 
 mkdir -p "$LOGS"
@@ -115,10 +131,11 @@ stage build-tsan build tsan
 stage layering tests/check_layering.sh
 stage format format_check
 stage tidy tidy_check
-stage unit-release unit build
+stage unit-release unit build -E '^gpu/emulation/' # a stage of its own
 stage unit-asan unit build-asan
 stage unit-tsan unit build-tsan
 stage gpu-plugin gpu_plugin
+stage gpu-emulation gpu_emulation
 stage conformance-release conformance build 1
 stage conformance-asan conformance build-asan 4
 stage http-release http build 1

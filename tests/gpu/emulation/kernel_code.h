@@ -1,0 +1,76 @@
+/* kernel_code.h - CUDA's own words, for the compiler of the host. It stands in for cuda_runtime.h,
+ * which only nvcc understands; launches have been rewritten (launches.cmake) before it is read.
+ *
+ * What is not here a kernel cannot use: it does not compile. */
+#ifndef TD_TESTS_GPU_EMULATION_KERNEL_CODE_H
+#define TD_TESTS_GPU_EMULATION_KERNEL_CODE_H
+
+#include "tests/gpu/emulation/accesses.h"
+#include "tests/gpu/emulation/runtime.h"
+#include "tests/gpu/emulation/threads.h"
+
+#include <cuda_runtime_api.h>
+#include <type_traits>
+#include <vector_types.h>
+
+#undef __shared__
+#undef __launch_bounds__
+#undef __grid_constant__
+#undef __forceinline__
+#define __shared__ static /* one block runs at a time */
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __forceinline__ inline
+
+#define threadIdx emulation::thread_index()
+#define blockIdx  emulation::block_index()
+#define blockDim  emulation::block_size()
+#define gridDim   emulation::grid_size()
+
+static inline void __syncthreads()
+{
+    emulation::barrier();
+}
+
+static inline int __syncthreads_or(int condition)
+{
+    return emulation::barrier_or(condition);
+}
+
+/* Threads do not run at the same time, so nobody could see the difference. */
+static inline void __threadfence()
+{
+}
+
+template <typename T> static inline T __ldg(const T *from)
+{
+    return *from;
+}
+
+/* Without a note of the compiler's: they are noted as what they are. */
+#define EMULATION_ATOMIC(name, T, after)                                                           \
+    __attribute__((no_sanitize("thread"))) static inline T name(T *at, T value)                    \
+    {                                                                                              \
+        emulation::note_atomic(at, sizeof(T));                                                     \
+        const T before = *at;                                                                      \
+        *at = (after);                                                                             \
+        return before;                                                                             \
+    }
+EMULATION_ATOMIC(atomicMax, unsigned int, before > value ? before : value)
+EMULATION_ATOMIC(atomicMax, unsigned long long, before > value ? before : value)
+EMULATION_ATOMIC(atomicAdd, unsigned long long, before + value)
+EMULATION_ATOMIC(atomicExch, unsigned long long, value)
+EMULATION_ATOMIC(atomicInc, unsigned int, before >= value ? 0 : before + 1)
+#undef EMULATION_ATOMIC
+
+/* What kernel<<<blocks, threads, shared_bytes, stream>>>(*job) becomes: the argument is copied at
+ * the launch, once more for each thread, and lies where a thread's own memory does. */
+#define EMULATION_LAUNCH(kernel, blocks, threads, shared_bytes, stream, argument)                  \
+    emulation::launch(                                                                             \
+        #kernel, blocks, threads, shared_bytes, stream,                                            \
+        [](const void *given) __attribute__((no_sanitize("thread"))) {                             \
+            kernel(*static_cast<std::add_pointer_t<decltype(argument)>>(given));                   \
+        },                                                                                         \
+        &(argument), sizeof(argument))
+
+#endif
