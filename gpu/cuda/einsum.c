@@ -1,5 +1,6 @@
 /* einsum.c - runs the steps of an einsum's plan, one after the other on the stream. */
 #include "gpu/cuda/contract.h"
+#include "gpu/cuda/ops.h"
 #include "kernels/einsum/plan.h"
 
 static bool einsum_supports(const struct td_op_args *args)

@@ -1,6 +1,6 @@
 #include "gpu/cuda/matrices.h"
 
-#include "gpu/cuda/contract.h"
+#include "gpu/cuda/loops.h"
 #include "kernels/einsum/gemm_product.h"
 #include "kernels/integers.h"
 
@@ -319,7 +319,7 @@ static td_status blas_failed(struct td_device_stream *stream, cublasStatus_t res
                              struct td_error *err)
 {
     bool done;
-    td_status status = td_cuda_api.poll(stream, &done, err);
+    td_status status = td_cuda_poll(stream, &done, err);
     if (status == TD_OK && result == CUBLAS_STATUS_ALLOC_FAILED)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "%s has no memory left for cuBLAS",
                             stream->device->info.name);

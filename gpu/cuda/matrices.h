@@ -12,7 +12,7 @@
 #ifndef TD_GPU_CUDA_MATRICES_H
 #define TD_GPU_CUDA_MATRICES_H
 
-#include "gpu/cuda/cuda_device.h"
+#include "gpu/cuda/stream.h"
 #include "kernels/einsum/contraction.h"
 
 /* Bytes, from shapes alone; SIZE_MAX where they are too many. */

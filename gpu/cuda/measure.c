@@ -1,6 +1,9 @@
 /* measure.c - what the device can do, for the choice between it and the processor: small trials at
  * opening, each the best of a few. */
+#include "gpu/cuda/measure.h"
+
 #include "gpu/cuda/contract.h"
+#include "gpu/cuda/memory.h"
 
 #include <time.h>
 
@@ -47,8 +50,7 @@ static td_status launch_trial(const struct trials *trials, struct td_error *err)
 
 static td_status copy_trial(const struct trials *trials, struct td_error *err)
 {
-    return td_cuda_api.copy_in(trials->stream, trials->device, trials->host, trials->copy_bytes,
-                               err);
+    return td_cuda_copy_in(trials->stream, trials->device, trials->host, trials->copy_bytes, err);
 }
 
 static td_status device_trial(const struct trials *trials, struct td_error *err)
@@ -147,12 +149,12 @@ static size_t trial_bytes(const struct td_device *device)
 td_status td_cuda_measure(struct td_device *device, struct td_error *err)
 {
     struct trials trials = { .copy_bytes = COPY_BYTES, .device_bytes = trial_bytes(device) };
-    td_status status = td_cuda_api.stream_open(device, &trials.stream, err);
+    td_status status = td_cuda_stream_open(device, &trials.stream, err);
     if (status == TD_OK)
         status = td_cuda_check(device, cudaMalloc(&trials.device, trials.device_bytes),
                                "be measured", err);
     if (status == TD_OK)
-        status = td_cuda_api.host_alloc(device, trials.copy_bytes, &trials.host, err);
+        status = td_cuda_host_alloc(device, trials.copy_bytes, &trials.host, err);
     if (status == TD_OK)
         status = run_trials(&trials, &device->info, err);
     if (!device->lost) {
@@ -160,7 +162,7 @@ td_status td_cuda_measure(struct td_device *device, struct td_error *err)
         (void)cudaGetLastError();
     }
     if (trials.host)
-        td_cuda_api.host_free(device, trials.host);
-    td_cuda_api.stream_close(trials.stream);
+        td_cuda_free(device, trials.host);
+    td_cuda_stream_close(trials.stream);
     return status;
 }

@@ -2,7 +2,7 @@
  *
  * td_op_infer has accepted them, so nothing is refused here, and products of dimensions are factors
  * of an element count wherever the output is not empty. */
-#include "gpu/cuda/cuda_device.h"
+#include "gpu/cuda/ops.h"
 #include "kernels/dynamic_partition/dynamic_partition.h"
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
 #include "kernels/gather/gather.h"
