@@ -220,13 +220,15 @@ static td_status take_tables(struct td_batch *batch, struct launch *launch, stru
         if (!is_table(launch->tables, i))
             continue;
         struct td_device_table *table;
+        bool uploads = false;
         const td_status status =
             td_device_tables_use(batch->on.tables, input_at(batch->items[0]->args, i),
-                                 batch->stream, &table, &batch->submitted, err);
+                                 batch->stream, &table, &uploads, err);
         if (status != TD_OK)
             return status;
         batch->tables[batch->n_tables++] = table;
-        batch->bytes += input_at(&launch->args, i)->bytes;
+        batch->submitted = batch->submitted || uploads;
+        batch->bytes += uploads ? input_at(&launch->args, i)->bytes : 0;
         input_at(&launch->args, i)->data = td_device_table_data(table);
     }
     return TD_OK;

@@ -66,7 +66,7 @@ bool td_batch_in_flight(const struct td_batch *batch);
 /* Of one in flight: does it bring a table and no more? */
 bool td_batch_is_upload(const struct td_batch *batch);
 int64_t td_batch_begun_ns(const struct td_batch *batch);
-/* That it moves to the device and back, tables included even where they were there. */
+/* That it moves to the device and back, tables included where it brings them. */
 uint64_t td_batch_bytes(const struct td_batch *batch);
 /* The earliest of the items that have not been given back; TD_NEVER. */
 int64_t td_batch_deadline_ns(const struct td_batch *batch);

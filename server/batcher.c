@@ -157,15 +157,16 @@ static int64_t busy_since_ns(const struct td_batcher *batcher, const struct td_b
 }
 
 /* Who takes longer hangs: beside the time for the bytes that are on their way, of all batches in
- * flight, since one may wait for the other's. */
+ * flight, since one may wait for the other's. A table may have to be read from a disk first, by the
+ * device as it copies: 100 MB/s is what the slowest do. */
 static int64_t hang_ns(const struct td_batcher *batcher)
 {
-    const uint64_t rate = batcher->mailbox.counts.device.copy_bytes_per_us;
+    const uint64_t copies = batcher->mailbox.counts.device.copy_bytes_per_us, disk = 100;
+    const uint64_t rate = copies > 0 && copies < disk ? copies : disk;
     uint64_t bytes = 0;
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         bytes += td_batch_bytes(batcher->on->batches[i]);
-    const double moving = rate ? (double)bytes * 1e3 / (double)rate : 0;
-    return batcher->options.hang_ms * MS + (int64_t)(2 * moving);
+    return batcher->options.hang_ms * MS + (int64_t)(2e3 * (double)bytes / (double)rate);
 }
 
 /* When the next batch should start: now or earlier for at once. While the device is busy that is
