@@ -55,6 +55,7 @@ static void free_stream(struct td_device_stream *stream)
     (void)cudaFree(stream->blas_memory);
     (void)cudaFree(stream->slots);
     (void)cudaFreeHost(stream->staging);
+    (void)cudaFreeHost(stream->relay);
     if (stream->stream)
         (void)cudaStreamDestroy(stream->stream);
 }
@@ -148,10 +149,89 @@ static td_status copy(struct td_device_stream *stream, void *to, const void *fro
                          "copy", err);
 }
 
+/* Of memory that is not pinned CUDA makes a copy of its own, while the calling thread waits. So large
+ * copies of such memory go through a piece of pinned memory, which a thread of CUDA's fills, in the
+ * order of the stream. */
+#define LARGE_BYTES  ((size_t)1 << 20)
+#define PIECE_BYTES  ((size_t)4 << 20)
+#define MOST_RELAYED 64 /* copies until the stream is idle again */
+
+/* What is left of a copy. */
+struct td_cuda_relayed {
+    const char *from;
+    size_t bytes;
+    char *piece;
+};
+
+/* All of it pinned memory, so that it is there for as long as CUDA may call fill_piece: a device that
+ * is lost takes it along when it is reset. */
+struct td_cuda_relay {
+    int n_copies;
+    struct td_cuda_relayed copies[MOST_RELAYED];
+    char piece[PIECE_BYTES];
+};
+
+/* Called by CUDA; must not call it. */
+static void CUDART_CB fill_piece(void *argument)
+{
+    struct td_cuda_relayed *copy = argument;
+    const size_t bytes = copy->bytes < PIECE_BYTES ? copy->bytes : PIECE_BYTES;
+    memcpy(copy->piece, copy->from, bytes);
+    copy->from += bytes;
+    copy->bytes -= bytes;
+}
+
+/* Is there a relay for the copy, and does it need one? */
+static bool is_relayed(struct td_device_stream *stream, const void *from, size_t bytes)
+{
+    struct cudaPointerAttributes attributes;
+    void *relay = NULL;
+    if (bytes < LARGE_BYTES)
+        return false;
+    cudaError_t error = cudaPointerGetAttributes(&attributes, from);
+    if (error == cudaSuccess && attributes.type != cudaMemoryTypeUnregistered)
+        return false;
+    if (error == cudaSuccess && !stream->relay)
+        error = cudaHostAlloc(&relay, sizeof(*stream->relay), cudaHostAllocDefault);
+    if (error != cudaSuccess) {
+        (void)cudaGetLastError(); /* else the next launch would report it */
+        return false;
+    }
+    if (relay) {
+        stream->relay = relay;
+        stream->relay->n_copies = 0;
+    }
+    return stream->relay->n_copies < MOST_RELAYED;
+}
+
+static td_status relay(struct td_device_stream *stream, char *to, const void *from, size_t bytes,
+                       struct td_error *err)
+{
+    struct td_device *device = stream->device;
+    struct td_cuda_relayed *copy = &stream->relay->copies[stream->relay->n_copies++];
+    cudaError_t error = cudaSuccess;
+    *copy = (struct td_cuda_relayed){ from, bytes, stream->relay->piece };
+    for (size_t at = 0; at < bytes && error == cudaSuccess; at += PIECE_BYTES) {
+        const size_t n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        error = cudaLaunchHostFunc(stream->stream, fill_piece, copy);
+        if (error == cudaSuccess)
+            error = cudaMemcpyAsync(to + at, stream->relay->piece, n, cudaMemcpyHostToDevice,
+                                    stream->stream);
+    }
+    if (error != cudaSuccess) /* what was submitted still reads memory of the caller's */
+        (void)cudaStreamSynchronize(stream->stream);
+    return td_cuda_check(device, error, "copy", err);
+}
+
 td_status td_cuda_copy_in(struct td_device_stream *stream, void *to, const void *from, size_t bytes,
                           struct td_error *err)
 {
-    return copy(stream, to, from, bytes, cudaMemcpyHostToDevice, err);
+    td_status status = td_cuda_enter(stream->device, err);
+    if (status != TD_OK)
+        return status;
+    return is_relayed(stream, from, bytes)
+               ? relay(stream, to, from, bytes, err)
+               : copy(stream, to, from, bytes, cudaMemcpyHostToDevice, err);
 }
 
 td_status td_cuda_copy_out(struct td_device_stream *stream, void *to, const void *from,
@@ -214,6 +294,8 @@ td_status td_cuda_poll(struct td_device_stream *stream, bool *done, struct td_er
     if (status == TD_OK) {
         *done = true;
         stream->staging_used = 0;
+        if (stream->relay)
+            stream->relay->n_copies = 0;
     }
     return status;
 }

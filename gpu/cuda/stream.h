@@ -20,6 +20,7 @@ struct td_device_stream {
      * stream is idle. */
     char *staging;
     size_t staging_bytes, staging_used;
+    struct td_cuda_relay *relay; /* NULL until it is needed */
 };
 
 TD_MUST_CHECK td_status td_cuda_stream_open(struct td_device *device, struct td_device_stream **out,

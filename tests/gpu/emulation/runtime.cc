@@ -302,6 +302,16 @@ cudaError_t cudaFreeHost(void *memory)
     return release(memory, host_free);
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory)
+{
+    BEGIN();
+    *attributes = {};
+    attributes->type = device_block(memory) ? cudaMemoryTypeDevice
+                       : host_block(memory) ? cudaMemoryTypeHost
+                                            : cudaMemoryTypeUnregistered;
+    return cudaSuccess;
+}
+
 /* ---- Streams ----------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int)

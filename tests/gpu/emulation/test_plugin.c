@@ -4,6 +4,7 @@
 #include "tests/gpu/emulation/emulation.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 1000 };
@@ -168,6 +169,74 @@ static void launches_in_flight_keep_their_own_items(void)
     close_world(&world);
 }
 
+/* Is that what the device has? */
+static bool comes_back(struct world *world, const void *there, const char *expected, size_t bytes)
+{
+    char *back = malloc(bytes);
+    bool same = back && api->copy_out(world->stream, back, there, bytes, &err) == TD_OK &&
+                wait_for(world) == TD_OK && memcmp(back, expected, bytes) == 0;
+    free(back);
+    return same;
+}
+
+/* Several pieces of the relay, and a part of one. */
+#define LARGE ((size_t)9000001)
+
+static void large_copies_are_not_waited_for(void)
+{
+    struct world world;
+    void *there;
+    char *memory = malloc(LARGE);
+    if (!check(memory && open_world(&world) == TD_OK &&
+                   api->alloc(world.device, LARGE, &there, &err) == TD_OK,
+               "a device is opened"))
+        return;
+    memset(memory, 1, LARGE);
+    check(api->copy_in(world.stream, there, memory, LARGE, &err) == TD_OK, "a copy is submitted");
+    check(td_emulation_pending() > 0, "which is not done yet");
+    for (size_t i = 0; i < LARGE; i++) /* against the contract: to see when it is read */
+        memory[i] = (char)(i * 131 + i / 251);
+    check(wait_for(&world) == TD_OK && comes_back(&world, there, memory, LARGE),
+          "memory that is not pinned is read after copy_in has returned");
+    td_status status = TD_OK;
+    for (int n = 0; n < 70 && status == TD_OK; n++) /* more than are relayed at once */
+        status = api->copy_in(world.stream, (char *)there + n, memory, LARGE / 8, &err);
+    check(status == TD_OK && wait_for(&world) == TD_OK &&
+              comes_back(&world, (char *)there + 69, memory, LARGE / 8),
+          "many of them are done in order");
+    close_world(&world);
+    check(td_emulation_left() == 0, "nothing is left behind");
+    check(open_world(&world) == TD_OK && api->alloc(world.device, LARGE, &there, &err) == TD_OK,
+          "a device is opened");
+    td_emulation_fail_alloc(1);
+    check(api->copy_in(world.stream, there, memory, LARGE, &err) == TD_OK &&
+              comes_back(&world, there, memory, LARGE),
+          "without pinned memory large copies are made all the same");
+    td_emulation_fail_alloc(0);
+    close_world(&world);
+    free(memory);
+}
+
+/* The copy may read its memory for as long as the device is not closed, and no longer. */
+static void a_device_may_be_lost_before_a_large_copy(void)
+{
+    struct world world;
+    void *there;
+    char *memory = calloc(LARGE, 1);
+    if (!check(memory && open_world(&world) == TD_OK &&
+                   api->alloc(world.device, LARGE, &there, &err) == TD_OK,
+               "a device is opened"))
+        return;
+    td_emulation_lose(1);
+    check(look_up(&world) == TD_OK &&
+              api->copy_in(world.stream, there, memory, LARGE, &err) == TD_OK,
+          "a lookup and a large copy are submitted");
+    check(wait_for(&world) == TD_DEVICE_UNAVAILABLE, "the lookup loses the device");
+    close_world(&world);
+    free(memory);
+    check(td_emulation_left() == 0, "nothing is left behind");
+}
+
 static void any_allocation_may_fail(void)
 {
     for (long nth = 1; nth < 1000; nth++) {
@@ -261,6 +330,8 @@ int main(void)
     api = library.api;
     submitting_returns_before_the_work_is_done();
     launches_in_flight_keep_their_own_items();
+    large_copies_are_not_waited_for();
+    a_device_may_be_lost_before_a_large_copy();
     any_allocation_may_fail();
     a_device_goes_on_after_an_allocation_failed();
     a_lost_device_says_so_until_it_is_opened_again();
