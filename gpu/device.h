@@ -119,6 +119,7 @@ struct td_device_api {
     /* Is there a kernel for the op with these dtypes and shapes? Data are not looked at. Any thread, at
      * any time. */
     bool (*supports)(const struct td_op *op, const struct td_op_args *args);
+    /* SIZE_MAX: this cannot be told now, or is more than any device has. */
     size_t (*workspace_bytes)(struct td_device *device, const struct td_device_work *work);
     td_status (*run)(struct td_device_stream *stream, const struct td_device_work *work,
                      struct td_error *err);

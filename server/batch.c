@@ -297,15 +297,20 @@ static struct td_device_work work_of(const struct td_batch *batch, const struct 
 }
 
 /* Where outputs and workspace begin behind the inputs, and how long it all is. */
-static void lay_out_scratch(struct td_batch *batch, struct launch *launch)
+static td_status lay_out_scratch(struct td_batch *batch, struct launch *launch,
+                                 struct td_error *err)
 {
     const struct td_device_work work = work_of(batch, launch);
     const size_t workspace_bytes = batch->on.api->workspace_bytes(batch->on.device, &work);
     size_t end = launch->in_bytes;
+    if (workspace_bytes == SIZE_MAX)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED,
+                            "the device cannot tell what memory %s takes there", launch->op->name);
     if (!place(&end, launch->out_bytes, &launch->outputs) ||
         !place(&end, workspace_bytes, &launch->workspace) ||
         !td_size_add(end, 1, &launch->scratch_bytes)) /* behind every address, though it be empty */
         launch->scratch_bytes = SIZE_MAX;
+    return TD_OK;
 }
 
 /* Would it all be in the device's memory if that had nothing else to hold? */
@@ -459,10 +464,10 @@ static td_status launch_items(struct td_batch *batch, struct launch *launch, str
     td_status status = lay_out(batch, launch, err);
     if (status == TD_OK)
         status = take_staging(batch, launch, err);
-    if (status == TD_OK) {
-        lay_out_scratch(batch, launch);
+    if (status == TD_OK)
+        status = lay_out_scratch(batch, launch, err);
+    if (status == TD_OK)
         status = check_device(batch, launch, err);
-    }
     if (status == TD_OK)
         status = take_tables(batch, launch, err);
     if (status == TD_OK) {

@@ -115,7 +115,11 @@ gpu_emulation() {
         ctest --test-dir build-gpu -R '^gpu/emulation$' -V | sed -n 's/^[0-9]*: \(skipped\)/\1/p'
         return 77
     fi
-    unit build-gpu -R '^gpu/emulation/'
+    unit build-gpu -R '^gpu/emulation/' || return 1
+    # And the way from a request to the plugin and back, where the daemon has been built.
+    [ ! -x build/tensord ] ||
+        python3 tests/conformance/test_all.py --binary build/tensord \
+            --gpu "$PWD/build-gpu/tests/gpu/emulation/tensord-gpu-emulated.so"
 }
 
 mkdir -p "$LOGS"
