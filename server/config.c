@@ -179,7 +179,8 @@ static bool set_option(struct td_config *config, const struct option *option, co
         return true;
     case KIND_ISA:
         if (!parse_isa(value, (td_isa *)(void *)member))
-            return complain(message, origin, value, "one of auto, generic, avx2, avx512");
+            return complain(message, origin, value,
+                            "one of auto, generic, avx2, avx512, avx512_bf16");
         return true;
     case KIND_LEVEL:
         if (!parse_name(level_names, value, &choice))
