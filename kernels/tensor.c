@@ -58,6 +58,21 @@ size_t td_tensor_footprint(const struct td_tensor *tensor)
     return tensor->bytes + ((size_t)tensor->numel + 1) * sizeof(tensor->offsets[0]);
 }
 
+td_status td_tensor_copy(struct td_tensor *tensor, struct td_arena *arena, struct td_error *err)
+{
+    struct td_error local;
+    if (!err)
+        err = &local;
+    void *copy = td_arena_alloc(arena, tensor->bytes, 1, err);
+    if (!copy)
+        return err->status;
+    if (tensor->bytes > 0)
+        memcpy(copy, tensor->data, tensor->bytes);
+    tensor->data = copy;
+    tensor->owner = NULL;
+    return TD_OK;
+}
+
 bool td_tensor_is_aligned(const struct td_tensor *tensor)
 {
     return (uintptr_t)tensor->data % td_dtype_info(tensor->dtype)->align == 0;
@@ -65,18 +80,7 @@ bool td_tensor_is_aligned(const struct td_tensor *tensor)
 
 td_status td_tensor_align(struct td_tensor *tensor, struct td_arena *arena, struct td_error *err)
 {
-    if (td_tensor_is_aligned(tensor))
-        return TD_OK;
-    struct td_error local;
-    if (!err)
-        err = &local;
-    void *copy = td_arena_alloc(arena, tensor->bytes, 1, err);
-    if (!copy)
-        return err->status;
-    memcpy(copy, tensor->data, tensor->bytes);
-    tensor->data = copy;
-    tensor->owner = NULL;
-    return TD_OK;
+    return td_tensor_is_aligned(tensor) ? TD_OK : td_tensor_copy(tensor, arena, err);
 }
 
 int64_t td_tensor_index_at(const struct td_tensor *tensor, int64_t i)

@@ -635,9 +635,8 @@ static td_status copy_share(const struct td_batch *batch, int i, struct td_error
     td_status status = TD_OK;
     for (int j = 0; status == TD_OK && j < batch->n_outputs; j++) {
         struct td_tensor *output = &item->args->outputs[j];
-        status = td_tensor_alloc(output, item->arena, err);
-        if (status == TD_OK && output->bytes > 0)
-            memcpy(output->data, output_of(batch, i, j), output->bytes);
+        output->data = (void *)(uintptr_t)output_of(batch, i, j);
+        status = td_tensor_copy(output, item->arena, err);
     }
     return status;
 }

@@ -5,8 +5,6 @@
 #include "server/server.h"
 #include "server/staging.h"
 
-#include <string.h>
-
 struct td_device_call {
     struct td_batch_item item; /* first: the batcher gives it back */
     struct td_call *call;
@@ -152,15 +150,9 @@ bool td_device_call_is_refused(const struct td_call *call)
 /* False without memory: then some lie where they lay. */
 static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
 {
-    for (int i = 0; i < args->n_outputs; i++) {
-        struct td_tensor *output = &args->outputs[i];
-        struct td_tensor copy = *output;
-        if (td_tensor_alloc(&copy, arena, NULL) != TD_OK)
+    for (int i = 0; i < args->n_outputs; i++)
+        if (td_tensor_copy(&args->outputs[i], arena, NULL) != TD_OK)
             return false;
-        if (output->bytes > 0)
-            memcpy(copy.data, output->data, output->bytes);
-        *output = copy;
-    }
     return true;
 }
 

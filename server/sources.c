@@ -4,7 +4,6 @@
 #include "server/store.h"
 
 #include <stddef.h>
-#include <string.h>
 
 /* A piece of somebody's memory that the call uses. */
 struct td_loan {
@@ -83,19 +82,6 @@ uint64_t td_sources_bytes(const struct td_request *request)
     return bytes;
 }
 
-static td_status settle(struct td_tensor *tensor, struct td_arena *arena, struct td_error *err)
-{
-    struct td_tensor copy = *tensor;
-    const td_status status = td_tensor_alloc(&copy, arena, err);
-    if (status != TD_OK)
-        return status;
-    if (copy.bytes > 0)
-        memcpy(copy.data, tensor->data, copy.bytes);
-    copy.owner = NULL;
-    *tensor = copy;
-    return TD_OK;
-}
-
 td_status td_sources_settle(struct td_request *request, struct td_arena *arena,
                             struct td_error *err)
 {
@@ -104,7 +90,7 @@ td_status td_sources_settle(struct td_request *request, struct td_arena *arena,
         const struct td_operand *operand = &request->args.inputs[i];
         for (int j = 0; status == TD_OK && j < operand->count; j++)
             if (is_settled(&request->op->inputs[i], &operand->tensors[j]))
-                status = settle(&operand->tensors[j], arena, err);
+                status = td_tensor_copy(&operand->tensors[j], arena, err);
     }
     return status;
 }
