@@ -108,13 +108,17 @@ bool td_batch_mailbox_available(struct td_batch_mailbox *mailbox, char *why)
 
 /* ---- the thread listens ---------------------------------------------------------------------- */
 
-bool td_batch_mailbox_take(struct td_batch_mailbox *mailbox, struct td_item_list *waiting)
+struct td_batch_orders td_batch_mailbox_take(struct td_batch_mailbox *mailbox,
+                                             struct td_item_list *waiting)
 {
     pthread_mutex_lock(&mailbox->mutex);
     td_item_list_move(waiting, &mailbox->items);
-    const bool stopping = mailbox->stopping;
+    const struct td_batch_orders orders = { .stop = mailbox->stopping,
+                                            .drain = mailbox->stopping || mailbox->draining,
+                                            .trim = mailbox->trim_wanted };
+    mailbox->trim_wanted = false;
     pthread_mutex_unlock(&mailbox->mutex);
-    return stopping;
+    return orders;
 }
 
 void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns)
@@ -129,23 +133,6 @@ void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns)
             break;
     mailbox->woken = false;
     pthread_mutex_unlock(&mailbox->mutex);
-}
-
-bool td_batch_mailbox_is_draining(struct td_batch_mailbox *mailbox)
-{
-    pthread_mutex_lock(&mailbox->mutex);
-    const bool draining = mailbox->draining;
-    pthread_mutex_unlock(&mailbox->mutex);
-    return draining;
-}
-
-bool td_batch_mailbox_is_trim_wanted(struct td_batch_mailbox *mailbox)
-{
-    pthread_mutex_lock(&mailbox->mutex);
-    const bool wanted = mailbox->trim_wanted;
-    mailbox->trim_wanted = false;
-    pthread_mutex_unlock(&mailbox->mutex);
-    return wanted;
 }
 
 /* ---- and tells ------------------------------------------------------------------------------- */

@@ -49,15 +49,19 @@ bool td_batch_mailbox_available(struct td_batch_mailbox *mailbox, char *why);
 
 /* ---- from the batcher's ---------------------------------------------------------------------- */
 
-/* Moves what came behind what waits. True when the thread is to end. */
-bool td_batch_mailbox_take(struct td_batch_mailbox *mailbox, struct td_item_list *waiting);
+/* What the thread has been told. */
+struct td_batch_orders {
+    bool stop;
+    bool drain; /* and whenever it is to stop */
+    bool trim;  /* since it was asked last */
+};
+
+/* Moves what came behind what waits. */
+struct td_batch_orders td_batch_mailbox_take(struct td_batch_mailbox *mailbox,
+                                             struct td_item_list *waiting);
 
 /* Until something comes, or the thread is to end, or the time; TD_NEVER is no time. */
 void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns);
-
-bool td_batch_mailbox_is_draining(struct td_batch_mailbox *mailbox);
-bool td_batch_mailbox_is_trim_wanted(
-    struct td_batch_mailbox *mailbox); /* since it was asked last */
 
 void td_batch_mailbox_opened(struct td_batch_mailbox *mailbox,
                              const struct td_device_session *session);

@@ -378,16 +378,15 @@ static void now_and_then(struct td_batcher *batcher, int64_t now_ns)
     batcher->rare_ns = now_ns + RARELY;
     td_device_tables_drop_gone(batcher->on->tables);
     if (td_device_session_in_flight(batcher->on) == 0 &&
-        now_ns - batcher->used_ns > batcher->options.idle_ms * MS) {
+        now_ns - batcher->used_ns > batcher->options.idle_ms * MS)
         (void)td_device_session_trim(batcher->on);
-    }
     batcher->unseen = true;
 }
 
-static void refuse_if_draining(struct td_batcher *batcher, bool stopping)
+static void refuse_if_draining(struct td_batcher *batcher, struct td_batch_orders orders)
 {
     struct td_error err;
-    if (!stopping && !td_batch_mailbox_is_draining(&batcher->mailbox))
+    if (!orders.drain)
         return;
     if (!is_draining(batcher))
         batcher->give_up_ns = td_now_ns() + GRACE;
@@ -396,36 +395,36 @@ static void refuse_if_draining(struct td_batcher *batcher, bool stopping)
 }
 
 /* One turn with a device. */
-static void serve(struct td_batcher *batcher, bool stopping)
+static void serve(struct td_batcher *batcher, struct td_batch_orders orders)
 {
     td_batch_queue_drop_late(&batcher->queue, td_now_ns());
-    refuse_if_draining(batcher, stopping);
+    refuse_if_draining(batcher, orders);
     while (batcher->on && start_one(batcher))
         ;
     if (!batcher->on)
         return; /* lost */
     now_and_then(batcher, td_now_ns());
-    if (td_batch_mailbox_is_trim_wanted(&batcher->mailbox))
+    if (orders.trim)
         (void)td_device_session_trim(batcher->on);
     if (batcher->unseen)
         see_device(batcher);
     if (td_device_session_in_flight(batcher->on) > 0)
         look_after(batcher);
-    else if (!stopping)
+    else if (!orders.stop)
         td_batch_mailbox_sleep(&batcher->mailbox, wake_ns(batcher, td_now_ns()));
 }
 
 /* One turn without. */
-static void wait_for_device(struct td_batcher *batcher, bool stopping)
+static void wait_for_device(struct td_batcher *batcher, struct td_batch_orders orders)
 {
     struct td_error err;
-    refuse_if_draining(batcher, stopping);
+    refuse_if_draining(batcher, orders);
     if (batcher->queue.waiting.first) {
         td_error_set(&err, TD_DEVICE_UNAVAILABLE, "the device is not available: %s",
                      batcher->mailbox.counts.why);
         td_batch_queue_refuse(&batcher->queue, TD_DEVICE_UNAVAILABLE, &err);
     }
-    if (stopping)
+    if (orders.stop)
         return;
     if (batcher->lost)
         close_lost(batcher);
@@ -466,14 +465,15 @@ static void *run(void *context)
     struct td_batcher *batcher = context;
     (void)pthread_setname_np(pthread_self(), "batcher");
     for (;;) {
-        const bool stopping = td_batch_mailbox_take(&batcher->mailbox, &batcher->queue.waiting);
-        if (stopping && !batcher->queue.waiting.first &&
+        const struct td_batch_orders orders =
+            td_batch_mailbox_take(&batcher->mailbox, &batcher->queue.waiting);
+        if (orders.stop && !batcher->queue.waiting.first &&
             (!batcher->on || td_device_session_in_flight(batcher->on) == 0))
             break;
         if (batcher->on)
-            serve(batcher, stopping);
+            serve(batcher, orders);
         else
-            wait_for_device(batcher, stopping);
+            wait_for_device(batcher, orders);
     }
     finish(batcher);
     return NULL;

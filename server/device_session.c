@@ -9,17 +9,15 @@
 
 #define MS ((int64_t)1000000)
 
-/* The thread that closes a lost device; who is last to let go frees the struct. */
+/* What is done on a thread of its own, since it may never end, and who is last to let go frees. */
+enum { AT_WORK, DONE, LEFT_ALONE };
+
 struct td_device_closer {
     const struct td_device_api *api;
     struct td_device *device;
     atomic_int state;
 };
-enum { CLOSING, CLOSED, LEFT_ALONE };
 
-/* ---- opening --------------------------------------------------------------------------------- */
-
-/* On a thread of its own; who is last to let go frees the struct. */
 struct td_device_opener {
     const struct td_device_api *api;
     struct td_device_options options;
@@ -29,7 +27,17 @@ struct td_device_opener {
     atomic_int state;
     char text[]; /* of the options, which may go before it is done */
 };
-enum { OPENING, OPENED, NOT_WANTED };
+
+static bool start_thread(void *(*run)(void *), void *context)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run, context) != 0)
+        return false;
+    pthread_detach(thread);
+    return true;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void free_opener(struct td_device_opener *opener)
 {
@@ -44,7 +52,7 @@ static void *run_opener(void *context)
     opener->status = opener->api->open(&opener->options, &opener->device, &opener->err);
     if (opener->status != TD_OK)
         opener->device = NULL;
-    if (atomic_exchange(&opener->state, OPENED) == NOT_WANTED)
+    if (atomic_exchange(&opener->state, DONE) == LEFT_ALONE)
         free_opener(opener);
     return NULL;
 }
@@ -54,7 +62,6 @@ struct td_device_opener *td_device_opener_new(const struct td_batcher_options *o
 {
     const size_t length = strlen(options->device.text);
     struct td_device_opener *opener = calloc(1, sizeof *opener + length + 1);
-    pthread_t thread;
     if (!opener) {
         td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory to open a device with");
         return NULL;
@@ -63,24 +70,22 @@ struct td_device_opener *td_device_opener_new(const struct td_batcher_options *o
     opener->options = options->device;
     memcpy(opener->text, options->device.text, length);
     opener->options.text = opener->text;
-    atomic_init(&opener->state, OPENING);
-    if (pthread_create(&thread, NULL, run_opener, opener) != 0) {
-        free(opener);
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no thread to open a device with");
-        return NULL;
-    }
-    pthread_detach(thread);
-    return opener;
+    atomic_init(&opener->state, AT_WORK);
+    if (start_thread(run_opener, opener))
+        return opener;
+    free(opener);
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no thread to open a device with");
+    return NULL;
 }
 
 bool td_device_opener_is_done(const struct td_device_opener *opener)
 {
-    return atomic_load(&opener->state) == OPENED;
+    return atomic_load(&opener->state) == DONE;
 }
 
 void td_device_opener_leave(struct td_device_opener *opener)
 {
-    if (opener && atomic_exchange(&opener->state, NOT_WANTED) == OPENED)
+    if (opener && atomic_exchange(&opener->state, LEFT_ALONE) == DONE)
         free_opener(opener);
 }
 
@@ -190,7 +195,7 @@ static void *run_closer(void *context)
 {
     struct td_device_closer *closer = context;
     closer->api->close(closer->device);
-    if (atomic_exchange(&closer->state, CLOSED) == LEFT_ALONE)
+    if (atomic_exchange(&closer->state, DONE) == LEFT_ALONE)
         free(closer);
     return NULL;
 }
@@ -199,18 +204,15 @@ static void *run_closer(void *context)
 static void begin_closing(struct td_device_session *session)
 {
     struct td_device_closer *closer = malloc(sizeof *closer);
-    pthread_t thread;
     if (!closer)
         return;
     closer->api = session->api;
     closer->device = session->device;
-    atomic_init(&closer->state, CLOSING);
-    if (pthread_create(&thread, NULL, run_closer, closer) != 0) {
+    atomic_init(&closer->state, AT_WORK);
+    if (start_thread(run_closer, closer))
+        session->closer = closer;
+    else
         free(closer);
-        return;
-    }
-    pthread_detach(thread);
-    session->closer = closer;
 }
 
 /* What is left on the host of a device, closed or not, of which nothing is asked any more. */
@@ -230,7 +232,7 @@ bool td_device_session_close_lost(struct td_device_session *session)
             begin_closing(session);
         return false;
     }
-    if (atomic_load(&session->closer->state) != CLOSED)
+    if (atomic_load(&session->closer->state) != DONE)
         return false;
     free(session->closer);
     forget(session, true);
@@ -239,7 +241,7 @@ bool td_device_session_close_lost(struct td_device_session *session)
 
 void td_device_session_leave(struct td_device_session *session)
 {
-    if (session->closer && atomic_exchange(&session->closer->state, LEFT_ALONE) == CLOSED)
+    if (session->closer && atomic_exchange(&session->closer->state, LEFT_ALONE) == DONE)
         free(session->closer);
     forget(session, false);
 }
