@@ -34,8 +34,9 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
             "The einsum equation is malformed. `offset` is the byte in its text. POST "
             "/v1/einsum/plan checks an equation without any data."),
     PROBLEM(UNSUPPORTED_DTYPE, 422, "Unsupported dtype", "unsupported-dtype",
-            "The op does not take this dtype for this input. Its page under /v1/ops lists those it "
-            "takes."),
+            "The op does not take this dtype for this input; its page under /v1/ops lists those it "
+            "takes. With `device`, that device has no kernel for the op and this dtype: `device: "
+            "auto` computes it on the CPU."),
     PROBLEM(INVALID_ARGUMENT, 422, "Invalid argument", "invalid-argument",
             "An input or attribute is missing, or has a value that the op cannot work with."),
     PROBLEM(UNKNOWN_OP, 404, "Unknown op", "unknown-op",
@@ -166,6 +167,7 @@ void td_problem_facts(const struct td_error *err, const char *op_name, const cha
     if (err->has_index)
         add_index(text, err);
     add_text(text, "attribute", err->attribute);
+    add_text(text, "device", err->device);
     if (err->has_pointer) {
         td_text_print(text, ",\"pointer\":");
         td_text_quote(text, err->pointer, strlen(err->pointer));

@@ -35,7 +35,7 @@
 
 #include "kernels/op.h"
 
-#define TD_DEVICE_ABI         1
+#define TD_DEVICE_ABI         2
 #define TD_DEVICE_PLUGIN_NAME "td_device_plugin"
 #define TD_DEVICE_TEXT        128
 

@@ -67,6 +67,13 @@ td_status td_error_at_attribute(struct td_error *err, td_status status, const ch
     return status;
 }
 
+td_status td_error_at_device(struct td_error *err, td_status status, const char *device)
+{
+    if (err)
+        snprintf(err->device, sizeof(err->device), "%s", device);
+    return status;
+}
+
 void td_error_add_shape(struct td_error *err, const char *name, const struct td_shape *shape)
 {
     if (!err || err->n_shapes == (int)(sizeof(err->shapes) / sizeof(err->shapes[0])))

@@ -65,6 +65,7 @@ struct td_error {
     char message[512];  /* one sentence: what was given, what was expected */
     char input[64];     /* input at fault, "indices" or "data[3]"; "" when none */
     char attribute[64]; /* attribute, header or option at fault; "" when none */
+    char device[8];     /* UNSUPPORTED_DTYPE: the device that has no kernel for it; "" when none */
     char pointer[256];  /* JSON Pointer to the place in a JSON body; has_pointer tells "" (the root)
                            apart */
     bool has_pointer;
@@ -105,6 +106,7 @@ td_status td_error_set(struct td_error *err, td_status status, const char *forma
 td_status td_error_at_input(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 td_status td_error_at_attribute(struct td_error *err, td_status status, const char *name);
+td_status td_error_at_device(struct td_error *err, td_status status, const char *device);
 void td_error_add_shape(struct td_error *err, const char *name, const struct td_shape *shape);
 
 /* The refusal of something larger than allowed: "<what> needs N <unit>, the limit is M". */

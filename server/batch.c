@@ -2,6 +2,7 @@
 
 #include "server/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,41 @@ static struct td_tensor *input_at(const struct td_op_args *args, int i)
     return &operand->tensors[i];
 }
 
+/* Which input a device has no kernel for: one of strings, which no device takes, or else the first. */
+static void input_at_fault(const struct td_op *op, const struct td_op_args *args, int *input,
+                           int *number)
+{
+    for (*input = 0; *input < op->n_inputs; ++*input)
+        for (*number = 0; *number < args->inputs[*input].count; ++*number)
+            if (args->inputs[*input].tensors[*number].dtype == TD_DTYPE_STRING)
+                return;
+    *input = *number = 0;
+}
+
+td_status td_batch_check_kernel(const struct td_device_api *api, const struct td_op *op,
+                                const struct td_op_args *args, struct td_error *err)
+{
+    char shape[TD_SHAPE_TEXT], list_number[16] = "";
+    int input, number;
+    if (api->supports(op, args))
+        return TD_OK;
+    if (!err)
+        return TD_UNSUPPORTED_DTYPE;
+    input_at_fault(op, args, &input, &number);
+    const struct td_tensor *tensor = &args->inputs[input].tensors[number];
+    if (op->inputs[input].list)
+        snprintf(list_number, sizeof list_number, "[%d]", number);
+    td_error_set(
+        err, TD_UNSUPPORTED_DTYPE,
+        "device is 'gpu', but it has no kernel for %s with %s%s = %s%s; 'auto' or 'cpu' is "
+        "expected",
+        op->name, op->inputs[input].name, list_number, td_dtype_info(tensor->dtype)->name,
+        td_shape_text(&tensor->shape, shape, sizeof shape));
+    (void)td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
+    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s%s", op->inputs[input].name,
+                             list_number);
+}
+
 static td_status copy_tensors(struct td_tensor **tensors, int count, struct td_arena *arena,
                               struct td_error *err)
 {
@@ -149,10 +185,7 @@ static td_status describe(struct td_batch *batch, struct launch *launch, struct 
                                                  : describe_merged(batch, launch, err);
     if (status != TD_OK || td_batch_item_is_upload(batch->items[0]))
         return status;
-    if (!batch->on.api->supports(launch->op, &launch->args))
-        return td_error_set(err, TD_NOT_SUPPORTED, "this device has no kernel for this %s",
-                            launch->op->name);
-    return TD_OK;
+    return td_batch_check_kernel(batch->on.api, launch->op, &launch->args, err);
 }
 
 /* ---- where everything lies ------------------------------------------------------------------- */

@@ -13,7 +13,7 @@
  *
  * Failures   start fails with nothing in flight and all items as they were: MEMORY_EXHAUSTED (there
  *            is no room for them now), RESOURCE_LIMIT (there never is, for all of them together),
- *            NOT_SUPPORTED, or what the kernel refuses. DEVICE_UNAVAILABLE and INTERNAL: the device
+ *            UNSUPPORTED_DTYPE (it has no kernel), or what the kernel refuses. DEVICE_UNAVAILABLE and INTERNAL: the device
  *            is lost, and so says whatever wait fails with.
  * Threads    The device's. */
 #ifndef TD_SERVER_BATCH_H
@@ -51,6 +51,11 @@ void td_batch_abandon(struct td_batch *batch);
 
 /* Which of its tensors are the same for all that it merges with (kernels/merge.h). */
 uint32_t td_batch_item_shared(const struct td_batch_item *item);
+
+/* As td_batcher_check_kernel. */
+TD_MUST_CHECK td_status td_batch_check_kernel(const struct td_device_api *api,
+                                              const struct td_op *op, const struct td_op_args *args,
+                                              struct td_error *err);
 
 /* Does what start or wait has said mean that the device is lost? */
 bool td_batch_is_lost(td_status status);

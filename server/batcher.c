@@ -535,10 +535,10 @@ bool td_batcher_available(struct td_batcher *batcher, char *why)
     return td_batch_mailbox_available(&batcher->mailbox, why);
 }
 
-bool td_batcher_supports(struct td_batcher *batcher, const struct td_op *op,
-                         const struct td_op_args *args)
+td_status td_batcher_check_kernel(struct td_batcher *batcher, const struct td_op *op,
+                                  const struct td_op_args *args, struct td_error *err)
 {
-    return batcher->options.api->supports(op, args);
+    return td_batch_check_kernel(batcher->options.api, op, args, err);
 }
 
 void td_batcher_submit(struct td_batcher *batcher, struct td_batch_item *item)

@@ -64,8 +64,8 @@ struct td_batch_item {
     bool (*gone)(struct td_batch_item *item); /* has the client left? NULL: never */
     /* TD_OK, or INDEX_OUT_OF_BOUNDS (the op's own kernel, asked on the host, says where),
      * DEADLINE_EXCEEDED, MEMORY_EXHAUSTED (the device or the staging memory has no room for it now,
-     * though it goes alone), RESOURCE_LIMIT (they never will), DEVICE_UNAVAILABLE, NOT_SUPPORTED,
-     * DRAINING. DEADLINE_EXCEEDED as well when the client has left. err lives during the call; NULL
+     * though it goes alone), RESOURCE_LIMIT (they never will), DEVICE_UNAVAILABLE, UNSUPPORTED_DTYPE
+     * (the device has no kernel for it), DRAINING. DEADLINE_EXCEEDED as well when the client has left. err lives during the call; NULL
      * with TD_OK. The item may be freed in it. */
     void (*done)(struct td_batch_item *item, td_status status, const struct td_error *err);
 };
@@ -104,9 +104,11 @@ void td_batcher_free(struct td_batcher *batcher);
 /* Can it be asked now, as far as is known? *why, "" or a sentence, has TD_DEVICE_TEXT bytes. */
 bool td_batcher_available(struct td_batcher *batcher, char *why);
 
-/* Has the device a kernel for it, whether it is there or not? */
-bool td_batcher_supports(struct td_batcher *batcher, const struct td_op *op,
-                         const struct td_op_args *args);
+/* Has the device a kernel for it, whether it is there or not? UNSUPPORTED_DTYPE names the input at
+ * fault and the device; a retry does not help. err may be NULL. */
+TD_MUST_CHECK td_status td_batcher_check_kernel(struct td_batcher *batcher, const struct td_op *op,
+                                                const struct td_op_args *args,
+                                                struct td_error *err);
 
 /* Whatever becomes of it, done is called, later and on the batcher's thread. */
 void td_batcher_submit(struct td_batcher *batcher, struct td_batch_item *item);

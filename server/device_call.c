@@ -93,7 +93,7 @@ static bool goes_on_without(const struct td_device_call *device, td_status statu
 {
     return td_batch_item_is_upload(&device->item) ||
            (device->call->request.options.device != TD_DEVICE_GPU &&
-            (status == TD_DEVICE_UNAVAILABLE || status == TD_NOT_SUPPORTED ||
+            (status == TD_DEVICE_UNAVAILABLE || status == TD_UNSUPPORTED_DTYPE ||
              status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
 }
 

@@ -156,26 +156,16 @@ td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
     return TD_OK;
 }
 
-/* Strings before all, which no device has. */
-static td_dtype dtype_at_fault(const struct td_request *request)
+td_status td_devices_check_request(struct td_devices *devices, const struct td_request *request,
+                                   struct td_error *err)
 {
-    for (int i = 0; i < request->op->n_inputs; i++)
-        for (int j = 0; j < request->args.inputs[i].count; j++)
-            if (request->args.inputs[i].tensors[j].dtype == TD_DTYPE_STRING)
-                return TD_DTYPE_STRING;
-    return request->args.inputs[0].tensors[0].dtype;
-}
-
-td_status td_devices_check_kernel(struct td_devices *devices, const struct td_request *request,
-                                  struct td_error *err)
-{
-    if (request->options.device != TD_DEVICE_GPU ||
-        td_batcher_supports(devices->batcher, request->op, &request->args))
+    if (request->options.device != TD_DEVICE_GPU)
         return TD_OK;
-    return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                        "device is 'gpu', but it has no kernel for %s of %s; 'auto' or 'cpu' is "
-                        "expected",
-                        request->op->name, td_dtype_info(dtype_at_fault(request))->name);
+    const td_status status =
+        devices->batcher
+            ? td_batcher_check_kernel(devices->batcher, request->op, &request->args, err)
+            : TD_OK;
+    return status != TD_OK ? status : td_devices_check(devices, TD_DEVICE_GPU, err);
 }
 
 /* How long so many take at a measured rate; one that is not known costs nothing. */
@@ -232,7 +222,7 @@ bool td_devices_choose(struct td_devices *devices, const struct td_request *requ
         return false;
     if (request->options.device == TD_DEVICE_GPU)
         return true;
-    if (!td_batcher_supports(devices->batcher, request->op, &request->args))
+    if (td_batcher_check_kernel(devices->batcher, request->op, &request->args, NULL) != TD_OK)
         return false;
     td_batcher_counts(devices->batcher, &counts);
     return counts.available && device_ns(devices, request, resident, &counts) < cpu_ns;

@@ -2,8 +2,8 @@
  *
  *     --gpu auto|off|cuda|reference|PATH ──► plugin (gpu/device.h) ──► batcher (batcher.h)
  *
- * `"device": "gpu"` goes to the device or is refused with DEVICE_UNAVAILABLE; "cpu" never does;
- * "auto" does where the device is there, has a kernel, and is estimated to answer sooner: copies at
+ * `"device": "gpu"` goes to the device or is refused: DEVICE_UNAVAILABLE where it is not there now,
+ * UNSUPPORTED_DTYPE where it never computes this; "cpu" never goes there; "auto" does where the device is there, has a kernel, and is estimated to answer sooner: copies at
  * the measured rates, launches, FLOPs, and what is in front of it. A table counts as bytes to be
  * copied until it is on the device.
  *
@@ -38,13 +38,14 @@ void td_devices_close(struct td_devices *devices); /* gives back what waits; NUL
 /* NULL when there is none. */
 struct td_batcher *td_devices_batcher(struct td_devices *devices);
 
-/* Of who asks for the device by name: is it there, and, once the op is inferred, has it a kernel?
- * DEVICE_UNAVAILABLE says why not. Others can always be answered. */
+/* Of a request with "device": "gpu": is the device there? DEVICE_UNAVAILABLE says why not. */
 TD_MUST_CHECK td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
                                          struct td_error *err);
-TD_MUST_CHECK td_status td_devices_check_kernel(struct td_devices *devices,
-                                                const struct td_request *request,
-                                                struct td_error *err);
+/* The same of an inferred request, and has the device a kernel for it? UNSUPPORTED_DTYPE, also while
+ * the device is not there, because a retry would not help. */
+TD_MUST_CHECK td_status td_devices_check_request(struct td_devices *devices,
+                                                 const struct td_request *request,
+                                                 struct td_error *err);
 
 /* Should this call, inferred and costing the processor so many nanoseconds, be computed there?
  * `resident` as in struct td_batch_item. */

@@ -215,15 +215,13 @@ static td_status admit(struct td_call *call)
     const struct td_op *op = call->op;
     struct td_op_args *args = &call->request.args;
     size_t outputs;
-    td_status status = td_op_device(call);
     if (call->request.options.device == TD_DEVICE_GPU)
         settle_bounds(&call->request);
-    if (status == TD_OK)
-        status = td_sources_settle(&call->request, &call->arena, &call->error);
+    td_status status = td_sources_settle(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = td_op_infer(op, args, &call->arena, &call->error);
     if (status == TD_OK)
-        status = td_devices_check_kernel(call->server->devices, &call->request, &call->error);
+        status = td_devices_check_request(call->server->devices, &call->request, &call->error);
     if (status == TD_OK)
         status = check_outputs(call, &outputs);
     call->output_bytes = status == TD_OK ? outputs : 0;

@@ -336,6 +336,15 @@ static td_status decode_put(struct td_call *call)
     return status;
 }
 
+static td_status refuse_upload_of_strings(struct td_error *err)
+{
+    td_error_set(
+        err, TD_UNSUPPORTED_DTYPE,
+        "device is 'gpu', but the tensor is of dtype string, which no device holds; 'auto' "
+        "or 'cpu' is expected");
+    return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
+}
+
 /* A table that cannot go to the device is refused before it is kept. */
 static td_status check_upload(struct td_call *call)
 {
@@ -343,8 +352,7 @@ static td_status check_upload(struct td_call *call)
     if (!state->upload)
         return TD_OK;
     if (state->tensor.dtype == TD_DTYPE_STRING)
-        return td_error_set(&call->error, TD_DEVICE_UNAVAILABLE,
-                            "device is 'gpu', but the tensor is of strings, which stay on the CPU");
+        return refuse_upload_of_strings(&call->error);
     return td_devices_check(call->server->devices, TD_DEVICE_GPU, &call->error);
 }
 

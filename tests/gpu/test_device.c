@@ -8,6 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TEXT(number)    #number
+#define TEXT_OF(number) TEXT(number) /* of the number that a macro stands for */
+
 static struct td_device_library library;
 static struct td_error err;
 
@@ -65,7 +68,8 @@ static const struct {
     { "no_table", "its function td_device_plugin gives NULL", "struct td_device_api is expected" },
     { "no_run", "its run is NULL", "all of struct td_device_api is expected" },
     { "no_kind", "its kind is NULL", "all of struct td_device_api is expected" },
-    { "other_abi", "built for version 77 of the device interface", "; 1 is expected" },
+    { "other_abi", "built for version 77 of the device interface",
+      "; " TEXT_OF(TD_DEVICE_ABI) " is expected" },
     { "other_args", "another struct td_op_args, of 8 bytes", " are expected" },
 };
 

@@ -63,6 +63,9 @@ class Start(HttpTest):
             before = gpu()
             self.assertEqual((before["state"], before["kind"], before["name"], before["times_opened"]), ("unavailable", "reference", "", 0))
             self.assertIn("fail_open", before["reason"])
+            for params, status, code in ((["a"], 422, "UNSUPPORTED_DTYPE"), ([1], 503, "DEVICE_UNAVAILABLE")): # a retry may help, or not
+                answer = client.ask("POST", "/v1/gather", {"params": params, "indices": [0], "device": "gpu"})
+                self.assertEqual((answer.status, answer.json()["code"]), (status, code))
             deadline = time.monotonic() + PATIENCE
             while gpu()["state"] != "ready" and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -123,8 +126,17 @@ class Answers(DeviceTest):
 
     def test_strings_stay_on_the_processor(self):
         body = {"params": ["a", "b"], "indices": [1]}
-        problem = self.assertProblem(self.post("/v1/gather", {**body, "device": "gpu"}), 503, "DEVICE_UNAVAILABLE")
+        problem = self.assertProblem(self.post("/v1/gather", {**body, "device": "gpu"}), 422, "UNSUPPORTED_DTYPE",
+                                     device="gpu", input="params")
         self.assertIn("string", problem["detail"])
+        lists = {"indices": [[0], [1]], "data": [["a"], ["b"]], "device": "gpu"}
+        self.assertProblem(self.post("/v1/dynamic_stitch", lists), 422, "UNSUPPORTED_DTYPE", device="gpu", input="data[0]")
+        inference = {"inputs": [{"name": "params", "datatype": "BYTES", "shape": [2], "data": ["a", "b"]},
+                                {"name": "indices", "datatype": "INT32", "shape": [1], "data": [1]}]}
+        answer = self.post("/v2/models/gather/infer", {**inference, "parameters": {"device": "gpu"}})
+        self.assertStatus(answer, 400)
+        self.assertEqual({k: answer.json()[k] for k in ("code", "device", "input")},
+                         {"code": "UNSUPPORTED_DTYPE", "device": "gpu", "input": "params"})
         self.assertEqual(self.post("/v1/gather", {**body, "device": "auto"}).json()["output"]["data"], ["b"])
 
     def test_a_replaced_table_is_the_new_one_there_too(self):
@@ -154,7 +166,7 @@ class Answers(DeviceTest):
         self.assertEqual(self.post("/v1/gather", {"params": {"ref": "uploaded"}, "indices": [5], "device": "gpu"}).json(), self.rows(5))
         self.assertEqual(self.gpu()["memory"]["tables"], before)
         self.assertNotIn("device", self.get("/v1/tensors/uploaded").json())
-        self.assertProblem(self.ask("PUT", "/v1/tensors/letters?device=gpu", ["a"]), 503, "DEVICE_UNAVAILABLE")
+        self.assertProblem(self.ask("PUT", "/v1/tensors/letters?device=gpu", ["a"]), 422, "UNSUPPORTED_DTYPE", device="gpu")
         self.assertStatus(self.get("/v1/tensors/letters"), 404)
         self.assertProblem(self.ask("PUT", "/v1/tensors/uploaded?device=tpu", TABLE), 400, "MALFORMED_REQUEST")
         for elsewhere in ("auto", "cpu"):

@@ -1181,11 +1181,16 @@ START_TEST(what_the_device_has_no_kernel_for_is_refused)
     for (int i = 0; i < 2; i++)
         ask.args.inputs[i] = (struct td_operand){ &ask.inputs[i], 1 };
     ask_infer(&ask, &td_op_gather, 0);
-    ck_assert(!td_batcher_supports(setup.batcher, &td_op_gather, &ask.args));
+    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &ask.args, NULL),
+                     TD_UNSUPPORTED_DTYPE);
     submit(&setup, &ask);
-    expect_status(&ask, TD_NOT_SUPPORTED);
+    expect_status(&ask, TD_UNSUPPORTED_DTYPE);
+    ck_assert_str_eq(ask.err.device, "gpu");
+    ck_assert_str_eq(ask.err.input, "params");
+    ck_assert_ptr_nonnull(strstr(ask.err.message, "no kernel for gather with params = string[2];"));
     ask_row(&good, &table, 1);
-    ck_assert(td_batcher_supports(setup.batcher, &td_op_gather, &good.args));
+    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &good.args, NULL),
+                     TD_OK);
     submit(&setup, &good);
     expect_rows(&good);
     ask_end(&ask);
