@@ -1,9 +1,9 @@
 #include "api/codec.h"
 
-#include "api/json_encode.h"
+#include "api/files/safetensors.h"
+#include "api/json/encode.h"
 #include "api/media_type.h"
-#include "api/oip.h"
-#include "api/safetensors.h"
+#include "api/oip/oip.h"
 
 #define FORMATS (TD_FORMAT_BIT(JSON) | TD_FORMAT_BIT(SAFETENSORS))
 

@@ -2,8 +2,8 @@
 #ifndef TD_API_CODEC_H
 #define TD_API_CODEC_H
 
-#include "api/json_decode.h"
-#include "api/message.h"
+#include "api/json/decode.h"
+#include "api/message/message.h"
 
 /* JSON for application/json, none, and what curl -d sends; safetensors for
  * application/vnd.safetensors and application/octet-stream; else UNSUPPORTED_MEDIA_TYPE.

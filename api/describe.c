@@ -1,8 +1,8 @@
 #include "api/describe.h"
 
-#include "api/document.h"
-#include "api/problem.h"
-#include "api/text.h"
+#include "api/message/document.h"
+#include "api/message/problem.h"
+#include "api/text/text.h"
 
 #include <assert.h>
 #include <inttypes.h>

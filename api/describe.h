@@ -4,7 +4,7 @@
 #ifndef TD_API_DESCRIBE_H
 #define TD_API_DESCRIBE_H
 
-#include "api/message.h"
+#include "api/message/message.h"
 
 TD_MUST_CHECK td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply,
                                         struct td_error *err);

@@ -1,8 +1,8 @@
 #include "api/einsum_plan.h"
 
-#include "api/json_values.h"
-#include "api/suggest.h"
-#include "api/text.h"
+#include "api/json/values.h"
+#include "api/text/suggest.h"
+#include "api/text/text.h"
 #include "kernels/einsum/plan.h"
 
 #include <inttypes.h>

@@ -16,7 +16,7 @@
 #ifndef TD_API_EINSUM_PLAN_H
 #define TD_API_EINSUM_PLAN_H
 
-#include "api/message.h"
+#include "api/message/message.h"
 
 /* What the server that answers allows. */
 struct td_plan_limits {

@@ -9,7 +9,7 @@
 #ifndef TD_API_MEDIA_TYPE_H
 #define TD_API_MEDIA_TYPE_H
 
-#include "api/message.h"
+#include "api/message/message.h"
 
 /* A set of formats. */
 #define TD_FORMAT_BIT(name) (1u << TD_FORMAT_##name)

@@ -1,11 +1,11 @@
 #include "api/tensor_io.h"
 
-#include "api/json_encode.h"
-#include "api/json_tensor.h"
+#include "api/files/npy.h"
+#include "api/files/safetensors.h"
+#include "api/json/encode.h"
+#include "api/json/tensor.h"
 #include "api/media_type.h"
-#include "api/npy.h"
-#include "api/raw.h"
-#include "api/safetensors.h"
+#include "api/message/raw.h"
 
 #include <assert.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #ifndef TD_API_TENSOR_IO_H
 #define TD_API_TENSOR_IO_H
 
-#include "api/message.h"
+#include "api/message/message.h"
 
 /* By Content-Type: as td_codec_request_format, and application/x-npy (also application/npy). */
 TD_MUST_CHECK td_status td_tensor_io_body_format(const char *content_type, td_format *out,

@@ -1,11 +1,11 @@
 /* main.c - read the configuration, start in order, wait for a signal, drain, stop in reverse order.
  */
-#include "server/clock.h"
-#include "server/config.h"
-#include "server/devices.h"
-#include "server/fault_guard.h"
-#include "server/http.h"
-#include "server/server.h"
+#include "server/calls/services.h"
+#include "server/config/config.h"
+#include "server/devices/devices.h"
+#include "server/http/http.h"
+#include "server/memory/fault_guard.h"
+#include "server/observe/clock.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static void block_signals(sigset_t *signals)
 
 /* Serves until a signal asks to stop; meanwhile answers expired requests, tidies up, and looks at
  * the data folder again where SIGHUP asks for that. */
-static int serve(struct td_server *server, const sigset_t *signals)
+static int serve(struct td_server *server, struct td_http *http, const sigset_t *signals)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };
     int64_t tidied = td_now_ns();
@@ -49,7 +49,7 @@ static int serve(struct td_server *server, const sigset_t *signals)
         if (now - tidied > TIDY_EACH_NS) {
             td_buffer_pool_trim(server->buffers, now - WARM_FOR_NS);
             td_store_trim(server->store, now - WARM_FOR_NS);
-            td_connections_nudge(server->connections);
+            td_http_nudge(http);
             tidied = now;
         }
     }
@@ -64,14 +64,14 @@ static bool patience_left(const struct td_server *server, int64_t begun)
  * still arriving are cut off with their connections; what runs on a worker is waited for, since the
  * HTTP library cannot be stopped with a connection asleep, and answers on their way get as much
  * time again. */
-static void drain(struct td_server *server)
+static void drain(struct td_server *server, struct td_http *http)
 {
     const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
     int64_t begun = td_now_ns();
     for (; atomic_load(&server->in_flight) > 0 && patience_left(server, begun);
          nanosleep(&tick, NULL)) {
         td_worker_pool_expire(server->workers, td_now_ns(), false);
-        td_connections_nudge(server->connections); /* clients that left are not waited for */
+        td_http_nudge(http); /* clients that left are not waited for */
     }
     atomic_store(&server->refusing, true);
     td_devices_drain(server->devices);
@@ -94,11 +94,11 @@ static int run(struct td_server *server)
     if (!td_server_open(server) || !(http = td_http_start(server)))
         goto done;
     td_log(&server->log, TD_LOG_INFO, "ready", TD_MS("start_ms", td_now_ns() - begun));
-    const int signal_number = serve(server, &signals);
+    const int signal_number = serve(server, http, &signals);
     atomic_store(&server->draining, true); /* before it is said: who reads that may rely on it */
     td_log(&server->log, TD_LOG_INFO, "draining", TD_TEXT("signal", strsignal(signal_number)),
            TD_INT("in_flight", atomic_load(&server->in_flight)));
-    drain(server);
+    drain(server, http);
     status = 0;
 done:
     td_server_stop_workers(server); /* they may be about to leave a connection they woke */

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# check_layering.sh - does every #include follow the arrows between the folders?
+# check_layering.sh - does every #include follow the arrows between the folders, and between the rooms of a folder?
 #
 #     server ──► api ──► kernels        server ──► gpu ──► kernels        tests ──► what they test
+#
+# The rooms of a folder are listed from the lowest to the highest: a room includes itself and those before it,
+# so there is no circle. "." is the folder itself.
 #
 #   tests/check_layering.sh [ROOT]
 #
@@ -28,6 +31,11 @@ BEGIN {
     may["tests/gpu"] = "gpu kernels"
     may["tests/support"] = "kernels"
     may["tests"] = "server api gpu kernels"
+
+    rooms["kernels"] = ". rows convert *"  # *: the ops, which do not know each other
+    rooms["kernels/einsum"] = "nest permute gemm sumprod ."
+    rooms["api"] = "text message json files oip ."
+    rooms["server"] = "config observe memory workers compression store devices calls http ."
 
     # What a folder may not take from the system or from a library, as a regular expression.
     http = "microhttpd[.]h"
@@ -56,6 +64,42 @@ function place_of(file,    parts)
     return (parts[1] "/" parts[2]) in may ? parts[1] "/" parts[2] : parts[1]
 }
 
+# Where a file stands among the rooms of a folder, from 1 on; 0: nowhere.
+function height(file, folder,    rest, room, list, n, i)
+{
+    rest = substr(file, length(folder) + 2)
+    room = rest ~ /\// ? rest : "."
+    sub("/.*", "", room)
+    n = split(rooms[folder], list, " ")
+    for (i = 1; i <= n; i++)
+        if (list[i] == room || list[i] == "*")
+            return i
+    return 0
+}
+
+function in_folder(file, folder) { return index(file, folder "/") == 1 }
+
+function room_of(file, folder,    rest)
+{
+    rest = substr(file, length(folder) + 2)
+    return rest ~ /\// ? substr(rest, 1, index(rest, "/") - 1) : "."
+}
+
+# Of two files in one folder with rooms: does the first stand as high as the second?
+function check_rooms(line, name,    folder, from, to)
+{
+    for (folder in rooms) {
+        if (!in_folder(path, folder) || !in_folder(name, folder))
+            continue
+        from = height(path, folder)
+        to = height(name, folder)
+        if (!from || !to)
+            wrong(line, "the room of " (from ? name : path) " is not in the list of " folder "/")
+        else if (to > from || (to == from && room_of(path, folder) != room_of(name, folder)))
+            wrong(line, folder "/" room_of(path, folder) " includes " name ", which is not below it")
+    }
+}
+
 function check_own(line, name, place,    folder, i, n, allowed)
 {
     folder = name
@@ -71,6 +115,7 @@ function check_own(line, name, place,    folder, i, n, allowed)
             wrong(line, place "/ includes " name ": nothing depends on tests")
         return
     }
+    check_rooms(line, name)
     n = split(may[place], allowed, " ")
     for (i = 1; i <= n; i++)
         if (allowed[i] == folder)
@@ -91,8 +136,8 @@ function check_foreign(line, name, place,    rule)
     path = $0
     place = place_of($0)
     n_files++
-    if ($0 ~ /[.](cc|cpp|cxx|hh|hpp)$/ && $0 !~ /^api\/[^\/]*[.]cc$/ && $0 !~ /^tests\//)
-        wrong(1, "C++ belongs into api/*.cc")
+    if ($0 ~ /[.](cc|cpp|cxx|hh|hpp)$/ && $0 !~ /^api\/json\/[^\/]*[.]cc$/ && $0 !~ /^tests\//)
+        wrong(1, "C++ belongs into api/json/*.cc")
     if ($0 ~ /[.](cu|cuh)$/ && $0 !~ /^gpu\/cuda\//)
         wrong(1, "CUDA belongs into gpu/cuda/")
     line = 0

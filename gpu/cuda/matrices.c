@@ -1,7 +1,7 @@
 #include "gpu/cuda/matrices.h"
 
 #include "gpu/cuda/loops.h"
-#include "kernels/einsum/gemm_product.h"
+#include "kernels/einsum/gemm/product.h"
 #include "kernels/integers.h"
 
 #include <assert.h>

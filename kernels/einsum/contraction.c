@@ -1,8 +1,8 @@
 #include "kernels/einsum/contraction.h"
 
-#include "kernels/einsum/gemm.h"
-#include "kernels/einsum/permute.h"
-#include "kernels/einsum/sumprod.h"
+#include "kernels/einsum/gemm/gemm.h"
+#include "kernels/einsum/permute/permute.h"
+#include "kernels/einsum/sumprod/sumprod.h"
 
 /* Does `outer` stand before `inner`? In the order of C, then, among the summed, of A. */
 static bool comes_first(const struct td_loop *outer, const struct td_loop *inner)

@@ -1,11 +1,5 @@
-/* contraction.h - one step of an einsum: a nest of loops over one or two operands.
- *
- *     C[c] = sum over the summed loops of A[a] * B[b]        (or of A[a] alone)
- *
- * Each loop has an extent and says how far it moves A, B and C, in elements. A stride of 0 means
- * that the operand does not have the loop; a loop with C stride 0 is summed. Diagonals,
- * transpositions and broadcasts are nothing but strides, so no operand is ever rearranged for its
- * own sake. With two operands every summed loop moves both; every loop moves A or B.
+/* contraction.h - one step of an einsum: a nest of loops (nest/nest.h), the kind of kernel that suits
+ * it, and running it.
  *
  * What a nest turns into is decided from its loops alone, never from the number of threads:
  *
@@ -25,56 +19,17 @@
 #ifndef TD_KERNELS_EINSUM_CONTRACTION_H
 #define TD_KERNELS_EINSUM_CONTRACTION_H
 
-#include "kernels/dtype.h"
+#include "kernels/einsum/nest/nest.h"
 #include "kernels/exec.h"
 #include "kernels/status.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-
-/* Extents of 2 or more whose product fits 63 bits. */
-#define TD_MAX_LOOPS 62
-
-enum { TD_A, TD_B, TD_C };
-
-struct td_loop {
-    int64_t extent;
-    int64_t stride[3]; /* by TD_A, TD_B, TD_C */
-};
-
-typedef enum td_contraction_kind {
-    TD_CONTRACT_PERMUTE,
-    TD_CONTRACT_SUMPROD,
-    TD_CONTRACT_GEMM
-} td_contraction_kind;
-
-struct td_contraction {
-    td_dtype
-        dtype[3]; /* of A, B and C; all compute in the same type. B's is A's when there is none */
-    bool has_b;
-    td_contraction_kind kind; /* set by td_contraction_simplify */
-    int rank;
-    struct td_loop *loops; /* borrowed: the plan's */
-};
 
 /* Drops loops of extent 1, joins loops that are one in every operand (stride of one = stride times
  * extent of the other), orders the rest by falling C stride, summed ones last by falling A stride,
  * and sets kind. A nest without loops is left with one of extent 1. */
 void td_contraction_simplify(struct td_contraction *contraction);
 
-/* Memory a contraction needs beside its operands: `shared` once, `per_thread` for each thread that
- * works on it. */
-struct td_workspace_need {
-    uint64_t shared;
-    uint64_t per_thread;
-    bool alone; /* all of it is one range: one thread's part is enough */
-};
 struct td_workspace_need td_contraction_workspace(const struct td_contraction *contraction);
 
-/* The sizes of the matrices in a nest of kind gemm: batch of m x k times k x n. */
-struct td_gemm_sizes {
-    int64_t batch, m, n, k;
-};
 struct td_gemm_sizes td_contraction_gemm_sizes(const struct td_contraction *contraction);
 
 struct td_workspace; /* workspace.h */

@@ -1,7 +1,7 @@
 #include "kernels/einsum/einsum.h"
 
+#include "kernels/einsum/nest/workspace.h"
 #include "kernels/einsum/plan.h"
-#include "kernels/einsum/workspace.h"
 #include "kernels/merge.h"
 #include "kernels/utf8.h"
 

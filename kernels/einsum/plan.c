@@ -1,6 +1,6 @@
 #include "kernels/einsum/plan.h"
 
-#include "kernels/einsum/workspace.h"
+#include "kernels/einsum/nest/workspace.h"
 #include "kernels/tensor.h"
 #include "kernels/utf8.h"
 

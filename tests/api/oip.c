@@ -1,7 +1,7 @@
 #include "tests/api/oip.h"
 
-#include "api/attrs.h"
-#include "api/oip.h"
+#include "api/message/attrs.h"
+#include "api/oip/oip.h"
 #include "tests/support/tensors.h"
 
 #include <stdlib.h>

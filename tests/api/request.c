@@ -1,7 +1,7 @@
 #include "tests/api/request.h"
 
-#include "api/attrs.h"
 #include "api/codec.h"
+#include "api/message/attrs.h"
 #include "tests/support/tensors.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef TD_TESTS_API_REQUEST_H
 #define TD_TESTS_API_REQUEST_H
 
-#include "api/message.h"
+#include "api/message/message.h"
 
 #include <check.h>
 

@@ -1,5 +1,5 @@
-#include "api/attrs.h"
 #include "api/codec.h"
+#include "api/message/attrs.h"
 #include "tests/api/request.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

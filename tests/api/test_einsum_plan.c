@@ -1,5 +1,5 @@
-#include "api/attrs.h"
 #include "api/einsum_plan.h"
+#include "api/message/attrs.h"
 #include "kernels/einsum/einsum.h"
 #include "tests/api/request.h"
 #include "tests/support/suite.h"

@@ -20,9 +20,9 @@
  * buffers, the run, and giving all back. PEAK is the memory the run took beside its outputs,
  * ANNOUNCED what td_cost had told for that. */
 #include "kernels/op.h"
-#include "server/buffer_pool.h"
-#include "server/clock.h"
-#include "server/worker_pool.h"
+#include "server/memory/buffer_pool.h"
+#include "server/observe/clock.h"
+#include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"
 
 #include <errno.h>

@@ -7,9 +7,10 @@
  * a writing loop for what only writes; of the same bytes, cut over the same threads. Figures are
  * the best of the rounds, in GB/s of operands read and results written. With a word, only cases
  * whose name has it. */
-#include "kernels/einsum/permute.h"
-#include "kernels/einsum/sumprod.h"
-#include "kernels/einsum/workspace.h"
+#include "kernels/einsum/contraction.h"
+#include "kernels/einsum/nest/workspace.h"
+#include "kernels/einsum/permute/permute.h"
+#include "kernels/einsum/sumprod/sumprod.h"
 #include "tests/bench/measure.h"
 
 #include <pthread.h>

@@ -8,8 +8,8 @@
  * threads (OpenBLAS), halves of the rows, halves of the columns. Figures are the best of the
  * rounds; a ratio compares with the best BLAS. bfloat16 and float16 stand alone: neither BLAS has
  * them. */
-#include "kernels/einsum/gemm.h"
-#include "kernels/einsum/workspace.h"
+#include "kernels/einsum/gemm/gemm.h"
+#include "kernels/einsum/nest/workspace.h"
 #include "tests/bench/measure.h"
 
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /* The C side of bench_json.cc. */
-#include "api/attrs.h"
 #include "api/codec.h"
-#include "api/json_encode.h"
-#include "api/oip.h"
-#include "api/safetensors.h"
+#include "api/files/safetensors.h"
+#include "api/json/encode.h"
+#include "api/message/attrs.h"
+#include "api/oip/oip.h"
 
 #include <stdio.h>
 #include <stdlib.h>

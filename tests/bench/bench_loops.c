@@ -6,8 +6,8 @@
  * prints microseconds a loop, medians of 9 runs: alone (one worker), shared (two), and the
  * processor time of the process for a shared one. Without any cost a shared loop takes half as
  * long. */
-#include "server/clock.h"
-#include "server/worker_pool.h"
+#include "server/observe/clock.h"
+#include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"
 
 #include <semaphore.h>

@@ -4,7 +4,7 @@
  *
  * prints GB/s (of the array), medians of 7 runs, beside memcpy and beside the plain loop in C order
  * that has a cache miss for every element. */
-#include "api/npy.h"
+#include "api/files/npy.h"
 #include "tests/bench/measure.h"
 
 #include <stdio.h>

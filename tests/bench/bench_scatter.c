@@ -9,7 +9,7 @@
  * alternate; figures are medians, in ns a row; the ratios are medians over the rounds, above 1
  * where "set" is faster. */
 #include "kernels/scatter/scatter.h"
-#include "server/worker_pool.h"
+#include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"
 #include "tests/support/random.h"
 

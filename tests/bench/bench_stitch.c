@@ -9,8 +9,8 @@
  * ns a row; the ratios are medians over the rounds, above 1 where the op is faster. */
 #include "kernels/dynamic_partition/dynamic_partition.h"
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
-#include "server/buffer_pool.h"
-#include "server/worker_pool.h"
+#include "server/memory/buffer_pool.h"
+#include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"
 #include "tests/support/random.h"
 

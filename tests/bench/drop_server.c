@@ -76,7 +76,7 @@ int main(int argc, char **argv)
         MHD_create_response_from_buffer(reply, body, MHD_RESPMEM_PERSISTENT);
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
-    /* As server/http.c starts its own; a pool of one is refused there too. */
+    /* As server/http/http.c starts its own; a pool of one is refused there too. */
     struct MHD_Daemon *daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
         handle, response, MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,

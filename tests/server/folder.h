@@ -4,7 +4,7 @@
 #ifndef TD_TESTS_SERVER_FOLDER_H
 #define TD_TESTS_SERVER_FOLDER_H
 
-#include "server/store.h"
+#include "server/store/store.h"
 
 #include <check.h>
 

@@ -1,0 +1,461 @@
+#include "api/files/npy.h"
+
+#include "api/message/raw.h"
+#include "api/text/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The header is a Python literal that numpy writes with repr():
+ *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+ * Only what such a dict can hold is read here. */
+struct literal {
+    const char *begin, *at, *end;
+    struct td_error *err;
+};
+
+static td_status refuse(struct literal *literal, const char *expected)
+{
+    long long offset = literal->at - literal->begin;
+    td_error_set(literal->err, TD_MALFORMED_REQUEST, "expected %s at byte %lld of the .npy header",
+                 expected, offset);
+    literal->err->offset = offset;
+    return TD_MALFORMED_REQUEST;
+}
+
+static char peek(struct literal *literal)
+{
+    while (literal->at < literal->end && (*literal->at == ' ' || *literal->at == '\n'))
+        literal->at++;
+    return (char)(literal->at < literal->end ? *literal->at : '\0');
+}
+
+static bool take(struct literal *literal, char c)
+{
+    bool there = peek(literal) == c && literal->at < literal->end;
+    literal->at += there;
+    return there;
+}
+
+static bool take_word(struct literal *literal, const char *word)
+{
+    size_t length = strlen(word);
+    peek(literal);
+    if ((size_t)(literal->end - literal->at) < length || memcmp(literal->at, word, length) != 0)
+        return false;
+    literal->at += length;
+    return true;
+}
+
+/* A string without escapes: none of numpy's needs one. */
+static bool take_string(struct literal *literal, const char **text, size_t *length)
+{
+    char quote = peek(literal);
+    if (quote != '\'' && quote != '"')
+        return false;
+    const char *begin = literal->at + 1;
+    const char *close = memchr(begin, quote, (size_t)(literal->end - begin));
+    if (!close)
+        return false;
+    *text = begin;
+    *length = (size_t)(close - begin);
+    literal->at = close + 1;
+    return true;
+}
+
+static bool take_size(struct literal *literal, int64_t *out)
+{
+    char c = peek(literal);
+    if (c < '0' || c > '9')
+        return false;
+    int64_t value = 0;
+    for (; literal->at < literal->end && *literal->at >= '0' && *literal->at <= '9'; literal->at++)
+        if (__builtin_mul_overflow(value, (int64_t)10, &value) ||
+            __builtin_add_overflow(value, (int64_t)(*literal->at - '0'), &value))
+            return false;
+    *out = value;
+    return true;
+}
+
+/* numpy's array-protocol type strings: kind and bytes, behind the byte order. */
+static const char descrs[TD_DTYPE_COUNT][4] = {
+    [TD_DTYPE_BOOL] = "b1",      [TD_DTYPE_INT8] = "i1",       [TD_DTYPE_INT16] = "i2",
+    [TD_DTYPE_INT32] = "i4",     [TD_DTYPE_INT64] = "i8",      [TD_DTYPE_UINT8] = "u1",
+    [TD_DTYPE_UINT16] = "u2",    [TD_DTYPE_UINT32] = "u4",     [TD_DTYPE_UINT64] = "u8",
+    [TD_DTYPE_FLOAT16] = "f2",   [TD_DTYPE_FLOAT32] = "f4",    [TD_DTYPE_FLOAT64] = "f8",
+    [TD_DTYPE_COMPLEX64] = "c8", [TD_DTYPE_COMPLEX128] = "c16"
+};
+
+static bool is_single(td_dtype dtype)
+{
+    return td_dtype_info(dtype)->size == 1;
+}
+
+static td_status refuse_descr(const char *text, size_t length, struct td_error *err)
+{
+    char kind = text[1];
+    const char *what = kind == 'O'   ? "Python objects"
+                       : kind == 'V' ? "raw records (bfloat16 travels as safetensors)"
+                       : kind == 'U' || kind == 'S' || kind == 'a' ? "text of fixed width"
+                       : kind == 'T'                               ? "text"
+                       : kind == 'M' || kind == 'm'                ? "dates or times"
+                                                    : "which tensord has no dtype for";
+    return td_error_set(err, TD_MALFORMED_REQUEST,
+                        "the .npy file holds '%.*s', %s; expected '<' or '>' and one of b1, i1 to "
+                        "i8, u1 to u8, f2, f4, f8, c8, c16",
+                        (int)(length < 32 ? length : 32), text, what);
+}
+
+static td_status read_descr(struct literal *literal, struct td_npy *out)
+{
+    const char *text;
+    size_t length;
+    if (peek(literal) == '[' || peek(literal) == '(')
+        return td_error_set(
+            literal->err, TD_MALFORMED_REQUEST,
+            "the .npy file holds a structured array; one of plain numbers is expected");
+    if (!take_string(literal, &text, &length) || length < 2)
+        return refuse(literal, "a type such as '<f4'");
+    for (int i = 0; i < TD_DTYPE_COUNT; i++) {
+        if (strlen(descrs[i]) != length - 1 || memcmp(text + 1, descrs[i], length - 1) != 0)
+            continue;
+        bool single = is_single((td_dtype)i);
+        if (text[0] != '<' && text[0] != '>' && !(text[0] == '|' && single))
+            break;
+        out->tensor.dtype = (td_dtype)i;
+        out->big_endian = text[0] == '>' && !single;
+        return TD_OK;
+    }
+    return refuse_descr(text, length, literal->err);
+}
+
+static td_status read_shape(struct literal *literal, struct td_shape *shape)
+{
+    bool tuple = false; /* what Python takes for one: (6) is a number */
+    shape->rank = 0;
+    if (!take(literal, '('))
+        return refuse(literal, "a shape such as (3, 4)");
+    while (!take(literal, ')')) {
+        int64_t dim;
+        if (!take_size(literal, &dim))
+            return refuse(literal, "a dimension from 0 to 2^63 - 1");
+        take(literal, 'L'); /* a long of Python 2 */
+        if (shape->rank == TD_MAX_RANK)
+            return td_error_resource(literal->err, "rank", TD_MAX_RANK + 1, TD_MAX_RANK,
+                                     "the array in the .npy file");
+        shape->dim[shape->rank++] = dim;
+        const bool comma = take(literal, ',');
+        if (!comma && peek(literal) != ')')
+            return refuse(literal, "',' or ')'");
+        tuple |= comma;
+    }
+    return shape->rank == 1 && !tuple ? refuse(literal, "a comma in a shape of one dimension, (6,)")
+                                      : TD_OK;
+}
+
+/* Does it matter which dimension comes first in memory? */
+static bool has_order(const struct td_shape *shape)
+{
+    int more = 0;
+    for (int i = 0; i < shape->rank; i++) {
+        if (shape->dim[i] == 0)
+            return false;
+        more += shape->dim[i] > 1;
+    }
+    return more > 1;
+}
+
+static td_status read_header(struct literal *literal, struct td_npy *out, struct td_shape *shape)
+{
+    static const char *const keys[] = { "descr", "fortran_order", "shape" };
+    unsigned seen = 0;
+    td_status status = TD_OK;
+    if (!take(literal, '{'))
+        return refuse(literal, "'{'");
+    while (!take(literal, '}')) {
+        const char *key;
+        size_t length;
+        unsigned i = 0;
+        if (!take_string(literal, &key, &length))
+            return refuse(literal, "a key in quotes");
+        while (i < 3 && (strlen(keys[i]) != length || memcmp(keys[i], key, length) != 0))
+            i++;
+        if (i == 3 || (seen & 1u << i) || !take(literal, ':'))
+            return refuse(literal, "each of 'descr', 'fortran_order' and 'shape' once");
+        seen |= 1u << i;
+        if (i == 0) {
+            status = read_descr(literal, out);
+        } else if (i == 1) {
+            out->fortran = take_word(literal, "True");
+            if (!out->fortran && !take_word(literal, "False"))
+                return refuse(literal, "True or False");
+        } else {
+            status = read_shape(literal, shape);
+        }
+        if (status != TD_OK)
+            return status;
+        if (!take(literal, ',') && peek(literal) != '}')
+            return refuse(literal, "',' or '}'");
+    }
+    if (seen != 7)
+        return refuse(literal, "'descr', 'fortran_order' and 'shape' before '}'");
+    peek(literal);
+    if (literal->at != literal->end)
+        return refuse(literal, "spaces to the end");
+    out->fortran = out->fortran && has_order(shape);
+    return TD_OK;
+}
+
+td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct td_error *err)
+{
+    const unsigned char *file = bytes;
+    memset(out, 0, sizeof *out);
+    enum { PREFIX = 8 }; /* \x93NUMPY and two bytes of version */
+    if (size < PREFIX || memcmp(file, "\x93NUMPY", 6) != 0) {
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "no .npy file: it does not begin with \\x93NUMPY and a version");
+        err->offset = 0;
+        return TD_MALFORMED_REQUEST;
+    }
+    int version = file[6];
+    if (version < 1 || version > 3 || file[7] != 0)
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            ".npy version %d.%d is not known; expected 1.0, 2.0 or 3.0", version,
+                            file[7]);
+    size_t length_bytes = version == 1 ? 2 : 4, left = size - PREFIX;
+    uint32_t length = 0;
+    if (left >= length_bytes)
+        memcpy(&length, file + PREFIX, length_bytes);
+    if (left < length_bytes || length > left - length_bytes) {
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "the .npy file ends within its header: %zu bytes for a header of %" PRIu32,
+                     size, length);
+        err->offset = (int64_t)size;
+        return TD_MALFORMED_REQUEST;
+    }
+    const char *header = (const char *)file + PREFIX + length_bytes;
+    struct literal literal = { (const char *)file, header, header + length, err };
+    struct td_shape shape = { 0 };
+    td_status status = read_header(&literal, out, &shape);
+    if (status == TD_OK)
+        status = td_tensor_describe(&out->tensor, "array", out->tensor.dtype, &shape, err);
+    if (status != TD_OK)
+        return status;
+    size_t data_size = left - length_bytes - length;
+    if (data_size != out->tensor.bytes) {
+        char text[TD_SHAPE_TEXT];
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "the .npy file has %zu bytes of data, but %s of shape %s takes %zu",
+                            data_size, td_dtype_info(out->tensor.dtype)->name,
+                            td_shape_text(&shape, text, sizeof text), out->tensor.bytes);
+    }
+    out->tensor.data = (char *)header + length;
+    return td_raw_check(&out->tensor, err);
+}
+
+/* ---- conversion ---- */
+
+/* An array on its way from Fortran order, where the first dimension is contiguous, to C order,
+ * where the last one is. */
+struct turn {
+    int rank; /* at least 2 */
+    size_t width;
+    int64_t size[TD_MAX_RANK];                            /* of the part that is next */
+    int64_t from_step[TD_MAX_RANK], to_step[TD_MAX_RANK]; /* bytes to the next in a dimension */
+};
+
+/* Elements of a part that is turned as it is, its cache lines at hand whichever way it is walked:
+ * 16 by 16, chosen by tests/bench/bench_npy. */
+#define PART_ELEMENTS 256
+
+/* A plane of the first dimension and the last. */
+static inline void turn_plane(const struct turn *turn, const char *from, char *to, size_t width)
+{
+    int last = turn->rank - 1;
+    int64_t from_step = turn->from_step[last], to_step = turn->to_step[0];
+    for (int64_t i = 0; i < turn->size[0]; i++)
+        for (int64_t j = 0; j < turn->size[last]; j++)
+            memcpy(to + i * to_step + j * (int64_t)width, from + i * (int64_t)width + j * from_step,
+                   width);
+}
+
+/* With the width as a constant the copies are single moves. */
+static void turn_planes(const struct turn *turn, const char *from, char *to)
+{
+    switch (turn->width) {
+    case 1:
+        turn_plane(turn, from, to, 1);
+        break;
+    case 2:
+        turn_plane(turn, from, to, 2);
+        break;
+    case 4:
+        turn_plane(turn, from, to, 4);
+        break;
+    case 8:
+        turn_plane(turn, from, to, 8);
+        break;
+    default:
+        turn_plane(turn, from, to, 16);
+        break;
+    }
+}
+
+/* The planes of a part, one for each place in the dimensions between. */
+static void turn_small(const struct turn *turn, const char *from, char *to)
+{
+    int64_t done[TD_MAX_RANK] = { 0 };
+    int d;
+    do {
+        turn_planes(turn, from, to);
+        for (d = turn->rank - 2; d > 0; d--) {
+            from += turn->from_step[d];
+            to += turn->to_step[d];
+            if (++done[d] < turn->size[d])
+                break;
+            from -= done[d] * turn->from_step[d];
+            to -= done[d] * turn->to_step[d];
+            done[d] = 0;
+        }
+    } while (d > 0);
+}
+
+/* The widest dimension is halved until what is left is small; of equally wide ones one in the
+ * middle, since the first and the last are those that are contiguous on one side. */
+static int widest(const struct turn *turn)
+{
+    int best = 0;
+    for (int d = 1; d < turn->rank; d++) {
+        bool inner = 2 * d < turn->rank;
+        if (turn->size[d] > turn->size[best] || (inner && turn->size[d] == turn->size[best]))
+            best = d;
+    }
+    return best;
+}
+
+static void turn_part(struct turn *turn, const char *from, char *to)
+{
+    int64_t elements = 1;
+    for (int d = 0; d < turn->rank; d++)
+        elements *= turn->size[d];
+    if (elements <= PART_ELEMENTS) {
+        turn_small(turn, from, to);
+        return;
+    }
+    /* At a power of two, so that a part begins where a cache line does. */
+    int d = widest(turn);
+    int64_t whole = turn->size[d];
+    int64_t first = (int64_t)1 << (63 - __builtin_clzll((unsigned long long)whole - 1));
+    turn->size[d] = first;
+    turn_part(turn, from, to);
+    turn->size[d] = whole - first;
+    turn_part(turn, from + first * turn->from_step[d], to + first * turn->to_step[d]);
+    turn->size[d] = whole;
+}
+
+static void turn_all(const struct td_tensor *tensor, void *to)
+{
+    struct turn turn = { .width = td_dtype_info(tensor->dtype)->size };
+    int64_t step = (int64_t)turn.width;
+    for (int d = 0; d < tensor->shape.rank; d++) {
+        if (tensor->shape.dim[d] == 1)
+            continue;
+        turn.size[turn.rank] = tensor->shape.dim[d];
+        turn.from_step[turn.rank++] = step;
+        step *= tensor->shape.dim[d];
+    }
+    step = (int64_t)turn.width;
+    for (int d = turn.rank - 1; d >= 0; d--) {
+        turn.to_step[d] = step;
+        step *= turn.size[d];
+    }
+    turn_part(&turn, tensor->data, to);
+}
+
+/* from may be to. */
+static void swap_bytes(void *to, const void *from, size_t bytes, size_t unit)
+{
+    for (size_t at = 0; at < bytes; at += unit) {
+        uint64_t value = 0;
+        memcpy(&value, (const char *)from + at, unit);
+        value = __builtin_bswap64(value) >> (64 - 8 * unit);
+        memcpy((char *)to + at, &value, unit);
+    }
+}
+
+void td_npy_convert(const struct td_npy *file, void *to)
+{
+    const struct td_tensor *tensor = &file->tensor;
+    const void *from = tensor->data;
+    if (file->fortran) {
+        turn_all(tensor, to);
+        from = to;
+    }
+    /* The two parts of a complex number are swapped each on its own: they are what it is aligned
+     * to. */
+    switch (file->big_endian ? td_dtype_info(tensor->dtype)->align : 1) {
+    case 8:
+        swap_bytes(to, from, tensor->bytes, 8);
+        break;
+    case 4:
+        swap_bytes(to, from, tensor->bytes, 4);
+        break;
+    case 2:
+        swap_bytes(to, from, tensor->bytes, 2);
+        break;
+    default:
+        if (from != to)
+            memcpy(to, from, tensor->bytes);
+        break;
+    }
+}
+
+td_status td_npy_read(const void *bytes, size_t size, struct td_arena *arena, struct td_tensor *out,
+                      bool *in_file, struct td_error *err)
+{
+    struct td_npy file;
+    td_status status = td_npy_open(bytes, size, &file, err);
+    if (status != TD_OK)
+        return status;
+    *out = file.tensor;
+    *in_file = td_npy_is_plain(&file);
+    if (*in_file)
+        return TD_OK;
+    status = td_tensor_alloc(out, arena, err);
+    if (status == TD_OK)
+        td_npy_convert(&file, out->data);
+    return status;
+}
+
+/* ---- writing ---- */
+
+td_status td_npy_write_header(const struct td_tensor *tensor, char header[TD_NPY_HEADER],
+                              size_t *size, struct td_error *err)
+{
+    enum { PREFIX = 10, ALIGNMENT = 64 };
+    static const char magic[] = "\x93NUMPY\x01";
+    const struct td_shape *shape = &tensor->shape;
+    if (!descrs[tensor->dtype][0])
+        return td_error_set(err, TD_NOT_ACCEPTABLE,
+                            ".npy has no type for %s; ask for JSON, with ?response=base64, say",
+                            td_dtype_info(tensor->dtype)->name);
+    struct td_text text = { .at = header + PREFIX, .end = header + TD_NPY_HEADER };
+    td_text_print(&text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                  is_single(tensor->dtype) ? '|' : '<', descrs[tensor->dtype]);
+    for (int d = 0; d < shape->rank; d++)
+        td_text_print(&text,
+                      shape->rank == 1 ? "%" PRId64 ","
+                      : d              ? ", %" PRId64
+                                       : "%" PRId64,
+                      shape->dim[d]);
+    td_text_word(&text, "), }");
+    while ((text.at + 1 - header) % ALIGNMENT != 0)
+        td_text_add(&text, " ", 1);
+    td_text_add(&text, "\n", 1);
+    *size = (size_t)(text.at - header);
+    size_t length = *size - PREFIX;
+    memcpy(header, magic, 8); /* its NUL is the minor version */
+    header[8] = (char)(length & 0xff);
+    header[9] = (char)(length >> 8);
+    return TD_OK;
+}

@@ -1,0 +1,608 @@
+#include "api/files/safetensors.h"
+
+#include "api/json/scan.h"
+#include "api/message/attrs.h"
+#include "api/message/chunks.h"
+#include "api/message/named_inputs.h"
+#include "api/message/raw.h"
+#include "api/text/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LENGTH_BYTES 8
+#define HEADER_LIMIT UINT64_C(100000000) /* as the reference implementation has it */
+
+/* ---- reading a header ---- */
+
+/* Where the data of a tensor lies. */
+struct range {
+    uint64_t begin, end;
+    int entry;
+};
+
+struct header {
+    struct td_json_scan scan;
+    struct td_arena *arena;
+    struct td_error *err;
+    char *data; /* behind the header */
+    uint64_t data_size;
+    struct td_safetensors *out;
+    struct range *ranges; /* of the entries */
+    int entry_room, note_room;
+};
+
+static td_status refuse(struct td_error *err, const char *name)
+{
+    return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", name);
+}
+
+/* A string as a NUL-terminated copy. */
+static td_status read_text(struct header *header, const char *expected, const char **out)
+{
+    const char *text = "";
+    size_t length = 0;
+    if (td_json_peek(&header->scan) != '"')
+        return td_json_syntax(&header->scan, header->scan.at, header->err, "expected %s", expected);
+    const char *begin = header->scan.at;
+    td_status status = td_json_string(&header->scan, header->arena, &text, &length, header->err);
+    if (status != TD_OK)
+        return status;
+    if (memchr(text, '\0', length))
+        return td_json_syntax(&header->scan, begin, header->err,
+                              "expected text without NUL characters");
+    *out = td_arena_text(header->arena, text, length, header->err);
+    return *out ? TD_OK : header->err->status;
+}
+
+/* A list of integers that are not negative; *count of them, at most `most`. */
+static td_status read_integers(struct header *header, const char *expected, int most, int64_t *out,
+                               int *count)
+{
+    struct td_json_scan *scan = &header->scan;
+    *count = 0;
+    if (td_json_peek(scan) != '[')
+        return td_json_syntax(scan, scan->at, header->err, "expected %s", expected);
+    bool more;
+    td_status status = td_json_open(scan, '[', ']', &more, header->err);
+    if (status != TD_OK)
+        return status;
+    while (more) {
+        int64_t value;
+        bool fits;
+        td_json_peek(scan);
+        const char *begin = scan->at;
+        status = td_json_int64(scan, &value, &fits, header->err);
+        if (status != TD_OK)
+            return status;
+        if (!fits || value < 0 || *count == most)
+            return td_json_syntax(scan, begin, header->err, "expected %s", expected);
+        out[(*count)++] = value;
+        status = td_json_next(scan, ']', &more, header->err);
+        if (status != TD_OK)
+            return status;
+    }
+    return TD_OK;
+}
+
+enum { MEMBER_DTYPE = 1, MEMBER_SHAPE = 2, MEMBER_OFFSETS = 4, MEMBERS = 7 };
+
+static td_status read_dtype(struct header *header, const char *entry, td_dtype *dtype)
+{
+    struct td_json_scan *scan = &header->scan;
+    const char *name = "";
+    size_t length = 0;
+    if (td_json_peek(scan) != '"')
+        return td_json_syntax(scan, scan->at, header->err, "expected the name of a dtype");
+    td_status status = td_json_string(scan, header->arena, &name, &length, header->err);
+    if (status != TD_OK || td_dtype_from_safetensors(name, length, dtype))
+        return status;
+    td_error_set(header->err, TD_MALFORMED_REQUEST,
+                 "tensor \"%.100s\" has dtype \"%.*s\"; expected BOOL, I8 to I64, U8 to U64, F16, "
+                 "BF16, F32, F64 or C64",
+                 entry, (int)(length < 32 ? length : 32), name);
+    return refuse(header->err, entry);
+}
+
+/* {"dtype": ..., "shape": ..., "data_offsets": [begin, end]} */
+static td_status read_entry(struct header *header, const char *name, struct td_tensor *tensor,
+                            struct range *range)
+{
+    struct td_json_scan *scan = &header->scan;
+    struct td_error *err = header->err;
+    td_dtype dtype = TD_DTYPE_BOOL;
+    struct td_shape shape = { 0 };
+    int64_t offsets[2] = { 0 };
+    unsigned seen = 0;
+    bool more;
+    td_status status = td_json_open(scan, '{', '}', &more, err);
+    if (status != TD_OK)
+        return status;
+    while (more) {
+        const char *key = "", *begin = scan->at;
+        size_t length = 0;
+        int count = 0;
+        if (td_json_peek(scan) != '"')
+            return td_json_syntax(scan, scan->at, err, "expected a member name in quotes");
+        status = td_json_string(scan, header->arena, &key, &length, err);
+        if (status == TD_OK)
+            status = td_json_expect(scan, ':', err);
+        if (status != TD_OK)
+            return status;
+        unsigned member = td_name_is("dtype", key, length)          ? MEMBER_DTYPE
+                          : td_name_is("shape", key, length)        ? MEMBER_SHAPE
+                          : td_name_is("data_offsets", key, length) ? MEMBER_OFFSETS
+                                                                    : 0;
+        if (member == 0 || (seen & member))
+            return td_json_syntax(scan, begin, err,
+                                  "expected each of dtype, shape and data_offsets once and nothing "
+                                  "else");
+        seen |= member;
+        if (member == MEMBER_DTYPE) {
+            status = read_dtype(header, name, &dtype);
+        } else if (member == MEMBER_SHAPE) {
+            status =
+                read_integers(header, "a list of at most 16 dimensions, each from 0 to 2^63 - 1",
+                              TD_MAX_RANK, shape.dim, &count);
+            shape.rank = count;
+        } else {
+            status = read_integers(header, "data_offsets as [begin, end]", 2, offsets, &count);
+            if (status == TD_OK && count != 2)
+                return td_json_syntax(scan, begin, err, "expected data_offsets as [begin, end]");
+        }
+        if (status == TD_OK)
+            status = td_json_next(scan, '}', &more, err);
+        if (status != TD_OK)
+            return status;
+    }
+    if (seen != MEMBERS) {
+        td_error_set(err, TD_MALFORMED_REQUEST, "tensor \"%.100s\" lacks %s", name,
+                     !(seen & MEMBER_DTYPE)   ? "dtype"
+                     : !(seen & MEMBER_SHAPE) ? "shape"
+                                              : "data_offsets");
+        return refuse(err, name);
+    }
+    memset(tensor, 0, sizeof *tensor);
+    status = td_tensor_describe(tensor, name, dtype, &shape, err);
+    if (status != TD_OK)
+        return status;
+    range->begin = (uint64_t)offsets[0];
+    range->end = (uint64_t)offsets[1];
+    if (range->begin > range->end || range->end > header->data_size) {
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "tensor \"%.100s\" has data_offsets [%" PRIu64 ", %" PRIu64
+                     "], which is no range within the %" PRIu64 " bytes of data",
+                     name, range->begin, range->end, header->data_size);
+        return refuse(err, name);
+    }
+    if (range->end - range->begin != tensor->bytes) {
+        char text[TD_SHAPE_TEXT];
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "tensor \"%.100s\" has %" PRIu64
+                     " bytes of data, but %s of shape %.100s takes %zu",
+                     name, range->end - range->begin, td_dtype_info(dtype)->name,
+                     td_shape_text(&shape, text, sizeof text), tensor->bytes);
+        return refuse(err, name);
+    }
+    tensor->data = header->data + range->begin;
+    status = td_raw_check(tensor, err);
+    return status == TD_OK ? TD_OK : refuse(err, name);
+}
+
+/* {"name": "text", ...} */
+static td_status read_notes(struct header *header)
+{
+    struct td_json_scan *scan = &header->scan;
+    bool more;
+    td_status status = td_json_open(scan, '{', '}', &more, header->err);
+    if (status != TD_OK)
+        return status;
+    while (more) {
+        struct td_safetensors_note note = { 0 };
+        status = read_text(header, "a metadata name in quotes", &note.key);
+        if (status == TD_OK)
+            status = td_json_expect(scan, ':', header->err);
+        if (status == TD_OK)
+            status = read_text(header, "a metadata value in quotes", &note.value);
+        if (status != TD_OK)
+            return status;
+        struct td_safetensors *out = header->out;
+        if (out->n_notes == header->note_room) {
+            int room = header->note_room ? header->note_room * 2 : 4;
+            struct td_safetensors_note *notes =
+                td_arena_alloc(header->arena, (size_t)room, sizeof *notes, header->err);
+            if (!notes)
+                return header->err->status;
+            if (out->n_notes)
+                memcpy(notes, out->notes, (size_t)out->n_notes * sizeof *notes);
+            out->notes = notes;
+            header->note_room = room;
+        }
+        out->notes[out->n_notes++] = note;
+        status = td_json_next(scan, '}', &more, header->err);
+        if (status != TD_OK)
+            return status;
+    }
+    return TD_OK;
+}
+
+/* Doubles the room for entries and their ranges; false, with err filled, without memory. */
+static bool grow_entries(struct header *header, struct td_safetensors *out)
+{
+    int room = header->entry_room ? header->entry_room * 2 : 4;
+    struct td_safetensors_entry *entries =
+        td_arena_alloc(header->arena, (size_t)room, sizeof *entries, header->err);
+    struct range *larger =
+        entries ? td_arena_alloc(header->arena, (size_t)room, sizeof *larger, header->err) : NULL;
+    if (!larger)
+        return false;
+    if (out->entries && header->ranges) {
+        memcpy(entries, out->entries, (size_t)out->n_entries * sizeof *entries);
+        memcpy(larger, header->ranges, (size_t)out->n_entries * sizeof *larger);
+    }
+    out->entries = entries;
+    header->ranges = larger;
+    header->entry_room = room;
+    return true;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct range *left = a, *right = b;
+    if (left->begin != right->begin)
+        return left->begin < right->begin ? -1 : 1;
+    return left->end < right->end ? -1 : left->end > right->end;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Refuses a name that occurs twice. Few names are compared in pairs, many are sorted. */
+static td_status check_names(struct header *header, const char *what, const char **names, int n)
+{
+    const char *twice = NULL;
+    if (n <= 8) {
+        for (int i = 1; i < n && !twice; i++)
+            for (int j = 0; j < i && !twice; j++)
+                twice = strcmp(names[i], names[j]) == 0 ? names[i] : NULL;
+    } else {
+        qsort(names, (size_t)n, sizeof *names, compare_names);
+        for (int i = 1; i < n && !twice; i++)
+            twice = strcmp(names[i], names[i - 1]) == 0 ? names[i] : NULL;
+    }
+    if (!twice)
+        return TD_OK;
+    td_error_set(header->err, TD_MALFORMED_REQUEST, "the header has the %s \"%.100s\" twice", what,
+                 twice);
+    return refuse(header->err, twice);
+}
+
+static td_status check_all_names(struct header *header)
+{
+    struct td_safetensors *out = header->out;
+    int most = out->n_entries > out->n_notes ? out->n_entries : out->n_notes;
+    const char *few[8];
+    const char **names =
+        most <= 8 ? few : td_arena_alloc(header->arena, (size_t)most, sizeof *names, header->err);
+    if (!names)
+        return header->err->status;
+    for (int i = 0; i < out->n_entries; i++)
+        names[i] = out->entries[i].name;
+    td_status status = check_names(header, "tensor", names, out->n_entries);
+    if (status != TD_OK)
+        return status;
+    for (int i = 0; i < out->n_notes; i++)
+        names[i] = out->notes[i].key;
+    return check_names(header, "metadata entry", names, out->n_notes);
+}
+
+/* The ranges follow each other without overlap or hole, from the first byte of data to the last. */
+static td_status check_ranges(struct header *header)
+{
+    const struct td_safetensors *out = header->out;
+    struct range *ranges = header->ranges;
+    int n = ranges ? out->n_entries : 0;
+    bool sorted = true;
+    for (int i = 1; i < n && sorted; i++)
+        sorted = compare_ranges(&ranges[i - 1], &ranges[i]) <= 0;
+    if (!sorted)
+        qsort(ranges, (size_t)n, sizeof *ranges, compare_ranges);
+    uint64_t covered = 0;
+    for (int i = 0; i < n; i++) {
+        if (ranges[i].begin != covered) {
+            const char *name = out->entries[ranges[i].entry].name;
+            td_error_set(header->err, TD_MALFORMED_REQUEST,
+                         "the data of tensor \"%.100s\" begins at %" PRIu64
+                         " of the data, where the tensors before it end at %" PRIu64
+                         "; neither overlap nor hole is allowed",
+                         name, ranges[i].begin, covered);
+            return refuse(header->err, name);
+        }
+        covered = ranges[i].end;
+    }
+    if (covered != header->data_size) {
+        td_error_set(header->err, TD_MALFORMED_REQUEST,
+                     "the tensors end at %" PRIu64 " of the data, but there are %" PRIu64 " bytes",
+                     covered, header->data_size);
+        header->err->offset = header->data - header->scan.begin + (int64_t)covered;
+        return TD_MALFORMED_REQUEST;
+    }
+    return TD_OK;
+}
+
+static td_status read_length(const char *file, size_t size, uint64_t *length, struct td_error *err)
+{
+    if (size >= LENGTH_BYTES) {
+        memcpy(length, file, LENGTH_BYTES);
+        if (*length <= size - LENGTH_BYTES && *length <= HEADER_LIMIT)
+            return TD_OK;
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "the header length is %" PRIu64 "; expected at most %" PRIu64
+                     " and at most what follows it, %zu",
+                     *length, HEADER_LIMIT, size - LENGTH_BYTES);
+    } else {
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "%zu bytes are no safetensors file: expected 8 bytes of header length, a "
+                     "JSON header and the data",
+                     size);
+    }
+    err->offset = 0;
+    return TD_MALFORMED_REQUEST;
+}
+
+/* A member of the header: the metadata or a tensor. */
+static td_status read_member(struct header *header, bool *notes_read)
+{
+    struct td_json_scan *scan = &header->scan;
+    struct td_safetensors *out = header->out;
+    const char *name = "", *begin = scan->at;
+    td_status status = read_text(header, "the name of a tensor in quotes", &name);
+    if (status == TD_OK)
+        status = td_json_expect(scan, ':', header->err);
+    if (status != TD_OK)
+        return status;
+    if (strcmp(name, "__metadata__") == 0) {
+        if (*notes_read)
+            return td_json_syntax(scan, begin, header->err, "expected __metadata__ only once");
+        *notes_read = true;
+        return read_notes(header);
+    }
+    const bool full = !out->entries || !header->ranges || out->n_entries == header->entry_room;
+    if (full && !grow_entries(header, out))
+        return header->err->status;
+    const int entry = out->n_entries++;
+    out->entries[entry].name = name;
+    header->ranges[entry].entry = entry;
+    return read_entry(header, name, &out->entries[entry].tensor, &header->ranges[entry]);
+}
+
+td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *arena,
+                              struct td_safetensors *out, struct td_error *err)
+{
+    const char *file = bytes;
+    uint64_t length = 0;
+    memset(out, 0, sizeof *out);
+    td_status status = read_length(file, size, &length, err);
+    if (status != TD_OK)
+        return status;
+    struct header header = {
+        .scan = { .begin = file, .at = file + LENGTH_BYTES, .end = file + LENGTH_BYTES + length },
+        .arena = arena,
+        .err = err,
+        .data = (char *)file + LENGTH_BYTES + length,
+        .data_size = size - LENGTH_BYTES - length,
+        .out = out,
+    };
+    struct td_json_scan *scan = &header.scan;
+    bool notes_read = false, more;
+    status = td_json_open(scan, '{', '}', &more, err);
+    while (status == TD_OK && more) {
+        status = read_member(&header, &notes_read);
+        if (status == TD_OK)
+            status = td_json_next(scan, '}', &more, err);
+    }
+    if (status != TD_OK)
+        return status;
+    td_json_peek(scan);
+    if (scan->at != scan->end)
+        return td_json_syntax(scan, scan->at, err, "expected the end of the header");
+    status = check_all_names(&header);
+    return status == TD_OK ? check_ranges(&header) : status;
+}
+
+/* ---- a request ---- */
+
+/* Attributes, and what libraries note by themselves. */
+static td_status apply_note(struct td_request *request, const struct td_safetensors_note *note,
+                            struct td_arena *arena, struct td_error *err)
+{
+    bool known;
+    td_status status = td_attrs_set_text(request, note->key, strlen(note->key), note->value,
+                                         strlen(note->value), arena, &known, err);
+    if (status != TD_OK || known)
+        return status;
+    if (strcmp(note->key, "format") == 0)
+        return TD_OK; /* safetensors for Python says "pt", "np", ... */
+    return td_attrs_unknown(request->op, note->key, strlen(note->key), "metadata entry", err);
+}
+
+td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolver *resolver,
+                                struct td_arena *arena, struct td_request *request,
+                                struct td_error *err)
+{
+    const struct td_op *op = request->op;
+    struct td_safetensors file;
+    struct td_slot slot;
+    td_status status = td_safetensors_open(body, bytes, arena, &file, err);
+    if (status != TD_OK)
+        return status;
+
+    for (int i = 0; i < file.n_entries && status == TD_OK; i++)
+        status =
+            td_slot_count(request, file.entries[i].name, strlen(file.entries[i].name), &slot, err);
+    for (int i = 0; i < file.n_notes && status == TD_OK; i++)
+        status = td_slot_of_ref(op, file.notes[i].key, strlen(file.notes[i].key), &slot)
+                     ? td_slot_count_ref(request, slot, err)
+                     : apply_note(request, &file.notes[i], arena, err);
+    if (status == TD_OK)
+        status = td_slots_begin(request, arena, err);
+
+    for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
+        struct td_tensor *place = NULL;
+        slot = td_slot_of(op, file.entries[i].name, strlen(file.entries[i].name));
+        status = td_slot_fill(request, slot, &place, err);
+        if (status == TD_OK)
+            *place = file.entries[i].tensor;
+    }
+    for (int i = 0; i < file.n_notes && status == TD_OK; i++) {
+        const struct td_safetensors_note *note = &file.notes[i];
+        if (td_slot_of_ref(op, note->key, strlen(note->key), &slot))
+            status = td_slot_resolve(request, slot, note->value, strlen(note->value), resolver,
+                                     arena, err);
+    }
+    return status;
+}
+
+/* ---- a reply ---- */
+
+/* Header text of one output: name, dtype, 16 dimensions and two offsets of 19 digits. */
+#define ENTRY_TEXT ((size_t)512)
+
+bool td_safetensors_encoded_bound(const struct td_request *request, size_t *bytes)
+{
+    const struct td_op_args *args = &request->args;
+    int n_large = 0;
+    *bytes = LENGTH_BYTES + ENTRY_TEXT;
+    for (int i = 0; i < args->n_outputs; i++)
+        if (!td_size_add(*bytes, ENTRY_TEXT + sizeof(struct td_piece) * 2, bytes) ||
+            !td_pieces_count(args->outputs[i].bytes, bytes, &n_large))
+            return false;
+    return true;
+}
+
+/* Begins a header: room for its length, then the object. */
+static char *begin_header(struct td_text *text)
+{
+    char *length_at = text->at;
+    text->at += LENGTH_BYTES;
+    td_text_word(text, "{");
+    return length_at;
+}
+
+/* What stands behind a tensor's name. *offset is where its data begins, then where it ends. */
+static void write_entry(struct td_text *text, const struct td_tensor *tensor, uint64_t *offset)
+{
+    td_text_word(text, ":{\"dtype\":\"");
+    td_text_word(text, td_dtype_info(tensor->dtype)->safetensors);
+    td_text_word(text, "\",\"shape\":[");
+    td_text_dims(text, &tensor->shape);
+    td_text_word(text, "],\"data_offsets\":[");
+    td_text_uint(text, *offset);
+    td_text_word(text, ",");
+    *offset += tensor->bytes;
+    td_text_uint(text, *offset);
+    td_text_word(text, "]}");
+}
+
+/* Fills up with spaces, so that the data behind the header is aligned to 8 bytes, and puts the
+ * length in front. */
+static void end_header(struct td_text *text, char *length_at)
+{
+    td_text_word(text, "}");
+    while ((text->at - length_at) % 8 != 0)
+        td_text_add(text, " ", 1);
+    uint64_t length = (uint64_t)(text->at - length_at) - LENGTH_BYTES;
+    memcpy(length_at, &length, LENGTH_BYTES);
+}
+
+static void write_header(const struct td_request *request, struct td_text *text)
+{
+    const struct td_op_args *args = &request->args;
+    uint64_t offset = 0;
+    char *length_at = begin_header(text);
+    if (args->replaced)
+        td_text_print(
+            text,
+            "\"__metadata__\":{\"bounds.policy\":\"%s\",\"bounds.replaced\":\"%" PRId64 "\"}%s",
+            td_bounds_name(td_request_bounds(request)), args->replaced, args->n_outputs ? "," : "");
+    for (int i = 0; i < args->n_outputs; i++) {
+        td_text_word(text, i > 0 ? "," : "");
+        td_text_word(text, request->op->output_list ? "\"outputs." : "\"output");
+        if (request->op->output_list)
+            td_text_uint(text, (uint64_t)i);
+        td_text_word(text, "\"");
+        write_entry(text, &args->outputs[i], &offset);
+    }
+    end_header(text, length_at);
+}
+
+static td_status check_dtype(const struct td_tensor *tensor, struct td_error *err)
+{
+    const struct td_dtype_info *info = td_dtype_info(tensor->dtype);
+    if (info->safetensors[0])
+        return TD_OK;
+    return td_error_set(
+        err, TD_NOT_ACCEPTABLE,
+        "safetensors has no dtype for %s; ask for it with Accept: application/json, of a "
+        "resident tensor with ?response=base64 as well",
+        info->name);
+}
+
+td_status td_safetensors_can_encode(const struct td_request *request, struct td_error *err)
+{
+    for (int i = 0; i < request->args.n_outputs; i++)
+        if (check_dtype(&request->args.outputs[i], err) != TD_OK)
+            return TD_NOT_ACCEPTABLE;
+    return TD_OK;
+}
+
+td_status td_safetensors_encode(const struct td_request *request, struct td_arena *arena,
+                                struct td_reply *reply, struct td_error *err)
+{
+    const struct td_op_args *args = &request->args;
+    td_status status = td_safetensors_can_encode(request, err);
+    if (status != TD_OK)
+        return status;
+    size_t room = LENGTH_BYTES + ENTRY_TEXT * ((size_t)args->n_outputs + 1);
+    const size_t header_room = room;
+    int n_large = 0;
+    for (int i = 0; i < args->n_outputs; i++)
+        if (!td_pieces_count(args->outputs[i].bytes, &room, &n_large))
+            return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply");
+    char *bytes = td_arena_alloc(arena, room, 1, err);
+    if (!bytes)
+        return err->status;
+    struct td_text text = { .at = bytes, .end = bytes + header_room };
+    write_header(request, &text);
+
+    struct td_pieces pieces;
+    status = td_pieces_begin(&pieces, reply, "application/vnd.safetensors", bytes,
+                             (size_t)(text.at - bytes), n_large, arena, err);
+    if (status != TD_OK)
+        return status;
+    for (int i = 0; i < args->n_outputs; i++)
+        td_pieces_add(&pieces, args->outputs[i].data, args->outputs[i].bytes);
+    td_pieces_end(&pieces);
+    return TD_OK;
+}
+
+td_status td_safetensors_encode_tensor(const struct td_tensor *tensor, struct td_arena *arena,
+                                       struct td_reply *reply, struct td_error *err)
+{
+    char header[LENGTH_BYTES + ENTRY_TEXT];
+    td_status status = check_dtype(tensor, err);
+    if (status != TD_OK)
+        return status;
+    struct td_text text = { .at = header, .end = header + sizeof header };
+    uint64_t offset = 0;
+    char *length_at = begin_header(&text);
+    td_text_word(&text, "\"tensor\"");
+    write_entry(&text, tensor, &offset);
+    end_header(&text, length_at);
+    return td_raw_reply("application/vnd.safetensors", header, (size_t)(text.at - header), tensor,
+                        arena, reply, err);
+}

@@ -1,0 +1,600 @@
+#include "api/json/array.h"
+
+#include "api/json/parse_scalars.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct array {
+    struct td_json_scan *scan;
+    const struct td_json_path *path;
+    struct td_arena *arena;
+    struct td_error *err;
+
+    td_dtype dtype;
+    enum td_leaves_style style; /* INFERRED: dtype is told by elements, and wider ones change it */
+    bool started;               /* dtype and room are settled */
+    int64_t room;               /* elements that there is room for */
+    size_t width;      /* of what leaves.next points to: an element, or a string's offset */
+    char *data;        /* elements, or offsets */
+    size_t text_bytes; /* of the whole value: no string unescapes to more */
+    td_leaves_run_fn *run;
+    struct td_leaves leaves;
+
+    const char
+        *integers_end; /* the text before it was read as integers, and became floats; or NULL */
+
+    /* An integer that fits neither int64 nor uint64, until a float makes it one among floats. */
+    const char *misfit;
+    int64_t misfit_element;
+
+    int rank;                   /* -1 until the first leaf or empty list */
+    int64_t dim[TD_MAX_RANK];   /* -1 until the first list of its level ends */
+    int64_t count[TD_MAX_RANK]; /* elements so far of the open list of each level */
+};
+
+static bool is_complex(td_dtype dtype)
+{
+    return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
+}
+
+/* Elements read so far. */
+static int64_t elements(const struct array *array)
+{
+    int64_t written = (array->leaves.next - array->data) / (int64_t)array->width;
+    return written - (array->dtype == TD_DTYPE_STRING);
+}
+
+/* Refuses the value reached by the first n_steps of `index`, behind array->path. */
+static td_status refuse_at(const struct array *array, const int64_t *index, int n_steps,
+                           const char *message)
+{
+    struct td_json_path steps[TD_MAX_RANK];
+    const struct td_json_path *up = array->path;
+    for (int i = 0; i < n_steps; i++) {
+        steps[i] = (struct td_json_path){ .up = up, .index = index[i] };
+        up = &steps[i];
+    }
+    return td_json_refuse(up, array->err, "%s", message);
+}
+
+/* A piece of the text for a message: the number token at p, cut off where it is long. */
+static const char *token_text(const char *p, const char *end, char *text, size_t size)
+{
+    bool is_integer;
+    const char *stop = td_json_number_end(p, end, &is_integer);
+    size_t length = stop ? (size_t)(stop - p) : 0;
+    if (length < size)
+        snprintf(text, size, "%.*s", (int)length, p);
+    else
+        snprintf(text, size, "%.*s...", (int)(size - 4), p);
+    return text;
+}
+
+/* Is the value at p JSON at all, as far as its own token or brackets tell? */
+static td_status check_syntax(const struct array *array, const char *p)
+{
+    struct td_json_scan scan = *array->scan;
+    struct td_json_raw raw;
+    size_t commas;
+    scan.at = p;
+    switch (p < scan.end ? *p : '\0') {
+    case '"':
+        return td_json_raw_string(&scan, &raw, array->err);
+    case 't':
+    case 'f':
+    case 'n':
+        return td_json_literal(&scan, array->err) ? TD_OK : TD_MALFORMED_REQUEST;
+    case '[':
+    case '{':
+        if (td_json_measure(p, scan.end, &commas))
+            return TD_OK;
+        return td_json_syntax(&scan, scan.end, array->err, "expected the end of %s",
+                              td_json_kind(*p));
+    default: {
+        bool is_integer;
+        if (p >= scan.end || !td_json_kind(*p))
+            return td_json_syntax(&scan, p, array->err, "expected a value");
+        const char *end = td_json_number_end(p, scan.end, &is_integer);
+        if (!end)
+            return td_json_syntax(&scan, p, array->err, "expected a JSON number");
+        if (end == scan.end)
+            return td_json_syntax(&scan, end, array->err, "expected ',' or ']'");
+        return TD_OK;
+    }
+    }
+}
+
+/* What elements of a dtype look like in the Open Inference Protocol. */
+static const char *oip_elements(td_dtype dtype)
+{
+    switch (dtype) {
+    case TD_DTYPE_BOOL:
+        return "true, false, 1 or 0";
+    case TD_DTYPE_STRING:
+        return "a string";
+    case TD_DTYPE_FLOAT16:
+    case TD_DTYPE_BFLOAT16:
+    case TD_DTYPE_FLOAT32:
+    case TD_DTYPE_FLOAT64:
+        return "a number, or NaN, Infinity or -Infinity without quotes";
+    default:
+        return "an integer";
+    }
+}
+
+/* The element at p, at `level`, is not one: says why. */
+static td_status refuse_leaf(const struct array *array, const char *p, int level)
+{
+    td_status status = array->leaves.fault == TD_LEAF_FAULT_REPORTED ? TD_MALFORMED_REQUEST
+                                                                     : check_syntax(array, p);
+    if (status != TD_OK)
+        return status;
+
+    const struct td_dtype_info *info = td_dtype_info(array->dtype);
+    const char *kind = td_json_kind(*p),
+               *dtype = array->style == TD_LEAVES_OIP ? info->oip : info->name;
+    char message[256], token[48];
+    if (strcmp(kind, "a number") == 0)
+        kind = token_text(p, array->leaves.end, token, sizeof token);
+    if (is_complex(array->dtype))
+        snprintf(message, sizeof message, "%s is not a %s: expected [re, im], two numbers that fit",
+                 kind, dtype);
+    else if (array->leaves.fault == TD_LEAF_FAULT_RANGE)
+        snprintf(message, sizeof message, "%s does not fit %s", kind, dtype);
+    else if (array->style == TD_LEAVES_INFERRED && elements(array) == 0 && *p != '[')
+        snprintf(message, sizeof message,
+                 "%s is no element of a tensor: expected a number, a string, true or false", kind);
+    else if (*p == '[')
+        snprintf(message, sizeof message,
+                 "a list stands where the elements before it are single values");
+    else if (array->style == TD_LEAVES_INFERRED)
+        snprintf(message, sizeof message, "%s stands among elements that are %s", kind,
+                 array->dtype == TD_DTYPE_BOOL     ? "true or false"
+                 : array->dtype == TD_DTYPE_STRING ? "strings"
+                                                   : "numbers");
+    else if (array->style == TD_LEAVES_OIP)
+        snprintf(message, sizeof message, "%s is not %s: expected %s", kind, dtype,
+                 oip_elements(array->dtype));
+    else
+        snprintf(message, sizeof message, "%s is not %s %s%s", kind, dtype[0] == 'i' ? "an" : "a",
+                 dtype, array->dtype == TD_DTYPE_BOOL ? ": expected true or false" : "");
+    return refuse_at(array, array->count, level, message);
+}
+
+/* Makes room for the elements and picks their loop. */
+static td_status start(struct array *array)
+{
+    bool strings = array->dtype == TD_DTYPE_STRING;
+    size_t count = (size_t)array->room + strings; /* offsets are one more */
+    array->width = strings ? sizeof(uint64_t) : td_dtype_info(array->dtype)->size;
+    array->data = td_arena_alloc(array->arena, count, array->width, array->err);
+    if (!array->data)
+        return array->err->status;
+    array->leaves.next = array->data;
+    if (strings) {
+        array->leaves.bytes = td_arena_alloc(array->arena, array->text_bytes, 1, array->err);
+        if (!array->leaves.bytes)
+            return array->err->status;
+        array->leaves.bytes_next = array->leaves.bytes;
+        memset(array->data, 0, array->width); /* offsets[0] */
+        array->leaves.next += array->width;
+    }
+    array->leaves.limit = array->data + count * array->width;
+    array->run = td_leaves_run_of(array->dtype, array->style);
+    array->started = true;
+    return TD_OK;
+}
+
+/* Integers so far become float32, in place: it is never wider than they are. */
+static void integers_to_float32(struct array *array)
+{
+    int64_t n = elements(array);
+    for (int64_t i = 0; i < n; i++) {
+        const char *from = array->data + (size_t)i * array->width;
+        float value = 0;
+        if (array->dtype == TD_DTYPE_INT32) {
+            int32_t integer;
+            memcpy(&integer, from, sizeof integer);
+            value = (float)integer;
+        } else if (array->dtype == TD_DTYPE_INT64) {
+            int64_t integer;
+            memcpy(&integer, from, sizeof integer);
+            value = (float)integer;
+        } else {
+            uint64_t integer;
+            memcpy(&integer, from, sizeof integer);
+            value = (float)integer;
+        }
+        memcpy(array->data + (size_t)i * sizeof value, &value, sizeof value);
+    }
+    array->dtype = TD_DTYPE_FLOAT32;
+    array->width = sizeof(float);
+    array->run = td_leaves_run_of(array->dtype, array->style);
+    array->leaves.next = array->data + (size_t)n * array->width;
+    array->leaves.limit = array->data + (size_t)array->room * array->width;
+}
+
+static td_status int32_to_int64(struct array *array)
+{
+    const char *narrow = array->data;
+    int64_t n = elements(array);
+    array->dtype = TD_DTYPE_INT64;
+    td_status status = start(array);
+    if (status != TD_OK)
+        return status;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t value;
+        memcpy(&value, narrow + (size_t)i * sizeof value, sizeof value);
+        int64_t wide = value;
+        memcpy(array->leaves.next, &wide, sizeof wide);
+        array->leaves.next += sizeof wide;
+    }
+    return TD_OK;
+}
+
+static bool any_negative(const struct array *array)
+{
+    int64_t lowest = 0;
+    for (const char *at = array->data; at < array->leaves.next; at += sizeof lowest) {
+        int64_t value;
+        memcpy(&value, at, sizeof value);
+        lowest = value < lowest ? value : lowest;
+    }
+    return lowest < 0;
+}
+
+/* Widens an inferred integer dtype for the number at p. *widened is false when it is no number, or
+ * needs no wider one. */
+static td_status widen(struct array *array, const char *p, bool *widened)
+{
+    *widened = false;
+    bool is_integer;
+    const char *stop = td_json_number_end(p, array->leaves.end, &is_integer);
+    bool integers = array->dtype == TD_DTYPE_INT32 || array->dtype == TD_DTYPE_INT64 ||
+                    array->dtype == TD_DTYPE_UINT64;
+    if (array->style != TD_LEAVES_INFERRED || !integers || !stop)
+        return TD_OK;
+    *widened = true;
+    if (is_integer && array->dtype == TD_DTYPE_INT32)
+        return int32_to_int64(array);
+    if (is_integer && array->dtype == TD_DTYPE_INT64 && *p != '-' && !any_negative(array)) {
+        array->dtype = TD_DTYPE_UINT64;
+        array->run = td_leaves_run_of(array->dtype, array->style);
+        return TD_OK;
+    }
+    if (is_integer) {
+        array->misfit = p;
+        array->misfit_element = elements(array);
+    }
+    array->integers_end = p;
+    integers_to_float32(array);
+    return TD_OK;
+}
+
+/* dtype of a value from its first element. */
+static td_status infer_dtype(struct array *array, const char *p)
+{
+    switch (p < array->leaves.end ? *p : '\0') {
+    case 't':
+    case 'f':
+        array->dtype = TD_DTYPE_BOOL;
+        break;
+    case '"':
+        array->dtype = TD_DTYPE_STRING;
+        break;
+    default:
+        array->dtype = TD_DTYPE_INT32;
+        break;
+    }
+    return start(array);
+}
+
+/* Is the '[' at p an element [re, im], not a list of elements? */
+static bool is_pair(const char *p, const char *end)
+{
+    p = td_json_skip_space(p + 1, end);
+    return p < end && *p != '[' && *p != ']';
+}
+
+/* Only a shape limits the room: what the text itself has fits. */
+static td_status refuse_surplus(const struct array *array)
+{
+    char message[96];
+    snprintf(message, sizeof message, "there are more elements than the shape's %" PRId64,
+             array->room);
+    return refuse_at(array, array->count, 0, message);
+}
+
+/* Reads elements from p, at `level`, to the end of their list. */
+static td_status read_leaves(struct array *array, const char **p, int level)
+{
+    td_status status = TD_OK;
+    if (!array->started && (status = infer_dtype(array, *p)) != TD_OK)
+        return status;
+    int64_t before = elements(array);
+    if (level == 0) /* one element, and what follows the comma behind it is not ours */
+        array->leaves.limit = array->leaves.next + array->width;
+    for (;;) {
+        if (array->leaves.next == array->leaves.limit)
+            return refuse_surplus(array);
+        *p = array->run(&array->leaves, *p);
+        if (level > 0)
+            array->count[level - 1] = elements(array) - before;
+        if (array->leaves.fault == TD_LEAF_FAULT_NONE && level > 0 && *p < array->leaves.end &&
+            **p == ',')
+            return refuse_surplus(array);
+        if (array->leaves.fault == TD_LEAF_FAULT_NONE)
+            return TD_OK;
+        bool widened = false;
+        if (array->leaves.fault != TD_LEAF_FAULT_REPORTED)
+            status = widen(array, *p, &widened);
+        if (status != TD_OK)
+            return status;
+        if (!widened)
+            return refuse_leaf(array, *p, level);
+    }
+}
+
+/* The list at `level` ends: its length is that of the others there. */
+static td_status close_list(struct array *array, int level)
+{
+    int64_t *dim = &array->dim[level - 1], count = array->count[level - 1];
+    if (*dim < 0)
+        *dim = count;
+    if (*dim == count)
+        return TD_OK;
+    char message[160];
+    snprintf(message, sizeof message,
+             "a list of %" PRId64 " stands beside lists of %" PRId64
+             ": lists of one level have one length",
+             count, *dim);
+    return refuse_at(array, array->count, level - 1, message);
+}
+
+/* Reads a value: lists in lists around leaves. No recursion, so depth costs nothing. */
+static td_status read_value(struct array *array)
+{
+    const char *end = array->scan->end;
+    const char *p = td_json_skip_space(array->scan->at, end);
+    int level = 0; /* open lists */
+    td_status status;
+    array->rank = -1;
+    for (int i = 0; i < TD_MAX_RANK; i++)
+        array->dim[i] = -1;
+
+    for (;;) {
+        /* A value begins at p. */
+        bool list = p < end && *p == '[' && level != array->rank;
+        if (list && array->rank < 0 && array->started && is_complex(array->dtype))
+            list = !is_pair(p, end);
+        if (list) {
+            if (level == TD_MAX_RANK) {
+                td_error_resource(array->err, "rank", TD_MAX_RANK + 1, TD_MAX_RANK,
+                                  "a tensor given as nested lists");
+                td_json_point(array->path, array->err);
+                return TD_RESOURCE_LIMIT;
+            }
+            array->count[level++] = 0;
+            p = td_json_skip_space(p + 1, end);
+            if (p >= end || *p != ']')
+                continue;
+            if (array->rank < 0)
+                array->rank = level;
+        } else {
+            if (array->rank < 0)
+                array->rank = level;
+            if (level != array->rank) {
+                const char *kind = p < end ? td_json_kind(*p) : NULL;
+                if (!kind)
+                    return td_json_syntax(array->scan, p, array->err, "expected a value");
+                char message[96];
+                snprintf(message, sizeof message, "%s stands where the values before it are lists",
+                         kind);
+                return refuse_at(array, array->count, level, message);
+            }
+            status = read_leaves(array, &p, level);
+            if (status != TD_OK)
+                return status;
+            if (level == 0)
+                break;
+        }
+        /* Behind a value: the next one, or the ends of lists. */
+        bool more = false;
+        while (level > 0 && !more) {
+            p = td_json_skip_space(p, end);
+            if (p >= end || (*p != ',' && *p != ']'))
+                return td_json_syntax(array->scan, p, array->err, "expected ',' or ']'");
+            if (*p == ',') {
+                more = true;
+            } else {
+                status = close_list(array, level);
+                if (status != TD_OK)
+                    return status;
+                level--;
+                if (level > 0)
+                    array->count[level - 1]++;
+            }
+            p++;
+        }
+        if (!more)
+            break;
+        p = td_json_skip_space(p, end);
+    }
+    array->scan->at = p;
+    return TD_OK;
+}
+
+/* Puts what was read into a tensor of the given shape. */
+static td_status finish(struct array *array, const struct td_shape *shape, struct td_tensor *out)
+{
+    memset(out, 0, sizeof *out);
+    td_status status = td_tensor_describe(out, "data", array->dtype, shape, array->err);
+    if (status != TD_OK)
+        return status;
+    out->data = array->data;
+    if (array->dtype == TD_DTYPE_STRING) {
+        out->offsets = (uint64_t *)(void *)array->data;
+        out->data = array->leaves.bytes;
+        out->bytes = (size_t)(array->leaves.bytes_next - array->leaves.bytes);
+    }
+    return TD_OK;
+}
+
+static void shape_of(const struct array *array, struct td_shape *shape)
+{
+    shape->rank = array->rank;
+    for (int i = 0; i < array->rank; i++)
+        shape->dim[i] = array->dim[i];
+}
+
+/* Measures the value: room for its elements, told from its commas. */
+static td_status measure(struct array *array)
+{
+    size_t commas;
+    const char *at = array->scan->at;
+    const char *stop = td_json_measure(at, array->scan->end, &commas);
+    if (!stop)
+        return td_json_syntax(array->scan, array->scan->end, array->err,
+                              "expected the end of a value");
+    array->text_bytes = (size_t)(stop - at);
+    array->room = (int64_t)(is_complex(array->dtype) ? commas / 2 : commas) + 1;
+    return TD_OK;
+}
+
+/* An integer -0 that turns out to stand among floats is -0.0: gives those that were read as
+ * integers their sign back. Between two elements there is just one comma, however lists nest. */
+static void restore_negative_zeros(struct array *array, const char *begin, const char *end)
+{
+    const float negative_zero = -0.0F;
+    int64_t element = 0;
+    for (const char *p = begin; p < end; p++) {
+        element += *p == ',';
+        /* A number does not end the text here, so the character behind it is there. */
+        if (p[0] == '-' && p[1] == '0' && p[2] != '.' && (p[2] | 0x20) != 'e' &&
+            (p == begin || (p[-1] | 0x20) != 'e'))
+            memcpy(array->data + (size_t)element * sizeof negative_zero, &negative_zero,
+                   sizeof negative_zero);
+    }
+}
+
+td_status td_json_read_untyped(struct td_json_scan *scan, td_dtype empty_dtype,
+                               const struct td_json_path *path, struct td_arena *arena,
+                               struct td_tensor *out, struct td_error *err)
+{
+    struct array array = {
+        .scan = scan,
+        .path = path,
+        .arena = arena,
+        .err = err,
+        .style = TD_LEAVES_INFERRED,
+        .leaves = { .end = scan->end, .scan = scan, .err = err },
+    };
+    td_json_peek(scan);
+    const char *begin = scan->at;
+    td_status status = measure(&array);
+    if (status == TD_OK)
+        status = read_value(&array);
+    if (status == TD_OK && !array.started) {
+        array.dtype = empty_dtype;
+        status = start(&array);
+    }
+    if (status != TD_OK)
+        return status;
+
+    if (array.integers_end)
+        restore_negative_zeros(&array, begin, array.integers_end);
+    struct td_shape shape;
+    shape_of(&array, &shape);
+    if (array.misfit) {
+        bool fraction = false;
+        for (const char *p = begin; p < scan->at && !fraction; p++)
+            fraction = *p == '.' || *p == 'e' || *p == 'E';
+        if (!fraction) {
+            int64_t position[TD_MAX_RANK];
+            char message[128], token[48];
+            td_shape_unravel(&shape, array.misfit_element, position);
+            snprintf(message, sizeof message, "%s fits neither int64 nor uint64 beside the others",
+                     token_text(array.misfit, scan->end, token, sizeof token));
+            return refuse_at(&array, position, shape.rank, message);
+        }
+    }
+    return finish(&array, &shape, out);
+}
+
+/* May data nested as `nested` be that of a tensor of shape `given`? */
+static bool shape_fits(const struct td_shape *nested, const struct td_shape *given, int64_t numel)
+{
+    if (td_shape_equal(nested, given))
+        return true;
+    if (nested->rank == 1 && nested->dim[0] == numel)
+        return true; /* flat */
+    /* Behind a dimension of zero there is nothing to nest. */
+    if (numel != 0 || nested->rank == 0 || nested->rank > given->rank ||
+        nested->dim[nested->rank - 1] != 0)
+        return false;
+    struct td_shape prefix = *given;
+    prefix.rank = nested->rank;
+    return td_shape_equal(nested, &prefix);
+}
+
+static td_status read_typed(struct td_json_scan *scan, enum td_leaves_style style, td_dtype dtype,
+                            const struct td_shape *shape, const struct td_json_path *path,
+                            struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    struct array array = {
+        .scan = scan,
+        .path = path,
+        .arena = arena,
+        .err = err,
+        .dtype = dtype,
+        .style = style,
+        .leaves = { .end = scan->end, .scan = scan, .err = err },
+    };
+    td_json_peek(scan);
+    td_status status = TD_OK;
+    int64_t numel = 0;
+    if (!shape || dtype == TD_DTYPE_STRING) {
+        status = measure(&array);
+        if (status != TD_OK)
+            return status;
+    }
+    if (shape) {
+        if (!td_shape_numel(shape, &numel))
+            return td_tensor_describe(out, "data", dtype, shape, err);
+        /* Whatever the shape claims, an element takes a byte and a comma. */
+        int64_t most = (scan->end - scan->at) / 2 + 1;
+        array.room = numel < most ? numel : most;
+        array.room = array.room > 0 ? array.room : 1;
+    }
+    status = start(&array);
+    if (status == TD_OK)
+        status = read_value(&array);
+    if (status != TD_OK)
+        return status;
+
+    struct td_shape nested;
+    shape_of(&array, &nested);
+    if (shape && !shape_fits(&nested, shape, numel)) {
+        char nested_text[TD_SHAPE_TEXT], shape_text[TD_SHAPE_TEXT];
+        return td_json_refuse(path, err, "data is of shape %s, but shape says %s",
+                              td_shape_text(&nested, nested_text, sizeof nested_text),
+                              td_shape_text(shape, shape_text, sizeof shape_text));
+    }
+    return finish(&array, shape ? shape : &nested, out);
+}
+
+td_status td_json_read_typed(struct td_json_scan *scan, td_dtype dtype,
+                             const struct td_shape *shape, const struct td_json_path *path,
+                             struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    return read_typed(scan, TD_LEAVES_TYPED, dtype, shape, path, arena, out, err);
+}
+
+td_status td_json_read_oip(struct td_json_scan *scan, td_dtype dtype, const struct td_shape *shape,
+                           const struct td_json_path *path, struct td_arena *arena,
+                           struct td_tensor *out, struct td_error *err)
+{
+    return read_typed(scan, TD_LEAVES_OIP, dtype, shape, path, arena, out, err);
+}

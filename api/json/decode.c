@@ -1,0 +1,190 @@
+#include "api/json/decode.h"
+
+#include "api/json/tensor.h"
+#include "api/json/values.h"
+#include "api/message/attrs.h"
+
+#include <string.h>
+
+struct reader {
+    struct td_json_source source;
+    struct td_request *request;
+    uint32_t by_path; /* inputs that are set already */
+};
+
+/* ---- inputs ---- */
+
+/* Doubles the room for the tensors of a list. */
+static struct td_tensor *grow(struct td_arena *arena, const struct td_tensor *tensors, int count,
+                              int room, struct td_error *err)
+{
+    struct td_tensor *larger = td_arena_alloc(arena, (size_t)room, sizeof *larger, err);
+    if (larger && count)
+        memcpy(larger, tensors, (size_t)count * sizeof *larger);
+    return larger;
+}
+
+static td_status read_list(struct reader *reader, const struct td_input_spec *spec,
+                           const struct td_json_path *path, struct td_operand *operand)
+{
+    struct td_json_scan *scan = &reader->source.scan;
+    char c = td_json_peek(scan);
+    const char *kind = td_json_kind(c);
+    if (!kind)
+        return td_json_syntax(scan, scan->at, reader->source.err, "expected a list of tensors");
+    if (c != '[') {
+        td_json_refuse(path, reader->source.err, "%s is %s; a list of tensors is expected",
+                       spec->name, kind);
+        return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
+    }
+    bool more;
+    td_status status = td_json_open(scan, '[', ']', &more, reader->source.err);
+    if (status != TD_OK)
+        return status;
+    int room = 4;
+    operand->count = 0;
+    operand->tensors = grow(reader->source.arena, NULL, 0, room, reader->source.err);
+    if (!operand->tensors)
+        return reader->source.err->status;
+    while (more) {
+        struct td_json_path step = { .up = path, .index = operand->count };
+        if (operand->count == TD_MAX_LIST) {
+            td_error_resource(reader->source.err, "tensors", TD_MAX_LIST + 1, TD_MAX_LIST,
+                              "a list of tensors");
+            td_json_point(path, reader->source.err);
+            return td_error_at_input(reader->source.err, TD_RESOURCE_LIMIT, "%s", spec->name);
+        }
+        if (operand->count == room) {
+            room *= 2;
+            operand->tensors = grow(reader->source.arena, operand->tensors, operand->count, room,
+                                    reader->source.err);
+            if (!operand->tensors)
+                return reader->source.err->status;
+        }
+        status = td_json_tensor(&reader->source, NULL, spec->empty_dtype, &step,
+                                &operand->tensors[operand->count]);
+        if (status != TD_OK)
+            return td_error_at_input(reader->source.err, status, "%s[%d]", spec->name,
+                                     operand->count);
+        operand->count++;
+        status = td_json_next(scan, ']', &more, reader->source.err);
+        if (status != TD_OK)
+            return status;
+    }
+    return TD_OK;
+}
+
+/* The dtype that an input shares with one that the path gave; NULL where there is none. */
+static const td_dtype *dtype_by_path(const struct reader *reader, const struct td_input_spec *spec)
+{
+    const int like = spec->same_dtype - 1;
+    return like >= 0 && (reader->by_path >> like & 1)
+               ? &reader->request->args.inputs[like].tensors->dtype
+               : NULL;
+}
+
+static td_status read_input(struct reader *reader, int input, const struct td_json_path *path)
+{
+    const struct td_input_spec *spec = &reader->request->op->inputs[input];
+    struct td_operand *operand = &reader->request->args.inputs[input];
+    if (reader->by_path >> input & 1) {
+        td_input_set_by_path(spec, reader->source.err);
+        td_json_point(path, reader->source.err);
+        return TD_MALFORMED_REQUEST;
+    }
+    if (operand->tensors) {
+        td_json_refuse(path, reader->source.err, "%s is given twice", spec->name);
+        return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
+    }
+    if (spec->list)
+        return read_list(reader, spec, path, operand);
+    struct td_tensor *tensor =
+        td_arena_alloc(reader->source.arena, 1, sizeof *tensor, reader->source.err);
+    if (!tensor)
+        return reader->source.err->status;
+    td_status status = td_json_tensor(&reader->source, dtype_by_path(reader, spec),
+                                      spec->empty_dtype, path, tensor);
+    if (status != TD_OK)
+        return td_error_at_input(reader->source.err, status, "%s", spec->name);
+    operand->tensors = tensor;
+    operand->count = 1;
+    return TD_OK;
+}
+
+/* ---- attributes and request-wide members ---- */
+
+static td_status read_attr(struct reader *reader, const struct td_json_path *path)
+{
+    struct td_attr_value value;
+    td_status status =
+        td_json_attr(&reader->source.scan, reader->source.arena, &value, reader->source.err);
+    if (status != TD_OK)
+        return status;
+    bool known;
+    status = td_attrs_set(reader->request, path->key, path->key_length, &value,
+                          reader->source.arena, &known, reader->source.err);
+    if (status == TD_OK && !known)
+        status = td_attrs_unknown(reader->request->op, path->key, path->key_length, "member",
+                                  reader->source.err);
+    if (status != TD_OK)
+        td_json_point(path, reader->source.err);
+    return status;
+}
+
+/* ---- the request ---- */
+
+static int find_input(const struct td_op *op, const char *name, size_t length)
+{
+    for (int i = 0; i < op->n_inputs; i++)
+        if (strlen(op->inputs[i].name) == length && memcmp(op->inputs[i].name, name, length) == 0)
+            return i;
+    return -1;
+}
+
+td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *resolver,
+                         struct td_arena *arena, struct td_request *request, struct td_error *err)
+{
+    struct reader reader = {
+        .source = { .scan = { .begin = body, .at = body, .end = body + bytes },
+                    .resolver = resolver,
+                    .arena = arena,
+                    .err = err },
+        .request = request,
+        .by_path = td_inputs_set(request),
+    };
+    struct td_json_scan *scan = &reader.source.scan;
+    char c = td_json_peek(scan);
+    if (scan->at == scan->end) {
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "the body is empty; a JSON object with the inputs of %s is expected",
+                     request->op->name);
+        err->offset = 0;
+        return TD_MALFORMED_REQUEST;
+    }
+    if (c != '{' && td_json_kind(c))
+        return td_json_refuse(NULL, err,
+                              "the body is %s; a JSON object with the inputs of %s is expected",
+                              td_json_kind(c), request->op->name);
+    bool more;
+    td_status status = td_json_open(scan, '{', '}', &more, err);
+    if (status != TD_OK)
+        return status;
+    while (more) {
+        const char *key = "";
+        size_t length = 0;
+        status = td_json_key(scan, arena, &key, &length, err);
+        if (status != TD_OK)
+            return status;
+        struct td_json_path path = td_json_member(NULL, key, length);
+        int input = find_input(request->op, key, length);
+        status = input < 0 ? read_attr(&reader, &path) : read_input(&reader, input, &path);
+        if (status == TD_OK)
+            status = td_json_next(scan, '}', &more, err);
+        if (status != TD_OK)
+            return status;
+    }
+    td_json_peek(scan);
+    if (scan->at != scan->end)
+        return td_json_syntax(scan, scan->at, err, "expected the end of the body");
+    return TD_OK;
+}

@@ -1,0 +1,236 @@
+#include "api/json/encode.h"
+
+#include "api/json/print_scalars.h"
+#include "api/message/raw.h"
+#include "api/text/base64.h"
+
+#include <string.h>
+
+/* ---- a tensor ---- */
+
+/* Everything of a tensor but its elements and their lists: names, dtype, 16 dimensions, brackets.
+ */
+#define ENVELOPE 512
+
+/* Dimensions that data is nested by: behind one of zero there is nothing to nest. */
+static int nested_rank(const struct td_tensor *tensor, td_layout layout)
+{
+    if (layout == TD_LAYOUT_FLAT)
+        return 1;
+    int rank = 0;
+    while (rank < tensor->shape.rank && (rank == 0 || tensor->shape.dim[rank - 1] != 0))
+        rank++;
+    return rank;
+}
+
+/* Bytes that the elements and their lists take, data known or not. */
+static bool data_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes)
+{
+    size_t lists = 1, brackets;
+    if (!td_json_elements_bound(tensor, bytes))
+        return false;
+    int rank = nested_rank(tensor, layout);
+    for (int i = 0; i < rank - 1; i++) {
+        /* The lists within each list of this level: brackets and a comma. */
+        if (!td_size_mul(lists, (size_t)tensor->shape.dim[i], &lists) ||
+            !td_size_mul(lists, 3, &brackets) || !td_size_add(*bytes, brackets, bytes))
+            return false;
+    }
+    return true;
+}
+
+static bool base64_bound(const struct td_tensor *tensor, size_t *bytes)
+{
+    size_t lengths;
+    *bytes = tensor->bytes;
+    if (tensor->dtype == TD_DTYPE_STRING &&
+        (!td_size_mul((size_t)tensor->numel, sizeof(uint32_t), &lengths) ||
+         !td_size_add(tensor->bytes, lengths, bytes)))
+        return false;
+    return td_base64_encoded_size(*bytes, bytes);
+}
+
+static bool tensor_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes)
+{
+    if (tensor->dtype == TD_DTYPE_STRING && tensor->data && !td_json_is_text(tensor))
+        layout = TD_LAYOUT_BASE64;
+    bool fits = layout == TD_LAYOUT_BASE64 ? base64_bound(tensor, bytes)
+                                           : data_bound(tensor, layout, bytes);
+    return fits && td_size_add(*bytes, ENVELOPE, bytes);
+}
+
+static char *write_literal(char *at, const char *text)
+{
+    return mempcpy(at, text, strlen(text));
+}
+
+static char *write_shape(char *at, const struct td_shape *shape)
+{
+    *at++ = '[';
+    for (int i = 0; i < shape->rank; i++) {
+        if (i)
+            *at++ = ',';
+        at = td_json_write_int64(at, shape->dim[i]);
+    }
+    *at++ = ']';
+    return at;
+}
+
+/* Lists in lists: a row at a time, and around it the brackets of the lists that begin and end with
+ * it. Only the last of the dimensions may be zero. */
+static char *write_nested(char *at, const struct td_tensor *tensor, int rank)
+{
+    const int64_t *dim = tensor->shape.dim;
+    if (rank == 0)
+        return td_json_write_elements(at, tensor, 0, 1) - 1; /* no comma */
+    int64_t n_rows = 1, done[TD_MAX_RANK] = { 0 };
+    for (int i = 0; i < rank - 1; i++)
+        n_rows *= dim[i];
+    int64_t width = dim[rank - 1];
+    int open = rank;
+    for (int64_t r = 0; r < n_rows; r++) {
+        memset(at, '[', (size_t)open);
+        at += open;
+        if (width)
+            at = td_json_write_elements(at, tensor, r * width, width) - 1;
+        *at++ = ']';
+        open = 1;
+        for (int i = rank - 2; i >= 0 && ++done[i] == dim[i]; i--) {
+            done[i] = 0;
+            *at++ = ']';
+            open++;
+        }
+        *at++ = ',';
+    }
+    return at - 1;
+}
+
+static char *write_flat(char *at, const struct td_tensor *tensor)
+{
+    *at++ = '[';
+    if (tensor->numel)
+        at = td_json_write_elements(at, tensor, 0, tensor->numel) - 1;
+    *at++ = ']';
+    return at;
+}
+
+/* NULL with err filled: strings as base64 need their lengths between them first. */
+static char *write_base64(char *at, const struct td_tensor *tensor, struct td_arena *arena,
+                          struct td_error *err)
+{
+    const void *bytes = tensor->data;
+    size_t size = tensor->bytes;
+    if (tensor->dtype == TD_DTYPE_STRING) {
+        if (!td_raw_strings_size(tensor, &size)) {
+            td_error_set(err, TD_NOT_ACCEPTABLE, "a string of 4 GiB or more has no base64 form");
+            return NULL;
+        }
+        char *joined = td_arena_alloc(arena, size, 1, err);
+        if (!joined)
+            return NULL;
+        td_raw_write_strings(joined, tensor);
+        bytes = joined;
+    }
+    return td_base64_encode(at, bytes, size);
+}
+
+static char *write_tensor(char *at, const struct td_tensor *tensor, td_layout layout,
+                          struct td_arena *arena, struct td_error *err)
+{
+    if (tensor->dtype == TD_DTYPE_STRING && !td_json_is_text(tensor))
+        layout = TD_LAYOUT_BASE64;
+    at = write_literal(at, "{\"dtype\":\"");
+    at = write_literal(at, td_dtype_info(tensor->dtype)->name);
+    at = write_literal(at, "\",\"shape\":");
+    at = write_shape(at, &tensor->shape);
+    at = write_literal(at, layout == TD_LAYOUT_BASE64 ? ",\"base64\":\"" : ",\"data\":");
+    switch (layout) {
+    case TD_LAYOUT_NESTED:
+        at = write_nested(at, tensor, nested_rank(tensor, layout));
+        break;
+    case TD_LAYOUT_FLAT:
+        at = write_flat(at, tensor);
+        break;
+    case TD_LAYOUT_BASE64:
+        at = write_base64(at, tensor, arena, err);
+        if (!at)
+            return NULL;
+        *at++ = '"';
+        break;
+    }
+    *at++ = '}';
+    return at;
+}
+
+/* ---- the reply ---- */
+
+bool td_json_tensor_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes)
+{
+    /* Strings as base64 are put together first; where they cannot be, that is told in time. */
+    size_t joined = 0;
+    if (tensor->dtype == TD_DTYPE_STRING && !td_raw_strings_size(tensor, &joined))
+        joined = 0;
+    return tensor_bound(tensor, layout, bytes) && td_size_add(*bytes, joined, bytes);
+}
+
+td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout,
+                                struct td_arena *arena, struct td_reply *reply,
+                                struct td_error *err)
+{
+    size_t room;
+    if (!tensor_bound(tensor, layout, &room))
+        return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the tensor as JSON");
+    char *text = td_arena_alloc(arena, room, 1, err);
+    char *end = text ? write_tensor(text, tensor, layout, arena, err) : NULL;
+    if (!end)
+        return err->status;
+    td_reply_set(reply, 200, "application/json", text, (size_t)(end - text));
+    return TD_OK;
+}
+
+bool td_json_encoded_bound(const struct td_request *request, size_t *bytes)
+{
+    const struct td_op_args *args = &request->args;
+    *bytes = ENVELOPE;
+    for (int i = 0; i < args->n_outputs; i++) {
+        size_t tensor;
+        if (!tensor_bound(&args->outputs[i], request->options.layout, &tensor) ||
+            !td_size_add(*bytes, tensor, bytes))
+            return false;
+    }
+    return true;
+}
+
+td_status td_json_encode(const struct td_request *request, struct td_arena *arena,
+                         struct td_reply *reply, struct td_error *err)
+{
+    const struct td_op_args *args = &request->args;
+    bool list = request->op->output_list;
+    size_t room;
+    if (!td_json_encoded_bound(request, &room))
+        return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply as JSON");
+    char *text = td_arena_alloc(arena, room, 1, err);
+    if (!text)
+        return err->status;
+
+    char *at = write_literal(text, list ? "{\"outputs\":[" : "{\"output\":");
+    for (int i = 0; i < args->n_outputs; i++) {
+        if (i)
+            *at++ = ',';
+        at = write_tensor(at, &args->outputs[i], request->options.layout, arena, err);
+        if (!at)
+            return err->status;
+    }
+    if (list)
+        *at++ = ']';
+    if (args->replaced) {
+        at = write_literal(at, ",\"bounds\":{\"policy\":\"");
+        at = write_literal(at, td_bounds_name(td_request_bounds(request)));
+        at = write_literal(at, "\",\"replaced\":");
+        at = td_json_write_int64(at, args->replaced);
+        *at++ = '}';
+    }
+    *at++ = '}';
+    td_reply_set(reply, 200, "application/json", text, (size_t)(at - text));
+    return TD_OK;
+}

@@ -1,0 +1,578 @@
+#include "api/json/parse_scalars.h"
+
+#include "api/json/float_text.h"
+#include "kernels/half.h"
+
+#include <string.h>
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define LIKELY(x)     __builtin_expect(!!(x), 1)
+#define UNLIKELY(x)   __builtin_expect(!!(x), 0)
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are gathered little end first");
+
+/* ---- digits ---- */
+
+static const uint64_t power_of_ten[] = { 1,      10,      100,      1000,     10000,
+                                         100000, 1000000, 10000000, 100000000 };
+
+/* Value of the digits at p, up to eight, and how many they are. */
+static ALWAYS_INLINE unsigned eight_digits(const char *p, uint64_t *value)
+{
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+    x ^= UINT64_C(0x3030303030303030); /* digits become 0 to 9, everything else more */
+    uint64_t others = ((x + UINT64_C(0x7676767676767676)) | x) & UINT64_C(0x8080808080808080);
+    unsigned n = others ? (unsigned)__builtin_ctzll(others) >> 3 : 8;
+    /* Zeros in front of the n digits; in two steps, for n may be 0. */
+    x = x << 4 * (8 - n) << 4 * (8 - n);
+    /* Pairs, then pairs of pairs, then all: each step joins neighbours. */
+    x = x * 10 + (x >> 8);
+    x = ((x & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
+         (x >> 16 & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >>
+        32;
+    *value = x;
+    return n;
+}
+
+/* ---- the loop over one list ---- */
+
+/* Reads the element at p to `to`. Returns where it ends, or NULL with fault set. */
+typedef const char *read_fn(const char *p, struct td_leaves *leaves, char *to);
+
+static ALWAYS_INLINE const char *run(struct td_leaves *leaves, const char *p, size_t width,
+                                     read_fn *read)
+{
+    const char *end = leaves->end;
+    char *next = leaves->next;
+    leaves->fault = TD_LEAF_FAULT_NONE;
+    for (;;) {
+        const char *behind = NULL;
+        if (LIKELY(p < end))
+            behind = read(p, leaves, next);
+        else
+            leaves->fault = TD_LEAF_FAULT_VALUE;
+        if (UNLIKELY(!behind))
+            break;
+        p = behind;
+        next += width;
+        if (*p != ',') {
+            p = td_json_skip_space(p, end);
+            if (p >= end || *p != ',')
+                break;
+        }
+        if (UNLIKELY(next == leaves->limit))
+            break;
+        p++;
+        if (td_json_is_space(*p))
+            p = td_json_skip_space(p, end);
+    }
+    leaves->next = next;
+    return p;
+}
+
+static const char *fail(struct td_leaves *leaves, enum td_leaf_fault fault)
+{
+    leaves->fault = fault;
+    return NULL;
+}
+
+/* ---- integers ---- */
+
+/* most: the largest magnitude of a positive value; least: of a negative one. */
+static ALWAYS_INLINE const char *read_integer(const char *p, struct td_leaves *leaves, char *to,
+                                              size_t width, uint64_t most, uint64_t least)
+{
+    bool negative = *p == '-';
+    p += negative;
+    uint64_t value, more;
+    unsigned n = eight_digits(p, &value);
+    const char *first = p;
+    p += n;
+    if (n == 8) {
+        unsigned n_more = eight_digits(p, &more);
+        value = value * power_of_ten[n_more] + more;
+        p += n_more;
+        if (n_more == 8) {
+            for (; p < leaves->end && *p >= '0' && *p <= '9'; p++)
+                if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
+                    __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+                    return fail(leaves, TD_LEAF_FAULT_RANGE);
+        }
+    }
+    bool leading_zero = n > 1 && *first == '0';
+    if (UNLIKELY(n == 0 || leading_zero || *p == '.' || (*p | 0x20) == 'e'))
+        return fail(leaves, TD_LEAF_FAULT_VALUE);
+    if (UNLIKELY(value > (negative ? least : most)))
+        return fail(leaves, TD_LEAF_FAULT_RANGE);
+    value = negative ? 0 - value : value;
+    memcpy(to, &value, width);
+    return p;
+}
+
+#define INTEGERS(X)                                                                                \
+    X(int8, 1, INT8_MAX, UINT64_C(1) << 7)                                                         \
+    X(int16, 2, INT16_MAX, UINT64_C(1) << 15)                                                      \
+    X(int32, 4, INT32_MAX, UINT64_C(1) << 31)                                                      \
+    X(int64, 8, INT64_MAX, UINT64_C(1) << 63)                                                      \
+    X(uint8, 1, UINT8_MAX, 0)                                                                      \
+    X(uint16, 2, UINT16_MAX, 0)                                                                    \
+    X(uint32, 4, UINT32_MAX, 0)                                                                    \
+    X(uint64, 8, UINT64_MAX, 0)
+
+#define TD_READ_INTEGER(name, width, most, least)                                                  \
+    static ALWAYS_INLINE const char *read_##name(const char *p, struct td_leaves *leaves,          \
+                                                 char *to)                                         \
+    {                                                                                              \
+        return read_integer(p, leaves, to, width, most, least);                                    \
+    }
+INTEGERS(TD_READ_INTEGER)
+#undef TD_READ_INTEGER
+
+/* ---- floats ---- */
+
+/* A number token: digits * 10^exponent, where n_digits (leading zeros included) says whether digits
+ * could hold them. */
+struct number {
+    uint64_t digits;
+    int exponent;
+    unsigned n_digits;
+    bool negative;
+};
+
+/* What an int64_t surely holds: its conversion to double is one instruction. */
+#define DIGITS_MAX 18
+
+static const char *scan_exponent(const char *p, const char *end, struct number *number)
+{
+    const char *q = p + 1;
+    bool negative = q < end && *q == '-';
+    if (q < end && (*q == '-' || *q == '+'))
+        q++;
+    const char *first = q;
+    int exponent = 0;
+    for (; q < end && *q >= '0' && *q <= '9'; q++)
+        exponent = exponent < 10000 ? exponent * 10 + (*q - '0') : exponent;
+    number->exponent += negative ? -exponent : exponent;
+    return q == first ? NULL : q;
+}
+
+/* More digits than the two blocks of a part hold: only the grammar is checked. */
+static __attribute__((noinline)) const char *scan_long(const char *token, const char *end,
+                                                       struct number *number)
+{
+    bool is_integer;
+    number->n_digits = DIGITS_MAX + 1;
+    return td_json_number_end(token, end, &is_integer);
+}
+
+/* Returns the end of the token, NULL when there is none. Reads up to 34 bytes behind p. */
+static ALWAYS_INLINE const char *scan_number(const char *p, const char *end, struct number *number)
+{
+    const char *token = p;
+    uint64_t value, more;
+    unsigned n;
+    number->negative = *p == '-';
+    p += number->negative;
+    if (LIKELY(p[1] == '.')) {
+        value = (uint64_t)(unsigned char)*p - '0';
+        if (value > 9)
+            return NULL;
+        n = 1;
+    } else {
+        n = eight_digits(p, &value);
+        if (n == 0 || (n > 1 && *p == '0'))
+            return NULL;
+        if (n == 8) {
+            unsigned n_more = eight_digits(p + 8, &more);
+            if (n_more == 8)
+                return scan_long(token, end, number);
+            value = value * power_of_ten[n_more] + more;
+            n += n_more;
+        }
+    }
+    p += n;
+    number->exponent = 0;
+    number->n_digits = n;
+    if (*p == '.') {
+        p++;
+        n = eight_digits(p, &more);
+        if (n == 0)
+            return NULL;
+        value = value * power_of_ten[n] + more;
+        p += n;
+        number->n_digits += n;
+        number->exponent = -(int)n;
+        if (n == 8) {
+            n = eight_digits(p, &more);
+            if (n == 8)
+                return scan_long(token, end, number);
+            value = value * power_of_ten[n] + more;
+            p += n;
+            number->n_digits += n;
+            number->exponent -= (int)n;
+        }
+    }
+    number->digits = value;
+    if (UNLIKELY((*p | 0x20) == 'e'))
+        return scan_exponent(p, end, number);
+    return p;
+}
+
+enum real { FLOAT16, BFLOAT16, FLOAT32, FLOAT64 };
+
+static const size_t real_size[] = { 2, 2, 4, 8 };
+
+/* The powers of ten that double holds exactly. */
+static const double exact_power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                      1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+
+/* digits * 10^exponent was computed with at most two roundings; this many last places are more than
+ * they can be wrong by. */
+#define SLACK UINT64_C(4)
+
+/* Rounds number to `real` where double arithmetic proves the result; false where it cannot tell. */
+static ALWAYS_INLINE bool settle(const struct number *number, enum real real, char *to)
+{
+    if (UNLIKELY(number->n_digits > DIGITS_MAX || number->exponent < -22 || number->exponent > 22))
+        return false;
+    /* Both operands exact: the quotient or product is the number rounded once. */
+    if (real == FLOAT64 && number->digits > UINT64_C(1) << 53)
+        return false;
+    double value = (double)(int64_t)number->digits;
+    value = number->exponent < 0 ? value / exact_power[-number->exponent]
+                                 : value * exact_power[number->exponent];
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (real == FLOAT64) {
+        bits |= (uint64_t)number->negative << 63;
+        memcpy(to, &bits, sizeof bits);
+        return true;
+    }
+    if (real == FLOAT32) {
+        /* The second rounding drops 29 bits. It can only go astray where they are near one half. */
+        uint64_t dropped = bits & ((UINT64_C(1) << 29) - 1);
+        if (UNLIKELY(dropped - (UINT64_C(1) << 28) + SLACK <= 2 * SLACK))
+            return false;
+        /* Never subnormal: what gets here is zero or at least 10^-22. */
+        if (UNLIKELY(value >= 0x1p127))
+            return false;
+        float narrow = (float)value;
+        uint32_t narrow_bits;
+        memcpy(&narrow_bits, &narrow, sizeof narrow_bits);
+        narrow_bits |= (uint32_t)number->negative << 31;
+        memcpy(to, &narrow_bits, sizeof narrow_bits);
+        return true;
+    }
+    struct td_narrow format = real == FLOAT16 ? TD_NARROW_FLOAT16 : TD_NARROW_BFLOAT16;
+    bool unsure;
+    uint16_t narrow = td_narrow_round(value, format, SLACK, &unsure);
+    uint16_t infinity = real == FLOAT16 ? 0x7c00 : 0x7f80;
+    if (unsure || narrow == infinity)
+        return false;
+    narrow = (uint16_t)(narrow | (unsigned)number->negative << 15);
+    memcpy(to, &narrow, sizeof narrow);
+    return true;
+}
+
+/* The same by exact decimal arithmetic. False when the number is too large for `real`. */
+static __attribute__((noinline)) bool settle_exactly(const char *token, const char *end,
+                                                     enum real real, char *to)
+{
+    bool fits = false;
+    switch (real) {
+    case FLOAT16: {
+        uint16_t value;
+        if ((fits = td_float16_read(token, end, &value)))
+            memcpy(to, &value, sizeof value);
+        break;
+    }
+    case BFLOAT16: {
+        uint16_t value;
+        if ((fits = td_bfloat16_read(token, end, &value)))
+            memcpy(to, &value, sizeof value);
+        break;
+    }
+    case FLOAT32: {
+        float value;
+        if ((fits = td_float32_read(token, end, &value)))
+            memcpy(to, &value, sizeof value);
+        break;
+    }
+    case FLOAT64: {
+        double value;
+        if ((fits = td_float64_read(token, end, &value)))
+            memcpy(to, &value, sizeof value);
+        break;
+    }
+    }
+    return fits;
+}
+
+/* What JSON has no numbers for: in quotes, or without them. */
+static __attribute__((noinline)) const char *read_named(const char *p, struct td_leaves *leaves,
+                                                        enum real real, bool quoted, char *to)
+{
+    static const struct {
+        const char *text;
+        uint64_t bits[4]; /* as enum real */
+    } names[] = {
+        { "\"NaN\"", { 0x7e00, 0x7fc0, 0x7fc00000, UINT64_C(0x7ff8000000000000) } },
+        { "\"Infinity\"", { 0x7c00, 0x7f80, 0x7f800000, UINT64_C(0x7ff0000000000000) } },
+        { "\"-Infinity\"", { 0xfc00, 0xff80, 0xff800000, UINT64_C(0xfff0000000000000) } },
+    };
+    size_t left = (size_t)(leaves->end - p);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = names[i].text + !quoted;
+        size_t length = strlen(names[i].text) - (quoted ? 0 : 2);
+        if (left >= length && memcmp(p, text, length) == 0) {
+            memcpy(to, &names[i].bits[real], real_size[real]);
+            return p + length;
+        }
+    }
+    return fail(leaves, TD_LEAF_FAULT_VALUE);
+}
+
+static ALWAYS_INLINE const char *read_number(const char *p, struct td_leaves *leaves, char *to,
+                                             enum real real)
+{
+    struct number number;
+    const char *behind = scan_number(p, leaves->end, &number);
+    if (UNLIKELY(!behind))
+        return fail(leaves, TD_LEAF_FAULT_VALUE);
+    if (UNLIKELY(!settle(&number, real, to) && !settle_exactly(p, behind, real, to)))
+        return fail(leaves, TD_LEAF_FAULT_RANGE);
+    return behind;
+}
+
+static ALWAYS_INLINE const char *read_real(const char *p, struct td_leaves *leaves, char *to,
+                                           enum real real)
+{
+    if (UNLIKELY(*p == '"'))
+        return read_named(p, leaves, real, true, to);
+    return read_number(p, leaves, to, real);
+}
+
+/* [re, im] */
+static ALWAYS_INLINE const char *read_pair(const char *p, struct td_leaves *leaves, char *to,
+                                           enum real real)
+{
+    const char *end = leaves->end;
+    static const char punctuation[] = { '[', ',', ']' };
+    for (int i = 0; i < 3; i++) {
+        p = td_json_skip_space(p, end);
+        if (p >= end || *p != punctuation[i])
+            return fail(leaves, TD_LEAF_FAULT_VALUE);
+        p++;
+        if (i == 2)
+            break;
+        p = td_json_skip_space(p, end);
+        if (p >= end)
+            return fail(leaves, TD_LEAF_FAULT_VALUE);
+        p = read_real(p, leaves, to + (size_t)i * real_size[real], real);
+        if (!p)
+            return NULL;
+    }
+    return p;
+}
+
+static ALWAYS_INLINE const char *read_float16(const char *p, struct td_leaves *leaves, char *to)
+{
+    return read_real(p, leaves, to, FLOAT16);
+}
+static ALWAYS_INLINE const char *read_bfloat16(const char *p, struct td_leaves *leaves, char *to)
+{
+    return read_real(p, leaves, to, BFLOAT16);
+}
+static ALWAYS_INLINE const char *read_float32(const char *p, struct td_leaves *leaves, char *to)
+{
+    return read_real(p, leaves, to, FLOAT32);
+}
+static ALWAYS_INLINE const char *read_float64(const char *p, struct td_leaves *leaves, char *to)
+{
+    return read_real(p, leaves, to, FLOAT64);
+}
+static ALWAYS_INLINE const char *read_complex64(const char *p, struct td_leaves *leaves, char *to)
+{
+    return read_pair(p, leaves, to, FLOAT32);
+}
+static ALWAYS_INLINE const char *read_complex128(const char *p, struct td_leaves *leaves, char *to)
+{
+    return read_pair(p, leaves, to, FLOAT64);
+}
+/* Without a dtype a string is a string, "NaN" too. */
+static ALWAYS_INLINE const char *read_plain_float32(const char *p, struct td_leaves *leaves,
+                                                    char *to)
+{
+    return read_number(p, leaves, to, FLOAT32);
+}
+
+/* ---- truth values and strings ---- */
+
+static ALWAYS_INLINE const char *read_bool(const char *p, struct td_leaves *leaves, char *to)
+{
+    size_t left = (size_t)(leaves->end - p);
+    if (left >= 4 && memcmp(p, "true", 4) == 0) {
+        *to = 1;
+        return p + 4;
+    }
+    if (left >= 5 && memcmp(p, "false", 5) == 0) {
+        *to = 0;
+        return p + 5;
+    }
+    return fail(leaves, TD_LEAF_FAULT_VALUE);
+}
+
+static const char *read_string(const char *p, struct td_leaves *leaves, char *to)
+{
+    if (*p != '"')
+        return fail(leaves, TD_LEAF_FAULT_VALUE);
+    leaves->scan->at = p;
+    struct td_json_raw raw;
+    if (td_json_raw_string(leaves->scan, &raw, leaves->err) != TD_OK)
+        return fail(leaves, TD_LEAF_FAULT_REPORTED);
+    if (raw.escaped) {
+        char *end = td_json_unescape(leaves->scan, &raw, leaves->bytes_next, leaves->err);
+        if (!end)
+            return fail(leaves, TD_LEAF_FAULT_REPORTED);
+        leaves->bytes_next = end;
+    } else {
+        memcpy(leaves->bytes_next, raw.text, raw.length);
+        leaves->bytes_next += raw.length;
+    }
+    uint64_t offset = (uint64_t)(leaves->bytes_next - leaves->bytes);
+    memcpy(to, &offset, sizeof offset);
+    return leaves->scan->at;
+}
+
+/* ---- as the Open Inference Protocol spells them ---- */
+
+/* The loops above, and what they refuse once more, out of line. */
+
+static __attribute__((noinline)) const char *read_integral(const char *p, struct td_leaves *leaves,
+                                                           char *to, size_t width, uint64_t most,
+                                                           uint64_t least)
+{
+    bool is_integer, negative;
+    uint64_t value;
+    const char *end = td_json_number_end(p, leaves->end, &is_integer);
+    if (!end || !td_json_integral(p, end, &negative, &value))
+        return NULL; /* with the fault that is set */
+    if (value > (negative ? least : most))
+        return fail(leaves, TD_LEAF_FAULT_RANGE);
+    value = negative ? 0 - value : value;
+    memcpy(to, &value, width);
+    leaves->fault = TD_LEAF_FAULT_NONE;
+    return end;
+}
+
+#define TD_READ_INTEGER(name, width, most, least)                                                  \
+    static ALWAYS_INLINE const char *read_oip_##name(const char *p, struct td_leaves *leaves,      \
+                                                     char *to)                                     \
+    {                                                                                              \
+        const char *behind = read_##name(p, leaves, to);                                           \
+        return LIKELY(behind) ? behind : read_integral(p, leaves, to, width, most, least);         \
+    }
+INTEGERS(TD_READ_INTEGER)
+#undef TD_READ_INTEGER
+
+static ALWAYS_INLINE const char *read_oip_bool(const char *p, struct td_leaves *leaves, char *to)
+{
+    const char *behind = read_bool(p, leaves, to);
+    return LIKELY(behind) ? behind : read_integral(p, leaves, to, 1, 1, 0);
+}
+
+static __attribute__((noinline)) const char *read_odd_real(const char *p, struct td_leaves *leaves,
+                                                           enum real real, char *to)
+{
+    const enum td_leaf_fault fault = leaves->fault;
+    bool is_integer;
+    leaves->fault = TD_LEAF_FAULT_NONE;
+    if (fault == TD_LEAF_FAULT_VALUE)
+        return read_named(p, leaves, real, false, to);
+    if (real != FLOAT16 && real != BFLOAT16)
+        return fail(leaves, fault);
+    const uint16_t infinity = real == FLOAT16 ? 0x7c00 : 0x7f80;
+    const uint16_t bits = (uint16_t)(infinity | (*p == '-') << 15);
+    memcpy(to, &bits, sizeof bits);
+    return td_json_number_end(p, leaves->end, &is_integer);
+}
+
+#define OIP_REALS(X)                                                                               \
+    X(float16, FLOAT16)                                                                            \
+    X(bfloat16, BFLOAT16)                                                                          \
+    X(float32, FLOAT32)                                                                            \
+    X(float64, FLOAT64)
+
+#define TD_READ_REAL(name, real)                                                                   \
+    static ALWAYS_INLINE const char *read_oip_##name(const char *p, struct td_leaves *leaves,      \
+                                                     char *to)                                     \
+    {                                                                                              \
+        const char *behind = read_number(p, leaves, to, real);                                     \
+        return LIKELY(behind) ? behind : read_odd_real(p, leaves, real, to);                       \
+    }
+OIP_REALS(TD_READ_REAL)
+#undef TD_READ_REAL
+
+/* ---- one loop per dtype ---- */
+
+/* X(enum suffix, name, bytes of an element); complex numbers have no datatype in the protocol. */
+#define OIP_RUNS(X)                                                                                \
+    X(BOOL, bool, 1)                                                                               \
+    X(INT8, int8, 1)                                                                               \
+    X(INT16, int16, 2)                                                                             \
+    X(INT32, int32, 4)                                                                             \
+    X(INT64, int64, 8)                                                                             \
+    X(UINT8, uint8, 1)                                                                             \
+    X(UINT16, uint16, 2)                                                                           \
+    X(UINT32, uint32, 4)                                                                           \
+    X(UINT64, uint64, 8)                                                                           \
+    X(FLOAT16, float16, 2)                                                                         \
+    X(BFLOAT16, bfloat16, 2)                                                                       \
+    X(FLOAT32, float32, 4)                                                                         \
+    X(FLOAT64, float64, 8)
+
+#define RUNS(X)                                                                                    \
+    OIP_RUNS(X)                                                                                    \
+    X(COMPLEX64, complex64, 8)                                                                     \
+    X(COMPLEX128, complex128, 16)                                                                  \
+    X(STRING, string, 8)
+
+#define TD_RUN(dtype, name, width)                                                                 \
+    static const char *run_##name(struct td_leaves *leaves, const char *p)                         \
+    {                                                                                              \
+        return run(leaves, p, width, read_##name);                                                 \
+    }
+RUNS(TD_RUN)
+TD_RUN(FLOAT32, plain_float32, 4)
+#undef TD_RUN
+
+#define TD_RUN(dtype, name, width)                                                                 \
+    static const char *run_oip_##name(struct td_leaves *leaves, const char *p)                     \
+    {                                                                                              \
+        return run(leaves, p, width, read_oip_##name);                                             \
+    }
+OIP_RUNS(TD_RUN)
+#undef TD_RUN
+
+static td_leaves_run_fn *const runs[TD_DTYPE_COUNT] = {
+#define TD_RUN(dtype, name, width) [TD_DTYPE_##dtype] = run_##name,
+    RUNS(TD_RUN)
+#undef TD_RUN
+};
+
+static td_leaves_run_fn *const oip_runs[TD_DTYPE_COUNT] = {
+#define TD_RUN(dtype, name, width) [TD_DTYPE_##dtype] = run_oip_##name,
+    OIP_RUNS(TD_RUN)
+#undef TD_RUN
+        [TD_DTYPE_STRING] = run_string,
+};
+
+td_leaves_run_fn *td_leaves_run_of(td_dtype dtype, enum td_leaves_style style)
+{
+    if (style == TD_LEAVES_OIP)
+        return oip_runs[dtype];
+    return style == TD_LEAVES_INFERRED && dtype == TD_DTYPE_FLOAT32 ? run_plain_float32
+                                                                    : runs[dtype];
+}

@@ -1,0 +1,274 @@
+#include "api/json/print_scalars.h"
+
+#include "api/json/float_text.h"
+#include "kernels/utf8.h"
+
+#include <string.h>
+
+_Static_assert(TD_JSON_ELEMENTS_SLACK >= TD_FLOAT_SLACK, "floats are written in whole words");
+
+/* ---- an element ---- */
+
+static const char two_digits[] = "0001020304050607080910111213141516171819"
+                                 "2021222324252627282930313233343536373839"
+                                 "4041424344454647484950515253545556575859"
+                                 "6061626364656667686970717273747576777879"
+                                 "8081828384858687888990919293949596979899";
+
+/* Decimal digits of value. */
+static inline unsigned count_digits(uint32_t value)
+{
+    static const uint32_t power[] = { 0,      10,      100,      1000,      10000,
+                                      100000, 1000000, 10000000, 100000000, 1000000000 };
+    unsigned guess = (32 - (unsigned)__builtin_clz(value | 1)) * 1233 >> 12; /* log10(2) */
+    return guess + (value >= power[guess]);
+}
+
+/* Two digits at a time, from the end, which is where counting them says. */
+static inline char *write_uint32(char *at, uint32_t value)
+{
+    char *end = at + count_digits(value), *to = end;
+    while (value >= 100) {
+        to -= 2;
+        memcpy(to, two_digits + (size_t)(value % 100) * 2, 2);
+        value /= 100;
+    }
+    if (value >= 10)
+        memcpy(to - 2, two_digits + (size_t)value * 2, 2);
+    else
+        to[-1] = (char)('0' + value);
+    return end;
+}
+
+static char *write_uint64(char *at, uint64_t value)
+{
+    if (value <= UINT32_MAX)
+        return write_uint32(at, (uint32_t)value);
+    at = write_uint64(at, value / 100000000);
+    uint32_t rest = (uint32_t)(value % 100000000);
+    for (int i = 6; i >= 0; i -= 2) {
+        memcpy(at + i, two_digits + (size_t)(rest % 100) * 2, 2);
+        rest /= 100;
+    }
+    return at + 8;
+}
+
+static inline char *write_int32(char *at, int32_t value)
+{
+    *at = '-';
+    at += value < 0;
+    return write_uint32(at, value < 0 ? 0 - (uint32_t)value : (uint32_t)value);
+}
+
+char *td_json_write_int64(char *at, int64_t value)
+{
+    *at = '-';
+    at += value < 0;
+    return write_uint64(at, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+static char *write_literal(char *at, const char *text)
+{
+    return mempcpy(at, text, strlen(text));
+}
+
+static inline char *write_bool_at(char *at, const char *from)
+{
+    return write_literal(at, *from ? "true" : "false");
+}
+
+#define TD_WRITE_INTEGER(name, type, write)                                                        \
+    static inline char *write_##name##_at(char *at, const char *from)                              \
+    {                                                                                              \
+        type value;                                                                                \
+        memcpy(&value, from, sizeof value);                                                        \
+        return write(at, value);                                                                   \
+    }
+TD_WRITE_INTEGER(int8, int8_t, write_int32)
+TD_WRITE_INTEGER(int16, int16_t, write_int32)
+TD_WRITE_INTEGER(int32, int32_t, write_int32)
+TD_WRITE_INTEGER(int64, int64_t, td_json_write_int64)
+TD_WRITE_INTEGER(uint8, uint8_t, write_uint32)
+TD_WRITE_INTEGER(uint16, uint16_t, write_uint32)
+TD_WRITE_INTEGER(uint32, uint32_t, write_uint32)
+TD_WRITE_INTEGER(uint64, uint64_t, write_uint64)
+#undef TD_WRITE_INTEGER
+
+/* Escaped form of each byte: 0 as it is, 'u' as \u00xx, else the letter behind the backslash. */
+static const char escapes[256] = {
+    ['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r',
+    ['\t'] = 't', [0] = 'u',     [1] = 'u',    [2] = 'u',    [3] = 'u',    [4] = 'u',
+    [5] = 'u',    [6] = 'u',     [7] = 'u',    [11] = 'u',   [14] = 'u',   [15] = 'u',
+    [16] = 'u',   [17] = 'u',    [18] = 'u',   [19] = 'u',   [20] = 'u',   [21] = 'u',
+    [22] = 'u',   [23] = 'u',    [24] = 'u',   [25] = 'u',   [26] = 'u',   [27] = 'u',
+    [28] = 'u',   [29] = 'u',    [30] = 'u',   [31] = 'u'
+};
+
+static char *write_string(char *at, const char *text, size_t length)
+{
+    static const char hex[] = "0123456789abcdef";
+    *at++ = '"';
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        char escape = escapes[c];
+        if (escape == 0) {
+            *at++ = (char)c;
+            continue;
+        }
+        *at++ = '\\';
+        *at++ = escape;
+        if (escape == 'u') {
+            *at++ = '0';
+            *at++ = '0';
+            *at++ = hex[c >> 4];
+            *at++ = hex[c & 15];
+        }
+    }
+    *at++ = '"';
+    return at;
+}
+
+/* ---- rows ---- */
+
+/* Writes elements [begin, begin + n) with a comma behind each. */
+typedef char *row_fn(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n);
+
+/* X(enum suffix, name, bytes in memory, letters an element takes at most) */
+#define ROWS(X)                                                                                    \
+    X(BOOL, bool, 1, 5)                                                                            \
+    X(INT8, int8, 1, 4)                                                                            \
+    X(INT16, int16, 2, 6)                                                                          \
+    X(INT32, int32, 4, 11)                                                                         \
+    X(INT64, int64, 8, 20)                                                                         \
+    X(UINT8, uint8, 1, 3)                                                                          \
+    X(UINT16, uint16, 2, 5)                                                                        \
+    X(UINT32, uint32, 4, 10)                                                                       \
+    X(UINT64, uint64, 8, 20)
+
+#define TD_ROW(dtype, name, width, letters)                                                        \
+    static char *row_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)    \
+    {                                                                                              \
+        const char *from = (const char *)tensor->data + begin * (width);                           \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            at = write_##name##_at(at, from + i * (width));                                        \
+            *at++ = ',';                                                                           \
+        }                                                                                          \
+        return at;                                                                                 \
+    }
+ROWS(TD_ROW)
+#undef TD_ROW
+
+/* The same for floats, whose text float_text.cc knows. */
+#define FLOAT_ROWS(X)                                                                              \
+    X(FLOAT16, float16, 2, TD_FLOAT16_TEXT)                                                        \
+    X(BFLOAT16, bfloat16, 2, TD_FLOAT16_TEXT)                                                      \
+    X(FLOAT32, float32, 4, TD_FLOAT32_TEXT)                                                        \
+    X(FLOAT64, float64, 8, TD_FLOAT64_TEXT)
+
+#define TD_ROW(dtype, name, width, letters)                                                        \
+    static char *row_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)    \
+    {                                                                                              \
+        return td_##name##_list(at, (const char *)tensor->data + begin * (width), n);              \
+    }
+FLOAT_ROWS(TD_ROW)
+#undef TD_ROW
+
+/* Complex numbers are lists of two floats. */
+#define COMPLEX_ROWS(X)                                                                            \
+    X(COMPLEX64, complex64, float32, 8, 2 * TD_FLOAT32_TEXT + 3)                                   \
+    X(COMPLEX128, complex128, float64, 16, 2 * TD_FLOAT64_TEXT + 3)
+
+#define TD_ROW(dtype, name, part, width, letters)                                                  \
+    static char *row_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)    \
+    {                                                                                              \
+        const char *from = (const char *)tensor->data + begin * (width);                           \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            *at++ = '[';                                                                           \
+            at = td_##part##_list(at, from + i * (width), 2);                                      \
+            at[-1] = ']'; /* where the comma was */                                                \
+            *at++ = ',';                                                                           \
+        }                                                                                          \
+        return at;                                                                                 \
+    }
+COMPLEX_ROWS(TD_ROW)
+#undef TD_ROW
+
+static char *row_string(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)
+{
+    for (int64_t i = begin; i < begin + n; i++) {
+        at = write_string(at, (const char *)tensor->data + tensor->offsets[i],
+                          (size_t)(tensor->offsets[i + 1] - tensor->offsets[i]));
+        *at++ = ',';
+    }
+    return at;
+}
+
+static row_fn *const rows[TD_DTYPE_COUNT] = {
+#define TD_ROW(dtype, name, ...) [TD_DTYPE_##dtype] = row_##name,
+    ROWS(TD_ROW) FLOAT_ROWS(TD_ROW) COMPLEX_ROWS(TD_ROW)
+#undef TD_ROW
+        [TD_DTYPE_STRING] = row_string,
+};
+
+static const size_t letters[TD_DTYPE_COUNT] = {
+#define TD_ROW(dtype, name, width, letters)               [TD_DTYPE_##dtype] = (letters),
+#define TD_COMPLEX_ROW(dtype, name, part, width, letters) [TD_DTYPE_##dtype] = (letters),
+    ROWS(TD_ROW) FLOAT_ROWS(TD_ROW) COMPLEX_ROWS(TD_COMPLEX_ROW)
+#undef TD_COMPLEX_ROW
+#undef TD_ROW
+        [TD_DTYPE_STRING] = 2,
+};
+
+/* ---- elements ---- */
+
+/* Letters that escaping adds to a tensor's strings. */
+static size_t escape_letters(const struct td_tensor *tensor)
+{
+    size_t more = 0;
+    const unsigned char *bytes = tensor->data;
+    for (uint64_t i = tensor->offsets[0]; i < tensor->offsets[tensor->numel]; i++)
+        more += escapes[bytes[i]] == 0 ? 0 : escapes[bytes[i]] == 'u' ? 5 : 1;
+    return more;
+}
+
+bool td_json_elements_bound(const struct td_tensor *tensor, size_t *bytes)
+{
+    if (!td_size_mul((size_t)tensor->numel, letters[tensor->dtype] + 1, bytes))
+        return false;
+    return tensor->dtype != TD_DTYPE_STRING ||
+           (td_size_add(*bytes, tensor->bytes, bytes) &&
+            (!tensor->data || td_size_add(*bytes, escape_letters(tensor), bytes)));
+}
+
+char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)
+{
+    return rows[tensor->dtype](at, tensor, begin, n);
+}
+
+/* Where the quotes are taken off again, text is written in blocks that stay in the first cache. */
+#define BLOCK 1024
+
+char *td_json_write_bare_elements(char *at, const struct td_tensor *tensor)
+{
+    row_fn *row = rows[tensor->dtype];
+    if (tensor->dtype == TD_DTYPE_STRING)
+        return row(at, tensor, 0, tensor->numel);
+    for (int64_t done = 0; done < tensor->numel; done += BLOCK) {
+        int64_t n = tensor->numel - done < BLOCK ? tensor->numel - done : BLOCK;
+        const char *end = row(at, tensor, done, n), *from = at;
+        /* Of numbers only the names of those that are none have quotes. */
+        for (const char *quote; (quote = memchr(from, '"', (size_t)(end - from))); from = quote + 1)
+            at = memmove(at, from, (size_t)(quote - from)) + (quote - from);
+        at = (char *)memmove(at, from, (size_t)(end - from)) + (end - from);
+    }
+    return at;
+}
+
+bool td_json_is_text(const struct td_tensor *tensor)
+{
+    for (int64_t i = 0; i < tensor->numel; i++)
+        if (!td_utf8_valid((const char *)tensor->data + tensor->offsets[i],
+                           (size_t)(tensor->offsets[i + 1] - tensor->offsets[i])))
+            return false;
+    return true;
+}

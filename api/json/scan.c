@@ -1,0 +1,448 @@
+#include "api/json/scan.h"
+
+#include "kernels/utf8.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+td_status td_json_syntax(const struct td_json_scan *scan, const char *at, struct td_error *err,
+                         const char *format, ...)
+{
+    char expected[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(expected, sizeof expected, format, arguments);
+    va_end(arguments);
+
+    long long offset = at - scan->begin;
+    unsigned char found = at < scan->end ? (unsigned char)*at : 0;
+    if (at >= scan->end) {
+        offset = scan->end - scan->begin;
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s at byte %lld, but the JSON text ends there",
+                     expected, offset);
+    } else if (found > ' ' && found < 0x7f) {
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s at byte %lld, not '%c'", expected, offset,
+                     found);
+    } else {
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s at byte %lld, not byte 0x%02x", expected,
+                     offset, found);
+    }
+    if (err)
+        err->offset = offset;
+    return TD_MALFORMED_REQUEST;
+}
+
+/* Appends to text[0..size) what fits whole, and keeps it NUL-terminated. */
+static size_t append(char *text, size_t size, size_t used, const char *more, size_t length)
+{
+    if (length >= size - used)
+        return used;
+    memcpy(text + used, more, length);
+    text[used + length] = '\0';
+    return used + length;
+}
+
+static size_t write_pointer(const struct td_json_path *path, char *text, size_t size)
+{
+    if (!path) {
+        text[0] = '\0';
+        return 0;
+    }
+    size_t used = write_pointer(path->up, text, size);
+    used = append(text, size, used, "/", 1);
+    if (!path->key) {
+        char number[24];
+        int length = snprintf(number, sizeof number, "%" PRId64, path->index);
+        return append(text, size, used, number, (size_t)length);
+    }
+    for (size_t i = 0; i < path->key_length; i++) {
+        char c = path->key[i];
+        used = c == '~'   ? append(text, size, used, "~0", 2)
+               : c == '/' ? append(text, size, used, "~1", 2)
+                          : append(text, size, used, &c, 1);
+    }
+    return used;
+}
+
+void td_json_point(const struct td_json_path *path, struct td_error *err)
+{
+    if (!err)
+        return;
+    write_pointer(path, err->pointer, sizeof err->pointer);
+    err->has_pointer = true;
+}
+
+td_status td_json_refuse(const struct td_json_path *path, struct td_error *err, const char *format,
+                         ...)
+{
+    char message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s", message);
+    td_json_point(path, err);
+    return TD_MALFORMED_REQUEST;
+}
+
+td_status td_json_expect(struct td_json_scan *scan, char c, struct td_error *err)
+{
+    if (td_json_peek(scan) != c || scan->at == scan->end)
+        return td_json_syntax(scan, scan->at, err, "expected '%c'", c);
+    scan->at++;
+    return TD_OK;
+}
+
+td_status td_json_open(struct td_json_scan *scan, char open, char close, bool *more,
+                       struct td_error *err)
+{
+    td_status status = td_json_expect(scan, open, err);
+    *more = status == TD_OK && td_json_peek(scan) != close;
+    scan->at += status == TD_OK && !*more;
+    return status;
+}
+
+td_status td_json_next(struct td_json_scan *scan, char close, bool *more, struct td_error *err)
+{
+    char c = td_json_peek(scan);
+    if (c != ',' && c != close)
+        return td_json_syntax(scan, scan->at, err, "expected ',' or '%c'", close);
+    scan->at++;
+    *more = c == ',';
+    return TD_OK;
+}
+
+#define EIGHT(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* High bit of every byte of x that is zero (and perhaps of bytes above one that is). */
+static uint64_t zero_bytes(uint64_t x)
+{
+    return (x - EIGHT(1)) & ~x & EIGHT(0x80);
+}
+
+td_status td_json_raw_string(struct td_json_scan *scan, struct td_json_raw *out,
+                             struct td_error *err)
+{
+    const char *begin = scan->at + 1, *at = begin, *end = scan->end;
+    bool escaped = false, ascii = true;
+    for (;;) {
+        /* Eight plain characters at a time: no quote, no backslash, nothing below a space. */
+        uint64_t eight;
+        while (end - at >= (ptrdiff_t)sizeof eight) {
+            memcpy(&eight, at, sizeof eight);
+            uint64_t special = zero_bytes(eight ^ EIGHT('"')) | zero_bytes(eight ^ EIGHT('\\')) |
+                               zero_bytes(eight & EIGHT(0xe0));
+            ascii = ascii && (eight & EIGHT(0x80)) == 0;
+            if (special) {
+                at += __builtin_ctzll(special) / 8;
+                break;
+            }
+            at += sizeof eight;
+        }
+        if (at >= end)
+            return td_json_syntax(scan, end, err, "expected '\"' to end the string");
+        unsigned char c = (unsigned char)*at;
+        if (c == '"')
+            break;
+        if (c < ' ')
+            return td_json_syntax(scan, at, err,
+                                  "expected an escape sequence for a control character");
+        ascii = ascii && c < 0x80;
+        at++;
+        if (c == '\\') {
+            escaped = true;
+            at++; /* whatever it is, it does not end the string; td_json_unescape judges it */
+        }
+    }
+    out->text = begin;
+    out->length = (size_t)(at - begin);
+    out->escaped = escaped;
+    if (!ascii) {
+        size_t valid = td_utf8_valid_prefix(begin, out->length);
+        if (valid < out->length)
+            return td_json_syntax(scan, begin + valid, err, "expected UTF-8");
+    }
+    scan->at = at + 1;
+    return TD_OK;
+}
+
+/* Four hexadecimal digits, or -1. */
+static int32_t hex4(const char *text, const char *end)
+{
+    if (end - text < 4)
+        return -1;
+    int32_t value = 0;
+    for (int i = 0; i < 4; i++) {
+        char c = text[i];
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+        if (digit < 0)
+            return -1;
+        value = value << 4 | digit;
+    }
+    return value;
+}
+
+char *td_json_unescape(const struct td_json_scan *scan, const struct td_json_raw *raw, char *at,
+                       struct td_error *err)
+{
+    const char *from = raw->text, *end = raw->text + raw->length;
+    while (from < end) {
+        const char *slash = memchr(from, '\\', (size_t)(end - from));
+        size_t plain = (size_t)((slash ? slash : end) - from);
+        memmove(at, from, plain);
+        at += plain;
+        from += plain;
+        if (!slash)
+            break;
+        static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+        const char *name = from + 1 < end ? strchr(names, from[1]) : NULL;
+        if (name && *name) {
+            *at++ = meanings[name - names];
+            from += 2;
+            continue;
+        }
+        int32_t unit = from + 1 < end && from[1] == 'u' ? hex4(from + 2, end) : -1;
+        if (unit < 0) {
+            td_json_syntax(scan, from, err, "expected a legal escape sequence");
+            return NULL;
+        }
+        uint32_t code_point = (uint32_t)unit;
+        from += 6;
+        if ((unit & 0xf800) == 0xd800) { /* a surrogate: high, and a low one behind it */
+            int32_t low =
+                end - from >= 6 && from[0] == '\\' && from[1] == 'u' ? hex4(from + 2, end) : -1;
+            if (unit >= 0xdc00 || (low & 0xfc00) != 0xdc00) {
+                td_json_syntax(scan, from - 6, err, "expected both halves of a surrogate pair");
+                return NULL;
+            }
+            code_point = 0x10000 + ((uint32_t)(unit & 0x3ff) << 10 | (uint32_t)(low & 0x3ff));
+            from += 6;
+        }
+        at = td_utf8_write(at, code_point);
+    }
+    return at;
+}
+
+td_status td_json_string(struct td_json_scan *scan, struct td_arena *arena, const char **text,
+                         size_t *length, struct td_error *err)
+{
+    struct td_json_raw raw = { 0 };
+    td_status status = td_json_raw_string(scan, &raw, err);
+    if (status != TD_OK)
+        return status;
+    *text = raw.text;
+    *length = raw.length;
+    if (!raw.escaped)
+        return TD_OK;
+
+    char *copy = td_arena_alloc(arena, raw.length, 1, err);
+    if (!copy)
+        return err->status;
+    char *copy_end = td_json_unescape(scan, &raw, copy, err);
+    if (!copy_end)
+        return TD_MALFORMED_REQUEST;
+    *text = copy;
+    *length = (size_t)(copy_end - copy);
+    return TD_OK;
+}
+
+static const char *skip_digits(const char *at, const char *end)
+{
+    while (at < end && *at >= '0' && *at <= '9')
+        at++;
+    return at;
+}
+
+const char *td_json_number_end(const char *at, const char *end, bool *is_integer)
+{
+    *is_integer = true;
+    if (at < end && *at == '-')
+        at++;
+    const char *digits = at;
+    at = skip_digits(at, end);
+    if (at == digits || (*digits == '0' && at - digits > 1))
+        return NULL;
+    if (at < end && *at == '.') {
+        *is_integer = false;
+        digits = ++at;
+        at = skip_digits(at, end);
+        if (at == digits)
+            return NULL;
+    }
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        *is_integer = false;
+        at++;
+        if (at < end && (*at == '+' || *at == '-'))
+            at++;
+        digits = at;
+        at = skip_digits(at, end);
+        if (at == digits)
+            return NULL;
+    }
+    return at;
+}
+
+bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t *magnitude)
+{
+    const int64_t far = 1000000000000; /* more than a body has digits */
+    const char *mantissa_end = at;
+    int64_t exponent = 0; /* of ten, of the last digit that is not zero */
+    *negative = *at == '-';
+    at += *negative;
+    while (mantissa_end < end && (*mantissa_end | 0x20) != 'e')
+        mantissa_end++;
+    if (mantissa_end < end) {
+        const char *p = mantissa_end + 1;
+        bool below = *p == '-';
+        for (p += *p == '-' || *p == '+'; p < end; p++)
+            exponent = exponent < far ? exponent * 10 + (*p - '0') : exponent;
+        exponent = below ? -exponent : exponent;
+    }
+    const char *point = memchr(at, '.', (size_t)(mantissa_end - at));
+    exponent -= point ? mantissa_end - point - 1 : 0;
+    const char *last = mantissa_end;
+    for (; last > at && (last[-1] == '0' || last[-1] == '.'); last--)
+        exponent += last[-1] == '0';
+    *magnitude = 0;
+    if (last > at && exponent < 0)
+        return false;
+    for (; at < last; at++)
+        if (*at != '.' && (__builtin_mul_overflow(*magnitude, (uint64_t)10, magnitude) ||
+                           __builtin_add_overflow(*magnitude, (uint64_t)(*at - '0'), magnitude)))
+            return false;
+    /* Ends soon: what is not zero overflows. */
+    for (; *magnitude > 0 && exponent > 0; exponent--)
+        if (__builtin_mul_overflow(*magnitude, (uint64_t)10, magnitude))
+            return false;
+    return true;
+}
+
+td_status td_json_int64(struct td_json_scan *scan, int64_t *out, bool *fits, struct td_error *err)
+{
+    const char *at = scan->at;
+    bool is_integer;
+    const char *end = td_json_number_end(at, scan->end, &is_integer);
+    if (!end)
+        return td_json_syntax(scan, at, err, "expected a number");
+    *fits = is_integer;
+    if (!is_integer)
+        return TD_OK;
+    bool negative = *at == '-';
+    int64_t value = 0;
+    for (at += negative; at < end && *fits; at++)
+        *fits = !__builtin_mul_overflow(value, (int64_t)10, &value) &&
+                !__builtin_sub_overflow(value, (int64_t)(*at - '0'), &value);
+    /* Gathered below zero, where there is room for one more. */
+    if (!negative)
+        *fits = *fits && !__builtin_sub_overflow((int64_t)0, value, &value);
+    if (*fits) {
+        *out = value;
+        scan->at = end;
+    }
+    return TD_OK;
+}
+
+const char *td_json_kind(char c)
+{
+    switch (c) {
+    case '{':
+        return "an object";
+    case '[':
+        return "a list";
+    case '"':
+        return "a string";
+    case 't':
+        return "true";
+    case 'f':
+        return "false";
+    case 'n':
+        return "null";
+    default:
+        return c == '-' || (c >= '0' && c <= '9') ? "a number" : NULL;
+    }
+}
+
+const char *td_json_literal(struct td_json_scan *scan, struct td_error *err)
+{
+    static const char *const literals[] = { "true", "false", "null" };
+    size_t left = (size_t)(scan->end - scan->at);
+    for (size_t i = 0; i < sizeof literals / sizeof *literals; i++) {
+        size_t length = strlen(literals[i]);
+        if (left >= length && memcmp(scan->at, literals[i], length) == 0) {
+            scan->at += length;
+            return literals[i];
+        }
+    }
+    td_json_syntax(scan, scan->at, err, "expected a value");
+    return NULL;
+}
+
+/* One past the quote that ends the string whose opening quote is at `at`; NULL without one. */
+static const char *string_end(const char *at, const char *end)
+{
+    for (at++; at < end; at++) {
+        if (*at == '"')
+            return at + 1;
+        if (*at == '\\')
+            at++;
+    }
+    return NULL;
+}
+
+const char *td_json_measure(const char *at, const char *end, size_t *commas)
+{
+    enum { BLOCK = 64 };
+    size_t depth = 0;
+    *commas = 0;
+    if (at < end && *at != '[' && *at != '{' && *at != '"') {
+        /* The end of the text ends it as well: it may be all of a document. */
+        while (at < end && !td_json_is_space(*at) && *at != ',' && *at != ']' && *at != '}')
+            at++;
+        return at;
+    }
+    while (at < end) {
+        /* Whole blocks, as long as they can neither end the value nor hold a string. The counts
+         * stay below 256, so bytes do, and the loop vectorises. '[' and '{' differ in one bit, as
+         * do ']' and '}'. */
+        while (end - at >= BLOCK) {
+            unsigned char n_commas = 0, n_open = 0, n_close = 0, n_quotes = 0;
+            for (int i = 0; i < BLOCK; i++) {
+                char c = at[i];
+                n_commas = (unsigned char)(n_commas + (c == ','));
+                n_open = (unsigned char)(n_open + ((c | 0x20) == '{'));
+                n_close = (unsigned char)(n_close + ((c | 0x20) == '}'));
+                n_quotes = (unsigned char)(n_quotes + (c == '"'));
+            }
+            if (n_quotes != 0 || n_close >= depth)
+                break;
+            *commas += n_commas;
+            depth += n_open;
+            depth -= n_close;
+            at += BLOCK;
+        }
+        const char *stop = end - at > BLOCK ? at + BLOCK : end;
+        while (at < stop) {
+            char c = *at;
+            if (c == '"') {
+                at = string_end(at, end);
+                if (!at)
+                    return NULL;
+                if (depth == 0)
+                    return at;
+                continue;
+            }
+            at++;
+            *commas += c == ',';
+            if (c == '[' || c == '{')
+                depth++;
+            else if ((c == ']' || c == '}') && --depth == 0)
+                return at;
+        }
+    }
+    return NULL;
+}

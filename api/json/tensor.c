@@ -1,0 +1,210 @@
+#include "api/json/tensor.h"
+
+#include "api/json/array.h"
+#include "api/json/parse_scalars.h"
+#include "api/json/values.h"
+#include "api/message/attrs.h"
+#include "api/message/raw.h"
+#include "api/text/base64.h"
+#include "api/text/suggest.h"
+
+#include <string.h>
+
+_Static_assert(TD_JSON_PADDING >= TD_JSON_LEAVES_SLACK, "arrays read ahead within the padding");
+
+enum member { MEMBER_DTYPE, MEMBER_SHAPE, MEMBER_DATA, MEMBER_BASE64, MEMBER_REF, MEMBER_COUNT };
+
+static const char *const member_names[MEMBER_COUNT] = { "dtype", "shape", "data", "base64", "ref" };
+
+#define SEEN(member) (1u << MEMBER_##member)
+
+struct object {
+    unsigned seen; /* SEEN(...) of the members so far */
+    td_dtype dtype;
+    struct td_shape shape;
+    struct td_json_scan data; /* where it stands, when it has to wait for dtype or shape */
+    bool data_read;
+    const char *text; /* of base64 or ref, unescaped */
+    size_t text_length;
+};
+
+/* Reads "data" where scan stands, or passes over it until dtype and shape are known. */
+static td_status read_data(struct td_json_source *source, const struct td_json_path *path,
+                           struct object *object, struct td_tensor *out)
+{
+    if ((object->seen & SEEN(DTYPE)) && (object->seen & SEEN(SHAPE))) {
+        object->data_read = true;
+        return td_json_read_typed(&source->scan, object->dtype, &object->shape, path, source->arena,
+                                  out, source->err);
+    }
+    td_json_peek(&source->scan);
+    object->data = source->scan;
+    size_t commas;
+    const char *end = td_json_measure(source->scan.at, source->scan.end, &commas);
+    if (!end)
+        return td_json_syntax(&source->scan, source->scan.end, source->err,
+                              "expected the end of data");
+    source->scan.at = end;
+    return TD_OK;
+}
+
+static td_status read_member(struct td_json_source *source, const struct td_json_path *path,
+                             struct object *object, enum member member, struct td_tensor *out)
+{
+    switch (member) {
+    case MEMBER_DTYPE:
+        return td_json_dtype(&source->scan, source->arena, path, &object->dtype, source->err);
+    case MEMBER_SHAPE:
+        return td_json_shape(&source->scan, path, &object->shape, source->err);
+    case MEMBER_DATA:
+        return read_data(source, path, object, out);
+    default:
+        return td_json_text(&source->scan, source->arena, path, member_names[member], &object->text,
+                            &object->text_length, source->err);
+    }
+}
+
+/* Which member combinations make a tensor. */
+static td_status check_members(struct td_json_source *source, const struct td_json_path *path,
+                               unsigned seen)
+{
+    const char *problem = NULL;
+    if ((seen & SEEN(REF)) && seen != SEEN(REF))
+        problem = "a tensor with ref has no other member";
+    else if (!(seen & (SEEN(REF) | SEEN(DATA) | SEEN(BASE64))))
+        problem = "a tensor has data, base64 or ref; none of them is here";
+    else if ((seen & SEEN(DATA)) && (seen & SEEN(BASE64)))
+        problem = "a tensor has data or base64, not both";
+    else if (!(seen & (SEEN(REF) | SEEN(DTYPE))))
+        problem = "dtype is missing; without it a tensor is a plain nested list";
+    else if ((seen & SEEN(BASE64)) && !(seen & SEEN(SHAPE)))
+        problem = "shape is missing; base64 needs it";
+    return problem ? td_json_refuse(path, source->err, "%s", problem) : TD_OK;
+}
+
+static td_status decode_base64(struct td_json_source *source, const struct td_json_path *path,
+                               const struct object *object, struct td_tensor *out)
+{
+    memset(out, 0, sizeof *out);
+    td_status status =
+        td_tensor_describe(out, "base64", object->dtype, &object->shape, source->err);
+    if (status != TD_OK)
+        return status;
+    size_t size;
+    if (!td_base64_decoded_size(object->text, object->text_length, &size))
+        return td_json_refuse(path, source->err,
+                              "base64 of %zu letters is cut off: expected a multiple of 4, padded "
+                              "with '='",
+                              object->text_length);
+    bool strings = object->dtype == TD_DTYPE_STRING;
+    if (!strings && size != out->bytes) {
+        char text[TD_SHAPE_TEXT];
+        return td_json_refuse(path, source->err,
+                              "base64 holds %zu bytes, but %s of shape %s takes %zu", size,
+                              td_dtype_info(object->dtype)->name,
+                              td_shape_text(&object->shape, text, sizeof text), out->bytes);
+    }
+    char *bytes = td_arena_alloc(source->arena, size, 1, source->err);
+    if (!bytes)
+        return source->err->status;
+    size_t done = td_base64_decode(bytes, object->text, object->text_length);
+    if (done != object->text_length)
+        return td_json_refuse(path, source->err, "letter %zu is not base64 (RFC 4648, section 4)",
+                              done);
+    out->data = bytes;
+    status = strings ? td_raw_strings(bytes, size, out, source->arena, source->err)
+                     : td_raw_check(out, source->err);
+    if (status == TD_MALFORMED_REQUEST)
+        td_json_point(path, source->err);
+    return status;
+}
+
+/* Which member a key names; one that there is not, or that was there before, is refused. */
+static td_status find_member(struct td_json_source *source, const struct td_json_path *step,
+                             const char *key, size_t length, unsigned seen, enum member *out)
+{
+    unsigned member = 0;
+    while (member < MEMBER_COUNT && !td_name_is(member_names[member], key, length))
+        member++;
+    if (member == MEMBER_COUNT) {
+        td_json_refuse(step, source->err,
+                       "a tensor has no member \"%.*s\"; expected dtype, shape, data, base64 or "
+                       "ref",
+                       (int)(length < 64 ? length : 64), key);
+        td_suggest(source->err, key, length, member_names, MEMBER_COUNT);
+        return TD_MALFORMED_REQUEST;
+    }
+    if (seen & 1u << member) {
+        td_json_refuse(step, source->err, "%s is given twice", member_names[member]);
+        return TD_MALFORMED_REQUEST;
+    }
+    *out = (enum member)member;
+    return TD_OK;
+}
+
+/* The tensor of an object whose members are all read and go together. */
+static td_status settle(struct td_json_source *source, const struct td_json_path *path,
+                        struct object *object, struct td_tensor *out)
+{
+    if (object->seen & SEEN(REF)) {
+        struct td_json_path step = td_json_member(path, "ref", 3);
+        td_status status = td_resolve(source->resolver, object->text, object->text_length,
+                                      source->arena, out, source->err);
+        if (status != TD_OK)
+            td_json_point(&step, source->err);
+        return status;
+    }
+    if (object->seen & SEEN(BASE64)) {
+        struct td_json_path step = td_json_member(path, "base64", 6);
+        return decode_base64(source, &step, object, out);
+    }
+    if (object->data_read)
+        return TD_OK;
+    struct td_json_path step = td_json_member(path, "data", 4);
+    return td_json_read_typed(&object->data, object->dtype,
+                              object->seen & SEEN(SHAPE) ? &object->shape : NULL, &step,
+                              source->arena, out, source->err);
+}
+
+static td_status read_object(struct td_json_source *source, const struct td_json_path *path,
+                             struct td_tensor *out)
+{
+    struct object object = { 0 };
+    bool more;
+    td_status status = td_json_open(&source->scan, '{', '}', &more, source->err);
+    if (status != TD_OK)
+        return status;
+    while (more) {
+        const char *key = "";
+        size_t length = 0;
+        enum member member = MEMBER_COUNT;
+        status = td_json_key(&source->scan, source->arena, &key, &length, source->err);
+        if (status != TD_OK)
+            return status;
+        struct td_json_path step = td_json_member(path, key, length);
+        status = find_member(source, &step, key, length, object.seen, &member);
+        if (status != TD_OK)
+            return status;
+        if (member == MEMBER_REF && object.seen)
+            return check_members(source, path, object.seen | SEEN(REF));
+        status = read_member(source, &step, &object, member, out);
+        if (status != TD_OK)
+            return status;
+        object.seen |= 1u << member;
+        status = td_json_next(&source->scan, '}', &more, source->err);
+        if (status != TD_OK)
+            return status;
+    }
+    status = check_members(source, path, object.seen);
+    return status == TD_OK ? settle(source, path, &object, out) : status;
+}
+
+td_status td_json_tensor(struct td_json_source *source, const td_dtype *as, td_dtype empty_dtype,
+                         const struct td_json_path *path, struct td_tensor *out)
+{
+    if (td_json_peek(&source->scan) == '{')
+        return read_object(source, path, out);
+    if (as)
+        return td_json_read_typed(&source->scan, *as, NULL, path, source->arena, out, source->err);
+    return td_json_read_untyped(&source->scan, empty_dtype, path, source->arena, out, source->err);
+}

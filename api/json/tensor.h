@@ -1,0 +1,30 @@
+/* json_tensor.h - one tensor of a JSON document, in any of the forms that a request may use: a
+ * nested list or a scalar, {"dtype", "shape", "data"}, {"dtype", "shape", "base64"}, {"ref"}.
+ *
+ * Bounds     TD_JSON_PADDING bytes behind the text may be read.
+ * Ownership  What is read lies in the arena; that of a ref is the resolver's, and the arena holds a
+ *            reference to it.
+ * Errors     As json_decode.h. */
+#ifndef TD_API_JSON_TENSOR_H
+#define TD_API_JSON_TENSOR_H
+
+#include "api/json/scan.h"
+#include "api/message/message.h"
+
+#define TD_JSON_PADDING 64 /* readable bytes that must follow the text */
+
+/* A text, and what reading tensors from it takes. */
+struct td_json_source {
+    struct td_json_scan scan;
+    struct td_resolver *resolver; /* NULL: there are no resident tensors */
+    struct td_arena *arena;
+    struct td_error *err;
+};
+
+/* Reads the tensor where source->scan stands. An untyped value has the dtype `as`; with NULL it is
+ * inferred, and empty_dtype is what [] is. */
+TD_MUST_CHECK td_status td_json_tensor(struct td_json_source *source, const td_dtype *as,
+                                       td_dtype empty_dtype, const struct td_json_path *path,
+                                       struct td_tensor *out);
+
+#endif

@@ -1,0 +1,145 @@
+#include "api/json/values.h"
+
+#include "api/text/suggest.h"
+
+#include <string.h>
+
+td_status td_json_key(struct td_json_scan *scan, struct td_arena *arena, const char **key,
+                      size_t *length, struct td_error *err)
+{
+    if (td_json_peek(scan) != '"')
+        return td_json_syntax(scan, scan->at, err, "expected a member name in quotes");
+    td_status status = td_json_string(scan, arena, key, length, err);
+    if (status != TD_OK)
+        return status;
+    return td_json_expect(scan, ':', err);
+}
+
+td_status td_json_text(struct td_json_scan *scan, struct td_arena *arena,
+                       const struct td_json_path *path, const char *what, const char **text,
+                       size_t *length, struct td_error *err)
+{
+    char c = td_json_peek(scan);
+    if (c == '"')
+        return td_json_string(scan, arena, text, length, err);
+    const char *kind = td_json_kind(c);
+    if (!kind)
+        return td_json_syntax(scan, scan->at, err, "expected a value");
+    return td_json_refuse(path, err, "%s is %s; a string is expected", what, kind);
+}
+
+td_status td_json_dtype(struct td_json_scan *scan, struct td_arena *arena,
+                        const struct td_json_path *path, td_dtype *dtype, struct td_error *err)
+{
+    const char *name = "";
+    size_t length = 0;
+    td_status status = td_json_text(scan, arena, path, "dtype", &name, &length, err);
+    if (status != TD_OK)
+        return status;
+    if (td_dtype_from_name(name, length, dtype))
+        return TD_OK;
+
+    char all[TD_DTYPE_SET_TEXT];
+    td_json_refuse(path, err, "\"%.*s\" is not a dtype; expected one of %s",
+                   (int)(length < 64 ? length : 64), name,
+                   td_dtype_set_text(TD_DTYPES_ALL, all, sizeof all));
+    const char *names[TD_DTYPE_COUNT];
+    for (int i = 0; i < TD_DTYPE_COUNT; i++)
+        names[i] = td_dtype_info((td_dtype)i)->name;
+    td_suggest(err, name, length, names, TD_DTYPE_COUNT);
+    return TD_MALFORMED_REQUEST;
+}
+
+td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *path,
+                        struct td_shape *shape, struct td_error *err)
+{
+    char c = td_json_peek(scan);
+    const char *begin = scan->at, *kind = td_json_kind(c);
+    if (!kind)
+        return td_json_syntax(scan, scan->at, err, "expected a list of dimensions");
+    if (c != '[')
+        return td_json_refuse(path, err, "shape is %s; a list of dimensions is expected", kind);
+    shape->rank = 0;
+    bool more;
+    td_status status = td_json_open(scan, '[', ']', &more, err);
+    if (status != TD_OK)
+        return status;
+    while (more) {
+        struct td_json_path step = { .up = path, .index = shape->rank };
+        if (shape->rank == TD_MAX_RANK) {
+            size_t commas;
+            if (!td_json_measure(begin, scan->end, &commas))
+                return td_json_syntax(scan, scan->end, err, "expected ']'");
+            td_error_resource(err, "rank", commas + 1, TD_MAX_RANK, "the shape");
+            td_json_point(path, err);
+            return TD_RESOURCE_LIMIT;
+        }
+        kind = td_json_kind(td_json_peek(scan));
+        if (!kind)
+            return td_json_syntax(scan, scan->at, err, "expected a dimension");
+        int64_t *dim = &shape->dim[shape->rank];
+        bool fits = false;
+        if (strcmp(kind, "a number") == 0) {
+            status = td_json_int64(scan, dim, &fits, err);
+            if (status != TD_OK)
+                return status;
+            kind = "any other number";
+        }
+        if (!fits || *dim < 0)
+            return td_json_refuse(&step, err,
+                                  "a dimension is an integer from 0 to 2^63 - 1, not %s", kind);
+        shape->rank++;
+        status = td_json_next(scan, ']', &more, err);
+        if (status != TD_OK)
+            return status;
+    }
+    return TD_OK;
+}
+
+td_status td_json_attr(struct td_json_scan *scan, struct td_arena *arena,
+                       struct td_attr_value *value, struct td_error *err)
+{
+    char c = td_json_peek(scan);
+    const char *kind = td_json_kind(c);
+    *value = (struct td_attr_value){ .kind = TD_VALUE_OTHER, .text = kind };
+    switch (c) {
+    case '"':
+        value->kind = TD_VALUE_TEXT;
+        return td_json_string(scan, arena, &value->text, &value->text_length, err);
+    case '[':
+    case '{': {
+        size_t commas;
+        const char *end = td_json_measure(scan->at, scan->end, &commas);
+        if (!end)
+            return td_json_syntax(scan, scan->end, err, "expected the end of %s", kind);
+        scan->at = end;
+        break;
+    }
+    case 't':
+    case 'f':
+    case 'n':
+        value->text = td_json_literal(scan, err);
+        if (!value->text)
+            return TD_MALFORMED_REQUEST;
+        break;
+    default: {
+        if (!kind)
+            return td_json_syntax(scan, scan->at, err, "expected a value");
+        bool fits;
+        td_status status = td_json_int64(scan, &value->integer, &fits, err);
+        if (status != TD_OK)
+            return status;
+        if (fits) {
+            value->kind = TD_VALUE_INT;
+            break;
+        }
+        bool is_integer;
+        scan->at = td_json_number_end(scan->at, scan->end, &is_integer);
+        value->text =
+            is_integer ? "an integer beyond 64 bits" : "a number with a fraction or exponent";
+        break;
+    }
+    }
+    value->text_length = strlen(value->text ? value->text : "");
+    return TD_OK;
+}

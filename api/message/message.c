@@ -1,0 +1,46 @@
+#include "api/message/message.h"
+
+#include <assert.h>
+#include <string.h>
+
+td_bounds td_request_bounds(const struct td_request *request)
+{
+    td_bounds bounds = TD_BOUNDS_ERROR;
+    for (int i = 0; i < request->op->n_attrs; i++)
+        if (request->op->attrs[i].choices == td_bounds_names)
+            memcpy(&bounds, request->args.attrs + request->op->attrs[i].offset, sizeof bounds);
+    return bounds;
+}
+
+td_status td_resolve(struct td_resolver *resolver, const char *name, size_t length,
+                     struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    if (resolver)
+        return resolver->resolve(resolver, name, length, arena, out, err);
+    return td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no tensor \"%.*s\": none are resident",
+                        (int)(length < 128 ? length : 128), name);
+}
+
+void td_reply_set(struct td_reply *reply, int http_status, const char *content_type,
+                  const void *data, size_t size)
+{
+    reply->http_status = http_status;
+    reply->content_type = content_type;
+    reply->own[0] = (struct td_piece){ .data = data, .size = size };
+    reply->pieces = reply->own;
+    reply->n_pieces = 1;
+}
+
+void td_reply_header(struct td_reply *reply, const char *name, const char *value)
+{
+    assert(reply->n_headers < TD_REPLY_HEADERS);
+    reply->headers[reply->n_headers++] = (struct td_header){ name, value };
+}
+
+size_t td_reply_bytes(const struct td_reply *reply)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < reply->n_pieces; i++)
+        bytes += reply->pieces[i].size;
+    return bytes;
+}

@@ -1,0 +1,170 @@
+#include "api/message/named_inputs.h"
+
+#include "api/message/attrs.h"
+#include "api/text/suggest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "3", without leading zeros; -1 for what is no such number. */
+static int64_t number(const char *digits, const char *end)
+{
+    int64_t value = 0;
+    if (digits == end || end - digits >= 10 || (*digits == '0' && end - digits > 1))
+        return -1;
+    for (; digits < end; digits++) {
+        if (*digits < '0' || *digits > '9')
+            return -1;
+        value = value * 10 + (*digits - '0');
+    }
+    return value;
+}
+
+/* The number behind the dot where `name` is "<list>.<number>"; else -1. */
+static int64_t list_index(const char *list, const char *name, size_t length)
+{
+    const char *dot = memrchr(name, '.', length);
+    return dot && td_name_is(list, name, (size_t)(dot - name)) ? number(dot + 1, name + length)
+                                                               : -1;
+}
+
+struct td_slot td_slot_of(const struct td_op *op, const char *name, size_t length)
+{
+    for (int i = 0; i < op->n_inputs; i++) {
+        const struct td_input_spec *spec = &op->inputs[i];
+        int64_t index = spec->list ? list_index(spec->name, name, length) : -1;
+        if (spec->list ? index >= 0 : td_name_is(spec->name, name, length))
+            return (struct td_slot){ i, index };
+    }
+    return (struct td_slot){ -1, -1 };
+}
+
+int64_t td_slot_of_output(const struct td_op *op, const char *name, size_t length)
+{
+    if (op->output_list)
+        return list_index("outputs", name, length);
+    return td_name_is("output", name, length) ? 0 : -1;
+}
+
+bool td_slot_of_ref(const struct td_op *op, const char *key, size_t length, struct td_slot *out)
+{
+    static const char suffix[] = ".ref";
+    size_t suffix_length = sizeof suffix - 1;
+    if (length <= suffix_length || memcmp(key + length - suffix_length, suffix, suffix_length) != 0)
+        return false;
+    *out = td_slot_of(op, key, length - suffix_length);
+    return out->input >= 0;
+}
+
+/* Until the places are allocated only an input that the path names has tensors. */
+static bool by_path(const struct td_request *request, int input)
+{
+    return request->args.inputs[input].tensors != NULL;
+}
+
+const char *td_slots_text(const struct td_request *request, char *text, size_t size)
+{
+    const struct td_op *op = request->op;
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < op->n_inputs && used < size; i++) {
+        const char *name = op->inputs[i].name;
+        if (!by_path(request, i))
+            used += (size_t)snprintf(text + used, size - used,
+                                     op->inputs[i].list ? "%s%s.0, %s.1, ..." : "%s%s",
+                                     used ? "; " : "", name, name);
+    }
+    return text;
+}
+
+static td_status refuse_name(const struct td_request *request, const char *name, size_t length,
+                             struct td_error *err)
+{
+    const struct td_op *op = request->op;
+    const char *names[TD_MAX_INPUTS];
+    char expected[TD_SLOTS_TEXT];
+    const int shown = (int)(length < 100 ? length : 100);
+    int n = 0;
+    for (int i = 0; i < op->n_inputs; i++)
+        if (!by_path(request, i))
+            names[n++] = op->inputs[i].name;
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no input \"%.*s\"; expected %s", op->name,
+                 shown, name, td_slots_text(request, expected, sizeof expected));
+    td_suggest(err, name, length, names, n);
+    return td_error_at_input(err, TD_MALFORMED_REQUEST, "%.*s", shown, name);
+}
+
+static td_status refuse_slot(const struct td_op *op, struct td_slot slot, td_status status,
+                             struct td_error *err)
+{
+    const struct td_input_spec *spec = &op->inputs[slot.input];
+    return spec->list ? td_error_at_input(err, status, "%s[%" PRId64 "]", spec->name, slot.index)
+                      : td_error_at_input(err, status, "%s", spec->name);
+}
+
+td_status td_slot_count_ref(struct td_request *request, struct td_slot slot, struct td_error *err)
+{
+    const struct td_input_spec *spec = &request->op->inputs[slot.input];
+    int *count = &request->args.inputs[slot.input].count;
+    if (by_path(request, slot.input))
+        return td_input_set_by_path(spec, err);
+    if (++*count <= (spec->list ? TD_MAX_LIST : 1))
+        return TD_OK;
+    if (spec->list)
+        return td_error_resource(err, "tensors", (uint64_t)*count, TD_MAX_LIST,
+                                 "a list of tensors");
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", spec->name);
+    return refuse_slot(request->op, slot, TD_MALFORMED_REQUEST, err);
+}
+
+td_status td_slot_count(struct td_request *request, const char *name, size_t length,
+                        struct td_slot *out, struct td_error *err)
+{
+    *out = td_slot_of(request->op, name, length);
+    return out->input < 0 ? refuse_name(request, name, length, err)
+                          : td_slot_count_ref(request, *out, err);
+}
+
+td_status td_slots_begin(struct td_request *request, struct td_arena *arena, struct td_error *err)
+{
+    for (int i = 0; i < request->op->n_inputs; i++) {
+        struct td_operand *operand = &request->args.inputs[i];
+        if (operand->count == 0 || by_path(request, i))
+            continue;
+        size_t count = (size_t)operand->count;
+        operand->tensors = td_arena_alloc(arena, count, sizeof *operand->tensors, err);
+        if (!operand->tensors)
+            return err->status;
+        memset(operand->tensors, 0, count * sizeof *operand->tensors);
+    }
+    return TD_OK;
+}
+
+td_status td_slot_fill(struct td_request *request, struct td_slot slot, struct td_tensor **place,
+                       struct td_error *err)
+{
+    const struct td_operand *operand = &request->args.inputs[slot.input];
+    const char *name = request->op->inputs[slot.input].name;
+    int64_t index = slot.index < 0 ? 0 : slot.index;
+    if (index < operand->count && operand->tensors[index].data == NULL) {
+        *place = &operand->tensors[index];
+        return TD_OK;
+    }
+    td_error_set(err, TD_MALFORMED_REQUEST,
+                 "%s.%" PRId64 " is given%s, with %d in all: they are numbered from 0, each once",
+                 name, index, index < operand->count ? " twice" : "", operand->count);
+    return refuse_slot(request->op, slot, TD_MALFORMED_REQUEST, err);
+}
+
+td_status td_slot_resolve(struct td_request *request, struct td_slot slot, const char *name,
+                          size_t length, struct td_resolver *resolver, struct td_arena *arena,
+                          struct td_error *err)
+{
+    struct td_tensor *place = NULL;
+    td_status status = td_slot_fill(request, slot, &place, err);
+    if (status != TD_OK)
+        return status;
+    status = td_resolve(resolver, name, length, arena, place, err);
+    return status == TD_OK ? TD_OK : refuse_slot(request->op, slot, status, err);
+}

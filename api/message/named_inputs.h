@@ -1,0 +1,53 @@
+/* slots.h - tensors that carry the name of their input: "params", "indices.3" where the input is a
+ * list. So they stand in safetensors and in the Open Inference Protocol; "indices.3.ref" is the
+ * name of a resident tensor.
+ *
+ * Numbers have no leading zeros. First all tensors of a request are counted, whatever their order,
+ * then each is put into its place. Inputs that the path has named may not stand in the body.
+ *
+ * Errors   MALFORMED_REQUEST: a name that no input has; an input given twice; numbers with gaps.
+ *          RESOURCE_LIMIT (tensors). TENSOR_NOT_FOUND. */
+#ifndef TD_API_MESSAGE_NAMED_INPUTS_H
+#define TD_API_MESSAGE_NAMED_INPUTS_H
+
+#include "api/message/message.h"
+
+struct td_slot {
+    int input;     /* -1: no input has this name */
+    int64_t index; /* -1 for an input that is no list */
+};
+
+struct td_slot td_slot_of(const struct td_op *op, const char *name, size_t length);
+
+/* "output", or "outputs.3" where the op has a list of them; -1: none has this name. */
+int64_t td_slot_of_output(const struct td_op *op, const char *name, size_t length);
+
+/* Is `key` a slot's name with ".ref" behind it? */
+bool td_slot_of_ref(const struct td_op *op, const char *key, size_t length, struct td_slot *out);
+
+/* Counts the tensor of this name, and tells where it belongs. */
+TD_MUST_CHECK td_status td_slot_count(struct td_request *request, const char *name, size_t length,
+                                      struct td_slot *out, struct td_error *err);
+TD_MUST_CHECK td_status td_slot_count_ref(struct td_request *request, struct td_slot slot,
+                                          struct td_error *err);
+
+/* All are counted: allocates their places. */
+TD_MUST_CHECK td_status td_slots_begin(struct td_request *request, struct td_arena *arena,
+                                       struct td_error *err);
+
+/* The place of a tensor, which the caller fills. */
+TD_MUST_CHECK td_status td_slot_fill(struct td_request *request, struct td_slot slot,
+                                     struct td_tensor **place, struct td_error *err);
+
+/* Puts the resident tensor `name` into its place. */
+TD_MUST_CHECK td_status td_slot_resolve(struct td_request *request, struct td_slot slot,
+                                        const char *name, size_t length,
+                                        struct td_resolver *resolver, struct td_arena *arena,
+                                        struct td_error *err);
+
+/* The names that tensors of a request may have, "indices.0, indices.1, ...; data.0, data.1, ...";
+ * before td_slots_begin. */
+#define TD_SLOTS_TEXT 160
+const char *td_slots_text(const struct td_request *request, char *text, size_t size);
+
+#endif

@@ -1,0 +1,243 @@
+#include "api/message/problem.h"
+
+#include "api/text/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* slug and title are plain ASCII without quotes, so bare needs no escaping. */
+#define PROBLEM(code, http, title, slug, explanation)                                              \
+    [TD_##code] = { http, title, slug, explanation,                                                \
+                    "{\"type\":\"/problems/" slug "\",\"title\":\"" title "\",\"status\":" #http   \
+                    ",\"code\":\"" #code "\"}" }
+
+static const struct td_problem problems[TD_STATUS_COUNT] = {
+    PROBLEM(OK, 500, "No problem", "no-problem", "Nothing went wrong."),
+    PROBLEM(
+        MALFORMED_REQUEST, 400, "Malformed request", "malformed-request",
+        "The body, the query string or a header could not be understood: it is not well-formed, a "
+        "member is unknown or given twice, a value has the wrong kind or does not fit its dtype. "
+        "`pointer` (a JSON Pointer) or `offset` (a byte position) says where."),
+    PROBLEM(INDEX_OUT_OF_BOUNDS, 422, "Index out of bounds", "index-out-of-bounds",
+            "An index lies outside [0, bound). `position` is the place of the first such index in "
+            "row-major order, `bad_count` how many there are. Correct the indices, or choose "
+            "another policy with `bounds` (zero, clip or wrap) where the op offers it."),
+    PROBLEM(SHAPE_MISMATCH, 422, "Shape mismatch", "shape-mismatch",
+            "The shapes of the inputs do not fit each other. `shapes` has those at fault; the op's "
+            "page under /v1/ops has the rule they must follow."),
+    PROBLEM(INVALID_AXIS, 422, "Invalid axis", "invalid-axis",
+            "`axis` names no dimension of the input: it must lie in [-rank, rank)."),
+    PROBLEM(INVALID_BATCH_DIMS, 422, "Invalid batch_dims", "invalid-batch-dims",
+            "`batch_dims` does not fit the ranks of the inputs, or exceeds `axis`."),
+    PROBLEM(INVALID_EQUATION, 422, "Invalid equation", "invalid-equation",
+            "The einsum equation is malformed. `offset` is the byte in its text. POST "
+            "/v1/einsum/plan checks an equation without any data."),
+    PROBLEM(UNSUPPORTED_DTYPE, 422, "Unsupported dtype", "unsupported-dtype",
+            "The op does not take this dtype for this input; its page under /v1/ops lists those it "
+            "takes. With `device`, that device has no kernel for the op and this dtype: `device: "
+            "auto` computes it on the CPU."),
+    PROBLEM(INVALID_ARGUMENT, 422, "Invalid argument", "invalid-argument",
+            "An input or attribute is missing, or has a value that the op cannot work with."),
+    PROBLEM(UNKNOWN_OP, 404, "Unknown op", "unknown-op",
+            "There is no op of this name. GET /v1/ops lists all; `did_you_mean` is the nearest."),
+    PROBLEM(TENSOR_NOT_FOUND, 404, "Tensor not found", "tensor-not-found",
+            "No resident tensor has this name. GET /v1/tensors lists all."),
+    PROBLEM(NOT_FOUND, 404, "Not found", "not-found",
+            "There is nothing at this path. GET /v1/ops lists the ops, GET /v1/tensors the "
+            "resident tensors."),
+    PROBLEM(METHOD_NOT_ALLOWED, 405, "Method not allowed", "method-not-allowed",
+            "The path exists, but not for this method. The Allow header lists those it has."),
+    PROBLEM(
+        NOT_ACCEPTABLE, 406, "Not acceptable", "not-acceptable",
+        "The result cannot be written in a format that the Accept header allows. Results come as "
+        "application/json and, but for strings and complex128, as application/vnd.safetensors; a "
+        "resident tensor also as application/x-npy, but for strings and bfloat16."),
+    PROBLEM(UNSUPPORTED_MEDIA_TYPE, 415, "Unsupported media type", "unsupported-media-type",
+            "The Content-Type or Content-Encoding of the body is not one that can be read here: "
+            "application/json or application/vnd.safetensors, of a resident tensor also "
+            "application/x-npy; plain, gzip or deflate."),
+    PROBLEM(
+        PRECONDITION_FAILED, 412, "Precondition failed", "precondition-failed",
+        "The tensor is not the one that If-Match or If-None-Match asked for. `etag`, also in the "
+        "ETag header, is that of the one there is; without it there is none."),
+    PROBLEM(PAYLOAD_TOO_LARGE, 413, "Payload too large", "payload-too-large",
+            "The body exceeds the server's limit, given as `limit`. Send less at once, or keep the "
+            "large tensor resident and refer to it."),
+    PROBLEM(
+        RANGE_NOT_SATISFIABLE, 416, "Range not satisfiable", "range-not-satisfiable",
+        "The Range header asks for bytes behind the end. The Content-Range header says how many "
+        "there are."),
+    PROBLEM(RESOURCE_LIMIT, 422, "Resource limit", "resource-limit",
+            "The request is well-formed but too large for this server: `resource` says of what, "
+            "`needed` and `limit` how much. It was refused before anything was computed."),
+    PROBLEM(UNAUTHENTICATED, 401, "Unauthenticated", "unauthenticated",
+            "The request carries no valid token."),
+    PROBLEM(FORBIDDEN, 403, "Forbidden", "forbidden",
+            "The token does not allow this, or the server itself may not write the file that it is "
+            "about."),
+    PROBLEM(QUEUE_FULL, 429, "Queue full", "queue-full",
+            "More work is waiting than the server takes on. Try again after the seconds in the "
+            "Retry-After header."),
+    PROBLEM(MEMORY_EXHAUSTED, 503, "Memory exhausted", "memory-exhausted",
+            "The server's memory budget is in use by other requests. Try again after the seconds "
+            "in the Retry-After header."),
+    PROBLEM(DRAINING, 503, "Draining", "draining",
+            "The server is shutting down and takes no new work. Another instance will."),
+    PROBLEM(
+        DEVICE_UNAVAILABLE, 503, "Device unavailable", "device-unavailable",
+        "The device that the request asked for, or the disk that a tensor lies on, is absent or "
+        "has failed. `device: auto` falls back to the CPU."),
+    PROBLEM(DEADLINE_EXCEEDED, 504, "Deadline exceeded", "deadline-exceeded",
+            "The time allowed by X-Request-Timeout-Ms or by the server ran out before the result "
+            "was ready."),
+    PROBLEM(NOT_SUPPORTED, 501, "Not supported", "not-supported",
+            "The Open Inference Protocol knows this, but this server does not do it, or it is not "
+            "allowed here."),
+    PROBLEM(INTERNAL, 500, "Internal error", "internal",
+            "A bug in the server. Please report it with the request_id."),
+};
+
+#undef PROBLEM
+
+static const char content_type[] = "application/problem+json";
+
+const struct td_problem *td_problem_of(td_status status)
+{
+    return &problems[(unsigned)status < TD_STATUS_COUNT ? status : TD_INTERNAL];
+}
+
+td_status td_problem_from_slug(const char *slug, size_t length)
+{
+    for (int i = 1; i < TD_STATUS_COUNT; i++)
+        if (strlen(problems[i].slug) == length && memcmp(problems[i].slug, slug, length) == 0)
+            return (td_status)i;
+    return TD_OK;
+}
+
+/* ,"name":"value" unless the value is empty. */
+static void add_text(struct td_text *text, const char *name, const char *value)
+{
+    if (!value || !*value)
+        return;
+    td_text_print(text, ",\"%s\":", name);
+    td_text_quote(text, value, strlen(value));
+}
+
+static void add_dims(struct td_text *text, const int64_t *dims, int rank)
+{
+    td_text_print(text, "[");
+    for (int i = 0; i < rank; i++)
+        td_text_print(text, "%s%" PRId64, i ? "," : "", dims[i]);
+    td_text_print(text, "]");
+}
+
+static void add_shapes(struct td_text *text, const struct td_error *err)
+{
+    for (int i = 0; i < err->n_shapes; i++) {
+        td_text_print(text, i ? "," : ",\"shapes\":{");
+        td_text_quote(text, err->shapes[i].name, strlen(err->shapes[i].name));
+        td_text_print(text, ":");
+        add_dims(text, err->shapes[i].shape.dim, err->shapes[i].shape.rank);
+    }
+    if (err->n_shapes)
+        td_text_print(text, "}");
+}
+
+static void add_index(struct td_text *text, const struct td_error *err)
+{
+    td_text_print(text, ",\"position\":");
+    add_dims(text, err->position, err->position_rank);
+    td_text_print(text, ",\"index\":%" PRId64, err->index);
+    if (err->has_bound)
+        td_text_print(text, ",\"bound\":%" PRId64 ",\"axis\":%d", err->bound, err->axis);
+    td_text_print(text, ",\"bad_count\":%" PRId64, err->bad_count);
+}
+
+/* All texts of a struct td_error, each byte escaped as six, and its numbers, twice over. */
+#define PROBLEM_TEXT 16384
+#define REQUEST_ID   256
+
+void td_problem_facts(const struct td_error *err, const char *op_name, const char *request_id,
+                      struct td_text *text)
+{
+    add_text(text, "code", td_status_name(err->status));
+    add_text(text, "op", op_name);
+    add_text(text, "input", err->input);
+    if (err->has_index)
+        add_index(text, err);
+    add_text(text, "attribute", err->attribute);
+    add_text(text, "device", err->device);
+    if (err->has_pointer) {
+        td_text_print(text, ",\"pointer\":");
+        td_text_quote(text, err->pointer, strlen(err->pointer));
+    }
+    if (err->offset >= 0)
+        td_text_print(text, ",\"offset\":%" PRId64, err->offset);
+    add_text(text, "label", err->label);
+    if (err->has_extents) {
+        td_text_print(text, ",\"extents\":");
+        add_dims(text, err->extents, 2);
+    }
+    add_shapes(text, err);
+    add_text(text, "did_you_mean", err->did_you_mean);
+    add_text(text, "etag", err->etag);
+    if (err->resource[0]) {
+        add_text(text, "resource", err->resource);
+        td_text_print(text, ",\"needed\":%" PRIu64, err->needed);
+    }
+    if (err->limit)
+        td_text_print(text, ",\"limit\":%" PRIu64, err->limit);
+    if (request_id && *request_id) {
+        td_text_print(text, ",\"request_id\":");
+        td_text_quote(text, request_id, strnlen(request_id, REQUEST_ID));
+    }
+}
+
+static size_t write_problem(const struct td_error *err, const char *op_name, const char *request_id,
+                            char *buffer)
+{
+    const struct td_problem *problem = td_problem_of(err->status);
+    struct td_text text = { .at = buffer, .end = buffer + PROBLEM_TEXT };
+    td_text_print(&text, "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"detail\":",
+                  problem->slug, problem->title, problem->http_status);
+    td_text_quote(&text, err->message, strlen(err->message));
+    td_problem_facts(err, op_name, request_id, &text);
+    td_text_print(&text, "}");
+    return text.full ? 0 : (size_t)(text.at - buffer);
+}
+
+void td_problem_write(const struct td_error *err, const char *op_name, const char *request_id,
+                      struct td_arena *arena, struct td_reply *reply)
+{
+    char buffer[PROBLEM_TEXT];
+    struct td_error no_memory;
+    const struct td_problem *problem = td_problem_of(err->status);
+    size_t length = write_problem(err, op_name, request_id, buffer);
+    char *body = length ? td_arena_alloc(arena, length, 1, &no_memory) : NULL;
+    if (body) {
+        memcpy(body, buffer, length);
+        td_reply_set(reply, problem->http_status, content_type, body, length);
+    } else {
+        td_reply_set(reply, problem->http_status, content_type, problem->bare,
+                     strlen(problem->bare));
+    }
+}
+
+td_status td_problem_describe(td_status status, struct td_arena *arena, struct td_reply *reply,
+                              struct td_error *err)
+{
+    enum { ROOM = 2048 };
+    const struct td_problem *problem = td_problem_of(status);
+    char *body = td_arena_alloc(arena, ROOM, 1, err);
+    if (!body)
+        return err->status;
+    struct td_text text = { .at = body, .end = body + ROOM };
+    td_text_print(&text,
+                  "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"code\":\"%s\"",
+                  problem->slug, problem->title, problem->http_status, td_status_name(status));
+    add_text(&text, "explanation", problem->explanation);
+    td_text_print(&text, "}");
+    td_reply_set(reply, 200, "application/json", body, (size_t)(text.at - body));
+    return TD_OK;
+}

@@ -1,0 +1,97 @@
+#include "api/message/raw.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+td_status td_raw_check(const struct td_tensor *tensor, struct td_error *err)
+{
+    if (tensor->dtype != TD_DTYPE_BOOL)
+        return TD_OK;
+    const unsigned char *bytes = tensor->data;
+    unsigned char all = 0; /* without an early exit the loop vectorises */
+    for (size_t i = 0; i < tensor->bytes; i++)
+        all |= bytes[i];
+    if (all <= 1)
+        return TD_OK;
+    size_t bad = 0;
+    while (bytes[bad] <= 1)
+        bad++;
+    return td_error_set(err, TD_MALFORMED_REQUEST,
+                        "element %zu of a bool tensor is the byte %u: 0 or 1 is expected", bad,
+                        bytes[bad]);
+}
+
+td_status td_raw_strings(char *bytes, size_t size, struct td_tensor *tensor, struct td_arena *arena,
+                         struct td_error *err)
+{
+    enum { LENGTH = 4 };
+    if ((uint64_t)tensor->numel > size / LENGTH)
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "%zu bytes cannot hold the lengths of %" PRId64 " strings", size,
+                            tensor->numel);
+    tensor->offsets =
+        td_arena_alloc(arena, (size_t)tensor->numel + 1, sizeof *tensor->offsets, err);
+    if (!tensor->offsets)
+        return err->status;
+    size_t from = 0, to = 0;
+    for (int64_t i = 0; i < tensor->numel; i++) {
+        uint32_t length = 0;
+        if (size - from >= LENGTH)
+            memcpy(&length, bytes + from, LENGTH);
+        if (size - from < LENGTH || length > size - from - LENGTH)
+            return td_error_set(err, TD_MALFORMED_REQUEST,
+                                "the %zu bytes end inside string %" PRId64 " of %" PRId64, size, i,
+                                tensor->numel);
+        tensor->offsets[i] = to;
+        memmove(bytes + to, bytes + from + LENGTH, length);
+        from += LENGTH + length;
+        to += length;
+    }
+    if (from != size)
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "%zu bytes follow the last of %" PRId64 " strings", size - from,
+                            tensor->numel);
+    tensor->offsets[tensor->numel] = to;
+    tensor->data = bytes;
+    tensor->bytes = to;
+    return TD_OK;
+}
+
+bool td_raw_strings_size(const struct td_tensor *tensor, size_t *size)
+{
+    for (int64_t i = 0; i < tensor->numel; i++)
+        if (tensor->offsets[i + 1] - tensor->offsets[i] > UINT32_MAX)
+            return false;
+    size_t lengths;
+    return td_size_mul((size_t)tensor->numel, sizeof(uint32_t), &lengths) &&
+           td_size_add(lengths, tensor->offsets[tensor->numel] - tensor->offsets[0], size);
+}
+
+char *td_raw_write_strings(char *at, const struct td_tensor *tensor)
+{
+    for (int64_t i = 0; i < tensor->numel; i++) {
+        uint32_t length = (uint32_t)(tensor->offsets[i + 1] - tensor->offsets[i]);
+        memcpy(at, &length, sizeof length);
+        memcpy(at + sizeof length, (const char *)tensor->data + tensor->offsets[i], length);
+        at += sizeof length + length;
+    }
+    return at;
+}
+
+td_status td_raw_reply(const char *content_type, const char *header, size_t size,
+                       const struct td_tensor *tensor, struct td_arena *arena,
+                       struct td_reply *reply, struct td_error *err)
+{
+    size_t copied = td_raw_is_copied(tensor) ? tensor->bytes : 0;
+    char *bytes = td_arena_alloc(arena, size + copied, 1, err);
+    if (!bytes)
+        return err->status;
+    memcpy(bytes, header, size);
+    if (copied)
+        memcpy(bytes + size, tensor->data, copied);
+    td_reply_set(reply, 200, content_type, bytes, size + copied);
+    if (copied < tensor->bytes)
+        reply->pieces[reply->n_pieces++] =
+            (struct td_piece){ .data = tensor->data, .size = tensor->bytes };
+    return TD_OK;
+}

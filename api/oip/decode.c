@@ -1,0 +1,201 @@
+#include "api/json/scan.h"
+#include "api/json/values.h"
+#include "api/oip/reader.h"
+#include "api/oip/types.h"
+
+#include <string.h>
+
+static td_status read_id(struct td_oip_reader *reader, const struct td_json_path *path)
+{
+    const char *text = "";
+    size_t length = 0;
+    bool absent;
+    td_status status = td_json_null(&reader->scan, &absent, reader->err);
+    if (status != TD_OK || absent)
+        return status;
+    const char *begin = reader->scan.at;
+    status = td_json_text(&reader->scan, reader->arena, path, "id", &text, &length, reader->err);
+    if (status == TD_OK) {
+        reader->oip->id = begin + 1;
+        reader->oip->id_length = (size_t)(reader->scan.at - begin) - 2;
+    }
+    return status;
+}
+
+static td_status read_member(void *context, const struct td_json_path *path,
+                             struct td_json_name name)
+{
+    struct td_oip_reader *reader = context;
+    if (td_json_name_is(name, "inputs"))
+        return td_oip_read_inputs(reader, path);
+    if (td_json_name_is(name, "outputs"))
+        return td_oip_read_outputs(reader, path);
+    if (td_json_name_is(name, "parameters"))
+        return td_oip_read_parameters(reader, path);
+    if (td_json_name_is(name, "id"))
+        return read_id(reader, path);
+    return td_json_skip(&reader->scan, 1, reader->arena, reader->err);
+}
+
+/* Where the JSON text ends and the tensors' bytes begin. */
+static td_status split_body(struct td_oip_reader *reader, const char *body, size_t bytes)
+{
+    size_t json_bytes = reader->source->json_bytes;
+    const char *problem = NULL;
+    if (json_bytes == TD_OIP_NO_HEADER)
+        json_bytes = bytes;
+    else if (json_bytes == 0)
+        problem = "a body without JSON, one tensor's bytes alone, is not supported";
+    else if (json_bytes > bytes)
+        problem = "the JSON text would end behind the body";
+    if (problem) {
+        td_error_set(reader->err, TD_MALFORMED_REQUEST,
+                     "Inference-Header-Content-Length is %zu with a body of %zu bytes: %s",
+                     json_bytes, bytes, problem);
+        return td_error_at_attribute(reader->err, TD_MALFORMED_REQUEST,
+                                     "Inference-Header-Content-Length");
+    }
+    reader->scan = (struct td_json_scan){ .begin = body, .at = body, .end = body + json_bytes };
+    reader->blob = (char *)body + json_bytes;
+    reader->blobs_end = (char *)body + bytes;
+    return TD_OK;
+}
+
+static td_status read_body(struct td_oip_reader *reader)
+{
+    struct td_json_scan *scan = &reader->scan;
+    const char c = td_json_peek(scan);
+    if (scan->at == scan->end || c == 'n') {
+        td_error_set(reader->err, TD_MALFORMED_REQUEST,
+                     "the body is empty; a JSON object with the inputs of %s is expected",
+                     reader->request->op->name);
+        reader->err->offset = 0;
+        return TD_MALFORMED_REQUEST;
+    }
+    td_status status =
+        td_json_object(scan, NULL, "the body", read_member, reader, reader->arena, reader->err);
+    if (status != TD_OK)
+        return status;
+    td_json_peek(scan);
+    if (scan->at != scan->end)
+        return td_json_syntax(scan, scan->at, reader->err, "expected the end of the JSON text");
+    if (reader->blob == reader->blobs_end)
+        return TD_OK;
+    td_error_set(
+        reader->err, TD_MALFORMED_REQUEST,
+        "%td bytes follow those of the inputs: the sum of all binary_data_size is not what "
+        "the body has behind its JSON text",
+        reader->blobs_end - reader->blob);
+    reader->err->offset = reader->blob - scan->begin;
+    return TD_MALFORMED_REQUEST;
+}
+
+/* Floats that are pairs become complex numbers, where they are. */
+static td_status pair_up(struct td_oip_reader *reader, const struct td_oip_entry *entry,
+                         struct td_tensor *tensor)
+{
+    td_dtype pair;
+    char text[TD_SHAPE_TEXT];
+    struct td_shape *shape = &tensor->shape;
+    if (tensor->dtype == TD_DTYPE_FLOAT16 || tensor->dtype == TD_DTYPE_BFLOAT16)
+        td_error_set(reader->err, TD_MALFORMED_REQUEST,
+                     "%.*s is %s, but complex is true: complex numbers are pairs of FP32 or FP64",
+                     TD_OIP_SHOWN(entry->name), td_dtype_info(tensor->dtype)->oip);
+    else if (!td_oip_complex_of(tensor->dtype, &pair))
+        return TD_OK;
+    else if (shape->rank > 0 && shape->dim[shape->rank - 1] == 2) {
+        shape->rank--;
+        tensor->numel /= 2;
+        tensor->dtype = pair;
+        return TD_OK;
+    } else
+        td_error_set(
+            reader->err, TD_MALFORMED_REQUEST,
+            "%.*s has shape %s, but complex is true: the last dimension is 2, for real and "
+            "imaginary part",
+            TD_OIP_SHOWN(entry->name), td_shape_text(shape, text, sizeof text));
+    return td_oip_at_entry(reader, TD_MALFORMED_REQUEST, entry);
+}
+
+/* All is read: puts the tensors into their places. */
+static td_status fill_slots(struct td_oip_reader *reader)
+{
+    struct td_request *request = reader->request;
+    const struct td_op *op = request->op;
+    for (int i = 0; i < op->n_inputs; i++) {
+        char expected[TD_SLOTS_TEXT];
+        if (request->args.inputs[i].count > 0)
+            continue;
+        td_error_set(reader->err, TD_INVALID_ARGUMENT, "%s%s is missing; %s has the inputs %s",
+                     op->inputs[i].name, op->inputs[i].list ? ".0" : "", op->name,
+                     td_slots_text(request, expected, sizeof expected));
+        return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "%s", op->inputs[i].name);
+    }
+    td_status status = td_slots_begin(request, reader->arena, reader->err);
+    for (int i = 0; i < reader->n_entries && status == TD_OK; i++) {
+        const struct td_oip_entry *entry = &reader->entries[i];
+        struct td_tensor *place = NULL;
+        status = td_slot_fill(request, entry->slot, &place, reader->err);
+        if (status != TD_OK)
+            break;
+        *place = entry->tensor;
+        if (reader->oip->pairs)
+            status = pair_up(reader, entry, place);
+    }
+    for (int i = 0; i < reader->n_refs && status == TD_OK; i++) {
+        const struct td_oip_ref *ref = &reader->refs[i];
+        status = td_slot_resolve(request, ref->slot, ref->name, ref->length,
+                                 reader->source->resolver, reader->arena, reader->err);
+    }
+    return status;
+}
+
+td_status td_oip_header(const char *text, size_t *json_bytes, struct td_error *err)
+{
+    size_t value = 0;
+    const char *at = text;
+    *json_bytes = TD_OIP_NO_HEADER;
+    if (!text)
+        return TD_OK;
+    while (*at >= '0' && *at <= '9' && td_size_mul(value, 10, &value) &&
+           td_size_add(value, (size_t)(*at - '0'), &value))
+        at++;
+    if (at > text && *at == '\0' && value != TD_OIP_NO_HEADER) {
+        *json_bytes = value;
+        return TD_OK;
+    }
+    td_error_set(err, TD_MALFORMED_REQUEST,
+                 "Inference-Header-Content-Length is \"%.64s\"; a number of bytes is expected",
+                 text);
+    return td_error_at_attribute(err, TD_MALFORMED_REQUEST, "Inference-Header-Content-Length");
+}
+
+td_status td_oip_decode(const char *body, size_t bytes, const struct td_oip_source *source,
+                        struct td_arena *arena, struct td_request *request, uint64_t *timeout_us,
+                        struct td_error *err)
+{
+    struct td_oip_request *oip = td_arena_alloc(arena, 1, sizeof *oip, err);
+    if (!oip)
+        return err->status;
+    memset(oip, 0, sizeof *oip);
+    *timeout_us = 0;
+    struct td_oip_reader reader = {
+        .source = source,
+        .arena = arena,
+        .request = request,
+        .oip = oip,
+        .timeout_us = timeout_us,
+        .err = err,
+    };
+    td_status status = split_body(&reader, body, bytes);
+    if (status == TD_OK)
+        status = read_body(&reader);
+    if (status == TD_OK)
+        status = fill_slots(&reader);
+    if (status == TD_OK)
+        status = td_oip_check_ranges(&reader);
+    oip->outputs = reader.outputs;
+    oip->n_outputs = reader.n_outputs;
+    request->oip = oip;
+    return status;
+}

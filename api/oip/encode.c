@@ -1,0 +1,404 @@
+#include "api/json/print_scalars.h"
+#include "api/message/chunks.h"
+#include "api/message/problem.h"
+#include "api/message/raw.h"
+#include "api/oip/oip.h"
+#include "api/oip/types.h"
+#include "api/text/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what is asked for ---- */
+
+static int n_outputs(const struct td_request *request)
+{
+    return request->oip->outputs ? request->oip->n_outputs : request->args.n_outputs;
+}
+
+/* The i-th output of the answer. */
+static struct td_oip_output output_at(const struct td_request *request, int i)
+{
+    const struct td_oip_request *oip = request->oip;
+    struct td_oip_output output =
+        oip->outputs ? oip->outputs[i] : (struct td_oip_output){ .index = i };
+    if (!output.told)
+        output.binary = oip->binary;
+    if (output.range.region)
+        output.binary = false;
+    return output;
+}
+
+/* An output's data as the protocol has it: complex numbers as their parts. shape stays without the
+ * dimension of the pairs. */
+static struct td_tensor parts_of(const struct td_tensor *tensor)
+{
+    struct td_tensor parts = *tensor;
+    if (td_oip_part_of(tensor->dtype, &parts.dtype))
+        parts.numel *= 2;
+    return parts;
+}
+
+/* Bytes of the binary form; those of strings that are not there yet do not count. False where a
+ * string is too long for it. */
+static bool binary_bytes(const struct td_tensor *tensor, size_t *bytes)
+{
+    *bytes = tensor->bytes;
+    if (tensor->dtype != TD_DTYPE_STRING)
+        return true;
+    if (tensor->data)
+        return td_raw_strings_size(tensor, bytes);
+    return td_size_mul((size_t)tensor->numel, sizeof(uint32_t), bytes);
+}
+
+/* "output", "outputs.3" */
+static void write_name(struct td_text *text, const struct td_request *request, int index)
+{
+    td_text_word(text, request->op->output_list ? "outputs." : "output");
+    if (request->op->output_list)
+        td_text_uint(text, (uint64_t)index);
+}
+
+/* ---- may it be written? ---- */
+
+static td_status check_output(const struct td_request *request, const struct td_oip_output *output,
+                              struct td_error *err)
+{
+    char name[24];
+    struct td_text text = { .at = name, .end = name + sizeof name };
+    const struct td_op_args *args = &request->args;
+    write_name(&text, request, output->index);
+    td_text_add(&text, "", 1);
+    if (output->index >= args->n_outputs)
+        return td_error_set(err, TD_INVALID_ARGUMENT, "%s has no output \"%s\": there are %d",
+                            request->op->name, name, args->n_outputs);
+    const struct td_tensor *tensor = &args->outputs[output->index];
+    td_dtype part;
+    if (!request->oip->pairs && td_oip_part_of(tensor->dtype, &part))
+        return td_error_set(err, TD_NOT_ACCEPTABLE,
+                            "%s is %s, which has no datatype; with the parameter \"complex\": true "
+                            "it comes as pairs of floats",
+                            name, td_dtype_info(tensor->dtype)->name);
+    size_t bytes;
+    if ((output->binary || output->range.region) && !binary_bytes(tensor, &bytes))
+        return td_error_set(err, TD_NOT_ACCEPTABLE,
+                            "%s has a string of 4 GiB or more, which has no binary form", name);
+    if (output->range.region && bytes > output->range.bytes)
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "%s takes %zu bytes, but the range of shared memory has %" PRIu64, name,
+                            bytes, output->range.bytes);
+    if (!output->binary && !output->range.region && tensor->dtype == TD_DTYPE_STRING &&
+        tensor->data && !td_json_is_text(tensor))
+        return td_error_set(err, TD_NOT_ACCEPTABLE,
+                            "%s has strings that are not UTF-8, which JSON cannot carry: ask for "
+                            "binary data",
+                            name);
+    return TD_OK;
+}
+
+td_status td_oip_can_encode(const struct td_request *request, struct td_error *err)
+{
+    td_status status = TD_OK;
+    for (int i = 0; i < n_outputs(request) && status == TD_OK; i++) {
+        const struct td_oip_output output = output_at(request, i);
+        status = check_output(request, &output, err);
+    }
+    return status;
+}
+
+/* ---- how long is it? ---- */
+
+/* Text around the outputs: model, version, the bounds policy and what it replaced. */
+#define ANSWER_TEXT ((size_t)512)
+/* Text of an output beside its data: name, datatype, 17 dimensions, parameters. */
+#define OUTPUT_TEXT ((size_t)768)
+
+static bool text_bound(const struct td_request *request, size_t *bytes)
+{
+    *bytes = ANSWER_TEXT + TD_JSON_ELEMENTS_SLACK + request->oip->id_length;
+    for (int i = 0; i < n_outputs(request); i++) {
+        const struct td_oip_output output = output_at(request, i);
+        size_t data = 0;
+        if (!output.binary && !output.range.region) {
+            const struct td_tensor parts = parts_of(&request->args.outputs[output.index]);
+            if (!td_json_elements_bound(&parts, &data))
+                return false;
+        }
+        if (!td_size_add(*bytes, OUTPUT_TEXT + 6 * output.range.region_length, bytes) ||
+            !td_size_add(*bytes, data, bytes))
+            return false;
+    }
+    return true;
+}
+
+/* Bytes of binary outputs: those that are copied behind the text, and how many are not. */
+static bool count_blobs(const struct td_request *request, size_t *copied, int *n_large,
+                        size_t *strings)
+{
+    *copied = *strings = 0;
+    *n_large = 0;
+    for (int i = 0; i < n_outputs(request); i++) {
+        const struct td_oip_output output = output_at(request, i);
+        const struct td_tensor *tensor = &request->args.outputs[output.index];
+        size_t bytes;
+        if (!output.binary)
+            continue;
+        if (!binary_bytes(tensor, &bytes) || !td_pieces_count(bytes, copied, n_large) ||
+            (tensor->dtype == TD_DTYPE_STRING && !td_size_add(*strings, bytes, strings)))
+            return false;
+    }
+    return true;
+}
+
+bool td_oip_encoded_bound(const struct td_request *request, size_t *bytes)
+{
+    size_t copied, strings;
+    int n_large;
+    return text_bound(request, bytes) && count_blobs(request, &copied, &n_large, &strings) &&
+           td_size_add(*bytes, copied, bytes) && td_size_add(*bytes, strings, bytes) &&
+           td_size_add(*bytes, 2 * sizeof(struct td_piece) * (size_t)n_large, bytes);
+}
+
+size_t td_oip_copied_bytes(const struct td_request *request)
+{
+    size_t copied, strings;
+    int n_large;
+    return count_blobs(request, &copied, &n_large, &strings) ? copied : 0;
+}
+
+/* ---- the answer ---- */
+
+static void write_shape(struct td_text *text, const struct td_tensor *tensor, bool pairs)
+{
+    td_text_word(text, "[");
+    td_text_dims(text, &tensor->shape);
+    if (pairs)
+        td_text_word(text, tensor->shape.rank > 0 ? ",2" : "2");
+    td_text_word(text, "]");
+}
+
+/* ,"parameters":{...} where there are any. */
+static void write_placing(struct td_text *text, const struct td_oip_output *output, bool pairs,
+                          size_t bytes)
+{
+    const struct td_oip_range *range = &output->range;
+    if (!pairs && !output->binary && !range->region)
+        return;
+    td_text_word(text, ",\"parameters\":{");
+    if (pairs)
+        td_text_word(text,
+                     output->binary || range->region ? "\"complex\":true," : "\"complex\":true");
+    if (output->binary) {
+        td_text_word(text, "\"binary_data_size\":");
+        td_text_uint(text, bytes);
+    }
+    if (range->region) {
+        td_text_word(text, "\"shared_memory_region\":");
+        td_text_quote(text, range->region, range->region_length);
+        td_text_word(text, ",\"shared_memory_byte_size\":");
+        td_text_uint(text, bytes);
+        if (range->offset) {
+            td_text_word(text, ",\"shared_memory_offset\":");
+            td_text_uint(text, range->offset);
+        }
+    }
+    td_text_word(text, "}");
+}
+
+static void write_output(struct td_text *text, const struct td_request *request, int i)
+{
+    const struct td_oip_output output = output_at(request, i);
+    const struct td_tensor *tensor = &request->args.outputs[output.index];
+    const struct td_tensor parts = parts_of(tensor);
+    const bool pairs = parts.dtype != tensor->dtype;
+    size_t bytes = 0;
+    if (output.binary || output.range.region)
+        binary_bytes(tensor, &bytes);
+    td_text_word(text, i > 0 ? ",{\"name\":\"" : "{\"name\":\"");
+    write_name(text, request, output.index);
+    td_text_word(text, "\",\"datatype\":\"");
+    td_text_word(text, td_dtype_info(parts.dtype)->oip);
+    td_text_word(text, "\",\"shape\":");
+    write_shape(text, tensor, pairs);
+    write_placing(text, &output, pairs, bytes);
+    if (!output.binary && !output.range.region) {
+        td_text_word(text, ",\"data\":[");
+        if (parts.numel > 0)
+            text->at = td_json_write_bare_elements(text->at, &parts) - 1; /* no comma */
+        td_text_word(text, "]");
+    }
+    td_text_word(text, "}");
+}
+
+static void write_answer(struct td_text *text, const struct td_request *request)
+{
+    const struct td_op_args *args = &request->args;
+    td_text_word(text, "{\"model_name\":\"");
+    td_text_word(text, request->op->name);
+    td_text_word(text, "\",\"model_version\":\"1\"");
+    if (request->oip->id_length > 0) {
+        td_text_word(text, ",\"id\":\"");
+        td_text_add(text, request->oip->id, request->oip->id_length);
+        td_text_word(text, "\"");
+    }
+    if (args->replaced) {
+        td_text_word(text, ",\"parameters\":{\"bounds_policy\":\"");
+        td_text_word(text, td_bounds_name(td_request_bounds(request)));
+        td_text_word(text, "\",\"bounds_replaced\":");
+        td_text_uint(text, (uint64_t)args->replaced);
+        td_text_word(text, "}");
+    }
+    td_text_word(text, ",\"outputs\":[");
+    for (int i = 0; i < n_outputs(request); i++)
+        write_output(text, request, i);
+    td_text_word(text, "]}");
+}
+
+/* The bytes of binary outputs behind the text. */
+static td_status add_blobs(const struct td_request *request, struct td_pieces *pieces,
+                           struct td_arena *arena, struct td_error *err)
+{
+    for (int i = 0; i < n_outputs(request); i++) {
+        const struct td_oip_output output = output_at(request, i);
+        const struct td_tensor *tensor = &request->args.outputs[output.index];
+        const void *data = tensor->data;
+        size_t bytes = 0;
+        if (!output.binary)
+            continue;
+        binary_bytes(tensor, &bytes);
+        if (tensor->dtype == TD_DTYPE_STRING) {
+            char *joined = td_arena_alloc(arena, bytes, 1, err);
+            if (!joined)
+                return err->status;
+            td_raw_write_strings(joined, tensor);
+            data = joined;
+        }
+        td_pieces_add(pieces, data, bytes);
+    }
+    td_pieces_end(pieces);
+    return TD_OK;
+}
+
+static void write_ranges(const struct td_request *request)
+{
+    for (int i = 0; i < n_outputs(request); i++) {
+        const struct td_oip_output output = output_at(request, i);
+        const struct td_tensor *tensor = &request->args.outputs[output.index];
+        if (!output.range.region)
+            continue;
+        if (tensor->dtype == TD_DTYPE_STRING)
+            td_raw_write_strings(output.range.data, tensor);
+        else
+            memcpy(output.range.data, tensor->data, tensor->bytes);
+    }
+}
+
+static bool any_binary(const struct td_request *request)
+{
+    for (int i = 0; i < n_outputs(request); i++)
+        if (output_at(request, i).binary)
+            return true;
+    return false;
+}
+
+td_status td_oip_encode(const struct td_request *request, struct td_arena *arena,
+                        struct td_reply *reply, struct td_error *err)
+{
+    enum { LENGTH_TEXT = 24 };
+    size_t room, copied, strings;
+    int n_large;
+    td_status status = td_oip_can_encode(request, err); /* strings are known only now */
+    if (status != TD_OK)
+        return status;
+    if (!text_bound(request, &room) || !count_blobs(request, &copied, &n_large, &strings) ||
+        !td_size_add(room, copied, &copied))
+        return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply");
+    char *begin = td_arena_alloc(arena, copied, 1, err);
+    if (!begin)
+        return err->status;
+    struct td_text text = { .at = begin, .end = begin + room };
+    write_answer(&text, request);
+    const size_t length = (size_t)(text.at - begin);
+    if (any_binary(request)) {
+        struct td_pieces pieces;
+        char *header = td_arena_alloc(arena, LENGTH_TEXT, 1, err);
+        if (!header)
+            return err->status;
+        struct td_text number = { .at = header, .end = header + LENGTH_TEXT };
+        td_text_uint(&number, length);
+        td_text_add(&number, "", 1);
+        status = td_pieces_begin(&pieces, reply, "application/octet-stream", begin, length, n_large,
+                                 arena, err);
+        if (status == TD_OK)
+            status = add_blobs(request, &pieces, arena, err);
+        if (status != TD_OK)
+            return status;
+        td_reply_header(reply, "Inference-Header-Content-Length", header);
+    } else {
+        td_reply_set(reply, 200, "application/json", begin, length);
+    }
+    write_ranges(request); /* last: where this function fails nothing is written */
+    return TD_OK;
+}
+
+/* ---- errors ---- */
+
+/* The protocol has one code for bad requests, and one for too many. */
+static int http_status(td_status status)
+{
+    const int v1 = td_problem_of(status)->http_status;
+    if (status == TD_MEMORY_EXHAUSTED)
+        return 429;
+    return v1 == 422 || v1 == 406 ? 400 : v1;
+}
+
+/* "indices[3]" becomes "indices.3". */
+static void rename_input(char *input)
+{
+    char *open = strchr(input, '['), *close = open ? strchr(open, ']') : NULL;
+    if (!close || close[1] != '\0')
+        return;
+    *open = '.';
+    *close = '\0';
+}
+
+/* One sentence that says where it belongs: the model, and the input where the message does not. */
+static void write_error(struct td_text *text, const struct td_error *err, const char *input,
+                        const char *op_name)
+{
+    char whole[sizeof err->message + 2 * sizeof err->input + 64] = "";
+    size_t used = 0;
+    if (op_name && strncmp(err->message, op_name, strlen(op_name)) != 0)
+        used += (size_t)snprintf(whole, 128, "%.100s: ", op_name);
+    if (*input && !strstr(err->message, input) && !strstr(err->message, err->input))
+        used += (size_t)snprintf(whole + used, sizeof whole - used, "%s: ", input);
+    used += (size_t)snprintf(whole + used, sizeof whole - used, "%s", err->message);
+    td_text_quote(text, whole, used);
+}
+
+void td_oip_problem(const struct td_error *err, const char *op_name, const char *request_id,
+                    struct td_arena *arena, struct td_reply *reply)
+{
+    enum { ROOM = 16384 };
+    static const char begin[] = "{\"error\":\"", end[] = "\"}";
+    char buffer[ROOM];
+    struct td_error no_memory, told = *err;
+    struct td_text text = { .at = buffer, .end = buffer + ROOM };
+    rename_input(told.input);
+    td_text_word(&text, "{\"error\":");
+    write_error(&text, err, told.input, op_name);
+    td_problem_facts(&told, op_name, request_id, &text);
+    td_text_word(&text, "}");
+    const size_t length = (size_t)(text.at - buffer);
+    char *body = text.full ? NULL : td_arena_alloc(arena, length, 1, &no_memory);
+    if (body) {
+        memcpy(body, buffer, length);
+        td_reply_set(reply, http_status(err->status), "application/json", body, length);
+        return;
+    }
+    const char *title = td_problem_of(err->status)->title;
+    td_reply_set(reply, http_status(err->status), "application/json", begin, sizeof begin - 1);
+    reply->own[reply->n_pieces++] = (struct td_piece){ title, strlen(title) };
+    reply->own[reply->n_pieces++] = (struct td_piece){ end, sizeof end - 1 };
+}

@@ -1,0 +1,448 @@
+#include "api/json/array.h"
+#include "api/json/values.h"
+#include "api/message/raw.h"
+#include "api/oip/reader.h"
+#include "api/oip/types.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+td_status td_oip_at_entry(struct td_oip_reader *reader, td_status status,
+                          const struct td_oip_entry *entry)
+{
+    return entry->name.text && status != TD_OK
+               ? td_error_at_input(reader->err, status, "%.*s", TD_OIP_SHOWN(entry->name))
+               : status;
+}
+
+static td_status find_range(struct td_oip_reader *reader, const struct td_json_path *path,
+                            struct td_oip_range *range)
+{
+    struct td_regions *regions = reader->source->regions;
+    td_status status;
+    if (regions)
+        status = regions->find(regions, range->region, range->region_length, range->offset,
+                               range->bytes, reader->arena, &range->data, reader->err);
+    else
+        status =
+            td_error_set(reader->err, TD_NOT_SUPPORTED,
+                         "shared memory is off; the server's --system-shared-memory allows it");
+    if (status != TD_OK)
+        td_json_point(path, reader->err);
+    return status;
+}
+
+/* ---- an input ---- */
+
+static td_status read_dtype(struct td_oip_reader *reader, const struct td_json_path *path,
+                            td_dtype *dtype)
+{
+    const char *name = "";
+    size_t length = 0;
+    td_status status =
+        td_json_text(&reader->scan, reader->arena, path, "datatype", &name, &length, reader->err);
+    if (status != TD_OK || td_oip_dtype(name, length, dtype))
+        return status;
+    char all[TD_OIP_NAMES_TEXT];
+    return td_json_refuse(path, reader->err, "\"%.*s\" is not a datatype; expected one of %s",
+                          (int)(length < 64 ? length : 64), name,
+                          td_oip_names(TD_DTYPES_ALL, all, sizeof all));
+}
+
+/* Reads data where it stands, or passes over it until datatype and shape are known. */
+static td_status read_data(struct td_oip_reader *reader, const struct td_json_path *path,
+                           struct td_oip_entry *entry)
+{
+    struct td_json_scan *scan = &reader->scan;
+    size_t commas;
+    bool absent;
+    td_status status = td_json_null(scan, &absent, reader->err);
+    if (status != TD_OK || absent)
+        return status;
+    entry->data = *scan;
+    if (entry->has_dtype && entry->has_shape) {
+        entry->data_read = true;
+        return td_json_read_oip(scan, entry->dtype, &entry->shape, path, reader->arena,
+                                &entry->tensor, reader->err);
+    }
+    const char *end = td_json_measure(scan->at, scan->end, &commas);
+    if (!end)
+        return td_json_syntax(scan, scan->end, reader->err, "expected the end of data");
+    scan->at = end;
+    return TD_OK;
+}
+
+static td_status read_input_member(void *context, const struct td_json_path *path,
+                                   struct td_json_name name)
+{
+    struct td_oip_reader *reader = context;
+    struct td_oip_entry *entry = reader->entry;
+    if (td_json_name_is(name, "name"))
+        return td_json_text(&reader->scan, reader->arena, path, "name", &entry->name.text,
+                            &entry->name.length, reader->err);
+    if (td_json_name_is(name, "shape")) {
+        entry->has_shape = true;
+        return td_json_shape(&reader->scan, path, &entry->shape, reader->err);
+    }
+    if (td_json_name_is(name, "datatype")) {
+        entry->has_dtype = true;
+        return read_dtype(reader, path, &entry->dtype);
+    }
+    if (td_json_name_is(name, "data"))
+        return read_data(reader, path, entry);
+    if (td_json_name_is(name, "parameters")) {
+        struct td_oip_placing placing = { .binary_size = -1 };
+        td_status status = td_oip_read_placing(reader, path, &placing);
+        entry->binary_size = placing.binary_size;
+        entry->range = placing.range;
+        return status;
+    }
+    return td_json_skip(&reader->scan, 3, reader->arena, reader->err);
+}
+
+/* Any byte but 0 is true. */
+static void settle_bools(unsigned char *to, const unsigned char *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = from[i] != 0;
+}
+
+static td_status check_size(struct td_oip_reader *reader, const struct td_json_path *path,
+                            const struct td_tensor *tensor, const char *what, uint64_t given)
+{
+    if (tensor->dtype == TD_DTYPE_STRING || given == tensor->bytes)
+        return TD_OK;
+    char text[TD_SHAPE_TEXT];
+    return td_json_refuse(path, reader->err,
+                          "%s is %" PRIu64 ", but %s of shape %s takes %zu bytes", what, given,
+                          td_dtype_info(tensor->dtype)->oip,
+                          td_shape_text(&tensor->shape, text, sizeof text), tensor->bytes);
+}
+
+/* Bytes behind the JSON text. They are the call's own, so truth values and strings are settled
+ * where they are. */
+static td_status take_blob(struct td_oip_reader *reader, const struct td_json_path *path,
+                           struct td_oip_entry *entry)
+{
+    struct td_tensor *tensor = &entry->tensor;
+    const size_t size = (size_t)entry->binary_size;
+    const size_t left = (size_t)(reader->blobs_end - reader->blob);
+    td_status status = check_size(reader, path, tensor, "binary_data_size", size);
+    if (status != TD_OK)
+        return status;
+    if (size > left)
+        return td_json_refuse(path, reader->err,
+                              "binary_data_size is %zu, but the body has %zu bytes left behind its "
+                              "JSON text%s",
+                              size, left,
+                              reader->source->json_bytes == TD_OIP_NO_HEADER
+                                  ? "; the header Inference-Header-Content-Length is missing"
+                                  : "");
+    tensor->data = reader->blob;
+    reader->blob += size;
+    if (tensor->dtype == TD_DTYPE_BOOL)
+        settle_bools(tensor->data, tensor->data, size);
+    if (tensor->dtype == TD_DTYPE_STRING)
+        status = td_raw_strings(tensor->data, size, tensor, reader->arena, reader->err);
+    if (status == TD_MALFORMED_REQUEST)
+        td_json_point(path, reader->err);
+    return status;
+}
+
+/* Bytes that `n` strings with their lengths take at `from`; `size` where they do not fit. */
+static size_t strings_end(const char *from, size_t size, int64_t n)
+{
+    size_t used = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t length;
+        if (size - used < sizeof length)
+            return size;
+        memcpy(&length, from + used, sizeof length);
+        used += sizeof length;
+        if (length > size - used)
+            return size;
+        used += length;
+    }
+    return used;
+}
+
+/* Is there room for what strings take however short they are? Asked before a walk over a region
+ * that may be larger than any memory. */
+static td_status check_room(struct td_oip_reader *reader, const struct td_tensor *tensor)
+{
+    size_t least;
+    if (!td_size_mul((size_t)tensor->numel, sizeof(uint32_t) + sizeof(uint64_t), &least))
+        least = SIZE_MAX / 2;
+    struct td_memory *memory = reader->arena->memory;
+    struct td_buffer *room = memory->take(memory, least, reader->err);
+    td_buffer_unref(room);
+    return room ? TD_OK : reader->err->status;
+}
+
+/* Numbers stay where they are. What decides on addresses, lengths and indices, is copied before
+ * anyone looks at it, for the client may go on writing there. */
+static td_status take_range(struct td_oip_reader *reader, const struct td_json_path *path,
+                            struct td_oip_entry *entry)
+{
+    struct td_tensor *tensor = &entry->tensor;
+    struct td_oip_range *range = &entry->range;
+    const struct td_input_spec *spec = &reader->request->op->inputs[entry->slot.input];
+    const bool strings = tensor->dtype == TD_DTYPE_STRING, bools = tensor->dtype == TD_DTYPE_BOOL;
+    const bool indices = spec->reads_values && (TD_DTYPES_INDEX >> tensor->dtype & 1);
+    td_status status = check_size(reader, path, tensor, "shared_memory_byte_size", range->bytes);
+    if (status == TD_OK)
+        status = find_range(reader, path, range);
+    if (status != TD_OK)
+        return status;
+    tensor->data = range->data;
+    if (!strings && !bools && !indices)
+        return TD_OK;
+    if (strings)
+        status = check_room(reader, tensor);
+    if (status != TD_OK)
+        return status;
+    const size_t size =
+        strings ? strings_end(range->data, (size_t)range->bytes, tensor->numel) : tensor->bytes;
+    tensor->data = td_arena_alloc(reader->arena, size, 1, reader->err);
+    if (!tensor->data)
+        return reader->err->status;
+    if (bools)
+        settle_bools(tensor->data, range->data, size);
+    else
+        memcpy(tensor->data, range->data, size);
+    if (strings)
+        status = td_raw_strings(tensor->data, size, tensor, reader->arena, reader->err);
+    if (status == TD_MALFORMED_REQUEST)
+        td_json_point(path, reader->err);
+    return status;
+}
+
+/* A tensor of no elements needs no data. */
+static td_status take_nothing(struct td_oip_reader *reader, struct td_oip_entry *entry)
+{
+    struct td_tensor *tensor = &entry->tensor;
+    td_status status = td_tensor_alloc(tensor, reader->arena, reader->err);
+    if (status == TD_OK && !tensor->data)
+        tensor->data = td_arena_alloc(reader->arena, 0, 1, reader->err);
+    return status == TD_OK && !tensor->data ? reader->err->status : status;
+}
+
+/* The tensor of an input whose members are all read. */
+static td_status settle_input(struct td_oip_reader *reader, const struct td_json_path *path,
+                              struct td_oip_entry *entry)
+{
+    const char *name = reader->request->op->inputs[entry->slot.input].name;
+    const int sources =
+        (entry->data.begin != NULL) + (entry->binary_size >= 0) + (entry->range.region != NULL);
+    td_status status;
+    if (!entry->data_read) {
+        status = td_tensor_describe(&entry->tensor, name, entry->dtype, &entry->shape, reader->err);
+        if (status != TD_OK)
+            return status;
+    }
+    if (sources > 1)
+        return td_json_refuse(path, reader->err,
+                              "%.*s has more than one of data, binary_data_size and "
+                              "shared_memory_region; exactly one is expected",
+                              TD_OIP_SHOWN(entry->name));
+    if (entry->binary_size >= 0)
+        return take_blob(reader, path, entry);
+    if (entry->range.region)
+        return take_range(reader, path, entry);
+    if (entry->data_read)
+        return TD_OK;
+    if (entry->data.begin) {
+        const struct td_json_path step = td_json_member(path, "data", 4);
+        return td_json_read_oip(&entry->data, entry->dtype, &entry->shape, &step, reader->arena,
+                                &entry->tensor, reader->err);
+    }
+    if (entry->tensor.numel == 0)
+        return take_nothing(reader, entry);
+    return td_json_refuse(path, reader->err,
+                          "%.*s has no data; exactly one of data, binary_data_size and "
+                          "shared_memory_region is expected",
+                          TD_OIP_SHOWN(entry->name));
+}
+
+static td_status read_input(void *context, const struct td_json_path *path)
+{
+    struct td_oip_reader *reader = context;
+    struct td_oip_entry *entries = td_oip_grow(reader, reader->entries, reader->n_entries,
+                                               &reader->entry_room, sizeof *entries);
+    if (!entries)
+        return reader->err->status;
+    reader->entries = entries;
+    struct td_oip_entry *entry = &entries[reader->n_entries];
+    memset(entry, 0, sizeof *entry);
+    entry->binary_size = -1;
+    reader->entry = entry;
+    td_status status = td_json_object(&reader->scan, path, "an input", read_input_member, reader,
+                                      reader->arena, reader->err);
+    if (status != TD_OK)
+        return td_oip_at_entry(reader, status, entry);
+    const char *lacks = !entry->name.text   ? "name"
+                        : !entry->has_dtype ? "datatype"
+                        : !entry->has_shape ? "shape"
+                                            : NULL;
+    if (lacks) {
+        td_json_refuse(path, reader->err, "the input \"%.*s\" has no %s", TD_OIP_SHOWN(entry->name),
+                       lacks);
+        return td_oip_at_entry(reader, TD_MALFORMED_REQUEST, entry);
+    }
+    status = td_slot_count(reader->request, entry->name.text, entry->name.length, &entry->slot,
+                           reader->err);
+    if (status != TD_OK) {
+        td_json_point(path, reader->err);
+        return status;
+    }
+    reader->n_entries++;
+    return td_oip_at_entry(reader, settle_input(reader, path, entry), entry);
+}
+
+td_status td_oip_read_inputs(struct td_oip_reader *reader, const struct td_json_path *path)
+{
+    return td_json_list(&reader->scan, path, "inputs", read_input, reader, reader->err);
+}
+
+/* ---- an output ---- */
+
+static td_status read_output_member(void *context, const struct td_json_path *path,
+                                    struct td_json_name name)
+{
+    struct td_oip_reader *reader = context;
+    struct td_json_name *own = reader->output_name;
+    if (td_json_name_is(name, "name"))
+        return td_json_text(&reader->scan, reader->arena, path, "name", &own->text, &own->length,
+                            reader->err);
+    if (td_json_name_is(name, "parameters"))
+        return td_oip_read_placing(reader, path, reader->placing);
+    return td_json_skip(&reader->scan, 3, reader->arena, reader->err);
+}
+
+/* Notes that an output is asked for; *twice where it was before. */
+static td_status note_asked(struct td_oip_reader *reader, int64_t index, bool *twice)
+{
+    enum { BYTES = TD_MAX_LIST / 8 };
+    if (!reader->asked) {
+        reader->asked = td_arena_alloc(reader->arena, BYTES, 1, reader->err);
+        if (!reader->asked)
+            return reader->err->status;
+        memset(reader->asked, 0, BYTES);
+    }
+    const unsigned char bit = (unsigned char)(1U << index % 8);
+    *twice = reader->asked[index / 8] & bit;
+    reader->asked[index / 8] |= bit;
+    return TD_OK;
+}
+
+static td_status read_output(void *context, const struct td_json_path *path)
+{
+    struct td_oip_reader *reader = context;
+    const struct td_op *op = reader->request->op;
+    struct td_json_name name = { NULL, 0 };
+    struct td_oip_placing placing = { .output = true };
+    reader->output_name = &name;
+    reader->placing = &placing;
+    td_status status = td_json_object(&reader->scan, path, "an output", read_output_member, reader,
+                                      reader->arena, reader->err);
+    if (status != TD_OK)
+        return status;
+    if (!name.text)
+        return td_json_refuse(path, reader->err, "an output has no name");
+    const int64_t index = td_slot_of_output(op, name.text, name.length);
+    if (index < 0 || index >= TD_MAX_LIST)
+        return td_json_refuse(path, reader->err, "%s has no output \"%.*s\"; expected %s", op->name,
+                              TD_OIP_SHOWN(name),
+                              op->output_list ? "outputs.0, outputs.1, ..." : "output");
+    bool twice = false;
+    status = note_asked(reader, index, &twice);
+    if (status != TD_OK)
+        return status;
+    if (twice)
+        return td_json_refuse(path, reader->err, "the output \"%.*s\" is asked for twice",
+                              TD_OIP_SHOWN(name));
+    if (placing.range.region && placing.binary)
+        return td_json_refuse(path, reader->err,
+                              "binary_data is true for \"%.*s\", which goes to shared memory",
+                              TD_OIP_SHOWN(name));
+    if (placing.range.region && (status = find_range(reader, path, &placing.range)) != TD_OK)
+        return status;
+    struct td_oip_output *outputs = td_oip_grow(reader, reader->outputs, reader->n_outputs,
+                                                &reader->output_room, sizeof *outputs);
+    if (!outputs)
+        return reader->err->status;
+    reader->outputs = outputs;
+    outputs[reader->n_outputs++] = (struct td_oip_output){
+        .index = (int)index, .told = placing.told, .binary = placing.binary, .range = placing.range
+    };
+    return TD_OK;
+}
+
+td_status td_oip_read_outputs(struct td_oip_reader *reader, const struct td_json_path *path)
+{
+    return td_json_list(&reader->scan, path, "outputs", read_output, reader, reader->err);
+}
+
+/* ---- ranges of shared memory ---- */
+
+struct used_range {
+    const struct td_oip_range *range;
+    bool output;
+};
+
+static int compare_regions(const struct td_oip_range *a, const struct td_oip_range *b)
+{
+    if (a->region_length != b->region_length)
+        return a->region_length < b->region_length ? -1 : 1;
+    return memcmp(a->region, b->region, a->region_length);
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct td_oip_range *left = ((const struct used_range *)a)->range;
+    const struct td_oip_range *right = ((const struct used_range *)b)->range;
+    const int regions = compare_regions(left, right);
+    if (regions != 0)
+        return regions;
+    return left->offset < right->offset ? -1 : left->offset > right->offset;
+}
+
+/* No output may lie over an input or another output. Ranges are within their regions, so their ends
+ * do not overflow. */
+td_status td_oip_check_ranges(struct td_oip_reader *reader)
+{
+    const size_t most = (size_t)reader->n_entries + (size_t)reader->n_outputs;
+    bool any_output = false;
+    for (int i = 0; i < reader->n_outputs; i++)
+        any_output = any_output || reader->outputs[i].range.region;
+    if (!any_output)
+        return TD_OK;
+    struct used_range *used = td_arena_alloc(reader->arena, most, sizeof *used, reader->err);
+    if (!used)
+        return reader->err->status;
+    size_t n = 0;
+    for (int i = 0; i < reader->n_entries; i++)
+        if (reader->entries[i].range.region && reader->entries[i].range.bytes > 0)
+            used[n++] = (struct used_range){ &reader->entries[i].range, false };
+    for (int i = 0; i < reader->n_outputs; i++)
+        if (reader->outputs[i].range.region && reader->outputs[i].range.bytes > 0)
+            used[n++] = (struct used_range){ &reader->outputs[i].range, true };
+    qsort(used, n, sizeof *used, compare_ranges);
+    uint64_t inputs_end = 0, outputs_end = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct td_oip_range *range = used[i].range;
+        if (i > 0 && compare_regions(range, used[i - 1].range) != 0)
+            inputs_end = outputs_end = 0;
+        if (range->offset < outputs_end || (used[i].output && range->offset < inputs_end))
+            return td_error_set(
+                reader->err, TD_MALFORMED_REQUEST,
+                "an output overlaps another tensor of this request at offset %" PRIu64
+                " of the shared-memory region \"%.*s\"",
+                range->offset, (int)(range->region_length < 64 ? range->region_length : 64),
+                range->region);
+        uint64_t *end = used[i].output ? &outputs_end : &inputs_end;
+        *end = range->offset + range->bytes > *end ? range->offset + range->bytes : *end;
+    }
+    return TD_OK;
+}

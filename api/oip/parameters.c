@@ -1,0 +1,267 @@
+#include "api/json/decode.h"
+#include "api/json/values.h"
+#include "api/message/attrs.h"
+#include "api/oip/reader.h"
+#include "api/text/suggest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- values ---- */
+
+/* A parameter's value. Any number that is an integer is read as one. */
+static td_status read_scalar(struct td_oip_reader *reader, const struct td_json_path *path,
+                             struct td_attr_value *value)
+{
+    const char c = td_json_peek(&reader->scan), *begin = reader->scan.at;
+    if (c == '{' || c == '[' || c == 'n')
+        return td_json_refuse(
+            path, reader->err,
+            "the parameter \"%.*s\" is %s; a string, a number, true or false is expected",
+            (int)(path->key_length < 64 ? path->key_length : 64), path->key, td_json_kind(c));
+    td_status status = td_json_attr(&reader->scan, reader->arena, value, reader->err);
+    bool negative;
+    uint64_t magnitude;
+    if (status != TD_OK || value->kind != TD_VALUE_OTHER || c == 't' || c == 'f' ||
+        !td_json_integral(begin, reader->scan.at, &negative, &magnitude) || magnitude > INT64_MAX)
+        return status;
+    value->kind = TD_VALUE_INT;
+    value->integer = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+    return TD_OK;
+}
+
+static td_status refuse_value(struct td_oip_reader *reader, const struct td_json_path *path,
+                              const char *name, const char *expected,
+                              const struct td_attr_value *value)
+{
+    td_attrs_refuse(reader->err, name, expected, value);
+    td_json_point(path, reader->err);
+    return TD_MALFORMED_REQUEST;
+}
+
+static td_status as_bool(struct td_oip_reader *reader, const struct td_json_path *path,
+                         const char *name, const struct td_attr_value *value, bool *out)
+{
+    const char *text = value->kind == TD_VALUE_OTHER ? value->text : "";
+    *out = strcmp(text, "true") == 0;
+    if (*out || strcmp(text, "false") == 0)
+        return TD_OK;
+    return refuse_value(reader, path, name, "true or false", value);
+}
+
+static td_status as_count(struct td_oip_reader *reader, const struct td_json_path *path,
+                          const char *name, const struct td_attr_value *value, uint64_t *out)
+{
+    if (value->kind != TD_VALUE_INT || value->integer < 0)
+        return refuse_value(reader, path, name, "an integer from 0 to 2^63 - 1", value);
+    *out = (uint64_t)value->integer;
+    return TD_OK;
+}
+
+/* ---- of the request ---- */
+
+/* The names of parameters that the protocol keeps to itself. */
+enum reserved {
+    BINARY_DATA_OUTPUT,
+    PRIORITY,
+    TIMEOUT,
+    HEADERS,
+    SEQUENCE_ID,
+    SEQUENCE_START,
+    SEQUENCE_END,
+    COMPLEX,
+    RESERVED_COUNT
+};
+static const char *const reserved_names[RESERVED_COUNT] = {
+    [BINARY_DATA_OUTPUT] = "binary_data_output",
+    [PRIORITY] = "priority",
+    [TIMEOUT] = "timeout",
+    [HEADERS] = "headers",
+    [SEQUENCE_ID] = "sequence_id",
+    [SEQUENCE_START] = "sequence_start",
+    [SEQUENCE_END] = "sequence_end",
+    [COMPLEX] = "complex",
+};
+
+static td_status apply_reserved(struct td_oip_reader *reader, const struct td_json_path *path,
+                                enum reserved which, const struct td_attr_value *value)
+{
+    const char *name = reserved_names[which];
+    uint64_t count;
+    bool flag;
+    switch (which) {
+    case BINARY_DATA_OUTPUT:
+        return as_bool(reader, path, name, value, &reader->oip->binary);
+    case COMPLEX:
+        return as_bool(reader, path, name, value, &reader->oip->pairs);
+    case SEQUENCE_START:
+    case SEQUENCE_END:
+        return as_bool(reader, path, name, value, &flag);
+    case PRIORITY: /* all are served in order of arrival */
+        return as_count(reader, path, name, value, &count);
+    case TIMEOUT:
+        return as_count(reader, path, name, value, reader->timeout_us);
+    case SEQUENCE_ID:
+        if (value->kind == TD_VALUE_TEXT ? value->text_length == 0
+                                         : value->kind == TD_VALUE_INT && value->integer == 0)
+            return TD_OK;
+        return td_json_refuse(path, reader->err,
+                              "sequence_id is given, but models are stateless here: there are no "
+                              "sequences");
+    case HEADERS:
+    case RESERVED_COUNT:
+        break;
+    }
+    return TD_OK;
+}
+
+static td_status refuse_parameter(struct td_oip_reader *reader, const struct td_json_path *path,
+                                  struct td_json_name name)
+{
+    const struct td_op *op = reader->request->op;
+    const char *names[32];
+    char allowed[256] = "";
+    size_t used = 0;
+    int n = 0;
+    for (; n < op->n_attrs && n < 30; n++)
+        names[n] = op->attrs[n].name;
+    names[n++] = "device";
+    names[n++] = reserved_names[COMPLEX];
+    for (int i = 0; i < n && used < sizeof allowed; i++)
+        used += (size_t)snprintf(allowed + used, sizeof allowed - used, "%s, ", names[i]);
+    td_json_refuse(path, reader->err, "%s has no parameter \"%.*s\"; expected %s<input>.ref",
+                   op->name, TD_OIP_SHOWN(name), allowed);
+    td_suggest(reader->err, name.text, name.length, names, n);
+    return TD_MALFORMED_REQUEST;
+}
+
+static td_status note_ref(struct td_oip_reader *reader, const struct td_json_path *path,
+                          struct td_json_name name, struct td_slot slot,
+                          const struct td_attr_value *value)
+{
+    char shown[64];
+    snprintf(shown, sizeof shown, "%.*s", TD_OIP_SHOWN(name));
+    if (value->kind != TD_VALUE_TEXT)
+        return refuse_value(reader, path, shown, "the name of a resident tensor", value);
+    td_status status = td_slot_count_ref(reader->request, slot, reader->err);
+    if (status != TD_OK)
+        return status;
+    struct td_oip_ref *refs =
+        td_oip_grow(reader, reader->refs, reader->n_refs, &reader->ref_room, sizeof *refs);
+    if (!refs)
+        return reader->err->status;
+    reader->refs = refs;
+    refs[reader->n_refs++] = (struct td_oip_ref){ slot, value->text, value->text_length };
+    return TD_OK;
+}
+
+/* Of what may be given in any request only the device: the rest is about answers of /v1. */
+static bool is_attr(const struct td_op *op, struct td_json_name name)
+{
+    for (int i = 0; i < op->n_attrs; i++)
+        if (td_json_name_is(name, op->attrs[i].name))
+            return true;
+    return td_json_name_is(name, "device");
+}
+
+static td_status read_parameter(void *context, const struct td_json_path *path,
+                                struct td_json_name name)
+{
+    struct td_oip_reader *reader = context;
+    static const char vendor[] = "triton_";
+    struct td_request *request = reader->request;
+    struct td_attr_value value = { .kind = TD_VALUE_OTHER, .text = "" };
+    struct td_slot slot;
+    td_status status = read_scalar(reader, path, &value);
+    if (status != TD_OK)
+        return status;
+    for (int i = 0; i < RESERVED_COUNT; i++)
+        if (td_json_name_is(name, reserved_names[i]))
+            return apply_reserved(reader, path, (enum reserved)i, &value);
+    if (td_slot_of_ref(request->op, name.text, name.length, &slot))
+        return note_ref(reader, path, name, slot, &value);
+    if (name.length >= sizeof vendor - 1 && memcmp(name.text, vendor, sizeof vendor - 1) == 0)
+        return td_json_refuse(path, reader->err, "the parameter \"%.*s\" is not supported",
+                              TD_OIP_SHOWN(name));
+    if (!is_attr(request->op, name))
+        return refuse_parameter(reader, path, name);
+    bool known;
+    status =
+        td_attrs_set(request, name.text, name.length, &value, reader->arena, &known, reader->err);
+    if (status != TD_OK)
+        td_json_point(path, reader->err);
+    return status;
+}
+
+td_status td_oip_read_parameters(struct td_oip_reader *reader, const struct td_json_path *path)
+{
+    return td_json_object(&reader->scan, path, "parameters", read_parameter, reader, reader->arena,
+                          reader->err);
+}
+
+/* ---- of a tensor ---- */
+
+static td_status read_placing_member(void *context, const struct td_json_path *path,
+                                     struct td_json_name name)
+{
+    struct td_oip_reader *reader = context;
+    struct td_oip_placing *placing = reader->placing;
+    struct td_attr_value value = { .kind = TD_VALUE_OTHER, .text = "" };
+    uint64_t count;
+    bool region = td_json_name_is(name, "shared_memory_region"),
+         bytes = td_json_name_is(name, "shared_memory_byte_size"),
+         offset = td_json_name_is(name, "shared_memory_offset"),
+         binary_size = !placing->output && td_json_name_is(name, "binary_data_size"),
+         binary = placing->output && td_json_name_is(name, "binary_data"),
+         classes = placing->output && td_json_name_is(name, "classification");
+    if (!region && !bytes && !offset && !binary_size && !binary && !classes)
+        return td_json_skip(&reader->scan, 4, reader->arena, reader->err);
+    td_status status = read_scalar(reader, path, &value);
+    if (status != TD_OK)
+        return status;
+    if (region) {
+        if (value.kind != TD_VALUE_TEXT)
+            return refuse_value(reader, path, "shared_memory_region", "a string", &value);
+        placing->range.region = value.text;
+        placing->range.region_length = value.text_length;
+        return TD_OK;
+    }
+    if (binary) {
+        placing->told = true;
+        return as_bool(reader, path, "binary_data", &value, &placing->binary);
+    }
+    if (binary_size) {
+        status = as_count(reader, path, "binary_data_size", &value, &count);
+        placing->binary_size = status == TD_OK ? (int64_t)count : -1;
+        return status;
+    }
+    if (bytes) {
+        placing->has_range_bytes = true;
+        return as_count(reader, path, "shared_memory_byte_size", &value, &placing->range.bytes);
+    }
+    if (offset) {
+        placing->has_range_offset = true;
+        return as_count(reader, path, "shared_memory_offset", &value, &placing->range.offset);
+    }
+    status = as_count(reader, path, "classification", &value, &count);
+    if (status == TD_OK && count > 0)
+        status = td_json_refuse(path, reader->err, "classification is not supported");
+    return status;
+}
+
+td_status td_oip_read_placing(struct td_oip_reader *reader, const struct td_json_path *path,
+                              struct td_oip_placing *placing)
+{
+    reader->placing = placing;
+    td_status status = td_json_object(&reader->scan, path, "parameters", read_placing_member,
+                                      reader, reader->arena, reader->err);
+    if (status != TD_OK)
+        return status;
+    bool region = placing->range.region != NULL;
+    if (region != placing->has_range_bytes || (!region && placing->has_range_offset))
+        return td_json_refuse(path, reader->err,
+                              "shared_memory_region and shared_memory_byte_size belong together; "
+                              "%s is missing",
+                              region ? "shared_memory_byte_size" : "shared_memory_region");
+    return TD_OK;
+}

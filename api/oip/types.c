@@ -1,0 +1,63 @@
+#include "api/oip/types.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool td_oip_dtype(const char *name, size_t length, td_dtype *out)
+{
+    for (int i = 0; i < TD_DTYPE_COUNT; i++) {
+        const char *known = td_dtype_info((td_dtype)i)->oip;
+        if (*known && strncmp(known, name, length) == 0 && known[length] == '\0') {
+            *out = (td_dtype)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *td_oip_names(td_dtype_set set, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < TD_DTYPE_COUNT && used < size; i++) {
+        const char *name = td_dtype_info((td_dtype)i)->oip;
+        if (*name && (set >> i & 1))
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", name);
+    }
+    return text;
+}
+
+const char *td_oip_config_name(td_dtype dtype, char *text, size_t size)
+{
+    const char *name = dtype == TD_DTYPE_STRING ? "STRING" : td_dtype_info(dtype)->oip;
+    snprintf(text, size, "TYPE_%s", name);
+    return text;
+}
+
+static const struct {
+    td_dtype part, pair;
+} pairs[] = {
+    { TD_DTYPE_FLOAT32, TD_DTYPE_COMPLEX64 },
+    { TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX128 },
+};
+#define N_PAIRS (sizeof pairs / sizeof *pairs)
+
+bool td_oip_complex_of(td_dtype part, td_dtype *out)
+{
+    for (size_t i = 0; i < N_PAIRS; i++)
+        if (pairs[i].part == part) {
+            *out = pairs[i].pair;
+            return true;
+        }
+    return false;
+}
+
+bool td_oip_part_of(td_dtype dtype, td_dtype *out)
+{
+    for (size_t i = 0; i < N_PAIRS; i++)
+        if (pairs[i].pair == dtype) {
+            *out = pairs[i].part;
+            return true;
+        }
+    return false;
+}

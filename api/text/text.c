@@ -1,0 +1,90 @@
+#include "api/text/text.h"
+
+#include "kernels/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void td_text_add(struct td_text *text, const char *bytes, size_t length)
+{
+    if (length > (size_t)(text->end - text->at)) {
+        text->full = true;
+        return;
+    }
+    memcpy(text->at, bytes, length);
+    text->at += length;
+}
+
+void td_text_word(struct td_text *text, const char *word)
+{
+    td_text_add(text, word, strlen(word));
+}
+
+void td_text_uint(struct td_text *text, uint64_t value)
+{
+    char digits[20];
+    char *at = digits + sizeof digits;
+    do {
+        *--at = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    td_text_add(text, at, (size_t)(digits + sizeof digits - at));
+}
+
+void td_text_dims(struct td_text *text, const struct td_shape *shape)
+{
+    for (int i = 0; i < shape->rank; i++) {
+        td_text_word(text, i > 0 ? "," : "");
+        td_text_uint(text, (uint64_t)shape->dim[i]);
+    }
+}
+
+void td_text_print(struct td_text *text, const char *format, ...)
+{
+    size_t room = (size_t)(text->end - text->at);
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text->at, room, format, arguments);
+    va_end(arguments);
+    /* The NUL needs room as well, though it does not count. */
+    if (length < 0 || (size_t)length >= room)
+        text->full = true;
+    else
+        text->at += length;
+}
+
+/* Bytes from the beginning that stand for themselves within quotes. */
+static size_t plain_prefix(const char *bytes, size_t length)
+{
+    size_t i = 0;
+    while (i < length && bytes[i] >= ' ' && bytes[i] < 0x7f && bytes[i] != '"' && bytes[i] != '\\')
+        i++;
+    return i;
+}
+
+void td_text_quote(struct td_text *text, const char *bytes, size_t length)
+{
+    td_text_add(text, "\"", 1);
+    for (size_t i = 0; i < length;) {
+        size_t plain = plain_prefix(bytes + i, length - i);
+        td_text_add(text, bytes + i, plain);
+        i += plain;
+        if (i == length)
+            break;
+        unsigned char c = (unsigned char)bytes[i];
+        size_t size = td_utf8_character((const unsigned char *)bytes + i, length - i);
+        if (size == 0)
+            td_text_add(text, "\xef\xbf\xbd", 3);
+        else if (c == '"' || c == '\\')
+            td_text_add(text, (const char[]){ '\\', (char)c }, 2);
+        else if (c == '\n')
+            td_text_add(text, "\\n", 2);
+        else if (c < ' ')
+            td_text_print(text, "\\u%04x", c);
+        else
+            td_text_add(text, bytes + i, size);
+        i += size ? size : 1;
+    }
+    td_text_add(text, "\"", 1);
+}

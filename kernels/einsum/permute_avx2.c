@@ -1,2 +1,0 @@
-#define TD_TRANSPOSITIONS td_transpositions_avx2
-#include "kernels/einsum/permute.inc"

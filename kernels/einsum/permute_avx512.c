@@ -1,2 +1,0 @@
-#define TD_TRANSPOSITIONS td_transpositions_avx512
-#include "kernels/einsum/permute.inc"

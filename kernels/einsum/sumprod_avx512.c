@@ -1,2 +1,0 @@
-#define TD_SUMPROD td_sumprod_avx512
-#include "kernels/einsum/sumprod_types.inc"

@@ -1,0 +1,275 @@
+#include "server/calls/call.h"
+
+#include "api/json/decode.h"
+#include "api/message/problem.h"
+#include "api/oip/oip.h"
+#include "server/calls/services.h"
+#include "server/compression/inflate.h"
+#include "server/observe/clock.h"
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT_SHELLS = 256 };
+
+static struct td_call *new_shell(struct td_server *server)
+{
+    struct td_call *call = aligned_alloc(64, (sizeof *call + 63) / 64 * 64);
+    pthread_mutex_lock(&server->mutex);
+    server->n_calls += call != NULL;
+    pthread_mutex_unlock(&server->mutex);
+    return call;
+}
+
+struct td_call *td_call_new(struct td_server *server)
+{
+    pthread_mutex_lock(&server->mutex);
+    struct td_call *call = server->free_calls;
+    if (call) {
+        server->free_calls = call->next_free;
+        server->n_free_calls--;
+    }
+    pthread_mutex_unlock(&server->mutex);
+    if (!call)
+        call = new_shell(server);
+    if (!call)
+        return NULL;
+    /* All but the first block, which is scratch; the large texts of the error are set before they
+     * count. */
+    memset(call, 0, offsetof(struct td_call, request));
+    memset((char *)call + offsetof(struct td_call, accepted), 0,
+           offsetof(struct td_call, error) - offsetof(struct td_call, accepted));
+    call->error.status = TD_OK;
+    call->headers.inference_header = TD_OIP_NO_HEADER;
+    call->start_by_ns = TD_NEVER;
+    call->request.op = NULL; /* none begun */
+    call->request.options = (struct td_options){ 0 };
+    memset(&call->reply, 0, sizeof call->reply);
+    memset(&call->times, 0, sizeof call->times);
+    call->server = server;
+    call->socket = -1; /* none to look at */
+    td_arena_init(&call->arena, call->first_block, sizeof call->first_block,
+                  td_buffer_pool_memory(server->buffers));
+    return call;
+}
+
+void td_call_free(struct td_call *call)
+{
+    if (!call)
+        return;
+    struct td_server *server = call->server;
+    td_arena_reset(&call->arena);
+    td_buffer_unref(call->body_buffer);
+    pthread_mutex_lock(&server->mutex);
+    const bool keep = server->n_free_calls < KEPT_SHELLS;
+    if (keep) {
+        call->next_free = server->free_calls;
+        server->free_calls = call;
+        server->n_free_calls++;
+    } else {
+        server->n_calls--;
+    }
+    pthread_mutex_unlock(&server->mutex);
+    if (!keep)
+        free(call);
+}
+
+void td_call_free_shells(struct td_server *server)
+{
+    while (server->free_calls) {
+        struct td_call *call = server->free_calls;
+        server->free_calls = call->next_free;
+        free(call);
+    }
+    server->n_free_calls = server->n_calls = 0;
+}
+
+/* ---- the stages ----------------------------------------------------------------------------- */
+
+size_t td_call_body_limit(const struct td_call *call)
+{
+    const struct td_config *config = &call->server->config;
+    const int64_t own =
+        call->body_limit == TD_BODY_TENSOR ? config->tensor_quota : config->max_body;
+    const size_t limit = (size_t)(own < config->memory_limit ? own : config->memory_limit);
+    return call->body_limit > 0 && call->body_limit < limit ? call->body_limit : limit;
+}
+
+/* Undoes the body's Content-Encoding. */
+static td_status expand(struct td_call *call)
+{
+    struct td_buffer *expanded = NULL;
+    size_t bytes = 0;
+    if (!call->encoded)
+        return TD_OK;
+    const td_status status =
+        td_inflate(call->body, call->body_bytes, td_call_body_limit(call), TD_JSON_PADDING,
+                   td_buffer_pool_memory(call->server->buffers), &expanded, &bytes, &call->error);
+    if (status != TD_OK)
+        return status;
+    td_buffer_unref(call->body_buffer);
+    call->body_buffer = expanded;
+    call->body = expanded->data;
+    call->body_bytes = bytes;
+    return TD_OK;
+}
+
+/* Time since the last lap; one reading of the clock a stage. */
+static int64_t lap(struct td_call *call)
+{
+    const int64_t now = td_now_ns(), elapsed = now - call->times.lap;
+    call->times.lap = now;
+    return elapsed;
+}
+
+td_status td_call_decode(struct td_call *call)
+{
+    td_status status = expand(call);
+    if (status == TD_OK && call->task->decode)
+        status = call->task->decode(call);
+    call->decoded = status == TD_OK;
+    call->times.decode = lap(call);
+    return status;
+}
+
+td_status td_call_admit(struct td_call *call)
+{
+    const td_status status = call->task->admit ? call->task->admit(call) : TD_OK;
+    call->admitted = status == TD_OK;
+    return status;
+}
+
+td_status td_call_compute(struct td_call *call, struct td_worker *worker)
+{
+    const td_status status = call->task->compute ? call->task->compute(call, worker) : TD_OK;
+    call->times.compute += lap(call);
+    return status;
+}
+
+/* The answer in the encoding that the client likes. What has an ETag stays as it is: parts
+ * of it are asked for by their place in it. */
+static td_status compress(struct td_call *call)
+{
+    struct td_reply *reply = &call->reply;
+    if (!call->negotiated || reply->http_status != 200 || td_reply_bytes(reply) < TD_DEFLATE_LEAST)
+        return TD_OK;
+    for (int i = 0; i < reply->n_headers; i++)
+        if (strcmp(reply->headers[i].name, "ETag") == 0)
+            return TD_OK;
+    td_reply_header(reply, "Vary", "Accept-Encoding");
+    return td_deflate(reply, call->encoding, td_buffer_pool_memory(call->server->buffers),
+                      &call->arena, td_call_stopped, call, &call->error);
+}
+
+td_status td_call_encode(struct td_call *call)
+{
+    td_status status = call->task->encode ? call->task->encode(call) : TD_OK;
+    if (status == TD_OK)
+        status = compress(call);
+    call->times.encode = lap(call);
+    return status;
+}
+
+/* ---- what tasks have in common --------------------------------------------------------------- */
+
+td_status td_call_admit_memory(struct td_call *call, size_t bytes)
+{
+    if (bytes <= sizeof call->first_block / 2) /* fits the call itself */
+        return TD_OK;
+    const size_t held = call->arena.taken + (call->body_buffer ? call->body_buffer->size : 0);
+    return td_buffer_pool_admit(call->server->buffers, held, bytes, &call->error);
+}
+
+const char *td_call_subject(const struct td_call *call)
+{
+    return call->op ? call->op->name : "the request";
+}
+
+td_status td_call_late(struct td_call *call, const char *when)
+{
+    if (call->times.lap <= call->deadline_ns)
+        return TD_OK;
+    return td_error_set(&call->error, TD_DEADLINE_EXCEEDED, "the deadline passed %s", when);
+}
+
+bool td_call_client_left(const struct td_call *call)
+{
+    struct pollfd poller = { .fd = call->socket, .events = POLLRDHUP };
+    return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+td_status td_call_stopped(void *context, struct td_error *err)
+{
+    struct td_call *call = context;
+    if (td_now_ns() > call->deadline_ns)
+        return td_error_set(err, TD_DEADLINE_EXCEEDED,
+                            "the deadline passed while %s was being computed",
+                            td_call_subject(call));
+    if (td_call_client_left(call)) {
+        call->gone = true;
+        return td_error_set(err, TD_DEADLINE_EXCEEDED,
+                            "the client left while %s was being computed", td_call_subject(call));
+    }
+    return TD_OK;
+}
+
+void td_call_refuse(struct td_call *call)
+{
+    /* Where memory is short, the answer takes the place of what the request held. */
+    if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT) {
+        call->decoded = false;
+        td_arena_reset(&call->arena);
+    }
+    const char *op_name = call->op ? call->op->name : NULL;
+    if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* which says how long the whole is */
+        call->reply.n_headers = 0;                      /* they were about another answer */
+    if (call->style == TD_STYLE_OIP)
+        td_oip_problem(&call->error, op_name, call->request_id, &call->arena, &call->reply);
+    else
+        td_problem_write(&call->error, op_name, call->request_id, &call->arena, &call->reply);
+}
+
+/* ---- the log line --------------------------------------------------------------------------- */
+
+/* "params[16,8] indices[4]" */
+static void describe_inputs(const struct td_call *call, char *text, size_t size)
+{
+    size_t length = 0;
+    char shape[TD_SHAPE_TEXT];
+    text[0] = '\0';
+    for (int i = 0; call->decoded && call->op && i < call->op->n_inputs; i++) {
+        const struct td_operand *operand = &call->request.args.inputs[i];
+        for (int j = 0; j < operand->count && length < size; j++)
+            length += (size_t)snprintf(
+                text + length, size - length, "%s%s%s", length ? " " : "", call->op->inputs[i].name,
+                td_shape_text(&operand->tensors[j].shape, shape, sizeof shape));
+    }
+}
+
+void td_call_log(const struct td_call *call)
+{
+    const struct td_log *log = &call->server->log;
+    const bool failed = call->reply.http_status >= 500 && !call->gone &&
+                        call->error.status != TD_NOT_SUPPORTED; /* which any client can ask for */
+    const enum td_log_level level = failed ? TD_LOG_WARN : TD_LOG_DEBUG;
+    char inputs[1024];
+    if (!td_log_wants(log, level))
+        return;
+    describe_inputs(call, inputs, sizeof inputs);
+    td_log(log, level, call->gone ? "request_dropped" : "request",
+           TD_TEXT("request_id", call->request_id), TD_TEXT("method", call->method),
+           TD_TEXT("path", call->path), TD_TEXT("op", call->op ? call->op->name : NULL),
+           TD_TEXT("inputs", inputs[0] ? inputs : NULL),
+           TD_INT("status", call->gone ? 0 : call->reply.http_status),
+           TD_TEXT("code",
+                   call->error.status && !call->gone ? td_status_name(call->error.status) : NULL),
+           TD_INT("body_bytes", call->body_bytes),
+           TD_INT("reply_bytes", td_reply_bytes(&call->reply)),
+           TD_MS("decode_ms", call->times.decode), TD_MS("queue_ms", call->times.queue),
+           TD_MS("compute_ms", call->times.compute), TD_MS("encode_ms", call->times.encode),
+           TD_TEXT("detail", call->error.status && !call->gone ? call->error.message : NULL),
+           TD_TEXT("traceparent", call->headers.traceparent));
+}

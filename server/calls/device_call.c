@@ -1,0 +1,168 @@
+#include "server/calls/device_call.h"
+
+#include "server/calls/services.h"
+#include "server/devices/devices.h"
+#include "server/devices/staging.h"
+#include "server/observe/clock.h"
+
+struct td_device_call {
+    struct td_batch_item item; /* first: the batcher gives it back */
+    struct td_call *call;
+    void (*back)(struct td_call *call);
+    enum { DUE, DONE, REFUSED, HERE } state;
+    struct td_tensor table; /* of an upload, and its arguments */
+    struct td_op_args upload;
+};
+
+/* Of the first tensors of all inputs: which are resident tables? */
+static uint32_t resident_mask(const struct td_call *call)
+{
+    uint32_t mask = 0;
+    int n = 0;
+    for (int i = 0; i < call->op->n_inputs; i++) {
+        const struct td_operand *operand = &call->request.args.inputs[i];
+        for (int j = 0; j < operand->count && n < TD_BATCH_TABLES; j++, n++)
+            if (td_sources_is_table(&call->sources, &operand->tensors[j]))
+                mask |= UINT32_C(1) << n;
+    }
+    return mask;
+}
+
+static struct td_device_call *new_device_call(struct td_call *call, struct td_error *err)
+{
+    struct td_device_call *device = td_arena_alloc(&call->arena, 1, sizeof *device, err);
+    if (!device)
+        return NULL;
+    *device = (struct td_device_call){ .item = { .arena = &call->arena,
+                                                 .deadline_ns = call->deadline_ns,
+                                                 .start_by_ns = call->start_by_ns },
+                                       .call = call };
+    return device;
+}
+
+td_status td_device_call_place(struct td_call *call, uint64_t cpu_ns, bool *there)
+{
+    struct td_devices *devices = call->server->devices;
+    const td_device_choice choice = call->request.options.device;
+    *there = false;
+    if (!call->task->on_device || call->device || choice == TD_DEVICE_CPU ||
+        (choice == TD_DEVICE_AUTO && cpu_ns < TD_DEVICES_LEAST_NS) || !td_devices_batcher(devices))
+        return TD_OK;
+    const uint32_t resident = resident_mask(call);
+    if (!td_devices_choose(devices, &call->request, resident, cpu_ns))
+        return TD_OK;
+    call->device = new_device_call(call, choice == TD_DEVICE_GPU ? &call->error : NULL);
+    if (!call->device)
+        return choice == TD_DEVICE_GPU ? call->error.status : TD_OK;
+    call->device->item.op = call->op;
+    call->device->item.args = &call->request.args;
+    call->device->item.resident = resident;
+    *there = true;
+    return TD_OK;
+}
+
+bool td_device_call_place_upload(struct td_call *call, const struct td_tensor *table)
+{
+    struct td_device_call *device =
+        td_devices_batcher(call->server->devices) ? new_device_call(call, NULL) : NULL;
+    if (!device)
+        return false;
+    device->table = *table;
+    device->upload.inputs[0] = (struct td_operand){ &device->table, 1 };
+    device->item.op = &td_batch_upload;
+    device->item.args = &device->upload;
+    device->item.resident = 1;
+    call->device = device;
+    return true;
+}
+
+bool td_device_call_is_due(const struct td_call *call)
+{
+    return call->device && call->device->state == DUE;
+}
+
+static bool gone(struct td_batch_item *item)
+{
+    struct td_call *call = ((struct td_device_call *)(void *)item)->call;
+    call->gone = td_call_client_left(call);
+    return call->gone;
+}
+
+/* What the processor can do as well, for who did not insist; and tables need not be there. */
+static bool goes_on_without(const struct td_device_call *device, td_status status)
+{
+    return td_batch_item_is_upload(&device->item) ||
+           (device->call->request.options.device != TD_DEVICE_GPU &&
+            (status == TD_DEVICE_UNAVAILABLE || status == TD_UNSUPPORTED_DTYPE ||
+             status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
+}
+
+/* Pinned memory is for what passes through: what is kept is copied out of it. */
+static void disown_kept(struct td_device_call *device)
+{
+    struct td_op_args *args = device->item.args;
+    if (device->call->request.options.store)
+        for (int i = 0; i < args->n_outputs; i++)
+            args->outputs[i].owner = NULL;
+}
+
+static void done(struct td_batch_item *item, td_status status, const struct td_error *err)
+{
+    struct td_device_call *device = (struct td_device_call *)(void *)item;
+    struct td_call *call = device->call;
+    const int64_t now = td_now_ns(), begun = item->begun_ns > 0 ? item->begun_ns : now;
+    call->times.queue += begun - call->times.lap;
+    call->times.compute += now - begun;
+    call->times.lap = now;
+    if (status == TD_OK) {
+        device->state = DONE;
+        disown_kept(device);
+    } else if (goes_on_without(device, status)) {
+        device->state = HERE;
+    } else {
+        device->state = REFUSED;
+        call->error = *err;
+        if (status == TD_MEMORY_EXHAUSTED && call->error.retry_after_s == 0)
+            call->error.retry_after_s = 1;
+    }
+    device->back(call);
+}
+
+void td_device_call_submit(struct td_call *call, void (*back)(struct td_call *call))
+{
+    struct td_device_call *device = call->device;
+    device->back = back;
+    device->item.gone = gone;
+    device->item.done = done;
+    td_batcher_submit(td_devices_batcher(call->server->devices), &device->item);
+}
+
+bool td_device_call_is_done(const struct td_call *call)
+{
+    return call->device && call->device->state == DONE;
+}
+
+bool td_device_call_is_refused(const struct td_call *call)
+{
+    return call->device && call->device->state == REFUSED;
+}
+
+/* False without memory: then some lie where they lay. */
+static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
+{
+    for (int i = 0; i < args->n_outputs; i++)
+        if (td_tensor_copy(&args->outputs[i], arena, NULL) != TD_OK)
+            return false;
+    return true;
+}
+
+td_status td_device_call_settle(struct td_call *call)
+{
+    struct td_op_args *args = &call->request.args;
+    struct td_buffer *staged = args->n_outputs > 0 ? args->outputs[0].owner : NULL;
+    const td_status status = td_sources_check(&call->sources, &call->error);
+    if (status == TD_OK && staged && td_staging_wants_back(staged) &&
+        copy_outputs(args, &call->arena))
+        td_arena_drop(&call->arena, staged);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* oip.h - the Open Inference Protocol's paths beside inference: health, models, their statistics,
+ * repository, shared memory. Inference is op_task.h.
+ *
+ * Models are the ops: built in, always loaded. What the protocol has and tensord has not (CUDA
+ * shared memory, trace and log settings) answers NOT_SUPPORTED (501); asking for the regions of CUDA
+ * memory there are, and letting go of them, is answered as if there were none, since clients do so
+ * when they begin. */
+#ifndef TD_SERVER_CALLS_OIP_TASKS_H
+#define TD_SERVER_CALLS_OIP_TASKS_H
+
+#include "server/calls/call.h"
+
+/* health, metadata, configuration, statistics */
+td_handler td_oip_live, td_oip_ready, td_oip_server_metadata;
+td_handler td_oip_model_ready, td_oip_model_metadata, td_oip_model_config;
+td_handler td_oip_statistics; /* of the call's op, or of all */
+
+/* repository */
+extern const struct td_task td_oip_index_task, td_oip_load_task, td_oip_unload_task;
+
+/* shared memory; the region is the call's first argument, and there being none means all */
+extern const struct td_task td_oip_register_task;
+td_handler td_oip_region_status, td_oip_unregister;
+td_handler td_oip_no_cuda_regions, td_oip_no_cuda_unregister, td_oip_no_cuda_register;
+
+/* settings */
+td_handler td_oip_no_trace, td_oip_no_logging;
+
+#endif

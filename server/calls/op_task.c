@@ -1,0 +1,339 @@
+#include "server/calls/op_task.h"
+
+#include "api/codec.h"
+#include "api/describe.h"
+#include "api/message/attrs.h"
+#include "api/oip/oip.h"
+#include "server/calls/services.h"
+#include "server/observe/clock.h"
+
+#include <stdio.h>
+
+/* ---- before the body ------------------------------------------------------------------------- */
+
+static td_status begin(struct td_call *call)
+{
+    td_request_init(&call->request, call->op);
+    if (call->style == TD_STYLE_OIP) { /* whatever Content-Type and Accept say */
+        call->body_format = call->reply_format = TD_FORMAT_OIP;
+        return TD_OK;
+    }
+    const td_status status =
+        td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
+    return status != TD_OK ? status
+                           : td_codec_reply_format(call->headers.accept, call->body_format,
+                                                   &call->reply_format, &call->error);
+}
+
+td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
+                         size_t value_length)
+{
+    bool known;
+    if (call->style == TD_STYLE_OIP) /* whose clients may put anything there */
+        return TD_OK;
+    const td_status status = td_attrs_set_text(&call->request, name, length, value, value_length,
+                                               &call->arena, &known, &call->error);
+    if (status != TD_OK || known)
+        return status;
+    return td_attrs_unknown(call->op, name, length, "query parameter", &call->error);
+}
+
+/* ---- decode ---------------------------------------------------------------------------------- */
+
+static td_status decode_oip(struct td_call *call)
+{
+    const struct td_oip_source source = { .json_bytes = call->headers.inference_header,
+                                          .resolver = &call->sources.resolver,
+                                          .regions =
+                                              call->server->shm ? &call->sources.regions : NULL };
+    uint64_t timeout_us = 0;
+    const td_status status = td_oip_decode(call->body, call->body_bytes, &source, &call->arena,
+                                           &call->request, &timeout_us, &call->error);
+    if (timeout_us > 0 && timeout_us < INT64_MAX / 1000 - (uint64_t)call->times.arrived / 1000)
+        call->start_by_ns = call->times.arrived + (int64_t)timeout_us * 1000;
+    return status;
+}
+
+static td_status decode(struct td_call *call)
+{
+    struct td_server *server = call->server;
+    td_sources_begin(&call->sources, td_store_resolver(server->store),
+                     server->shm ? td_shm_regions(server->shm) : NULL);
+    const td_status status =
+        call->body_format == TD_FORMAT_OIP
+            ? decode_oip(call)
+            : td_codec_decode(call->body_format, call->body, call->body_bytes,
+                              &call->sources.resolver, &call->arena, &call->request, &call->error);
+    call->queued = call->request.options.store != NULL;
+    return status;
+}
+
+/* Some ops look at values to tell the shape of their outputs, and values that an op reads are
+ * copied where they are not aligned, as a resident table may not be. */
+static uint64_t admit_bytes(const struct td_call *call)
+{
+    uint64_t bytes = td_sources_bytes(&call->request);
+    for (int i = 0; i < call->op->n_inputs; i++) {
+        const struct td_input_spec *spec = &call->op->inputs[i];
+        const struct td_operand *operand = &call->request.args.inputs[i];
+        for (int j = 0; j < operand->count; j++) {
+            const struct td_tensor *tensor = &operand->tensors[j];
+            if (spec->sets_shape || (spec->reads_values && !td_tensor_is_aligned(tensor)))
+                bytes += tensor->bytes;
+        }
+    }
+    return bytes;
+}
+
+/* ---- admit ----------------------------------------------------------------------------------- */
+
+/* What a call needs to know that keeps its outputs. */
+struct stored {
+    struct td_store_write write; /* of the output whose turn it is, called: */
+    char name[192];
+};
+
+enum { ANSWER_PER_OUTPUT = 1024 }; /* of what a listing takes in the answer, and its texts */
+
+/* "w", or "w.0", "w.1", ... where the op has a list of outputs. */
+static void name_output(struct td_call *call, int i)
+{
+    struct stored *stored = call->state;
+    const char *name = call->request.options.store;
+    if (call->op->output_list)
+        snprintf(stored->name, sizeof stored->name, "%.160s.%d", name, i);
+    else
+        snprintf(stored->name, sizeof stored->name, "%.160s", name);
+    stored->write.name = stored->name;
+}
+
+/* Are the outputs within --max-output? *bytes is their sum; strings count with their offsets only,
+ * their bytes are limited by the op itself, through exec. */
+static td_status check_outputs(struct td_call *call, size_t *bytes)
+{
+    const struct td_op_args *args = &call->request.args;
+    const uint64_t limit = (uint64_t)call->server->config.max_output;
+    *bytes = 0;
+    for (int i = 0; i < args->n_outputs; i++)
+        if (!td_size_add(*bytes, td_tensor_footprint(&args->outputs[i]), bytes))
+            *bytes = SIZE_MAX;
+    return *bytes <= limit
+               ? TD_OK
+               : td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
+}
+
+/* The same for the answer's text. It may be several times as long as the tensors' bytes; what has
+ * no such reason for its length, nested lists of empty lists, say, is held to the limit itself. */
+static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
+{
+    enum { TEXT_PER_BYTE = 8 }; /* [-127, of an int8 nested in a list of its own */
+    const uint64_t limit = (uint64_t)call->server->config.max_output;
+    if (!td_codec_encoded_bound(call->reply_format, &call->request, bytes))
+        *bytes = SIZE_MAX;
+    return *bytes <= limit || *bytes / TEXT_PER_BYTE <= outputs
+               ? TD_OK
+               : td_error_resource(&call->error, "output_bytes", *bytes, limit,
+                                   "the answer, written out,");
+}
+
+static td_status check_flops(struct td_call *call, uint64_t flops)
+{
+    const uint64_t limit = (uint64_t)call->server->config.max_flops;
+    return limit == 0 || flops <= limit
+               ? TD_OK
+               : td_error_resource(&call->error, "flops", flops, limit, call->op->name);
+}
+
+/* a + b, or what is more than any memory. */
+static size_t plus(size_t a, uint64_t b)
+{
+    size_t sum;
+    return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
+}
+
+/* All that computing and writing the answer will take beside the inputs. How many threads will have
+ * a hand in what one does not do alone is not known yet: as many as there may be. */
+static size_t memory_needed(const struct td_call *call, size_t outputs, const struct td_cost *cost)
+{
+    const uint64_t threads = cost->alone ? 1 : (uint64_t)call->server->config.workers;
+    uint64_t slots;
+    if (__builtin_mul_overflow(cost->workspace_per_thread, threads, &slots))
+        slots = UINT64_MAX;
+    return plus(plus(plus(outputs, call->encoded_bound), cost->workspace), slots);
+}
+
+td_status td_op_device(struct td_call *call)
+{
+    return td_devices_check(call->server->devices, call->request.options.device, &call->error);
+}
+
+/* Who asks for the device gets what TensorFlow's kernels there do, where he says nothing else: zeros
+ * for an index out of range. */
+static void settle_bounds(struct td_request *request)
+{
+    const struct td_op *op = request->op;
+    for (int i = 0; i < op->n_attrs; i++)
+        if (op->attrs[i].choices == td_bounds_names && !(request->args.attrs_set >> i & 1))
+            td_op_choose(&op->attrs[i], &request->args, TD_BOUNDS_ZERO);
+}
+
+/* Has the answer a form, and an acceptable length? What safetensors has no dtype for goes as JSON to
+ * who takes that, too. */
+static td_status admit_answer(struct td_call *call, size_t outputs)
+{
+    if (call->reply_format == TD_FORMAT_SAFETENSORS &&
+        td_codec_can_encode(call->reply_format, &call->request, NULL) != TD_OK &&
+        td_codec_accepts_json(call->headers.accept))
+        call->reply_format = TD_FORMAT_JSON;
+    const td_status status = td_codec_can_encode(call->reply_format, &call->request, &call->error);
+    return status != TD_OK ? status : check_encoded(call, outputs, &call->encoded_bound);
+}
+
+/* The same for outputs that are kept: may they have their names, and is there room? */
+static td_status admit_store(struct td_call *call, size_t outputs)
+{
+    struct stored *stored = td_arena_alloc(&call->arena, 1, sizeof *stored, &call->error);
+    const int n = call->request.args.n_outputs;
+    if (!stored)
+        return call->error.status;
+    call->state = stored;
+    call->encoded_bound = ANSWER_PER_OUTPUT * (size_t)n;
+    *stored = (struct stored){ 0 };
+    stored->write.condition = (struct td_condition){ .if_match = call->headers.if_match,
+                                                     .if_none_match = call->headers.if_none_match };
+    td_status status = td_store_check_name(call->request.options.store, &call->error);
+    name_output(call, n - 1); /* the longest */
+    if (status == TD_OK)
+        status = td_store_check_name(stored->name, &call->error);
+    return status != TD_OK
+               ? status
+               : td_store_admit(call->server->store, &stored->write, outputs, &call->error);
+}
+
+static td_status admit(struct td_call *call)
+{
+    const struct td_op *op = call->op;
+    struct td_op_args *args = &call->request.args;
+    size_t outputs;
+    if (call->request.options.device == TD_DEVICE_GPU)
+        settle_bounds(&call->request);
+    td_status status = td_sources_settle(&call->request, &call->arena, &call->error);
+    if (status == TD_OK)
+        status = td_op_infer(op, args, &call->arena, &call->error);
+    if (status == TD_OK)
+        status = td_devices_check_request(call->server->devices, &call->request, &call->error);
+    if (status == TD_OK)
+        status = check_outputs(call, &outputs);
+    call->output_bytes = status == TD_OK ? outputs : 0;
+    if (status == TD_OK)
+        status =
+            call->request.options.store ? admit_store(call, outputs) : admit_answer(call, outputs);
+    if (status != TD_OK)
+        return status;
+    const struct td_cost needed = op->cost(args);
+    status = check_flops(call, needed.flops);
+    return status != TD_OK ? status
+                           : td_call_admit_memory(call, memory_needed(call, outputs, &needed));
+}
+
+static struct td_cost cost(const struct td_call *call)
+{
+    return call->op->cost(&call->request.args);
+}
+
+/* ---- compute, encode ------------------------------------------------------------------------- */
+
+/* Memory of its own for an output that is kept: it goes with the tensor, not with the call. Small
+ * ones are copied by the store, and so are strings. */
+static td_status alloc_kept(struct td_call *call, struct td_tensor *output)
+{
+    if (output->dtype == TD_DTYPE_STRING || output->bytes <= sizeof call->first_block / 2)
+        return td_tensor_alloc(output, &call->arena, &call->error);
+    struct td_memory *memory = td_buffer_pool_memory(call->server->buffers);
+    struct td_buffer *buffer = memory->take(memory, output->bytes, &call->error);
+    if (!buffer || !td_arena_keep(&call->arena, buffer, &call->error))
+        return call->error.status;
+    output->data = buffer->data;
+    output->owner = buffer;
+    return TD_OK;
+}
+
+static td_status alloc_outputs(struct td_call *call)
+{
+    struct td_op_args *args = &call->request.args;
+    td_status status = TD_OK;
+    for (int i = 0; status == TD_OK && i < args->n_outputs; i++)
+        status = call->request.options.store
+                     ? alloc_kept(call, &args->outputs[i])
+                     : td_tensor_alloc(&args->outputs[i], &call->arena, &call->error);
+    return status;
+}
+
+static td_status compute(struct td_call *call, struct td_worker *worker)
+{
+    struct td_pool_exec exec;
+    /* Not before: who waits in the queue holds no more than its inputs. */
+    td_status status = alloc_outputs(call);
+    if (status != TD_OK)
+        return status;
+    td_pool_exec_init(&exec, worker, &call->arena, td_call_stopped, call);
+    exec.base.output_limit = (uint64_t)call->server->config.max_output;
+    exec.base.isa = call->server->config.isa;
+    status = call->op->run(&call->request.args, &exec.base, &call->error);
+    return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
+}
+
+/* Keeps the outputs, and answers with what they are. */
+static td_status store_outputs(struct td_call *call)
+{
+    struct stored *stored = call->state;
+    const struct td_op_args *args = &call->request.args;
+    struct td_tensor_listing *list =
+        td_arena_alloc(&call->arena, (size_t)args->n_outputs, sizeof *list, &call->error);
+    td_status status = list ? TD_OK : call->error.status;
+    for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
+        bool created;
+        name_output(call, i);
+        status = td_store_put(call->server->store, &stored->write, &args->outputs[i], &call->arena,
+                              &list[i], &created, &call->error);
+    }
+    return status != TD_OK
+               ? status
+               : td_describe_stored(&call->request, list, &call->arena, &call->reply, &call->error);
+}
+
+static td_status encode(struct td_call *call)
+{
+    const bool keep = call->request.options.store != NULL;
+    size_t outputs, bytes; /* how long strings are is known only now */
+    td_status status = check_outputs(call, &outputs);
+    if (status == TD_OK && !keep)
+        status = check_encoded(call, outputs, &bytes);
+    if (status == TD_OK)
+        status = td_call_late(call, "while the result was being computed");
+    if (status != TD_OK)
+        return status;
+    if (keep)
+        return store_outputs(call);
+    status = td_codec_encode(call->reply_format, &call->request, &call->arena, &call->reply,
+                             &call->error);
+    /* Outputs may have gone into memory that is not there any more. */
+    return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
+}
+
+static void count(struct td_call *call)
+{
+    td_statistics_count(&call->server->statistics, call->op, &call->times,
+                        call->error.status == TD_OK);
+}
+
+const struct td_task td_op_task = { .begin = begin,
+                                    .argument = td_op_argument,
+                                    .decode = decode,
+                                    .admit = admit,
+                                    .compute = compute,
+                                    .encode = encode,
+                                    .on_device = true,
+                                    .admit_bytes = admit_bytes,
+                                    .cost = cost,
+                                    .ended = count };

@@ -1,0 +1,396 @@
+#include "server/calls/scheduler.h"
+
+#include "api/oip/oip.h"
+#include "server/calls/device_call.h"
+#include "server/calls/services.h"
+#include "server/observe/clock.h"
+
+#include <string.h>
+
+/* What things cost, in nanoseconds; from tests/bench, rounded up. An estimate only has to tell tiny
+ * from not tiny, so one set of figures serves all machines. */
+enum {
+    JSON_FIXED = 1500,    /* one JSON request or answer, however small */
+    JSON_IN_PER_BYTE = 3, /* decoding */
+    JSON_OUT_PER_BYTE = 2,
+    BINARY_FIXED = 500,
+    BYTES_PER_NS = 8, /* moving data in cache */
+    RANDOM_READ = 20, /* a row from somewhere in a table */
+    FLOPS_PER_NS = 4, /* of a few, packing and tails included */
+    FEW_FLOPS = 1000000,
+    MANY_FLOPS_PER_NS = 16,   /* between 3 (complex, plain C) and 100 (float32, AVX-512) */
+    SHARED = TD_JOB_SMALL_NS, /* as a large job */
+    INFLATE_FIXED = 20000,    /* and the memory for zlib's window */
+    INFLATE_PER_BYTE = 20,    /* of the compressed body: expanding it and reading what comes out */
+    DEFLATE_FIXED = 60000,    /* and its memory */
+    DEFLATE_PER_BYTE = 25     /* of what is compressed */
+};
+
+enum { LONG_WAIT_NS = 1000000 };
+
+static uint64_t text_cost(size_t bytes, unsigned per_byte)
+{
+    return JSON_FIXED + per_byte * (uint64_t)bytes;
+}
+
+static uint64_t binary_cost(size_t bytes)
+{
+    return BINARY_FIXED + (uint64_t)bytes / BYTES_PER_NS;
+}
+
+/* What clients share may be of any size, and where it decides on addresses it is copied at decoding:
+ * never by an I/O thread. */
+static uint64_t shared_cost(const struct td_call *call, size_t header)
+{
+    static const char member[] = "shared_memory_region";
+    return call->server->shm && memmem(call->body, header, member, sizeof member - 1) ? SHARED : 0;
+}
+
+static uint64_t decode_cost(const struct td_call *call)
+{
+    const size_t bytes = call->body_bytes, header = call->headers.inference_header;
+    if (call->encoded) /* never for an I/O thread, since it may be anything once it is expanded */
+        return INFLATE_FIXED + INFLATE_PER_BYTE * (uint64_t)bytes;
+    switch (call->body_format) {
+    case TD_FORMAT_OIP:
+        if (header < bytes)
+            return text_cost(header, JSON_IN_PER_BYTE) + binary_cost(bytes - header) +
+                   shared_cost(call, header);
+        return text_cost(bytes, JSON_IN_PER_BYTE) + shared_cost(call, bytes);
+    case TD_FORMAT_JSON:
+        return text_cost(bytes, JSON_IN_PER_BYTE);
+    case TD_FORMAT_SAFETENSORS:
+    case TD_FORMAT_NPY:
+        break;
+    }
+    return binary_cost(bytes);
+}
+
+/* Of admitting a decoded call. */
+static uint64_t admit_cost(const struct td_call *call)
+{
+    return call->task->admit_bytes ? call->task->admit_bytes(call) / BYTES_PER_NS : 0;
+}
+
+static uint64_t flops_cost(uint64_t flops)
+{
+    const uint64_t few = flops < FEW_FLOPS ? flops : FEW_FLOPS;
+    return few / FLOPS_PER_NS + (flops - few) / MANY_FLOPS_PER_NS;
+}
+
+/* Of an admitted call. No sum overflows: bytes and rows are those of tensors that are there or have
+ * been found to fit, and a sixteenth of any number of FLOPs leaves room for them. */
+static uint64_t compute_cost(const struct td_call *call)
+{
+    if (!call->task->cost)
+        return 0;
+    const struct td_cost cost = call->task->cost(call);
+    return (cost.bytes_read + cost.bytes_written) / BYTES_PER_NS + cost.random_reads * RANDOM_READ +
+           flops_cost(cost.flops);
+}
+
+/* The same. */
+static uint64_t deflate_cost(const struct td_call *call)
+{
+    const size_t bytes = call->encoded_bound + call->output_bytes;
+    return call->encoding == TD_ENCODING_NONE || bytes < TD_DEFLATE_LEAST
+               ? 0
+               : DEFLATE_FIXED + DEFLATE_PER_BYTE * (uint64_t)bytes;
+}
+
+/* The same. */
+static uint64_t encode_cost(const struct td_call *call)
+{
+    const size_t bound = call->encoded_bound;
+    size_t copied;
+    switch (call->reply_format) {
+    case TD_FORMAT_OIP:
+        copied = td_oip_copied_bytes(&call->request);
+        return deflate_cost(call) + text_cost(bound - copied, JSON_OUT_PER_BYTE) +
+               copied / BYTES_PER_NS;
+    case TD_FORMAT_JSON:
+        return deflate_cost(call) + text_cost(bound, JSON_OUT_PER_BYTE);
+    case TD_FORMAT_SAFETENSORS:
+    case TD_FORMAT_NPY:
+        break;
+    }
+    return deflate_cost(call) + binary_cost(bound);
+}
+
+static void end(struct td_call *call, td_status status)
+{
+    if (call->task->ended)
+        call->task->ended(call);
+    if (status != TD_OK)
+        td_call_refuse(call);
+}
+
+/* At the end of admission, before the call waits or is computed: what the time went to until now is
+ * neither, and one that is late already need not begin. */
+static td_status read_in_time(struct td_call *call)
+{
+    const int64_t now = td_now_ns();
+    call->times.compute += now - call->times.lap;
+    call->times.lap = now;
+    return td_call_late(call, "while the request was being read and checked");
+}
+
+static td_verdict answer(struct td_call *call, td_status status)
+{
+    end(call, status);
+    return TD_ANSWERED;
+}
+
+/* When a call that has not begun by then is answered without. */
+static int64_t start_by(const struct td_call *call)
+{
+    return call->start_by_ns < call->deadline_ns ? call->start_by_ns : call->deadline_ns;
+}
+
+/* What a job counts as in the queue: who may have to wait does not do so between two chunks of
+ * somebody else's loop. */
+static uint64_t job_cost(const struct td_call *call, uint64_t cost_ns)
+{
+    return call->queued && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
+}
+
+static td_status queue_full(struct td_call *call)
+{
+    struct td_server *server = call->server;
+    td_error_set(&call->error, TD_QUEUE_FULL,
+                 "%lld requests wait already, the most this server allows",
+                 (long long)server->config.queue_limit);
+    call->error.retry_after_s = td_worker_pool_retry_after_s(server->workers);
+    return TD_QUEUE_FULL;
+}
+
+/* Counted as asleep before it looks, so that whoever sets `refusing` and then sees nobody asleep
+ * knows that nobody will be. */
+static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
+{
+    struct td_server *server = call->server;
+    atomic_fetch_add(&server->asleep, 1);
+    if (atomic_load(&server->refusing)) {
+        td_error_set(&call->error, TD_DRAINING, "the server is stopping");
+    } else if (!td_worker_pool_reserve(server->workers)) {
+        (void)queue_full(call);
+    } else {
+        call->job.cost_ns = job_cost(call, cost_ns);
+        call->job.deadline_ns = start_by(call);
+        return TD_QUEUE;
+    }
+    atomic_fetch_sub(&server->asleep, 1); /* from here on the workers may be gone */
+    return answer(call, call->error.status);
+}
+
+td_verdict td_schedule(struct td_call *call)
+{
+    const uint64_t limit = (uint64_t)call->server->config.inline_limit_us * 1000;
+    uint64_t cost = decode_cost(call);
+    td_status status = td_call_late(call, "before the request had arrived");
+    if (status != TD_OK)
+        return answer(call, status);
+    if (cost > limit || call->encoded || call->queued)
+        return enqueue(call, cost);
+    status = td_call_decode(call);
+    if (status != TD_OK)
+        return answer(call, status);
+    cost += admit_cost(call);
+    if (cost > limit || call->queued)
+        return enqueue(call, cost);
+    status = td_call_admit(call);
+    if (status != TD_OK)
+        return answer(call, status);
+    const uint64_t compute = compute_cost(call);
+    bool there;
+    cost += compute + encode_cost(call);
+    status = td_device_call_place(call, compute, &there);
+    if (status != TD_OK)
+        return answer(call, status);
+    if (there || cost > limit) {
+        status = read_in_time(call);
+        return status == TD_OK ? enqueue(call, cost) : answer(call, status);
+    }
+    status = td_call_compute(call, NULL);
+    if (status == TD_OK)
+        status = td_call_encode(call);
+    return answer(call, status);
+}
+
+/* ---- on a worker ---------------------------------------------------------------------------- */
+
+/* The last thing a worker does with a call. */
+static void finish(struct td_call *call)
+{
+    struct td_server *server = call->server;
+    call->finished(call);
+    atomic_fetch_sub(&server->asleep, 1);
+}
+
+static void left_queue(struct td_call *call)
+{
+    const int64_t now = td_now_ns();
+    call->times.queue += now - call->times.lap;
+    call->times.lap = now;
+}
+
+static td_status waited_too_long(struct td_call *call)
+{
+    return td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
+                        "the deadline passed while the request waited for a worker");
+}
+
+static void run(struct td_job *job, struct td_worker *worker);
+static void drop(struct td_job *job, td_status why);
+
+/* On the batcher's thread: what is left, if only to say why there is no answer, is a worker's. */
+static void back_from_device(struct td_call *call)
+{
+    uint64_t left = 0;
+    if (!td_device_call_is_refused(call))
+        left = encode_cost(call) +
+               (call->computed || td_device_call_is_done(call) ? 0 : compute_cost(call));
+    call->job.cost_ns = job_cost(call, left);
+    call->job.deadline_ns = call->computed ? TD_NEVER : call->deadline_ns;
+    td_worker_pool_submit(call->server->workers, &call->job);
+}
+
+static void submit_to_device(struct td_call *call)
+{
+    call->job.run = run;
+    call->job.drop = drop;
+    td_device_call_submit(call, back_from_device);
+}
+
+/* On a worker, of a call that is admitted: true when it has gone to the device, with a new place in
+ * the queue for when it comes back. Without one it is computed here, or refused where it must not
+ * be. */
+static bool goes_to_device(struct td_call *call, td_status *status)
+{
+    bool there;
+    *status = td_device_call_place(call, compute_cost(call), &there);
+    if (!there)
+        return false;
+    if (td_worker_pool_reserve(call->server->workers)) {
+        submit_to_device(call);
+        return true;
+    }
+    call->device = NULL;
+    if (call->request.options.device == TD_DEVICE_GPU)
+        *status = queue_full(call);
+    return false;
+}
+
+/* Decodes and admits what the I/O thread left to the workers; only then is it known what the rest
+ * will cost. */
+static td_status prepare(struct td_call *call, struct td_worker *worker, bool *put_back)
+{
+    const int64_t taken = call->times.lap;
+    td_status status = TD_OK;
+    if (call->computed) /* and its table has been brought to the device, or not in time */
+        return TD_OK;
+    if (td_device_call_is_refused(call))
+        return call->error.status;
+    if (call->device) /* it is back, and was not late when it began there */
+        return taken > call->deadline_ns ? waited_too_long(call) : TD_OK;
+    if (taken > start_by(call))
+        return waited_too_long(call);
+    if (call->admitted)
+        return TD_OK;
+    if (!call->decoded)
+        status = td_call_decode(call);
+    if (status == TD_OK && taken > start_by(call)) /* which the body may have told */
+        return waited_too_long(call);
+    if (status == TD_OK)
+        status = td_call_admit(call);
+    if (status == TD_OK)
+        status = read_in_time(call);
+    call->job.deadline_ns = start_by(call);
+    if (status == TD_OK && goes_to_device(call, &status)) {
+        *put_back = true;
+        return TD_OK;
+    }
+    if (status == TD_OK)
+        *put_back = td_worker_pool_put_back(worker, &call->job,
+                                            job_cost(call, compute_cost(call) + encode_cost(call)));
+    return status;
+}
+
+/* Unless a device has done it. */
+static td_status compute(struct td_call *call, struct td_worker *worker)
+{
+    if (call->computed)
+        return TD_OK;
+    const td_status status =
+        td_device_call_is_done(call) ? td_device_call_settle(call) : td_call_compute(call, worker);
+    call->computed = status == TD_OK;
+    return status;
+}
+
+/* On a worker, of a call that has just been computed: true when a table of it has gone to the device,
+ * with a new place in the queue for when it comes back. Without one the table goes there when it is
+ * used first. */
+static bool waits_for_upload(struct td_call *call)
+{
+    const struct td_tensor *table = call->task->upload ? call->task->upload(call) : NULL;
+    if (!table || call->device || !td_device_call_place_upload(call, table))
+        return false;
+    if (td_worker_pool_reserve(call->server->workers)) {
+        submit_to_device(call);
+        return true;
+    }
+    call->device = NULL;
+    return false;
+}
+
+static void run(struct td_job *job, struct td_worker *worker)
+{
+    struct td_call *call = (struct td_call *)(void *)job;
+    bool put_back = false;
+    left_queue(call);
+    /* Who waited less has hardly left, and asking the kernel costs a tenth of a small job. */
+    call->gone = call->gone || (call->times.queue > LONG_WAIT_NS && td_call_client_left(call));
+    if (!call->gone) {
+        td_status status = prepare(call, worker, &put_back);
+        if (put_back)
+            return;
+        if (status == TD_OK)
+            status = compute(call, worker);
+        if (status == TD_OK && waits_for_upload(call))
+            return;
+        if (status == TD_OK)
+            status = td_call_encode(call);
+        end(call, status);
+    }
+    finish(call);
+}
+
+static void drop(struct td_job *job, td_status why)
+{
+    struct td_call *call = (struct td_call *)(void *)job;
+    /* It has been done: what is left is short. */
+    if (call->computed || (why == TD_DRAINING && td_device_call_is_done(call) &&
+                           td_device_call_settle(call) == TD_OK)) {
+        left_queue(call);
+        end(call, td_call_encode(call));
+        finish(call);
+        return;
+    }
+    if (why == TD_DRAINING)
+        td_error_set(&call->error, why, "the server stops and this request was still waiting");
+    else
+        (void)waited_too_long(call);
+    left_queue(call);
+    end(call, call->error.status);
+    finish(call);
+}
+
+void td_schedule_submit(struct td_call *call)
+{
+    call->job.run = run;
+    call->job.drop = drop;
+    if (td_device_call_is_due(call))
+        submit_to_device(call);
+    else
+        td_worker_pool_submit(call->server->workers, &call->job);
+}

@@ -1,0 +1,24 @@
+/* scheduler.h - where a task runs: here and now when it is tiny, else on a worker.
+ *
+ * Handing work to a worker costs more than a small gather itself, so what is estimated below
+ * --inline-limit-us runs on the I/O thread. Everything else is queued, so that one long computation
+ * never delays a lookup; large bodies are decoded by the worker as well.
+ *
+ * Threads  td_schedule on the I/O thread that owns the call. */
+#ifndef TD_SERVER_CALLS_SCHEDULER_H
+#define TD_SERVER_CALLS_SCHEDULER_H
+
+#include "server/calls/call.h"
+
+typedef enum td_verdict {
+    TD_ANSWERED, /* call->reply is ready */
+    TD_QUEUE     /* a place in the queue is reserved: put the connection to sleep, then
+                    td_schedule_submit */
+} td_verdict;
+
+td_verdict td_schedule(struct td_call *call);
+
+/* Hands the call to the workers; call->finished is called when call->reply is ready. */
+void td_schedule_submit(struct td_call *call);
+
+#endif

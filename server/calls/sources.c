@@ -1,0 +1,125 @@
+#include "server/calls/sources.h"
+
+#include "server/memory/fault_guard.h"
+#include "server/store/store.h"
+
+#include <stddef.h>
+
+/* A piece of somebody's memory that the call uses. */
+struct td_loan {
+    struct td_loan *next;
+    const void *data;
+    const char *name;
+    size_t name_length;
+    bool shared; /* by a client; else it may be a file */
+};
+
+static td_status note(struct td_sources *sources, struct td_arena *arena, struct td_loan loan,
+                      struct td_error *err)
+{
+    struct td_loan *noted = td_arena_alloc(arena, 1, sizeof *noted, err);
+    if (!noted)
+        return TD_MEMORY_EXHAUSTED;
+    *noted = loan;
+    noted->next = sources->loans;
+    sources->loans = noted;
+    return TD_OK;
+}
+
+static td_status resolve(struct td_resolver *self, const char *name, size_t length,
+                         struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    struct td_sources *sources =
+        (struct td_sources *)(void *)((char *)self - offsetof(struct td_sources, resolver));
+    const td_status status = td_resolve(sources->store, name, length, arena, out, err);
+    return status != TD_OK
+               ? status
+               : note(sources, arena,
+                      (struct td_loan){ .data = out->data, .name = name, .name_length = length },
+                      err);
+}
+
+static td_status find(struct td_regions *self, const char *name, size_t length, uint64_t offset,
+                      uint64_t bytes, struct td_arena *arena, void **out, struct td_error *err)
+{
+    struct td_sources *sources =
+        (struct td_sources *)(void *)((char *)self - offsetof(struct td_sources, regions));
+    const td_status status =
+        sources->shm->find(sources->shm, name, length, offset, bytes, arena, out, err);
+    return status != TD_OK
+               ? status
+               : note(sources, arena,
+                      (struct td_loan){
+                          .data = *out, .name = name, .name_length = length, .shared = true },
+                      err);
+}
+
+void td_sources_begin(struct td_sources *sources, struct td_resolver *store, struct td_regions *shm)
+{
+    *sources = (struct td_sources){ .resolver.resolve = resolve,
+                                    .regions.find = find,
+                                    .store = store,
+                                    .shm = shm,
+                                    .faults = td_guard_faults() };
+}
+
+/* Is it copied before anybody looks at it? */
+static bool is_settled(const struct td_input_spec *spec, const struct td_tensor *tensor)
+{
+    return spec->reads_values && spec->dtypes == TD_DTYPES_INDEX &&
+           (spec->dtypes >> tensor->dtype & 1) && td_store_is_mapped(tensor);
+}
+
+uint64_t td_sources_bytes(const struct td_request *request)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < request->op->n_inputs; i++) {
+        const struct td_operand *operand = &request->args.inputs[i];
+        for (int j = 0; j < operand->count; j++)
+            if (is_settled(&request->op->inputs[i], &operand->tensors[j]))
+                bytes += operand->tensors[j].bytes;
+    }
+    return bytes;
+}
+
+td_status td_sources_settle(struct td_request *request, struct td_arena *arena,
+                            struct td_error *err)
+{
+    td_status status = TD_OK;
+    for (int i = 0; i < request->op->n_inputs; i++) {
+        const struct td_operand *operand = &request->args.inputs[i];
+        for (int j = 0; status == TD_OK && j < operand->count; j++)
+            if (is_settled(&request->op->inputs[i], &operand->tensors[j]))
+                status = td_tensor_copy(&operand->tensors[j], arena, err);
+    }
+    return status;
+}
+
+bool td_sources_is_table(const struct td_sources *sources, const struct td_tensor *tensor)
+{
+    if (!tensor->owner)
+        return false;
+    for (const struct td_loan *loan = sources->loans; loan; loan = loan->next)
+        if (!loan->shared && loan->data == tensor->data)
+            return true;
+    return false;
+}
+
+td_status td_sources_check(const struct td_sources *sources, struct td_error *err)
+{
+    if (!sources->loans || td_guard_faults() == sources->faults)
+        return TD_OK;
+    for (const struct td_loan *loan = sources->loans; loan; loan = loan->next) {
+        if (!td_guard_marked_at(loan->data))
+            continue;
+        const int shown = loan->name_length < 128 ? (int)loan->name_length : 128;
+        return loan->shared
+                   ? td_error_set(err, TD_INVALID_ARGUMENT,
+                                  "the shared memory region '%.*s' was cut short while it was used",
+                                  shown, loan->name)
+                   : td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                                  "the file behind '%.*s' was cut short while it was read", shown,
+                                  loan->name);
+    }
+    return TD_OK;
+}

@@ -1,0 +1,572 @@
+#include "server/calls/tensor_tasks.h"
+
+#include "api/codec.h"
+#include "api/describe.h"
+#include "api/files/range.h"
+#include "api/message/attrs.h"
+#include "api/tensor_io.h"
+#include "api/text/suggest.h"
+#include "kernels/scatter/scatter.h"
+#include "server/calls/device_call.h"
+#include "server/calls/op_task.h"
+#include "server/calls/services.h"
+#include "server/store/etag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+static td_status begin_list(struct td_call *call)
+{
+    call->reply_format = TD_FORMAT_JSON;
+    return TD_OK;
+}
+
+/* Of many it is long. */
+static td_status admit_list(struct td_call *call)
+{
+    enum { PER_TENSOR = 512 };
+    call->encoded_bound = PER_TENSOR * ((size_t)td_store_stats(call->server->store).tensors + 1);
+    return td_call_admit_memory(call, call->encoded_bound);
+}
+
+static td_status encode_list(struct td_call *call)
+{
+    struct td_tensor_listing *list;
+    int count;
+    const td_status status =
+        td_store_list(call->server->store, &call->arena, &list, &count, &call->error);
+    return status != TD_OK
+               ? status
+               : td_describe_tensors(list, count, &call->arena, &call->reply, &call->error);
+}
+
+const struct td_task td_tensors_list_task = { .begin = begin_list,
+                                              .admit = admit_list,
+                                              .encode = encode_list };
+
+/* ---- what all have in common ----------------------------------------------------------------- */
+
+/* What is known about a call on one tensor. */
+struct state {
+    struct td_tensor_listing listing; /* that was found, or that was made */
+    /* GET */
+    bool unmodified; /* If-None-Match has it already */
+    bool whole;      /* the tensor itself is wanted, not what it is */
+    td_layout layout;
+    unsigned given; /* of enum argument, by bit */
+    /* PUT: the new one; scatter: as it was when the body was read; GET: with a copy of its bytes */
+    struct td_tensor tensor;
+    /* writers */
+    struct td_store_write write;
+    bool created;
+    bool upload; /* PUT: to the device as well */
+};
+
+/* In the query. */
+enum argument { PERSIST, DEVICE, RESPONSE };
+
+static td_status begin_state(struct td_call *call)
+{
+    struct state *state = td_arena_alloc(&call->arena, 1, sizeof *state, &call->error);
+    if (!state)
+        return call->error.status;
+    *state = (struct state){ .write = {
+                                 .name = call->arguments[0],
+                                 .condition = { .if_match = call->headers.if_match,
+                                                .if_none_match = call->headers.if_none_match } } };
+    call->state = state;
+    call->reply_format = TD_FORMAT_JSON;
+    return TD_OK;
+}
+
+static td_status check_write(struct td_call *call)
+{
+    const struct state *state = call->state;
+    const td_status status = td_store_check_name(state->write.name, &call->error);
+    return status != TD_OK ? status
+                           : td_store_admit(call->server->store, &state->write, 0, &call->error);
+}
+
+/* Who waits for leave to send a body is told at once what speaks against it. Others are told when
+ * the body is there: many clients do not listen before they have sent it. */
+static td_status begin_write(struct td_call *call)
+{
+    const td_status status = begin_state(call);
+    call->queued = true;
+    return status == TD_OK && call->headers.expect ? check_write(call) : status;
+}
+
+/* known: the parameters there are, at most two. */
+static td_status unknown_argument(struct td_call *call, const char *name, size_t length,
+                                  const char *const *known, int n)
+{
+    const int shown = length < 64 ? (int)length : 64;
+    td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                 "%s of a tensor does not know the query parameter \"%.*s\"; there %s%s%s%s",
+                 call->method, shown, name,
+                 n == 0   ? "is none"
+                 : n == 1 ? "is only "
+                          : "are only ",
+                 n > 0 ? known[0] : "", n > 1 ? " and " : "", n > 1 ? known[1] : "");
+    snprintf(call->error.attribute, sizeof call->error.attribute, "%.*s", shown, name);
+    td_suggest(&call->error, name, length, known, n);
+    return TD_MALFORMED_REQUEST;
+}
+
+/* Which of the choices `value` is; -1 with the refusal where it is none, and the second time. */
+static int choose_once(struct td_call *call, enum argument argument, const char *const *choices,
+                       const char *value, size_t length)
+{
+    static const char *const names[] = { "persist", "device", "response" };
+    struct state *state = call->state;
+    if (state->given >> argument & 1) {
+        td_error_set(&call->error, TD_MALFORMED_REQUEST, "%s is given twice", names[argument]);
+        (void)td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, names[argument]);
+        return -1;
+    }
+    state->given |= 1U << argument;
+    return td_attrs_choose(names[argument], choices, value, length, &call->error);
+}
+
+static td_status read_persist(struct td_call *call, const char *value, size_t length)
+{
+    const int truth = choose_once(call, PERSIST, td_truth_names, value, length);
+    ((struct state *)call->state)->write.persist = truth % 2 == 1;
+    return truth < 0 ? TD_MALFORMED_REQUEST : TD_OK;
+}
+
+/* Of the version in state->listing. */
+static void add_etag(struct td_call *call)
+{
+    td_reply_header(&call->reply, "ETag", ((struct state *)call->state)->listing.etag);
+}
+
+static td_status tell_listing(struct td_call *call)
+{
+    const struct state *state = call->state;
+    const td_status status =
+        td_describe_tensor(&state->listing, &call->arena, &call->reply, &call->error);
+    if (status == TD_OK)
+        add_etag(call);
+    return status;
+}
+
+/* ---- GET ------------------------------------------------------------------------------------- */
+
+static td_status begin_get(struct td_call *call)
+{
+    const td_status status = begin_state(call);
+    return status != TD_OK
+               ? status
+               : td_tensor_io_reply_format(call->headers.accept, &call->reply_format, &call->error);
+}
+
+static td_status get_argument(struct td_call *call, const char *name, size_t length,
+                              const char *value, size_t value_length)
+{
+    struct state *state = call->state;
+    if (!td_name_is("response", name, length))
+        return unknown_argument(call, name, length, (const char *[]){ "response" }, 1);
+    const int layout = choose_once(call, RESPONSE, td_layout_names, value, value_length);
+    if (layout < 0)
+        return TD_MALFORMED_REQUEST;
+    state->whole = true;
+    state->layout = (td_layout)layout;
+    return TD_OK;
+}
+
+static td_status decode_get(struct td_call *call)
+{
+    struct state *state = call->state;
+    const char *name = call->arguments[0];
+    td_status status = td_store_get(call->server->store, name, strlen(name), &call->arena,
+                                    &state->listing, &call->error);
+    const struct td_condition wanted = { .if_match = call->headers.if_match };
+    if (status == TD_OK)
+        status = td_condition_check(&wanted, name, state->listing.etag, &call->error);
+    if (status == TD_OK && call->headers.if_none_match)
+        status = td_etag_listed("If-None-Match", call->headers.if_none_match, state->listing.etag,
+                                true, &state->unmodified, &call->error);
+    state->whole = state->whole || call->reply_format != TD_FORMAT_JSON;
+    return status;
+}
+
+/* The length of their text depends on every letter of strings. */
+static bool is_measured(const struct td_call *call)
+{
+    const struct state *state = call->state;
+    return !state->unmodified && state->whole && call->reply_format == TD_FORMAT_JSON &&
+           state->listing.tensor->dtype == TD_DTYPE_STRING;
+}
+
+static uint64_t get_bytes(const struct td_call *call)
+{
+    const struct state *state = call->state;
+    return is_measured(call) ? state->listing.tensor->bytes : 0;
+}
+
+/* Letters are measured and then written out, and those of a file that is cut short become others,
+ * with longer names, between the two: they are copied first. */
+static td_status settle_letters(struct td_call *call)
+{
+    struct state *state = call->state;
+    const struct td_tensor *tensor = state->listing.tensor;
+    if (!is_measured(call) || !td_store_is_mapped(tensor))
+        return TD_OK;
+    const td_status status = td_call_admit_memory(call, tensor->bytes);
+    if (status != TD_OK)
+        return status;
+    state->tensor = *tensor;
+    state->tensor.data = td_arena_alloc(&call->arena, tensor->bytes, 1, &call->error);
+    if (!state->tensor.data)
+        return call->error.status;
+    memcpy(state->tensor.data, tensor->data, tensor->bytes);
+    state->listing.tensor = &state->tensor;
+    return TD_OK;
+}
+
+static td_status admit_get(struct td_call *call)
+{
+    const struct state *state = call->state;
+    const uint64_t limit = (uint64_t)call->server->config.max_output;
+    if (state->unmodified || !state->whole)
+        return TD_OK;
+    const struct td_tensor *tensor = state->listing.tensor;
+    if (call->reply_format == TD_FORMAT_JSON && td_tensor_footprint(tensor) > limit)
+        return td_error_resource(&call->error, "output_bytes", td_tensor_footprint(tensor), limit,
+                                 "the tensor as text");
+    const td_status status = settle_letters(call);
+    if (status != TD_OK)
+        return status;
+    tensor = state->listing.tensor;
+    if (!td_tensor_write_bound(call->reply_format, state->layout, tensor, &call->encoded_bound))
+        call->encoded_bound = SIZE_MAX;
+    return td_call_admit_memory(call, call->encoded_bound);
+}
+
+/* What Range asks for, where it counts: HEAD knows no ranges, and If-Range wants the rest of one
+ * version only, not a mixture. */
+static const char *wanted_range(const struct td_call *call)
+{
+    const struct state *state = call->state;
+    const char *if_range = call->headers.if_range;
+    if (strcmp(call->method, "GET") != 0 ||
+        (if_range && strcmp(if_range, state->listing.etag) != 0))
+        return NULL;
+    return call->headers.range;
+}
+
+static td_status encode_whole(struct td_call *call)
+{
+    const struct state *state = call->state;
+    td_status status = td_tensor_write(call->reply_format, state->layout, state->listing.tensor,
+                                       &call->arena, &call->reply, &call->error);
+    if (status == TD_OK) /* what was copied, or written out; pieces are read as they are sent */
+        status = td_store_check(&state->listing, &call->error);
+    if (status != TD_OK)
+        return status;
+    add_etag(call);
+    return td_range_apply(wanted_range(call), &call->reply, &call->arena, &call->error);
+}
+
+static td_status encode_get(struct td_call *call)
+{
+    const struct state *state = call->state;
+    td_status status = TD_OK;
+    if (state->unmodified) {
+        call->reply.http_status = 304;
+        add_etag(call);
+    } else {
+        status = state->whole ? encode_whole(call) : tell_listing(call);
+    }
+    if (status == TD_OK)
+        td_reply_header(&call->reply, "Vary", "Accept");
+    return status;
+}
+
+const struct td_task td_tensor_get_task = { .begin = begin_get,
+                                            .argument = get_argument,
+                                            .decode = decode_get,
+                                            .admit = admit_get,
+                                            .encode = encode_get,
+                                            .admit_bytes = get_bytes };
+
+/* ---- PUT ------------------------------------------------------------------------------------- */
+
+static td_status begin_put(struct td_call *call)
+{
+    const td_status status = begin_write(call);
+    return status != TD_OK ? status
+                           : td_tensor_io_body_format(call->headers.content_type,
+                                                      &call->body_format, &call->error);
+}
+
+static td_status read_device(struct td_call *call, const char *value, size_t length)
+{
+    const int device = choose_once(call, DEVICE, td_device_names, value, length);
+    ((struct state *)call->state)->upload = device == TD_DEVICE_GPU;
+    return device < 0 ? TD_MALFORMED_REQUEST : TD_OK;
+}
+
+static td_status put_argument(struct td_call *call, const char *name, size_t length,
+                              const char *value, size_t value_length)
+{
+    static const char *const known[] = { "persist", "device" };
+    if (td_name_is("persist", name, length))
+        return read_persist(call, value, value_length);
+    if (td_name_is("device", name, length))
+        return read_device(call, value, value_length);
+    return unknown_argument(call, name, length, known, 2);
+}
+
+static td_status decode_put(struct td_call *call)
+{
+    struct state *state = call->state;
+    bool in_body;
+    const td_status status = td_tensor_read(call->body_format, call->body, call->body_bytes,
+                                            td_store_resolver(call->server->store), &call->arena,
+                                            &state->tensor, &in_body, &call->error);
+    struct td_tensor *tensor = &state->tensor;
+    if (status == TD_OK && in_body)
+        tensor->owner = call->body_buffer; /* NULL where the body lies in the call */
+    else if (status == TD_OK && !tensor->owner && tensor->numel > 0)
+        tensor->owner = td_arena_owner(&call->arena, tensor->data); /* of a text, or converted */
+    return status;
+}
+
+static td_status refuse_upload_of_strings(struct td_error *err)
+{
+    td_error_set(
+        err, TD_UNSUPPORTED_DTYPE,
+        "device is 'gpu', but the tensor is of dtype string, which no device holds; 'auto' "
+        "or 'cpu' is expected");
+    return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
+}
+
+/* A table that cannot go to the device is refused before it is kept. */
+static td_status check_upload(struct td_call *call)
+{
+    const struct state *state = call->state;
+    if (!state->upload)
+        return TD_OK;
+    if (state->tensor.dtype == TD_DTYPE_STRING)
+        return refuse_upload_of_strings(&call->error);
+    return td_devices_check(call->server->devices, TD_DEVICE_GPU, &call->error);
+}
+
+static td_status admit_put(struct td_call *call)
+{
+    const struct state *state = call->state;
+    const td_status status = check_upload(call);
+    return status != TD_OK ? status
+                           : td_store_admit(call->server->store, &state->write,
+                                            td_tensor_footprint(&state->tensor), &call->error);
+}
+
+static td_status compute_put(struct td_call *call, struct td_worker *worker)
+{
+    struct state *state = call->state;
+    (void)worker;
+    return td_store_put(call->server->store, &state->write, &state->tensor, &call->arena,
+                        &state->listing, &state->created, &call->error);
+}
+
+static const struct td_tensor *upload_put(const struct td_call *call)
+{
+    const struct state *state = call->state;
+    return state->upload ? state->listing.tensor : NULL;
+}
+
+/* It is kept, so the answer tells where it is, and no failure of the device. */
+static td_status encode_put(struct td_call *call)
+{
+    enum { ROOM = 160 }; /* names are short */
+    struct state *state = call->state;
+    if (state->upload)
+        state->listing.device = td_device_call_is_done(call) ? "gpu" : "cpu";
+    const td_status status = tell_listing(call);
+    if (status != TD_OK || !state->created)
+        return status;
+    char *location = td_arena_alloc(&call->arena, ROOM, 1, &call->error);
+    if (!location)
+        return call->error.status;
+    snprintf(location, ROOM, "/v1/tensors/%s", state->listing.name);
+    call->reply.http_status = 201;
+    td_reply_header(&call->reply, "Location", location);
+    return TD_OK;
+}
+
+const struct td_task td_tensor_put_task = { .begin = begin_put,
+                                            .argument = put_argument,
+                                            .decode = decode_put,
+                                            .admit = admit_put,
+                                            .compute = compute_put,
+                                            .upload = upload_put,
+                                            .encode = encode_put };
+
+/* ---- DELETE ---------------------------------------------------------------------------------- */
+
+static td_status delete_argument(struct td_call *call, const char *name, size_t length,
+                                 const char *value, size_t value_length)
+{
+    (void)value;
+    (void)value_length;
+    return unknown_argument(call, name, length, NULL, 0);
+}
+
+static td_status compute_delete(struct td_call *call, struct td_worker *worker)
+{
+    const struct state *state = call->state;
+    (void)worker;
+    return td_store_delete(call->server->store, &state->write, &call->error);
+}
+
+static td_status encode_delete(struct td_call *call)
+{
+    call->reply.http_status = 204;
+    return TD_OK;
+}
+
+const struct td_task td_tensor_delete_task = { .begin = begin_write,
+                                               .argument = delete_argument,
+                                               .decode = check_write,
+                                               .compute = compute_delete,
+                                               .encode = encode_delete };
+
+/* ---- scatter --------------------------------------------------------------------------------- */
+
+static td_status begin_scatter(struct td_call *call)
+{
+    td_status status = begin_write(call);
+    td_request_init(&call->request, call->op);
+    if (status == TD_OK)
+        status =
+            td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
+    return status;
+}
+
+static td_status scatter_argument(struct td_call *call, const char *name, size_t length,
+                                  const char *value, size_t value_length)
+{
+    return td_name_is("persist", name, length)
+               ? read_persist(call, value, value_length)
+               : td_op_argument(call, name, length, value, value_length);
+}
+
+/* What the tensor is like now, for the decoder and for infer. It is not held: a version that nobody
+ * holds can be changed where it lies. */
+static td_status look_at_params(struct td_call *call)
+{
+    struct state *state = call->state;
+    struct td_tensor_listing found;
+    struct td_arena arena;
+    _Alignas(64) char block[1024];
+    td_arena_init(&arena, block, sizeof block, td_buffer_pool_memory(call->server->buffers));
+    const td_status status = td_store_get(call->server->store, state->write.name,
+                                          strlen(state->write.name), &arena, &found, &call->error);
+    if (status == TD_OK) {
+        state->tensor = *found.tensor;
+        state->tensor.data = state->tensor.offsets = NULL;
+        state->tensor.owner = NULL;
+        call->request.args.inputs[0] = (struct td_operand){ &state->tensor, 1 };
+    }
+    td_arena_reset(&arena);
+    return status;
+}
+
+static td_status decode_scatter(struct td_call *call)
+{
+    td_sources_begin(&call->sources, td_store_resolver(call->server->store), NULL);
+    td_status status = check_write(call);
+    if (status == TD_OK)
+        status = look_at_params(call);
+    if (status == TD_OK)
+        status =
+            td_codec_decode(call->body_format, call->body, call->body_bytes,
+                            &call->sources.resolver, &call->arena, &call->request, &call->error);
+    if (status == TD_OK && call->request.options.store) {
+        td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                     "store is given, but scatter changes the tensor of its path");
+        return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, "store");
+    }
+    return status;
+}
+
+static td_status admit_scatter(struct td_call *call)
+{
+    td_status status = td_op_device(call);
+    if (status == TD_OK)
+        status = td_sources_settle(&call->request, &call->arena, &call->error);
+    return status != TD_OK ? status
+                           : td_op_infer(call->op, &call->request.args, &call->arena, &call->error);
+}
+
+static struct td_cost scatter_cost(const struct td_call *call)
+{
+    return call->op->cost(&call->request.args);
+}
+
+/* Changes the version in the making. Its tensor may be another than the one the body was read for:
+ * whoever came between is who is changed, if that can be. */
+static td_status change(struct td_call *call, struct td_store_update *update, struct td_exec *exec,
+                        struct td_scatter_slices *slices)
+{
+    struct td_op_args *args = &call->request.args;
+    struct td_tensor *output;
+    update->unchanged = true;
+    args->inputs[0] = (struct td_operand){ &update->tensor, 1 };
+    td_status status = td_op_infer(call->op, args, &call->arena, &call->error);
+    if (status != TD_OK)
+        return status;
+    output = &args->outputs[0];
+    if (output->dtype == TD_DTYPE_STRING)
+        status = td_tensor_alloc(output, &call->arena, &call->error);
+    else
+        output->data = update->tensor.data;
+    if (status != TD_OK)
+        return status;
+    update->unchanged = false;
+    status = call->op->run(args, exec, &call->error);
+    if (status != TD_OK) {
+        update->unchanged = status == TD_INDEX_OUT_OF_BOUNDS; /* told before anything is written */
+        return status;
+    }
+    status = td_sources_check(&call->sources, &call->error);
+    if (status != TD_OK)
+        return status;
+    if (output->dtype != TD_DTYPE_STRING)
+        return td_scatter_slices(args, &call->arena, slices, &call->error);
+    update->tensor = *output;
+    return TD_OK;
+}
+
+static td_status compute_scatter(struct td_call *call, struct td_worker *worker)
+{
+    struct state *state = call->state;
+    struct td_pool_exec exec;
+    struct td_store_update *update = NULL;
+    struct td_scatter_slices slices = { 0 };
+    td_pool_exec_init(&exec, worker, &call->arena, td_call_stopped, call);
+    exec.base.output_limit = (uint64_t)call->server->config.tensor_quota;
+    exec.base.isa = call->server->config.isa;
+    td_status status = td_store_update_begin(call->server->store, &state->write, &call->arena,
+                                             &exec.base, &update, &call->error);
+    if (status != TD_OK)
+        return status;
+    status = change(call, update, &exec.base, &slices);
+    if (status == TD_OK)
+        return td_store_update_commit(update, slices.offsets, slices.count, slices.slice_bytes,
+                                      &call->arena, &state->listing, &call->error);
+    td_store_update_abort(update);
+    return status;
+}
+
+const struct td_task td_tensor_scatter_task = { .begin = begin_scatter,
+                                                .argument = scatter_argument,
+                                                .decode = decode_scatter,
+                                                .admit = admit_scatter,
+                                                .compute = compute_scatter,
+                                                .encode = tell_listing,
+                                                .cost = scatter_cost };

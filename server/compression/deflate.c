@@ -1,0 +1,105 @@
+#include "server/compression/deflate.h"
+
+#include "api/media_type.h"
+
+#include <string.h>
+#include <zlib.h>
+
+enum {
+    SLICE = 1 << 20, /* between two looks at the deadline: some 10 ms */
+    GZIP = 16 + 15,
+    ZLIB = 15, /* formats, with a window of 32 KiB */
+    MEMORY_LEVEL = 8
+};
+
+/* ---- Accept-Encoding ------------------------------------------------------------------------- */
+
+td_encoding td_deflate_choose(const char *accept_encoding)
+{
+    int gzip = -1, deflate = -1, identity = -1, any = -1; /* -1: not mentioned */
+    const char *at = accept_encoding, *end = at ? at + strlen(at) : NULL;
+    struct td_preference liked;
+    while (td_preference_next(&at, end, &liked)) {
+        if (td_token_is(liked.name, "gzip") || td_token_is(liked.name, "x-gzip"))
+            gzip = liked.weight;
+        else if (td_token_is(liked.name, "deflate"))
+            deflate = liked.weight;
+        else if (td_token_is(liked.name, "identity"))
+            identity = liked.weight;
+        else if (td_token_is(liked.name, "*"))
+            any = liked.weight;
+    }
+    gzip = gzip >= 0 ? gzip : any;
+    deflate = deflate >= 0 ? deflate : any;
+    const int best = gzip >= deflate ? gzip : deflate;
+    if (best <= 0 || best < identity)
+        return TD_ENCODING_NONE;
+    return gzip == best ? TD_ENCODING_GZIP : TD_ENCODING_DEFLATE;
+}
+
+/* ---- compressing ----------------------------------------------------------------------------- */
+
+/* All of the pieces through the stream; *fits is false where the room ends before they do. */
+static td_status press(z_stream *stream, const struct td_reply *reply, bool *fits,
+                       td_status (*stopped)(void *context, struct td_error *err), void *context,
+                       struct td_error *err)
+{
+    td_status status = TD_OK;
+    *fits = true;
+    for (int i = 0; i < reply->n_pieces; i++) {
+        const struct td_piece *piece = &reply->pieces[i];
+        for (size_t at = 0; at < piece->size; at += SLICE) {
+            const size_t left = piece->size - at;
+            stream->next_in = (Bytef *)(uintptr_t)piece->data + at;
+            stream->avail_in = (uInt)(left < SLICE ? left : SLICE);
+            *fits = deflate(stream, Z_NO_FLUSH) == Z_OK && stream->avail_in == 0;
+            if (!*fits)
+                return TD_OK;
+            if (left > SLICE && (status = stopped(context, err)) != TD_OK)
+                return status;
+        }
+    }
+    *fits = deflate(stream, Z_FINISH) == Z_STREAM_END;
+    return TD_OK;
+}
+
+/* A buffer of fewer than `bytes`, or NULL. */
+static struct td_buffer *take_room(struct td_memory *memory, size_t bytes)
+{
+    struct td_error ignored;
+    return memory->take(memory, bytes, &ignored);
+}
+
+td_status td_deflate(struct td_reply *reply, td_encoding encoding, struct td_memory *memory,
+                     struct td_arena *arena,
+                     td_status (*stopped)(void *context, struct td_error *err), void *context,
+                     struct td_error *err)
+{
+    const size_t bytes = td_reply_bytes(reply);
+    const char *content_type = reply->content_type;
+    td_status status = TD_OK;
+    bool fits = false;
+    z_stream stream = { 0 };
+    if (encoding == TD_ENCODING_NONE || bytes < TD_DEFLATE_LEAST || bytes > UINT32_MAX)
+        return TD_OK;
+    struct td_buffer *buffer = take_room(memory, bytes);
+    if (!buffer)
+        return TD_OK;
+    /* Level 1: on numbers as text 12 ns a byte for 0.45 of the size, where level 6 takes 69 for
+     * 0.39; on random float32 both get to 0.92. */
+    if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, encoding == TD_ENCODING_GZIP ? GZIP : ZLIB,
+                     MEMORY_LEVEL, Z_DEFAULT_STRATEGY) == Z_OK) {
+        stream.next_out = buffer->data;
+        stream.avail_out = (uInt)(bytes - 1); /* or it is not worth it */
+        status = press(&stream, reply, &fits, stopped, context, err);
+        deflateEnd(&stream);
+    }
+    if (status != TD_OK || !fits || !td_arena_keep(arena, td_buffer_ref(buffer), NULL)) {
+        td_buffer_unref(buffer);
+        return status;
+    }
+    td_buffer_unref(buffer);
+    td_reply_set(reply, reply->http_status, content_type, buffer->data, stream.total_out);
+    td_reply_header(reply, "Content-Encoding", encoding == TD_ENCODING_GZIP ? "gzip" : "deflate");
+    return TD_OK;
+}

@@ -1,0 +1,131 @@
+#include "server/compression/inflate.h"
+
+#include <string.h>
+#include <strings.h>
+#include <zlib.h>
+
+enum {
+    FIRST_GUESS = 4,      /* times the compressed size */
+    FIRST_ROOM = 1 << 20, /* but no more than this before it is seen to be needed */
+    ANY_HEADER = 32 + 15, /* zlib finds out by itself whether it is gzip or zlib; 32 KiB window */
+    RAW = -15             /* what some clients send as "deflate" in spite of the RFC */
+};
+
+td_status td_inflate_wanted(const char *encoding, bool *wanted, struct td_error *err)
+{
+    *wanted = false;
+    if (!encoding || !encoding[0] || strcasecmp(encoding, "identity") == 0)
+        return TD_OK;
+    *wanted = strcasecmp(encoding, "gzip") == 0 || strcasecmp(encoding, "x-gzip") == 0 ||
+              strcasecmp(encoding, "deflate") == 0;
+    if (*wanted)
+        return TD_OK;
+    td_error_set(err, TD_UNSUPPORTED_MEDIA_TYPE,
+                 "Content-Encoding '%.64s' is not supported; gzip, deflate or identity is expected",
+                 encoding);
+    if (err)
+        strcpy(err->attribute, "Content-Encoding");
+    return TD_UNSUPPORTED_MEDIA_TYPE;
+}
+
+/* A buffer of at least `bytes` that begins with the same `used` bytes, in place of `buffer`; NULL,
+ * and buffer stays, without memory. */
+static struct td_buffer *enlarge(struct td_buffer *buffer, size_t used, size_t bytes,
+                                 struct td_memory *memory, struct td_error *err)
+{
+    struct td_buffer *larger = memory->take(memory, bytes, err);
+    if (larger && used > 0)
+        memcpy(larger->data, buffer->data, used);
+    if (larger)
+        td_buffer_unref(buffer);
+    return larger;
+}
+
+static size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A gzip file may be several, one behind the other (RFC 1952, section 2.2): is there another? */
+static bool begin_member(z_stream *stream)
+{
+    const Bytef *in = stream->next_in;
+    return stream->avail_in >= 2 && in[0] == 0x1f && in[1] == 0x8b && inflateReset(stream) == Z_OK;
+}
+
+/* Runs the stream to its end into *buffer. */
+static td_status expand(z_stream *stream, bool gzip, size_t limit, size_t padding,
+                        struct td_memory *memory, struct td_buffer **buffer, size_t *used,
+                        struct td_error *err)
+{
+    const size_t most = limit + 1; /* one byte more tells "as large as allowed" from "larger" */
+    for (;;) {
+        const size_t room = (*buffer)->size - padding;
+        stream->next_out = (Bytef *)(*buffer)->data + *used;
+        stream->avail_out = (uInt)min_size(min_size(room, most) - *used, 1u << 30);
+        const uInt offered = stream->avail_out;
+        const int code = inflate(stream, Z_NO_FLUSH);
+        *used += offered - stream->avail_out;
+        if (*used > limit)
+            return td_error_too_large(err, limit, "the body expands beyond");
+        if (code == Z_STREAM_END) {
+            if (gzip && begin_member(stream))
+                continue;
+            return TD_OK;
+        }
+        if (code == Z_MEM_ERROR)
+            return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to expand the body");
+        if (code != Z_OK && code != Z_BUF_ERROR)
+            return td_error_set(err, TD_MALFORMED_REQUEST, "the compressed body is corrupt: %s",
+                                stream->msg ? stream->msg : "unknown data");
+        if (stream->avail_out > 0)
+            return td_error_set(err, TD_MALFORMED_REQUEST,
+                                "the compressed body ends early, after %zu expanded bytes", *used);
+        if (*used < room)
+            continue; /* more than zlib takes at a time */
+        const size_t larger = room > most / 2 ? most : 2 * room;
+        struct td_buffer *grown = enlarge(*buffer, *used, larger + padding, memory, err);
+        if (!grown)
+            return err->status;
+        *buffer = grown;
+    }
+}
+
+td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t padding,
+                     struct td_memory *memory, struct td_buffer **out, size_t *out_bytes,
+                     struct td_error *err)
+{
+    const unsigned char *in = body;
+    /* The low four bits of a zlib stream's first byte are 8, and its first two bytes divide by 31.
+     */
+    const bool zlib = bytes >= 2 && (in[0] & 15) == 8 && ((in[0] << 8) + in[1]) % 31 == 0;
+    const bool gzip = bytes >= 2 && in[0] == 0x1f && in[1] == 0x8b;
+    struct td_buffer *buffer;
+    size_t used = 0;
+    z_stream stream = { .next_in = (Bytef *)(uintptr_t)in, .avail_in = (uInt)bytes };
+    if (bytes > UINT32_MAX)
+        return td_error_set(err, TD_PAYLOAD_TOO_LARGE, "a compressed body may have at most 4 GiB");
+    size_t guess = min_size(bytes > limit / FIRST_GUESS ? limit : bytes * FIRST_GUESS, FIRST_ROOM);
+    guess = guess < bytes ? min_size(bytes, limit) : guess;
+    buffer = enlarge(NULL, 0, guess + 1 + padding, memory, err);
+    if (!buffer)
+        return err->status;
+    td_status status = TD_OK;
+    if (inflateInit2(&stream, zlib || gzip ? ANY_HEADER : RAW) != Z_OK) {
+        status = td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to expand the body");
+        goto done;
+    }
+    status = expand(&stream, gzip, limit, padding, memory, &buffer, &used, err);
+    if (status == TD_OK && stream.avail_in > 0)
+        status = td_error_set(err, TD_MALFORMED_REQUEST,
+                              "%u bytes follow the end of the compressed body", stream.avail_in);
+    inflateEnd(&stream);
+done:
+    if (status == TD_OK) {
+        *out = buffer;
+        *out_bytes = used;
+    } else {
+        td_buffer_unref(buffer);
+    }
+    return status;
+}

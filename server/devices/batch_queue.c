@@ -1,0 +1,209 @@
+#include "server/devices/batch_queue.h"
+
+#include "server/observe/clock.h"
+
+#include <stdlib.h>
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+void td_item_list_init(struct td_item_list *list)
+{
+    *list = (struct td_item_list){ .end = &list->first };
+}
+
+void td_item_list_add(struct td_item_list *list, struct td_batch_item *item)
+{
+    item->next = NULL;
+    *list->end = item;
+    list->end = &item->next;
+}
+
+void td_item_list_move(struct td_item_list *to, struct td_item_list *from)
+{
+    if (!from->first)
+        return;
+    *to->end = from->first;
+    to->end = from->end;
+    td_item_list_init(from);
+}
+
+/* Takes *link off the list, which it is part of. */
+static struct td_batch_item *list_take(struct td_item_list *list, struct td_batch_item **link)
+{
+    struct td_batch_item *item = *link;
+    *link = item->next;
+    if (list->end == &item->next)
+        list->end = link;
+    return item;
+}
+
+/* ---- the queue ------------------------------------------------------------------------------- */
+
+bool td_batch_queue_init(struct td_batch_queue *queue, int batch_limit, uint64_t batch_bytes,
+                         td_give_back_fn *give_back, void *context)
+{
+    *queue = (struct td_batch_queue){ .batch_limit = batch_limit,
+                                      .batch_bytes = batch_bytes,
+                                      .give_back = give_back,
+                                      .context = context };
+    td_item_list_init(&queue->waiting);
+    queue->picked = calloc((size_t)batch_limit, sizeof(struct td_batch_item *));
+    return queue->picked != NULL;
+}
+
+void td_batch_queue_destroy(struct td_batch_queue *queue)
+{
+    free(queue->picked);
+}
+
+static void give_back(struct td_batch_queue *queue, struct td_batch_item **link, td_status status,
+                      const struct td_error *err)
+{
+    queue->give_back(queue->context, list_take(&queue->waiting, link), status, err);
+}
+
+void td_batch_queue_refuse(struct td_batch_queue *queue, td_status status,
+                           const struct td_error *err)
+{
+    struct td_item_list refused; /* what is added meanwhile has its own turn */
+    td_item_list_init(&refused);
+    td_item_list_move(&refused, &queue->waiting);
+    while (refused.first)
+        queue->give_back(queue->context, list_take(&refused, &refused.first), status, err);
+}
+
+/* ---- late ones ------------------------------------------------------------------------------- */
+
+/* It is not launched after that. */
+static int64_t start_by(const struct td_batch_item *item)
+{
+    return item->start_by_ns > 0 && item->start_by_ns < item->deadline_ns ? item->start_by_ns
+                                                                          : item->deadline_ns;
+}
+
+static bool is_late(const struct td_batch_item *item, int64_t now_ns, struct td_error *err)
+{
+    if (now_ns <= start_by(item))
+        return false;
+    td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline passed while %s was waiting",
+                 item->op->name);
+    return true;
+}
+
+static bool is_wanted(struct td_batch_item *item, int64_t now_ns, struct td_error *err)
+{
+    if (is_late(item, now_ns, err))
+        return false;
+    if (!item->gone || !item->gone(item))
+        return true;
+    td_error_set(err, TD_DEADLINE_EXCEEDED, "the client left while %s was waiting", item->op->name);
+    return false;
+}
+
+void td_batch_queue_drop_late(struct td_batch_queue *queue, int64_t now_ns)
+{
+    struct td_batch_item **link = &queue->waiting.first;
+    struct td_error err;
+    while (*link)
+        if (is_late(*link, now_ns, &err))
+            give_back(queue, link, TD_DEADLINE_EXCEEDED, &err);
+        else
+            link = &(*link)->next;
+}
+
+int64_t td_batch_queue_late_ns(const struct td_batch_queue *queue)
+{
+    int64_t earliest_ns = TD_NEVER;
+    for (const struct td_batch_item *item = queue->waiting.first; item; item = item->next)
+        earliest_ns = start_by(item) < earliest_ns ? start_by(item) : earliest_ns;
+    return earliest_ns;
+}
+
+/* ---- what goes into a batch ------------------------------------------------------------------ */
+
+/* Tables that name no version (because they were copied to be aligned, say) are inputs as any other.
+ */
+static void check_residents(struct td_batch_item *item)
+{
+    for (int i = 0, number = 0; i < item->op->n_inputs; i++)
+        for (int j = 0; j < item->args->inputs[i].count && number < TD_BATCH_TABLES; j++, number++)
+            if (!item->args->inputs[i].tensors[j].owner)
+                item->resident &= ~((uint32_t)1 << number);
+}
+
+void td_batch_queue_prepare(struct td_batch_item *item)
+{
+    check_residents(item);
+    const uint32_t shared = td_batch_item_shared(item);
+    item->key = 0; /* goes alone */
+    if (td_merge_kind_of(item->op, item->args, shared) != TD_MERGE_NONE)
+        item->key = td_merge_key(item->op, item->args, shared) | 1;
+}
+
+/* What an item takes of staging memory, roughly. */
+static uint64_t staging_of(const struct td_batch_item *item)
+{
+    const struct td_op_args *args = item->args;
+    uint64_t bytes = 0;
+    for (int i = 0, number = 0; i < item->op->n_inputs; i++)
+        for (int j = 0; j < args->inputs[i].count; j++, number++)
+            if (number >= TD_BATCH_TABLES || !(item->resident >> number & 1))
+                bytes += args->inputs[i].tensors[j].bytes;
+    for (int i = 0; i < args->n_outputs; i++)
+        bytes += args->outputs[i].bytes;
+    return bytes;
+}
+
+static bool goes_along(const struct td_batch_item *lead, const struct td_batch_item *item)
+{
+    return lead->key != 0 && item->key == lead->key && item->op == lead->op &&
+           item->resident == lead->resident &&
+           td_merge_fits(lead->op, lead->args, item->args, td_batch_item_shared(lead));
+}
+
+int td_batch_queue_pick(struct td_batch_queue *queue, int64_t now_ns)
+{
+    struct td_batch_item **picked = queue->picked, **link = &queue->waiting.first;
+    uint64_t bytes = 0;
+    int n = 0;
+    while (*link && n < queue->batch_limit) {
+        struct td_batch_item *item = *link;
+        struct td_error err;
+        if (n > 0 && !goes_along(picked[0], item)) {
+            link = &item->next;
+        } else if (!is_wanted(item, now_ns, &err)) {
+            give_back(queue, link, TD_DEADLINE_EXCEEDED, &err);
+        } else {
+            bytes += staging_of(item);
+            if (n > 0 && bytes > queue->batch_bytes)
+                break;
+            picked[n++] = item;
+            link = &item->next;
+            if (picked[0]->key == 0)
+                break;
+        }
+    }
+    return n;
+}
+
+void td_batch_queue_take(struct td_batch_queue *queue, int n)
+{
+    struct td_batch_item **link = &queue->waiting.first;
+    for (int i = 0; i < n;) {
+        if (*link == queue->picked[i]) {
+            (void)list_take(&queue->waiting, link);
+            i++;
+        } else {
+            link = &(*link)->next;
+        }
+    }
+}
+
+int td_batch_queue_count_along(const struct td_batch_queue *queue)
+{
+    const struct td_batch_item *lead = queue->waiting.first;
+    int n = 0;
+    for (const struct td_batch_item *item = lead; item && n < queue->batch_limit; item = item->next)
+        n += item == lead || item->key == lead->key;
+    return n;
+}

@@ -1,0 +1,298 @@
+#include "server/devices/devices.h"
+
+#include "api/message/document.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct td_devices {
+    struct td_device_library library;
+    struct td_batcher *batcher;
+    char why[256]; /* there is none */
+};
+
+/* ---- start and stop -------------------------------------------------------------------------- */
+
+/* A device that nobody asked for by name may be absent, or come later. */
+static bool is_auto(const struct td_config *config)
+{
+    return strcmp(config->gpu, "auto") == 0;
+}
+
+/* "reference:launch_us=1000": the name ends at the first colon behind its folder, the device's own
+ * options follow. */
+static void split_name(const char *text, char *name, size_t size, const char **options)
+{
+    const char *slash = strrchr(text, '/'), *colon = strchr(slash ? slash : text, ':');
+    const size_t length = colon ? (size_t)(colon - text) : strlen(text);
+    snprintf(name, size, "%.*s", (int)(length < size ? length : size - 1), text);
+    *options = colon ? colon + 1 : "";
+}
+
+/* A name that nobody knows may be a slip. */
+static const char *what_else(const char *name)
+{
+    return strchr(name, '/') || strcmp(name, "cuda") == 0
+               ? ""
+               : "; auto, off, cuda, reference or a path with a slash in it is expected";
+}
+
+bool td_devices_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
+{
+    struct td_device_library library;
+    struct td_error err;
+    char name[4096];
+    const char *text;
+    if (is_auto(config) || strcmp(config->gpu, "off") == 0)
+        return true;
+    split_name(config->gpu, name, sizeof name, &text);
+    if (td_device_load(name, &library, &err) != TD_OK) {
+        snprintf(message, TD_CONFIG_MESSAGE, "gpu: %s%s", err.message, what_else(name));
+        return false;
+    }
+    const bool good = td_device_check_text(&library, text, &err) == TD_OK;
+    td_device_unload(&library);
+    if (!good)
+        snprintf(message, TD_CONFIG_MESSAGE, "gpu: '%.100s': %s", config->gpu, err.message);
+    return good;
+}
+
+static bool start(struct td_devices *devices, const struct td_config *config, const char *text,
+                  struct td_buffer_pool *buffers, const struct td_log *log)
+{
+    devices->batcher = td_batcher_new(&(struct td_batcher_options){
+        .api = devices->library.api,
+        .device = { .memory = (uint64_t)config->gpu_memory,
+                    .tf32 = config->gpu_tf32,
+                    .text = text },
+        .buffers = buffers,
+        .log = log,
+        .batch_limit = (int)config->batch_limit,
+        .batch_wait_us = config->batch_wait_us,
+        .staging_bytes = (uint64_t)config->gpu_staging,
+        .hang_ms = config->gpu_hang_ms,
+        .retry_ms = config->gpu_retry_ms,
+        .in_background = is_auto(config), /* a driver may take seconds to start, or for ever */
+    });
+    return devices->batcher != NULL;
+}
+
+static bool open_device(struct td_devices *devices, const struct td_config *config,
+                        struct td_buffer_pool *buffers, const struct td_log *log)
+{
+    const bool any = is_auto(config);
+    char name[4096];
+    const char *text;
+    struct td_error err;
+    if (strcmp(config->gpu, "off") == 0) {
+        snprintf(devices->why, sizeof devices->why, "this server has been started with --gpu off");
+        return true;
+    }
+    split_name(any ? "cuda" : config->gpu, name, sizeof name, &text);
+    if (td_device_load(name, &devices->library, &err) != TD_OK) {
+        snprintf(devices->why, sizeof devices->why, "%.255s", err.message);
+        td_log(log, any ? TD_LOG_DEBUG : TD_LOG_ERROR, any ? "no_gpu" : "start_failed",
+               TD_TEXT("part", "device"), TD_TEXT("reason", devices->why));
+        return any;
+    }
+    if (start(devices, config, text, buffers, log))
+        return true;
+    td_log(log, TD_LOG_ERROR, "start_failed", TD_TEXT("part", "batcher"),
+           TD_TEXT("gpu", config->gpu));
+    return false;
+}
+
+struct td_devices *td_devices_open(const struct td_config *config, struct td_buffer_pool *buffers,
+                                   const struct td_log *log)
+{
+    struct td_devices *devices = calloc(1, sizeof *devices);
+    if (devices && open_device(devices, config, buffers, log))
+        return devices;
+    td_devices_close(devices);
+    return NULL;
+}
+
+void td_devices_close(struct td_devices *devices)
+{
+    if (!devices)
+        return;
+    td_batcher_free(devices->batcher);
+    td_device_unload(&devices->library);
+    free(devices);
+}
+
+void td_devices_trim(struct td_devices *devices)
+{
+    if (devices->batcher)
+        td_batcher_trim(devices->batcher);
+}
+
+void td_devices_drain(struct td_devices *devices)
+{
+    if (devices->batcher)
+        td_batcher_drain(devices->batcher);
+}
+
+struct td_batcher *td_devices_batcher(struct td_devices *devices)
+{
+    return devices->batcher;
+}
+
+/* ---- routing --------------------------------------------------------------------------------- */
+
+td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
+                           struct td_error *err)
+{
+    char why[TD_DEVICE_TEXT];
+    if (choice != TD_DEVICE_GPU)
+        return TD_OK;
+    if (!devices->batcher)
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "device is 'gpu', but %s; 'auto' or 'cpu' is expected", devices->why);
+    if (!td_batcher_available(devices->batcher, why))
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "device is 'gpu', but it is not there: %s",
+                            why);
+    return TD_OK;
+}
+
+td_status td_devices_check_request(struct td_devices *devices, const struct td_request *request,
+                                   struct td_error *err)
+{
+    if (request->options.device != TD_DEVICE_GPU)
+        return TD_OK;
+    const td_status status =
+        devices->batcher
+            ? td_batcher_check_kernel(devices->batcher, request->op, &request->args, err)
+            : TD_OK;
+    return status != TD_OK ? status : td_devices_check(devices, TD_DEVICE_GPU, err);
+}
+
+/* How long so many take at a measured rate; one that is not known costs nothing. */
+static uint64_t time_ns(uint64_t amount, uint64_t per_us)
+{
+    return per_us ? (uint64_t)((double)amount * 1e3 / (double)per_us) : 0;
+}
+
+/* Bytes of inputs that the device has not got yet. */
+static uint64_t bytes_in(struct td_batcher *batcher, const struct td_request *request,
+                         uint32_t resident)
+{
+    uint64_t bytes = 0;
+    int n = 0;
+    for (int i = 0; i < request->op->n_inputs; i++) {
+        const struct td_operand *operand = &request->args.inputs[i];
+        for (int j = 0; j < operand->count; j++, n++) {
+            const bool there = n < TD_BATCH_TABLES && (resident >> n & 1) &&
+                               td_batcher_has_table(batcher, &operand->tensors[j]);
+            bytes += there ? 0 : operand->tensors[j].bytes;
+        }
+    }
+    return bytes;
+}
+
+static uint64_t bytes_out(const struct td_request *request)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < request->args.n_outputs; i++)
+        bytes += request->args.outputs[i].bytes;
+    return bytes;
+}
+
+static uint64_t device_ns(struct td_devices *devices, const struct td_request *request,
+                          uint32_t resident, const struct td_batcher_counts *counts)
+{
+    const struct td_device_info *device = &counts->device;
+    const struct td_cost cost = request->op->cost(&request->args);
+    const uint64_t copied = bytes_in(devices->batcher, request, resident) + bytes_out(request);
+    const uint64_t moving =
+        time_ns(cost.bytes_read + cost.bytes_written, device->device_bytes_per_us);
+    const uint64_t computing = time_ns(cost.flops, device->float32_flops_per_us);
+    const uint64_t ahead = (counts->in_flight > 0 ? counts->batch_ns : 0) +
+                           (counts->waiting > 0 ? counts->wait_ns : 0);
+    return device->launch_ns + time_ns(copied, device->copy_bytes_per_us) +
+           (moving > computing ? moving : computing) + ahead;
+}
+
+bool td_devices_choose(struct td_devices *devices, const struct td_request *request,
+                       uint32_t resident, uint64_t cpu_ns)
+{
+    struct td_batcher_counts counts;
+    if (!devices->batcher || request->options.device == TD_DEVICE_CPU)
+        return false;
+    if (request->options.device == TD_DEVICE_GPU)
+        return true;
+    if (td_batcher_check_kernel(devices->batcher, request->op, &request->args, NULL) != TD_OK)
+        return false;
+    td_batcher_counts(devices->batcher, &counts);
+    return counts.available && device_ns(devices, request, resident, &counts) < cpu_ns;
+}
+
+/* ---- GET /v1/devices ------------------------------------------------------------------------- */
+
+static bool add_count(cJSON *object, const char *name, uint64_t value)
+{
+    return td_document_add(object, name, td_document_count(value));
+}
+
+static bool add_cpu(cJSON *list, const struct td_config *config)
+{
+    cJSON *item = cJSON_CreateObject();
+    return td_document_append(list, item) && td_document_text(item, "device", "cpu") &&
+           td_document_text(item, "state", "ready") &&
+           add_count(item, "workers", (uint64_t)config->workers) &&
+           td_document_text(item, "isa", td_isa_name(td_isa_resolve(config->isa)));
+}
+
+static bool add_memory(cJSON *item, const struct td_batcher_counts *counts)
+{
+    cJSON *memory = cJSON_AddObjectToObject(item, "memory");
+    return add_count(memory, "limit", counts->device.memory) &&
+           add_count(memory, "in_use", counts->device.memory_used) &&
+           add_count(memory, "tables", counts->tables) &&
+           add_count(memory, "table_bytes", counts->table_bytes) &&
+           add_count(memory, "tables_evicted", counts->evicted) &&
+           add_count(memory, "staging", counts->staging_bytes);
+}
+
+static bool add_queue(cJSON *item, const struct td_batcher_counts *counts)
+{
+    cJSON *queue = cJSON_AddObjectToObject(item, "queue");
+    return add_count(queue, "waiting", counts->waiting) &&
+           add_count(queue, "in_flight", counts->in_flight);
+}
+
+static bool add_batches(cJSON *item, const struct td_batcher_counts *counts)
+{
+    const double mean = counts->batches > 0 ? (double)counts->items / (double)counts->batches : 0;
+    return add_count(item, "batches", counts->batches) &&
+           add_count(item, "requests", counts->items) &&
+           td_document_add(item, "mean_batch_size", cJSON_CreateNumber(mean)) &&
+           add_count(item, "requests_given_back", counts->failed_items) &&
+           add_count(item, "times_opened", counts->opens);
+}
+
+static bool add_gpu(cJSON *list, struct td_devices *devices)
+{
+    cJSON *item = cJSON_CreateObject();
+    struct td_batcher_counts counts = { .available = false };
+    if (!td_document_append(list, item) || !td_document_text(item, "device", "gpu"))
+        return false;
+    if (!devices->batcher)
+        return td_document_text(item, "state", "absent") &&
+               td_document_text(item, "reason", devices->why);
+    td_batcher_counts(devices->batcher, &counts);
+    return td_document_text(item, "state", counts.available ? "ready" : "unavailable") &&
+           (counts.available || td_document_text(item, "reason", counts.why)) &&
+           td_document_text(item, "kind", devices->library.api->kind) &&
+           td_document_text(item, "name", counts.device.name) && add_memory(item, &counts) &&
+           add_queue(item, &counts) && add_batches(item, &counts);
+}
+
+td_status td_devices_describe(struct td_devices *devices, const struct td_config *config,
+                              struct td_arena *arena, struct td_reply *reply, struct td_error *err)
+{
+    cJSON *document = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(document, "devices");
+    const bool complete = list && add_cpu(list, config) && add_gpu(list, devices);
+    return td_document_reply(document, complete, arena, reply, err);
+}

@@ -1,0 +1,215 @@
+#include "server/devices/mailbox.h"
+
+#include "server/observe/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void td_batch_mailbox_init(struct td_batch_mailbox *mailbox)
+{
+    pthread_condattr_t monotonic;
+    *mailbox = (struct td_batch_mailbox){ .counts.why = "it is being opened" };
+    td_item_list_init(&mailbox->items);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&mailbox->mutex, NULL);
+    pthread_cond_init(&mailbox->come, &monotonic);
+    pthread_cond_init(&mailbox->first, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+void td_batch_mailbox_destroy(struct td_batch_mailbox *mailbox)
+{
+    pthread_cond_destroy(&mailbox->first);
+    pthread_cond_destroy(&mailbox->come);
+    pthread_mutex_destroy(&mailbox->mutex);
+}
+
+/* ---- from other threads ---------------------------------------------------------------------- */
+
+void td_batch_mailbox_submit(struct td_batch_mailbox *mailbox, struct td_batch_item *item)
+{
+    item->begun_ns = 0;
+    pthread_mutex_lock(&mailbox->mutex);
+    item->submitted_ns = td_now_ns();
+    const bool first = !mailbox->items.first;
+    td_item_list_add(&mailbox->items, item);
+    mailbox->counts.waiting++;
+    if (first)
+        pthread_cond_signal(&mailbox->come);
+    pthread_mutex_unlock(&mailbox->mutex);
+}
+
+bool td_batch_mailbox_wait_until_tried(struct td_batch_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    while (!mailbox->tried)
+        pthread_cond_wait(&mailbox->first, &mailbox->mutex);
+    const bool refused = mailbox->refused;
+    pthread_mutex_unlock(&mailbox->mutex);
+    return !refused;
+}
+
+void td_batch_mailbox_want_trim(struct td_batch_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    mailbox->trim_wanted = mailbox->woken = true;
+    pthread_cond_signal(&mailbox->come);
+    pthread_mutex_unlock(&mailbox->mutex);
+}
+
+void td_batch_mailbox_drain(struct td_batch_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    mailbox->draining = mailbox->woken = true;
+    pthread_cond_signal(&mailbox->come);
+    pthread_mutex_unlock(&mailbox->mutex);
+}
+
+void td_batch_mailbox_stop(struct td_batch_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    mailbox->stopping = true;
+    pthread_cond_signal(&mailbox->come);
+    pthread_mutex_unlock(&mailbox->mutex);
+}
+
+bool td_batch_mailbox_has_table(struct td_batch_mailbox *mailbox, const struct td_tensor *table)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    const bool there = mailbox->session && td_device_tables_has(mailbox->session->tables, table);
+    pthread_mutex_unlock(&mailbox->mutex);
+    return there;
+}
+
+void td_batch_mailbox_counts(struct td_batch_mailbox *mailbox, struct td_batcher_counts *out)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    *out = mailbox->counts;
+    if (mailbox->session) {
+        const struct td_device_tables_count count =
+            td_device_tables_count(mailbox->session->tables);
+        out->tables = count.tables;
+        out->table_bytes = count.bytes;
+        out->evicted = count.evicted;
+        out->staging_bytes = td_staging_bytes(mailbox->session->staging);
+    }
+    pthread_mutex_unlock(&mailbox->mutex);
+}
+
+bool td_batch_mailbox_available(struct td_batch_mailbox *mailbox, char *why)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    const bool available = mailbox->counts.available;
+    memcpy(why, mailbox->counts.why, TD_DEVICE_TEXT);
+    pthread_mutex_unlock(&mailbox->mutex);
+    return available;
+}
+
+/* ---- the thread listens ---------------------------------------------------------------------- */
+
+struct td_batch_orders td_batch_mailbox_take(struct td_batch_mailbox *mailbox,
+                                             struct td_item_list *waiting)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    td_item_list_move(waiting, &mailbox->items);
+    const struct td_batch_orders orders = { .stop = mailbox->stopping,
+                                            .drain = mailbox->stopping || mailbox->draining,
+                                            .trim = mailbox->trim_wanted };
+    mailbox->trim_wanted = false;
+    pthread_mutex_unlock(&mailbox->mutex);
+    return orders;
+}
+
+void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns)
+{
+    const struct timespec until = { .tv_sec = until_ns / 1000000000,
+                                    .tv_nsec = until_ns % 1000000000 };
+    pthread_mutex_lock(&mailbox->mutex);
+    while (!mailbox->items.first && !mailbox->stopping && !mailbox->woken)
+        if (until_ns == TD_NEVER)
+            pthread_cond_wait(&mailbox->come, &mailbox->mutex);
+        else if (pthread_cond_timedwait(&mailbox->come, &mailbox->mutex, &until) != 0)
+            break;
+    mailbox->woken = false;
+    pthread_mutex_unlock(&mailbox->mutex);
+}
+
+/* ---- and tells ------------------------------------------------------------------------------- */
+
+/* session: NULL where the device is not available. */
+static void tell(struct td_batch_mailbox *mailbox, const struct td_device_session *session,
+                 bool refused, const char *why)
+{
+    struct td_batcher_counts *counts = &mailbox->counts;
+    pthread_mutex_lock(&mailbox->mutex);
+    mailbox->session = session;
+    counts->available = session != NULL;
+    counts->opens += session != NULL;
+    snprintf(counts->why, sizeof counts->why, "%.*s", TD_DEVICE_TEXT - 1, why);
+    mailbox->refused = refused;
+    mailbox->tried = true;
+    pthread_cond_broadcast(&mailbox->first);
+    pthread_mutex_unlock(&mailbox->mutex);
+}
+
+void td_batch_mailbox_opened(struct td_batch_mailbox *mailbox,
+                             const struct td_device_session *session)
+{
+    tell(mailbox, session, false, "");
+}
+
+void td_batch_mailbox_not_available(struct td_batch_mailbox *mailbox, bool refused, const char *why)
+{
+    tell(mailbox, NULL, refused, why);
+}
+
+void td_batch_mailbox_saw(struct td_batch_mailbox *mailbox, const struct td_device_info *info)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    mailbox->counts.device = *info;
+    pthread_mutex_unlock(&mailbox->mutex);
+}
+
+/* A moving average over some eight values. */
+static void average(uint64_t *mean, int64_t value)
+{
+    const uint64_t now = value > 0 ? (uint64_t)value : 0;
+    *mean = *mean == 0 ? now : *mean - *mean / 8 + now / 8;
+}
+
+void td_batch_mailbox_began(struct td_batch_mailbox *mailbox, struct td_batch_item *const *items,
+                            int n, int64_t begun_ns)
+{
+    struct td_batcher_counts *counts = &mailbox->counts;
+    pthread_mutex_lock(&mailbox->mutex);
+    counts->waiting -= (uint64_t)n;
+    counts->in_flight += (uint64_t)n;
+    if (!td_batch_item_is_upload(items[0])) {
+        counts->batches++;
+        counts->items += (uint64_t)n;
+        for (int i = 0; i < n; i++)
+            average(&counts->wait_ns, begun_ns - items[i]->submitted_ns);
+    }
+    pthread_mutex_unlock(&mailbox->mutex);
+}
+
+void td_batch_mailbox_ended(struct td_batch_mailbox *mailbox, int64_t took_ns)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    average(&mailbox->counts.batch_ns, took_ns);
+    pthread_mutex_unlock(&mailbox->mutex);
+}
+
+void td_batch_mailbox_give_back(struct td_batch_mailbox *mailbox, struct td_batch_item *item,
+                                td_status status, const struct td_error *err)
+{
+    pthread_mutex_lock(&mailbox->mutex);
+    if (item->begun_ns)
+        mailbox->counts.in_flight--;
+    else
+        mailbox->counts.waiting--;
+    mailbox->counts.failed_items += status == TD_DEVICE_UNAVAILABLE;
+    pthread_mutex_unlock(&mailbox->mutex);
+    item->done(item, status, status == TD_OK ? NULL : err);
+}

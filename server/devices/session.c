@@ -1,0 +1,247 @@
+#include "server/devices/session.h"
+
+#include "server/memory/buffer_pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS ((int64_t)1000000)
+
+/* What is done on a thread of its own, since it may never end, and who is last to let go frees. */
+enum { AT_WORK, DONE, LEFT_ALONE };
+
+struct td_device_closer {
+    const struct td_device_api *api;
+    struct td_device *device;
+    atomic_int state;
+};
+
+struct td_device_opener {
+    const struct td_device_api *api;
+    struct td_device_options options;
+    struct td_device *device; /* NULL: it could not be opened */
+    td_status status;
+    struct td_error err;
+    atomic_int state;
+    char text[]; /* of the options, which may go before it is done */
+};
+
+static bool start_thread(void *(*run)(void *), void *context)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run, context) != 0)
+        return false;
+    pthread_detach(thread);
+    return true;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void free_opener(struct td_device_opener *opener)
+{
+    if (opener->device)
+        opener->api->close(opener->device);
+    free(opener);
+}
+
+static void *run_opener(void *context)
+{
+    struct td_device_opener *opener = context;
+    opener->status = opener->api->open(&opener->options, &opener->device, &opener->err);
+    if (opener->status != TD_OK)
+        opener->device = NULL;
+    if (atomic_exchange(&opener->state, DONE) == LEFT_ALONE)
+        free_opener(opener);
+    return NULL;
+}
+
+struct td_device_opener *td_device_opener_new(const struct td_batcher_options *options,
+                                              struct td_error *err)
+{
+    const size_t length = strlen(options->device.text);
+    struct td_device_opener *opener = calloc(1, sizeof *opener + length + 1);
+    if (!opener) {
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory to open a device with");
+        return NULL;
+    }
+    opener->api = options->api;
+    opener->options = options->device;
+    memcpy(opener->text, options->device.text, length);
+    opener->options.text = opener->text;
+    atomic_init(&opener->state, AT_WORK);
+    if (start_thread(run_opener, opener))
+        return opener;
+    free(opener);
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no thread to open a device with");
+    return NULL;
+}
+
+bool td_device_opener_is_done(const struct td_device_opener *opener)
+{
+    return atomic_load(&opener->state) == DONE;
+}
+
+void td_device_opener_leave(struct td_device_opener *opener)
+{
+    if (opener && atomic_exchange(&opener->state, LEFT_ALONE) == DONE)
+        free_opener(opener);
+}
+
+static td_status open_parts(struct td_device_session *session,
+                            const struct td_batcher_options *options, td_give_back_fn *give_back,
+                            void *context, struct td_error *err)
+{
+    session->staging =
+        td_staging_new(session->api, session->device, options->buffers, options->staging_bytes);
+    session->tables = td_device_tables_new(session->api, session->device);
+    if (!session->staging || !session->tables)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory to use a device with");
+    const struct td_batch_device shared = {
+        .api = session->api,
+        .device = session->device,
+        .staging = session->staging,
+        .tables = session->tables,
+        .memory = td_buffer_pool_memory(options->buffers),
+        .batch_limit = options->batch_limit,
+        .hang_ns = options->hang_ms * MS,
+        .give_back = give_back,
+        .context = context,
+    };
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        if (!(session->batches[i] = td_batch_new(&shared, err)))
+            return err->status;
+    return TD_OK;
+}
+
+td_status td_device_session_open(struct td_device_opener *opener,
+                                 const struct td_batcher_options *options,
+                                 td_give_back_fn *give_back, void *context,
+                                 struct td_device_session **out, struct td_error *err)
+{
+    td_status status = opener->status;
+    *err = opener->err;
+    struct td_device_session *session = status == TD_OK ? calloc(1, sizeof *session) : NULL;
+    if (!session) {
+        td_device_opener_leave(opener);
+        return status != TD_OK ? status
+                               : td_error_set(err, TD_MEMORY_EXHAUSTED,
+                                              "there is no memory to use a device with");
+    }
+    session->api = options->api;
+    session->device = opener->device;
+    free(opener);
+    status = open_parts(session, options, give_back, context, err);
+    if (status != TD_OK) {
+        td_device_session_close(session);
+        return status;
+    }
+    *out = session;
+    return TD_OK;
+}
+
+void td_device_session_close(struct td_device_session *session)
+{
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        td_batch_free(session->batches[i]);
+    td_device_tables_free(session->tables);
+    td_staging_free(session->staging);
+    session->api->close(session->device);
+    free(session);
+}
+
+/* ---- its batches ----------------------------------------------------------------------------- */
+
+int td_device_session_in_flight(const struct td_device_session *session)
+{
+    int n = 0;
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        n += td_batch_in_flight(session->batches[i]);
+    return n;
+}
+
+int td_device_session_free_batch(const struct td_device_session *session)
+{
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        if (!td_batch_in_flight(session->batches[i]))
+            return i;
+    return -1;
+}
+
+int td_device_session_oldest_batch(const struct td_device_session *session)
+{
+    int oldest = -1;
+    for (int i = 0; i < TD_SESSION_BATCHES; i++) {
+        const struct td_batch *batch = session->batches[i];
+        if (td_batch_in_flight(batch) &&
+            (oldest < 0 || td_batch_begun_ns(batch) < td_batch_begun_ns(session->batches[oldest])))
+            oldest = i;
+    }
+    return oldest;
+}
+
+bool td_device_session_trim(struct td_device_session *session)
+{
+    bool trimmed = td_staging_trim(session->staging);
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        trimmed |= td_batch_trim(session->batches[i]);
+    return trimmed;
+}
+
+/* ---- a device that is lost, or left ---------------------------------------------------------- */
+
+static void *run_closer(void *context)
+{
+    struct td_device_closer *closer = context;
+    closer->api->close(closer->device);
+    if (atomic_exchange(&closer->state, DONE) == LEFT_ALONE)
+        free(closer);
+    return NULL;
+}
+
+/* Without memory or threads there is no closer afterwards. */
+static void begin_closing(struct td_device_session *session)
+{
+    struct td_device_closer *closer = malloc(sizeof *closer);
+    if (!closer)
+        return;
+    closer->api = session->api;
+    closer->device = session->device;
+    atomic_init(&closer->state, AT_WORK);
+    if (start_thread(run_closer, closer))
+        session->closer = closer;
+    else
+        free(closer);
+}
+
+/* What is left on the host of a device, closed or not, of which nothing is asked any more. */
+static void forget(struct td_device_session *session, bool closed)
+{
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        td_batch_abandon(session->batches[i]);
+    td_device_tables_abandon(session->tables, closed);
+    td_staging_abandon(session->staging);
+    free(session);
+}
+
+bool td_device_session_close_lost(struct td_device_session *session)
+{
+    if (!session->closer) {
+        if (td_staging_is_back(session->staging))
+            begin_closing(session);
+        return false;
+    }
+    if (atomic_load(&session->closer->state) != DONE)
+        return false;
+    free(session->closer);
+    forget(session, true);
+    return true;
+}
+
+void td_device_session_leave(struct td_device_session *session)
+{
+    if (session->closer && atomic_exchange(&session->closer->state, LEFT_ALONE) == DONE)
+        free(session->closer);
+    forget(session, false);
+}

@@ -1,0 +1,299 @@
+#include "server/devices/staging.h"
+
+#include "server/memory/buffer_pool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum {
+    SMALLEST_SHIFT = 14, /* 16 KiB: pinning is by the page, and small batches share one class */
+    STEPS = 4,           /* classes per power of two */
+    N_CLASSES = (46 - SMALLEST_SHIFT) * STEPS
+};
+
+struct staged {
+    struct td_buffer base; /* first: release casts back */
+    struct td_staging *staging;
+    struct staged *next;
+    int size_class;
+};
+
+struct td_staging {
+    const struct td_device_api *api;
+    struct td_device *device;
+    struct td_buffer_pool *pool;
+    uint64_t limit;
+    pthread_mutex_t mutex; /* guards all below */
+    uint64_t bytes;
+    uint64_t out, out_bytes; /* buffers that somebody holds */
+    bool abandoned;          /* the last buffer that comes back frees this struct */
+    struct staged *classes[N_CLASSES];
+};
+
+static size_t class_bytes(int size_class)
+{
+    return ((size_t)(STEPS + size_class % STEPS) << (size_class / STEPS + SMALLEST_SHIFT)) / STEPS;
+}
+
+/* The smallest class that holds `bytes`, or -1. */
+static int class_of(size_t bytes)
+{
+    for (int i = 0; i < N_CLASSES; i++)
+        if (bytes <= class_bytes(i))
+            return i;
+    return -1;
+}
+
+static void destroy(struct td_staging *staging)
+{
+    pthread_mutex_destroy(&staging->mutex);
+    free(staging);
+}
+
+static void release(struct td_buffer *base)
+{
+    struct staged *buffer = (struct staged *)(void *)base;
+    struct td_staging *staging = buffer->staging;
+    pthread_mutex_lock(&staging->mutex);
+    const bool abandoned = staging->abandoned;
+    const bool last = --staging->out == 0;
+    staging->out_bytes -= base->size;
+    if (!abandoned) {
+        buffer->next = staging->classes[buffer->size_class];
+        staging->classes[buffer->size_class] = buffer;
+    }
+    pthread_mutex_unlock(&staging->mutex);
+    if (abandoned)
+        free(buffer);
+    if (abandoned && last)
+        destroy(staging);
+}
+
+/* Takes a free buffer off its class; of up to twice the size, so that classes do not all fill up
+ * when batches vary in size. NULL when there is none. */
+static struct staged *reuse(struct td_staging *staging, int size_class)
+{
+    struct staged *buffer = NULL;
+    pthread_mutex_lock(&staging->mutex);
+    for (int i = size_class; !buffer && i <= size_class + STEPS && i < N_CLASSES; i++) {
+        buffer = staging->classes[i];
+        if (buffer)
+            staging->classes[i] = buffer->next;
+    }
+    if (buffer) {
+        staging->out++;
+        staging->out_bytes += class_bytes(buffer->size_class);
+    }
+    pthread_mutex_unlock(&staging->mutex);
+    return buffer;
+}
+
+/* The largest free buffer, taken off; NULL when there is none. */
+static struct staged *largest_free(struct td_staging *staging)
+{
+    struct staged *buffer = NULL;
+    pthread_mutex_lock(&staging->mutex);
+    for (int i = N_CLASSES - 1; !buffer && i >= 0; i--) {
+        buffer = staging->classes[i];
+        if (buffer)
+            staging->classes[i] = buffer->next;
+    }
+    pthread_mutex_unlock(&staging->mutex);
+    return buffer;
+}
+
+/* A new buffer, of so many bytes, is out. */
+static void count_new(struct td_staging *staging, uint64_t bytes)
+{
+    pthread_mutex_lock(&staging->mutex);
+    staging->bytes += bytes;
+    staging->out_bytes += bytes;
+    staging->out++;
+    pthread_mutex_unlock(&staging->mutex);
+}
+
+/* A free one has been given back. */
+static void count_gone(struct td_staging *staging, uint64_t bytes)
+{
+    pthread_mutex_lock(&staging->mutex);
+    staging->bytes -= bytes;
+    pthread_mutex_unlock(&staging->mutex);
+}
+
+/* Gives one free buffer back to the device. False when there is none. */
+static bool shrink(struct td_staging *staging)
+{
+    struct staged *buffer = largest_free(staging);
+    if (!buffer)
+        return false;
+    const size_t bytes = class_bytes(buffer->size_class);
+    staging->api->host_free(staging->device, buffer->base.data);
+    td_buffer_pool_discharge(staging->pool, bytes);
+    count_gone(staging, bytes);
+    free(buffer);
+    return true;
+}
+
+/* Is there room for so many bytes more, now that free buffers have made what room they can? */
+static bool make_room(struct td_staging *staging, size_t bytes)
+{
+    if (bytes > staging->limit)
+        return false;
+    while (td_staging_bytes(staging) > staging->limit - bytes)
+        if (!shrink(staging))
+            return false;
+    return true;
+}
+
+/* One try; MEMORY_EXHAUSTED where giving back free buffers may help. */
+static td_status make(struct td_staging *staging, int size_class, struct staged **out,
+                      struct td_error *err)
+{
+    const size_t bytes = class_bytes(size_class);
+    struct staged *buffer = calloc(1, sizeof *buffer);
+    if (!buffer) {
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for a note of a buffer");
+        return TD_MEMORY_EXHAUSTED;
+    }
+    td_status status = td_buffer_pool_charge(staging->pool, bytes, err);
+    if (status != TD_OK) {
+        td_error_set(err, TD_MEMORY_EXHAUSTED,
+                     "%zu bytes of staging memory do not fit the budget beside what requests use",
+                     bytes);
+        free(buffer);
+        return TD_MEMORY_EXHAUSTED;
+    }
+    status = staging->api->host_alloc(staging->device, bytes, &buffer->base.data, err);
+    if (status != TD_OK) {
+        td_buffer_pool_discharge(staging->pool, bytes);
+        free(buffer);
+        return status;
+    }
+    buffer->staging = staging;
+    buffer->size_class = size_class;
+    count_new(staging, bytes);
+    *out = buffer;
+    return TD_OK;
+}
+
+/* What a buffer of so many bytes counts as. */
+static uint64_t needed(size_t bytes)
+{
+    const int size_class = class_of(bytes);
+    return size_class < 0 ? bytes : class_bytes(size_class);
+}
+
+td_status td_staging_check(const struct td_staging *staging, size_t a, size_t b,
+                           struct td_error *err)
+{
+    uint64_t both;
+    if (__builtin_add_overflow(needed(a), needed(b), &both))
+        both = UINT64_MAX;
+    return both <= staging->limit
+               ? TD_OK
+               : td_error_resource(err, "gpu_staging_bytes", both, staging->limit,
+                                   "what the device reads and writes");
+}
+
+struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, struct td_error *err)
+{
+    const int size_class = class_of(bytes);
+    struct staged *buffer = size_class < 0 ? NULL : reuse(staging, size_class);
+    if (!buffer) {
+        if (size_class < 0 || !make_room(staging, class_bytes(size_class))) {
+            td_error_set(err, TD_MEMORY_EXHAUSTED,
+                         "%zu bytes of staging memory are needed; the limit of %llu bytes has no "
+                         "room for them now",
+                         bytes, (unsigned long long)staging->limit);
+            return NULL;
+        }
+        td_status status;
+        do
+            status = make(staging, size_class, &buffer, err);
+        while (status == TD_MEMORY_EXHAUSTED && shrink(staging));
+        if (status != TD_OK)
+            return NULL;
+    }
+    td_buffer_init(&buffer->base, buffer->base.data, class_bytes(buffer->size_class), release);
+    return &buffer->base;
+}
+
+bool td_staging_wants_back(const struct td_buffer *buffer)
+{
+    if (buffer->release != release)
+        return false;
+    struct td_staging *staging = ((const struct staged *)(const void *)buffer)->staging;
+    pthread_mutex_lock(&staging->mutex);
+    const bool short_of_room = staging->out_bytes > staging->limit / 2;
+    pthread_mutex_unlock(&staging->mutex);
+    return short_of_room;
+}
+
+bool td_staging_is_back(struct td_staging *staging)
+{
+    pthread_mutex_lock(&staging->mutex);
+    const bool back = staging->out == 0;
+    pthread_mutex_unlock(&staging->mutex);
+    return back;
+}
+
+uint64_t td_staging_bytes(struct td_staging *staging)
+{
+    pthread_mutex_lock(&staging->mutex);
+    const uint64_t bytes = staging->bytes;
+    pthread_mutex_unlock(&staging->mutex);
+    return bytes;
+}
+
+struct td_staging *td_staging_new(const struct td_device_api *api, struct td_device *device,
+                                  struct td_buffer_pool *pool, uint64_t limit)
+{
+    struct td_staging *staging = calloc(1, sizeof *staging);
+    if (!staging)
+        return NULL;
+    staging->api = api;
+    staging->device = device;
+    staging->pool = pool;
+    staging->limit = limit;
+    pthread_mutex_init(&staging->mutex, NULL);
+    return staging;
+}
+
+void td_staging_abandon(struct td_staging *staging)
+{
+    if (!staging)
+        return;
+    struct staged *buffer;
+    while ((buffer = largest_free(staging)))
+        free(buffer);
+    /* All of it: the pool may be gone before the last buffer is back. */
+    td_buffer_pool_discharge(staging->pool, td_staging_bytes(staging));
+    pthread_mutex_lock(&staging->mutex);
+    /* What came back since goes here, under the mutex; what comes back from now on goes itself. */
+    for (int i = 0; i < N_CLASSES; i++)
+        while ((buffer = staging->classes[i])) {
+            staging->classes[i] = buffer->next;
+            free(buffer);
+        }
+    staging->abandoned = true;
+    const bool last = staging->out == 0;
+    pthread_mutex_unlock(&staging->mutex);
+    if (last)
+        destroy(staging);
+}
+
+bool td_staging_trim(struct td_staging *staging)
+{
+    bool trimmed = false;
+    while (shrink(staging))
+        trimmed = true;
+    return trimmed;
+}
+
+void td_staging_free(struct td_staging *staging)
+{
+    if (!staging)
+        return;
+    (void)td_staging_trim(staging);
+    td_staging_abandon(staging);
+}

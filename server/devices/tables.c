@@ -1,0 +1,302 @@
+#include "server/devices/tables.h"
+
+#include "server/store/store.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { N_BUCKETS = 1024 };
+
+struct td_device_table {
+    struct td_device_table *next; /* in its bucket */
+    struct td_buffer *owner;      /* a reference */
+    const void *from;             /* where its data lie on the host, */
+    size_t bytes;
+    void *data;                              /* and on the device */
+    const struct td_device_stream *uploader; /* that is not settled yet; NULL: it is there */
+    int users;
+    bool kept;
+    uint64_t used; /* when it was used last, as a count of uses */
+};
+
+struct td_device_tables {
+    const struct td_device_api *api;
+    struct td_device *device;
+    uint64_t uses;
+    int uploading; /* tables that have an uploader */
+    /* The device's thread changes what is below with the mutex held, and reads it without. */
+    pthread_mutex_t mutex;
+    struct td_device_tables_count count;
+    struct td_device_table *buckets[N_BUCKETS];
+};
+
+/* By its owner alone: entries that share one meet in a bucket. */
+static int bucket_of(const struct td_buffer *owner)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)owner / sizeof(struct td_buffer);
+    return (int)((address * UINT64_C(0x9E3779B97F4A7C15)) >> 54); /* 64 - log2(N_BUCKETS) */
+}
+_Static_assert(N_BUCKETS == 1 << 10, "bucket_of takes ten bits");
+
+static struct td_device_table *find(const struct td_device_tables *tables,
+                                    const struct td_tensor *tensor)
+{
+    struct td_device_table *table = tables->buckets[bucket_of(tensor->owner)];
+    while (table && (table->owner != tensor->owner || table->from != tensor->data ||
+                     table->bytes != tensor->bytes))
+        table = table->next;
+    return table;
+}
+
+static void insert(struct td_device_tables *tables, struct td_device_table *table)
+{
+    struct td_device_table **bucket = &tables->buckets[bucket_of(table->owner)];
+    pthread_mutex_lock(&tables->mutex);
+    table->next = *bucket;
+    *bucket = table;
+    tables->count.tables++;
+    tables->count.bytes += table->bytes;
+    pthread_mutex_unlock(&tables->mutex);
+}
+
+/* Takes it off its bucket. */
+static void detach(struct td_device_tables *tables, struct td_device_table *table)
+{
+    struct td_device_table **link = &tables->buckets[bucket_of(table->owner)];
+    pthread_mutex_lock(&tables->mutex);
+    while (*link != table)
+        link = &(*link)->next;
+    *link = table->next;
+    tables->count.tables--;
+    tables->count.bytes -= table->bytes;
+    pthread_mutex_unlock(&tables->mutex);
+}
+
+static void drop(struct td_device_tables *tables, struct td_device_table *table)
+{
+    detach(tables, table);
+    tables->api->free(tables->device, table->data);
+    td_buffer_unref(table->owner);
+    free(table);
+}
+
+/* Should a go before b? */
+static bool goes_before(const struct td_device_table *a, const struct td_device_table *b)
+{
+    return a->kept != b->kept ? b->kept : a->used < b->used;
+}
+
+/* Drops the table that can be spared best; false when none can be. */
+static bool evict(struct td_device_tables *tables)
+{
+    struct td_device_table *victim = NULL;
+    for (int i = 0; i < N_BUCKETS; i++)
+        for (struct td_device_table *table = tables->buckets[i]; table; table = table->next)
+            if (table->users == 0 && (!victim || goes_before(table, victim)))
+                victim = table;
+    if (!victim)
+        return false;
+    drop(tables, victim);
+    pthread_mutex_lock(&tables->mutex);
+    tables->count.evicted++;
+    pthread_mutex_unlock(&tables->mutex);
+    return true;
+}
+
+/* Would there be room with every table gone that can go? */
+static bool may_fit(struct td_device_tables *tables, size_t bytes)
+{
+    struct td_device_info info;
+    uint64_t room = 0;
+    tables->api->info(tables->device, &info);
+    for (int i = 0; i < N_BUCKETS; i++)
+        for (const struct td_device_table *table = tables->buckets[i]; table; table = table->next)
+            room += table->users == 0 ? table->bytes : 0;
+    const uint64_t used = info.memory_used > room ? info.memory_used - room : 0;
+    return used <= info.memory && bytes <= info.memory - used;
+}
+
+td_status td_device_tables_alloc(struct td_device_tables *tables, size_t bytes, void **out,
+                                 struct td_error *err)
+{
+    td_status status = tables->api->alloc(tables->device, bytes, out, err);
+    if (status != TD_MEMORY_EXHAUSTED)
+        return status;
+    td_device_tables_drop_gone(tables);
+    if (!may_fit(tables, bytes))
+        return status;
+    do
+        status = tables->api->alloc(tables->device, bytes, out, err);
+    while (status == TD_MEMORY_EXHAUSTED && evict(tables));
+    return status;
+}
+
+static td_status upload(struct td_device_tables *tables, const struct td_tensor *tensor,
+                        struct td_device_stream *stream, struct td_device_table **out,
+                        bool *submitted, struct td_error *err)
+{
+    struct td_device_table *table = calloc(1, sizeof *table);
+    if (!table) {
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for a note of a table");
+        return TD_MEMORY_EXHAUSTED;
+    }
+    /* The version before may be what the store would write the next one into. */
+    td_device_tables_drop_gone(tables);
+    td_status status =
+        td_device_tables_alloc(tables, tensor->bytes ? tensor->bytes : 1, &table->data, err);
+    if (status == TD_OK && tensor->bytes > 0)
+        status = tables->api->copy_in(stream, table->data, tensor->data, tensor->bytes, err);
+    if (status != TD_OK) {
+        tables->api->free(tables->device, table->data);
+        free(table);
+        return status;
+    }
+    *submitted = true;
+    table->owner = td_buffer_ref(tensor->owner);
+    table->from = tensor->data;
+    table->bytes = tensor->bytes;
+    table->uploader = stream;
+    tables->uploading++;
+    insert(tables, table);
+    *out = table;
+    return TD_OK;
+}
+
+td_status td_device_tables_use(struct td_device_tables *tables, const struct td_tensor *tensor,
+                               struct td_device_stream *stream, struct td_device_table **out,
+                               bool *submitted, struct td_error *err)
+{
+    struct td_device_table *table = find(tables, tensor);
+    if (!table) {
+        const td_status status = upload(tables, tensor, stream, &table, submitted, err);
+        if (status != TD_OK)
+            return status;
+    }
+    table->users++;
+    table->used = ++tables->uses;
+    *out = table;
+    return TD_OK;
+}
+
+bool td_device_tables_elsewhere(struct td_device_tables *tables, const struct td_tensor *tensor,
+                                const struct td_device_stream *stream)
+{
+    const struct td_device_table *table = find(tables, tensor);
+    return table && table->uploader && table->uploader != stream;
+}
+
+void *td_device_table_data(const struct td_device_table *table)
+{
+    return table->data;
+}
+
+void td_device_table_keep(struct td_device_table *table)
+{
+    table->kept = true;
+}
+
+void td_device_tables_unuse(struct td_device_tables *tables, struct td_device_table *table)
+{
+    (void)tables;
+    table->users--;
+}
+
+void td_device_tables_settle(struct td_device_tables *tables, const struct td_device_stream *stream)
+{
+    if (tables->uploading == 0)
+        return;
+    pthread_mutex_lock(&tables->mutex);
+    for (int i = 0; i < N_BUCKETS; i++)
+        for (struct td_device_table *table = tables->buckets[i]; table; table = table->next)
+            if (table->uploader == stream) {
+                table->uploader = NULL;
+                tables->uploading--;
+            }
+    pthread_mutex_unlock(&tables->mutex);
+}
+
+/* Is its version replaced, or does nobody but this cache hold it? Nobody can come to hold it then:
+ * references are made from references. */
+static bool is_gone(const struct td_device_tables *tables, const struct td_device_table *table)
+{
+    size_t ours = 0;
+    for (const struct td_device_table *other = tables->buckets[bucket_of(table->owner)]; other;
+         other = other->next)
+        ours += other->owner == table->owner;
+    return table->users == 0 &&
+           (atomic_load(&table->owner->refs) == ours || td_store_is_replaced(table->owner));
+}
+
+void td_device_tables_drop_gone(struct td_device_tables *tables)
+{
+    for (int i = 0; i < N_BUCKETS; i++) {
+        struct td_device_table *table = tables->buckets[i];
+        while (table) {
+            struct td_device_table *next = table->next;
+            if (is_gone(tables, table))
+                drop(tables, table);
+            table = next;
+        }
+    }
+}
+
+bool td_device_tables_has(struct td_device_tables *tables, const struct td_tensor *tensor)
+{
+    pthread_mutex_lock(&tables->mutex);
+    const struct td_device_table *table = find(tables, tensor);
+    const bool there = table && !table->uploader;
+    pthread_mutex_unlock(&tables->mutex);
+    return there;
+}
+
+struct td_device_tables_count td_device_tables_count(struct td_device_tables *tables)
+{
+    pthread_mutex_lock(&tables->mutex);
+    const struct td_device_tables_count counted = tables->count;
+    pthread_mutex_unlock(&tables->mutex);
+    return counted;
+}
+
+struct td_device_tables *td_device_tables_new(const struct td_device_api *api,
+                                              struct td_device *device)
+{
+    struct td_device_tables *tables = calloc(1, sizeof *tables);
+    if (!tables)
+        return NULL;
+    tables->api = api;
+    tables->device = device;
+    pthread_mutex_init(&tables->mutex, NULL);
+    return tables;
+}
+
+static void destroy(struct td_device_tables *tables)
+{
+    pthread_mutex_destroy(&tables->mutex);
+    free(tables);
+}
+
+void td_device_tables_free(struct td_device_tables *tables)
+{
+    if (!tables)
+        return;
+    for (int i = 0; i < N_BUCKETS; i++)
+        while (tables->buckets[i])
+            drop(tables, tables->buckets[i]);
+    destroy(tables);
+}
+
+void td_device_tables_abandon(struct td_device_tables *tables, bool closed)
+{
+    if (!tables)
+        return;
+    for (int i = 0; i < N_BUCKETS; i++) {
+        struct td_device_table *table;
+        while ((table = tables->buckets[i])) {
+            detach(tables, table);
+            if (closed || !table->uploader)
+                td_buffer_unref(table->owner);
+            free(table);
+        }
+    }
+    destroy(tables);
+}

@@ -1,0 +1,154 @@
+#include "server/http/linger.h"
+
+#include "server/observe/clock.h"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define PATIENCE_NS INT64_C(5000000000)
+enum { MOST_BYTES = 256 << 20, EACH_READ = 1 << 20 };
+
+/* A connection that is read to its end. */
+struct leaving {
+    int socket;
+    int64_t until_ns;
+    int64_t bytes;
+};
+
+struct td_linger {
+    pthread_t thread;
+    int wake; /* an eventfd: something below has changed */
+
+    pthread_mutex_t mutex; /* guards all below */
+    int taken[TD_LINGER_SOCKETS];
+    int n_taken; /* those the thread has not seen yet, */
+    int n_all;   /* and those with it as well */
+    bool stop;
+};
+
+static void wake(const struct td_linger *linger)
+{
+    const uint64_t one = 1;
+    const bool woken = write(linger->wake, &one, sizeof one) == sizeof one;
+    (void)woken; /* or so many wakes wait that it cannot sleep */
+}
+
+void td_linger_take(struct td_linger *linger, int socket)
+{
+    pthread_mutex_lock(&linger->mutex);
+    const bool room = linger->n_all < TD_LINGER_SOCKETS;
+    if (room) {
+        linger->taken[linger->n_taken++] = socket;
+        linger->n_all++;
+    }
+    pthread_mutex_unlock(&linger->mutex);
+    if (room)
+        wake(linger);
+    else
+        close(socket);
+}
+
+/* Drops what has come. False when there will be no more, or enough has. */
+static bool read_on(struct leaving *one)
+{
+    for (;;) {
+        /* With MSG_TRUNC a TCP socket drops the bytes without copying them. */
+        const ssize_t got = recv(one->socket, NULL, EACH_READ, MSG_TRUNC | MSG_DONTWAIT);
+        if (got < 0)
+            return errno == EAGAIN || errno == EINTR;
+        one->bytes += got;
+        if (got == 0 || one->bytes > MOST_BYTES)
+            return false;
+        if (got < EACH_READ)
+            return true;
+    }
+}
+
+/* Moves new sockets to the thread's own list; false when it is to stop. */
+static bool collect(struct td_linger *linger, struct leaving *list, int *count)
+{
+    pthread_mutex_lock(&linger->mutex);
+    linger->n_all = linger->n_taken + *count; /* without those that were closed */
+    for (int i = 0; i < linger->n_taken; i++)
+        list[(*count)++] =
+            (struct leaving){ .socket = linger->taken[i], .until_ns = td_now_ns() + PATIENCE_NS };
+    linger->n_taken = 0;
+    const bool stop = linger->stop;
+    pthread_mutex_unlock(&linger->mutex);
+    return !stop;
+}
+
+/* Until one of them has something to read, or somebody has waited long enough. */
+static void wait_for_some(const struct td_linger *linger, const struct leaving *list, int count)
+{
+    enum { TICK_MS = 100 };
+    struct pollfd pollers[TD_LINGER_SOCKETS + 1];
+    uint64_t wakes;
+    pollers[count] = (struct pollfd){ .fd = linger->wake, .events = POLLIN };
+    for (int i = 0; i < count; i++)
+        pollers[i] = (struct pollfd){ .fd = list[i].socket, .events = POLLIN };
+    if (poll(pollers, (nfds_t)count + 1, count > 0 ? TICK_MS : -1) <= 0)
+        return;
+    const bool woken = read(linger->wake, &wakes, sizeof wakes) == sizeof wakes;
+    (void)woken; /* or a socket was the reason */
+}
+
+static void *run(void *context)
+{
+    struct td_linger *linger = context;
+    struct leaving list[TD_LINGER_SOCKETS];
+    int count = 0;
+    (void)pthread_setname_np(pthread_self(), "linger");
+    while (collect(linger, list, &count)) {
+        wait_for_some(linger, list, count);
+        const int64_t now = td_now_ns();
+        int left = 0;
+        for (int i = 0; i < count; i++)
+            if (now < list[i].until_ns && read_on(&list[i]))
+                list[left++] = list[i];
+            else
+                close(list[i].socket);
+        count = left;
+    }
+    for (int i = 0; i < count; i++)
+        close(list[i].socket);
+    return NULL;
+}
+
+struct td_linger *td_linger_new(void)
+{
+    struct td_linger *linger = calloc(1, sizeof *linger);
+    if (!linger)
+        return NULL;
+    linger->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_init(&linger->mutex, NULL);
+    if (linger->wake >= 0 && pthread_create(&linger->thread, NULL, run, linger) == 0)
+        return linger;
+    if (linger->wake >= 0)
+        close(linger->wake);
+    pthread_mutex_destroy(&linger->mutex);
+    free(linger);
+    return NULL;
+}
+
+void td_linger_free(struct td_linger *linger)
+{
+    if (!linger)
+        return;
+    pthread_mutex_lock(&linger->mutex);
+    linger->stop = true;
+    pthread_mutex_unlock(&linger->mutex);
+    wake(linger);
+    pthread_join(linger->thread, NULL);
+    close(linger->wake);
+    pthread_mutex_destroy(&linger->mutex);
+    free(linger);
+}

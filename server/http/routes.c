@@ -1,0 +1,357 @@
+#include "server/http/routes.h"
+
+#include "api/codec.h"
+#include "api/describe.h"
+#include "api/einsum_plan.h"
+#include "api/message/attrs.h"
+#include "api/message/problem.h"
+#include "api/text/suggest.h"
+#include "kernels/einsum/einsum.h"
+#include "kernels/scatter/scatter.h"
+#include "server/calls/oip_tasks.h"
+#include "server/calls/op_task.h"
+#include "server/calls/services.h"
+#include "server/calls/tensor_tasks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what the handlers say ------------------------------------------------------------------ */
+
+static td_status get_ops(struct td_call *call)
+{
+    return td_describe_ops(&call->arena, &call->reply, &call->error);
+}
+
+/* Where an op can be planned without data; NULL where it cannot. */
+static const char *plan_path(const struct td_op *op)
+{
+    return op == &td_op_einsum ? "/v1/einsum/plan" : NULL;
+}
+
+static td_status get_op(struct td_call *call)
+{
+    return td_describe_op(call->op, plan_path(call->op), &call->arena, &call->reply, &call->error);
+}
+
+static td_status get_devices(struct td_call *call)
+{
+    struct td_server *server = call->server;
+    return td_devices_describe(server->devices, &server->config, &call->arena, &call->reply,
+                               &call->error);
+}
+
+static td_status get_problem(struct td_call *call)
+{
+    const char *argument = call->arguments[0];
+    const td_status status = td_problem_from_slug(argument, strlen(argument));
+    if (status == TD_OK)
+        return td_error_set(&call->error, TD_NOT_FOUND, "there is no problem page '%.64s'",
+                            argument);
+    return td_problem_describe(status, &call->arena, &call->reply, &call->error);
+}
+
+static td_status get_health(struct td_call *call)
+{
+    static const char body[] = "{\"status\":\"alive\"}\n";
+    td_reply_set(&call->reply, 200, "application/json", body, sizeof body - 1);
+    return TD_OK;
+}
+
+static td_status get_ready(struct td_call *call)
+{
+    enum { SIZE = 512 };
+    if (atomic_load_explicit(&call->server->draining, memory_order_relaxed))
+        return td_error_set(&call->error, TD_DRAINING, "the server is stopping");
+    char *body = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
+    if (!body)
+        return TD_MEMORY_EXHAUSTED;
+    const struct td_server_memory memory = td_server_memory(call->server);
+    const int length =
+        snprintf(body, SIZE,
+                 "{\"status\":\"ready\",\"memory\":{\"limit\":%llu,\"in_use\":%llu,\"warm\":%llu,"
+                 "\"calls\":%llu,"
+                 "\"tables\":%llu}}\n",
+                 (unsigned long long)memory.buffers.limit,
+                 (unsigned long long)memory.buffers.in_use, (unsigned long long)memory.buffers.warm,
+                 (unsigned long long)memory.calls, (unsigned long long)memory.tables);
+    td_reply_set(&call->reply, 200, "application/json", body, (size_t)length);
+    return TD_OK;
+}
+
+/* ---- planning an einsum ---------------------------------------------------------------------- */
+
+static td_status begin_plan(struct td_call *call)
+{
+    td_request_init(&call->request, call->op);
+    const td_status status =
+        td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
+    if (status == TD_OK && call->body_format != TD_FORMAT_JSON)
+        return td_error_set(&call->error, TD_UNSUPPORTED_MEDIA_TYPE,
+                            "a plan is made from shapes, in a body of application/json");
+    return status;
+}
+
+static td_status plan(struct td_call *call)
+{
+    const struct td_config *config = &call->server->config;
+    const struct td_plan_limits limits = { .threads = (int)config->workers,
+                                           .max_flops = (uint64_t)config->max_flops,
+                                           .max_output = (uint64_t)config->max_output,
+                                           .memory = (uint64_t)config->memory_limit };
+    const td_status status = td_op_device(call);
+    if (status != TD_OK)
+        return status;
+    return td_einsum_plan_answer(call->body, call->body_bytes, &limits, &call->arena,
+                                 &call->request, &call->reply, &call->error);
+}
+
+static const struct td_task plan_task = { .begin = begin_plan,
+                                          .argument = td_op_argument,
+                                          .encode = plan };
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* Enough for any equation over sixteen shapes, and little to do for an I/O thread. */
+enum { SMALL_BODY = 64 << 10 };
+
+enum { GET = 1, POST = 2, PUT = 4, DELETE = 8 };
+
+static const struct route {
+    unsigned methods;
+    const char *pattern;
+    td_handler *handler;
+    const struct td_task *task;
+    size_t body_limit;      /* a task's */
+    const struct td_op *op; /* a task's, where the path does not name it */
+} routes[] = {
+    { GET, "/healthz", get_health, NULL, 0, NULL },
+    { GET, "/readyz", get_ready, NULL, 0, NULL },
+    { GET, "/problems/{slug}", get_problem, NULL, 0, NULL },
+    { GET, "/v1/ops", get_ops, NULL, 0, NULL },
+    { GET, "/v1/ops/{op}", get_op, NULL, 0, NULL },
+    { GET, "/v1/devices", get_devices, NULL, 0, NULL },
+    { GET, "/v1/tensors", NULL, &td_tensors_list_task, TD_BODY_NONE, NULL },
+    { GET, "/v1/tensors/{name}", NULL, &td_tensor_get_task, TD_BODY_NONE, NULL },
+    { PUT, "/v1/tensors/{name}", NULL, &td_tensor_put_task, TD_BODY_TENSOR, NULL },
+    { DELETE, "/v1/tensors/{name}", NULL, &td_tensor_delete_task, TD_BODY_NONE, NULL },
+    { POST, "/v1/tensors/{name}/scatter", NULL, &td_tensor_scatter_task, TD_BODY_ANY,
+      &td_op_scatter },
+    { POST, "/v1/einsum/plan", NULL, &plan_task, SMALL_BODY, &td_op_einsum },
+    { POST, "/v1/{op}", NULL, &td_op_task, TD_BODY_ANY, NULL },
+    { POST, "/v2/models/{op}/infer", NULL, &td_op_task, TD_BODY_ANY, NULL },
+    { POST, "/v2/models/{op}/versions/{version}/infer", NULL, &td_op_task, TD_BODY_ANY, NULL },
+    { GET, "/v2/health/live", td_oip_live, NULL, 0, NULL },
+    { GET, "/v2/health/ready", td_oip_ready, NULL, 0, NULL },
+    { GET, "/v2", td_oip_server_metadata, NULL, 0, NULL },
+    { GET, "/v2/", td_oip_server_metadata, NULL, 0, NULL },
+    { GET, "/v2/models/stats", td_oip_statistics, NULL, 0, NULL },
+    { GET, "/v2/models/{op}", td_oip_model_metadata, NULL, 0, NULL },
+    { GET, "/v2/models/{op}/versions/{version}", td_oip_model_metadata, NULL, 0, NULL },
+    { GET, "/v2/models/{op}/ready", td_oip_model_ready, NULL, 0, NULL },
+    { GET, "/v2/models/{op}/versions/{version}/ready", td_oip_model_ready, NULL, 0, NULL },
+    { GET, "/v2/models/{op}/config", td_oip_model_config, NULL, 0, NULL },
+    { GET, "/v2/models/{op}/versions/{version}/config", td_oip_model_config, NULL, 0, NULL },
+    { GET, "/v2/models/{op}/stats", td_oip_statistics, NULL, 0, NULL },
+    { GET, "/v2/models/{op}/versions/{version}/stats", td_oip_statistics, NULL, 0, NULL },
+    { GET | POST, "/v2/models/{op}/trace/setting", td_oip_no_trace, NULL, 0, NULL },
+    { GET | POST, "/v2/trace/setting", td_oip_no_trace, NULL, 0, NULL },
+    { GET | POST, "/v2/logging", td_oip_no_logging, NULL, 0, NULL },
+    { POST, "/v2/repository/index", NULL, &td_oip_index_task, SMALL_BODY, NULL },
+    { POST, "/v2/repository/models/{op}/load", NULL, &td_oip_load_task, SMALL_BODY, NULL },
+    { POST, "/v2/repository/models/{op}/unload", NULL, &td_oip_unload_task, SMALL_BODY, NULL },
+    { POST, "/v2/repository/{repo}/index", NULL, &td_oip_index_task, SMALL_BODY, NULL },
+    { POST, "/v2/repository/{repo}/models/{op}/load", NULL, &td_oip_load_task, SMALL_BODY, NULL },
+    { POST, "/v2/repository/{repo}/models/{op}/unload", NULL, &td_oip_unload_task, SMALL_BODY,
+      NULL },
+    { GET, "/v2/systemsharedmemory/status", td_oip_region_status, NULL, 0, NULL },
+    { GET, "/v2/systemsharedmemory/region/{name}/status", td_oip_region_status, NULL, 0, NULL },
+    { POST, "/v2/systemsharedmemory/region/{name}/register", NULL, &td_oip_register_task,
+      SMALL_BODY, NULL },
+    { POST, "/v2/systemsharedmemory/unregister", td_oip_unregister, NULL, 0, NULL },
+    { POST, "/v2/systemsharedmemory/region/{name}/unregister", td_oip_unregister, NULL, 0, NULL },
+    { GET, "/v2/cudasharedmemory/status", td_oip_no_cuda_regions, NULL, 0, NULL },
+    { GET, "/v2/cudasharedmemory/region/{name}/status", td_oip_no_cuda_regions, NULL, 0, NULL },
+    { POST, "/v2/cudasharedmemory/region/{name}/register", td_oip_no_cuda_register, NULL, 0, NULL },
+    { POST, "/v2/cudasharedmemory/unregister", td_oip_no_cuda_unregister, NULL, 0, NULL },
+    { POST, "/v2/cudasharedmemory/region/{name}/unregister", td_oip_no_cuda_unregister, NULL, 0,
+      NULL },
+};
+enum { N_ROUTES = sizeof routes / sizeof *routes };
+
+/* ---- matching -------------------------------------------------------------------------------- */
+
+static unsigned method_bit(const char *method)
+{
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } known[] = {
+        { "GET", GET }, { "HEAD", GET }, { "POST", POST }, { "PUT", PUT }, { "DELETE", DELETE }
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(method, known[i].name) == 0)
+            return known[i].bit;
+    return 0;
+}
+
+/* A piece of the path that stands in the place of a {name}. */
+struct segment {
+    const char *name, *text; /* name: within the braces */
+    size_t name_length, length;
+};
+
+/* Does the path have this form? *n of its segments then stand in the places of names. */
+static bool match(const char *pattern, const char *path, struct segment *segments, int *n)
+{
+    *n = 0;
+    while (*pattern) {
+        if (*pattern != '{') {
+            if (*pattern++ != *path++)
+                return false;
+            continue;
+        }
+        struct segment *segment = &segments[(*n)++];
+        segment->name = pattern + 1;
+        segment->name_length = strcspn(segment->name, "}");
+        segment->text = path;
+        segment->length = strcspn(path, "/");
+        if (segment->length == 0)
+            return false;
+        pattern += segment->name_length + 2;
+        path += segment->length;
+    }
+    return *path == '\0';
+}
+
+static bool is_called(const struct segment *segment, const char *name)
+{
+    return segment->name_length == strlen(name) &&
+           memcmp(segment->name, name, segment->name_length) == 0;
+}
+
+static int shown(const struct segment *segment)
+{
+    return segment->length < 64 ? (int)segment->length : 64;
+}
+
+static td_status unknown_op(const struct segment *segment, td_style style, struct td_error *err)
+{
+    int count;
+    const struct td_op *const *ops = td_ops(&count);
+    const char *names[64];
+    int n = 0;
+    for (; n < count && n < (int)(sizeof names / sizeof *names); n++)
+        names[n] = ops[n]->name;
+    return td_unknown_name(err, TD_UNKNOWN_OP, style == TD_STYLE_OIP ? "model" : "op",
+                           segment->text, segment->length, names, n,
+                           style == TD_STYLE_OIP ? "POST /v2/repository/index" : "GET /v1/ops");
+}
+
+/* What the path says beside its pattern. */
+static td_status read_segments(struct td_call *call, const struct segment *segments, int n)
+{
+    int n_arguments = 0;
+    for (int i = 0; i < n; i++) {
+        const struct segment *segment = &segments[i];
+        if (is_called(segment, "op")) {
+            call->op = td_op_find(segment->text, segment->length);
+            if (!call->op)
+                return unknown_op(segment, call->style, &call->error);
+        } else if (is_called(segment, "version")) {
+            if (segment->length != 1 || segment->text[0] != '1')
+                return td_error_set(&call->error, TD_NOT_FOUND,
+                                    "%s has no version '%.*s'; its only one is 1",
+                                    td_call_subject(call), shown(segment), segment->text);
+        } else {
+            const char *text =
+                td_arena_text(&call->arena, segment->text, segment->length, &call->error);
+            if (!text)
+                return call->error.status;
+            call->arguments[n_arguments++] = text;
+        }
+    }
+    return TD_OK;
+}
+
+/* "GET, HEAD, PUT", with room for all there are. */
+enum { ALLOW_SIZE = 40 };
+
+static void allow_text(unsigned methods, char text[ALLOW_SIZE])
+{
+    static const struct {
+        unsigned bit;
+        const char *names;
+    } known[] = { { GET, "GET, HEAD" }, { POST, "POST" }, { PUT, "PUT" }, { DELETE, "DELETE" } };
+    size_t length = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (methods & known[i].bit)
+            length += (size_t)snprintf(text + length, ALLOW_SIZE - length, "%s%s",
+                                       length ? ", " : "", known[i].names);
+}
+
+static td_status tell_options(struct td_call *call)
+{
+    call->reply.http_status = 204;
+    td_reply_header(&call->reply, "Allow", call->arguments[0]);
+    return TD_OK;
+}
+
+/* The path is known, and the method is none of `methods`. */
+static td_status other_method(struct td_call *call, unsigned methods)
+{
+    char allow[ALLOW_SIZE];
+    struct td_error *err = &call->error;
+    allow_text(methods, allow);
+    if (strcmp(call->method, "OPTIONS") == 0) {
+        call->handler = tell_options;
+        call->arguments[0] = td_arena_text(&call->arena, allow, strlen(allow), err);
+        return call->arguments[0] ? TD_OK : err->status;
+    }
+    td_error_set(err, TD_METHOD_NOT_ALLOWED, "%.32s is not allowed on %.128s; %s is expected",
+                 call->method, call->path, allow);
+    snprintf(err->allow, sizeof err->allow, "%s", allow);
+    return TD_METHOD_NOT_ALLOWED;
+}
+
+td_style td_route_style(const char *path)
+{
+    const bool v2 = strncmp(path, "/v2", 3) == 0 && (path[3] == '\0' || strchr("/?", path[3]));
+    return v2 ? TD_STYLE_OIP : TD_STYLE_PROBLEM;
+}
+
+td_status td_route_call(struct td_call *call)
+{
+    struct segment segments[TD_PATH_ARGUMENTS + 2]; /* and an op and a version */
+    const unsigned method = method_bit(call->method);
+    const char *pattern = NULL; /* of the path */
+    unsigned methods = 0;
+    int n;
+    call->style = td_route_style(call->path);
+    if (strcmp(call->path, "*") == 0 && strcmp(call->method, "OPTIONS") == 0)
+        return other_method(call, GET | POST | PUT | DELETE);
+    for (const struct route *route = routes; route < routes + N_ROUTES; route++) {
+        if (pattern ? strcmp(route->pattern, pattern) != 0
+                    : !match(route->pattern, call->path, segments, &n))
+            continue;
+        if (!pattern) {
+            const td_status status = read_segments(call, segments, n);
+            if (status != TD_OK)
+                return status;
+        }
+        pattern = route->pattern;
+        methods |= route->methods;
+        if (!(route->methods & method))
+            continue;
+        call->handler = route->handler;
+        call->task = route->task;
+        call->body_limit = route->body_limit;
+        call->op = route->op ? route->op : call->op;
+        return TD_OK;
+    }
+    if (pattern)
+        return other_method(call, methods);
+    return td_error_set(&call->error, TD_NOT_FOUND, "there is nothing at %.200s%s", call->path,
+                        call->style == TD_STYLE_OIP ? "" : "; GET /v1/ops lists the ops");
+}

@@ -1,0 +1,88 @@
+/* transport_errors.c - what libmicrohttpd refuses by itself, said as application/problem+json, or as
+ * /v2 has its errors.
+ *
+ * Broken framing, headers that do not fit and the like never reach our code: the library answers
+ * them with a fixed HTML page and closes the connection. It makes that page with
+ * MHD_create_response_from_buffer_static, which nothing else here calls, so the linker's --wrap
+ * lets this file put the page's sentence into a problem instead. With a shared library the option
+ * has no effect and the HTML stays.
+ *
+ * The library does not tell whose page it makes. It is taken to be for the request whose first line
+ * was the last that this thread has read, which is wrong only where another's came in between; so
+ * both forms have the members of both.
+ *
+ * Threads  Any; the text is copied by the library. */
+#include "server/http/transport_errors.h"
+
+#include "server/http/routes.h"
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The names are --wrap's. */
+/* NOLINTBEGIN(bugprone-reserved-identifier) */
+struct MHD_Response *__real_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
+struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
+/* NOLINTEND(bugprone-reserved-identifier) */
+
+enum { SENTENCE_SIZE = 512 };
+
+static _Thread_local td_style style = TD_STYLE_PROBLEM; /* of the last path that was read */
+
+void *td_transport_note_path(void *context, const char *path, struct MHD_Connection *connection)
+{
+    (void)context;
+    (void)connection;
+    style = td_route_style(path);
+    return NULL;
+}
+
+/* Copies the text between two tags, without what JSON or a reader would trip over: tags become
+ * spaces, and entities (quotes, all of them) apostrophes. */
+static void text_between(const char *page, size_t size, const char *open, const char *close,
+                         char *text)
+{
+    const char *begin = memmem(page, size, open, strlen(open));
+    const char *end =
+        begin ? memmem(begin, size - (size_t)(begin - page), close, strlen(close)) : NULL;
+    size_t length = 0;
+    char within = 0; /* what ends the tag or entity that is being passed over */
+    if (end)
+        for (const char *at = begin + strlen(open); at < end && length < SENTENCE_SIZE - 1; at++) {
+            if (within) {
+                if (*at == within)
+                    within = 0;
+            } else if (*at == '<' || *at == '&') {
+                within = *at == '<' ? '>' : ';';
+                text[length++] = *at == '<' ? ' ' : '\'';
+            } else if (*at >= ' ' && *at < 0x7f && *at != '"' && *at != '\\') {
+                text[length++] = *at;
+            }
+        }
+    text[length] = '\0';
+}
+
+struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer)
+{
+    char title[SENTENCE_SIZE] = "", detail[SENTENCE_SIZE] = "", body[4 * SENTENCE_SIZE];
+    if (size > 0)
+        text_between(buffer, size, "<title>", "</title>", title);
+    if (size > 0)
+        text_between(buffer, size, "<body>", "</body>", detail);
+    const char *sentence = detail[0] ? detail : "the request is not well-formed HTTP";
+    const int length =
+        snprintf(body, sizeof body,
+                 "{\"error\":\"%s\",\"type\":\"/problems/malformed-request\",\"title\":\"%s\","
+                 "\"detail\":\"%s\",\"code\":\"MALFORMED_REQUEST\"}\n",
+                 sentence, title[0] ? title : "Malformed request", sentence);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer((size_t)length, body, MHD_RESPMEM_MUST_COPY);
+    if (!response)
+        return __real_MHD_create_response_from_buffer_static(size, buffer);
+    (void)MHD_add_response_header(response, "Content-Type",
+                                  style == TD_STYLE_OIP ? "application/json"
+                                                        : "application/problem+json");
+    return response;
+}

@@ -1,0 +1,128 @@
+#include "server/memory/fault_guard.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+/* begin is written before end and cleared after it, so that a range that comes or goes is empty. A
+ * reader that sees begin unchanged around end has a pair that belongs together. */
+static struct {
+    atomic_uintptr_t begin, end;
+    atomic_bool marked;
+} ranges[TD_GUARD_RANGES];
+
+static atomic_int used; /* ranges[used..] were never taken */
+static atomic_uint_fast64_t faults;
+static struct sigaction before; /* us */
+static uintptr_t page_size = 4096;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static int freed[TD_GUARD_RANGES];                        /* ranges to be taken again */
+static int n_freed;
+
+static int find(uintptr_t address, uintptr_t *end)
+{
+    const int n = atomic_load(&used);
+    for (int i = 0; i < n; i++) {
+        uintptr_t begin;
+        do {
+            begin = atomic_load(&ranges[i].begin);
+            *end = atomic_load(&ranges[i].end);
+        } while (begin != atomic_load(&ranges[i].begin));
+        if (address >= begin && address < *end)
+            return i;
+    }
+    return -1;
+}
+
+/* Zeros from the page at fault to the end of the range: where one page is behind the end of the
+ * file, so are all that follow it, and one fault is cheaper than one a page. Pages behind one that
+ * could not be read, or got no memory, may be good; but the range is marked, and nobody gets it. */
+static bool cover(uintptr_t address, uintptr_t end)
+{
+    const uintptr_t page = address & ~(page_size - 1);
+    void *place = (void *)page;
+    /* Not by the C library's function: a sanitizer's stands in for it, and takes these pages for
+     * written by this thread. */
+    return syscall(SYS_mmap, place, end - page, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == (long)page;
+}
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    const int saved = errno;
+    uintptr_t end = 0;
+    (void)context;
+    /* A signal that somebody sent has no address. */
+    const int range = info->si_code > 0 ? find((uintptr_t)info->si_addr, &end) : -1;
+    if (range >= 0) {
+        /* Before the zeros are there: another thread may read them without a fault of its own. */
+        atomic_store(&ranges[range].marked, true);
+        atomic_fetch_add(&faults, 1);
+    }
+    if (range < 0 || !cover((uintptr_t)info->si_addr, end)) {
+        sigaction(number, &before, NULL); /* the read is tried again, and meets what was there */
+        if (info->si_code <= 0)
+            raise(number);
+    }
+    errno = saved;
+}
+
+void td_guard_install(void)
+{
+    struct sigaction action = { .sa_flags = SA_SIGINFO | SA_RESTART };
+    action.sa_sigaction = on_fault;
+    sigemptyset(&action.sa_mask);
+    page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    sigaction(SIGBUS, &action, &before);
+}
+
+int td_guard_add(const void *begin, size_t size)
+{
+    const uintptr_t address = (uintptr_t)begin;
+    int range = -1;
+    pthread_mutex_lock(&mutex);
+    if (n_freed > 0)
+        range = freed[--n_freed];
+    else if (atomic_load(&used) < TD_GUARD_RANGES)
+        range = atomic_fetch_add(&used, 1);
+    pthread_mutex_unlock(&mutex);
+    if (range < 0)
+        return -1;
+    atomic_store(&ranges[range].marked, false);
+    atomic_store(&ranges[range].begin, address);
+    atomic_store(&ranges[range].end, address + size);
+    return range;
+}
+
+void td_guard_remove(int range)
+{
+    if (range < 0)
+        return;
+    atomic_store(&ranges[range].end, 0);
+    atomic_store(&ranges[range].begin, UINTPTR_MAX);
+    pthread_mutex_lock(&mutex);
+    freed[n_freed++] = range;
+    pthread_mutex_unlock(&mutex);
+}
+
+bool td_guard_marked(int range)
+{
+    return range >= 0 && atomic_load_explicit(&ranges[range].marked, memory_order_relaxed);
+}
+
+uint64_t td_guard_faults(void)
+{
+    return atomic_load_explicit(&faults, memory_order_relaxed);
+}
+
+bool td_guard_marked_at(const void *address)
+{
+    uintptr_t end;
+    return td_guard_marked(find((uintptr_t)address, &end));
+}

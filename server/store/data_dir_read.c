@@ -1,0 +1,264 @@
+#include "api/files/npy.h"
+#include "api/files/safetensors.h"
+#include "server/memory/fault_guard.h"
+#include "server/store/data_dir_parts.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void unmap(struct td_buffer *base)
+{
+    struct mapping *mapping = (struct mapping *)(void *)base;
+    td_guard_remove(mapping->range);
+    munmap(base->data, base->size);
+    free(mapping);
+}
+
+struct mapping *td_mapping_new(int fd, struct td_file_id *id, const char **why)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        *why = strerror(errno);
+        return NULL;
+    }
+    if (!S_ISREG(info.st_mode) || info.st_size == 0) {
+        *why = "it is empty or not a regular file";
+        return NULL;
+    }
+    const size_t size = (size_t)info.st_size;
+    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) {
+        *why = strerror(errno);
+        return NULL;
+    }
+    struct mapping *mapping = malloc(sizeof *mapping);
+    const int range = mapping ? td_guard_add(data, size) : -1;
+    if (range < 0) {
+        *why = mapping ? "too many files are mapped" : "no memory";
+        free(mapping);
+        munmap(data, size);
+        return NULL;
+    }
+    td_buffer_init(&mapping->base, data, size, unmap);
+    mapping->range = range;
+    *id = td_data_id_of(&info);
+    return mapping;
+}
+
+static td_status refuse(struct td_error *err, const char *why)
+{
+    return td_error_set(err, TD_MALFORMED_REQUEST, "%s", why);
+}
+
+/* Room for n tensors in the arena. */
+static td_status make_room(struct td_data_content *out, int n, struct td_arena *arena,
+                           struct td_error *err)
+{
+    out->tensors = td_arena_alloc(arena, (size_t)n, sizeof *out->tensors, err);
+    return out->tensors ? TD_OK : err->status;
+}
+
+static td_status read_npy(struct mapping *mapping, const char *stem, struct td_arena *arena,
+                          struct td_data_content *out, struct td_error *err)
+{
+    struct td_tensor tensor;
+    bool mapped; /* or converted, in the arena */
+    td_status status =
+        td_npy_read(mapping->base.data, mapping->base.size, arena, &tensor, &mapped, err);
+    if (status == TD_OK)
+        status = make_room(out, 1, arena, err);
+    if (status != TD_OK)
+        return status;
+    tensor.owner = mapped ? &mapping->base : NULL;
+    out->tensors[out->count++] = (struct td_data_tensor){ .name = stem,
+                                                          .tensor = tensor,
+                                                          .range = mapped ? mapping->range : -1 };
+    return TD_OK;
+}
+
+static td_status read_safetensors(struct mapping *mapping, const char *stem, struct td_arena *arena,
+                                  struct td_data_content *out, struct td_error *err)
+{
+    struct td_safetensors file;
+    td_status status =
+        td_safetensors_open(mapping->base.data, mapping->base.size, arena, &file, err);
+    if (status == TD_OK)
+        status = make_room(out, file.n_entries, arena, err);
+    for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
+        char name[2 * TD_TENSOR_NAME]; /* what is cut off here is too long to be valid */
+        const int length = snprintf(name, sizeof name, "%.128s:%.128s", stem, file.entries[i].name);
+        const char *copy = td_arena_text(arena, name, (size_t)length, err);
+        status = copy ? TD_OK : err->status;
+        file.entries[i].tensor.owner = &mapping->base;
+        out->tensors[out->count++] = (struct td_data_tensor){ .name = copy,
+                                                              .tensor = file.entries[i].tensor,
+                                                              .range = mapping->range };
+    }
+    return status;
+}
+
+static const char *note(const struct td_safetensors *file, const char *key)
+{
+    for (int i = 0; i < file->n_notes; i++)
+        if (strcmp(file->notes[i].key, key) == 0)
+            return file->notes[i].value;
+    return "";
+}
+
+static const struct td_tensor *entry(const struct td_safetensors *file, const char *name,
+                                     td_dtype dtype)
+{
+    for (int i = 0; i < file->n_entries; i++)
+        if (strcmp(file->entries[i].name, name) == 0 && file->entries[i].tensor.dtype == dtype)
+            return &file->entries[i].tensor;
+    return NULL;
+}
+
+/* "[2,3]" */
+static bool parse_shape(const char *text, struct td_shape *shape)
+{
+    shape->rank = 0;
+    if (*text++ != '[')
+        return false;
+    while (*text != ']') {
+        char *end;
+        if (shape->rank == TD_MAX_RANK || *text < '0' || *text > '9')
+            return false;
+        errno = 0;
+        shape->dim[shape->rank++] = strtoll(text, &end, 10);
+        if (errno != 0 || (*end != ',' && *end != ']'))
+            return false;
+        text = *end == ',' ? end + 1 : end;
+    }
+    return text[1] == '\0';
+}
+
+/* The offsets of mapped strings, copied, and the mapping of their bytes. */
+struct strings {
+    struct td_buffer base; /* first: release casts back */
+    struct td_buffer *mapping;
+    uint64_t offsets[];
+};
+
+static void free_strings(struct td_buffer *base)
+{
+    struct strings *strings = (struct strings *)(void *)base;
+    td_buffer_unref(strings->mapping);
+    free(strings);
+}
+
+/* The arena's; NULL without memory. */
+static struct strings *copy_offsets(struct mapping *mapping, const struct td_tensor *offsets,
+                                    struct td_arena *arena, struct td_error *err)
+{
+    struct strings *strings = malloc(sizeof *strings + offsets->bytes);
+    if (!strings) {
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the offsets of strings");
+        return NULL;
+    }
+    td_buffer_init(&strings->base, mapping->base.data, mapping->base.size, free_strings);
+    strings->mapping = td_buffer_ref(&mapping->base);
+    memcpy(strings->offsets, offsets->data, offsets->bytes);
+    return td_arena_keep(arena, &strings->base, err) ? strings : NULL;
+}
+
+/* Offsets lead through the bytes from the first to the last, or reading would leave them. They are
+ * copied first: where the file is cut short they would be zeros later, whatever they were here. */
+static td_status join_strings(struct mapping *mapping, const struct td_safetensors *file,
+                              struct td_arena *arena, struct td_tensor *tensor,
+                              struct td_error *err)
+{
+    const struct td_tensor *offsets = entry(file, "offsets", TD_DTYPE_UINT64),
+                           *bytes = entry(file, "bytes", TD_DTYPE_UINT8);
+    if (!offsets || !bytes || offsets->numel - 1 != tensor->numel || !td_tensor_is_aligned(offsets))
+        return refuse(err, "it lacks the offsets and bytes of its strings");
+    struct strings *strings = copy_offsets(mapping, offsets, arena, err);
+    if (!strings)
+        return TD_MEMORY_EXHAUSTED;
+    uint64_t *offset = strings->offsets;
+    bool good = offset[0] == 0 && offset[tensor->numel] == bytes->bytes;
+    for (int64_t i = 0; i < tensor->numel; i++)
+        good &= offset[i] <= offset[i + 1];
+    if (!good)
+        return refuse(err, "the offsets of its strings do not follow each other");
+    tensor->offsets = offset;
+    tensor->data = bytes->data;
+    tensor->bytes = bytes->bytes;
+    tensor->owner = &strings->base;
+    return TD_OK;
+}
+
+static td_status read_own(struct mapping *mapping, const char *stem, struct td_arena *arena,
+                          struct td_data_content *out, struct td_error *err)
+{
+    struct td_safetensors file;
+    struct td_shape shape;
+    struct td_tensor tensor;
+    td_dtype dtype;
+    td_status status =
+        td_safetensors_open(mapping->base.data, mapping->base.size, arena, &file, err);
+    if (status == TD_OK)
+        status = make_room(out, 1, arena, err);
+    if (status != TD_OK)
+        return status;
+    const char *name = note(&file, "dtype");
+    if (strcmp(note(&file, "tensord"), "1") != 0 ||
+        !td_dtype_from_name(name, strlen(name), &dtype) ||
+        !parse_shape(note(&file, "shape"), &shape))
+        return refuse(err, "its __metadata__ is not that of a .tensord file");
+    status = td_tensor_describe(&tensor, "tensor", dtype, &shape, err);
+    if (status != TD_OK)
+        return status;
+    if (dtype == TD_DTYPE_STRING) {
+        status = join_strings(mapping, &file, arena, &tensor, err);
+    } else {
+        const td_dtype stored = dtype == TD_DTYPE_COMPLEX128 ? TD_DTYPE_FLOAT64 : dtype;
+        const struct td_tensor *found = entry(&file, "tensor", stored);
+        if (!found || found->bytes != tensor.bytes)
+            return refuse(err, "it lacks the tensor that its __metadata__ tells of");
+        tensor.data = found->data;
+        tensor.owner = &mapping->base;
+    }
+    out->tensors[out->count++] =
+        (struct td_data_tensor){ .name = stem,
+                                 .tensor = tensor,
+                                 .range = mapping->range,
+                                 .version = strtoull(note(&file, "version"), NULL, 10) };
+    return status;
+}
+
+td_status td_mapping_read(struct mapping *mapping, const char *file, struct td_arena *arena,
+                          struct td_data_content *out, struct td_error *err)
+{
+    const char *stem = td_arena_text(arena, file, (size_t)(strrchr(file, '.') - file), err);
+    if (!td_arena_keep(arena, &mapping->base, err) || !stem)
+        return err->status;
+    return td_data_file_is(file, TD_OWN_SUFFIX) ? read_own(mapping, stem, arena, out, err)
+           : td_data_file_is(file, TD_NPY_SUFFIX)
+               ? read_npy(mapping, stem, arena, out, err)
+               : read_safetensors(mapping, stem, arena, out, err);
+}
+
+td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_arena *arena,
+                           struct td_data_content *out, struct td_error *err)
+{
+    const char *why = NULL;
+    *out = (struct td_data_content){ 0 };
+    /* A FIFO would keep a blocking open waiting for its writer. */
+    const int fd = openat(dir->fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct mapping *mapping = NULL;
+    if (fd < 0) {
+        why = strerror(errno);
+    } else {
+        mapping = td_mapping_new(fd, &out->id, &why);
+        close(fd);
+    }
+    return mapping ? td_mapping_read(mapping, file, arena, out, err) : refuse(err, why);
+}

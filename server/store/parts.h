@@ -1,0 +1,48 @@
+/* store_parts.h - the state of the store, for its own files, and how these stand on each other.
+ *
+ *     store.c                             store.h: readers, PUT, DELETE, opening and closing
+ *     store_scan.c     store_update.c     the data folder; changes in part
+ *     store_writers.c                     one writer a name, and what it makes current
+ *     store_entries.c  store_files.c      names, their versions, the quota; what files gave
+ *     store_version.c                     one version of one tensor
+ *
+ * Each calls those below it and no other. A reader takes the lock for reading, finds the entry, refs
+ * its version and is done. A writer enters the name first, so that no other changes it, prepares a
+ * version without any lock, and takes the lock for writing only to put it in its place.
+ *
+ * Threads    What is above the first lock is set by td_store_open; each lock tells what it guards.
+ *            Only `scanning` is held while another of them is taken. */
+#ifndef TD_SERVER_STORE_PARTS_H
+#define TD_SERVER_STORE_PARTS_H
+
+#include "server/store/store.h"
+
+#include <pthread.h>
+
+struct td_store {
+    struct td_resolver resolver; /* first: resolve casts back */
+    const struct td_log *log;
+    struct td_memory *memory;
+    struct td_data_dir *dir; /* NULL for none */
+    uint64_t quota, seed;
+    bool opened; /* the first scan is done */
+
+    pthread_rwlock_t lock;  /* guards all below; held for nothing that takes long */
+    struct entry **entries; /* sorted by name */
+    int n_entries, capacity;
+    int n_spares;
+    uint64_t last_version;
+    uint64_t held, mapped, spared; /* bytes: of what is current or about to be, and of spares */
+    uint64_t leaving;              /* of those held, by what is about to be replaced */
+
+    pthread_mutex_t writing; /* guards the writers */
+    pthread_cond_t written;
+    struct writer *writers; /* those who are at work, each on a name of its own */
+
+    pthread_mutex_t files_mutex; /* guards the files */
+    struct known_file **files;   /* sorted by name */
+    int n_files, file_room;
+    pthread_mutex_t scanning; /* held through a scan */
+};
+
+#endif

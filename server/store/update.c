@@ -1,0 +1,286 @@
+/* Changes of few bytes of a tensor. Of two versions that take turns one is current, and readers may
+ * hold it; the other is the spare, lacks what the last change wrote, and gets that and the next
+ * change before it becomes current in its turn. */
+#include "server/observe/clock.h"
+#include "server/store/entries.h"
+#include "server/store/parts.h"
+#include "server/store/writers.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct update {
+    struct td_store_update base; /* first: commit and abort cast back */
+    struct td_store *store;
+    struct writer writer;
+    char name[TD_TENSOR_NAME];
+    bool persist;
+    struct version *before;   /* what is current, referenced */
+    struct td_tensor begun;   /* what base.tensor was */
+    struct td_buffer *buffer; /* of the copy; NULL for strings */
+    uint64_t reserved, leaving;
+};
+
+/* ---- the copy ------------------------------------------------------------------------------- */
+
+struct copy {
+    char *to;
+    const char *from;
+    const uint64_t *offsets; /* of slices; NULL: all of it */
+    size_t slice_bytes;
+};
+
+static void copy_range(void *context, int64_t begin, int64_t end)
+{
+    const struct copy *copy = context;
+    memcpy(copy->to + begin, copy->from + begin, (size_t)(end - begin));
+}
+
+static void copy_slices(void *context, int64_t begin, int64_t end)
+{
+    const struct copy *copy = context;
+    for (int64_t i = begin; i < end; i++)
+        memcpy(copy->to + copy->offsets[i], copy->from + copy->offsets[i], copy->slice_bytes);
+}
+
+static td_status run(struct td_exec *exec, int64_t count, int64_t grain, td_range_fn *fn,
+                     struct copy *copy, struct td_error *err)
+{
+    if (exec && count > grain)
+        return td_exec_for(exec, count, grain, fn, copy, err);
+    if (count > 0)
+        fn(copy, 0, count);
+    return TD_OK;
+}
+
+enum { PART = 1 << 20 }; /* bytes of a copy that one thread does at a time */
+
+static bool only_ours(struct td_buffer *buffer)
+{
+    /* Acquire: what the last other holder did with the bytes comes before what we do. */
+    return atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
+}
+
+/* Has everybody let go of the spare? Waits for it a little, but not as long as a copy takes. */
+static bool is_free(const struct spare *spare)
+{
+    enum { BYTES_PER_NS = 8, MOST_NS = 5000000 };
+    const struct timespec pause = { .tv_nsec = 20000 };
+    const int64_t copying = (int64_t)(spare->version->tensor.bytes / BYTES_PER_NS);
+    const int64_t until = td_now_ns() + (copying < MOST_NS ? copying : MOST_NS);
+    for (;;) {
+        if (only_ours(&spare->version->base) && only_ours(spare->version->bytes))
+            return true;
+        if (td_now_ns() + pause.tv_nsec >= until)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* Brings the spare up to date and takes its bytes; false when it cannot be used. */
+static bool use_spare(struct update *update, struct td_exec *exec, td_status *status,
+                      struct td_error *err)
+{
+    const struct td_tensor *current = &update->before->tensor;
+    struct spare spare = td_spare_take(update->store, update->name);
+    const bool usable = spare.version && spare.behind == update->before->number &&
+                        spare.version->tensor.bytes == current->bytes && is_free(&spare);
+    if (usable) {
+        struct copy copy = { .to = spare.version->tensor.data,
+                             .from = current->data,
+                             .offsets = spare.offsets,
+                             .slice_bytes = spare.slice_bytes };
+        const int64_t grain = (int64_t)(PART / (spare.slice_bytes + 1)) + 1;
+        *status = run(exec, spare.count, grain, copy_slices, &copy, err);
+        update->base.tensor.data = copy.to;
+        update->buffer = td_buffer_ref(spare.version->bytes);
+    }
+    td_spare_free(&spare);
+    return usable;
+}
+
+static td_status copy_all(struct update *update, struct td_exec *exec, struct td_error *err)
+{
+    struct td_memory *memory = update->store->memory;
+    const struct td_tensor *current = &update->before->tensor;
+    update->buffer = memory->take(memory, current->bytes + 1, err);
+    if (!update->buffer)
+        return err ? err->status : TD_MEMORY_EXHAUSTED;
+    struct copy copy = { .to = update->buffer->data, .from = current->data };
+    update->base.tensor.data = copy.to;
+    return run(exec, (int64_t)current->bytes, PART, copy_range, &copy, err);
+}
+
+/* ---- begin ---------------------------------------------------------------------------------- */
+
+static void give_back(struct update *update)
+{
+    td_store_unreserve(update->store, update->reserved, update->leaving);
+    update->reserved = update->leaving = 0;
+}
+
+static void end(struct update *update)
+{
+    give_back(update);
+    td_buffer_unref(update->buffer);
+    td_buffer_unref(update->before ? &update->before->base : NULL);
+    td_writer_ends_update();
+    td_writer_leave(update->store, &update->writer);
+}
+
+/* As the writer of the name. */
+static td_status begin(struct update *update, const struct td_store_write *write,
+                       struct td_exec *exec, struct td_error *err)
+{
+    struct version *before;
+    td_status status =
+        td_store_need(update->store, update->name, strlen(update->name), &before, err);
+    if (status != TD_OK)
+        return status;
+    update->before = before;
+    status = td_condition_check(&write->condition, update->name, before->etag, err);
+    if (status != TD_OK)
+        return status;
+    update->base.tensor = before->tensor;
+    update->base.from = before->number;
+    if (update->base.tensor.dtype != TD_DTYPE_STRING) {
+        const uint64_t bytes = update->base.tensor.bytes;
+        status = td_store_reserve(update->store, update->before, bytes, &update->leaving, err);
+        if (status != TD_OK)
+            return status;
+        update->reserved = bytes;
+        update->base.tensor.owner = NULL;
+        if (!use_spare(update, exec, &status, err))
+            status = copy_all(update, exec, err);
+    }
+    update->begun = update->base.tensor;
+    return status;
+}
+
+td_status td_store_update_begin(struct td_store *store, const struct td_store_write *write,
+                                struct td_arena *arena, struct td_exec *exec,
+                                struct td_store_update **out, struct td_error *err)
+{
+    td_status status = td_store_check_write(store, write, err);
+    if (status != TD_OK)
+        return status;
+    struct update *update = td_arena_alloc(arena, 1, sizeof *update, err);
+    if (!update)
+        return TD_MEMORY_EXHAUSTED;
+    *update = (struct update){ .store = store, .persist = write->persist };
+    memcpy(update->name, write->name, strlen(write->name) + 1);
+    status = td_writer_enter(store, &update->writer, update->name, err);
+    if (status != TD_OK)
+        return status;
+    td_writer_begins_update();
+    status = begin(update, write, exec, err);
+    if (status == TD_OK)
+        *out = &update->base;
+    else
+        end(update);
+    return status;
+}
+
+/* ---- commit --------------------------------------------------------------------------------- */
+
+/* The version that was replaced lacks these slices only: the next update may want it. Takes its
+ * reference. */
+static void keep_as_spare(struct update *update, struct version *replaced, uint64_t number,
+                          const uint64_t *offsets, int64_t count, size_t slice_bytes)
+{
+    enum { MOST_SLICES = 1 << 20 };
+    const size_t bytes = replaced->tensor.bytes;
+    struct spare spare = { .version = replaced,
+                           .behind = number,
+                           .count = count,
+                           .slice_bytes = slice_bytes,
+                           .since_ns = td_now_ns() };
+    /* Where much was changed, copying it slice by slice gains nothing over copying all. */
+    const bool few = count <= MOST_SLICES && (size_t)count * slice_bytes <= bytes / 2;
+    if (replaced->held > 0 && few)
+        spare.offsets = malloc((size_t)count * sizeof *offsets + 1);
+    if (!spare.offsets) {
+        td_spare_free(&spare);
+        return;
+    }
+    if (count > 0)
+        memcpy(spare.offsets, offsets, (size_t)count * sizeof *offsets);
+    td_spare_keep(update->store, update->name, &spare);
+}
+
+/* The changed copy as a version. Its bytes were reserved at the beginning. */
+static td_status fill_changed(struct update *update, struct version *version, struct td_error *err)
+{
+    version->number = td_store_next_number(update->store, 0);
+    td_version_tag(update->store, version, NULL, 0);
+    td_version_set(version, &update->base.tensor, td_buffer_ref(update->buffer));
+    const td_status status =
+        update->persist ? td_version_persist(update->store, version, &version->tensor, false, err)
+                        : TD_OK;
+    if (status == TD_OK) {
+        version->held = update->reserved;
+        version->leaving = update->leaving;
+        update->reserved = update->leaving = 0;
+    }
+    return status;
+}
+
+static td_status fill_whole(struct update *update, struct version *version, struct td_error *err)
+{
+    give_back(update);
+    return td_version_fill(update->store, version, update->before, &update->base.tensor,
+                           update->persist, err);
+}
+
+td_status td_store_update_commit(struct td_store_update *base, const uint64_t *offsets,
+                                 int64_t count, size_t slice_bytes, struct td_arena *arena,
+                                 struct td_tensor_listing *out, struct td_error *err)
+{
+    struct update *update = (struct update *)(void *)base;
+    struct version *replaced = NULL;
+    const bool whole = !update->buffer || base->tensor.data != update->begun.data;
+    struct version *version = td_version_new(update->name, err);
+    td_status status = version ? td_version_check(update->before, err) : TD_MEMORY_EXHAUSTED;
+    if (status == TD_OK)
+        status = whole ? fill_whole(update, version, err) : fill_changed(update, version, err);
+    if (status != TD_OK) {
+        td_buffer_unref(version ? &version->base : NULL);
+        goto done;
+    }
+    const uint64_t number = version->number;
+    status = td_version_reveal(update->store, version, arena, out, &replaced, err);
+    if (replaced && whole)
+        td_buffer_unref(&replaced->base);
+    else if (replaced)
+        keep_as_spare(update, replaced, number, offsets, count, slice_bytes);
+done:
+    end(update);
+    return status;
+}
+
+/* The copy is what is current: the next update begins with it. */
+static void keep_copy(struct update *update)
+{
+    struct version *version = td_version_new(update->name, NULL);
+    if (!version)
+        return;
+    td_version_set(version, &update->begun, update->buffer);
+    version->held = update->begun.bytes;
+    update->buffer = NULL;
+    give_back(update);
+    struct spare spare = { .version = version,
+                           .behind = update->before->number,
+                           .since_ns = td_now_ns() };
+    td_spare_keep(update->store, update->name, &spare);
+}
+
+void td_store_update_abort(struct td_store_update *base)
+{
+    struct update *update = (struct update *)(void *)base;
+    if (!update)
+        return;
+    if (base->unchanged && update->buffer)
+        keep_copy(update);
+    end(update);
+}

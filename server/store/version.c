@@ -1,0 +1,122 @@
+#include "server/store/version.h"
+
+#include "server/memory/fault_guard.h"
+#include "server/store/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Copies below this size come from the heap: the pool's smallest buffer is 16 KiB. */
+enum { SMALL = 8 << 10 };
+
+static void release_version(struct td_buffer *base)
+{
+    struct version *version = (struct version *)(void *)base;
+    td_buffer_unref(version->bytes);
+    free(version);
+}
+
+struct version *td_version_new(const char *name, struct td_error *err)
+{
+    struct version *version = calloc(1, sizeof *version);
+    if (!version) {
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the tensor '%s'", name);
+        return NULL;
+    }
+    td_buffer_init(&version->base, NULL, 0, release_version);
+    version->range = -1;
+    snprintf(version->name, sizeof version->name, "%s", name);
+    return version;
+}
+
+void td_version_set(struct version *version, const struct td_tensor *tensor,
+                    struct td_buffer *bytes)
+{
+    version->tensor = *tensor;
+    version->tensor.owner = &version->base;
+    version->base.data = tensor->data;
+    version->base.size = tensor->bytes;
+    version->bytes = bytes;
+}
+
+uint64_t td_version_mapped_held(const struct td_tensor *tensor)
+{
+    return tensor->dtype == TD_DTYPE_STRING ? td_tensor_footprint(tensor) - tensor->bytes : 0;
+}
+
+void td_version_map(struct version *version, const struct td_tensor *tensor, int range)
+{
+    td_version_set(version, tensor, td_buffer_ref(tensor->owner));
+    version->range = range;
+    version->held = td_version_mapped_held(tensor);
+    version->mapped = td_tensor_footprint(tensor) - version->held;
+}
+
+const struct version *td_version_of(const struct td_tensor *tensor)
+{
+    const struct td_buffer *owner = tensor->owner;
+    return owner && owner->release == release_version ? (const struct version *)(const void *)owner
+                                                      : NULL;
+}
+
+td_status td_version_check(const struct version *version, struct td_error *err)
+{
+    if (!td_guard_marked(version->range))
+        return TD_OK;
+    return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                        "the file %s behind '%s' was cut short while it was served, or cannot be "
+                        "read; replace the tensor, or the file and send SIGHUP",
+                        version->file, version->name);
+}
+
+void td_version_tag(const struct td_store *store, struct version *version,
+                    const struct td_file_id *id, uint64_t stored_number)
+{
+    if (id)
+        snprintf(version->etag, sizeof version->etag,
+                 "\"f%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", id->inode, id->size,
+                 (uint64_t)id->changed_ns, stored_number & 0xffffffff);
+    else
+        snprintf(version->etag, sizeof version->etag, "\"%016" PRIx64 "-%" PRIx64 "\"", store->seed,
+                 version->number);
+}
+
+td_status td_version_copy(struct td_store *store, struct version *version,
+                          const struct td_tensor *tensor, struct td_error *err)
+{
+    const bool strings = tensor->dtype == TD_DTYPE_STRING;
+    const size_t n_offsets = strings ? (size_t)tensor->numel + 1 : 0;
+    const uint64_t first = strings ? tensor->offsets[0] : 0;
+    const size_t bytes = strings ? (size_t)(tensor->offsets[tensor->numel] - first) : tensor->bytes;
+    const size_t total = n_offsets * sizeof *tensor->offsets + bytes;
+    struct td_memory *memory = total < SMALL ? td_memory_heap() : store->memory;
+    struct td_buffer *buffer = memory->take(memory, total + 1, err);
+    if (!buffer)
+        return TD_MEMORY_EXHAUSTED;
+    struct td_tensor copy = *tensor;
+    copy.offsets = strings ? buffer->data : NULL;
+    copy.data = (char *)buffer->data + n_offsets * sizeof *tensor->offsets;
+    copy.bytes = bytes;
+    for (size_t i = 0; i < n_offsets; i++)
+        copy.offsets[i] = tensor->offsets[i] - first;
+    memcpy(copy.data, (const char *)tensor->data + first, bytes);
+    td_version_set(version, &copy, buffer);
+    return TD_OK;
+}
+
+td_status td_version_tell(struct version *version, struct td_arena *arena,
+                          struct td_tensor_listing *out, struct td_error *err)
+{
+    if (!td_arena_keep(arena, &version->base, err))
+        return TD_MEMORY_EXHAUSTED;
+    *out = (struct td_tensor_listing){ .name = version->name,
+                                       .tensor = &version->tensor,
+                                       .source = version->from_file ? version->file : NULL,
+                                       .version = version->number,
+                                       .etag = version->etag,
+                                       .persisted =
+                                           version->persisted && !atomic_load(&version->orphaned) };
+    return TD_OK;
+}

@@ -1,0 +1,170 @@
+#include "server/store/writers.h"
+
+#include "server/store/entries.h"
+#include "server/store/files.h"
+#include "server/store/parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* An owner is kept for a tensor that leaves at most a quarter of it unused. */
+#define MUCH_LARGER(owner, bytes) ((owner) / 5 * 4 > (bytes))
+
+/* ---- one at a time -------------------------------------------------------------------------- */
+
+/* Updates that this thread has begun and not ended. Between the two it may run other requests. */
+static _Thread_local int updates;
+
+void td_writer_begins_update(void)
+{
+    updates++;
+}
+
+void td_writer_ends_update(void)
+{
+    updates--;
+}
+
+/* With store->writing held. */
+static bool is_written(const struct td_store *store, const char *name)
+{
+    const struct writer *writer = store->writers;
+    while (writer && strcmp(writer->name, name) != 0)
+        writer = writer->next;
+    return writer != NULL;
+}
+
+td_status td_writer_enter(struct td_store *store, struct writer *writer, const char *name,
+                          struct td_error *err)
+{
+    writer->name = name;
+    pthread_mutex_lock(&store->writing);
+    while (updates == 0 && is_written(store, name))
+        pthread_cond_wait(&store->written, &store->writing);
+    const bool entered = !is_written(store, name);
+    if (entered) {
+        writer->next = store->writers;
+        store->writers = writer;
+    }
+    pthread_mutex_unlock(&store->writing);
+    if (entered)
+        return TD_OK;
+    td_error_set(err, TD_QUEUE_FULL, "'%s' is being written by another request", name);
+    if (err)
+        err->retry_after_s = 1;
+    return TD_QUEUE_FULL;
+}
+
+void td_writer_leave(struct td_store *store, struct writer *writer)
+{
+    pthread_mutex_lock(&store->writing);
+    struct writer **link = &store->writers;
+    while (*link != writer)
+        link = &(*link)->next;
+    *link = writer->next;
+    pthread_cond_broadcast(&store->written);
+    pthread_mutex_unlock(&store->writing);
+}
+
+td_status td_store_check_write(struct td_store *store, const struct td_store_write *write,
+                               struct td_error *err)
+{
+    const td_status status = td_store_check_name(write->name, err);
+    if (status != TD_OK || !write->persist || store->dir)
+        return status;
+    td_error_set(err, TD_INVALID_ARGUMENT,
+                 "nothing can be persisted here: the server was started without a data folder");
+    return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "persist");
+}
+
+/* ---- the two halves of a put ---------------------------------------------------------------- */
+
+/* What a version may hold instead of a copy of the tensor; NULL for nothing. Of a version it is the
+ * bytes and never the version: who has the bytes' only reference has them for itself. */
+static struct td_buffer *bytes_to_keep(const struct td_tensor *tensor)
+{
+    struct td_buffer *owner = tensor->owner;
+    if (!owner || tensor->dtype == TD_DTYPE_STRING || !td_tensor_is_aligned(tensor) ||
+        MUCH_LARGER(owner->size, tensor->bytes))
+        return NULL;
+    const struct version *version = td_version_of(tensor);
+    if (!version)
+        return owner;
+    /* A mapped version may change with its file, or be cut short with it. */
+    return version->mapped == 0 ? version->bytes : NULL;
+}
+
+/* Keeps the tensor's bytes in memory. */
+static td_status take_bytes(struct td_store *store, struct version *version,
+                            const struct td_tensor *tensor, struct td_error *err)
+{
+    const struct version *source = td_version_of(tensor);
+    struct td_buffer *bytes = bytes_to_keep(tensor);
+    td_status status = TD_OK;
+    if (bytes)
+        td_version_set(version, tensor, td_buffer_ref(bytes));
+    else
+        status = td_version_copy(store, version, tensor, err);
+    if (status == TD_OK && source)
+        status = td_version_check(source, err);
+    version->held = td_tensor_footprint(tensor);
+    td_version_tag(store, version, NULL, 0);
+    return status;
+}
+
+td_status td_version_persist(struct td_store *store, struct version *version,
+                             const struct td_tensor *tensor, bool serve, struct td_error *err)
+{
+    struct td_arena arena;
+    struct td_data_content content;
+    const struct version *source = td_version_of(tensor);
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    const td_status status =
+        td_data_dir_write(store->dir, version->name, tensor, source ? source->range : -1,
+                          version->number, &arena, &content, err);
+    if (status == TD_OK) {
+        const struct td_data_tensor *stored = &content.tensors[0];
+        snprintf(version->file, sizeof version->file, "%s.tensord", version->name);
+        td_version_tag(store, version, &content.id, version->number);
+        version->persisted = true;
+        version->from_file = serve;
+        if (serve)
+            td_version_map(version, &stored->tensor, stored->range);
+        td_store_wrote_file(store, version->name, version->file, &content.id);
+    }
+    td_arena_reset(&arena);
+    return status;
+}
+
+td_status td_version_fill(struct td_store *store, struct version *version,
+                          const struct version *before, const struct td_tensor *tensor,
+                          bool persist, struct td_error *err)
+{
+    version->number = td_store_next_number(store, 0);
+    const uint64_t footprint =
+        persist ? td_version_mapped_held(tensor) : td_tensor_footprint(tensor);
+    td_status status = td_store_reserve(store, before, footprint, &version->leaving, err);
+    if (status != TD_OK)
+        return status;
+    status = persist ? td_version_persist(store, version, tensor, true, err)
+                     : take_bytes(store, version, tensor, err);
+    if (status != TD_OK) {
+        version->held = 0;
+        td_store_unreserve(store, footprint, version->leaving);
+    }
+    return status;
+}
+
+td_status td_version_reveal(struct td_store *store, struct version *version, struct td_arena *arena,
+                            struct td_tensor_listing *out, struct version **replaced,
+                            struct td_error *err)
+{
+    *replaced = NULL;
+    td_buffer_ref(&version->base); /* the arena's; told first, since it is what may fail */
+    const td_status status = td_version_tell(version, arena, out, err);
+    if (status == TD_OK && td_store_publish(store, version, replaced, err))
+        return TD_OK;
+    td_store_unreserve(store, version->held, version->leaving);
+    td_buffer_unref(&version->base);
+    return TD_MEMORY_EXHAUSTED;
+}

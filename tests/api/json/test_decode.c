@@ -1,0 +1,435 @@
+#include "api/json/decode.h"
+#include "api/message/attrs.h"
+#include "kernels/gather/gather.h"
+#include "tests/api/request.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *says, *params /* as JSON */, *want;
+} tensors[] = {
+    { "a nested list", "[[1,2],[3,4]]", "int32[2,2] 1 2 3 4" },
+    { "an empty list is float32", "[]", "float32[0]" },
+    { "dtype, shape, data", "{\"dtype\":\"int8\",\"shape\":[2,2],\"data\":[1,2,3,4]}",
+      "int8[2,2] 1 2 3 4" },
+    { "data first", "{\"data\":[1,2,3,4],\"shape\":[2,2],\"dtype\":\"int8\"}",
+      "int8[2,2] 1 2 3 4" },
+    { "data between", "{\"dtype\":\"int8\",\"data\":[1,2,3,4],\"shape\":[2,2]}",
+      "int8[2,2] 1 2 3 4" },
+    { "data between, the other way", "{\"shape\":[2,2],\"data\":[1,2,3,4],\"dtype\":\"int8\"}",
+      "int8[2,2] 1 2 3 4" },
+    { "no shape", "{\"dtype\":\"int8\",\"data\":[[1,2],[3,4]]}", "int8[2,2] 1 2 3 4" },
+    { "data first, no shape", "{\"data\":[[1,2],[3,4]],\"dtype\":\"int8\"}", "int8[2,2] 1 2 3 4" },
+    { "white space", " { \"dtype\" : \"int8\" , \"shape\" : [ 2 ] , \"data\" : [ 1 , 2 ] } ",
+      "int8[2] 1 2" },
+    { "data first with strings that look like structure",
+      "{\"data\":[\"}\",\"]\\\"\",\"\\\\\"],\"dtype\":\"string\"}",
+      "string[3] '}' ']\\x22' '\\x5c'" },
+    { "a scalar", "{\"dtype\":\"float32\",\"shape\":[],\"data\":3}", "float32[] 3" },
+    { "a scalar first", "{\"data\":3,\"dtype\":\"float32\",\"shape\":[]}", "float32[] 3" },
+    { "escapes in member names and dtypes", "{\"d\\u0074ype\":\"\\u0069nt8\",\"data\":[1]}",
+      "int8[1] 1" },
+    { "base64", "{\"dtype\":\"int16\",\"shape\":[3],\"base64\":\"AQD//wAB\"}",
+      "int16[3] 1 -1 256" },
+    { "base64 first", "{\"base64\":\"AQD//wAB\",\"shape\":[3],\"dtype\":\"int16\"}",
+      "int16[3] 1 -1 256" },
+    { "base64 with escaped slashes",
+      "{\"dtype\":\"int16\",\"shape\":[3],\"base64\":\"AQD\\/\\/wAB\"}", "int16[3] 1 -1 256" },
+    { "base64 of nothing", "{\"dtype\":\"int16\",\"shape\":[0],\"base64\":\"\"}", "int16[0]" },
+    { "base64 of bool", "{\"dtype\":\"bool\",\"shape\":[2],\"base64\":\"AQA=\"}", "bool[2] 1 0" },
+    { "base64 of strings",
+      "{\"dtype\":\"string\",\"shape\":[3],\"base64\":\"AgAAAGFiAAAAAAEAAAD/\"}",
+      "string[3] 'ab' '' '\\xff'" },
+    { "base64 of no string", "{\"dtype\":\"string\",\"shape\":[0],\"base64\":\"\"}", "string[0]" },
+    { "a resident tensor", "{\"ref\":\"table\"}", "float32[2] 1 2" },
+};
+
+START_TEST(a_tensor_has_many_forms)
+{
+    char body[512];
+    struct decoded decoded;
+    struct test_resolver resolver;
+    const char *says = tensors[_i].says;
+    test_resolver_init(&resolver, tensor("float32[2] 1 2"));
+    /* Before and behind another member. */
+    for (int i = 0; i < 2; i++) {
+        int size =
+            snprintf(body, sizeof body,
+                     i == 0 ? "{\"params\":%s,\"indices\":0}" : "{\"indices\":0,\"params\":%s}",
+                     tensors[_i].params);
+        decode_json(&decoded, td_op_find("gather", 6), body, (size_t)size, &resolver.base);
+        ck_assert_msg(decoded.status == TD_OK, "%s: %s", says, decoded.err.message);
+        ck_assert_int_eq(decoded.request.args.inputs[0].count, 1);
+        expect_tensor(&decoded.request.args.inputs[0].tensors[0], tensors[_i].want, says);
+        expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int32[] 0", says);
+    }
+}
+END_TEST
+
+START_TEST(an_empty_list_has_the_dtype_its_input_wants)
+{
+    struct decoded decoded;
+    decode_gather(&decoded, "{\"params\":[],\"indices\":[]}");
+    ck_assert_int_eq(decoded.status, TD_OK);
+    expect_tensor(&decoded.request.args.inputs[0].tensors[0], "float32[0]", "params");
+    expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int32[0]", "indices");
+}
+END_TEST
+
+START_TEST(attributes_and_options_stand_beside_the_inputs)
+{
+    struct decoded decoded;
+    decode_gather(
+        &decoded,
+        "{\"axis\":-1,\"params\":[1],\"bounds\":\"wrap\",\"device\":\"cpu\",\"indices\":0,"
+        "\"response\":\"flat\",\"timing\":1,\"batch_dims\":-9223372036854775808}");
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    struct td_gather_attrs attrs;
+    memcpy(&attrs, decoded.request.args.attrs, sizeof attrs);
+    ck_assert_int_eq(attrs.axis, -1);
+    ck_assert_int_eq(attrs.batch_dims, INT64_MIN);
+    ck_assert_int_eq(attrs.bounds, TD_BOUNDS_WRAP);
+    ck_assert_int_eq(decoded.request.options.device, TD_DEVICE_CPU);
+    ck_assert_int_eq(decoded.request.options.layout, TD_LAYOUT_FLAT);
+    ck_assert(decoded.request.options.timing);
+}
+END_TEST
+
+START_TEST(a_list_input_takes_tensors_of_any_form)
+{
+    static const char body[] =
+        "{\"ints\":[[0,1],3,[],{\"dtype\":\"int32\",\"data\":[[5]]},{\"ref\":\"table\"}],"
+        "\"equation\":\"a\\u0062\",\"lists\":[[\"x\"]]}";
+    struct decoded decoded;
+    struct test_resolver resolver;
+    struct td_tensor table = tensor("int32[2] 7 8");
+    test_resolver_init(&resolver, table);
+    decode_json(&decoded, &list_op, body, sizeof body - 1, &resolver.base);
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    const struct td_operand *ints = &decoded.request.args.inputs[1];
+    ck_assert_int_eq(ints->count, 5);
+    expect_tensor(&ints->tensors[0], "int32[2] 0 1", "a list");
+    expect_tensor(&ints->tensors[1], "int32[] 3", "a scalar");
+    expect_tensor(&ints->tensors[2], "int32[0]", "nothing");
+    expect_tensor(&ints->tensors[3], "int32[1,1] 5", "an object");
+    expect_tensor(&ints->tensors[4], "int32[2] 7 8", "a resident tensor");
+    ck_assert_int_eq(decoded.request.args.inputs[0].count, 1);
+    const char *equation;
+    memcpy(&equation, decoded.request.args.attrs + list_op.attrs[2].offset, sizeof equation);
+    ck_assert_str_eq(equation, "ab");
+}
+END_TEST
+
+START_TEST(an_empty_list_of_tensors_was_given)
+{
+    struct decoded decoded;
+    static const char body[] = "{\"ints\":[]}";
+    decode_json(&decoded, &list_op, body, sizeof body - 1, NULL);
+    ck_assert_int_eq(decoded.status, TD_OK);
+    ck_assert_int_eq(decoded.request.args.inputs[1].count, 0);
+    ck_assert_ptr_nonnull(decoded.request.args.inputs[1].tensors);
+    ck_assert_ptr_null(decoded.request.args.inputs[0].tensors);
+}
+END_TEST
+
+START_TEST(a_list_of_tensors_grows_to_its_limit)
+{
+    for (int count = TD_MAX_LIST; count <= TD_MAX_LIST + 1; count++) {
+        char *body = malloc((size_t)count * 2 + 32), *at = body;
+        at += sprintf(at, "{\"ints\":[0");
+        for (int i = 1; i < count; i++)
+            at += sprintf(at, ",%d", i % 10);
+        at += sprintf(at, "]}");
+        struct decoded decoded;
+        decode_json(&decoded, &list_op, body, (size_t)(at - body), NULL);
+        free(body);
+        if (count <= TD_MAX_LIST) {
+            ck_assert_int_eq(decoded.status, TD_OK);
+            ck_assert_int_eq(decoded.request.args.inputs[1].count, count);
+            for (int i = 0; i < count; i++)
+                EXPECT(*(int32_t *)decoded.request.args.inputs[1].tensors[i].data == i % 10, "%d",
+                       i);
+        } else {
+            ck_assert_int_eq(decoded.status, TD_RESOURCE_LIMIT);
+            ck_assert_str_eq(decoded.err.resource, "tensors");
+            ck_assert_str_eq(decoded.err.pointer, "/ints");
+        }
+    }
+}
+END_TEST
+
+static const struct {
+    const char *says, *body;
+    td_status status;
+    const char *pointer;                  /* NULL: none */
+    int offset;                           /* -1: none */
+    const char *input, *attribute, *near; /* "": none */
+} refused[] = {
+    { "nothing", "", TD_MALFORMED_REQUEST, NULL, 0, "", "", "" },
+    { "white space", " \n", TD_MALFORMED_REQUEST, NULL, 0, "", "", "" },
+    { "a list", "[1]", TD_MALFORMED_REQUEST, "", -1, "", "", "" },
+    { "a string", "\"a\"", TD_MALFORMED_REQUEST, "", -1, "", "", "" },
+    { "text", "params=1", TD_MALFORMED_REQUEST, NULL, 0, "", "", "" },
+    { "a byte order mark", "\xef\xbb\xbf{}", TD_MALFORMED_REQUEST, NULL, 0, "", "", "" },
+    { "no end", "{\"params\":[1]", TD_MALFORMED_REQUEST, NULL, 13, "", "", "" },
+    { "two objects", "{\"params\":[1]}{}", TD_MALFORMED_REQUEST, NULL, 14, "", "", "" },
+    { "a comma at the end", "{\"params\":[1],}", TD_MALFORMED_REQUEST, NULL, 14, "", "", "" },
+    { "a comma behind the end", "{\"params\":[1]},", TD_MALFORMED_REQUEST, NULL, 14, "", "", "" },
+    { "no quotes", "{params:[1]}", TD_MALFORMED_REQUEST, NULL, 1, "", "", "" },
+    { "no colon", "{\"params\" [1]}", TD_MALFORMED_REQUEST, NULL, 10, "", "", "" },
+    { "no value", "{\"params\":}", TD_MALFORMED_REQUEST, NULL, 10, "params", "", "" },
+    { "a NUL", "{\"params\":\x01}", TD_MALFORMED_REQUEST, NULL, 10, "params", "", "" },
+    { "an unknown member", "{\"parmas\":[1]}", TD_MALFORMED_REQUEST, "/parmas", -1, "", "parmas",
+      "params" },
+    { "nothing near it", "{\"quux\":[1]}", TD_MALFORMED_REQUEST, "/quux", -1, "", "quux", "" },
+    { "letters that pointers escape", "{\"a/b~c\":1}", TD_MALFORMED_REQUEST, "/a~1b~0c", -1, "",
+      "a/b~c", "" },
+    { "an input twice", "{\"params\":[1],\"params\":[2]}", TD_MALFORMED_REQUEST, "/params", -1,
+      "params", "", "" },
+    { "twice, once escaped", "{\"params\":[1],\"p\\u0061rams\":[2]}", TD_MALFORMED_REQUEST,
+      "/params", -1, "params", "", "" },
+    { "an attribute twice", "{\"axis\":1,\"axis\":1}", TD_MALFORMED_REQUEST, "/axis", -1, "",
+      "axis", "" },
+    { "an option twice", "{\"device\":\"cpu\",\"device\":\"cpu\"}", TD_MALFORMED_REQUEST, "/device",
+      -1, "", "device", "" },
+    { "an attribute of another kind", "{\"axis\":\"1\"}", TD_MALFORMED_REQUEST, "/axis", -1, "",
+      "axis", "" },
+    { "a fraction for an integer", "{\"axis\":1.0}", TD_MALFORMED_REQUEST, "/axis", -1, "", "axis",
+      "" },
+    { "an integer that is too large", "{\"axis\":9223372036854775808}", TD_MALFORMED_REQUEST,
+      "/axis", -1, "", "axis", "" },
+    { "a list for an attribute", "{\"axis\":[1]}", TD_MALFORMED_REQUEST, "/axis", -1, "", "axis",
+      "" },
+    { "a bad number for an attribute", "{\"axis\":01}", TD_MALFORMED_REQUEST, NULL, 8, "", "", "" },
+    { "a bad literal for an attribute", "{\"axis\":nul}", TD_MALFORMED_REQUEST, NULL, 8, "", "",
+      "" },
+    { "an unknown policy", "{\"bounds\":\"warp\"}", TD_MALFORMED_REQUEST, "/bounds", -1, "",
+      "bounds", "wrap" },
+    { "a ragged list", "{\"params\":[[1,2],[3]]}", TD_MALFORMED_REQUEST, "/params/1", -1, "params",
+      "", "" },
+    { "typed data", "{\"params\":{\"dtype\":\"int8\",\"data\":[[1],[300]]}}", TD_MALFORMED_REQUEST,
+      "/params/data/1/0", -1, "params", "", "" },
+    { "typed data that stands first", "{\"params\":{\"data\":[1,300],\"dtype\":\"int8\"}}",
+      TD_MALFORMED_REQUEST, "/params/data/1", -1, "params", "", "" },
+    { "an unknown dtype", "{\"params\":{\"dtype\":\"floot32\",\"data\":[1]}}", TD_MALFORMED_REQUEST,
+      "/params/dtype", -1, "params", "", "float32" },
+    { "a dtype that is no string", "{\"params\":{\"dtype\":1,\"data\":[1]}}", TD_MALFORMED_REQUEST,
+      "/params/dtype", -1, "params", "", "" },
+    { "an unknown member of a tensor", "{\"params\":{\"dtpye\":\"int8\",\"data\":[1]}}",
+      TD_MALFORMED_REQUEST, "/params/dtpye", -1, "params", "", "dtype" },
+    { "a member of a tensor twice", "{\"params\":{\"data\":[1],\"data\":[1],\"dtype\":\"int8\"}}",
+      TD_MALFORMED_REQUEST, "/params/data", -1, "params", "", "" },
+    { "an empty object", "{\"params\":{}}", TD_MALFORMED_REQUEST, "/params", -1, "params", "", "" },
+    { "no dtype", "{\"params\":{\"data\":[1],\"shape\":[1]}}", TD_MALFORMED_REQUEST, "/params", -1,
+      "params", "", "" },
+    { "no data", "{\"params\":{\"dtype\":\"int8\",\"shape\":[1]}}", TD_MALFORMED_REQUEST, "/params",
+      -1, "params", "", "" },
+    { "data and base64",
+      "{\"params\":{\"dtype\":\"int8\",\"shape\":[1],\"data\":[1],\"base64\":\"AQ==\"}}",
+      TD_MALFORMED_REQUEST, "/params", -1, "params", "", "" },
+    { "base64 without shape", "{\"params\":{\"dtype\":\"int8\",\"base64\":\"AQ==\"}}",
+      TD_MALFORMED_REQUEST, "/params", -1, "params", "", "" },
+    { "ref and more", "{\"params\":{\"ref\":\"table\",\"dtype\":\"int8\"}}", TD_MALFORMED_REQUEST,
+      "/params", -1, "params", "", "" },
+    { "more and ref", "{\"params\":{\"dtype\":\"int8\",\"ref\":\"table\"}}", TD_MALFORMED_REQUEST,
+      "/params", -1, "params", "", "" },
+    { "a tensor that is not resident", "{\"params\":{\"ref\":\"w\"}}", TD_TENSOR_NOT_FOUND,
+      "/params/ref", -1, "params", "", "" },
+    { "a shape that is no list", "{\"params\":{\"dtype\":\"int8\",\"shape\":2,\"data\":[1]}}",
+      TD_MALFORMED_REQUEST, "/params/shape", -1, "params", "", "" },
+    { "a negative dimension", "{\"params\":{\"dtype\":\"int8\",\"shape\":[1,-1],\"data\":[1]}}",
+      TD_MALFORMED_REQUEST, "/params/shape/1", -1, "params", "", "" },
+    { "a dimension with a fraction",
+      "{\"params\":{\"dtype\":\"int8\",\"shape\":[1.0],\"data\":[1]}}", TD_MALFORMED_REQUEST,
+      "/params/shape/0", -1, "params", "", "" },
+    { "a dimension beyond int64",
+      "{\"params\":{\"dtype\":\"int8\",\"shape\":[9223372036854775808],\"data\":[1]}}",
+      TD_MALFORMED_REQUEST, "/params/shape/0", -1, "params", "", "" },
+    { "a dimension that is text",
+      "{\"params\":{\"dtype\":\"int8\",\"shape\":[\"1\"],\"data\":[1]}}", TD_MALFORMED_REQUEST,
+      "/params/shape/0", -1, "params", "", "" },
+    { "rank 17",
+      "{\"params\":{\"dtype\":\"int8\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],\"data\":[1]}"
+      "}",
+      TD_RESOURCE_LIMIT, "/params/shape", -1, "params", "", "" },
+    { "rank 17, nested", "{\"params\":[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]}", TD_RESOURCE_LIMIT,
+      "/params", -1, "params", "", "" },
+    { "more elements than int64 counts",
+      "{\"params\":{\"dtype\":\"int8\",\"shape\":[4294967296,4294967296],\"base64\":\"AQ==\"}}",
+      TD_RESOURCE_LIMIT, NULL, -1, "params", "", "" },
+    { "base64 of another length",
+      "{\"params\":{\"dtype\":\"int32\",\"shape\":[2],\"base64\":\"AQIDBA==\"}}",
+      TD_MALFORMED_REQUEST, "/params/base64", -1, "params", "", "" },
+    { "base64 of a byte too many",
+      "{\"params\":{\"dtype\":\"int8\",\"shape\":[2],\"base64\":\"AQID\"}}", TD_MALFORMED_REQUEST,
+      "/params/base64", -1, "params", "", "" },
+    { "base64 of a huge shape",
+      "{\"params\":{\"dtype\":\"int32\",\"shape\":[1000000000000],\"base64\":\"AQIDBA==\"}}",
+      TD_MALFORMED_REQUEST, "/params/base64", -1, "params", "", "" },
+    { "base64 strings of a huge shape",
+      "{\"params\":{\"dtype\":\"string\",\"shape\":[1000000000000],\"base64\":\"AQIDBA==\"}}",
+      TD_MALFORMED_REQUEST, "/params/base64", -1, "params", "", "" },
+    { "base64 that is cut off",
+      "{\"params\":{\"dtype\":\"int8\",\"shape\":[1],\"base64\":\"AQ=\"}}", TD_MALFORMED_REQUEST,
+      "/params/base64", -1, "params", "", "" },
+    { "base64 with another letter",
+      "{\"params\":{\"dtype\":\"int8\",\"shape\":[3],\"base64\":\"AQ-B\"}}", TD_MALFORMED_REQUEST,
+      "/params/base64", -1, "params", "", "" },
+    { "a bool that is 2", "{\"params\":{\"dtype\":\"bool\",\"shape\":[2],\"base64\":\"AQI=\"}}",
+      TD_MALFORMED_REQUEST, "/params/base64", -1, "params", "", "" },
+};
+
+START_TEST(what_makes_no_request_is_refused_with_its_place)
+{
+    struct decoded decoded;
+    const char *says = refused[_i].says;
+    decode_gather(&decoded, refused[_i].body);
+    const struct td_error *err = &decoded.err;
+    ck_assert_msg(decoded.status == refused[_i].status, "%s: %d", says, decoded.status);
+    expect_clean_error(err, decoded.status, strlen(refused[_i].body), says);
+    ck_assert_msg(err->has_pointer == (refused[_i].pointer != NULL), "%s: %s", says, err->message);
+    if (refused[_i].pointer)
+        ck_assert_msg(strcmp(err->pointer, refused[_i].pointer) == 0, "%s: %s", says, err->pointer);
+    ck_assert_msg(err->offset == refused[_i].offset, "%s: at %lld", says, (long long)err->offset);
+    ck_assert_msg(strcmp(err->input, refused[_i].input) == 0, "%s: input %s", says, err->input);
+    ck_assert_msg(strcmp(err->attribute, refused[_i].attribute) == 0, "%s: attribute %s", says,
+                  err->attribute);
+    ck_assert_msg(strcmp(err->did_you_mean, refused[_i].near) == 0, "%s: near %s", says,
+                  err->did_you_mean);
+}
+END_TEST
+
+static const struct {
+    const char *says, *body, *pointer, *input;
+} lists_refused[] = {
+    { "no list", "{\"ints\":1}", "/ints", "ints" },
+    { "an object", "{\"ints\":{\"dtype\":\"int32\",\"data\":[1]}}", "/ints", "ints" },
+    { "the tensor at fault", "{\"ints\":[[1],[[1],2]]}", "/ints/1/1", "ints[1]" },
+    { "its data", "{\"ints\":[[1],{\"dtype\":\"int8\",\"data\":[999]}]}", "/ints/1/data/0",
+      "ints[1]" },
+    { "a list twice", "{\"ints\":[],\"ints\":[]}", "/ints", "ints" },
+};
+
+START_TEST(errors_in_lists_name_the_tensor)
+{
+    struct decoded decoded;
+    const char *body = lists_refused[_i].body;
+    decode_json(&decoded, &list_op, body, strlen(body), NULL);
+    ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "%s", lists_refused[_i].says);
+    ck_assert_str_eq(decoded.err.pointer, lists_refused[_i].pointer);
+    ck_assert_str_eq(decoded.err.input, lists_refused[_i].input);
+}
+END_TEST
+
+START_TEST(a_long_pointer_is_cut_between_steps)
+{
+    char body[1200] = "{\"", *at = body + 2;
+    memset(at, '/', 1000);
+    strcpy(at + 1000, "\":1}");
+    struct decoded decoded;
+    decode_gather(&decoded, body);
+    ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
+    size_t length = strlen(decoded.err.pointer);
+    ck_assert_uint_lt(length, sizeof decoded.err.pointer);
+    ck_assert_str_eq(decoded.err.pointer + length - 2, "~1");
+}
+END_TEST
+
+/* What the padding holds must not matter, whatever token the body ends in. */
+START_TEST(the_padding_is_not_part_of_the_body)
+{
+    static const char *const bodies[] = {
+        "{\"params\":[1",
+        "{\"params\":[1.5",
+        "{\"params\":[1e5",
+        "{\"params\":[true",
+        "{\"params\":[\"a",
+        "{\"params\":[\"a\"",
+        "{\"params\":[-",
+        "{\"params\":[[1],[2",
+        "{\"params\":{\"dtype\":\"float32\",\"shape\":[2],\"data\":[1.25,2.25",
+        "{\"params\":{\"dtype\":\"complex64\",\"data\":[[1.25,2.25",
+        "{\"params\":{\"dtype\":\"int64\",\"shape\":[2],\"data\":[1,12345678",
+        "{\"params\":{\"dtype\":\"float32\",\"shape\":[2],\"data\":[\"NaN\",\"Na",
+        "{\"params\":7",
+        "{\"axis\":1",
+        "{\"params\":[12345678.12345678",
+        "{\"params\":[1]",
+        "{",
+    };
+    static const char fillings[] = { '0', '1', '.', 'e', '-', ',', ']', '}', '"', ' ', '[', '\0' };
+    for (int b = 0; b < COUNT_OF(bodies); b++)
+        for (size_t f = 0; f < sizeof fillings; f++) {
+            struct td_error err = { 0 };
+            struct td_request request;
+            char *body = padded_copy(bodies[b], strlen(bodies[b]), fillings[f]);
+            td_request_init(&request, td_op_find("gather", 6));
+            td_status status =
+                td_json_decode(body, strlen(bodies[b]), NULL, &test_arena, &request, &err);
+            EXPECT(status == TD_MALFORMED_REQUEST, "%s is accepted before '%c'", bodies[b],
+                   fillings[f]);
+            EXPECT(err.offset == (int64_t)strlen(bodies[b]), "%s before '%c': %s", bodies[b],
+                   fillings[f], err.message);
+            free(body);
+        }
+}
+END_TEST
+
+static const char *const valid[] = {
+    "{\"params\":[[1.5,-2e3,3],[4,5.25,6E-2]],\"indices\":[1,0,1],\"axis\":1,\"bounds\":\"clip\"}",
+    "{ \"params\" : [ [ 1 , 2 ] , [ 3 , 40000000000 ] ] , \"indices\" : 0 }",
+    "{\"params\":{\"dtype\":\"float16\",\"shape\":[2,2],\"data\":[1,\"NaN\",-0.0,6e-8]},"
+    "\"indices\":[[1]]}",
+    "{\"params\":{\"data\":[[\"a\\u00e9\",\"\\ud83d\\ude00\"]],\"dtype\":\"string\"},\"indices\":["
+    "0]}",
+    "{\"params\":{\"dtype\":\"complex64\",\"shape\":[2],\"data\":[[1,2],[3,\"-Infinity\"]]},"
+    "\"indices\":{\"dtype\":\"int64\",\"shape\":[2],\"base64\":\"AAAAAAAAAAABAAAAAAAAAA==\"}}",
+    "{\"params\":{\"dtype\":\"string\",\"shape\":[2],\"base64\":\"AgAAAGFiAAAAAA==\"},\"indices\":["
+    "true]}",
+    "{\"params\":{\"dtype\":\"int16\",\"shape\":[2,3],\"data\":[[1,2,3],[-4,5,6]]},\"indices\":[0,"
+    "1]}",
+    "{\"params\":{\"dtype\":\"string\",\"shape\":[2,2],\"data\":[[\"a\",\"b\"],[\"c\",\"d\"]]},"
+    "\"indices\":[0,1]}",
+    "{\"params\":[[[true,false]]],\"indices\":{\"ref\":\"x\"},\"device\":\"auto\",\"timing\":true}",
+};
+
+START_TEST(truncated_and_mutated_bodies_do_no_harm)
+{
+    expect_no_harm(decode_json, td_op_find("gather", 6), valid[_i], strlen(valid[_i]), 20000,
+                   (uint64_t)_i);
+}
+END_TEST
+
+START_TEST(truncated_and_mutated_lists_do_no_harm)
+{
+    static const char body[] =
+        "{\"ints\":[[0,1],3,{\"dtype\":\"int32\",\"shape\":[1],\"data\":[5]}],"
+        "\"equation\":\"a,b->ab\",\"lists\":[[\"x\"],[1.5]],\"count\":-3}";
+    expect_no_harm(decode_json, &list_op, body, sizeof body - 1, 20000, 99);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, a_tensor_has_many_forms, 0, COUNT_OF(tensors));
+    tcase_add_test(t, an_empty_list_has_the_dtype_its_input_wants);
+    tcase_add_test(t, attributes_and_options_stand_beside_the_inputs);
+    tcase_add_test(t, a_list_input_takes_tensors_of_any_form);
+    tcase_add_test(t, an_empty_list_of_tensors_was_given);
+    tcase_add_test(t, a_list_of_tensors_grows_to_its_limit);
+    tcase_add_loop_test(t, what_makes_no_request_is_refused_with_its_place, 0, COUNT_OF(refused));
+    tcase_add_loop_test(t, errors_in_lists_name_the_tensor, 0, COUNT_OF(lists_refused));
+    tcase_add_test(t, a_long_pointer_is_cut_between_steps);
+    tcase_add_test(t, the_padding_is_not_part_of_the_body);
+    tcase_add_loop_test(t, truncated_and_mutated_bodies_do_no_harm, 0, COUNT_OF(valid));
+    tcase_add_test(t, truncated_and_mutated_lists_do_no_harm);
+}
+
+int main(void)
+{
+    return run_suite("json_decode", add);
+}

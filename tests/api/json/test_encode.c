@@ -1,0 +1,303 @@
+#include "api/json/encode.h"
+#include "api/message/attrs.h"
+#include "tests/api/request.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct td_request request;
+static struct td_error err;
+
+static void begin(const char *op, td_layout layout)
+{
+    td_request_init(&request, op ? td_op_find(op, strlen(op)) : &list_op);
+    request.options.layout = layout;
+}
+
+/* Encodes and returns the text; the bound is checked on the way. */
+static const char *encode(struct td_tensor *outputs, int n)
+{
+    struct td_reply reply;
+    size_t bound;
+    request.args.outputs = outputs;
+    request.args.n_outputs = n;
+    ck_assert(td_json_encoded_bound(&request, &bound));
+    ck_assert_msg(td_json_encode(&request, &test_arena, &reply, &err) == TD_OK, "%s", err.message);
+    ck_assert_int_eq(reply.n_pieces, 1);
+    ck_assert_int_eq(reply.http_status, 200);
+    ck_assert_str_eq(reply.content_type, "application/json");
+    ck_assert_msg(td_reply_bytes(&reply) <= bound, "%zu bytes, %zu announced",
+                  td_reply_bytes(&reply), bound);
+    return td_arena_text(&test_arena, reply.pieces[0].data, reply.pieces[0].size, &err);
+}
+
+static const struct {
+    const char *says, *tensor, *nested, *flat, *base64; /* data alone */
+} layouts[] = {
+    { "a scalar", "int32[] 7", "7", "[7]", "BwAAAA==" },
+    { "a vector", "int32[3] 1 -2 3", "[1,-2,3]", "[1,-2,3]", "AQAAAP7///8DAAAA" },
+    { "a matrix", "int8[2,3] 1 2 3 4 5 6", "[[1,2,3],[4,5,6]]", "[1,2,3,4,5,6]", "AQIDBAUG" },
+    { "three dimensions", "uint8[2,1,2] 1 2 3 4", "[[[1,2]],[[3,4]]]", "[1,2,3,4]", "AQIDBA==" },
+    { "ones", "uint8[1,1,1] 9", "[[[9]]]", "[9]", "CQ==" },
+    { "nothing", "float32[0]", "[]", "[]", "" },
+    { "lists of nothing", "float32[2,0]", "[[],[]]", "[]", "" },
+    { "nothing to nest behind a zero", "float32[2,0,3]", "[[],[]]", "[]", "" },
+    { "no lists at all", "float32[0,3]", "[]", "[]", "" },
+    { "bool", "bool[2] 1 0", "[true,false]", "[true,false]", "AQA=" },
+    { "the ends of int8", "int8[2] -128 127", "[-128,127]", "[-128,127]", "gH8=" },
+    { "the ends of int16", "int16[2] -32768 32767", "[-32768,32767]", "[-32768,32767]",
+      "AID/fw==" },
+    { "the ends of int32", "int32[2] -2147483648 2147483647", "[-2147483648,2147483647]",
+      "[-2147483648,2147483647]", "AAAAgP///38=" },
+    { "the ends of int64", "int64[2] -9223372036854775808 9223372036854775807",
+      "[-9223372036854775808,9223372036854775807]", "[-9223372036854775808,9223372036854775807]",
+      "AAAAAAAAAID/////////fw==" },
+    { "the ends of the unsigned", "uint64[2] 0 18446744073709551615", "[0,18446744073709551615]",
+      "[0,18446744073709551615]", "AAAAAAAAAAD//////////w==" },
+    { "uint16", "uint16[2] 65535 10", "[65535,10]", "[65535,10]", "//8KAA==" },
+    { "uint32", "uint32[2] 4294967295 100", "[4294967295,100]", "[4294967295,100]",
+      "/////2QAAAA=" },
+    { "float16", "float16[3] 0x3c00 0x7bff 0xfc00", "[1.0,65500.0,\"-Infinity\"]",
+      "[1.0,65500.0,\"-Infinity\"]", "ADz/ewD8" },
+    { "bfloat16", "bfloat16[2] 0x3f80 0x7fc0", "[1.0,\"NaN\"]", "[1.0,\"NaN\"]", "gD/Afw==" },
+    { "float32", "float32[2] 0.1 -2.5", "[0.1,-2.5]", "[0.1,-2.5]", "zczMPQAAIMA=" },
+    { "float64", "float64[1] 0.1", "[0.1]", "[0.1]", "mpmZmZmZuT8=" },
+    { "complex64", "complex64[2] 1 -0.5 0 2", "[[1.0,-0.5],[0.0,2.0]]", "[[1.0,-0.5],[0.0,2.0]]",
+      "AACAPwAAAL8AAAAAAAAAQA==" },
+    { "a complex scalar", "complex128[] 1 2", "[1.0,2.0]", "[[1.0,2.0]]",
+      "AAAAAAAA8D8AAAAAAAAAQA==" },
+    { "strings", "string[2] 'a' ''", "[\"a\",\"\"]", "[\"a\",\"\"]", "AQAAAGEAAAAA" },
+    { "no string", "string[0]", "[]", "[]", "" },
+};
+
+START_TEST(data_is_nested_flat_or_base64)
+{
+    for (int layout = 0; layout < 3; layout++) {
+        struct td_tensor output = tensor(layouts[_i].tensor);
+        char want[512], shape_text[TD_SHAPE_TEXT];
+        begin("gather", (td_layout)layout);
+        const char *got = encode(&output, 1);
+        const char *data = layout == TD_LAYOUT_NESTED ? layouts[_i].nested
+                           : layout == TD_LAYOUT_FLAT ? layouts[_i].flat
+                                                      : layouts[_i].base64;
+        snprintf(want, sizeof want, "{\"output\":{\"dtype\":\"%s\",\"shape\":%s,\"%s\":%s%s%s}}",
+                 td_dtype_info(output.dtype)->name,
+                 td_shape_text(&output.shape, shape_text, sizeof shape_text),
+                 layout == TD_LAYOUT_BASE64 ? "base64" : "data",
+                 layout == TD_LAYOUT_BASE64 ? "\"" : "", data,
+                 layout == TD_LAYOUT_BASE64 ? "\"" : "");
+        ck_assert_msg(strcmp(got, want) == 0, "%s: %s\n should be %s", layouts[_i].says, got, want);
+    }
+}
+END_TEST
+
+START_TEST(strings_are_escaped)
+{
+    struct td_tensor output =
+        tensor("string[3] '\\x22\\x5c/\\x08\\x0c\\x0a\\x0d\\x09' '\\x00\\x1f\\x7f' '\\xc3\\xa9'");
+    begin("gather", TD_LAYOUT_NESTED);
+    ck_assert_str_eq(encode(&output, 1),
+                     "{\"output\":{\"dtype\":\"string\",\"shape\":[3],\"data\":"
+                     "[\"\\\"\\\\/\\b\\f\\n\\r\\t\",\"\\u0000\\u001f\x7f\",\"\xc3\xa9\"]}}");
+}
+END_TEST
+
+START_TEST(strings_that_are_not_utf8_make_their_tensor_base64)
+{
+    struct td_tensor outputs[] = { tensor("string[2] 'a' '\\xff'"), tensor("string[1] 'b'"),
+                                   tensor("string[2] '\\xc3' '\\xa9'") };
+    begin(NULL, TD_LAYOUT_FLAT);
+    ck_assert_str_eq(encode(outputs, 3),
+                     "{\"outputs\":["
+                     "{\"dtype\":\"string\",\"shape\":[2],\"base64\":\"AQAAAGEBAAAA/w==\"},"
+                     "{\"dtype\":\"string\",\"shape\":[1],\"data\":[\"b\"]},"
+                     "{\"dtype\":\"string\",\"shape\":[2],\"base64\":\"AQAAAMMBAAAAqQ==\"}]}");
+}
+END_TEST
+
+START_TEST(a_string_view_begins_where_its_offsets_say)
+{
+    struct td_tensor output = tensor("string[3] 'abc' 'd' '\\x0a'");
+    output.offsets++;
+    output.numel = 2;
+    output.shape.dim[0] = 2;
+    for (int layout = 0; layout < 3; layout++) {
+        begin("gather", (td_layout)layout);
+        ck_assert_ptr_nonnull(strstr(encode(&output, 1), layout == TD_LAYOUT_BASE64
+                                                             ? "\"AQAAAGQBAAAACg==\""
+                                                             : "[\"d\",\"\\n\"]"));
+    }
+}
+END_TEST
+
+START_TEST(a_list_of_outputs_may_be_empty)
+{
+    begin(NULL, TD_LAYOUT_NESTED);
+    ck_assert_str_eq(encode(NULL, 0), "{\"outputs\":[]}");
+}
+END_TEST
+
+START_TEST(a_policy_that_replaced_something_is_told)
+{
+    struct td_tensor output = tensor("int8[1] 0");
+    bool known;
+    begin("gather", TD_LAYOUT_NESTED);
+    ck_assert_int_eq(td_attrs_set_text(&request, "bounds", 6, "zero", 4, &test_arena, &known, &err),
+                     TD_OK);
+    request.args.replaced = 1234567890123;
+    ck_assert_str_eq(encode(&output, 1),
+                     "{\"output\":{\"dtype\":\"int8\",\"shape\":[1],\"data\":[0]},"
+                     "\"bounds\":{\"policy\":\"zero\",\"replaced\":1234567890123}}");
+}
+END_TEST
+
+/* The longest text of each dtype, in the shape with the most brackets. */
+static const struct {
+    const char *dtype, *longest;
+} longest[] = {
+    { "bool", "0" },
+    { "int8", "-128" },
+    { "int16", "-32768" },
+    { "int32", "-2147483648" },
+    { "int64", "-9223372036854775808" },
+    { "uint8", "255" },
+    { "uint16", "65535" },
+    { "uint32", "4294967295" },
+    { "uint64", "18446744073709551615" },
+    { "float16", "0xfc00" },
+    { "bfloat16", "0xff80" },
+    { "float32", "-0.0000123456789" },
+    { "float64", "-2.2250738585072014e-308" },
+    { "complex64", "-1.2345678e-38 -1.2345678e-38" },
+    { "complex128", "-2.2250738585072014e-308 -2.2250738585072014e-308" },
+    { "string", "'\\x01\\x02\\x03'" },
+};
+
+START_TEST(the_bound_holds_for_the_longest_text)
+{
+    enum { ELEMENTS = 2000 }; /* far more than what is added once */
+    static const char *const shapes[] = { "[2000]",  "[2000,1]",  "[1,2000]",
+                                          "[5,400]", "[20,2,50]", "[1000,2,1,1]" };
+    for (int s = 0; s < COUNT_OF(shapes); s++) {
+        char *text = malloc(ELEMENTS * (strlen(longest[_i].longest) + 1) + 64), *at = text;
+        at += sprintf(at, "%s%s", longest[_i].dtype, shapes[s]);
+        for (int i = 0; i < ELEMENTS; i++)
+            at += sprintf(at, " %s", longest[_i].longest);
+        struct td_tensor output = tensor(text);
+        for (int layout = 0; layout < 3; layout++) {
+            begin("gather", (td_layout)layout);
+            encode(&output, 1);
+        }
+        free(text);
+    }
+}
+END_TEST
+
+START_TEST(the_bound_is_known_before_the_data)
+{
+    struct td_tensor output = tensor_without_data("float32[1000,1000]");
+    size_t bound;
+    begin("gather", TD_LAYOUT_NESTED);
+    request.args.outputs = &output;
+    request.args.n_outputs = 1;
+    ck_assert(td_json_encoded_bound(&request, &bound));
+    ck_assert_uint_ge(bound, 17 * 1000 * 1000);
+    ck_assert_uint_le(bound, 18 * 1000 * 1000);
+    struct td_tensor strings = tensor_without_data("string[1000]");
+    request.args.outputs = &strings;
+    ck_assert(td_json_encoded_bound(&request, &bound));
+}
+END_TEST
+
+START_TEST(a_bound_that_overflows_is_told)
+{
+    struct td_tensor huge = tensor_without_data("int8[1000000000000000000]"),
+                     lists = tensor_without_data("int8[3000000000,3000000000,0]");
+    size_t bound;
+    begin("gather", TD_LAYOUT_NESTED);
+    request.args.outputs = &huge;
+    request.args.n_outputs = 1;
+    ck_assert(td_json_encoded_bound(&request, &bound)); /* 5e18 still fits */
+    huge = tensor_without_data("int64[1000000000000000000]");
+    ck_assert(!td_json_encoded_bound(&request, &bound));
+    request.args.outputs = &lists;
+    ck_assert(!td_json_encoded_bound(&request, &bound)); /* 9e18 empty lists */
+}
+END_TEST
+
+/* Any tensor read from a reply is the one that was written. */
+START_TEST(what_is_written_is_read_back)
+{
+    static const char *const dtypes[] = { "bool",    "int8",      "int16",     "int32",
+                                          "int64",   "uint8",     "uint16",    "uint32",
+                                          "uint64",  "float16",   "bfloat16",  "float32",
+                                          "float64", "complex64", "complex128" };
+    uint64_t seed = (uint64_t)_i;
+    for (int round = 0; round < 30; round++) {
+        struct td_shape random_shape = { .rank = (int)(random_next(&seed) % 5) };
+        for (int i = 0; i < random_shape.rank; i++)
+            random_shape.dim[i] =
+                (int64_t)(random_next(&seed) % 12) - (random_next(&seed) % 8 != 0) + 1;
+        for (int i = 0; i < random_shape.rank; i++)
+            random_shape.dim[i] = random_shape.dim[i] > 11 ? 11 : random_shape.dim[i];
+        struct td_tensor output = { .data = NULL };
+        td_dtype dtype;
+        ck_assert(td_dtype_from_name(dtypes[_i], strlen(dtypes[_i]), &dtype));
+        ck_assert_int_eq(td_tensor_describe(&output, "x", dtype, &random_shape, &err), TD_OK);
+        ck_assert_int_eq(td_tensor_alloc(&output, &test_arena, &err), TD_OK);
+        unsigned char *bytes = output.data;
+        for (size_t i = 0; i < output.bytes; i++)
+            bytes[i] = (unsigned char)(dtype == TD_DTYPE_BOOL ? random_next(&seed) & 1
+                                                              : random_next(&seed));
+        for (int layout = 0; layout < 3; layout++) {
+            begin("gather", (td_layout)layout);
+            const char *reply = encode(&output, 1);
+            /* {"output":T} -> {"params":T} */
+            size_t length = strlen(reply);
+            char *body = malloc(length + 1);
+            memcpy(body, reply, length + 1);
+            memcpy(body, "{\"params\"", 9);
+            struct decoded decoded;
+            decode_json(&decoded, td_op_find("gather", 6), body, length, NULL);
+            EXPECT(decoded.status == TD_OK, "%s: %s", decoded.err.message, body);
+            struct td_tensor *again = &decoded.request.args.inputs[0].tensors[0];
+            EXPECT(again->dtype == dtype && td_shape_equal(&again->shape, &random_shape), "%s",
+                   body);
+            /* NaN has one spelling as text. */
+            if (layout == TD_LAYOUT_BASE64)
+                EXPECT(memcmp(again->data, output.data, output.bytes) == 0, "%s", body);
+            struct td_reply second;
+            request.args.outputs = again;
+            EXPECT(td_json_encode(&request, &test_arena, &second, &err) == TD_OK, "%s",
+                   err.message);
+            EXPECT(td_reply_bytes(&second) == length &&
+                       memcmp(second.pieces[0].data, reply, length) == 0,
+                   "%s: read back otherwise", body);
+            free(body);
+        }
+        td_arena_reset(&test_arena);
+    }
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, data_is_nested_flat_or_base64, 0, COUNT_OF(layouts));
+    tcase_add_test(t, strings_are_escaped);
+    tcase_add_test(t, strings_that_are_not_utf8_make_their_tensor_base64);
+    tcase_add_test(t, a_string_view_begins_where_its_offsets_say);
+    tcase_add_test(t, a_list_of_outputs_may_be_empty);
+    tcase_add_test(t, a_policy_that_replaced_something_is_told);
+    tcase_add_loop_test(t, the_bound_holds_for_the_longest_text, 0, COUNT_OF(longest));
+    tcase_add_test(t, the_bound_is_known_before_the_data);
+    tcase_add_test(t, a_bound_that_overflows_is_told);
+    tcase_add_loop_test(t, what_is_written_is_read_back, 0, 15);
+}
+
+int main(void)
+{
+    return run_suite("json_encode", add);
+}

@@ -1,0 +1,367 @@
+#include "api/codec.h"
+#include "api/message/attrs.h"
+#include "kernels/scatter/scatter.h"
+#include "tests/api/request.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct td_request request;
+static struct td_error err;
+
+static void begin(void)
+{
+    td_request_init(&request, &list_op);
+}
+
+static td_status set_text(const char *name, const char *text, bool *known)
+{
+    return td_attrs_set_text(&request, name, strlen(name), text, strlen(text), &test_arena, known,
+                             &err);
+}
+
+static td_status set(const char *name, struct td_attr_value value, bool *known)
+{
+    return td_attrs_set(&request, name, strlen(name), &value, &test_arena, known, &err);
+}
+
+static int64_t count(void)
+{
+    int64_t value;
+    memcpy(&value, request.args.attrs + list_op.attrs[0].offset, sizeof value);
+    return value;
+}
+
+/* As its place in the list of names. */
+static unsigned size(void)
+{
+    unsigned value;
+    memcpy(&value, request.args.attrs + list_op.attrs[3].offset, sizeof value);
+    return value;
+}
+
+START_TEST(a_request_begins_with_defaults)
+{
+    begin();
+    ck_assert_int_eq(count(), 7);
+    ck_assert_int_eq(td_request_bounds(&request), TD_BOUNDS_CLIP);
+    ck_assert_uint_eq(size(), 1);
+    ck_assert_int_eq(request.options.device, TD_DEVICE_AUTO);
+    ck_assert_int_eq(request.options.layout, TD_LAYOUT_NESTED);
+    ck_assert(!request.options.timing);
+    ck_assert_ptr_null(request.options.store);
+    ck_assert_uint_eq(request.args.attrs_set, 0);
+    ck_assert_ptr_null(request.args.inputs[0].tensors);
+}
+END_TEST
+
+static const struct {
+    const char *name, *text;
+    bool accepted;
+} texts[] = {
+    { "count", "0", true },
+    { "count", "-12", true },
+    { "count", "+5", true },
+    { "count", "9223372036854775807", true },
+    { "count", "-9223372036854775808", true },
+    { "count", "9223372036854775808", false },
+    { "count", "-9223372036854775809", false },
+    { "count", "", false },
+    { "count", "-", false },
+    { "count", "1.0", false },
+    { "count", " 1", false },
+    { "count", "0x10", false },
+    { "count", "1e3", false },
+    { "bounds", "error", true },
+    { "bounds", "zero", true },
+    { "bounds", "clip", true },
+    { "bounds", "wrap", true },
+    { "bounds", "Zero", false },
+    { "bounds", "", false },
+    { "size", "small", true },
+    { "size", "huge", true },
+    { "size", "clip", false },
+    { "size", "2", false },
+    { "equation", "", true },
+    { "equation", "1", true },
+    { "device", "auto", true },
+    { "device", "cpu", true },
+    { "device", "gpu", true },
+    { "device", "tpu", false },
+    { "response", "flat", true },
+    { "response", "base64", true },
+    { "response", "nested", true },
+    { "response", "xml", false },
+    { "timing", "0", true },
+    { "timing", "1", true },
+    { "timing", "true", true },
+    { "timing", "false", true },
+    { "timing", "yes", false },
+    { "timing", "2", false },
+    { "store", "name", true },
+    { "store", "1", true },
+};
+
+START_TEST(text_is_read_as_the_kind_that_is_wanted)
+{
+    bool known;
+    begin();
+    td_status status = set_text(texts[_i].name, texts[_i].text, &known);
+    ck_assert(known);
+    ck_assert_msg((status == TD_OK) == texts[_i].accepted, "%s=%s", texts[_i].name, texts[_i].text);
+    if (status != TD_OK) {
+        ck_assert_int_eq(status, TD_MALFORMED_REQUEST);
+        ck_assert_str_eq(err.attribute, texts[_i].name);
+        ck_assert_ptr_nonnull(strstr(err.message, "expected"));
+    }
+}
+END_TEST
+
+static const struct {
+    const char *says, *name;
+    struct td_attr_value value;
+    bool accepted;
+} values[] = {
+    { "an integer", "count", { .kind = TD_VALUE_INT, .integer = 3 }, true },
+    { "text for an integer",
+      "count",
+      { .kind = TD_VALUE_TEXT, .text = "3", .text_length = 1 },
+      false },
+    { "an integer for text", "equation", { .kind = TD_VALUE_INT, .integer = 3 }, false },
+    { "an integer for a policy", "bounds", { .kind = TD_VALUE_INT, .integer = 0 }, false },
+    { "an integer for a choice", "size", { .kind = TD_VALUE_INT, .integer = 0 }, false },
+    { "a list", "count", { .kind = TD_VALUE_OTHER, .text = "a list", .text_length = 6 }, false },
+    { "text with a NUL",
+      "equation",
+      { .kind = TD_VALUE_TEXT, .text = "a\0b", .text_length = 3 },
+      false },
+    { "a name to store under",
+      "store",
+      { .kind = TD_VALUE_TEXT, .text = "x", .text_length = 1 },
+      true },
+    { "an integer for a name", "store", { .kind = TD_VALUE_INT, .integer = 1 }, false },
+    { "a name with a NUL",
+      "store",
+      { .kind = TD_VALUE_TEXT, .text = "a\0b", .text_length = 3 },
+      false },
+    { "true for a name",
+      "store",
+      { .kind = TD_VALUE_OTHER, .text = "true", .text_length = 4 },
+      false },
+    { "timing as 1", "timing", { .kind = TD_VALUE_INT, .integer = 1 }, true },
+    { "timing as 2", "timing", { .kind = TD_VALUE_INT, .integer = 2 }, false },
+    { "timing as true",
+      "timing",
+      { .kind = TD_VALUE_OTHER, .text = "true", .text_length = 4 },
+      true },
+    { "timing as null",
+      "timing",
+      { .kind = TD_VALUE_OTHER, .text = "null", .text_length = 4 },
+      false },
+};
+
+START_TEST(typed_values_must_be_of_the_kind_that_is_wanted)
+{
+    bool known;
+    begin();
+    td_status status = set(values[_i].name, values[_i].value, &known);
+    ck_assert(known);
+    ck_assert_msg((status == TD_OK) == values[_i].accepted, "%s", values[_i].says);
+}
+END_TEST
+
+START_TEST(what_is_set_is_there)
+{
+    bool known;
+    begin();
+    ck_assert_int_eq(set_text("count", "-42", &known), TD_OK);
+    ck_assert_int_eq(set_text("bounds", "zero", &known), TD_OK);
+    ck_assert_int_eq(set_text("timing", "1", &known), TD_OK);
+    ck_assert_int_eq(set_text("response", "base64", &known), TD_OK);
+    ck_assert_int_eq(set_text("device", "gpu", &known), TD_OK);
+    char equation[] = "ij,jk";
+    ck_assert_int_eq(set_text("equation", equation, &known), TD_OK);
+    memset(equation, 'x', 5); /* it was copied */
+    char store[] = "result";
+    ck_assert_int_eq(set_text("store", store, &known), TD_OK);
+    memset(store, 'x', 6);
+    ck_assert_str_eq(request.options.store, "result");
+    ck_assert_int_eq(count(), -42);
+    ck_assert_int_eq(td_request_bounds(&request), TD_BOUNDS_ZERO);
+    ck_assert(request.options.timing);
+    ck_assert_int_eq(request.options.layout, TD_LAYOUT_BASE64);
+    ck_assert_int_eq(request.options.device, TD_DEVICE_GPU);
+    const char *copy;
+    memcpy(&copy, request.args.attrs + list_op.attrs[2].offset, sizeof copy);
+    ck_assert_str_eq(copy, "ij,jk");
+    ck_assert_int_eq(set_text("size", "huge", &known), TD_OK);
+    ck_assert_uint_eq(size(), 2);
+    ck_assert_int_eq(td_request_bounds(&request), TD_BOUNDS_ZERO);
+    ck_assert_uint_eq(request.args.attrs_set, 15);
+}
+END_TEST
+
+START_TEST(a_choice_that_there_is_not_is_told_those_that_there_are)
+{
+    bool known;
+    begin();
+    ck_assert_int_eq(set_text("size", "hugo", &known), TD_MALFORMED_REQUEST);
+    ck_assert_str_eq(err.message, "size is \"hugo\"; expected \"small\", \"large\" or \"huge\"");
+    ck_assert_str_eq(err.did_you_mean, "huge");
+    ck_assert_uint_eq(size(), 1);
+}
+END_TEST
+
+START_TEST(nothing_is_given_twice)
+{
+    static const char *const names[] = { "count", "device", "store" };
+    static const char *const texts_of[] = { "1", "cpu", "x" };
+    for (int i = 0; i < COUNT_OF(names); i++) {
+        bool known;
+        begin();
+        ck_assert_int_eq(set_text(names[i], texts_of[i], &known), TD_OK);
+        ck_assert_int_eq(set_text(names[i], texts_of[i], &known), TD_MALFORMED_REQUEST);
+        ck_assert_str_eq(err.attribute, names[i]);
+        ck_assert_ptr_nonnull(strstr(err.message, "twice"));
+    }
+}
+END_TEST
+
+START_TEST(a_refused_value_is_not_set)
+{
+    bool known;
+    begin();
+    ck_assert_int_eq(set_text("count", "x", &known), TD_MALFORMED_REQUEST);
+    ck_assert_int_eq(set_text("count", "1", &known), TD_OK);
+}
+END_TEST
+
+START_TEST(other_names_are_left_alone)
+{
+    bool known = true;
+    begin();
+    ck_assert_int_eq(set_text("ints", "1", &known), TD_OK);
+    ck_assert(!known);
+    ck_assert_int_eq(set_text("counts", "1", &known), TD_OK);
+    ck_assert(!known);
+}
+END_TEST
+
+static const struct {
+    const char *name, *near;
+} unknown[] = {
+    { "cuont", "count" },
+    { "coun", "count" },
+    { "equations", "equation" },
+    { "devcie", "device" },
+    { "xyz", "" },
+    { "c", "" },
+    { "", "" },
+    { "repsonse", "response" },
+    { "bonds", "bounds" },
+    { "a very long name that is near to nothing at all, of course", "" },
+};
+
+START_TEST(unknown_names_get_the_nearest_known)
+{
+    begin();
+    td_status status = td_attrs_unknown(&list_op, unknown[_i].name, strlen(unknown[_i].name),
+                                        "query parameter", &err);
+    ck_assert_int_eq(status, TD_MALFORMED_REQUEST);
+    ck_assert_msg(strcmp(err.did_you_mean, unknown[_i].near) == 0, "%s: %s", unknown[_i].name,
+                  err.did_you_mean);
+    ck_assert_ptr_nonnull(strstr(err.message, "query parameter"));
+}
+END_TEST
+
+START_TEST(an_input_in_the_query_is_told_apart)
+{
+    begin();
+    td_attrs_unknown(&list_op, "ints", 4, "query parameter", &err);
+    ck_assert_ptr_nonnull(strstr(err.message, "input"));
+    ck_assert_str_eq(err.did_you_mean, "");
+}
+END_TEST
+
+#define ENTRY(name, begin, end)                                                                    \
+    "\"" name "\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[" begin "," end "]}"
+
+/* Bodies of a scatter whose params the path names; "" where they are accepted. */
+static const struct {
+    td_format format;
+    const char *body; /* of safetensors the header */
+    size_t data;
+    const char *message, *input, *pointer;
+} bodies[] = {
+    { TD_FORMAT_JSON, "{\"indices\":[[1]],\"updates\":[7],\"mode\":\"add\"}", 0, "", "", "" },
+    { TD_FORMAT_JSON, "{}", 0, "", "", "" },
+    { TD_FORMAT_JSON, "{\"indices\":[[1]],\"params\":[1,2]}", 0,
+      "params is given by the path; it may not stand in the body as well", "params", "/params" },
+    { TD_FORMAT_JSON, "{\"updates\":[1],\"updates\":[1]}", 0, "updates is given twice", "updates",
+      "/updates" },
+    { TD_FORMAT_SAFETENSORS, "{" ENTRY("indices", "0", "4") "," ENTRY("updates", "4", "8") "}", 8,
+      "", "", "" },
+    { TD_FORMAT_SAFETENSORS, "{}", 0, "", "", "" },
+    { TD_FORMAT_SAFETENSORS, "{" ENTRY("params", "0", "4") "}", 4,
+      "params is given by the path; it may not stand in the body as well", "params", "" },
+    { TD_FORMAT_SAFETENSORS, "{\"__metadata__\":{\"params.ref\":\"table\"}}", 0,
+      "params is given by the path; it may not stand in the body as well", "params", "" },
+    { TD_FORMAT_SAFETENSORS, "{" ENTRY("indixes", "0", "4") "}", 4,
+      "scatter has no input \"indixes\"; expected indices; updates", "indixes", "" },
+};
+
+START_TEST(an_input_that_the_path_names_may_not_stand_in_the_body)
+{
+    struct td_tensor table = tensor("int32[2] 5 6"), given = table;
+    td_request_init(&request, &td_op_scatter);
+    request.args.inputs[0] = (struct td_operand){ &given, 1 };
+    ck_assert_uint_eq(td_inputs_set(&request), 1);
+
+    char file[512];
+    uint64_t length = strlen(bodies[_i].body);
+    size_t prefix = bodies[_i].format == TD_FORMAT_SAFETENSORS ? sizeof length : 0;
+    memset(file, 0, sizeof file);
+    memcpy(file, &length, prefix);
+    memcpy(file + prefix, bodies[_i].body, length);
+    char *body = padded_copy(file, prefix + length + bodies[_i].data, '1');
+    td_status status = td_codec_decode(bodies[_i].format, body, prefix + length + bodies[_i].data,
+                                       NULL, &test_arena, &request, &err);
+    if (bodies[_i].message[0]) {
+        ck_assert_int_eq(status, TD_MALFORMED_REQUEST);
+        ck_assert_str_eq(err.message, bodies[_i].message);
+        ck_assert_str_eq(err.input, bodies[_i].input);
+        ck_assert_str_eq(err.pointer, bodies[_i].pointer);
+    } else {
+        ck_assert_msg(status == TD_OK, "%s", err.message);
+        ck_assert_ptr_eq(request.args.inputs[0].tensors, &given);
+        ck_assert_int_eq(request.args.inputs[0].count, 1);
+        expect_same_tensor(&given, &table, "as it was");
+        ck_assert_int_eq(request.args.inputs[1].count, length > 2);
+        ck_assert_int_eq(request.args.inputs[2].count, length > 2);
+    }
+    free(body);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_test(t, a_request_begins_with_defaults);
+    tcase_add_loop_test(t, text_is_read_as_the_kind_that_is_wanted, 0, COUNT_OF(texts));
+    tcase_add_loop_test(t, typed_values_must_be_of_the_kind_that_is_wanted, 0, COUNT_OF(values));
+    tcase_add_test(t, what_is_set_is_there);
+    tcase_add_test(t, a_choice_that_there_is_not_is_told_those_that_there_are);
+    tcase_add_test(t, nothing_is_given_twice);
+    tcase_add_test(t, a_refused_value_is_not_set);
+    tcase_add_test(t, other_names_are_left_alone);
+    tcase_add_loop_test(t, unknown_names_get_the_nearest_known, 0, COUNT_OF(unknown));
+    tcase_add_test(t, an_input_in_the_query_is_told_apart);
+    tcase_add_loop_test(t, an_input_that_the_path_names_may_not_stand_in_the_body, 0,
+                        COUNT_OF(bodies));
+}
+
+int main(void)
+{
+    return run_suite("attrs", add);
+}

@@ -1,0 +1,240 @@
+#include "api/message/problem.h"
+#include "tests/api/peers.h"
+#include "tests/api/request.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct td_error err;
+
+static const char *write(const char *op, const char *request_id)
+{
+    struct td_reply reply;
+    td_problem_write(&err, op, request_id, &test_arena, &reply);
+    ck_assert_int_eq(reply.n_pieces, 1);
+    ck_assert_str_eq(reply.content_type, "application/problem+json");
+    ck_assert_int_eq(reply.http_status, td_problem_of(err.status)->http_status);
+    return td_arena_text(&test_arena, reply.pieces[0].data, reply.pieces[0].size, NULL);
+}
+
+START_TEST(an_index_out_of_bounds_has_all_its_facts)
+{
+    td_error_set(&err, TD_INDEX_OUT_OF_BOUNDS, "indices[0,1] = 7 is not in [0, 3)");
+    td_error_at_input(&err, err.status, "indices");
+    err.has_index = err.has_bound = true;
+    err.position_rank = 2;
+    err.position[1] = 1;
+    err.index = 7;
+    err.bound = 3;
+    err.axis = 1;
+    err.bad_count = 2;
+    ck_assert_str_eq(
+        write("gather", "r1"),
+        "{\"type\":\"/problems/index-out-of-bounds\",\"title\":\"Index out of bounds\","
+        "\"status\":422,\"detail\":\"indices[0,1] = 7 is not in [0, 3)\","
+        "\"code\":\"INDEX_OUT_OF_BOUNDS\",\"op\":\"gather\",\"input\":\"indices\","
+        "\"position\":[0,1],\"index\":7,\"bound\":3,\"axis\":1,\"bad_count\":2,"
+        "\"request_id\":\"r1\"}");
+}
+END_TEST
+
+START_TEST(what_is_absent_is_not_written)
+{
+    td_error_set(&err, TD_INTERNAL, "no");
+    ck_assert_str_eq(write(NULL, NULL),
+                     "{\"type\":\"/problems/internal\",\"title\":\"Internal error\",\"status\":500,"
+                     "\"detail\":\"no\",\"code\":\"INTERNAL\"}");
+    td_error_set(&err, TD_INDEX_OUT_OF_BOUNDS, "no");
+    err.has_index = true;
+    err.index = -1;
+    err.bad_count = 1;
+    ck_assert_ptr_nonnull(strstr(write(NULL, ""), "\"position\":[],\"index\":-1,\"bad_count\":1}"));
+}
+END_TEST
+
+START_TEST(the_root_pointer_is_there_although_it_is_empty)
+{
+    td_error_set(&err, TD_MALFORMED_REQUEST, "no");
+    err.has_pointer = true;
+    ck_assert_ptr_nonnull(strstr(write(NULL, NULL), "\"pointer\":\"\""));
+}
+END_TEST
+
+START_TEST(shapes_suggestions_and_limits_are_members)
+{
+    struct td_shape scalar = shape("[]"), matrix = shape("[2,3]");
+    td_error_resource(&err, "output_bytes", UINT64_MAX, 12, "the output");
+    td_error_add_shape(&err, "params", &matrix);
+    td_error_add_shape(&err, "indices", &scalar);
+    strcpy(err.did_you_mean, "gather");
+    strcpy(err.etag, "\"a1\"");
+    strcpy(err.attribute, "axis");
+    err.offset = 0;
+    const char *text = write("op", NULL);
+    ck_assert_ptr_nonnull(strstr(text, "\"shapes\":{\"params\":[2,3],\"indices\":[]}"));
+    ck_assert_ptr_nonnull(strstr(text, "\"did_you_mean\":\"gather\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"etag\":\"\\\"a1\\\"\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"attribute\":\"axis\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"offset\":0"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\"resource\":\"output_bytes\",\"needed\":18446744073709551615,\"limit\":12"));
+}
+END_TEST
+
+START_TEST(hostile_text_is_escaped)
+{
+    td_error_set(&err, TD_UNKNOWN_OP, "a\"b\\c\x01\xff\xc3\xa9");
+    ck_assert_ptr_nonnull(
+        strstr(write("\"}", "\n"), "\"detail\":\"a\\\"b\\\\c\\u0001\xef\xbf\xbd\xc3\xa9\""));
+    ck_assert_ptr_nonnull(strstr(write("\"}", "\n"), "\"op\":\"\\\"}\""));
+    ck_assert_ptr_nonnull(strstr(write("\"}", "\n"), "\"request_id\":\"\\n\""));
+}
+END_TEST
+
+/* Every text full of what escapes to most, every number the longest. */
+START_TEST(the_longest_problem_fits)
+{
+    char request_id[1000];
+    struct td_shape large = { .rank = TD_MAX_RANK };
+    td_error_set(&err, TD_RESOURCE_LIMIT, "x");
+    memset(err.message, 1, sizeof err.message - 1);
+    memset(err.input, 1, sizeof err.input - 1);
+    memset(err.attribute, 1, sizeof err.attribute - 1);
+    memset(err.pointer, 1, sizeof err.pointer - 1);
+    memset(err.did_you_mean, 1, sizeof err.did_you_mean - 1);
+    memset(err.etag, 1, sizeof err.etag - 1);
+    memset(err.label, 1, sizeof err.label - 1);
+    memset(err.resource, 1, sizeof err.resource - 1);
+    memset(request_id, 1, sizeof request_id - 1);
+    request_id[sizeof request_id - 1] = '\0';
+    err.has_pointer = err.has_index = err.has_bound = true;
+    err.has_extents = true;
+    err.extents[0] = err.extents[1] = INT64_MIN;
+    err.offset = INT64_MAX;
+    err.index = err.bound = err.bad_count = INT64_MIN;
+    err.axis = INT32_MIN;
+    err.needed = err.limit = UINT64_MAX;
+    err.position_rank = TD_MAX_RANK;
+    for (int i = 0; i < TD_MAX_RANK; i++)
+        large.dim[i] = err.position[i] = INT64_MAX;
+    char name[64];
+    memset(name, 1, sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    td_error_add_shape(&err, name, &large);
+    td_error_add_shape(&err, name, &large);
+    const char *text = write(name, request_id);
+    ck_assert_ptr_nonnull(strstr(text, "\"limit\":18446744073709551615"));
+    ck_assert_int_eq(peer_reads_json(text, strlen(text)), 1);
+}
+END_TEST
+
+/* No memory at all. */
+static struct td_buffer *take_nothing(struct td_memory *self, size_t size, struct td_error *error)
+{
+    (void)self;
+    (void)size;
+    td_error_set(error, TD_MEMORY_EXHAUSTED, "none");
+    return NULL;
+}
+
+START_TEST(without_memory_code_and_status_are_left)
+{
+    struct td_memory nothing = { .take = take_nothing };
+    struct td_arena arena;
+    struct td_reply reply;
+    char first[16];
+    td_arena_init(&arena, first, sizeof first, &nothing);
+    td_error_set(&err, TD_QUEUE_FULL, "full");
+    td_problem_write(&err, "gather", "r", &arena, &reply);
+    ck_assert_int_eq(reply.http_status, 429);
+    static const char body[] = "{\"type\":\"/problems/queue-full\",\"title\":\"Queue full\","
+                               "\"status\":429,\"code\":\"QUEUE_FULL\"}";
+    ck_assert_uint_eq(reply.pieces[0].size, sizeof body - 1);
+    ck_assert_mem_eq(reply.pieces[0].data, body, sizeof body - 1);
+    td_arena_reset(&arena);
+}
+END_TEST
+
+static const struct {
+    td_status status;
+    int http;
+} statuses[] = {
+    { TD_MALFORMED_REQUEST, 400 },
+    { TD_INDEX_OUT_OF_BOUNDS, 422 },
+    { TD_SHAPE_MISMATCH, 422 },
+    { TD_INVALID_AXIS, 422 },
+    { TD_INVALID_BATCH_DIMS, 422 },
+    { TD_INVALID_EQUATION, 422 },
+    { TD_UNSUPPORTED_DTYPE, 422 },
+    { TD_INVALID_ARGUMENT, 422 },
+    { TD_UNKNOWN_OP, 404 },
+    { TD_TENSOR_NOT_FOUND, 404 },
+    { TD_NOT_FOUND, 404 },
+    { TD_METHOD_NOT_ALLOWED, 405 },
+    { TD_NOT_ACCEPTABLE, 406 },
+    { TD_UNSUPPORTED_MEDIA_TYPE, 415 },
+    { TD_PRECONDITION_FAILED, 412 },
+    { TD_PAYLOAD_TOO_LARGE, 413 },
+    { TD_RANGE_NOT_SATISFIABLE, 416 },
+    { TD_RESOURCE_LIMIT, 422 },
+    { TD_UNAUTHENTICATED, 401 },
+    { TD_FORBIDDEN, 403 },
+    { TD_QUEUE_FULL, 429 },
+    { TD_MEMORY_EXHAUSTED, 503 },
+    { TD_DRAINING, 503 },
+    { TD_DEVICE_UNAVAILABLE, 503 },
+    { TD_DEADLINE_EXCEEDED, 504 },
+    { TD_NOT_SUPPORTED, 501 },
+    { TD_INTERNAL, 500 },
+};
+
+START_TEST(every_code_has_a_status_and_a_page)
+{
+    td_status status = statuses[_i].status;
+    const struct td_problem *problem = td_problem_of(status);
+    struct td_reply reply;
+    char slug[64];
+    ck_assert_int_eq(COUNT_OF(statuses), TD_STATUS_COUNT - 1);
+    ck_assert_msg(problem->http_status == statuses[_i].http, "%s", td_status_name(status));
+    /* The slug is the code in small letters. */
+    snprintf(slug, sizeof slug, "%s", td_status_name(status));
+    for (char *at = slug; *at; at++)
+        *at = *at == '_' ? '-' : (char)(*at | 0x20);
+    ck_assert_str_eq(problem->slug, slug);
+    ck_assert_int_eq(td_problem_from_slug(slug, strlen(slug)), status);
+    ck_assert_int_eq(td_problem_describe(status, &test_arena, &reply, &err), TD_OK);
+    const char *text = td_arena_text(&test_arena, reply.pieces[0].data, reply.pieces[0].size, &err);
+    ck_assert_ptr_nonnull(strstr(text, "\"explanation\":\""));
+    ck_assert_ptr_nonnull(strstr(text, td_status_name(status)));
+    ck_assert_int_eq(peer_reads_json(text, strlen(text)), 1);
+}
+END_TEST
+
+START_TEST(other_slugs_have_no_page)
+{
+    ck_assert_int_eq(td_problem_from_slug("x", 1), TD_OK);
+    ck_assert_int_eq(td_problem_from_slug("", 0), TD_OK);
+    ck_assert_int_eq(td_problem_from_slug("internal-", 9), TD_OK);
+    ck_assert_int_eq(td_problem_from_slug("no-problem", 10), TD_OK);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_test(t, an_index_out_of_bounds_has_all_its_facts);
+    tcase_add_test(t, what_is_absent_is_not_written);
+    tcase_add_test(t, the_root_pointer_is_there_although_it_is_empty);
+    tcase_add_test(t, shapes_suggestions_and_limits_are_members);
+    tcase_add_test(t, hostile_text_is_escaped);
+    tcase_add_test(t, the_longest_problem_fits);
+    tcase_add_test(t, without_memory_code_and_status_are_left);
+    tcase_add_loop_test(t, every_code_has_a_status_and_a_page, 0, COUNT_OF(statuses));
+    tcase_add_test(t, other_slugs_have_no_page);
+}
+
+int main(void)
+{
+    return run_suite("problem", add);
+}

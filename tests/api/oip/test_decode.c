@@ -1,0 +1,821 @@
+#include "api/json/decode.h"
+#include "api/message/attrs.h"
+#include "api/oip/oip.h"
+#include "api/oip/types.h"
+#include "kernels/gather/gather.h"
+#include "tests/api/oip.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- data in JSON ---- */
+
+static const struct {
+    const char *says, *datatype, *shape, *data, *want;
+} data_forms[] = {
+    { "nested", "INT8", "[2,2]", "[[1,2],[3,4]]", "int8[2,2] 1 2 3 4" },
+    { "flat", "INT8", "[2,2]", "[1,2,3,4]", "int8[2,2] 1 2 3 4" },
+    { "a scalar in a list", "INT64", "[]", "[5]", "int64[] 5" },
+    { "a bare scalar", "INT64", "[]", "5", "int64[] 5" },
+    { "no elements", "FP32", "[0]", "[]", "float32[0]" },
+    { "no elements, nested", "FP32", "[2,0]", "[[],[]]", "float32[2,0]" },
+    { "no elements behind a zero", "BYTES", "[0,3]", "[]", "string[0,3]" },
+    { "null for no elements", "FP32", "[0,7]", "null", "float32[0,7]" },
+    { "truth values in both spellings", "BOOL", "[5]", "[true,false,1,0,1.0]",
+      "bool[5] 1 0 1 0 1" },
+    { "integers with fraction or exponent", "INT32", "[5]", "[1.0,-20e-1,3e2,-0.0,1.50e1]",
+      "int32[5] 1 -2 300 0 15" },
+    { "the ends of INT64", "INT64", "[2]", "[-9223372036854775808,9223372036854775807]",
+      "int64[2] -9223372036854775808 9223372036854775807" },
+    { "the ends of INT64 with a point", "INT64", "[2]",
+      "[-9223372036854775808.0,9223372036854775807.0]",
+      "int64[2] -9223372036854775808 9223372036854775807" },
+    { "the end of UINT64", "UINT64", "[2]", "[18446744073709551615,1844674407370955161.5e1]",
+      "uint64[2] 18446744073709551615 18446744073709551615" },
+    { "the ends of small integers", "UINT8", "[2]", "[0,255]", "uint8[2] 0 255" },
+    { "INT16", "INT16", "[2]", "[-32768,32767]", "int16[2] -32768 32767" },
+    { "UINT16", "UINT16", "[1]", "[65535]", "uint16[1] 65535" },
+    { "UINT32", "UINT32", "[1]", "[4294967295]", "uint32[1] 4294967295" },
+    { "integers as floats", "FP32", "[2]", "[16777217,-0]", "float32[2] 16777216 -0.0" },
+    { "numbers that are none", "FP64", "[3]", "[NaN, Infinity ,-Infinity]",
+      "float64[3] nan inf -inf" },
+    { "the same for FP32", "FP32", "[3]", "[NaN,Infinity,-Infinity]", "float32[3] nan inf -inf" },
+    { "the same for 16 bits", "FP16", "[3]", "[NaN,Infinity,-Infinity]",
+      "float16[3] 0x7e00 0x7c00 0xfc00" },
+    { "FP16 is rounded to nearest even", "FP16", "[5]", "[0.1,2049,2051,65504,6e-8]",
+      "float16[5] 0x2e66 0x6800 0x6802 0x7bff 0x0001" },
+    { "FP16 overflows to infinity", "FP16", "[4]", "[65519,65520,-1e10,1e999]",
+      "float16[4] 0x7bff 0x7c00 0xfc00 0x7c00" },
+    { "BF16 too", "BF16", "[4]", "[1,3.4e38,-3.4e38,1.00390625]",
+      "bfloat16[4] 0x3f80 0x7f80 0xff80 0x3f80" },
+    { "strings", "BYTES", "[3]", "[\"a\",\"\",\"h\\u00e9\\u0000\"]",
+      "string[3] 'a' '' 'h\\xc3\\xa9\\x00'" },
+};
+
+START_TEST(data_may_be_nested_or_flat_in_any_order_of_members)
+{
+    static const char *const orders[] = {
+        "{\"name\":\"params\",\"shape\":%1$s,\"datatype\":\"%2$s\",\"data\":%3$s}",
+        "{\"data\":%3$s,\"datatype\":\"%2$s\",\"name\":\"params\",\"shape\":%1$s}",
+        " { \"shape\" : %1$s , \"data\":%3$s,\"datatype\" : \"%2$s\" ,\"name\" : \"params\" } ",
+    };
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        char input[512], body[1024];
+        struct decoded decoded;
+        snprintf(input, sizeof input, orders[i], data_forms[_i].shape, data_forms[_i].datatype,
+                 data_forms[_i].data);
+        snprintf(body, sizeof body, "{\"inputs\":[%s," INDICES "]}", input);
+        decode_oip_text(&decoded, "gather", body);
+        ck_assert_msg(decoded.status == TD_OK, "%s: %s", data_forms[_i].says, decoded.err.message);
+        expect_tensor(&decoded.request.args.inputs[0].tensors[0], data_forms[_i].want,
+                      data_forms[_i].says);
+        expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int64[1] 0", "indices");
+        decoded_free(&decoded);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *datatype, *shape, *data, *word;
+} bad_data[] = {
+    { "INT8", "[1]", "[300]", "300 does not fit INT8" },
+    { "INT8", "[1]", "[1e9]", "does not fit INT8" },
+    { "INT32", "[1]", "[1.5]", "1.5 is not INT32: expected an integer" },
+    { "UINT8", "[1]", "[-1]", "-1 does not fit UINT8" },
+    { "UINT64", "[1]", "[18446744073709551616]", "does not fit" },
+    { "INT64", "[1]", "[9223372036854775808]", "does not fit" },
+    { "INT64", "[1]", "[1e-1]", "expected an integer" },
+    { "INT64", "[1]", "[\"1\"]", "a string is not INT64" },
+    { "BOOL", "[1]", "[2]", "BOOL" },
+    { "BOOL", "[1]", "[\"true\"]", "true, false, 1 or 0" },
+    { "FP32", "[1]", "[null]", "NaN" },
+    { "FP32", "[1]", "[\"NaN\"]", "NaN, Infinity or -Infinity without quotes" },
+    { "FP32", "[1]", "[nan]", "expected a value" },
+    { "FP32", "[1]", "[+Infinity]", "expected a value" },
+    { "FP32", "[1]", "[NaNs]", "expected" },
+    { "FP32", "[1]", "[1e39]", "does not fit FP32" },
+    { "FP64", "[1]", "[1e309]", "does not fit FP64" },
+    { "FP32", "[1]", "[01]", "expected" },
+    { "BYTES", "[1]", "[1]", "a string" },
+    { "BYTES", "[1]", "[\"\\ud800\"]", "surrogate" },
+    { "BYTES", "[1]", "[\"\xff\"]", "UTF-8" },
+    { "FP32", "[2]", "[1]", "shape" },
+    { "FP32", "[2]", "[1,2,3]", "more elements" },
+    { "FP32", "[2,2]", "[[1,2,3,4]]", "shape" },
+    { "FP32", "[0]", "[1]", "shape" },
+    { "FP32", "[2]", "{}", "an object" },
+    { "FP32", "[-1]", "[1]", "dimension" },
+    { "FP32", "[1.0]", "[1]", "dimension" },
+    { "FP32", "[\"1\"]", "[1]", "dimension" },
+    { "FP32", "1", "[1]", "shape" },
+    { "FP32", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "[1]", "the limit is 16" },
+    { "FP32", "[9223372036854775807,3]", "[1]", "" },
+    { "FP64", "[4611686018427387904]", "[1]", "" },
+    { "fp32", "[1]", "[1]", "BOOL, INT8, INT16" },
+    { "C64", "[1]", "[1]", "is not a datatype" },
+};
+
+START_TEST(data_that_is_none_is_refused_naming_the_input)
+{
+    char body[1024];
+    struct decoded decoded;
+    for (int order = 0; order < 2; order++) {
+        snprintf(body, sizeof body,
+                 order ? "{\"inputs\":[{\"name\":\"params\",\"data\":%3$s,\"datatype\":\"%1$s\","
+                         "\"shape\":%2$s}," INDICES "]}"
+                       : "{\"inputs\":[{\"name\":\"params\",\"datatype\":\"%1$s\",\"shape\":%2$s,"
+                         "\"data\":%3$s}," INDICES "]}",
+                 bad_data[_i].datatype, bad_data[_i].shape, bad_data[_i].data);
+        decode_oip_text(&decoded, "gather", body);
+        ck_assert_msg(decoded.status != TD_OK, "accepted: %s", body);
+        ck_assert_msg(strstr(decoded.err.message, bad_data[_i].word), "%s: %s", body,
+                      decoded.err.message);
+        ck_assert_str_eq(decoded.err.input, "params");
+        decoded_free(&decoded);
+    }
+}
+END_TEST
+
+/* ---- binary data ---- */
+
+#define PARAMS_BINARY(size)                                                                        \
+    "{\"name\":\"params\",\"shape\":[2],\"datatype\":\"FP32\","                                    \
+    "\"parameters\":{\"binary_data_size\":" size "}}"
+#define INDICES_BINARY                                                                             \
+    "{\"name\":\"indices\",\"shape\":[],\"datatype\":\"INT32\","                                   \
+    "\"parameters\":{\"binary_data_size\":4}}"
+
+START_TEST(bytes_follow_in_the_order_of_the_inputs)
+{
+    static const float params[] = { 0.5F, -2 };
+    static const int32_t index = 1;
+    char blobs[12];
+    struct decoded decoded;
+    for (int order = 0; order < 2; order++) {
+        memcpy(blobs + (order ? 4 : 0), params, sizeof params);
+        memcpy(blobs + (order ? 0 : 8), &index, sizeof index);
+        decode_oip(&decoded, "gather",
+                   order ? "{\"inputs\":[" INDICES_BINARY "," PARAMS_BINARY("8") "]}"
+                         : "{\"inputs\":[" PARAMS_BINARY("8") "," INDICES_BINARY "]}  ",
+                   blobs, sizeof blobs, NULL);
+        ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+        expect_tensor(&decoded.request.args.inputs[0].tensors[0], "float32[2] 0.5 -2", "params");
+        expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int32[] 1", "indices");
+        decoded_free(&decoded);
+    }
+}
+END_TEST
+
+START_TEST(some_inputs_may_be_json_and_some_bytes)
+{
+    static const int32_t index = 1;
+    struct decoded decoded;
+    decode_oip(
+        &decoded, "gather",
+        "{\"inputs\":[{\"name\":\"params\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[1,2]}"
+        "," INDICES_BINARY "]}",
+        &index, sizeof index, NULL);
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    expect_tensor(&decoded.request.args.inputs[0].tensors[0], "float32[2] 1 2", "params");
+    expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int32[] 1", "indices");
+    decoded_free(&decoded);
+}
+END_TEST
+
+START_TEST(strings_and_truth_values_are_settled)
+{
+    static const char blobs[] = "\2\0\0\0\xff\0"
+                                "\0\0\0\0"
+                                "\3\0\0\0abc";
+    struct decoded decoded;
+    decode_oip(&decoded, "gather",
+               "{\"inputs\":[{\"name\":\"params\",\"shape\":[3],\"datatype\":\"BYTES\","
+               "\"parameters\":{\"binary_data_size\":17}}," INDICES "]}",
+               blobs, 17, NULL);
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    expect_tensor(&decoded.request.args.inputs[0].tensors[0], "string[3] '\\xff\\x00' '' 'abc'",
+                  "params");
+    decoded_free(&decoded);
+    decode_oip(&decoded, "gather",
+               "{\"inputs\":[{\"name\":\"params\",\"shape\":[4],\"datatype\":\"BOOL\","
+               "\"parameters\":{\"binary_data_size\":4}}," INDICES "]}",
+               "\0\1\2\xff", 4, NULL);
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    expect_tensor(&decoded.request.args.inputs[0].tensors[0], "bool[4] 0 1 1 1", "params");
+    decoded_free(&decoded);
+}
+END_TEST
+
+static const struct {
+    const char *says, *shape, *datatype, *parameters;
+    const char *blob;
+    size_t blob_size;
+    const char *word;
+} bad_blobs[] = {
+    { "more than the body has", "[2]", "FP32", "\"binary_data_size\":8", "1234567", 7, "7 bytes" },
+    { "less than the body has", "[1]", "FP32", "\"binary_data_size\":4", "12345", 5,
+      "1 bytes follow" },
+    { "not what the shape takes", "[1]", "FP32", "\"binary_data_size\":8", "12345678", 8,
+      "takes 4 bytes" },
+    { "negative", "[1]", "FP32", "\"binary_data_size\":-4", "1234", 4, "binary_data_size is -4" },
+    { "text", "[1]", "FP32", "\"binary_data_size\":\"4\"", "1234", 4, "binary_data_size" },
+    { "a fraction", "[1]", "FP32", "\"binary_data_size\":4.5", "1234", 4, "binary_data_size" },
+    { "huge", "[1]", "FP32", "\"binary_data_size\":18446744073709551615", "1234", 4,
+      "binary_data_size" },
+    { "huge strings", "[1]", "BYTES", "\"binary_data_size\":9223372036854775807", "1234", 4,
+      "binary_data_size" },
+    { "a string that is cut off", "[1]", "BYTES", "\"binary_data_size\":6", "\3\0\0\0ab", 6,
+      "end inside string 0" },
+    { "bytes behind the strings", "[1]", "BYTES", "\"binary_data_size\":7", "\2\0\0\0abc", 7,
+      "follow the last" },
+    { "fewer bytes than strings", "[3]", "BYTES", "\"binary_data_size\":4", "\0\0\0\0", 4,
+      "cannot hold" },
+    { "no source", "[1]", "FP32", "", "", 0, "params has no data" },
+    { "a size and data", "[1]", "FP32", "\"binary_data_size\":4},\"data\":[1],\"x\":{", "1234", 4,
+      "params has more than one" },
+    { "a size and a region", "[1]", "FP32",
+      "\"binary_data_size\":4,\"shared_memory_region\":\"r\",\"shared_memory_byte_size\":4", "1234",
+      4, "params has more than one" },
+};
+
+START_TEST(sizes_that_do_not_add_up_are_refused)
+{
+    char json[512];
+    struct decoded decoded;
+    snprintf(json, sizeof json,
+             "{\"inputs\":[{\"name\":\"params\",\"shape\":%s,\"datatype\":\"%s\","
+             "\"parameters\":{%s}}," INDICES "]}",
+             bad_blobs[_i].shape, bad_blobs[_i].datatype, bad_blobs[_i].parameters);
+    decode_oip(&decoded, "gather", json, bad_blobs[_i].blob, bad_blobs[_i].blob_size, NULL);
+    ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "%s", bad_blobs[_i].says);
+    ck_assert_msg(strstr(decoded.err.message, bad_blobs[_i].word), "%s: %s", bad_blobs[_i].says,
+                  decoded.err.message);
+    decoded_free(&decoded);
+}
+END_TEST
+
+START_TEST(the_header_tells_where_the_json_text_ends)
+{
+    static const char json[] = "{\"inputs\":[]}";
+    static const size_t lengths[] = { 0, 1, sizeof json, SIZE_MAX - 1 };
+    struct decoded decoded;
+    for (int i = 0; i < COUNT_OF(lengths); i++) {
+        decode_oip_at(&decoded, "gather", json, sizeof json - 1, lengths[i], NULL, NULL);
+        ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
+        decoded_free(&decoded);
+    }
+    /* Without it a size above 0 has nothing to count. */
+    static const char sized[] = "{\"inputs\":[" PARAMS_BINARY("8") "," INDICES "]}";
+    decode_oip_at(&decoded, "gather", sized, sizeof sized - 1, TD_OIP_NO_HEADER, NULL, NULL);
+    ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
+    ck_assert_ptr_nonnull(strstr(decoded.err.message, "Inference-Header-Content-Length"));
+    decoded_free(&decoded);
+}
+END_TEST
+
+START_TEST(the_header_is_a_decimal_number)
+{
+    static const char *const bad[] = { "",   " 5",   "5 ",
+                                       "-1", "+1",   "0x5",
+                                       "5.", "five", "18446744073709551616" };
+    size_t bytes;
+    struct td_error err;
+    ck_assert_int_eq(td_oip_header(NULL, &bytes, &err), TD_OK);
+    ck_assert(bytes == TD_OIP_NO_HEADER);
+    ck_assert_int_eq(td_oip_header("0", &bytes, &err), TD_OK);
+    ck_assert_uint_eq(bytes, 0);
+    ck_assert_int_eq(td_oip_header("00123", &bytes, &err), TD_OK);
+    ck_assert_uint_eq(bytes, 123);
+    for (int i = 0; i < COUNT_OF(bad); i++) {
+        ck_assert_msg(td_oip_header(bad[i], &bytes, &err) == TD_MALFORMED_REQUEST, "%s", bad[i]);
+        ck_assert_str_eq(err.attribute, "Inference-Header-Content-Length");
+    }
+}
+END_TEST
+
+START_TEST(an_empty_tensor_needs_no_bytes)
+{
+    static const char *const parameters[] = {
+        "", ",\"parameters\":{\"binary_data_size\":0}", ",\"data\":null,\"parameters\":null",
+        ",\"data\":null,\"parameters\":{\"binary_data_size\":0}"
+    };
+    static const char *const datatypes[] = { "FP64", "BYTES", "BOOL" };
+    static const char *const wants[] = { "float64[3,0]", "string[3,0]", "bool[3,0]" };
+    for (int i = 0; i < COUNT_OF(parameters); i++)
+        for (int t = 0; t < COUNT_OF(datatypes); t++)
+            for (int header = 0; header < 2; header++) {
+                char json[512];
+                struct decoded decoded;
+                int size = snprintf(json, sizeof json,
+                                    "{\"inputs\":[{\"name\":\"params\",\"shape\":[3,0],"
+                                    "\"datatype\":\"%s\"%s}," INDICES "]}",
+                                    datatypes[t], parameters[i]);
+                decode_oip_at(&decoded, "gather", json, (size_t)size,
+                              header ? (size_t)size : TD_OIP_NO_HEADER, NULL, NULL);
+                ck_assert_msg(decoded.status == TD_OK, "%s: %s", json, decoded.err.message);
+                expect_tensor(&decoded.request.args.inputs[0].tensors[0], wants[t], json);
+                decoded_free(&decoded);
+            }
+}
+END_TEST
+
+/* ---- names ---- */
+
+#define INPUT(name) "{\"name\":\"" name "\",\"shape\":[],\"datatype\":\"INT32\",\"data\":[0]}"
+
+static const struct {
+    const char *op, *inputs, *word; /* NULL: accepted */
+} names[] = {
+    { "gather", INPUT("indices") "," INPUT("params"), NULL },
+    { "dynamic_stitch", INPUT("indices.0") "," INPUT("data.0"), NULL },
+    { "dynamic_stitch",
+      INPUT("data.1") "," INPUT("indices.1") "," INPUT("indices.0") "," INPUT("data.0"), NULL },
+    { "gather", INPUT("params"), "indices is missing; gather has the inputs params; indices" },
+    { "gather", "", "params is missing" },
+    { "dynamic_stitch", INPUT("data.0"), "indices.0 is missing" },
+    { "gather", INPUT("params") "," INPUT("indices") "," INPUT("extra"),
+      "no input \"extra\"; expected params; indices" },
+    { "gather", INPUT("params") "," INPUT("params") "," INPUT("indices"), "params is given twice" },
+    { "gather", INPUT("params.0") "," INPUT("indices"), "no input \"params.0\"" },
+    { "dynamic_stitch", INPUT("indices") "," INPUT("data"),
+      "no input \"indices\"; expected indices.0, indices.1, ...; data.0, data.1, ..." },
+    { "dynamic_stitch", INPUT("indices.00") "," INPUT("data.0"), "no input \"indices.00\"" },
+    { "dynamic_stitch", INPUT("indices.") "," INPUT("data.0"), "no input \"indices.\"" },
+    { "dynamic_stitch", INPUT("indices.-1") "," INPUT("data.0"), "no input" },
+    { "dynamic_stitch", INPUT("indices.99999999999999999999") "," INPUT("data.0"), "no input" },
+    { "dynamic_stitch", INPUT("indices.0") "," INPUT("indices.2") "," INPUT("data.0"),
+      "indices.2 is given, with 2 in all" },
+    { "dynamic_stitch", INPUT("indices.0") "," INPUT("indices.0") "," INPUT("data.0"),
+      "indices.0 is given twice" },
+};
+
+START_TEST(names_say_which_input_a_tensor_is)
+{
+    char json[1024];
+    struct decoded decoded;
+    snprintf(json, sizeof json, "{\"inputs\":[%s]}", names[_i].inputs);
+    decode_oip_text(&decoded, names[_i].op, json);
+    if (names[_i].word) {
+        ck_assert_msg(decoded.status != TD_OK, "accepted: %s", json);
+        ck_assert_msg(strstr(decoded.err.message, names[_i].word), "%s: %s", json,
+                      decoded.err.message);
+    } else {
+        ck_assert_msg(decoded.status == TD_OK, "%s: %s", json, decoded.err.message);
+    }
+    decoded_free(&decoded);
+}
+END_TEST
+
+START_TEST(more_than_ten_of_a_list_sort_by_number)
+{
+    char json[4096] = "{\"inputs\":[";
+    size_t used = strlen(json);
+    struct decoded decoded;
+    for (int k = 11; k >= 0; k--)
+        used += (size_t)snprintf(json + used, sizeof json - used,
+                                 "{\"name\":\"inputs.%d\",\"shape\":[],\"datatype\":\"INT32\","
+                                 "\"data\":%d}%s",
+                                 k, k, k ? "," : "],\"parameters\":{\"equation\":\"->\"}}");
+    decode_oip_text(&decoded, "einsum", json);
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    ck_assert_int_eq(decoded.request.args.inputs[0].count, 12);
+    for (int k = 0; k < 12; k++)
+        ck_assert_int_eq(td_tensor_index_at(&decoded.request.args.inputs[0].tensors[k], 0), k);
+    decoded_free(&decoded);
+}
+END_TEST
+
+/* ---- parameters ---- */
+
+static const struct {
+    const char *parameters, *word; /* NULL: accepted */
+} parameters[] = {
+    { "\"axis\":0", NULL },
+    { "\"axis\":0.0", NULL },
+    { "\"batch_dims\":0e5", NULL },
+    { "\"bounds\":\"clip\"", NULL },
+    { "\"device\":\"cpu\"", NULL },
+    { "\"priority\":1,\"timeout\":5000000,\"headers\":\"x\"", NULL },
+    { "\"sequence_id\":0,\"sequence_start\":false,\"sequence_end\":false", NULL },
+    { "\"sequence_id\":\"\"", NULL },
+    { "\"binary_data_output\":true", NULL },
+    { "\"complex\":false", NULL },
+    { "\"axis\":\"0\"", "axis is \"0\"; expected a 64-bit integer" },
+    { "\"axis\":1.5", "axis is a number with a fraction" },
+    { "\"axis\":true", "axis is true" },
+    { "\"axis\":{\"a\":1}", "\"axis\" is an object" },
+    { "\"axis\":[0]", "\"axis\" is a list" },
+    { "\"axis\":null", "\"axis\" is null" },
+    { "\"axis\":9223372036854775808", "axis is an integer beyond 64 bits" },
+    { "\"axis\":0,\"axis\":0", "twice" },
+    { "\"axsi\":1", "gather has no parameter \"axsi\"; expected axis, batch_dims, bounds, device" },
+    { "\"store\":\"x\"", "no parameter \"store\"" },
+    { "\"response\":\"flat\"", "no parameter \"response\"" },
+    { "\"bounds\":\"no\"", "bounds is \"no\"; expected \"error\"" },
+    { "\"bounds\":1", "bounds is 1" },
+    { "\"device\":\"tpu\"", "device is \"tpu\"" },
+    { "\"priority\":-1", "priority is -1" },
+    { "\"timeout\":\"1\"", "timeout" },
+    { "\"binary_data_output\":1", "binary_data_output is 1; expected true or false" },
+    { "\"complex\":\"yes\"", "complex is \"yes\"" },
+    { "\"sequence_id\":5", "stateless" },
+    { "\"sequence_id\":\"five\"", "stateless" },
+    { "\"sequence_start\":1", "sequence_start" },
+    { "\"triton_enable_empty_final_response\":true", "triton_enable_empty_final_response" },
+    { "\"params.ref\":\"table\"", "params is given twice" },
+    { "\"params.ref\":1", ".ref" },
+    { "\"others.ref\":\"table\"", "no parameter \"others.ref\"" },
+};
+
+START_TEST(parameters_are_declared_or_reserved)
+{
+    char json[1024];
+    struct decoded decoded;
+    snprintf(json, sizeof json, "{\"parameters\":{%s},\"inputs\":[" PARAMS "," INDICES "]}",
+             parameters[_i].parameters);
+    decode_oip_text(&decoded, "gather", json);
+    if (parameters[_i].word) {
+        ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "accepted: %s", json);
+        ck_assert_msg(strstr(decoded.err.message, parameters[_i].word), "%s: %s", json,
+                      decoded.err.message);
+    } else {
+        ck_assert_msg(decoded.status == TD_OK, "%s: %s", json, decoded.err.message);
+    }
+    decoded_free(&decoded);
+}
+END_TEST
+
+START_TEST(parameters_reach_the_op)
+{
+    struct decoded decoded;
+    struct td_gather_attrs attrs;
+    decode_oip_text(&decoded, "gather",
+                    "{\"inputs\":[" PARAMS "," INDICES "],\"parameters\":{\"axis\":-1.0,"
+                    "\"batch_dims\":0,\"bounds\":\"wrap\",\"device\":\"cpu\",\"timeout\":2500}}");
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    memcpy(&attrs, decoded.request.args.attrs, sizeof attrs);
+    ck_assert_int_eq(attrs.axis, -1);
+    ck_assert_int_eq(attrs.bounds, TD_BOUNDS_WRAP);
+    ck_assert_int_eq(decoded.request.options.device, TD_DEVICE_CPU);
+    ck_assert_uint_eq(decoded_timeout_us, 2500);
+    decoded_free(&decoded);
+}
+END_TEST
+
+START_TEST(resident_tensors_stand_for_inputs)
+{
+    struct decoded decoded;
+    struct test_resolver resolver;
+    test_resolver_init(&resolver, tensor("float32[2] 1 2"));
+    static const char one[] =
+        "{\"parameters\":{\"params.ref\":\"table\"},\"inputs\":[" INDICES "]}";
+    decode_oip_at(&decoded, "gather", one, sizeof one - 1, TD_OIP_NO_HEADER, &resolver.base, NULL);
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    expect_tensor(&decoded.request.args.inputs[0].tensors[0], "float32[2] 1 2", "params");
+    decoded_free(&decoded);
+    /* In a list, and with no inputs beside them. */
+    static const char all[] =
+        "{\"parameters\":{\"inputs.1.ref\":\"table\",\"inputs.0.ref\":\"table\","
+        "\"equation\":\"i,i->\"}}";
+    decode_oip_at(&decoded, "einsum", all, sizeof all - 1, TD_OIP_NO_HEADER, &resolver.base, NULL);
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    ck_assert_int_eq(decoded.request.args.inputs[0].count, 2);
+    decoded_free(&decoded);
+    static const char none[] =
+        "{\"parameters\":{\"params.ref\":\"none\"},\"inputs\":[" INDICES "]}";
+    decode_oip_at(&decoded, "gather", none, sizeof none - 1, TD_OIP_NO_HEADER, &resolver.base,
+                  NULL);
+    ck_assert_int_eq(decoded.status, TD_TENSOR_NOT_FOUND);
+    ck_assert_str_eq(decoded.err.input, "params");
+    decoded_free(&decoded);
+}
+END_TEST
+
+static const struct {
+    const char *says, *datatype, *shape, *data, *want, *word;
+} pairs[] = {
+    { "pairs", "FP32", "[2,2]", "[1,-1,0,2]", "complex64[2] 1 -1 0 2", NULL },
+    { "one", "FP64", "[2]", "[3,4]", "complex128[] 3 4", NULL },
+    { "none", "FP32", "[0,2]", "[]", "complex64[0]", NULL },
+    { "integers are none", "INT32", "[2]", "[3,4]", "int32[2] 3 4", NULL },
+    { "three", "FP32", "[3]", "[1,2,3]", NULL, "the last dimension is 2" },
+    { "a scalar", "FP32", "[]", "[1]", NULL, "the last dimension is 2" },
+    { "halves", "FP16", "[2]", "[1,2]", NULL, "pairs of FP32 or FP64" },
+};
+
+START_TEST(complex_numbers_are_pairs)
+{
+    char json[512];
+    struct decoded decoded;
+    snprintf(json, sizeof json,
+             "{\"inputs\":[{\"name\":\"inputs.0\",\"datatype\":\"%s\",\"shape\":%s,\"data\":%s}],"
+             "\"parameters\":{\"equation\":\"...\",\"complex\":true}}",
+             pairs[_i].datatype, pairs[_i].shape, pairs[_i].data);
+    decode_oip_text(&decoded, "einsum", json);
+    if (pairs[_i].want) {
+        ck_assert_msg(decoded.status == TD_OK, "%s: %s", pairs[_i].says, decoded.err.message);
+        expect_tensor(&decoded.request.args.inputs[0].tensors[0], pairs[_i].want, pairs[_i].says);
+    } else {
+        ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
+        ck_assert_msg(strstr(decoded.err.message, pairs[_i].word), "%s", decoded.err.message);
+        ck_assert_str_eq(decoded.err.input, "inputs.0");
+    }
+    decoded_free(&decoded);
+}
+END_TEST
+
+/* ---- the envelope ---- */
+
+static const struct {
+    const char *body, *word; /* NULL: accepted */
+} envelopes[] = {
+    { "{\"inputs\":[" PARAMS "," INDICES "]}", NULL },
+    { " {\"id\":null,\"model_name\":\"x\",\"parameters\":null,\"outputs\":null,"
+      "\"inputs\":[" PARAMS "," INDICES "]}\n",
+      NULL },
+    { "{\"outputs\":[],\"more\":{\"a\":[1,{\"b\":null}],\"c\":\"\\u00e9\"},\"inputs\":[" PARAMS
+      "," INDICES "]}",
+      NULL },
+    { "{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1,\"h\":1,\"i\":1,\"j\":1,"
+      "\"inputs\":[" PARAMS "," INDICES "]}",
+      NULL },
+    { "{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1,\"h\":1,\"i\":1,\"b\":1,"
+      "\"inputs\":[" PARAMS "," INDICES "]}",
+      "\"b\" is given twice" },
+    { "{\"inputs\":[" PARAMS "," INDICES "],\"more\":{\"a\":1,\"a\":1}}", "\"a\" is given twice" },
+    { "{\"inputs\":[" PARAMS "," INDICES "],\"inputs\":[]}", "\"inputs\" is given twice" },
+    { "{\"inputs\":[" PARAMS "," INDICES "],\"more\":[1,]}", "expected a value" },
+    { "{\"inputs\":[" PARAMS "," INDICES "],\"more\":nul}", "expected a value" },
+    { "{\"inputs\":[" PARAMS "," INDICES "],\"more\":\"\\x\"}", "escape" },
+    { "{\"inputs\":[" PARAMS "," INDICES "]} x", "expected the end of the JSON text" },
+    { "{\"inputs\":[" PARAMS "," INDICES "],\"id\":7}", "id is a number; a string" },
+    { "{\"inputs\":{}}", "inputs is an object; a list" },
+    { "{\"inputs\":[1]}", "an input is a number; an object" },
+    { "{\"inputs\":[{}]}", "has no name" },
+    { "{\"inputs\":[{\"name\":\"params\",\"shape\":[1]}]}", "has no datatype" },
+    { "{\"inputs\":[{\"name\":\"params\",\"datatype\":\"FP32\",\"data\":[1]}]}", "has no shape" },
+    { "{\"inputs\":[" PARAMS "," INDICES "],\"outputs\":[{\"name\":\"nope\"}]}",
+      "no output \"nope\"; expected output" },
+    { "{\"inputs\":[" PARAMS "," INDICES
+      "],\"outputs\":[{\"name\":\"output\"},{\"name\":\"output\"}]}",
+      "asked for twice" },
+    { "{\"inputs\":[" PARAMS "," INDICES "],\"outputs\":[{}]}", "an output has no name" },
+    { "{\"inputs\":[" PARAMS "," INDICES
+      "],\"outputs\":[{\"name\":\"output\",\"parameters\":{\"classification\":2}}]}",
+      "classification is not supported" },
+    { "{\"inputs\":[" PARAMS "," INDICES
+      "],\"outputs\":[{\"name\":\"output\",\"parameters\":{\"classification\":0,\"x\":[]}}]}",
+      NULL },
+    { "{\"inputs\":[" PARAMS "," INDICES
+      "],\"outputs\":[{\"name\":\"output\",\"parameters\":{\"binary_data\":1}}]}",
+      "binary_data is 1" },
+    { "[]", "the body is a list; an object" },
+    { "", "the body is empty" },
+    { "  ", "the body is empty" },
+    { "null", "the body is empty" },
+};
+
+START_TEST(the_envelope_is_read_strictly)
+{
+    struct decoded decoded;
+    decode_oip_text(&decoded, "gather", envelopes[_i].body);
+    if (envelopes[_i].word) {
+        ck_assert_msg(decoded.status != TD_OK, "accepted: %s", envelopes[_i].body);
+        ck_assert_msg(strstr(decoded.err.message, envelopes[_i].word), "%s: %s", envelopes[_i].body,
+                      decoded.err.message);
+    } else {
+        ck_assert_msg(decoded.status == TD_OK, "%s: %s", envelopes[_i].body, decoded.err.message);
+    }
+    decoded_free(&decoded);
+}
+END_TEST
+
+START_TEST(values_nest_a_hundred_deep)
+{
+    for (int depth = 98; depth < 103; depth++) {
+        char body[1024];
+        struct decoded decoded;
+        int used = snprintf(body, sizeof body, "{\"inputs\":[" PARAMS "," INDICES "],\"more\":");
+        for (int i = 1; i < depth; i++)
+            body[used++] = '[';
+        for (int i = 1; i < depth; i++)
+            body[used++] = ']';
+        strcpy(body + used, "}");
+        decode_oip_text(&decoded, "gather", body);
+        ck_assert_msg((decoded.status == TD_OK) == (depth <= 100), "depth %d: %s", depth,
+                      decoded.err.message);
+        decoded_free(&decoded);
+    }
+}
+END_TEST
+
+/* ---- shared memory ---- */
+
+#define AT(region, bytes, offset)                                                                  \
+    "\"parameters\":{\"shared_memory_region\":\"" region "\",\"shared_memory_byte_size\":" bytes   \
+    ",\"shared_memory_offset\":" offset "}"
+#define PARAMS_AT(region, bytes, offset)                                                           \
+    "{\"name\":\"params\",\"shape\":[2],\"datatype\":\"FP32\"," AT(region, bytes, offset) "}"
+#define OUTPUT_AT(region, bytes, offset)                                                           \
+    "\"outputs\":[{\"name\":\"output\"," AT(region, bytes, offset) "}]"
+
+static const struct {
+    const char *body, *word;
+    td_status status;
+} ranges[] = {
+    { "{\"inputs\":[" PARAMS_AT("r", "8", "0") "," INDICES "]}", NULL, TD_OK },
+    { "{\"inputs\":[" PARAMS_AT("r", "8", "56") "," INDICES "]}", NULL, TD_OK },
+    { "{\"inputs\":[" PARAMS_AT("r", "8", "57") "," INDICES "]}", "beyond", TD_INVALID_ARGUMENT },
+    { "{\"inputs\":[" PARAMS_AT("r", "8", "9223372036854775807") "," INDICES "]}", "beyond",
+      TD_INVALID_ARGUMENT },
+    { "{\"inputs\":[" PARAMS_AT("none", "8", "0") "," INDICES "]}", "none", TD_NOT_FOUND },
+    { "{\"inputs\":[" PARAMS_AT("r", "4", "0") "," INDICES "]}", "takes 8 bytes",
+      TD_MALFORMED_REQUEST },
+    { "{\"inputs\":[{\"name\":\"params\",\"shape\":[2],\"datatype\":\"FP32\","
+      "\"parameters\":{\"shared_memory_region\":\"r\"}}," INDICES "]}",
+      "shared_memory_byte_size is missing", TD_MALFORMED_REQUEST },
+    { "{\"inputs\":[{\"name\":\"params\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[1,2],"
+      "\"parameters\":{\"shared_memory_offset\":8}}," INDICES "]}",
+      "shared_memory_region is missing", TD_MALFORMED_REQUEST },
+    { "{\"inputs\":[{\"name\":\"params\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[1,2]," AT(
+          "r", "8", "0") "}," INDICES "]}",
+      "more than one", TD_MALFORMED_REQUEST },
+    { "{\"inputs\":[" PARAMS "," INDICES "]," OUTPUT_AT("r", "4", "60") "}", NULL, TD_OK },
+    { "{\"inputs\":[" PARAMS "," INDICES "]," OUTPUT_AT("r", "4", "61") "}", "beyond",
+      TD_INVALID_ARGUMENT },
+    { "{\"inputs\":[" PARAMS_AT("r", "8", "0") "," INDICES "]," OUTPUT_AT("r", "4", "8") "}", NULL,
+      TD_OK },
+    { "{\"inputs\":[" PARAMS_AT("r", "8", "4") "," INDICES "]," OUTPUT_AT("r", "4", "0") "}", NULL,
+      TD_OK },
+    { "{\"inputs\":[" PARAMS_AT("r", "8", "0") "," INDICES "]," OUTPUT_AT("r", "4", "7") "}",
+      "overlaps", TD_MALFORMED_REQUEST },
+    { "{\"inputs\":[" PARAMS_AT("r", "8", "3") "," INDICES "]," OUTPUT_AT("r", "4", "0") "}",
+      "overlaps", TD_MALFORMED_REQUEST },
+    { "{\"inputs\":[" PARAMS_AT("r", "8", "0") "," INDICES "]," OUTPUT_AT("s", "4", "0") "}", NULL,
+      TD_OK },
+    { "{\"inputs\":[" PARAMS "," INDICES "],\"outputs\":[{\"name\":\"output\",\"parameters\":{"
+      "\"binary_data\":true,\"shared_memory_region\":\"r\",\"shared_memory_byte_size\":8}}]}",
+      "binary_data is true", TD_MALFORMED_REQUEST },
+};
+
+START_TEST(tensors_may_lie_in_shared_memory)
+{
+    struct decoded decoded;
+    struct test_regions regions;
+    test_regions_init(&regions);
+    memcpy(regions.bytes[0], (float[]){ 1.5F, 2.5F }, 8);
+    memcpy(regions.bytes[0] + 56, (float[]){ 1.5F, 2.5F }, 8);
+    memcpy(regions.bytes[0] + 4, (float[]){ 1.5F, 2.5F }, ranges[_i].word ? 8 : 0);
+    decode_oip_at(&decoded, "gather", ranges[_i].body, strlen(ranges[_i].body), TD_OIP_NO_HEADER,
+                  NULL, &regions.base);
+    ck_assert_msg(decoded.status == ranges[_i].status, "%s: %d %s", ranges[_i].body, decoded.status,
+                  decoded.err.message);
+    if (ranges[_i].word)
+        ck_assert_msg(strstr(decoded.err.message, ranges[_i].word), "%s", decoded.err.message);
+    decoded_free(&decoded);
+}
+END_TEST
+
+START_TEST(numbers_stay_in_shared_memory_and_indices_are_copied)
+{
+    struct decoded decoded;
+    struct test_regions regions;
+    test_regions_init(&regions);
+    static const char body[] = "{\"inputs\":[" PARAMS_AT(
+        "r", "8", "0") ",{\"name\":\"indices\",\"shape\":[2],\"datatype\":\"INT32\"," AT("r", "8",
+                                                                                         "8") "}]}";
+    memcpy(regions.bytes[0], (float[]){ 1.5F, 2.5F }, 8);
+    memcpy(regions.bytes[0] + 8, (int32_t[]){ 1, 0 }, 8);
+    decode_oip_at(&decoded, "gather", body, sizeof body - 1, TD_OIP_NO_HEADER, NULL, &regions.base);
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    const struct td_op_args *args = &decoded.request.args;
+    ck_assert_ptr_eq(args->inputs[0].tensors[0].data, regions.bytes[0]);
+    ck_assert_ptr_ne(args->inputs[1].tensors[0].data, regions.bytes[0] + 8);
+    memset(regions.bytes[0] + 8, 0x7f, 8); /* what the client writes now is too late */
+    expect_tensor(&args->inputs[1].tensors[0], "int32[2] 1 0", "indices");
+    decoded_free(&decoded);
+}
+END_TEST
+
+START_TEST(strings_in_shared_memory_may_end_early)
+{
+    struct decoded decoded;
+    struct test_regions regions;
+    test_regions_init(&regions);
+    static const char strings[] = "\1\0\0\0a\0\0\0\0\2\0\0\0bcREST";
+    static const char body[] =
+        "{\"inputs\":[{\"name\":\"params\",\"shape\":[3],\"datatype\":\"BYTES\"," AT(
+            "r", "19", "0") "}," INDICES "]}";
+    memcpy(regions.bytes[0], strings, sizeof strings);
+    decode_oip_at(&decoded, "gather", body, sizeof body - 1, TD_OIP_NO_HEADER, NULL, &regions.base);
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    expect_tensor(&decoded.request.args.inputs[0].tensors[0], "string[3] 'a' '' 'bc'", "params");
+    ck_assert_mem_eq(regions.bytes[0], strings, sizeof strings);
+    decoded_free(&decoded);
+    regions.bytes[0][9] = 7; /* longer than the range */
+    decode_oip_at(&decoded, "gather", body, sizeof body - 1, TD_OIP_NO_HEADER, NULL, &regions.base);
+    ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
+    ck_assert_ptr_nonnull(strstr(decoded.err.message, "end inside string 2"));
+    decoded_free(&decoded);
+}
+END_TEST
+
+START_TEST(shared_memory_may_be_off)
+{
+    struct decoded decoded;
+    decode_oip_text(&decoded, "gather", "{\"inputs\":[" PARAMS_AT("r", "8", "0") "," INDICES "]}");
+    ck_assert_int_eq(decoded.status, TD_NOT_SUPPORTED);
+    ck_assert_ptr_nonnull(strstr(decoded.err.message, "--system-shared-memory"));
+    decoded_free(&decoded);
+}
+END_TEST
+
+/* ---- bodies that are damaged ---- */
+
+static struct test_regions fuzz_regions;
+
+static void decode_damaged(struct decoded *out, const struct td_op *op, const void *body,
+                           size_t size, struct td_resolver *resolver)
+{
+    enum { LONGEST = 4096 };
+    const char *blobs = size && size < LONGEST ? memchr(body, '\n', size) : NULL;
+    size_t json_bytes = blobs ? (size_t)(blobs - (const char *)body) + 1 : TD_OIP_NO_HEADER;
+    decode_oip_at(out, op->name, body, size, json_bytes, resolver, &fuzz_regions.base);
+}
+
+START_TEST(damaged_bodies_do_no_harm)
+{
+    static const struct {
+        const char *op, *json, *blobs;
+        size_t blobs_size;
+    } bodies[] = {
+        { "gather",
+          "{\"id\":\"a\\u0062\",\"parameters\":{\"axis\":0,\"binary_data_output\":true},"
+          "\"inputs\":["
+          "{\"name\":\"params\",\"shape\":[2,2],\"datatype\":\"BYTES\",\"parameters\":{"
+          "\"binary_data_size\":21}},{\"name\":\"indices\",\"shape\":[1],\"datatype\":"
+          "\"INT32\","
+          "\"parameters\":{\"binary_data_size\":4}}],\"outputs\":[{\"name\":\"output\","
+          "\"parameters\":{\"binary_data\":false}}]}\n",
+          "\1\0\0\0a\0\0\0\0\2\0\0\0bc\2\0\0\0de\1\0\0\0", 25 },
+        { "dynamic_partition",
+          "{\"inputs\":[{\"name\":\"data\",\"data\":[[1,NaN],[-Infinity,2.5e3]],\"shape\":[2,2]"
+          ","
+          "\"datatype\":\"FP16\"},{\"name\":\"partitions\",\"shape\":[2],\"datatype\":"
+          "\"INT64\","
+          "\"data\":[0,1.0]}],\"parameters\":{\"num_partitions\":2},\"outputs\":["
+          "{\"name\":\"outputs.1\"},{\"name\":\"outputs.0\"}],\"x\":{\"y\":[true,null]}}",
+          "", 0 },
+        { "gather",
+          "{\"inputs\":[{\"name\":\"params\",\"shape\":[2],\"datatype\":\"BYTES\"," AT(
+              "r", "13", "0") "},{\"name\":\"indices\",\"shape\":[4],\"datatype\":"
+                              "\"INT16\"," AT("r", "8", "16") "}]," OUTPUT_AT("s", "40", "8") "}",
+          "", 0 },
+    };
+    char body[2048];
+    test_regions_init(&fuzz_regions);
+    memcpy(fuzz_regions.bytes[0], "\1\0\0\0a\4\0\0\0bcde", 13);
+    size_t json = strlen(bodies[_i].json);
+    memcpy(body, bodies[_i].json, json);
+    memcpy(body + json, bodies[_i].blobs, bodies[_i].blobs_size);
+    expect_no_harm(decode_damaged, td_op_find(bodies[_i].op, strlen(bodies[_i].op)), body,
+                   json + bodies[_i].blobs_size, 30000, (uint64_t)_i + 1);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, data_may_be_nested_or_flat_in_any_order_of_members, 0,
+                        COUNT_OF(data_forms));
+    tcase_add_loop_test(tcase, data_that_is_none_is_refused_naming_the_input, 0,
+                        COUNT_OF(bad_data));
+    tcase_add_test(tcase, bytes_follow_in_the_order_of_the_inputs);
+    tcase_add_test(tcase, some_inputs_may_be_json_and_some_bytes);
+    tcase_add_test(tcase, strings_and_truth_values_are_settled);
+    tcase_add_loop_test(tcase, sizes_that_do_not_add_up_are_refused, 0, COUNT_OF(bad_blobs));
+    tcase_add_test(tcase, the_header_tells_where_the_json_text_ends);
+    tcase_add_test(tcase, the_header_is_a_decimal_number);
+    tcase_add_test(tcase, an_empty_tensor_needs_no_bytes);
+    tcase_add_loop_test(tcase, names_say_which_input_a_tensor_is, 0, COUNT_OF(names));
+    tcase_add_test(tcase, more_than_ten_of_a_list_sort_by_number);
+    tcase_add_loop_test(tcase, parameters_are_declared_or_reserved, 0, COUNT_OF(parameters));
+    tcase_add_test(tcase, parameters_reach_the_op);
+    tcase_add_test(tcase, resident_tensors_stand_for_inputs);
+    tcase_add_loop_test(tcase, complex_numbers_are_pairs, 0, COUNT_OF(pairs));
+    tcase_add_loop_test(tcase, the_envelope_is_read_strictly, 0, COUNT_OF(envelopes));
+    tcase_add_test(tcase, values_nest_a_hundred_deep);
+    tcase_add_loop_test(tcase, tensors_may_lie_in_shared_memory, 0, COUNT_OF(ranges));
+    tcase_add_test(tcase, numbers_stay_in_shared_memory_and_indices_are_copied);
+    tcase_add_test(tcase, strings_in_shared_memory_may_end_early);
+    tcase_add_test(tcase, shared_memory_may_be_off);
+    tcase_add_loop_test(tcase, damaged_bodies_do_no_harm, 0, 3);
+}
+
+int main(void)
+{
+    return run_suite("oip_decode", add_tests);
+}

@@ -1,0 +1,110 @@
+#include "api/text/base64.h"
+#include "tests/api/request.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* RFC 4648, section 10, and bytes that use the last letters. */
+static const struct {
+    const char *bytes, *text;
+} vectors[] = {
+    { "", "" },
+    { "f", "Zg==" },
+    { "fo", "Zm8=" },
+    { "foo", "Zm9v" },
+    { "foob", "Zm9vYg==" },
+    { "fooba", "Zm9vYmE=" },
+    { "foobar", "Zm9vYmFy" },
+    { "\xfb\xff\xbf", "+/+/" },
+};
+
+START_TEST(the_vectors_of_the_rfc)
+{
+    char text[16], bytes[16];
+    size_t size, length = strlen(vectors[_i].bytes);
+    ck_assert(td_base64_encoded_size(length, &size));
+    ck_assert_uint_eq(size, strlen(vectors[_i].text));
+    ck_assert_ptr_eq(td_base64_encode(text, vectors[_i].bytes, length), text + size);
+    ck_assert_mem_eq(text, vectors[_i].text, size);
+    ck_assert(td_base64_decoded_size(text, size, &length));
+    ck_assert_uint_eq(length, strlen(vectors[_i].bytes));
+    ck_assert_uint_eq(td_base64_decode(bytes, text, size), size);
+    ck_assert_mem_eq(bytes, vectors[_i].bytes, length);
+}
+END_TEST
+
+static const struct {
+    const char *says, *text;
+    size_t wrong;
+} malformed[] = {
+    { "a letter of the other alphabet", "Zm9-Zm9v", 3 },
+    { "a space", "Zm 9", 2 },
+    { "a newline", "Zm9v\nm9v", 4 },
+    { "padding in the middle", "Zg==Zg==", 2 },
+    { "padding alone", "====", 0 },
+    { "three of padding", "Z===", 1 },
+    { "padding before a letter", "Zg=v", 2 },
+    { "a byte above 127", "Zm9\xe9", 3 },
+    { "bits that stand for nothing, one byte", "Zh==", 1 },
+    { "bits that stand for nothing, two bytes", "Zm9=", 2 },
+    { "a wrong letter before padding", "Z.==", 1 },
+    { "a wrong letter before padding, two bytes", "Zm.=", 2 },
+};
+
+START_TEST(malformed_text_is_found_at_its_letter)
+{
+    char bytes[16];
+    size_t length = strlen(malformed[_i].text), size;
+    ck_assert(td_base64_decoded_size(malformed[_i].text, length, &size));
+    size_t done = td_base64_decode(bytes, malformed[_i].text, length);
+    ck_assert_msg(done == malformed[_i].wrong, "%s: %zu", malformed[_i].says, done);
+}
+END_TEST
+
+START_TEST(lengths_that_are_no_multiple_of_four_are_cut_off)
+{
+    size_t size;
+    ck_assert(!td_base64_decoded_size("Zm9", 3, &size));
+    ck_assert(!td_base64_decoded_size("Zm9vZ", 5, &size));
+    ck_assert(!td_base64_encoded_size(SIZE_MAX, &size));
+}
+END_TEST
+
+START_TEST(all_lengths_and_bytes_come_back)
+{
+    uint64_t seed = 64;
+    for (size_t length = 0; length < 600; length++) {
+        size_t size, again;
+        ck_assert(td_base64_encoded_size(length, &size));
+        unsigned char *bytes = malloc(length + 1), *back = malloc(length + 1);
+        char *text = malloc(size + 1);
+        for (size_t i = 0; i < length; i++)
+            bytes[i] = (unsigned char)random_next(&seed);
+        text = realloc(text, size ? size : 1);
+        back = realloc(back, length ? length : 1);
+        EXPECT(td_base64_encode(text, bytes, length) == text + size, "%zu", length);
+        EXPECT(td_base64_decoded_size(text, size, &again) && again == length, "%zu", length);
+        EXPECT(td_base64_decode(back, text, size) == size, "%zu", length);
+        EXPECT(memcmp(bytes, back, length) == 0, "%zu", length);
+        free(bytes);
+        free(back);
+        free(text);
+    }
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, the_vectors_of_the_rfc, 0, COUNT_OF(vectors));
+    tcase_add_loop_test(t, malformed_text_is_found_at_its_letter, 0, COUNT_OF(malformed));
+    tcase_add_test(t, lengths_that_are_no_multiple_of_four_are_cut_off);
+    tcase_add_test(t, all_lengths_and_bytes_come_back);
+}
+
+int main(void)
+{
+    return run_suite("base64", add);
+}

@@ -1,0 +1,124 @@
+#include "api/text/text.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <string.h>
+
+static const struct {
+    const char *says, *text, *quoted;
+} quotes[] = {
+    { "plain", "abc", "\"abc\"" },
+    { "quotes and backslashes", "a\"b\\", "\"a\\\"b\\\\\"" },
+    { "control characters", "\n\t\x01\x1f", "\"\\n\\u0009\\u0001\\u001f\"" },
+    { "UTF-8 stays", "\xc3\xa9\xf0\x9f\x98\x80", "\"\xc3\xa9\xf0\x9f\x98\x80\"" },
+    { "what is no UTF-8 is replaced",
+      "a\xff"
+      "b\xe2\x82",
+      "\"a\xef\xbf\xbd"
+      "b\xef\xbf\xbd\xef\xbf\xbd\"" },
+    { "DEL is a character", "\x7f", "\"\x7f\"" },
+};
+
+START_TEST(text_is_quoted_for_json)
+{
+    char buffer[64];
+    struct td_text text = { buffer, buffer + sizeof buffer, false };
+    td_text_quote(&text, quotes[_i].text, strlen(quotes[_i].text));
+    ck_assert(!text.full);
+    ck_assert_msg((size_t)(text.at - buffer) == strlen(quotes[_i].quoted) &&
+                      memcmp(buffer, quotes[_i].quoted, strlen(quotes[_i].quoted)) == 0,
+                  "%s", quotes[_i].says);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_dropped_and_remembered)
+{
+    char buffer[8] = "";
+    struct td_text text = { buffer, buffer + 4, false };
+    td_text_add(&text, "abcd", 4);
+    ck_assert(!text.full);
+    td_text_add(&text, "e", 1);
+    ck_assert(text.full);
+    ck_assert_str_eq(buffer, "abcd");
+    text = (struct td_text){ buffer, buffer + 4, false };
+    td_text_print(&text, "%d", 123);
+    ck_assert(!text.full);
+    td_text_print(&text, "%d", 4);
+    ck_assert(text.full);
+    ck_assert_int_eq(text.at - buffer, 3);
+    ck_assert_int_eq(buffer[4], '\0');
+}
+END_TEST
+
+static const struct {
+    uint64_t value;
+    const char *text;
+} numbers[] = {
+    { 0, "0" }, { 1, "1" }, { 9, "9" }, { 10, "10" }, { UINT64_MAX, "18446744073709551615" },
+};
+
+START_TEST(a_number_is_written_in_decimal)
+{
+    char buffer[32];
+    size_t length = strlen(numbers[_i].text);
+    /* Room for just this: what has to fit does. */
+    struct td_text text = { buffer, buffer + length, false };
+    td_text_uint(&text, numbers[_i].value);
+    ck_assert_msg(!text.full && text.at == buffer + length, "%s", numbers[_i].text);
+    ck_assert_mem_eq(buffer, numbers[_i].text, length);
+
+    text = (struct td_text){ buffer, buffer + length - 1, false };
+    td_text_uint(&text, numbers[_i].value);
+    ck_assert_msg(text.full && text.at == buffer, "%s", numbers[_i].text);
+}
+END_TEST
+
+START_TEST(a_word_is_written_without_its_nul)
+{
+    char buffer[8] = "";
+    struct td_text text = { buffer, buffer + 4, false };
+    td_text_word(&text, "");
+    ck_assert(!text.full && text.at == buffer);
+    td_text_word(&text, "abc");
+    td_text_word(&text, "d");
+    ck_assert(!text.full);
+    ck_assert_str_eq(buffer, "abcd");
+    td_text_word(&text, "e");
+    ck_assert(text.full);
+    ck_assert_str_eq(buffer, "abcd");
+}
+END_TEST
+
+START_TEST(dimensions_are_written_with_commas_between_them)
+{
+    static const struct {
+        struct td_shape shape;
+        const char *text;
+    } rows[] = {
+        { { 0 }, "" },
+        { { .rank = 1, .dim = { 7 } }, "7" },
+        { { .rank = 3, .dim = { 2, 0, INT64_MAX } }, "2,0,9223372036854775807" },
+    };
+    for (int i = 0; i < COUNT_OF(rows); i++) {
+        char buffer[64];
+        struct td_text text = { buffer, buffer + sizeof buffer, false };
+        td_text_dims(&text, &rows[i].shape);
+        ck_assert_uint_eq((size_t)(text.at - buffer), strlen(rows[i].text));
+        ck_assert_mem_eq(buffer, rows[i].text, strlen(rows[i].text));
+    }
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, text_is_quoted_for_json, 0, COUNT_OF(quotes));
+    tcase_add_loop_test(t, a_number_is_written_in_decimal, 0, COUNT_OF(numbers));
+    tcase_add_test(t, dimensions_are_written_with_commas_between_them);
+    tcase_add_test(t, a_word_is_written_without_its_nul);
+    tcase_add_test(t, what_does_not_fit_is_dropped_and_remembered);
+}
+
+int main(void)
+{
+    return run_suite("text", add);
+}

@@ -1,0 +1,842 @@
+#include "kernels/convert/convert.h"
+#include "kernels/einsum/gemm/gemm.h"
+#include "kernels/einsum/nest/workspace.h"
+#include "kernels/half.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Operands hold small integers, so that every sum is exact in every dtype but float16 and bfloat16,
+ * whose result is the exact sum rounded once: what comes out is compared bit for bit. */
+
+static uint64_t random_state = 1;
+
+static uint64_t random_next(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+static int64_t random_between(int64_t low, int64_t high)
+{
+    return low + (int64_t)(random_next() % (uint64_t)(high - low + 1));
+}
+
+/* ---- Numbers of any dtype ------------------------------------------------------------------- */
+
+struct number {
+    int64_t re, im;
+};
+
+static void store(td_dtype dtype, void *to, int64_t i, struct number x)
+{
+    bool unsure;
+    switch (dtype) {
+    case TD_DTYPE_FLOAT16:
+        ((uint16_t *)to)[i] = td_narrow_round((double)x.re, TD_NARROW_FLOAT16, 0, &unsure);
+        return;
+    case TD_DTYPE_BFLOAT16:
+        ((uint16_t *)to)[i] = td_narrow_round((double)x.re, TD_NARROW_BFLOAT16, 0, &unsure);
+        return;
+    case TD_DTYPE_FLOAT32:
+        ((float *)to)[i] = (float)x.re;
+        return;
+    case TD_DTYPE_FLOAT64:
+        ((double *)to)[i] = (double)x.re;
+        return;
+    case TD_DTYPE_COMPLEX64:
+        ((float *)to)[2 * i] = (float)x.re;
+        ((float *)to)[2 * i + 1] = (float)x.im;
+        return;
+    case TD_DTYPE_COMPLEX128:
+        ((double *)to)[2 * i] = (double)x.re;
+        ((double *)to)[2 * i + 1] = (double)x.im;
+        return;
+    default: /* integers, cut to their width */
+        memcpy((char *)to + (size_t)i * td_dtype_info(dtype)->size, &x.re,
+               td_dtype_info(dtype)->size);
+    }
+}
+
+static bool is_complex(td_dtype dtype)
+{
+    return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
+}
+
+/* ---- A nest written down -------------------------------------------------------------------- */
+
+/* "zmk,zkn->zmn z=2 m=5 n=7 k=3": row-major operands. A letter that is followed by a digit in an
+ * operand is laid out with gaps: every so many-th element. */
+struct nest {
+    struct td_contraction contraction;
+    struct td_loop loops[TD_MAX_LOOPS];
+    int64_t numel[3]; /* with gaps */
+};
+
+static int64_t extent_of(const char *text, char letter)
+{
+    const char pattern[] = { ' ', letter, '=', '\0' };
+    const char *at = strstr(text, pattern);
+    EXPECT(at, "no extent of %c in %s", letter, text);
+    return strtoll(at + 3, NULL, 10);
+}
+
+static int64_t lay_out(const char *text, const char *begin, const char *end, int64_t stride[128])
+{
+    int64_t numel = 1;
+    int gap = 1;
+    memset(stride, 0, 128 * sizeof(stride[0]));
+    for (const char *at = end; at-- > begin;) {
+        if (isdigit((unsigned char)*at)) {
+            gap = *at - '0';
+            continue;
+        }
+        numel *= gap;
+        stride[(int)*at] += numel;
+        numel *= extent_of(text, *at);
+        gap = 1;
+    }
+    return numel;
+}
+
+static void nest_make(struct nest *nest, const char *text, td_dtype a, td_dtype b, td_dtype c)
+{
+    int64_t stride[3][128];
+    const char *comma = strchr(text, ','), *arrow = strstr(text, "->"), *space = strchr(text, ' ');
+    *nest = (struct nest){ .contraction = { .dtype = { a, b, c }, .has_b = true } };
+    nest->contraction.loops = nest->loops;
+    nest->contraction.kind = TD_CONTRACT_GEMM;
+    nest->numel[TD_A] = lay_out(text, text, comma, stride[TD_A]);
+    nest->numel[TD_B] = lay_out(text, comma + 1, arrow, stride[TD_B]);
+    nest->numel[TD_C] = lay_out(text, arrow + 2, space, stride[TD_C]);
+    for (int summed = 0; summed < 2; summed++) {
+        for (const char *at = summed ? text : arrow + 2; at != (summed ? comma : space); at++) {
+            const int l = *at;
+            if (isdigit(l) || (summed && stride[TD_C][l]) || extent_of(text, *at) == 1)
+                continue;
+            struct td_loop loop = { .extent = extent_of(text, *at) };
+            for (int i = TD_A; i <= TD_C; i++)
+                loop.stride[i] = stride[i][l];
+            nest->loops[nest->contraction.rank++] = loop;
+        }
+    }
+}
+
+static void nest_offsets(const struct nest *nest, int64_t index, bool summed, int64_t offset[3])
+{
+    memset(offset, 0, 3 * sizeof(offset[0]));
+    for (int l = nest->contraction.rank - 1; l >= 0; l--) {
+        const struct td_loop *loop = &nest->loops[l];
+        if ((loop->stride[TD_C] == 0) != summed)
+            continue;
+        for (int i = TD_A; i <= TD_C; i++)
+            offset[i] += index % loop->extent * loop->stride[i];
+        index /= loop->extent;
+    }
+}
+
+static int64_t nest_size(const struct nest *nest, bool summed)
+{
+    int64_t size = 1;
+    for (int l = 0; l < nest->contraction.rank; l++)
+        if ((nest->loops[l].stride[TD_C] == 0) == summed)
+            size *= nest->loops[l].extent;
+    return size;
+}
+
+/* ---- Operands with something beside them ---------------------------------------------------- */
+
+/* Elements in front of and behind an operand. */
+#define MARGIN 64
+
+struct operands {
+    struct number *value[2]; /* 0 in gaps */
+    char *block[3];          /* of malloc */
+    char *memory[3];         /* in it, aligned to the dtype and no more */
+    size_t bytes[3];
+    char *want;
+};
+
+/* Those that no loop reaches are gaps. */
+static bool *elements_used(const struct nest *nest, int operand)
+{
+    bool *used = calloc((size_t)nest->numel[operand], 1),
+         *seen = calloc((size_t)nest->numel[operand], 1);
+    const int64_t n_out = nest_size(nest, false), n_sum = nest_size(nest, true);
+    int64_t c[3], k[3];
+    for (int64_t r = 0; r < n_out; r++) {
+        nest_offsets(nest, r, false, c);
+        if (seen[c[operand]])
+            continue;
+        seen[c[operand]] = true;
+        for (int64_t s = 0; s < n_sum; s++) {
+            nest_offsets(nest, s, true, k);
+            used[c[operand] + k[operand]] = true;
+        }
+    }
+    free(seen);
+    return used;
+}
+
+/* Where there is no element there is a NaN, or rubbish that would show in integers. */
+static void operands_make(struct operands *o, const struct nest *nest)
+{
+    const td_dtype *dtype = nest->contraction.dtype;
+    for (int i = TD_A; i <= TD_C; i++) {
+        const size_t size = td_dtype_info(dtype[i])->size;
+        o->bytes[i] = (size_t)(nest->numel[i] + 2 * MARGIN) * size;
+        const size_t shift = td_dtype_info(dtype[i])->align;
+        o->block[i] = malloc(o->bytes[i] + shift); /* on a boundary of 16 */
+        o->memory[i] = o->block[i] + shift;
+        memset(o->memory[i], 0xff, o->bytes[i]);
+    }
+    for (int i = TD_A; i <= TD_B; i++) {
+        bool *used = elements_used(nest, i);
+        o->value[i] = calloc((size_t)nest->numel[i], sizeof(*o->value[i]));
+        for (int64_t e = 0; e < nest->numel[i]; e++) {
+            if (!used[e])
+                continue;
+            o->value[i][e].re = random_between(-4, 4);
+            o->value[i][e].im = is_complex(dtype[i]) ? random_between(-4, 4) : 0;
+            store(dtype[i], o->memory[i], MARGIN + e, o->value[i][e]);
+        }
+        free(used);
+    }
+}
+
+/* What C is to be, gaps and margins included: one sum after the other, nothing else. */
+static void operands_expect(struct operands *o, const struct nest *nest)
+{
+    const int64_t n_out = nest_size(nest, false), n_sum = nest_size(nest, true);
+    int64_t(*k)[3] = malloc((size_t)n_sum * sizeof(*k));
+    for (int64_t s = 0; s < n_sum; s++)
+        nest_offsets(nest, s, true, k[s]);
+    o->want = malloc(o->bytes[TD_C]);
+    memset(o->want, 0xff, o->bytes[TD_C]);
+    for (int64_t r = 0; r < n_out; r++) {
+        int64_t c[3];
+        nest_offsets(nest, r, false, c);
+        struct number sum = { 0, 0 };
+        for (int64_t s = 0; s < n_sum; s++) {
+            const struct number x = o->value[TD_A][c[TD_A] + k[s][TD_A]];
+            const struct number y = o->value[TD_B][c[TD_B] + k[s][TD_B]];
+            sum.re += x.re * y.re - x.im * y.im;
+            sum.im += x.re * y.im + x.im * y.re;
+        }
+        store(nest->contraction.dtype[TD_C], o->want, MARGIN + c[TD_C], sum);
+    }
+    free(k);
+}
+
+static void operands_free(struct operands *o)
+{
+    for (int i = TD_A; i <= TD_C; i++)
+        free(o->block[i]);
+    free(o->value[TD_A]);
+    free(o->value[TD_B]);
+    free(o->want);
+}
+
+static void *element(const struct operands *o, const struct nest *nest, int operand)
+{
+    return o->memory[operand] + MARGIN * td_dtype_info(nest->contraction.dtype[operand])->size;
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+#define CANARY 0x5a
+
+static struct td_workspace *workspace_make(const struct nest *nest, int slots)
+{
+    const struct td_workspace_need need = td_gemm_workspace(&nest->contraction);
+    struct td_workspace *workspace = calloc(1, sizeof(*workspace));
+    workspace->n_slots = slots;
+    workspace->slot_bytes = (size_t)(need.per_thread + 63) / 64 * 64 + 64;
+    const size_t shared = (size_t)(need.shared + 63) / 64 * 64 + 64;
+    workspace->shared = aligned_alloc(64, shared);
+    workspace->slots = aligned_alloc(64, workspace->slot_bytes * (size_t)slots);
+    memset(workspace->shared, CANARY, shared);
+    memset(workspace->slots, CANARY, workspace->slot_bytes * (size_t)slots);
+    return workspace;
+}
+
+static bool all_canary(const char *from, const char *to)
+{
+    while (from < to)
+        if (*from++ != CANARY)
+            return false;
+    return true;
+}
+
+/* Frees it; fails when more was written than announced. */
+static void workspace_check(struct td_workspace *workspace, const struct nest *nest,
+                            const char *says)
+{
+    const struct td_workspace_need need = td_gemm_workspace(&nest->contraction);
+    const char *end = workspace->shared + (need.shared + 63) / 64 * 64 + 64;
+    EXPECT(all_canary(workspace->shared + need.shared, end), "%s: shared workspace overrun", says);
+    for (int i = 0; i < workspace->n_slots; i++) {
+        const char *slot = td_workspace_slot(workspace, i);
+        EXPECT(all_canary(slot + need.per_thread, slot + workspace->slot_bytes), "%s: slot overrun",
+               says);
+        EXPECT(workspace->taken[i] == 0, "%s: slot %d was not released", says, i);
+    }
+    free(workspace->shared);
+    free(workspace->slots);
+    free(workspace);
+}
+
+static td_status run(const struct nest *nest, struct operands *o, struct td_exec *exec,
+                     const char *says)
+{
+    struct td_error err;
+    struct td_workspace *workspace = workspace_make(nest, exec->width);
+    memset(o->memory[TD_C], 0xff, o->bytes[TD_C]);
+    const td_status status =
+        td_gemm_run(&nest->contraction, element(o, nest, TD_A), element(o, nest, TD_B),
+                    element(o, nest, TD_C), workspace, exec, &err);
+    workspace_check(workspace, nest, says);
+    return status;
+}
+
+static void expect_right(const struct nest *nest, const struct operands *o, const char *says,
+                         td_isa isa)
+{
+    if (memcmp(o->memory[TD_C], o->want, o->bytes[TD_C]) == 0)
+        return;
+    const size_t size = td_dtype_info(nest->contraction.dtype[TD_C])->size;
+    size_t i = 0;
+    while (memcmp(o->memory[TD_C] + i * size, o->want + i * size, size) == 0)
+        i++;
+    ck_abort_msg("%s, %s, %s: element %lld of C is wrong", says,
+                 td_dtype_info(nest->contraction.dtype[TD_C])->name, td_isa_name(isa),
+                 (long long)i - MARGIN);
+}
+
+/* On one thread with the kernel's grain, on three with ranges of one and of seven. */
+static void check_nest(const struct nest *nest, const char *says)
+{
+    struct operands o;
+    operands_make(&o, nest);
+    operands_expect(&o, nest);
+    for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++) {
+        if (!td_isa_supported(isa))
+            continue;
+        static const struct {
+            int threads;
+            int64_t grain;
+        } ways[] = { { 1, 0 }, { 3, 1 }, { 2, 7 } };
+        for (int i = 0; i < COUNT_OF(ways); i++) {
+            struct thread_exec exec;
+            thread_exec_init(&exec, ways[i].threads, ways[i].grain);
+            exec.exec.isa = isa;
+            EXPECT(run(nest, &o, &exec.exec, says) == TD_OK, "%s: failed", says);
+            expect_right(nest, &o, says, isa);
+        }
+    }
+    operands_free(&o);
+}
+
+static void check_text(const char *text, td_dtype dtype)
+{
+    struct nest nest;
+    nest_make(&nest, text, dtype, dtype, dtype);
+    check_nest(&nest, text);
+}
+
+/* ---- What must come out --------------------------------------------------------------------- */
+
+static const td_dtype dtypes[] = {
+    TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT64,  TD_DTYPE_INT8,      TD_DTYPE_INT16,      TD_DTYPE_INT32,
+    TD_DTYPE_INT64,   TD_DTYPE_UINT8,    TD_DTYPE_UINT16,    TD_DTYPE_UINT32,     TD_DTYPE_UINT64,
+    TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX128,
+};
+
+static const char *const forms[] = {
+    "mk,kn->mn",     "km,kn->mn",     "mk,nk->mn",     "km,nk->mn",      "mk,kn->nm",
+    "km,kn->nm",     "mk,nk->nm",     "km,nk->nm",     "zmk,zkn->zmn",   "mzk,nzk->zmn",
+    "zkm,kzn->mnz",  "mkz,knz->mnz",  "m2k,kn->mn",    "mk2,kn3->mn",    "mk,k2n->m2n",
+    "mk,kn->mn2",    "mik,kni->mn",   "mki,ikn->mn",   "mik,nik->nm",    "imkj,jkn->imn",
+    "mjk,kni->mjni", "imk,jnk->ijmn", "mjk,inkj->nmi", "zmik,kniz->nmz",
+};
+
+/* Sanitizers slow arithmetic down by ten and more: there the loops over sizes take every third. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define THIN 3
+#else
+#define THIN 1
+#endif
+
+/* Shapes around the edges of tiles, with short dimensions beside them. */
+START_TEST(every_form_of_product_is_right_in_every_dtype)
+{
+    static const int near[] = { 1, 2, 4, 5, 6, 7, 8, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 47 };
+    const td_dtype dtype = dtypes[_i];
+    for (int f = 0; f < COUNT_OF(forms); f++) {
+        for (int repeat = 0; repeat < (THIN > 1 ? 1 : 3); repeat++) {
+            char text[120];
+            int64_t side[3];
+            for (int i = 0; i < 3; i++)
+                side[i] = repeat % 2 ? random_between(1, 70) : near[random_next() % COUNT_OF(near)];
+            snprintf(text, sizeof(text), "%s m=%d n=%d k=%d z=%d i=%d j=%d", forms[f], (int)side[0],
+                     (int)side[1], (int)side[2], (int)random_between(1, 4),
+                     (int)random_between(1, 5), (int)random_between(1, 5));
+            check_text(text, dtype);
+        }
+    }
+}
+END_TEST
+
+static const char *const large[] = {
+    "mk,kn->mn m=130 n=129 k=1000",
+    "mk,nk->mn m=257 n=100 k=390",
+    "km,kn->nm m=113 n=300 k=401",
+    "zmk,zkn->zmn z=3 m=150 n=160 k=200",
+    "mk,kn->mn m=5 n=700 k=800",
+    "mk,kn->mn m=700 n=5 k=800",
+    "mk,kn->mn m=16 n=16 k=3000",
+    "ijk,klj->lij i=20 j=19 k=30 l=21",
+    "mzk,nzk->znm z=9 m=64 n=70 k=64",
+    "zmk,zkn->zmn z=50 m=8 n=8 k=8",
+    "cadb,cdef->abef a=12 b=12 c=13 d=14 e=12 f=12",
+    "abij,jiz->zab a=15 b=16 i=24 j=25 z=130",
+    "mk,kn->mn m=200 n=200 k=4",
+    "mk,nk->mn m=32 n=31 k=16385",
+    "km,kn->m2n3 m=17 n=35 k=20001",
+    "zikm,znki->znm z=3 m=15 n=34 i=2 k=9000",
+};
+
+START_TEST(products_of_many_blocks_are_right)
+{
+    static const td_dtype some[] = { TD_DTYPE_FLOAT32,   TD_DTYPE_FLOAT64,  TD_DTYPE_INT8,
+                                     TD_DTYPE_INT64,     TD_DTYPE_BFLOAT16, TD_DTYPE_COMPLEX64,
+                                     TD_DTYPE_COMPLEX128 };
+    for (int d = 0; d < COUNT_OF(some); d++)
+        check_text(large[_i], some[d]);
+}
+END_TEST
+
+static const char *const edges[] = {
+    "mk,kn->mn", "mk,nk->mn", "km,kn->mn", "zmk,kzn->mzn", "mk,kn->nm",
+};
+
+START_TEST(float_products_are_right_at_every_edge)
+{
+    for (int m = 1; m <= 34; m += (1 + (m > 9)) * THIN) {
+        for (int n = 1; n <= 34; n += (1 + (n > 9)) * THIN) {
+            char text[80];
+            snprintf(text, sizeof(text), "%s m=%d n=%d k=%d z=2", edges[_i], m, n, 1 + (m + n) % 9);
+            check_text(text, TD_DTYPE_FLOAT32);
+            check_text(text, TD_DTYPE_FLOAT64);
+            check_text(text, TD_DTYPE_BFLOAT16);
+        }
+    }
+}
+END_TEST
+
+/* Sums along k are taken in pairs: lengths about blocks of pairs, even and odd. */
+START_TEST(bfloat16_products_are_right_at_every_length)
+{
+    for (int k = 2; k <= 1060; k += (k < 70 ? 1 : 33) * THIN) {
+        char text[80];
+        struct nest nest;
+        snprintf(text, sizeof(text), "%s m=15 n=35 k=%d z=2", edges[_i], k);
+        check_text(text, TD_DTYPE_BFLOAT16);
+        nest_make(&nest, text, TD_DTYPE_BFLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32);
+        check_nest(&nest, text);
+    }
+}
+END_TEST
+
+START_TEST(dtypes_that_compute_alike_mix)
+{
+    static const td_dtype mixed[][3] = {
+        { TD_DTYPE_FLOAT16, TD_DTYPE_FLOAT16, TD_DTYPE_FLOAT32 },
+        { TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT16, TD_DTYPE_FLOAT16 },
+        { TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32 },
+        { TD_DTYPE_FLOAT32, TD_DTYPE_BFLOAT16, TD_DTYPE_BFLOAT16 },
+        { TD_DTYPE_BFLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32 },
+        { TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_BFLOAT16 },
+    };
+    for (int i = 0; i < COUNT_OF(mixed); i++) {
+        for (int f = 0; f < COUNT_OF(forms); f++) {
+            char text[120];
+            struct nest nest;
+            snprintf(text, sizeof(text), "%s m=41 n=37 k=43 z=2 i=2 j=3", forms[f]);
+            nest_make(&nest, text, mixed[i][0], mixed[i][1], mixed[i][2]);
+            check_nest(&nest, text);
+        }
+    }
+}
+END_TEST
+
+/* ---- Values of bfloat16 that are no ordinary numbers
+ * ------------------------------------------- */
+
+#define BF16_ONE      0x3f80
+#define BF16_INF      0x7f80
+#define BF16_MINUS    0x8000 /* the sign */
+#define BF16_NAN      0x7fc0
+#define BF16_DENORMAL 0x0040 /* 2^-127 */
+#define BF16_LARGE    0x7e80 /* 2^126 */
+#define BF16_TINY     0x1f80 /* 2^-64 */
+
+/* C of float32 where row 3 of A is all `a`, column 2 of B all `b`, the rest of both 1; row 3 of A
+ * begins with `first`. k is odd, so that the last pair is half empty. */
+static const struct {
+    const char *says;
+    uint16_t first, a, b;
+    float want[2];  /* C[3, 2], C[3, 1]: k is 7 */
+    float dazed[2]; /* with avx512_bf16, where denormals are 0 */
+} specials[] = {
+    { "Inf", BF16_INF, BF16_ONE, BF16_ONE, { INFINITY, INFINITY }, { INFINITY, INFINITY } },
+    { "Inf times 0", BF16_INF, BF16_ONE, 0, { NAN, INFINITY }, { NAN, INFINITY } },
+    { "Inf - Inf", BF16_INF | BF16_MINUS, BF16_INF, BF16_ONE, { NAN, NAN }, { NAN, NAN } },
+    { "NaN", BF16_NAN, BF16_ONE, BF16_ONE, { NAN, NAN }, { NAN, NAN } },
+    { "NaN times 0", BF16_NAN, BF16_ONE, 0, { NAN, NAN }, { NAN, NAN } },
+    { "a sum beyond float32",
+      BF16_LARGE,
+      BF16_LARGE,
+      BF16_ONE,
+      { INFINITY, INFINITY },
+      { INFINITY, INFINITY } },
+    { "denormal operands",
+      BF16_DENORMAL,
+      BF16_DENORMAL,
+      BF16_LARGE,
+      { 3.5f, 0x7p-127f },
+      { 0, 0 } },
+    { "denormal products",
+      BF16_TINY,
+      BF16_TINY,
+      BF16_TINY,
+      { 0x7p-128f, 0x7p-64f },
+      { 0, 0x7p-64f } },
+};
+
+static bool same(float got, float want)
+{
+    return isnan(want) ? isnan(got) : got == want;
+}
+
+START_TEST(bfloat16_keeps_nan_and_inf_and_its_own_instructions_drop_denormals)
+{
+    struct nest nest;
+    struct operands o;
+    nest_make(&nest, "mk,kn->mn m=16 n=33 k=7", TD_DTYPE_BFLOAT16, TD_DTYPE_BFLOAT16,
+              TD_DTYPE_FLOAT32);
+    operands_make(&o, &nest);
+    o.want = NULL;
+    uint16_t *a = element(&o, &nest, TD_A), *b = element(&o, &nest, TD_B);
+    for (int i = 0; i < 16 * 7; i++)
+        a[i] = i / 7 != 3 ? BF16_ONE : i % 7 == 0 ? specials[_i].first : specials[_i].a;
+    for (int i = 0; i < 7 * 33; i++)
+        b[i] = i % 33 == 2 ? specials[_i].b : BF16_ONE;
+    for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++) {
+        if (!td_isa_supported(isa))
+            continue;
+        struct td_exec serial;
+        td_exec_serial(&serial, &test_arena);
+        serial.isa = isa;
+        ck_assert(run(&nest, &o, &serial, specials[_i].says) == TD_OK);
+        const float *c = element(&o, &nest, TD_C);
+        const float *want = isa == TD_ISA_AVX512_BF16 ? specials[_i].dazed : specials[_i].want;
+        for (int i = 0; i < 2; i++)
+            EXPECT(same(c[3 * 33 + 2 - i], want[i]), "%s, %s: %g, not %g", specials[_i].says,
+                   td_isa_name(isa), (double)c[3 * 33 + 2 - i], (double)want[i]);
+        EXPECT(c[4 * 33 + 1] == 7, "%s, %s: its neighbour is %g", specials[_i].says,
+               td_isa_name(isa), (double)c[4 * 33 + 1]);
+    }
+    operands_free(&o);
+}
+END_TEST
+
+/* ---- Bits, threads, deadlines --------------------------------------------------------------- */
+
+static const char *const threaded[] = {
+    "mk,kn->mn m=300 n=280 k=900",       "mk,nk->nm m=65 n=66 k=700",
+    "zmk,zkn->zmn z=200 m=17 n=19 k=23", "zmk,znk->mzn z=7 m=120 n=64 k=120",
+    "mk,nk->mn m=16 n=18 k=50000",       "zmk,zkn->znm z=2 m=33 n=40 k=17000",
+    "mk,kn->mn m=128 n=32 k=16500",      "mk,kn->mn m=4 n=128 k=40000",
+};
+
+/* Numbers whose sums round: then the order in which they are added shows. */
+static void fill_floats(struct operands *o, const struct nest *nest)
+{
+    for (int i = TD_A; i <= TD_B; i++) {
+        const td_dtype dtype = nest->contraction.dtype[i];
+        bool unsure;
+        void *to = element(o, nest, i);
+        for (int64_t e = 0; e < nest->numel[i]; e++) {
+            const double x = (double)(random_next() >> 11) * 0x1p-53 - 0.25;
+            if (dtype == TD_DTYPE_FLOAT32)
+                ((float *)to)[e] = (float)x;
+            else if (dtype == TD_DTYPE_BFLOAT16)
+                ((uint16_t *)to)[e] = td_narrow_round(x, TD_NARROW_BFLOAT16, 0, &unsure);
+            else
+                ((double *)to)[e] = x;
+        }
+    }
+}
+
+START_TEST(threads_and_ranges_do_not_change_a_bit)
+{
+    static const td_dtype floats[][2] = {
+        { TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32 },
+        { TD_DTYPE_FLOAT64, TD_DTYPE_FLOAT64 },
+        { TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32 },
+    };
+    for (int d = 0; d < COUNT_OF(floats); d++) {
+        struct nest nest;
+        struct operands o;
+        nest_make(&nest, threaded[_i], floats[d][0], floats[d][0], floats[d][1]);
+        operands_make(&o, &nest);
+        fill_floats(&o, &nest);
+        o.want = malloc(o.bytes[TD_C]);
+        for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++) {
+            if (!td_isa_supported(isa))
+                continue;
+            struct td_exec serial;
+            td_exec_serial(&serial, &test_arena);
+            serial.isa = isa;
+            ck_assert(run(&nest, &o, &serial, threaded[_i]) == TD_OK);
+            memcpy(o.want, o.memory[TD_C], o.bytes[TD_C]);
+            for (int threads = 1; threads <= 8; threads += threads) {
+                for (int64_t grain = 0; grain <= 5; grain += 1 + (grain > 1)) {
+                    struct thread_exec exec;
+                    thread_exec_init(&exec, threads, grain);
+                    exec.exec.isa = isa;
+                    ck_assert(run(&nest, &o, &exec.exec, threaded[_i]) == TD_OK);
+                    expect_right(&nest, &o, threaded[_i], isa);
+                }
+            }
+        }
+        operands_free(&o);
+    }
+}
+END_TEST
+
+START_TEST(a_deadline_ends_the_product)
+{
+    struct nest nest;
+    struct operands o;
+    nest_make(&nest, "zmk,zkn->zmn z=4 m=300 n=280 k=700", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32,
+              TD_DTYPE_FLOAT32);
+    operands_make(&o, &nest);
+    operands_expect(&o, &nest);
+    for (int64_t allowed = 0;; allowed++) {
+        struct thread_exec exec;
+        thread_exec_init(&exec, 2, 0);
+        exec.ranges_allowed = allowed;
+        if (run(&nest, &o, &exec.exec, "deadline") == TD_OK)
+            break;
+        ck_assert_int_lt(allowed, 1000);
+    }
+    expect_right(&nest, &o, "the first run that was allowed to end", TD_ISA_AUTO);
+    operands_free(&o);
+}
+END_TEST
+
+/* A call that waits for its deadline waits for a range: none may be long. */
+START_TEST(large_products_are_cut_into_many_ranges)
+{
+    static const struct {
+        const char *text;
+        td_dtype dtype;
+        int64_t ranges; /* of 10 ms at the rate of one thread with AVX2, and then some */
+    } cases[] = {
+        { "mk,kn->mn m=1000 n=1000 k=1000", TD_DTYPE_FLOAT32, 4 },
+        { "zmk,zkn->zmn z=300 m=64 n=64 k=64", TD_DTYPE_FLOAT32, 10 },
+        { "mk,kn->mn m=16 n=5000 k=2000", TD_DTYPE_FLOAT32, 4 },
+        { "mk,kn->mn m=16 n=16 k=65536", TD_DTYPE_FLOAT32, 6 },
+        { "mk,kn->mn m=64 n=64 k=50000", TD_DTYPE_COMPLEX128, 60 },
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        struct nest nest;
+        struct operands o;
+        struct thread_exec exec;
+        const td_dtype dtype = cases[i].dtype;
+        nest_make(&nest, cases[i].text, dtype, dtype, dtype);
+        operands_make(&o, &nest);
+        o.want = NULL;
+        thread_exec_init(&exec, 2, 0);
+        ck_assert(run(&nest, &o, &exec.exec, cases[i].text) == TD_OK);
+        ck_assert_msg(exec.ranges_run >= cases[i].ranges, "%s: %lld ranges", cases[i].text,
+                      (long long)exec.ranges_run);
+        operands_free(&o);
+    }
+}
+END_TEST
+
+START_TEST(small_products_wake_no_thread)
+{
+    static const char *const texts[] = { "mk,kn->mn m=4 n=4 k=4", "mk,nk->mn m=64 n=64 k=64",
+                                         "zmk,zkn->zmn z=100 m=8 n=8 k=8" };
+    for (int i = 0; i < COUNT_OF(texts); i++) {
+        struct nest nest;
+        struct operands o;
+        struct thread_exec exec;
+        nest_make(&nest, texts[i], TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+        operands_make(&o, &nest);
+        o.want = NULL;
+        thread_exec_init(&exec, 2, 0);
+        ck_assert(run(&nest, &o, &exec.exec, texts[i]) == TD_OK);
+        ck_assert_int_eq(exec.ranges_run, 1);
+        operands_free(&o);
+    }
+}
+END_TEST
+
+/* ---- Many callers at once ------------------------------------------------------------------- */
+
+struct hammer {
+    const struct nest *nest;
+    const struct operands *operands;
+    int wrong;
+};
+
+static void *hammer(void *argument)
+{
+    struct hammer *job = argument;
+    const struct td_workspace_need need = td_gemm_workspace(&job->nest->contraction);
+    struct td_workspace workspace = { .n_slots = 1 };
+    workspace.slot_bytes = (size_t)(need.per_thread + 63) / 64 * 64;
+    workspace.slots = aligned_alloc(64, workspace.slot_bytes);
+    workspace.shared = aligned_alloc(64, (size_t)(need.shared + 127) / 64 * 64);
+    char *c = malloc(job->operands->bytes[TD_C]);
+    const size_t margin = MARGIN * sizeof(float);
+    struct td_exec serial;
+    td_exec_serial(&serial, NULL);
+    for (int i = 0; i < 2000 / THIN / THIN; i++) {
+        struct td_error err;
+        memset(c, 0xff, job->operands->bytes[TD_C]);
+        if (td_gemm_run(&job->nest->contraction, element(job->operands, job->nest, TD_A),
+                        element(job->operands, job->nest, TD_B), c + margin, &workspace, &serial,
+                        &err) != TD_OK ||
+            memcmp(c, job->operands->want, job->operands->bytes[TD_C]) != 0)
+            job->wrong++;
+    }
+    free(c);
+    free(workspace.slots);
+    free(workspace.shared);
+    return NULL;
+}
+
+static const int hammered[] = { 16, 17, 24, 32, 48, 64 };
+
+START_TEST(four_callers_at_once_get_what_one_gets)
+{
+    char text[80];
+    struct nest nest;
+    struct operands o;
+    struct hammer jobs[4];
+    pthread_t threads[4];
+    snprintf(text, sizeof(text), "mk,kn->mn m=%d n=%d k=%d", hammered[_i], hammered[_i],
+             hammered[_i]);
+    nest_make(&nest, text, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    operands_make(&o, &nest);
+    operands_expect(&o, &nest);
+    for (int i = 0; i < COUNT_OF(jobs); i++) {
+        jobs[i] = (struct hammer){ &nest, &o, 0 };
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, hammer, &jobs[i]), 0);
+    }
+    for (int i = 0; i < COUNT_OF(jobs); i++) {
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        ck_assert_int_eq(jobs[i].wrong, 0);
+    }
+    operands_free(&o);
+}
+END_TEST
+
+/* ---- Which nests are products --------------------------------------------------------------- */
+
+static const struct {
+    const char *says, *text;
+    bool suits;
+} choices[] = {
+    { "a product of matrices", "mk,kn->mn m=8 n=8 k=8", true },
+    { "with a batch", "zmk,zkn->zmn z=2 m=8 n=8 k=8", true },
+    { "nothing is summed", "m,n->mn m=8 n=8", false },
+    { "matrix times vector", "mk,k->m m=8 k=8", false },
+    { "a dot product", "k,k-> k=8", false },
+    { "products of elements", "mn,mn->mn m=8 n=8", false },
+    { "a sum over one operand alone", "mkj,kn->mn m=8 n=8 k=8 j=3", false },
+    { "three columns are too thin", "mk,kn->mn m=8 n=3 k=8", false },
+    { "three rows are too thin", "mk,kn->mn m=3 n=8 k=8", false },
+};
+
+START_TEST(nests_that_are_products_are_known)
+{
+    struct nest nest;
+    nest_make(&nest, choices[_i].text, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    ck_assert_msg(td_gemm_suits(&nest.contraction) == choices[_i].suits, "%s", choices[_i].says);
+}
+END_TEST
+
+START_TEST(huge_products_announce_what_they_take)
+{
+    struct nest nest;
+    nest_make(&nest, "mk,kn->mn m=100000 n=100000 k=100000", TD_DTYPE_FLOAT64, TD_DTYPE_FLOAT64,
+              TD_DTYPE_FLOAT64);
+    const struct td_workspace_need need = td_gemm_workspace(&nest.contraction);
+    ck_assert_uint_le(need.shared, (uint64_t)33 << 20);
+    ck_assert_uint_le(need.per_thread, (uint64_t)2 << 20);
+}
+END_TEST
+
+/* However long the sums of a small product are: the dtype of the second is one whose results are rounded once. */
+START_TEST(long_sums_announce_little)
+{
+    static const td_dtype some[] = { TD_DTYPE_FLOAT64, TD_DTYPE_BFLOAT16 };
+    for (int d = 0; d < COUNT_OF(some); d++) {
+        struct nest nest;
+        nest_make(&nest, "mk,kn->mn m=64 n=64 k=1000000000", some[d], some[d], some[d]);
+        const struct td_workspace_need need = td_gemm_workspace(&nest.contraction);
+        ck_assert_uint_le(need.shared, (uint64_t)16 << 20);
+        ck_assert_uint_le(need.per_thread, (uint64_t)2 << 20);
+    }
+}
+END_TEST
+
+static void add_values(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, every_form_of_product_is_right_in_every_dtype, 0, COUNT_OF(dtypes));
+    tcase_add_loop_test(tcase, products_of_many_blocks_are_right, 0, COUNT_OF(large));
+    tcase_add_loop_test(tcase, float_products_are_right_at_every_edge, 0, COUNT_OF(edges));
+    tcase_add_loop_test(tcase, bfloat16_products_are_right_at_every_length, 0, COUNT_OF(edges));
+    tcase_add_test(tcase, dtypes_that_compute_alike_mix);
+    tcase_add_loop_test(tcase, bfloat16_keeps_nan_and_inf_and_its_own_instructions_drop_denormals,
+                        0, COUNT_OF(specials));
+}
+
+static void add(TCase *tcase)
+{
+    tcase_set_timeout(tcase, 300);
+#ifdef __SANITIZE_THREAD__
+    (void)add_values; /* which one thread computes: minutes, and nothing to find */
+#else
+    add_values(tcase);
+#endif
+    tcase_add_loop_test(tcase, threads_and_ranges_do_not_change_a_bit, 0, COUNT_OF(threaded));
+    tcase_add_test(tcase, a_deadline_ends_the_product);
+    tcase_add_test(tcase, large_products_are_cut_into_many_ranges);
+    tcase_add_test(tcase, small_products_wake_no_thread);
+    tcase_add_loop_test(tcase, four_callers_at_once_get_what_one_gets, 0, COUNT_OF(hammered));
+    tcase_add_loop_test(tcase, nests_that_are_products_are_known, 0, COUNT_OF(choices));
+    tcase_add_test(tcase, huge_products_announce_what_they_take);
+    tcase_add_test(tcase, long_sums_announce_little);
+}
+
+int main(void)
+{
+    return run_suite("gemm", add);
+}

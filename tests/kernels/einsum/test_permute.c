@@ -1,0 +1,194 @@
+#include "kernels/einsum/permute/permute.h"
+#include "tests/support/nests.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FOR_EACH_ISA(isa)                                                                          \
+    for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++)                                   \
+        if (td_isa_supported(isa))
+
+/* One dtype of each width; floats take part as bits. */
+static const td_dtype widths[] = { TD_DTYPE_UINT8, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32,
+                                   TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX128 };
+
+/* All bits, so that NaNs of every kind are among the floats. */
+static void fill_bits(struct nest *nest, uint64_t *state)
+{
+    const size_t size = td_dtype_info(nest->contraction.dtype[TD_A])->size;
+    unsigned char *bytes = nest->data[TD_A];
+    for (size_t i = 0; i < (size_t)nest->n_elements[TD_A] * size; i++)
+        bytes[i] = (unsigned char)nest_random(state);
+}
+
+/* Element by element. */
+static void move_slowly(struct nest *nest)
+{
+    const size_t size = td_dtype_info(nest->contraction.dtype[TD_A])->size;
+    int64_t position[NEST_LOOPS] = { 0 }, from = 0, to = 0;
+    for (int i = 0; i >= 0;) {
+        memcpy((char *)nest->want + (size_t)to * size,
+               (char *)nest->data[TD_A] + (size_t)from * size, size);
+        for (i = nest->contraction.rank - 1; i >= 0; i--) {
+            const struct td_loop *loop = &nest->loops[i];
+            const bool wraps = ++position[i] == loop->extent;
+            from += (wraps ? 1 - loop->extent : 1) * loop->stride[TD_A];
+            to += (wraps ? 1 - loop->extent : 1) * loop->stride[TD_C];
+            if (!wraps)
+                break;
+            position[i] = 0;
+        }
+    }
+}
+
+static td_status run(struct nest *nest, td_isa isa, int threads, int64_t grain,
+                     int64_t ranges_allowed)
+{
+    struct thread_exec exec;
+    struct td_error err;
+    nest->contraction.loops = nest->loops;
+    thread_exec_init(&exec, threads, grain);
+    exec.exec.isa = isa;
+    exec.ranges_allowed = ranges_allowed;
+    memset(nest->data[TD_C], 0xa5,
+           (size_t)nest->n_elements[TD_C] * td_dtype_info(nest->contraction.dtype[TD_C])->size);
+    return td_permute_run(&nest->contraction, nest->data[TD_A], nest->data[TD_C], &exec.exec, &err);
+}
+
+static void expect_moved(struct nest *nest, const char *says)
+{
+    uint64_t state = 1;
+    fill_bits(nest, &state);
+    move_slowly(nest);
+    FOR_EACH_ISA(isa)
+    {
+        EXPECT(run(nest, isa, 1, 0, -1) == TD_OK, "%s", says);
+        nest_expect(nest, says);
+        EXPECT(run(nest, isa, 3, 2, -1) == TD_OK, "%s", says);
+        nest_expect(nest, says);
+    }
+}
+
+START_TEST(random_nests_move_every_element_to_its_place)
+{
+    uint64_t state = (uint64_t)_i;
+    for (int round = 0; round < 60; round++) {
+        struct nest nest;
+        nest_draw(&nest, &(struct nest_kind){ .in = widths[_i], .out = widths[_i], .steps = 20000 },
+                  &state);
+        expect_moved(&nest, "random");
+        nest_free(&nest);
+    }
+}
+END_TEST
+
+/* Whole blocks, blocks that are moved back, sides too short for a block, tiles and pieces that end
+ * early, rows that crowd the cache, short runs of odd widths, long runs. */
+static const struct {
+    const char *equation;
+    int64_t extents[4];
+} forms[] = {
+    { "->", { 1 } },
+    { "i->i", { 1 } },
+    { "i->i", { 200003 } },
+    { "ij->ji", { 64, 64 } },
+    { "ij->ji", { 65, 67 } },
+    { "ij->ji", { 3, 500 } },
+    { "ij->ji", { 500, 3 } },
+    { "ij->ji", { 17, 1000 } },
+    { "ij->ji", { 1000, 31 } },
+    { "ij->ji", { 300, 1024 } },
+    { "ij->ji", { 1024, 300 } },
+    { "ij->ji", { 601, 599 } },
+    { "ijk->kji", { 33, 34, 35 } },
+    { "ijk->jik", { 50, 60, 2 } },
+    { "ijk->jik", { 50, 60, 3 } },
+    { "ijk->jik", { 50, 60, 5 } },
+    { "ijk->jik", { 50, 60, 7 } },
+    { "ijk->jik", { 50, 60, 13 } },
+    { "ijk->jik", { 20, 30, 61 } },
+    { "ijk->jik", { 20, 30, 300 } },
+    { "ijk->ikj", { 7, 40, 50 } },
+    { "ijkl->ljki", { 9, 8, 7, 17 } },
+    { "ii->i", { 300 } },
+    { "iij->ij", { 40, 50 } },
+    { "iij->ji", { 40, 50 } },
+    { "ijj->ij", { 40, 50 } },
+};
+
+START_TEST(known_forms_move_every_element_to_its_place)
+{
+    for (int w = 0; w < COUNT_OF(widths); w++) {
+        struct nest nest;
+        nest_parse(&nest, forms[_i].equation, forms[_i].extents, widths[w], widths[w]);
+        expect_moved(&nest, forms[_i].equation);
+        nest_free(&nest);
+    }
+}
+END_TEST
+
+/* 2048 x 1040 complex128 are more than 32 MiB: stores pass the cache by, if C is aligned. */
+START_TEST(large_outputs_are_streamed)
+{
+    static const int64_t extents[] = { 2048, 1040 };
+    struct nest nest;
+    nest_parse(&nest, "ij->ji", extents, TD_DTYPE_COMPLEX128, TD_DTYPE_COMPLEX128);
+    void *heap = nest.data[TD_C];
+    const size_t bytes = (size_t)nest.n_elements[TD_C] * 16;
+    char *aligned = aligned_alloc(64, bytes + 64);
+    ck_assert_ptr_nonnull(aligned);
+    uint64_t state = 1;
+    fill_bits(&nest, &state);
+    move_slowly(&nest);
+    FOR_EACH_ISA(isa)
+    {
+        for (int shift = 0; shift <= 16; shift += 16) {
+            nest.data[TD_C] = aligned + shift;
+            ck_assert_int_eq(run(&nest, isa, 2, 0, -1), TD_OK);
+            ck_assert_int_eq(memcmp(nest.data[TD_C], nest.want, bytes), 0);
+        }
+    }
+    free(aligned);
+    nest.data[TD_C] = heap;
+    nest_free(&nest);
+}
+END_TEST
+
+START_TEST(a_deadline_ends_the_work)
+{
+    static const int64_t extents[] = { 1000, 1000 };
+    struct nest nest;
+    nest_parse(&nest, "ij->ji", extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    memset(nest.data[TD_A], 0, 4000000);
+    ck_assert_int_eq(run(&nest, TD_ISA_AUTO, 2, 0, 1), TD_DEADLINE_EXCEEDED);
+    nest_free(&nest);
+}
+END_TEST
+
+START_TEST(little_work_is_one_range)
+{
+    static const int64_t extents[] = { 250, 250 };
+    struct nest nest;
+    nest_parse(&nest, "ij->ji", extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    memset(nest.data[TD_A], 0, 250000);
+    ck_assert_int_eq(run(&nest, TD_ISA_AUTO, 2, 0, 1), TD_OK);
+    nest_free(&nest);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, random_nests_move_every_element_to_its_place, 0, COUNT_OF(widths));
+    tcase_add_loop_test(tcase, known_forms_move_every_element_to_its_place, 0, COUNT_OF(forms));
+    tcase_add_test(tcase, large_outputs_are_streamed);
+    tcase_add_test(tcase, a_deadline_ends_the_work);
+    tcase_add_test(tcase, little_work_is_one_range);
+}
+
+int main(void)
+{
+    return run_suite("permute", add);
+}

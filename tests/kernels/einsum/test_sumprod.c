@@ -1,0 +1,439 @@
+#include "kernels/einsum/sumprod/sumprod.h"
+#include "tests/support/nests.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOR_EACH_ISA(isa)                                                                          \
+    for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++)                                   \
+        if (td_isa_supported(isa))
+
+static td_status run_with(struct nest *nest, td_isa isa, int threads, int64_t grain,
+                          int64_t ranges_allowed, const char *says)
+{
+    struct thread_exec exec;
+    struct guarded_workspace guarded;
+    struct td_error err;
+    nest->contraction.loops = nest->loops;
+    thread_exec_init(&exec, threads, grain);
+    exec.exec.isa = isa;
+    exec.ranges_allowed = ranges_allowed;
+    guarded_workspace_open(&guarded, td_sumprod_workspace(&nest->contraction), threads);
+    td_status status = td_sumprod_run(&nest->contraction, nest->data[TD_A],
+                                      nest->contraction.has_b ? nest->data[TD_B] : NULL,
+                                      nest->data[TD_C], &guarded.workspace, &exec.exec, &err);
+    guarded_workspace_close(&guarded, says);
+    return status;
+}
+
+static void run(struct nest *nest, td_isa isa, const char *says)
+{
+    EXPECT(run_with(nest, isa, 1, 0, -1, says) == TD_OK, "%s", says);
+}
+
+/* ---- Random nests against the slow way ---------------------------------------------------- */
+
+static const struct {
+    td_dtype in, out;
+} dtypes[] = {
+    { TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32 },     { TD_DTYPE_FLOAT64, TD_DTYPE_FLOAT64 },
+    { TD_DTYPE_FLOAT16, TD_DTYPE_FLOAT16 },     { TD_DTYPE_BFLOAT16, TD_DTYPE_BFLOAT16 },
+    { TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX64 }, { TD_DTYPE_COMPLEX128, TD_DTYPE_COMPLEX128 },
+    { TD_DTYPE_INT8, TD_DTYPE_INT8 },           { TD_DTYPE_UINT8, TD_DTYPE_UINT8 },
+    { TD_DTYPE_INT16, TD_DTYPE_INT16 },         { TD_DTYPE_UINT16, TD_DTYPE_UINT16 },
+    { TD_DTYPE_INT32, TD_DTYPE_INT32 },         { TD_DTYPE_UINT32, TD_DTYPE_UINT32 },
+    { TD_DTYPE_INT64, TD_DTYPE_INT64 },         { TD_DTYPE_UINT64, TD_DTYPE_UINT64 },
+    { TD_DTYPE_FLOAT16, TD_DTYPE_FLOAT32 },     { TD_DTYPE_FLOAT32, TD_DTYPE_BFLOAT16 },
+    { TD_DTYPE_INT8, TD_DTYPE_INT32 },
+};
+
+START_TEST(random_nests_are_as_computed_the_slow_way)
+{
+    uint64_t state = (uint64_t)_i;
+    for (int round = 0; round < 120; round++) {
+        struct nest nest;
+        nest_draw(&nest,
+                  &(struct nest_kind){ dtypes[_i].in, dtypes[_i].out, .has_b = round % 3 != 0,
+                                       .sums = round % 4 != 1, .steps = 3000 },
+                  &state);
+        nest_fill(&nest, &state);
+        nest_reference(&nest);
+        FOR_EACH_ISA(isa)
+        {
+            run(&nest, isa, td_isa_name(isa));
+            nest_expect(&nest, td_isa_name(isa));
+        }
+        nest_free(&nest);
+    }
+}
+END_TEST
+
+/* Each way through the kernels, with blocks that are full and ones that are not. */
+static const struct {
+    const char *equation;
+    int64_t extents[4];
+} equations[] = {
+    { "ij->", { 37, 141 } },
+    { "ij->i", { 37, 141 } },
+    { "ij->j", { 600, 37 } },
+    { "ijk->j", { 11, 23, 29 } },
+    { "ijk->ik", { 11, 300, 29 } },
+    { "ijk->k", { 30, 30, 7 } },
+    { "ii->", { 101 } },
+    { "ii->i", { 101 } },
+    { "i,i->", { 9001 } },
+    { "bi,bi->b", { 19, 333 } },
+    { "ij,j->i", { 37, 1041 } },
+    { "ij,i->j", { 1041, 37 } },
+    { "ji,j->i", { 37, 141 } },
+    { "bij,bj->bi", { 5, 17, 130 } },
+    { "bij,bi->bj", { 5, 130, 17 } },
+    { "ij,ij->ij", { 37, 141 } },
+    { "ij,ji->ij", { 37, 141 } },
+    { "ij,ji->", { 37, 141 } },
+    { "i,j->ij", { 37, 5000 } },
+    { "i,j->ji", { 37, 141 } },
+    { "ij,j->ij", { 37, 141 } },
+    { "ij,->ij", { 37, 141 } },
+    { ",->", { 1 } },
+    { "->", { 1 } },
+    { "i->i", { 5003 } },
+    { "ij->ji", { 37, 141 } },
+    { "ij,jk->ik", { 19, 23, 29 } },
+    { "ik,jk->ij", { 19, 23, 300 } },
+    { "ijk,ijk->j", { 11, 12, 13 } },
+    { "ij->i", { 3000, 3 } },
+    { "ij->j", { 3, 3000 } },
+    { "bij,bj->bi", { 500, 4, 4 } },
+    /* Short rows that touch: summed each, or added to one; alone, by a product, by what they
+     * share. */
+    { "ijk->k", { 60, 31, 3 } },
+    { "ijk->ik", { 7, 500, 3 } },
+    { "ijk->ij", { 9, 130, 3 } },
+    { "ijk->j", { 11, 90, 3 } },
+    { "ijk->j", { 3, 600, 20 } },
+    { "ij->i", { 1500, 2 } },
+    { "ij,j->i", { 2000, 3 } },
+    { "ij,ij->i", { 600, 4 } },
+    { "ij,ij->j", { 1700, 5 } },
+    { "bij,ij->bj", { 3, 700, 3 } },
+    { "ij->j", { 9001, 2 } },
+    { "ij->j", { 90, 65 } },
+    /* Rows that end anywhere in a vector, and those too long for a buffer. */
+    { "ij->i", { 20, 31 } },
+    { "ij,j->i", { 20, 63 } },
+    { "ij,j->i", { 3, 5003 } },
+    /* Long rows that share what they are multiplied by, several at a time and the rest. */
+    { "ij,j->i", { 21, 3337 } },
+    { "bij,bj->bi", { 2, 9, 6149 } },
+    { "ij,i->j", { 300, 17 } },
+};
+
+START_TEST(known_forms_are_as_computed_the_slow_way)
+{
+    uint64_t state = 1;
+    for (int d = 0; d < COUNT_OF(dtypes); d++) {
+        struct nest nest;
+        nest_parse(&nest, equations[_i].equation, equations[_i].extents, dtypes[d].in,
+                   dtypes[d].out);
+        nest_fill(&nest, &state);
+        nest_reference(&nest);
+        FOR_EACH_ISA(isa)
+        {
+            run(&nest, isa, equations[_i].equation);
+            nest_expect(&nest, equations[_i].equation);
+        }
+        nest_free(&nest);
+    }
+}
+END_TEST
+
+/* ---- Threads ----------------------------------------------------------------------------- */
+
+/* Large enough that summed ranges are cut into parts. */
+static const struct {
+    const char *equation;
+    int64_t extents[3];
+    td_dtype dtype;
+} shared_work[] = {
+    { "ij->", { 1100, 1100 }, TD_DTYPE_FLOAT32 },
+    { "ij->j", { 2000, 700 }, TD_DTYPE_FLOAT32 },
+    { "ij->i", { 3, 500000 }, TD_DTYPE_FLOAT32 },
+    { "ij,ij->", { 1100, 1100 }, TD_DTYPE_FLOAT16 },
+    { "ij,i->j", { 2000, 700 }, TD_DTYPE_FLOAT32 },
+    { "ij,j->i", { 1200, 1000 }, TD_DTYPE_FLOAT64 },
+    { "ij,j->i", { 91, 20011 }, TD_DTYPE_FLOAT32 },
+    { "ij,j->i", { 1200, 1000 }, TD_DTYPE_COMPLEX64 },
+    { "ij,ji->", { 1100, 1100 }, TD_DTYPE_FLOAT32 },
+    { "i,j->ij", { 1000, 1000 }, TD_DTYPE_FLOAT32 },
+    { "ijk->k", { 100, 200, 70 }, TD_DTYPE_FLOAT64 },
+    { "ijk->k", { 500, 1400, 3 }, TD_DTYPE_FLOAT32 },
+    { "ijk->j", { 50, 600, 100 }, TD_DTYPE_FLOAT32 },
+};
+
+/* Numbers whose sums depend on the order. */
+static void fill_fractions(struct nest *nest, uint64_t *state)
+{
+    nest_fill(nest, state);
+    for (int operand = TD_A; operand <= TD_B; operand++) {
+        const td_dtype dtype = nest->contraction.dtype[operand];
+        const int64_t parts = dtype == TD_DTYPE_COMPLEX64 ? 2 : 1;
+        for (int64_t i = 0; i < nest->n_elements[operand] * parts; i++) {
+            const double value = (double)(nest_random(state) >> 11) * 0x1p-53;
+            if (dtype == TD_DTYPE_FLOAT32 || dtype == TD_DTYPE_COMPLEX64)
+                ((float *)nest->data[operand])[i] = (float)value;
+            else if (dtype == TD_DTYPE_FLOAT64)
+                ((double *)nest->data[operand])[i] = value;
+        }
+    }
+}
+
+START_TEST(results_are_the_same_bits_at_every_thread_count_and_grain)
+{
+    uint64_t state = 2;
+    struct nest nest;
+    nest_parse(&nest, shared_work[_i].equation, shared_work[_i].extents, shared_work[_i].dtype,
+               shared_work[_i].dtype);
+    fill_fractions(&nest, &state);
+    const size_t bytes = (size_t)nest.n_elements[TD_C] * td_dtype_info(shared_work[_i].dtype)->size;
+    FOR_EACH_ISA(isa)
+    {
+        run(&nest, isa, shared_work[_i].equation);
+        memcpy(nest.want, nest.data[TD_C], bytes);
+        for (int threads = 1; threads <= 4; threads++) {
+            for (int64_t grain = 0; grain <= 5; grain += 1 + 2 * (grain > 0)) {
+                memset(nest.data[TD_C], 0xa5, bytes);
+                EXPECT(run_with(&nest, isa, threads, grain, -1, "threads") == TD_OK, "%s",
+                       shared_work[_i].equation);
+                nest_expect(&nest, shared_work[_i].equation);
+            }
+        }
+    }
+    nest_free(&nest);
+}
+END_TEST
+
+START_TEST(a_deadline_ends_the_work)
+{
+    uint64_t state = 3;
+    struct nest nest;
+    nest_parse(&nest, shared_work[_i].equation, shared_work[_i].extents, shared_work[_i].dtype,
+               shared_work[_i].dtype);
+    nest_fill(&nest, &state);
+    /* In ranges of one item there are more than one in each of these. */
+    ck_assert_int_eq(run_with(&nest, TD_ISA_AUTO, 2, 1, 1, "deadline"), TD_DEADLINE_EXCEEDED);
+    nest_free(&nest);
+}
+END_TEST
+
+START_TEST(little_work_is_one_range)
+{
+    static const int64_t extents[] = { 500, 500 };
+    uint64_t state = 4;
+    struct nest nest;
+    nest_parse(&nest, "ij,j->i", extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    nest_fill(&nest, &state);
+    ck_assert_int_eq(run_with(&nest, TD_ISA_AUTO, 2, 0, 1, "one range"), TD_OK);
+    nest_free(&nest);
+}
+END_TEST
+
+/* ---- Numbers ----------------------------------------------------------------------------- */
+
+static const struct {
+    const char *equation;
+    int64_t extents[2];
+} long_sums[] = {
+    { "i->", { 4000000 } },        { "ij->j", { 1000000, 4 } }, { "ij->j", { 40000, 100 } },
+    { "ij->i", { 4, 1000000 } },   { "i,i->", { 4000000 } },    { "ij,i->j", { 40000, 100 } },
+    { "ij,j->i", { 4, 1000000 } }, { "ij->j", { 1300000, 3 } }, { "ij->i", { 1000000, 4 } },
+    { "ij,j->i", { 16, 250000 } },
+};
+
+/* 0.1f is 0.100000001490116; one after the other, 4 million of them give 384524.8. Blocks leave an
+ * error of some roundings, here bounded by 2e-6 of the sum. */
+START_TEST(long_sums_keep_their_accuracy)
+{
+    struct nest nest;
+    nest_parse(&nest, long_sums[_i].equation, long_sums[_i].extents, TD_DTYPE_FLOAT32,
+               TD_DTYPE_FLOAT32);
+    const int64_t n = nest.n_elements[TD_A];
+    for (int64_t i = 0; i < n; i++)
+        ((float *)nest.data[TD_A])[i] = 0.1f;
+    for (int64_t i = 0; i < nest.n_elements[TD_B]; i++)
+        ((float *)nest.data[TD_B])[i] = 1;
+    const double want = 0.1f * ((double)n / (double)nest.n_elements[TD_C]);
+    FOR_EACH_ISA(isa)
+    {
+        run(&nest, isa, long_sums[_i].equation);
+        for (int64_t i = 0; i < nest.n_elements[TD_C]; i++) {
+            const double got = (double)((float *)nest.data[TD_C])[i];
+            EXPECT(fabs(got - want) < 2e-6 * want, "%s, %s: %.9g, not %.9g", long_sums[_i].equation,
+                   td_isa_name(isa), got, want);
+        }
+    }
+    nest_free(&nest);
+}
+END_TEST
+
+/* In float16 4096 + 1 is 4096, in bfloat16 256 + 1 is 256: a sum that rounded on its way would stop
+ * there. 5000 ones are 5000 in float16; 4992 in bfloat16, whose neighbours are 4992 and 5024. */
+START_TEST(narrow_floats_are_rounded_once)
+{
+    static const struct {
+        td_dtype dtype;
+        uint16_t one, sum;
+    } narrow[] = { { TD_DTYPE_FLOAT16, 0x3c00, 0x6ce2 }, { TD_DTYPE_BFLOAT16, 0x3f80, 0x459c } };
+    static const char *const forms[] = { "i->", "ij->j", "i,i->", "ij,i->j" };
+    static const int64_t extents[] = { 5000, 3 };
+    for (int form = 0; form < COUNT_OF(forms); form++) {
+        struct nest nest;
+        nest_parse(&nest, forms[form], extents, narrow[_i].dtype, narrow[_i].dtype);
+        for (int operand = TD_A; operand <= TD_B; operand++)
+            for (int64_t i = 0; i < nest.n_elements[operand]; i++)
+                ((uint16_t *)nest.data[operand])[i] = narrow[_i].one;
+        FOR_EACH_ISA(isa)
+        {
+            run(&nest, isa, forms[form]);
+            for (int64_t i = 0; i < nest.n_elements[TD_C]; i++)
+                EXPECT(((uint16_t *)nest.data[TD_C])[i] == narrow[_i].sum, "%s, %s: 0x%04x",
+                       forms[form], td_isa_name(isa), ((uint16_t *)nest.data[TD_C])[i]);
+        }
+        nest_free(&nest);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    float a, b, sum; /* one a among zeros, b everywhere */
+} specials[] = {
+    { "NaN passes", NAN, 1, NAN },
+    { "infinity passes", INFINITY, 1, INFINITY },
+    { "minus infinity passes", -INFINITY, 1, -INFINITY },
+    { "infinity times zero is NaN", INFINITY, 0, NAN },
+    { "zero times infinity is NaN", 0, INFINITY, NAN },
+    { "zero times NaN is NaN", 0, NAN, NAN },
+};
+
+START_TEST(nan_and_infinity_are_numbers)
+{
+    static const char *const forms[] = { "ij,ij->", "ij,j->i", "ij,i->j", "ij,ij->ij" };
+    static const int64_t extents[] = { 67, 67 };
+    for (int form = 0; form < COUNT_OF(forms); form++) {
+        struct nest nest;
+        nest_parse(&nest, forms[form], extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+        for (int64_t place = 0; place < 67 * 67; place += 331) {
+            float *a = nest.data[TD_A], *b = nest.data[TD_B], *c = nest.data[TD_C];
+            for (int64_t i = 0; i < nest.n_elements[TD_A]; i++)
+                a[i] = 0;
+            for (int64_t i = 0; i < nest.n_elements[TD_B]; i++)
+                b[i] = specials[_i].b;
+            a[place] = specials[_i].a;
+            const int64_t n = nest.n_elements[TD_C];
+            const int64_t hit = n == 1    ? 0
+                                : n == 67 ? (form == 1 ? place / 67 : place % 67)
+                                          : place;
+            FOR_EACH_ISA(isa)
+            {
+                run(&nest, isa, forms[form]);
+                EXPECT(isnan(specials[_i].sum) ? isnan(c[hit]) : c[hit] == specials[_i].sum,
+                       "%s, %s, %s: %g", specials[_i].says, forms[form], td_isa_name(isa),
+                       (double)c[hit]);
+                for (int64_t i = 0; i < n && isfinite(specials[_i].b); i++)
+                    EXPECT(i == hit || c[i] == 0, "%s, %s: spread to %ld", specials[_i].says,
+                           forms[form], (long)i);
+            }
+        }
+        nest_free(&nest);
+    }
+}
+END_TEST
+
+/* Rows of which several are summed at a time, with an end that fills no vector. */
+START_TEST(nan_stays_in_its_long_row)
+{
+    enum { rows = 17, n = 9001 };
+    static const int64_t extents[] = { rows, n };
+    struct nest nest;
+    nest_parse(&nest, "ij,j->i", extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    float *a = nest.data[TD_A], *b = nest.data[TD_B], *c = nest.data[TD_C];
+    memset(a, 0, sizeof(float) * rows * n);
+    for (int i = 0; i < n; i++)
+        b[i] = 1;
+    for (int64_t place = 0; place < rows * n; place += n - 1) { /* at both ends of rows, too */
+        a[place] = NAN;
+        FOR_EACH_ISA(isa)
+        {
+            run(&nest, isa, "NaN in a long row");
+            for (int i = 0; i < rows; i++)
+                EXPECT(i == place / n ? isnan(c[i]) : c[i] == 0, "%s: %ld, row %d is %g",
+                       td_isa_name(isa), (long)place, i, (double)c[i]);
+        }
+        a[place] = 0;
+    }
+    nest_free(&nest);
+}
+END_TEST
+
+/* (1 + 2i)(3 + 4i) = -5 + 10i; three times. */
+START_TEST(complex_numbers_multiply_as_such)
+{
+    static const int64_t extents[] = { 3 };
+    static const float a[] = { 1, 2, 1, 2, 1, 2 }, b[] = { 3, 4, 3, 4, 3, 4 };
+    struct nest nest;
+    nest_parse(&nest, "i,i->", extents, TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX64);
+    memcpy(nest.data[TD_A], a, sizeof(a));
+    memcpy(nest.data[TD_B], b, sizeof(b));
+    FOR_EACH_ISA(isa)
+    {
+        run(&nest, isa, "complex");
+        ck_assert(((float *)nest.data[TD_C])[0] == -15 && ((float *)nest.data[TD_C])[1] == 30);
+    }
+    nest_free(&nest);
+}
+END_TEST
+
+START_TEST(products_without_a_sum_keep_minus_zero)
+{
+    static const int64_t extents[] = { 100 };
+    struct nest nest;
+    nest_parse(&nest, "i,i->i", extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    for (int i = 0; i < 100; i++) {
+        ((float *)nest.data[TD_A])[i] = -0.0f;
+        ((float *)nest.data[TD_B])[i] = 2;
+    }
+    FOR_EACH_ISA(isa)
+    {
+        run(&nest, isa, "minus zero");
+        for (int i = 0; i < 100; i++)
+            EXPECT(signbit(((float *)nest.data[TD_C])[i]), "%s: %d", td_isa_name(isa), i);
+    }
+    nest_free(&nest);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, random_nests_are_as_computed_the_slow_way, 0, COUNT_OF(dtypes));
+    tcase_add_loop_test(tcase, known_forms_are_as_computed_the_slow_way, 0, COUNT_OF(equations));
+    tcase_add_loop_test(tcase, results_are_the_same_bits_at_every_thread_count_and_grain, 0,
+                        COUNT_OF(shared_work));
+    tcase_add_loop_test(tcase, a_deadline_ends_the_work, 0, COUNT_OF(shared_work));
+    tcase_add_test(tcase, little_work_is_one_range);
+    tcase_add_loop_test(tcase, long_sums_keep_their_accuracy, 0, COUNT_OF(long_sums));
+    tcase_add_loop_test(tcase, narrow_floats_are_rounded_once, 0, 2);
+    tcase_add_loop_test(tcase, nan_and_infinity_are_numbers, 0, COUNT_OF(specials));
+    tcase_add_test(tcase, nan_stays_in_its_long_row);
+    tcase_add_test(tcase, complex_numbers_multiply_as_such);
+    tcase_add_test(tcase, products_without_a_sum_keep_minus_zero);
+}
+
+int main(void)
+{
+    return run_suite("sumprod", add);
+}

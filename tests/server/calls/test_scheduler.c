@@ -1,0 +1,1275 @@
+#include "api/json/decode.h"
+#include "api/message/attrs.h"
+#include "server/calls/op_task.h"
+#include "server/calls/scheduler.h"
+#include "server/calls/services.h"
+#include "server/calls/tensor_tasks.h"
+#include "server/observe/clock.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <sys/socket.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* ---- a server without HTTP, and calls made by hand ------------------------------------------- */
+
+static struct td_server server;
+static sem_t finished_calls;
+
+#define MAX_ARGUMENTS 4
+
+/* Opens the server with one worker and these options; NULL ends them. */
+static void server_open(const char *const *options)
+{
+    static char *nothing[] = { NULL };
+    char *arguments[MAX_ARGUMENTS + 3] = { (char *)(uintptr_t) "tensord",
+                                           (char *)(uintptr_t) "--workers=1" };
+    char message[TD_CONFIG_MESSAGE];
+    int n = 2;
+    for (; options && *options; options++)
+        arguments[n++] = (char *)(uintptr_t)*options;
+    memset(&server, 0, sizeof server);
+    server.log.fd = -1;
+    ck_assert_msg(td_config_load(&server.config, n, arguments, nothing, message) == TD_CONFIG_RUN,
+                  "%s", message);
+    ck_assert(td_server_open(&server));
+    sem_init(&finished_calls, 0, 0);
+}
+
+#define OPTIONS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static void server_close(void)
+{
+    td_server_stop_workers(&server);
+    ck_assert_int_eq(atomic_load(&server.asleep), 0);                  /* every call was woken */
+    ck_assert_uint_eq(td_buffer_pool_stats(server.buffers).in_use, 0); /* every call was freed */
+    td_server_close(&server);
+    td_config_free(&server.config);
+}
+
+static void finished(struct td_call *call)
+{
+    call->answered = true;
+    sem_post(&finished_calls);
+}
+
+/* A call whose body has arrived. */
+static struct td_call *call_of_bytes(const char *op, const void *body, size_t bytes)
+{
+    struct td_call *call = td_call_new(&server);
+    ck_assert_ptr_nonnull(call);
+    call->op = td_op_find(op, strlen(op));
+    call->task = &td_op_task;
+    ck_assert_ptr_nonnull(call->op);
+    td_request_init(&call->request, call->op);
+    call->method = "POST";
+    call->path = "/v1/op";
+    strcpy(call->request_id, "test");
+    call->socket = -1; /* no client: none can leave */
+    call->finished = finished;
+    call->times.begun = call->times.arrived = call->times.lap = td_now_ns();
+    call->deadline_ns = TD_NEVER;
+    char *copy = td_arena_alloc(&call->arena, bytes + TD_JSON_PADDING, 1, &call->error);
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, body, bytes);
+    memset(copy + bytes, 0, TD_JSON_PADDING);
+    call->body = copy;
+    call->body_bytes = call->body_capacity = bytes;
+    return call;
+}
+
+static struct td_call *call_of(const char *body)
+{
+    return call_of_bytes("gather", body, strlen(body));
+}
+
+/* What stands in the reply; the caller frees it. */
+static char *reply_text(const struct td_call *call)
+{
+    char *text = malloc(td_reply_bytes(&call->reply) + 1), *at = text;
+    for (int i = 0; i < call->reply.n_pieces; i++) {
+        memcpy(at, call->reply.pieces[i].data, call->reply.pieces[i].size);
+        at += call->reply.pieces[i].size;
+    }
+    *at = '\0';
+    return text;
+}
+
+static void expect_reply(const struct td_call *call, int http_status, const char *part)
+{
+    char *text = reply_text(call);
+    ck_assert_msg(call->reply.http_status == http_status, "%d: %s", call->reply.http_status, text);
+    ck_assert_msg(strstr(text, part) != NULL, "no '%s' in %s", part, text);
+    free(text);
+}
+
+/* On a worker, from the queue to the end. */
+static void run_queued(struct td_call *call)
+{
+    td_schedule_submit(call);
+    sem_wait(&finished_calls);
+    ck_assert(call->answered);
+}
+
+static void run_anyhow(struct td_call *call)
+{
+    if (td_schedule(call) == TD_QUEUE)
+        run_queued(call);
+}
+
+/* Keeps the only worker until it is told to go on. */
+static struct gate {
+    struct td_job job;
+    sem_t entered, open;
+} gate;
+
+static void wait_at_gate(struct td_job *job, struct td_worker *worker)
+{
+    (void)job;
+    (void)worker;
+    sem_post(&gate.entered);
+    sem_wait(&gate.open);
+}
+
+static void gate_close(void)
+{
+    gate.job = (struct td_job){ .deadline_ns = TD_NEVER, .run = wait_at_gate };
+    sem_init(&gate.entered, 0, 0);
+    sem_init(&gate.open, 0, 0);
+    ck_assert(td_worker_pool_reserve(server.workers));
+    td_worker_pool_submit(server.workers, &gate.job);
+    sem_wait(&gate.entered);
+}
+
+#define GATHER        "{\"params\":[10,20,30],\"indices\":[2,0]}"
+#define GATHER_RESULT "[30,10]"
+
+/* params float32[1,100] of zeros, n indices of 0: an output of 400 n bytes from a small body. */
+static char *wide_gather(int n)
+{
+    char *body = malloc(1000 + 2 * (size_t)n), *at = body;
+    at += sprintf(at, "{\"params\":[[0");
+    for (int i = 1; i < 100; i++)
+        at += sprintf(at, ",0");
+    at += sprintf(at, "]],\"indices\":[0");
+    for (int i = 1; i < n; i++)
+        at += sprintf(at, ",0");
+    sprintf(at, "]}");
+    return body;
+}
+
+/* ---- here or on a worker --------------------------------------------------------------------- */
+
+START_TEST(a_tiny_call_is_answered_here_and_now)
+{
+    server_open(NULL);
+    gate_close(); /* the worker has no part in it */
+    struct td_call *call = call_of(GATHER);
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    expect_reply(call, 200, GATHER_RESULT);
+    ck_assert(!call->answered); /* finished is for workers */
+    ck_assert_int_eq(call->times.queue, 0);
+    td_call_free(call);
+    sem_post(&gate.open);
+    server_close();
+}
+END_TEST
+
+START_TEST(with_an_inline_limit_of_zero_every_call_is_queued)
+{
+    server_open(OPTIONS("--inline-limit-us=0"));
+    struct td_call *call = call_of(GATHER);
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(!call->decoded);
+    run_queued(call);
+    expect_reply(call, 200, GATHER_RESULT);
+    ck_assert_int_gt(call->times.queue, 0);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_large_body_is_left_for_a_worker_to_decode)
+{
+    server_open(NULL);
+    char *body = wide_gather(20000);
+    struct td_call *call = call_of(body);
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(!call->decoded && !call->admitted);
+    run_queued(call);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    ck_assert_int_eq(call->request.args.outputs[0].numel, 2000000);
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_small_body_with_much_to_compute_is_decoded_here_and_computed_there)
+{
+    server_open(OPTIONS("--inline-limit-us=100"));
+    char *body = wide_gather(2000); /* 4 KB in, 800 KB out */
+    struct td_call *call = call_of(body);
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(call->decoded && call->admitted);
+    run_queued(call);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+/* A .npy file, version 1.0, of n int32, all 0. */
+static void put_zeros(const char *path, int n)
+{
+    char header[128];
+    const int length =
+        snprintf(header + 10, 118, "{'descr': '<i4', 'fortran_order': False, 'shape': (%d,), }", n);
+    memcpy(header, "\x93NUMPY\x01\x00\x76\x00", 10); /* 118 bytes of header */
+    memset(header + 10 + length, ' ', (size_t)(118 - length));
+    header[127] = '\n';
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(header, 1, sizeof header, file), sizeof header);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(truncate(path, 128 + 4L * n), 0);
+}
+
+START_TEST(a_table_that_sets_a_shape_is_read_by_a_worker)
+{
+    char folder[] = "/tmp/test_scheduler.XXXXXX", path[64], option[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/zeros.npy", folder);
+    snprintf(option, sizeof option, "--data-dir=%s", folder);
+    put_zeros(path, 1000000);
+    server_open(OPTIONS(option));
+    static const char body[] =
+        "{\"data\":{\"ref\":\"zeros\"},\"partitions\":{\"ref\":\"zeros\"},\"num_partitions\":1}";
+    struct td_call *call = call_of_bytes("dynamic_partition", body, strlen(body));
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(call->decoded && !call->admitted);
+    run_queued(call);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    ck_assert_int_eq(call->request.args.outputs[0].numel, 1000000);
+    td_call_free(call);
+    server_close();
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
+START_TEST(the_answer_is_the_same_from_both_places)
+{
+    static const char *const bodies[] = {
+        GATHER,
+        "{\"params\":[[1.5,2],[3,4]],\"indices\":[1,-1],\"bounds\":\"zero\"}",
+        "{\"params\":[1,2],\"indices\":[5]}", /* INDEX_OUT_OF_BOUNDS */
+        "{\"params\":[1,2],\"indices\":[0",   /* MALFORMED_REQUEST */
+        "{\"params\":{\"ref\":\"missing\"},\"indices\":[0]}",
+    };
+    char *texts[COUNT_OF(bodies)];
+    int statuses[COUNT_OF(bodies)];
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+        struct td_call *call = call_of(bodies[i]);
+        ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+        texts[i] = reply_text(call);
+        statuses[i] = call->reply.http_status;
+        td_call_free(call);
+    }
+    server_close();
+    server_open(OPTIONS("--inline-limit-us=0"));
+    for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+        struct td_call *call = call_of(bodies[i]);
+        ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+        run_queued(call);
+        expect_reply(call, statuses[i], texts[i]);
+        td_call_free(call);
+        free(texts[i]);
+    }
+    server_close();
+}
+END_TEST
+
+static struct td_call *finished_first;
+
+static void finished_in_order(struct td_call *call)
+{
+    if (!finished_first)
+        finished_first = call;
+    finished(call);
+}
+
+START_TEST(small_calls_pass_one_that_turns_out_to_be_large)
+{
+    server_open(OPTIONS("--inline-limit-us=0"));
+    gate_close();
+    char *body = wide_gather(20000); /* 40 KB in, 8 MB out: only a worker finds that out */
+    struct td_call *large = call_of(body), *small = call_of(GATHER);
+    finished_first = NULL;
+    large->finished = small->finished = finished_in_order;
+    ck_assert_int_eq(td_schedule(large), TD_QUEUE);
+    td_schedule_submit(large);
+    ck_assert_int_eq(td_schedule(small), TD_QUEUE);
+    td_schedule_submit(small);
+    sem_post(&gate.open);
+    sem_wait(&finished_calls);
+    sem_wait(&finished_calls);
+    ck_assert_ptr_eq(finished_first, small);
+    expect_reply(small, 200, GATHER_RESULT);
+    ck_assert_int_eq(large->reply.http_status, 200);
+    td_call_free(large);
+    td_call_free(small);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_compressed_body_is_for_a_worker_however_small)
+{
+    static const char body[] = GATHER;
+    unsigned char packed[200];
+    uLongf size = sizeof packed;
+    ck_assert_int_eq(compress(packed, &size, (const Bytef *)body, sizeof body - 1), Z_OK);
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *call = call_of_bytes("gather", packed, size);
+    call->headers.content_encoding = "deflate";
+    call->encoded = true;
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    run_queued(call);
+    expect_reply(call, 200, GATHER_RESULT);
+    td_call_free(call);
+    call = call_of(GATHER); /* not what the header says */
+    call->headers.content_encoding = "gzip";
+    call->encoded = true;
+    run_anyhow(call);
+    expect_reply(call, 400, "MALFORMED_REQUEST");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_call_can_follow_another_in_its_shell)
+{
+    server_open(NULL);
+    struct td_call *first = call_of("{\"params\":[1],\"indices\":[9]}");
+    ck_assert_int_eq(td_schedule(first), TD_ANSWERED);
+    ck_assert_int_eq(first->error.status, TD_INDEX_OUT_OF_BOUNDS);
+    first->gone = first->close_connection = true;
+    td_call_free(first);
+    struct td_call *second = call_of(GATHER);
+    ck_assert_ptr_eq(second, first);
+    ck_assert_int_eq(second->error.status, TD_OK);
+    ck_assert(!second->gone && !second->close_connection && !second->decoded && !second->admitted);
+    ck_assert_int_eq(td_schedule(second), TD_ANSWERED);
+    expect_reply(second, 200, GATHER_RESULT);
+    td_call_free(second);
+    server_close();
+}
+END_TEST
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+START_TEST(a_full_queue_refuses_with_retry_after)
+{
+    server_open(OPTIONS("--inline-limit-us=0", "--queue-limit=1"));
+    gate_close();
+    struct td_call *waits = call_of(GATHER), *refused = call_of(GATHER);
+    ck_assert_int_eq(td_schedule(waits), TD_QUEUE);
+    ck_assert_int_eq(td_schedule(refused), TD_ANSWERED);
+    ck_assert_int_eq(refused->error.status, TD_QUEUE_FULL);
+    ck_assert_uint_ge(refused->error.retry_after_s, 1);
+    expect_reply(refused, 429, "QUEUE_FULL");
+    td_call_free(refused);
+    sem_post(&gate.open);
+    run_queued(waits);
+    expect_reply(waits, 200, GATHER_RESULT);
+    td_call_free(waits);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_call_refused_by_a_full_queue_gives_its_memory_back)
+{
+    server_open(OPTIONS("--inline-limit-us=100", "--queue-limit=1"));
+    gate_close();
+    char *body = wide_gather(2000);
+    struct td_call *waits = call_of(body), *refused = call_of(body);
+    ck_assert_int_eq(td_schedule(waits), TD_QUEUE);
+    const uint64_t in_use = td_buffer_pool_stats(server.buffers).in_use;
+    ck_assert_uint_lt(in_use, 800000); /* an output is allocated when it is computed */
+    ck_assert_int_eq(td_schedule(refused), TD_ANSWERED);
+    ck_assert_int_eq(refused->error.status, TD_QUEUE_FULL);
+    td_call_free(refused);
+    ck_assert_uint_eq(td_buffer_pool_stats(server.buffers).in_use, in_use);
+    sem_post(&gate.open);
+    run_queued(waits);
+    td_call_free(waits);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_deadline_that_has_passed_is_said_before_any_work)
+{
+    server_open(OPTIONS(_i ? "--inline-limit-us=0" : "--inline-limit-us=20"));
+    struct td_call *call = call_of(GATHER);
+    call->deadline_ns = call->times.lap - 1; /* the body came after it */
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    ck_assert(!call->decoded);
+    expect_reply(call, 504, "DEADLINE_EXCEEDED");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+/* What befalls a call in the queue. */
+static const struct {
+    const char *says;
+    bool deadline_passes, expire, everything;
+    int http_status;
+    const char *code;
+} waits[] = {
+    { "the worker finds it late", true, false, false, 504, "passed while the request waited" },
+    { "the clock finds it late", true, true, false, 504, "passed while the request waited" },
+    { "the server stops", false, true, true, 503, "DRAINING" },
+    { "nothing", false, true, false, 200, GATHER_RESULT },
+};
+
+START_TEST(a_call_in_the_queue_may_end_there)
+{
+    server_open(OPTIONS("--inline-limit-us=0"));
+    gate_close();
+    struct td_call *call = call_of(GATHER);
+    call->deadline_ns = td_now_ns() + (waits[_i].deadline_passes ? 2000000 : 60000000000);
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    td_schedule_submit(call);
+    while (waits[_i].deadline_passes && td_now_ns() <= call->deadline_ns)
+        usleep(100);
+    if (waits[_i].expire)
+        td_worker_pool_expire(server.workers, td_now_ns(), waits[_i].everything);
+    sem_post(&gate.open);
+    sem_wait(&finished_calls);
+    expect_reply(call, waits[_i].http_status, waits[_i].code);
+    ck_assert_int_ge(call->times.queue, 0);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+/* An inference request of the Open Inference Protocol that may wait so many microseconds. */
+static struct td_call *patient_call(unsigned timeout_us)
+{
+    char body[256];
+    snprintf(body, sizeof body,
+             "{\"parameters\":{\"timeout\":%u},\"inputs\":["
+             "{\"name\":\"params\",\"shape\":[2],\"datatype\":\"INT32\",\"data\":[7,8]},"
+             "{\"name\":\"indices\",\"shape\":[1],\"datatype\":\"INT32\",\"data\":[1]}]}",
+             timeout_us);
+    struct td_call *call = call_of(body);
+    call->style = TD_STYLE_OIP;
+    ck_assert_int_eq(call->task->begin(call), TD_OK);
+    return call;
+}
+
+static const struct {
+    const char *says, *limit; /* what the body says is known at once, or only on the worker */
+    unsigned timeout_us;
+    int http_status;
+    const char *part;
+} patiences[] = {
+    { "read by the worker, too late", "--inline-limit-us=0", 1000, 504, "DEADLINE_EXCEEDED" },
+    { "read by the worker, in time", "--inline-limit-us=0", 60000000, 200, "[8]" },
+    { "none", "--inline-limit-us=0", 0, 200, "[8]" },
+    { "no wait, no end of patience", "--inline-limit-us=1000000", 1, 200, "[8]" },
+};
+
+START_TEST(a_request_may_say_how_long_it_waits_for_its_turn)
+{
+    server_open(OPTIONS(patiences[_i].limit));
+    gate_close();
+    struct td_call *call = patient_call(patiences[_i].timeout_us);
+    const td_verdict verdict = td_schedule(call);
+    if (verdict == TD_QUEUE)
+        td_schedule_submit(call);
+    usleep(5000);
+    sem_post(&gate.open);
+    if (verdict == TD_QUEUE)
+        sem_wait(&finished_calls);
+    expect_reply(call, patiences[_i].http_status, patiences[_i].part);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+static td_status wait_for_others(struct td_call *call, struct td_worker *worker)
+{
+    ck_assert_ptr_nonnull(worker);
+    td_reply_set(&call->reply, 200, "text/plain", "done", 4);
+    return TD_OK;
+}
+
+START_TEST(what_may_have_to_wait_is_for_a_worker_and_passes_nobody)
+{
+    static const struct td_task patient = { .compute = wait_for_others };
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *call = call_of("");
+    call->task = &patient;
+    call->queued = true;
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(!call->decoded);
+    /* Small jobs run between two chunks of another's loop, who would wait with it. */
+    ck_assert_uint_ge(call->job.cost_ns, TD_JOB_SMALL_NS);
+    run_queued(call);
+    expect_reply(call, 200, "done");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(keeping_a_result_is_for_a_worker)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"store\":\"kept\"}");
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    run_queued(call);
+    expect_reply(call, 200, "\"name\":\"kept\"");
+    td_call_free(call);
+    ck_assert_int_eq(td_store_stats(server.store).tensors, 1);
+    struct td_error err;
+    ck_assert_int_eq(
+        td_store_delete(server.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
+    server_close();
+}
+END_TEST
+
+START_TEST(what_is_found_to_keep_its_result_passes_nobody)
+{
+    server_open(OPTIONS("--inline-limit-us=0")); /* queued before it is decoded, as a small one */
+    struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"store\":\"kept\"}");
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert_uint_lt(call->job.cost_ns, TD_JOB_SMALL_NS);
+    run_queued(call);
+    ck_assert_uint_ge(call->job.cost_ns, TD_JOB_SMALL_NS);
+    expect_reply(call, 200, "\"name\":\"kept\"");
+    td_call_free(call);
+    struct td_error err;
+    ck_assert_int_eq(
+        td_store_delete(server.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
+    server_close();
+}
+END_TEST
+
+/* A GET of the tensor "words" as text. */
+static struct td_call *get_words(void)
+{
+    struct td_call *call = call_of("");
+    call->op = NULL;
+    call->task = &td_tensor_get_task;
+    call->method = "GET";
+    call->arguments[0] = "words";
+    ck_assert_int_eq(call->task->begin(call), TD_OK);
+    ck_assert_int_eq(call->task->argument(call, "response", 8, "flat", 4), TD_OK);
+    return call;
+}
+
+START_TEST(strings_whose_text_has_to_be_measured_are_for_a_worker)
+{
+    enum { LENGTH = 100000 };
+    static char letters[LENGTH];
+    uint64_t offsets[] = { 0, LENGTH };
+    struct td_tensor t = { .dtype = TD_DTYPE_STRING,
+                           .shape = { 1, { 1 } },
+                           .numel = 1,
+                           .bytes = LENGTH,
+                           .data = letters,
+                           .offsets = offsets };
+    const struct td_store_write write = { .name = "words" };
+    struct td_tensor_listing listing;
+    struct td_error err;
+    bool created;
+    memset(letters, 'x', LENGTH);
+    server_open(OPTIONS("--inline-limit-us=10"));
+    ck_assert_int_eq(td_store_put(server.store, &write, &t, &test_arena, &listing, &created, &err),
+                     TD_OK);
+    struct td_call *call = get_words();
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    ck_assert(!call->admitted);
+    run_queued(call);
+    expect_reply(call, 200, "\"xxxx");
+    td_call_free(call);
+    ck_assert_int_eq(td_store_delete(server.store, &write, &err), TD_OK);
+    td_arena_reset(&test_arena);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_text_becomes_a_tensor_without_a_further_copy)
+{
+    enum { NUMBERS = 100000 };
+    static char body[2 * NUMBERS + 2];
+    struct td_error err;
+    for (int i = 0; i < NUMBERS; i++)
+        memcpy(body + 2 * i, i == 0 ? "[1" : ",1", 2);
+    body[2 * NUMBERS] = ']';
+    server_open(NULL);
+    struct td_call *call = call_of(body);
+    call->op = NULL;
+    call->task = &td_tensor_put_task;
+    call->arguments[0] = "ones";
+    ck_assert_int_eq(call->task->begin(call), TD_OK);
+    call->body_format = TD_FORMAT_JSON;
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    run_queued(call);
+    expect_reply(call, 201, "\"shape\":[100000]");
+    ck_assert_uint_lt(td_buffer_pool_stats(server.buffers).in_use,
+                      call->arena.taken + NUMBERS * sizeof(float));
+    td_call_free(call);
+    ck_assert_uint_ge(td_buffer_pool_stats(server.buffers).in_use, NUMBERS * sizeof(float));
+    ck_assert_int_eq(
+        td_store_delete(server.store, &(struct td_store_write){ .name = "ones" }, &err), TD_OK);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_long_list_of_tensors_is_for_a_worker)
+{
+    const struct td_tensor t = tensor("int8[1] 1");
+    struct td_tensor_listing listing;
+    struct td_error err;
+    char name[16];
+    bool created;
+    server_open(OPTIONS("--inline-limit-us=100"));
+    for (int i = 0; i < 1000; i++) {
+        const struct td_store_write write = { .name = name };
+        snprintf(name, sizeof name, "t%d", i);
+        struct td_call *call = call_of("");
+        call->task = &td_tensors_list_task;
+        ck_assert_int_eq(call->task->begin(call), TD_OK);
+        if (i == 5) {
+            ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+            expect_reply(call, 200, "\"t4\"");
+        } else if (i == 999) {
+            ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+            run_queued(call);
+            expect_reply(call, 200, "\"t998\"");
+        }
+        td_call_free(call);
+        ck_assert_int_eq(
+            td_store_put(server.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
+    }
+    td_arena_reset(&test_arena);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_gpu_that_is_not_there_is_device_unavailable)
+{
+    server_open(OPTIONS(_i ? "--inline-limit-us=0" : "--inline-limit-us=20"));
+    struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"device\":\"gpu\"}");
+    run_anyhow(call);
+    ck_assert_int_eq(call->error.status, TD_DEVICE_UNAVAILABLE);
+    expect_reply(call, 503, "DEVICE_UNAVAILABLE");
+    td_call_free(call);
+    call = call_of("{\"params\":[1],\"indices\":[0],\"device\":\"auto\"}");
+    run_anyhow(call);
+    expect_reply(call, 200, "[1]");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(an_output_above_the_limit_is_refused_before_memory_is_asked_for)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000", "--max-output=40K"));
+    char *body = wide_gather(103); /* 41200 bytes; the limit is 40960 */
+    struct td_call *call = call_of(body);
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    ck_assert_int_eq(call->error.status, TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(call->error.resource, "output_bytes");
+    ck_assert_uint_eq(call->error.needed, 41200);
+    ck_assert_uint_eq(call->error.limit, 40960);
+    ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
+    ck_assert_uint_eq(td_buffer_pool_stats(server.buffers).in_use, 0);
+    expect_reply(call, 422, "RESOURCE_LIMIT");
+    td_call_free(call);
+    free(body);
+    body = wide_gather(102); /* 40800 */
+    call = call_of(body);
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(the_limit_on_outputs_holds_for_strings)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000", "--max-output=1K"));
+    char body[2048], *at = body;
+    at += sprintf(at, "{\"params\":[\"");
+    memset(at, 'x', 400);
+    sprintf(at + 400, "\"],\"indices\":[0,0,0]}"); /* 1200 bytes, and their offsets */
+    struct td_call *call = call_of(body);
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    expect_reply(call, 422, "RESOURCE_LIMIT");
+    ck_assert_str_eq(call->error.resource, "output_bytes");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(an_output_the_memory_limit_can_never_hold_is_a_resource_limit)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000", "--memory-limit=1M"));
+    char *body = wide_gather(5000); /* 2 MB */
+    struct td_call *call = call_of(body);
+    run_anyhow(call);
+    ck_assert_int_eq(call->error.status, TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(call->error.resource, "workspace_bytes");
+    ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(an_output_there_is_no_memory_for_now_may_be_tried_again)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000", "--memory-limit=32M"));
+    struct td_error err;
+    char *body = wide_gather(2000);
+    /* Leaves 2 MB: the output of 0.8 MB would fit, but not the answer that is made of it. */
+    ck_assert_int_eq(td_buffer_pool_charge(server.buffers, 30 << 20, &err), TD_OK);
+    struct td_call *call = call_of(body);
+    run_anyhow(call);
+    ck_assert_int_eq(call->error.status, TD_MEMORY_EXHAUSTED);
+    ck_assert_uint_ge(call->error.retry_after_s, 1);
+    ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
+    expect_reply(call, 503, "MEMORY_EXHAUSTED");
+    td_call_free(call);
+    td_buffer_pool_discharge(server.buffers, 30 << 20);
+    call = call_of(body);
+    run_anyhow(call);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_body_that_expands_beyond_the_limit_is_too_large)
+{
+    char *body = calloc(1, 1 << 20);
+    unsigned char packed[4096];
+    uLongf size = sizeof packed;
+    memset(body, ' ', 1 << 20);
+    ck_assert_int_eq(compress2(packed, &size, (const Bytef *)body, 1 << 20, 9), Z_OK);
+    server_open(OPTIONS("--max-body=64K"));
+    struct td_call *call = call_of_bytes("gather", packed, size);
+    call->headers.content_encoding = "deflate";
+    call->encoded = true;
+    run_anyhow(call);
+    ck_assert_uint_eq(call->error.limit, 65536);
+    expect_reply(call, 413, "PAYLOAD_TOO_LARGE");
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_server_whose_workers_go_queues_nothing_more)
+{
+    server_open(OPTIONS("--inline-limit-us=0"));
+    atomic_store(&server.refusing, true);
+    struct td_call *call = call_of(GATHER);
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    expect_reply(call, 503, "DRAINING");
+    ck_assert_int_eq(atomic_load(&server.asleep), 0);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+/* ---- what an op says it costs ---------------------------------------------------------------- */
+
+/* An op that costs what the test says. Its output is a scalar; values decides nothing, but says
+ * that it does. */
+static struct {
+    struct td_cost cost;
+    pthread_t inferred_on;
+    int inferred, ran;
+    int64_t inference_ns;
+    td_isa isa;
+    int width;
+} costly;
+
+static td_status costly_infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    const struct td_shape scalar = { 0 };
+    costly.inferred_on = pthread_self();
+    costly.inferred++;
+    for (const int64_t end = td_now_ns() + costly.inference_ns; td_now_ns() < end;)
+        ;
+    args->outputs = td_arena_alloc(arena, 1, sizeof *args->outputs, err);
+    ck_assert_ptr_nonnull(args->outputs);
+    args->n_outputs = 1;
+    return td_tensor_describe(&args->outputs[0], "output", TD_DTYPE_INT32, &scalar, err);
+}
+
+static struct td_cost costly_cost(const struct td_op_args *args)
+{
+    (void)args;
+    return costly.cost;
+}
+
+static td_status costly_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    (void)err;
+    costly.ran++;
+    costly.isa = exec->isa;
+    costly.width = exec->width;
+    *(int32_t *)args->outputs[0].data = 42;
+    return TD_OK;
+}
+
+static const struct td_input_spec costly_inputs[] = {
+    { .name = "values", .dtypes = TD_DTYPES_ALL, .list = true, .sets_shape = true },
+    { .name = "table", .dtypes = TD_DTYPES_ALL, .reads_values = true },
+};
+static const struct td_op costly_op = { .name = "costly",
+                                        .inputs = costly_inputs,
+                                        .n_inputs = 2,
+                                        .infer = costly_infer,
+                                        .cost = costly_cost,
+                                        .run = costly_run };
+
+static struct td_call *costly_call(const char *body, struct td_cost cost)
+{
+    struct td_call *call = call_of(body);
+    memset(&costly, 0, sizeof costly);
+    costly.cost = cost;
+    call->op = &costly_op;
+    td_request_init(&call->request, call->op);
+    return call;
+}
+
+#define COSTLY "{\"values\":[1,2],\"table\":3}"
+
+static const struct {
+    const char *says, *limit;
+    uint64_t flops;
+    bool refused;
+} flops_cases[] = {
+    { "as many as allowed", "--max-flops=1000", 1000, false },
+    { "one more", "--max-flops=1000", 1001, true },
+    { "more than 64 bits can count", "--max-flops=9223372036854775807", UINT64_MAX, true },
+    { "below the default", "--workers=1", 10000000000000, false },
+    { "above the default", "--workers=1", 10000000000001, true },
+    { "no limit", "--max-flops=0", UINT64_MAX, false },
+};
+
+START_TEST(flops_are_limited_at_admission)
+{
+    server_open(OPTIONS(flops_cases[_i].limit));
+    struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = flops_cases[_i].flops });
+    const bool tiny = flops_cases[_i].flops <= 1001;
+    if (flops_cases[_i].refused) {
+        ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+        expect_reply(call, 422, "\"resource\":\"flops\"");
+        ck_assert_uint_eq(call->error.needed, flops_cases[_i].flops);
+        ck_assert_uint_eq(call->error.limit, (uint64_t)server.config.max_flops);
+        ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
+    } else {
+        ck_assert_msg(td_schedule(call) == (tiny ? TD_ANSWERED : TD_QUEUE), "%s",
+                      flops_cases[_i].says);
+        if (!tiny)
+            run_queued(call);
+        expect_reply(call, 200, "42");
+    }
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+static const struct {
+    uint64_t flops;
+    bool here;
+    uint64_t least_ns, most_ns; /* what the queue is told */
+} estimates[] = {
+    { 0, true, 0, 0 },
+    { 10000, true, 0, 0 },
+    { 200000, false, 20000, 100000 },
+    { 1000000000000, false, 10000000000, 300000000000 },
+    { UINT64_MAX, false, UINT64_MAX / 100, UINT64_MAX / 2 },
+};
+
+START_TEST(many_flops_are_no_work_for_an_io_thread)
+{
+    server_open(OPTIONS("--max-flops=0"));
+    struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = estimates[_i].flops });
+    const td_verdict verdict = td_schedule(call);
+    ck_assert_int_eq(verdict == TD_ANSWERED, estimates[_i].here);
+    if (verdict == TD_QUEUE) {
+        ck_assert_uint_ge(call->job.cost_ns, estimates[_i].least_ns);
+        ck_assert_uint_le(call->job.cost_ns, estimates[_i].most_ns);
+        run_queued(call);
+    }
+    expect_reply(call, 200, "42");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+/* Where a call is when its shapes are known. */
+static const struct {
+    const char *says, *limit;
+    uint64_t flops;
+} admissions[] = {
+    { "on an I/O thread, and would be queued", "--inline-limit-us=1000", UINT64_MAX },
+    { "on a worker, and would go back into the queue", "--inline-limit-us=0", UINT64_MAX },
+    { "on a worker, and would be computed at once", "--inline-limit-us=0", 0 },
+};
+
+START_TEST(a_deadline_that_passes_during_inference_is_not_said_to_have_passed_by_waiting)
+{
+    server_open(OPTIONS("--max-flops=0", admissions[_i].limit));
+    struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = admissions[_i].flops });
+    call->deadline_ns = td_now_ns() + 100000000; /* time enough to get there */
+    costly.inference_ns = 110000000;
+    run_anyhow(call);
+    expect_reply(call, 504, "the deadline passed while the request was being read and checked");
+    ck_assert_int_eq(costly.inferred, 1);
+    ck_assert_int_eq(costly.ran, 0);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+START_TEST(inference_counts_as_computing_and_not_as_waiting)
+{
+    server_open(OPTIONS("--max-flops=0", admissions[_i].limit));
+    struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = admissions[_i].flops });
+    costly.inference_ns = 20000000;
+    run_anyhow(call);
+    expect_reply(call, 200, "42");
+    const struct td_times *times = &call->times;
+    ck_assert_int_ge(times->compute, costly.inference_ns);
+    ck_assert_int_le(times->decode + times->queue + times->compute + times->encode,
+                     td_now_ns() - times->begun);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+#define MIB ((uint64_t)1 << 20)
+
+static const struct {
+    const char *says, *workers;
+    struct td_cost cost;
+    uint64_t taken; /* of the limit of 16 MiB, by others */
+    td_status status;
+} workspaces[] = {
+    { "none", "--workers=2", { 0 }, 0, TD_OK },
+    { "what fits", "--workers=1", { .workspace = 15 * MIB }, 0, TD_OK },
+    { "what never fits", "--workers=1", { .workspace = 17 * MIB }, 0, TD_RESOURCE_LIMIT },
+    { "what does not fit now",
+      "--workers=1",
+      { .workspace = 8 * MIB },
+      10 * MIB,
+      TD_MEMORY_EXHAUSTED },
+    { "one thread's", "--workers=1", { .workspace_per_thread = 9 * MIB }, 0, TD_OK },
+    { "two threads'", "--workers=2", { .workspace_per_thread = 9 * MIB }, 0, TD_RESOURCE_LIMIT },
+    { "one's, of two",
+      "--workers=2",
+      { .workspace_per_thread = 9 * MIB, .alone = true },
+      0,
+      TD_OK },
+    { "both kinds together",
+      "--workers=2",
+      { .workspace = 5 * MIB, .workspace_per_thread = 6 * MIB },
+      0,
+      TD_RESOURCE_LIMIT },
+    { "both kinds, now",
+      "--workers=2",
+      { .workspace = 2 * MIB, .workspace_per_thread = 3 * MIB },
+      9 * MIB,
+      TD_MEMORY_EXHAUSTED },
+    { "all there could be", "--workers=1", { .workspace = UINT64_MAX }, 0, TD_RESOURCE_LIMIT },
+    { "a product of more than 64 bits",
+      "--workers=4",
+      { .workspace_per_thread = UINT64_MAX / 4 + 2 },
+      0,
+      TD_RESOURCE_LIMIT },
+    { "a sum of more than 64 bits",
+      "--workers=2",
+      { .workspace = UINT64_MAX - 10, .workspace_per_thread = 10 },
+      0,
+      TD_RESOURCE_LIMIT },
+};
+
+START_TEST(workspace_counts_against_the_memory_budget)
+{
+    const char *says = workspaces[_i].says;
+    struct td_error err;
+    server_open(OPTIONS(workspaces[_i].workers, "--memory-limit=16M", "--inline-limit-us=1000"));
+    ck_assert_int_eq(td_buffer_pool_charge(server.buffers, workspaces[_i].taken, &err), TD_OK);
+    struct td_call *call = costly_call(COSTLY, workspaces[_i].cost);
+    ck_assert_msg(td_schedule(call) == TD_ANSWERED, "%s", says);
+    ck_assert_msg(call->error.status == workspaces[_i].status, "%s: %s", says,
+                  td_status_name(call->error.status));
+    if (call->error.status != TD_OK)
+        ck_assert_int_eq(costly.width, 0); /* it was not run */
+    if (call->error.status == TD_RESOURCE_LIMIT)
+        ck_assert_str_eq(call->error.resource, "workspace_bytes");
+    td_call_free(call);
+    td_buffer_pool_discharge(server.buffers, workspaces[_i].taken);
+    server_close();
+}
+END_TEST
+
+START_TEST(kernels_are_told_their_instruction_set_and_width)
+{
+    server_open(OPTIONS("--isa=generic", "--workers=3"));
+    struct td_call *call = costly_call(COSTLY, (struct td_cost){ 0 });
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    ck_assert_int_eq(costly.isa, TD_ISA_GENERIC);
+    ck_assert_int_eq(costly.width, 1); /* alone on the I/O thread */
+    td_call_free(call);
+    call = costly_call(COSTLY, (struct td_cost){ .flops = 100000000 });
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    run_queued(call);
+    ck_assert_int_eq(costly.isa, TD_ISA_GENERIC);
+    ck_assert_int_eq(costly.width, 3);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+/* A folder with one table, int32[n] of zeros, as table "t"; its data begins `shift` bytes behind
+ * where it would be aligned. */
+static void folder_with_table(char *folder, int n, int shift)
+{
+    char path[200], text[132] = "\x93NUMPY\x01";
+    const size_t size = 128 + (size_t)shift;
+    static const char zeros[4096];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/t.npy", folder);
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    memset(text + 10, ' ', size - 10);
+    text[7] = 0;
+    text[8] = (char)(size - 10);
+    text[9] = 0;
+    const int length = snprintf(path, sizeof path,
+                                "{'descr': '<i4', 'fortran_order': False, 'shape': (%d,), }", n);
+    memcpy(text + 10, path, (size_t)length);
+    text[size - 1] = '\n';
+    ck_assert_uint_eq(fwrite(text, 1, size, file), size);
+    for (size_t left = 4 * (size_t)n; left > 0;) {
+        const size_t part = left < sizeof zeros ? left : sizeof zeros;
+        ck_assert_uint_eq(fwrite(zeros, 1, part, file), part);
+        left -= part;
+    }
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static const struct {
+    const char *says, *body;
+    int n, shift;
+    bool here;
+} readings[] = {
+    { "a small table of values", "{\"values\":[{\"ref\":\"t\"}],\"table\":0}", 1000, 0, true },
+    { "a large one", "{\"values\":[{\"ref\":\"t\"}],\"table\":0}", 1000000, 0, false },
+    { "one that is large together",
+      "{\"values\":[{\"ref\":\"t\"},{\"ref\":\"t\"},{\"ref\":\"t\"}],\"table\":0}", 20000, 0,
+      false },
+    { "a large table whose values decide nothing", "{\"values\":[1],\"table\":{\"ref\":\"t\"}}",
+      1000000, 0, true },
+    { "one that has to be copied to be read", "{\"values\":[1],\"table\":{\"ref\":\"t\"}}", 1000000,
+      1, false },
+    { "a small one that has to be", "{\"values\":[1],\"table\":{\"ref\":\"t\"}}", 1000, 1, true },
+};
+
+START_TEST(values_that_set_a_shape_are_not_read_on_an_io_thread_when_they_are_many)
+{
+    char folder[] = "/tmp/tensord-test-scheduler-XXXXXX", option[100], path[100];
+    folder_with_table(folder, readings[_i].n, readings[_i].shift);
+    snprintf(option, sizeof option, "--data-dir=%s", folder);
+    server_open(OPTIONS(option));
+    struct td_call *call = costly_call(readings[_i].body, (struct td_cost){ 0 });
+    const td_verdict verdict = td_schedule(call);
+    ck_assert_msg((verdict == TD_ANSWERED) == readings[_i].here, "%s", readings[_i].says);
+    if (verdict == TD_QUEUE) {
+        ck_assert(call->decoded && !call->admitted);
+        ck_assert_int_eq(costly.inferred, 0);
+        run_queued(call);
+    }
+    expect_reply(call, 200, "42");
+    ck_assert_int_eq(costly.inferred, 1);
+    ck_assert_int_eq(pthread_equal(costly.inferred_on, pthread_self()) != 0, readings[_i].here);
+    td_call_free(call);
+    server_close();
+    snprintf(path, sizeof path, "%s/t.npy", folder);
+    unlink(path);
+    rmdir(folder);
+}
+END_TEST
+
+/* ---- clients --------------------------------------------------------------------------------- */
+
+START_TEST(nobody_computes_for_a_client_that_left)
+{
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    server_open(OPTIONS("--inline-limit-us=0"));
+    gate_close();
+    struct td_call *call = call_of(GATHER);
+    call->socket = ends[0];
+    ck_assert(!td_call_client_left(call));
+    ck_assert_int_eq(write(ends[1], "pipelined", 9), 9); /* bytes to read do not hide the end */
+    ck_assert(!td_call_client_left(call));
+    ck_assert_int_eq(td_schedule(call), TD_QUEUE);
+    td_schedule_submit(call);
+    if (_i) /* only its sending side: as good as gone, says call.h */
+        shutdown(ends[1], SHUT_WR);
+    else
+        close(ends[1]);
+    nanosleep(&(struct timespec){ .tv_nsec = 3000000 },
+              NULL); /* only a longer wait is looked into */
+    sem_post(&gate.open);
+    sem_wait(&finished_calls);
+    ck_assert(call->gone);
+    ck_assert(!call->decoded);
+    ck_assert_int_eq(call->reply.http_status, 0);
+    td_call_free(call);
+    close(ends[0]);
+    if (_i)
+        close(ends[1]);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_call_without_a_connection_looks_at_no_descriptor)
+{
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    close(ends[1]);
+    ck_assert_int_eq(dup2(ends[0], STDIN_FILENO), STDIN_FILENO); /* whoever was there has hung up */
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *call = td_call_new(&server);
+    ck_assert(!td_call_client_left(call));
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
+/* ---- many calls ------------------------------------------------------------------------------ */
+
+enum { THREADS = 4, TURNS = 300 };
+
+static void finished_for_client(struct td_call *call)
+{
+    call->answered = true;
+    sem_post((sem_t *)(void *)(uintptr_t)call->headers.accept); /* the test's own use of it */
+}
+
+static void *send_calls(void *argument)
+{
+    char *wide = argument;
+    sem_t done;
+    sem_init(&done, 0, 0);
+    for (int i = 0; i < TURNS; i++) {
+        const char *bodies[] = { GATHER, wide, "{\"params\":[1],\"indices\":[9]}" };
+        struct td_call *call = call_of(bodies[i % 3]);
+        call->headers.accept = (const char *)(void *)&done;
+        call->finished = finished_for_client;
+        if (td_schedule(call) == TD_QUEUE) {
+            td_schedule_submit(call);
+            sem_wait(&done);
+        }
+        if (call->error.status != TD_QUEUE_FULL && call->error.status != TD_MEMORY_EXHAUSTED)
+            ck_assert_int_eq(call->reply.http_status, i % 3 == 2 ? 422 : 200);
+        td_call_free(call);
+    }
+    sem_destroy(&done);
+    return NULL;
+}
+
+START_TEST(under_a_hammer_each_call_gets_its_answer)
+{
+    static const char *const limits[] = { "--inline-limit-us=0", "--inline-limit-us=20",
+                                          "--inline-limit-us=1000000" };
+    pthread_t threads[THREADS];
+    char *wide = wide_gather(1000);
+    server_open(OPTIONS(limits[_i], "--workers=3", "--queue-limit=3", "--memory-limit=8M"));
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, send_calls, wide), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    server_close();
+    free(wide);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_test(tcase, a_tiny_call_is_answered_here_and_now);
+    tcase_add_test(tcase, with_an_inline_limit_of_zero_every_call_is_queued);
+    tcase_add_test(tcase, a_large_body_is_left_for_a_worker_to_decode);
+    tcase_add_test(tcase, a_small_body_with_much_to_compute_is_decoded_here_and_computed_there);
+    tcase_add_test(tcase, a_table_that_sets_a_shape_is_read_by_a_worker);
+    tcase_add_test(tcase, the_answer_is_the_same_from_both_places);
+    tcase_add_test(tcase, small_calls_pass_one_that_turns_out_to_be_large);
+    tcase_add_test(tcase, a_compressed_body_is_for_a_worker_however_small);
+    tcase_add_test(tcase, a_call_can_follow_another_in_its_shell);
+    tcase_add_test(tcase, a_full_queue_refuses_with_retry_after);
+    tcase_add_test(tcase, a_call_refused_by_a_full_queue_gives_its_memory_back);
+    tcase_add_loop_test(tcase, a_deadline_that_has_passed_is_said_before_any_work, 0, 2);
+    tcase_add_loop_test(tcase, a_call_in_the_queue_may_end_there, 0, COUNT_OF(waits));
+    tcase_add_loop_test(tcase, a_request_may_say_how_long_it_waits_for_its_turn, 0,
+                        COUNT_OF(patiences));
+    tcase_add_test(tcase, what_may_have_to_wait_is_for_a_worker_and_passes_nobody);
+    tcase_add_test(tcase, keeping_a_result_is_for_a_worker);
+    tcase_add_test(tcase, what_is_found_to_keep_its_result_passes_nobody);
+    tcase_add_test(tcase, strings_whose_text_has_to_be_measured_are_for_a_worker);
+    tcase_add_test(tcase, a_text_becomes_a_tensor_without_a_further_copy);
+    tcase_add_test(tcase, a_long_list_of_tensors_is_for_a_worker);
+    tcase_add_loop_test(tcase, a_gpu_that_is_not_there_is_device_unavailable, 0, 2);
+    tcase_add_test(tcase, an_output_above_the_limit_is_refused_before_memory_is_asked_for);
+    tcase_add_test(tcase, the_limit_on_outputs_holds_for_strings);
+    tcase_add_test(tcase, an_output_the_memory_limit_can_never_hold_is_a_resource_limit);
+    tcase_add_test(tcase, an_output_there_is_no_memory_for_now_may_be_tried_again);
+    tcase_add_test(tcase, a_body_that_expands_beyond_the_limit_is_too_large);
+    tcase_add_test(tcase, a_server_whose_workers_go_queues_nothing_more);
+    tcase_add_loop_test(tcase, flops_are_limited_at_admission, 0, COUNT_OF(flops_cases));
+    tcase_add_loop_test(
+        tcase, a_deadline_that_passes_during_inference_is_not_said_to_have_passed_by_waiting, 0,
+        COUNT_OF(admissions));
+    tcase_add_loop_test(tcase, inference_counts_as_computing_and_not_as_waiting, 0,
+                        COUNT_OF(admissions));
+    tcase_add_loop_test(tcase, many_flops_are_no_work_for_an_io_thread, 0, COUNT_OF(estimates));
+    tcase_add_loop_test(tcase, workspace_counts_against_the_memory_budget, 0, COUNT_OF(workspaces));
+    tcase_add_test(tcase, kernels_are_told_their_instruction_set_and_width);
+    tcase_add_loop_test(tcase,
+                        values_that_set_a_shape_are_not_read_on_an_io_thread_when_they_are_many, 0,
+                        COUNT_OF(readings));
+    tcase_add_loop_test(tcase, nobody_computes_for_a_client_that_left, 0, 2);
+    tcase_add_test(tcase, a_call_without_a_connection_looks_at_no_descriptor);
+    tcase_add_loop_test(tcase, under_a_hammer_each_call_gets_its_answer, 0, 3);
+}
+
+int main(void)
+{
+    return run_suite("scheduler", add);
+}

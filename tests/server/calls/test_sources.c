@@ -1,0 +1,156 @@
+/* Tensors that a request only names, while somebody cuts their files short. */
+#include "api/message/attrs.h"
+#include "kernels/gather/gather.h"
+#include "server/calls/sources.h"
+#include "server/memory/fault_guard.h"
+#include "server/memory/shared_memory.h"
+#include "tests/server/folder.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <sys/mman.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { VALUES = 5000 };
+
+static struct td_error err;
+static struct td_sources sources;
+
+static struct td_tensor named(const char *name)
+{
+    struct td_tensor tensor;
+    ck_assert_int_eq(td_resolve(&sources.resolver, name, strlen(name), &test_arena, &tensor, &err),
+                     TD_OK);
+    return tensor;
+}
+
+START_TEST(indices_of_a_file_that_is_cut_short_stay_as_they_were)
+{
+    struct td_request request;
+    struct td_tensor inputs[2];
+    td_guard_install();
+    put_npy("table.npy", 100, VALUES);
+    put_npy("at.npy", 0, VALUES);
+    struct td_store *store = open_folder();
+    td_sources_begin(&sources, td_store_resolver(store), NULL);
+    td_request_init(&request, &td_op_gather);
+    inputs[0] = named("table");
+    inputs[1] = named("at");
+    const void *table = inputs[0].data;
+    request.args.inputs[0] = (struct td_operand){ &inputs[0], 1 };
+    request.args.inputs[1] = (struct td_operand){ &inputs[1], 1 };
+    ck_assert_uint_eq(td_sources_bytes(&request), VALUES * sizeof(int32_t));
+    ck_assert_int_eq(td_sources_settle(&request, &test_arena, &err), TD_OK);
+    ck_assert_uint_eq(td_sources_bytes(&request), 0);
+    ck_assert_ptr_eq(inputs[0].data, table); /* numbers stay where they are */
+    ck_assert_int_eq(truncate(path_of("at.npy"), 4096), 0);
+    for (int i = 0; i < VALUES; i++)
+        ck_assert_int_eq(value_of(&inputs[1], i), i);
+    ck_assert_int_eq(td_sources_check(&sources, &err), TD_OK);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(indices_that_are_cut_short_before_they_are_copied_are_told)
+{
+    struct td_request request;
+    struct td_tensor inputs[2];
+    td_guard_install();
+    put_npy("at.npy", 1, VALUES);
+    struct td_store *store = open_folder();
+    td_sources_begin(&sources, td_store_resolver(store), NULL);
+    td_request_init(&request, &td_op_gather);
+    inputs[0] = tensor("int32[2] 1 2");
+    inputs[1] = named("at");
+    request.args.inputs[0] = (struct td_operand){ &inputs[0], 1 };
+    request.args.inputs[1] = (struct td_operand){ &inputs[1], 1 };
+    ck_assert_int_eq(truncate(path_of("at.npy"), 4096), 0);
+    ck_assert_int_eq(td_sources_settle(&request, &test_arena, &err), TD_OK);
+    ck_assert_int_eq(value_of(&inputs[1], VALUES - 1), 0);
+    ck_assert_int_eq(td_sources_check(&sources, &err), TD_DEVICE_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(err.message, "'at'"));
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(what_is_in_memory_or_no_index_is_not_copied)
+{
+    struct td_request request;
+    struct td_tensor inputs[2] = { tensor("int32[2] 1 2"), tensor("int32[1] 0") };
+    const void *data = inputs[1].data;
+    put_npy("words.npy", 0, 4);
+    struct td_store *store = open_folder();
+    td_sources_begin(&sources, td_store_resolver(store), NULL);
+    td_request_init(&request, &td_op_gather);
+    request.args.inputs[0] = (struct td_operand){ &inputs[0], 1 };
+    request.args.inputs[1] = (struct td_operand){ &inputs[1], 1 };
+    ck_assert_uint_eq(td_sources_bytes(&request), 0);
+    ck_assert_int_eq(td_sources_settle(&request, &test_arena, &err), TD_OK);
+    ck_assert_ptr_eq(inputs[1].data, data);
+    inputs[1] = named("words");
+    inputs[1].dtype = TD_DTYPE_FLOAT32; /* which the op is going to refuse */
+    ck_assert_uint_eq(td_sources_bytes(&request), 0);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(reading_shared_memory_that_was_cut_short_fails_the_call_that_read_it)
+{
+    enum { PAGE = 4096 };
+    struct td_sources others;
+    char key[64];
+    void *out, *other;
+    snprintf(key, sizeof key, "/tensord-test-sources-%d", (int)getpid());
+    const int object = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
+    ck_assert_int_ge(object, 0);
+    ck_assert_int_eq(ftruncate(object, 3 * PAGE), 0);
+    td_guard_install();
+    struct td_shm *shm = td_shm_new();
+    struct td_regions *regions = &sources.regions;
+    ck_assert_int_eq(td_shm_register(shm, "region", key, 0, 2 * PAGE, &err), TD_OK);
+    ck_assert_int_eq(td_shm_register(shm, "end", key, 2 * PAGE, PAGE, &err), TD_OK);
+    td_sources_begin(&sources, NULL, td_shm_regions(shm));
+    ck_assert_int_eq(regions->find(regions, "region", 6, 0, 2 * PAGE, &test_arena, &out, &err),
+                     TD_OK);
+    ck_assert_int_eq(td_sources_check(&sources, &err), TD_OK);
+    ck_assert_int_eq(ftruncate(object, PAGE), 0);
+    const volatile char *bytes = out;
+    ck_assert_int_eq(bytes[PAGE + 5], 0); /* and the process lives */
+    ck_assert_int_eq(td_sources_check(&sources, &err), TD_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(err.message, "'region' was cut short") != NULL, "%s", err.message);
+    /* A fault in another call's region is no failure of this one. */
+    ck_assert_int_eq(ftruncate(object, 3 * PAGE), 0);
+    ck_assert_int_eq(td_shm_register(shm, "good", key, 0, 2 * PAGE, &err), TD_OK);
+    td_sources_begin(&others, NULL, td_shm_regions(shm));
+    regions = &others.regions;
+    ck_assert_int_eq(regions->find(regions, "good", 4, 0, 2 * PAGE, &test_arena, &other, &err),
+                     TD_OK);
+    others.faults--;
+    ck_assert_int_eq(td_sources_check(&others, &err), TD_OK);
+    td_arena_reset(&test_arena);
+    td_shm_free(shm);
+    shm_unlink(key);
+    close(object);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, folder_open, folder_close);
+    tcase_add_test(tcase, indices_of_a_file_that_is_cut_short_stay_as_they_were);
+    tcase_add_test(tcase, indices_that_are_cut_short_before_they_are_copied_are_told);
+    tcase_add_test(tcase, what_is_in_memory_or_no_index_is_not_copied);
+    tcase_add_test(tcase, reading_shared_memory_that_was_cut_short_fails_the_call_that_read_it);
+}
+
+int main(void)
+{
+    return run_suite("sources", add);
+}

@@ -1,0 +1,202 @@
+#include "server/compression/deflate.h"
+#include "server/compression/inflate.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <string.h>
+
+/* ---- Accept-Encoding ------------------------------------------------------------------------- */
+
+static const struct {
+    const char *accept; /* NULL: the header is absent */
+    td_encoding wanted;
+} choices[] = {
+    { NULL, TD_ENCODING_NONE },
+    { "", TD_ENCODING_NONE },
+    { "gzip", TD_ENCODING_GZIP },
+    { "deflate", TD_ENCODING_DEFLATE },
+    { "GZip", TD_ENCODING_GZIP },
+    { "x-gzip", TD_ENCODING_GZIP },
+    { "br", TD_ENCODING_NONE },
+    { "gzipped", TD_ENCODING_NONE },
+    { "identity", TD_ENCODING_NONE },
+    { "gzip, deflate, br, zstd", TD_ENCODING_GZIP },
+    { "deflate, gzip", TD_ENCODING_GZIP },
+    { "gzip;q=0.5, deflate;q=0.8", TD_ENCODING_DEFLATE },
+    { "gzip;q=0.5,deflate;q=0.5", TD_ENCODING_GZIP },
+    { "gzip ; q=0.5 , deflate ; q=0.8", TD_ENCODING_DEFLATE },
+    { "gzip;q=0", TD_ENCODING_NONE },
+    { "gzip;q=0.000", TD_ENCODING_NONE },
+    { "gzip;q=0.001", TD_ENCODING_GZIP },
+    { "gzip;q=0, *", TD_ENCODING_DEFLATE },
+    { "*", TD_ENCODING_GZIP },
+    { "*;q=0", TD_ENCODING_NONE },
+    { "deflate;q=1, *;q=0.5", TD_ENCODING_DEFLATE },
+    { "gzip;q=0.5, identity", TD_ENCODING_NONE },
+    { "gzip, identity;q=0.5", TD_ENCODING_GZIP },
+    { "gzip, identity;q=0", TD_ENCODING_GZIP },
+    /* what is no q-value counts as 1, as in Accept */
+    { "gzip;q=2", TD_ENCODING_GZIP },
+    { "gzip;q=nan", TD_ENCODING_GZIP },
+    { "gzip;q=0x0", TD_ENCODING_GZIP },
+    { "gzip;q=", TD_ENCODING_GZIP },
+    { "gzip;level=9", TD_ENCODING_GZIP },
+    { "gzip;level=9;q=0", TD_ENCODING_NONE },
+    { ",,gzip,,", TD_ENCODING_GZIP },
+    { " , ;q=1, gzip", TD_ENCODING_GZIP },
+};
+
+START_TEST(the_encoding_is_the_one_liked_best)
+{
+    ck_assert_msg(td_deflate_choose(choices[_i].accept) == choices[_i].wanted, "%s",
+                  choices[_i].accept ? choices[_i].accept : "absent");
+}
+END_TEST
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static td_status never(void *context, struct td_error *err)
+{
+    (void)context;
+    (void)err;
+    return TD_OK;
+}
+
+static td_status at_once(void *context, struct td_error *err)
+{
+    ++*(int *)context;
+    return td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline passed");
+}
+
+/* A memory that has nothing left. */
+static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, struct td_error *err)
+{
+    (void)self;
+    (void)bytes;
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory");
+    return NULL;
+}
+
+static struct td_error error;
+
+static td_status deflate_it(struct td_reply *reply, td_encoding encoding, struct td_memory *memory)
+{
+    return td_deflate(reply, encoding, memory, &test_arena, never, NULL, &error);
+}
+
+/* Numbers as text: what compresses. */
+static char *text_of(size_t size)
+{
+    char *text = td_arena_alloc(&test_arena, size, 1, NULL);
+    for (size_t i = 0; i < size; i++)
+        text[i] = "[1.5, 2.25], [3, 4], "[i * 7 % 21];
+    return text;
+}
+
+static const struct {
+    const char *says;
+    td_encoding encoding;
+    size_t sizes[3]; /* of the pieces */
+    bool smaller;
+} answers[] = {
+    { "text as gzip", TD_ENCODING_GZIP, { 5000, 0, 0 }, true },
+    { "text as deflate", TD_ENCODING_DEFLATE, { 5000, 0, 0 }, true },
+    { "a header and its data", TD_ENCODING_GZIP, { 200, 0, 3 << 20 }, true },
+    { "just enough", TD_ENCODING_GZIP, { TD_DEFLATE_LEAST, 0, 0 }, true },
+    { "too little to be worth it", TD_ENCODING_GZIP, { TD_DEFLATE_LEAST - 1, 0, 0 }, false },
+    { "nobody asked", TD_ENCODING_NONE, { 5000, 0, 0 }, false },
+    { "nothing at all", TD_ENCODING_GZIP, { 0, 0, 0 }, false },
+};
+
+START_TEST(an_answer_comes_back_as_it_was)
+{
+    struct td_reply reply = { 0 };
+    struct td_piece pieces[3];
+    size_t total = 0;
+    char *text = text_of(4 << 20);
+    td_reply_set(&reply, 200, "application/json", "", 0);
+    for (int i = 0; i < 3; i++) {
+        pieces[i] = (struct td_piece){ text + total, answers[_i].sizes[i] };
+        total += answers[_i].sizes[i];
+    }
+    reply.pieces = pieces;
+    reply.n_pieces = 3;
+    ck_assert_int_eq(deflate_it(&reply, answers[_i].encoding, td_memory_heap()), TD_OK);
+    ck_assert_int_eq(reply.http_status, 200);
+    ck_assert_str_eq(reply.content_type, "application/json");
+    if (!answers[_i].smaller) {
+        ck_assert_uint_eq(td_reply_bytes(&reply), total);
+        ck_assert_int_eq(reply.n_headers, 0);
+        return;
+    }
+    ck_assert_uint_lt(td_reply_bytes(&reply), total);
+    ck_assert_int_eq(reply.n_headers, 1);
+    ck_assert_str_eq(reply.headers[0].name, "Content-Encoding");
+    ck_assert_str_eq(reply.headers[0].value,
+                     answers[_i].encoding == TD_ENCODING_GZIP ? "gzip" : "deflate");
+    /* deflate is zlib's format, not the bare one */
+    const unsigned char *first = reply.pieces[0].data;
+    ck_assert_int_eq(first[0], answers[_i].encoding == TD_ENCODING_GZIP ? 0x1f : 0x78);
+    struct td_buffer *plain;
+    size_t bytes;
+    ck_assert_int_eq(td_inflate(reply.pieces[0].data, reply.pieces[0].size, total, 0,
+                                td_memory_heap(), &plain, &bytes, &error),
+                     TD_OK);
+    ck_assert_uint_eq(bytes, total);
+    ck_assert(memcmp(plain->data, text, total) == 0);
+    td_buffer_unref(plain);
+}
+END_TEST
+
+START_TEST(what_does_not_get_smaller_stays)
+{
+    struct td_reply reply = { 0 };
+    unsigned char noise[5000];
+    uint32_t state = 1;
+    for (size_t i = 0; i < sizeof noise; i++) {
+        state = state * 1664525 + 1013904223;
+        noise[i] = (unsigned char)(state >> 24);
+    }
+    td_reply_set(&reply, 200, "application/octet-stream", noise, sizeof noise);
+    ck_assert_int_eq(deflate_it(&reply, TD_ENCODING_GZIP, td_memory_heap()), TD_OK);
+    ck_assert_int_eq(reply.n_headers, 0);
+    ck_assert_ptr_eq(reply.pieces[0].data, noise);
+}
+END_TEST
+
+START_TEST(without_memory_the_answer_stays)
+{
+    struct td_memory nothing = { .take = take_nothing };
+    struct td_reply reply = { 0 };
+    td_reply_set(&reply, 200, "application/json", text_of(5000), 5000);
+    ck_assert_int_eq(deflate_it(&reply, TD_ENCODING_GZIP, &nothing), TD_OK);
+    ck_assert_int_eq(reply.n_headers, 0);
+    ck_assert_uint_eq(td_reply_bytes(&reply), 5000);
+}
+END_TEST
+
+START_TEST(a_deadline_ends_a_large_answer)
+{
+    struct td_reply reply = { 0 };
+    int asked = 0;
+    td_reply_set(&reply, 200, "application/json", text_of(4 << 20), 4 << 20);
+    ck_assert_int_eq(td_deflate(&reply, TD_ENCODING_GZIP, td_memory_heap(), &test_arena, at_once,
+                                &asked, &error),
+                     TD_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(asked, 1);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, the_encoding_is_the_one_liked_best, 0, COUNT_OF(choices));
+    tcase_add_loop_test(tcase, an_answer_comes_back_as_it_was, 0, COUNT_OF(answers));
+    tcase_add_test(tcase, what_does_not_get_smaller_stays);
+    tcase_add_test(tcase, without_memory_the_answer_stays);
+    tcase_add_test(tcase, a_deadline_ends_a_large_answer);
+}
+
+int main(void)
+{
+    return run_suite("deflate", add);
+}

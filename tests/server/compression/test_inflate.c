@@ -1,0 +1,346 @@
+#include "server/compression/inflate.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum {
+    PADDING = 64,
+    /* Beside the limit: the padding, and the byte that tells "as large as allowed" from "larger".
+     */
+    SPARE = PADDING + 1
+};
+
+/* What may stand behind a Content-Encoding. */
+static const struct coding {
+    const char *name;
+    int window_bits; /* as zlib wants it */
+} codings[] = { { "gzip", 15 + 16 }, { "zlib", 15 }, { "raw deflate", -15 } };
+
+struct bytes {
+    unsigned char *data;
+    size_t size;
+};
+
+static struct bytes bytes_of(size_t size)
+{
+    return (struct bytes){ malloc(size ? size : 1), size };
+}
+
+/* Text that repeats itself, or noise that does not. */
+static struct bytes sample(size_t size, bool noise)
+{
+    struct bytes sample = bytes_of(size);
+    uint32_t state = 1;
+    for (size_t i = 0; i < size; i++) {
+        state = state * 1664525 + 1013904223;
+        sample.data[i] =
+            noise ? (unsigned char)(state >> 24) : (unsigned char)"[1.5, 2.5], "[i % 12];
+    }
+    return sample;
+}
+
+static struct bytes compress_as(int window_bits, int level, struct bytes plain)
+{
+    z_stream stream = { .next_in = plain.data, .avail_in = (uInt)plain.size };
+    ck_assert_int_eq(deflateInit2(&stream, level, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY),
+                     Z_OK);
+    struct bytes packed = bytes_of(deflateBound(&stream, plain.size) + 32);
+    stream.next_out = packed.data;
+    stream.avail_out = (uInt)packed.size;
+    ck_assert_int_eq(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    packed.size = stream.total_out;
+    packed.data = realloc(packed.data, packed.size); /* so that a read beyond is noticed */
+    deflateEnd(&stream);
+    return packed;
+}
+
+/* A source whose buffers are exactly as large as asked for, and that counts. */
+static struct counting {
+    struct td_memory memory;
+    size_t largest, limit;
+} counting;
+
+static struct td_buffer *counting_take(struct td_memory *self, size_t bytes, struct td_error *err)
+{
+    (void)self;
+    if (bytes > counting.limit) {
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no more than %zu", counting.limit);
+        return NULL;
+    }
+    counting.largest = bytes > counting.largest ? bytes : counting.largest;
+    return td_memory_heap()->take(td_memory_heap(), bytes, err);
+}
+
+static void counting_begin(void)
+{
+    counting = (struct counting){ .memory = { counting_take }, .limit = SIZE_MAX };
+}
+
+static td_status inflate_to(struct bytes packed, size_t limit, struct td_buffer **out, size_t *size,
+                            struct td_error *err)
+{
+    return td_inflate(packed.data, packed.size, limit, PADDING, &counting.memory, out, size, err);
+}
+
+static void expect_plain(struct bytes packed, size_t limit, struct bytes plain, const char *says)
+{
+    struct td_buffer *out = NULL;
+    struct td_error err;
+    size_t size = SIZE_MAX;
+    ck_assert_msg(inflate_to(packed, limit, &out, &size, &err) == TD_OK, "%s: %s", says,
+                  err.message);
+    ck_assert_uint_eq(size, plain.size);
+    ck_assert(size == 0 || memcmp(out->data, plain.data, size) == 0);
+    ck_assert_uint_ge(out->size, size + PADDING);
+    td_buffer_unref(out);
+}
+
+static struct td_error expect_refusal(struct bytes packed, size_t limit, td_status status,
+                                      const char *says)
+{
+    struct td_buffer *out = NULL;
+    struct td_error err;
+    size_t size;
+    const td_status got = inflate_to(packed, limit, &out, &size, &err);
+    ck_assert_msg(got == status, "%s: %s, not %s", says, got ? err.message : "OK",
+                  td_status_name(status));
+    ck_assert_ptr_null(out);
+    return err;
+}
+
+/* ---- what is well-formed --------------------------------------------------------------------- */
+
+static const struct {
+    size_t size;
+    bool noise;
+    int level; /* 0 stores */
+} contents[] = {
+    { 0, false, 6 },       { 1, false, 6 },       { 1, false, 0 },      { 100, true, 6 },
+    { 1000, false, 9 },    { 65536, true, 0 },    { 100000, false, 1 }, { 100000, true, 6 },
+    { 1 << 20, false, 9 }, { 3000000, false, 6 }, { 3000000, true, 0 },
+};
+
+START_TEST(what_was_compressed_comes_back)
+{
+    const struct coding *coding = &codings[(size_t)_i / COUNT_OF(contents)];
+    const size_t c = (size_t)_i % COUNT_OF(contents);
+    struct bytes plain = sample(contents[c].size, contents[c].noise);
+    struct bytes packed = compress_as(coding->window_bits, contents[c].level, plain);
+    expect_plain(packed, 1 << 24, plain, coding->name);
+    expect_plain(packed, plain.size + 1, plain, coding->name);
+    if (plain.size > 0)
+        expect_plain(packed, plain.size, plain, coding->name); /* exactly the limit is within it */
+    free(plain.data);
+    free(packed.data);
+}
+END_TEST
+
+START_TEST(memory_grows_with_what_is_there_and_never_beyond_the_limit)
+{
+    struct bytes plain = sample(3000000, false);
+    struct bytes packed = compress_as(15, 9, plain);
+    expect_plain(packed, (size_t)1 << 40, plain, "a generous limit"); /* costs nothing by itself */
+    ck_assert_uint_le(counting.largest, 2 * plain.size + SPARE);
+    counting_begin();
+    expect_plain(packed, plain.size + 10, plain, "a tight limit");
+    ck_assert_uint_le(counting.largest, plain.size + 10 + SPARE);
+    free(plain.data);
+    free(packed.data);
+}
+END_TEST
+
+/* ---- what is not ----------------------------------------------------------------------------- */
+
+START_TEST(a_body_that_ends_early_is_malformed_wherever_it_ends)
+{
+    const struct coding *coding = &codings[_i];
+    struct bytes plain = sample(500, true);
+    struct bytes packed = compress_as(coding->window_bits, 6, plain);
+    for (size_t size = 1; size < packed.size; size++) {
+        struct bytes cut = bytes_of(size);
+        memcpy(cut.data, packed.data, size);
+        expect_refusal(cut, 1 << 20, TD_MALFORMED_REQUEST, coding->name);
+        free(cut.data);
+    }
+    free(plain.data);
+    free(packed.data);
+}
+END_TEST
+
+START_TEST(an_empty_body_is_malformed)
+{
+    struct bytes nothing = { (unsigned char *)(uintptr_t) "", 0 };
+    expect_refusal(nothing, 1 << 20, TD_MALFORMED_REQUEST, "nothing");
+}
+END_TEST
+
+START_TEST(a_flipped_bit_is_noticed_where_there_is_a_checksum)
+{
+    const struct coding *coding = &codings[_i]; /* gzip and zlib have one */
+    struct bytes plain = sample(300, true);
+    struct bytes packed = compress_as(coding->window_bits, 6, plain);
+    for (size_t byte = 12; byte < packed.size; byte++) { /* behind the header, which has flags */
+        packed.data[byte] ^= 0x10;
+        struct td_buffer *out = NULL;
+        struct td_error err;
+        size_t size;
+        ck_assert_msg(inflate_to(packed, 1 << 20, &out, &size, &err) != TD_OK, "%s byte %zu",
+                      coding->name, byte);
+        packed.data[byte] ^= 0x10;
+    }
+    free(plain.data);
+    free(packed.data);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *data;
+    size_t size;
+} garbage[] = {
+    { "JSON that is not compressed", "{\"params\":[1,2],\"indices\":[0]}", 30 },
+    { "a gzip header and no more", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03", 10 },
+    { "gzip with an unknown method", "\x1f\x8b\x07\x00\x00\x00\x00\x00\x00\x03\x03\x00", 12 },
+    { "zlib that wants a dictionary", "\x78\xbb\x00\x00\x00\x01\x03\x00", 8 },
+    { "an unknown block type", "\x07\x00\x00", 3 },
+    { "a distance beyond the beginning", "\x03\x02\x00", 3 },
+    { "ones", "\xff\xff\xff\xff\xff\xff\xff\xff", 8 },
+};
+
+START_TEST(garbage_is_malformed)
+{
+    struct bytes packed = bytes_of(garbage[_i].size);
+    memcpy(packed.data, garbage[_i].data, packed.size);
+    expect_refusal(packed, 1 << 20, TD_MALFORMED_REQUEST, garbage[_i].says);
+    free(packed.data);
+}
+END_TEST
+
+START_TEST(gzip_members_are_one_after_the_other)
+{
+    struct bytes plain = sample(1000, false), twice = bytes_of(2000);
+    struct bytes packed = compress_as(codings[0].window_bits, 6, plain);
+    struct bytes members = bytes_of(2 * packed.size);
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(twice.data + i * plain.size, plain.data, plain.size);
+        memcpy(members.data + i * packed.size, packed.data, packed.size);
+    }
+    expect_plain(members, 1 << 20, twice, "two members");
+    expect_plain(members, 2000, twice, "as large as allowed");
+    expect_refusal(members, 1999, TD_PAYLOAD_TOO_LARGE, "a limit between the members' ends");
+    members.size--;
+    expect_refusal(members, 1 << 20, TD_MALFORMED_REQUEST, "the second ends early");
+    free(plain.data);
+    free(twice.data);
+    free(packed.data);
+    free(members.data);
+}
+END_TEST
+
+START_TEST(bytes_behind_the_end_are_malformed)
+{
+    const struct coding *coding = &codings[_i];
+    struct bytes plain = sample(1000, false);
+    struct bytes packed = compress_as(coding->window_bits, 6, plain);
+    struct bytes longer = bytes_of(packed.size + 3);
+    memcpy(longer.data, packed.data, packed.size);
+    memset(longer.data + packed.size, 0, 3);
+    const struct td_error err = expect_refusal(longer, 1 << 20, TD_MALFORMED_REQUEST, coding->name);
+    ck_assert_ptr_nonnull(strstr(err.message, "3 bytes"));
+    free(plain.data);
+    free(packed.data);
+    free(longer.data);
+}
+END_TEST
+
+START_TEST(a_bomb_stops_at_the_limit)
+{
+    const struct coding *coding = &codings[_i];
+    struct bytes zeros = { calloc(1, 32 << 20), 32 << 20 };
+    struct bytes bomb = compress_as(coding->window_bits, 9, zeros); /* a thousandth of it */
+    const struct td_error err = expect_refusal(bomb, 100000, TD_PAYLOAD_TOO_LARGE, coding->name);
+    ck_assert_uint_eq(err.limit, 100000);
+    ck_assert_uint_le(counting.largest, 100000 + SPARE);
+    expect_refusal(bomb, zeros.size - 1, TD_PAYLOAD_TOO_LARGE, coding->name);
+    free(zeros.data);
+    free(bomb.data);
+}
+END_TEST
+
+START_TEST(memory_that_is_not_to_be_had_says_so)
+{
+    struct bytes plain = sample(1 << 20, false);
+    struct bytes packed = compress_as(15, 9, plain);
+    counting.limit = 0; /* not even the first buffer */
+    expect_refusal(packed, 1 << 24, TD_MEMORY_EXHAUSTED, "at once");
+    counting.limit = 100000; /* not the last */
+    expect_refusal(packed, 1 << 24, TD_MEMORY_EXHAUSTED, "later");
+    free(plain.data);
+    free(packed.data);
+}
+END_TEST
+
+/* ---- Content-Encoding ------------------------------------------------------------------------ */
+
+static const struct {
+    const char *encoding;
+    td_status status;
+    bool wanted;
+} encodings[] = {
+    { NULL, TD_OK, false },
+    { "", TD_OK, false },
+    { "identity", TD_OK, false },
+    { "Identity", TD_OK, false },
+    { "gzip", TD_OK, true },
+    { "GZIP", TD_OK, true },
+    { "x-gzip", TD_OK, true },
+    { "deflate", TD_OK, true },
+    { "br", TD_UNSUPPORTED_MEDIA_TYPE, false },
+    { "zstd", TD_UNSUPPORTED_MEDIA_TYPE, false },
+    { "gzip, gzip", TD_UNSUPPORTED_MEDIA_TYPE, false },
+    { "gzipped", TD_UNSUPPORTED_MEDIA_TYPE, false },
+    { "gzi", TD_UNSUPPORTED_MEDIA_TYPE, false },
+};
+
+START_TEST(gzip_deflate_and_identity_are_known)
+{
+    struct td_error err;
+    bool wanted = true;
+    ck_assert_int_eq(td_inflate_wanted(encodings[_i].encoding, &wanted, &err),
+                     encodings[_i].status);
+    ck_assert_int_eq(wanted, encodings[_i].wanted);
+    if (encodings[_i].status != TD_OK) {
+        ck_assert_str_eq(err.attribute, "Content-Encoding");
+        ck_assert_ptr_nonnull(strstr(err.message, encodings[_i].encoding));
+        ck_assert_ptr_nonnull(strstr(err.message, "gzip, deflate or identity"));
+        ck_assert_int_eq(td_inflate_wanted(encodings[_i].encoding, &wanted, NULL),
+                         encodings[_i].status);
+    }
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, counting_begin, NULL);
+    tcase_add_loop_test(tcase, what_was_compressed_comes_back, 0,
+                        COUNT_OF(codings) * COUNT_OF(contents));
+    tcase_add_test(tcase, memory_grows_with_what_is_there_and_never_beyond_the_limit);
+    tcase_add_loop_test(tcase, a_body_that_ends_early_is_malformed_wherever_it_ends, 0,
+                        COUNT_OF(codings));
+    tcase_add_test(tcase, an_empty_body_is_malformed);
+    tcase_add_loop_test(tcase, a_flipped_bit_is_noticed_where_there_is_a_checksum, 0, 2);
+    tcase_add_loop_test(tcase, garbage_is_malformed, 0, COUNT_OF(garbage));
+    tcase_add_test(tcase, gzip_members_are_one_after_the_other);
+    tcase_add_loop_test(tcase, bytes_behind_the_end_are_malformed, 0, COUNT_OF(codings));
+    tcase_add_loop_test(tcase, a_bomb_stops_at_the_limit, 0, COUNT_OF(codings));
+    tcase_add_test(tcase, memory_that_is_not_to_be_had_says_so);
+    tcase_add_loop_test(tcase, gzip_deflate_and_identity_are_known, 0, COUNT_OF(encodings));
+}
+
+int main(void)
+{
+    return run_suite("inflate", add);
+}

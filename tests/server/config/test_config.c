@@ -1,0 +1,792 @@
+#include "server/config/config.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_ARGUMENTS 8
+
+/* What a test tells the daemon, and what came of it. The arrays end with NULL. */
+struct loaded {
+    enum td_config_action action;
+    struct td_config config;
+    char message[TD_CONFIG_MESSAGE];
+};
+
+static struct loaded load(const char *const *arguments, const char *const *environment)
+{
+    struct loaded loaded;
+    char *argv[MAX_ARGUMENTS + 2] = { (char *)(uintptr_t) "tensord" };
+    char *none[1] = { NULL };
+    int argc = 1;
+    for (; arguments && arguments[argc - 1]; argc++) {
+        ck_assert_int_le(argc, MAX_ARGUMENTS);
+        argv[argc] = (char *)(uintptr_t)arguments[argc - 1];
+    }
+    loaded.action =
+        td_config_load(&loaded.config, argc, argv,
+                       environment ? (char **)(uintptr_t)environment : none, loaded.message);
+    return loaded;
+}
+
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static struct loaded load_good(const char *const *arguments, const char *const *environment)
+{
+    struct loaded loaded = load(arguments, environment);
+    ck_assert_msg(loaded.action == TD_CONFIG_RUN, "%s", loaded.message);
+    return loaded;
+}
+
+/* A configuration file that lives as long as the test. */
+static char file_path[] = "/tmp/tensord-test-config-XXXXXX";
+
+static void file_open(void)
+{
+    const int fd = mkstemp(file_path);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+}
+
+static void file_close(void)
+{
+    unlink(file_path);
+    strcpy(file_path + strlen(file_path) - 6, "XXXXXX");
+}
+
+static void file_write(const char *text, size_t length)
+{
+    FILE *file = fopen(file_path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(text, 1, length, file), length);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* ---- defaults -------------------------------------------------------------------------------- */
+
+START_TEST(nothing_said_gives_the_defaults)
+{
+    struct loaded loaded = load_good(NULL, NULL);
+    const struct td_config *config = &loaded.config;
+    ck_assert_str_eq(config->listen, "127.0.0.1:8080");
+    ck_assert_str_eq(config->data_dir, "");
+    ck_assert_int_eq(config->io_threads, 2);
+    ck_assert_int_eq(config->workers, sysconf(_SC_NPROCESSORS_ONLN));
+    ck_assert_int_eq(config->queue_limit, 1024);
+    ck_assert_int_eq(config->memory_limit,
+                     (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2);
+    ck_assert_int_eq(config->tensor_quota, config->memory_limit / 2);
+    ck_assert_int_eq(config->pool_limit, 268435456);
+    ck_assert_int_eq(config->max_body, 268435456);
+    ck_assert_int_eq(config->max_output, 1073741824);
+    ck_assert_int_eq(config->max_flops, 10000000000000);
+    ck_assert_int_eq(config->isa, TD_ISA_AUTO);
+    ck_assert_str_eq(config->gpu, "auto");
+    ck_assert_int_eq(config->default_timeout_ms, 30000);
+    ck_assert_int_eq(config->idle_timeout_ms, 60000);
+    ck_assert_int_eq(config->drain_timeout_ms, 30000);
+    ck_assert_int_eq(config->connection_limit, 10000);
+    ck_assert_int_eq(config->connection_memory, 32768);
+    ck_assert_int_eq(config->inline_limit_us, 20);
+    ck_assert_int_eq(config->log_level, TD_LOG_INFO);
+    ck_assert_int_eq(config->log_format, TD_LOG_TEXT);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+START_TEST(each_kind_of_option_can_come_from_each_source)
+{
+    static const char json[] = "{\"listen\": \"[::1]:9\", \"data-dir\": \"/data\", \"io-threads\": "
+                               "3, \"max-body\": \"64M\","
+                               " \"log-level\": \"warn\", \"log-format\": \"json\", "
+                               "\"isa\": \"generic\", \"max-flops\": 9007199254740991}";
+    file_write(json, sizeof json - 1);
+    struct loaded loaded[] = {
+        load_good(WORDS("--listen=[::1]:9", "--data-dir=/data", "--io-threads=3", "--max-body=64M",
+                        "--log-level=warn", "--log-format=json", "--isa=generic",
+                        "--max-flops=9007199254740991"),
+                  NULL),
+        load_good(NULL,
+                  WORDS("TENSORD_LISTEN=[::1]:9", "TENSORD_DATA_DIR=/data", "TENSORD_IO_THREADS=3",
+                        "TENSORD_MAX_BODY=64M", "TENSORD_LOG_LEVEL=warn", "TENSORD_LOG_FORMAT=json",
+                        "TENSORD_ISA=generic", "TENSORD_MAX_FLOPS=9007199254740991")),
+        load_good(WORDS("--config", file_path), NULL),
+    };
+    for (size_t i = 0; i < COUNT_OF(loaded); i++) {
+        const struct td_config *config = &loaded[i].config;
+        ck_assert_str_eq(config->listen, "[::1]:9");
+        ck_assert_str_eq(config->data_dir, "/data");
+        ck_assert_int_eq(config->io_threads, 3);
+        ck_assert_int_eq(config->max_body, 64 << 20);
+        ck_assert_int_eq(config->log_level, TD_LOG_WARN);
+        ck_assert_int_eq(config->log_format, TD_LOG_JSON);
+        ck_assert_int_eq(config->isa, TD_ISA_GENERIC);
+        ck_assert_int_eq(config->max_flops, 9007199254740991);
+        ck_assert_int_eq(config->queue_limit, 1024); /* nobody spoke of it */
+        td_config_free(&loaded[i].config);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *says, *argument, *environment, *file;
+    int64_t queue_limit;
+} precedences[] = {
+    { "the file alone", NULL, NULL, "{\"queue-limit\": 3}", 3 },
+    { "the environment alone", NULL, "TENSORD_QUEUE_LIMIT=2", "{}", 2 },
+    { "the command line alone", "--queue-limit=1", NULL, "{}", 1 },
+    { "the environment wins over the file", NULL, "TENSORD_QUEUE_LIMIT=2", "{\"queue-limit\": 3}",
+      2 },
+    { "the command line wins over the file", "--queue-limit=1", NULL, "{\"queue-limit\": 3}", 1 },
+    { "the command line wins over all", "--queue-limit=1", "TENSORD_QUEUE_LIMIT=2",
+      "{\"queue-limit\": 3}", 1 },
+};
+
+START_TEST(the_command_line_wins_over_the_environment_over_the_file)
+{
+    const char *arguments[] = { "--config", file_path, precedences[_i].argument, NULL };
+    const char *environment[] = { "HOME=/", precedences[_i].environment, NULL };
+    file_write(precedences[_i].file, strlen(precedences[_i].file));
+    struct loaded loaded = load_good(arguments, environment);
+    ck_assert_msg(loaded.config.queue_limit == precedences[_i].queue_limit, "%s: %lld",
+                  precedences[_i].says, (long long)loaded.config.queue_limit);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(the_last_of_two_on_the_command_line_wins)
+{
+    struct loaded loaded =
+        load_good(WORDS("--workers", "3", "--listen=h:1", "--workers=4", "--listen=h:2"), NULL);
+    ck_assert_int_eq(loaded.config.workers, 4);
+    ck_assert_str_eq(loaded.config.listen, "h:2");
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(the_file_can_be_named_by_the_environment)
+{
+    char variable[100];
+    file_write("{\"workers\": 7}", 14);
+    snprintf(variable, sizeof variable, "TENSORD_CONFIG=%s", file_path);
+    struct loaded loaded = load_good(NULL, WORDS(variable));
+    ck_assert_int_eq(loaded.config.workers, 7);
+    td_config_free(&loaded.config);
+    /* The command line's wins here as well. */
+    loaded = load_good(WORDS("--config", file_path), WORDS("TENSORD_CONFIG=/no/such/file"));
+    ck_assert_int_eq(loaded.config.workers, 7);
+    td_config_free(&loaded.config);
+    loaded = load_good(NULL, WORDS("TENSORD_CONFIG="));
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(variables_of_others_are_none_of_its_business)
+{
+    struct loaded loaded = load_good(
+        NULL, WORDS("WORKERS=3", "TENSORD_WORKERSX=4", "TENSORD_CACHE=/cache", "XTENSORD_WORKERS=5",
+                    "TENSORD_QUEUE-LIMIT=6", "tensord_workers=7", "TENSORD_"));
+    ck_assert_int_eq(loaded.config.workers, sysconf(_SC_NPROCESSORS_ONLN));
+    ck_assert_int_eq(loaded.config.queue_limit, 1024);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(a_value_stands_behind_an_equals_sign_or_a_space)
+{
+    struct loaded loaded =
+        load_good(WORDS("--data-dir=a=b", "--listen", "h:1", "--log-level", "debug"), NULL);
+    ck_assert_str_eq(loaded.config.data_dir, "a=b");
+    ck_assert_str_eq(loaded.config.listen, "h:1");
+    ck_assert_int_eq(loaded.config.log_level, TD_LOG_DEBUG);
+    td_config_free(&loaded.config);
+    loaded = load_good(WORDS("--data-dir=", "--workers=2"), NULL); /* an empty value is a value */
+    ck_assert_str_eq(loaded.config.data_dir, "");
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+static const struct {
+    const char *argument;
+    enum td_config_action action;
+} actions[] = {
+    { "--check-config", TD_CONFIG_CHECK },
+    { "--help", TD_CONFIG_HELP },
+    { "-h", TD_CONFIG_HELP },
+    { "--version", TD_CONFIG_VERSION },
+    { "--workers=1", TD_CONFIG_RUN },
+};
+
+START_TEST(an_action_is_recognised)
+{
+    struct loaded loaded = load(WORDS("--queue-limit=5", actions[_i].argument), NULL);
+    ck_assert_int_eq(loaded.action, actions[_i].action);
+    if (loaded.action == TD_CONFIG_CHECK || loaded.action == TD_CONFIG_RUN)
+        ck_assert_int_eq(loaded.config.queue_limit, 5);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(help_is_given_even_beside_mistakes_but_a_check_finds_them)
+{
+    ck_assert_int_eq(load(WORDS("--nonsense", "--help"), NULL).action, TD_CONFIG_HELP);
+    ck_assert_int_eq(load(WORDS("--version"), WORDS("TENSORD_WORKERS=x")).action,
+                     TD_CONFIG_VERSION);
+    ck_assert_int_eq(load(WORDS("--check-config", "--workers=x"), NULL).action, TD_CONFIG_WRONG);
+    ck_assert_int_eq(load(WORDS("--check-config"), WORDS("TENSORD_WORKERS=x")).action,
+                     TD_CONFIG_WRONG);
+}
+END_TEST
+
+/* ---- switches -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *argument, *next; /* next: NULL for none */
+    bool on;
+} switches[] = {
+    { "--compress", NULL, true },        { "--compress=on", NULL, true },
+    { "--compress=true", NULL, true },   { "--compress=1", NULL, true },
+    { "--compress=yes", NULL, true },    { "--compress=off", NULL, false },
+    { "--compress=false", NULL, false }, { "--compress=0", NULL, false },
+    { "--compress=no", NULL, false },    { "--compress", "on", true },
+    { "--compress", "off", false },      { "--compress", "--workers=2", true },
+};
+
+START_TEST(a_switch_stands_alone_or_has_a_value)
+{
+    struct loaded loaded = load_good(WORDS(switches[_i].argument, switches[_i].next), NULL);
+    ck_assert_msg(loaded.config.compress == switches[_i].on, "%s", switches[_i].argument);
+    ck_assert(!loaded.config.system_shared_memory); /* nobody spoke of it */
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(a_switch_can_come_from_the_environment_and_the_file)
+{
+    struct loaded loaded = load_good(NULL, WORDS("TENSORD_SYSTEM_SHARED_MEMORY=1"));
+    ck_assert(loaded.config.system_shared_memory);
+    td_config_free(&loaded.config);
+    file_write("{\"compress\": true, \"system-shared-memory\": \"on\"}", 48);
+    loaded = load_good(WORDS("--config", file_path), NULL);
+    ck_assert(loaded.config.compress && loaded.config.system_shared_memory);
+    td_config_free(&loaded.config);
+    loaded = load_good(WORDS("--config", file_path, "--compress=off"), NULL);
+    ck_assert(!loaded.config.compress);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+static const char *const devices[] = { "auto",
+                                       "off",
+                                       "cuda",
+                                       "cuda:x",
+                                       "reference",
+                                       "reference:",
+                                       "reference:launch_us=1,lose_at=2",
+                                       "/plugin.so:x=1",
+                                       "./off:x",
+                                       "/a:b/plugin.so",
+                                       "offside:x" };
+
+START_TEST(a_device_may_have_options_behind_a_colon)
+{
+    struct loaded loaded = load_good(WORDS("--gpu", devices[_i]), NULL);
+    ck_assert_str_eq(loaded.config.gpu, devices[_i]);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *text;
+    int64_t bytes;
+} byte_values[] = {
+    { "0", 0 },
+    { "1", 1 },
+    { "007", 7 },
+    { "1000", 1000 },
+    { "1K", 1024 },
+    { "3K", 3072 },
+    { "256M", 268435456 },
+    { "2G", 2147483648 },
+    { "1T", 1099511627776 },
+    { "8388607T", 9223370937343148032 },
+    { "9223372036854775807", INT64_MAX },
+    { "9007199254740991K", 9223372036854774784 },
+};
+
+START_TEST(bytes_take_the_suffixes_k_m_g_t)
+{
+    struct loaded loaded = load_good(WORDS("--pool-limit", byte_values[_i].text), NULL);
+    ck_assert_int_eq(loaded.config.pool_limit, byte_values[_i].bytes);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(the_ends_of_a_range_belong_to_it)
+{
+    struct loaded loaded = load_good(
+        WORDS("--io-threads=1", "--max-body=1024", "--connection-memory=16M", "--workers=1024"),
+        NULL);
+    ck_assert_int_eq(loaded.config.io_threads, 1);
+    ck_assert_int_eq(loaded.config.max_body, 1024);
+    ck_assert_int_eq(loaded.config.connection_memory, 16777216);
+    ck_assert_int_eq(loaded.config.workers, 1024);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(zero_means_choose_for_workers_and_memory)
+{
+    struct loaded loaded = load_good(WORDS("--workers=0", "--memory-limit=0"), NULL);
+    ck_assert_int_ge(loaded.config.workers, 1);
+    ck_assert_int_gt(loaded.config.memory_limit, 1 << 20);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(max_flops_goes_from_no_limit_to_63_bits)
+{
+    struct loaded loaded = load_good(WORDS("--max-flops=0"), NULL);
+    ck_assert_int_eq(loaded.config.max_flops, 0);
+    td_config_free(&loaded.config);
+    loaded = load_good(WORDS("--max-flops=9223372036854775807"), NULL);
+    ck_assert_int_eq(loaded.config.max_flops, INT64_MAX);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(each_instruction_set_has_its_name)
+{
+    static const char *const names[TD_ISA_COUNT] = { "auto", "generic", "avx2", "avx512",
+                                                     "avx512_bf16" };
+    for (int i = 0; i < TD_ISA_COUNT; i++) {
+        struct loaded loaded = load_good(WORDS("--isa", names[i]), NULL);
+        ck_assert_int_eq(loaded.config.isa, i);
+        td_config_free(&loaded.config);
+    }
+}
+END_TEST
+
+START_TEST(an_instruction_set_that_the_processor_lacks_is_refused_by_name)
+{
+    for (int i = 0; i < TD_ISA_COUNT; i++) {
+        char message[TD_CONFIG_MESSAGE] = "";
+        struct loaded loaded = load_good(WORDS("--isa", td_isa_name((td_isa)i)), NULL);
+        const bool good = td_config_check_system(&loaded.config, message);
+        ck_assert_int_eq(good, td_isa_supported((td_isa)i));
+        if (!good) {
+            ck_assert_ptr_nonnull(strstr(message, "isa: "));
+            ck_assert_ptr_nonnull(strstr(message, td_isa_name((td_isa)i)));
+        }
+        td_config_free(&loaded.config);
+    }
+}
+END_TEST
+
+START_TEST(numbers_in_a_file_are_taken_to_the_last_digit)
+{
+    static const char json[] = "{\"pool-limit\": 9007199254740991, \"max-body\": 1048577,"
+                               " \"default-timeout-ms\": 0, \"queue-limit\": \"12\"}";
+    file_write(json, sizeof json - 1);
+    struct loaded loaded = load_good(WORDS("--config", file_path), NULL);
+    ck_assert_int_eq(loaded.config.pool_limit, 9007199254740991);
+    ck_assert_int_eq(loaded.config.max_body, 1048577);
+    ck_assert_int_eq(loaded.config.default_timeout_ms, 0);
+    ck_assert_int_eq(loaded.config.queue_limit, 12);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+/* ---- mistakes -------------------------------------------------------------------------------- */
+
+/* `where` is where it stood, `what` the wrong value, `expected` what would have been right. */
+static void expect_refusal(const struct loaded *loaded, const char *where, const char *what,
+                           const char *expected)
+{
+    const char *message = loaded->message;
+    ck_assert_msg(loaded->action == TD_CONFIG_WRONG, "%s %s was taken", where, what);
+    ck_assert_msg(strncmp(message, where, strlen(where)) == 0, "'%s' does not begin with '%s'",
+                  message, where);
+    ck_assert_msg(strstr(message, what) != NULL, "'%s' does not name '%s'", message, what);
+    ck_assert_msg(strstr(message, expected) != NULL, "'%s' does not say '%s'", message, expected);
+    ck_assert_ptr_null(strchr(message, '\n'));
+    ck_assert_ptr_null(loaded->config.listen); /* nothing to free */
+    ck_assert_ptr_null(loaded->config.data_dir);
+}
+
+static const struct {
+    const char *option, *value, *expected;
+} wrong_values[] = {
+    { "workers", "x", "a whole number from 0 to 1024" },
+    { "workers", "", "a whole number from 0 to 1024" },
+    { "workers", "-1", "a whole number from 0 to 1024" },
+    { "workers", "+1", "a whole number" },
+    { "workers", " 1", "a whole number" },
+    { "workers", "1 ", "a whole number" },
+    { "workers", "1.5", "a whole number" },
+    { "workers", "0x10", "a whole number" },
+    { "workers", "1e3", "a whole number" },
+    { "workers", "1K", "a whole number" }, /* suffixes are for bytes */
+    { "workers", "1025", "a whole number from 0 to 1024" },
+    { "workers", "9223372036854775808", "a whole number" },
+    { "workers", "99999999999999999999999999", "a whole number" },
+    { "io-threads", "0", "a whole number from 1 to 256" },
+    { "queue-limit", "0", "a whole number from 1 to 1000000" },
+    { "max-body", "0", "a number of bytes (K, M, G or T may follow) from 1024" },
+    { "max-body", "1023", "a number of bytes" },
+    { "max-body", "64m", "K, M, G or T" },
+    { "max-body", "64MB", "K, M, G or T" },
+    { "max-body", "64MiB", "K, M, G or T" },
+    { "max-body", "64 M", "K, M, G or T" },
+    { "max-body", "M", "a number of bytes" },
+    { "max-body", "1P", "a number of bytes" },
+    { "max-body", "-1K", "a number of bytes" },
+    { "pool-limit", "9223372036854775808", "a number of bytes" },
+    { "pool-limit", "8388608T", "a number of bytes" },          /* 2^63: one too many */
+    { "pool-limit", "9007199254740992K", "a number of bytes" }, /* likewise */
+    { "pool-limit", "16777216T", "a number of bytes" },         /* 2^64 wraps round to 0 */
+    { "memory-limit", "1023K", "a number of bytes" },
+    { "connection-memory", "17M", "from 4096 to 16777216" },
+    { "max-flops", "-1", "a whole number from 0 to 9223372036854775807" },
+    { "max-flops", "1e12", "a whole number" },
+    { "max-flops", "10T", "a whole number" },
+    { "isa", "AVX2", "one of auto, generic, avx2, avx512, avx512_bf16" },
+    { "isa", "", "one of auto, generic, avx2, avx512, avx512_bf16" },
+    { "isa", "sse", "one of auto, generic, avx2, avx512, avx512_bf16" },
+    { "log-level", "INFO", "one of error, warn, info, debug" },
+    { "log-level", "", "one of error, warn, info, debug" },
+    { "log-format", "xml", "one of text, json" },
+    { "gpu", "auto:x", "one of auto, off, cuda[:OPTIONS], reference[:OPTIONS], PATH[:OPTIONS]" },
+    { "gpu", "off:launch_us=1", "one of auto, off, cuda[:OPTIONS]" },
+    { "gpu", "auto:", "one of auto, off," },
+    { "gpu", "", "one of auto, off," },
+    { "gpu", ":launch_us=1", "one of auto, off," },
+    { "listen", "8080", "an address like 127.0.0.1:8080 or [::1]:8080" },
+    { "listen", "::1:8080", "an address like" },
+    { "listen", "host:65536", "an address like" },
+};
+
+START_TEST(a_switch_is_on_or_off)
+{
+    struct loaded loaded = load(WORDS("--compress=maybe"), NULL);
+    expect_refusal(&loaded, "--compress: ", "'maybe'", "one of on, off");
+    loaded = load(NULL, WORDS("TENSORD_COMPRESS="));
+    expect_refusal(&loaded, "TENSORD_COMPRESS: ", "''", "one of on, off");
+}
+END_TEST
+
+START_TEST(a_wrong_value_is_refused_wherever_it_stands)
+{
+    const char *option = wrong_values[_i].option, *value = wrong_values[_i].value;
+    const char *expected = wrong_values[_i].expected;
+    char where[400], quoted[100], argument[200], variable[200], json[200];
+    snprintf(quoted, sizeof quoted, "'%s'", value);
+
+    snprintf(where, sizeof where, "--%s: ", option);
+    snprintf(argument, sizeof argument, "--%s=%s", option, value);
+    struct loaded loaded = load(WORDS(argument), NULL);
+    expect_refusal(&loaded, where, quoted, expected);
+    snprintf(argument, sizeof argument, "--%s", option);
+    loaded = load(WORDS(argument, value), NULL);
+    expect_refusal(&loaded, where, quoted, expected);
+
+    snprintf(where, sizeof where, "TENSORD_%s", option);
+    for (char *at = where; *at; at++)
+        *at = *at == '-' ? '_' : (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
+    snprintf(variable, sizeof variable, "%.100s=%s", where, value);
+    loaded = load(NULL, WORDS(variable));
+    expect_refusal(&loaded, where, quoted, expected);
+
+    snprintf(where, sizeof where, "%s in %s: ", option, file_path);
+    file_write(json, (size_t)snprintf(json, sizeof json, "{\"%s\": \"%s\"}", option, value));
+    loaded = load(WORDS("--config", file_path), NULL);
+    expect_refusal(&loaded, where, quoted, expected);
+}
+END_TEST
+
+static const struct {
+    const char *json, *option, *what, *expected;
+} wrong_json_values[] = {
+    { "{\"workers\": -1}", "workers", "-1", "a string or a non-negative number" },
+    { "{\"workers\": true}", "workers", "true", "a string or a non-negative number" },
+    { "{\"workers\": null}", "workers", "null", "a string or a non-negative number" },
+    { "{\"workers\": [1]}", "workers", "[1]", "a string or a non-negative number" },
+    { "{\"workers\": {\"n\":1}}", "workers", "{\"n\":1}", "a string or a non-negative number" },
+    { "{\"workers\": 1.5}", "workers", "1.5", "a whole number from 0 to 1024" },
+    { "{\"workers\": 2000}", "workers", "2000", "a whole number from 0 to 1024" },
+    { "{\"workers\": 1e300}", "workers", "1e", "a" },
+    { "{\"listen\": 8080}", "listen", "8080", "an address like" },
+    { "{\"listen\": \"h:1\", \"workers\": \"many\"}", "workers", "many", "a whole number" },
+};
+
+START_TEST(a_wrong_value_in_a_file_is_refused)
+{
+    file_write(wrong_json_values[_i].json, strlen(wrong_json_values[_i].json));
+    struct loaded loaded = load(WORDS("--config", file_path), NULL);
+    char where[100];
+    snprintf(where, sizeof where, "%s in %s: ", wrong_json_values[_i].option, file_path);
+    expect_refusal(&loaded, where, wrong_json_values[_i].what, wrong_json_values[_i].expected);
+}
+END_TEST
+
+static const struct {
+    const char *const *arguments;
+    const char *where, *what, *expected;
+} wrong_arguments[] = {
+    { WORDS("--wrokers", "3"), "--wrokers: ", "", "no such option" },
+    { WORDS("--wrokers=3"), "--wrokers: ", "", "no such option" },
+    { WORDS("--worker", "3"), "--worker: ", "", "no such option" }, /* no abbreviations */
+    { WORDS("--workers-", "3"), "--workers-: ", "", "no such option" },
+    { WORDS("--Workers", "3"), "--Workers: ", "", "no such option" },
+    { WORDS("--=3"), "--: ", "", "no such option" },
+    { WORDS("--check-config=yes"), "--check-config: ", "", "no such option" },
+    { WORDS("--workers"), "--workers: ", "", "a value is expected after it" },
+    { WORDS("--queue-limit", "3", "--data-dir"), "--data-dir: ", "",
+      "a value is expected after it" },
+    { WORDS("--config"), "--config: ", "", "a value is expected after it" },
+    { WORDS("serve"), "'serve'", "", "is not an option" },
+    { WORDS("-w", "3"), "'-w'", "", "is not an option" },
+    { WORDS("--"), "'--'", "", "is not an option" },
+    { WORDS(""), "''", "", "is not an option" },
+    { WORDS("--workers", "3", "4"), "'4'", "", "is not an option" },
+};
+
+START_TEST(an_argument_that_is_no_option_is_refused)
+{
+    struct loaded loaded = load(wrong_arguments[_i].arguments, NULL);
+    expect_refusal(&loaded, wrong_arguments[_i].where, wrong_arguments[_i].what,
+                   wrong_arguments[_i].expected);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    const char *says; /* in the message */
+} wrong_files[] = {
+    { "", "is not a JSON object" },
+    { "{", "is not a JSON object" },
+    { "[]", "is not a JSON object" },
+    { "3", "is not a JSON object" },
+    { "{\"workers\": 3} {}", "is not a JSON object" },
+    { "{\"workers\": 3,}", "is not a JSON object" },
+    { "{\"wrokers\": 3}", "wrokers in /tmp/" },
+    { "{\"wrokers\": 3}", "there is no such option" },
+    { "{\"config\": \"other.json\"}", "there is no such option" }, /* files do not include files */
+    { "{\"workers\": 3, \"max_body\": 1}", "max_body in " },
+};
+
+START_TEST(a_file_that_is_not_an_object_of_options_is_refused)
+{
+    file_write(wrong_files[_i].text, strlen(wrong_files[_i].text));
+    struct loaded loaded = load(WORDS("--config", file_path), NULL);
+    expect_refusal(&loaded, "", file_path, wrong_files[_i].says);
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_read_is_refused)
+{
+    struct loaded loaded = load(WORDS("--config", "/no/such/file"), NULL);
+    expect_refusal(&loaded, "--config: ", "/no/such/file", "No such file");
+    loaded = load(WORDS("--config", "/"), NULL);
+    expect_refusal(&loaded, "--config: ", "/", "cannot read");
+    loaded = load(WORDS("--config="), NULL);
+    expect_refusal(&loaded, "--config: ", "", "cannot open");
+    loaded = load(NULL, WORDS("TENSORD_CONFIG=/no/such/file"));
+    expect_refusal(&loaded, "", "/no/such/file", "No such file");
+}
+END_TEST
+
+START_TEST(a_file_of_more_than_a_mebibyte_is_refused)
+{
+    const size_t size = (1 << 20) + 1;
+    char *text = malloc(size);
+    memset(text, ' ', size);
+    text[0] = '{';
+    text[size - 1] = '}';
+    file_write(text, size);
+    struct loaded loaded = load(WORDS("--config", file_path), NULL);
+    expect_refusal(&loaded, "--config: ", file_path, "exceeds 1 MiB");
+    text[size - 2] = '}';
+    file_write(text, size - 1);
+    loaded = load_good(WORDS("--config", file_path), NULL);
+    td_config_free(&loaded.config);
+    free(text);
+}
+END_TEST
+
+START_TEST(a_message_is_cut_where_it_would_be_too_long)
+{
+    char *argument = malloc(100000), *name = malloc(100000);
+    memset(argument, 'x', 99999);
+    argument[99999] = '\0';
+    memcpy(argument, "--workers=", 10);
+    struct loaded loaded = load(WORDS(argument), NULL);
+    expect_refusal(&loaded, "--workers: ", "'xxxx", "a whole number");
+    memset(name, 'y', 99999);
+    name[99999] = '\0';
+    memcpy(name, "--", 2);
+    loaded = load(WORDS(name), NULL);
+    expect_refusal(&loaded, "--yyyy", "", "no such option");
+    loaded = load(WORDS(name + 2), NULL);
+    expect_refusal(&loaded, "'yyyy", "", "is not an option");
+    memcpy(name, "--config=", 9);
+    loaded = load(WORDS(name), NULL);
+    expect_refusal(&loaded, "--config: ", "yyyy", "cannot open");
+    free(argument);
+    free(name);
+}
+END_TEST
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *address, *host; /* NULL: refused */
+    int port;
+} addresses[] = {
+    { "127.0.0.1:8080", "127.0.0.1", 8080 },
+    { "localhost:80", "localhost", 80 },
+    { "0.0.0.0:0", "0.0.0.0", 0 },
+    { "h:65535", "h", 65535 },
+    { "h:00080", "h", 80 },
+    { "[::1]:80", "::1", 80 },
+    { "[::]:8080", "::", 8080 },
+    { "[fe80::1%eth0]:80", "fe80::1%eth0", 80 },
+    { "h:65536", NULL, 0 },
+    { "h:99999999999999999999", NULL, 0 },
+    { "h:18446744073709551696", NULL, 0 }, /* 2^64 + 80 */
+    { "h:-1", NULL, 0 },
+    { "h:+80", NULL, 0 },
+    { "h: 80", NULL, 0 },
+    { "h:80 ", NULL, 0 },
+    { "h:80x", NULL, 0 },
+    { "h:0x50", NULL, 0 },
+    { "h:http", NULL, 0 },
+    { "h:", NULL, 0 },
+    { "h", NULL, 0 },
+    { "8080", NULL, 0 },
+    { "", NULL, 0 },
+    { ":", NULL, 0 },
+    { ":8080", NULL, 0 },
+    { "[]:80", NULL, 0 },
+    { "[::1]", NULL, 0 },
+    { "[::1]80", NULL, 0 },
+    { "[::1:80", NULL, 0 },
+    { "::1]:80", NULL, 0 },
+    { "::1", NULL, 0 },
+    { "::1:80", NULL, 0 }, /* a port, or the last group? */
+    { "fe80::1", NULL, 0 },
+    { "a:b:80", NULL, 0 },
+};
+
+START_TEST(an_address_is_a_host_and_a_port)
+{
+    char host[256] = "untouched";
+    uint16_t port = 1;
+    const bool good = td_config_split_address(addresses[_i].address, host, &port);
+    ck_assert_msg(good == (addresses[_i].host != NULL), "'%s'", addresses[_i].address);
+    if (good) {
+        ck_assert_str_eq(host, addresses[_i].host);
+        ck_assert_int_eq(port, addresses[_i].port);
+    }
+}
+END_TEST
+
+START_TEST(a_host_has_at_most_255_bytes)
+{
+    char address[300], host[256];
+    uint16_t port;
+    memset(address, 'h', sizeof address);
+    strcpy(address + 255, ":80");
+    ck_assert(td_config_split_address(address, host, &port));
+    ck_assert_uint_eq(strlen(host), 255);
+    address[255] = 'h';
+    strcpy(address + 256, ":80");
+    ck_assert(!td_config_split_address(address, host, &port));
+}
+END_TEST
+
+/* ---- help ------------------------------------------------------------------------------------ */
+
+START_TEST(help_names_each_option_its_value_and_its_default)
+{
+#define HELP_ROW(member, name, kind, default_text, least, most, value_name, help)                  \
+    { "--" name " " value_name, help, "default: " default_text },
+    static const struct {
+        const char *option, *help, *default_text;
+    } rows[] = { TD_OPTIONS(HELP_ROW) };
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    td_config_help(out);
+    fclose(out);
+    const char *at = text;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) { /* in the order of the table */
+        at = strstr(at, rows[i].option);
+        ck_assert_msg(at != NULL, "%s", rows[i].option);
+        at = strstr(at, rows[i].help);
+        ck_assert_msg(at != NULL, "%s", rows[i].help);
+        at = strstr(at, rows[i].default_text);
+        ck_assert_msg(at != NULL, "%s of %s", rows[i].default_text, rows[i].option);
+    }
+    ck_assert_ptr_nonnull(strstr(text, "--config FILE"));
+    ck_assert_ptr_nonnull(strstr(text, "--check-config"));
+    ck_assert_ptr_nonnull(strstr(text, "--version"));
+    ck_assert_ptr_nonnull(strstr(text, "--help"));
+    ck_assert_ptr_nonnull(strstr(text, "TENSORD_MAX_BODY"));
+    ck_assert_ptr_nonnull(strstr(text, "/v1"));
+    ck_assert_ptr_nonnull(strstr(text, "/v2"));
+    free(text);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, file_open, file_close);
+    tcase_add_test(tcase, nothing_said_gives_the_defaults);
+    tcase_add_test(tcase, each_kind_of_option_can_come_from_each_source);
+    tcase_add_loop_test(tcase, a_switch_stands_alone_or_has_a_value, 0, COUNT_OF(switches));
+    tcase_add_test(tcase, a_switch_is_on_or_off);
+    tcase_add_test(tcase, a_switch_can_come_from_the_environment_and_the_file);
+    tcase_add_loop_test(tcase, a_device_may_have_options_behind_a_colon, 0, COUNT_OF(devices));
+    tcase_add_loop_test(tcase, the_command_line_wins_over_the_environment_over_the_file, 0,
+                        COUNT_OF(precedences));
+    tcase_add_test(tcase, the_last_of_two_on_the_command_line_wins);
+    tcase_add_test(tcase, the_file_can_be_named_by_the_environment);
+    tcase_add_test(tcase, variables_of_others_are_none_of_its_business);
+    tcase_add_test(tcase, a_value_stands_behind_an_equals_sign_or_a_space);
+    tcase_add_loop_test(tcase, an_action_is_recognised, 0, COUNT_OF(actions));
+    tcase_add_test(tcase, help_is_given_even_beside_mistakes_but_a_check_finds_them);
+    tcase_add_test(tcase, help_names_each_option_its_value_and_its_default);
+    tcase_add_loop_test(tcase, bytes_take_the_suffixes_k_m_g_t, 0, COUNT_OF(byte_values));
+    tcase_add_test(tcase, the_ends_of_a_range_belong_to_it);
+    tcase_add_test(tcase, zero_means_choose_for_workers_and_memory);
+    tcase_add_test(tcase, max_flops_goes_from_no_limit_to_63_bits);
+    tcase_add_test(tcase, each_instruction_set_has_its_name);
+    tcase_add_test(tcase, an_instruction_set_that_the_processor_lacks_is_refused_by_name);
+    tcase_add_test(tcase, numbers_in_a_file_are_taken_to_the_last_digit);
+    tcase_add_loop_test(tcase, an_address_is_a_host_and_a_port, 0, COUNT_OF(addresses));
+    tcase_add_test(tcase, a_host_has_at_most_255_bytes);
+    tcase_add_loop_test(tcase, a_wrong_value_is_refused_wherever_it_stands, 0,
+                        COUNT_OF(wrong_values));
+    tcase_add_loop_test(tcase, a_wrong_value_in_a_file_is_refused, 0, COUNT_OF(wrong_json_values));
+    tcase_add_loop_test(tcase, an_argument_that_is_no_option_is_refused, 0,
+                        COUNT_OF(wrong_arguments));
+    tcase_add_loop_test(tcase, a_file_that_is_not_an_object_of_options_is_refused, 0,
+                        COUNT_OF(wrong_files));
+    tcase_add_test(tcase, a_file_that_cannot_be_read_is_refused);
+    tcase_add_test(tcase, a_file_of_more_than_a_mebibyte_is_refused);
+    tcase_add_test(tcase, a_message_is_cut_where_it_would_be_too_long);
+}
+
+int main(void)
+{
+    return run_suite("config", add);
+}

@@ -1,0 +1,259 @@
+#include "gpu/reference.h"
+#include "server/devices/staging.h"
+#include "server/memory/buffer_pool.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+
+/* A reference device, a budget and staging memory of it. */
+struct setup {
+    const struct td_device_api *api;
+    struct td_device *device;
+    struct td_buffer_pool *pool;
+    struct td_staging *staging;
+};
+
+static void setup_open(struct setup *setup, uint64_t budget, uint64_t limit)
+{
+    const struct td_device_options options = { .text = "" };
+    struct td_error err;
+    td_device_reference_reset();
+    setup->api = td_device_reference();
+    ck_assert_int_eq(setup->api->open(&options, &setup->device, &err), TD_OK);
+    setup->pool = td_buffer_pool_new(budget, 0);
+    setup->staging = td_staging_new(setup->api, setup->device, setup->pool, limit);
+    ck_assert_ptr_nonnull(setup->staging);
+}
+
+static void setup_close(struct setup *setup)
+{
+    td_staging_free(setup->staging);
+    setup->api->close(setup->device);
+    ck_assert_uint_eq(td_device_reference_counts().left, 0);
+    ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
+    ck_assert_uint_eq(td_buffer_pool_stats(setup->pool).in_use, 0);
+    td_buffer_pool_free(setup->pool);
+}
+
+static struct td_buffer *take(struct setup *setup, size_t bytes)
+{
+    struct td_error err;
+    struct td_buffer *buffer = td_staging_take(setup->staging, bytes, &err);
+    ck_assert_msg(buffer != NULL, "%zu bytes: %s", bytes, err.message);
+    ck_assert_uint_ge(buffer->size, bytes);
+    return buffer;
+}
+
+static void expect_refused(struct setup *setup, size_t bytes)
+{
+    struct td_error err;
+    ck_assert_ptr_null(td_staging_take(setup->staging, bytes, &err));
+    ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
+}
+
+START_TEST(a_buffer_that_came_back_is_used_again)
+{
+    struct setup setup;
+    setup_open(&setup, 64 * MIB, 16 * MIB);
+    struct td_buffer *first = take(&setup, 100 * KIB);
+    const void *data = first->data;
+    ck_assert(!td_staging_is_back(setup.staging));
+    td_buffer_unref(first);
+    ck_assert(td_staging_is_back(setup.staging));
+    const uint64_t bytes = td_staging_bytes(setup.staging);
+    struct td_buffer *second = take(&setup, 90 * KIB);
+    ck_assert_ptr_eq(second->data, data);
+    ck_assert_uint_eq(td_staging_bytes(setup.staging), bytes);
+    td_buffer_unref(second);
+    setup_close(&setup);
+}
+END_TEST
+
+START_TEST(who_holds_a_buffer_is_asked_for_it_when_more_than_half_is_in_use)
+{
+    struct setup setup;
+    setup_open(&setup, 64 * MIB, 16 * MIB);
+    struct td_buffer *other = td_memory_heap()->take(td_memory_heap(), 64, NULL);
+    struct td_buffer *a = take(&setup, 4 * MIB), *b = take(&setup, 4 * MIB);
+    ck_assert(!td_staging_wants_back(a));
+    struct td_buffer *c = take(&setup, 16 * KIB);
+    ck_assert(td_staging_wants_back(a));
+    ck_assert(td_staging_wants_back(c));
+    ck_assert(!td_staging_wants_back(other));
+    td_buffer_unref(b);
+    ck_assert(!td_staging_wants_back(a)); /* what is free is not in use */
+    b = take(&setup, 4 * MIB);
+    ck_assert(td_staging_wants_back(b));
+    td_buffer_unref(a);
+    td_buffer_unref(b);
+    td_buffer_unref(c);
+    td_buffer_unref(other);
+    setup_close(&setup);
+}
+END_TEST
+
+START_TEST(a_buffer_much_too_large_is_left_for_others)
+{
+    struct setup setup;
+    setup_open(&setup, 64 * MIB, 16 * MIB);
+    struct td_buffer *large = take(&setup, 4 * MIB);
+    const void *data = large->data;
+    td_buffer_unref(large);
+    struct td_buffer *small = take(&setup, 100);
+    ck_assert_ptr_ne(small->data, data);
+    struct td_buffer *half = take(&setup, 2 * MIB);
+    ck_assert_ptr_eq(half->data, data);
+    td_buffer_unref(small);
+    td_buffer_unref(half);
+    setup_close(&setup);
+}
+END_TEST
+
+START_TEST(nothing_is_a_buffer_as_well)
+{
+    struct setup setup;
+    setup_open(&setup, 64 * MIB, 16 * MIB);
+    struct td_buffer *buffer = take(&setup, 0);
+    ck_assert_ptr_nonnull(buffer->data);
+    td_buffer_unref(buffer);
+    setup_close(&setup);
+}
+END_TEST
+
+START_TEST(free_buffers_make_room_for_other_sizes)
+{
+    struct setup setup;
+    setup_open(&setup, 64 * MIB, 4 * MIB);
+    struct td_buffer *buffers[4];
+    for (int i = 0; i < 4; i++)
+        buffers[i] = take(&setup, MIB);
+    for (int i = 0; i < 4; i++)
+        td_buffer_unref(buffers[i]);
+    td_buffer_unref(take(&setup, 4 * MIB));
+    ck_assert_uint_eq(td_staging_bytes(setup.staging), 4 * MIB);
+    td_buffer_unref(take(&setup, MIB));
+    ck_assert_uint_le(td_staging_bytes(setup.staging), 4 * MIB);
+    setup_close(&setup);
+}
+END_TEST
+
+START_TEST(what_is_in_use_keeps_to_the_limit)
+{
+    struct setup setup;
+    setup_open(&setup, 64 * MIB, 4 * MIB);
+    struct td_buffer *held = take(&setup, 3 * MIB);
+    expect_refused(&setup, 2 * MIB);
+    expect_refused(&setup, 5 * MIB);
+    expect_refused(&setup, SIZE_MAX);
+    struct td_buffer *rest = take(&setup, MIB);
+    td_buffer_unref(held);
+    td_buffer_unref(rest);
+    setup_close(&setup);
+}
+END_TEST
+
+START_TEST(all_of_it_counts_against_the_budget)
+{
+    struct setup setup;
+    struct td_error err;
+    setup_open(&setup, 8 * MIB, 64 * MIB);
+    td_buffer_unref(take(&setup, 2 * MIB));
+    ck_assert_uint_eq(td_buffer_pool_stats(setup.pool).in_use, 2 * MIB); /* free, but pinned */
+    ck_assert_int_eq(td_buffer_pool_charge(setup.pool, 3 * MIB, &err), TD_OK);
+    /* The free one goes to make room in the budget, as it would in the limit. */
+    struct td_buffer *held = take(&setup, 5 * MIB);
+    expect_refused(&setup, MIB);
+    td_buffer_unref(held);
+    td_buffer_pool_discharge(setup.pool, 3 * MIB);
+    setup_close(&setup);
+}
+END_TEST
+
+START_TEST(trimming_gives_back_what_nobody_uses)
+{
+    struct setup setup;
+    setup_open(&setup, 64 * MIB, 16 * MIB);
+    struct td_buffer *held = take(&setup, MIB), *free_ones[2];
+    for (int i = 0; i < 2; i++)
+        free_ones[i] = take(&setup, (size_t)(i + 1) * MIB);
+    for (int i = 0; i < 2; i++)
+        td_buffer_unref(free_ones[i]);
+    ck_assert_uint_eq(td_staging_bytes(setup.staging), 4 * MIB);
+    td_staging_trim(setup.staging);
+    ck_assert_uint_eq(td_staging_bytes(setup.staging), MIB);
+    ck_assert_uint_eq(td_buffer_pool_stats(setup.pool).in_use, MIB);
+    memset(held->data, 1, MIB);
+    td_buffer_unref(take(&setup, 2 * MIB)); /* there is no less than before */
+    td_buffer_unref(held);
+    td_staging_trim(setup.staging);
+    td_staging_trim(setup.staging);
+    ck_assert_uint_eq(td_staging_bytes(setup.staging), 0);
+    setup_close(&setup);
+}
+END_TEST
+
+static void *unref_later(void *buffer)
+{
+    td_buffer_unref(buffer);
+    return NULL;
+}
+
+START_TEST(buffers_come_back_from_any_thread)
+{
+    enum { THREADS = 8 };
+    struct setup setup;
+    setup_open(&setup, 64 * MIB, 16 * MIB);
+    for (int round = 0; round < 20; round++) {
+        pthread_t threads[THREADS];
+        for (int i = 0; i < THREADS; i++) {
+            struct td_buffer *buffer = take(&setup, (size_t)(i + 1) * 10000);
+            ck_assert_int_eq(pthread_create(&threads[i], NULL, unref_later, buffer), 0);
+        }
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+    }
+    ck_assert(td_staging_is_back(setup.staging));
+    setup_close(&setup);
+}
+END_TEST
+
+START_TEST(buffers_of_a_lost_device_may_come_back_late)
+{
+    struct setup setup;
+    setup_open(&setup, 64 * MIB, 16 * MIB);
+    struct td_buffer *early = take(&setup, MIB), *late = take(&setup, MIB);
+    td_buffer_unref(early);
+    td_staging_abandon(setup.staging);
+    ck_assert_uint_eq(td_buffer_pool_stats(setup.pool).in_use, 0);
+    td_buffer_pool_free(setup.pool);
+    ((char *)late->data)[0] = 1;
+    td_buffer_unref(late);
+    setup.api->close(setup.device); /* with the memory, of which nothing was given back */
+    ck_assert_uint_eq(td_device_reference_counts().left, 2);
+    td_device_reference_reset();
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_test(tcase, who_holds_a_buffer_is_asked_for_it_when_more_than_half_is_in_use);
+    tcase_add_test(tcase, a_buffer_that_came_back_is_used_again);
+    tcase_add_test(tcase, a_buffer_much_too_large_is_left_for_others);
+    tcase_add_test(tcase, nothing_is_a_buffer_as_well);
+    tcase_add_test(tcase, free_buffers_make_room_for_other_sizes);
+    tcase_add_test(tcase, what_is_in_use_keeps_to_the_limit);
+    tcase_add_test(tcase, all_of_it_counts_against_the_budget);
+    tcase_add_test(tcase, trimming_gives_back_what_nobody_uses);
+    tcase_add_test(tcase, buffers_come_back_from_any_thread);
+    tcase_add_test(tcase, buffers_of_a_lost_device_may_come_back_late);
+}
+
+int main(void)
+{
+    return run_suite("staging", add);
+}

@@ -1,0 +1,374 @@
+#include "gpu/reference.h"
+#include "server/devices/tables.h"
+#include "tests/server/folder.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <string.h>
+
+/* A reference device with two streams and room for so many tables of KIB bytes. */
+enum { KIB = 1024 };
+
+struct setup {
+    const struct td_device_api *api;
+    struct td_device *device;
+    struct td_device_stream *streams[2];
+    struct td_device_tables *tables;
+};
+
+static void setup_open(struct setup *setup, uint64_t room)
+{
+    const struct td_device_options options = { .text = "", .memory = room * KIB };
+    struct td_error err;
+    td_device_reference_reset();
+    setup->api = td_device_reference();
+    ck_assert_int_eq(setup->api->open(&options, &setup->device, &err), TD_OK);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(setup->api->stream_open(setup->device, &setup->streams[i], &err), TD_OK);
+    setup->tables = td_device_tables_new(setup->api, setup->device);
+    ck_assert_ptr_nonnull(setup->tables);
+}
+
+static void setup_close(struct setup *setup)
+{
+    td_device_tables_free(setup->tables);
+    for (int i = 0; i < 2; i++)
+        setup->api->stream_close(setup->streams[i]);
+    setup->api->close(setup->device);
+    ck_assert_uint_eq(td_device_reference_counts().left, 0);
+    ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
+}
+
+/* One version of a table, of `size` bytes that are all `fill`; the caller drops its owner. */
+static struct td_tensor version(size_t size, int fill)
+{
+    struct td_tensor table = { .dtype = TD_DTYPE_UINT8,
+                               .shape = { .rank = 1, .dim = { (int64_t)size } },
+                               .numel = (int64_t)size,
+                               .bytes = size };
+    table.owner = td_memory_heap()->take(td_memory_heap(), size, NULL);
+    table.data = table.owner->data;
+    memset(table.data, fill, size);
+    return table;
+}
+
+static struct td_device_table *use(struct setup *setup, const struct td_tensor *table, int stream)
+{
+    struct td_device_table *used;
+    struct td_error err;
+    bool submitted = false;
+    ck_assert_msg(td_device_tables_use(setup->tables, table, setup->streams[stream], &used,
+                                       &submitted, &err) == TD_OK,
+                  "%s", err.message);
+    return used;
+}
+
+/* Used once, and done with. */
+static void touch(struct setup *setup, const struct td_tensor *table)
+{
+    struct td_device_table *used = use(setup, table, 0);
+    ck_assert_int_eq(memcmp(td_device_table_data(used), table->data, table->bytes), 0);
+    td_device_tables_settle(setup->tables, setup->streams[0]);
+    td_device_tables_unuse(setup->tables, used);
+}
+
+static bool has(struct setup *setup, const struct td_tensor *table)
+{
+    return td_device_tables_has(setup->tables, table);
+}
+
+/* Neither as a table nor as memory for something else. */
+static void expect_no_room(struct setup *setup, const struct td_tensor *table)
+{
+    struct td_device_table *used;
+    struct td_error err;
+    void *memory;
+    bool submitted = false;
+    ck_assert_int_eq(
+        td_device_tables_use(setup->tables, table, setup->streams[0], &used, &submitted, &err),
+        TD_MEMORY_EXHAUSTED);
+    ck_assert(!submitted);
+    ck_assert_int_eq(td_device_tables_alloc(setup->tables, table->bytes, &memory, &err),
+                     TD_MEMORY_EXHAUSTED);
+}
+
+START_TEST(a_table_is_uploaded_once)
+{
+    struct setup setup;
+    setup_open(&setup, 8);
+    struct td_tensor table = version(KIB, 1);
+    ck_assert(!has(&setup, &table));
+    for (int i = 0; i < 3; i++)
+        touch(&setup, &table);
+    ck_assert(has(&setup, &table));
+    ck_assert_uint_eq(td_device_reference_counts().copies_in, 1);
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).bytes, KIB);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(an_empty_table_has_an_address)
+{
+    struct setup setup;
+    setup_open(&setup, 8);
+    struct td_tensor table = version(0, 0);
+    struct td_device_table *used = use(&setup, &table, 0);
+    ck_assert_ptr_nonnull(td_device_table_data(used));
+    td_device_tables_unuse(setup.tables, used);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(until_it_is_there_other_streams_wait)
+{
+    struct setup setup;
+    setup_open(&setup, 8);
+    struct td_tensor table = version(KIB, 1);
+    ck_assert(!td_device_tables_elsewhere(setup.tables, &table, setup.streams[1]));
+    struct td_device_table *used = use(&setup, &table, 0);
+    ck_assert(!td_device_tables_elsewhere(setup.tables, &table, setup.streams[0]));
+    ck_assert(td_device_tables_elsewhere(setup.tables, &table, setup.streams[1]));
+    ck_assert(!has(&setup, &table));
+    td_device_tables_settle(setup.tables, setup.streams[1]); /* not that one */
+    ck_assert(td_device_tables_elsewhere(setup.tables, &table, setup.streams[1]));
+    td_device_tables_settle(setup.tables, setup.streams[0]);
+    ck_assert(!td_device_tables_elsewhere(setup.tables, &table, setup.streams[1]));
+    ck_assert(has(&setup, &table));
+    td_device_tables_unuse(setup.tables, used);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(the_least_recently_used_goes_first)
+{
+    struct setup setup;
+    struct td_tensor tables[4];
+    setup_open(&setup, 3);
+    for (int i = 0; i < 4; i++)
+        tables[i] = version(KIB, i);
+    for (int i = 0; i < 3; i++)
+        touch(&setup, &tables[i]);
+    touch(&setup, &tables[0]);
+    touch(&setup, &tables[3]); /* takes the place of 1 */
+    ck_assert(has(&setup, &tables[0]));
+    ck_assert(!has(&setup, &tables[1]));
+    ck_assert(has(&setup, &tables[2]));
+    ck_assert(has(&setup, &tables[3]));
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 1);
+    setup_close(&setup);
+    for (int i = 0; i < 4; i++)
+        td_buffer_unref(tables[i].owner);
+}
+END_TEST
+
+START_TEST(what_is_kept_goes_last)
+{
+    struct setup setup;
+    struct td_tensor tables[3];
+    setup_open(&setup, 2);
+    for (int i = 0; i < 3; i++)
+        tables[i] = version(KIB, i);
+    struct td_device_table *kept = use(&setup, &tables[0], 0);
+    td_device_table_keep(kept);
+    td_device_tables_unuse(setup.tables, kept);
+    touch(&setup, &tables[1]);
+    touch(&setup, &tables[2]);
+    ck_assert(has(&setup, &tables[0]));
+    ck_assert(!has(&setup, &tables[1]));
+    struct td_tensor large = version(2 * KIB, 7);
+    touch(&setup, &large);
+    ck_assert(!has(&setup, &tables[0]));
+    setup_close(&setup);
+    for (int i = 0; i < 3; i++)
+        td_buffer_unref(tables[i].owner);
+    td_buffer_unref(large.owner);
+}
+END_TEST
+
+START_TEST(a_table_in_use_stays_whoever_asks_for_room)
+{
+    struct setup setup;
+    setup_open(&setup, 2);
+    struct td_tensor table = version(KIB, 1), large = version(2 * KIB, 2);
+    struct td_device_table *used = use(&setup, &table, 0), *other;
+    struct td_error err;
+    void *memory;
+    bool submitted = false;
+    ck_assert_int_eq(
+        td_device_tables_use(setup.tables, &large, setup.streams[1], &other, &submitted, &err),
+        TD_MEMORY_EXHAUSTED);
+    ck_assert(!submitted);
+    ck_assert_int_eq(td_device_tables_alloc(setup.tables, 2 * KIB, &memory, &err),
+                     TD_MEMORY_EXHAUSTED);
+    td_device_tables_unuse(setup.tables, used);
+    ck_assert_int_eq(td_device_tables_alloc(setup.tables, 2 * KIB, &memory, &err), TD_OK);
+    ck_assert(!has(&setup, &table));
+    setup.api->free(setup.device, memory);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(large.owner);
+}
+END_TEST
+
+START_TEST(what_can_never_fit_evicts_no_table)
+{
+    struct setup setup;
+    struct td_tensor tables[2], larger = version(4 * KIB, 2), large = version(3 * KIB, 3);
+    setup_open(&setup, 3);
+    for (int i = 0; i < 2; i++) {
+        tables[i] = version(KIB, i);
+        touch(&setup, &tables[i]);
+    }
+    expect_no_room(&setup, &larger); /* not even on a device without tables */
+    struct td_device_table *used = use(&setup, &tables[0], 0);
+    expect_no_room(&setup, &large); /* not beside the one in use */
+    for (int i = 0; i < 2; i++)
+        ck_assert(has(&setup, &tables[i]));
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 0);
+    td_device_tables_unuse(setup.tables, used);
+    touch(&setup, &large);
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 2);
+    setup_close(&setup);
+    for (int i = 0; i < 2; i++)
+        td_buffer_unref(tables[i].owner);
+    td_buffer_unref(larger.owner);
+    td_buffer_unref(large.owner);
+}
+END_TEST
+
+START_TEST(a_version_that_nobody_else_holds_is_dropped)
+{
+    struct setup setup;
+    setup_open(&setup, 8);
+    struct td_tensor old = version(KIB, 1), current = version(KIB, 2);
+    touch(&setup, &old);
+    touch(&setup, &current);
+    td_device_tables_drop_gone(setup.tables);
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2);
+    struct td_device_table *used = use(&setup, &old, 0);
+    td_buffer_unref(old.owner); /* replaced */
+    td_device_tables_drop_gone(setup.tables);
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2); /* a batch reads it */
+    td_device_tables_unuse(setup.tables, used);
+    td_device_tables_drop_gone(setup.tables);
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 1);
+    ck_assert(has(&setup, &current));
+    setup_close(&setup);
+    td_buffer_unref(current.owner);
+}
+END_TEST
+
+/* What the store makes of a table put under `name`, held until the test ends. */
+static struct td_tensor stored(struct td_store *store, const char *name, int fill)
+{
+    const struct td_store_write write = { .name = name };
+    struct td_tensor table = version(KIB, fill);
+    struct td_tensor_listing listing;
+    struct td_error err;
+    bool created;
+    ck_assert_msg(td_store_put(store, &write, &table, &test_arena, &listing, &created, &err) ==
+                      TD_OK,
+                  "%s", err.message);
+    td_buffer_unref(table.owner);
+    return *listing.tensor;
+}
+
+START_TEST(a_version_that_was_replaced_goes_at_the_next_upload)
+{
+    struct setup setup;
+    struct td_store *store = open_at("");
+    setup_open(&setup, 8);
+    const struct td_tensor old = stored(store, "table", 1), other = stored(store, "other", 2);
+    touch(&setup, &old);
+    touch(&setup, &other);
+    const struct td_tensor current = stored(store, "table", 3);
+    ck_assert(has(&setup, &old)); /* the store has no word with devices */
+    touch(&setup, &current);
+    ck_assert(!has(&setup, &old)); /* though this test holds it still */
+    ck_assert(has(&setup, &other));
+    ck_assert(has(&setup, &current));
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 0); /* there was room */
+    setup_close(&setup);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(two_tables_of_one_owner_go_with_it)
+{
+    struct setup setup;
+    setup_open(&setup, 8);
+    struct td_tensor whole = version(2 * KIB, 1), half = whole;
+    half.bytes = KIB;
+    half.numel = half.shape.dim[0] = KIB;
+    touch(&setup, &whole);
+    touch(&setup, &half);
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2);
+    td_device_tables_drop_gone(setup.tables);
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2);
+    td_buffer_unref(whole.owner);
+    td_device_tables_drop_gone(setup.tables);
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 0);
+    setup_close(&setup);
+}
+END_TEST
+
+START_TEST(what_is_gone_makes_room_before_what_is_not)
+{
+    struct setup setup;
+    setup_open(&setup, 2);
+    struct td_tensor first = version(KIB, 1), gone = version(KIB, 2), next = version(KIB, 3);
+    touch(&setup, &first);
+    touch(&setup, &gone);
+    td_buffer_unref(gone.owner);
+    touch(&setup, &next);
+    ck_assert(has(&setup, &first));
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 0);
+    setup_close(&setup);
+    td_buffer_unref(first.owner);
+    td_buffer_unref(next.owner);
+}
+END_TEST
+
+START_TEST(a_lost_device_lets_go_of_the_versions)
+{
+    struct setup setup;
+    setup_open(&setup, 8);
+    struct td_tensor there = version(KIB, 1), on_its_way = version(KIB, 2);
+    touch(&setup, &there);
+    (void)use(&setup, &on_its_way, 1);
+    td_device_tables_abandon(setup.tables, _i == 1);
+    ck_assert_uint_eq(atomic_load(&there.owner->refs), 1);
+    /* A device that could not be closed may still be reading it. */
+    ck_assert_uint_eq(atomic_load(&on_its_way.owner->refs), _i == 1 ? 1 : 2);
+    if (_i == 0)
+        td_buffer_unref(on_its_way.owner);
+    setup.api->close(setup.device);
+    td_device_reference_reset();
+    td_buffer_unref(there.owner);
+    td_buffer_unref(on_its_way.owner);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_test(tcase, a_table_is_uploaded_once);
+    tcase_add_test(tcase, an_empty_table_has_an_address);
+    tcase_add_test(tcase, until_it_is_there_other_streams_wait);
+    tcase_add_test(tcase, the_least_recently_used_goes_first);
+    tcase_add_test(tcase, what_is_kept_goes_last);
+    tcase_add_test(tcase, a_table_in_use_stays_whoever_asks_for_room);
+    tcase_add_test(tcase, what_can_never_fit_evicts_no_table);
+    tcase_add_test(tcase, a_version_that_nobody_else_holds_is_dropped);
+    tcase_add_test(tcase, a_version_that_was_replaced_goes_at_the_next_upload);
+    tcase_add_test(tcase, two_tables_of_one_owner_go_with_it);
+    tcase_add_test(tcase, what_is_gone_makes_room_before_what_is_not);
+    tcase_add_loop_test(tcase, a_lost_device_lets_go_of_the_versions, 0, 2);
+}
+
+int main(void)
+{
+    return run_suite("device_tables", add);
+}

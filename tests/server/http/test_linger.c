@@ -1,0 +1,113 @@
+#include "server/http/linger.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Both ends of a connection: shared memory between processes would be read another way. */
+struct pair {
+    int ours, theirs;
+};
+
+static struct pair pair_open(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof address;
+    struct pair pair;
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, length), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    pair.theirs = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(pair.theirs, (struct sockaddr *)&address, length), 0);
+    pair.ours = accept(listener, NULL, NULL);
+    ck_assert_int_ge(pair.ours, 0);
+    close(listener);
+    return pair;
+}
+
+START_TEST(a_client_that_sends_on_reads_the_answer_and_the_end)
+{
+    enum { BYTES = 32 << 20, PIECE = 1 << 16 };
+    struct td_linger *linger = td_linger_new();
+    struct pair pair = pair_open();
+    char *piece = calloc(1, PIECE), answer[8];
+    ck_assert_int_eq(send(pair.ours, "answer", 6, 0), 6);
+    shutdown(pair.ours, SHUT_WR);
+    td_linger_take(linger, pair.ours);
+    for (size_t sent = 0; sent < BYTES;) {
+        const ssize_t n = send(pair.theirs, piece, PIECE, MSG_NOSIGNAL);
+        ck_assert_int_gt(n, 0);
+        sent += (size_t)n;
+    }
+    ck_assert_int_eq(recv(pair.theirs, answer, sizeof answer, MSG_WAITALL), 6);
+    free(piece);
+    close(pair.theirs);
+    td_linger_free(linger);
+}
+END_TEST
+
+static bool is_closed(int socket)
+{
+    struct pollfd poller = { .fd = socket, .events = POLLIN };
+    char byte;
+    return poll(&poller, 1, 10000) == 1 && recv(socket, &byte, 1, 0) <= 0;
+}
+
+START_TEST(one_more_than_there_is_room_for_is_closed_at_once)
+{
+    struct td_linger *linger = td_linger_new();
+    struct pair pairs[TD_LINGER_SOCKETS + 1];
+    for (int i = 0; i <= TD_LINGER_SOCKETS; i++) {
+        pairs[i] = pair_open();
+        td_linger_take(linger, pairs[i].ours);
+    }
+    ck_assert(is_closed(pairs[TD_LINGER_SOCKETS].theirs));
+    td_linger_free(linger); /* and with it the others */
+    for (int i = 0; i <= TD_LINGER_SOCKETS; i++) {
+        ck_assert(is_closed(pairs[i].theirs));
+        close(pairs[i].theirs);
+    }
+}
+END_TEST
+
+START_TEST(those_that_left_make_room)
+{
+    struct td_linger *linger = td_linger_new();
+    for (int i = 0; i < 4 * TD_LINGER_SOCKETS; i++) {
+        struct pair pair = pair_open();
+        char byte;
+        shutdown(pair.ours, SHUT_WR);
+        td_linger_take(linger, pair.ours);
+        ck_assert_int_eq(recv(pair.theirs, &byte, 1, 0), 0);
+        ck_assert_int_eq(send(pair.theirs, "x", 1, MSG_NOSIGNAL), 1);
+        close(pair.theirs);
+        usleep(2000);
+    }
+    struct pair last = pair_open();
+    td_linger_take(linger, last.ours);
+    struct pollfd poller = { .fd = last.theirs, .events = POLLIN };
+    ck_assert_int_eq(poll(&poller, 1, 50), 0); /* it is kept */
+    close(last.theirs);
+    td_linger_free(linger);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_test(tcase, a_client_that_sends_on_reads_the_answer_and_the_end);
+    tcase_add_test(tcase, one_more_than_there_is_room_for_is_closed_at_once);
+    tcase_add_test(tcase, those_that_left_make_room);
+}
+
+int main(void)
+{
+    return run_suite("linger", add);
+}

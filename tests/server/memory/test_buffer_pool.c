@@ -1,0 +1,514 @@
+#include "server/memory/buffer_pool.h"
+#include "server/observe/clock.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+#define TIB ((uint64_t)1 << 40)
+
+static struct td_buffer *take(struct td_buffer_pool *pool, size_t bytes)
+{
+    struct td_memory *memory = td_buffer_pool_memory(pool);
+    struct td_error err;
+    struct td_buffer *buffer = memory->take(memory, bytes, &err);
+    ck_assert_msg(buffer != NULL, "%zu bytes: %s", bytes, err.message);
+    return buffer;
+}
+
+/* Fails unless `bytes` are refused; returns what was said. */
+static struct td_error refused(struct td_buffer_pool *pool, size_t bytes)
+{
+    struct td_memory *memory = td_buffer_pool_memory(pool);
+    struct td_error err;
+    ck_assert_ptr_null(memory->take(memory, bytes, &err));
+    return err;
+}
+
+static void take_and_give_back(struct td_buffer_pool *pool, size_t bytes)
+{
+    td_buffer_unref(take(pool, bytes));
+}
+
+static void expect_stats(struct td_buffer_pool *pool, uint64_t in_use, uint64_t warm)
+{
+    const struct td_buffer_pool_stats stats = td_buffer_pool_stats(pool);
+    ck_assert_uint_eq(stats.in_use, in_use);
+    ck_assert_uint_eq(stats.warm, warm);
+}
+
+/* ---- spares ---------------------------------------------------------------------------------- */
+
+static struct td_buffer *spare;
+
+static void let_go(void *context)
+{
+    ++*(int *)context;
+    td_buffer_unref(spare);
+    spare = NULL;
+}
+
+START_TEST(spares_go_before_anybody_is_refused)
+{
+    int asked = 0;
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 0);
+    td_buffer_pool_spares(pool, let_go, &asked);
+    spare = take(pool, 512 * KIB);
+    struct td_buffer *half = take(pool, 512 * KIB);
+    ck_assert_int_eq(asked, 0);
+    struct td_buffer *other = take(pool, 256 * KIB);
+    ck_assert_int_eq(asked, 1);
+    struct td_error err;
+    ck_assert_int_eq(td_buffer_pool_admit(pool, 0, 512 * KIB, &err), TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(asked, 2);
+    ck_assert_int_eq(refused(pool, 2 * MIB).status, TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(asked, 2); /* which no spare could help */
+    td_buffer_unref(half);
+    td_buffer_unref(other);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static const struct {
+    size_t bytes, size;
+} sizes[] = {
+    { 0, 16 * KIB },
+    { 1, 16 * KIB },
+    { 16 * KIB, 16 * KIB },
+    { 16 * KIB + 1, 20 * KIB }, /* whole pages, like all of them */
+    { 20 * KIB + 1, 24 * KIB },
+    { 28 * KIB, 28 * KIB },
+    { 28 * KIB + 1, 32 * KIB },
+    { 64 * KIB, 64 * KIB }, /* the arena's block: a power of two stays one */
+    { 64 * KIB + 64, 80 * KIB },
+    { 4 * MIB, 4 * MIB }, /* from here on with huge pages */
+    { 4 * MIB + 1, 5 * MIB },
+    { 700 * MIB, 768 * MIB },
+};
+
+START_TEST(a_buffer_has_the_size_of_the_smallest_class_that_holds_it)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(TIB, 0);
+    struct td_buffer *buffer = take(pool, sizes[_i].bytes);
+    ck_assert_uint_eq(buffer->size, sizes[_i].size);
+    expect_stats(pool, sizes[_i].size, 0);
+    td_buffer_unref(buffer);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(at_most_a_quarter_of_a_buffer_is_unused)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(TIB, 0);
+    for (size_t power = 16 * KIB; power <= 512 * MIB; power *= 2)
+        for (size_t sixteenth = 16; sixteenth < 32; sixteenth++)
+            for (size_t more = 0; more <= 2; more++) {
+                const size_t bytes = power / 16 * sixteenth - 1 + more;
+                struct td_buffer *buffer = take(pool, bytes);
+                ck_assert_uint_ge(buffer->size, bytes);
+                if (bytes >= 16 * KIB)
+                    ck_assert_uint_le((buffer->size - bytes) * 4, buffer->size);
+                td_buffer_unref(buffer);
+            }
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(all_of_a_buffer_is_writable_and_begins_on_a_cache_line)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(TIB, TIB);
+    struct td_buffer *buffer = take(pool, sizes[_i].bytes);
+    ck_assert_uint_eq((uintptr_t)buffer->data % 64, 0);
+    memset(buffer->data, 0xab, buffer->size < 8 * MIB ? buffer->size : 4 * KIB);
+    memset((char *)buffer->data + buffer->size - 4 * KIB, 0xcd, 4 * KIB);
+    td_buffer_unref(buffer);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+/* ---- warm buffers ---------------------------------------------------------------------------- */
+
+START_TEST(a_buffer_given_back_is_the_next_one_of_its_class)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_buffer *first = take(pool, 60 * KIB);
+    void *data = first->data;
+    strcpy(data, "still here");
+    td_buffer_unref(first);
+    expect_stats(pool, 0, 64 * KIB);
+    struct td_buffer *again = take(pool, 57 * KIB); /* 56 KiB and less is the class below */
+    ck_assert_ptr_eq(again->data, data);
+    ck_assert_str_eq(again->data, "still here"); /* the same pages: nothing was touched anew */
+    expect_stats(pool, 64 * KIB, 0);
+    struct td_buffer *other = take(pool, 60 * KIB);
+    ck_assert_ptr_ne(other->data, data);
+    td_buffer_unref(again);
+    td_buffer_unref(other);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(the_buffer_given_back_last_is_taken_first)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_buffer *a = take(pool, 64 * KIB), *b = take(pool, 64 * KIB);
+    void *a_data = a->data, *b_data = b->data;
+    td_buffer_unref(b);
+    td_buffer_unref(a);
+    a = take(pool, 64 * KIB);
+    b = take(pool, 64 * KIB);
+    ck_assert_ptr_eq(a->data, a_data);
+    ck_assert_ptr_eq(b->data, b_data);
+    td_buffer_unref(a);
+    td_buffer_unref(b);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(a_buffer_in_use_is_not_given_to_another)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_buffer *buffer = take(pool, 64 * KIB);
+    td_buffer_ref(buffer);
+    td_buffer_unref(buffer); /* one reference is left */
+    expect_stats(pool, 64 * KIB, 0);
+    struct td_buffer *other = take(pool, 64 * KIB);
+    ck_assert_ptr_ne(other->data, buffer->data);
+    td_buffer_unref(other);
+    td_buffer_unref(buffer);
+    expect_stats(pool, 0, 128 * KIB);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(no_more_than_the_warm_limit_stays_warm)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 256 * KIB);
+    take_and_give_back(pool, 512 * KIB);
+    expect_stats(pool, 0, 0);
+    take_and_give_back(pool, 256 * KIB); /* exactly the limit */
+    expect_stats(pool, 0, 256 * KIB);
+    take_and_give_back(pool, 4 * KIB);
+    expect_stats(pool, 0, 256 * KIB);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(a_warm_limit_of_zero_keeps_nothing)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 0);
+    take_and_give_back(pool, 1);
+    expect_stats(pool, 0, 0);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(warm_buffers_make_room_for_a_buffer)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_buffer *a = take(pool, 512 * KIB), *b = take(pool, 256 * KIB);
+    td_buffer_unref(a);
+    td_buffer_unref(b);
+    expect_stats(pool, 0, 768 * KIB);
+    struct td_buffer *c =
+        take(pool, 384 * KIB); /* 128 KiB too many: the 512 have to go, the 256 stay */
+    expect_stats(pool, 384 * KIB, 256 * KIB);
+    struct td_buffer *d = take(pool, 640 * KIB);
+    expect_stats(pool, MIB, 0);
+    td_buffer_unref(c);
+    td_buffer_unref(d);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(warm_buffers_make_room_for_a_charge)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_error err;
+    take_and_give_back(pool, 512 * KIB);
+    ck_assert_int_eq(td_buffer_pool_charge(pool, 512 * KIB, &err), TD_OK);
+    expect_stats(pool, 512 * KIB, 512 * KIB);
+    ck_assert_int_eq(td_buffer_pool_charge(pool, 1, &err), TD_OK);
+    expect_stats(pool, 512 * KIB + 1, 0);
+    td_buffer_pool_discharge(pool, 512 * KIB + 1);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(trim_gives_back_what_has_been_warm_for_long)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_buffer *old = take(pool, 64 * KIB), *young = take(pool, 64 * KIB);
+    struct td_buffer *old_and_large = take(pool, 256 * KIB);
+    void *young_data = young->data;
+    const int64_t before = td_now_ns();
+    td_buffer_unref(old);
+    td_buffer_unref(old_and_large);
+    const int64_t between = td_now_ns() + 1;
+    while (td_now_ns() <= between) {
+    }
+    td_buffer_unref(young);
+    td_buffer_pool_trim(pool, before);
+    expect_stats(pool, 0, 384 * KIB);
+    td_buffer_pool_trim(pool, between);
+    expect_stats(pool, 0, 64 * KIB);
+    young = take(pool, 64 * KIB);
+    ck_assert_ptr_eq(young->data, young_data);
+    td_buffer_pool_trim(pool, INT64_MAX); /* what is in use is not warm */
+    expect_stats(pool, 64 * KIB, 0);
+    memset(young->data, 1, young->size);
+    td_buffer_unref(young);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+/* ---- the budget ------------------------------------------------------------------------------ */
+
+START_TEST(the_whole_limit_can_be_used_and_no_byte_more)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_buffer *all = take(pool, MIB);
+    ck_assert_int_eq(refused(pool, 1).status, TD_MEMORY_EXHAUSTED);
+    td_buffer_unref(all);
+    take_and_give_back(pool, 1);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(what_the_limit_can_never_hold_is_a_resource_limit)
+{
+    static const size_t too_large[] = { MIB + 1, 2 * MIB, TIB, SIZE_MAX / 2, SIZE_MAX };
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    const struct td_error err = refused(pool, too_large[_i]);
+    ck_assert_int_eq(err.status, TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(err.resource, "workspace_bytes");
+    ck_assert_uint_ge(err.needed, too_large[_i]);
+    ck_assert_uint_eq(err.limit, MIB);
+    expect_stats(pool, 0, 0);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(what_others_use_now_is_memory_exhausted_with_a_retry)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_buffer *others = take(pool, 768 * KIB);
+    const struct td_error err = refused(pool, 512 * KIB);
+    ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
+    ck_assert_uint_ge(err.retry_after_s, 1);
+    expect_stats(pool, 768 * KIB, 0);
+    td_buffer_unref(others);
+    take_and_give_back(pool, 512 * KIB);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(nobody_has_to_listen_to_a_refusal)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_memory *memory = td_buffer_pool_memory(pool);
+    struct td_buffer *all = take(pool, MIB);
+    ck_assert_ptr_null(memory->take(memory, 1, NULL));
+    ck_assert_ptr_null(memory->take(memory, 2 * MIB, NULL));
+    ck_assert_ptr_null(memory->take(memory, SIZE_MAX, NULL));
+    ck_assert_int_eq(td_buffer_pool_charge(pool, 1, NULL), TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, 0, 2 * MIB, NULL), TD_RESOURCE_LIMIT);
+    td_buffer_unref(all);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(charges_count_like_buffers)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_error err;
+    ck_assert_int_eq(td_buffer_pool_charge(pool, 1000, &err),
+                     TD_OK); /* to the byte, not by class */
+    expect_stats(pool, 1000, 0);
+    ck_assert_int_eq(refused(pool, MIB).status, TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(td_buffer_pool_charge(pool, MIB - 1000, &err), TD_OK);
+    ck_assert_int_eq(td_buffer_pool_charge(pool, 1, &err), TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(td_buffer_pool_charge(pool, 0, &err), TD_OK);
+    td_buffer_pool_discharge(pool, MIB);
+    expect_stats(pool, 0, 0);
+    take_and_give_back(pool, MIB);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    uint64_t in_use, bytes;
+    td_status status;
+} admissions[] = {
+    { "all of an idle server", 0, MIB, TD_OK },
+    { "what is left beside others", MIB - 10, 10, TD_OK },
+    { "nothing, of a full server", MIB, 0, TD_OK },
+    { "one byte more than is left", MIB - 10, 11, TD_MEMORY_EXHAUSTED },
+    { "one byte more than there is", 0, MIB + 1, TD_RESOURCE_LIMIT },
+    { "a sum that would overflow", MIB, UINT64_MAX, TD_RESOURCE_LIMIT },
+};
+
+START_TEST(admit_and_charge_agree)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_error err;
+    ck_assert_int_eq(td_buffer_pool_charge(pool, admissions[_i].in_use, &err), TD_OK);
+    ck_assert_msg(td_buffer_pool_admit(pool, 0, admissions[_i].bytes, &err) ==
+                      admissions[_i].status,
+                  "%s", admissions[_i].says);
+    expect_stats(pool, admissions[_i].in_use, 0); /* it only asks */
+    ck_assert_msg(td_buffer_pool_charge(pool, admissions[_i].bytes, &err) == admissions[_i].status,
+                  "%s", admissions[_i].says);
+    td_buffer_pool_discharge(pool, td_buffer_pool_stats(pool).in_use);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(what_is_warm_does_not_stand_in_the_way_of_admission)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_error err;
+    take_and_give_back(pool, 512 * KIB);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, 0, MIB, &err), TD_OK);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(who_holds_memory_is_not_told_that_others_use_it)
+{
+    struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
+    struct td_error err;
+    struct td_buffer *held = take(pool, MIB / 4);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, MIB / 4, 3 * MIB / 4, &err), TD_OK);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, MIB / 4, 3 * MIB / 4 + 1, &err), TD_RESOURCE_LIMIT);
+    ck_assert_uint_eq(err.needed, MIB + 1);
+    ck_assert_uint_eq(err.limit, MIB);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, 0, 3 * MIB / 4 + 1, &err), TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, MIB / 4, UINT64_MAX, &err), TD_RESOURCE_LIMIT);
+    ck_assert_uint_eq(err.needed, UINT64_MAX);
+    td_buffer_unref(held);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+START_TEST(free_takes_null)
+{
+    td_buffer_pool_free(NULL);
+}
+END_TEST
+
+/* ---- many threads ---------------------------------------------------------------------------- */
+
+enum { THREADS = 8, TURNS = 3000, HELD = 4 };
+
+struct hammer {
+    struct td_buffer_pool *pool;
+    unsigned number, seed;
+    int refusals;
+};
+
+static void stamp(struct td_buffer *buffer, unsigned char mark)
+{
+    memset(buffer->data, mark, 64);
+    memset((char *)buffer->data + buffer->size - 64, mark, 64);
+}
+
+static void expect_stamp(const struct td_buffer *buffer, unsigned char mark)
+{
+    const unsigned char *bytes = buffer->data;
+    for (size_t i = 0; i < 64; i++)
+        ck_assert(bytes[i] == mark && bytes[buffer->size - 1 - i] == mark);
+}
+
+static void *hammer(void *argument)
+{
+    struct hammer *self = argument;
+    struct td_memory *memory = td_buffer_pool_memory(self->pool);
+    struct td_buffer *held[HELD] = { NULL };
+    struct td_error err;
+    for (int turn = 0; turn < TURNS; turn++) {
+        const unsigned slot = (unsigned)rand_r(&self->seed) % HELD;
+        const unsigned char mark = (unsigned char)(self->number * HELD + slot + 1);
+        if (held[slot])
+            expect_stamp(held[slot], mark);
+        td_buffer_unref(held[slot]);
+        const size_t bytes = (size_t)(rand_r(&self->seed) % (128 * 1024));
+        held[slot] = memory->take(memory, bytes, &err);
+        if (held[slot])
+            stamp(held[slot], mark);
+        else
+            self->refusals++;
+        if (td_buffer_pool_charge(self->pool, bytes, &err) == TD_OK)
+            td_buffer_pool_discharge(self->pool, bytes);
+        const struct td_buffer_pool_stats stats = td_buffer_pool_stats(self->pool);
+        ck_assert_uint_le(stats.in_use + stats.warm, stats.limit);
+        if (turn % 100 == 0)
+            td_buffer_pool_trim(self->pool, td_now_ns() - 1000000);
+    }
+    for (int slot = 0; slot < HELD; slot++)
+        td_buffer_unref(held[slot]);
+    return NULL;
+}
+
+START_TEST(under_a_hammer_buffers_never_overlap_and_the_limit_holds)
+{
+    struct td_buffer_pool *pool =
+        td_buffer_pool_new(MIB, 512 * KIB); /* less than all want at once */
+    struct hammer hammers[THREADS];
+    pthread_t threads[THREADS];
+    int refusals = 0;
+    for (unsigned i = 0; i < THREADS; i++) {
+        hammers[i] = (struct hammer){ .pool = pool, .number = i, .seed = i + 1 };
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, hammer, &hammers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        refusals += hammers[i].refusals;
+    }
+    ck_assert_int_gt(refusals, 0);
+    const struct td_buffer_pool_stats stats = td_buffer_pool_stats(pool);
+    ck_assert_uint_eq(stats.in_use, 0);
+    ck_assert_uint_le(stats.warm, 512 * KIB);
+    td_buffer_pool_free(pool);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, a_buffer_has_the_size_of_the_smallest_class_that_holds_it, 0,
+                        COUNT_OF(sizes));
+    tcase_add_test(tcase, at_most_a_quarter_of_a_buffer_is_unused);
+    tcase_add_loop_test(tcase, all_of_a_buffer_is_writable_and_begins_on_a_cache_line, 0,
+                        COUNT_OF(sizes));
+    tcase_add_test(tcase, a_buffer_given_back_is_the_next_one_of_its_class);
+    tcase_add_test(tcase, the_buffer_given_back_last_is_taken_first);
+    tcase_add_test(tcase, a_buffer_in_use_is_not_given_to_another);
+    tcase_add_test(tcase, no_more_than_the_warm_limit_stays_warm);
+    tcase_add_test(tcase, a_warm_limit_of_zero_keeps_nothing);
+    tcase_add_test(tcase, warm_buffers_make_room_for_a_buffer);
+    tcase_add_test(tcase, warm_buffers_make_room_for_a_charge);
+    tcase_add_test(tcase, trim_gives_back_what_has_been_warm_for_long);
+    tcase_add_test(tcase, the_whole_limit_can_be_used_and_no_byte_more);
+    tcase_add_loop_test(tcase, what_the_limit_can_never_hold_is_a_resource_limit, 0, 5);
+    tcase_add_test(tcase, what_others_use_now_is_memory_exhausted_with_a_retry);
+    tcase_add_test(tcase, nobody_has_to_listen_to_a_refusal);
+    tcase_add_test(tcase, charges_count_like_buffers);
+    tcase_add_loop_test(tcase, admit_and_charge_agree, 0, COUNT_OF(admissions));
+    tcase_add_test(tcase, what_is_warm_does_not_stand_in_the_way_of_admission);
+    tcase_add_test(tcase, who_holds_memory_is_not_told_that_others_use_it);
+    tcase_add_test(tcase, free_takes_null);
+    tcase_add_test(tcase, spares_go_before_anybody_is_refused);
+    tcase_add_test(tcase, under_a_hammer_buffers_never_overlap_and_the_limit_holds);
+}
+
+int main(void)
+{
+    return run_suite("buffer_pool", add);
+}

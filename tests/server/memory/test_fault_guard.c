@@ -1,0 +1,201 @@
+#include "server/memory/fault_guard.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 8 };
+
+/* A mapped file of PAGES pages of 'x', nowhere in the file system. */
+static char *map_pages(int *file)
+{
+    char path[] = "/tmp/tensord-test-guard-XXXXXX";
+    char page[PAGE];
+    memset(page, 'x', sizeof page);
+    *file = mkstemp(path);
+    ck_assert_int_ge(*file, 0);
+    unlink(path);
+    for (int i = 0; i < PAGES; i++)
+        ck_assert_int_eq(write(*file, page, PAGE), PAGE);
+    char *data = mmap(NULL, PAGES * PAGE, PROT_READ, MAP_PRIVATE, *file, 0);
+    ck_assert_ptr_ne(data, MAP_FAILED);
+    return data;
+}
+
+/* Not kept in a register, nor read ahead of time. */
+static char look(const char *at)
+{
+    return *(const volatile char *)at;
+}
+
+START_TEST(a_file_cut_short_reads_as_zeros_and_is_marked)
+{
+    td_guard_install();
+    int file, other_file;
+    char *data = map_pages(&file), *other = map_pages(&other_file);
+    const int range = td_guard_add(data, PAGES * PAGE),
+              other_range = td_guard_add(other, PAGES * PAGE);
+    const uint64_t faults = td_guard_faults();
+    ck_assert_int_eq(look(data + 5 * PAGE), 'x');
+    ck_assert(!td_guard_marked(range));
+    ck_assert_int_eq(ftruncate(file, 3 * PAGE), 0);
+    ck_assert_int_eq(look(data + 6 * PAGE + 7), 0);
+    ck_assert_int_eq(look(data + 7 * PAGE), 0);
+    ck_assert_int_eq(look(data + 3 * PAGE), 0);
+    ck_assert_int_eq(look(data + 2 * PAGE), 'x');
+    ck_assert(td_guard_marked(range));
+    ck_assert(!td_guard_marked(other_range));
+    ck_assert_uint_gt(td_guard_faults(), faults);
+    ck_assert_int_eq(look(other + 6 * PAGE), 'x');
+    td_guard_remove(range);
+    td_guard_remove(other_range);
+    td_guard_remove(-1);
+    ck_assert(!td_guard_marked(-1));
+    munmap(data, PAGES * PAGE);
+    munmap(other, PAGES * PAGE);
+    close(file);
+    close(other_file);
+}
+END_TEST
+
+START_TEST(a_range_taken_again_is_not_marked)
+{
+    td_guard_install();
+    int file;
+    char *data = map_pages(&file);
+    int range = td_guard_add(data, PAGES * PAGE);
+    ck_assert_int_eq(ftruncate(file, 0), 0);
+    ck_assert_int_eq(look(data), 0);
+    ck_assert(td_guard_marked(range));
+    td_guard_remove(range);
+    range = td_guard_add(data, PAGES * PAGE);
+    ck_assert(!td_guard_marked(range));
+    td_guard_remove(range);
+    munmap(data, PAGES * PAGE);
+    close(file);
+}
+END_TEST
+
+/* In a child: Check's own would be reported as a failure. */
+static int status_of_child(void (*run)(void))
+{
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGBUS, SIG_DFL); /* not what a sanitizer makes of it */
+        td_guard_install();
+        run();
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void read_unguarded(void)
+{
+    int file;
+    char *data = map_pages(&file);
+    const int range = td_guard_add(data, PAGE); /* the first page only */
+    if (ftruncate(file, 0) != 0 || look(data) != 0)
+        _exit(1);
+    (void)look(data + PAGE);
+    td_guard_remove(range);
+}
+
+static void send_signal(void)
+{
+    kill(getpid(), SIGBUS);
+}
+
+START_TEST(other_faults_end_the_process)
+{
+    int status = status_of_child(read_unguarded);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    status = status_of_child(send_signal);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+}
+END_TEST
+
+static void *come_and_go(void *argument)
+{
+    char *data = argument;
+    for (int i = 0; i < 20000; i++)
+        td_guard_remove(td_guard_add(data, PAGE));
+    return NULL;
+}
+
+static void *read_cut(void *argument)
+{
+    const char *data = argument;
+    long sum = 0;
+    for (int i = 0; i < PAGES; i++)
+        sum += look(data + (size_t)i * PAGE);
+    return (void *)sum;
+}
+
+START_TEST(ranges_come_and_go_while_others_fault)
+{
+    enum { THREADS = 4 };
+    pthread_t coming, readers[THREADS];
+    char own[PAGE];
+    td_guard_install();
+    ck_assert_int_eq(pthread_create(&coming, NULL, come_and_go, own), 0);
+    for (int round = 0; round < 50; round++) {
+        int file;
+        char *data = map_pages(&file);
+        const int range = td_guard_add(data, PAGES * PAGE);
+        ck_assert_int_eq(ftruncate(file, 0), 0);
+        for (int i = 0; i < THREADS; i++)
+            ck_assert_int_eq(pthread_create(&readers[i], NULL, read_cut, data), 0);
+        for (int i = 0; i < THREADS; i++) {
+            void *sum;
+            pthread_join(readers[i], &sum);
+            ck_assert_ptr_null(sum);
+        }
+        ck_assert(td_guard_marked(range));
+        td_guard_remove(range);
+        munmap(data, PAGES * PAGE);
+        close(file);
+    }
+    pthread_join(coming, NULL);
+}
+END_TEST
+
+START_TEST(a_full_table_refuses_further_ranges)
+{
+    int *taken = calloc(TD_GUARD_RANGES, sizeof *taken), n = 0;
+    static char page[PAGE];
+    for (int range; n < TD_GUARD_RANGES && (range = td_guard_add(page, PAGE)) >= 0;)
+        taken[n++] = range;
+    ck_assert_int_eq(n, TD_GUARD_RANGES);
+    ck_assert_int_eq(td_guard_add(page, PAGE), -1);
+    for (int i = 0; i < n; i++)
+        td_guard_remove(taken[i]);
+    ck_assert_int_ge(taken[0] = td_guard_add(page, PAGE), 0);
+    td_guard_remove(taken[0]);
+    free(taken);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, a_file_cut_short_reads_as_zeros_and_is_marked);
+    tcase_add_test(tcase, a_range_taken_again_is_not_marked);
+    tcase_add_test(tcase, other_faults_end_the_process);
+    tcase_add_test(tcase, ranges_come_and_go_while_others_fault);
+    tcase_add_test(tcase, a_full_table_refuses_further_ranges);
+}
+
+int main(void)
+{
+    return run_suite("fault_guard", add);
+}

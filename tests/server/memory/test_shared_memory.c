@@ -1,0 +1,355 @@
+#include "server/memory/fault_guard.h"
+#include "server/memory/shared_memory.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- a client's object, and the registry ----------------------------------------------------- */
+
+enum { PAGE = 4096 };
+
+static char key[64]; /* with its slash */
+static int object = -1;
+static struct td_shm *shm;
+
+static void open_all(void)
+{
+    snprintf(key, sizeof key, "/tensord-test-%d", (int)getpid());
+    object = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
+    ck_assert_int_ge(object, 0);
+    ck_assert_int_eq(ftruncate(object, 3 * PAGE), 0);
+    td_guard_install();
+    shm = td_shm_new();
+    ck_assert_ptr_nonnull(shm);
+    test_arena_open();
+}
+
+static void close_all(void)
+{
+    test_arena_close();
+    td_shm_free(shm);
+    shm_unlink(key);
+    close(object);
+}
+
+static void write_at(off_t offset, const char *text)
+{
+    ck_assert_int_eq(pwrite(object, text, strlen(text), offset), (ssize_t)strlen(text));
+}
+
+static td_status add(const char *name, uint64_t offset, uint64_t bytes, struct td_error *err)
+{
+    return td_shm_register(shm, name, key, offset, bytes, err);
+}
+
+static td_status find(const char *name, uint64_t offset, uint64_t bytes, void **out,
+                      struct td_error *err)
+{
+    struct td_regions *regions = td_shm_regions(shm);
+    *out = NULL;
+    return regions->find(regions, name, strlen(name), offset, bytes, &test_arena, out, err);
+}
+
+/* ---- what can be registered ------------------------------------------------------------------ */
+
+static const struct {
+    const char *says;
+    const char *slashes; /* before the name */
+    uint64_t offset, bytes;
+    const char *refusal; /* "" for none */
+} extents[] = {
+    { "all of it", "/", 0, 3 * PAGE, "" },
+    { "a part that begins within a page", "/", 100, PAGE, "" },
+    { "its last byte", "/", 3 * PAGE - 1, 1, "" },
+    { "a key without a slash", "", 0, 16, "" },
+    { "a key with more of them", "///", 0, 16, "" },
+    { "nothing", "/", 0, 0, "byte_size is 0" },
+    { "one byte too many", "/", 0, 3 * PAGE + 1, "beyond the 12288 bytes" },
+    { "one byte too far", "/", 1, 3 * PAGE, "beyond the 12288 bytes" },
+    { "an end past all numbers", "/", UINT64_MAX, 2, "beyond the 12288 bytes" },
+    { "as many bytes as there are numbers", "/", 2, UINT64_MAX, "beyond the 12288 bytes" },
+};
+
+START_TEST(a_region_lies_within_its_object)
+{
+    struct td_error err = { 0 };
+    char spelled[80];
+    snprintf(spelled, sizeof spelled, "%s%s", extents[_i].slashes, key + 1);
+    const td_status status =
+        td_shm_register(shm, "region", spelled, extents[_i].offset, extents[_i].bytes, &err);
+    if (extents[_i].refusal[0]) {
+        ck_assert_msg(status == TD_INVALID_ARGUMENT, "%s", extents[_i].says);
+        ck_assert_msg(strstr(err.message, extents[_i].refusal) != NULL, "%s: %s", extents[_i].says,
+                      err.message);
+    } else {
+        ck_assert_msg(status == TD_OK, "%s: %s", extents[_i].says, err.message);
+    }
+}
+END_TEST
+
+static const char *const bad_keys[] = { "",    "/",        "///",           ".",
+                                        "..",  "/..",      "../etc/passwd", "/a/../b",
+                                        "a/b", "/sub/key", "a..b" };
+
+START_TEST(a_key_is_one_name)
+{
+    struct td_error err = { 0 };
+    ck_assert_int_eq(td_shm_register(shm, "region", bad_keys[_i], 0, 1, &err), TD_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(err.message, "no name of shared memory") != NULL, "%s", err.message);
+    ck_assert_str_eq(err.attribute, "key");
+}
+END_TEST
+
+START_TEST(a_key_of_256_bytes_is_too_long)
+{
+    struct td_error err = { 0 };
+    char long_key[258];
+    memset(long_key, 'k', sizeof long_key);
+    long_key[256] = '\0';
+    ck_assert_int_eq(td_shm_register(shm, "region", long_key, 0, 1, &err), TD_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(err.message, "255 bytes") != NULL, "%s", err.message);
+}
+END_TEST
+
+/* Whether the object is absent, another kind of file, or a way out of the folder. */
+START_TEST(what_cannot_be_opened_is_told_in_the_same_words)
+{
+    char path[128], link[128], folder[128], name[3][96];
+    struct td_error err = { 0 };
+    snprintf(name[0], sizeof name[0], "%s-absent", key);
+    snprintf(name[1], sizeof name[1], "%s-link", key);
+    snprintf(name[2], sizeof name[2], "%s-folder", key);
+    snprintf(path, sizeof path, "/dev/shm%s", key);
+    snprintf(link, sizeof link, "/dev/shm%s", name[1]);
+    snprintf(folder, sizeof folder, "/dev/shm%s", name[2]);
+    ck_assert_int_eq(symlink(path, link), 0);
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    td_status statuses[3];
+    char messages[3][512];
+    for (int i = 0; i < 3; i++) {
+        statuses[i] = td_shm_register(shm, "region", name[i], 0, 1, &err);
+        snprintf(messages[i], sizeof messages[i], "%s", strstr(err.message, "cannot be opened"));
+    }
+    unlink(link);
+    rmdir(folder);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(statuses[i], TD_INVALID_ARGUMENT);
+        ck_assert_str_eq(messages[i], "cannot be opened as shared memory");
+    }
+}
+END_TEST
+
+START_TEST(a_name_is_registered_once)
+{
+    struct td_error err = { 0 };
+    ck_assert_int_eq(add("region", 0, 16, &err), TD_OK);
+    ck_assert_int_eq(add("region", 0, 16, &err), TD_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(err.message, "already registered") != NULL, "%s", err.message);
+    td_shm_unregister(shm, "region");
+    ck_assert_int_eq(add("region", 16, 16, &err), TD_OK);
+}
+END_TEST
+
+START_TEST(there_are_only_so_many_regions)
+{
+    struct td_error err = { 0 };
+    struct td_oip_region *list;
+    int count;
+    char name[32];
+    for (int i = 0; i < TD_SHM_REGIONS; i++) {
+        snprintf(name, sizeof name, "r%d", i);
+        ck_assert_int_eq(add(name, 0, 16, &err), TD_OK);
+    }
+    ck_assert_int_eq(add("one more", 0, 16, &err), TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(err.resource, "shared_memory_regions");
+    td_shm_unregister(shm, NULL);
+    ck_assert_int_eq(td_shm_list(shm, NULL, &test_arena, &list, &count, &err), TD_OK);
+    ck_assert_int_eq(count, 0);
+    ck_assert_int_eq(add("one more", 0, 16, &err), TD_OK);
+}
+END_TEST
+
+/* ---- what is registered ---------------------------------------------------------------------- */
+
+START_TEST(regions_are_listed_by_name)
+{
+    struct td_error err = { 0 };
+    struct td_oip_region *list;
+    int count;
+    ck_assert_int_eq(add("b", 0, 16, &err), TD_OK);
+    ck_assert_int_eq(add("a b", 8, 24, &err), TD_OK);
+    ck_assert_int_eq(add("ab", 0, 1, &err), TD_OK);
+    ck_assert_int_eq(td_shm_list(shm, NULL, &test_arena, &list, &count, &err), TD_OK);
+    ck_assert_int_eq(count, 3);
+    ck_assert_str_eq(list[0].name, "a b");
+    ck_assert_str_eq(list[0].key, key);
+    ck_assert_uint_eq(list[0].offset, 8);
+    ck_assert_uint_eq(list[0].bytes, 24);
+    ck_assert_str_eq(list[1].name, "ab");
+    ck_assert_str_eq(list[2].name, "b");
+    ck_assert_int_eq(td_shm_list(shm, "b", &test_arena, &list, &count, &err), TD_OK);
+    ck_assert_int_eq(count, 1);
+    ck_assert_str_eq(list[0].name, "b");
+    ck_assert_int_eq(td_shm_list(shm, "a", &test_arena, &list, &count, &err), TD_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(a_name_may_hold_any_byte_and_is_not_found_by_its_beginning)
+{
+    struct td_regions *regions = td_shm_regions(shm);
+    struct td_error err = { 0 };
+    void *out;
+    ck_assert_int_eq(add("region", 0, 16, &err), TD_OK);
+    ck_assert_int_eq(regions->find(regions, "region\0and more", 15, 0, 1, &test_arena, &out, &err),
+                     TD_NOT_FOUND);
+    ck_assert_int_eq(regions->find(regions, "reg", 3, 0, 1, &test_arena, &out, &err), TD_NOT_FOUND);
+}
+END_TEST
+
+/* ---- use ------------------------------------------------------------------------------------- */
+
+START_TEST(what_the_client_writes_is_read_where_it_lies)
+{
+    struct td_error err = { 0 };
+    void *out;
+    ck_assert_int_eq(add("region", 100, 2 * PAGE, &err), TD_OK);
+    write_at(100 + 7, "later");
+    ck_assert_int_eq(find("region", 7, 5, &out, &err), TD_OK);
+    ck_assert(memcmp(out, "later", 5) == 0);
+    memcpy(out, "LATER", 5);
+    char back[5];
+    ck_assert_int_eq(pread(object, back, 5, 107), 5);
+    ck_assert(memcmp(back, "LATER", 5) == 0);
+}
+END_TEST
+
+static const struct {
+    uint64_t offset, bytes;
+    bool good;
+} ranges[] = {
+    { 0, 100, true },  { 99, 1, true },   { 100, 0, true },         { 0, 101, false },
+    { 100, 1, false }, { 101, 0, false }, { UINT64_MAX, 2, false }, { 2, UINT64_MAX, false },
+};
+
+START_TEST(a_range_lies_within_its_region)
+{
+    struct td_error err = { 0 };
+    void *out;
+    ck_assert_int_eq(add("region", 0, 100, &err), TD_OK);
+    ck_assert_int_eq(find("region", ranges[_i].offset, ranges[_i].bytes, &out, &err),
+                     ranges[_i].good ? TD_OK : TD_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(who_uses_a_region_keeps_it_when_it_is_unregistered)
+{
+    struct td_error err = { 0 };
+    void *out, *after;
+    ck_assert_int_eq(add("region", 0, PAGE, &err), TD_OK);
+    ck_assert_int_eq(find("region", 0, PAGE, &out, &err), TD_OK);
+    td_shm_unregister(shm, "region");
+    ck_assert_int_eq(find("region", 0, PAGE, &after, &err), TD_NOT_FOUND);
+    write_at(0, "still here");
+    ck_assert(memcmp(out, "still here", 10) == 0);
+}
+END_TEST
+
+START_TEST(what_is_not_registered_can_be_let_go_of)
+{
+    td_shm_unregister(shm, "nothing");
+    td_shm_unregister(shm, NULL);
+}
+END_TEST
+
+/* ---- objects that get shorter ---------------------------------------------------------------- */
+
+START_TEST(a_region_that_was_cut_short_is_refused_even_when_it_grows_again)
+{
+    struct td_error err = { 0 };
+    void *out;
+    ck_assert_int_eq(add("region", 0, 2 * PAGE, &err), TD_OK);
+    ck_assert_int_eq(ftruncate(object, 2 * PAGE - 1), 0);
+    ck_assert_int_eq(find("region", 0, 16, &out, &err), TD_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(err.message, "cut short") != NULL, "%s", err.message);
+    ck_assert_int_eq(ftruncate(object, 3 * PAGE), 0);
+    ck_assert_int_eq(find("region", 0, 16, &out, &err), TD_INVALID_ARGUMENT);
+    td_shm_unregister(shm, "region");
+    ck_assert_int_eq(add("region", 0, 2 * PAGE, &err), TD_OK);
+    ck_assert_int_eq(find("region", 0, 16, &out, &err), TD_OK);
+}
+END_TEST
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static atomic_bool stop;
+
+static void *come_and_go(void *context)
+{
+    struct td_error err;
+    (void)context;
+    while (!atomic_load(&stop)) {
+        if (td_shm_register(shm, "region", key, 0, 2 * PAGE, &err) == TD_OK)
+            td_shm_unregister(shm, "region");
+    }
+    return NULL;
+}
+
+START_TEST(regions_come_and_go_under_those_who_use_them)
+{
+    enum { FOUND = 500 };
+    pthread_t threads[2];
+    int found = 0;
+    atomic_store(&stop, false);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
+    while (found < FOUND) {
+        struct td_arena arena;
+        struct td_error err;
+        char block[1024];
+        void *out;
+        struct td_regions *regions = td_shm_regions(shm);
+        td_arena_init(&arena, block, sizeof block, td_memory_heap());
+        if (regions->find(regions, "region", 6, 0, 2 * PAGE, &arena, &out, &err) == TD_OK) {
+            found++;
+            ck_assert_int_eq(*(volatile char *)out, 0);
+        }
+        td_arena_reset(&arena);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+END_TEST
+
+static void add_tests(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, open_all, close_all);
+    tcase_add_loop_test(tcase, a_region_lies_within_its_object, 0, COUNT_OF(extents));
+    tcase_add_loop_test(tcase, a_key_is_one_name, 0, COUNT_OF(bad_keys));
+    tcase_add_test(tcase, a_key_of_256_bytes_is_too_long);
+    tcase_add_test(tcase, what_cannot_be_opened_is_told_in_the_same_words);
+    tcase_add_test(tcase, a_name_is_registered_once);
+    tcase_add_test(tcase, there_are_only_so_many_regions);
+    tcase_add_test(tcase, regions_are_listed_by_name);
+    tcase_add_test(tcase, a_name_may_hold_any_byte_and_is_not_found_by_its_beginning);
+    tcase_add_test(tcase, what_the_client_writes_is_read_where_it_lies);
+    tcase_add_loop_test(tcase, a_range_lies_within_its_region, 0, COUNT_OF(ranges));
+    tcase_add_test(tcase, who_uses_a_region_keeps_it_when_it_is_unregistered);
+    tcase_add_test(tcase, what_is_not_registered_can_be_let_go_of);
+    tcase_add_test(tcase, a_region_that_was_cut_short_is_refused_even_when_it_grows_again);
+    tcase_add_test(tcase, regions_come_and_go_under_those_who_use_them);
+}
+
+int main(void)
+{
+    return run_suite("shm", add_tests);
+}

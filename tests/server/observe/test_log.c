@@ -1,0 +1,342 @@
+#include "server/observe/log.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <cjson/cJSON.h>
+#include <sys/socket.h>
+
+#include <pthread.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LONGEST 4096
+
+/* The log writes into one end of a pair of datagram sockets: what one read gets was one write. */
+static int log_end, reading_end;
+
+static void pair_open(void)
+{
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+    log_end = ends[0];
+    reading_end = ends[1];
+}
+
+static void pair_close(void)
+{
+    close(log_end);
+    close(reading_end);
+}
+
+static struct td_log log_of(enum td_log_level level, enum td_log_format format)
+{
+    return (struct td_log){ .level = level, .format = format, .fd = log_end };
+}
+
+/* The next write; "" when there was none. */
+static const char *written(void)
+{
+    static char line[2 * LONGEST];
+    const ssize_t length = recv(reading_end, line, sizeof line - 1, MSG_DONTWAIT);
+    line[length > 0 ? length : 0] = '\0';
+    ck_assert(length <= 0 || (size_t)length == strlen(line));
+    return line;
+}
+
+/* Fails unless text matches the extended regular expression, all of it. */
+static void expect_match(const char *text, const char *pattern)
+{
+    regex_t regex;
+    char whole[1024];
+    snprintf(whole, sizeof whole, "^%s$", pattern);
+    ck_assert_int_eq(regcomp(&regex, whole, REG_EXTENDED | REG_NOSUB), 0);
+    ck_assert_msg(regexec(&regex, text, 0, NULL, 0) == 0, "'%s' is not '%s'", text, pattern);
+    regfree(&regex);
+}
+
+/* One line of JSON; the caller deletes it. */
+static cJSON *parsed(const char *line)
+{
+    const char *end = NULL;
+    cJSON *root = cJSON_ParseWithOpts(line, &end, false);
+    const char *tail = strlen(line) > 60 ? line + strlen(line) - 60 : line;
+    ck_assert_msg(cJSON_IsObject(root), "not an object: %.100s ... %s", line, tail);
+    ck_assert_msg(strcmp(end, "\n") == 0, "more than an object: %.100s ... %s", line, tail);
+    return root;
+}
+
+static const char *text_of(const cJSON *root, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, name);
+    ck_assert_msg(cJSON_IsString(item), "%s is not a string", name);
+    return item->valuestring;
+}
+
+#define TIME "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z"
+
+/* ---- the two forms --------------------------------------------------------------------------- */
+
+START_TEST(a_text_line_is_time_level_event_and_fields)
+{
+    const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_TEXT);
+    td_log(&log, TD_LOG_INFO, "listening", TD_TEXT("address", "127.0.0.1:8080"),
+           TD_INT("workers", 2), TD_MS("start_ms", 1234567), TD_INT("least", INT64_MIN));
+    expect_match(written(), TIME " info listening address=127\\.0\\.0\\.1:8080 workers=2 "
+                                 "start_ms=1\\.235 least=-9223372036854775808\n");
+}
+END_TEST
+
+START_TEST(a_json_line_is_one_object)
+{
+    const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_JSON);
+    td_log(&log, TD_LOG_WARN, "listening", TD_TEXT("address", "127.0.0.1:8080"),
+           TD_INT("workers", 2), TD_MS("start_ms", 1500000));
+    cJSON *root = parsed(written());
+    expect_match(text_of(root, "time"), TIME);
+    ck_assert_str_eq(text_of(root, "level"), "warn");
+    ck_assert_str_eq(text_of(root, "event"), "listening");
+    ck_assert_str_eq(text_of(root, "address"), "127.0.0.1:8080");
+    ck_assert_double_eq(cJSON_GetObjectItem(root, "workers")->valuedouble, 2);
+    ck_assert_double_eq(cJSON_GetObjectItem(root, "start_ms")->valuedouble, 1.5);
+    ck_assert_int_eq(cJSON_GetArraySize(root), 6);
+    cJSON_Delete(root);
+}
+END_TEST
+
+START_TEST(fields_without_a_text_are_left_out)
+{
+    const struct td_log text = log_of(TD_LOG_INFO, TD_LOG_TEXT);
+    td_log(&text, TD_LOG_INFO, "e", TD_TEXT("a", NULL), TD_TEXT("b", "x"), TD_TEXT("c", NULL));
+    expect_match(written(), TIME " info e b=x\n");
+    const struct td_log json = log_of(TD_LOG_INFO, TD_LOG_JSON);
+    td_log(&json, TD_LOG_INFO, "e", TD_TEXT("a", NULL), TD_TEXT("b", "x"), TD_TEXT("c", NULL));
+    cJSON *root = parsed(written());
+    ck_assert_int_eq(cJSON_GetArraySize(root), 4);
+    cJSON_Delete(root);
+    td_log_write(&text, TD_LOG_INFO, "e", NULL, 0);
+    expect_match(written(), TIME " info e\n");
+}
+END_TEST
+
+START_TEST(a_level_lets_through_what_is_as_urgent)
+{
+    static const char *const names[] = { "error", "warn", "info", "debug" };
+    for (int at = TD_LOG_ERROR; at <= TD_LOG_DEBUG; at++)
+        for (int level = TD_LOG_ERROR; level <= TD_LOG_DEBUG; level++) {
+            const struct td_log log = log_of((enum td_log_level)level, TD_LOG_TEXT);
+            char pattern[100] = "";
+            if (at <= level)
+                snprintf(pattern, sizeof pattern, TIME " %s event a=1\n", names[at]);
+            td_log(&log, (enum td_log_level)at, "event", TD_INT("a", 1));
+            expect_match(written(), pattern);
+            ck_assert_int_eq(td_log_wants(&log, (enum td_log_level)at), at <= level);
+        }
+}
+END_TEST
+
+/* ---- values from outside --------------------------------------------------------------------- */
+
+static const struct {
+    const char *says, *value, *text, *json;
+} escapes[] = {
+    { "plain", "/v1/gather?x", "v=/v1/gather?x", "\"v\":\"/v1/gather?x\"" },
+    { "an empty value is seen", "", "v=\"\"", "\"v\":\"\"" },
+    { "a space needs quotes", "a b", "v=\"a b\"", "\"v\":\"a b\"" },
+    { "so does an equals sign", "a=b", "v=\"a=b\"", "\"v\":\"a=b\"" },
+    { "a quote does not end the value", "a\"b", "v=\"a\\\"b\"", "\"v\":\"a\\\"b\"" },
+    { "nor does a backslash before it", "a\\\" x=1", "v=\"a\\\\\\\" x=1\"",
+      "\"v\":\"a\\\\\\\" x=1\"" },
+    { "a new line does not begin a line", "a\nb\r", "v=a\\x0ab\\x0d",
+      "\"v\":\"a\\u000ab\\u000d\"" },
+    { "nor colours the terminal", "\x1b[31m", "v=\\x1b[31m", "\"v\":\"\\u001b[31m\"" },
+    { "delete and tab", "\x7f\t", "v=\\x7f\\x09", "\"v\":\"\\u007f\\u0009\"" },
+    { "beyond ASCII each byte is written out", "\xc3\xa9", "v=\\xc3\\xa9",
+      "\"v\":\"\\u00c3\\u00a9\"" },
+    { "what is no UTF-8 as well", "\xff\x80", "v=\\xff\\x80", "\"v\":\"\\u00ff\\u0080\"" },
+};
+
+START_TEST(a_value_cannot_leave_its_place)
+{
+    const struct td_log text = log_of(TD_LOG_INFO, TD_LOG_TEXT);
+    const struct td_log json = log_of(TD_LOG_INFO, TD_LOG_JSON);
+    td_log(&text, TD_LOG_INFO, "event", TD_TEXT("v", escapes[_i].value), TD_INT("n", 1));
+    const char *line = written();
+    const char *behind = strstr(line, " event ") + 7;
+    ck_assert_msg(strncmp(behind, escapes[_i].text, strlen(escapes[_i].text)) == 0 &&
+                      strcmp(behind + strlen(escapes[_i].text), " n=1\n") == 0,
+                  "%s: %s", escapes[_i].says, line);
+    td_log(&json, TD_LOG_INFO, "event", TD_TEXT("v", escapes[_i].value), TD_INT("n", 1));
+    line = written();
+    ck_assert_msg(strstr(line, escapes[_i].json) != NULL, "%s: %s", escapes[_i].says, line);
+    cJSON *root = parsed(line);
+    ck_assert_double_eq(cJSON_GetObjectItem(root, "n")->valuedouble, 1);
+    cJSON_Delete(root);
+}
+END_TEST
+
+START_TEST(every_byte_gives_a_line_of_printable_ascii)
+{
+    for (int format = TD_LOG_TEXT; format <= TD_LOG_JSON; format++)
+        for (int byte = 1; byte < 256; byte++) {
+            const struct td_log log = log_of(TD_LOG_INFO, (enum td_log_format)format);
+            const char value[] = { 'a', (char)byte, 'b', '\0' };
+            td_log(&log, TD_LOG_INFO, "event", TD_TEXT("v", value));
+            const char *line = written();
+            const size_t length = strlen(line);
+            for (size_t i = 0; i + 1 < length; i++)
+                ck_assert_msg(line[i] >= ' ' && line[i] < 0x7f, "byte %d: %s", byte, line);
+            ck_assert_int_eq(line[length - 1], '\n');
+            if (format == TD_LOG_JSON)
+                cJSON_Delete(parsed(line));
+        }
+}
+END_TEST
+
+/* ---- long lines ------------------------------------------------------------------------------ */
+
+START_TEST(a_long_value_is_cut)
+{
+    char value[3 * LONGEST];
+    memset(value, 'x', sizeof value);
+    value[sizeof value - 1] = '\0';
+    const struct td_log text = log_of(TD_LOG_INFO, TD_LOG_TEXT);
+    td_log(&text, TD_LOG_INFO, "event", TD_TEXT("v", value), TD_INT("behind", 1));
+    const char *line = written();
+    ck_assert_uint_le(strlen(line), LONGEST);
+    ck_assert_uint_gt(strlen(line), LONGEST - 100);
+    expect_match(line, TIME " info event v=x+\\.\\.\\.\n");
+    const struct td_log json = log_of(TD_LOG_INFO, TD_LOG_JSON);
+    td_log(&json, TD_LOG_INFO, "event", TD_TEXT("v", value), TD_INT("behind", 1));
+    line = written();
+    ck_assert_uint_le(strlen(line), LONGEST);
+    cJSON *root = parsed(line);
+    expect_match(text_of(root, "v"), "x+\\.\\.\\.");
+    ck_assert_ptr_null(cJSON_GetObjectItem(root, "behind"));
+    cJSON_Delete(root);
+}
+END_TEST
+
+/* What a long value is made of, how wide that is in the line, and whether fields follow it. */
+static const struct {
+    char unit;
+    size_t width;
+    bool behind;
+} long_values[] = {
+    { 'x', 1, false }, { '"', 2, false }, { '\x01', 6, false }, { '\xff', 6, false },
+    { 'x', 1, true },  { '"', 2, true },  { '\x01', 6, true },  { '\xff', 6, true },
+};
+
+START_TEST(a_cut_line_is_still_valid_json_wherever_the_cut_falls)
+{
+    const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_JSON);
+    const size_t width = long_values[_i].width;
+    for (size_t before = 0; before < width; before++) /* moves the cut against the units */
+        for (size_t length = 3850 / width; length < 4150 / width; length++) {
+            char value[4200];
+            memset(value, 'x', before);
+            memset(value + before, long_values[_i].unit, length);
+            value[before + length] = '\0';
+            if (long_values[_i].behind)
+                td_log(&log, TD_LOG_INFO, "request", TD_TEXT("v", value), TD_INT("status", 200),
+                       TD_TEXT("detail", "a b"), TD_MS("ms", 1));
+            else
+                td_log(&log, TD_LOG_INFO, "request", TD_TEXT("v", value));
+            const char *line = written();
+            ck_assert_uint_le(strlen(line), LONGEST);
+            cJSON_Delete(parsed(line));
+        }
+}
+END_TEST
+
+START_TEST(a_line_that_fits_is_not_cut)
+{
+    const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_JSON);
+    char value[4000];
+    memset(value, 'x', sizeof value);
+    value[sizeof value - 1] = '\0';
+    td_log(&log, TD_LOG_INFO, "e", TD_TEXT("v", value));
+    cJSON *root = parsed(written());
+    ck_assert_str_eq(text_of(root, "v"), value);
+    cJSON_Delete(root);
+}
+END_TEST
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+START_TEST(a_line_is_one_write)
+{
+    char value[3000];
+    memset(value, 'x', sizeof value);
+    value[sizeof value - 1] = '\0';
+    const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_TEXT);
+    td_log(&log, TD_LOG_INFO, "first", TD_TEXT("a", "1"), TD_TEXT("b", value));
+    td_log(&log, TD_LOG_INFO, "second", TD_INT("c", 3));
+    expect_match(written(), TIME " info first a=1 b=x{10}x+\n");
+    expect_match(written(), TIME " info second c=3\n");
+    ck_assert_str_eq(written(), "");
+}
+END_TEST
+
+enum { WRITERS = 4, LINES = 500 };
+
+static void *write_lines(void *argument)
+{
+    const struct td_log *log = argument;
+    for (int i = 0; i < LINES; i++)
+        td_log(log, TD_LOG_INFO, "event", TD_INT("line", i),
+               TD_TEXT("padding", "xxxxxxxxxxxxxxxxxx"));
+    return NULL;
+}
+
+START_TEST(lines_of_several_threads_do_not_mix)
+{
+    int ends[2];
+    pthread_t threads[WRITERS];
+    ck_assert_int_eq(pipe(ends), 0);
+    struct td_log log = { .level = TD_LOG_INFO, .format = TD_LOG_JSON, .fd = ends[1] };
+    for (int i = 0; i < WRITERS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, write_lines, &log), 0);
+    FILE *in = fdopen(ends[0], "r");
+    char line[LONGEST];
+    for (int i = 0; i < WRITERS * LINES; i++) {
+        ck_assert_ptr_nonnull(fgets(line, sizeof line, in));
+        cJSON_Delete(parsed(line));
+    }
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    fclose(in);
+    close(ends[1]);
+}
+END_TEST
+
+START_TEST(nobody_listening_is_no_reason_to_stop)
+{
+    const struct td_log log = { .level = TD_LOG_INFO, .format = TD_LOG_TEXT, .fd = -1 };
+    td_log(&log, TD_LOG_INFO, "event", TD_INT("n", 1));
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, pair_open, pair_close);
+    tcase_add_test(tcase, a_text_line_is_time_level_event_and_fields);
+    tcase_add_test(tcase, a_json_line_is_one_object);
+    tcase_add_test(tcase, fields_without_a_text_are_left_out);
+    tcase_add_test(tcase, a_level_lets_through_what_is_as_urgent);
+    tcase_add_loop_test(tcase, a_value_cannot_leave_its_place, 0, COUNT_OF(escapes));
+    tcase_add_test(tcase, every_byte_gives_a_line_of_printable_ascii);
+    tcase_add_test(tcase, a_long_value_is_cut);
+    tcase_add_loop_test(tcase, a_cut_line_is_still_valid_json_wherever_the_cut_falls, 0,
+                        COUNT_OF(long_values));
+    tcase_add_test(tcase, a_line_that_fits_is_not_cut);
+    tcase_add_test(tcase, a_line_is_one_write);
+    tcase_add_test(tcase, lines_of_several_threads_do_not_mix);
+    tcase_add_test(tcase, nobody_listening_is_no_reason_to_stop);
+}
+
+int main(void)
+{
+    return run_suite("log", add);
+}

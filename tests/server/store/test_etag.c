@@ -1,0 +1,103 @@
+#include "server/store/etag.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <string.h>
+
+static const struct {
+    const char *says, *list, *etag;
+    bool strong, weak; /* listed? */
+} lists[] = {
+    { "one tag", "\"a\"", "\"a\"", true, true },
+    { "another tag", "\"b\"", "\"a\"", false, false },
+    { "a list", "\"b\", \"a\"", "\"a\"", true, true },
+    { "blanks and empty elements", " ,\"b\" ,\t, \"a\" , ", "\"a\"", true, true },
+    { "a comma within quotes is part of the tag", "\"a,b\"", "\"a,b\"", true, true },
+    { "... and divides nothing", "\"a,b\"", "\"a\"", false, false },
+    { "a weak tag never matches strongly", "W/\"a\"", "\"a\"", false, true },
+    { "a weak one beside a strong one", "W/\"a\", \"a\"", "\"a\"", true, true },
+    { "any", "*", "\"a\"", true, true },
+    { "any, between blanks", " * ", "\"a\"", true, true },
+    { "any of nothing", "*", NULL, false, false },
+    { "a tag of nothing", "\"a\"", NULL, false, false },
+    { "an empty tag", "\"\"", "\"a\"", false, false },
+    { "a beginning is no match", "\"ab\"", "\"a\"", false, false },
+};
+
+START_TEST(a_list_names_a_tag_or_does_not)
+{
+    bool listed;
+    struct td_error err;
+    ck_assert_int_eq(
+        td_etag_listed("If-Match", lists[_i].list, lists[_i].etag, false, &listed, &err), TD_OK);
+    ck_assert_msg(listed == lists[_i].strong, "%s", lists[_i].says);
+    ck_assert_int_eq(
+        td_etag_listed("If-Match", lists[_i].list, lists[_i].etag, true, &listed, &err), TD_OK);
+    ck_assert_msg(listed == lists[_i].weak, "%s", lists[_i].says);
+}
+END_TEST
+
+static const char *const no_lists[] = { "",         " ",        "a",           "\"a",
+                                        "a\"",      "**",       "\"a\" \"b\"", "w/\"a\"",
+                                        "*, \"a\"", "\"a\", *", "W/ \"a\"",    ",",
+                                        "W/" };
+
+START_TEST(what_is_no_list_is_refused)
+{
+    bool listed;
+    struct td_error err;
+    ck_assert_msg(td_etag_listed("If-None-Match", no_lists[_i], "\"a\"", true, &listed, &err) ==
+                      TD_MALFORMED_REQUEST,
+                  "%s", no_lists[_i]);
+    ck_assert_str_eq(err.attribute, "If-None-Match");
+    ck_assert_ptr_nonnull(strstr(err.message, "If-None-Match"));
+}
+END_TEST
+
+static const struct {
+    const char *says, *if_match, *if_none_match, *etag;
+    const char *refused; /* the header at fault; NULL: may go on */
+} conditions[] = {
+    { "no condition, nothing there", NULL, NULL, NULL, NULL },
+    { "no condition, something there", NULL, NULL, "\"1\"", NULL },
+    { "replace what was seen", "\"1\"", NULL, "\"1\"", NULL },
+    { "it is another one by now", "\"1\"", NULL, "\"2\"", "If-Match" },
+    { "it is gone by now", "\"1\"", NULL, NULL, "If-Match" },
+    { "replace only", "*", NULL, "\"1\"", NULL },
+    { "replace only, and nothing is there", "*", NULL, NULL, "If-Match" },
+    { "create only", NULL, "*", NULL, NULL },
+    { "create only, and something is there", NULL, "*", "\"1\"", "If-None-Match" },
+    { "not this one", NULL, "\"1\"", "\"1\"", "If-None-Match" },
+    { "not this one, weakly", NULL, "W/\"1\"", "\"1\"", "If-None-Match" },
+    { "not that one", NULL, "\"2\"", "\"1\"", NULL },
+    { "If-Match goes first", "\"2\"", "\"1\"", "\"1\"", "If-Match" },
+    { "both have to hold", "\"1\"", "\"1\"", "\"1\"", "If-None-Match" },
+    { "both hold", "\"1\"", "\"2\"", "\"1\"", NULL },
+};
+
+START_TEST(a_writer_may_go_on_or_hears_the_current_tag)
+{
+    struct td_error err;
+    const struct td_condition condition = { conditions[_i].if_match, conditions[_i].if_none_match };
+    const td_status status = td_condition_check(&condition, "t", conditions[_i].etag, &err);
+    const char *refused = conditions[_i].refused;
+    ck_assert_msg(status == (refused ? TD_PRECONDITION_FAILED : TD_OK), "%s", conditions[_i].says);
+    if (refused) {
+        ck_assert_str_eq(err.attribute, refused);
+        ck_assert_str_eq(err.etag, conditions[_i].etag ? conditions[_i].etag : "");
+    }
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, a_list_names_a_tag_or_does_not, 0, COUNT_OF(lists));
+    tcase_add_loop_test(tcase, what_is_no_list_is_refused, 0, COUNT_OF(no_lists));
+    tcase_add_loop_test(tcase, a_writer_may_go_on_or_hears_the_current_tag, 0,
+                        COUNT_OF(conditions));
+}
+
+int main(void)
+{
+    return run_suite("etag", add);
+}

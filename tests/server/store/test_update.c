@@ -1,0 +1,521 @@
+/* Changes in part, one at a time, against a plain copy of the tensor. */
+#include "server/store/entries.h"
+#include "server/store/store.h"
+#include "tests/server/counting.h"
+#include "tests/server/folder.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYTES = 40000, SLICE = 16 };
+
+static struct counting counting;
+static struct td_error err;
+static const struct td_store_write on_t = { .name = "t" };
+
+static struct td_store *open_with(uint64_t quota, const char *dir)
+{
+    counting_init(&counting);
+    return td_store_open(&(struct td_store_options){
+        .dir = dir, .quota = quota, .memory = &counting.memory, .log = &store_log });
+}
+
+/* Puts BYTES random bytes as "t" and into model. */
+static void put_bytes(struct td_store *store, unsigned char *model)
+{
+    const struct td_shape dims = shape("[40000]");
+    const struct td_tensor t = random_tensor(TD_DTYPE_UINT8, &dims);
+    struct td_tensor_listing listing;
+    bool created;
+    ck_assert_int_eq(td_store_put(store, &on_t, &t, &test_arena, &listing, &created, &err), TD_OK);
+    memcpy(model, t.data, BYTES);
+}
+
+static struct td_store_update *begin(struct td_store *store, struct td_exec *exec)
+{
+    struct td_store_update *update;
+    ck_assert_msg(td_store_update_begin(store, &on_t, &test_arena, exec, &update, &err) == TD_OK,
+                  "%s", err.message);
+    return update;
+}
+
+/* Changes n slices, commits, and changes the model likewise. */
+static struct td_tensor_listing change(struct td_store *store, unsigned char *model, int n,
+                                       struct td_exec *exec)
+{
+    struct td_tensor_listing listing;
+    struct td_store_update *update = begin(store, exec);
+    uint64_t *offsets = td_arena_alloc(&test_arena, (size_t)n, sizeof *offsets, &err);
+    for (int i = 0; i < n; i++) {
+        offsets[i] = (uint64_t)random_below(BYTES / SLICE) * SLICE;
+        for (int j = 0; j < SLICE; j++)
+            ((unsigned char *)update->tensor.data)[offsets[i] + (size_t)j] =
+                model[offsets[i] + (size_t)j] = (unsigned char)random_next();
+    }
+    ck_assert_int_eq(td_store_update_commit(update, offsets, n, SLICE, &test_arena, &listing, &err),
+                     TD_OK);
+    return listing;
+}
+
+static void expect_model(struct td_store *store, const unsigned char *model)
+{
+    struct td_arena arena;
+    struct td_tensor_listing t;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    ck_assert_int_eq(td_store_get(store, "t", 1, &arena, &t, &err), TD_OK);
+    ck_assert(t.tensor->bytes == BYTES && memcmp(t.tensor->data, model, BYTES) == 0);
+    td_arena_reset(&arena);
+}
+
+START_TEST(readers_see_all_of_a_change_or_nothing)
+{
+    unsigned char model[BYTES], before[BYTES];
+    struct td_store *store = open_with(QUOTA, "");
+    put_bytes(store, model);
+    memcpy(before, model, BYTES);
+    const struct td_tensor_listing *old = found(store, "t");
+    struct td_store_update *update = begin(store, NULL);
+    ck_assert_uint_eq(update->from, old->version);
+    ck_assert_mem_eq(update->tensor.data, model, BYTES);
+    memset(update->tensor.data, 1, SLICE);
+    memset(model, 1, SLICE);
+    expect_model(store, before);
+    const uint64_t offset = 0;
+    struct td_tensor_listing now;
+    ck_assert_int_eq(td_store_update_commit(update, &offset, 1, SLICE, &test_arena, &now, &err),
+                     TD_OK);
+    ck_assert_uint_gt(now.version, old->version);
+    ck_assert_str_ne(now.etag, old->etag);
+    expect_model(store, model);
+    ck_assert_mem_eq(old->tensor->data, before, BYTES);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(versions_take_turns_without_a_copy)
+{
+    unsigned char model[BYTES];
+    struct td_store *store = open_with(QUOTA, "");
+    put_bytes(store, model); /* copied: 1 */
+    td_arena_reset(&test_arena);
+    for (int i = 0; i < 50; i++) {
+        change(store, model, 5, NULL);
+        expect_model(store, model);
+        td_arena_reset(&test_arena);
+    }
+    ck_assert_int_eq(counting.taken, 2);
+    ck_assert_uint_eq(td_store_stats(store).held, (uint64_t)2 * BYTES);
+    td_store_trim(store, 0);
+    ck_assert_int_eq(counting.alive, 2); /* just used */
+    td_store_trim(store, INT64_MAX);
+    ck_assert_int_eq(counting.alive, 1);
+    ck_assert_uint_eq(td_store_stats(store).held, BYTES);
+    change(store, model, 5, NULL);
+    expect_model(store, model);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    ck_assert_int_eq(counting.alive, 0);
+}
+END_TEST
+
+START_TEST(what_readers_hold_is_copied_instead)
+{
+    unsigned char model[BYTES], seen[4][BYTES];
+    const struct td_tensor_listing *held[4];
+    struct td_store *store = open_with(QUOTA, "");
+    put_bytes(store, model);
+    for (int i = 0; i < 4; i++) {
+        held[i] = found(store, "t");
+        memcpy(seen[i], model, BYTES);
+        change(store, model, 3, NULL);
+    }
+    ck_assert_int_eq(counting.taken, 5);
+    for (int i = 0; i < 4; i++)
+        ck_assert_mem_eq(held[i]->tensor->data, seen[i], BYTES);
+    expect_model(store, model);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    ck_assert_int_eq(counting.alive, 0);
+}
+END_TEST
+
+static void put_copy(struct td_store *store, const char *name, const char *from)
+{
+    const struct td_store_write write = { .name = name };
+    struct td_tensor_listing listing;
+    struct td_tensor tensor;
+    bool created;
+    ck_assert_int_eq(
+        td_resolve(td_store_resolver(store), from, strlen(from), &test_arena, &tensor, &err),
+        TD_OK);
+    ck_assert_int_eq(td_store_put(store, &write, &tensor, &test_arena, &listing, &created, &err),
+                     TD_OK);
+}
+
+START_TEST(a_change_stays_within_its_own_name)
+{
+    unsigned char model[BYTES], changed[BYTES];
+    struct td_store *store = open_with(QUOTA, "");
+    put_bytes(store, model);
+    memcpy(changed, model, BYTES);
+    put_copy(store, "t1", "t");
+    put_copy(store, "t2", "t1");
+    put_copy(store, "t", "t2");          /* "t" is the copy of a copy of "t1" */
+    ck_assert_int_eq(counting.taken, 1); /* and all have the same bytes */
+    ck_assert_int_eq(td_store_delete(store, &(struct td_store_write){ .name = "t2" }, &err), TD_OK);
+    td_arena_reset(&test_arena);
+    for (int i = 0; i < 5; i++) {
+        change(store, changed, 20, NULL);
+        expect_model(store, changed);
+        ck_assert_mem_eq(found(store, "t1")->tensor->data, model, BYTES);
+        td_arena_reset(&test_arena);
+    }
+    td_store_free(store);
+    ck_assert_int_eq(counting.alive, 0);
+}
+END_TEST
+
+START_TEST(who_asks_for_room_while_the_tensor_goes_finds_it)
+{
+    unsigned char model[BYTES];
+    struct td_store *store = open_with(QUOTA, "");
+    put_bytes(store, model);
+    struct version *gone = td_store_current(store, "t", 1);
+    ck_assert_int_eq(td_store_delete(store, &on_t, &err), TD_OK);
+    uint64_t leaving;
+    ck_assert_int_eq(td_store_reserve(store, gone, 10, &leaving, &err), TD_OK);
+    td_store_unreserve(store, 10, leaving);
+    td_buffer_unref(&gone->base);
+    td_store_free(store);
+}
+END_TEST
+
+/* What each replaces makes room for it, whoever else replaces something meanwhile. */
+START_TEST(writers_of_two_names_do_not_take_each_others_room)
+{
+    unsigned char model[BYTES];
+    struct td_store *store = open_with(2 * BYTES + 100, "");
+    put_bytes(store, model);
+    put_copy(store, "t1", "t");
+    struct version *t = td_store_current(store, "t", 1), *t1 = td_store_current(store, "t1", 2);
+    uint64_t leaving, leaving1, none;
+    ck_assert_int_eq(td_store_reserve(store, t, BYTES, &leaving, &err), TD_OK);
+    ck_assert_int_eq(td_store_reserve(store, t1, BYTES, &leaving1, &err), TD_OK);
+    ck_assert_int_eq(td_store_reserve(store, NULL, 101, &none, &err), TD_RESOURCE_LIMIT);
+    td_store_unreserve(store, BYTES, leaving1);
+    td_store_unreserve(store, BYTES, leaving);
+    td_buffer_unref(&t1->base);
+    td_buffer_unref(&t->base);
+    ck_assert_uint_eq(td_store_stats(store).held, 2 * BYTES);
+    ck_assert_int_eq(td_store_reserve(store, NULL, 101, &none, &err), TD_RESOURCE_LIMIT);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_small_quota_holds_no_spare)
+{
+    unsigned char model[BYTES];
+    struct td_store *store = open_with(BYTES + 100, "");
+    put_bytes(store, model);
+    for (int i = 0; i < 10; i++) {
+        change(store, model, 3, NULL);
+        expect_model(store, model);
+        td_arena_reset(&test_arena);
+        ck_assert_int_eq(counting.alive, 1);
+        ck_assert_uint_eq(td_store_stats(store).held, BYTES);
+    }
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_put_needs_the_room_of_spares)
+{
+    unsigned char model[BYTES];
+    struct td_store *store = open_with(2 * BYTES, "");
+    put_bytes(store, model);
+    change(store, model, 3, NULL);
+    ck_assert_uint_eq(td_store_stats(store).held, (uint64_t)2 * BYTES);
+    const struct td_shape dims = shape("[30000]");
+    const struct td_tensor t = random_tensor(TD_DTYPE_UINT8, &dims);
+    const struct td_store_write other = { .name = "other" };
+    struct td_tensor_listing listing;
+    bool created;
+    ck_assert_int_eq(td_store_put(store, &other, &t, &test_arena, &listing, &created, &err), TD_OK);
+    ck_assert_uint_eq(td_store_stats(store).held, BYTES + 30000);
+    change(store, model, 3, NULL);
+    expect_model(store, model);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    ck_assert_int_eq(counting.alive, 0);
+}
+END_TEST
+
+START_TEST(an_aborted_change_leaves_no_trace)
+{
+    unsigned char model[BYTES];
+    struct td_store *store = open_with(QUOTA, "");
+    put_bytes(store, model);
+    td_store_update_abort(NULL);
+    struct td_store_update *update = begin(store, NULL);
+    const uint64_t version = found(store, "t")->version;
+    memset(update->tensor.data, 0, BYTES);
+    td_store_update_abort(update); /* half done, say */
+    expect_model(store, model);
+    ck_assert_uint_eq(found(store, "t")->version, version);
+    ck_assert_int_eq(counting.alive, 1);
+    update = begin(store, NULL);
+    update->unchanged = true;
+    td_store_update_abort(update);
+    ck_assert_int_eq(counting.alive, 2); /* the copy, for the next one */
+    const int taken = counting.taken;
+    change(store, model, 3, NULL);
+    ck_assert_int_eq(counting.taken, taken);
+    expect_model(store, model);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    ck_assert_int_eq(counting.alive, 0);
+}
+END_TEST
+
+START_TEST(a_mapped_tensor_is_copied_first)
+{
+    put_npy("t.npy", 1, 4);
+    struct td_store *store = open_with(QUOTA, folder);
+    struct td_store_update *update = begin(store, NULL);
+    ((int32_t *)update->tensor.data)[1] = 20;
+    const uint64_t offset = 4;
+    struct td_tensor_listing now;
+    ck_assert_int_eq(td_store_update_commit(update, &offset, 1, 4, &test_arena, &now, &err), TD_OK);
+    expect_tensor(found(store, "t")->tensor, "int32[4] 1 20 3 4", "changed");
+    ck_assert(!now.persisted && !now.source);
+    ck_assert_uint_eq(td_store_stats(store).held, 16);
+    ck_assert_uint_eq(td_store_stats(store).mapped, 0);
+    td_store_free(store);
+    store = open_with(QUOTA, folder);
+    expect_tensor(found(store, "t")->tensor, "int32[4] 1 2 3 4", "the file is as it was");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_change_can_be_persisted)
+{
+    put_npy("t.npy", 1, 4);
+    const struct td_store_write write = { .name = "t", .persist = true };
+    struct td_store *store = open_with(QUOTA, folder);
+    struct td_store_update *update;
+    struct td_tensor_listing now;
+    for (int i = 0; i < 3; i++) {
+        const uint64_t offset = 4 * (uint64_t)i;
+        ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err),
+                         TD_OK);
+        ((int32_t *)update->tensor.data)[i] = 100 + i;
+        ck_assert_int_eq(td_store_update_commit(update, &offset, 1, 4, &test_arena, &now, &err),
+                         TD_OK);
+        ck_assert(now.persisted && !now.source);
+    }
+    ck_assert_uint_ge(td_store_stats(store).held, 16);
+    td_store_rescan(store); /* nothing that the store does not know */
+    ck_assert_str_eq(found(store, "t")->etag, now.etag);
+    td_store_free(store);
+    store = open_with(QUOTA, folder);
+    expect_tensor(found(store, "t")->tensor, "int32[4] 100 101 102 4", "after a restart");
+    ck_assert_str_eq(found(store, "t")->etag, now.etag);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(strings_are_replaced_as_a_whole)
+{
+    struct td_store *store = open_with(QUOTA, "");
+    const struct td_tensor before = tensor("string[2] 'a' 'b'"),
+                           after = tensor("string[2] 'a' 'cc'");
+    struct td_tensor_listing listing;
+    bool created;
+    ck_assert_int_eq(td_store_put(store, &on_t, &before, &test_arena, &listing, &created, &err),
+                     TD_OK);
+    struct td_store_update *update = begin(store, NULL);
+    expect_tensor(&update->tensor, "string[2] 'a' 'b'", "begun");
+    update->tensor = after;
+    ck_assert_int_eq(td_store_update_commit(update, NULL, 0, 0, &test_arena, &listing, &err),
+                     TD_OK);
+    expect_tensor(found(store, "t")->tensor, "string[2] 'a' 'cc'", "committed");
+    update = begin(store, NULL);
+    td_store_update_abort(update);
+    update = begin(store, NULL); /* and one that changes nothing */
+    ck_assert_int_eq(td_store_update_commit(update, NULL, 0, 0, &test_arena, &listing, &err),
+                     TD_OK);
+    expect_tensor(found(store, "t")->tensor, "string[2] 'a' 'cc'", "again");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(what_cannot_begin_is_refused)
+{
+    struct td_store *store = open_with(BYTES + 8, "");
+    struct td_store_update *update;
+    unsigned char model[BYTES];
+    ck_assert_int_eq(td_store_update_begin(store, &on_t, &test_arena, NULL, &update, &err),
+                     TD_TENSOR_NOT_FOUND);
+    put_bytes(store, model);
+    const struct td_store_write other = { .name = "t", .condition.if_match = "\"x\"" };
+    ck_assert_int_eq(td_store_update_begin(store, &other, &test_arena, NULL, &update, &err),
+                     TD_PRECONDITION_FAILED);
+    const struct td_store_write persist = { .name = "t", .persist = true };
+    ck_assert_int_eq(td_store_update_begin(store, &persist, &test_arena, NULL, &update, &err),
+                     TD_INVALID_ARGUMENT);
+    change(store, model, 1, NULL); /* nobody holds the name */
+    td_store_free(store);
+    put_npy("t.npy", 0, 64);
+    store = open_with(255, folder); /* mapped, it takes nothing; changed, 256 bytes */
+    ck_assert_int_eq(td_store_update_begin(store, &on_t, &test_arena, NULL, &update, &err),
+                     TD_RESOURCE_LIMIT);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_thread_within_an_update_waits_for_nobody)
+{
+    unsigned char model[BYTES];
+    struct td_store *store = open_with(QUOTA, "");
+    put_bytes(store, model);
+    struct td_store_update *update = begin(store, NULL), *other;
+    const struct td_tensor t = tensor("int8[1] 1");
+    const struct td_store_write on_u = { .name = "u" };
+    struct td_tensor_listing listing;
+    bool created;
+    ck_assert_int_eq(td_store_put(store, &on_t, &t, &test_arena, &listing, &created, &err),
+                     TD_QUEUE_FULL);
+    ck_assert_uint_eq(err.retry_after_s, 1);
+    ck_assert_int_eq(td_store_delete(store, &on_t, &err), TD_QUEUE_FULL);
+    ck_assert_int_eq(td_store_update_begin(store, &on_t, &test_arena, NULL, &other, &err),
+                     TD_QUEUE_FULL);
+    ck_assert_int_eq(td_store_put(store, &on_u, &t, &test_arena, &listing, &created, &err), TD_OK);
+    expect_model(store, model); /* readers never wait */
+    td_store_update_abort(update);
+    ck_assert_int_eq(td_store_put(store, &on_t, &t, &test_arena, &listing, &created, &err), TD_OK);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_file_that_is_being_written_is_looked_at_later)
+{
+    const struct td_store_write write = { .name = "t.safetensors" };
+    struct td_store_update *update;
+    put_npy("t.safetensors.npy", 1, 4); /* one tensor, whatever else its name has */
+    struct td_store *store = open_with(QUOTA, folder);
+    ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err), TD_OK);
+    put_npy("t.safetensors.npy", 50, 5);
+    td_store_rescan(store);
+    td_store_update_abort(update);
+    td_store_rescan(store);
+    ck_assert_int_eq(found(store, "t.safetensors")->tensor->numel, 5);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_deadline_while_copying_ends_the_update)
+{
+    struct td_store *store = open_with((uint64_t)64 << 20, "");
+    const struct td_shape dims = shape("[10000000]");
+    const struct td_tensor t = random_tensor(TD_DTYPE_UINT8, &dims);
+    struct td_tensor_listing listing;
+    struct td_store_update *update;
+    struct thread_exec exec;
+    bool created;
+    ck_assert_int_eq(td_store_put(store, &on_t, &t, &test_arena, &listing, &created, &err), TD_OK);
+    thread_exec_init(&exec, 2, 0);
+    exec.ranges_allowed = 3;
+    ck_assert_int_eq(td_store_update_begin(store, &on_t, &test_arena, &exec.exec, &update, &err),
+                     TD_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(counting.alive, 1);
+    ck_assert_uint_eq(td_store_stats(store).held, 10000000);
+    exec.ranges_allowed = -1;
+    ck_assert_int_eq(td_store_update_begin(store, &on_t, &test_arena, &exec.exec, &update, &err),
+                     TD_OK);
+    ck_assert_mem_eq(update->tensor.data, t.data, t.bytes);
+    td_store_update_abort(update);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(any_sequence_is_as_the_model)
+{
+    unsigned char model[BYTES];
+    struct td_store *store = open_with(_i % 2 ? QUOTA : 2 * BYTES + 10, "");
+    struct td_arena holding; /* readers that take their time */
+    td_arena_init(&holding, NULL, 0, td_memory_heap());
+    struct thread_exec exec;
+    thread_exec_init(&exec, 2, 1000);
+    random_seed((uint64_t)_i);
+    put_bytes(store, model);
+    for (int step = 0; step < 300; step++) {
+        struct td_tensor_listing held;
+        struct td_store_update *update;
+        switch (random_below(10)) {
+        case 0:
+            put_bytes(store, model);
+            break;
+        case 1:
+            td_store_trim(store, INT64_MAX);
+            break;
+        case 2:
+            ck_assert_int_eq(td_store_get(store, "t", 1, &holding, &held, &err), TD_OK);
+            break;
+        case 3:
+            td_arena_reset(&holding);
+            break;
+        case 4:
+            update = begin(store, &exec.exec);
+            update->unchanged = random_below(2) == 0;
+            if (!update->unchanged)
+                memset(update->tensor.data, 7, BYTES);
+            td_store_update_abort(update);
+            break;
+        case 5:
+            change(store, model, 2000, &exec.exec); /* nearly all of it */
+            break;
+        default:
+            change(store, model, random_below(50), &exec.exec);
+        }
+        expect_model(store, model);
+        td_arena_reset(&test_arena);
+        ck_assert_uint_le(td_store_stats(store).held, (uint64_t)2 * BYTES);
+    }
+    td_arena_reset(&holding);
+    td_store_free(store);
+    ck_assert_int_eq(counting.alive, 0);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, folder_open, folder_close);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, readers_see_all_of_a_change_or_nothing);
+    tcase_add_test(tcase, versions_take_turns_without_a_copy);
+    tcase_add_test(tcase, what_readers_hold_is_copied_instead);
+    tcase_add_test(tcase, a_change_stays_within_its_own_name);
+    tcase_add_test(tcase, who_asks_for_room_while_the_tensor_goes_finds_it);
+    tcase_add_test(tcase, a_small_quota_holds_no_spare);
+    tcase_add_test(tcase, a_put_needs_the_room_of_spares);
+    tcase_add_test(tcase, an_aborted_change_leaves_no_trace);
+    tcase_add_test(tcase, a_mapped_tensor_is_copied_first);
+    tcase_add_test(tcase, a_change_can_be_persisted);
+    tcase_add_test(tcase, strings_are_replaced_as_a_whole);
+    tcase_add_test(tcase, what_cannot_begin_is_refused);
+    tcase_add_test(tcase, a_thread_within_an_update_waits_for_nobody);
+    tcase_add_test(tcase, a_file_that_is_being_written_is_looked_at_later);
+    tcase_add_test(tcase, a_deadline_while_copying_ends_the_update);
+    tcase_add_test(tcase, writers_of_two_names_do_not_take_each_others_room);
+    tcase_add_loop_test(tcase, any_sequence_is_as_the_model, 0, 8);
+}
+
+int main(void)
+{
+    return run_suite("store_update", add);
+}

@@ -1,0 +1,977 @@
+/* What writers do to the store, one at a time: put, delete, conditions, quota, files. */
+#include "server/memory/fault_guard.h"
+#include "tests/server/counting.h"
+#include "tests/server/folder.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct td_error err; /* of the last call */
+static bool created;
+
+static struct td_store_write write_of(const char *name, bool persist)
+{
+    return (struct td_store_write){ .name = name, .persist = persist };
+}
+
+static td_status put_tensor(struct td_store *store, const struct td_store_write *write,
+                            const struct td_tensor *tensor)
+{
+    struct td_tensor_listing listing;
+    const td_status status =
+        td_store_put(store, write, tensor, &test_arena, &listing, &created, &err);
+    if (status == TD_OK) {
+        ck_assert_str_eq(listing.name, write->name);
+        const struct td_tensor_listing *got = found(store, write->name);
+        ck_assert_uint_eq(got->version, listing.version);
+        ck_assert_str_eq(got->etag, listing.etag);
+        ck_assert_int_eq(got->persisted, listing.persisted);
+    }
+    return status;
+}
+
+/* Puts what is written down; fails the test where that fails. */
+static void put_written(struct td_store *store, const char *name, const char *text, bool persist)
+{
+    const struct td_store_write write = write_of(name, persist);
+    const struct td_tensor t = tensor(text);
+    ck_assert_msg(put_tensor(store, &write, &t) == TD_OK, "%s: %s", name, err.message);
+}
+
+static td_status delete_name(struct td_store *store, const char *name)
+{
+    const struct td_store_write write = write_of(name, false);
+    return td_store_delete(store, &write, &err);
+}
+
+static bool is_file(const char *name)
+{
+    return access(path_of(name), F_OK) == 0;
+}
+
+static int n_files(void)
+{
+    DIR *dir = opendir(folder);
+    int n = 0;
+    for (const struct dirent *item; (item = readdir(dir));)
+        n += strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0;
+    closedir(dir);
+    return n;
+}
+
+/* ---- in memory ------------------------------------------------------------------------------- */
+
+START_TEST(what_is_put_can_be_got)
+{
+    struct td_store *store = open_at("");
+    put_written(store, "a", "int32[2,3] 1 2 3 4 5 6", false);
+    ck_assert(created);
+    const struct td_tensor_listing *a = found(store, "a");
+    expect_tensor(a->tensor, "int32[2,3] 1 2 3 4 5 6", "a");
+    ck_assert_ptr_null(a->source);
+    ck_assert(!a->persisted);
+    put_written(store, "b", "string[3] 'x' '' '\\x00y'", false);
+    expect_tensor(found(store, "b")->tensor, "string[3] 'x' '' '\\x00y'", "b");
+    expect_names(store, "a b");
+    put_written(store, "a", "float32[] 2.5", false);
+    ck_assert(!created);
+    expect_tensor(found(store, "a")->tensor, "float32[] 2.5", "a, replaced");
+    expect_tensor(a->tensor, "int32[2,3] 1 2 3 4 5 6", "who has the old one keeps it");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(versions_grow_and_tags_differ)
+{
+    struct td_store *store = open_at("");
+    uint64_t last = 0;
+    char tags[20][64];
+    for (int i = 0; i < 20; i++) {
+        const char *name = i % 3 ? "a" : "b";
+        if (i == 10)
+            ck_assert_int_eq(delete_name(store, "a"), TD_OK);
+        put_written(store, name, "int8[1] 7", false);
+        const struct td_tensor_listing *got = found(store, name);
+        ck_assert_uint_gt(got->version, last);
+        last = got->version;
+        snprintf(tags[i], sizeof tags[i], "%s", got->etag);
+        ck_assert(tags[i][0] == '"' && tags[i][strlen(tags[i]) - 1] == '"');
+        for (int j = 0; j < i; j++)
+            ck_assert_str_ne(tags[i], tags[j]);
+    }
+    td_store_free(store);
+    store = open_at(""); /* another start: the same version numbers, but not the same tags */
+    put_written(store, "b", "int8[1] 7", false);
+    for (int j = 0; j < 20; j++)
+        ck_assert_str_ne(found(store, "b")->etag, tags[j]);
+    td_store_free(store);
+}
+END_TEST
+
+static const char *const wrong_names[] = { "",         ".a",  "a b",  "a/b", "../a",
+                                           "\xc3\xa9", "a\n", "a\\b", "%41" };
+
+START_TEST(wrong_names_are_refused)
+{
+    struct td_store *store = open_at("");
+    const struct td_store_write write = write_of(wrong_names[_i], false);
+    const struct td_tensor t = tensor("int8[1] 1");
+    struct td_store_update *update;
+    ck_assert_int_eq(put_tensor(store, &write, &t), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(td_store_admit(store, &write, 1, &err), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err),
+                     TD_INVALID_ARGUMENT);
+    expect_names(store, "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(names_have_up_to_128_characters)
+{
+    struct td_store *store = open_at("");
+    char name[130];
+    memset(name, 'n', sizeof name);
+    name[129] = '\0';
+    ck_assert_int_eq(td_store_check_name(name, &err), TD_INVALID_ARGUMENT);
+    name[128] = '\0';
+    ck_assert_int_eq(td_store_check_name(name, &err), TD_OK);
+    put_written(store, name, "int8[1] 1", false);
+    found(store, name);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(conditions_hold_or_nothing_happens)
+{
+    struct td_store *store = open_at("");
+    const struct td_tensor one = tensor("int8[1] 1"), two = tensor("int8[1] 2");
+    struct td_store_write write = { .name = "a", .condition.if_match = "*" };
+    ck_assert_int_eq(put_tensor(store, &write, &one), TD_PRECONDITION_FAILED);
+    ck_assert_str_eq(err.etag, "");
+    expect_names(store, "");
+    write.condition = (struct td_condition){ .if_none_match = "*" };
+    ck_assert_int_eq(put_tensor(store, &write, &one), TD_OK);
+    const char *tag = found(store, "a")->etag;
+    ck_assert_int_eq(put_tensor(store, &write, &two), TD_PRECONDITION_FAILED);
+    ck_assert_str_eq(err.etag, tag);
+    ck_assert_int_eq(td_store_admit(store, &write, 1, &err), TD_PRECONDITION_FAILED);
+    write.condition = (struct td_condition){ .if_match = tag };
+    ck_assert_int_eq(td_store_admit(store, &write, 1, &err), TD_OK);
+    ck_assert_int_eq(put_tensor(store, &write, &two), TD_OK);
+    ck_assert_int_eq(put_tensor(store, &write, &one), TD_PRECONDITION_FAILED);
+    ck_assert_str_eq(err.etag, found(store, "a")->etag);
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_PRECONDITION_FAILED);
+    expect_tensor(found(store, "a")->tensor, "int8[1] 2", "a");
+    write.condition.if_match = found(store, "a")->etag;
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    expect_names(store, "");
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_TENSOR_NOT_FOUND);
+    td_store_free(store);
+}
+END_TEST
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static struct counting counting;
+
+static struct td_store *open_counted(uint64_t quota)
+{
+    counting_init(&counting);
+    return td_store_open(&(struct td_store_options){
+        .dir = "", .quota = quota, .memory = &counting.memory, .log = &store_log });
+}
+
+static struct td_tensor bytes_tensor(int64_t n)
+{
+    char text[32];
+    snprintf(text, sizeof text, "[%lld]", (long long)n);
+    const struct td_shape dims = shape(text);
+    return random_tensor(TD_DTYPE_UINT8, &dims);
+}
+
+START_TEST(an_owner_is_kept_and_goes_with_the_last_holder)
+{
+    struct td_store *store = open_counted(QUOTA);
+    const struct td_store_write write = write_of("a", false);
+    struct td_tensor t = bytes_tensor(100000);
+    struct td_buffer *body = counting.memory.take(&counting.memory, 110000, &err);
+    memcpy(body->data, t.data, t.bytes);
+    t.data = body->data;
+    t.owner = body;
+    ck_assert_int_eq(put_tensor(store, &write, &t), TD_OK);
+    ck_assert_ptr_eq(found(store, "a")->tensor->data, body->data);
+    td_buffer_unref(body);
+    ck_assert_int_eq(counting.alive, 1);
+
+    struct td_arena reader;
+    struct td_tensor_listing held;
+    td_arena_init(&reader, NULL, 0, td_memory_heap());
+    ck_assert_int_eq(td_store_get(store, "a", 1, &reader, &held, &err), TD_OK);
+    put_written(store, "a", "int8[1] 1", false);
+    td_arena_reset(&test_arena); /* what found() took */
+    ck_assert_int_eq(counting.alive, 1);
+    ck_assert_mem_eq(held.tensor->data, body->data, 100000);
+    td_arena_reset(&reader);
+    ck_assert_int_eq(counting.alive, 0);
+    td_store_free(store);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    size_t owner, offset, bytes;
+    td_dtype dtype;
+    bool kept;
+} owners[] = {
+    { "as large as the tensor", 100000, 0, 100000, TD_DTYPE_UINT8, true },
+    { "a header in front", 100200, 128, 100000, TD_DTYPE_FLOAT32, true },
+    { "a quarter larger", 125000, 0, 100000, TD_DTYPE_UINT8, true },
+    { "much larger", 130000, 0, 100000, TD_DTYPE_UINT8, false },
+    { "not aligned: every reader of values would copy it", 100200, 127, 100000, TD_DTYPE_FLOAT32,
+      false },
+};
+
+START_TEST(owners_are_kept_where_they_fit)
+{
+    struct td_store *store = open_counted(QUOTA);
+    const struct td_store_write write = write_of("a", false);
+    const size_t size = owners[_i].dtype == TD_DTYPE_UINT8 ? 1 : 4;
+    struct td_buffer *body = counting.memory.take(&counting.memory, owners[_i].owner, &err);
+    struct td_tensor t = { .dtype = owners[_i].dtype,
+                           .shape = { 1, { (int64_t)(owners[_i].bytes / size) } },
+                           .numel = (int64_t)(owners[_i].bytes / size),
+                           .bytes = owners[_i].bytes,
+                           .data = (char *)body->data + owners[_i].offset,
+                           .owner = body };
+    memset(body->data, 7, body->size);
+    ck_assert_int_eq(put_tensor(store, &write, &t), TD_OK);
+    ck_assert_msg((found(store, "a")->tensor->data == t.data) == owners[_i].kept, "%s",
+                  owners[_i].says);
+    ck_assert(td_tensor_is_aligned(found(store, "a")->tensor));
+    ck_assert_mem_eq(found(store, "a")->tensor->data, t.data, t.bytes);
+    td_buffer_unref(body);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    ck_assert_int_eq(counting.alive, 0);
+}
+END_TEST
+
+START_TEST(a_view_of_strings_is_stored_from_offset_0_on)
+{
+    struct td_store *store = open_folder();
+    struct td_tensor t = tensor("string[4] 'skip' 'one' '' 'two'");
+    t.offsets++;
+    t.numel = t.shape.dim[0] = 3;
+    const struct td_store_write write = write_of("a", false), persist = write_of("b", true);
+    ck_assert_int_eq(put_tensor(store, &write, &t), TD_OK);
+    expect_tensor(found(store, "a")->tensor, "string[3] 'one' '' 'two'", "a");
+    ck_assert_int_eq(put_tensor(store, &persist, &t), TD_OK);
+    expect_tensor(found(store, "b")->tensor, "string[3] 'one' '' 'two'", "b");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(the_quota_holds)
+{
+    struct td_store *store = open_counted(1000);
+    const struct td_tensor t600 = bytes_tensor(600), t400 = bytes_tensor(400),
+                           t401 = bytes_tensor(401), t1000 = bytes_tensor(1000);
+    const struct td_store_write a = write_of("a", false), b = write_of("b", false);
+    ck_assert_int_eq(put_tensor(store, &a, &t600), TD_OK);
+    ck_assert_int_eq(put_tensor(store, &b, &t401), TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(err.resource, "resident_bytes");
+    ck_assert_uint_eq(err.needed, 1001);
+    ck_assert_uint_eq(err.limit, 1000);
+    ck_assert_int_eq(td_store_admit(store, &b, 401, &err), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(td_store_admit(store, &b, UINT64_MAX, &err), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(td_store_admit(store, &b, 400, &err), TD_OK);
+    expect_names(store, "a");
+    ck_assert_int_eq(put_tensor(store, &b, &t400), TD_OK);
+    ck_assert_uint_eq(td_store_stats(store).held, 1000);
+    ck_assert_uint_eq(td_store_stats(store).quota, 1000);
+    ck_assert_int_eq(put_tensor(store, &a, &t1000), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(put_tensor(store, &b, &t401), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(put_tensor(store, &a, &t600), TD_OK); /* what it replaces counts no more */
+    ck_assert_int_eq(delete_name(store, "b"), TD_OK);
+    ck_assert_uint_eq(td_store_stats(store).held, 600);
+    ck_assert_int_eq(put_tensor(store, &a, &t1000), TD_OK);
+    ck_assert_uint_eq(td_store_stats(store).held, 1000);
+    td_store_free(store);
+}
+END_TEST
+
+static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, struct td_error *error)
+{
+    (void)self;
+    td_error_set(error, TD_MEMORY_EXHAUSTED, "no %zu bytes", bytes);
+    return NULL;
+}
+
+START_TEST(without_memory_nothing_changes)
+{
+    struct td_memory none = { .take = take_nothing };
+    struct td_store *store = td_store_open(&(struct td_store_options){
+        .dir = "", .quota = QUOTA, .memory = &none, .log = &store_log });
+    const struct td_store_write write = write_of("a", false);
+    const struct td_tensor large = bytes_tensor(100000);
+    put_written(store, "a", "int8[1] 1", false);
+    ck_assert_int_eq(put_tensor(store, &write, &large), TD_MEMORY_EXHAUSTED);
+    expect_tensor(found(store, "a")->tensor, "int8[1] 1", "a");
+    ck_assert_uint_eq(td_store_stats(store).held, 1);
+    td_store_free(store);
+}
+END_TEST
+
+/* ---- persisting ------------------------------------------------------------------------------ */
+
+static const char *const dtypes_and_shapes[] = {
+    "bool[3] 1 0 1",
+    "int8[2,0]",
+    "int16[2] -1 2",
+    "int32[2,3] 1 2 3 4 5 6",
+    "int64[] 9007199254740993",
+    "uint8[1] 255",
+    "uint16[2] 1 65535",
+    "uint32[1] 4294967295",
+    "uint64[1] 18446744073709551615",
+    "float16[2] 0x3c00 0x7e01",
+    "bfloat16[2] 0x3f80 0x7fc1",
+    "float32[3] 0.5 -0.0 2",
+    "float64[2,1] 0.1 3",
+    "complex64[2] 1 2 3 4",
+    "complex128[2] 1 2 3 4",
+    "complex128[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 1 2",
+    "complex128[0]",
+    "string[3] 'a' '' '\\x00\\xff'",
+    "string[0]",
+    "string[] 'x'",
+    "string[2,2] '' '' '' ''",
+};
+
+START_TEST(every_dtype_comes_back_from_its_file)
+{
+    struct td_store *store = open_folder();
+    put_written(store, "t", dtypes_and_shapes[_i], true);
+    const struct td_tensor_listing *t = found(store, "t");
+    expect_tensor(t->tensor, dtypes_and_shapes[_i], "put");
+    ck_assert(t->persisted);
+    ck_assert_str_eq(t->source, "t.tensord");
+    ck_assert_uint_eq((uintptr_t)t->tensor->data % 8, 0);
+    const uint64_t mapped = t->tensor->dtype == TD_DTYPE_STRING
+                                ? t->tensor->bytes /* and their offsets are in memory */
+                                : td_tensor_footprint(t->tensor);
+    ck_assert_uint_eq(td_store_stats(store).mapped, mapped);
+    ck_assert_uint_eq(td_store_stats(store).held, td_tensor_footprint(t->tensor) - mapped);
+    td_store_free(store);
+    ck_assert_int_eq(n_files(), 1);
+
+    store = open_folder();
+    const struct td_tensor_listing *again = found(store, "t");
+    expect_tensor(again->tensor, dtypes_and_shapes[_i], "after a restart");
+    ck_assert_str_eq(again->etag, t->etag);
+    ck_assert_uint_eq(again->version, t->version);
+    ck_assert(again->persisted);
+    ck_assert_str_eq(logged(), "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(numbers_are_aligned_in_their_file)
+{
+    struct td_store *store = open_folder();
+    put_written(store, "t", "float32[3] 1 2 3", true);
+    ck_assert_uint_eq((uintptr_t)found(store, "t")->tensor->data % 64, 0);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(numbers_go_on_after_a_restart)
+{
+    struct td_store *store = open_folder();
+    put_written(store, "a", "int8[1] 1", false);
+    put_written(store, "a", "int8[1] 2", false);
+    put_written(store, "a", "int8[1] 3", true);
+    const uint64_t version = found(store, "a")->version;
+    ck_assert_uint_eq(version, 3);
+    td_store_free(store);
+    store = open_folder();
+    put_written(store, "b", "int8[1] 1", false);
+    ck_assert_uint_gt(found(store, "b")->version, version);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(persisting_replaces_the_file_that_gave_the_tensor)
+{
+    put_npy("a.npy", 10, 3);
+    struct td_store *store = open_folder();
+    const struct td_tensor_listing *old = found(store, "a");
+    put_written(store, "a", "int8[1] 1", true);
+    ck_assert(!is_file("a.npy") && is_file("a.tensord"));
+    ck_assert_int_eq(value_of(old->tensor, 2), 12); /* who has it keeps it */
+    put_written(store, "a", "int8[1] 2", true);
+    td_store_rescan(store);
+    expect_tensor(found(store, "a")->tensor, "int8[1] 2", "a");
+    ck_assert_int_eq(n_files(), 1);
+    td_store_free(store);
+    store = open_folder();
+    expect_tensor(found(store, "a")->tensor, "int8[1] 2", "a");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(what_is_not_persisted_is_gone_after_a_restart)
+{
+    struct td_store *store = open_folder();
+    put_written(store, "a", "int8[1] 1", true);
+    put_written(store, "a", "int8[1] 2", false);
+    put_written(store, "b", "int8[1] 3", false);
+    ck_assert(!found(store, "a")->persisted);
+    td_store_free(store);
+    store = open_folder();
+    expect_names(store, "a");
+    expect_tensor(found(store, "a")->tensor, "int8[1] 1", "a");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(without_a_folder_nothing_can_be_persisted)
+{
+    struct td_store *store = open_at("");
+    const struct td_store_write write = write_of("a", true);
+    const struct td_tensor t = tensor("int8[1] 1");
+    ck_assert_int_eq(put_tensor(store, &write, &t), TD_INVALID_ARGUMENT);
+    ck_assert_str_eq(err.attribute, "persist");
+    ck_assert_int_eq(td_store_admit(store, &write, 1, &err), TD_INVALID_ARGUMENT);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_written_leaves_the_old_version)
+{
+    struct td_store *store = open_folder();
+    const struct td_store_write write = write_of("a", true);
+    const struct td_tensor t = bytes_tensor(100000);
+    const struct rlimit small = { 4096, RLIM_INFINITY }, none = { RLIM_INFINITY, RLIM_INFINITY };
+    put_written(store, "a", "int8[1] 1", true);
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const td_status status = put_tensor(store, &write, &t);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+    ck_assert_int_eq(status, TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(err.resource, "disk_bytes");
+    ck_assert_uint_eq(err.needed, 100000);
+    ck_assert_ptr_nonnull(strstr(err.message, "a.tensord"));
+    ck_assert_ptr_nonnull(strstr(err.message, "File too large"));
+    expect_tensor(found(store, "a")->tensor, "int8[1] 1", "a");
+    ck_assert_int_eq(n_files(), 1);
+    ck_assert_int_eq(td_store_admit(store, &write, (uint64_t)1 << 60, &err), TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(err.resource, "disk_bytes");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_folder_in_the_way_leaves_the_old_version)
+{
+    struct td_store *store = open_folder();
+    const struct td_store_write write = write_of("a", true);
+    const struct td_tensor t = tensor("int8[1] 2");
+    put_written(store, "a", "int8[1] 1", false);
+    ck_assert_int_eq(mkdir(path_of("a.tensord"), 0700), 0);
+    ck_assert_int_eq(put_tensor(store, &write, &t), TD_DEVICE_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(err.message, "Is a directory"));
+    expect_tensor(found(store, "a")->tensor, "int8[1] 1", "a");
+    ck_assert_int_eq(n_files(), 1);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(what_a_crash_left_is_removed_at_the_next_start)
+{
+    put_text(".tensord-tmp-1-0", "half a file");
+    put_text(".tensord-tmp-2-0", "of one who is writing still");
+    put_text(".hidden", "not ours");
+    const int fd = open(path_of(".tensord-tmp-2-0"), O_RDWR);
+    ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+    td_store_free(open_folder());
+    ck_assert(!is_file(".tensord-tmp-1-0"));
+    ck_assert(is_file(".tensord-tmp-2-0") && is_file(".hidden"));
+    close(fd);
+    td_store_free(open_folder());
+    ck_assert(!is_file(".tensord-tmp-2-0"));
+}
+END_TEST
+
+/* A file of ours, its header as written. */
+static void put_own(const char *name, const char *header)
+{
+    char padded[2048];
+    snprintf(padded, sizeof padded, "%s", header);
+    while (strlen(padded) % 8 != 0)
+        strcat(padded, " ");
+    put_safetensors(name, padded, 0, 4);
+}
+
+#define NOTES(dtype, shape)                                                                        \
+    "{\"__metadata__\":{\"tensord\":\"1\",\"dtype\":\"" dtype "\",\"shape\":\"" shape "\"},"
+#define INTS "\"tensor\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]}}"
+
+static const struct {
+    const char *header, *reason;
+} wrong_files[] = {
+    { NOTES("int32", "[3]") INTS, "lacks the tensor" },
+    { NOTES("int64", "[4]") INTS, "lacks the tensor" },
+    { NOTES("integer", "[4]") INTS, "__metadata__" },
+    { NOTES("int32", "4") INTS, "__metadata__" },
+    { NOTES("int32", "[-4]") INTS, "__metadata__" },
+    { NOTES("int32", "[4") INTS, "__metadata__" },
+    { NOTES("int32", "[4]]") INTS, "__metadata__" },
+    { NOTES("int32", "[4,,1]") INTS, "__metadata__" },
+    { NOTES("int32", "[99999999999999999999]") INTS, "__metadata__" },
+    { NOTES("int32", "[4611686018427387904,4]") INTS, "needs more than" },
+    { "{" INTS, "__metadata__" },
+    { NOTES("string", "[1]") INTS, "offsets and bytes" },
+    { NOTES("string", "[0]") "\"offsets\":{\"dtype\":\"U64\",\"shape\":[1],\"data_offsets\":[0,8]},"
+                             "\"bytes\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[8,16]}}",
+      "do not follow" }, /* its one offset is not 0 */
+};
+
+START_TEST(a_file_of_ours_that_lies_is_left_out)
+{
+    put_own("a.tensord", wrong_files[_i].header);
+    put_npy("good.npy", 1, 1);
+    struct td_store *store = open_folder();
+    expect_names(store, "good");
+    ck_assert_msg(strstr(logged(), wrong_files[_i].reason) != NULL, "%s", wrong_files[_i].header);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(strings_whose_offsets_lead_elsewhere_are_left_out)
+{
+    struct td_store *store = open_folder();
+    put_written(store, "a", "string[3] 'one' 'two' 'three'", true);
+    td_store_free(store);
+    const int fd = open(path_of("a.tensord"), O_RDWR);
+    uint64_t length, offset = 1000;
+    ck_assert_int_eq(pread(fd, &length, 8, 0), 8);
+    ck_assert_int_eq(pwrite(fd, &offset, 8, (off_t)(8 + length + 8)), 8); /* the second */
+    close(fd);
+    store = open_folder();
+    expect_names(store, "");
+    ck_assert_ptr_nonnull(strstr(logged(), "do not follow each other"));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_file_of_ours_goes_before_others_of_its_name)
+{
+    struct td_store *store = open_folder();
+    put_written(store, "m:w", "int8[1] 1", true);
+    td_store_free(store);
+    put_safetensors("m.safetensors", TWO_TENSORS, 100, 6);
+    put_npy("a.npy", 1, 1);
+    put_own("a.tensord", NOTES("int32", "[4]") INTS);
+    store = open_folder();
+    expect_names(store, "a m:b.x m:w");
+    expect_tensor(found(store, "m:w")->tensor, "int8[1] 1", "m:w");
+    ck_assert_int_eq(found(store, "a")->tensor->numel, 4);
+    td_store_free(store);
+}
+END_TEST
+
+/* ---- deleting -------------------------------------------------------------------------------- */
+
+START_TEST(what_is_deleted_does_not_come_back)
+{
+    put_npy("a.npy", 1, 2);
+    struct td_store *store = open_folder();
+    put_written(store, "b", "int8[1] 1", false);
+    put_written(store, "c", "int8[1] 1", true);
+    put_written(store, "d", "int8[1] 1", true);
+    put_written(store, "d", "int8[1] 2", false);
+    const struct td_tensor_listing *a = found(store, "a");
+    static const char *const names[] = { "a", "b", "c", "d" };
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(delete_name(store, names[i]), TD_OK);
+        ck_assert_int_eq(missing_error(store, names[i], 1).status, TD_TENSOR_NOT_FOUND);
+        ck_assert_int_eq(delete_name(store, names[i]), TD_TENSOR_NOT_FOUND);
+    }
+    ck_assert_int_eq(value_of(a->tensor, 1), 2); /* mapped still */
+    ck_assert_int_eq(n_files(), 0);
+    td_store_rescan(store);
+    expect_names(store, "");
+    ck_assert_uint_eq(td_store_stats(store).held + td_store_stats(store).mapped, 0);
+    td_store_free(store);
+    store = open_folder();
+    expect_names(store, "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_tensor_of_a_file_with_others_cannot_be_deleted)
+{
+    put_safetensors("m.safetensors", TWO_TENSORS, 0, 6);
+    put_safetensors("one.safetensors",
+                    "{\"w\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, 1);
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(delete_name(store, "m:w"), TD_FORBIDDEN);
+    ck_assert_ptr_nonnull(strstr(err.message, "m.safetensors"));
+    put_written(store, "m:w", "int8[1] 1", true); /* hides it, and nothing is removed */
+    ck_assert_int_eq(delete_name(store, "m:w"), TD_FORBIDDEN);
+    ck_assert(is_file("m:w.tensord"));
+    ck_assert_int_eq(delete_name(store, "one:w"), TD_OK); /* the only one of its file */
+    ck_assert(!is_file("one.safetensors"));
+    expect_names(store, "m:b.x m:w");
+    td_store_free(store);
+}
+END_TEST
+
+/* ---- looking again --------------------------------------------------------------------------- */
+
+/* Replaces a file as one should: another one takes its name. */
+static void replace_npy(const char *name, int32_t first, int n)
+{
+    char path[512];
+    put_npy("new.tmp", first, n);
+    snprintf(path, sizeof path, "%s", path_of("new.tmp"));
+    ck_assert_int_eq(rename(path, path_of(name)), 0);
+}
+
+START_TEST(a_rescan_finds_new_changed_and_vanished_files)
+{
+    put_npy("same.npy", 1, 1);
+    put_npy("changes.npy", 2, 1);
+    put_npy("goes.npy", 3, 1);
+    put_safetensors("m.safetensors", TWO_TENSORS, 100, 6);
+    struct td_store *store = open_folder();
+    const struct td_tensor_listing *same = found(store, "same"), *changes = found(store, "changes"),
+                                   *goes = found(store, "goes");
+    put_npy("new.npy", 4, 1);
+    replace_npy("changes.npy", 20, 2);
+    unlink(path_of("goes.npy"));
+    put_safetensors("new.tmp", "{\"v\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+                    7, 1);
+    char path[512];
+    snprintf(path, sizeof path, "%s", path_of("new.tmp"));
+    ck_assert_int_eq(rename(path, path_of("m.safetensors")), 0);
+    td_store_rescan(store);
+    expect_names(store, "changes m:v new same");
+    ck_assert_uint_eq(found(store, "same")->version, same->version);
+    ck_assert_str_eq(found(store, "same")->etag, same->etag);
+    ck_assert_int_eq(value_of(found(store, "changes")->tensor, 1), 21);
+    ck_assert_uint_gt(found(store, "changes")->version, changes->version);
+    ck_assert_str_ne(found(store, "changes")->etag, changes->etag);
+    ck_assert_int_eq(value_of(changes->tensor, 0), 2);
+    ck_assert_int_eq(value_of(goes->tensor, 0), 3);
+    ck_assert_uint_eq(td_store_stats(store).mapped, 4 + 8 + 4 + 4);
+    ck_assert_str_eq(logged(), "");
+    const uint64_t version = found(store, "m:v")->version;
+    td_store_rescan(store); /* nothing changed */
+    ck_assert_uint_eq(found(store, "m:v")->version, version);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(what_was_put_stays_unless_its_file_changed_since)
+{
+    put_npy("a.npy", 1, 1);
+    put_npy("b.npy", 2, 1);
+    put_npy("c.npy", 3, 1);
+    struct td_store *store = open_folder();
+    put_written(store, "a", "int8[1] 1", false);
+    put_written(store, "b", "int8[1] 2", false);
+    put_written(store, "c", "int8[1] 3", false);
+    put_written(store, "d", "int8[1] 4", false);
+    put_written(store, "e", "int8[1] 5", true);
+    put_written(store, "f", "int8[1] 6", true);
+    replace_npy("b.npy", 20, 1);
+    unlink(path_of("c.npy"));
+    put_npy("d.npy", 40, 1);
+    put_npy("e.npy", 50, 1);
+    unlink(path_of("f.tensord"));
+    td_store_rescan(store);
+    expect_names(store, "a b c d e");
+    expect_tensor(found(store, "a")->tensor, "int8[1] 1", "its file is as it was");
+    ck_assert_int_eq(value_of(found(store, "b")->tensor, 0), 20);
+    expect_tensor(found(store, "c")->tensor, "int8[1] 3", "a file that goes changes nothing");
+    ck_assert_int_eq(value_of(found(store, "d")->tensor, 0), 40);
+    expect_tensor(found(store, "e")->tensor, "int8[1] 5", "a file of ours goes first");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(what_hid_another_file_uncovers_it)
+{
+    put_npy("a.npy", 7, 1);
+    put_own("a.tensord", NOTES("int32", "[4]") INTS);
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(found(store, "a")->tensor->numel, 4);
+    unlink(path_of("a.tensord"));
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "a")->tensor, 0), 7);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_changed_file_that_is_corrupt_is_skipped)
+{
+    put_npy("replaced.npy", 1, 8);
+    put_npy("written.npy", 2, 8);
+    struct td_store *store = open_folder();
+    put_text("new.tmp", "rubbish");
+    char path[512];
+    snprintf(path, sizeof path, "%s", path_of("new.tmp"));
+    ck_assert_int_eq(rename(path, path_of("replaced.npy")), 0);
+    put_text("written.npy", "rubbish"); /* over what is mapped */
+    td_store_rescan(store);
+    expect_names(store, "replaced"); /* the old one is still there, without a name */
+    ck_assert_int_eq(value_of(found(store, "replaced")->tensor, 7), 8);
+    const char *text = logged();
+    ck_assert_ptr_nonnull(strstr(text, "file=replaced.npy"));
+    ck_assert_ptr_nonnull(strstr(text, "file=written.npy"));
+    replace_npy("replaced.npy", 10, 1);
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "replaced")->tensor, 0), 10);
+    td_store_free(store);
+}
+END_TEST
+
+/* "m:w" is 40000 letters x, and the file is longer than what it is cut down to. */
+enum { LETTERS = 40000, CUT = 5000 };
+static void put_letters(void)
+{
+    static char large[8 + 256 + LETTERS];
+    const char *header =
+        "{\"w\":{\"dtype\":\"U8\",\"shape\":[40000],\"data_offsets\":[0,40000]}}  ";
+    const uint64_t length = strlen(header);
+    memcpy(large, &length, 8);
+    memcpy(large + 8, header, length);
+    memset(large + 8 + length, 'x', LETTERS);
+    put_file("m.safetensors", large, 8 + length + LETTERS);
+}
+
+START_TEST(a_table_whose_file_is_cut_short_is_refused)
+{
+    td_guard_install();
+    put_letters();
+    put_npy("good.npy", 1, 1);
+    struct td_store *store = open_folder();
+    const struct td_tensor_listing *w = found(store, "m:w");
+    ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
+    ck_assert_int_eq(((const volatile char *)w->tensor->data)[39999], 0);
+    struct td_tensor_listing listing;
+    ck_assert_int_eq(td_store_get(store, "m:w", 3, &test_arena, &listing, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(err.message, "m.safetensors"));
+    ck_assert_ptr_nonnull(strstr(err.message, "cut short"));
+    found(store, "good");
+    put_written(store, "m:w", "int8[1] 1", false); /* can be replaced */
+    found(store, "m:w");
+    td_store_rescan(store);
+    found(store, "m:w"); /* what was put does not go with the file */
+    td_store_free(store);
+}
+END_TEST
+
+/* What may be made of a tensor whose file is cut short while it is read. */
+static td_status copy_cut(struct td_store *store, bool persist)
+{
+    const struct td_store_write write = write_of("copy", persist);
+    struct td_tensor tensor;
+    ck_assert_int_eq(td_resolve(td_store_resolver(store), "m:w", 3, &test_arena, &tensor, &err),
+                     TD_OK);
+    ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
+    return put_tensor(store, &write, &tensor);
+}
+
+static td_status copy_in_memory(struct td_store *store)
+{
+    return copy_cut(store, false);
+}
+
+static td_status copy_persisted(struct td_store *store)
+{
+    return copy_cut(store, true);
+}
+
+/* Another request met the end before, so that writing the file meets zeros. */
+static td_status persist_zeros(struct td_store *store)
+{
+    const struct td_tensor_listing *w = found(store, "m:w");
+    const struct td_store_write write = write_of("copy", true);
+    ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
+    ck_assert_int_eq(((const volatile char *)w->tensor->data)[LETTERS - 1], 0);
+    return put_tensor(store, &write, w->tensor);
+}
+
+static td_status change_some(struct td_store *store)
+{
+    const struct td_store_write write = write_of("m:w", false);
+    struct td_store_update *update;
+    struct td_tensor_listing listing;
+    const uint64_t offset = 0;
+    ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
+    ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err), TD_OK);
+    return td_store_update_commit(update, &offset, 1, 1, &test_arena, &listing, &err);
+}
+
+static td_status send_away(struct td_store *store)
+{
+    const struct td_tensor_listing *w = found(store, "m:w");
+    ck_assert_int_eq(td_store_check(w, &err), TD_OK);
+    ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
+    ck_assert_int_eq(((const volatile char *)w->tensor->data)[LETTERS - 1], 0);
+    return td_store_check(w, &err);
+}
+
+static td_status (*const users[])(struct td_store *store) = { copy_in_memory, copy_persisted,
+                                                              persist_zeros, change_some,
+                                                              send_away };
+
+START_TEST(zeros_that_nobody_wrote_become_no_tensor)
+{
+    td_guard_install();
+    put_letters();
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(users[_i](store), TD_DEVICE_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(err.message, "cut short"));
+    expect_names(store, "m:w");
+    ck_assert_int_eq(n_files(), 1);
+    ck_assert_uint_eq(td_store_stats(store).held, 0);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(strings_of_a_file_that_is_cut_short_keep_their_lengths)
+{
+    enum { STRINGS = 3000 };
+    static uint64_t offsets[STRINGS + 1];
+    static char letters[2 * STRINGS];
+    td_guard_install();
+    for (int i = 0; i <= STRINGS; i++)
+        offsets[i] = 2 * (uint64_t)i;
+    memset(letters, 'x', sizeof letters);
+    const struct td_tensor t = { .dtype = TD_DTYPE_STRING,
+                                 .shape = { 1, { STRINGS } },
+                                 .numel = STRINGS,
+                                 .bytes = sizeof letters,
+                                 .data = letters,
+                                 .offsets = offsets };
+    const struct td_store_write write = write_of("s", true);
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put_tensor(store, &write, &t), TD_OK);
+    for (int start = 0; start < 2; start++) {
+        const struct td_tensor *s = found(store, "s")->tensor;
+        ck_assert_mem_eq(s->data, letters, sizeof letters);
+        ck_assert_uint_eq(td_store_stats(store).held, sizeof offsets);
+        if (start == 1) {
+            ck_assert_int_eq(truncate(path_of("s.tensord"), 4096), 0);
+            ck_assert_mem_eq(s->offsets, offsets, sizeof offsets);
+            ck_assert_int_eq(((const volatile char *)s->data)[sizeof letters - 1], 0);
+        }
+        td_arena_reset(&test_arena);
+        td_store_free(store);
+        store = start == 0 ? open_folder() : NULL;
+    }
+    store = open_at(folder); /* what is left of the file is none of ours */
+    expect_names(store, "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(offsets_of_mapped_strings_count_against_the_quota)
+{
+    const struct td_store_write write = write_of("s", true);
+    struct td_store *store = open_folder();
+    put_written(store, "s", "string[3] 'one' 'two' 'three'", true); /* 32 bytes of offsets */
+    td_store_free(store);
+    counting_init(&counting);
+    store = td_store_open(&(struct td_store_options){
+        .dir = folder, .quota = 20, .memory = &counting.memory, .log = &store_log });
+    expect_names(store, "");
+    ck_assert_ptr_nonnull(strstr(logged(), "resident tensors"));
+    const struct td_tensor three = tensor("string[3] 'one' 'two' 'three'");
+    ck_assert_int_eq(put_tensor(store, &write, &three), TD_RESOURCE_LIMIT);
+    put_written(store, "s", "string[1] 'a long string, but its offsets are short'", true);
+    ck_assert_uint_eq(td_store_stats(store).held, 16);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_folder_may_not_have_more_tensors_than_a_store)
+{
+    static char header[(size_t)TD_STORE_TENSORS * 64];
+    char *at = header + 8;
+    *at++ = '{';
+    for (int i = 0; i <= TD_STORE_TENSORS; i++)
+        at +=
+            snprintf(at, 64, "\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},", i);
+    at[-1] = '}';
+    const uint64_t length = (uint64_t)(at - header - 8);
+    memcpy(header, &length, 8);
+    put_file("m.safetensors", header, 8 + length);
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(td_store_stats(store).tensors, TD_STORE_TENSORS);
+    ck_assert_ptr_nonnull(strstr(logged(), "the store with this tensor"));
+    td_store_free(store);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, folder_open, folder_close);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, what_is_put_can_be_got);
+    tcase_add_test(tcase, versions_grow_and_tags_differ);
+    tcase_add_loop_test(tcase, wrong_names_are_refused, 0, COUNT_OF(wrong_names));
+    tcase_add_test(tcase, names_have_up_to_128_characters);
+    tcase_add_test(tcase, conditions_hold_or_nothing_happens);
+    tcase_add_test(tcase, an_owner_is_kept_and_goes_with_the_last_holder);
+    tcase_add_loop_test(tcase, owners_are_kept_where_they_fit, 0, COUNT_OF(owners));
+    tcase_add_test(tcase, a_view_of_strings_is_stored_from_offset_0_on);
+    tcase_add_test(tcase, the_quota_holds);
+    tcase_add_test(tcase, without_memory_nothing_changes);
+    tcase_add_loop_test(tcase, every_dtype_comes_back_from_its_file, 0,
+                        COUNT_OF(dtypes_and_shapes));
+    tcase_add_test(tcase, numbers_are_aligned_in_their_file);
+    tcase_add_test(tcase, numbers_go_on_after_a_restart);
+    tcase_add_test(tcase, persisting_replaces_the_file_that_gave_the_tensor);
+    tcase_add_test(tcase, what_is_not_persisted_is_gone_after_a_restart);
+    tcase_add_test(tcase, without_a_folder_nothing_can_be_persisted);
+    tcase_add_test(tcase, a_file_that_cannot_be_written_leaves_the_old_version);
+    tcase_add_test(tcase, a_folder_in_the_way_leaves_the_old_version);
+    tcase_add_test(tcase, what_a_crash_left_is_removed_at_the_next_start);
+    tcase_add_loop_test(tcase, a_file_of_ours_that_lies_is_left_out, 0, COUNT_OF(wrong_files));
+    tcase_add_test(tcase, strings_whose_offsets_lead_elsewhere_are_left_out);
+    tcase_add_test(tcase, a_file_of_ours_goes_before_others_of_its_name);
+    tcase_add_test(tcase, what_is_deleted_does_not_come_back);
+    tcase_add_test(tcase, a_tensor_of_a_file_with_others_cannot_be_deleted);
+    tcase_add_test(tcase, a_rescan_finds_new_changed_and_vanished_files);
+    tcase_add_test(tcase, what_was_put_stays_unless_its_file_changed_since);
+    tcase_add_test(tcase, what_hid_another_file_uncovers_it);
+    tcase_add_test(tcase, a_changed_file_that_is_corrupt_is_skipped);
+    tcase_add_test(tcase, a_table_whose_file_is_cut_short_is_refused);
+    tcase_add_loop_test(tcase, zeros_that_nobody_wrote_become_no_tensor, 0, COUNT_OF(users));
+    tcase_add_test(tcase, strings_of_a_file_that_is_cut_short_keep_their_lengths);
+    tcase_add_test(tcase, offsets_of_mapped_strings_count_against_the_quota);
+    tcase_add_test(tcase, a_folder_may_not_have_more_tensors_than_a_store);
+}
+
+int main(void)
+{
+    return run_suite("store_write", add);
+}

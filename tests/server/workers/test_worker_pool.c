@@ -1,0 +1,1011 @@
+#include "server/observe/clock.h"
+#include "server/workers/worker_pool.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A job that takes notes. Small jobs cost SMALL, large ones LARGE; the bound between them is a
+ * millisecond. */
+enum { SMALL = 1000, LARGE = 50000000 };
+
+struct noted {
+    struct td_job job; /* first: run and drop cast back */
+    int number;
+    struct diary *diary; /* where it notes its number; may be NULL */
+    atomic_int runs, drops;
+    td_status why;
+    pthread_t dropped_on;
+};
+
+struct diary {
+    atomic_int length;
+    int numbers[64]; /* written by one worker, read when it is done */
+};
+
+static void note(struct td_job *job, struct td_worker *worker)
+{
+    struct noted *noted = (struct noted *)(void *)job;
+    (void)worker;
+    if (noted->diary)
+        noted->diary->numbers[atomic_fetch_add(&noted->diary->length, 1)] = noted->number;
+    atomic_fetch_add(&noted->runs, 1);
+}
+
+static void note_drop(struct td_job *job, td_status why)
+{
+    struct noted *noted = (struct noted *)(void *)job;
+    noted->why = why;
+    noted->dropped_on = pthread_self();
+    atomic_fetch_add(&noted->drops, 1);
+}
+
+static void noted_init(struct noted *noted, int number, uint64_t cost_ns, struct diary *diary)
+{
+    memset(noted, 0, sizeof *noted);
+    noted->job = (struct td_job){
+        .cost_ns = cost_ns, .deadline_ns = TD_NEVER, .run = note, .drop = note_drop
+    };
+    noted->number = number;
+    noted->diary = diary;
+}
+
+static void submit(struct td_worker_pool *pool, struct td_job *job)
+{
+    while (!td_worker_pool_reserve(pool))
+        sched_yield();
+    td_worker_pool_submit(pool, job);
+}
+
+/* A job that keeps its worker until it is told to go on. */
+struct gate {
+    struct td_job job;
+    sem_t entered, open;
+};
+
+static void wait_at_gate(struct td_job *job, struct td_worker *worker)
+{
+    struct gate *gate = (struct gate *)(void *)job;
+    (void)worker;
+    sem_post(&gate->entered);
+    sem_wait(&gate->open);
+}
+
+/* Returns when a worker stands at the gate. */
+static void gate_close(struct gate *gate, struct td_worker_pool *pool)
+{
+    memset(gate, 0, sizeof *gate);
+    gate->job = (struct td_job){ .cost_ns = SMALL, .deadline_ns = TD_NEVER, .run = wait_at_gate };
+    sem_init(&gate->entered, 0, 0);
+    sem_init(&gate->open, 0, 0);
+    submit(pool, &gate->job);
+    sem_wait(&gate->entered);
+}
+
+static void gate_open(struct gate *gate)
+{
+    sem_post(&gate->open);
+}
+
+static struct td_worker_pool *pool_of(int workers)
+{
+    struct td_worker_pool *pool = td_worker_pool_new(workers, 1000);
+    ck_assert_ptr_nonnull(pool);
+    return pool;
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+enum { SUBMITTERS = 4, JOBS_EACH = 3000 };
+
+struct submitter {
+    struct td_worker_pool *pool;
+    struct noted *jobs;
+};
+
+static void *submit_all(void *argument)
+{
+    struct submitter *self = argument;
+    for (int i = 0; i < JOBS_EACH; i++)
+        submit(self->pool, &self->jobs[i].job);
+    return NULL;
+}
+
+START_TEST(every_submitted_job_runs_exactly_once)
+{
+    static const int workers[] = { 1, 2, 4, 8 };
+    struct td_worker_pool *pool = td_worker_pool_new(workers[_i], 100); /* full most of the time */
+    struct noted *jobs = calloc(SUBMITTERS * JOBS_EACH, sizeof *jobs);
+    struct submitter submitters[SUBMITTERS];
+    pthread_t threads[SUBMITTERS];
+    for (int i = 0; i < SUBMITTERS * JOBS_EACH; i++)
+        noted_init(&jobs[i], i, i % 3 ? SMALL : LARGE, NULL);
+    for (int i = 0; i < SUBMITTERS; i++) {
+        submitters[i] = (struct submitter){ pool, jobs + i * JOBS_EACH };
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, submit_all, &submitters[i]), 0);
+    }
+    for (int i = 0; i < SUBMITTERS; i++)
+        pthread_join(threads[i], NULL);
+    td_worker_pool_free(pool);
+    for (int i = 0; i < SUBMITTERS * JOBS_EACH; i++) {
+        ck_assert_int_eq(atomic_load(&jobs[i].runs), 1);
+        ck_assert_int_eq(atomic_load(&jobs[i].drops), 0);
+    }
+    free(jobs);
+}
+END_TEST
+
+START_TEST(reserve_says_no_when_the_queue_is_full)
+{
+    struct td_worker_pool *pool = td_worker_pool_new(1, 3);
+    struct gate gate;
+    struct noted jobs[3];
+    gate_close(&gate, pool); /* it runs: its place is free again */
+    for (int i = 0; i < 3; i++) {
+        noted_init(&jobs[i], i, i == 1 ? LARGE : SMALL, NULL);
+        ck_assert(td_worker_pool_reserve(pool));
+    }
+    ck_assert(!td_worker_pool_reserve(pool)); /* reserved places count before they are used */
+    for (int i = 0; i < 3; i++)
+        td_worker_pool_submit(pool, &jobs[i].job);
+    ck_assert(!td_worker_pool_reserve(pool));
+    gate_open(&gate);
+    for (int i = 0; i < 3; i++)
+        while (!atomic_load(&jobs[i].runs))
+            sched_yield();
+    for (int i = 0; i < 3; i++) /* a refused reserve took nothing */
+        ck_assert(td_worker_pool_reserve(pool));
+    ck_assert(!td_worker_pool_reserve(pool));
+    td_worker_pool_free(pool);
+}
+END_TEST
+
+START_TEST(free_runs_what_is_queued)
+{
+    struct td_worker_pool *pool = pool_of(1);
+    struct gate gate;
+    struct noted jobs[20];
+    gate_close(&gate, pool);
+    for (int i = 0; i < 20; i++) {
+        noted_init(&jobs[i], i, i % 2 ? SMALL : LARGE, NULL);
+        submit(pool, &jobs[i].job);
+    }
+    gate_open(&gate);
+    td_worker_pool_free(pool);
+    for (int i = 0; i < 20; i++)
+        ck_assert_int_eq(atomic_load(&jobs[i].runs), 1);
+}
+END_TEST
+
+START_TEST(a_pool_without_work_can_be_freed)
+{
+    static const int workers[] = { 1, 2, 4, 8 };
+    td_worker_pool_free(pool_of(workers[_i]));
+    td_worker_pool_free(NULL);
+}
+END_TEST
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* Letters stand for jobs in the order they are submitted: s small, L large. The numbers are the
+ * order in which one worker runs them. */
+static const struct {
+    const char *says, *submitted;
+    int order[24];
+} orders[] = {
+    { "small jobs run in the order they came", "sss", { 0, 1, 2 } },
+    { "large jobs as well", "LLL", { 0, 1, 2 } },
+    { "small jobs pass large ones", "LsLs", { 1, 3, 0, 2 } },
+    { "every eighth turn is a large one's",
+      "LLssssssssss",
+      { 2, 3, 4, 5, 6, 7, 8, 0, 9, 10, 11, 1 } },
+    { "and again",
+      "LLLssssssssssssssss",
+      { 3, 4, 5, 6, 7, 8, 9, 0, 10, 11, 12, 13, 14, 15, 16, 1, 17, 18, 2 } },
+    { "turns count only while a large one waits", "ssssssssss", { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 } },
+};
+
+START_TEST(jobs_run_in_this_order)
+{
+    struct td_worker_pool *pool = pool_of(1);
+    struct gate gate;
+    struct diary diary = { 0 };
+    struct noted jobs[24];
+    const int n = (int)strlen(orders[_i].submitted);
+    gate_close(&gate, pool);
+    for (int i = 0; i < n; i++) {
+        noted_init(&jobs[i], i, orders[_i].submitted[i] == 'L' ? LARGE : SMALL, &diary);
+        submit(pool, &jobs[i].job);
+    }
+    gate_open(&gate);
+    td_worker_pool_free(pool);
+    ck_assert_int_eq(atomic_load(&diary.length), n);
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(diary.numbers[i] == orders[_i].order[i], "%s: turn %d was job %d, not %d",
+                      orders[_i].says, i, diary.numbers[i], orders[_i].order[i]);
+}
+END_TEST
+
+/* ---- second thoughts ------------------------------------------------------------------------ */
+
+/* A job that turns out to cost something else when it runs. */
+struct surprise {
+    struct noted noted; /* first: run casts back */
+    uint64_t real_cost_ns;
+    int runs;
+    bool went_back;
+};
+
+static void run_surprise(struct td_job *job, struct td_worker *worker)
+{
+    struct surprise *self = (struct surprise *)(void *)job;
+    if (self->runs++ == 0) {
+        self->went_back = true; /* before: put back, it is somebody else's */
+        if (td_worker_pool_put_back(worker, job, self->real_cost_ns))
+            return;
+        self->went_back = false;
+    }
+    note(job, worker);
+}
+
+static const struct {
+    const char *says;
+    uint64_t thought, real;
+    bool goes_back;
+} surprises[] = {
+    { "a small job that is large", SMALL, LARGE, true },
+    { "a small job that is small", SMALL, 2 * SMALL, false },
+    { "a large job that is small runs, since its turn has come", LARGE, SMALL, false },
+    { "a large job that is larger", LARGE, 2 * (uint64_t)LARGE, false },
+    { "a small job beyond all estimates", SMALL, UINT64_MAX, true },
+};
+
+START_TEST(a_job_that_is_larger_than_thought_goes_behind_the_other_large_ones)
+{
+    const bool goes_back = surprises[_i].goes_back;
+    struct td_worker_pool *pool = td_worker_pool_new(1, 3); /* full, and yet it can go back */
+    struct gate gate;
+    struct diary diary = { 0 };
+    struct noted large, small;
+    struct surprise surprise = { .real_cost_ns = surprises[_i].real };
+    noted_init(&surprise.noted, 0, surprises[_i].thought, &diary);
+    surprise.noted.job.run = run_surprise;
+    noted_init(&large, 1, LARGE, &diary);
+    noted_init(&small, 2, SMALL, &diary);
+    gate_close(&gate, pool);
+    submit(pool, &surprise.noted.job);
+    submit(pool, &large.job);
+    submit(pool, &small.job);
+    gate_open(&gate);
+    while (atomic_load(&diary.length) < 3)
+        sched_yield();
+    int places = 0;
+    while (td_worker_pool_reserve(pool))
+        places++;
+    ck_assert_int_eq(places, 3);
+    ck_assert_uint_eq(td_worker_pool_retry_after_s(pool), 1);
+    td_worker_pool_free(pool);
+    ck_assert_msg(surprise.went_back == goes_back, "%s", surprises[_i].says);
+    ck_assert_int_eq(surprise.runs, goes_back ? 2 : 1);
+    ck_assert_int_eq(atomic_load(&surprise.noted.runs), 1);
+    if (goes_back)
+        ck_assert_int_eq(diary.numbers[2], 0); /* after the small one and the large one */
+}
+END_TEST
+
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+static td_status never_stopped(void *context, struct td_error *err)
+{
+    (void)context;
+    (void)err;
+    return TD_OK;
+}
+
+/* A job that runs a loop and counts how often each item came by. */
+struct looping {
+    struct td_job job; /* first: run casts back */
+    int64_t count, grain;
+    atomic_int *visits;
+    atomic_int bad_ranges;
+    td_status status;
+    atomic_int done;
+};
+
+static void visit(void *context, int64_t begin, int64_t end)
+{
+    struct looping *self = context;
+    const int64_t grain = self->grain > 0 ? self->grain : 1;
+    if (begin < 0 || begin >= end || end > self->count || end - begin > grain) {
+        atomic_fetch_add(&self->bad_ranges, 1);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        atomic_fetch_add(&self->visits[i], 1);
+}
+
+static void run_loop(struct td_job *job, struct td_worker *worker)
+{
+    struct looping *self = (struct looping *)(void *)job;
+    struct td_pool_exec exec;
+    struct td_error err;
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
+    self->status = td_exec_for(&exec.base, self->count, self->grain, visit, self, &err);
+    atomic_store(&self->done, 1);
+}
+
+static void looping_init(struct looping *self, uint64_t cost_ns, int64_t count, int64_t grain)
+{
+    memset(self, 0, sizeof *self);
+    self->job = (struct td_job){ .cost_ns = cost_ns, .deadline_ns = TD_NEVER, .run = run_loop };
+    self->count = count;
+    self->grain = grain;
+    self->visits = calloc((size_t)count + 1, sizeof *self->visits);
+}
+
+/* Fails unless all items came by exactly once. */
+static void looping_expect(struct looping *self)
+{
+    ck_assert_int_eq(atomic_load(&self->done), 1);
+    ck_assert_int_eq(self->status, TD_OK);
+    ck_assert_int_eq(atomic_load(&self->bad_ranges), 0);
+    for (int64_t i = 0; i < self->count; i++)
+        ck_assert_msg(atomic_load(&self->visits[i]) == 1,
+                      "item %lld of %lld, grain %lld: %d visits", (long long)i,
+                      (long long)self->count, (long long)self->grain,
+                      atomic_load(&self->visits[i]));
+    free(self->visits);
+}
+
+static const struct {
+    int64_t count, grain;
+} loops[] = {
+    { 0, 1 },      { 0, 0 },       { 1, 1 },       { 1, 1000 },         { 2, 1 },
+    { 7, 3 },      { 8, 4 },       { 9, 4 },       { 1000, 1 },         { 1000, 7 },
+    { 1000, 999 }, { 1000, 1000 }, { 1000, 1001 }, { 1000, INT64_MAX }, { 100, 0 },
+    { 100, -5 },   { 20011, 64 },
+};
+static const int worker_counts[] = { 0, 1, 2, 4, 8 }; /* 0: no worker, on the calling thread */
+enum { N_LOOPS = COUNT_OF(loops), N_WORKER_COUNTS = COUNT_OF(worker_counts) };
+
+START_TEST(parallel_for_visits_each_item_exactly_once)
+{
+    const int workers = worker_counts[_i / N_LOOPS];
+    struct looping looping;
+    looping_init(&looping, LARGE, loops[_i % N_LOOPS].count, loops[_i % N_LOOPS].grain);
+    if (workers == 0) {
+        run_loop(&looping.job, NULL);
+    } else {
+        struct td_worker_pool *pool = pool_of(workers);
+        submit(pool, &looping.job);
+        td_worker_pool_free(pool);
+    }
+    looping_expect(&looping);
+}
+END_TEST
+
+START_TEST(loops_of_several_jobs_do_not_mix)
+{
+    enum { JOBS = 24 };
+    struct td_worker_pool *pool = pool_of(worker_counts[_i]);
+    struct looping jobs[JOBS];
+    for (int i = 0; i < JOBS; i++) {
+        looping_init(&jobs[i], i % 3 ? LARGE : SMALL, 500 + 13 * i, 1 + i % 5);
+        submit(pool, &jobs[i].job);
+    }
+    td_worker_pool_free(pool);
+    for (int i = 0; i < JOBS; i++)
+        looping_expect(&jobs[i]);
+}
+END_TEST
+
+static void meet(void *context, int64_t begin, int64_t end)
+{
+    (void)begin;
+    (void)end;
+    pthread_barrier_wait(context);
+}
+
+struct meeting {
+    struct td_job job;
+    pthread_barrier_t barrier;
+    sem_t over;
+};
+
+static void run_meeting(struct td_job *job, struct td_worker *worker)
+{
+    struct meeting *self = (struct meeting *)(void *)job;
+    struct td_pool_exec exec;
+    struct td_error err;
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
+    ck_assert_int_eq(td_exec_for(&exec.base, 4, 1, meet, &self->barrier, &err), TD_OK);
+    sem_post(&self->over);
+}
+
+START_TEST(idle_workers_help) /* four chunks that wait for each other need four threads */
+{
+    struct td_worker_pool *pool = pool_of(4);
+    struct meeting meeting = {
+        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_meeting }
+    };
+    pthread_barrier_init(&meeting.barrier, NULL, 4);
+    sem_init(&meeting.over, 0, 0);
+    for (int i = 0; i < 500; i++) {
+        submit(pool, &meeting.job);
+        sem_wait(&meeting.over); /* a meeting that somebody missed does not end */
+    }
+    td_worker_pool_free(pool);
+    pthread_barrier_destroy(&meeting.barrier);
+}
+END_TEST
+
+START_TEST(exec_hands_over_its_arena)
+{
+    struct td_arena arena;
+    struct td_pool_exec exec;
+    td_pool_exec_init(&exec, NULL, &arena, never_stopped, NULL);
+    ck_assert_ptr_eq(exec.base.arena, &arena);
+}
+END_TEST
+
+static td_status always_stopped(void *context, struct td_error *err)
+{
+    return td_error_set(err, TD_DEADLINE_EXCEEDED, "%s", (const char *)context);
+}
+
+START_TEST(exec_can_be_asked_without_a_loop)
+{
+    struct td_arena arena;
+    struct td_pool_exec exec;
+    struct td_error err;
+    char late[] = "late";
+    td_pool_exec_init(&exec, NULL, &arena, never_stopped, NULL);
+    ck_assert_int_eq(td_exec_check(&exec.base, &err), TD_OK);
+    td_pool_exec_init(&exec, NULL, &arena, always_stopped, late);
+    ck_assert_int_eq(td_exec_check(&exec.base, &err), TD_DEADLINE_EXCEEDED);
+    ck_assert_str_eq(err.message, "late");
+}
+END_TEST
+
+/* ---- jobs between the chunks of a loop ------------------------------------------------------- */
+
+/* A large job on the only worker. Its first chunk submits other jobs; its later chunks look which
+ * of them have run. */
+struct outer {
+    struct td_job job;
+    struct td_worker_pool *pool;
+    struct noted small, large;
+    struct looping small_loop;
+    int small_had_run, large_had_run, small_loop_had_run; /* at the last chunk */
+    sem_t over;
+};
+
+static void outer_chunk(void *context, int64_t begin, int64_t end)
+{
+    struct outer *self = context;
+    (void)end;
+    if (begin == 0) {
+        submit(self->pool, &self->large.job);
+        submit(self->pool, &self->small.job);
+        submit(self->pool, &self->small_loop.job);
+    }
+    if (begin == 9) {
+        self->large_had_run = atomic_load(&self->large.runs);
+        self->small_had_run = atomic_load(&self->small.runs);
+        self->small_loop_had_run = atomic_load(&self->small_loop.done);
+    }
+}
+
+static void run_outer(struct td_job *job, struct td_worker *worker)
+{
+    struct outer *self = (struct outer *)(void *)job;
+    struct td_pool_exec exec;
+    struct td_error err;
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
+    ck_assert_int_eq(td_exec_for(&exec.base, 10, 1, outer_chunk, self, &err), TD_OK);
+}
+
+START_TEST(small_jobs_run_between_the_chunks_of_a_large_one)
+{
+    struct outer outer = { .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_outer } };
+    outer.pool = pool_of(1);
+    noted_init(&outer.small, 0, SMALL, NULL);
+    noted_init(&outer.large, 1, LARGE, NULL);
+    looping_init(&outer.small_loop, SMALL, 100, 7); /* with a loop of its own */
+    submit(outer.pool, &outer.job);
+    td_worker_pool_free(outer.pool);
+    ck_assert_int_eq(outer.small_had_run, 1);
+    ck_assert_int_eq(outer.small_loop_had_run, 1);
+    ck_assert_int_eq(outer.large_had_run, 0);
+    ck_assert_int_eq(atomic_load(&outer.large.runs), 1);
+    looping_expect(&outer.small_loop);
+}
+END_TEST
+
+/* A chain of small jobs, each submitted from a chunk of the one before: how deep do they stack? */
+struct chain {
+    struct td_job job;
+    struct chain *next;
+    struct td_worker_pool *pool;
+    int *depth, *deepest;
+};
+
+static void chain_chunk(void *context, int64_t begin, int64_t end)
+{
+    struct chain *self = context;
+    (void)end;
+    if (begin == 0 && self->next)
+        submit(self->pool, &self->next->job);
+}
+
+static void run_chain(struct td_job *job, struct td_worker *worker)
+{
+    struct chain *self = (struct chain *)(void *)job;
+    struct td_pool_exec exec;
+    struct td_error err;
+    if (++*self->depth > *self->deepest)
+        *self->deepest = *self->depth;
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
+    ck_assert_int_eq(td_exec_for(&exec.base, 10, 1, chain_chunk, self, &err), TD_OK);
+    --*self->depth;
+}
+
+START_TEST(a_job_between_chunks_has_no_jobs_between_its_own)
+{
+    enum { LINKS = 8 };
+    struct chain chain[LINKS];
+    struct td_worker_pool *pool = pool_of(1);
+    int depth = 0, deepest = 0;
+    for (int i = 0; i < LINKS; i++)
+        chain[i] =
+            (struct chain){ .job = { .cost_ns = SMALL, .deadline_ns = TD_NEVER, .run = run_chain },
+                            .next = i + 1 < LINKS ? &chain[i + 1] : NULL,
+                            .pool = pool,
+                            .depth = &depth,
+                            .deepest = &deepest };
+    submit(pool, &chain[0].job);
+    td_worker_pool_free(pool);
+    ck_assert_int_eq(depth, 0);
+    ck_assert_int_eq(deepest, 2);
+}
+END_TEST
+
+START_TEST(loops_and_small_jobs_under_a_hammer)
+{
+    enum { LOOPS = 40, SMALLS = 2000 };
+    struct td_worker_pool *pool = pool_of(worker_counts[_i]);
+    struct looping *looping = calloc(LOOPS, sizeof *looping);
+    struct noted *smalls = calloc(SMALLS, sizeof *smalls);
+    for (int i = 0; i < SMALLS; i++) {
+        noted_init(&smalls[i], i, SMALL, NULL);
+        submit(pool, &smalls[i].job);
+        if (i % (SMALLS / LOOPS) == 0) {
+            struct looping *loop = &looping[i / (SMALLS / LOOPS)];
+            looping_init(loop, i % 100 ? SMALL : LARGE, 1000 + i % 17, 3);
+            submit(pool, &loop->job);
+        }
+    }
+    td_worker_pool_free(pool);
+    for (int i = 0; i < SMALLS; i++)
+        ck_assert_int_eq(atomic_load(&smalls[i].runs), 1);
+    for (int i = 0; i < LOOPS; i++)
+        looping_expect(&looping[i]);
+    free(looping);
+    free(smalls);
+}
+END_TEST
+
+/* ---- loops that are stopped ------------------------------------------------------------------ */
+
+enum { STOPPED_COUNT = 100000 };
+
+struct stoppable {
+    struct td_job job;
+    int asked, stop_at; /* the question that is answered with DEADLINE_EXCEEDED; 0: the first */
+    int64_t count;
+    pthread_t owner;
+    bool asked_elsewhere;
+    atomic_int inside, chunks;
+    int inside_after, chunks_after, chunks_later;
+    td_status status;
+    struct td_error err;
+};
+
+static td_status ask(void *context, struct td_error *err)
+{
+    struct stoppable *self = context;
+    self->asked_elsewhere |= !pthread_equal(self->owner, pthread_self());
+    if (self->asked++ < self->stop_at)
+        return TD_OK;
+    return td_error_set(err, TD_DEADLINE_EXCEEDED, "enough after %d", self->asked);
+}
+
+static void slow_chunk(void *context, int64_t begin, int64_t end)
+{
+    struct stoppable *self = context;
+    (void)begin;
+    (void)end;
+    atomic_fetch_add(&self->inside, 1);
+    atomic_fetch_add(&self->chunks, 1);
+    usleep(200);
+    atomic_fetch_sub(&self->inside, 1);
+}
+
+static void run_stoppable(struct td_job *job, struct td_worker *worker)
+{
+    struct stoppable *self = (struct stoppable *)(void *)job;
+    struct td_pool_exec exec;
+    self->owner = pthread_self();
+    td_pool_exec_init(&exec, worker, NULL, ask, self);
+    self->status = td_exec_for(&exec.base, self->count, 1, slow_chunk, self, &self->err);
+    self->inside_after = atomic_load(&self->inside);
+    self->chunks_after = atomic_load(&self->chunks);
+    usleep(2000);
+    self->chunks_later = atomic_load(&self->chunks);
+}
+
+static void run_alone(struct td_job *job, int workers)
+{
+    if (workers == 0) {
+        job->run(job, NULL);
+        return;
+    }
+    struct td_worker_pool *pool = pool_of(workers);
+    submit(pool, job);
+    td_worker_pool_free(pool);
+}
+
+START_TEST(stopped_ends_the_loop_and_nobody_is_left_in_it)
+{
+    struct stoppable self = {
+        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable },
+        .count = STOPPED_COUNT,
+        .stop_at = 5,
+    };
+    run_alone(&self.job, worker_counts[_i]);
+    ck_assert_int_eq(self.status, TD_DEADLINE_EXCEEDED);
+    ck_assert_str_eq(self.err.message, "enough after 6"); /* what stopped said, unchanged */
+    ck_assert(!self.asked_elsewhere);
+    ck_assert_int_lt(self.chunks_after, STOPPED_COUNT);
+    ck_assert_int_eq(self.inside_after, 0);
+    ck_assert_int_eq(self.chunks_later, self.chunks_after);
+}
+END_TEST
+
+START_TEST(a_loop_whose_chunks_are_all_done_is_not_stopped)
+{
+    struct stoppable self = {
+        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable },
+        .count = 1,
+    };
+    run_alone(&self.job, worker_counts[_i]);
+    ck_assert_int_eq(self.status, TD_OK);
+    ck_assert_int_eq(self.chunks_after, 1);
+}
+END_TEST
+
+/* A job of many loops, each of one chunk: it never stands between two chunks. */
+static void run_stoppable_loops(struct td_job *job, struct td_worker *worker)
+{
+    struct stoppable *self = (struct stoppable *)(void *)job;
+    struct td_pool_exec exec;
+    self->owner = pthread_self();
+    td_pool_exec_init(&exec, worker, NULL, ask, self);
+    do
+        self->status = td_exec_for(&exec.base, 1, 1, slow_chunk, self, &self->err);
+    while (self->status == TD_OK && atomic_load(&self->chunks) < 100);
+}
+
+START_TEST(a_job_is_stopped_between_its_loops_as_well)
+{
+    struct stoppable self = {
+        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable_loops },
+        .stop_at = 5,
+    };
+    run_alone(&self.job, worker_counts[_i]);
+    ck_assert_int_eq(self.status, TD_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(self.asked, 6);
+    ck_assert_int_eq(atomic_load(&self.chunks), 6); /* nobody asked before the first */
+}
+END_TEST
+
+/* ---- one loop after the other ---------------------------------------------------------------- */
+
+struct row_of_loops {
+    struct td_job job;
+    int loops;
+    int64_t sum; /* of plain additions: each loop reads what all chunks of the one before wrote */
+    int64_t parts[8];
+    sem_t over;
+};
+
+static void add_up(void *context, int64_t begin, int64_t end)
+{
+    struct row_of_loops *self = context;
+    for (int64_t i = begin; i < end; i++)
+        self->parts[i] = self->sum + i;
+}
+
+static void run_row(struct td_job *job, struct td_worker *worker)
+{
+    struct row_of_loops *self = (struct row_of_loops *)(void *)job;
+    struct td_pool_exec exec;
+    struct td_error err;
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
+    for (int i = 0; i < self->loops; i++) {
+        ck_assert_int_eq(td_exec_for(&exec.base, 8, 1, add_up, self, &err), TD_OK);
+        self->sum = 0;
+        for (int k = 0; k < 8; k++)
+            self->sum = (self->sum + self->parts[k]) % 1000003;
+    }
+    sem_post(&self->over);
+}
+
+START_TEST(each_loop_sees_what_the_one_before_wrote)
+{
+    enum { LOOPS = 20000 };
+    int64_t expected = 0;
+    for (int i = 0; i < LOOPS; i++)
+        expected = (8 * expected + 28) % 1000003;
+    struct td_worker_pool *pool = pool_of(worker_counts[_i]);
+    struct row_of_loops rows[2] = { 0 };
+    for (int i = 0; i < 2; i++) {
+        rows[i].job = (struct td_job){ .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_row };
+        rows[i].loops = LOOPS;
+        sem_init(&rows[i].over, 0, 0);
+        submit(pool, &rows[i].job);
+    }
+    for (int i = 0; i < 2; i++) {
+        sem_wait(&rows[i].over);
+        ck_assert_int_eq(rows[i].sum, expected);
+    }
+    td_worker_pool_free(pool);
+}
+END_TEST
+
+static int64_t processor_time_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+START_TEST(nobody_spins_when_the_loops_are_over)
+{
+    struct td_worker_pool *pool = pool_of(4);
+    struct row_of_loops row = {
+        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_row }, .loops = 100
+    };
+    sem_init(&row.over, 0, 0);
+    submit(pool, &row.job);
+    sem_wait(&row.over);
+    usleep(20000);
+    const int64_t before = processor_time_ns();
+    usleep(200000);
+    ck_assert_int_lt(processor_time_ns() - before, 20000000);
+    td_worker_pool_free(pool);
+}
+END_TEST
+
+/* A job with a loop and then work of its own for as long as nothing has come of the other jobs. */
+static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
+{
+    struct outer *self = (struct outer *)(void *)job;
+    struct td_pool_exec exec;
+    struct td_error err;
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
+    ck_assert_int_eq(td_exec_for(&exec.base, 100, 1, visit, &self->small_loop, &err), TD_OK);
+    submit(self->pool, &self->small.job); /* while a helper lingers, or has just gone to sleep */
+    submit(self->pool, &self->large.job);
+    while (!atomic_load(&self->small.runs) || !atomic_load(&self->large.runs))
+        sched_yield();
+    sem_post(&self->over);
+}
+
+START_TEST(a_worker_that_waits_for_the_next_loop_takes_a_job)
+{
+    struct td_worker_pool *pool = pool_of(2);
+    for (int i = 0; i < 2000; i++) {
+        struct outer outer = {
+            .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_loop_then_wait },
+            .pool = pool,
+        };
+        sem_init(&outer.over, 0, 0);
+        noted_init(&outer.small, 0, SMALL, NULL);
+        noted_init(&outer.large, 1, LARGE, NULL);
+        looping_init(&outer.small_loop, SMALL, 100, 1);
+        submit(pool, &outer.job);
+        sem_wait(&outer.over);
+        free(outer.small_loop.visits);
+    }
+    td_worker_pool_free(pool);
+}
+END_TEST
+
+/* ---- jobs that wait too long ----------------------------------------------------------------- */
+
+/* Deadlines in the order of submission ('-' never comes, else ten times the digit), the time, and
+ * who is dropped. */
+static const struct {
+    const char *says, *deadlines, *costs;
+    int64_t now;
+    bool everything;
+    const char *dropped;
+} expiries[] = {
+    { "an empty queue", "", "", 15, false, "" },
+    { "nobody is late", "2-3", "sss", 15, false, "   " },
+    { "the first", "1-3", "sss", 15, false, "x  " },
+    { "the middle one", "-13", "sss", 15, false, " x " },
+    { "the last: the queue has a new end", "-31", "sss", 15, false, "  x" },
+    { "all of them", "111", "sss", 15, false, "xxx" },
+    { "among large ones", "1-1", "LLL", 15, false, "x x" },
+    { "among both", "1-12-1", "sLLsLs", 15, false, "x x  x" },
+    { "no deadline never comes", "--", "sL", INT64_MAX - 1, false, "  " },
+    { "everything", "1-9", "sLs", 15, true, "xxx" },
+};
+
+START_TEST(expire_drops_the_late_jobs_and_no_other)
+{
+    const char *deadlines = expiries[_i].deadlines, *says = expiries[_i].says;
+    const int n = (int)strlen(deadlines);
+    const td_status why = expiries[_i].everything ? TD_DRAINING : TD_DEADLINE_EXCEEDED;
+    struct td_worker_pool *pool = td_worker_pool_new(1, n + 1);
+    struct gate gate;
+    struct noted jobs[8], late_comers[2];
+    gate_close(&gate, pool);
+    for (int i = 0; i < n; i++) {
+        noted_init(&jobs[i], i, expiries[_i].costs[i] == 'L' ? LARGE : SMALL, NULL);
+        jobs[i].job.deadline_ns = deadlines[i] == '-' ? TD_NEVER : (deadlines[i] - '0') * 10;
+        submit(pool, &jobs[i].job);
+    }
+    td_worker_pool_expire(pool, expiries[_i].now, expiries[_i].everything);
+    for (int i = 0; i < n; i++) {
+        const bool dropped = expiries[_i].dropped[i] == 'x';
+        ck_assert_msg(atomic_load(&jobs[i].drops) == dropped, "%s: job %d", says, i);
+        if (dropped)
+            ck_assert_msg(jobs[i].why == why && pthread_equal(jobs[i].dropped_on, pthread_self()),
+                          "%s: job %d", says, i);
+    }
+    int places = 0; /* the places of the dropped are free again, the others' are not */
+    while (td_worker_pool_reserve(pool))
+        places++;
+    for (int i = 0; i < n; i++)
+        places += expiries[_i].dropped[i] != 'x';
+    ck_assert_msg(places == n + 1, "%s: %d places", says, places);
+    for (int i = 0; i < 2 && i < places; i++) { /* both queues take jobs as before */
+        noted_init(&late_comers[i], i, i ? LARGE : SMALL, NULL);
+        td_worker_pool_submit(pool, &late_comers[i].job);
+    }
+    gate_open(&gate);
+    td_worker_pool_free(pool);
+    for (int i = 0; i < n; i++)
+        ck_assert_msg(atomic_load(&jobs[i].runs) + atomic_load(&jobs[i].drops) == 1, "%s: job %d",
+                      says, i);
+    for (int i = 0; i < 2 && i < places; i++)
+        ck_assert_int_eq(atomic_load(&late_comers[i].runs), 1);
+}
+END_TEST
+
+static void *expire_all_the_time(void *argument)
+{
+    struct td_worker_pool *pool = argument;
+    for (int i = 0; i < 2000; i++) {
+        td_worker_pool_expire(pool, 15, i % 100 == 99);
+        if (td_worker_pool_retry_after_s(pool) < 1)
+            abort();
+        sched_yield();
+    }
+    return NULL;
+}
+
+START_TEST(each_job_runs_or_is_dropped_whoever_is_faster)
+{
+    enum { JOBS = 5000 };
+    struct td_worker_pool *pool = pool_of(4);
+    struct noted *jobs = calloc(JOBS, sizeof *jobs);
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, expire_all_the_time, pool), 0);
+    for (int i = 0; i < JOBS; i++) {
+        noted_init(&jobs[i], i, i % 5 ? SMALL : LARGE, NULL);
+        jobs[i].job.deadline_ns = i % 2 ? 10 : TD_NEVER;
+        submit(pool, &jobs[i].job);
+    }
+    pthread_join(thread, NULL);
+    td_worker_pool_free(pool);
+    for (int i = 0; i < JOBS; i++)
+        ck_assert_int_eq(atomic_load(&jobs[i].runs) + atomic_load(&jobs[i].drops), 1);
+    free(jobs);
+}
+END_TEST
+
+/* ---- Retry-After ----------------------------------------------------------------------------- */
+
+#define SECOND ((uint64_t)1000000000)
+
+static const struct {
+    const char *says;
+    int workers;
+    uint64_t costs[5];
+    unsigned least, most;
+} retries[] = {
+    { "an empty queue: soon", 1, { 0 }, 1, 1 },
+    { "a small job: soon", 1, { 1000 }, 1, 1 },
+    { "ten seconds of one worker", 1, { 10 * SECOND }, 10, 11 },
+    { "jobs add up", 1, { 5 * SECOND, 5 * SECOND, SECOND / 2 }, 10, 12 },
+    { "ten seconds of two workers", 2, { 10 * SECOND }, 5, 6 },
+    { "a day: nobody waits that long, and the load will have changed",
+      1,
+      { 86400 * SECOND },
+      30,
+      3600 },
+    { "estimates whose sum does not fit 64 bits are a long wait",
+      1,
+      { UINT64_MAX / 4, UINT64_MAX / 4, UINT64_MAX / 4, UINT64_MAX / 4, SECOND },
+      30,
+      3600 },
+};
+
+START_TEST(retry_after_is_the_work_queued_over_the_workers)
+{
+    const char *says = retries[_i].says;
+    struct td_worker_pool *pool = pool_of(retries[_i].workers);
+    struct gate gates[2];
+    struct noted jobs[5];
+    for (int i = 0; i < retries[_i].workers; i++)
+        gate_close(&gates[i], pool);
+    for (int i = 0; i < 5 && retries[_i].costs[i]; i++) {
+        noted_init(&jobs[i], i, retries[_i].costs[i], NULL);
+        submit(pool, &jobs[i].job);
+    }
+    const unsigned seconds = td_worker_pool_retry_after_s(pool);
+    ck_assert_msg(seconds >= retries[_i].least && seconds <= retries[_i].most, "%s: %u", says,
+                  seconds);
+    td_worker_pool_expire(pool, 0, true);
+    ck_assert_msg(td_worker_pool_retry_after_s(pool) == 1, "%s: after all were dropped", says);
+    for (int i = 0; i < retries[_i].workers; i++)
+        gate_open(&gates[i]);
+    td_worker_pool_free(pool);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, every_submitted_job_runs_exactly_once, 0, 4);
+    tcase_add_test(tcase, reserve_says_no_when_the_queue_is_full);
+    tcase_add_test(tcase, free_runs_what_is_queued);
+    tcase_add_loop_test(tcase, a_pool_without_work_can_be_freed, 0, 4);
+    tcase_add_loop_test(tcase, jobs_run_in_this_order, 0, COUNT_OF(orders));
+    tcase_add_loop_test(tcase, a_job_that_is_larger_than_thought_goes_behind_the_other_large_ones,
+                        0, COUNT_OF(surprises));
+    tcase_add_loop_test(tcase, parallel_for_visits_each_item_exactly_once, 0,
+                        N_LOOPS * N_WORKER_COUNTS);
+    tcase_add_loop_test(tcase, loops_of_several_jobs_do_not_mix, 1, N_WORKER_COUNTS);
+    tcase_add_test(tcase, idle_workers_help);
+    tcase_add_test(tcase, exec_hands_over_its_arena);
+    tcase_add_test(tcase, exec_can_be_asked_without_a_loop);
+    tcase_add_test(tcase, small_jobs_run_between_the_chunks_of_a_large_one);
+    tcase_add_test(tcase, a_job_between_chunks_has_no_jobs_between_its_own);
+    tcase_add_loop_test(tcase, loops_and_small_jobs_under_a_hammer, 1, N_WORKER_COUNTS);
+    tcase_add_loop_test(tcase, stopped_ends_the_loop_and_nobody_is_left_in_it, 0, N_WORKER_COUNTS);
+    tcase_add_loop_test(tcase, a_loop_whose_chunks_are_all_done_is_not_stopped, 0, N_WORKER_COUNTS);
+    tcase_add_loop_test(tcase, a_job_is_stopped_between_its_loops_as_well, 0, N_WORKER_COUNTS);
+    tcase_add_loop_test(tcase, each_loop_sees_what_the_one_before_wrote, 1, N_WORKER_COUNTS);
+    tcase_add_test(tcase, nobody_spins_when_the_loops_are_over);
+    tcase_add_test(tcase, a_worker_that_waits_for_the_next_loop_takes_a_job);
+    tcase_add_loop_test(tcase, expire_drops_the_late_jobs_and_no_other, 0, COUNT_OF(expiries));
+    tcase_add_test(tcase, each_job_runs_or_is_dropped_whoever_is_faster);
+    tcase_add_loop_test(tcase, retry_after_is_the_work_queued_over_the_workers, 0,
+                        COUNT_OF(retries));
+}
+
+int main(void)
+{
+    return run_suite("worker_pool", add);
+}
