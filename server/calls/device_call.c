@@ -88,10 +88,11 @@ static bool gone(struct td_batch_item *item)
     return call->gone;
 }
 
-/* What the processor can do as well, for who did not insist; and tables need not be there. */
+/* Is the call computed on the CPU after all, or answered though its table is not on the device? With
+ * a bad index that is how the error is found, so it holds for device 'gpu' as well. */
 static bool goes_on_without(const struct td_device_call *device, td_status status)
 {
-    return td_batch_item_is_upload(&device->item) ||
+    return td_batch_item_is_upload(&device->item) || status == TD_INDEX_OUT_OF_BOUNDS ||
            (device->call->request.options.device != TD_DEVICE_GPU &&
             (status == TD_DEVICE_UNAVAILABLE || status == TD_UNSUPPORTED_DTYPE ||
              status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));

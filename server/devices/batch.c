@@ -617,34 +617,32 @@ static bool has_empty_dimension(const struct td_batch_item *item)
     return false;
 }
 
-/* Has the policy of the call mended its bad indices? */
-static bool is_mended(const struct td_batch_item *item)
+/* Has the call's policy replaced its bad indices? */
+static bool is_replaced(const struct td_batch_item *item)
 {
     unsigned choice = TD_BOUNDS_ERROR;
     for (int i = 0; i < item->op->n_attrs; i++)
         if (item->op->attrs[i].choices == td_bounds_names)
             memcpy(&choice, item->args->attrs + item->op->attrs[i].offset, sizeof choice);
-    /* Clip and wrap mend nothing where there is nothing to choose from. */
+    /* Clip and wrap replace nothing where there is nothing to choose from. */
     return choice == TD_BOUNDS_ZERO || (choice != TD_BOUNDS_ERROR && !has_empty_dimension(item));
 }
 
-/* What came of the item's indices. Where one is a refusal, the op itself says which, as it would
- * have on the host: its inputs are all there, and what it writes goes to the item's own place. */
-static td_status settle(const struct td_batch *batch, int i, struct td_error *err)
+/* What the device reports of the item's indices. It takes the op on the host to say which one is out
+ * of range, and that is as much work as there are indices: not for this thread. */
+static td_status check_report(const struct td_batch *batch, int i, struct td_error *err)
 {
     struct td_batch_item *item = batch->items[i];
     const bool own = batch->n_reports == batch->n_items;
-    const int64_t n_bad = batch->reports[own ? i : 0].n_bad;
-    struct td_exec serial;
-    item->args->replaced = 0;
-    if (n_bad == 0)
+    const struct td_device_report *report = &batch->reports[own ? i : 0];
+    const bool replaced = own && report->n_bad > 0 && is_replaced(item);
+    item->args->replaced = replaced ? report->n_bad : 0;
+    if (report->n_bad == 0 || replaced)
         return TD_OK;
-    if (own && is_mended(item)) {
-        item->args->replaced = n_bad;
-        return TD_OK;
-    }
-    td_exec_serial(&serial, item->arena);
-    return item->op->run(item->args, &serial, err);
+    return td_error_set(err, TD_INDEX_OUT_OF_BOUNDS,
+                        "the device found %lld indices of %s out of range, the first at element "
+                        "%lld",
+                        (long long)report->n_bad, item->op->name, (long long)report->first_bad);
 }
 
 static const char *output_of(const struct td_batch *batch, int i, int j)
@@ -698,9 +696,9 @@ void td_batch_end(struct td_batch *batch)
         if (!batch->items[i])
             continue;
         if (!td_batch_item_is_upload(batch->items[i])) {
-            status = hand_out(batch, i, &err);
+            status = check_report(batch, i, &err);
             if (status == TD_OK)
-                status = settle(batch, i, &err);
+                status = hand_out(batch, i, &err);
         }
         give_back(batch, i, status, status == TD_OK ? NULL : &err);
     }

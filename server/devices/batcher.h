@@ -62,7 +62,8 @@ struct td_batch_item {
     int64_t begun_ns;                         /* set when it is launched; 0 if it never was */
     uint64_t key;                             /* the batcher's own */
     bool (*gone)(struct td_batch_item *item); /* has the client left? NULL: never */
-    /* TD_OK, or INDEX_OUT_OF_BOUNDS (the op's own kernel, asked on the host, says where),
+    /* TD_OK, or INDEX_OUT_OF_BOUNDS (there are no outputs; the op, run on the host, says which index
+     * it is: that takes as long as there are indices, so it is not done on this thread),
      * DEADLINE_EXCEEDED, MEMORY_EXHAUSTED (the device or the staging memory has no room for it now,
      * though it goes alone), RESOURCE_LIMIT (they never will), DEVICE_UNAVAILABLE, UNSUPPORTED_DTYPE
      * (the device has no kernel for it), DRAINING. DEADLINE_EXCEEDED as well when the client has left. err lives during the call; NULL
