@@ -10,8 +10,7 @@ struct td_device_call {
     struct td_call *call;
     void (*back)(struct td_call *call);
     enum { DUE, DONE, REFUSED, HERE } state;
-    struct td_tensor table; /* of an upload, and its arguments */
-    struct td_op_args upload;
+    struct td_tensor table; /* of an upload */
 };
 
 /* Of the first tensors of all inputs: which are resident tables? */
@@ -68,10 +67,8 @@ bool td_device_call_place_upload(struct td_call *call, const struct td_tensor *t
     if (!device)
         return false;
     device->table = *table;
-    device->upload.inputs[0] = (struct td_operand){ &device->table, 1 };
-    device->item.op = &td_batch_upload;
-    device->item.args = &device->upload;
-    device->item.resident = 1;
+    device->item.kind = TD_BATCH_UPLOAD;
+    device->item.table = &device->table;
     call->device = device;
     return true;
 }
@@ -92,7 +89,7 @@ static bool gone(struct td_batch_item *item)
  * a bad index that is how the error is found, so it holds for device 'gpu' as well. */
 static bool goes_on_without(const struct td_device_call *device, td_status status)
 {
-    return td_batch_item_is_upload(&device->item) || status == TD_INDEX_OUT_OF_BOUNDS ||
+    return device->item.kind == TD_BATCH_UPLOAD || status == TD_INDEX_OUT_OF_BOUNDS ||
            (device->call->request.options.device != TD_DEVICE_GPU &&
             (status == TD_DEVICE_UNAVAILABLE || status == TD_UNSUPPORTED_DTYPE ||
              status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
@@ -102,7 +99,7 @@ static bool goes_on_without(const struct td_device_call *device, td_status statu
 static void disown_kept(struct td_device_call *device)
 {
     struct td_op_args *args = device->item.args;
-    if (device->call->request.options.store)
+    if (device->item.kind == TD_BATCH_OP && device->call->request.options.store)
         for (int i = 0; i < args->n_outputs; i++)
             args->outputs[i].owner = NULL;
 }

@@ -25,6 +25,7 @@ struct td_batch {
     size_t scratch_bytes;
 
     bool in_flight;
+    td_batch_kind kind; /* of its items */
     int64_t begun_ns, deadline_ns;
     struct td_batch_item **items; /* on.batch_limit of them; NULL: given back */
     int n_items, n_outputs;       /* outputs of an item */
@@ -52,11 +53,9 @@ struct launch {
     size_t outputs, workspace, scratch_bytes; /* on the device, from the start of the inputs */
 };
 
-const struct td_op td_batch_upload = { .name = "upload", .n_inputs = 1 };
-
-bool td_batch_item_is_upload(const struct td_batch_item *item)
+const char *td_batch_item_subject(const struct td_batch_item *item)
 {
-    return item->op == &td_batch_upload;
+    return item->kind == TD_BATCH_UPLOAD ? "the upload" : item->op->name;
 }
 
 uint32_t td_batch_item_shared(const struct td_batch_item *item)
@@ -183,7 +182,7 @@ static td_status describe(struct td_batch *batch, struct launch *launch, struct 
 {
     const td_status status = batch->n_items == 1 ? describe_one(batch, launch, err)
                                                  : describe_merged(batch, launch, err);
-    if (status != TD_OK || td_batch_item_is_upload(batch->items[0]))
+    if (status != TD_OK)
         return status;
     return td_batch_check_kernel(batch->on.api, launch->op, &launch->args, err);
 }
@@ -246,22 +245,31 @@ static uint64_t table_bytes(const struct launch *launch)
     return bytes;
 }
 
+/* A table that the batch uses until its end. */
+static td_status take_table(struct td_batch *batch, const struct td_tensor *tensor,
+                            struct td_device_table **out, struct td_error *err)
+{
+    bool uploads = false;
+    const td_status status =
+        td_device_tables_use(batch->on.tables, tensor, batch->stream, out, &uploads, err);
+    if (status != TD_OK)
+        return status;
+    batch->tables[batch->n_tables++] = *out;
+    batch->submitted = batch->submitted || uploads;
+    batch->bytes += uploads ? tensor->bytes : 0;
+    return TD_OK;
+}
+
 static td_status take_tables(struct td_batch *batch, struct launch *launch, struct td_error *err)
 {
     const int n = count_inputs(launch->op, &launch->args);
     for (int i = 0; i < n && i < TD_BATCH_TABLES; i++) {
+        struct td_device_table *table;
         if (!is_table(launch->tables, i))
             continue;
-        struct td_device_table *table;
-        bool uploads = false;
-        const td_status status =
-            td_device_tables_use(batch->on.tables, input_at(batch->items[0]->args, i),
-                                 batch->stream, &table, &uploads, err);
+        const td_status status = take_table(batch, input_at(batch->items[0]->args, i), &table, err);
         if (status != TD_OK)
             return status;
-        batch->tables[batch->n_tables++] = table;
-        batch->submitted = batch->submitted || uploads;
-        batch->bytes += uploads ? input_at(&launch->args, i)->bytes : 0;
         input_at(&launch->args, i)->data = td_device_table_data(table);
     }
     return TD_OK;
@@ -347,13 +355,13 @@ static td_status lay_out_scratch(struct td_batch *batch, struct launch *launch,
 }
 
 /* Would it all be in the device's memory if that had nothing else to hold? */
-static td_status check_device(struct td_batch *batch, const struct launch *launch,
+static td_status check_device(struct td_batch *batch, uint64_t tables, uint64_t scratch,
                               struct td_error *err)
 {
     struct td_device_info info;
     uint64_t bytes;
     batch->on.api->info(batch->on.device, &info);
-    if (__builtin_add_overflow(table_bytes(launch), launch->scratch_bytes, &bytes))
+    if (__builtin_add_overflow(tables, scratch, &bytes))
         bytes = UINT64_MAX;
     return bytes <= info.memory ? TD_OK
                                 : td_error_resource(err, "gpu_memory_bytes", bytes, info.memory,
@@ -482,26 +490,31 @@ static void begin(struct td_batch *batch)
     }
 }
 
-static td_status upload(struct td_batch *batch, struct launch *launch, struct td_error *err)
+static td_status upload(struct td_batch *batch, struct td_error *err)
 {
-    td_status status = check_device(batch, launch, err);
+    const struct td_tensor *tensor = batch->items[0]->table;
+    struct td_device_table *table;
+    td_status status = check_device(batch, tensor->bytes, 0, err);
     if (status == TD_OK)
-        status = take_tables(batch, launch, err);
-    for (int i = 0; status == TD_OK && i < batch->n_tables; i++)
-        td_device_table_keep(batch->tables[i]);
+        status = take_table(batch, tensor, &table, err);
+    if (status == TD_OK)
+        td_device_table_keep(table);
     return status;
 }
 
-static td_status launch_items(struct td_batch *batch, struct launch *launch, struct td_error *err)
+static td_status launch_items(struct td_batch *batch, struct td_error *err)
 {
+    struct launch of = { .op = batch->items[0]->op }, *launch = &of;
     struct td_device_work work;
-    td_status status = lay_out(batch, launch, err);
+    td_status status = describe(batch, launch, err);
+    if (status == TD_OK)
+        status = lay_out(batch, launch, err);
     if (status == TD_OK)
         status = take_staging(batch, launch, err);
     if (status == TD_OK)
         status = lay_out_scratch(batch, launch, err);
     if (status == TD_OK)
-        status = check_device(batch, launch, err);
+        status = check_device(batch, table_bytes(launch), launch->scratch_bytes, err);
     if (status == TD_OK)
         status = take_tables(batch, launch, err);
     if (status == TD_OK) {
@@ -515,13 +528,11 @@ static td_status launch_items(struct td_batch *batch, struct launch *launch, str
 td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
                          struct td_error *err)
 {
-    struct launch launch = { .op = items[0]->op };
     memcpy(batch->items, items, (size_t)n * sizeof *items);
     batch->n_items = n;
-    td_status status = describe(batch, &launch, err);
-    if (status == TD_OK)
-        status = td_batch_item_is_upload(items[0]) ? upload(batch, &launch, err)
-                                                   : launch_items(batch, &launch, err);
+    batch->kind = items[0]->kind;
+    const td_status status =
+        batch->kind == TD_BATCH_UPLOAD ? upload(batch, err) : launch_items(batch, err);
     if (status != TD_OK)
         return undo(batch, status, err);
     begin(batch);
@@ -532,10 +543,13 @@ td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, i
 
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item)
 {
+    struct td_device_tables *tables = batch->on.tables;
+    if (item->kind == TD_BATCH_UPLOAD)
+        return td_device_tables_elsewhere(tables, item->table, batch->stream);
     const int n = count_inputs(item->op, item->args);
     for (int i = 0; i < n && i < TD_BATCH_TABLES; i++)
         if (is_table(item->resident, i) &&
-            td_device_tables_elsewhere(batch->on.tables, input_at(item->args, i), batch->stream))
+            td_device_tables_elsewhere(tables, input_at(item->args, i), batch->stream))
             return true;
     return false;
 }
@@ -547,7 +561,7 @@ bool td_batch_in_flight(const struct td_batch *batch)
 
 bool td_batch_is_upload(const struct td_batch *batch)
 {
-    return !batch->out;
+    return batch->kind == TD_BATCH_UPLOAD;
 }
 
 uint64_t td_batch_bytes(const struct td_batch *batch)
@@ -594,7 +608,8 @@ void td_batch_expire(struct td_batch *batch, int64_t now_ns)
         if (item && now_ns > item->deadline_ns) {
             struct td_error err;
             td_error_set(&err, TD_DEADLINE_EXCEEDED,
-                         "the deadline passed while %s was being computed", item->op->name);
+                         "the deadline passed while %s was being computed",
+                         td_batch_item_subject(item));
             give_back(batch, i, TD_DEADLINE_EXCEEDED, &err);
         } else if (item && item->deadline_ns < next_ns) {
             next_ns = item->deadline_ns;
@@ -695,7 +710,7 @@ void td_batch_end(struct td_batch *batch)
         td_status status = TD_OK;
         if (!batch->items[i])
             continue;
-        if (!td_batch_item_is_upload(batch->items[i])) {
+        if (batch->kind == TD_BATCH_OP) {
             status = check_report(batch, i, &err);
             if (status == TD_OK)
                 status = hand_out(batch, i, &err);

@@ -86,7 +86,7 @@ static bool is_late(const struct td_batch_item *item, int64_t now_ns, struct td_
     if (now_ns <= start_by(item))
         return false;
     td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline passed while %s was waiting",
-                 item->op->name);
+                 td_batch_item_subject(item));
     return true;
 }
 
@@ -96,7 +96,8 @@ static bool is_wanted(struct td_batch_item *item, int64_t now_ns, struct td_erro
         return false;
     if (!item->gone || !item->gone(item))
         return true;
-    td_error_set(err, TD_DEADLINE_EXCEEDED, "the client left while %s was waiting", item->op->name);
+    td_error_set(err, TD_DEADLINE_EXCEEDED, "the client left while %s was waiting",
+                 td_batch_item_subject(item));
     return false;
 }
 
@@ -133,9 +134,11 @@ static void check_residents(struct td_batch_item *item)
 
 void td_batch_queue_prepare(struct td_batch_item *item)
 {
+    item->key = 0; /* goes alone */
+    if (item->kind != TD_BATCH_OP)
+        return;
     check_residents(item);
     const uint32_t shared = td_batch_item_shared(item);
-    item->key = 0; /* goes alone */
     if (td_merge_kind_of(item->op, item->args, shared) != TD_MERGE_NONE)
         item->key = td_merge_key(item->op, item->args, shared) | 1;
 }
@@ -145,6 +148,8 @@ static uint64_t staging_of(const struct td_batch_item *item)
 {
     const struct td_op_args *args = item->args;
     uint64_t bytes = 0;
+    if (item->kind != TD_BATCH_OP)
+        return 0;
     for (int i = 0, number = 0; i < item->op->n_inputs; i++)
         for (int j = 0; j < args->inputs[i].count; j++, number++)
             if (number >= TD_BATCH_TABLES || !(item->resident >> number & 1))

@@ -14,7 +14,7 @@
  * Tables     An input that is resident is uploaded once and stays on the device until its place is
  *            needed (the least recently used go first) or its version is gone. The cache holds a
  *            reference to the version; one that nobody else holds is dropped. An item can also bring
- *            a table and no more (td_batch_upload).
+ *            a table and no more (TD_BATCH_UPLOAD).
  * Failures   Of one item (a bad index) concern that item. Of the device, all items of the batches in
  *            flight and in the queue are given back as DEVICE_UNAVAILABLE, for the CPU or for the
  *            client; it is then closed, once no answer lies in its staging memory any more, and
@@ -42,20 +42,28 @@
 struct td_batcher;
 struct td_buffer_pool;
 
-/* The op of an item that computes nothing: its one input, a resident table, is brought to the device
- * and stays there as long as its version lives, evicted last. It has no outputs, and goes alone. */
-extern const struct td_op td_batch_upload;
+typedef enum td_batch_kind {
+    TD_BATCH_OP, /* one call of an op */
+    /* A resident table that is brought to the device and stays there as long as its version lives,
+     * evicted last. It goes alone. */
+    TD_BATCH_UPLOAD
+} td_batch_kind;
 
 /* Tensors of a call that can be tables on the device: bits of td_batch_item.resident. */
 enum { TD_BATCH_TABLES = 32 };
 
 struct td_batch_item {
     struct td_batch_item *next;
+    td_batch_kind kind;
+    const struct td_tensor *table; /* of an upload: its owner names the version */
+
+    /* Of an op. */
     const struct td_op *op;
     struct td_op_args *args; /* inferred; outputs get their data and args->replaced is set */
     uint32_t resident; /* bit i: the i-th tensor of all inputs, through the lists, is a resident
-                                 table, and its owner names the version */
+                                table, and its owner names the version */
     struct td_arena *arena; /* of the call: where outputs' owners are kept */
+
     int64_t deadline_ns;
     int64_t start_by_ns;                      /* not launched after it; 0: the deadline */
     int64_t submitted_ns;                     /* set by submit */
@@ -71,7 +79,8 @@ struct td_batch_item {
     void (*done)(struct td_batch_item *item, td_status status, const struct td_error *err);
 };
 
-bool td_batch_item_is_upload(const struct td_batch_item *item);
+/* What it does, for messages: the op's name, or "the upload". */
+const char *td_batch_item_subject(const struct td_batch_item *item);
 
 struct td_batcher_options {
     const struct td_device_api *api;

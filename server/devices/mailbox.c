@@ -185,7 +185,7 @@ void td_batch_mailbox_began(struct td_batch_mailbox *mailbox, struct td_batch_it
     pthread_mutex_lock(&mailbox->mutex);
     counts->waiting -= (uint64_t)n;
     counts->in_flight += (uint64_t)n;
-    if (!td_batch_item_is_upload(items[0])) {
+    if (items[0]->kind != TD_BATCH_UPLOAD) {
         counts->batches++;
         counts->items += (uint64_t)n;
         for (int i = 0; i < n; i++)

@@ -130,8 +130,10 @@ static bool has_left(struct td_batch_item *item)
     return ((struct ask *)(void *)item)->left;
 }
 
-static void ask_item(struct ask *ask, const struct td_op *op, uint32_t resident)
+static void ask_infer(struct ask *ask, const struct td_op *op, uint32_t resident)
 {
+    struct td_error err;
+    ck_assert_msg(td_op_infer(op, &ask->args, &ask->arena, &err) == TD_OK, "%s", err.message);
     ask->item = (struct td_batch_item){
         .op = op,
         .args = &ask->args,
@@ -143,18 +145,16 @@ static void ask_item(struct ask *ask, const struct td_op *op, uint32_t resident)
     };
 }
 
-static void ask_infer(struct ask *ask, const struct td_op *op, uint32_t resident)
-{
-    struct td_error err;
-    ck_assert_msg(td_op_infer(op, &ask->args, &ask->arena, &err) == TD_OK, "%s", err.message);
-    ask_item(ask, op, resident);
-}
-
-static void ask_begin(struct ask *ask, const struct td_op *op)
+static void ask_init(struct ask *ask)
 {
     memset(ask, 0, sizeof *ask);
     td_arena_init(&ask->arena, NULL, 0, td_memory_heap());
     sem_init(&ask->over, 0, 0);
+}
+
+static void ask_begin(struct ask *ask, const struct td_op *op)
+{
+    ask_init(ask);
     td_op_defaults(op, &ask->args);
 }
 
@@ -205,10 +205,15 @@ static void ask_einsum(struct ask *ask, const char *equation, struct td_tensor a
 /* A table to be brought to the device. */
 static void ask_upload(struct ask *ask, const struct td_tensor *table)
 {
-    ask_begin(ask, &td_batch_upload);
+    ask_init(ask);
     ask->inputs[0] = *table;
-    ask->args.inputs[0] = (struct td_operand){ &ask->inputs[0], 1 };
-    ask_item(ask, &td_batch_upload, 1);
+    ask->item = (struct td_batch_item){
+        .kind = TD_BATCH_UPLOAD,
+        .table = &ask->inputs[0],
+        .deadline_ns = TD_NEVER,
+        .gone = has_left,
+        .done = on_done,
+    };
 }
 
 static void submit(struct setup *setup, struct ask *ask)
