@@ -1,5 +1,6 @@
 #include "server/devices/batch.h"
 
+#include "kernels/merge.h"
 #include "server/observe/clock.h"
 
 #include <stdio.h>
@@ -52,18 +53,6 @@ struct launch {
     size_t in_bytes, out_bytes, report_bytes;
     size_t outputs, workspace, scratch_bytes; /* on the device, from the start of the inputs */
 };
-
-const char *td_batch_item_subject(const struct td_batch_item *item)
-{
-    return item->kind == TD_BATCH_UPLOAD ? "the upload" : item->op->name;
-}
-
-uint32_t td_batch_item_shared(const struct td_batch_item *item)
-{
-    /* Lookups share their table, and bring their indices though these be resident as well. */
-    const struct td_op_merge *merge = item->op->merge;
-    return merge && merge->kind == TD_MERGE_CONCAT ? item->resident & 1 : item->resident;
-}
 
 /* ---- from calls to a launch ------------------------------------------------------------------ */
 
@@ -484,7 +473,7 @@ static void begin(struct td_batch *batch)
     batch->deadline_ns = TD_NEVER;
     for (int i = 0; i < batch->n_items; i++) {
         struct td_batch_item *item = batch->items[i];
-        item->begun_ns = batch->begun_ns;
+        td_batch_item_begun(item, batch->begun_ns);
         if (item->deadline_ns < batch->deadline_ns)
             batch->deadline_ns = item->deadline_ns;
     }
@@ -595,7 +584,7 @@ static void give_back(struct td_batch *batch, int i, td_status status, const str
 {
     struct td_batch_item *item = batch->items[i];
     batch->items[i] = NULL;
-    batch->on.give_back(batch->on.context, item, status, err);
+    td_batch_item_give_back(item, status, err);
 }
 
 void td_batch_expire(struct td_batch *batch, int64_t now_ns)

@@ -19,15 +19,11 @@
 #ifndef TD_SERVER_DEVICES_BATCH_H
 #define TD_SERVER_DEVICES_BATCH_H
 
-#include "server/devices/batcher.h"
+#include "server/devices/item.h"
 #include "server/devices/staging.h"
 #include "server/devices/tables.h"
 
 struct td_batch;
-
-/* Hands an item back, for good. Nothing of it is looked at afterwards. */
-typedef void td_give_back_fn(void *context, struct td_batch_item *item, td_status status,
-                             const struct td_error *err);
 
 /* What all batches of a device share. Borrowed, but for what the fields name. */
 struct td_batch_device {
@@ -38,8 +34,6 @@ struct td_batch_device {
     struct td_memory *memory; /* for what merging takes */
     int batch_limit;
     int64_t hang_ns;
-    td_give_back_fn *give_back;
-    void *context;
 };
 
 /* NULL with err filled. */
@@ -48,9 +42,6 @@ struct td_batch *td_batch_new(const struct td_batch_device *on, struct td_error 
 void td_batch_free(struct td_batch *batch);
 /* The same for a lost device: what it made goes with it. */
 void td_batch_abandon(struct td_batch *batch);
-
-/* Which of its tensors are the same for all that it merges with (kernels/merge.h). */
-uint32_t td_batch_item_shared(const struct td_batch_item *item);
 
 /* As td_batcher_check_kernel. */
 TD_MUST_CHECK td_status td_batch_check_kernel(const struct td_device_api *api,

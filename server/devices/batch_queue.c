@@ -1,51 +1,13 @@
 #include "server/devices/batch_queue.h"
 
+#include "kernels/merge.h"
 #include "server/observe/clock.h"
 
 #include <stdlib.h>
 
-/* ---- lists ----------------------------------------------------------------------------------- */
-
-void td_item_list_init(struct td_item_list *list)
+bool td_batch_queue_init(struct td_batch_queue *queue, int batch_limit, uint64_t batch_bytes)
 {
-    *list = (struct td_item_list){ .end = &list->first };
-}
-
-void td_item_list_add(struct td_item_list *list, struct td_batch_item *item)
-{
-    item->next = NULL;
-    *list->end = item;
-    list->end = &item->next;
-}
-
-void td_item_list_move(struct td_item_list *to, struct td_item_list *from)
-{
-    if (!from->first)
-        return;
-    *to->end = from->first;
-    to->end = from->end;
-    td_item_list_init(from);
-}
-
-/* Takes *link off the list, which it is part of. */
-static struct td_batch_item *list_take(struct td_item_list *list, struct td_batch_item **link)
-{
-    struct td_batch_item *item = *link;
-    *link = item->next;
-    if (list->end == &item->next)
-        list->end = link;
-    return item;
-}
-
-/* ---- the queue ------------------------------------------------------------------------------- */
-
-bool td_batch_queue_init(struct td_batch_queue *queue, int batch_limit, uint64_t batch_bytes,
-                         td_give_back_fn *give_back, void *context)
-{
-    *queue = (struct td_batch_queue){ .batch_limit = batch_limit,
-                                      .batch_bytes = batch_bytes,
-                                      .give_back = give_back,
-                                      .context = context };
+    *queue = (struct td_batch_queue){ .batch_limit = batch_limit, .batch_bytes = batch_bytes };
     td_item_list_init(&queue->waiting);
     queue->picked = calloc((size_t)batch_limit, sizeof(struct td_batch_item *));
     return queue->picked != NULL;
@@ -56,12 +18,6 @@ void td_batch_queue_destroy(struct td_batch_queue *queue)
     free(queue->picked);
 }
 
-static void give_back(struct td_batch_queue *queue, struct td_batch_item **link, td_status status,
-                      const struct td_error *err)
-{
-    queue->give_back(queue->context, list_take(&queue->waiting, link), status, err);
-}
-
 void td_batch_queue_refuse(struct td_batch_queue *queue, td_status status,
                            const struct td_error *err)
 {
@@ -69,7 +25,7 @@ void td_batch_queue_refuse(struct td_batch_queue *queue, td_status status,
     td_item_list_init(&refused);
     td_item_list_move(&refused, &queue->waiting);
     while (refused.first)
-        queue->give_back(queue->context, list_take(&refused, &refused.first), status, err);
+        td_batch_item_give_back(td_item_list_take(&refused, &refused.first), status, err);
 }
 
 /* ---- late ones ------------------------------------------------------------------------------- */
@@ -101,13 +57,19 @@ static bool is_wanted(struct td_batch_item *item, int64_t now_ns, struct td_erro
     return false;
 }
 
+static void give_back_late(struct td_batch_queue *queue, struct td_batch_item **link,
+                           const struct td_error *err)
+{
+    td_batch_item_give_back(td_item_list_take(&queue->waiting, link), TD_DEADLINE_EXCEEDED, err);
+}
+
 void td_batch_queue_drop_late(struct td_batch_queue *queue, int64_t now_ns)
 {
     struct td_batch_item **link = &queue->waiting.first;
     struct td_error err;
     while (*link)
         if (is_late(*link, now_ns, &err))
-            give_back(queue, link, TD_DEADLINE_EXCEEDED, &err);
+            give_back_late(queue, link, &err);
         else
             link = &(*link)->next;
 }
@@ -177,7 +139,7 @@ int td_batch_queue_pick(struct td_batch_queue *queue, int64_t now_ns)
         if (n > 0 && !goes_along(picked[0], item)) {
             link = &item->next;
         } else if (!is_wanted(item, now_ns, &err)) {
-            give_back(queue, link, TD_DEADLINE_EXCEEDED, &err);
+            give_back_late(queue, link, &err);
         } else {
             bytes += staging_of(item);
             if (n > 0 && bytes > queue->batch_bytes)
@@ -196,7 +158,7 @@ void td_batch_queue_take(struct td_batch_queue *queue, int n)
     struct td_batch_item **link = &queue->waiting.first;
     for (int i = 0; i < n;) {
         if (*link == queue->picked[i]) {
-            (void)list_take(&queue->waiting, link);
+            (void)td_item_list_take(&queue->waiting, link);
             i++;
         } else {
             link = &(*link)->next;

@@ -7,35 +7,22 @@
  * was picked stays in the queue until it is known that it starts.
  *
  * Ownership  Borrows items from add to take. Those that are late, or whose client has left, or that
- *            are refused, go to give_back. What is added meanwhile stays.
+ *            are refused, are given back (item.h). What is added meanwhile stays.
  * Threads    One at a time; prepare from any. */
 #ifndef TD_SERVER_DEVICES_BATCH_QUEUE_H
 #define TD_SERVER_DEVICES_BATCH_QUEUE_H
 
-#include "server/devices/batch.h"
-
-/* Items in the order in which they were added. */
-struct td_item_list {
-    struct td_batch_item *first, **end;
-};
-
-void td_item_list_init(struct td_item_list *list);
-void td_item_list_add(struct td_item_list *list, struct td_batch_item *item);
-/* Puts all of `from` behind `to`. */
-void td_item_list_move(struct td_item_list *to, struct td_item_list *from);
+#include "server/devices/item.h"
 
 struct td_batch_queue {
     struct td_item_list waiting;
     struct td_batch_item **picked; /* batch_limit of them; what pick found */
     int batch_limit;
     uint64_t batch_bytes;
-    td_give_back_fn *give_back;
-    void *context;
 };
 
 /* False without memory. */
-bool td_batch_queue_init(struct td_batch_queue *queue, int batch_limit, uint64_t batch_bytes,
-                         td_give_back_fn *give_back, void *context);
+bool td_batch_queue_init(struct td_batch_queue *queue, int batch_limit, uint64_t batch_bytes);
 /* It is empty. What init refused, too. */
 void td_batch_queue_destroy(struct td_batch_queue *queue);
 

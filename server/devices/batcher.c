@@ -58,15 +58,6 @@ struct td_batcher {
     bool unseen;         /* something was done on the device that its info may tell */
 };
 
-/* ---- giving back ----------------------------------------------------------------------------- */
-
-static void give_back(void *context, struct td_batch_item *item, td_status status,
-                      const struct td_error *err)
-{
-    struct td_batcher *batcher = context;
-    td_batch_mailbox_give_back(&batcher->mailbox, item, status, err);
-}
-
 /* ---- opening and losing ---------------------------------------------------------------------- */
 
 static void see_device(struct td_batcher *batcher)
@@ -111,8 +102,7 @@ static void open_device(struct td_batcher *batcher)
     if (!td_device_opener_is_done(opener))
         return;
     batcher->opener = NULL;
-    const td_status status =
-        td_device_session_open(opener, &batcher->options, give_back, batcher, &batcher->on, &err);
+    const td_status status = td_device_session_open(opener, &batcher->options, &batcher->on, &err);
     if (status == TD_OK)
         opened(batcher);
     else
@@ -250,7 +240,7 @@ static int after_refusal(struct td_batcher *batcher, int n, bool *trimmed, struc
     if (n > 1)
         return short_of_room ? n / 2 : 1;
     td_batch_queue_take(&batcher->queue, 1);
-    give_back(batcher, batcher->queue.picked[0], err->status, err);
+    td_batch_item_give_back(batcher->queue.picked[0], err->status, err);
     return 0;
 }
 
@@ -280,7 +270,8 @@ static bool start_items(struct td_batcher *batcher, struct td_batch *batch)
         return !batcher->blocked;
     const int64_t begun_ns = td_batch_begun_ns(batch);
     td_batch_queue_take(&batcher->queue, n);
-    td_batch_mailbox_began(&batcher->mailbox, batcher->queue.picked, n, begun_ns);
+    if (!td_batch_is_upload(batch))
+        td_batch_mailbox_began(&batcher->mailbox, batcher->queue.picked, n);
     batcher->used_ns = begun_ns;
     batcher->unseen = true;
     batcher->start_ns += (begun_ns - now_ns - batcher->start_ns) / 8;
@@ -499,8 +490,7 @@ struct td_batcher *td_batcher_new(const struct td_batcher_options *options)
     td_batch_mailbox_init(&batcher->mailbox);
     /* A quarter of the staging memory for a batch leaves room for another one in flight and for
      * answers that clients have not read yet. */
-    if (!td_batch_queue_init(&batcher->queue, options->batch_limit, options->staging_bytes / 4,
-                             give_back, batcher) ||
+    if (!td_batch_queue_init(&batcher->queue, options->batch_limit, options->staging_bytes / 4) ||
         pthread_create(&batcher->thread, NULL, run, batcher) != 0) {
         destroy(batcher);
         return NULL;

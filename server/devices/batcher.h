@@ -33,54 +33,11 @@
 #define TD_SERVER_DEVICES_BATCHER_H
 
 #include "gpu/device.h"
-#include "kernels/merge.h"
+#include "server/devices/item.h"
 #include "server/observe/log.h"
-
-#include <stdbool.h>
-#include <stdint.h>
 
 struct td_batcher;
 struct td_buffer_pool;
-
-typedef enum td_batch_kind {
-    TD_BATCH_OP, /* one call of an op */
-    /* A resident table that is brought to the device and stays there as long as its version lives,
-     * evicted last. It goes alone. */
-    TD_BATCH_UPLOAD
-} td_batch_kind;
-
-/* Tensors of a call that can be tables on the device: bits of td_batch_item.resident. */
-enum { TD_BATCH_TABLES = 32 };
-
-struct td_batch_item {
-    struct td_batch_item *next;
-    td_batch_kind kind;
-    const struct td_tensor *table; /* of an upload: its owner names the version */
-
-    /* Of an op. */
-    const struct td_op *op;
-    struct td_op_args *args; /* inferred; outputs get their data and args->replaced is set */
-    uint32_t resident; /* bit i: the i-th tensor of all inputs, through the lists, is a resident
-                                table, and its owner names the version */
-    struct td_arena *arena; /* of the call: where outputs' owners are kept */
-
-    int64_t deadline_ns;
-    int64_t start_by_ns;                      /* not launched after it; 0: the deadline */
-    int64_t submitted_ns;                     /* set by submit */
-    int64_t begun_ns;                         /* set when it is launched; 0 if it never was */
-    uint64_t key;                             /* the batcher's own */
-    bool (*gone)(struct td_batch_item *item); /* has the client left? NULL: never */
-    /* TD_OK, or INDEX_OUT_OF_BOUNDS (there are no outputs; the op, run on the host, says which index
-     * it is: that takes as long as there are indices, so it is not done on this thread),
-     * DEADLINE_EXCEEDED, MEMORY_EXHAUSTED (the device or the staging memory has no room for it now,
-     * though it goes alone), RESOURCE_LIMIT (they never will), DEVICE_UNAVAILABLE, UNSUPPORTED_DTYPE
-     * (the device has no kernel for it), DRAINING. DEADLINE_EXCEEDED as well when the client has left. err lives during the call; NULL
-     * with TD_OK. The item may be freed in it. */
-    void (*done)(struct td_batch_item *item, td_status status, const struct td_error *err);
-};
-
-/* What it does, for messages: the op's name, or "the upload". */
-const char *td_batch_item_subject(const struct td_batch_item *item);
 
 struct td_batcher_options {
     const struct td_device_api *api;

@@ -29,12 +29,10 @@ void td_batch_mailbox_destroy(struct td_batch_mailbox *mailbox)
 
 void td_batch_mailbox_submit(struct td_batch_mailbox *mailbox, struct td_batch_item *item)
 {
-    item->begun_ns = 0;
     pthread_mutex_lock(&mailbox->mutex);
-    item->submitted_ns = td_now_ns();
+    td_batch_item_submitted(item, &mailbox->item_counts, td_now_ns());
     const bool first = !mailbox->items.first;
     td_item_list_add(&mailbox->items, item);
-    mailbox->counts.waiting++;
     if (first)
         pthread_cond_signal(&mailbox->come);
     pthread_mutex_unlock(&mailbox->mutex);
@@ -84,8 +82,12 @@ bool td_batch_mailbox_has_table(struct td_batch_mailbox *mailbox, const struct t
 
 void td_batch_mailbox_counts(struct td_batch_mailbox *mailbox, struct td_batcher_counts *out)
 {
+    const struct td_batch_item_counts *items = &mailbox->item_counts;
     pthread_mutex_lock(&mailbox->mutex);
     *out = mailbox->counts;
+    out->waiting = atomic_load_explicit(&items->waiting, memory_order_relaxed);
+    out->in_flight = atomic_load_explicit(&items->in_flight, memory_order_relaxed);
+    out->failed_items = atomic_load_explicit(&items->failed, memory_order_relaxed);
     if (mailbox->session) {
         const struct td_device_tables_count count =
             td_device_tables_count(mailbox->session->tables);
@@ -179,18 +181,14 @@ static void average(uint64_t *mean, int64_t value)
 }
 
 void td_batch_mailbox_began(struct td_batch_mailbox *mailbox, struct td_batch_item *const *items,
-                            int n, int64_t begun_ns)
+                            int n)
 {
     struct td_batcher_counts *counts = &mailbox->counts;
     pthread_mutex_lock(&mailbox->mutex);
-    counts->waiting -= (uint64_t)n;
-    counts->in_flight += (uint64_t)n;
-    if (items[0]->kind != TD_BATCH_UPLOAD) {
-        counts->batches++;
-        counts->items += (uint64_t)n;
-        for (int i = 0; i < n; i++)
-            average(&counts->wait_ns, begun_ns - items[i]->submitted_ns);
-    }
+    counts->batches++;
+    counts->items += (uint64_t)n;
+    for (int i = 0; i < n; i++)
+        average(&counts->wait_ns, items[i]->begun_ns - items[i]->submitted_ns);
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
@@ -199,17 +197,4 @@ void td_batch_mailbox_ended(struct td_batch_mailbox *mailbox, int64_t took_ns)
     pthread_mutex_lock(&mailbox->mutex);
     average(&mailbox->counts.batch_ns, took_ns);
     pthread_mutex_unlock(&mailbox->mutex);
-}
-
-void td_batch_mailbox_give_back(struct td_batch_mailbox *mailbox, struct td_batch_item *item,
-                                td_status status, const struct td_error *err)
-{
-    pthread_mutex_lock(&mailbox->mutex);
-    if (item->begun_ns)
-        mailbox->counts.in_flight--;
-    else
-        mailbox->counts.waiting--;
-    mailbox->counts.failed_items += status == TD_DEVICE_UNAVAILABLE;
-    pthread_mutex_unlock(&mailbox->mutex);
-    item->done(item, status, status == TD_OK ? NULL : err);
 }

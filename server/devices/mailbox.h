@@ -3,7 +3,7 @@
  *     others    submit ──► items ──► the thread ──► item->done
  *               counts, available, has_table ◄── what the thread says of the device and its batches
  *
- * Ownership  Borrows items from submit to give_back, and the session from opened to not_available.
+ * Ownership  Borrows items from submit to take, and the session from opened to not_available.
  * Threads    The upper half is for any thread, the lower half for the batcher's. The mutex is held
  *            for a few instructions, and nobody is called with it but the session's tables and
  *            staging, for their counts. The thread changes counts with the mutex held, and reads
@@ -11,7 +11,7 @@
 #ifndef TD_SERVER_DEVICES_MAILBOX_H
 #define TD_SERVER_DEVICES_MAILBOX_H
 
-#include "server/devices/batch_queue.h"
+#include "server/devices/batcher.h"
 #include "server/devices/session.h"
 
 #include <pthread.h>
@@ -26,7 +26,9 @@ struct td_batch_mailbox {
     bool tried;                              /* to open a device */
     bool refused;                            /* what the device was told to be is nonsense */
     const struct td_device_session *session; /* NULL while the device is not available */
-    struct td_batcher_counts counts;
+    struct td_batcher_counts counts;         /* but for those of items: */
+
+    struct td_batch_item_counts item_counts; /* not guarded */
 };
 
 void td_batch_mailbox_init(struct td_batch_mailbox *mailbox);
@@ -70,13 +72,9 @@ void td_batch_mailbox_not_available(struct td_batch_mailbox *mailbox, bool refus
                                     const char *why);
 void td_batch_mailbox_saw(struct td_batch_mailbox *mailbox, const struct td_device_info *info);
 
-/* A batch of these items, or an upload, is in flight since begun_ns; a batch has ended after took_ns. */
+/* A batch of these items is in flight, not an upload; a batch has ended after took_ns. */
 void td_batch_mailbox_began(struct td_batch_mailbox *mailbox, struct td_batch_item *const *items,
-                            int n, int64_t begun_ns);
+                            int n);
 void td_batch_mailbox_ended(struct td_batch_mailbox *mailbox, int64_t took_ns);
-
-/* The one place where items leave. err: NULL with TD_OK, or not looked at. */
-void td_batch_mailbox_give_back(struct td_batch_mailbox *mailbox, struct td_batch_item *item,
-                                td_status status, const struct td_error *err);
 
 #endif

@@ -90,8 +90,7 @@ void td_device_opener_leave(struct td_device_opener *opener)
 }
 
 static td_status open_parts(struct td_device_session *session,
-                            const struct td_batcher_options *options, td_give_back_fn *give_back,
-                            void *context, struct td_error *err)
+                            const struct td_batcher_options *options, struct td_error *err)
 {
     session->staging =
         td_staging_new(session->api, session->device, options->buffers, options->staging_bytes);
@@ -106,8 +105,6 @@ static td_status open_parts(struct td_device_session *session,
         .memory = td_buffer_pool_memory(options->buffers),
         .batch_limit = options->batch_limit,
         .hang_ns = options->hang_ms * MS,
-        .give_back = give_back,
-        .context = context,
     };
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         if (!(session->batches[i] = td_batch_new(&shared, err)))
@@ -117,7 +114,6 @@ static td_status open_parts(struct td_device_session *session,
 
 td_status td_device_session_open(struct td_device_opener *opener,
                                  const struct td_batcher_options *options,
-                                 td_give_back_fn *give_back, void *context,
                                  struct td_device_session **out, struct td_error *err)
 {
     td_status status = opener->status;
@@ -132,7 +128,7 @@ td_status td_device_session_open(struct td_device_opener *opener,
     session->api = options->api;
     session->device = opener->device;
     free(opener);
-    status = open_parts(session, options, give_back, context, err);
+    status = open_parts(session, options, err);
     if (status != TD_OK) {
         td_device_session_close(session);
         return status;

@@ -8,13 +8,14 @@
  *            own; who cannot wait any longer leaves it alone.
  * Lost       A device that hangs may hang in its closing as well, so a lost one is closed on a thread
  *            of its own; and before that all staging has to come back, as its memory goes with it.
- * Ownership  Of all that the struct names. Items in its batches are handed to give_back.
+ * Ownership  Of all that the struct names. Items in its batches are borrowed.
  * Threads    The batcher's.
  * Errors     open: what the device says, or MEMORY_EXHAUSTED. */
 #ifndef TD_SERVER_DEVICES_SESSION_H
 #define TD_SERVER_DEVICES_SESSION_H
 
 #include "server/devices/batch.h"
+#include "server/devices/batcher.h"
 
 enum { TD_SESSION_BATCHES = 2 };
 
@@ -39,7 +40,6 @@ void td_device_opener_leave(struct td_device_opener *opener);
 /* Takes over an opener that is done. */
 TD_MUST_CHECK td_status td_device_session_open(struct td_device_opener *opener,
                                                const struct td_batcher_options *options,
-                                               td_give_back_fn *give_back, void *context,
                                                struct td_device_session **out,
                                                struct td_error *err);
 
