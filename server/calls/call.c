@@ -135,9 +135,9 @@ td_status td_call_decode(struct td_call *call)
     return status;
 }
 
-td_status td_call_admit(struct td_call *call)
+td_status td_call_admit(struct td_call *call, struct td_admission *admission)
 {
-    const td_status status = call->task->admit ? call->task->admit(call) : TD_OK;
+    const td_status status = call->task->admit ? call->task->admit(call, admission) : TD_OK;
     call->admitted = status == TD_OK;
     return status;
 }

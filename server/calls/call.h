@@ -29,6 +29,16 @@ struct MHD_Connection;
 struct td_call;
 struct td_device_call;
 
+/* What is found out at admission, once. */
+struct td_admission {
+    /* By the task. */
+    size_t output_bytes;  /* of an op's outputs */
+    size_t encoded_bound; /* of the answer's bytes; strings count little */
+    struct td_cost cost;  /* of compute */
+    /* By the scheduler: estimates for a CPU. */
+    uint64_t compute_ns, encode_ns;
+};
+
 /* Answers a request at once, from memory, into call->reply. */
 typedef td_status td_handler(struct td_call *call);
 
@@ -43,7 +53,8 @@ struct td_task {
                           size_t value_length);
 
     td_status (*decode)(struct td_call *call); /* the body is plain: Content-Encoding is undone */
-    td_status (*admit)(struct td_call *call);  /* sets encoded_bound */
+    /* May it be computed, and what will that take? Fills in what td_admission says of a task. */
+    td_status (*admit)(struct td_call *call, struct td_admission *admission);
     td_status (*compute)(struct td_call *call, struct td_worker *worker);
     /* A resident table that is to be on the device before the answer is written, or NULL: of calls
      * that are `queued`. Whether it came there, td_device_call_is_done tells encode. */
@@ -52,9 +63,8 @@ struct td_task {
 
     bool on_device; /* may compute be left to a device? Then request has the op's arguments */
 
-    /* What the scheduler does not know by itself; NULL is nothing. */
-    uint64_t (*admit_bytes)(const struct td_call *call); /* after decode: read by admit */
-    struct td_cost (*cost)(const struct td_call *call);  /* after admit: of compute */
+    /* After decode: how many bytes admit reads. NULL: none to speak of. */
+    uint64_t (*admit_bytes)(const struct td_call *call);
 
     /* Once the answer is known and before it is sent; call->error tells what it is. */
     void (*ended)(struct td_call *call);
@@ -125,7 +135,7 @@ struct td_call {
     struct td_buffer *body_buffer; /* NULL while the body is in the arena */
     struct td_pages_job pages;     /* the part of a large body's memory that was made last */
     struct td_sources sources;     /* of tensors that the body only names */
-    size_t output_bytes;           /* of an op's outputs, as told at admission */
+    struct td_admission admission; /* of an admitted call; written by the scheduler only */
     struct td_device_call *device; /* in the arena, for a call that goes to a device; else NULL */
     struct td_request request;
 
@@ -137,7 +147,6 @@ struct td_call {
     bool close_connection;
     bool gone; /* the client hung up; nobody reads the answer */
     bool decoded, admitted, computed;
-    size_t encoded_bound; /* of the answer's bytes, as told at admission; strings count little */
     struct td_error error;
     struct td_reply reply;
     struct td_times times;
@@ -157,7 +166,7 @@ void td_call_free_shells(struct td_server *server);
 
 /* The stages of a call's task; each needs the one before. On failure call->error says why. */
 TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
-TD_MUST_CHECK td_status td_call_admit(struct td_call *call);
+TD_MUST_CHECK td_status td_call_admit(struct td_call *call, struct td_admission *admission);
 TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 

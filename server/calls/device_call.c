@@ -39,24 +39,26 @@ static struct td_device_call *new_device_call(struct td_call *call, struct td_er
     return device;
 }
 
-td_status td_device_call_place(struct td_call *call, uint64_t cpu_ns, bool *there)
+td_status td_device_call_place(struct td_call *call)
 {
+    const struct td_admission *admission = &call->admission;
     struct td_devices *devices = call->server->devices;
     const td_device_choice choice = call->request.options.device;
-    *there = false;
-    if (!call->task->on_device || call->device || choice == TD_DEVICE_CPU ||
-        (choice == TD_DEVICE_AUTO && cpu_ns < TD_DEVICES_LEAST_NS) || !td_devices_batcher(devices))
+    bool there;
+    if (!call->task->on_device || choice == TD_DEVICE_CPU ||
+        (choice == TD_DEVICE_AUTO && admission->compute_ns < TD_DEVICES_LEAST_NS))
         return TD_OK;
     const uint32_t resident = resident_mask(call);
-    if (!td_devices_choose(devices, &call->request, resident, cpu_ns))
-        return TD_OK;
+    const td_status status = td_devices_place(devices, &call->request, resident, &admission->cost,
+                                              admission->compute_ns, &there, &call->error);
+    if (status != TD_OK || !there)
+        return status;
     call->device = new_device_call(call, choice == TD_DEVICE_GPU ? &call->error : NULL);
     if (!call->device)
         return choice == TD_DEVICE_GPU ? call->error.status : TD_OK;
     call->device->item.op = call->op;
     call->device->item.args = &call->request.args;
     call->device->item.resident = resident;
-    *there = true;
     return TD_OK;
 }
 

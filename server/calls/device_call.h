@@ -12,10 +12,10 @@
 
 #include "server/calls/call.h"
 
-/* Decides where an admitted call is computed, which would cost the processor so many nanoseconds:
- * *there is true when it is to go to the device. MEMORY_EXHAUSTED: it must, and nothing is left to ask
- * with. */
-TD_MUST_CHECK td_status td_device_call_place(struct td_call *call, uint64_t cpu_ns, bool *there);
+/* The one place where it is decided where an admitted call is computed: td_device_call_is_due
+ * afterwards, where it goes to the device. With "device": "gpu" it does or is refused: as
+ * td_devices_place says, or MEMORY_EXHAUSTED. */
+TD_MUST_CHECK td_status td_device_call_place(struct td_call *call);
 
 /* The same for a call that has been computed and wants a resident table to be on the device before it
  * is answered. False when there is no device, or no memory to ask it with. */

@@ -153,13 +153,15 @@ static size_t plus(size_t a, uint64_t b)
 
 /* All that computing and writing the answer will take beside the inputs. How many threads will have
  * a hand in what one does not do alone is not known yet: as many as there may be. */
-static size_t memory_needed(const struct td_call *call, size_t outputs, const struct td_cost *cost)
+static size_t memory_needed(const struct td_call *call, const struct td_admission *admission)
 {
+    const struct td_cost *cost = &admission->cost;
     const uint64_t threads = cost->alone ? 1 : (uint64_t)call->server->config.workers;
     uint64_t slots;
     if (__builtin_mul_overflow(cost->workspace_per_thread, threads, &slots))
         slots = UINT64_MAX;
-    return plus(plus(plus(outputs, call->encoded_bound), cost->workspace), slots);
+    return plus(plus(plus(admission->output_bytes, admission->encoded_bound), cost->workspace),
+                slots);
 }
 
 td_status td_op_device(struct td_call *call)
@@ -179,25 +181,27 @@ static void settle_bounds(struct td_request *request)
 
 /* Has the answer a form, and an acceptable length? What safetensors has no dtype for goes as JSON to
  * who takes that, too. */
-static td_status admit_answer(struct td_call *call, size_t outputs)
+static td_status admit_answer(struct td_call *call, struct td_admission *admission)
 {
     if (call->reply_format == TD_FORMAT_SAFETENSORS &&
         td_codec_can_encode(call->reply_format, &call->request, NULL) != TD_OK &&
         td_codec_accepts_json(call->headers.accept))
         call->reply_format = TD_FORMAT_JSON;
     const td_status status = td_codec_can_encode(call->reply_format, &call->request, &call->error);
-    return status != TD_OK ? status : check_encoded(call, outputs, &call->encoded_bound);
+    return status != TD_OK
+               ? status
+               : check_encoded(call, admission->output_bytes, &admission->encoded_bound);
 }
 
 /* The same for outputs that are kept: may they have their names, and is there room? */
-static td_status admit_store(struct td_call *call, size_t outputs)
+static td_status admit_store(struct td_call *call, struct td_admission *admission)
 {
     struct stored *stored = td_arena_alloc(&call->arena, 1, sizeof *stored, &call->error);
     const int n = call->request.args.n_outputs;
     if (!stored)
         return call->error.status;
     call->state = stored;
-    call->encoded_bound = ANSWER_PER_OUTPUT * (size_t)n;
+    admission->encoded_bound = ANSWER_PER_OUTPUT * (size_t)n;
     *stored = (struct stored){ 0 };
     stored->write.condition = (struct td_condition){ .if_match = call->headers.if_match,
                                                      .if_none_match = call->headers.if_none_match };
@@ -205,40 +209,30 @@ static td_status admit_store(struct td_call *call, size_t outputs)
     name_output(call, n - 1); /* the longest */
     if (status == TD_OK)
         status = td_store_check_name(stored->name, &call->error);
-    return status != TD_OK
-               ? status
-               : td_store_admit(call->server->store, &stored->write, outputs, &call->error);
+    return status != TD_OK ? status
+                           : td_store_admit(call->server->store, &stored->write,
+                                            admission->output_bytes, &call->error);
 }
 
-static td_status admit(struct td_call *call)
+static td_status admit(struct td_call *call, struct td_admission *admission)
 {
     const struct td_op *op = call->op;
     struct td_op_args *args = &call->request.args;
-    size_t outputs;
     if (call->request.options.device == TD_DEVICE_GPU)
         settle_bounds(&call->request);
     td_status status = td_sources_settle(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = td_op_infer(op, args, &call->arena, &call->error);
     if (status == TD_OK)
-        status = td_devices_check_request(call->server->devices, &call->request, &call->error);
+        status = check_outputs(call, &admission->output_bytes);
     if (status == TD_OK)
-        status = check_outputs(call, &outputs);
-    call->output_bytes = status == TD_OK ? outputs : 0;
-    if (status == TD_OK)
-        status =
-            call->request.options.store ? admit_store(call, outputs) : admit_answer(call, outputs);
+        status = call->request.options.store ? admit_store(call, admission)
+                                             : admit_answer(call, admission);
     if (status != TD_OK)
         return status;
-    const struct td_cost needed = op->cost(args);
-    status = check_flops(call, needed.flops);
-    return status != TD_OK ? status
-                           : td_call_admit_memory(call, memory_needed(call, outputs, &needed));
-}
-
-static struct td_cost cost(const struct td_call *call)
-{
-    return call->op->cost(&call->request.args);
+    admission->cost = op->cost(args);
+    status = check_flops(call, admission->cost.flops);
+    return status != TD_OK ? status : td_call_admit_memory(call, memory_needed(call, admission));
 }
 
 /* ---- compute, encode ------------------------------------------------------------------------- */
@@ -335,5 +329,4 @@ const struct td_task td_op_task = { .begin = begin,
                                     .encode = encode,
                                     .on_device = true,
                                     .admit_bytes = admit_bytes,
-                                    .cost = cost,
                                     .ended = count };

@@ -1,121 +1,13 @@
 #include "server/calls/scheduler.h"
 
-#include "api/oip/oip.h"
 #include "server/calls/device_call.h"
+#include "server/calls/estimate.h"
 #include "server/calls/services.h"
 #include "server/observe/clock.h"
 
 #include <string.h>
 
-/* What things cost, in nanoseconds; from tests/bench, rounded up. An estimate only has to tell tiny
- * from not tiny, so one set of figures serves all machines. */
-enum {
-    JSON_FIXED = 1500,    /* one JSON request or answer, however small */
-    JSON_IN_PER_BYTE = 3, /* decoding */
-    JSON_OUT_PER_BYTE = 2,
-    BINARY_FIXED = 500,
-    BYTES_PER_NS = 8, /* moving data in cache */
-    RANDOM_READ = 20, /* a row from somewhere in a table */
-    FLOPS_PER_NS = 4, /* of a few, packing and tails included */
-    FEW_FLOPS = 1000000,
-    MANY_FLOPS_PER_NS = 16,   /* between 3 (complex, plain C) and 100 (float32, AVX-512) */
-    SHARED = TD_JOB_SMALL_NS, /* as a large job */
-    INFLATE_FIXED = 20000,    /* and the memory for zlib's window */
-    INFLATE_PER_BYTE = 20,    /* of the compressed body: expanding it and reading what comes out */
-    DEFLATE_FIXED = 60000,    /* and its memory */
-    DEFLATE_PER_BYTE = 25     /* of what is compressed */
-};
-
 enum { LONG_WAIT_NS = 1000000 };
-
-static uint64_t text_cost(size_t bytes, unsigned per_byte)
-{
-    return JSON_FIXED + per_byte * (uint64_t)bytes;
-}
-
-static uint64_t binary_cost(size_t bytes)
-{
-    return BINARY_FIXED + (uint64_t)bytes / BYTES_PER_NS;
-}
-
-/* What clients share may be of any size, and where it decides on addresses it is copied at decoding:
- * never by an I/O thread. */
-static uint64_t shared_cost(const struct td_call *call, size_t header)
-{
-    static const char member[] = "shared_memory_region";
-    return call->server->shm && memmem(call->body, header, member, sizeof member - 1) ? SHARED : 0;
-}
-
-static uint64_t decode_cost(const struct td_call *call)
-{
-    const size_t bytes = call->body_bytes, header = call->headers.inference_header;
-    if (call->encoded) /* never for an I/O thread, since it may be anything once it is expanded */
-        return INFLATE_FIXED + INFLATE_PER_BYTE * (uint64_t)bytes;
-    switch (call->body_format) {
-    case TD_FORMAT_OIP:
-        if (header < bytes)
-            return text_cost(header, JSON_IN_PER_BYTE) + binary_cost(bytes - header) +
-                   shared_cost(call, header);
-        return text_cost(bytes, JSON_IN_PER_BYTE) + shared_cost(call, bytes);
-    case TD_FORMAT_JSON:
-        return text_cost(bytes, JSON_IN_PER_BYTE);
-    case TD_FORMAT_SAFETENSORS:
-    case TD_FORMAT_NPY:
-        break;
-    }
-    return binary_cost(bytes);
-}
-
-/* Of admitting a decoded call. */
-static uint64_t admit_cost(const struct td_call *call)
-{
-    return call->task->admit_bytes ? call->task->admit_bytes(call) / BYTES_PER_NS : 0;
-}
-
-static uint64_t flops_cost(uint64_t flops)
-{
-    const uint64_t few = flops < FEW_FLOPS ? flops : FEW_FLOPS;
-    return few / FLOPS_PER_NS + (flops - few) / MANY_FLOPS_PER_NS;
-}
-
-/* Of an admitted call. No sum overflows: bytes and rows are those of tensors that are there or have
- * been found to fit, and a sixteenth of any number of FLOPs leaves room for them. */
-static uint64_t compute_cost(const struct td_call *call)
-{
-    if (!call->task->cost)
-        return 0;
-    const struct td_cost cost = call->task->cost(call);
-    return (cost.bytes_read + cost.bytes_written) / BYTES_PER_NS + cost.random_reads * RANDOM_READ +
-           flops_cost(cost.flops);
-}
-
-/* The same. */
-static uint64_t deflate_cost(const struct td_call *call)
-{
-    const size_t bytes = call->encoded_bound + call->output_bytes;
-    return call->encoding == TD_ENCODING_NONE || bytes < TD_DEFLATE_LEAST
-               ? 0
-               : DEFLATE_FIXED + DEFLATE_PER_BYTE * (uint64_t)bytes;
-}
-
-/* The same. */
-static uint64_t encode_cost(const struct td_call *call)
-{
-    const size_t bound = call->encoded_bound;
-    size_t copied;
-    switch (call->reply_format) {
-    case TD_FORMAT_OIP:
-        copied = td_oip_copied_bytes(&call->request);
-        return deflate_cost(call) + text_cost(bound - copied, JSON_OUT_PER_BYTE) +
-               copied / BYTES_PER_NS;
-    case TD_FORMAT_JSON:
-        return deflate_cost(call) + text_cost(bound, JSON_OUT_PER_BYTE);
-    case TD_FORMAT_SAFETENSORS:
-    case TD_FORMAT_NPY:
-        break;
-    }
-    return deflate_cost(call) + binary_cost(bound);
-}
 
 static void end(struct td_call *call, td_status status)
 {
@@ -183,10 +75,24 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     return answer(call, call->error.status);
 }
 
+/* The one place where call->admission is written: the task tells what the call takes, and from that
+ * follows where it is computed. */
+static td_status admit(struct td_call *call)
+{
+    struct td_admission admission = { 0 };
+    td_status status = td_call_admit(call, &admission);
+    if (status != TD_OK)
+        return status;
+    admission.compute_ns = td_estimate_compute_ns(&admission.cost);
+    admission.encode_ns = td_estimate_encode_ns(call, &admission);
+    call->admission = admission;
+    return td_device_call_place(call);
+}
+
 td_verdict td_schedule(struct td_call *call)
 {
     const uint64_t limit = (uint64_t)call->server->config.inline_limit_us * 1000;
-    uint64_t cost = decode_cost(call);
+    uint64_t cost = td_estimate_decode_ns(call);
     td_status status = td_call_late(call, "before the request had arrived");
     if (status != TD_OK)
         return answer(call, status);
@@ -195,19 +101,14 @@ td_verdict td_schedule(struct td_call *call)
     status = td_call_decode(call);
     if (status != TD_OK)
         return answer(call, status);
-    cost += admit_cost(call);
+    cost += td_estimate_admit_ns(call);
     if (cost > limit || call->queued)
         return enqueue(call, cost);
-    status = td_call_admit(call);
+    status = admit(call);
     if (status != TD_OK)
         return answer(call, status);
-    const uint64_t compute = compute_cost(call);
-    bool there;
-    cost += compute + encode_cost(call);
-    status = td_device_call_place(call, compute, &there);
-    if (status != TD_OK)
-        return answer(call, status);
-    if (there || cost > limit) {
+    cost += call->admission.compute_ns + call->admission.encode_ns;
+    if (td_device_call_is_due(call) || cost > limit) {
         status = read_in_time(call);
         return status == TD_OK ? enqueue(call, cost) : answer(call, status);
     }
@@ -246,10 +147,11 @@ static void drop(struct td_job *job, td_status why);
 /* On the batcher's thread: what is left, if only to say why there is no answer, is a worker's. */
 static void back_from_device(struct td_call *call)
 {
+    const struct td_admission *admission = &call->admission;
     uint64_t left = 0;
     if (!td_device_call_is_refused(call))
-        left = encode_cost(call) +
-               (call->computed || td_device_call_is_done(call) ? 0 : compute_cost(call));
+        left = admission->encode_ns +
+               (call->computed || td_device_call_is_done(call) ? 0 : admission->compute_ns);
     call->job.cost_ns = job_cost(call, left);
     call->job.deadline_ns = call->computed ? TD_NEVER : call->deadline_ns;
     td_worker_pool_submit(call->server->workers, &call->job);
@@ -262,20 +164,26 @@ static void submit_to_device(struct td_call *call)
     td_device_call_submit(call, back_from_device);
 }
 
-/* On a worker, of a call that is admitted: true when it has gone to the device, with a new place in
- * the queue for when it comes back. Without one it is computed here, or refused where it must not
- * be. */
+/* On a worker: gives a call that is due there to the device, with a new place in the queue for when it
+ * comes back. False when there is no place: it goes on without the device. */
+static bool hand_to_device(struct td_call *call)
+{
+    if (!td_worker_pool_reserve(call->server->workers)) {
+        call->device = NULL;
+        return false;
+    }
+    submit_to_device(call);
+    return true;
+}
+
+/* On a worker, of a call that has just been admitted: true when it has gone to the device. Where the
+ * queue has no place it is computed here, unless the request says "device": "gpu". */
 static bool goes_to_device(struct td_call *call, td_status *status)
 {
-    bool there;
-    *status = td_device_call_place(call, compute_cost(call), &there);
-    if (!there)
+    if (!td_device_call_is_due(call))
         return false;
-    if (td_worker_pool_reserve(call->server->workers)) {
-        submit_to_device(call);
+    if (hand_to_device(call))
         return true;
-    }
-    call->device = NULL;
     if (call->request.options.device == TD_DEVICE_GPU)
         *status = queue_full(call);
     return false;
@@ -302,7 +210,7 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     if (status == TD_OK && taken > start_by(call)) /* which the body may have told */
         return waited_too_long(call);
     if (status == TD_OK)
-        status = td_call_admit(call);
+        status = admit(call);
     if (status == TD_OK)
         status = read_in_time(call);
     call->job.deadline_ns = start_by(call);
@@ -311,8 +219,9 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
         return TD_OK;
     }
     if (status == TD_OK)
-        *put_back = td_worker_pool_put_back(worker, &call->job,
-                                            job_cost(call, compute_cost(call) + encode_cost(call)));
+        *put_back = td_worker_pool_put_back(
+            worker, &call->job,
+            job_cost(call, call->admission.compute_ns + call->admission.encode_ns));
     return status;
 }
 
@@ -327,20 +236,13 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
-/* On a worker, of a call that has just been computed: true when a table of it has gone to the device,
- * with a new place in the queue for when it comes back. Without one the table goes there when it is
- * used first. */
+/* On a worker, of a call that has just been computed: true when a table of it has gone to the device.
+ * Where the queue has no place the table goes there when an op uses it first. */
 static bool waits_for_upload(struct td_call *call)
 {
     const struct td_tensor *table = call->task->upload ? call->task->upload(call) : NULL;
-    if (!table || call->device || !td_device_call_place_upload(call, table))
-        return false;
-    if (td_worker_pool_reserve(call->server->workers)) {
-        submit_to_device(call);
-        return true;
-    }
-    call->device = NULL;
-    return false;
+    return table && !call->device && td_device_call_place_upload(call, table) &&
+           hand_to_device(call);
 }
 
 static void run(struct td_job *job, struct td_worker *worker)

@@ -24,11 +24,12 @@ static td_status begin_list(struct td_call *call)
 }
 
 /* Of many it is long. */
-static td_status admit_list(struct td_call *call)
+static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_TENSOR = 512 };
-    call->encoded_bound = PER_TENSOR * ((size_t)td_store_stats(call->server->store).tensors + 1);
-    return td_call_admit_memory(call, call->encoded_bound);
+    admission->encoded_bound =
+        PER_TENSOR * ((size_t)td_store_stats(call->server->store).tensors + 1);
+    return td_call_admit_memory(call, admission->encoded_bound);
 }
 
 static td_status encode_list(struct td_call *call)
@@ -227,7 +228,7 @@ static td_status settle_letters(struct td_call *call)
     return TD_OK;
 }
 
-static td_status admit_get(struct td_call *call)
+static td_status admit_get(struct td_call *call, struct td_admission *admission)
 {
     const struct state *state = call->state;
     const uint64_t limit = (uint64_t)call->server->config.max_output;
@@ -241,9 +242,10 @@ static td_status admit_get(struct td_call *call)
     if (status != TD_OK)
         return status;
     tensor = state->listing.tensor;
-    if (!td_tensor_write_bound(call->reply_format, state->layout, tensor, &call->encoded_bound))
-        call->encoded_bound = SIZE_MAX;
-    return td_call_admit_memory(call, call->encoded_bound);
+    if (!td_tensor_write_bound(call->reply_format, state->layout, tensor,
+                               &admission->encoded_bound))
+        admission->encoded_bound = SIZE_MAX;
+    return td_call_admit_memory(call, admission->encoded_bound);
 }
 
 /* What Range asks for, where it counts: HEAD knows no ranges, and If-Range wants the rest of one
@@ -356,10 +358,11 @@ static td_status check_upload(struct td_call *call)
     return td_devices_check(call->server->devices, TD_DEVICE_GPU, &call->error);
 }
 
-static td_status admit_put(struct td_call *call)
+static td_status admit_put(struct td_call *call, struct td_admission *admission)
 {
     const struct state *state = call->state;
     const td_status status = check_upload(call);
+    (void)admission; /* a worker's in any case */
     return status != TD_OK ? status
                            : td_store_admit(call->server->store, &state->write,
                                             td_tensor_footprint(&state->tensor), &call->error);
@@ -494,18 +497,16 @@ static td_status decode_scatter(struct td_call *call)
     return status;
 }
 
-static td_status admit_scatter(struct td_call *call)
+static td_status admit_scatter(struct td_call *call, struct td_admission *admission)
 {
     td_status status = td_op_device(call);
     if (status == TD_OK)
         status = td_sources_settle(&call->request, &call->arena, &call->error);
-    return status != TD_OK ? status
-                           : td_op_infer(call->op, &call->request.args, &call->arena, &call->error);
-}
-
-static struct td_cost scatter_cost(const struct td_call *call)
-{
-    return call->op->cost(&call->request.args);
+    if (status == TD_OK)
+        status = td_op_infer(call->op, &call->request.args, &call->arena, &call->error);
+    if (status == TD_OK)
+        admission->cost = call->op->cost(&call->request.args);
+    return status;
 }
 
 /* Changes the version in the making. Its tensor may be another than the one the body was read for:
@@ -568,5 +569,4 @@ const struct td_task td_tensor_scatter_task = { .begin = begin_scatter,
                                                 .decode = decode_scatter,
                                                 .admit = admit_scatter,
                                                 .compute = compute_scatter,
-                                                .encode = tell_listing,
-                                                .cost = scatter_cost };
+                                                .encode = tell_listing };

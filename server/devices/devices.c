@@ -156,18 +156,6 @@ td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
     return TD_OK;
 }
 
-td_status td_devices_check_request(struct td_devices *devices, const struct td_request *request,
-                                   struct td_error *err)
-{
-    if (request->options.device != TD_DEVICE_GPU)
-        return TD_OK;
-    const td_status status =
-        devices->batcher
-            ? td_batcher_check_kernel(devices->batcher, request->op, &request->args, err)
-            : TD_OK;
-    return status != TD_OK ? status : td_devices_check(devices, TD_DEVICE_GPU, err);
-}
-
 /* How long so many take at a measured rate; one that is not known costs nothing. */
 static uint64_t time_ns(uint64_t amount, uint64_t per_us)
 {
@@ -199,33 +187,44 @@ static uint64_t bytes_out(const struct td_request *request)
     return bytes;
 }
 
-static uint64_t device_ns(struct td_devices *devices, const struct td_request *request,
-                          uint32_t resident, const struct td_batcher_counts *counts)
+static uint64_t device_ns(struct td_batcher *batcher, const struct td_request *request,
+                          uint32_t resident, const struct td_cost *cost,
+                          const struct td_batcher_counts *counts)
 {
     const struct td_device_info *device = &counts->device;
-    const struct td_cost cost = request->op->cost(&request->args);
-    const uint64_t copied = bytes_in(devices->batcher, request, resident) + bytes_out(request);
+    const uint64_t copied = bytes_in(batcher, request, resident) + bytes_out(request);
     const uint64_t moving =
-        time_ns(cost.bytes_read + cost.bytes_written, device->device_bytes_per_us);
-    const uint64_t computing = time_ns(cost.flops, device->float32_flops_per_us);
+        time_ns(cost->bytes_read + cost->bytes_written, device->device_bytes_per_us);
+    const uint64_t computing = time_ns(cost->flops, device->float32_flops_per_us);
     const uint64_t ahead = (counts->in_flight > 0 ? counts->batch_ns : 0) +
                            (counts->waiting > 0 ? counts->wait_ns : 0);
     return device->launch_ns + time_ns(copied, device->copy_bytes_per_us) +
            (moving > computing ? moving : computing) + ahead;
 }
 
-bool td_devices_choose(struct td_devices *devices, const struct td_request *request,
-                       uint32_t resident, uint64_t cpu_ns)
+td_status td_devices_place(struct td_devices *devices, const struct td_request *request,
+                           uint32_t resident, const struct td_cost *cost, uint64_t cpu_ns,
+                           bool *there, struct td_error *err)
 {
+    const td_device_choice choice = request->options.device;
+    struct td_batcher *batcher = devices->batcher;
     struct td_batcher_counts counts;
-    if (!devices->batcher || request->options.device == TD_DEVICE_CPU)
-        return false;
-    if (request->options.device == TD_DEVICE_GPU)
-        return true;
-    if (td_batcher_check_kernel(devices->batcher, request->op, &request->args, NULL) != TD_OK)
-        return false;
-    td_batcher_counts(devices->batcher, &counts);
-    return counts.available && device_ns(devices, request, resident, &counts) < cpu_ns;
+    *there = false;
+    if (choice == TD_DEVICE_GPU) {
+        td_status status = TD_OK;
+        if (batcher)
+            status = td_batcher_check_kernel(batcher, request->op, &request->args, err);
+        if (status == TD_OK)
+            status = td_devices_check(devices, choice, err);
+        *there = status == TD_OK;
+        return status;
+    }
+    if (choice == TD_DEVICE_CPU || !batcher ||
+        td_batcher_check_kernel(batcher, request->op, &request->args, NULL) != TD_OK)
+        return TD_OK;
+    td_batcher_counts(batcher, &counts);
+    *there = counts.available && device_ns(batcher, request, resident, cost, &counts) < cpu_ns;
+    return TD_OK;
 }
 
 /* ---- GET /v1/devices ------------------------------------------------------------------------- */

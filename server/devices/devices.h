@@ -18,7 +18,7 @@
 
 struct td_devices;
 
-/* What costs the processor less than this is not worth asking about. */
+/* With `auto`, what takes a CPU less than this is computed there. */
 enum { TD_DEVICES_LEAST_NS = 50000 };
 
 /* What only the system can tell of --gpu: that a device that is asked for by name can be loaded, and
@@ -41,16 +41,14 @@ struct td_batcher *td_devices_batcher(struct td_devices *devices);
 /* Of a request with "device": "gpu": is the device there? DEVICE_UNAVAILABLE says why not. */
 TD_MUST_CHECK td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
                                          struct td_error *err);
-/* The same of an inferred request, and has the device a kernel for it? UNSUPPORTED_DTYPE, also while
- * the device is not there, because a retry would not help. */
-TD_MUST_CHECK td_status td_devices_check_request(struct td_devices *devices,
-                                                 const struct td_request *request,
-                                                 struct td_error *err);
-
-/* Should this call, inferred and costing the processor so many nanoseconds, be computed there?
- * `resident` as in struct td_batch_item. */
-bool td_devices_choose(struct td_devices *devices, const struct td_request *request,
-                       uint32_t resident, uint64_t cpu_ns);
+/* Where is this inferred request computed, which costs `cost`, on the CPU cpu_ns? `resident` as in
+ * struct td_batch_item. *there is true for the device. With "device": "gpu" it is that or refused:
+ * UNSUPPORTED_DTYPE where the device has no kernel for it, also while the device is not there, because
+ * a retry would not help; or DEVICE_UNAVAILABLE. */
+TD_MUST_CHECK td_status td_devices_place(struct td_devices *devices,
+                                         const struct td_request *request, uint32_t resident,
+                                         const struct td_cost *cost, uint64_t cpu_ns, bool *there,
+                                         struct td_error *err);
 
 /* GET /v1/devices */
 TD_MUST_CHECK td_status td_devices_describe(struct td_devices *devices,

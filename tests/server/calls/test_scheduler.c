@@ -1,5 +1,6 @@
 #include "api/json/decode.h"
 #include "api/message/attrs.h"
+#include "kernels/gather/gather.h"
 #include "server/calls/op_task.h"
 #include "server/calls/scheduler.h"
 #include "server/calls/services.h"
@@ -222,6 +223,38 @@ START_TEST(a_small_body_with_much_to_compute_is_decoded_here_and_computed_there)
     ck_assert(call->decoded && call->admitted);
     run_queued(call);
     ck_assert_int_eq(call->reply.http_status, 200);
+    td_call_free(call);
+    free(body);
+    server_close();
+}
+END_TEST
+
+/* gather, but that it counts how often its cost is asked for. */
+static int costs_asked;
+
+static struct td_cost count_cost(const struct td_op_args *args)
+{
+    costs_asked++;
+    return td_op_gather.cost(args);
+}
+
+START_TEST(what_a_call_costs_is_worked_out_once)
+{
+    static const char *const options[] = { "--inline-limit-us=1000000", "--inline-limit-us=100",
+                                           "--inline-limit-us=0" };
+    struct td_op counted = td_op_gather;
+    char *body = wide_gather(2000);
+    counted.cost = count_cost;
+    costs_asked = 0;
+    server_open(OPTIONS(options[_i]));
+    struct td_call *call = call_of(body);
+    call->op = &counted;
+    td_request_init(&call->request, call->op);
+    run_anyhow(call);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    ck_assert_int_eq(costs_asked, 1);
+    ck_assert_uint_gt(call->admission.compute_ns, 0);
+    ck_assert_uint_gt(call->admission.encode_ns, 0);
     td_call_free(call);
     free(body);
     server_close();
@@ -1228,6 +1261,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, with_an_inline_limit_of_zero_every_call_is_queued);
     tcase_add_test(tcase, a_large_body_is_left_for_a_worker_to_decode);
     tcase_add_test(tcase, a_small_body_with_much_to_compute_is_decoded_here_and_computed_there);
+    tcase_add_loop_test(tcase, what_a_call_costs_is_worked_out_once, 0, 3);
     tcase_add_test(tcase, a_table_that_sets_a_shape_is_read_by_a_worker);
     tcase_add_test(tcase, the_answer_is_the_same_from_both_places);
     tcase_add_test(tcase, small_calls_pass_one_that_turns_out_to_be_large);

@@ -1,0 +1,104 @@
+#include "server/calls/estimate.h"
+
+#include "api/oip/oip.h"
+#include "server/calls/services.h"
+
+#include <string.h>
+
+enum {
+    JSON_FIXED = 1500,    /* one JSON request or answer, however small */
+    JSON_IN_PER_BYTE = 3, /* decoding */
+    JSON_OUT_PER_BYTE = 2,
+    BINARY_FIXED = 500,
+    BYTES_PER_NS = 8, /* moving data in cache */
+    RANDOM_READ = 20, /* a row from somewhere in a table */
+    FLOPS_PER_NS = 4, /* of a few, packing and tails included */
+    FEW_FLOPS = 1000000,
+    MANY_FLOPS_PER_NS = 16,   /* between 3 (complex, plain C) and 100 (float32, AVX-512) */
+    SHARED = TD_JOB_SMALL_NS, /* as a large job */
+    INFLATE_FIXED = 20000,    /* and the memory for zlib's window */
+    INFLATE_PER_BYTE = 20,    /* of the compressed body: expanding it and reading what comes out */
+    DEFLATE_FIXED = 60000,    /* and its memory */
+    DEFLATE_PER_BYTE = 25     /* of what is compressed */
+};
+
+static uint64_t text_cost(size_t bytes, unsigned per_byte)
+{
+    return JSON_FIXED + per_byte * (uint64_t)bytes;
+}
+
+static uint64_t binary_cost(size_t bytes)
+{
+    return BINARY_FIXED + (uint64_t)bytes / BYTES_PER_NS;
+}
+
+/* What clients share may be of any size, and where it decides on addresses it is copied at decoding:
+ * never by an I/O thread. */
+static uint64_t shared_cost(const struct td_call *call, size_t header)
+{
+    static const char member[] = "shared_memory_region";
+    return call->server->shm && memmem(call->body, header, member, sizeof member - 1) ? SHARED : 0;
+}
+
+uint64_t td_estimate_decode_ns(const struct td_call *call)
+{
+    const size_t bytes = call->body_bytes, header = call->headers.inference_header;
+    if (call->encoded) /* never for an I/O thread, since it may be anything once it is expanded */
+        return INFLATE_FIXED + INFLATE_PER_BYTE * (uint64_t)bytes;
+    switch (call->body_format) {
+    case TD_FORMAT_OIP:
+        if (header < bytes)
+            return text_cost(header, JSON_IN_PER_BYTE) + binary_cost(bytes - header) +
+                   shared_cost(call, header);
+        return text_cost(bytes, JSON_IN_PER_BYTE) + shared_cost(call, bytes);
+    case TD_FORMAT_JSON:
+        return text_cost(bytes, JSON_IN_PER_BYTE);
+    case TD_FORMAT_SAFETENSORS:
+    case TD_FORMAT_NPY:
+        break;
+    }
+    return binary_cost(bytes);
+}
+
+uint64_t td_estimate_admit_ns(const struct td_call *call)
+{
+    return call->task->admit_bytes ? call->task->admit_bytes(call) / BYTES_PER_NS : 0;
+}
+
+static uint64_t flops_cost(uint64_t flops)
+{
+    const uint64_t few = flops < FEW_FLOPS ? flops : FEW_FLOPS;
+    return few / FLOPS_PER_NS + (flops - few) / MANY_FLOPS_PER_NS;
+}
+
+uint64_t td_estimate_compute_ns(const struct td_cost *cost)
+{
+    return (cost->bytes_read + cost->bytes_written) / BYTES_PER_NS +
+           cost->random_reads * RANDOM_READ + flops_cost(cost->flops);
+}
+
+static uint64_t deflate_cost(const struct td_call *call, const struct td_admission *admission)
+{
+    const size_t bytes = admission->encoded_bound + admission->output_bytes;
+    return call->encoding == TD_ENCODING_NONE || bytes < TD_DEFLATE_LEAST
+               ? 0
+               : DEFLATE_FIXED + DEFLATE_PER_BYTE * (uint64_t)bytes;
+}
+
+uint64_t td_estimate_encode_ns(const struct td_call *call, const struct td_admission *admission)
+{
+    const uint64_t deflate = deflate_cost(call, admission);
+    const size_t bound = admission->encoded_bound;
+    size_t copied;
+    switch (call->reply_format) {
+    case TD_FORMAT_OIP:
+        copied = td_oip_copied_bytes(&call->request);
+        return deflate + text_cost(bound - copied, JSON_OUT_PER_BYTE) + copied / BYTES_PER_NS;
+    case TD_FORMAT_JSON:
+        return deflate + text_cost(bound, JSON_OUT_PER_BYTE);
+    case TD_FORMAT_SAFETENSORS:
+    case TD_FORMAT_NPY:
+        break;
+    }
+    return deflate + binary_cost(bound);
+}
