@@ -4,6 +4,7 @@
 #include "server/config/config.h"
 #include "server/devices/devices.h"
 #include "server/http/http.h"
+#include "server/http/origin.h"
 #include "server/memory/fault_guard.h"
 #include "server/observe/clock.h"
 
@@ -114,6 +115,14 @@ static int wrong(const char *message)
     return EXIT_WRONG_CONFIG;
 }
 
+static bool check_origins(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
+{
+    struct td_origins *origins =
+        td_origins_new(config->allow_origin, config->allow_host, false, message, TD_CONFIG_MESSAGE);
+    td_origins_free(origins);
+    return origins != NULL;
+}
+
 int main(int argc, char **argv)
 {
     static struct td_server server;
@@ -138,6 +147,7 @@ int main(int argc, char **argv)
                                   .format = server.config.log_format,
                                   .fd = STDERR_FILENO };
     if (!td_config_check_system(&server.config, message) ||
+        !check_origins(&server.config, message) ||
         !td_devices_check_system(&server.config, message))
         status = wrong(message);
     else if (action == TD_CONFIG_RUN)

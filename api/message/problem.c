@@ -74,8 +74,10 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(UNAUTHENTICATED, 401, "Unauthenticated", "unauthenticated",
             "The request carries no valid token."),
     PROBLEM(FORBIDDEN, 403, "Forbidden", "forbidden",
-            "The token does not allow this, or the server itself may not write the file that it is "
-            "about."),
+            "The token does not allow this; or the server may not write the file that it is about; "
+            "or a browser sends this for a page of another site, or by a name that is not the "
+            "server's: `attribute` is the header that tells, --allow-origin and --allow-host name "
+            "what is allowed."),
     PROBLEM(QUEUE_FULL, 429, "Queue full", "queue-full",
             "More work is waiting than the server takes on. Try again after the seconds in the "
             "Retry-After header."),

@@ -114,6 +114,8 @@ struct td_call {
     /* the request */
     const char *method, *path;
     struct td_headers headers;
+    const char *origin; /* of the page that sent it, where --allow-origin names it; else NULL */
+    bool preflight;     /* the browser asks whether that page may send another request */
     char request_id[TD_REQUEST_ID_SIZE];
     td_style style;
     const char *arguments[TD_PATH_ARGUMENTS]; /* of the path, in the arena */

@@ -16,6 +16,7 @@
 enum kind {
     KIND_ADDRESS,
     KIND_TEXT,
+    KIND_LIST,
     KIND_DEVICE,
     KIND_COUNT,
     KIND_BYTES,
@@ -51,6 +52,7 @@ static const char *const format_names[] = { "text", "json", NULL };
  * /etc/tensord.json". */
 struct origin {
     char text[300];
+    bool again; /* it named the option before: a list grows */
 };
 
 static bool complain(char message[TD_CONFIG_MESSAGE], const struct origin *origin,
@@ -144,6 +146,21 @@ static bool set_text(char **member, const char *value, char message[TD_CONFIG_ME
     return true;
 }
 
+/* Appends to a list of values with commas. */
+static bool add_text(char **member, const char *value, char message[TD_CONFIG_MESSAGE])
+{
+    const size_t before = strlen(*member), more = strlen(value) + 1;
+    char *longer = realloc(*member, before + 1 + more);
+    if (!longer) {
+        snprintf(message, TD_CONFIG_MESSAGE, "no memory for the configuration");
+        return false;
+    }
+    longer[before] = ',';
+    memcpy(longer + before + 1, value, more);
+    *member = longer;
+    return true;
+}
+
 static bool set_option(struct td_config *config, const struct option *option, const char *value,
                        const struct origin *origin, char message[TD_CONFIG_MESSAGE])
 {
@@ -164,6 +181,8 @@ static bool set_option(struct td_config *config, const struct option *option, co
         return set_text((char **)(void *)member, value, message);
     case KIND_TEXT:
         return set_text((char **)(void *)member, value, message);
+    case KIND_LIST:
+        return (origin->again ? add_text : set_text)((char **)(void *)member, value, message);
     case KIND_COUNT:
     case KIND_BYTES:
         if (parse_number(option, value, (int64_t *)(void *)member))
@@ -237,10 +256,33 @@ static char *read_file(const char *path, char message[TD_CONFIG_MESSAGE])
     return text;
 }
 
+static bool complain_about(const cJSON *item, const struct origin *origin, const char *expected,
+                           char message[TD_CONFIG_MESSAGE])
+{
+    char *given = cJSON_PrintUnformatted(item);
+    complain(message, origin, given ? given : "the value", expected);
+    cJSON_free(given);
+    return false;
+}
+
+static bool set_list_from_json(struct td_config *config, const struct option *option,
+                               const cJSON *array, struct origin *origin,
+                               char message[TD_CONFIG_MESSAGE])
+{
+    bool good = set_option(config, option, "", origin, message);
+    for (const cJSON *item = array->child; good && item; item = item->next) {
+        if (!cJSON_IsString(item))
+            return complain_about(array, origin, "an array of strings", message);
+        good = set_option(config, option, item->valuestring, origin, message);
+        origin->again = true;
+    }
+    return good;
+}
+
 static bool set_from_json(struct td_config *config, const cJSON *item, const char *path,
                           char message[TD_CONFIG_MESSAGE])
 {
-    struct origin origin;
+    struct origin origin = { .again = false };
     snprintf(origin.text, sizeof origin.text, "%.60s in %.200s", item->string, path);
     const struct option *option = find_option(item->string, strlen(item->string));
     if (!option) {
@@ -252,14 +294,11 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
         return set_option(config, option, item->valuestring, &origin, message);
     if (cJSON_IsBool(item) && option->kind == KIND_SWITCH)
         return set_option(config, option, cJSON_IsTrue(item) ? "true" : "false", &origin, message);
+    if (cJSON_IsArray(item) && option->kind == KIND_LIST)
+        return set_list_from_json(config, option, item, &origin, message);
     char number[32];
-    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9007199254740992.0) {
-        char *given = cJSON_PrintUnformatted(item);
-        complain(message, &origin, given ? given : "the value",
-                 "a string or a non-negative number");
-        cJSON_free(given);
-        return false;
-    }
+    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9007199254740992.0)
+        return complain_about(item, &origin, "a string or a non-negative number", message);
     snprintf(number, sizeof number, "%.17g", item->valuedouble);
     return set_option(config, option, number, &origin, message);
 }
@@ -299,7 +338,7 @@ static bool load_environment(struct td_config *config, char **environment,
         if (strncmp(*entry, "TENSORD_", 8) != 0)
             continue;
         for (int i = 0; i < N_OPTIONS; i++) {
-            struct origin origin;
+            struct origin origin = { .again = false };
             environment_name(&options[i], origin.text, sizeof origin.text);
             size_t length = strlen(origin.text);
             if (strncmp(*entry, origin.text, length) == 0 && (*entry)[length] == '=' &&
@@ -314,6 +353,7 @@ static bool load_environment(struct td_config *config, char **environment,
 struct command_line {
     enum td_config_action action;
     const char *config_path;
+    bool given[N_OPTIONS]; /* options that were set */
 };
 
 /* One argument and its value, "--name=value" or "--name value". */
@@ -351,9 +391,12 @@ static bool take_argument(struct td_config *config, int argc, char **argv, int *
         value = argv[*at];
     if (is_config)
         return line->config_path = value, true;
-    struct origin origin;
+    if (!apply)
+        return true;
+    struct origin origin = { .again = line->given[option - options] };
     snprintf(origin.text, sizeof origin.text, "--%s", option->name);
-    return !apply || set_option(config, option, value, &origin, message);
+    line->given[option - options] = true;
+    return set_option(config, option, value, &origin, message);
 }
 
 static bool read_command_line(struct td_config *config, int argc, char **argv, bool apply,
@@ -410,8 +453,8 @@ static void resolve_zeros(struct td_config *config)
 enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
                                      char **environment, char message[TD_CONFIG_MESSAGE])
 {
-    static const struct origin built_in = { "built-in default" };
-    struct command_line line = { TD_CONFIG_RUN, NULL };
+    static const struct origin built_in = { .text = "built-in default" };
+    struct command_line line = { .action = TD_CONFIG_RUN };
     memset(config, 0, sizeof *config);
     message[0] = '\0';
     for (int at = 1; at < argc; at++) {
@@ -444,6 +487,8 @@ wrong:
 void td_config_free(struct td_config *config)
 {
     free(config->listen);
+    free(config->allow_host);
+    free(config->allow_origin);
     free(config->data_dir);
     free(config->gpu);
     memset(config, 0, sizeof *config);

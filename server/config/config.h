@@ -3,7 +3,8 @@
  * An option may come from the command line, the environment or a JSON file, in that order of
  * precedence; its spelling derives from its name: --max-body, TENSORD_MAX_BODY, {"max-body": ...}.
  * A switch is on when it stands alone, --compress, and may have a value, as everywhere else: on, off,
- * true, false, yes, no, 1 or 0. --help is printed from the same table.
+ * true, false, yes, no, 1 or 0. A list has its values with commas, in the JSON file also as an array;
+ * on the command line the option may be repeated. --help is printed from the same table.
  *
  * Ownership  struct td_config owns its texts; td_config_free.
  * Errors     One sentence that names where the value stood, what it was and what is expected. */
@@ -23,6 +24,11 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 #define TD_OPTIONS(X)                                                                              \
     X(listen, "listen", ADDRESS, "127.0.0.1:8080", 0, 0, "HOST:PORT",                              \
       "address to serve on; [::1]:8080 for IPv6, port 0 for any free one")                         \
+    X(allow_host, "allow-host", LIST, "", 0, 0, "HOST,...",                                        \
+      "what Host may be beside localhost on a loopback address; a proxy on this machine that "     \
+      "forwards the public name needs it")                                                         \
+    X(allow_origin, "allow-origin", LIST, "", 0, 0, "ORIGIN,...",                                  \
+      "web pages that may use this server, like https://example.com; others are answered 403")     \
     X(data_dir, "data-dir", TEXT, "", 0, 0, "DIR",                                                 \
       "folder of resident tensors: .npy and .safetensors files are mapped; persist=1 writes "      \
       "there")                                                                                     \
@@ -86,6 +92,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 /* Members by kind. */
 #define TD_CONFIG_TYPE_ADDRESS char *
 #define TD_CONFIG_TYPE_TEXT    char *
+#define TD_CONFIG_TYPE_LIST    char *
 #define TD_CONFIG_TYPE_DEVICE  char *
 #define TD_CONFIG_TYPE_COUNT   int64_t
 #define TD_CONFIG_TYPE_BYTES   int64_t

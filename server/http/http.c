@@ -6,6 +6,7 @@
 #include "server/http/body.h"
 #include "server/http/connections.h"
 #include "server/http/linger.h"
+#include "server/http/origin.h"
 #include "server/http/routes.h"
 #include "server/http/transport_errors.h"
 #include "server/memory/populate.h"
@@ -40,6 +41,7 @@ struct td_http {
     struct td_linger *linger;
     struct td_connections *connections;
     struct td_pages *pages;
+    struct td_origins *origins;
 };
 
 static int socket_of(struct MHD_Connection *connection)
@@ -49,19 +51,20 @@ static int socket_of(struct MHD_Connection *connection)
 
 /* ---- headers -------------------------------------------------------------------------------- */
 
-/* One walk over a request's headers. */
+/* One iteration over a request's headers. */
 struct header_walk {
     struct td_call *call;
-    const char *repeated; /* a header that may stand only once and stood twice */
-    const char *host, *content_length, *transfer_encoding, *authorization;
-    const char *request_id, *inference_header;
+    const char *repeated; /* a header that may be given once only and was given twice */
+    struct td_field host, content_length, transfer_encoding, authorization;
+    struct td_field request_id, inference_header;
+    struct td_field origin, sec_fetch_site, sec_fetch_mode, preflight_method;
 };
 
 /* Where the value of a header goes. Of one that may be repeated the last counts. */
 struct header_place {
     const char *name;
     size_t length;
-    size_t offset; /* of the value, in struct td_headers or in struct header_walk */
+    size_t offset; /* of the value: a text in struct td_headers, a field in struct header_walk */
     bool in_walk;
     bool repeatable;
 };
@@ -92,40 +95,58 @@ static const struct header_place places[] = {
     TO_CALL("If-Range", if_range, false),
     TO_CALL("Expect", expect, true),
     TO_WALK("Inference-Header-Content-Length", inference_header, false),
+    TO_WALK("Origin", origin, false),
+    TO_WALK("Sec-Fetch-Site", sec_fetch_site, false),
+    TO_WALK("Sec-Fetch-Mode", sec_fetch_mode, false),
+    TO_WALK("Access-Control-Request-Method", preflight_method, false),
 };
 
 #undef TO_WALK
 #undef TO_CALL
 #undef PLACE
 
+/* Sets a header's value. Was it set before? */
+static bool place_header(const struct header_place *place, struct header_walk *walk,
+                         const char *value, size_t length)
+{
+    if (place->in_walk) {
+        struct td_field *field = (struct td_field *)(void *)((char *)walk + place->offset);
+        const bool before = field->text != NULL;
+        *field = (struct td_field){ value, length };
+        return before;
+    }
+    const char **text = (const char **)(void *)((char *)&walk->call->headers + place->offset);
+    const bool before = *text != NULL;
+    *text = value;
+    return before;
+}
+
 static enum MHD_Result visit_header(void *context, enum MHD_ValueKind kind, const char *name,
                                     size_t length, const char *value, size_t value_length)
 {
     struct header_walk *walk = context;
     (void)kind;
-    (void)value_length;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const struct header_place *place = &places[i];
         if (place->length != length || strncasecmp(name, place->name, length) != 0)
             continue;
-        void *in = place->in_walk ? (void *)walk : (void *)&walk->call->headers;
-        const char **to = (const char **)(void *)((char *)in + place->offset);
-        if (*to && !place->repeatable)
+        if (place_header(place, walk, value ? value : "", value ? value_length : 0) &&
+            !place->repeatable)
             walk->repeated = place->name;
-        *to = value ? value : "";
     }
     return MHD_YES;
 }
 
 /* A caller's id is echoed when it is short and plain; else we make one. */
-static void choose_request_id(struct td_call *call, const char *given)
+static void choose_request_id(struct td_call *call, struct td_field given)
 {
-    const size_t length = given ? strlen(given) : 0;
-    bool plain = length > 0 && length < TD_REQUEST_ID_SIZE;
-    for (size_t i = 0; plain && i < length; i++)
-        plain = given[i] > ' ' && given[i] < 0x7f && given[i] != '"' && given[i] != '\\';
+    bool plain = given.length > 0 && given.length < TD_REQUEST_ID_SIZE;
+    for (size_t i = 0; plain && i < given.length; i++)
+        plain = given.text[i] > ' ' && given.text[i] < 0x7f && given.text[i] != '"' &&
+                given.text[i] != '\\';
     if (plain) {
-        memcpy(call->request_id, given, length + 1);
+        memcpy(call->request_id, given.text, given.length);
+        call->request_id[given.length] = '\0';
         return;
     }
     const uint64_t number =
@@ -169,7 +190,7 @@ static td_status check_framing(struct header_walk *walk)
     struct td_call *call = walk->call;
     char sentence[128];
     const char *at_fault = walk->repeated;
-    if (!at_fault && walk->content_length && walk->transfer_encoding)
+    if (!at_fault && walk->content_length.text && walk->transfer_encoding.text)
         at_fault = "Content-Length";
     if (!at_fault)
         return TD_OK;
@@ -192,19 +213,43 @@ static td_status read_inference_header(struct td_call *call, const char *text)
                : TD_OK;
 }
 
-static td_status read_headers(struct td_call *call)
+/* What a page may not send is refused before its body; the connection closes, since a client that
+ * has not asked for leave to send the body sends it already. */
+static td_status check_origin(const struct td_http *http, const struct header_walk *walk)
+{
+    struct td_call *call = walk->call;
+    const struct td_origin_request request = { .method = call->method,
+                                               .path = call->path,
+                                               .host = walk->host,
+                                               .origin = walk->origin,
+                                               .sec_fetch_site = walk->sec_fetch_site,
+                                               .sec_fetch_mode = walk->sec_fetch_mode };
+    bool listed;
+    const td_status status = td_origin_check(http->origins, &request, &listed, &call->error);
+    if (listed)
+        call->origin = walk->origin.text;
+    if (status != TD_OK && (call->headers.chunked || call->headers.content_length > 0))
+        call->close_connection = true;
+    if (status == TD_OK && listed && walk->preflight_method.text)
+        call->preflight = strcmp(call->method, "OPTIONS") == 0;
+    return status;
+}
+
+static td_status read_headers(const struct td_http *http, struct td_call *call)
 {
     struct header_walk walk = { .call = call };
     MHD_get_connection_values_n(call->connection, MHD_HEADER_KIND, visit_header, &walk);
     choose_request_id(call, walk.request_id);
-    call->headers.chunked = walk.transfer_encoding != NULL;
+    call->headers.chunked = walk.transfer_encoding.text != NULL;
     call->headers.content_length =
-        walk.content_length ? strtoll(walk.content_length, NULL, 10) : -1;
+        walk.content_length.text ? strtoll(walk.content_length.text, NULL, 10) : -1;
     td_status status = check_framing(&walk);
+    if (status == TD_OK)
+        status = check_origin(http, &walk);
     if (status == TD_OK)
         status = read_deadline(call);
     if (status == TD_OK)
-        status = read_inference_header(call, walk.inference_header);
+        status = read_inference_header(call, walk.inference_header.text);
     return status;
 }
 
@@ -255,6 +300,18 @@ static void add_timing(const struct td_call *call, struct MHD_Response *response
     add_header(response, "Server-Timing", text);
 }
 
+/* For browsers: may the page that sent the request read the answer, and which of its headers? */
+static void add_origin_headers(const struct td_call *call, struct MHD_Response *response)
+{
+    if (call->server->config.allow_origin[0])
+        add_header(response, "Vary", "Origin");
+    if (!call->origin)
+        return;
+    add_header(response, "Access-Control-Allow-Origin", call->origin);
+    if (!call->preflight)
+        add_header(response, "Access-Control-Expose-Headers", TD_ORIGIN_EXPOSED);
+}
+
 static void add_reply_headers(const struct td_call *call, struct MHD_Response *response)
 {
     const struct td_reply *reply = &call->reply;
@@ -263,6 +320,7 @@ static void add_reply_headers(const struct td_call *call, struct MHD_Response *r
     add_header(response, "X-Request-Id", call->request_id);
     for (int i = 0; i < reply->n_headers; i++)
         add_header(response, reply->headers[i].name, reply->headers[i].value);
+    add_origin_headers(call, response);
     if (call->error.status != TD_OK)
         add_error_headers(call, response);
     if (call->request.options.timing)
@@ -327,11 +385,23 @@ static td_status accept_call(struct td_call *call)
     return td_error_set(&call->error, TD_DRAINING, "the server is stopping and takes no new work");
 }
 
+/* A preflight asks for the request that follows it, which is told by itself what is wrong with it.
+ */
+static td_status begin_preflight(struct td_call *call)
+{
+    call->error.status = TD_OK;
+    call->task = NULL;
+    call->handler = td_origin_preflight;
+    return TD_OK;
+}
+
 /* All that can be said before the body. */
-static td_status begin(struct td_call *call)
+static td_status begin(const struct td_http *http, struct td_call *call)
 {
     const td_status found = td_route_call(call);
-    td_status status = read_headers(call);
+    td_status status = read_headers(http, call);
+    if (status == TD_OK && call->preflight)
+        return begin_preflight(call);
     if (status != TD_OK || found != TD_OK || call->handler)
         return status != TD_OK ? status : found;
     const bool has_body = call->body_limit != TD_BODY_NONE;
@@ -370,7 +440,7 @@ static enum MHD_Result first_look(struct td_http *http, struct MHD_Connection *c
     call->method = method;
     call->path = path;
     call->times.begun = td_now_ns();
-    if (begin(call) == TD_OK || !answer_before_body(call))
+    if (begin(http, call) == TD_OK || !answer_before_body(call))
         return MHD_YES;
     call->lingers = call->headers.chunked || call->headers.content_length > 0;
     return send_error(call);
@@ -516,14 +586,28 @@ static int bind_address(const struct td_server *server, const char **why)
     return fd;
 }
 
-static void bound_address(int fd, char *text, size_t size)
-{
+/* Where the server listens. */
+struct bound {
     struct sockaddr_storage address;
-    socklen_t length = sizeof address;
+    socklen_t length;
+};
+
+static bool is_loopback(const struct bound *bound)
+{
+    const struct sockaddr_in *ipv4 = (const void *)&bound->address;
+    const struct sockaddr_in6 *ipv6 = (const void *)&bound->address;
+    if (bound->address.ss_family == AF_INET)
+        return ntohl(ipv4->sin_addr.s_addr) >> 24 == 127;
+    return bound->address.ss_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(&ipv6->sin6_addr) ||
+            (IN6_IS_ADDR_V4MAPPED(&ipv6->sin6_addr) && ipv6->sin6_addr.s6_addr[12] == 127));
+}
+
+static void print_address(const struct bound *bound, char *text, size_t size)
+{
     char host[NI_MAXHOST] = "?", service[NI_MAXSERV] = "?";
-    if (getsockname(fd, (struct sockaddr *)&address, &length) == 0)
-        getnameinfo((struct sockaddr *)&address, length, host, sizeof host, service, sizeof service,
-                    NI_NUMERICHOST | NI_NUMERICSERV);
+    getnameinfo((const struct sockaddr *)&bound->address, bound->length, host, sizeof host, service,
+                sizeof service, NI_NUMERICHOST | NI_NUMERICSERV);
     snprintf(text, size, strchr(host, ':') ? "[%.200s]:%.30s" : "%.200s:%.30s", host, service);
 }
 
@@ -586,35 +670,58 @@ static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
                             MHD_OPTION_END);
 }
 
+/* False where a part cannot be had; *why tells. */
+static bool start_parts(struct td_http *http, int fd, struct bound *bound, const char **why)
+{
+    const struct td_config *config = &http->server->config;
+    char message[TD_CONFIG_MESSAGE];
+    bound->length = sizeof bound->address;
+    if (getsockname(fd, (struct sockaddr *)&bound->address, &bound->length) != 0) {
+        *why = strerror(errno);
+        return false;
+    }
+    *why = "no memory";
+    http->linger = td_linger_new();
+    http->connections = td_connections_new();
+    http->pages = td_pages_new();
+    /* The values were checked when the program started. */
+    http->origins = td_origins_new(config->allow_origin, config->allow_host, is_loopback(bound),
+                                   message, sizeof message);
+    if (!http->linger || !http->connections || !http->pages || !http->origins)
+        return false;
+    *why = "libmicrohttpd did not start";
+    http->daemon = start_daemon(http, fd);
+    return http->daemon != NULL;
+}
+
+static void free_parts(struct td_http *http)
+{
+    td_linger_free(http->linger);
+    td_connections_free(http->connections);
+    td_pages_free(http->pages);
+    td_origins_free(http->origins);
+    free(http);
+}
+
 struct td_http *td_http_start(struct td_server *server)
 {
     struct td_http *http = calloc(1, sizeof *http);
     const char *why = "no memory";
+    struct bound bound;
     char address[256];
     const int fd = http ? bind_address(server, &why) : -1;
-    if (fd >= 0) {
+    if (http)
         http->server = server;
-        http->linger = td_linger_new();
-        http->connections = td_connections_new();
-        http->pages = td_pages_new();
-        http->daemon =
-            http->linger && http->connections && http->pages ? start_daemon(http, fd) : NULL;
-        why = "libmicrohttpd did not start";
-    }
-    if (!http || !http->daemon) {
+    if (fd < 0 || !start_parts(http, fd, &bound, &why)) {
         td_log(&server->log, TD_LOG_ERROR, "listen_failed",
                TD_TEXT("address", server->config.listen), TD_TEXT("reason", why));
         if (fd >= 0)
             close(fd);
-        if (http) {
-            td_linger_free(http->linger);
-            td_connections_free(http->connections);
-            td_pages_free(http->pages);
-        }
-        free(http);
+        if (http)
+            free_parts(http);
         return NULL;
     }
-    bound_address(fd, address, sizeof address);
+    print_address(&bound, address, sizeof address);
     td_log(&server->log, TD_LOG_INFO, "listening", TD_TEXT("address", address),
            TD_INT("io_threads", server->config.io_threads),
            TD_INT("workers", server->config.workers),
@@ -634,8 +741,5 @@ void td_http_stop(struct td_http *http)
         return;
     td_pages_stop(http->pages);    /* no connection may sleep then */
     MHD_stop_daemon(http->daemon); /* closes the listening socket as well */
-    td_linger_free(http->linger);
-    td_connections_free(http->connections);
-    td_pages_free(http->pages);
-    free(http);
+    free_parts(http);
 }

@@ -248,7 +248,7 @@ class Compression(HttpTest):
         body = gzip.compress(self.TEXT)
         chunks = b"".join(b"%x\r\n%s\r\n" % (1, body[i:i + 1]) for i in range(len(body))) + b"0\r\n\r\n"
         with Raw(self.daemon) as raw:
-            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
             self.assertOutput(raw.answer(), "int32", [2, 2], [[5, 6], [1, 2]])
 
     def test_answers_are_not_compressed_unless_configured(self):

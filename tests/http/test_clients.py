@@ -108,7 +108,7 @@ class LeavingClients(HttpTest):
 
     def test_a_body_in_countless_tiny_chunks_is_refused(self):
         with Raw(self.daemon) as raw:
-            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
             for _ in range(100):
                 raw.send(b"1\r\n \r\n" * 1000)
             raw.send(b"0\r\n\r\n")
@@ -178,7 +178,7 @@ class IdleTimeout(HttpTest):
         with Raw(self.daemon) as fresh, Raw(self.daemon) as used, Raw(self.daemon) as half:
             used.send(http_request("POST", "/v1/gather", BODY))
             self.assertOutput(used.answer(), *ANSWER)
-            half.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{")
+            half.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
             began = time.monotonic()
             for raw in (fresh, used, half):
                 rest = raw.rest()

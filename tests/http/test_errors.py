@@ -289,7 +289,7 @@ class RequestIds(HttpTest):
         for request_id in (b'"><script>alert(1)</script>', b'","status":200,"x":"', b"a\tb", b"\xff\xfe\xc3\x28", b"x" * 3000,
                            b"%0d%0aSet-Cookie: a=b", b"\\u0000", b"", b" ", b"\xe2\x80\xae", b"\x7f", b"a\\"):
             with self.subTest(request_id=request_id[:40]), Raw(self.daemon) as raw:
-                raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + request_id
+                raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: " + request_id
                          + b"\r\nContent-Length: 2\r\n\r\n{}")
                 answer = raw.answer()
                 self.assertIn(answer.status, (400, 422, 431), str(answer))
@@ -315,7 +315,7 @@ class RequestIds(HttpTest):
         with Daemon("--log-level", "debug") as daemon:
             for value in (b'x","event":"forged', b"a\tb", b"\xff\xfe", b"y" * 2500, b"\\", b"\x1b[31m"):
                 with Raw(daemon) as raw:
-                    raw.send(b"POST /v1/gather?axis=" + b"%22%0a%7b HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + value
+                    raw.send(b"POST /v1/gather?axis=" + b"%22%0a%7b HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: " + value
                              + b"\r\ntraceparent: " + value + b"\r\nContent-Length: 2\r\n\r\n{}")
                     raw.answer()
             with Client(daemon) as client:

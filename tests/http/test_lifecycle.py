@@ -115,7 +115,7 @@ class CommandLine(unittest.TestCase):
     def limit(self, *options, env=None):
         """the limit on bodies that a daemon started so has"""
         with Daemon(*options, env=env) as daemon, Raw(daemon) as raw:
-            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n")
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n")
             return raw.answer().json()["limit"]
 
     def test_the_command_line_wins_over_the_environment_over_the_file(self):
@@ -398,7 +398,7 @@ class Stopping(HttpTest):
     def test_a_client_that_never_finishes_does_not_hold_the_daemon(self):
         daemon = Daemon("--drain-timeout-ms", "200")
         with Raw(daemon) as raw:
-            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
             time.sleep(0.05)
             began = time.monotonic()
             daemon.stop()

@@ -241,7 +241,7 @@ class MemoryComesBack(HttpTest):
         with Daemon() as daemon, Client(daemon) as client:
             raws = [Raw(daemon) for _ in range(20)]
             for raw in raws:
-                raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n{")
+                raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n\r\n{")
             time.sleep(0.2)
             self.assertLess(client.ask("GET", "/readyz").json()["memory"]["in_use"], 20 * (32 << 10))
             for raw in raws:
@@ -254,7 +254,7 @@ class Sizes(HttpTest):
     def test_a_length_beyond_the_limit_is_413_before_the_body_is_sent(self):
         for length in (100001, 10 ** 12, (1 << 63) - 1):
             with Raw(self.daemon) as raw:
-                raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length)
+                raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % length)
                 self.assertProblem(raw.answer(), 413, "PAYLOAD_TOO_LARGE", limit=100000)
                 self.assertEqual(raw.rest(), b"")
 
@@ -265,7 +265,7 @@ class Sizes(HttpTest):
 
     def test_chunks_beyond_the_limit_are_413(self):
         with Raw(self.daemon) as raw:
-            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
             for _ in range(26):
                 raw.send(b"fa0\r\n" + b" " * 4000 + b"\r\n")
             raw.send(b"0\r\n\r\n")
@@ -274,7 +274,7 @@ class Sizes(HttpTest):
     def test_chunks_without_end_are_stopped(self):
         """the refusal comes, or the connection ends, long before the sender is done"""
         with Raw(self.daemon) as raw:
-            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
             sent, open_ = 0, True
             while open_ and sent < 200 << 20:
                 open_ = raw.send(b"10000\r\n" + b" " * 65536 + b"\r\n")

@@ -3,12 +3,12 @@ import time
 from daemon import *
 
 BODY = b'{"params":[1,2],"indices":[1]}'
-HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LENGTH = b"%d" % len(BODY)
 
 
 def post(*headers, body=BODY, version=b"HTTP/1.1", host=True):
-    lines = [b"POST /v1/gather " + version] + [b"Host: x"] * host + list(headers)
+    lines = [b"POST /v1/gather " + version] + [b"Host: localhost"] * host + list(headers)
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
@@ -40,11 +40,11 @@ REFUSED = [
     ("identity and a length", post(b"Transfer-Encoding: identity", b"Content-Length: " + LENGTH), (400, 501)),
     ("chunked with a vertical tab", post(b"Transfer-Encoding: \x0bchunked", body=CHUNK + b"0\r\n\r\n"), (400, 501)),
     ("bare line feeds", post(b"Content-Length: " + LENGTH).replace(b"\r\n", b"\n"), (400,)),
-    ("one bare line feed", b"POST /v1/gather HTTP/1.1\r\nHost: x\nContent-Length: " + LENGTH + b"\r\n\r\n" + BODY, (400,)),
-    ("a bare carriage return", b"POST /v1/gather HTTP/1.1\r\nHost: x\rContent-Length: " + LENGTH + b"\r\n\r\n" + BODY, (400,)),
+    ("one bare line feed", b"POST /v1/gather HTTP/1.1\r\nHost: localhost\nContent-Length: " + LENGTH + b"\r\n\r\n" + BODY, (400,)),
+    ("a bare carriage return", b"POST /v1/gather HTTP/1.1\r\nHost: localhost\rContent-Length: " + LENGTH + b"\r\n\r\n" + BODY, (400,)),
     ("a folded header", post(b"X-A: b\r\n c: d", b"Content-Length: " + LENGTH), (400,)),
     ("a folded length", post(b"Content-Length:\r\n " + LENGTH), (400,)),
-    ("a first header that begins with a blank", b"POST /v1/gather HTTP/1.1\r\n Host: x\r\nContent-Length: " + LENGTH + b"\r\n\r\n" + BODY, (400,)),
+    ("a first header that begins with a blank", b"POST /v1/gather HTTP/1.1\r\n Host: localhost\r\nContent-Length: " + LENGTH + b"\r\n\r\n" + BODY, (400,)),
     ("a space before the colon", post(b"Content-Length : " + LENGTH), (400,)),
     ("a space before the colon of the coding", post(b"Transfer-Encoding : chunked", body=CHUNK + b"0\r\n\r\n"), (400,)),
     ("a space inside a header's name", post(b"X A: b", b"Content-Length: " + LENGTH), (400,)),
@@ -54,12 +54,12 @@ REFUSED = [
     ("no host", post(b"Content-Length: " + LENGTH, host=False), (400,)),
     ("a NUL in a value", post(b"X-A: a\0b", b"Content-Length: " + LENGTH), (400,)),
     ("a NUL in a name", post(b"X\0A: b", b"Content-Length: " + LENGTH), (400,)),
-    ("a NUL in the path", b"GET /healthz\0 HTTP/1.1\r\nHost: x\r\n\r\n", (400, None)),
+    ("a NUL in the path", b"GET /healthz\0 HTTP/1.1\r\nHost: localhost\r\n\r\n", (400, None)),
     ("two content types", post(b"Content-Type: application/json", b"Content-Type: text/plain", b"Content-Length: " + LENGTH), (400,)),
     ("a huge header", post(b"X-A: " + b"a" * 200000, b"Content-Length: " + LENGTH), (400, 413, 431)),
     ("ten thousand headers", post(*[b"X-%d: y" % i for i in range(10000)], b"Content-Length: " + LENGTH), (400, 413, 431)),
-    ("a huge path", b"GET /" + b"a" * 200000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", (400, 414, 431)),
-    ("a huge method", b"A" * 200000 + b" / HTTP/1.1\r\nHost: x\r\n\r\n", (400, 405, 414, 431, 501, None)),
+    ("a huge path", b"GET /" + b"a" * 200000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", (400, 414, 431)),
+    ("a huge method", b"A" * 200000 + b" / HTTP/1.1\r\nHost: localhost\r\n\r\n", (400, 405, 414, 431, 501, None)),
     ("version 2.0", post(b"Content-Length: " + LENGTH, version=b"HTTP/2.0"), (400, 505)),
     ("version 0.9", post(b"Content-Length: " + LENGTH, version=b"HTTP/0.9"), (400, 505)),
     ("version 1", post(b"Content-Length: " + LENGTH, version=b"HTTP/1"), (400, 505)),
@@ -80,8 +80,8 @@ REFUSED = [
     ("chunks with bare line feeds", chunked(b"1e\n" + BODY + b"\n0\n\n"), (400,)),
     ("a chunk size that ends in a line feed", chunked(b"1e\n" + BODY + b"\r\n0\r\n\r\n"), (400,)),
     ("chunks in version 1.0", post(b"Transfer-Encoding: chunked", body=CHUNK + b"0\r\n\r\n", version=b"HTTP/1.0"), (400, 501)),
-    ("a request line of two words", b"GET /healthz\r\nHost: x\r\n\r\n", (400, 505)),
-    ("a request line of four words", b"GET /healthz x HTTP/1.1\r\nHost: x\r\n\r\n", (400,)),
+    ("a request line of two words", b"GET /healthz\r\nHost: localhost\r\n\r\n", (400, 505)),
+    ("a request line of four words", b"GET /healthz x HTTP/1.1\r\nHost: localhost\r\n\r\n", (400,)),
 ]
 
 
@@ -141,7 +141,7 @@ class Refusals(HttpTest):
     def test_a_refused_op_does_not_let_its_body_pass_for_a_request(self):
         for path in (b"/v1/nope", b"/healthz", b"/v1/ops", b"/nope"):
             with Raw(self.daemon) as raw:
-                raw.send(b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(HIDDEN) + HIDDEN)
+                raw.send(b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(HIDDEN) + HIDDEN)
                 answer = raw.answer()
                 self.assertIn(answer.status, (404, 405))
                 raw.socket.settimeout(0.1 * SCALE)
@@ -152,8 +152,8 @@ class Refusals(HttpTest):
 
     def test_a_get_with_a_body_does_not_let_it_pass_for_a_request(self):
         with Raw(self.daemon) as raw:
-            raw.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(HIDDEN) + HIDDEN
-                     + b"GET /nope HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            raw.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(HIDDEN) + HIDDEN
+                     + b"GET /nope HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             answer = raw.answer()
             rest = raw.rest()
             self.assertEqual(rest.count(b"HTTP/1.1 200"), 0, rest)
@@ -218,7 +218,7 @@ class GoodFraming(HttpTest):
 
     def test_expect_100_continue_is_refused_before_the_body_where_that_is_clear(self):
         with Raw(self.daemon) as raw:
-            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 999999999999\r\n\r\n")
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 999999999999\r\n\r\n")
             self.assertProblem(raw.answer(), 413, "PAYLOAD_TOO_LARGE")
 
     def test_version_1_0_is_answered_and_the_connection_closed(self):
@@ -237,7 +237,7 @@ class GoodFraming(HttpTest):
 
     def test_header_names_are_case_insensitive(self):
         with Raw(self.daemon) as raw:
-            raw.send(b"POST /v1/gather HTTP/1.1\r\nhOST: x\r\ncONTENT-lENGTH: " + LENGTH + b"\r\nX-REQUEST-ID: q\r\n\r\n" + BODY)
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nhOST: localhost\r\ncONTENT-lENGTH: " + LENGTH + b"\r\nX-REQUEST-ID: q\r\n\r\n" + BODY)
             answer = raw.answer()
             self.assertOutput(answer, *self.EXPECTED)
             self.assertEqual(answer.headers["X-Request-Id"], "q")

@@ -547,7 +547,7 @@ class Limits(TensorTest):
         name = self.name()
         self.assertStatus(self.put(name, npy("uint8", (900000,), bytes(900000)), {"Content-Type": NPY}), 201)
         with Raw(self.daemon) as raw:
-            raw.send(b"PUT /v1/tensors/large HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n")
+            raw.send(b"PUT /v1/tensors/large HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n")
             self.assertProblem(raw.answer(), 413, "PAYLOAD_TOO_LARGE", limit=1 << 20)
         self.assertProblem(self.put(self.name(), npy("uint8", (900000,), bytes(900000)), {"Content-Type": NPY}), 422,
                            "RESOURCE_LIMIT", resource="resident_bytes")

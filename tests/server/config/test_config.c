@@ -72,6 +72,8 @@ START_TEST(nothing_said_gives_the_defaults)
     const struct td_config *config = &loaded.config;
     ck_assert_str_eq(config->listen, "127.0.0.1:8080");
     ck_assert_str_eq(config->data_dir, "");
+    ck_assert_str_eq(config->allow_host, "");
+    ck_assert_str_eq(config->allow_origin, "");
     ck_assert_int_eq(config->io_threads, 2);
     ck_assert_int_eq(config->workers, sysconf(_SC_NPROCESSORS_ONLN));
     ck_assert_int_eq(config->queue_limit, 1024);
@@ -277,6 +279,57 @@ START_TEST(a_switch_can_come_from_the_environment_and_the_file)
     loaded = load_good(WORDS("--config", file_path, "--compress=off"), NULL);
     ck_assert(!loaded.config.compress);
     td_config_free(&loaded.config);
+}
+END_TEST
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *says, *arguments[4], *environment, *file;
+    const char *list;
+} lists[] = {
+    { "nothing said", { NULL }, NULL, "{}", "" },
+    { "one value", { "--allow-host=a" }, NULL, "{}", "a" },
+    { "values with commas", { "--allow-host", "a,b" }, NULL, "{}", "a,b" },
+    { "the option repeated", { "--allow-host=a", "--allow-host", "b,c" }, NULL, "{}", "a,b,c" },
+    { "the environment", { NULL }, "TENSORD_ALLOW_HOST=a,b", "{}", "a,b" },
+    { "the file", { NULL }, NULL, "{\"allow-host\": \"a,b\"}", "a,b" },
+    { "an array in the file", { NULL }, NULL, "{\"allow-host\": [\"a\", \"b\"]}", "a,b" },
+    { "an empty array", { NULL }, NULL, "{\"allow-host\": []}", "" },
+    { "a stronger source replaces the list",
+      { "--allow-host=a" },
+      "TENSORD_ALLOW_HOST=b",
+      "{\"allow-host\": [\"c\"]}",
+      "a" },
+    { "... also by nothing", { "--allow-host=" }, "TENSORD_ALLOW_HOST=b", "{}", "" },
+    { "another list is another list",
+      { "--allow-host=a", "--allow-origin=b" },
+      NULL,
+      "{\"allow-host\": [\"c\"]}",
+      "a" },
+};
+
+START_TEST(a_list_has_commas_or_is_repeated)
+{
+    const char *const environment[] = { lists[_i].environment, NULL };
+    file_write(lists[_i].file, strlen(lists[_i].file));
+    struct loaded loaded = load_good(WORDS("--config", file_path, lists[_i].arguments[0],
+                                           lists[_i].arguments[1], lists[_i].arguments[2]),
+                                     environment);
+    ck_assert_msg(strcmp(loaded.config.allow_host, lists[_i].list) == 0, "%s: %s", lists[_i].says,
+                  loaded.config.allow_host);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+START_TEST(an_array_of_a_list_holds_strings)
+{
+    static const char json[] = "{\"allow-host\": [\"a\", 1]}";
+    file_write(json, sizeof json - 1);
+    struct loaded loaded = load(WORDS("--config", file_path), NULL);
+    ck_assert_int_eq(loaded.action, TD_CONFIG_WRONG);
+    ck_assert_ptr_nonnull(strstr(loaded.message, "'[\"a\",1]' is not an array of strings"));
+    ck_assert_ptr_nonnull(strstr(loaded.message, "allow-host in"));
 }
 END_TEST
 
@@ -755,6 +808,8 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, a_switch_stands_alone_or_has_a_value, 0, COUNT_OF(switches));
     tcase_add_test(tcase, a_switch_is_on_or_off);
     tcase_add_test(tcase, a_switch_can_come_from_the_environment_and_the_file);
+    tcase_add_loop_test(tcase, a_list_has_commas_or_is_repeated, 0, COUNT_OF(lists));
+    tcase_add_test(tcase, an_array_of_a_list_holds_strings);
     tcase_add_loop_test(tcase, a_device_may_have_options_behind_a_colon, 0, COUNT_OF(devices));
     tcase_add_loop_test(tcase, the_command_line_wins_over_the_environment_over_the_file, 0,
                         COUNT_OF(precedences));

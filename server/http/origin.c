@@ -1,0 +1,440 @@
+#include "server/http/origin.h"
+
+#include "server/calls/call.h"
+
+#include <arpa/inet.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    LONGEST_NAME = 253,   /* of a host, without a trailing dot */
+    LONGEST_ADDRESS = 45, /* of IPv6, within the brackets */
+    LONGEST_SHOWN = 100,  /* of a value in a message */
+    NO_PORT = -1
+};
+
+/* host[:port], as it stands in Host and in an origin. It refers to the text that it was read from.
+ */
+struct authority {
+    enum { NAME, IPV4, IPV6 } kind;
+    struct td_field name;
+    unsigned char address[16]; /* of IPV4 and IPV6, in network order */
+    int port;
+};
+
+/* scheme://authority */
+struct origin {
+    struct td_field scheme;
+    struct authority authority;
+};
+
+struct td_origins {
+    bool checks_host;
+    int n_origins, n_hosts;
+    struct origin *origins;  /* in `text` */
+    struct authority *hosts; /* in `text` */
+    char *text;
+};
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_equal(struct td_field a, struct td_field b)
+{
+    return a.length == b.length && strncasecmp(a.text, b.text, a.length) == 0;
+}
+
+static bool is_word(struct td_field field, const char *word)
+{
+    return is_equal(field, (struct td_field){ word, strlen(word) });
+}
+
+/* "", ":" or ":" and a number. */
+static bool read_port(const char *text, size_t length, int *port)
+{
+    *port = NO_PORT;
+    if (length == 0)
+        return true;
+    if (text[0] != ':' || length > 6)
+        return false;
+    int number = 0;
+    for (size_t i = 1; i < length; i++) {
+        if (!is_digit(text[i]))
+            return false;
+        number = number * 10 + (text[i] - '0');
+    }
+    if (length > 1)
+        *port = number;
+    return number <= 65535;
+}
+
+/* Four decimal numbers, without leading zeros: those are octal for some readers. */
+static bool read_ipv4(const char *text, size_t length, unsigned char address[16])
+{
+    size_t at = 0;
+    for (int i = 0; i < 4; i++) {
+        size_t digits = 0;
+        int number = 0;
+        for (; at < length && is_digit(text[at]) && digits < 3; at++, digits++)
+            number = number * 10 + (text[at] - '0');
+        if (digits == 0 || number > 255 || (digits > 1 && text[at - digits] == '0'))
+            return false;
+        address[i] = (unsigned char)number;
+        if (i < 3 && (at == length || text[at++] != '.'))
+            return false;
+    }
+    return at == length;
+}
+
+/* Labels of letters, digits, '-' and '_', the last of which is not a number: such a name is an IPv4
+ * address in one of its unusual forms. A trailing dot stays. */
+static bool is_host_name(const char *text, size_t length)
+{
+    const size_t end = length > 0 && text[length - 1] == '.' ? length - 1 : length;
+    size_t label = 0; /* where it begins */
+    bool numeric = true;
+    if (end == 0 || end > LONGEST_NAME)
+        return false;
+    for (size_t i = 0; i < end; i++) {
+        const char c = text[i];
+        if (c == '.') {
+            if (i == label)
+                return false;
+            label = i + 1;
+            numeric = true;
+        } else if (!is_digit(c)) {
+            numeric = false;
+            if (!is_letter(c) && c != '-' && c != '_')
+                return false;
+        }
+    }
+    return label < end && !numeric;
+}
+
+static bool read_ipv6(const char *text, size_t length, unsigned char address[16])
+{
+    char copy[LONGEST_ADDRESS + 1];
+    if (length > LONGEST_ADDRESS || memchr(text, '\0', length))
+        return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return inet_pton(AF_INET6, copy, address) == 1; /* which knows no zones */
+}
+
+static bool read_authority(const char *text, size_t length, struct authority *out)
+{
+    const bool bracketed = length > 0 && text[0] == '[';
+    const char *end = memchr(text, bracketed ? ']' : ':', length);
+    if (bracketed && !end)
+        return false;
+    const size_t host = end ? (size_t)(end - text) + bracketed : length;
+    out->name = (struct td_field){ text, host };
+    if (bracketed) {
+        out->kind = IPV6;
+        if (!read_ipv6(text + 1, host - 2, out->address))
+            return false;
+    } else if (read_ipv4(text, host, out->address)) {
+        out->kind = IPV4;
+    } else {
+        out->kind = NAME;
+        if (!is_host_name(text, host))
+            return false;
+    }
+    return read_port(text + host, length - host, &out->port);
+}
+
+static bool read_origin(const char *text, size_t length, struct origin *out)
+{
+    const char *colon = memchr(text, ':', length);
+    const size_t scheme = colon ? (size_t)(colon - text) : 0;
+    if (scheme == 0 || length - scheme < 3 || memcmp(colon, "://", 3) != 0 || !is_letter(text[0]))
+        return false;
+    for (size_t i = 1; i < scheme; i++)
+        if (!is_letter(text[i]) && !is_digit(text[i]) && !memchr("+-.", text[i], 3))
+            return false;
+    out->scheme = (struct td_field){ text, scheme };
+    return read_authority(text + scheme + 3, length - scheme - 3, &out->authority);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static bool is_same_host(const struct authority *a, const struct authority *b)
+{
+    if (a->kind != b->kind)
+        return false;
+    return a->kind == NAME ? is_equal(a->name, b->name)
+                           : memcmp(a->address, b->address, a->kind == IPV4 ? 4 : 16) == 0;
+}
+
+/* The port that a scheme has where none stands; NO_PORT of one that is not the web's. */
+static int default_port(struct td_field scheme)
+{
+    return is_word(scheme, "http") ? 80 : is_word(scheme, "https") ? 443 : NO_PORT;
+}
+
+static bool is_same_authority(const struct authority *a, const struct authority *b, int port)
+{
+    const int first = a->port == NO_PORT ? port : a->port;
+    const int second = b->port == NO_PORT ? port : b->port;
+    return first == second && is_same_host(a, b);
+}
+
+/* Did the page come from the server itself, through whatever names it there? */
+static bool is_own(const struct origin *origin, struct td_field host)
+{
+    struct authority authority;
+    const int port = default_port(origin->scheme);
+    return port != NO_PORT && host.text && read_authority(host.text, host.length, &authority) &&
+           is_same_authority(&origin->authority, &authority, port);
+}
+
+static bool is_listed(const struct td_origins *origins, const struct origin *origin)
+{
+    for (int i = 0; i < origins->n_origins; i++) {
+        const struct origin *listed = &origins->origins[i];
+        if (is_equal(listed->scheme, origin->scheme) &&
+            is_same_authority(&listed->authority, &origin->authority, default_port(origin->scheme)))
+            return true;
+    }
+    return false;
+}
+
+/* The same name without the dot that ends a complete one. */
+static struct td_field without_dot(struct td_field name)
+{
+    return (struct td_field){ name.text, name.length - (name.text[name.length - 1] == '.') };
+}
+
+static bool is_loopback(const struct authority *host)
+{
+    static const unsigned char ipv6_loopback[16] = { [15] = 1 };
+    static const char local[] = ".localhost";
+    const size_t length = sizeof local - 1;
+    if (host->kind == IPV4)
+        return host->address[0] == 127;
+    if (host->kind == IPV6)
+        return memcmp(host->address, ipv6_loopback, sizeof ipv6_loopback) == 0;
+    const struct td_field name = without_dot(host->name);
+    return is_word(name, local + 1) ||
+           (name.length > length &&
+            strncasecmp(name.text + name.length - length, local, length) == 0);
+}
+
+static bool is_allowed_host(const struct td_origins *origins, struct td_field text)
+{
+    struct authority host;
+    if (!read_authority(text.text, text.length, &host))
+        return false;
+    if (is_loopback(&host))
+        return true;
+    if (host.kind == NAME)
+        host.name = without_dot(host.name);
+    for (int i = 0; i < origins->n_hosts; i++)
+        if (is_same_host(&host, &origins->hosts[i]))
+            return true;
+    return false;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static int shown(struct td_field field)
+{
+    return field.length < LONGEST_SHOWN ? (int)field.length : LONGEST_SHOWN;
+}
+
+static td_status refuse_host(struct td_field host, struct td_error *err)
+{
+    td_error_set(err, TD_FORBIDDEN,
+                 "Host is '%.*s'; expected localhost, a name under it, an address in 127.0.0.0/8, "
+                 "[::1], or a host that --allow-host names",
+                 shown(host), host.text);
+    return td_error_at_attribute(err, TD_FORBIDDEN, "Host");
+}
+
+static td_status refuse_origin(const struct td_origin_request *request, struct td_error *err)
+{
+    const struct td_field host = request->host.text ? request->host : (struct td_field){ "", 0 };
+    td_error_set(err, TD_FORBIDDEN,
+                 "Origin is '%.*s', another site than this server's '%.*s'; expected an origin "
+                 "that --allow-origin names",
+                 shown(request->origin), request->origin.text, shown(host), host.text);
+    return td_error_at_attribute(err, TD_FORBIDDEN, "Origin");
+}
+
+static td_status refuse_site(struct td_field site, struct td_error *err)
+{
+    td_error_set(err, TD_FORBIDDEN,
+                 "Sec-Fetch-Site is '%.*s': a web page of another site sends this; expected an "
+                 "Origin that --allow-origin names",
+                 shown(site), site.text);
+    return td_error_at_attribute(err, TD_FORBIDDEN, "Sec-Fetch-Site");
+}
+
+static bool is_navigation(const struct td_origin_request *request)
+{
+    return request->sec_fetch_mode.text && is_word(request->sec_fetch_mode, "navigate") &&
+           strcmp(request->method, "GET") == 0 &&
+           (strcmp(request->path, "/") == 0 || strcmp(request->path, "/docs") == 0);
+}
+
+td_status td_origin_check(const struct td_origins *origins, const struct td_origin_request *request,
+                          bool *listed, struct td_error *err)
+{
+    const struct td_field site = request->sec_fetch_site;
+    struct origin origin;
+    const bool well_formed =
+        request->origin.text && read_origin(request->origin.text, request->origin.length, &origin);
+    *listed = well_formed && is_listed(origins, &origin);
+    if (origins->checks_host && request->host.text && !is_allowed_host(origins, request->host))
+        return refuse_host(request->host, err);
+    if (*listed || is_navigation(request))
+        return TD_OK;
+    if (site.text && (is_word(site, "cross-site") || is_word(site, "same-site")))
+        return refuse_site(site, err);
+    if (request->origin.text && !(well_formed && is_own(&origin, request->host)))
+        return refuse_origin(request, err);
+    return TD_OK;
+}
+
+td_status td_origin_preflight(struct td_call *call)
+{
+    struct td_reply *reply = &call->reply;
+    reply->http_status = 204;
+    td_reply_header(reply, "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, DELETE");
+    td_reply_header(reply, "Access-Control-Allow-Headers",
+                    "Accept, Authorization, Content-Encoding, Content-Type, If-Match, "
+                    "If-None-Match, If-Range, Inference-Header-Content-Length, Range, traceparent, "
+                    "tracestate, X-Request-Id, X-Request-Timeout-Ms");
+    /* Long enough for a page's many requests, and short enough to change the configuration. */
+    td_reply_header(reply, "Access-Control-Max-Age", "600");
+    return TD_OK;
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* The next value of a list with commas, without the blanks around it; false after the last. An
+ * empty list has none. */
+static bool next_value(const char **list, struct td_field *value)
+{
+    if (!*list || !**list)
+        return false;
+    const size_t length = strcspn(*list, ",");
+    *value = (struct td_field){ *list, length };
+    *list = (*list)[length] == ',' ? *list + length + 1 : NULL;
+    while (value->length > 0 && value->text[0] == ' ')
+        *value = (struct td_field){ value->text + 1, value->length - 1 };
+    while (value->length > 0 && value->text[value->length - 1] == ' ')
+        value->length--;
+    return true;
+}
+
+struct complaint {
+    char *text;
+    size_t size;
+};
+
+static bool complain(struct complaint complaint, const char *option, struct td_field value,
+                     const char *expected)
+{
+    snprintf(complaint.text, complaint.size, "%s: '%.*s' is not %s", option, shown(value),
+             value.text, expected);
+    return false;
+}
+
+static bool add_origin(struct td_origins *origins, struct td_field value,
+                       struct complaint complaint)
+{
+    const char *expected = "an origin like https://example.com or http://localhost:3000: a scheme, "
+                           "a host and perhaps a port, without a path";
+    if (is_word(value, "*"))
+        expected = "one origin: with it a page of any site could write to this server; name each "
+                   "origin, like https://example.com";
+    else if (is_word(value, "null"))
+        expected = "one origin: pages of any site can send it; name each origin, like "
+                   "https://example.com";
+    else if (read_origin(value.text, value.length, &origins->origins[origins->n_origins]))
+        return ++origins->n_origins, true;
+    return complain(complaint, "allow-origin", value, expected);
+}
+
+static bool add_host(struct td_origins *origins, struct td_field value, struct complaint complaint)
+{
+    struct authority *host = &origins->hosts[origins->n_hosts];
+    const bool good = read_authority(value.text, value.length, host);
+    if (!good || host->name.length != value.length)
+        return complain(complaint, "allow-host", value,
+                        "a host like tensors.example.com, 192.0.2.1 or [2001:db8::1], without a "
+                        "port");
+    if (host->kind == NAME)
+        host->name = without_dot(host->name);
+    return ++origins->n_hosts, true;
+}
+
+static size_t count_values(const char *list)
+{
+    struct td_field value;
+    size_t n = 0;
+    while (next_value(&list, &value))
+        n++;
+    return n;
+}
+
+static bool add_values(struct td_origins *origins, const char *allow_origin, const char *allow_host,
+                       struct complaint complaint)
+{
+    struct td_field value;
+    while (next_value(&allow_origin, &value))
+        if (!add_origin(origins, value, complaint))
+            return false;
+    while (next_value(&allow_host, &value))
+        if (!add_host(origins, value, complaint))
+            return false;
+    return true;
+}
+
+struct td_origins *td_origins_new(const char *allow_origin, const char *allow_host, bool loopback,
+                                  char *message, size_t size)
+{
+    const size_t origins_size = strlen(allow_origin) + 1, hosts_size = strlen(allow_host) + 1;
+    struct td_origins *origins = calloc(1, sizeof *origins);
+    snprintf(message, size, "no memory for allow-origin and allow-host");
+    if (!origins)
+        return NULL;
+    origins->checks_host = loopback || allow_host[0];
+    origins->origins = calloc(count_values(allow_origin) + 1, sizeof *origins->origins);
+    origins->hosts = calloc(count_values(allow_host) + 1, sizeof *origins->hosts);
+    origins->text = malloc(origins_size + hosts_size);
+    if (!origins->origins || !origins->hosts || !origins->text)
+        goto wrong;
+    memcpy(origins->text, allow_origin, origins_size);
+    memcpy(origins->text + origins_size, allow_host, hosts_size);
+    if (add_values(origins, origins->text, origins->text + origins_size,
+                   (struct complaint){ message, size }))
+        return origins;
+wrong:
+    td_origins_free(origins);
+    return NULL;
+}
+
+void td_origins_free(struct td_origins *origins)
+{
+    if (!origins)
+        return;
+    free(origins->text);
+    free(origins->hosts);
+    free(origins->origins);
+    free(origins);
+}
