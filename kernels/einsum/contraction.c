@@ -80,7 +80,7 @@ void td_contraction_simplify(struct td_contraction *contraction)
     contraction->kind = kind_of(contraction);
 }
 
-struct td_workspace_need td_contraction_workspace(const struct td_contraction *contraction)
+struct td_workspace_size td_contraction_workspace(const struct td_contraction *contraction)
 {
     switch (contraction->kind) {
     case TD_CONTRACT_PERMUTE:
@@ -90,7 +90,7 @@ struct td_workspace_need td_contraction_workspace(const struct td_contraction *c
     case TD_CONTRACT_GEMM:
         return td_gemm_workspace(contraction);
     }
-    return (struct td_workspace_need){ 0 };
+    return (struct td_workspace_size){ 0 };
 }
 
 struct td_gemm_sizes td_contraction_gemm_sizes(const struct td_contraction *contraction)

@@ -28,7 +28,7 @@
  * and sets kind. A nest without loops is left with one of extent 1. */
 void td_contraction_simplify(struct td_contraction *contraction);
 
-struct td_workspace_need td_contraction_workspace(const struct td_contraction *contraction);
+struct td_workspace_size td_contraction_workspace(const struct td_contraction *contraction);
 
 struct td_gemm_sizes td_contraction_gemm_sizes(const struct td_contraction *contraction);
 

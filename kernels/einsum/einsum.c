@@ -58,8 +58,8 @@ static struct td_cost cost(const struct td_op_args *args)
         .bytes_written = args->outputs[0].bytes,
         .flops = plan->flops,
         .workspace = td_einsum_plan_workspace(plan, 0),
-        .workspace_per_thread = plan->need.per_thread,
-        .alone = plan->need.alone,
+        .workspace_per_thread = plan->workspace.per_thread,
+        .alone = plan->workspace.single_threaded,
     };
     for (int i = 0; i < args->inputs[0].count; i++)
         cost.bytes_read += args->inputs[0].tensors[i].bytes;
@@ -68,32 +68,33 @@ static struct td_cost cost(const struct td_op_args *args)
 
 /* ---- the result -------------------------------------------------------------------------- */
 
-/* A run of the plan: where its results lie, and the scratch memory of its steps. */
+/* A run of the plan: the memory of intermediate results, and the workspace of its steps. */
 struct run {
     const struct td_einsum_plan *plan;
     const struct td_tensor *inputs;
     struct td_tensor *output;
     char *results;
-    struct td_workspace scratch;
+    struct td_workspace workspace;
 };
 
-/* One block holds results, shared scratch and slots, as td_einsum_plan_workspace announced it. */
-static td_status take_workspace(struct run *run, struct td_exec *exec, struct td_error *err)
+/* One block holds the intermediate results, the shared workspace and the scratch of the threads, of
+ * td_einsum_plan_workspace bytes. */
+static td_status alloc_workspace(struct run *run, struct td_exec *exec, struct td_error *err)
 {
     const struct td_einsum_plan *plan = run->plan;
-    int n_slots = exec->width < TD_MAX_SLOTS ? exec->width : TD_MAX_SLOTS;
-    if (plan->need.alone)
-        n_slots = 1;
+    int n_threads = exec->width < TD_WORKSPACE_MAX_THREADS ? exec->width : TD_WORKSPACE_MAX_THREADS;
+    if (plan->workspace.single_threaded)
+        n_threads = 1;
     char *block =
-        td_arena_alloc(exec->arena, (size_t)td_einsum_plan_workspace(plan, n_slots), 1, err);
+        td_arena_alloc(exec->arena, (size_t)td_einsum_plan_workspace(plan, n_threads), 1, err);
     if (!block)
         return err ? err->status : TD_MEMORY_EXHAUSTED;
     run->results = block;
-    run->scratch.shared = run->results + td_workspace_lines(plan->intermediate_bytes);
-    run->scratch.slots = run->scratch.shared + td_workspace_lines(plan->need.shared);
-    run->scratch.slot_bytes = td_workspace_lines(plan->need.per_thread);
-    run->scratch.n_slots = n_slots;
-    memset(run->scratch.taken, 0, sizeof(run->scratch.taken));
+    run->workspace.shared = run->results + td_workspace_align(plan->intermediate_bytes);
+    run->workspace.scratch = run->workspace.shared + td_workspace_align(plan->workspace.shared);
+    run->workspace.scratch_bytes = td_workspace_align(plan->workspace.per_thread);
+    run->workspace.n_threads = n_threads;
+    memset(run->workspace.in_use, 0, sizeof(run->workspace.in_use));
     return TD_OK;
 }
 
@@ -128,12 +129,12 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
             td_exec_for(exec, (int64_t)run.output->bytes, ZEROS_GRAIN, fill_zeros, run.output, err);
     if (status != TD_OK || plan->nothing_to_do)
         return status;
-    status = take_workspace(&run, exec, err);
+    status = alloc_workspace(&run, exec, err);
     for (int i = 0; status == TD_OK && i < plan->n_steps; i++) {
         const struct td_einsum_step *step = &plan->steps[i];
         status = td_contraction_run(
             &step->contraction, operand_data(&run, step->a), operand_data(&run, step->b),
-            operand_data(&run, plan->equation->n_inputs + i), &run.scratch, exec, err);
+            operand_data(&run, plan->equation->n_inputs + i), &run.workspace, exec, err);
     }
     return status;
 }

@@ -264,7 +264,7 @@ static td_status add_step(struct builder *b, int lhs_number, int rhs_number)
 
 static uint64_t result_bytes(const struct td_einsum_step *step)
 {
-    return td_workspace_lines((uint64_t)step->numel * td_dtype_info(step->dtype)->size);
+    return td_workspace_align((uint64_t)step->numel * td_dtype_info(step->dtype)->size);
 }
 
 /* Gives the result of a step the first place that is free from that step to the one that reads it:
@@ -314,13 +314,13 @@ static td_status place_results(struct builder *b)
 
 uint64_t td_einsum_plan_workspace(const struct td_einsum_plan *plan, int threads)
 {
-    uint64_t bytes = td_saturating_add(td_workspace_lines(plan->intermediate_bytes),
-                                       td_workspace_lines(plan->need.shared));
-    if (plan->need.alone && threads > 1)
+    uint64_t bytes = td_saturating_add(td_workspace_align(plan->intermediate_bytes),
+                                       td_workspace_align(plan->workspace.shared));
+    if (plan->workspace.single_threaded && threads > 1)
         threads = 1;
-    uint64_t slots =
-        td_saturating_mul(td_workspace_lines(plan->need.per_thread), (uint64_t)threads);
-    return td_saturating_add(bytes, slots);
+    uint64_t scratch =
+        td_saturating_mul(td_workspace_align(plan->workspace.per_thread), (uint64_t)threads);
+    return td_saturating_add(bytes, scratch);
 }
 
 /* ---- The plan ---------------------------------------------------------------------------- */
@@ -428,15 +428,15 @@ static td_status build(struct builder *b, const struct td_shape *const *shapes)
     status = add_steps(b, lone, &output);
     if (status != TD_OK)
         return status;
-    plan->need.alone = true;
+    plan->workspace.single_threaded = true;
     for (int i = 0; i < plan->n_steps; i++) {
         const struct td_einsum_step *step = &plan->steps[i];
-        struct td_workspace_need need = td_contraction_workspace(&step->contraction);
-        if (need.shared > plan->need.shared)
-            plan->need.shared = need.shared;
-        if (need.per_thread > plan->need.per_thread)
-            plan->need.per_thread = need.per_thread;
-        plan->need.alone &= need.alone || need.per_thread == 0;
+        struct td_workspace_size size = td_contraction_workspace(&step->contraction);
+        if (size.shared > plan->workspace.shared)
+            plan->workspace.shared = size.shared;
+        if (size.per_thread > plan->workspace.per_thread)
+            plan->workspace.per_thread = size.per_thread;
+        plan->workspace.single_threaded &= size.single_threaded || size.per_thread == 0;
         plan->flops = td_saturating_add(plan->flops, step->flops);
         if ((uint64_t)step->numel > plan->largest_intermediate)
             plan->largest_intermediate = (uint64_t)step->numel;

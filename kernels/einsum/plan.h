@@ -50,13 +50,14 @@ struct td_einsum_plan {
     uint64_t flops;        /* of all steps; saturates */
     uint64_t naive_flops;  /* of one nest over all labels: their product, times the number of
                               multiplications and, where something is summed, one addition */
-    uint64_t largest_intermediate; /* elements; the output counts, as in numpy.einsum_path */
-    uint64_t intermediate_bytes;   /* of the workspace that holds results */
-    struct td_workspace_need need; /* beside the results: the most any step wants */
+    uint64_t largest_intermediate;      /* elements; the output counts, as in numpy.einsum_path */
+    uint64_t intermediate_bytes;        /* of the workspace that holds results */
+    struct td_workspace_size workspace; /* beside the results: the largest of any step */
 };
 
-/* The bytes a run takes with this many threads: intermediate_bytes, need.shared and, per thread
- * (once if need.alone), need.per_thread, each rounded up to 64. UINT64_MAX when that overflows. */
+/* The bytes that a run with this many threads uses: intermediate_bytes, workspace.shared and, for
+ * each thread (for one if workspace.single_threaded), workspace.per_thread, each rounded up to 64.
+ * UINT64_MAX when that overflows. */
 uint64_t td_einsum_plan_workspace(const struct td_einsum_plan *plan, int threads);
 
 /* shapes are those of tensors of this dtype, so their sizes in bytes fit 63 bits. Errors as

@@ -307,11 +307,11 @@ static void make_ready(struct ready *ready, const struct bench *bench)
     ready->c = filled(n_c, dtype);
     ready->bytes = (n_a + n_b + n_c) * (int64_t)td_dtype_info(dtype)->size;
     if (ready->contraction.kind == TD_CONTRACT_SUMPROD) {
-        const struct td_workspace_need need = td_sumprod_workspace(&ready->contraction);
-        ready->workspace.n_slots = 2;
-        ready->workspace.slot_bytes = (size_t)(need.per_thread + 63) / 64 * 64;
-        ready->workspace.shared = zeroed_memory((size_t)need.shared);
-        ready->workspace.slots = zeroed_memory(2 * ready->workspace.slot_bytes);
+        const struct td_workspace_size size = td_sumprod_workspace(&ready->contraction);
+        ready->workspace.n_threads = 2;
+        ready->workspace.scratch_bytes = (size_t)(size.per_thread + 63) / 64 * 64;
+        ready->workspace.shared = zeroed_memory((size_t)size.shared);
+        ready->workspace.scratch = zeroed_memory(2 * ready->workspace.scratch_bytes);
     }
 }
 
@@ -321,7 +321,7 @@ static void release(struct ready *ready)
     free(ready->b);
     free(ready->c);
     free(ready->workspace.shared);
-    free(ready->workspace.slots);
+    free(ready->workspace.scratch);
 }
 
 static void measure(const struct bench *bench, int rounds, char *other, char *other_to)

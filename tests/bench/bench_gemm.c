@@ -273,11 +273,11 @@ static void measure(struct product p, const char *name, const struct blas *blas,
     p.b = zeroed_memory((size_t)(p.batch * p.k * p.n) * size);
     p.c = zeroed_memory((size_t)(p.batch * p.m * p.n) * size);
     fill(&p);
-    const struct td_workspace_need need = td_gemm_workspace(&p.contraction);
-    p.workspace.n_slots = 2;
-    p.workspace.slot_bytes = (size_t)(need.per_thread + 63) / 64 * 64;
-    p.workspace.slots = zeroed_memory(2 * p.workspace.slot_bytes);
-    p.workspace.shared = zeroed_memory((size_t)need.shared);
+    const struct td_workspace_size workspace_size = td_gemm_workspace(&p.contraction);
+    p.workspace.n_threads = 2;
+    p.workspace.scratch_bytes = (size_t)(workspace_size.per_thread + 63) / 64 * 64;
+    p.workspace.scratch = zeroed_memory(2 * p.workspace.scratch_bytes);
+    p.workspace.shared = zeroed_memory((size_t)workspace_size.shared);
 
     const double flops = 2 * (double)p.batch * (double)p.m * (double)p.n * (double)p.k;
     printf("%-26s", name);
@@ -297,7 +297,7 @@ static void measure(struct product p, const char *name, const struct blas *blas,
     free(p.a);
     free(p.b);
     free(p.c);
-    free(p.workspace.slots);
+    free(p.workspace.scratch);
     free(p.workspace.shared);
 }
 

@@ -30,11 +30,11 @@ static void allocate(struct nest *nest)
     for (int operand = TD_A; operand <= TD_C; operand++) {
         const size_t bytes = (size_t)nest->n_elements[operand] * size_of(nest, operand);
         nest->data[operand] = malloc(bytes > 0 ? bytes : 1);
-        EXPECT(nest->data[operand], "no memory");
+        EXPECT(nest->data[operand], "out of memory");
     }
     const size_t bytes = (size_t)nest->n_elements[TD_C] * size_of(nest, TD_C);
     nest->want = malloc(bytes);
-    EXPECT(nest->want, "no memory");
+    EXPECT(nest->want, "out of memory");
     memset(nest->data[TD_C], 0xa5, bytes);
 }
 
@@ -103,7 +103,7 @@ static int64_t draw_extent(uint64_t *state, int64_t most)
     return extent < most ? extent : most;
 }
 
-/* By falling C stride, summed ones last by falling A stride: how simplified nests come. */
+/* By descending C stride, summed loops last by descending A stride, as in simplified nests. */
 static int compare_loops(const void *a, const void *b)
 {
     const struct td_loop *x = a, *y = b;
@@ -126,9 +126,9 @@ void nest_draw(struct nest *nest, const struct nest_kind *kind, uint64_t *state)
         if (!kind->has_b)
             in = (in & 4) | 1;
         if (in == 4)
-            in = 7; /* somebody must have it */
+            in = 7; /* A or B must have it */
         if (kind->has_b && !(in & 4))
-            in = 3; /* what is summed is in both */
+            in = 3; /* both have a summed letter */
         if (!kind->sums)
             in |= 4;
         for (int operand = TD_A; operand <= TD_C; operand++)
@@ -288,14 +288,14 @@ void nest_fill(struct nest *nest, uint64_t *state)
                                  .whole = nest_random(state) });
 }
 
-/* ---- The slow way ------------------------------------------------------------------------ */
+/* ---- Reference ---------------------------------------------------------------------------- */
 
 void nest_reference(struct nest *nest)
 {
     const struct td_contraction *contraction = &nest->contraction;
     const int64_t n = nest->n_elements[TD_C];
     struct number *sums = calloc((size_t)n, sizeof(sums[0]));
-    EXPECT(sums, "no memory");
+    EXPECT(sums, "out of memory");
     bool summed = false;
     for (int i = 0; i < contraction->rank; i++)
         summed = summed || (nest->loops[i].stride[TD_C] == 0 && nest->loops[i].extent > 1);
@@ -356,8 +356,8 @@ void nest_expect(const struct nest *nest, const char *says)
 static char *guarded_part(size_t bytes)
 {
     char *part = aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64);
-    EXPECT(part, "no memory");
-    memset(part, 0xee, bytes); /* what was there before must not matter */
+    EXPECT(part, "out of memory");
+    memset(part, 0xee, bytes); /* the initial contents must not affect results */
     memset(part + bytes, 0x5a, GUARD);
     return part;
 }
@@ -365,30 +365,31 @@ static char *guarded_part(size_t bytes)
 static void expect_guard(const char *guard, const char *says)
 {
     for (int i = 0; i < GUARD; i++)
-        EXPECT(guard[i] == 0x5a, "%s: written %d bytes behind the workspace", says, i);
+        EXPECT(guard[i] == 0x5a, "%s: written %d bytes past the end of the workspace", says, i);
 }
 
-void guarded_workspace_open(struct guarded_workspace *guarded, struct td_workspace_need need,
-                            int n_slots)
+void guarded_workspace_open(struct guarded_workspace *guarded, struct td_workspace_size size,
+                            int n_threads)
 {
-    *guarded = (struct guarded_workspace){ .need = need };
+    *guarded = (struct guarded_workspace){ .size = size };
     struct td_workspace *workspace = &guarded->workspace;
-    workspace->n_slots = n_slots;
-    workspace->slot_bytes = (size_t)(need.per_thread + GUARD + 63) / 64 * 64;
-    workspace->shared = guarded_part((size_t)need.shared);
-    workspace->slots = guarded_part(workspace->slot_bytes * (size_t)n_slots);
-    for (int i = 0; i < n_slots; i++)
-        memset((char *)td_workspace_slot(workspace, i) + need.per_thread, 0x5a, GUARD);
+    workspace->n_threads = n_threads;
+    workspace->scratch_bytes = (size_t)(size.per_thread + GUARD + 63) / 64 * 64;
+    workspace->shared = guarded_part((size_t)size.shared);
+    workspace->scratch = guarded_part(workspace->scratch_bytes * (size_t)n_threads);
+    for (int i = 0; i < n_threads; i++)
+        memset((char *)td_workspace_scratch(workspace, i) + size.per_thread, 0x5a, GUARD);
 }
 
 void guarded_workspace_close(struct guarded_workspace *guarded, const char *says)
 {
     struct td_workspace *workspace = &guarded->workspace;
-    expect_guard(workspace->shared + guarded->need.shared, says);
-    for (int i = 0; i < workspace->n_slots; i++) {
-        expect_guard((char *)td_workspace_slot(workspace, i) + guarded->need.per_thread, says);
-        EXPECT(atomic_load(&workspace->taken[i]) == 0, "%s: a slot was not released", says);
+    expect_guard(workspace->shared + guarded->size.shared, says);
+    for (int i = 0; i < workspace->n_threads; i++) {
+        expect_guard((char *)td_workspace_scratch(workspace, i) + guarded->size.per_thread, says);
+        EXPECT(atomic_load(&workspace->in_use[i]) == 0,
+               "%s: the scratch of a thread was not released", says);
     }
     free(workspace->shared);
-    free(workspace->slots);
+    free(workspace->scratch);
 }

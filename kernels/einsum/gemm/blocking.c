@@ -93,21 +93,22 @@ void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_ge
     blocking->k_chunk = td_larger(1, SHARED_BYTES / row / blocking->kc) * blocking->kc;
 }
 
-struct td_workspace_need td_gemm_blocking_need(const struct td_gemm_blocking *blocking,
+struct td_workspace_size td_gemm_blocking_need(const struct td_gemm_blocking *blocking,
                                                const struct td_gemm_product *p)
 {
-    struct td_workspace_need need = { 0 };
+    struct td_workspace_size size = { 0 };
     if (blocking->k_piece > 0)
-        need.shared =
+        size.shared =
             (uint64_t)(blocking->items * td_gemm_pieces(blocking, p) * td_gemm_sum_bytes(p));
     else if (blocking->items > 0)
-        need.shared = (uint64_t)packed_bytes(p, td_smaller(blocking->k_chunk, p->k.size),
+        size.shared = (uint64_t)packed_bytes(p, td_smaller(blocking->k_chunk, p->k.size),
                                              td_smaller(blocking->n_chunk, p->n.size)) *
                       (uint64_t)blocking->items;
-    need.per_thread = sizeof(struct td_gemm_scratch) + (uint64_t)td_gemm_block_a_bytes(p) +
+    size.per_thread = sizeof(struct td_gemm_scratch) + (uint64_t)td_gemm_block_a_bytes(p) +
                       (uint64_t)td_gemm_sums_bytes(p) + (uint64_t)td_round_up(blocking->own_b, 64);
-    need.alone = blocking->items == 0 && (double)p->batch.size * p->item_ns <= TD_GEMM_ALONE_NS;
-    return need;
+    size.single_threaded =
+        blocking->items == 0 && (double)p->batch.size * p->item_ns <= TD_GEMM_ALONE_NS;
+    return size;
 }
 
 int64_t td_gemm_grain(int64_t count, double each_ns)

@@ -55,7 +55,7 @@ struct td_gemm_blocking {
 void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_gemm_product *p);
 
 /* The workspace of a product with these blocks. */
-struct td_workspace_need td_gemm_blocking_need(const struct td_gemm_blocking *blocking,
+struct td_workspace_size td_gemm_blocking_need(const struct td_gemm_blocking *blocking,
                                                const struct td_gemm_product *p);
 
 /* With k_piece: pieces of k, and bytes of the sum of one. */

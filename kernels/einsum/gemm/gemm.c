@@ -20,7 +20,7 @@ bool td_gemm_suits(const struct td_contraction *contraction)
            p.m.size >= MIN_SIDE && p.n.size >= MIN_SIDE && p.k.size >= MIN_K;
 }
 
-struct td_workspace_need td_gemm_workspace(const struct td_contraction *contraction)
+struct td_workspace_size td_gemm_workspace(const struct td_contraction *contraction)
 {
     struct td_gemm_product p;
     struct td_gemm_blocking blocking;

@@ -39,7 +39,7 @@
 /* Does the nest, simplified, fall into batch, M, N and K, and is it worth a matrix kernel? */
 bool td_gemm_suits(const struct td_contraction *contraction);
 
-struct td_workspace_need td_gemm_workspace(const struct td_contraction *contraction);
+struct td_workspace_size td_gemm_workspace(const struct td_contraction *contraction);
 
 TD_MUST_CHECK td_status td_gemm_run(const struct td_contraction *contraction, const void *a,
                                     const void *b, void *c, struct td_workspace *workspace,

@@ -55,8 +55,8 @@ static void item_in_place_range(void *context, int64_t begin, int64_t end)
 static void item_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_gemm_call *g = context;
-    const int number = td_workspace_claim(g->workspace);
-    void *slot = td_workspace_slot(g->workspace, number);
+    const int number = td_workspace_acquire(g->workspace);
+    void *slot = td_workspace_scratch(g->workspace, number);
     struct td_gemm_walk walk;
     td_gemm_walk_begin(&walk, &g->p->batch, begin);
     for (int64_t i = begin; i < end; i++, td_gemm_walk_on(&walk)) {

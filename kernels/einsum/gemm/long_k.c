@@ -53,8 +53,8 @@ static void sum_range(void *context, int64_t begin, int64_t end)
     const struct sums *sums = context;
     const struct td_gemm_call *apart = sums->apart;
     const int64_t length = apart->blocking->k_piece;
-    const int number = td_workspace_claim(apart->workspace);
-    void *slot = td_workspace_slot(apart->workspace, number);
+    const int number = td_workspace_acquire(apart->workspace);
+    void *slot = td_workspace_scratch(apart->workspace, number);
     for (int64_t i = begin; i < end; i++) {
         const int64_t which = i / sums->pieces, piece = i % sums->pieces;
         struct td_gemm_item item = td_gemm_item_at(sums->g, sums->first_item + which);
@@ -93,8 +93,9 @@ static void add_range(void *context, int64_t begin, int64_t end)
     const struct td_gemm_call *g = sums->g;
     const struct td_gemm_product *p = g->p;
     const int64_t m = p->m.size, n = p->n.size;
-    const int number = td_workspace_claim(g->workspace);
-    struct td_gemm_scratch *scratch = td_gemm_slot_scratch(td_workspace_slot(g->workspace, number));
+    const int number = td_workspace_acquire(g->workspace);
+    struct td_gemm_scratch *scratch =
+        td_gemm_slot_scratch(td_workspace_scratch(g->workspace, number));
     td_gemm_offsets(&p->m, TD_C, 0, m, scratch->m_c);
     for (int64_t i = begin; i < end; i++) {
         char *sum = sum_at(sums, i, 0);

@@ -32,8 +32,9 @@ static void pack_range(void *context, int64_t begin, int64_t end)
     const int64_t width = g->panel * PACK_PANELS;
     const int64_t groups = td_ceil_div(chunk->n, width),
                   blocks = td_ceil_div(chunk->k, g->blocking->kc);
-    const int number = td_workspace_claim(g->workspace);
-    struct td_gemm_scratch *scratch = td_gemm_slot_scratch(td_workspace_slot(g->workspace, number));
+    const int number = td_workspace_acquire(g->workspace);
+    struct td_gemm_scratch *scratch =
+        td_gemm_slot_scratch(td_workspace_scratch(g->workspace, number));
     for (int64_t i = begin; i < end; i++) {
         const int64_t n = chunk->n0 + i % groups * width;
         const int64_t k = chunk->k0 + i / groups % blocks * g->blocking->kc;
@@ -52,8 +53,8 @@ static void multiply_range(void *context, int64_t begin, int64_t end)
     const struct td_gemm_call *g = chunk->g;
     const int64_t strips = td_ceil_div(g->p->m.size, chunk->m_block),
                   chunks = td_ceil_div(chunk->n, chunk->n_range);
-    const int number = td_workspace_claim(g->workspace);
-    void *slot = td_workspace_slot(g->workspace, number);
+    const int number = td_workspace_acquire(g->workspace);
+    void *slot = td_workspace_scratch(g->workspace, number);
     for (int64_t i = begin; i < end; i++) {
         const int64_t which = i / chunks / strips;
         const struct td_gemm_item item = td_gemm_item_at(g, chunk->first_item + which);

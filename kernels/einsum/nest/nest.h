@@ -1,11 +1,11 @@
-/* nest.h - a nest of loops over one or two operands, which is what one step of an einsum is.
+/* nest.h - a loop nest over one or two operands: one step of an einsum.
  *
- *     C[c] = sum over the summed loops of A[a] * B[b]        (or of A[a] alone)
+ *     C[c] = sum over the summed loops of A[a] * B[b]        (or of A[a], with one operand)
  *
- * Each loop has an extent and a stride for each of A, B and C, in elements. A stride of 0 means
- * that the operand does not have the loop; a loop with C stride 0 is summed. Diagonals,
- * transpositions and broadcasts are nothing but strides, so no operand is ever rearranged for its
- * own sake. With two operands every summed loop moves both; every loop moves A or B. */
+ * Each loop has an extent and, in elements, a stride for each of A, B and C. A stride of 0 means
+ * that the operand does not have the loop; a loop whose C stride is 0 is summed. Diagonals,
+ * transpositions and broadcasts are strides, so no operand is rearranged before the nest runs. With
+ * two operands every summed loop has a stride in both; every loop has a stride in A or B. */
 #ifndef TD_KERNELS_EINSUM_NEST_NEST_H
 #define TD_KERNELS_EINSUM_NEST_NEST_H
 
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Extents of 2 or more whose product fits 63 bits. */
+/* The most loops of extent 2 or more whose extents have a product below 2^63. */
 #define TD_MAX_LOOPS 62
 
 enum { TD_A, TD_B, TD_C };
@@ -31,20 +31,19 @@ typedef enum td_contraction_kind {
 } td_contraction_kind;
 
 struct td_contraction {
-    td_dtype
-        dtype[3]; /* of A, B and C; all compute in the same type. B's is A's when there is none */
+    td_dtype dtype[3]; /* of A, B (A's where there is no B) and C; all have one compute type */
     bool has_b;
     td_contraction_kind kind; /* set by td_contraction_simplify */
     int rank;
-    struct td_loop *loops; /* borrowed: the plan's */
+    struct td_loop *loops; /* borrowed from the plan */
 };
 
-/* Memory a contraction needs beside its operands: `shared` once, `per_thread` for each thread that
+/* Bytes of workspace that a contraction uses: `shared` once, and `per_thread` for each thread that
  * works on it. */
-struct td_workspace_need {
+struct td_workspace_size {
     uint64_t shared;
     uint64_t per_thread;
-    bool alone; /* all of it is one range: one thread's part is enough */
+    bool single_threaded; /* all of the work is one range: the scratch of one thread is enough */
 };
 
 /* The sizes of the matrices in a nest of kind gemm: batch of m x k times k x n. */

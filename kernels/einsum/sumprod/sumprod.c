@@ -21,18 +21,18 @@ struct job {
     struct td_workspace *workspace;
 };
 
-struct td_workspace_need td_sumprod_workspace(const struct td_contraction *contraction)
+struct td_workspace_size td_sumprod_workspace(const struct td_contraction *contraction)
 {
     struct td_sumprod_plan plan;
     td_sumprod_plan_make(&plan, contraction);
-    struct td_workspace_need need = {
+    struct td_workspace_size size = {
         .per_thread = (uint64_t)td_sumprod_slot_bytes(&plan),
-        .alone = plan.parts == 1 && plan.bytes < ALONE_BYTES,
+        .single_threaded = plan.parts == 1 && plan.bytes < ALONE_BYTES,
     };
     if (plan.parts > 1)
-        need.shared =
+        size.shared =
             (uint64_t)plan.parts * (uint64_t)plan.units * (uint64_t)td_sumprod_totals_bytes(&plan);
-    return need;
+    return size;
 }
 
 static char *partial_of(const struct job *job, int64_t part, int64_t unit)
@@ -45,16 +45,16 @@ static void run_units(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
     const struct td_sumprod_plan *plan = &job->work.plan;
-    const int slot = td_workspace_claim(job->workspace);
+    const int slot = td_workspace_acquire(job->workspace);
     struct td_sumprod_scratch scratch =
-        td_sumprod_cut_slot(plan, td_workspace_slot(job->workspace, slot));
+        td_sumprod_cut_slot(plan, td_workspace_scratch(job->workspace, slot));
     const struct td_sumprod_summed summed = { plan->sums, plan->run };
     const int64_t nowhere[2] = { 0 };
-    struct td_walk walk;
-    td_walk_to(&walk, plan->unit_loops, plan->n_unit_loops, begin);
+    struct td_nest_iter iter;
+    td_nest_iter_init(&iter, plan->unit_loops, plan->n_unit_loops, begin);
     for (int64_t unit = begin; unit < end; unit++) {
-        td_sumprod_unit(&job->work, &scratch, &walk, &summed, nowhere, NULL);
-        td_walk_on(&walk);
+        td_sumprod_unit(&job->work, &scratch, &iter, &summed, nowhere, NULL);
+        td_nest_iter_next(&iter);
     }
     td_workspace_release(job->workspace, slot);
 }
@@ -64,22 +64,22 @@ static void run_parts(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
     const struct td_sumprod_plan *plan = &job->work.plan;
-    const int slot = td_workspace_claim(job->workspace);
+    const int slot = td_workspace_acquire(job->workspace);
     struct td_sumprod_scratch scratch =
-        td_sumprod_cut_slot(plan, td_workspace_slot(job->workspace, slot));
+        td_sumprod_cut_slot(plan, td_workspace_scratch(job->workspace, slot));
     struct td_loop sums[TD_MAX_LOOPS + 1];
     memcpy(sums, plan->sums, (size_t)plan->n_sums * sizeof(sums[0]));
     struct td_sumprod_summed summed = { sums, plan->run };
     struct td_loop *cut = plan->split == plan->n_sums ? &summed.run : &sums[plan->split];
     const int64_t extent = cut->extent, each = extent / plan->parts, more = extent % plan->parts;
-    struct td_walk walk;
+    struct td_nest_iter iter;
     for (int64_t item = begin; item < end; item++) {
         const int64_t unit = item / plan->parts, part = item % plan->parts;
         /* The first `more` parts have one step more. */
         const int64_t first = part * each + td_smaller(part, more);
         cut->extent = each + (part < more);
-        td_walk_to(&walk, plan->unit_loops, plan->n_unit_loops, unit);
-        td_sumprod_unit(&job->work, &scratch, &walk, &summed,
+        td_nest_iter_init(&iter, plan->unit_loops, plan->n_unit_loops, unit);
+        td_sumprod_unit(&job->work, &scratch, &iter, &summed,
                         (int64_t[2]){ first * cut->stride[TD_A], first * cut->stride[TD_B] },
                         partial_of(job, part, unit));
     }
@@ -91,15 +91,15 @@ static void add_parts(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
     const struct td_sumprod_plan *plan = &job->work.plan;
-    const int slot = td_workspace_claim(job->workspace);
+    const int slot = td_workspace_acquire(job->workspace);
     struct td_sumprod_scratch scratch =
-        td_sumprod_cut_slot(plan, td_workspace_slot(job->workspace, slot));
-    struct td_walk walk;
-    td_walk_to(&walk, plan->unit_loops, plan->n_unit_loops, begin);
+        td_sumprod_cut_slot(plan, td_workspace_scratch(job->workspace, slot));
+    struct td_nest_iter iter;
+    td_nest_iter_init(&iter, plan->unit_loops, plan->n_unit_loops, begin);
     const int64_t part_bytes = plan->units * td_sumprod_totals_bytes(plan);
     for (int64_t unit = begin; unit < end; unit++) {
-        td_sumprod_join_parts(&job->work, &scratch, &walk, partial_of(job, 0, unit), part_bytes);
-        td_walk_on(&walk);
+        td_sumprod_join_parts(&job->work, &scratch, &iter, partial_of(job, 0, unit), part_bytes);
+        td_nest_iter_next(&iter);
     }
     td_workspace_release(job->workspace, slot);
 }

@@ -19,7 +19,7 @@
 #include "kernels/exec.h"
 #include "kernels/status.h"
 
-struct td_workspace_need td_sumprod_workspace(const struct td_contraction *contraction);
+struct td_workspace_size td_sumprod_workspace(const struct td_contraction *contraction);
 
 TD_MUST_CHECK td_status td_sumprod_run(const struct td_contraction *contraction, const void *a,
                                        const void *b, void *c, struct td_workspace *workspace,

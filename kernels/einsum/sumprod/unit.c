@@ -107,13 +107,13 @@ static void reduce_unit(const struct td_sumprod_work *work, struct td_sumprod_sc
     for (int64_t first = 0; first < run->extent; first += plan->run_block) {
         const int64_t n = td_smaller(run->extent - first, plan->run_block);
         const int64_t group = plan->buffered ? rows_to_get(plan, n) : outputs;
-        struct td_walk walk;
-        td_walk_to(&walk, summed->loops, plan->n_sums, 0);
+        struct td_nest_iter iter;
+        td_nest_iter_init(&iter, summed->loops, plan->n_sums, 0);
         do {
-            const char *from_a = a + walk.offset[TD_A] + first * run->stride[TD_A];
-            const char *from_b = b + walk.offset[TD_B] + first * run->stride[TD_B];
+            const char *from_a = a + iter.offset[TD_A] + first * run->stride[TD_A];
+            const char *from_b = b + iter.offset[TD_B] + first * run->stride[TD_B];
             const int64_t ahead_sums = plan->n_sums > 0 ? summed->loops[plan->n_sums - 1].extent -
-                                                              walk.position[plan->n_sums - 1]
+                                                              iter.index[plan->n_sums - 1]
                                                         : 1;
             struct rows y = { NULL, 0 };
             const bool shared = plan->has_b && along->stride[TD_B] == 0;
@@ -134,7 +134,7 @@ static void reduce_unit(const struct td_sumprod_work *work, struct td_sumprod_sc
                 work->kernels->reduce(scratch->totals + row * plan->total_size, x.data, x.step,
                                       y.data, y.step, count, n);
             }
-        } while (td_walk_on(&walk));
+        } while (td_nest_iter_next(&iter));
     }
 }
 
@@ -173,9 +173,9 @@ static bool accumulate_unit(const struct td_sumprod_work *work, struct td_sumpro
     const int64_t most = plan->buffered ? rows_to_get(plan, n) : flush_rows;
     int64_t since = 0; /* rows in sums */
     bool flushed = false;
-    struct td_walk walk;
+    struct td_nest_iter iter;
     memset(scratch->sums, 0, (size_t)(n * plan->element_size));
-    td_walk_to(&walk, summed->loops, plan->n_sums - 1, 0);
+    td_nest_iter_init(&iter, summed->loops, plan->n_sums - 1, 0);
     do {
         for (int64_t row = 0; row < row_loop->extent;) {
             const int64_t count =
@@ -188,13 +188,13 @@ static bool accumulate_unit(const struct td_sumprod_work *work, struct td_sumpro
                 since = 0;
                 continue;
             }
-            add_rows(work, scratch, row_loop, a + walk.offset[TD_A] + row * row_loop->stride[TD_A],
-                     b + walk.offset[TD_B] + row * row_loop->stride[TD_B], count, n,
+            add_rows(work, scratch, row_loop, a + iter.offset[TD_A] + row * row_loop->stride[TD_A],
+                     b + iter.offset[TD_B] + row * row_loop->stride[TD_B], count, n,
                      row_loop->extent - row);
             row += count;
             since += count;
         }
-    } while (td_walk_on(&walk));
+    } while (td_nest_iter_next(&iter));
     if (!flushed && !to_totals)
         return false;
     if (!flushed)
@@ -242,21 +242,20 @@ static void store(const struct td_sumprod_work *work, struct td_sumprod_scratch 
     work->narrow(c, work->plan.along.stride[TD_C] / work->plan.side[TD_C].size, scratch->sums, n);
 }
 
-static int64_t outputs_at(const struct td_sumprod_plan *plan, const struct td_walk *walk)
+static int64_t outputs_at(const struct td_sumprod_plan *plan, const struct td_nest_iter *iter)
 {
-    return td_smaller(plan->block,
-                      plan->along.extent - walk->position[plan->along_at] * plan->block);
+    return td_smaller(plan->block, plan->along.extent - iter->index[plan->along_at] * plan->block);
 }
 
 void td_sumprod_unit(const struct td_sumprod_work *work, struct td_sumprod_scratch *scratch,
-                     const struct td_walk *walk, const struct td_sumprod_summed *summed,
+                     const struct td_nest_iter *iter, const struct td_sumprod_summed *summed,
                      const int64_t part_offset[2], char *partial)
 {
     const struct td_sumprod_plan *plan = &work->plan;
-    const int64_t n = outputs_at(plan, walk);
-    const char *a = work->data[TD_A] + walk->offset[TD_A] + part_offset[TD_A];
-    const char *b = work->data[TD_B] + walk->offset[TD_B] + part_offset[TD_B];
-    char *c = work->c + walk->offset[TD_C];
+    const int64_t n = outputs_at(plan, iter);
+    const char *a = work->data[TD_A] + iter->offset[TD_A] + part_offset[TD_A];
+    const char *b = work->data[TD_B] + iter->offset[TD_B] + part_offset[TD_B];
+    char *c = work->c + iter->offset[TD_C];
     bool totals = true;
     if (plan->reduces) {
         reduce_unit(work, scratch, summed, a, b, n);
@@ -264,8 +263,7 @@ void td_sumprod_unit(const struct td_sumprod_work *work, struct td_sumprod_scrat
         totals = accumulate_unit(work, scratch, summed, a, b, n, partial != NULL);
     } else {
         const int last = plan->n_unit_loops - 1;
-        multiply_unit(work, scratch, a, b, c, n,
-                      plan->unit_loops[last].extent - walk->position[last]);
+        multiply_unit(work, scratch, a, b, c, n, plan->unit_loops[last].extent - iter->index[last]);
         return;
     }
     if (partial)
@@ -275,11 +273,11 @@ void td_sumprod_unit(const struct td_sumprod_work *work, struct td_sumprod_scrat
 }
 
 void td_sumprod_join_parts(const struct td_sumprod_work *work, struct td_sumprod_scratch *scratch,
-                           const struct td_walk *walk, const char *partial, int64_t part_bytes)
+                           const struct td_nest_iter *iter, const char *partial, int64_t part_bytes)
 {
-    const int64_t n = outputs_at(&work->plan, walk);
+    const int64_t n = outputs_at(&work->plan, iter);
     memcpy(scratch->totals, partial, (size_t)(n * work->plan.total_size));
     for (int64_t part = 1; part < work->plan.parts; part++)
         work->kernels->add_totals(scratch->totals, partial + part * part_bytes, n);
-    store(work, scratch, true, work->c + walk->offset[TD_C], n);
+    store(work, scratch, true, work->c + iter->offset[TD_C], n);
 }

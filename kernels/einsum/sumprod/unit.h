@@ -6,7 +6,7 @@
 #ifndef TD_KERNELS_EINSUM_SUMPROD_UNIT_H
 #define TD_KERNELS_EINSUM_SUMPROD_UNIT_H
 
-#include "kernels/einsum/nest/loop_nest.h"
+#include "kernels/einsum/nest/nest_iter.h"
 #include "kernels/einsum/permute/permute_isa.h"
 #include "kernels/einsum/sumprod/plan.h"
 #include "kernels/einsum/sumprod/sumprod_isa.h"
@@ -54,15 +54,16 @@ static inline int64_t td_sumprod_totals_bytes(const struct td_sumprod_plan *plan
     return plan->unit_outputs * plan->total_size;
 }
 
-/* Computes the unit that `walk` is at in plan.unit_loops, from what `summed` goes through,
+/* Computes the unit that `iter` is at in plan.unit_loops, from what `summed` goes through,
  * beginning part_offset bytes behind the start of A's and B's. `partial` takes the totals; where it
  * is NULL, C takes the results. */
 void td_sumprod_unit(const struct td_sumprod_work *work, struct td_sumprod_scratch *scratch,
-                     const struct td_walk *walk, const struct td_sumprod_summed *summed,
+                     const struct td_nest_iter *iter, const struct td_sumprod_summed *summed,
                      const int64_t part_offset[2], char *partial);
 
 /* Adds the totals of plan.parts parts of a unit in their order, part_bytes apart, into C. */
 void td_sumprod_join_parts(const struct td_sumprod_work *work, struct td_sumprod_scratch *scratch,
-                           const struct td_walk *walk, const char *partial, int64_t part_bytes);
+                           const struct td_nest_iter *iter, const char *partial,
+                           int64_t part_bytes);
 
 #endif

@@ -255,17 +255,17 @@ static void *element(const struct operands *o, const struct nest *nest, int oper
 
 #define CANARY 0x5a
 
-static struct td_workspace *workspace_make(const struct nest *nest, int slots)
+static struct td_workspace *workspace_make(const struct nest *nest, int threads)
 {
-    const struct td_workspace_need need = td_gemm_workspace(&nest->contraction);
+    const struct td_workspace_size size = td_gemm_workspace(&nest->contraction);
     struct td_workspace *workspace = calloc(1, sizeof(*workspace));
-    workspace->n_slots = slots;
-    workspace->slot_bytes = (size_t)(need.per_thread + 63) / 64 * 64 + 64;
-    const size_t shared = (size_t)(need.shared + 63) / 64 * 64 + 64;
+    workspace->n_threads = threads;
+    workspace->scratch_bytes = (size_t)(size.per_thread + 63) / 64 * 64 + 64;
+    const size_t shared = (size_t)(size.shared + 63) / 64 * 64 + 64;
     workspace->shared = aligned_alloc(64, shared);
-    workspace->slots = aligned_alloc(64, workspace->slot_bytes * (size_t)slots);
+    workspace->scratch = aligned_alloc(64, workspace->scratch_bytes * (size_t)threads);
     memset(workspace->shared, CANARY, shared);
-    memset(workspace->slots, CANARY, workspace->slot_bytes * (size_t)slots);
+    memset(workspace->scratch, CANARY, workspace->scratch_bytes * (size_t)threads);
     return workspace;
 }
 
@@ -281,17 +281,17 @@ static bool all_canary(const char *from, const char *to)
 static void workspace_check(struct td_workspace *workspace, const struct nest *nest,
                             const char *says)
 {
-    const struct td_workspace_need need = td_gemm_workspace(&nest->contraction);
-    const char *end = workspace->shared + (need.shared + 63) / 64 * 64 + 64;
-    EXPECT(all_canary(workspace->shared + need.shared, end), "%s: shared workspace overrun", says);
-    for (int i = 0; i < workspace->n_slots; i++) {
-        const char *slot = td_workspace_slot(workspace, i);
-        EXPECT(all_canary(slot + need.per_thread, slot + workspace->slot_bytes), "%s: slot overrun",
-               says);
-        EXPECT(workspace->taken[i] == 0, "%s: slot %d was not released", says, i);
+    const struct td_workspace_size size = td_gemm_workspace(&nest->contraction);
+    const char *end = workspace->shared + (size.shared + 63) / 64 * 64 + 64;
+    EXPECT(all_canary(workspace->shared + size.shared, end), "%s: shared workspace overrun", says);
+    for (int i = 0; i < workspace->n_threads; i++) {
+        const char *scratch = td_workspace_scratch(workspace, i);
+        EXPECT(all_canary(scratch + size.per_thread, scratch + workspace->scratch_bytes),
+               "%s: thread scratch overrun", says);
+        EXPECT(workspace->in_use[i] == 0, "%s: the scratch of thread %d was not released", says, i);
     }
     free(workspace->shared);
-    free(workspace->slots);
+    free(workspace->scratch);
     free(workspace);
 }
 
@@ -707,11 +707,11 @@ struct hammer {
 static void *hammer(void *argument)
 {
     struct hammer *job = argument;
-    const struct td_workspace_need need = td_gemm_workspace(&job->nest->contraction);
-    struct td_workspace workspace = { .n_slots = 1 };
-    workspace.slot_bytes = (size_t)(need.per_thread + 63) / 64 * 64;
-    workspace.slots = aligned_alloc(64, workspace.slot_bytes);
-    workspace.shared = aligned_alloc(64, (size_t)(need.shared + 127) / 64 * 64);
+    const struct td_workspace_size size = td_gemm_workspace(&job->nest->contraction);
+    struct td_workspace workspace = { .n_threads = 1 };
+    workspace.scratch_bytes = (size_t)(size.per_thread + 63) / 64 * 64;
+    workspace.scratch = aligned_alloc(64, workspace.scratch_bytes);
+    workspace.shared = aligned_alloc(64, (size_t)(size.shared + 127) / 64 * 64);
     char *c = malloc(job->operands->bytes[TD_C]);
     const size_t margin = MARGIN * sizeof(float);
     struct td_exec serial;
@@ -726,7 +726,7 @@ static void *hammer(void *argument)
             job->wrong++;
     }
     free(c);
-    free(workspace.slots);
+    free(workspace.scratch);
     free(workspace.shared);
     return NULL;
 }
@@ -787,9 +787,9 @@ START_TEST(huge_products_announce_what_they_take)
     struct nest nest;
     nest_make(&nest, "mk,kn->mn m=100000 n=100000 k=100000", TD_DTYPE_FLOAT64, TD_DTYPE_FLOAT64,
               TD_DTYPE_FLOAT64);
-    const struct td_workspace_need need = td_gemm_workspace(&nest.contraction);
-    ck_assert_uint_le(need.shared, (uint64_t)33 << 20);
-    ck_assert_uint_le(need.per_thread, (uint64_t)2 << 20);
+    const struct td_workspace_size size = td_gemm_workspace(&nest.contraction);
+    ck_assert_uint_le(size.shared, (uint64_t)33 << 20);
+    ck_assert_uint_le(size.per_thread, (uint64_t)2 << 20);
 }
 END_TEST
 
@@ -800,9 +800,9 @@ START_TEST(long_sums_announce_little)
     for (int d = 0; d < COUNT_OF(some); d++) {
         struct nest nest;
         nest_make(&nest, "mk,kn->mn m=64 n=64 k=1000000000", some[d], some[d], some[d]);
-        const struct td_workspace_need need = td_gemm_workspace(&nest.contraction);
-        ck_assert_uint_le(need.shared, (uint64_t)16 << 20);
-        ck_assert_uint_le(need.per_thread, (uint64_t)2 << 20);
+        const struct td_workspace_size size = td_gemm_workspace(&nest.contraction);
+        ck_assert_uint_le(size.shared, (uint64_t)16 << 20);
+        ck_assert_uint_le(size.per_thread, (uint64_t)2 << 20);
     }
 }
 END_TEST

@@ -214,16 +214,16 @@ END_TEST
 START_TEST(the_workspace_grows_with_the_threads)
 {
     struct td_einsum_plan plan = { .intermediate_bytes = 128,
-                                   .need = { .shared = 65, .per_thread = 1 } };
+                                   .workspace = { .shared = 65, .per_thread = 1 } };
     ck_assert_uint_eq(td_einsum_plan_workspace(&plan, 0), 128 + 128);
     ck_assert_uint_eq(td_einsum_plan_workspace(&plan, 3), 128 + 128 + 3 * 64);
-    plan.need.alone = true; /* but for one that a single thread does */
+    plan.workspace.single_threaded = true; /* then the scratch of one thread */
     ck_assert_uint_eq(td_einsum_plan_workspace(&plan, 3), 128 + 128 + 64);
     ck_assert_uint_eq(td_einsum_plan_workspace(&plan, 0), 128 + 128);
-    plan.need.alone = false;
-    plan.need.per_thread = UINT64_MAX / 2;
+    plan.workspace.single_threaded = false;
+    plan.workspace.per_thread = UINT64_MAX / 2;
     ck_assert_uint_eq(td_einsum_plan_workspace(&plan, 3), UINT64_MAX);
-    plan.need.per_thread = UINT64_MAX;
+    plan.workspace.per_thread = UINT64_MAX;
     ck_assert_uint_eq(td_einsum_plan_workspace(&plan, 1), UINT64_MAX);
 }
 END_TEST
