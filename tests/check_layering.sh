@@ -35,6 +35,8 @@ BEGIN {
     rooms["kernels"] = ". rows convert *"  # *: the ops, which do not know each other
     rooms["kernels/einsum"] = "nest permute gemm sumprod ."
     rooms["api"] = "text message json files oip ."
+    rooms["gpu"] = ". reference cuda loader"
+    rooms["gpu/cuda"] = "kernels runtime ops ."
     rooms["server"] = "config observe memory workers compression store devices calls http ."
 
     # What a folder may not take from the system or from a library, as a regular expression.

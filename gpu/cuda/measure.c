@@ -2,8 +2,8 @@
  * opening, each the best of a few. */
 #include "gpu/cuda/measure.h"
 
-#include "gpu/cuda/contract.h"
-#include "gpu/cuda/memory.h"
+#include "gpu/cuda/ops/contract.h"
+#include "gpu/cuda/runtime/memory.h"
 
 #include <time.h>
 
@@ -50,7 +50,8 @@ static td_status launch_trial(const struct trials *trials, struct td_error *err)
 
 static td_status copy_trial(const struct trials *trials, struct td_error *err)
 {
-    return td_cuda_copy_in(trials->stream, trials->device, trials->host, trials->copy_bytes, err);
+    return td_cuda_copy_to_device(trials->stream, trials->device, trials->host, trials->copy_bytes,
+                                  err);
 }
 
 static td_status device_trial(const struct trials *trials, struct td_error *err)

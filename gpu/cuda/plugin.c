@@ -1,8 +1,8 @@
 /* plugin.c - the vtable of gpu/device.h over the CUDA runtime: opens and closes devices, and finds who
  * runs an op. */
 #include "gpu/cuda/measure.h"
-#include "gpu/cuda/memory.h"
-#include "gpu/cuda/ops.h"
+#include "gpu/cuda/ops/ops.h"
+#include "gpu/cuda/runtime/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,9 +93,9 @@ static td_status describe(struct td_device *device, const struct td_device_optio
 {
     struct cudaDeviceProp properties;
     size_t available = 0, all = 0;
-    cudaError_t error = cudaSetDevice(device->number);
+    cudaError_t error = cudaSetDevice(device->ordinal);
     if (error == cudaSuccess)
-        error = cudaGetDeviceProperties(&properties, device->number);
+        error = cudaGetDeviceProperties(&properties, device->ordinal);
     if (error == cudaSuccess)
         error = cudaMemGetInfo(&available, &all);
     if (error != cudaSuccess)
@@ -114,15 +114,15 @@ static void device_close(struct td_device *device)
 {
     if (!device)
         return;
-    (void)cudaSetDevice(device->number);
+    (void)cudaSetDevice(device->ordinal);
     while (device->streams)
         td_cuda_stream_close(device->streams);
     td_cuda_free_all(device);
     /* Nothing else helps against an error that stays: everything in the context goes with it. It
      * resets the device of this thread, which is another one's where that could not be set. */
-    int current = device->number; /* unless it is known to be another */
+    int current = device->ordinal; /* unless it is known to be another */
     (void)cudaGetDevice(&current);
-    if (device->lost && current == device->number)
+    if (device->lost && current == device->ordinal)
         (void)cudaDeviceReset();
     (void)cudaGetLastError();
     free(device);
@@ -138,13 +138,13 @@ static td_status device_open(const struct td_device_options *options, struct td_
     cudaError_t error = cudaGetDeviceCount(&n_devices);
     if (error != cudaSuccess)
         return unavailable("find a device", error, err);
-    if (options->number < 0 || options->number >= n_devices)
+    if (options->ordinal < 0 || options->ordinal >= n_devices)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE, "there is no CUDA device %d; there are %d",
-                            options->number, n_devices);
+                            options->ordinal, n_devices);
     struct td_device *device = calloc(1, sizeof(*device));
     if (!device)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE, "no memory for a device");
-    device->number = options->number;
+    device->ordinal = options->ordinal;
     device->tf32 = options->tf32;
     td_status status = describe(device, options, err);
     if (status == TD_OK)
@@ -177,8 +177,8 @@ static const struct td_device_api api = {
     .host_free = td_cuda_free,
     .stream_open = td_cuda_stream_open,
     .stream_close = td_cuda_stream_close,
-    .copy_in = td_cuda_copy_in,
-    .copy_out = td_cuda_copy_out,
+    .copy_to_device = td_cuda_copy_to_device,
+    .copy_to_host = td_cuda_copy_to_host,
     .supports = supports,
     .workspace_bytes = workspace_bytes,
     .run = run,

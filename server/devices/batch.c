@@ -410,12 +410,12 @@ static td_status submit(struct td_batch *batch, const struct launch *launch,
     batch->submitted = true;
     batch->bytes += launch->in_bytes + launch->out_bytes;
     if (launch->in_bytes > 0)
-        status = api->copy_in(batch->stream, batch->scratch, from, launch->in_bytes, err);
+        status = api->copy_to_device(batch->stream, batch->scratch, from, launch->in_bytes, err);
     if (status == TD_OK)
         status = api->run(batch->stream, work, err);
     if (status == TD_OK && launch->out_bytes > 0)
-        status = api->copy_out(batch->stream, batch->out->data, launch->args.outputs[0].data,
-                               launch->out_bytes, err);
+        status = api->copy_to_host(batch->stream, batch->out->data, launch->args.outputs[0].data,
+                                   launch->out_bytes, err);
     return status;
 }
 

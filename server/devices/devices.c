@@ -1,6 +1,7 @@
 #include "server/devices/devices.h"
 
 #include "api/message/document.h"
+#include "gpu/loader/loader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ bool td_devices_check_system(const struct td_config *config, char message[TD_CON
         snprintf(message, TD_CONFIG_MESSAGE, "gpu: %s%s", err.message, what_else(name));
         return false;
     }
-    const bool good = td_device_check_text(&library, text, &err) == TD_OK;
+    const bool good = td_device_check_options(&library, text, &err) == TD_OK;
     td_device_unload(&library);
     if (!good)
         snprintf(message, TD_CONFIG_MESSAGE, "gpu: '%.100s': %s", config->gpu, err.message);

@@ -145,7 +145,7 @@ static td_status upload(struct td_device_tables *tables, const struct td_tensor 
     td_status status =
         td_device_tables_alloc(tables, tensor->bytes ? tensor->bytes : 1, &table->data, err);
     if (status == TD_OK && tensor->bytes > 0)
-        status = tables->api->copy_in(stream, table->data, tensor->data, tensor->bytes, err);
+        status = tables->api->copy_to_device(stream, table->data, tensor->data, tensor->bytes, err);
     if (status != TD_OK) {
         tables->api->free(tables->device, table->data);
         free(table);

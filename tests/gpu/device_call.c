@@ -232,7 +232,7 @@ static td_status launch(struct rig *rig, struct td_device_stream *stream, struct
     char *there = rig->memory + flight->begin;
     memset(flight->reports, RUBBISH, (size_t)one->n_items * sizeof(flight->reports[0]));
     if (status == TD_OK)
-        status = api->copy_in(stream, there, rig->staging + flight->begin, bytes, err);
+        status = api->copy_to_device(stream, there, rig->staging + flight->begin, bytes, err);
     if (status == TD_OK)
         status = api->run(stream, &work, err);
     if (item_end)
@@ -245,7 +245,7 @@ static td_status launch(struct rig *rig, struct td_device_stream *stream, struct
     memset(args, RUBBISH, sizeof(*args));
     memset(&work, RUBBISH, sizeof(work));
     if (status == TD_OK)
-        status = api->copy_out(stream, rig->results + flight->begin, there, bytes, err);
+        status = api->copy_to_host(stream, rig->results + flight->begin, there, bytes, err);
     return status;
 }
 

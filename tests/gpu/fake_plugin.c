@@ -1,5 +1,5 @@
-/* A plugin that has nothing behind its vtable: what td_device_load looks at, right or wrong in one
- * place. */
+/* fake_plugin.c - a plugin for the tests of the loader: its functions do nothing. FAKE_... build variants
+ * with one error each. */
 #include "gpu/device.h"
 
 #ifndef FAKE_ABI
@@ -110,7 +110,8 @@ static td_status fake_run(struct td_device_stream *stream, const struct td_devic
 }
 #endif
 
-extern const struct td_device_api fake_api; /* seen from outside, so that every variant uses it */
+extern const struct td_device_api
+    fake_api; /* external, so that no variant warns that it is unused */
 const struct td_device_api fake_api = {
     .abi = FAKE_ABI,
     .args_size = FAKE_ARGS_SIZE,
@@ -126,8 +127,8 @@ const struct td_device_api fake_api = {
     .host_free = fake_free,
     .stream_open = fake_stream_open,
     .stream_close = fake_stream_close,
-    .copy_in = fake_copy,
-    .copy_out = fake_copy,
+    .copy_to_device = fake_copy,
+    .copy_to_host = fake_copy,
     .supports = fake_supports,
     .workspace_bytes = fake_workspace_bytes,
 #ifndef FAKE_WITHOUT_RUN

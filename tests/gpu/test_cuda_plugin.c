@@ -2,7 +2,7 @@
  * which ops it has kernels for, and either opens a device or says why there is none.
  *
  * Needs nothing but libc, as test_device_contract does. */
-#include "gpu/device.h"
+#include "gpu/loader/loader.h"
 #include "kernels/op.h"
 
 #include <stdio.h>

@@ -5,6 +5,7 @@
  * TD_TEST_DEVICE names the device as td_device_load takes it, "reference" if it is not set, and
  * TD_TEST_DEVICE_OPTIONS its options. Without a device the last line begins with "skipped", and the
  * exit status is 77. Needs nothing but libc, so that it runs where nothing else is installed. */
+#include "gpu/loader/loader.h"
 #include "tests/gpu/device_call.h"
 
 #include <inttypes.h>
@@ -199,9 +200,10 @@ static void check_copies(struct rig *rig)
                 const void *from = pinned ? (void *)rig->staging : plain;
                 memset(to, 0xee, LARGEST);
                 bool fine =
-                    ok(api->copy_in(rig->streams[0], rig->memory + at, from, n, &err), "copy_in") &&
-                    ok(api->copy_out(rig->streams[0], to + at, rig->memory + at, n, &err),
-                       "copy_out") &&
+                    ok(api->copy_to_device(rig->streams[0], rig->memory + at, from, n, &err),
+                       "copy_to_device") &&
+                    ok(api->copy_to_host(rig->streams[0], to + at, rig->memory + at, n, &err),
+                       "copy_to_host") &&
                     wait_done(rig, rig->streams[0], "copies");
                 if (!fine)
                     continue;
@@ -225,13 +227,14 @@ static void check_waiting(struct rig *rig)
     size_t n = rig->size;
     memset(rig->staging, 1, n);
     memset(rig->results, 2, n);
-    bool fine = ok(api->copy_in(fresh, rig->memory, rig->staging, n, &err), "copy_in") &&
-                ok(api->copy_out(fresh, rig->results, rig->memory, n, &err), "copy_out");
+    bool fine =
+        ok(api->copy_to_device(fresh, rig->memory, rig->staging, n, &err), "copy_to_device") &&
+        ok(api->copy_to_host(fresh, rig->results, rig->memory, n, &err), "copy_to_host");
     for (done = false; fine && !done;) /* the loop ends when the work does */
         fine = ok(api->poll(fresh, &done, &err), "poll");
     check(fine && memcmp(rig->staging, rig->results, n) == 0, "polled until done, it is done");
     memset(rig->results, 2, n);
-    fine = ok(api->copy_out(fresh, rig->results, rig->memory, n, &err), "copy_out");
+    fine = ok(api->copy_to_host(fresh, rig->results, rig->memory, n, &err), "copy_to_host");
     api->stream_close(fresh);
     check(fine && memcmp(rig->staging, rig->results, n) == 0, "closing a stream waits for it");
     api->stream_close(NULL);
@@ -264,8 +267,9 @@ static void check_order(struct rig *rig)
         there[ROWS + i] = 7 * i;
     }
     struct td_device_stream *stream = rig->streams[1];
-    fine = fine && ok(api->copy_in(stream, turned, there, 4 * ROWS, &err), "copy_in") &&
-           ok(api->copy_in(stream, steps[0], there + ROWS, 4 * ROWS, &err), "copy_in");
+    fine =
+        fine && ok(api->copy_to_device(stream, turned, there, 4 * ROWS, &err), "copy_to_device") &&
+        ok(api->copy_to_device(stream, steps[0], there + ROWS, 4 * ROWS, &err), "copy_to_device");
     indices.data = turned;
     for (int i = 0; fine && i < LINKS; i++) {
         params.data = steps[i];
@@ -275,7 +279,8 @@ static void check_order(struct rig *rig)
         work.workspace = rig->memory;
         fine = fine && ok(api->run(stream, &work, &err), "run without reports");
     }
-    fine = fine && ok(api->copy_out(stream, back, steps[LINKS], 4 * ROWS, &err), "copy_out");
+    fine =
+        fine && ok(api->copy_to_host(stream, back, steps[LINKS], 4 * ROWS, &err), "copy_to_host");
     for (int i = 0; i <= LINKS; i++)
         api->free(rig->device, steps[i]);
     api->free(rig->device, turned);
@@ -323,8 +328,8 @@ static void check_exhaustion(void)
     check(memory_used(device) <= LIMIT, "the limit is kept");
     char there[100] = "still here", back[100] = "";
     bool done = false;
-    check(n > 0 && api->copy_in(stream, blocks[0], there, sizeof(there), &err) == TD_OK &&
-              api->copy_out(stream, back, blocks[0], sizeof(back), &err) == TD_OK &&
+    check(n > 0 && api->copy_to_device(stream, blocks[0], there, sizeof(there), &err) == TD_OK &&
+              api->copy_to_host(stream, back, blocks[0], sizeof(back), &err) == TD_OK &&
               api->wait(stream, INT64_C(60000000000), &done, &err) == TD_OK && done &&
               strcmp(there, back) == 0,
           "what was there goes on");
@@ -343,7 +348,7 @@ static void check_opening(void)
 {
     struct td_device *device = NULL;
     struct td_device_options wrong = options;
-    wrong.number = 99;
+    wrong.ordinal = 99;
     check(api->open(&wrong, &device, &err) == TD_DEVICE_UNAVAILABLE && err.message[0],
           "device 99 is not there, and it says so");
     wrong = options;

@@ -1,4 +1,4 @@
-#include "gpu/reference.h"
+#include "gpu/reference/reference.h"
 #include "tests/support/op_call.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -12,11 +12,11 @@ static struct td_device *device;
 static struct td_device_stream *stream;
 static struct td_error err;
 
-#define EXPECT_OK(call)   ck_assert_msg((call) == TD_OK, "%s", err.message)
-#define EXPECT_SAYS(part) ck_assert_msg(strstr(err.message, part), "%s", err.message)
-#define A_WHILE           ((int64_t)30 * 1000000000)
+#define EXPECT_OK(call)      ck_assert_msg((call) == TD_OK, "%s", err.message)
+#define EXPECT_MESSAGE(part) ck_assert_msg(strstr(err.message, part), "%s", err.message)
+#define LONG_TIMEOUT_NS      ((int64_t)30 * 1000000000)
 
-/* ---- a device, opened and closed ------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static td_status try_open(const char *text)
 {
@@ -38,35 +38,35 @@ static uint64_t memory_used(void)
     return info.memory_used;
 }
 
-static void close_clean(void)
+static void close_without_leaks(void)
 {
     api->stream_close(stream);
     ck_assert_uint_eq(memory_used(), 0);
     api->close(device);
-    ck_assert_uint_eq(td_device_reference_counts().left, 0);
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
 }
 
-static void *on_device(const void *from, size_t bytes)
+static void *device_memory(const void *from, size_t bytes)
 {
     void *memory;
     EXPECT_OK(api->alloc(device, bytes, &memory, &err));
     if (from)
-        EXPECT_OK(api->copy_in(stream, memory, from, bytes, &err));
+        EXPECT_OK(api->copy_to_device(stream, memory, from, bytes, &err));
     return memory;
 }
 
-static void *on_host(size_t bytes)
+static void *host_memory(size_t bytes)
 {
     void *memory;
     EXPECT_OK(api->host_alloc(device, bytes, &memory, &err));
     return memory;
 }
 
-static void wait_until_done(struct td_device_stream *of)
+static void synchronize(struct td_device_stream *of)
 {
     bool done = false;
-    EXPECT_OK(api->wait(of, A_WHILE, &done, &err));
+    EXPECT_OK(api->wait(of, LONG_TIMEOUT_NS, &done, &err));
     ck_assert(done);
 }
 
@@ -77,7 +77,7 @@ static bool is_done(struct td_device_stream *of)
     return done;
 }
 
-/* ---- a call on it ---------------------------------------------------------------------------- */
+/* ---- a launch -------------------------------------------------------------------------------- */
 
 struct launch {
     struct op_call call;
@@ -85,7 +85,7 @@ struct launch {
     int64_t item_end[8];
 };
 
-/* The call's tensors go to the device, but for the outputs' contents. */
+/* Copies the call's inputs to the device; allocates its output and workspace there. */
 static void prepare(struct launch *launch, const char *op, const char *attrs, const char *first,
                     const char *second)
 {
@@ -96,17 +96,17 @@ static void prepare(struct launch *launch, const char *op, const char *attrs, co
     for (int i = 0; i < 2; i++)
         for (int j = 0; j < args->inputs[i].count; j++) {
             struct td_tensor *t = &args->inputs[i].tensors[j];
-            t->data = on_device(t->data, t->bytes);
+            t->data = device_memory(t->data, t->bytes);
         }
-    args->outputs[0].data = on_device(NULL, args->outputs[0].bytes);
+    args->outputs[0].data = device_memory(NULL, args->outputs[0].bytes);
     launch->work = (struct td_device_work){
         .op = td_op_find(op, strlen(op)),
         .args = args,
         .n_items = 1,
-        .reports = on_host(8 * sizeof(struct td_device_report)),
+        .reports = host_memory(8 * sizeof(struct td_device_report)),
     };
     size_t workspace = api->workspace_bytes(device, &launch->work);
-    launch->work.workspace = workspace > 0 ? on_device(NULL, workspace) : NULL;
+    launch->work.workspace = workspace > 0 ? device_memory(NULL, workspace) : NULL;
 }
 
 static td_status submit(struct launch *launch)
@@ -114,7 +114,7 @@ static td_status submit(struct launch *launch)
     return api->run(stream, &launch->work, &err);
 }
 
-static void discard(struct launch *launch)
+static void free_launch(struct launch *launch)
 {
     struct td_op_args *args = &launch->call.args;
     for (int i = 0; i < 2; i++)
@@ -129,8 +129,9 @@ static void expect_output(struct launch *launch, const char *want, const char *s
 {
     struct td_tensor got = launch->call.args.outputs[0];
     got.data = td_arena_alloc(&test_arena, got.bytes, 1, &err);
-    EXPECT_OK(api->copy_out(stream, got.data, launch->call.args.outputs[0].data, got.bytes, &err));
-    wait_until_done(stream);
+    EXPECT_OK(
+        api->copy_to_host(stream, got.data, launch->call.args.outputs[0].data, got.bytes, &err));
+    synchronize(stream);
     expect_tensor(&got, want, says);
 }
 
@@ -145,7 +146,7 @@ static const struct {
     const char *says, *op, *attrs, *first, *second, *output;
     int64_t first_bad, n_bad;
 } results[] = {
-    { "good indices", "gather", "", "int32[3] 10 20 30", "int32[2] 2 0", "int32[2] 30 10",
+    { "valid indices", "gather", "", "int32[3] 10 20 30", "int32[2] 2 0", "int32[2] 30 10",
       INT64_MAX, 0 },
     { "an error leaves zeros", "gather", "", "int32[3] 10 20 30", "int64[3] 1 3 -1",
       "int32[3] 20 0 0", 1, 2 },
@@ -155,8 +156,8 @@ static const struct {
       1, 2 },
     { "wrap", "gather", "bounds=wrap", "int32[3] 10 20 30", "int32[3] 0 -1 3", "int32[3] 10 30 10",
       1, 2 },
-    { "clip with nothing to choose from is as an error", "gather", "bounds=clip axis=1",
-      "int32[2,0]", "int32[1] 0", "int32[2,1] 0 0", 0, 1 },
+    { "clip into an empty range leaves zeros", "gather", "bounds=clip axis=1", "int32[2,0]",
+      "int32[1] 0", "int32[2,1] 0 0", 0, 1 },
     { "an axis in the middle: each index counts once", "gather", "axis=1", "int32[2,2] 1 2 3 4",
       "int32[2] 1 2", "int32[2,2] 2 0 4 0", 1, 1 },
     { "an axis from the end", "gather", "axis=-2", "int32[2,1] 1 2", "int32[2] 1 2",
@@ -179,7 +180,7 @@ static const struct {
       "int32[2,1] 1 2", INT64_MAX, 0 },
 };
 
-START_TEST(results_are_those_of_the_kernel_and_bad_indices_are_reported)
+START_TEST(results_are_those_of_the_cpu_kernel_and_bad_indices_are_reported)
 {
     struct launch launch;
     open_with("");
@@ -188,8 +189,8 @@ START_TEST(results_are_those_of_the_kernel_and_bad_indices_are_reported)
     expect_output(&launch, results[_i].output, results[_i].says);
     ck_assert_int_eq(launch.work.reports[0].first_bad, results[_i].first_bad);
     ck_assert_int_eq(launch.work.reports[0].n_bad, results[_i].n_bad);
-    discard(&launch);
-    close_clean();
+    free_launch(&launch);
+    close_without_leaks();
 }
 END_TEST
 
@@ -202,7 +203,7 @@ START_TEST(each_item_has_its_own_report)
     launch.work.n_items = 5;
     launch.work.item_end = launch.item_end;
     EXPECT_OK(submit(&launch));
-    wait_until_done(stream);
+    synchronize(stream);
     static const struct td_device_report want[] = {
         { INT64_MAX, 0 }, { 1, 1 }, { INT64_MAX, 0 }, { 0, 2 }, { INT64_MAX, 0 },
     };
@@ -211,12 +212,12 @@ START_TEST(each_item_has_its_own_report)
         ck_assert_int_eq(launch.work.reports[i].n_bad, want[i].n_bad);
     }
     ck_assert_uint_eq(td_device_reference_counts().items, 5);
-    discard(&launch);
-    close_clean();
+    free_launch(&launch);
+    close_without_leaks();
 }
 END_TEST
 
-START_TEST(items_of_tuples_count_components)
+START_TEST(reports_of_tuples_count_components)
 {
     struct launch launch;
     open_with("");
@@ -224,12 +225,12 @@ START_TEST(items_of_tuples_count_components)
     launch.work.n_items = 2;
     launch.work.item_end = (int64_t[]){ 2, 6 };
     EXPECT_OK(submit(&launch));
-    wait_until_done(stream);
+    synchronize(stream);
     ck_assert_int_eq(launch.work.reports[0].n_bad, 0);
     ck_assert_int_eq(launch.work.reports[1].first_bad, 1);
     ck_assert_int_eq(launch.work.reports[1].n_bad, 3);
-    discard(&launch);
-    close_clean();
+    free_launch(&launch);
+    close_without_leaks();
 }
 END_TEST
 
@@ -243,12 +244,12 @@ START_TEST(work_without_reports_runs)
     EXPECT_OK(submit(&launch));
     expect_output(&launch, "int32[2] 30 10", "without reports");
     launch.work.reports = reports;
-    discard(&launch);
-    close_clean();
+    free_launch(&launch);
+    close_without_leaks();
 }
 END_TEST
 
-START_TEST(scratch_memory_is_asked_for_and_used)
+START_TEST(the_workspace_is_requested_and_used)
 {
     struct launch launch;
     open_with("");
@@ -256,8 +257,8 @@ START_TEST(scratch_memory_is_asked_for_and_used)
     ck_assert_ptr_nonnull(launch.work.workspace);
     EXPECT_OK(submit(&launch));
     expect_output(&launch, "int32[3] 1 2 3", "one partition");
-    discard(&launch);
-    close_clean();
+    free_launch(&launch);
+    close_without_leaks();
 }
 END_TEST
 
@@ -270,8 +271,8 @@ START_TEST(strings_are_not_supported)
     launch.call.args.inputs[0].tensors->dtype = TD_DTYPE_STRING;
     ck_assert(!api->supports(launch.work.op, launch.work.args));
     ck_assert_int_eq(submit(&launch), TD_NOT_SUPPORTED);
-    discard(&launch);
-    close_clean();
+    free_launch(&launch);
+    close_without_leaks();
 }
 END_TEST
 
@@ -288,70 +289,70 @@ START_TEST(memory_is_aligned_counted_and_limited)
     EXPECT_OK(api->alloc(device, 257, &second, &err));
     ck_assert_uint_eq((uintptr_t)first % 256, 0);
     ck_assert_uint_eq((uintptr_t)second % 256, 0);
-    ck_assert_int_ne(((char *)second)[256], 0); /* nobody may count on zeros */
+    ck_assert_int_ne(((char *)second)[256], 0); /* fresh memory is not zeroed */
     api->info(device, &info);
     ck_assert_uint_eq(info.memory, 1024);
     ck_assert_uint_eq(info.memory_used, 768);
     ck_assert_int_eq(api->alloc(device, 257, &third, &err), TD_MEMORY_EXHAUSTED);
-    EXPECT_SAYS("256 of its 1024 bytes left; 257 are needed");
+    EXPECT_MESSAGE("256 of its 1024 bytes left; 257 are needed");
     ck_assert_ptr_null(third);
     ck_assert_int_eq(api->alloc(device, SIZE_MAX, &third, &err), TD_MEMORY_EXHAUSTED);
-    EXPECT_OK(api->alloc(device, 256, &third, &err)); /* everything else goes on */
+    EXPECT_OK(api->alloc(device, 256, &third, &err)); /* a failed allocation has no effect */
     api->free(device, first);
     api->free(device, second);
     api->free(device, third);
     api->free(device, NULL);
-    EXPECT_OK(api->host_alloc(device, 10000, &first, &err)); /* not on the device */
+    EXPECT_OK(api->host_alloc(device, 10000, &first, &err)); /* not device memory */
     ck_assert_uint_eq((uintptr_t)first % 64, 0);
     ck_assert_int_eq(api->host_alloc(device, SIZE_MAX, &second, &err), TD_MEMORY_EXHAUSTED);
     api->host_free(device, first);
     ck_assert_uint_eq(memory_used(), 0);
     api->close(device);
-    ck_assert_uint_eq(td_device_reference_counts().left, 0);
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
 }
 END_TEST
 
-START_TEST(closing_frees_what_is_left_and_counts_it)
+START_TEST(closing_a_device_frees_and_counts_leaks)
 {
     open_with("");
-    on_device(NULL, 1);
-    on_device(NULL, 2);
-    on_host(3);
+    device_memory(NULL, 1);
+    device_memory(NULL, 2);
+    host_memory(3);
     api->close(device);
-    ck_assert_uint_eq(td_device_reference_counts().left, 4); /* the stream, too */
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 4); /* the stream is one */
     api->close(NULL);
 }
 END_TEST
 
-START_TEST(what_is_freed_twice_is_told_by_every_later_call)
+START_TEST(after_a_double_free_every_call_is_an_error)
 {
     bool done;
     open_with("");
-    void *memory = on_device(NULL, 100), *other;
+    void *memory = device_memory(NULL, 100), *other;
     api->free(device, memory);
     ck_assert_uint_eq(memory_used(), 0);
     api->free(device, memory);
     ck_assert_uint_eq(memory_used(), 0);
     ck_assert_int_eq(api->alloc(device, 1, &other, &err), TD_INTERNAL);
-    EXPECT_SAYS("free was called with");
+    EXPECT_MESSAGE("free was called with");
     ck_assert_int_eq(api->poll(stream, &done, &err), TD_INTERNAL);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 1);
     api->close(device);
 }
 END_TEST
 
-START_TEST(memory_of_the_device_is_not_freed_as_the_host_s)
+START_TEST(host_free_refuses_device_memory)
 {
     void *other;
     open_with("");
-    api->host_free(device, on_device(NULL, 100));
+    api->host_free(device, device_memory(NULL, 100));
     ck_assert_int_eq(api->host_alloc(device, 1, &other, &err), TD_INTERNAL);
-    EXPECT_SAYS("host_free was called with");
+    EXPECT_MESSAGE("host_free was called with");
     api->close(device);
 }
 END_TEST
 
-/* ---- addresses and items that break the contract --------------------------------------------- */
+/* ---- violations of the contract -------------------------------------------------------------- */
 
 static char host_bytes[512];
 
@@ -360,7 +361,7 @@ static void table_on_the_host(struct launch *launch)
     launch->call.args.inputs[0].tensors->data = host_bytes;
 }
 
-static void indices_behind_the_end(struct launch *launch)
+static void indices_past_the_end(struct launch *launch)
 {
     struct td_tensor *indices = launch->call.args.inputs[1].tensors;
     indices->data = (char *)indices->data + sizeof(int32_t);
@@ -371,17 +372,17 @@ static void output_on_the_host(struct launch *launch)
     launch->call.args.outputs[0].data = host_bytes;
 }
 
-static void output_between(struct launch *launch)
+static void misaligned_output(struct launch *launch)
 {
-    launch->call.args.outputs[0].data = (char *)on_device(NULL, 512) + 64;
+    launch->call.args.outputs[0].data = (char *)device_memory(NULL, 512) + 64;
 }
 
-static void table_between(struct launch *launch)
+static void misaligned_table(struct launch *launch)
 {
-    launch->call.args.inputs[0].tensors->data = (char *)on_device(NULL, 512) + 2;
+    launch->call.args.inputs[0].tensors->data = (char *)device_memory(NULL, 512) + 2;
 }
 
-static void reports_on_the_stack(struct launch *launch)
+static void reports_not_pinned(struct launch *launch)
 {
     static struct td_device_report reports[8];
     launch->work.reports = reports;
@@ -397,49 +398,49 @@ static void no_item_end(struct launch *launch)
     launch->work.n_items = 2;
 }
 
-static void items_that_stop_early(struct launch *launch)
+static void items_that_end_early(struct launch *launch)
 {
     launch->work.n_items = 2;
     launch->work.item_end = memcpy(launch->item_end, (int64_t[]){ 1, 1 }, 2 * sizeof(int64_t));
 }
 
-static void items_that_go_back(struct launch *launch)
+static void items_that_overlap(struct launch *launch)
 {
     launch->work.n_items = 3;
     launch->work.item_end = memcpy(launch->item_end, (int64_t[]){ 2, 1, 2 }, 3 * sizeof(int64_t));
 }
 
 static const struct {
-    void (*spoil)(struct launch *launch);
+    void (*violate)(struct launch *launch);
     const char *says;
 } misuses[] = {
     { table_on_the_host, "params[0], 12 bytes at " },
-    { indices_behind_the_end, "indices[0], 8 bytes at " },
+    { indices_past_the_end, "indices[0], 8 bytes at " },
     { output_on_the_host, "outputs[0], 8 bytes at " },
-    { output_between, "is not aligned to 256 bytes" },
-    { table_between, "is not aligned to 4 bytes" },
-    { reports_on_the_stack, "reports are not in memory of host_alloc" },
+    { misaligned_output, "is not aligned to 256 bytes" },
+    { misaligned_table, "is not aligned to 4 bytes" },
+    { reports_not_pinned, "reports are not in memory of host_alloc" },
     { no_items, "work has no items" },
     { no_item_end, "several items of indices have no item_end" },
-    { items_that_stop_early, "the last item_end is not where the indices end" },
-    { items_that_go_back, "lies before the one before it" },
+    { items_that_end_early, "the last item_end is not the number of indices" },
+    { items_that_overlap, "an item_end is less than the one before it" },
 };
 
-START_TEST(work_that_breaks_the_contract_is_refused)
+START_TEST(work_that_violates_the_contract_is_refused)
 {
     struct launch launch;
     open_with("");
     prepare_gather(&launch);
-    misuses[_i].spoil(&launch);
+    misuses[_i].violate(&launch);
     ck_assert_int_eq(submit(&launch), TD_INTERNAL);
-    EXPECT_SAYS(misuses[_i].says);
+    EXPECT_MESSAGE(misuses[_i].says);
     ck_assert_uint_eq(td_device_reference_counts().launches, 0);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 1);
     api->close(device);
 }
 END_TEST
 
-START_TEST(a_tuple_belongs_to_one_item)
+START_TEST(items_split_no_tuple)
 {
     struct launch launch;
     open_with("");
@@ -451,60 +452,60 @@ START_TEST(a_tuple_belongs_to_one_item)
 }
 END_TEST
 
-START_TEST(scratch_memory_that_is_needed_must_be_there)
+START_TEST(a_missing_workspace_is_refused)
 {
     struct launch launch;
     open_with("");
     prepare(&launch, "dynamic_partition", "num_partitions=1", "int32[3] 1 2 3", "int32[3] 0 0 0");
     launch.work.workspace = NULL;
     ck_assert_int_eq(submit(&launch), TD_INTERNAL);
-    EXPECT_SAYS("the workspace is not");
+    EXPECT_MESSAGE("the workspace is not");
     api->close(device);
 }
 END_TEST
 
-START_TEST(a_table_may_begin_anywhere_in_memory_of_the_device)
+START_TEST(an_input_may_point_into_a_larger_allocation)
 {
     struct launch launch;
     open_with("");
     prepare_gather(&launch);
     struct td_tensor *params = launch.call.args.inputs[0].tensors;
-    char *place = on_device(NULL, 64);
-    EXPECT_OK(api->copy_in(stream, place + 4, (int32_t[]){ 1, 2, 3 }, 12, &err));
+    char *block = device_memory(NULL, 64);
+    EXPECT_OK(api->copy_to_device(stream, block + 4, (int32_t[]){ 1, 2, 3 }, 12, &err));
     api->free(device, params->data);
-    params->data = place + 4;
+    params->data = block + 4;
     EXPECT_OK(submit(&launch));
-    expect_output(&launch, "int32[2] 3 1", "a place in a table");
-    params->data = place;
-    discard(&launch);
-    close_clean();
+    expect_output(&launch, "int32[2] 3 1", "inside an allocation");
+    params->data = block;
+    free_launch(&launch);
+    close_without_leaks();
 }
 END_TEST
 
-START_TEST(copies_are_between_the_device_and_the_host)
+START_TEST(copies_check_which_side_is_device_memory)
 {
     open_with("");
-    char *memory = on_device(NULL, 100), other[101] = "abc";
-    ck_assert_int_eq(api->copy_in(stream, memory, other, 101, &err), TD_INTERNAL);
-    EXPECT_SAYS("copy_in of 101 bytes");
-    ck_assert_int_eq(api->copy_in(stream, memory + 1, other, 100, &err), TD_INTERNAL);
-    ck_assert_int_eq(api->copy_in(stream, other, other, 1, &err), TD_INTERNAL);
-    ck_assert_int_eq(api->copy_in(stream, memory, memory + 8, 1, &err), TD_INTERNAL);
-    EXPECT_SAYS("is memory of the device, not of the host");
-    ck_assert_int_eq(api->copy_out(stream, other, other, 1, &err), TD_INTERNAL);
-    ck_assert_int_eq(api->copy_out(stream, memory, memory + 8, 1, &err), TD_INTERNAL);
+    char *memory = device_memory(NULL, 100), other[101] = "abc";
+    ck_assert_int_eq(api->copy_to_device(stream, memory, other, 101, &err), TD_INTERNAL);
+    EXPECT_MESSAGE("copy_to_device of 101 bytes");
+    ck_assert_int_eq(api->copy_to_device(stream, memory + 1, other, 100, &err), TD_INTERNAL);
+    ck_assert_int_eq(api->copy_to_device(stream, other, other, 1, &err), TD_INTERNAL);
+    ck_assert_int_eq(api->copy_to_device(stream, memory, memory + 8, 1, &err), TD_INTERNAL);
+    EXPECT_MESSAGE("is device memory; host memory is expected");
+    ck_assert_int_eq(api->copy_to_host(stream, other, other, 1, &err), TD_INTERNAL);
+    ck_assert_int_eq(api->copy_to_host(stream, memory, memory + 8, 1, &err), TD_INTERNAL);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 6);
-    ck_assert_uint_eq(td_device_reference_counts().copies_in, 0);
-    EXPECT_OK(api->copy_in(stream, memory + 99, other, 1, &err));
-    EXPECT_OK(api->copy_in(stream, NULL, NULL, 0, &err)); /* nothing lies anywhere */
-    EXPECT_OK(api->copy_out(stream, other + 1, memory + 99, 1, &err));
-    wait_until_done(stream);
+    ck_assert_uint_eq(td_device_reference_counts().copies_to_device, 0);
+    EXPECT_OK(api->copy_to_device(stream, memory + 99, other, 1, &err));
+    EXPECT_OK(api->copy_to_device(stream, NULL, NULL, 0, &err)); /* 0 bytes: any address */
+    EXPECT_OK(api->copy_to_host(stream, other + 1, memory + 99, 1, &err));
+    synchronize(stream);
     ck_assert_str_eq(other, "aac");
     struct td_device_reference_counts counts = td_device_reference_counts();
-    ck_assert_uint_eq(counts.copies_in, 2);
-    ck_assert_uint_eq(counts.bytes_in, 1);
-    ck_assert_uint_eq(counts.copies_out, 1);
-    ck_assert_uint_eq(counts.bytes_out, 1);
+    ck_assert_uint_eq(counts.copies_to_device, 2);
+    ck_assert_uint_eq(counts.bytes_to_device, 1);
+    ck_assert_uint_eq(counts.copies_to_host, 1);
+    ck_assert_uint_eq(counts.bytes_to_host, 1);
     api->close(device);
 }
 END_TEST
@@ -525,7 +526,7 @@ START_TEST(a_stream_without_work_is_done)
     ck_assert(is_done(stream));
     EXPECT_OK(api->wait(stream, 0, &done, &err));
     ck_assert(done);
-    close_clean();
+    close_without_leaks();
 }
 END_TEST
 
@@ -537,18 +538,18 @@ START_TEST(a_launch_is_not_done_before_its_time)
     prepare_gather(&launch);
     int64_t begun = now_us();
     EXPECT_OK(submit(&launch));
-    EXPECT_OK(api->wait(stream, 1, &done, &err)); /* a timeout, unless this machine slept */
+    EXPECT_OK(api->wait(stream, 1, &done, &err)); /* a timeout, unless the thread was preempted */
     if (done)
         ck_assert_int_ge(now_us() - begun, 30000);
-    wait_until_done(stream);
+    synchronize(stream);
     ck_assert_int_ge(now_us() - begun, 30000);
     ck_assert(is_done(stream));
-    discard(&launch);
-    close_clean();
+    free_launch(&launch);
+    close_without_leaks();
 }
 END_TEST
 
-START_TEST(streams_take_turns)
+START_TEST(streams_do_not_overlap)
 {
     struct launch launch;
     struct td_device_stream *second;
@@ -558,29 +559,29 @@ START_TEST(streams_take_turns)
     int64_t begun = now_us();
     EXPECT_OK(api->run(second, &launch.work, &err));
     EXPECT_OK(submit(&launch));
-    wait_until_done(stream);
+    synchronize(stream);
     ck_assert_int_ge(now_us() - begun, 40000);
     ck_assert(is_done(second));
-    discard(&launch);
+    free_launch(&launch);
     api->stream_close(second);
-    close_clean();
+    close_without_leaks();
 }
 END_TEST
 
-START_TEST(copies_take_their_bytes_time)
+START_TEST(copies_take_time_for_their_bytes)
 {
     enum { BYTES = 1000000 };
     open_with("copy_mb_per_s=50");
-    char *host = on_host(BYTES), *memory = on_device(NULL, BYTES);
+    char *host = host_memory(BYTES), *memory = device_memory(NULL, BYTES);
     int64_t begun = now_us();
     memset(host, 1, BYTES);
-    EXPECT_OK(api->copy_in(stream, memory, host, BYTES, &err));
-    EXPECT_OK(api->copy_out(stream, host, memory, BYTES, &err));
-    wait_until_done(stream);
+    EXPECT_OK(api->copy_to_device(stream, memory, host, BYTES, &err));
+    EXPECT_OK(api->copy_to_host(stream, host, memory, BYTES, &err));
+    synchronize(stream);
     ck_assert_int_ge(now_us() - begun, 40000);
     api->free(device, memory);
     api->host_free(device, host);
-    close_clean();
+    close_without_leaks();
 }
 END_TEST
 
@@ -594,13 +595,13 @@ START_TEST(closing_a_stream_waits_for_its_work)
     api->stream_close(stream);
     ck_assert_int_ge(now_us() - begun, 20000);
     api->stream_close(NULL);
-    discard(&launch);
+    free_launch(&launch);
     api->close(device);
-    ck_assert_uint_eq(td_device_reference_counts().left, 0);
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
 }
 END_TEST
 
-START_TEST(what_is_told_about_it_agrees_with_the_options)
+START_TEST(the_info_agrees_with_the_options)
 {
     struct td_device_info info;
     open_with("launch_us=7,copy_mb_per_s=5");
@@ -609,14 +610,14 @@ START_TEST(what_is_told_about_it_agrees_with_the_options)
     ck_assert_uint_eq(info.launch_ns, 7000);
     ck_assert_uint_eq(info.copy_bytes_per_us, 5);
     ck_assert_uint_eq(info.memory, 1 << 30);
-    close_clean();
+    close_without_leaks();
     open_with("");
     api->info(device, &info);
     ck_assert_uint_gt(info.launch_ns, 0);
     ck_assert_uint_gt(info.copy_bytes_per_us, 0);
     ck_assert_uint_gt(info.device_bytes_per_us, 0);
     ck_assert_uint_gt(info.float32_flops_per_us, 0);
-    close_clean();
+    close_without_leaks();
 }
 END_TEST
 
@@ -626,18 +627,18 @@ START_TEST(allocations_fail_from_the_nth_on)
 {
     void *memory;
     open_with("fail_alloc=2");
-    void *first = on_device(NULL, 1);
+    void *first = device_memory(NULL, 1);
     ck_assert_int_eq(api->alloc(device, 1, &memory, &err), TD_MEMORY_EXHAUSTED);
-    EXPECT_SAYS("fail_alloc");
+    EXPECT_MESSAGE("fail_alloc");
     ck_assert_int_eq(api->alloc(device, 1, &memory, &err), TD_MEMORY_EXHAUSTED);
     api->free(device, first);
     ck_assert_int_eq(api->alloc(device, 1, &memory, &err), TD_MEMORY_EXHAUSTED);
-    api->host_free(device, on_host(1)); /* of the device only */
-    close_clean();
+    api->host_free(device, host_memory(1)); /* device memory only */
+    close_without_leaks();
 }
 END_TEST
 
-START_TEST(a_lost_device_says_so_until_it_is_opened_again)
+START_TEST(a_lost_device_reports_it_until_it_is_opened_again)
 {
     struct launch launch;
     struct td_device_stream *other;
@@ -647,37 +648,39 @@ START_TEST(a_lost_device_says_so_until_it_is_opened_again)
     open_with("lose_at=2,launch_us=1000");
     prepare_gather(&launch);
     EXPECT_OK(submit(&launch));
-    EXPECT_OK(submit(&launch)); /* the one that goes wrong, which shows later */
+    EXPECT_OK(submit(&launch)); /* loses the device, reported later */
     ck_assert_int_eq(api->poll(stream, &done, &err), TD_DEVICE_UNAVAILABLE);
-    EXPECT_SAYS("lost at launch 2");
+    EXPECT_MESSAGE("lost at launch 2");
     ck_assert(!done);
-    ck_assert_int_eq(api->wait(stream, A_WHILE, &done, &err), TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(api->wait(stream, LONG_TIMEOUT_NS, &done, &err), TD_DEVICE_UNAVAILABLE);
     ck_assert_int_eq(submit(&launch), TD_DEVICE_UNAVAILABLE);
-    ck_assert_int_eq(api->copy_in(stream, launch.call.args.outputs[0].data, host_bytes, 1, &err),
-                     TD_DEVICE_UNAVAILABLE);
-    ck_assert_int_eq(api->copy_out(stream, host_bytes, launch.call.args.outputs[0].data, 1, &err),
-                     TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(
+        api->copy_to_device(stream, launch.call.args.outputs[0].data, host_bytes, 1, &err),
+        TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(
+        api->copy_to_host(stream, host_bytes, launch.call.args.outputs[0].data, 1, &err),
+        TD_DEVICE_UNAVAILABLE);
     ck_assert_int_eq(api->alloc(device, 1, &memory, &err), TD_DEVICE_UNAVAILABLE);
     ck_assert_int_eq(api->host_alloc(device, 1, &memory, &err), TD_DEVICE_UNAVAILABLE);
     ck_assert_int_eq(api->stream_open(device, &other, &err), TD_DEVICE_UNAVAILABLE);
-    api->info(device, &info); /* goes on */
+    api->info(device, &info); /* still works */
     api->free(device, launch.work.workspace);
     api->stream_close(stream);
     api->close(device);
-    ck_assert_uint_eq(td_device_reference_counts().left, 0); /* it takes everything with it */
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 0); /* freed by close, not leaked */
 
     open_with("lose_at=2,launch_us=1000");
     prepare_gather(&launch);
     for (int i = 0; i < 5; i++)
         EXPECT_OK(submit(&launch));
-    expect_output(&launch, "int32[2] 30 10", "after it came back");
-    discard(&launch);
-    close_clean();
+    expect_output(&launch, "int32[2] 30 10", "after reopening");
+    free_launch(&launch);
+    close_without_leaks();
     ck_assert_uint_eq(td_device_reference_counts().opens, 2);
 }
 END_TEST
 
-START_TEST(a_launch_that_never_ends_writes_nothing_and_is_left_behind)
+START_TEST(a_launch_that_never_completes_writes_nothing_and_can_be_closed)
 {
     struct launch launch;
     struct td_device_stream *second;
@@ -686,32 +689,32 @@ START_TEST(a_launch_that_never_ends_writes_nothing_and_is_left_behind)
     EXPECT_OK(api->stream_open(device, &second, &err));
     prepare_gather(&launch);
     EXPECT_OK(submit(&launch));
-    wait_until_done(stream);
+    synchronize(stream);
     launch.work.reports[0].n_bad = 77;
-    strcpy(host_bytes, "as it was");
+    strcpy(host_bytes, "unchanged");
     EXPECT_OK(submit(&launch));
-    EXPECT_OK(api->copy_out(second, host_bytes, launch.call.args.outputs[0].data, 8, &err));
-    EXPECT_OK(submit(&launch)); /* behind it */
+    EXPECT_OK(api->copy_to_host(second, host_bytes, launch.call.args.outputs[0].data, 8, &err));
+    EXPECT_OK(submit(&launch)); /* after it */
     ck_assert(!is_done(stream));
-    ck_assert(!is_done(second)); /* they take turns */
+    ck_assert(!is_done(second)); /* streams do not overlap */
     EXPECT_OK(api->wait(stream, 1000000, &done, &err));
     ck_assert(!done);
     ck_assert_int_eq(launch.work.reports[0].n_bad, 77);
-    ck_assert_str_eq(host_bytes, "as it was");
-    api->stream_close(second); /* at once, */
-    api->close(device);        /* and so is this */
-    ck_assert_uint_eq(td_device_reference_counts().left, 0);
+    ck_assert_str_eq(host_bytes, "unchanged");
+    api->stream_close(second); /* does not wait */
+    api->close(device);
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
 }
 END_TEST
 
-START_TEST(the_nth_opening_fails)
+START_TEST(the_nth_open_fails)
 {
     ck_assert_int_eq(try_open("fail_open=1"), TD_DEVICE_UNAVAILABLE);
-    EXPECT_SAYS("fails at opening 1");
+    EXPECT_MESSAGE("fails at opening 1");
     ck_assert_ptr_null(device);
     ck_assert_uint_eq(td_device_reference_counts().opens, 0);
     open_with("fail_open=1");
-    close_clean();
+    close_without_leaks();
     td_device_reference_reset();
     ck_assert_int_eq(try_open("fail_open=1"), TD_DEVICE_UNAVAILABLE);
 }
@@ -719,7 +722,7 @@ END_TEST
 
 static const struct {
     const char *says, *text;
-    int faulty; /* of so many openings the first have the fault */
+    int faulty; /* so many of the first devices have the fault */
 } recoveries[] = {
     { "the second has none", "fail_alloc=1", 1 },
     { "the third has none", "fail_alloc=1,recover=3", 2 },
@@ -736,28 +739,28 @@ START_TEST(a_device_recovers)
         ck_assert_msg(status == (i < recoveries[_i].faulty ? TD_MEMORY_EXHAUSTED : TD_OK),
                       "%s, opening %d", recoveries[_i].says, i);
         api->free(device, memory);
-        close_clean();
+        close_without_leaks();
     }
 }
 END_TEST
 
-START_TEST(an_opening_that_failed_is_no_recovery)
+START_TEST(a_failed_open_does_not_count_for_recover)
 {
     void *memory;
     const char *text = "fail_alloc=1,fail_open=1";
     ck_assert_int_eq(try_open(text), TD_DEVICE_UNAVAILABLE);
     open_with(text);
     ck_assert_int_eq(api->alloc(device, 1, &memory, &err), TD_MEMORY_EXHAUSTED);
-    close_clean();
+    close_without_leaks();
 }
 END_TEST
 
-START_TEST(there_is_only_one)
+START_TEST(only_device_0_exists)
 {
-    struct td_device_options options = { .number = 1, .text = "" };
+    struct td_device_options options = { .ordinal = 1, .text = "" };
     api = td_device_reference();
     ck_assert_int_eq(api->open(&options, &device, &err), TD_DEVICE_UNAVAILABLE);
-    EXPECT_SAYS("there is one, number 0");
+    EXPECT_MESSAGE("there is one, number 0");
 }
 END_TEST
 
@@ -765,7 +768,7 @@ END_TEST
 
 static const struct {
     const char *text, *says, *attribute;
-} bad_options[] = {
+} invalid_options[] = {
     { "launch=1", "no option \"launch\"; launch_us, copy_mb_per_s, fail_alloc,", "" },
     { "launch_us", "launch_us is \"\"; a number from 0 to 1000000000 is expected", "launch_us" },
     { "launch_us=", "launch_us is \"\"", "launch_us" },
@@ -779,25 +782,25 @@ static const struct {
     { ",lose_at=1", "no option \"\"", "" },
     { "lose_at=1,,hang_at=1", "no option \"\"", "" },
     { "lose_at=1,", "end with a comma", "" },
-    { "lose_at=1,hang_at=2,lose_at=1", "lose_at is there twice", "lose_at" },
+    { "lose_at=1,hang_at=2,lose_at=1", "lose_at is given twice", "lose_at" },
     { "LOSE_AT=1", "no option \"LOSE_AT\"", "" },
     { " lose_at=1", "no option \" lose_at\"", "" },
 };
 
-START_TEST(options_that_make_no_sense_are_refused)
+START_TEST(invalid_options_are_refused)
 {
-    ck_assert_int_eq(try_open(bad_options[_i].text), TD_INVALID_ARGUMENT);
-    EXPECT_SAYS(bad_options[_i].says);
-    ck_assert_str_eq(err.attribute, bad_options[_i].attribute);
+    ck_assert_int_eq(try_open(invalid_options[_i].text), TD_INVALID_ARGUMENT);
+    EXPECT_MESSAGE(invalid_options[_i].says);
+    ck_assert_str_eq(err.attribute, invalid_options[_i].attribute);
     ck_assert_ptr_null(device);
 }
 END_TEST
 
-START_TEST(all_options_go_together)
+START_TEST(all_options_can_be_combined)
 {
     open_with("launch_us=1,copy_mb_per_s=1000000000,fail_alloc=9,lose_at=9,hang_at=8,fail_open=7,"
               "recover=6");
-    close_clean();
+    close_without_leaks();
     EXPECT_OK(try_open(NULL));
     api->close(device);
 }
@@ -805,37 +808,37 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, results_are_those_of_the_kernel_and_bad_indices_are_reported, 0,
+    tcase_add_loop_test(t, results_are_those_of_the_cpu_kernel_and_bad_indices_are_reported, 0,
                         COUNT_OF(results));
     tcase_add_test(t, each_item_has_its_own_report);
-    tcase_add_test(t, items_of_tuples_count_components);
+    tcase_add_test(t, reports_of_tuples_count_components);
     tcase_add_test(t, work_without_reports_runs);
-    tcase_add_test(t, scratch_memory_is_asked_for_and_used);
+    tcase_add_test(t, the_workspace_is_requested_and_used);
     tcase_add_test(t, strings_are_not_supported);
     tcase_add_test(t, memory_is_aligned_counted_and_limited);
-    tcase_add_test(t, closing_frees_what_is_left_and_counts_it);
-    tcase_add_test(t, what_is_freed_twice_is_told_by_every_later_call);
-    tcase_add_test(t, memory_of_the_device_is_not_freed_as_the_host_s);
-    tcase_add_loop_test(t, work_that_breaks_the_contract_is_refused, 0, COUNT_OF(misuses));
-    tcase_add_test(t, a_tuple_belongs_to_one_item);
-    tcase_add_test(t, scratch_memory_that_is_needed_must_be_there);
-    tcase_add_test(t, a_table_may_begin_anywhere_in_memory_of_the_device);
-    tcase_add_test(t, copies_are_between_the_device_and_the_host);
+    tcase_add_test(t, closing_a_device_frees_and_counts_leaks);
+    tcase_add_test(t, after_a_double_free_every_call_is_an_error);
+    tcase_add_test(t, host_free_refuses_device_memory);
+    tcase_add_loop_test(t, work_that_violates_the_contract_is_refused, 0, COUNT_OF(misuses));
+    tcase_add_test(t, items_split_no_tuple);
+    tcase_add_test(t, a_missing_workspace_is_refused);
+    tcase_add_test(t, an_input_may_point_into_a_larger_allocation);
+    tcase_add_test(t, copies_check_which_side_is_device_memory);
     tcase_add_test(t, a_stream_without_work_is_done);
     tcase_add_test(t, a_launch_is_not_done_before_its_time);
-    tcase_add_test(t, streams_take_turns);
-    tcase_add_test(t, copies_take_their_bytes_time);
+    tcase_add_test(t, streams_do_not_overlap);
+    tcase_add_test(t, copies_take_time_for_their_bytes);
     tcase_add_test(t, closing_a_stream_waits_for_its_work);
-    tcase_add_test(t, what_is_told_about_it_agrees_with_the_options);
+    tcase_add_test(t, the_info_agrees_with_the_options);
     tcase_add_test(t, allocations_fail_from_the_nth_on);
-    tcase_add_test(t, a_lost_device_says_so_until_it_is_opened_again);
-    tcase_add_test(t, a_launch_that_never_ends_writes_nothing_and_is_left_behind);
-    tcase_add_test(t, the_nth_opening_fails);
+    tcase_add_test(t, a_lost_device_reports_it_until_it_is_opened_again);
+    tcase_add_test(t, a_launch_that_never_completes_writes_nothing_and_can_be_closed);
+    tcase_add_test(t, the_nth_open_fails);
     tcase_add_loop_test(t, a_device_recovers, 0, COUNT_OF(recoveries));
-    tcase_add_test(t, an_opening_that_failed_is_no_recovery);
-    tcase_add_test(t, there_is_only_one);
-    tcase_add_loop_test(t, options_that_make_no_sense_are_refused, 0, COUNT_OF(bad_options));
-    tcase_add_test(t, all_options_go_together);
+    tcase_add_test(t, a_failed_open_does_not_count_for_recover);
+    tcase_add_test(t, only_device_0_exists);
+    tcase_add_loop_test(t, invalid_options_are_refused, 0, COUNT_OF(invalid_options));
+    tcase_add_test(t, all_options_can_be_combined);
 }
 
 int main(void)

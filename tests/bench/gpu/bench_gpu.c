@@ -13,8 +13,8 @@
  *               has them; against the longest of copying in, multiplying and copying out, each alone
  *
  * Without a device the last line begins with "skipped", and the exit status is 77. */
-#include "gpu/cuda/blas.h"
-#include "gpu/device.h"
+#include "gpu/cuda/runtime/cublas.h"
+#include "gpu/loader/loader.h"
 #include "kernels/einsum/einsum.h"
 #include "tests/bench/measure.h"
 
@@ -66,7 +66,7 @@ static void finish(void)
 
 static void copy_to(void *to, const void *from, size_t bytes)
 {
-    must(api->copy_in(stream, to, from, bytes, &err), "copy_in");
+    must(api->copy_to_device(stream, to, from, bytes, &err), "copy_to_device");
     finish();
 }
 
@@ -399,13 +399,14 @@ static void lane_submit(struct lane *lane, int part, int64_t side)
 {
     const size_t bytes = (size_t)(side * side) * sizeof(float);
     if (part == IN)
-        must(api->copy_in(lane->stream, lane->memory, lane->host, 2 * bytes, &err), "copy_in");
+        must(api->copy_to_device(lane->stream, lane->memory, lane->host, 2 * bytes, &err),
+             "copy_to_device");
     else if (part == RUN)
         must(api->run(lane->stream, &lane->launch.work, &err), "run");
     else
-        must(api->copy_out(lane->stream, lane->host + 2 * bytes, lane->memory + 2 * bytes, bytes,
-                           &err),
-             "copy_out");
+        must(api->copy_to_host(lane->stream, lane->host + 2 * bytes, lane->memory + 2 * bytes,
+                               bytes, &err),
+             "copy_to_host");
 }
 
 static void lane_finish(struct lane *lane)

@@ -4,6 +4,7 @@
  *   test_fuzz [SECONDS [SEED]]        3 seconds, from seed 1 on
  *
  * A failure names the seed of its cases, which alone are run with SECONDS 0. */
+#include "gpu/loader/loader.h"
 #include "tests/gpu/device_call.h"
 #include "tests/gpu/emulation/emulation.h"
 

@@ -1,6 +1,6 @@
 /* test_plugin.c - the CUDA plugin where CUDA is slow, and where it fails: work that is not done yet,
  * no memory at whichever moment, a kernel that breaks the context. What it answers is said in gpu/device.h; nothing is left behind. */
-#include "gpu/device.h"
+#include "gpu/loader/loader.h"
 #include "tests/gpu/emulation/emulation.h"
 
 #include <stdio.h>
@@ -97,13 +97,13 @@ static td_status look_up(struct world *world)
         there[i] = 7 * i;
         there[ROWS + i] = (i + ROWS - 1) % ROWS;
     }
-    td_status status = api->copy_in(world->stream, world->table, there, bytes, &err);
+    td_status status = api->copy_to_device(world->stream, world->table, there, bytes, &err);
     if (status == TD_OK)
-        status = api->copy_in(world->stream, world->indices, there + ROWS, bytes, &err);
+        status = api->copy_to_device(world->stream, world->indices, there + ROWS, bytes, &err);
     if (status == TD_OK)
         status = launch(world, 1, NULL, NULL, NULL);
     if (status == TD_OK)
-        status = api->copy_out(world->stream, world->back, world->rows, bytes, &err);
+        status = api->copy_to_host(world->stream, world->back, world->rows, bytes, &err);
     return status;
 }
 
@@ -153,7 +153,7 @@ static void launches_in_flight_keep_their_own_items(void)
         return;
     memset(world.there, -1, ROWS * sizeof(int32_t));
     td_status status =
-        api->copy_in(world.stream, world.indices, world.there, ROWS * sizeof(int32_t), &err);
+        api->copy_to_device(world.stream, world.indices, world.there, ROWS * sizeof(int32_t), &err);
     for (int n = 0; n < LAUNCHES && status == TD_OK; n++) {
         for (int k = 0; k < ITEMS; k++)
             end[k] = k == 0 ? n + 1 : ROWS;
@@ -173,7 +173,7 @@ static void launches_in_flight_keep_their_own_items(void)
 static bool comes_back(struct world *world, const void *there, const char *expected, size_t bytes)
 {
     char *back = malloc(bytes);
-    bool same = back && api->copy_out(world->stream, back, there, bytes, &err) == TD_OK &&
+    bool same = back && api->copy_to_host(world->stream, back, there, bytes, &err) == TD_OK &&
                 wait_for(world) == TD_OK && memcmp(back, expected, bytes) == 0;
     free(back);
     return same;
@@ -192,15 +192,16 @@ static void large_copies_are_not_waited_for(void)
                "a device is opened"))
         return;
     memset(memory, 1, LARGE);
-    check(api->copy_in(world.stream, there, memory, LARGE, &err) == TD_OK, "a copy is submitted");
+    check(api->copy_to_device(world.stream, there, memory, LARGE, &err) == TD_OK,
+          "a copy is submitted");
     check(td_emulation_pending() > 0, "which is not done yet");
     for (size_t i = 0; i < LARGE; i++) /* against the contract: to see when it is read */
         memory[i] = (char)(i * 131 + i / 251);
     check(wait_for(&world) == TD_OK && comes_back(&world, there, memory, LARGE),
-          "memory that is not pinned is read after copy_in has returned");
+          "memory that is not pinned is read after copy_to_device has returned");
     td_status status = TD_OK;
     for (int n = 0; n < 70 && status == TD_OK; n++) /* more than are relayed at once */
-        status = api->copy_in(world.stream, (char *)there + n, memory, LARGE / 8, &err);
+        status = api->copy_to_device(world.stream, (char *)there + n, memory, LARGE / 8, &err);
     check(status == TD_OK && wait_for(&world) == TD_OK &&
               comes_back(&world, (char *)there + 69, memory, LARGE / 8),
           "many of them are done in order");
@@ -209,7 +210,7 @@ static void large_copies_are_not_waited_for(void)
     check(open_world(&world) == TD_OK && api->alloc(world.device, LARGE, &there, &err) == TD_OK,
           "a device is opened");
     td_emulation_fail_alloc(1);
-    check(api->copy_in(world.stream, there, memory, LARGE, &err) == TD_OK &&
+    check(api->copy_to_device(world.stream, there, memory, LARGE, &err) == TD_OK &&
               comes_back(&world, there, memory, LARGE),
           "without pinned memory large copies are made all the same");
     td_emulation_fail_alloc(0);
@@ -229,7 +230,7 @@ static void a_device_may_be_lost_before_a_large_copy(void)
         return;
     td_emulation_lose(1);
     check(look_up(&world) == TD_OK &&
-              api->copy_in(world.stream, there, memory, LARGE, &err) == TD_OK,
+              api->copy_to_device(world.stream, there, memory, LARGE, &err) == TD_OK,
           "a lookup and a large copy are submitted");
     check(wait_for(&world) == TD_DEVICE_UNAVAILABLE, "the lookup loses the device");
     close_world(&world);

@@ -1,4 +1,4 @@
-#include "gpu/reference.h"
+#include "gpu/reference/reference.h"
 #include "kernels/einsum/einsum.h"
 #include "kernels/gather/gather.h"
 #include "server/devices/batcher.h"
@@ -49,7 +49,7 @@ static void setup_open(struct setup *setup, const char *device)
 static void setup_close(struct setup *setup)
 {
     td_batcher_free(setup->batcher);
-    ck_assert_uint_eq(td_device_reference_counts().left, 0);
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
     ck_assert_uint_eq(td_buffer_pool_stats(setup->buffers).in_use, 0);
     td_buffer_pool_free(setup->buffers);
@@ -811,7 +811,7 @@ START_TEST(free_ends_what_is_in_flight_and_drains_the_rest)
         expect_status(&waiting[i], TD_DRAINING);
         ask_end(&waiting[i]);
     }
-    ck_assert_uint_eq(td_device_reference_counts().left, 0);
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
     td_buffer_pool_free(setup.buffers);
     td_buffer_unref(table.owner);
@@ -1150,8 +1150,8 @@ START_TEST(free_does_not_wait_for_a_device_that_is_being_opened)
     td_batcher_free(setup.batcher);
     ck_assert_int_lt(td_now_ns() - begun_ns, 1000 * MS);
     atomic_store(&stuck, false);
-    EVENTUALLY(td_device_reference_counts().left == 0); /* what nobody wants is closed */
-    usleep(50000);                                      /* by a thread that ends, for sanitizers */
+    EVENTUALLY(td_device_reference_counts().leaked == 0); /* what nobody wants is closed */
+    usleep(50000); /* by a thread that ends, for sanitizers */
     td_buffer_pool_free(setup.buffers);
 }
 END_TEST
@@ -1388,7 +1388,7 @@ START_TEST(a_table_that_two_batches_want_is_uploaded_once)
         expect_rows(&asks[i]);
         ask_end(&asks[i]);
     }
-    ck_assert_uint_lt(td_device_reference_counts().bytes_in, table.bytes + 4096);
+    ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, table.bytes + 4096);
     ck_assert_uint_eq(counts_of(&setup).table_bytes, table.bytes);
     setup_close(&setup);
     td_buffer_unref(table.owner);
@@ -1467,11 +1467,11 @@ START_TEST(a_table_can_be_there_before_anybody_asks)
     upload(&setup, &table, TD_OK);
     ck_assert(td_batcher_has_table(setup.batcher, &table));
     expect_rows(&first);
-    const uint64_t bytes = td_device_reference_counts().bytes_in;
+    const uint64_t bytes = td_device_reference_counts().bytes_to_device;
     ask_row(&ask, &table, 999);
     submit(&setup, &ask);
     expect_rows(&ask);
-    ck_assert_uint_lt(td_device_reference_counts().bytes_in - bytes, 4096);
+    ck_assert_uint_lt(td_device_reference_counts().bytes_to_device - bytes, 4096);
     upload(&setup, &table, TD_OK); /* again: no harm */
     upload(&setup, &large, TD_RESOURCE_LIMIT);
     const struct td_batcher_counts counts = counts_of(&setup);

@@ -1,4 +1,4 @@
-#include "gpu/reference.h"
+#include "gpu/reference/reference.h"
 #include "server/devices/staging.h"
 #include "server/memory/buffer_pool.h"
 #include "tests/support/suite.h"
@@ -34,7 +34,7 @@ static void setup_close(struct setup *setup)
 {
     td_staging_free(setup->staging);
     setup->api->close(setup->device);
-    ck_assert_uint_eq(td_device_reference_counts().left, 0);
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
     ck_assert_uint_eq(td_buffer_pool_stats(setup->pool).in_use, 0);
     td_buffer_pool_free(setup->pool);
@@ -234,7 +234,7 @@ START_TEST(buffers_of_a_lost_device_may_come_back_late)
     ((char *)late->data)[0] = 1;
     td_buffer_unref(late);
     setup.api->close(setup.device); /* with the memory, of which nothing was given back */
-    ck_assert_uint_eq(td_device_reference_counts().left, 2);
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 2);
     td_device_reference_reset();
 }
 END_TEST

@@ -1,4 +1,4 @@
-#include "gpu/reference.h"
+#include "gpu/reference/reference.h"
 #include "server/devices/tables.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"
@@ -35,7 +35,7 @@ static void setup_close(struct setup *setup)
     for (int i = 0; i < 2; i++)
         setup->api->stream_close(setup->streams[i]);
     setup->api->close(setup->device);
-    ck_assert_uint_eq(td_device_reference_counts().left, 0);
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
 }
 
@@ -101,7 +101,7 @@ START_TEST(a_table_is_uploaded_once)
     for (int i = 0; i < 3; i++)
         touch(&setup, &table);
     ck_assert(has(&setup, &table));
-    ck_assert_uint_eq(td_device_reference_counts().copies_in, 1);
+    ck_assert_uint_eq(td_device_reference_counts().copies_to_device, 1);
     ck_assert_uint_eq(td_device_tables_count(setup.tables).bytes, KIB);
     setup_close(&setup);
     td_buffer_unref(table.owner);

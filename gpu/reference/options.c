@@ -1,0 +1,98 @@
+#include "gpu/reference/options.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+static const struct option {
+    const char *name;
+    size_t offset;
+} options[] = {
+#define OPTION(name)                                                                               \
+    {                                                                                              \
+#name, offsetof(struct td_reference_options, name)                                         \
+    }
+    OPTION(launch_us), OPTION(copy_mb_per_s), OPTION(fail_alloc), OPTION(lose_at),
+    OPTION(hang_at),   OPTION(fail_open),     OPTION(recover),
+#undef OPTION
+};
+#define N_OPTIONS ((int)(sizeof(options) / sizeof(options[0])))
+
+static int find_option(const char *name, size_t length)
+{
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (strlen(options[i].name) == length && memcmp(options[i].name, name, length) == 0)
+            return i;
+    return -1;
+}
+
+/* Decimal digits only. */
+static bool parse_number(const char *text, size_t length, int64_t *out)
+{
+    int64_t value = 0;
+    if (length == 0)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        value = 10 * value + (text[i] - '0');
+        if (value > TD_REFERENCE_LARGEST)
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+/* Parses one "name=value"; sets bit i of *seen for options[i]. */
+static td_status parse_option(const char *text, size_t length, struct td_reference_options *out,
+                              unsigned *seen, struct td_error *err)
+{
+    const char *equals = memchr(text, '=', length);
+    size_t name_length = equals ? (size_t)(equals - text) : length;
+    int i = find_option(text, name_length);
+    if (i < 0)
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "the reference device has no option \"%.*s\"; launch_us, "
+                            "copy_mb_per_s, fail_alloc, lose_at, hang_at, fail_open or recover is "
+                            "expected",
+                            (int)name_length, text);
+    const char *name = options[i].name;
+    if (*seen & 1u << i) {
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s is given twice; once is expected", name);
+        return td_error_at_attribute(err, TD_INVALID_ARGUMENT, name);
+    }
+    *seen |= 1u << i;
+    const char *value = equals ? equals + 1 : text + length;
+    size_t value_length = (size_t)(text + length - value);
+    int64_t number;
+    if (!parse_number(value, value_length, &number)) {
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "%s is \"%.*s\"; a number from 0 to %d is expected, as in %s=1", name,
+                     (int)value_length, value, TD_REFERENCE_LARGEST, name);
+        return td_error_at_attribute(err, TD_INVALID_ARGUMENT, name);
+    }
+    memcpy((char *)out + options[i].offset, &number, sizeof(number));
+    return TD_OK;
+}
+
+td_status td_reference_options_parse(const char *text, struct td_reference_options *out,
+                                     struct td_error *err)
+{
+    *out = (struct td_reference_options){ .recover = 2 };
+    unsigned seen = 0;
+    while (text && *text) {
+        size_t length = strcspn(text, ",");
+        td_status status = parse_option(text, length, out, &seen, err);
+        if (status != TD_OK)
+            return status;
+        text += length;
+        if (*text == '\0')
+            break;
+        text++;
+        if (*text == '\0')
+            return td_error_set(err, TD_INVALID_ARGUMENT,
+                                "the options of the reference device end with a comma; an option "
+                                "is expected after it");
+    }
+    return TD_OK;
+}

@@ -1,0 +1,22 @@
+/* options.h - parses the options of the reference device; reference.h describes them. */
+#ifndef TD_GPU_REFERENCE_OPTIONS_H
+#define TD_GPU_REFERENCE_OPTIONS_H
+
+#include "kernels/status.h"
+
+#include <stdint.h>
+
+#define TD_REFERENCE_LARGEST 1000000000 /* value of an option */
+
+struct td_reference_options {
+    int64_t launch_us, copy_mb_per_s;
+    int64_t fail_alloc, lose_at, hang_at, fail_open; /* 0: never */
+    int64_t recover;
+};
+
+/* INVALID_ARGUMENT: an unknown or duplicate option, or a value that is not a number. */
+TD_MUST_CHECK td_status td_reference_options_parse(const char *text,
+                                                   struct td_reference_options *out,
+                                                   struct td_error *err);
+
+#endif

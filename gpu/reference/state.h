@@ -1,0 +1,60 @@
+/* state.h - the structs of the reference device, its counters and its fault state. */
+#ifndef TD_GPU_REFERENCE_STATE_H
+#define TD_GPU_REFERENCE_STATE_H
+
+#include "gpu/device.h"
+#include "gpu/reference/options.h"
+
+#define TD_REFERENCE_ALIGN 256       /* of device memory */
+#define TD_REFERENCE_NEVER INT64_MAX /* as a time */
+
+struct td_device {
+    struct td_reference_options options; /* without its faults if recover removed them */
+    uint64_t limit, used;                /* bytes of device memory */
+    struct td_reference_block *blocks, *host_blocks;
+    struct td_device_stream *streams;
+    int64_t idle_ns; /* when all submitted work is complete */
+    int64_t allocs, launches;
+    bool lost;
+    char misuse[256]; /* an invalid free, which cannot return an error; all later calls do */
+};
+
+struct td_device_stream {
+    struct td_device_stream *next;
+    struct td_device *device;
+    int64_t idle_ns; /* when the work submitted to this stream is complete */
+};
+
+/* Process-wide, with relaxed atomics: no counter orders another. */
+enum td_reference_counter {
+    TD_REFERENCE_OPEN_ATTEMPTS,
+    TD_REFERENCE_OPENS,
+    TD_REFERENCE_LAUNCHES,
+    TD_REFERENCE_ITEMS,
+    TD_REFERENCE_COPIES_TO_DEVICE,
+    TD_REFERENCE_COPIES_TO_HOST,
+    TD_REFERENCE_BYTES_TO_DEVICE,
+    TD_REFERENCE_BYTES_TO_HOST,
+    TD_REFERENCE_LEAKED,
+    TD_REFERENCE_MISUSES,
+    TD_REFERENCE_COUNTERS
+};
+
+/* Adds n; returns the new value. */
+uint64_t td_reference_count(enum td_reference_counter counter, uint64_t n);
+uint64_t td_reference_counter_value(enum td_reference_counter counter);
+void td_reference_counters_reset(void);
+
+/* The error of a device that was lost or misused; TD_OK otherwise. Every call begins with it. */
+TD_MUST_CHECK td_status td_reference_check(const struct td_device *device, struct td_error *err);
+
+/* Counts a violation of the contract; returns INTERNAL. */
+td_status td_reference_misuse(struct td_error *err, const char *message);
+
+/* Has a launch that never completes been submitted? */
+static inline bool td_reference_is_hung(const struct td_device *device)
+{
+    return device->idle_ns == TD_REFERENCE_NEVER;
+}
+
+#endif
