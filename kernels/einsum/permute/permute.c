@@ -1,93 +1,96 @@
 #include "kernels/einsum/permute/permute.h"
 
-#include "kernels/einsum/permute/permute_isa.h"
+#include "kernels/einsum/permute/kernels.h"
 #include "kernels/integers.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Bytes that one range moves at least: at memory speed 30 us of work or more, which is what waking
- * a thread costs. Less than that in all stays on the caller. */
+/* Bytes that one range moves at least: 30 us of work or more at memory bandwidth, the cost of
+ * waking a thread. A permutation of no more bytes runs on the calling thread. */
 #define RANGE_BYTES (256 << 10)
 
-/* A tile is about this many bytes, so that it stays in the first cache from reading to writing, and
- * this many along A, so that whole cache lines are read. */
-#define TILE_BYTES (16 << 10)
-#define TILE_ROW   256
+/* A tile has about TILE_BYTES, so that it stays in the L1 cache from reading to writing, and rows
+ * of TILE_ROW_BYTES in A, so that whole cache lines are read. */
+#define TILE_BYTES     (16 << 10)
+#define TILE_ROW_BYTES 256
 
-/* Each row of a tile, of A as of C, has pages of its own. Tiles are done in pieces of so many by so
- * many, whose pages the address cache holds: each is looked up once a piece, not once a tile. */
-#define SMALL_TILES 4
-#define LARGE_TILES 8
-#define LARGE_BYTES (16 << 20)
+/* The rows of a tile, in A and in C, are on different pages. Tiles are grouped into blocks of
+ * BLOCK_TILES by BLOCK_TILES whose pages fit the TLB: each page is translated once per block, not
+ * once per tile. Permutations of LARGE_BYTES and more have larger blocks. */
+#define BLOCK_TILES       4
+#define LARGE_BLOCK_TILES 8
+#define LARGE_BYTES       (16 << 20)
 
-/* Runs up to this long are elements of an odd width; longer ones are rows to copy. */
-#define ELEMENT_BYTES 64
+/* Contiguous runs up to this long are moved as one wide element; longer ones are rows to copy. */
+#define MAX_ELEMENT_BYTES 64
 
-/* Outputs from here on are written past the cache, where the rows allow it: nothing of them would
- * be left in it for a reader, and lines need not be read before they are overwritten. */
+/* Outputs of this size and more are written with non-temporal stores, where the alignment allows
+ * it: they would not stay in the cache for a reader, and their lines need not be read before they
+ * are overwritten. */
 #define STREAM_BYTES (32 << 20)
 
-/* Rows this far apart, or a multiple of it, fall into few sets of the first cache, and a tile would
- * drive itself out: it is read into a buffer first. */
-#define CROWDED_ROW 1024
+/* Rows at a stride that is a multiple of this map to few sets of the L1 cache, so that the rows of
+ * a tile would evict each other: such a tile is copied to a buffer first. */
+#define CONFLICT_STRIDE 1024
 
-struct side {
-    int64_t extent, a, c; /* strides in bytes */
+struct dim {
+    int64_t extent, a, c; /* strides in A and C, in bytes */
 };
 
-/* The nest as tiles: `outer` loops around a plane of p by q. p is the loop that moves C least, q of
- * the others the one that moves A least. */
+/* The nest as `outer` loops around a plane of p by q, which is tiled. p is the loop with the
+ * smallest stride in C, q the one of the others with the smallest stride in A. */
 struct permutation {
     const char *a;
     char *c;
-    int64_t width; /* of what is moved: elements, or short runs of them */
-    struct side outer[TD_MAX_LOOPS];
+    int64_t width; /* bytes of an element, or of a short contiguous run moved as one */
+    struct dim outer[TD_MAX_LOOPS];
     int n_outer;
-    struct side p, q;
-    int64_t p_tile, q_tile;     /* extents of a tile; rows have none */
-    int64_t p_piece, q_piece;   /* extents of a piece, in whole tiles */
-    int64_t p_pieces, q_pieces; /* pieces in a plane */
-    td_transpose_fn *transpose; /* NULL: element by element, or rows */
-    bool rows;                  /* p is a run in A and in C */
-    bool stream, crowded;
+    struct dim p, q;
+    int64_t p_tile, q_tile;     /* extents of a tile; unset for `rows` */
+    int64_t p_block, q_block;   /* extents of a block, in whole tiles */
+    int64_t p_blocks, q_blocks; /* blocks in a plane */
+    td_transpose_fn *transpose; /* NULL: the elements or rows are copied one by one */
+    bool rows;                  /* p is contiguous in A and in C */
+    bool stream;                /* non-temporal stores */
+    bool conflicts;             /* the rows of a tile of A map to few cache sets */
 };
 
 /* ---- A tile ------------------------------------------------------------------------------ */
 
-/* width is that of the case below, or between it and the one before; a larger one is moved as
- * overlapping pieces. */
+/* Copies `width` bytes in moves of `size`, a power of two; the last moves overlap where width is
+ * not a multiple of size. size <= width <= 4 * size. */
 static inline __attribute__((always_inline)) void
-move_element(char *restrict to, const char *restrict from, size_t width, size_t piece)
+move_element(char *restrict to, const char *restrict from, size_t width, size_t size)
 {
-    if (width == piece) {
-        memcpy(to, from, piece);
+    if (width == size) {
+        memcpy(to, from, size);
     } else {
-        memcpy(to, from, piece);
-        if (width > 2 * piece) {
-            memcpy(to + piece, from + piece, piece);
-            memcpy(to + width - 2 * piece, from + width - 2 * piece, piece);
+        memcpy(to, from, size);
+        if (width > 2 * size) {
+            memcpy(to + size, from + size, size);
+            memcpy(to + width - 2 * size, from + width - 2 * size, size);
         }
-        memcpy(to + width - piece, from + width - piece, piece);
+        memcpy(to + width - size, from + width - size, size);
     }
 }
 
 static inline __attribute__((always_inline)) void move_elements(char *restrict c,
                                                                 const char *restrict a,
-                                                                struct side p, struct side q,
-                                                                size_t width, size_t piece)
+                                                                struct dim p, struct dim q,
+                                                                size_t width, size_t size)
 {
     for (int64_t j = 0; j < q.extent; j++)
         for (int64_t i = 0; i < p.extent; i++)
-            move_element(c + j * q.c + i * p.c, a + j * q.a + i * p.a, width, piece);
+            move_element(c + j * q.c + i * p.c, a + j * q.a + i * p.a, width, size);
 }
 
-/* Whatever the strides; with constant widths a move is an instruction or two each way. */
-static void move_tile(char *c, const char *a, struct side p, struct side q, size_t width)
+/* Any strides. A move of a constant width compiles to one or two loads and stores. */
+static void move_tile(char *c, const char *a, struct dim p, struct dim q, size_t width)
 {
-    /* The longer loop inside. */
+    /* The longer loop is the inner one. */
     if (p.extent < q.extent) {
-        const struct side other = p;
+        const struct dim other = p;
         p = q;
         q = other;
     }
@@ -125,7 +128,7 @@ static void transpose_tile(const struct permutation *permutation, char *c, const
 {
     int64_t a_row = permutation->p.a;
     _Alignas(64) char buffer[TILE_BYTES];
-    if (permutation->crowded) {
+    if (permutation->conflicts) {
         const int64_t row_bytes = columns * permutation->width;
         for (int64_t i = 0; i < rows; i++)
             memcpy(buffer + i * row_bytes, a + i * a_row, (size_t)row_bytes);
@@ -135,15 +138,15 @@ static void transpose_tile(const struct permutation *permutation, char *c, const
     permutation->transpose(c, permutation->q.c, a, a_row, rows, columns, permutation->stream);
 }
 
-/* The part of a side that begins at a tile's first element and ends with the tile, or the side. */
-static struct side part_of(struct side side, int64_t first, int64_t tile)
+/* The tile (or block) of a dimension that begins at `first`; the last one may be shorter. */
+static struct dim tile_at(struct dim dim, int64_t first, int64_t tile)
 {
-    side.extent = td_smaller(side.extent - first, tile);
-    return side;
+    dim.extent = td_smaller(dim.extent - first, tile);
+    return dim;
 }
 
-static void run_piece(const struct permutation *permutation, char *c, const char *a, struct side p,
-                      struct side q)
+static void permute_block(const struct permutation *permutation, char *c, const char *a,
+                          struct dim p, struct dim q)
 {
     if (permutation->rows) {
         for (int64_t j = 0; j < q.extent; j++)
@@ -152,8 +155,8 @@ static void run_piece(const struct permutation *permutation, char *c, const char
     }
     for (int64_t i = 0; i < p.extent; i += permutation->p_tile) {
         for (int64_t j = 0; j < q.extent; j += permutation->q_tile) {
-            const struct side rows = part_of(p, i, permutation->p_tile);
-            const struct side columns = part_of(q, j, permutation->q_tile);
+            const struct dim rows = tile_at(p, i, permutation->p_tile);
+            const struct dim columns = tile_at(q, j, permutation->q_tile);
             char *to = c + i * p.c + j * q.c;
             const char *from = a + i * p.a + j * q.a;
             if (permutation->transpose)
@@ -164,36 +167,37 @@ static void run_piece(const struct permutation *permutation, char *c, const char
     }
 }
 
-/* ---- All pieces -------------------------------------------------------------------------- */
+/* ---- All blocks -------------------------------------------------------------------------- */
 
 static void run_range(void *context, int64_t begin, int64_t end)
 {
     const struct permutation *permutation = context;
-    const struct side p = permutation->p, q = permutation->q;
-    const int64_t p_pieces = permutation->p_pieces, q_pieces = permutation->q_pieces;
-    int64_t position[TD_MAX_LOOPS], plane = begin / (p_pieces * q_pieces);
-    int64_t i = begin / q_pieces % p_pieces, j = begin % q_pieces;
+    const struct dim p = permutation->p, q = permutation->q;
+    const int64_t p_blocks = permutation->p_blocks, q_blocks = permutation->q_blocks;
+    int64_t position[TD_MAX_LOOPS], plane = begin / (p_blocks * q_blocks);
+    int64_t i = begin / q_blocks % p_blocks, j = begin % q_blocks;
     const char *a = permutation->a;
     char *c = permutation->c;
     for (int k = permutation->n_outer - 1; k >= 0; k--) {
-        const struct side *loop = &permutation->outer[k];
+        const struct dim *loop = &permutation->outer[k];
         position[k] = plane % loop->extent;
         plane /= loop->extent;
         a += position[k] * loop->a;
         c += position[k] * loop->c;
     }
-    for (int64_t piece = begin; piece < end; piece++) {
-        const int64_t row = i * permutation->p_piece, column = j * permutation->q_piece;
-        run_piece(permutation, c + row * p.c + column * q.c, a + row * p.a + column * q.a,
-                  part_of(p, row, permutation->p_piece), part_of(q, column, permutation->q_piece));
-        if (++j < q_pieces)
+    for (int64_t block = begin; block < end; block++) {
+        const int64_t row = i * permutation->p_block, column = j * permutation->q_block;
+        permute_block(permutation, c + row * p.c + column * q.c, a + row * p.a + column * q.a,
+                      tile_at(p, row, permutation->p_block),
+                      tile_at(q, column, permutation->q_block));
+        if (++j < q_blocks)
             continue;
         j = 0;
-        if (++i < p_pieces)
+        if (++i < p_blocks)
             continue;
         i = 0;
         for (int k = permutation->n_outer - 1; k >= 0; k--) {
-            const struct side *loop = &permutation->outer[k];
+            const struct dim *loop = &permutation->outer[k];
             a += loop->a;
             c += loop->c;
             if (++position[k] < loop->extent)
@@ -205,60 +209,60 @@ static void run_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* ---- The plan ---------------------------------------------------------------------------- */
+/* ---- Planning ---------------------------------------------------------------------------- */
 
-static struct side take(struct permutation *permutation, int which)
+static struct dim remove_loop(struct permutation *permutation, int which)
 {
-    const struct side taken = permutation->outer[which];
+    const struct dim removed = permutation->outer[which];
     permutation->n_outer--;
     for (int i = which; i < permutation->n_outer; i++)
         permutation->outer[i] = permutation->outer[i + 1];
-    return taken;
+    return removed;
 }
 
-/* The loop, of those left, that moves C (or A) least; the inner one of equals. One of extent 1 when
- * none is left. */
-static struct side take_least(struct permutation *permutation, bool by_c)
+/* Removes and returns the outer loop with the smallest stride in C (or A); of equal strides, the
+ * innermost. A loop of extent 1 when there is none. */
+static struct dim remove_least_stride(struct permutation *permutation, bool by_c)
 {
     if (permutation->n_outer == 0)
-        return (struct side){ .extent = 1 };
+        return (struct dim){ .extent = 1 };
     int least = 0;
     for (int i = 1; i < permutation->n_outer; i++) {
-        const struct side *loop = &permutation->outer[i], *best = &permutation->outer[least];
+        const struct dim *loop = &permutation->outer[i], *best = &permutation->outer[least];
         if (by_c ? td_magnitude(loop->c) <= td_magnitude(best->c)
                  : td_magnitude(loop->a) <= td_magnitude(best->a))
             least = i;
     }
-    return take(permutation, least);
+    return remove_loop(permutation, least);
 }
 
-/* Makes short runs the elements: a transposition of elements of 12 bytes, and of 8 or 16, which are
- * done in registers. */
-static void absorb_runs(struct permutation *permutation)
+/* Makes short contiguous runs the elements: then there are transpositions of elements of 12 bytes,
+ * or of 8 or 16, which the kernels have. */
+static void widen_elements(struct permutation *permutation)
 {
     for (int i = permutation->n_outer - 1; i >= 0; i--) {
-        const struct side *loop = &permutation->outer[i];
+        const struct dim *loop = &permutation->outer[i];
         if (loop->a == permutation->width && loop->c == permutation->width &&
-            loop->extent <= ELEMENT_BYTES / permutation->width) {
-            permutation->width *= take(permutation, i).extent;
-            i = permutation->n_outer; /* another may go on where it ended */
+            loop->extent <= MAX_ELEMENT_BYTES / permutation->width) {
+            permutation->width *= remove_loop(permutation, i).extent;
+            i = permutation->n_outer; /* start over: another loop may now be contiguous */
         }
     }
 }
 
-const struct td_transpositions *td_transpositions(td_isa isa)
+const struct td_transpose_kernels *td_transpose_kernels(td_isa isa)
 {
 #ifdef __x86_64__
     if (isa >= TD_ISA_AVX512)
-        return &td_transpositions_avx512;
+        return &td_transpose_avx512;
     if (isa == TD_ISA_AVX2)
-        return &td_transpositions_avx2;
+        return &td_transpose_avx2;
 #endif
     (void)isa;
-    return &td_transpositions_generic;
+    return &td_transpose_generic;
 }
 
-/* Is the output large, and every store of a tile aligned? */
+/* True if the output is large and every store of a tile is aligned. */
 static bool may_stream(const struct permutation *permutation, int64_t total, int64_t store)
 {
     bool aligned = (uintptr_t)permutation->c % (uintptr_t)store == 0 &&
@@ -270,39 +274,39 @@ static bool may_stream(const struct permutation *permutation, int64_t total, int
     return aligned && total >= STREAM_BYTES;
 }
 
-static void choose_transposition(struct permutation *permutation, int64_t total, td_isa isa)
+static void choose_kernel(struct permutation *permutation, int64_t total, td_isa isa)
 {
     const int64_t width = permutation->width;
     if (permutation->p.c != width || permutation->q.a != width || width > 16 ||
         (width & (width - 1)) != 0)
         return;
-    const struct td_transpositions *kernels = td_transpositions(isa);
+    const struct td_transpose_kernels *kernels = td_transpose_kernels(isa);
     permutation->transpose = kernels->by_log2_width[__builtin_ctzll((unsigned long long)width)];
-    permutation->crowded = permutation->p.a % CROWDED_ROW == 0;
+    permutation->conflicts = permutation->p.a % CONFLICT_STRIDE == 0;
     permutation->stream = may_stream(permutation, total, kernels->store_bytes);
 }
 
-static void cut_rows(struct permutation *permutation)
+static void choose_row_blocks(struct permutation *permutation)
 {
-    const int64_t width = permutation->width; /* of an element: 1 or more */
+    const int64_t width = permutation->width; /* 1 or more */
     /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero) */
     const int64_t rows = td_smaller(permutation->p.extent, RANGE_BYTES / width);
-    permutation->p_piece = rows > 0 ? rows : 1;
-    permutation->q_piece =
-        td_smaller(permutation->q.extent, RANGE_BYTES / width / permutation->p_piece);
+    permutation->p_block = rows > 0 ? rows : 1;
+    permutation->q_block =
+        td_smaller(permutation->q.extent, RANGE_BYTES / width / permutation->p_block);
 }
 
-static void cut_plane(struct permutation *permutation, int64_t total)
+static void choose_tiles(struct permutation *permutation, int64_t total)
 {
     const int64_t width = permutation->width;
     const int64_t p = permutation->p.extent, q = permutation->q.extent;
-    permutation->q_tile = td_smaller(q, width < TILE_ROW ? TILE_ROW / width : 1);
+    permutation->q_tile = td_smaller(q, width < TILE_ROW_BYTES ? TILE_ROW_BYTES / width : 1);
     permutation->p_tile = td_smaller(p, TILE_BYTES / width / permutation->q_tile);
-    /* Where p is short. */
+    /* Longer rows where p is short. */
     permutation->q_tile = td_smaller(q, TILE_BYTES / width / permutation->p_tile);
-    const int64_t tiles = total >= LARGE_BYTES ? LARGE_TILES : SMALL_TILES;
-    permutation->p_piece = td_smaller(p, permutation->p_tile * tiles);
-    permutation->q_piece = td_smaller(q, permutation->q_tile * tiles);
+    const int64_t tiles = total >= LARGE_BYTES ? LARGE_BLOCK_TILES : BLOCK_TILES;
+    permutation->p_block = td_smaller(p, permutation->p_tile * tiles);
+    permutation->q_block = td_smaller(q, permutation->q_tile * tiles);
 }
 
 td_status td_permute_run(const struct td_contraction *contraction, const void *a, void *c,
@@ -320,28 +324,28 @@ td_status td_permute_run(const struct td_contraction *contraction, const void *a
         if (loop->extent == 1)
             continue;
         permutation.outer[permutation.n_outer++] =
-            (struct side){ .extent = loop->extent,
-                           .a = loop->stride[TD_A] * permutation.width,
-                           .c = loop->stride[TD_C] * permutation.width };
+            (struct dim){ .extent = loop->extent,
+                          .a = loop->stride[TD_A] * permutation.width,
+                          .c = loop->stride[TD_C] * permutation.width };
         total *= loop->extent;
     }
-    absorb_runs(&permutation);
-    permutation.p = take_least(&permutation, true);
+    widen_elements(&permutation);
+    permutation.p = remove_least_stride(&permutation, true);
     permutation.rows = permutation.p.c == permutation.width && permutation.p.a == permutation.width;
-    permutation.q = take_least(&permutation, permutation.rows);
+    permutation.q = remove_least_stride(&permutation, permutation.rows);
     if (permutation.rows)
-        cut_rows(&permutation);
+        choose_row_blocks(&permutation);
     else
-        cut_plane(&permutation, total);
-    permutation.p_pieces = (permutation.p.extent - 1) / permutation.p_piece + 1;
-    permutation.q_pieces = (permutation.q.extent - 1) / permutation.q_piece + 1;
-    choose_transposition(&permutation, total, td_isa_resolve(exec->isa));
+        choose_tiles(&permutation, total);
+    permutation.p_blocks = (permutation.p.extent - 1) / permutation.p_block + 1;
+    permutation.q_blocks = (permutation.q.extent - 1) / permutation.q_block + 1;
+    choose_kernel(&permutation, total, td_isa_resolve(exec->isa));
 
-    int64_t pieces = permutation.p_pieces * permutation.q_pieces;
+    int64_t blocks = permutation.p_blocks * permutation.q_blocks;
     for (int i = 0; i < permutation.n_outer; i++)
-        pieces *= permutation.outer[i].extent;
-    const int64_t piece_bytes = permutation.p_piece * permutation.q_piece * permutation.width;
-    return td_exec_for(exec, pieces,
-                       total <= RANGE_BYTES ? pieces : (RANGE_BYTES - 1) / piece_bytes + 1,
+        blocks *= permutation.outer[i].extent;
+    const int64_t block_bytes = permutation.p_block * permutation.q_block * permutation.width;
+    return td_exec_for(exec, blocks,
+                       total <= RANGE_BYTES ? blocks : (RANGE_BYTES - 1) / block_bytes + 1,
                        run_range, &permutation, err);
 }

@@ -1,9 +1,11 @@
-/* permute.h - moves the elements of A into the order of C: transpositions, diagonals, copies.
+/* permute.h - copies the elements of A to the order of C: transpositions, diagonals, copies.
  *
- * Looks at the width of the elements only, so every dtype comes out bit for bit. Runs are copied
- * where the innermost loop of C moves A by 1; otherwise blocks are transposed in registers.
+ * Depends on the width of the elements only, so every dtype is copied bit for bit. Contiguous rows
+ * are copied where the innermost loop of C has stride 1 in A; otherwise tiles are transposed in
+ * registers.
  *
- * Ownership, Threads, Errors   As contraction.h. One operand, no summed loop, no workspace. */
+ * Shapes     One operand, no summed loop, equal dtypes of A and C.
+ * Ownership, Threads, Errors   As contraction.h. Uses no workspace. */
 #ifndef TD_KERNELS_EINSUM_PERMUTE_PERMUTE_H
 #define TD_KERNELS_EINSUM_PERMUTE_PERMUTE_H
 

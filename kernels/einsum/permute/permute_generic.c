@@ -1,2 +1,2 @@
-#define TD_TRANSPOSITIONS td_transpositions_generic
-#include "kernels/einsum/permute/permute.inc"
+#define TD_TRANSPOSE_KERNELS td_transpose_generic
+#include "kernels/einsum/permute/kernels.inc"

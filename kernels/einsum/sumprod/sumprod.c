@@ -119,12 +119,12 @@ static const struct td_sumprod_kernels *kernels_of(td_compute compute, td_isa is
 static void choose_kernels(struct td_sumprod_work *work, td_isa isa)
 {
     const struct td_sumprod_side *side = work->plan.side;
-    const struct td_transpositions *transpositions = td_transpositions(isa);
+    const struct td_transpose_kernels *transpose = td_transpose_kernels(isa);
     work->kernels = kernels_of(work->plan.compute, isa);
     for (int operand = TD_A; operand <= TD_B; operand++) {
         const int log2_width = __builtin_ctzll((unsigned long long)side[operand].size);
         work->widen[operand] = td_widen(side[operand].dtype, isa);
-        work->transpose[operand] = transpositions->by_log2_width[log2_width];
+        work->transpose[operand] = transpose->by_log2_width[log2_width];
     }
     work->narrow = td_narrow(side[TD_C].dtype, isa);
 }

@@ -7,7 +7,7 @@
 #define TD_KERNELS_EINSUM_SUMPROD_UNIT_H
 
 #include "kernels/einsum/nest/nest_iter.h"
-#include "kernels/einsum/permute/permute_isa.h"
+#include "kernels/einsum/permute/kernels.h"
 #include "kernels/einsum/sumprod/plan.h"
 #include "kernels/einsum/sumprod/sumprod_isa.h"
 

@@ -11,11 +11,11 @@
     for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++)                                   \
         if (td_isa_supported(isa))
 
-/* One dtype of each width; floats take part as bits. */
+/* One dtype of each width; floats are compared bitwise. */
 static const td_dtype widths[] = { TD_DTYPE_UINT8, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32,
                                    TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX128 };
 
-/* All bits, so that NaNs of every kind are among the floats. */
+/* Random bits, so that the floats include every kind of NaN. */
 static void fill_bits(struct nest *nest, uint64_t *state)
 {
     const size_t size = td_dtype_info(nest->contraction.dtype[TD_A])->size;
@@ -24,8 +24,8 @@ static void fill_bits(struct nest *nest, uint64_t *state)
         bytes[i] = (unsigned char)nest_random(state);
 }
 
-/* Element by element. */
-static void move_slowly(struct nest *nest)
+/* The reference: element by element. */
+static void permute_reference(struct nest *nest)
 {
     const size_t size = td_dtype_info(nest->contraction.dtype[TD_A])->size;
     int64_t position[NEST_LOOPS] = { 0 }, from = 0, to = 0;
@@ -58,11 +58,11 @@ static td_status run(struct nest *nest, td_isa isa, int threads, int64_t grain,
     return td_permute_run(&nest->contraction, nest->data[TD_A], nest->data[TD_C], &exec.exec, &err);
 }
 
-static void expect_moved(struct nest *nest, const char *says)
+static void expect_permuted(struct nest *nest, const char *says)
 {
     uint64_t state = 1;
     fill_bits(nest, &state);
-    move_slowly(nest);
+    permute_reference(nest);
     FOR_EACH_ISA(isa)
     {
         EXPECT(run(nest, isa, 1, 0, -1) == TD_OK, "%s", says);
@@ -72,25 +72,26 @@ static void expect_moved(struct nest *nest, const char *says)
     }
 }
 
-START_TEST(random_nests_move_every_element_to_its_place)
+START_TEST(random_nests_are_permuted_bit_for_bit)
 {
     uint64_t state = (uint64_t)_i;
     for (int round = 0; round < 60; round++) {
         struct nest nest;
         nest_draw(&nest, &(struct nest_kind){ .in = widths[_i], .out = widths[_i], .steps = 20000 },
                   &state);
-        expect_moved(&nest, "random");
+        expect_permuted(&nest, "random");
         nest_free(&nest);
     }
 }
 END_TEST
 
-/* Whole blocks, blocks that are moved back, sides too short for a block, tiles and pieces that end
- * early, rows that crowd the cache, short runs of odd widths, long runs. */
+/* Whole micro-tiles, micro-tiles shifted back at an edge, dimensions shorter than a micro-tile,
+ * partial tiles and blocks, rows that map to few cache sets, short runs of odd widths, long runs.
+ * */
 static const struct {
     const char *equation;
     int64_t extents[4];
-} forms[] = {
+} equations[] = {
     { "->", { 1 } },
     { "i->i", { 1 } },
     { "i->i", { 200003 } },
@@ -119,19 +120,19 @@ static const struct {
     { "ijj->ij", { 40, 50 } },
 };
 
-START_TEST(known_forms_move_every_element_to_its_place)
+START_TEST(known_equations_are_permuted_bit_for_bit)
 {
     for (int w = 0; w < COUNT_OF(widths); w++) {
         struct nest nest;
-        nest_parse(&nest, forms[_i].equation, forms[_i].extents, widths[w], widths[w]);
-        expect_moved(&nest, forms[_i].equation);
+        nest_parse(&nest, equations[_i].equation, equations[_i].extents, widths[w], widths[w]);
+        expect_permuted(&nest, equations[_i].equation);
         nest_free(&nest);
     }
 }
 END_TEST
 
-/* 2048 x 1040 complex128 are more than 32 MiB: stores pass the cache by, if C is aligned. */
-START_TEST(large_outputs_are_streamed)
+/* 2048 x 1040 complex128 are more than 32 MiB: non-temporal stores, if C is aligned. */
+START_TEST(large_outputs_are_correct_aligned_or_not)
 {
     static const int64_t extents[] = { 2048, 1040 };
     struct nest nest;
@@ -142,7 +143,7 @@ START_TEST(large_outputs_are_streamed)
     ck_assert_ptr_nonnull(aligned);
     uint64_t state = 1;
     fill_bits(&nest, &state);
-    move_slowly(&nest);
+    permute_reference(&nest);
     FOR_EACH_ISA(isa)
     {
         for (int shift = 0; shift <= 16; shift += 16) {
@@ -157,7 +158,7 @@ START_TEST(large_outputs_are_streamed)
 }
 END_TEST
 
-START_TEST(a_deadline_ends_the_work)
+START_TEST(an_expired_deadline_stops_the_permutation)
 {
     static const int64_t extents[] = { 1000, 1000 };
     struct nest nest;
@@ -168,7 +169,7 @@ START_TEST(a_deadline_ends_the_work)
 }
 END_TEST
 
-START_TEST(little_work_is_one_range)
+START_TEST(a_small_permutation_runs_as_one_range)
 {
     static const int64_t extents[] = { 250, 250 };
     struct nest nest;
@@ -181,11 +182,11 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_loop_test(tcase, random_nests_move_every_element_to_its_place, 0, COUNT_OF(widths));
-    tcase_add_loop_test(tcase, known_forms_move_every_element_to_its_place, 0, COUNT_OF(forms));
-    tcase_add_test(tcase, large_outputs_are_streamed);
-    tcase_add_test(tcase, a_deadline_ends_the_work);
-    tcase_add_test(tcase, little_work_is_one_range);
+    tcase_add_loop_test(tcase, random_nests_are_permuted_bit_for_bit, 0, COUNT_OF(widths));
+    tcase_add_loop_test(tcase, known_equations_are_permuted_bit_for_bit, 0, COUNT_OF(equations));
+    tcase_add_test(tcase, large_outputs_are_correct_aligned_or_not);
+    tcase_add_test(tcase, an_expired_deadline_stops_the_permutation);
+    tcase_add_test(tcase, a_small_permutation_runs_as_one_range);
 }
 
 int main(void)
