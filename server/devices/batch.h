@@ -5,21 +5,21 @@
  *     end:   each item gets its part of the staging memory, or its own refusal
  *
  * What the items bring is in staging memory when start returns, and what they get lies there: an
- * item can be given back at any time before the end. An upload (batcher.h) is a batch of one item,
- * with a table and nothing to run.
- *
- *     staging in   [reports | inputs ......]      device  [inputs ...... | outputs | workspace]
- *     staging out  [outputs of item 0 | of item 1 | ...]   one reference for each item's arena
+ * item can be given back at any time before the end. Where everything lies is told by launch.h, what
+ * the items get by results.h. An upload (item.h) is a batch of one item, with a table and nothing to
+ * run.
  *
  * Failures   start fails with nothing in flight and all items as they were: MEMORY_EXHAUSTED (there
  *            is no room for them now), RESOURCE_LIMIT (there never is, for all of them together),
- *            UNSUPPORTED_DTYPE (it has no kernel), or what the kernel refuses. DEVICE_UNAVAILABLE and INTERNAL: the device
- *            is lost, and so says whatever wait fails with.
+ *            UNSUPPORTED_DTYPE (the device has no kernel), or what the kernel refuses.
+ *            DEVICE_UNAVAILABLE and INTERNAL: the device is lost, and so says whatever wait fails
+ *            with.
+ * Hanging    What takes longer than td_batch_time_limit_ns counts as lost.
  * Threads    The device's. */
 #ifndef TD_SERVER_DEVICES_BATCH_H
 #define TD_SERVER_DEVICES_BATCH_H
 
-#include "server/devices/item.h"
+#include "server/devices/launch.h"
 #include "server/devices/staging.h"
 #include "server/devices/tables.h"
 
@@ -34,19 +34,21 @@ struct td_batch_device {
     struct td_memory *memory; /* for what merging takes */
     int batch_limit;
     int64_t hang_ns;
+    uint64_t copy_bytes_per_us; /* as the device measured it; 0: unknown */
+    uint64_t bytes; /* that all batches in flight move, tables included where they bring them */
 };
 
-/* NULL with err filled. */
-struct td_batch *td_batch_new(const struct td_batch_device *on, struct td_error *err);
+/* How long what is in flight may take: hang_ns and twice the time for the bytes that are on their way,
+ * of all batches, since one may wait for another's. A table may have to be read from a disk first, by
+ * the device as it copies. */
+int64_t td_batch_time_limit_ns(const struct td_batch_device *on);
+
+/* NULL with err filled. Borrows `on`. */
+struct td_batch *td_batch_new(struct td_batch_device *on, struct td_error *err);
 /* Nothing is in flight. NULL is fine. */
 void td_batch_free(struct td_batch *batch);
 /* The same for a lost device: what it made goes with it. */
 void td_batch_abandon(struct td_batch *batch);
-
-/* As td_batcher_check_kernel. */
-TD_MUST_CHECK td_status td_batch_check_kernel(const struct td_device_api *api,
-                                              const struct td_op *op, const struct td_op_args *args,
-                                              struct td_error *err);
 
 /* Does what start or wait has said mean that the device is lost? */
 bool td_batch_is_lost(td_status status);
@@ -62,8 +64,6 @@ bool td_batch_in_flight(const struct td_batch *batch);
 /* Of one in flight: does it bring a table and no more? */
 bool td_batch_is_upload(const struct td_batch *batch);
 int64_t td_batch_begun_ns(const struct td_batch *batch);
-/* That it moves to the device and back, tables included where it brings them. */
-uint64_t td_batch_bytes(const struct td_batch *batch);
 /* The earliest of the items that have not been given back; TD_NEVER. */
 int64_t td_batch_deadline_ns(const struct td_batch *batch);
 

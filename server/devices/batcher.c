@@ -146,19 +146,6 @@ static int64_t busy_since_ns(const struct td_batcher *batcher, const struct td_b
     return begun_ns > batcher->last_end_ns ? begun_ns : batcher->last_end_ns;
 }
 
-/* Who takes longer hangs: beside the time for the bytes that are on their way, of all batches in
- * flight, since one may wait for the other's. A table may have to be read from a disk first, by the
- * device as it copies: 100 MB/s is what the slowest do. */
-static int64_t hang_ns(const struct td_batcher *batcher)
-{
-    const uint64_t copies = batcher->mailbox.counts.device.copy_bytes_per_us, disk = 100;
-    const uint64_t rate = copies > 0 && copies < disk ? copies : disk;
-    uint64_t bytes = 0;
-    for (int i = 0; i < TD_SESSION_BATCHES; i++)
-        bytes += td_batch_bytes(batcher->on->batches[i]);
-    return batcher->options.hang_ms * MS + (int64_t)(2e3 * (double)bytes / (double)rate);
-}
-
 /* When the next batch should start: now or earlier for at once. While the device is busy that is
  * just before it will be free (as long as nobody knows when, that is when it is free), so that as
  * many as possible go along; a batch that cannot grow does not wait. */
@@ -310,7 +297,7 @@ static bool is_given_up(const struct td_batcher *batcher, const struct td_batch 
     if (now_ns > batcher->give_up_ns)
         td_error_set(err, TD_DEVICE_UNAVAILABLE,
                      "a batch was still in flight when the server stopped");
-    else if (now_ns - busy_since_ns(batcher, batch) > hang_ns(batcher))
+    else if (now_ns - busy_since_ns(batcher, batch) > td_batch_time_limit_ns(&batcher->on->shared))
         td_error_set(err, TD_DEVICE_UNAVAILABLE, "a batch has not ended after %lld ms",
                      (long long)batcher->options.hang_ms);
     else
@@ -528,7 +515,7 @@ bool td_batcher_available(struct td_batcher *batcher, char *why)
 td_status td_batcher_check_kernel(struct td_batcher *batcher, const struct td_op *op,
                                   const struct td_op_args *args, struct td_error *err)
 {
-    return td_batch_check_kernel(batcher->options.api, op, args, err);
+    return td_launch_check_kernel(batcher->options.api, op, args, err);
 }
 
 void td_batcher_submit(struct td_batcher *batcher, struct td_batch_item *item)

@@ -97,7 +97,9 @@ static td_status open_parts(struct td_device_session *session,
     session->tables = td_device_tables_new(session->api, session->device);
     if (!session->staging || !session->tables)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory to use a device with");
-    const struct td_batch_device shared = {
+    struct td_device_info info;
+    session->api->info(session->device, &info);
+    session->shared = (struct td_batch_device){
         .api = session->api,
         .device = session->device,
         .staging = session->staging,
@@ -105,9 +107,10 @@ static td_status open_parts(struct td_device_session *session,
         .memory = td_buffer_pool_memory(options->buffers),
         .batch_limit = options->batch_limit,
         .hang_ns = options->hang_ms * MS,
+        .copy_bytes_per_us = info.copy_bytes_per_us,
     };
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
-        if (!(session->batches[i] = td_batch_new(&shared, err)))
+        if (!(session->batches[i] = td_batch_new(&session->shared, err)))
             return err->status;
     return TD_OK;
 }

@@ -24,6 +24,7 @@ struct td_device_session {
     struct td_device *device;
     struct td_staging *staging;
     struct td_device_tables *tables;
+    struct td_batch_device shared; /* by the batches */
     struct td_batch *batches[TD_SESSION_BATCHES];
     struct td_device_closer *closer; /* of a lost one; NULL until it is begun */
 };

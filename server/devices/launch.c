@@ -1,0 +1,249 @@
+#include "server/devices/launch.h"
+
+#include "kernels/merge.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ALIGN = 256 }; /* of data on the device (device.h) */
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+bool td_launch_is_table(uint32_t tables, int i)
+{
+    return i < TD_BATCH_TABLES && tables >> i & 1;
+}
+
+int td_launch_count_inputs(const struct td_op *op, const struct td_op_args *args)
+{
+    int n = 0;
+    for (int i = 0; i < op->n_inputs; i++)
+        n += args->inputs[i].count;
+    return n;
+}
+
+struct td_tensor *td_launch_input(const struct td_op_args *args, int i)
+{
+    const struct td_operand *operand = args->inputs;
+    while (i >= operand->count)
+        i -= (operand++)->count;
+    return &operand->tensors[i];
+}
+
+/* ---- has the device a kernel? ---------------------------------------------------------------- */
+
+/* Which input a device has no kernel for: one of strings, which no device takes, or else the first. */
+static void input_at_fault(const struct td_op *op, const struct td_op_args *args, int *input,
+                           int *number)
+{
+    for (*input = 0; *input < op->n_inputs; ++*input)
+        for (*number = 0; *number < args->inputs[*input].count; ++*number)
+            if (args->inputs[*input].tensors[*number].dtype == TD_DTYPE_STRING)
+                return;
+    *input = *number = 0;
+}
+
+td_status td_launch_check_kernel(const struct td_device_api *api, const struct td_op *op,
+                                const struct td_op_args *args, struct td_error *err)
+{
+    char shape[TD_SHAPE_TEXT], list_number[16] = "";
+    int input, number;
+    if (api->supports(op, args))
+        return TD_OK;
+    if (!err)
+        return TD_UNSUPPORTED_DTYPE;
+    input_at_fault(op, args, &input, &number);
+    const struct td_tensor *tensor = &args->inputs[input].tensors[number];
+    if (op->inputs[input].list)
+        snprintf(list_number, sizeof list_number, "[%d]", number);
+    td_error_set(
+        err, TD_UNSUPPORTED_DTYPE,
+        "device is 'gpu', but it has no kernel for %s with %s%s = %s%s; 'auto' or 'cpu' is "
+        "expected",
+        op->name, op->inputs[input].name, list_number, td_dtype_info(tensor->dtype)->name,
+        td_shape_text(&tensor->shape, shape, sizeof shape));
+    (void)td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
+    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s%s", op->inputs[input].name,
+                             list_number);
+}
+
+/* ---- its arguments --------------------------------------------------------------------------- */
+
+static td_status copy_tensors(struct td_tensor **tensors, int count, struct td_arena *arena,
+                              struct td_error *err)
+{
+    struct td_tensor *copy = td_arena_alloc(arena, (size_t)count, sizeof *copy, err);
+    if (!copy)
+        return err->status;
+    if (count > 0)
+        memcpy(copy, *tensors, (size_t)count * sizeof *copy);
+    *tensors = copy;
+    return TD_OK;
+}
+
+/* One call as it is: its arguments, with tensors of our own to point elsewhere. */
+static td_status describe_one(struct td_launch *launch, const struct td_batch_item *item,
+                              struct td_arena *arena, struct td_error *err)
+{
+    launch->args = *item->args;
+    launch->tables = item->resident;
+    td_status status = TD_OK;
+    for (int i = 0; status == TD_OK && i < item->op->n_inputs; i++)
+        status = copy_tensors(&launch->args.inputs[i].tensors, launch->args.inputs[i].count, arena,
+                              err);
+    if (status == TD_OK)
+        status = copy_tensors(&launch->args.outputs, launch->args.n_outputs, arena, err);
+    if (status != TD_OK)
+        return status;
+    launch->n_outputs = launch->args.n_outputs;
+    launch->begins = td_arena_alloc(arena, (size_t)launch->n_outputs, sizeof(size_t), err);
+    return launch->begins ? TD_OK : err->status;
+}
+
+static td_status describe_merged(struct td_launch *launch, struct td_batch_item *const *items,
+                                 struct td_arena *arena, struct td_error *err)
+{
+    struct td_merged merged;
+    const struct td_op_args **calls = td_arena_alloc(arena, (size_t)launch->n_items,
+                                                     sizeof(const struct td_op_args *), err);
+    if (!calls)
+        return err->status;
+    for (int i = 0; i < launch->n_items; i++)
+        calls[i] = items[i]->args;
+    launch->tables = td_batch_item_shared(items[0]);
+    const td_status status = td_merge_calls(launch->op, calls, launch->n_items, launch->tables,
+                                            arena, &merged, err);
+    if (status != TD_OK)
+        return status;
+    launch->args = merged.args;
+    launch->item_end = merged.item_end;
+    launch->n_outputs = 1;
+    launch->begins = merged.output_begin;
+    return TD_OK;
+}
+
+/* ---- where everything lies ------------------------------------------------------------------- */
+
+/* *end becomes the place behind `bytes` that begin at the next aligned place, *begin. */
+static bool place(size_t *end, size_t bytes, size_t *begin)
+{
+    size_t aligned;
+    *begin = 0;
+    if (!td_size_add(*end, ALIGN - 1, &aligned))
+        return false;
+    *begin = aligned / ALIGN * ALIGN;
+    return td_size_add(*begin, bytes, end);
+}
+
+static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struct td_error *err)
+{
+    bool fits = true;
+    launch->n_reports = launch->item_end ? launch->n_items : 1;
+    launch->report_bytes =
+        ((size_t)launch->n_reports * sizeof(struct td_device_report) + ALIGN - 1) / ALIGN * ALIGN;
+    launch->offsets = td_arena_alloc(arena, (size_t)launch->n_inputs, sizeof(size_t), err);
+    if (!launch->offsets)
+        return err->status;
+    for (int i = 0; fits && i < launch->n_inputs; i++)
+        if (!td_launch_is_table(launch->tables, i))
+            fits = place(&launch->in_bytes, td_launch_input(&launch->args, i)->bytes,
+                         &launch->offsets[i]);
+    for (int i = 0; fits && i < launch->args.n_outputs; i++) {
+        size_t begin;
+        fits = place(&launch->out_bytes, launch->args.outputs[i].bytes, &begin);
+        if (launch->n_items == 1)
+            launch->begins[i] = begin;
+    }
+    return fits ? TD_OK
+                : td_error_resource(err, "gpu_memory_bytes", UINT64_MAX, SIZE_MAX,
+                                    "the request, on the device,");
+}
+
+td_status td_launch_make(struct td_launch *launch, const struct td_device_api *api,
+                         struct td_batch_item *const *items, int n, struct td_arena *arena,
+                         struct td_error *err)
+{
+    *launch = (struct td_launch){ .op = items[0]->op, .n_items = n };
+    td_status status = n == 1 ? describe_one(launch, items[0], arena, err)
+                              : describe_merged(launch, items, arena, err);
+    if (status == TD_OK)
+        status = td_launch_check_kernel(api, launch->op, &launch->args, err);
+    if (status != TD_OK)
+        return status;
+    launch->n_inputs = td_launch_count_inputs(launch->op, &launch->args);
+    return lay_out(launch, arena, err);
+}
+
+struct td_device_work td_launch_work(const struct td_launch *launch,
+                                     struct td_device_report *reports)
+{
+    return (struct td_device_work){
+        .op = launch->op,
+        .args = &launch->args,
+        .n_items = launch->n_reports,
+        .item_end = launch->item_end,
+        .reports = reports,
+    };
+}
+
+void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
+{
+    size_t end = launch->in_bytes;
+    if (!place(&end, launch->out_bytes, &launch->outputs) ||
+        !place(&end, workspace_bytes, &launch->workspace) ||
+        !td_size_add(end, 1, &launch->scratch_bytes)) /* behind every address, though it be empty */
+        launch->scratch_bytes = SIZE_MAX;
+}
+
+/* Has one of the tables before the i-th the same place? */
+static bool is_repeated(const struct td_launch *launch, int i)
+{
+    const struct td_tensor *table = td_launch_input(&launch->args, i);
+    for (int j = 0; j < i; j++)
+        if (td_launch_is_table(launch->tables, j) &&
+            td_launch_input(&launch->args, j)->data == table->data)
+            return true;
+    return false;
+}
+
+uint64_t td_launch_table_bytes(const struct td_launch *launch)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < launch->n_inputs; i++)
+        if (td_launch_is_table(launch->tables, i) && !is_repeated(launch, i))
+            bytes += td_launch_input(&launch->args, i)->bytes;
+    return bytes;
+}
+
+/* ---- once there is memory -------------------------------------------------------------------- */
+
+void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const *items,
+                    char *staging)
+{
+    struct td_device_report *reports = (struct td_device_report *)(void *)staging;
+    for (int i = 0; i < launch->n_reports; i++)
+        reports[i] = (struct td_device_report){ .first_bad = INT64_MAX };
+    for (int i = 0; i < launch->n_inputs; i++) {
+        if (td_launch_is_table(launch->tables, i))
+            continue;
+        char *to = staging + launch->report_bytes + launch->offsets[i];
+        for (int k = 0; k < launch->n_items; k++) { /* one call's after the other's */
+            const struct td_tensor *from = td_launch_input(items[k]->args, i);
+            memcpy(to, from->data, from->bytes);
+            to += from->bytes;
+        }
+    }
+}
+
+void td_launch_bind(struct td_launch *launch, char *scratch)
+{
+    size_t end = 0;
+    for (int i = 0; i < launch->n_inputs; i++)
+        if (!td_launch_is_table(launch->tables, i))
+            td_launch_input(&launch->args, i)->data = scratch + launch->offsets[i];
+    for (int i = 0; i < launch->args.n_outputs; i++) {
+        size_t begin;
+        (void)place(&end, launch->args.outputs[i].bytes, &begin);
+        launch->args.outputs[i].data = scratch + launch->outputs + begin;
+    }
+}

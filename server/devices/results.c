@@ -1,0 +1,94 @@
+#include "server/devices/results.h"
+
+#include <string.h>
+
+/* Outputs of one of several calls that are copied out of staging memory: some 5 us at most. */
+#define SMALL_SHARE ((size_t)64 << 10)
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static bool has_empty_dimension(const struct td_batch_item *item)
+{
+    const int n = td_launch_count_inputs(item->op, item->args);
+    for (int i = 0; i < n; i++) {
+        const struct td_shape *shape = &td_launch_input(item->args, i)->shape;
+        for (int j = 0; j < shape->rank; j++)
+            if (shape->dim[j] == 0)
+                return true;
+    }
+    return false;
+}
+
+/* Has the call's policy replaced its bad indices? */
+static bool is_replaced(const struct td_batch_item *item)
+{
+    unsigned choice = TD_BOUNDS_ERROR;
+    for (int i = 0; i < item->op->n_attrs; i++)
+        if (item->op->attrs[i].choices == td_bounds_names)
+            memcpy(&choice, item->args->attrs + item->op->attrs[i].offset, sizeof choice);
+    /* Clip and wrap replace nothing where there is nothing to choose from. */
+    return choice == TD_BOUNDS_ZERO || (choice != TD_BOUNDS_ERROR && !has_empty_dimension(item));
+}
+
+/* It takes the op on the host to say which index is out of range, and that is as much work as there
+ * are indices: not for the batcher's thread. */
+static td_status check_report(const struct td_results *results, int i, struct td_batch_item *item,
+                              struct td_error *err)
+{
+    const struct td_launch *launch = results->launch;
+    const bool own = launch->n_reports == launch->n_items;
+    const struct td_device_report *report = &results->reports[own ? i : 0];
+    const bool replaced = own && report->n_bad > 0 && is_replaced(item);
+    item->args->replaced = replaced ? report->n_bad : 0;
+    if (report->n_bad == 0 || replaced)
+        return TD_OK;
+    return td_error_set(err, TD_INDEX_OUT_OF_BOUNDS,
+                        "the device found %lld indices of %s out of range, the first at element "
+                        "%lld",
+                        (long long)report->n_bad, item->op->name, (long long)report->first_bad);
+}
+
+/* ---- outputs --------------------------------------------------------------------------------- */
+
+/* The data of an output, where the device has written it. */
+static void *output_of(const struct td_results *results, int i, int j)
+{
+    const struct td_launch *launch = results->launch;
+    return (char *)results->out->data + launch->begins[i * launch->n_outputs + j];
+}
+
+/* Is its part of a batch so small that a client who does not read it should not hold the rest? */
+static bool is_small_share(const struct td_launch *launch, const struct td_op_args *args)
+{
+    size_t bytes = 0;
+    for (int j = 0; j < launch->n_outputs && bytes <= SMALL_SHARE; j++)
+        bytes += args->outputs[j].bytes;
+    return launch->n_items > 1 && bytes <= SMALL_SHARE;
+}
+
+/* The outputs of an item are its part of the staging memory, which its arena keeps; or a copy. */
+static td_status hand_out(const struct td_results *results, int i, struct td_batch_item *item,
+                          struct td_error *err)
+{
+    const struct td_launch *launch = results->launch;
+    const bool copied = is_small_share(launch, item->args);
+    td_status status = TD_OK;
+    if (!copied && !td_arena_keep(item->arena, td_buffer_ref(results->out), err))
+        return err->status;
+    for (int j = 0; status == TD_OK && j < launch->n_outputs; j++) {
+        struct td_tensor *output = &item->args->outputs[j];
+        output->data = output_of(results, i, j);
+        if (copied)
+            status = td_tensor_copy(output, item->arena, err);
+        else
+            output->owner = results->out;
+    }
+    return status;
+}
+
+td_status td_results_take(const struct td_results *results, int i, struct td_batch_item *item,
+                          struct td_error *err)
+{
+    const td_status status = check_report(results, i, item, err);
+    return status == TD_OK ? hand_out(results, i, item, err) : status;
+}
