@@ -265,15 +265,14 @@ static td_status upload(struct td_batch *batch, struct td_error *err)
 static td_status launch_items(struct td_batch *batch, struct td_error *err)
 {
     struct td_launch *launch = &batch->launch;
-    td_status status = td_launch_make(launch, batch->on->api, batch->items, batch->n_items,
-                                      &batch->arena, err);
+    td_status status =
+        td_launch_make(launch, batch->on->api, batch->items, batch->n_items, &batch->arena, err);
     if (status == TD_OK)
         status = take_staging(batch, err);
     if (status == TD_OK)
         status = lay_out_scratch(batch, err);
     if (status == TD_OK)
-        status =
-            check_device(batch, td_launch_table_bytes(launch), launch->scratch_bytes, err);
+        status = check_device(batch, td_launch_table_bytes(launch), launch->scratch_bytes, err);
     if (status == TD_OK)
         status = take_tables(batch, err);
     if (status == TD_OK) {

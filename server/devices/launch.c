@@ -44,7 +44,7 @@ static void input_at_fault(const struct td_op *op, const struct td_op_args *args
 }
 
 td_status td_launch_check_kernel(const struct td_device_api *api, const struct td_op *op,
-                                const struct td_op_args *args, struct td_error *err)
+                                 const struct td_op_args *args, struct td_error *err)
 {
     char shape[TD_SHAPE_TEXT], list_number[16] = "";
     int input, number;
@@ -89,8 +89,8 @@ static td_status describe_one(struct td_launch *launch, const struct td_batch_it
     launch->tables = item->resident;
     td_status status = TD_OK;
     for (int i = 0; status == TD_OK && i < item->op->n_inputs; i++)
-        status = copy_tensors(&launch->args.inputs[i].tensors, launch->args.inputs[i].count, arena,
-                              err);
+        status =
+            copy_tensors(&launch->args.inputs[i].tensors, launch->args.inputs[i].count, arena, err);
     if (status == TD_OK)
         status = copy_tensors(&launch->args.outputs, launch->args.n_outputs, arena, err);
     if (status != TD_OK)
@@ -104,15 +104,15 @@ static td_status describe_merged(struct td_launch *launch, struct td_batch_item 
                                  struct td_arena *arena, struct td_error *err)
 {
     struct td_merged merged;
-    const struct td_op_args **calls = td_arena_alloc(arena, (size_t)launch->n_items,
-                                                     sizeof(const struct td_op_args *), err);
+    const struct td_op_args **calls =
+        td_arena_alloc(arena, (size_t)launch->n_items, sizeof(const struct td_op_args *), err);
     if (!calls)
         return err->status;
     for (int i = 0; i < launch->n_items; i++)
         calls[i] = items[i]->args;
     launch->tables = td_batch_item_shared(items[0]);
-    const td_status status = td_merge_calls(launch->op, calls, launch->n_items, launch->tables,
-                                            arena, &merged, err);
+    const td_status status =
+        td_merge_calls(launch->op, calls, launch->n_items, launch->tables, arena, &merged, err);
     if (status != TD_OK)
         return status;
     launch->args = merged.args;

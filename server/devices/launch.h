@@ -22,10 +22,10 @@ struct td_launch {
     struct td_op_args args;  /* data are those of the host until they are bound */
     const int64_t *item_end; /* NULL but for calls joined one after the other */
     int n_items, n_inputs, n_reports;
-    int n_outputs;           /* of an item */
-    size_t *begins;          /* [n_items][n_outputs]: bytes from the start of the outputs */
-    uint32_t tables;         /* bit i: input i is a table */
-    size_t *offsets;         /* of each input from the start of the inputs */
+    int n_outputs;   /* of an item */
+    size_t *begins;  /* [n_items][n_outputs]: bytes from the start of the outputs */
+    uint32_t tables; /* bit i: input i is a table */
+    size_t *offsets; /* of each input from the start of the inputs */
     size_t report_bytes, in_bytes, out_bytes;
     size_t outputs, workspace, scratch_bytes; /* on the device, from the start of the inputs */
 };

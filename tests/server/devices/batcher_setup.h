@@ -1,0 +1,100 @@
+/* batcher_setup.h - a batcher on the reference device, and calls for it: what the tests of the batcher
+ * share.
+ *
+ * Threads  A test's own, but for `done`, which the batcher's thread calls. */
+#ifndef TD_TESTS_SERVER_DEVICES_BATCHER_SETUP_H
+#define TD_TESTS_SERVER_DEVICES_BATCHER_SETUP_H
+
+#include "gpu/reference/reference.h"
+#include "kernels/einsum/einsum.h"
+#include "kernels/gather/gather.h"
+#include "server/devices/batcher.h"
+#include "server/memory/buffer_pool.h"
+#include "server/observe/clock.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+
+#define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+#define MS  ((int64_t)1000000)
+
+struct setup {
+    struct td_batcher *batcher;
+    struct td_buffer_pool *buffers;
+    struct td_batcher_options options;
+};
+
+/* `device` as in reference.h; what is not set yet in options is set to something sensible. */
+void setup_open(struct setup *setup, const char *device);
+/* Nothing is left on the device, and no memory in use. */
+void setup_close(struct setup *setup);
+struct td_batcher_counts counts_of(struct setup *setup);
+uint64_t launches(void);
+
+/* Waits until `condition`, for ten seconds at most. */
+#define EVENTUALLY(condition)                                                                      \
+    do {                                                                                           \
+        const int64_t until_ns = td_now_ns() + 10000 * MS;                                         \
+        while (!(condition)) {                                                                     \
+            EXPECT(td_now_ns() < until_ns, "it does not come to that: %s", #condition);            \
+            usleep(200);                                                                           \
+        }                                                                                          \
+    } while (0)
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* A table of `rows` rows of COLS floats, row r holding base + 1000 * r + 0, 1, 2, ... */
+enum { COLS = 4 };
+struct td_tensor table_of(int64_t rows, float base);
+
+/* An item, what it is made of, and what became of it. */
+struct ask {
+    struct td_batch_item item; /* first: done and gone cast back */
+    struct td_op_args args;
+    struct td_tensor inputs[2];
+    struct td_arena arena;
+    sem_t over;
+    atomic_int dones;
+    td_status status;
+    struct td_error err;
+    pthread_t done_on;
+    int64_t done_ns;
+    bool left;            /* the client has */
+    atomic_int *sequence; /* where its turn is drawn; NULL: nobody asks */
+    int turn;
+    void (*then)(struct ask *ask); /* the last thing done does; NULL: posts `over` */
+};
+
+/* A call of an op whose inputs and attributes the test sets before ask_infer; ask_end frees it. */
+void ask_begin(struct ask *ask, const struct td_op *op);
+void ask_infer(struct ask *ask, const struct td_op *op, uint32_t resident);
+void ask_end(struct ask *ask);
+
+/* A lookup of n rows, or of one: indices, that lie with the call. */
+void ask_rows(struct ask *ask, const struct td_tensor *table, td_bounds bounds,
+              const int64_t *indices, int64_t n);
+void ask_row(struct ask *ask, const struct td_tensor *table, int64_t index);
+void ask_einsum(struct ask *ask, const char *equation, struct td_tensor a, struct td_tensor b,
+                uint32_t resident);
+/* A table to be brought to the device. */
+void ask_upload(struct ask *ask, const struct td_tensor *table);
+
+void submit(struct setup *setup, struct ask *ask);
+
+/* Waits for it and says whether it came to what is expected. */
+void expect_status(struct ask *ask, td_status status);
+/* The rows of its table that a lookup's good indices name: as they are now, or after waiting. */
+void expect_rows_now(const struct ask *ask);
+void expect_rows(struct ask *ask);
+
+/* Brings a table to the device, or is told why not. */
+void upload(struct setup *setup, const struct td_tensor *table, td_status status);
+
+/* Keeps the device busy: one call whose launch goes on for as long as launch_us says. */
+void keep_busy(struct setup *setup, struct ask *ask, const struct td_tensor *table);
+
+#endif

@@ -1,0 +1,625 @@
+#include "tests/server/devices/batcher_setup.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+START_TEST(an_idle_device_starts_at_once)
+{
+    struct setup setup = { 0 };
+    struct ask ask;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(10, 0);
+    ask_rows(&ask, &table, TD_BOUNDS_ERROR, (const int64_t[]){ 9, 0, 3 }, 3);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    ck_assert(!pthread_equal(ask.done_on, pthread_self()));
+    ck_assert_int_ge(ask.item.begun_ns, ask.item.submitted_ns);
+    ck_assert_int_eq(ask.args.replaced, 0);
+    ask_end(&ask);
+    const struct td_batcher_counts counts = counts_of(&setup);
+    ck_assert(counts.available);
+    ck_assert_str_eq(counts.why, "");
+    ck_assert_str_eq(counts.device.kind, "reference");
+    ck_assert_uint_eq(counts.batches, 1);
+    ck_assert_uint_eq(counts.items, 1);
+    ck_assert_uint_eq(counts.waiting + counts.in_flight, 0);
+    ck_assert_uint_eq(counts.tables, 1);
+    ck_assert_uint_gt(counts.staging_bytes, 0);
+    ck_assert_uint_gt(counts.batch_ns, 0);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(lookups_that_wait_become_one_launch)
+{
+    enum { N = 64 };
+    struct setup setup = { 0 };
+    struct ask first, *asks = calloc(N, sizeof *asks);
+    setup_open(&setup, "launch_us=50000");
+    struct td_tensor table = table_of(1000, 0);
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < N; i++) {
+        int64_t indices[N];
+        for (int j = 0; j < i; j++)
+            indices[j] = (i * 37 + j * 11) % 1000;
+        ask_rows(&asks[i], &table, TD_BOUNDS_ERROR, indices, i); /* the first has none */
+        submit(&setup, &asks[i]);
+    }
+    expect_rows(&first);
+    ck_assert_ptr_nonnull(first.args.outputs[0].owner); /* a view */
+    for (int i = 0; i < N; i++) {
+        expect_rows(&asks[i]);
+        ck_assert_ptr_null(asks[i].args.outputs[0].owner); /* a copy of a small share */
+        ask_end(&asks[i]);
+    }
+    ck_assert_uint_eq(launches(), 2);
+    ck_assert_uint_eq(td_device_reference_counts().items, N + 1);
+    ck_assert_uint_eq(counts_of(&setup).batches, 2);
+    ask_end(&first);
+    setup_close(&setup);
+    free(asks);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(a_batch_has_no_more_items_than_the_limit)
+{
+    enum { N = 10 };
+    struct setup setup = { .options.batch_limit = 4 };
+    struct ask first, asks[N];
+    setup_open(&setup, "launch_us=30000");
+    struct td_tensor table = table_of(10, 0);
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < N; i++) {
+        ask_row(&asks[i], &table, i);
+        submit(&setup, &asks[i]);
+    }
+    expect_rows(&first);
+    for (int i = 0; i < N; i++) {
+        expect_rows(&asks[i]);
+        ask_end(&asks[i]);
+    }
+    ck_assert_uint_eq(launches(), 1 + 3);
+    ask_end(&first);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(tables_take_turns_by_age)
+{
+    enum { N = 9 };
+    static const char order[] = "baacbcaba";    /* of submission: which table */
+    static const int begin[] = { 1, 4, 8, 10 }; /* turns of b's three, a's four, c's two */
+    struct setup setup = { 0 };
+    struct ask first, asks[N];
+    struct td_tensor tables[3];
+    atomic_int sequence = 1;
+    setup_open(&setup, "launch_us=30000");
+    for (int i = 0; i < 3; i++)
+        tables[i] = table_of(10, (float)i);
+    keep_busy(&setup, &first, &tables[0]);
+    for (int i = 0; i < N; i++) {
+        ask_row(&asks[i], &tables[order[i] - 'a'], i);
+        asks[i].sequence = &sequence;
+        submit(&setup, &asks[i]);
+    }
+    expect_rows(&first);
+    for (int i = 0; i < N; i++)
+        expect_rows(&asks[i]);
+    for (int i = 0; i < N; i++) {
+        const int group = order[i] == 'b' ? 0 : order[i] == 'a' ? 1 : 2;
+        EXPECT(asks[i].turn >= begin[group] && asks[i].turn < begin[group + 1],
+               "call %d had turn %d", i, asks[i].turn);
+        ask_end(&asks[i]);
+    }
+    ck_assert_uint_eq(launches(), 4);
+    ask_end(&first);
+    setup_close(&setup);
+    for (int i = 0; i < 3; i++)
+        td_buffer_unref(tables[i].owner);
+}
+END_TEST
+
+START_TEST(einsums_of_one_plan_become_one_launch)
+{
+    enum { N = 12 };
+    struct setup setup = { 0 };
+    struct ask first, asks[N];
+    struct td_tensor table = table_of(10, 0), weights = table_of(5, 1);
+    setup_open(&setup, "launch_us=50000");
+    keep_busy(&setup, &first, &table);
+    /* x [3,5] times a table [5,4], which is resident for every other call. */
+    for (int i = 0; i < N; i++) {
+        struct td_tensor x = tensor("float32[3,5] 0..14");
+        ((float *)x.data)[0] = (float)i;
+        ask_einsum(&asks[i], "ij,jk->ik", x, weights, i % 2 ? 2 : 0);
+        submit(&setup, &asks[i]);
+    }
+    expect_rows(&first);
+    for (int i = 0; i < N; i++) {
+        expect_status(&asks[i], TD_OK);
+        const float *x = asks[i].inputs[0].data, *w = weights.data;
+        const float *out = asks[i].args.outputs[0].data;
+        for (int row = 0; row < 3; row++)
+            for (int k = 0; k < COLS; k++) {
+                float sum = 0; /* of whole numbers below 2^24: exact in any order */
+                for (int j = 0; j < 5; j++)
+                    sum += x[row * 5 + j] * w[j * COLS + k];
+                EXPECT(out[row * COLS + k] == sum, "call %d", i);
+            }
+        ask_end(&asks[i]);
+    }
+    ck_assert_uint_eq(launches(), 1 + 2); /* with the table, and without */
+    ask_end(&first);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(weights.owner);
+}
+END_TEST
+
+START_TEST(a_full_batch_does_not_wait_for_others)
+{
+    enum { N = 5 };
+    struct setup setup = { .options.batch_wait_us = 3600000000, .options.batch_limit = N };
+    struct ask asks[N];
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(10, 0);
+    for (int i = 0; i < N; i++) {
+        ask_row(&asks[i], &table, i);
+        submit(&setup, &asks[i]);
+    }
+    for (int i = 0; i < N; i++) {
+        expect_rows(&asks[i]);
+        ask_end(&asks[i]);
+    }
+    ck_assert_uint_eq(launches(), 1);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(an_idle_device_waits_for_others_if_it_is_told_to)
+{
+    struct setup setup = { .options.batch_wait_us = 100000 };
+    struct ask ask;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(10, 0);
+    ask_row(&ask, &table, 3);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    ck_assert_int_ge(ask.item.begun_ns - ask.item.submitted_ns, 100 * MS); /* not a moment less */
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(what_does_not_merge_goes_alone)
+{
+    struct setup setup = { 0 };
+    struct ask first, asks[3];
+    setup_open(&setup, "launch_us=20000");
+    struct td_tensor table = table_of(10, 0), other = table;
+    other.owner = NULL; /* no version: brought along */
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < 3; i++) {
+        ask_row(&asks[i], &other, i);
+        submit(&setup, &asks[i]);
+    }
+    expect_rows(&first);
+    for (int i = 0; i < 3; i++) {
+        expect_rows(&asks[i]);
+        ask_end(&asks[i]);
+    }
+    ck_assert_uint_eq(launches(), 4);
+    ck_assert_uint_eq(counts_of(&setup).tables, 1);
+    ask_end(&first);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(an_op_with_several_outputs_gets_them_all)
+{
+    struct setup setup = { 0 };
+    struct ask ask;
+    setup_open(&setup, "");
+    const struct td_op *op = td_op_find("dynamic_partition", strlen("dynamic_partition"));
+    const int64_t parts = 3;
+    ask_begin(&ask, op);
+    ask.inputs[0] = tensor("float32[5] 0..4");
+    ask.inputs[1] = tensor("int32[5] 2 0 2 0 0");
+    for (int i = 0; i < 2; i++)
+        ask.args.inputs[i] = (struct td_operand){ &ask.inputs[i], 1 };
+    memcpy(ask.args.attrs + op->attrs[0].offset, &parts, sizeof parts);
+    ask.args.attrs_set = 1;
+    ask_infer(&ask, op, 0);
+    submit(&setup, &ask);
+    expect_status(&ask, TD_OK);
+    expect_tensor(&ask.args.outputs[0], "float32[3] 1 3 4", "part 0");
+    expect_tensor(&ask.args.outputs[1], "float32[0]", "part 1");
+    expect_tensor(&ask.args.outputs[2], "float32[2] 0 2", "part 2");
+    ask_end(&ask);
+    setup_close(&setup);
+}
+END_TEST
+
+START_TEST(a_tensor_may_be_there_twice)
+{
+    struct setup setup = { 0 };
+    struct ask ask;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(2, 1);
+    ask_einsum(&ask, "ij,kj->ik", table, table, _i == 0 ? 3 : 0);
+    submit(&setup, &ask);
+    expect_status(&ask, TD_OK);
+    /* Rows 1 2 3 4 and 1001 1002 1003 1004. */
+    expect_tensor(&ask.args.outputs[0], "float32[2,2] 30 10030 10030 4020030", "x x^T");
+    ck_assert_uint_eq(counts_of(&setup).tables, _i == 0 ? 1 : 0);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+/* ---- bad indices ----------------------------------------------------------------------------- */
+
+START_TEST(a_bad_index_is_the_failure_of_its_call_only)
+{
+    enum { N = 6 };
+    struct setup setup = { 0 };
+    struct ask first, asks[N];
+    setup_open(&setup, "launch_us=30000");
+    struct td_tensor table = table_of(10, 0);
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < N; i++) {
+        const int64_t indices[] = { 1, i == 2 ? 10 : 2, i == 4 ? -7 : 3 };
+        ask_rows(&asks[i], &table, TD_BOUNDS_ERROR, indices, 3);
+        submit(&setup, &asks[i]);
+    }
+    expect_rows(&first);
+    for (int i = 0; i < N; i++) {
+        expect_status(&asks[i], i == 2 || i == 4 ? TD_INDEX_OUT_OF_BOUNDS : TD_OK);
+        if (asks[i].status == TD_OK)
+            expect_rows_now(&asks[i]);
+    }
+    ck_assert_uint_eq(launches(), 2);
+    ck_assert_ptr_null(asks[2].args.outputs[0].data);
+    ck_assert_ptr_nonnull(strstr(asks[2].err.message, "1 indices of gather"));
+    ck_assert_ptr_nonnull(strstr(asks[2].err.message, "element 1"));
+    ck_assert_ptr_nonnull(strstr(asks[4].err.message, "element 2"));
+    for (int i = 0; i < N; i++)
+        ask_end(&asks[i]);
+    ask_end(&first);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+/* gather, but that its kernel on the host counts its calls; and a device that runs the real one. */
+static atomic_int host_runs;
+
+static td_status count_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    atomic_fetch_add(&host_runs, 1);
+    return td_op_gather.run(args, exec, err);
+}
+
+static td_status run_gather(struct td_device_stream *stream, const struct td_device_work *work,
+                            struct td_error *err)
+{
+    struct td_device_work real = *work;
+    real.op = &td_op_gather;
+    return td_device_reference()->run(stream, &real, err);
+}
+
+START_TEST(the_batchers_thread_does_not_look_for_a_bad_index)
+{
+    struct td_device_api api = *td_device_reference();
+    struct td_op op = td_op_gather;
+    struct setup setup = { .options.api = &api };
+    struct ask ask;
+    op.run = count_run;
+    api.run = run_gather;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(10, 0);
+    ask_rows(&ask, &table, TD_BOUNDS_ERROR, (const int64_t[]){ 1, 10, 3 }, 3);
+    ask.item.op = &op;
+    submit(&setup, &ask);
+    expect_status(&ask, TD_INDEX_OUT_OF_BOUNDS);
+    ck_assert_int_eq(atomic_load(&host_runs), 0);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    td_bounds bounds;
+    int64_t rows;
+    td_status status;
+    int64_t replaced, picked; /* rows that indices 7 and -1 give; -1: zeros */
+} policies[] = {
+    { "zeros", TD_BOUNDS_ZERO, 5, TD_OK, 2, -1 },
+    { "the last row and the first", TD_BOUNDS_CLIP, 5, TD_OK, 2, 4 },
+    { "modulo the rows", TD_BOUNDS_WRAP, 5, TD_OK, 2, 2 },
+    { "zeros from an empty table", TD_BOUNDS_ZERO, 0, TD_OK, 2, -1 },
+    { "there is no nearest row", TD_BOUNDS_CLIP, 0, TD_INDEX_OUT_OF_BOUNDS, 0, 0 },
+    { "there is no modulo 0", TD_BOUNDS_WRAP, 0, TD_INDEX_OUT_OF_BOUNDS, 0, 0 },
+};
+
+START_TEST(bounds_policies_are_those_of_the_op)
+{
+    struct setup setup = { 0 };
+    struct ask first, asks[2];
+    setup_open(&setup, "launch_us=10000");
+    struct td_tensor table = table_of(policies[_i].rows, 1), other = table_of(1, 0);
+    keep_busy(&setup, &first, &other);
+    for (int i = 0; i < 2; i++) { /* two, so that they are merged */
+        ask_rows(&asks[i], &table, policies[_i].bounds, (const int64_t[]){ 7, -1 }, 2);
+        submit(&setup, &asks[i]);
+    }
+    expect_rows(&first);
+    for (int i = 0; i < 2; i++) {
+        expect_status(&asks[i], policies[_i].status);
+        if (policies[_i].status == TD_OK) {
+            const float want = policies[_i].picked < 0 ? 0 : 1 + 1000 * (float)policies[_i].picked;
+            ck_assert_msg(((const float *)asks[i].args.outputs[0].data)[0] == want, "%s",
+                          policies[_i].says);
+            ck_assert_int_eq(asks[i].args.replaced, policies[_i].replaced);
+        }
+        ask_end(&asks[i]);
+    }
+    ck_assert_uint_eq(launches(), 2);
+    ask_end(&first);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(other.owner);
+}
+END_TEST
+
+/* ---- deadlines, clients that leave, the end -------------------------------------------------- */
+
+START_TEST(a_deadline_that_passes_in_the_queue_is_not_launched)
+{
+    struct setup setup = { 0 };
+    struct ask first, late, next;
+    setup_open(&setup, "launch_us=100000");
+    struct td_tensor table = table_of(10, 0);
+    keep_busy(&setup, &first, &table);
+    ask_row(&late, &table, 1);
+    late.item.deadline_ns = td_now_ns() + 10 * MS;
+    ask_row(&next, &table, 2);
+    submit(&setup, &late);
+    submit(&setup, &next);
+    expect_status(&late, TD_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(late.item.begun_ns, 0);
+    ck_assert_int_eq(atomic_load(&first.dones), 0); /* that was not what it waited for */
+    expect_rows(&first);
+    expect_rows(&next);
+    ck_assert_uint_eq(td_device_reference_counts().items, 2);
+    ask_end(&first);
+    ask_end(&late);
+    ask_end(&next);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(a_deadline_that_passes_in_flight_is_told_at_once)
+{
+    struct setup setup = { 0 };
+    struct ask first, late, other;
+    setup_open(&setup, "launch_us=100000");
+    struct td_tensor table = table_of(10, 0);
+    keep_busy(&setup, &first, &table);
+    ask_row(&late, &table, 1);
+    ask_row(&other, &table, 2);
+    late.item.deadline_ns = first.item.submitted_ns + 150 * MS; /* half through the second */
+    submit(&setup, &late);
+    submit(&setup, &other);
+    expect_rows(&first);
+    expect_status(&late, TD_DEADLINE_EXCEEDED);
+    ck_assert_int_gt(late.item.begun_ns, 0);
+    ck_assert_int_eq(atomic_load(&other.dones), 0);
+    ask_end(&late); /* its memory goes while the batch goes on */
+    memset(&late, 0xA5, sizeof late);
+    expect_rows(&other);
+    ask_end(&first);
+    ask_end(&other);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(a_call_that_is_late_for_its_launch_is_given_back)
+{
+    struct setup setup = { 0 };
+    struct ask first, late, flying;
+    setup_open(&setup, "launch_us=100000");
+    struct td_tensor table = table_of(10, 0);
+    keep_busy(&setup, &first, &table);
+    ask_row(&late, &table, 1);
+    late.item.start_by_ns = td_now_ns() + 10 * MS;
+    ask_row(&flying, &table, 2);
+    flying.item.start_by_ns = first.item.submitted_ns + 180 * MS; /* well into the second launch */
+    submit(&setup, &late);
+    submit(&setup, &flying);
+    expect_status(&late, TD_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(late.item.begun_ns, 0);
+    ck_assert_int_eq(atomic_load(&first.dones), 0); /* it was told at once */
+    expect_rows(&first);
+    expect_rows(&flying); /* once it is in flight its deadline counts, and it has none */
+    ck_assert_int_gt(flying.done_ns, flying.item.start_by_ns);
+    ck_assert_uint_eq(td_device_reference_counts().items, 2);
+    ask_end(&first);
+    ask_end(&late);
+    ask_end(&flying);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(who_has_left_is_not_computed_for)
+{
+    struct setup setup = { 0 };
+    struct ask first, gone[2], there;
+    setup_open(&setup, "launch_us=30000");
+    struct td_tensor table = table_of(10, 0);
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < 2; i++) {
+        ask_row(&gone[i], &table, i);
+        gone[i].left = true;
+    }
+    ask_row(&there, &table, 5);
+    submit(&setup, &gone[0]);
+    submit(&setup, &there);
+    submit(&setup, &gone[1]);
+    expect_rows(&first);
+    expect_rows(&there);
+    for (int i = 0; i < 2; i++) {
+        expect_status(&gone[i], TD_DEADLINE_EXCEEDED);
+        ask_end(&gone[i]);
+    }
+    ck_assert_uint_eq(td_device_reference_counts().items, 2);
+    ask_end(&first);
+    ask_end(&there);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(draining_gives_back_what_waits_and_what_comes_later)
+{
+    struct setup setup = { 0 };
+    struct ask first, waiting[3], later, idle;
+    setup_open(&setup, "launch_us=100000");
+    struct td_tensor table = table_of(10, 0);
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < 3; i++) {
+        ask_row(&waiting[i], &table, i);
+        submit(&setup, &waiting[i]);
+    }
+    td_batcher_drain(setup.batcher);
+    for (int i = 0; i < 3; i++) {
+        expect_status(&waiting[i], TD_DRAINING);
+        ck_assert_int_eq(waiting[i].item.begun_ns, 0);
+        ask_end(&waiting[i]);
+    }
+    ask_row(&later, &table, 4);
+    submit(&setup, &later);
+    expect_status(&later, TD_DRAINING);
+    ck_assert_int_eq(atomic_load(&first.dones), 0); /* nobody has waited for it */
+    expect_rows(&first);
+    ask_row(&idle, &table, 5); /* whether the device has anything to do or not */
+    submit(&setup, &idle);
+    expect_status(&idle, TD_DRAINING);
+    upload(&setup, &table, TD_DRAINING);
+    ck_assert_uint_eq(launches(), 1);
+    ck_assert(counts_of(&setup).available);
+    ask_end(&first);
+    ask_end(&later);
+    ask_end(&idle);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(free_ends_what_is_in_flight_and_drains_the_rest)
+{
+    struct setup setup = { 0 };
+    struct ask first, waiting[3];
+    setup_open(&setup, "launch_us=50000");
+    struct td_tensor table = table_of(10, 0);
+    ask_row(&first, &table, 0);
+    first.then = ask_end; /* the answer is sent; else free would wait for it to be */
+    submit(&setup, &first);
+    EVENTUALLY(counts_of(&setup).in_flight == 1);
+    for (int i = 0; i < 3; i++) {
+        ask_row(&waiting[i], &table, i);
+        submit(&setup, &waiting[i]);
+    }
+    td_batcher_free(setup.batcher);
+    ck_assert_int_eq(first.status, TD_OK);
+    ck_assert_int_eq(atomic_load(&first.dones), 1);
+    for (int i = 0; i < 3; i++) {
+        expect_status(&waiting[i], TD_DRAINING);
+        ask_end(&waiting[i]);
+    }
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
+    ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
+    td_buffer_pool_free(setup.buffers);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+/* The reference device, but that somebody remembers which device was opened. */
+static struct td_device *opened;
+
+static td_status remember(const struct td_device_options *options, struct td_device **out,
+                          struct td_error *err)
+{
+    const td_status status = td_device_reference()->open(options, out, err);
+    opened = *out;
+    return status;
+}
+
+START_TEST(answers_outlive_the_batcher)
+{
+    struct td_device_api remembering = *td_device_reference();
+    struct setup setup = { 0 };
+    struct ask ask;
+    setup_open(&setup, "");
+    td_batcher_free(setup.batcher);
+    remembering.open = remember;
+    setup.options.api = &remembering;
+    setup.batcher = td_batcher_new(&setup.options);
+    struct td_tensor table = table_of(10, 0);
+    ask_row(&ask, &table, 7);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    td_batcher_free(setup.batcher); /* has waited in vain, and left the device open */
+    expect_rows_now(&ask);
+    ask_end(&ask);
+    ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
+    td_buffer_pool_free(setup.buffers);
+    ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
+    td_buffer_unref(table.owner);
+    td_device_reference()->close(opened);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_test(tcase, an_idle_device_starts_at_once);
+    tcase_add_test(tcase, lookups_that_wait_become_one_launch);
+    tcase_add_test(tcase, a_batch_has_no_more_items_than_the_limit);
+    tcase_add_test(tcase, tables_take_turns_by_age);
+    tcase_add_test(tcase, einsums_of_one_plan_become_one_launch);
+    tcase_add_test(tcase, a_full_batch_does_not_wait_for_others);
+    tcase_add_test(tcase, an_idle_device_waits_for_others_if_it_is_told_to);
+    tcase_add_test(tcase, what_does_not_merge_goes_alone);
+    tcase_add_test(tcase, an_op_with_several_outputs_gets_them_all);
+    tcase_add_loop_test(tcase, a_tensor_may_be_there_twice, 0, 2);
+    tcase_add_test(tcase, a_bad_index_is_the_failure_of_its_call_only);
+    tcase_add_test(tcase, the_batchers_thread_does_not_look_for_a_bad_index);
+    tcase_add_loop_test(tcase, bounds_policies_are_those_of_the_op, 0, COUNT_OF(policies));
+    tcase_add_test(tcase, a_deadline_that_passes_in_the_queue_is_not_launched);
+    tcase_add_test(tcase, a_deadline_that_passes_in_flight_is_told_at_once);
+    tcase_add_test(tcase, a_call_that_is_late_for_its_launch_is_given_back);
+    tcase_add_test(tcase, who_has_left_is_not_computed_for);
+    tcase_add_test(tcase, draining_gives_back_what_waits_and_what_comes_later);
+    tcase_add_test(tcase, free_ends_what_is_in_flight_and_drains_the_rest);
+    tcase_add_test(tcase, answers_outlive_the_batcher);
+}
+
+int main(void)
+{
+    return run_suite("batches", add);
+}

@@ -1,0 +1,637 @@
+#include "tests/server/devices/batcher_setup.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Longer than a test may take: what waits so long fails. */
+enum { HOUR_MS = 3600000 };
+
+/* ---- a device that fails --------------------------------------------------------------------- */
+
+START_TEST(a_lost_device_gives_everything_back_and_is_opened_again)
+{
+    enum { N = 20 };
+    struct setup setup = { .options.batch_limit = 4, .options.retry_ms = 50 };
+    struct ask first, asks[N], again;
+    char why[TD_DEVICE_TEXT];
+    setup_open(&setup, "launch_us=20000,lose_at=2");
+    struct td_tensor table = table_of(10, 0);
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < N; i++) {
+        ask_row(&asks[i], &table, i % 10);
+        submit(&setup, &asks[i]);
+    }
+    /* The second launch comes when the first is about to end: that may be lost with it. */
+    while (sem_wait(&first.over) != 0)
+        ;
+    for (int i = 0; i < N; i++)
+        expect_status(&asks[i], TD_DEVICE_UNAVAILABLE);
+    ck_assert_uint_ge(counts_of(&setup).failed_items, N);
+    EVENTUALLY(td_batcher_available(setup.batcher, why) || why[0]);
+    ask_end(&first);
+    EVENTUALLY(td_batcher_available(setup.batcher, why));
+    ck_assert_str_eq(why, "");
+    ck_assert_uint_eq(counts_of(&setup).opens, 2);
+    ask_row(&again, &table, 4);
+    submit(&setup, &again);
+    expect_rows(&again);
+    ck_assert_uint_eq(counts_of(&setup).tables, 1);
+    for (int i = 0; i < N; i++) {
+        ck_assert_int_eq(atomic_load(&asks[i].dones), 1);
+        ask_end(&asks[i]);
+    }
+    ask_end(&again);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(a_lost_device_is_closed_when_the_answers_have_been_read)
+{
+    struct setup setup = { .options.retry_ms = 1 };
+    struct ask answered, lost;
+    setup_open(&setup, "lose_at=2");
+    struct td_tensor table = table_of(10, 0);
+    ask_row(&answered, &table, 3);
+    submit(&setup, &answered);
+    expect_rows(&answered);
+    ask_row(&lost, &table, 4);
+    submit(&setup, &lost);
+    expect_status(&lost, TD_DEVICE_UNAVAILABLE);
+    usleep(50000);
+    ck_assert(!counts_of(&setup).available);
+    expect_rows_now(&answered);
+    ask_end(&answered);
+    EVENTUALLY(counts_of(&setup).available);
+    ask_end(&lost);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(a_batch_that_does_not_end_is_a_lost_device)
+{
+    struct setup setup = { .options.hang_ms = 60 };
+    struct ask hung, waiting, late, again;
+    setup_open(&setup, "hang_at=1");
+    struct td_tensor table = table_of(10, 0), other = table_of(20, 0);
+    ask_row(&hung, &table, 1);
+    ask_row(&late, &table, 1);
+    late.item.deadline_ns = td_now_ns() + 20 * MS;
+    ask_row(&waiting, &other, 2);
+    const int64_t begun_ns = td_now_ns();
+    submit(&setup, &hung);
+    submit(&setup, &late);
+    submit(&setup, &waiting);
+    expect_status(&late, TD_DEADLINE_EXCEEDED);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    expect_status(&waiting, TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_ge(td_now_ns() - begun_ns, 60 * MS);
+    EVENTUALLY(counts_of(&setup).available);
+    ask_row(&again, &table, 9);
+    submit(&setup, &again);
+    expect_rows(&again);
+    ask_end(&hung);
+    ask_end(&late);
+    ask_end(&waiting);
+    ask_end(&again);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(other.owner);
+}
+END_TEST
+
+/* 10 MB to the device take 100 ms there, so that 50 ms and twice these are what a batch may take. */
+#define SLOW_COPIES "copy_mb_per_s=100"
+enum { MANY_ROWS = 625000 };
+
+START_TEST(moving_many_bytes_is_not_hanging)
+{
+    struct setup setup = { .options.hang_ms = 50 };
+    struct ask ask;
+    setup_open(&setup, SLOW_COPIES);
+    struct td_tensor table = table_of(MANY_ROWS, 0), other = table_of(MANY_ROWS, 1);
+    const int64_t begun_ns = td_now_ns();
+    upload(&setup, &other, TD_OK);
+    ck_assert_int_ge(td_now_ns() - begun_ns, 100 * MS);
+    ask_row(&ask, &table, MANY_ROWS - 1);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    ck_assert_int_ge(ask.done_ns - ask.item.submitted_ns, 100 * MS);
+    ck_assert_uint_eq(counts_of(&setup).opens, 1);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(other.owner);
+}
+END_TEST
+
+START_TEST(nor_is_waiting_for_the_bytes_of_another)
+{
+    struct setup setup = { .options.hang_ms = 50 };
+    struct ask first, brought, ask;
+    setup_open(&setup, SLOW_COPIES);
+    struct td_tensor table = table_of(10, 0), large = table_of(MANY_ROWS, 0);
+    ask_row(&first, &table, 1); /* its table is there */
+    submit(&setup, &first);
+    expect_rows(&first);
+    ask_upload(&brought, &large);
+    submit(&setup, &brought);
+    EVENTUALLY(counts_of(&setup).in_flight == 1);
+    ask_row(&ask, &table, 2);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    expect_status(&brought, TD_OK);
+    ck_assert_uint_eq(counts_of(&setup).opens, 1);
+    ask_end(&first);
+    ask_end(&brought);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(large.owner);
+}
+END_TEST
+
+START_TEST(what_hangs_is_found_later_where_many_bytes_move)
+{
+    struct setup setup = { .options.hang_ms = 50 };
+    struct ask hung;
+    setup_open(&setup, SLOW_COPIES ",hang_at=1");
+    struct td_tensor table = table_of(MANY_ROWS, 0);
+    ask_row(&hung, &table, 1);
+    submit(&setup, &hung);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_ge(hung.done_ns - hung.item.begun_ns, 250 * MS);
+    ask_end(&hung);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(draining_does_not_wait_for_a_device_that_hangs)
+{
+    struct setup setup = { .options.hang_ms = HOUR_MS };
+    struct ask hung;
+    setup_open(&setup, "hang_at=1");
+    struct td_tensor table = table_of(10, 0);
+    ask_row(&hung, &table, 1);
+    submit(&setup, &hung);
+    EVENTUALLY(counts_of(&setup).in_flight == 1);
+    td_batcher_drain(setup.batcher);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(hung.err.message, "when the server stopped"));
+    setup_close(&setup);
+    ask_end(&hung);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(free_does_not_wait_for_a_device_that_hangs)
+{
+    struct setup setup = { .options.hang_ms = HOUR_MS };
+    struct ask hung, waiting;
+    setup_open(&setup, "hang_at=1");
+    struct td_tensor table = table_of(10, 0);
+    ask_row(&hung, &table, 1);
+    ask_row(&waiting, &table, 1);
+    submit(&setup, &hung);
+    EVENTUALLY(counts_of(&setup).in_flight == 1);
+    submit(&setup, &waiting);
+    setup_close(&setup);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    expect_status(&waiting, TD_DRAINING);
+    ask_end(&hung);
+    ask_end(&waiting);
+    ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+/* The reference device, but for a close that does not return while `stuck`. */
+static atomic_bool stuck;
+
+static void slow_close(struct td_device *device)
+{
+    while (atomic_load(&stuck))
+        usleep(1000);
+    td_device_reference()->close(device);
+}
+
+START_TEST(free_leaves_a_device_alone_that_cannot_be_closed)
+{
+    struct td_device_api slow = *td_device_reference();
+    struct setup setup = { .options.hang_ms = 50 };
+    struct ask hung;
+    atomic_store(&stuck, true);
+    slow.close = slow_close;
+    setup_open(&setup, "hang_at=1");
+    td_batcher_free(setup.batcher);
+    setup.options.api = &slow;
+    setup.options.device.text = "hang_at=2,recover=0";
+    setup.batcher = td_batcher_new(&setup.options);
+    struct td_tensor table = table_of(10, 0), there = table_of(10, 0);
+    ask_row(&hung, &there, 1); /* this table has been uploaded, that one is on its way */
+    submit(&setup, &hung);
+    expect_rows(&hung);
+    ask_end(&hung);
+    ask_row(&hung, &table, 1);
+    submit(&setup, &hung);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    td_batcher_free(setup.batcher);
+    ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
+    td_buffer_pool_free(setup.buffers);
+    ck_assert_uint_eq(atomic_load(&there.owner->refs), 1);
+    ck_assert_uint_eq(atomic_load(&table.owner->refs), 2);
+    atomic_store(&stuck, false);
+    usleep(50000); /* lets the one who closes it end, for sanitizers' sake */
+    ask_end(&hung);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(there.owner);
+}
+END_TEST
+
+/* The reference device, but for an open that does not return while `stuck`. */
+static td_status slow_open(const struct td_device_options *options, struct td_device **out,
+                           struct td_error *err)
+{
+    while (atomic_load(&stuck))
+        usleep(1000);
+    return td_device_reference()->open(options, out, err);
+}
+
+START_TEST(nobody_waits_for_a_device_that_is_opened_in_the_background)
+{
+    struct td_device_api slow = *td_device_reference();
+    struct setup setup = { .options.in_background = true };
+    char why[TD_DEVICE_TEXT];
+    atomic_store(&stuck, true);
+    slow.open = slow_open;
+    setup_open(&setup, "");
+    td_batcher_free(setup.batcher);
+    setup.options.api = &slow;
+    setup.batcher = td_batcher_new(&setup.options);
+    ck_assert_ptr_nonnull(setup.batcher);
+    ck_assert(!td_batcher_available(setup.batcher, why));
+    ck_assert_str_eq(why, "it is being opened");
+    atomic_store(&stuck, false);
+    EVENTUALLY(td_batcher_available(setup.batcher, why));
+    setup_close(&setup);
+}
+END_TEST
+
+START_TEST(free_does_not_wait_for_a_device_that_is_being_opened)
+{
+    struct td_device_api slow = *td_device_reference();
+    struct setup setup = { .options.in_background = true };
+    atomic_store(&stuck, true);
+    slow.open = slow_open;
+    setup_open(&setup, "");
+    td_batcher_free(setup.batcher);
+    setup.options.api = &slow;
+    setup.batcher = td_batcher_new(&setup.options);
+    usleep(20000); /* it is at it */
+    td_batcher_free(setup.batcher);
+    atomic_store(&stuck, false);
+    EVENTUALLY(td_device_reference_counts().leaked == 0); /* what nobody wants is closed */
+    usleep(50000); /* by a thread that ends, for sanitizers */
+    td_buffer_pool_free(setup.buffers);
+}
+END_TEST
+
+START_TEST(a_drain_does_not_open_a_device_again)
+{
+    struct setup setup = { .options.retry_ms = 1 };
+    struct ask hung;
+    setup_open(&setup, "hang_at=1");
+    struct td_tensor table = table_of(10, 0);
+    ask_row(&hung, &table, 1);
+    submit(&setup, &hung);
+    EVENTUALLY(counts_of(&setup).in_flight == 1);
+    td_batcher_drain(setup.batcher);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    usleep(100000);
+    ck_assert_uint_eq(counts_of(&setup).opens, 1);
+    setup_close(&setup);
+    ask_end(&hung);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(a_device_that_cannot_be_opened_is_tried_again)
+{
+    struct setup setup = { .options.retry_ms = 100 };
+    struct ask early, later;
+    char why[TD_DEVICE_TEXT];
+    setup_open(&setup, "fail_open=1");
+    struct td_tensor table = table_of(10, 0);
+    ck_assert(!td_batcher_available(setup.batcher, why));
+    ck_assert_ptr_nonnull(strstr(why, "fails at opening 1"));
+    ask_row(&early, &table, 1);
+    submit(&setup, &early);
+    expect_status(&early, TD_DEVICE_UNAVAILABLE);
+    ck_assert(!pthread_equal(early.done_on, pthread_self()));
+    upload(&setup, &table, TD_DEVICE_UNAVAILABLE);
+    ck_assert(!td_batcher_has_table(setup.batcher, &table));
+    EVENTUALLY(td_batcher_available(setup.batcher, why));
+    ask_row(&later, &table, 1);
+    submit(&setup, &later);
+    expect_rows(&later);
+    ask_end(&early);
+    ask_end(&later);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(what_the_device_has_no_kernel_for_is_refused)
+{
+    struct setup setup = { 0 };
+    struct ask ask, good;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(10, 0);
+    ask_begin(&ask, &td_op_gather);
+    ask.inputs[0] = tensor("string[2] 'a' 'b'");
+    ask.inputs[1] = tensor("int32[1] 0");
+    for (int i = 0; i < 2; i++)
+        ask.args.inputs[i] = (struct td_operand){ &ask.inputs[i], 1 };
+    ask_infer(&ask, &td_op_gather, 0);
+    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &ask.args, NULL),
+                     TD_UNSUPPORTED_DTYPE);
+    submit(&setup, &ask);
+    expect_status(&ask, TD_UNSUPPORTED_DTYPE);
+    ck_assert_str_eq(ask.err.device, "gpu");
+    ck_assert_str_eq(ask.err.input, "params");
+    ck_assert_ptr_nonnull(strstr(ask.err.message, "no kernel for gather with params = string[2];"));
+    ask_row(&good, &table, 1);
+    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &good.args, NULL),
+                     TD_OK);
+    submit(&setup, &good);
+    expect_rows(&good);
+    ask_end(&ask);
+    ask_end(&good);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Calls of 4096 indices: 32 KiB in, 64 KiB out; N of them and one that is `large` times as long. */
+enum { ROWS_EACH = 4096 };
+
+static const struct {
+    const char *says;
+    uint64_t device, staging; /* 0: plenty */
+    int64_t large;            /* 0: none */
+    td_status status;         /* of the large one */
+    uint64_t least, most;     /* launches, the first one included */
+} rooms[] = {
+    { "plenty of room", 0, 0, 0, TD_OK, 2, 2 },
+    { "the device holds a few at a time", 600 * 1024, 0, 0, TD_OK, 3, 9 },
+    { "so does the staging memory", 0, 1 << 20, 0, TD_OK, 3, 9 },
+    { "one is too large for the device", 600 * 1024, 0, 16, TD_RESOURCE_LIMIT, 3, 9 },
+    { "one is too large for the staging memory", 0, 1 << 20, 16, TD_RESOURCE_LIMIT, 3, 9 },
+    { "one is large", 0, 0, 16, TD_OK, 2, 4 },
+};
+
+START_TEST(what_does_not_fit_together_goes_in_several_batches)
+{
+    enum { N = 8 };
+    struct setup setup = { .options.staging_bytes = rooms[_i].staging,
+                           .options.device.memory = rooms[_i].device };
+    struct ask first, asks[N], large;
+    int64_t *indices = calloc(ROWS_EACH * 16, sizeof *indices);
+    setup_open(&setup, "launch_us=20000");
+    struct td_tensor table = table_of(10, 0);
+    for (int i = 0; i < ROWS_EACH * 16; i++)
+        indices[i] = i % 10;
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < N; i++) {
+        ask_rows(&asks[i], &table, TD_BOUNDS_ERROR, indices, ROWS_EACH);
+        submit(&setup, &asks[i]);
+        if (i == 3 && rooms[_i].large) {
+            ask_rows(&large, &table, TD_BOUNDS_ERROR, indices, rooms[_i].large * ROWS_EACH);
+            submit(&setup, &large);
+        }
+    }
+    expect_rows(&first);
+    ask_end(&first);
+    for (int i = 0; i < N; i++) {
+        expect_rows(&asks[i]);
+        ask_end(&asks[i]);
+    }
+    if (rooms[_i].large) {
+        expect_status(&large, rooms[_i].status);
+        if (rooms[_i].status == TD_RESOURCE_LIMIT)
+            ck_assert_uint_gt(large.err.needed, large.err.limit);
+        ask_end(&large);
+    }
+    ck_assert_msg(launches() >= rooms[_i].least && launches() <= rooms[_i].most,
+                  "%s: %llu launches", rooms[_i].says, (unsigned long long)launches());
+    ck_assert_uint_eq(counts_of(&setup).opens, 1);
+    setup_close(&setup);
+    free(indices);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(the_last_bytes_of_the_device_are_for_use)
+{
+    struct setup setup = { .options.device.memory = 1 << 20 };
+    struct ask ask;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(62500, 0); /* of 1,000,000 bytes */
+    upload(&setup, &table, TD_OK);
+    ask_row(&ask, &table, 62499);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+/* Buffers of staging memory that nobody uses make room for others, whatever their sizes. */
+START_TEST(what_fits_alone_fits_after_anything)
+{
+    static const int64_t counts[] = { 120000, 70000, 120000, 30000, 120000 };
+    struct setup setup = { .options.staging_bytes = 4 << 20 };
+    struct ask ask;
+    int64_t *indices = calloc(120000, sizeof *indices);
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(10, 0);
+    for (int i = 0; i < COUNT_OF(counts); i++) { /* 8 bytes in and 16 out each */
+        ask_rows(&ask, &table, TD_BOUNDS_ERROR, indices, counts[i]);
+        submit(&setup, &ask);
+        expect_rows(&ask);
+        ask_end(&ask);
+    }
+    setup_close(&setup);
+    free(indices);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(a_device_without_memory_refuses_and_is_not_lost)
+{
+    struct setup setup = { 0 };
+    struct ask ask;
+    setup_open(&setup, "fail_alloc=1,recover=0");
+    struct td_tensor table = table_of(10, 0);
+    for (int i = 0; i < 3; i++) {
+        ask_row(&ask, &table, 1);
+        submit(&setup, &ask);
+        expect_status(&ask, TD_MEMORY_EXHAUSTED);
+        ask_end(&ask);
+    }
+    upload(&setup, &table, TD_MEMORY_EXHAUSTED);
+    ck_assert(counts_of(&setup).available);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(tables_make_room_for_batches)
+{
+    enum { N = 6 };
+    struct setup setup = { .options.device.memory = 400 * 1024 };
+    struct td_tensor tables[N];
+    setup_open(&setup, "");
+    for (int i = 0; i < N; i++) /* 100 KB each, beside some memory for the batches */
+        tables[i] = table_of(6250, (float)i);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < N; i++) {
+            struct ask ask;
+            ask_row(&ask, &tables[i], 6000 + i);
+            submit(&setup, &ask);
+            expect_rows(&ask);
+            ask_end(&ask);
+        }
+    ck_assert_uint_gt(counts_of(&setup).evicted, 0);
+    setup_close(&setup);
+    for (int i = 0; i < N; i++)
+        td_buffer_unref(tables[i].owner);
+}
+END_TEST
+
+/* ---- many threads ---------------------------------------------------------------------------- */
+
+enum { CLIENTS = 6, CALLS = 150, TABLES = 3 };
+
+struct client {
+    struct setup *setup;
+    struct td_tensor *tables;
+    unsigned seed;
+    int counts[TD_STATUS_COUNT];
+};
+
+/* One call after another, some with a bad index, some with hardly any time. Check's assertions are
+ * for its own thread: whatever is wrong aborts. */
+static void *run_client(void *context)
+{
+    struct client *client = context;
+    for (int i = 0; i < CALLS; i++) {
+        struct ask ask;
+        client->seed = client->seed * 1664525 + 1013904223;
+        const unsigned r = client->seed >> 8;
+        const bool bad = r % 16 == 3;
+        const int64_t indices[] = { r % 100, (r >> 3) % 100, bad ? 100 : 5 };
+        ask_rows(&ask, &client->tables[r % TABLES], TD_BOUNDS_ERROR, indices, 3);
+        if (r % 32 == 7)
+            ask.item.deadline_ns = td_now_ns() + r % 1000000;
+        submit(client->setup, &ask);
+        while (sem_wait(&ask.over) != 0)
+            ;
+        if (atomic_load(&ask.dones) != 1 || (ask.status == TD_OK && bad))
+            abort();
+        if (ask.status == TD_OK)
+            for (int k = 0; k < 3; k++)
+                if (memcmp((const float *)ask.args.outputs[0].data + k * COLS,
+                           (const float *)ask.inputs[0].data + indices[k] * COLS,
+                           COLS * sizeof(float)) != 0)
+                    abort();
+        client->counts[ask.status]++;
+        if (ask.status == TD_DEVICE_UNAVAILABLE)
+            usleep(1000);
+        ask_end(&ask);
+    }
+    return NULL;
+}
+
+static const char *const stresses[] = {
+    "",
+    "launch_us=300",
+    "launch_us=100,lose_at=20,recover=6",
+    "launch_us=100,hang_at=15,recover=4",
+    "launch_us=100,fail_alloc=30",
+};
+
+START_TEST(every_call_of_many_threads_is_answered_once)
+{
+    struct setup setup = { .options.batch_limit = 4, .options.hang_ms = 30, .options.retry_ms = 2 };
+    struct client clients[CLIENTS];
+    pthread_t threads[CLIENTS];
+    struct td_tensor tables[TABLES];
+    int counts[TD_STATUS_COUNT] = { 0 };
+    setup_open(&setup, stresses[_i]);
+    for (int i = 0; i < TABLES; i++)
+        tables[i] = table_of(100, (float)i);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] =
+            (struct client){ .setup = &setup, .tables = tables, .seed = (unsigned)(i + 1) };
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, run_client, &clients[i]), 0);
+    }
+    while (counts_of(&setup).items == 0) /* other threads may ask all the time */
+        usleep(100);
+    for (int i = 0; i < CLIENTS; i++) {
+        char why[TD_DEVICE_TEXT];
+        (void)td_batcher_available(setup.batcher, why);
+        (void)td_batcher_has_table(setup.batcher, &tables[0]);
+        pthread_join(threads[i], NULL);
+        for (int j = 0; j < TD_STATUS_COUNT; j++)
+            counts[j] += clients[i].counts[j];
+    }
+    ck_assert_int_eq(counts[TD_OK] + counts[TD_INDEX_OUT_OF_BOUNDS] + counts[TD_DEADLINE_EXCEEDED] +
+                         counts[TD_DEVICE_UNAVAILABLE] + counts[TD_MEMORY_EXHAUSTED],
+                     CLIENTS * CALLS);
+    ck_assert_int_gt(counts[TD_OK], 0);
+    const struct td_batcher_counts end = counts_of(&setup);
+    ck_assert_uint_eq(end.waiting + end.in_flight, 0);
+    ck_assert_uint_eq(end.failed_items, (uint64_t)counts[TD_DEVICE_UNAVAILABLE]);
+    setup_close(&setup);
+    for (int i = 0; i < TABLES; i++)
+        td_buffer_unref(tables[i].owner);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_test(tcase, a_lost_device_gives_everything_back_and_is_opened_again);
+    tcase_add_test(tcase, a_lost_device_is_closed_when_the_answers_have_been_read);
+    tcase_add_test(tcase, a_batch_that_does_not_end_is_a_lost_device);
+    tcase_add_test(tcase, moving_many_bytes_is_not_hanging);
+    tcase_add_test(tcase, nor_is_waiting_for_the_bytes_of_another);
+    tcase_add_test(tcase, what_hangs_is_found_later_where_many_bytes_move);
+    tcase_add_test(tcase, draining_does_not_wait_for_a_device_that_hangs);
+    tcase_add_test(tcase, free_does_not_wait_for_a_device_that_hangs);
+    tcase_add_test(tcase, free_leaves_a_device_alone_that_cannot_be_closed);
+    tcase_add_test(tcase, nobody_waits_for_a_device_that_is_opened_in_the_background);
+    tcase_add_test(tcase, free_does_not_wait_for_a_device_that_is_being_opened);
+    tcase_add_test(tcase, a_drain_does_not_open_a_device_again);
+    tcase_add_test(tcase, a_device_that_cannot_be_opened_is_tried_again);
+    tcase_add_test(tcase, what_the_device_has_no_kernel_for_is_refused);
+    tcase_add_loop_test(tcase, what_does_not_fit_together_goes_in_several_batches, 0,
+                        COUNT_OF(rooms));
+    tcase_add_test(tcase, the_last_bytes_of_the_device_are_for_use);
+    tcase_add_test(tcase, what_fits_alone_fits_after_anything);
+    tcase_add_test(tcase, a_device_without_memory_refuses_and_is_not_lost);
+    tcase_add_test(tcase, tables_make_room_for_batches);
+    tcase_add_loop_test(tcase, every_call_of_many_threads_is_answered_once, 0, COUNT_OF(stresses));
+}
+
+int main(void)
+{
+    return run_suite("failures", add);
+}

@@ -1,0 +1,168 @@
+#include "tests/server/devices/batcher_setup.h"
+
+#include <stdatomic.h>
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+START_TEST(a_table_that_two_batches_want_is_uploaded_once)
+{
+    struct setup setup = { .options.batch_limit = 1 };
+    struct ask asks[4];
+    setup_open(&setup, "launch_us=10000,copy_mb_per_s=100");
+    struct td_tensor table = table_of(62500, 0); /* 1 MB: 10 ms */
+    for (int i = 0; i < 4; i++) {
+        ask_row(&asks[i], &table, i * 1000);
+        submit(&setup, &asks[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        expect_rows(&asks[i]);
+        ask_end(&asks[i]);
+    }
+    ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, table.bytes + 4096);
+    ck_assert_uint_eq(counts_of(&setup).table_bytes, table.bytes);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(a_version_that_was_replaced_is_dropped_from_the_device)
+{
+    struct setup setup = { 0 };
+    struct ask ask;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(1000, 0), next = table_of(1000, 1);
+    ask_row(&ask, &table, 7);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    ask_end(&ask);
+    ck_assert(td_batcher_has_table(setup.batcher, &table));
+    td_buffer_unref(table.owner);
+    EVENTUALLY(counts_of(&setup).tables == 0);
+    ask_row(&ask, &next, 7);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    ask_end(&ask);
+    ck_assert_uint_eq(counts_of(&setup).tables, 1);
+    setup_close(&setup);
+    td_buffer_unref(next.owner);
+}
+END_TEST
+
+START_TEST(who_waits_for_an_upload_does_so_until_its_deadline)
+{
+    struct setup setup = { .options.hang_ms = 3600000 };
+    struct ask hung, waiting, left;
+    setup_open(&setup, "hang_at=1");
+    struct td_tensor table = table_of(10, 0), other = table_of(10, 0);
+    keep_busy(&setup, &hung, &table);
+    ask_upload(&waiting, &table); /* on its way in what hangs */
+    ask_upload(&left, &other);
+    waiting.item.deadline_ns = left.item.deadline_ns = td_now_ns() + 100 * MS;
+    submit(&setup, &waiting);
+    submit(&setup, &left);
+    expect_status(&waiting, TD_DEADLINE_EXCEEDED);
+    expect_status(&left, TD_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(atomic_load(&hung.dones), 0);
+    setup_close(&setup);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    ask_end(&hung);
+    ask_end(&waiting);
+    ask_end(&left);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(other.owner);
+}
+END_TEST
+
+START_TEST(what_the_device_holds_is_told_at_once)
+{
+    struct setup setup = { 0 };
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(1000, 0);
+    const uint64_t before = counts_of(&setup).device.memory_used;
+    upload(&setup, &table, TD_OK);
+    ck_assert_uint_ge(counts_of(&setup).device.memory_used - before, table.bytes);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(a_table_can_be_there_before_anybody_asks)
+{
+    struct setup setup = { .options.device.memory = 512 * 1024 };
+    struct ask first, ask;
+    setup_open(&setup, "launch_us=30000");
+    struct td_tensor table = table_of(1000, 0), other = table_of(10, 0), large = table_of(40000, 0);
+    keep_busy(&setup, &first, &other);
+    upload(&setup, &table, TD_OK);
+    ck_assert(td_batcher_has_table(setup.batcher, &table));
+    expect_rows(&first);
+    const uint64_t bytes = td_device_reference_counts().bytes_to_device;
+    ask_row(&ask, &table, 999);
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    ck_assert_uint_lt(td_device_reference_counts().bytes_to_device - bytes, 4096);
+    upload(&setup, &table, TD_OK); /* again: no harm */
+    upload(&setup, &large, TD_RESOURCE_LIMIT);
+    const struct td_batcher_counts counts = counts_of(&setup);
+    ck_assert_uint_eq(counts.batches, 2); /* uploads are none */
+    ck_assert_uint_eq(counts.items, 2);
+    ck_assert_uint_eq(counts.tables, 2);
+    ck_assert_uint_eq(counts.waiting + counts.in_flight, 0);
+    ask_end(&first);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(other.owner);
+    td_buffer_unref(large.owner);
+}
+END_TEST
+
+/* Nobody has asked for idle_ms: scratch memory of the device and staging memory go back, tables
+ * stay. One who asks more often than that finds both where they were. */
+START_TEST(memory_for_passing_through_goes_back_when_nobody_asks)
+{
+    struct setup setup = { .options.idle_ms = 700 };
+    struct ask ask;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(1000, 0);
+    const int64_t busy_ns = td_now_ns() + 1500 * MS; /* some looks at the clock, by the batcher */
+    while (td_now_ns() < busy_ns) {
+        const int64_t begun_ns = td_now_ns();
+        ask_row(&ask, &table, 7);
+        submit(&setup, &ask);
+        expect_rows(&ask);
+        ask_end(&ask);
+        usleep(10000);
+        const uint64_t staging_bytes = counts_of(&setup).staging_bytes;
+        ck_assert(staging_bytes > 0 || td_now_ns() - begun_ns > 500 * MS);
+    }
+    ck_assert_uint_gt(counts_of(&setup).device.memory_used, 2 * table.bytes);
+    const int64_t last_ns = td_now_ns();
+    EVENTUALLY(counts_of(&setup).staging_bytes == 0);
+    ck_assert_int_ge(td_now_ns() - last_ns, 600 * MS);
+    EVENTUALLY(counts_of(&setup).device.memory_used < 2 * table.bytes); /* the table itself */
+    ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
+    ck_assert(td_batcher_has_table(setup.batcher, &table));
+    ask_row(&ask, &table, 9); /* and it takes them again */
+    submit(&setup, &ask);
+    expect_rows(&ask);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_test(tcase, a_table_that_two_batches_want_is_uploaded_once);
+    tcase_add_test(tcase, a_version_that_was_replaced_is_dropped_from_the_device);
+    tcase_add_test(tcase, who_waits_for_an_upload_does_so_until_its_deadline);
+    tcase_add_test(tcase, what_the_device_holds_is_told_at_once);
+    tcase_add_test(tcase, a_table_can_be_there_before_anybody_asks);
+    tcase_add_test(tcase, memory_for_passing_through_goes_back_when_nobody_asks);
+}
+
+int main(void)
+{
+    return run_suite("uploads", add);
+}
