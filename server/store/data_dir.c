@@ -1,11 +1,15 @@
+#include "server/observe/clock.h"
 #include "server/store/data_dir_parts.h"
 
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +37,50 @@ struct td_file_id td_data_id_of(const struct stat *info)
                                               info->st_mtim.tv_nsec };
 }
 
+td_status td_data_disk_error(const struct td_data_dir *dir, const char *file, int reason,
+                             uint64_t bytes, struct td_error *err)
+{
+    struct statvfs room;
+    if (reason == ENOSPC || reason == EDQUOT || reason == EFBIG) {
+        const bool known = fstatvfs(dir->fd, &room) == 0;
+        td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " bytes of the data folder: %s",
+                     file, bytes, strerror(reason));
+        if (err) {
+            snprintf(err->resource, sizeof err->resource, "disk_bytes");
+            err->needed = bytes;
+            err->limit = known ? (uint64_t)room.f_bavail * room.f_frsize : 0;
+        }
+        return TD_RESOURCE_LIMIT;
+    }
+    if (reason == EACCES || reason == EPERM || reason == EROFS)
+        return td_error_set(err, TD_FORBIDDEN,
+                            "the server may not change %s in its data folder: %s", file,
+                            strerror(reason));
+    return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s in the data folder cannot be changed: %s",
+                        file, strerror(reason));
+}
+
+/* ---- hidden files --------------------------------------------------------------------------- */
+
+void td_data_hidden_name(struct td_data_dir *dir, char name[TD_HIDDEN_NAME])
+{
+    snprintf(name, TD_HIDDEN_NAME, TD_TEMPORARY_PREFIX "%016" PRIx64 "-%" PRIuFAST64, dir->seed,
+             atomic_fetch_add(&dir->temporaries, 1));
+}
+
+void td_data_remove_hidden(struct td_data_dir *dir, const char *name)
+{
+    enum { TRIES = 2 }; /* it may be large, and is there until the next start otherwise */
+    int reason = 0;
+    for (int i = 0; i < TRIES; i++) {
+        if (unlinkat(dir->fd, name, 0) == 0 || errno == ENOENT)
+            return;
+        reason = errno;
+    }
+    td_log(dir->log, TD_LOG_WARN, "temporary_not_removed", TD_TEXT("file", name),
+           TD_TEXT("reason", strerror(reason)));
+}
+
 static void remove_temporaries(struct td_data_dir *dir)
 {
     DIR *list = opendir(dir->path);
@@ -49,6 +97,8 @@ static void remove_temporaries(struct td_data_dir *dir)
     if (list)
         closedir(list);
 }
+
+/* ---- the folder ----------------------------------------------------------------------------- */
 
 static void log_unreadable(const struct td_log *log, const char *path)
 {
@@ -69,6 +119,8 @@ struct td_data_dir *td_data_dir_open(const char *path, const struct td_log *log)
         td_data_dir_free(dir);
         return NULL;
     }
+    if (getrandom(&dir->seed, sizeof dir->seed, 0) < 0)
+        dir->seed = (uint64_t)td_now_ns() ^ (uint64_t)getpid() << 32;
     remove_temporaries(dir);
     return dir;
 }
@@ -90,38 +142,48 @@ static int wanted(const struct dirent *item)
                                       td_data_file_is(item->d_name, TD_SAFETENSORS_SUFFIX));
 }
 
-static int in_order(const struct dirent **a, const struct dirent **b)
+int td_data_file_order(const char *file, const char *other)
 {
-    const bool own_a = td_data_file_is((*a)->d_name, TD_OWN_SUFFIX),
-               own_b = td_data_file_is((*b)->d_name, TD_OWN_SUFFIX);
-    return own_a != own_b ? own_b - own_a : strcmp((*a)->d_name, (*b)->d_name);
+    const bool own = td_data_file_is(file, TD_OWN_SUFFIX),
+               other_own = td_data_file_is(other, TD_OWN_SUFFIX);
+    return own != other_own ? other_own - own : strcmp(file, other);
 }
 
-bool td_data_dir_list(struct td_data_dir *dir, struct td_data_file **files, int *count)
+static int in_order(const struct dirent **a, const struct dirent **b)
 {
-    struct dirent **names = NULL;
-    const int n = scandirat(dir->fd, ".", &names, wanted, in_order);
-    *count = 0;
+    return td_data_file_order((*a)->d_name, (*b)->d_name);
+}
+
+bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int *count)
+{
+    struct dirent **items = NULL;
+    const int n = scandirat(dir->fd, ".", &items, wanted, in_order);
     *files = n < 0 ? NULL : calloc((size_t)n + 1, sizeof **files);
+    *count = *files ? n : 0;
     if (!*files)
         log_unreadable(dir->log, dir->path);
     for (int i = 0; i < n; i++) {
-        if (*files) {
-            struct td_data_file *file = &(*files)[(*count)++];
-            snprintf(file->name, sizeof file->name, "%s", names[i]->d_name);
-            (void)td_data_dir_look(dir, file->name, &file->id); /* loading says why not */
-        }
-        free(names[i]);
+        if (*files)
+            snprintf((*files)[i], sizeof **files, "%s", items[i]->d_name);
+        free(items[i]);
     }
-    free(names);
+    free(items);
     return *files != NULL;
 }
 
-bool td_data_dir_look(struct td_data_dir *dir, const char *file, struct td_file_id *id)
+td_look td_data_dir_look(struct td_data_dir *dir, const char *file, struct td_file_id *id)
 {
     struct stat info;
     if (fstatat(dir->fd, file, &info, 0) != 0)
-        return false;
+        return errno == ENOENT ? TD_FILE_GONE : TD_FILE_UNKNOWN;
     *id = td_data_id_of(&info);
-    return true;
+    return TD_FILE_THERE;
+}
+
+int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *there)
+{
+    struct stat info;
+    const int reason = fstatat(dir->fd, file, &info, 0) == 0 ? 0 : errno;
+    *there = reason == 0 && S_ISREG(info.st_mode);
+    return reason == ENOENT ? 0 : reason;
 }

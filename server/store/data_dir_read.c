@@ -21,40 +21,47 @@ static void unmap(struct td_buffer *base)
     free(mapping);
 }
 
-struct mapping *td_mapping_new(int fd, struct td_file_id *id, const char **why)
+static td_status refuse(struct td_error *err, const char *why)
+{
+    return td_error_set(err, TD_MALFORMED_REQUEST, "%s", why);
+}
+
+/* What the system said about reading. */
+static td_status unreadable(struct td_error *err, int reason)
+{
+    return td_error_set(err, reason == ENOMEM ? TD_MEMORY_EXHAUSTED : TD_DEVICE_UNAVAILABLE, "%s",
+                        strerror(reason));
+}
+
+struct mapping *td_mapping_new(int fd, struct td_file_id *id, struct td_error *err)
 {
     struct stat info;
     if (fstat(fd, &info) != 0) {
-        *why = strerror(errno);
+        unreadable(err, errno);
         return NULL;
     }
     if (!S_ISREG(info.st_mode) || info.st_size == 0) {
-        *why = "it is empty or not a regular file";
+        refuse(err, "it is empty or not a regular file");
         return NULL;
     }
     const size_t size = (size_t)info.st_size;
-    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    struct mapping *mapping = malloc(sizeof *mapping);
+    void *data = mapping ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
     if (data == MAP_FAILED) {
-        *why = strerror(errno);
+        unreadable(err, mapping ? errno : ENOMEM);
+        free(mapping);
         return NULL;
     }
-    struct mapping *mapping = malloc(sizeof *mapping);
-    const int range = mapping ? td_guard_add(data, size) : -1;
-    if (range < 0) {
-        *why = mapping ? "too many files are mapped" : "no memory";
+    mapping->range = td_guard_add(data, size);
+    if (mapping->range < 0) {
+        td_error_set(err, TD_DEVICE_UNAVAILABLE, "too many files are mapped");
         free(mapping);
         munmap(data, size);
         return NULL;
     }
     td_buffer_init(&mapping->base, data, size, unmap);
-    mapping->range = range;
     *id = td_data_id_of(&info);
     return mapping;
-}
-
-static td_status refuse(struct td_error *err, const char *why)
-{
-    return td_error_set(err, TD_MALFORMED_REQUEST, "%s", why);
 }
 
 /* Room for n tensors in the arena. */
@@ -249,16 +256,12 @@ td_status td_mapping_read(struct mapping *mapping, const char *file, struct td_a
 td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_arena *arena,
                            struct td_data_content *out, struct td_error *err)
 {
-    const char *why = NULL;
     *out = (struct td_data_content){ 0 };
     /* A FIFO would keep a blocking open waiting for its writer. */
     const int fd = openat(dir->fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct mapping *mapping = NULL;
-    if (fd < 0) {
-        why = strerror(errno);
-    } else {
-        mapping = td_mapping_new(fd, &out->id, &why);
-        close(fd);
-    }
-    return mapping ? td_mapping_read(mapping, file, arena, out, err) : refuse(err, why);
+    if (fd < 0)
+        return unreadable(err, errno);
+    struct mapping *mapping = td_mapping_new(fd, &out->id, err);
+    close(fd);
+    return mapping ? td_mapping_read(mapping, file, arena, out, err) : err->status;
 }

@@ -3,7 +3,6 @@
 #include "server/store/data_dir_parts.h"
 
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <errno.h>
@@ -13,36 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the system said about writing a file of `bytes`. */
-static td_status disk_error(const struct td_data_dir *dir, const char *file, int reason,
-                            uint64_t bytes, struct td_error *err)
-{
-    struct statvfs room;
-    if (reason == ENOSPC || reason == EDQUOT || reason == EFBIG) {
-        const bool known = fstatvfs(dir->fd, &room) == 0;
-        td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " bytes of the data folder: %s",
-                     file, bytes, strerror(reason));
-        if (err) {
-            snprintf(err->resource, sizeof err->resource, "disk_bytes");
-            err->needed = bytes;
-            err->limit = known ? (uint64_t)room.f_bavail * room.f_frsize : 0;
-        }
-        return TD_RESOURCE_LIMIT;
-    }
-    if (reason == EACCES || reason == EPERM || reason == EROFS)
-        return td_error_set(err, TD_FORBIDDEN,
-                            "the server may not change %s in its data folder: %s", file,
-                            strerror(reason));
-    return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s in the data folder cannot be changed: %s",
-                        file, strerror(reason));
-}
-
 td_status td_data_dir_admit(struct td_data_dir *dir, uint64_t bytes, struct td_error *err)
 {
     struct statvfs room;
     if (fstatvfs(dir->fd, &room) != 0 || (uint64_t)room.f_bavail >= bytes / room.f_frsize)
         return TD_OK; /* writing will tell */
-    return disk_error(dir, "the tensor", ENOSPC, bytes, err);
+    return td_data_disk_error(dir, "the tensor", ENOSPC, bytes, err);
 }
 
 /* The header of a .tensord file: length in front, spaces behind, so that the data is aligned. */
@@ -134,125 +109,89 @@ static int write_tensor(int fd, const struct td_tensor *tensor, uint64_t version
     return reason;
 }
 
-static int remove_file(struct td_data_dir *dir, const char *file)
+/* Gives the finished file its name; 0 or errno. A hidden link keeps what had the name before, should
+ * the folder not be fsynced. Some file systems have no links: there the new file stays then, as it
+ * does where the way back fails as well. */
+static int publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done)
 {
-    return unlinkat(dir->fd, file, 0) == 0 || errno == ENOENT ? 0 : errno;
+    char before[TD_HIDDEN_NAME];
+    td_data_hidden_name(dir, before);
+    bool kept = linkat(dir->fd, file, dir->fd, before, 0) == 0;
+    const bool created = !kept && errno == ENOENT;
+    int reason = renameat(dir->fd, temporary, dir->fd, file) == 0 ? 0 : errno;
+    *done = reason == 0;
+    if (*done && fsync(dir->fd) != 0) {
+        reason = errno;
+        if (kept)
+            *done = kept = renameat(dir->fd, before, dir->fd, file) != 0;
+        else if (created)
+            *done = unlinkat(dir->fd, file, 0) != 0;
+    }
+    if (kept)
+        td_data_remove_hidden(dir, before);
+    return reason;
 }
 
-/* The file NAME and suffix, where it is a regular one; "" where not. */
-static void existing(struct td_data_dir *dir, const char *name, int length, const char *suffix,
-                     char file[TD_FILE_NAME])
+/* The new file takes its place: it would not be served any more, but come back once that is gone. */
+static void remove_plain(struct td_data_dir *dir, const char *name)
 {
-    struct stat info;
-    snprintf(file, TD_FILE_NAME, "%.*s%s", length, name, suffix);
-    if (fstatat(dir->fd, file, &info, 0) != 0 || !S_ISREG(info.st_mode))
-        file[0] = '\0';
+    char file[TD_FILE_NAME];
+    bool there;
+    snprintf(file, sizeof file, "%s%s", name, TD_NPY_SUFFIX);
+    int reason = td_data_file_exists(dir, file, &there);
+    if (reason == 0 && there && unlinkat(dir->fd, file, 0) != 0)
+        reason = errno;
+    if (reason != 0)
+        td_log(dir->log, TD_LOG_WARN, "file_not_removed", TD_TEXT("file", file),
+               TD_TEXT("reason", strerror(reason)));
 }
 
-/* Gives the finished file its name. */
-static int publish(struct td_data_dir *dir, const char *temporary, const char *file,
-                   const char *name)
+/* Into an open file, which is mapped before it has a name, so that what cannot be mapped replaces
+ * nothing. */
+static td_status fill(struct td_data_dir *dir, int fd, const char *file,
+                      const struct td_tensor *tensor, int range, uint64_t version,
+                      struct td_arena *arena, struct td_data_content *out, struct td_error *err)
 {
-    char plain[TD_FILE_NAME];
-    if (renameat(dir->fd, temporary, dir->fd, file) != 0 || fsync(dir->fd) != 0)
-        return errno;
-    existing(dir, name, (int)strlen(name), TD_NPY_SUFFIX, plain);
-    /* It would not be served any more, but come back once the new one is gone. */
-    if (plain[0] && remove_file(dir, plain) != 0)
-        td_log(dir->log, TD_LOG_WARN, "file_not_removed", TD_TEXT("file", plain),
-               TD_TEXT("reason", strerror(errno)));
-    return 0;
+    const int reason = write_tensor(fd, tensor, version);
+    /* A write that meets the end of the tensor's own file fails, and one that meets zeros does not. */
+    if (reason == EFAULT || (reason == 0 && td_guard_marked(range)))
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "what %s is made of was cut short while it was written", file);
+    if (reason != 0)
+        return td_data_disk_error(dir, file, reason, td_tensor_footprint(tensor), err);
+    struct mapping *mapping = td_mapping_new(fd, &out->id, err);
+    return mapping ? td_mapping_read(mapping, file, arena, out, err) : err->status;
 }
 
 td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
                             const struct td_tensor *tensor, int range, uint64_t version,
-                            struct td_arena *arena, struct td_data_content *out,
+                            struct td_arena *arena, struct td_data_content *out, bool *done,
                             struct td_error *err)
 {
-    char temporary[64], file[TD_FILE_NAME];
-    const char *why = NULL;
-    struct mapping *mapping = NULL;
-    td_status status = TD_OK;
+    char temporary[TD_HIDDEN_NAME], file[TD_FILE_NAME];
+    int reason = 0;
+    *done = false;
     *out = (struct td_data_content){ 0 };
-    snprintf(temporary, sizeof temporary, "%s%ld-%" PRIuFAST64, TD_TEMPORARY_PREFIX, (long)getpid(),
-             atomic_fetch_add(&dir->temporaries, 1));
+    td_data_hidden_name(dir, temporary);
     snprintf(file, sizeof file, "%s%s", name, TD_OWN_SUFFIX);
     const int fd = openat(dir->fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
-        return disk_error(dir, file, errno, td_tensor_footprint(tensor), err);
-    (void)flock(fd, LOCK_EX | LOCK_NB); /* nobody else takes it for one that a crash left */
-    int reason = write_tensor(fd, tensor, version);
-    /* Mapped before it has a name, so that what cannot be mapped replaces nothing. */
-    if (reason == 0) {
-        mapping = td_mapping_new(fd, &out->id, &why);
-        status = mapping ? td_mapping_read(mapping, file, arena, out, err)
-                         : td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s cannot be mapped: %s", file,
-                                        why);
-    }
-    if (reason == 0 && status == TD_OK && td_guard_marked(range))
-        reason = EFAULT; /* as for a write that meets the end of the tensor's own file */
-    if (reason == 0 && status == TD_OK)
-        reason = publish(dir, temporary, file, name);
-    if (reason == EFAULT)
+        return td_data_disk_error(dir, file, errno, td_tensor_footprint(tensor), err);
+    (void)flock(fd, LOCK_EX | LOCK_NB); /* no other process takes it for one that a crash left */
+    td_status status = fill(dir, fd, file, tensor, range, version, arena, out, err);
+    if (status == TD_OK)
+        reason = publish(dir, temporary, file, done);
+    if (reason != 0 && *done)
         status = td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "what %s is made of was cut short while it was written", file);
+                              "'%s' is changed and %s is written, but the data folder cannot be "
+                              "fsynced (%s), nor be put back: a power failure may undo the change",
+                              name, file, strerror(reason));
     else if (reason != 0)
-        status = disk_error(dir, file, reason, td_tensor_footprint(tensor), err);
-    if (status != TD_OK)
-        (void)unlinkat(dir->fd, temporary, 0);
+        status = td_data_disk_error(dir, file, reason, td_tensor_footprint(tensor), err);
+    if (status == TD_OK)
+        remove_plain(dir, name);
+    if (!*done)
+        td_data_remove_hidden(dir, temporary);
     close(fd);
     return status;
-}
-
-/* Is `tensor` in the safetensors file, and how many are there in all? */
-static bool holds(struct td_data_dir *dir, const char *file, const char *name, int *count)
-{
-    struct td_arena arena;
-    struct td_data_content content;
-    struct td_error err;
-    bool found = false;
-    td_arena_init(&arena, NULL, 0, td_memory_heap());
-    if (td_data_dir_load(dir, file, &arena, &content, &err) == TD_OK)
-        for (int i = 0; i < content.count; i++)
-            found |= strcmp(content.tensors[i].name, name) == 0;
-    *count = content.count;
-    td_arena_reset(&arena);
-    return found;
-}
-
-td_status td_data_dir_forget(struct td_data_dir *dir, const char *name, struct td_error *err)
-{
-    char file[TD_FILE_NAME];
-    const int length = (int)strlen(name);
-    int reason = 0, removed = 0;
-    /* First whether it can be, then doing it: both passes go over the same files. */
-    for (int pass = 0; pass < 2; pass++) {
-        for (const char *colon = strchr(name, ':'); colon; colon = strchr(colon + 1, ':')) {
-            int count;
-            existing(dir, name, (int)(colon - name), TD_SAFETENSORS_SUFFIX, file);
-            if (!file[0] || !holds(dir, file, name, &count))
-                continue;
-            if (count > 1)
-                return td_error_set(err, TD_FORBIDDEN,
-                                    "'%s' comes from %s, which holds %d other tensors; take it "
-                                    "out of that file",
-                                    name, file, count - 1);
-            if (pass == 1 && (reason = remove_file(dir, file)) != 0)
-                return disk_error(dir, file, reason, 0, err);
-            removed += pass;
-        }
-    }
-    /* What takes the place of the others goes last: a crash in between leaves it served. */
-    for (const char *const *suffix = (const char *const[]){ TD_NPY_SUFFIX, TD_OWN_SUFFIX, NULL };
-         *suffix; suffix++) {
-        existing(dir, name, length, *suffix, file);
-        if (!file[0])
-            continue;
-        if ((reason = remove_file(dir, file)) != 0)
-            return disk_error(dir, file, reason, 0, err);
-        removed++;
-    }
-    if (removed > 0 && fsync(dir->fd) != 0)
-        return disk_error(dir, name, errno, 0, err);
-    return TD_OK;
 }

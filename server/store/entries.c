@@ -44,15 +44,21 @@ td_status td_store_check_name(const char *name, struct td_error *err)
                         name, TD_TENSOR_NAME - 1);
 }
 
-td_status td_store_check_count(struct td_store *store, struct td_error *err)
+/* How many names there are, or will be, with one more. */
+static td_status check_count(int count, struct td_error *err)
 {
-    pthread_rwlock_rdlock(&store->lock);
-    const int count = store->n_entries;
-    pthread_rwlock_unlock(&store->lock);
     return count < TD_STORE_TENSORS
                ? TD_OK
                : td_error_resource(err, "resident_tensors", (uint64_t)count + 1, TD_STORE_TENSORS,
                                    "the store with this tensor");
+}
+
+td_status td_store_check_count(struct td_store *store, struct td_error *err)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const int count = store->n_entries + store->n_expected;
+    pthread_rwlock_unlock(&store->lock);
+    return check_count(count, err);
 }
 
 /* The nearest is looked for among the neighbours in order only, and without the lock: of 20000 names
@@ -241,47 +247,84 @@ void td_store_trim(struct td_store *store, int64_t since_ns)
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-bool td_store_publish(struct td_store *store, struct version *version, struct version **replaced,
-                      struct td_error *err)
+/* With the lock held: room for one more entry than there are and are expected. */
+static bool make_room(struct td_store *store)
+{
+    if (store->n_entries + store->n_expected < store->capacity)
+        return true;
+    const int capacity = store->capacity ? store->capacity * 2 : 16;
+    struct entry **entries = realloc(store->entries, (size_t)capacity * sizeof *entries);
+    if (!entries)
+        return false;
+    store->entries = entries;
+    store->capacity = capacity;
+    return true;
+}
+
+td_status td_store_expect(struct td_store *store, struct version *version, struct td_error *err)
+{
+    struct entry *entry = calloc(1, sizeof *entry);
+    pthread_rwlock_wrlock(&store->lock);
+    const int count = store->n_entries + store->n_expected;
+    /* Only the writer of the name adds or removes it. */
+    const bool there = find(store, version->name, strlen(version->name)) != NULL;
+    const bool expected = !there && entry && count < TD_STORE_TENSORS && make_room(store);
+    store->n_expected += expected;
+    pthread_rwlock_unlock(&store->lock);
+    if (expected) {
+        snprintf(entry->name, sizeof entry->name, "%s", version->name);
+        version->entry = entry;
+        return TD_OK;
+    }
+    free(entry);
+    const td_status status = there ? TD_OK : check_count(count, err);
+    return there || status != TD_OK
+               ? status
+               : td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the name '%s'",
+                              version->name);
+}
+
+void td_store_unexpect(struct td_store *store, struct version *version)
+{
+    if (!version->entry)
+        return;
+    pthread_rwlock_wrlock(&store->lock);
+    store->n_expected--;
+    pthread_rwlock_unlock(&store->lock);
+    free(version->entry);
+    version->entry = NULL;
+}
+
+/* With the lock held. */
+static void add_entry(struct td_store *store, int place, struct entry *entry)
+{
+    struct entry **at = &store->entries[place];
+    memmove(at + 1, at, (size_t)(store->n_entries - place) * sizeof *at);
+    *at = entry;
+    store->n_entries++;
+    store->n_expected--;
+}
+
+struct version *td_store_publish(struct td_store *store, struct version *version)
 {
     bool there;
-    *replaced = NULL;
-    struct entry *fresh = calloc(1, sizeof *fresh);
     pthread_rwlock_wrlock(&store->lock);
     const int place = place_of(store, version->name, strlen(version->name), &there);
-    if (!there && fresh && store->n_entries == store->capacity) {
-        const int capacity = store->capacity ? store->capacity * 2 : 16;
-        struct entry **entries = realloc(store->entries, (size_t)capacity * sizeof *entries);
-        store->entries = entries ? entries : store->entries;
-        store->capacity = entries ? capacity : store->capacity;
-    }
-    const bool room = there || (fresh && store->n_entries < store->capacity);
-    if (room && !there) {
-        struct entry **at = &store->entries[place];
-        memmove(at + 1, at, (size_t)(store->n_entries - place) * sizeof *at);
-        snprintf(fresh->name, sizeof fresh->name, "%s", version->name);
-        *at = fresh;
-        store->n_entries++;
-        fresh = NULL;
-    }
-    if (room) {
-        struct entry *entry = store->entries[place];
-        *replaced = entry->current;
-        entry->current = version;
-        if (*replaced)
-            atomic_store(&(*replaced)->replaced, true);
-        store->mapped += version->mapped;
-        store->held -= *replaced ? (*replaced)->held : 0;
-        store->leaving -= version->leaving;
-        version->leaving = 0;
-        store->mapped -= *replaced ? (*replaced)->mapped : 0;
-    }
+    if (!there)
+        add_entry(store, place, version->entry);
+    struct entry *entry = store->entries[place];
+    struct version *replaced = entry->current;
+    entry->current = version;
+    if (replaced)
+        atomic_store(&replaced->replaced, true);
+    store->held -= replaced ? replaced->held : 0;
+    store->mapped += version->mapped;
+    store->mapped -= replaced ? replaced->mapped : 0;
+    store->leaving -= version->leaving;
+    version->leaving = 0;
+    version->entry = NULL;
     pthread_rwlock_unlock(&store->lock);
-    free(fresh);
-    if (!room)
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the name '%s'",
-                     version->name);
-    return room;
+    return replaced;
 }
 
 void td_store_drop(struct td_store *store, const char *name)

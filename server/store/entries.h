@@ -68,11 +68,16 @@ void td_spare_free(struct spare *spare);
 
 /* ---- changes ---- */
 
-/* Makes it current, takes over the reference, and gives back what it replaces, whose reference is
- * the caller's then; NULL for nothing. Its bytes were reserved. False (err filled), and the
- * reference stays the caller's, without memory. */
-bool td_store_publish(struct td_store *store, struct version *version, struct version **replaced,
-                      struct td_error *err);
+/* Makes room for the version's name, so that making it current cannot fail: a change is not to fail
+ * once it is on the disk. The room goes to td_store_publish, or back. RESOURCE_LIMIT,
+ * MEMORY_EXHAUSTED. */
+TD_MUST_CHECK td_status td_store_expect(struct td_store *store, struct version *version,
+                                        struct td_error *err);
+void td_store_unexpect(struct td_store *store, struct version *version);
+
+/* Makes it current, takes over the reference, and returns what it replaces, whose reference is the
+ * caller's then; NULL for nothing. It was expected, and its bytes were reserved. */
+struct version *td_store_publish(struct td_store *store, struct version *version);
 
 /* Forgets a name. */
 void td_store_drop(struct td_store *store, const char *name);

@@ -5,7 +5,8 @@
  * Ownership  The store owns what it remembers; what it recalls is a copy of the caller's.
  * Threads    Any; files_mutex is taken within. Who tells of a file is the writer of its name, or
  *            the scan.
- * Errors     Without memory a file is not remembered, and the next scan loads it once more. */
+ * Errors     MEMORY_EXHAUSTED, before anything is written or taken: what is expected can be
+ *            remembered without memory. */
 #ifndef TD_SERVER_STORE_FILES_H
 #define TD_SERVER_STORE_FILES_H
 
@@ -13,30 +14,48 @@
 
 struct td_store;
 
+/* A tensor of a file. */
+struct known_name {
+    char name[TD_TENSOR_NAME];
+    bool missed; /* the file gives what could not be served, so the next scan tries again */
+};
+
 /* A file whose tensors were loaded. */
 struct known_file {
-    struct td_data_file file;
-    char (*names)[TD_TENSOR_NAME]; /* that it gives, whether it is they that are served or not */
+    char file[TD_FILE_NAME];
+    struct td_file_id id;
+    struct known_name *names; /* that it gives, whether it is they that are served or not */
     int n_names;
 };
 
-/* A file that gives no name yet, with room for n; NULL without memory. */
-struct known_file *td_known_file_new(const char *file, const struct td_file_id *id, int n);
-void td_known_file_free(struct known_file *known); /* NULL is fine */
+/* A file that gives no name yet, with room for n and for itself among the known ones: it is remembered,
+ * or no longer expected, later. NULL (err filled) without memory. */
+struct known_file *td_store_expect_file(struct td_store *store, const char *file, int n,
+                                        struct td_error *err);
+void td_known_file_add(struct known_file *known, const char *name, bool missed);
 
-/* Takes it over, in the place of what was known of the file. NULL, and nothing changes. */
+/* Sorts the names, once all are added; finds one of them, NULL for none. */
+void td_known_file_sort(struct known_file *known);
+const struct known_name *td_known_file_find(const struct known_file *known, const char *name);
+
+/* Takes over what was expected: in the place of what was known of the file, or frees it. */
 void td_store_remember_file(struct td_store *store, struct known_file *known);
+void td_store_unexpect_file(struct td_store *store, struct known_file *known); /* NULL is fine */
 void td_store_forget_file(struct td_store *store, const char *file);
 
-/* A copy of what is known of the file; NULL for nothing, or without memory. */
-struct known_file *td_store_recall_file(struct td_store *store, const char *file);
+/* *out is a copy of what is known of the file, NULL for nothing; td_known_file_free it. */
+TD_MUST_CHECK td_status td_store_recall_file(struct td_store *store, const char *file,
+                                             struct known_file **out, struct td_error *err);
+void td_known_file_free(struct known_file *known); /* NULL is fine */
 
-/* The names of all known files; free() them. */
+/* Is the file known to give the name? *missed as its known_name. */
+bool td_store_file_gives(struct td_store *store, const char *file, const char *name, bool *missed);
+
+/* The names of all known files; free() them. NULL without memory. */
 char (*td_store_known_files(struct td_store *store, int *count))[TD_FILE_NAME];
 
-/* The store itself has written, or removed, the files behind a name. */
-void td_store_wrote_file(struct td_store *store, const char *name, const char *file,
-                         const struct td_file_id *id);
+/* The store itself has written NAME.tensord, as expected, or removed the files of a name. */
+void td_store_wrote_file(struct td_store *store, struct known_file *known);
 void td_store_removed_files(struct td_store *store, const char *name);
 
 /* All of them, at the end. */

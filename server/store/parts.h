@@ -30,6 +30,7 @@ struct td_store {
     pthread_rwlock_t lock;  /* guards all below; held for nothing that takes long */
     struct entry **entries; /* sorted by name */
     int n_entries, capacity;
+    int n_expected; /* entries that are about to be added; there is room for them */
     int n_spares;
     uint64_t last_version;
     uint64_t held, mapped, spared; /* bytes: of what is current or about to be, and of spares */
@@ -42,6 +43,7 @@ struct td_store {
     pthread_mutex_t files_mutex; /* guards the files */
     struct known_file **files;   /* sorted by name */
     int n_files, file_room;
+    int n_files_expected;     /* files that are about to be known; there is room for them */
     pthread_mutex_t scanning; /* held through a scan */
 };
 

@@ -19,8 +19,12 @@ td_status td_store_get(struct td_store *store, const char *name, size_t length,
                        struct td_arena *arena, struct td_tensor_listing *out, struct td_error *err)
 {
     struct version *version;
-    const td_status status = td_store_need(store, name, length, &version, err);
-    return status == TD_OK ? td_version_tell(version, arena, out, err) : status;
+    td_status status = td_store_need(store, name, length, &version, err);
+    if (status == TD_OK)
+        status = td_version_keep(version, arena, err);
+    if (status == TD_OK)
+        *out = td_version_listing(version);
+    return status;
 }
 
 td_status td_store_check(const struct td_tensor_listing *listing, struct td_error *err)
@@ -57,7 +61,7 @@ static td_status resolve(struct td_resolver *resolver, const char *name, size_t 
     if (status != TD_OK)
         return status;
     *out = version->tensor;
-    return td_arena_keep(arena, &version->base, err) ? TD_OK : TD_MEMORY_EXHAUSTED;
+    return td_version_keep(version, arena, err);
 }
 
 struct td_resolver *td_store_resolver(struct td_store *store)
@@ -75,7 +79,9 @@ td_status td_store_list(struct td_store *store, struct td_arena *arena,
     td_status status = *list ? TD_OK : TD_MEMORY_EXHAUSTED;
     for (int i = 0; i < *count; i++) {
         if (status == TD_OK)
-            status = td_version_tell(versions[i], arena, &(*list)[i], err);
+            (*list)[i] = td_version_listing(versions[i]);
+        if (status == TD_OK)
+            status = td_version_keep(versions[i], arena, err);
         else
             td_buffer_unref(&versions[i]->base);
     }
@@ -128,17 +134,13 @@ td_status td_store_put(struct td_store *store, const struct td_store_write *writ
     status = check_before(store, write, before, err);
     if (status != TD_OK)
         goto done;
-    version = td_version_new(write->name, err);
-    if (!version) {
-        status = TD_MEMORY_EXHAUSTED;
-        goto done;
-    }
-    status = td_version_fill(store, version, before, tensor, write->persist, err);
-    if (status != TD_OK) {
-        td_buffer_unref(&version->base);
-        goto done;
-    }
-    status = td_version_reveal(store, version, arena, out, &replaced, err);
+    status = td_version_prepare(store, write->name, arena, &version, err);
+    if (status == TD_OK)
+        status = td_version_fill(store, version, before, tensor, write->persist, err);
+    if (status == TD_OK || (version && version->persisted))
+        replaced = td_version_reveal(store, version, out);
+    else
+        td_version_abandon(store, version);
     *created = !before;
 done:
     td_buffer_unref(replaced ? &replaced->base : NULL);
@@ -151,6 +153,7 @@ td_status td_store_delete(struct td_store *store, const struct td_store_write *w
                           struct td_error *err)
 {
     struct writer writer;
+    bool done = false;
     td_status status = td_store_check_name(write->name, err);
     if (status == TD_OK)
         status = td_writer_enter(store, &writer, write->name, err);
@@ -160,8 +163,8 @@ td_status td_store_delete(struct td_store *store, const struct td_store_write *w
     status = before ? td_condition_check(&write->condition, write->name, before->etag, err)
                     : td_store_not_found(store, write->name, strlen(write->name), err);
     if (status == TD_OK && store->dir)
-        status = td_data_dir_forget(store->dir, write->name, err);
-    if (status == TD_OK) {
+        status = td_data_dir_forget(store->dir, write->name, &done, err);
+    if (status == TD_OK || done) {
         td_store_removed_files(store, write->name);
         td_store_drop(store, write->name);
     }

@@ -18,9 +18,12 @@
  *            (which must not lead out of the file).
  * Persisting Temporary file, fsync, rename, fsync of the folder: after a crash at any point the old
  *            version or the new one is there, whole. A temporary file left by a crash is removed at
- *            the next start. What PUT persists is mapped from its file afterwards, as it will be
- *            after a restart, and takes no quota but for the offsets of strings, which are in
- *            memory; what an update persists stays there as well, for the next update.
+ *            the next start. A PUT, an update or a DELETE that fails has changed neither memory nor
+ *            folder, but for one error, which says so: the folder could not be fsynced and not be put
+ *            back either, and both have changed. What PUT persists is mapped from its file
+ *            afterwards, as it will be after a restart, and takes no quota but for the offsets of
+ *            strings, which are in memory; what an update persists stays there as well, for the next
+ *            update.
  * Cut short  What is read of a file that somebody cuts short meanwhile is zeros. A version made of
  *            it is refused before anybody sees it, td_store_check tells it to who sends it away.
  * Versions   Grow with every change of the store. An ETag is strong. Of a mapped or persisted tensor

@@ -215,15 +215,12 @@ static td_status fill_changed(struct update *update, struct version *version, st
     version->number = td_store_next_number(update->store, 0);
     td_version_tag(update->store, version, NULL, 0);
     td_version_set(version, &update->base.tensor, td_buffer_ref(update->buffer));
-    const td_status status =
-        update->persist ? td_version_persist(update->store, version, &version->tensor, false, err)
-                        : TD_OK;
-    if (status == TD_OK) {
-        version->held = update->reserved;
-        version->leaving = update->leaving;
-        update->reserved = update->leaving = 0;
-    }
-    return status;
+    version->held = update->reserved;
+    version->leaving = update->leaving;
+    update->reserved = update->leaving = 0;
+    return update->persist
+               ? td_version_persist(update->store, version, &version->tensor, false, err)
+               : TD_OK;
 }
 
 static td_status fill_whole(struct update *update, struct version *version, struct td_error *err)
@@ -238,23 +235,21 @@ td_status td_store_update_commit(struct td_store_update *base, const uint64_t *o
                                  struct td_tensor_listing *out, struct td_error *err)
 {
     struct update *update = (struct update *)(void *)base;
-    struct version *replaced = NULL;
+    struct version *version, *replaced = NULL;
     const bool whole = !update->buffer || base->tensor.data != update->begun.data;
-    struct version *version = td_version_new(update->name, err);
-    td_status status = version ? td_version_check(update->before, err) : TD_MEMORY_EXHAUSTED;
+    td_status status = td_version_prepare(update->store, update->name, arena, &version, err);
+    if (status == TD_OK)
+        status = td_version_check(update->before, err);
     if (status == TD_OK)
         status = whole ? fill_whole(update, version, err) : fill_changed(update, version, err);
-    if (status != TD_OK) {
-        td_buffer_unref(version ? &version->base : NULL);
-        goto done;
-    }
-    const uint64_t number = version->number;
-    status = td_version_reveal(update->store, version, arena, out, &replaced, err);
+    if (status == TD_OK || (version && version->persisted))
+        replaced = td_version_reveal(update->store, version, out);
+    else
+        td_version_abandon(update->store, version);
     if (replaced && whole)
         td_buffer_unref(&replaced->base);
     else if (replaced)
-        keep_as_spare(update, replaced, number, offsets, count, slice_bytes);
-done:
+        keep_as_spare(update, replaced, out->version, offsets, count, slice_bytes);
     end(update);
     return status;
 }

@@ -106,17 +106,18 @@ td_status td_version_copy(struct td_store *store, struct version *version,
     return TD_OK;
 }
 
-td_status td_version_tell(struct version *version, struct td_arena *arena,
-                          struct td_tensor_listing *out, struct td_error *err)
+td_status td_version_keep(struct version *version, struct td_arena *arena, struct td_error *err)
 {
-    if (!td_arena_keep(arena, &version->base, err))
-        return TD_MEMORY_EXHAUSTED;
-    *out = (struct td_tensor_listing){ .name = version->name,
+    return td_arena_keep(arena, &version->base, err) ? TD_OK : TD_MEMORY_EXHAUSTED;
+}
+
+struct td_tensor_listing td_version_listing(struct version *version)
+{
+    return (struct td_tensor_listing){ .name = version->name,
                                        .tensor = &version->tensor,
                                        .source = version->from_file ? version->file : NULL,
                                        .version = version->number,
                                        .etag = version->etag,
                                        .persisted =
                                            version->persisted && !atomic_load(&version->orphaned) };
-    return TD_OK;
 }

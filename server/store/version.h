@@ -26,6 +26,7 @@ struct version {
     uint64_t number;
     uint64_t held, mapped; /* bytes in memory, and mapped ones */
     uint64_t leaving;      /* until it is current: bytes held by the one that it replaces */
+    struct entry *entry;   /* until it is current: of its name, where that is a new one */
     int range;             /* of the fault guard; -1 where nothing is mapped */
     bool persisted;        /* `file` holds this very content */
     bool from_file;        /* and it is what is served */
@@ -64,8 +65,11 @@ TD_MUST_CHECK td_status td_version_check(const struct version *version, struct t
 void td_version_tag(const struct td_store *store, struct version *version,
                     const struct td_file_id *id, uint64_t stored_number);
 
-/* Fills what callers are told; the version is the arena's from then on, also where it fails. */
-TD_MUST_CHECK td_status td_version_tell(struct version *version, struct td_arena *arena,
-                                        struct td_tensor_listing *out, struct td_error *err);
+/* Gives the version to the arena, which takes the caller's reference, also where it fails. */
+TD_MUST_CHECK td_status td_version_keep(struct version *version, struct td_arena *arena,
+                                        struct td_error *err);
+
+/* What callers are told; it lives as long as the version. */
+struct td_tensor_listing td_version_listing(struct version *version);
 
 #endif

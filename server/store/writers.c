@@ -77,7 +77,34 @@ td_status td_store_check_write(struct td_store *store, const struct td_store_wri
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "persist");
 }
 
-/* ---- the two halves of a put ---------------------------------------------------------------- */
+/* ---- a version, until it is current --------------------------------------------------------- */
+
+td_status td_version_prepare(struct td_store *store, const char *name, struct td_arena *arena,
+                             struct version **out, struct td_error *err)
+{
+    *out = NULL;
+    struct version *version = td_version_new(name, err);
+    if (!version)
+        return TD_MEMORY_EXHAUSTED;
+    td_buffer_ref(&version->base); /* the arena's */
+    td_status status = td_version_keep(version, arena, err);
+    if (status == TD_OK)
+        status = td_store_expect(store, version, err);
+    if (status == TD_OK)
+        *out = version;
+    else
+        td_buffer_unref(&version->base);
+    return status;
+}
+
+void td_version_abandon(struct td_store *store, struct version *version)
+{
+    if (!version)
+        return;
+    td_store_unexpect(store, version);
+    td_store_unreserve(store, version->held, version->leaving);
+    td_buffer_unref(&version->base);
+}
 
 /* What a version may hold instead of a copy of the tensor; NULL for nothing. Of a version it is the
  * bytes and never the version: who has the bytes' only reference has them for itself. */
@@ -107,7 +134,6 @@ static td_status take_bytes(struct td_store *store, struct version *version,
         status = td_version_copy(store, version, tensor, err);
     if (status == TD_OK && source)
         status = td_version_check(source, err);
-    version->held = td_tensor_footprint(tensor);
     td_version_tag(store, version, NULL, 0);
     return status;
 }
@@ -118,19 +144,25 @@ td_status td_version_persist(struct td_store *store, struct version *version,
     struct td_arena arena;
     struct td_data_content content;
     const struct version *source = td_version_of(tensor);
+    snprintf(version->file, sizeof version->file, "%s.tensord", version->name);
+    struct known_file *known = td_store_expect_file(store, version->file, 1, err);
+    if (!known)
+        return TD_MEMORY_EXHAUSTED;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     const td_status status =
         td_data_dir_write(store->dir, version->name, tensor, source ? source->range : -1,
-                          version->number, &arena, &content, err);
-    if (status == TD_OK) {
+                          version->number, &arena, &content, &version->persisted, err);
+    if (version->persisted) {
         const struct td_data_tensor *stored = &content.tensors[0];
-        snprintf(version->file, sizeof version->file, "%s.tensord", version->name);
         td_version_tag(store, version, &content.id, version->number);
-        version->persisted = true;
         version->from_file = serve;
         if (serve)
             td_version_map(version, &stored->tensor, stored->range);
-        td_store_wrote_file(store, version->name, version->file, &content.id);
+        known->id = content.id;
+        td_known_file_add(known, version->name, false);
+        td_store_wrote_file(store, known);
+    } else {
+        td_store_unexpect_file(store, known);
     }
     td_arena_reset(&arena);
     return status;
@@ -143,28 +175,17 @@ td_status td_version_fill(struct td_store *store, struct version *version,
     version->number = td_store_next_number(store, 0);
     const uint64_t footprint =
         persist ? td_version_mapped_held(tensor) : td_tensor_footprint(tensor);
-    td_status status = td_store_reserve(store, before, footprint, &version->leaving, err);
+    const td_status status = td_store_reserve(store, before, footprint, &version->leaving, err);
     if (status != TD_OK)
         return status;
-    status = persist ? td_version_persist(store, version, tensor, true, err)
-                     : take_bytes(store, version, tensor, err);
-    if (status != TD_OK) {
-        version->held = 0;
-        td_store_unreserve(store, footprint, version->leaving);
-    }
-    return status;
+    version->held = footprint;
+    return persist ? td_version_persist(store, version, tensor, true, err)
+                   : take_bytes(store, version, tensor, err);
 }
 
-td_status td_version_reveal(struct td_store *store, struct version *version, struct td_arena *arena,
-                            struct td_tensor_listing *out, struct version **replaced,
-                            struct td_error *err)
+struct version *td_version_reveal(struct td_store *store, struct version *version,
+                                  struct td_tensor_listing *out)
 {
-    *replaced = NULL;
-    td_buffer_ref(&version->base); /* the arena's; told first, since it is what may fail */
-    const td_status status = td_version_tell(version, arena, out, err);
-    if (status == TD_OK && td_store_publish(store, version, replaced, err))
-        return TD_OK;
-    td_store_unreserve(store, version->held, version->leaving);
-    td_buffer_unref(&version->base);
-    return TD_MEMORY_EXHAUSTED;
+    *out = td_version_listing(version);
+    return td_store_publish(store, version);
 }

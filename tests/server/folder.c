@@ -12,14 +12,24 @@ char folder[64];
 struct td_log store_log; /* into a pipe */
 static int log_reading;
 
-void folder_open(void)
+static void open_below(const char *parent)
 {
     int ends[2];
-    strcpy(folder, "/tmp/tensord-test-store-XXXXXX");
+    snprintf(folder, sizeof folder, "%s/tensord-test-store-XXXXXX", parent);
     ck_assert_ptr_nonnull(mkdtemp(folder));
     ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
     log_reading = ends[0];
     store_log = (struct td_log){ .level = TD_LOG_INFO, .format = TD_LOG_TEXT, .fd = ends[1] };
+}
+
+void folder_open(void)
+{
+    open_below("/tmp");
+}
+
+void folder_open_in_memory(void)
+{
+    open_below(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 }
 
 const char *path_of(const char *name)

@@ -13,7 +13,8 @@ enum { QUOTA = 1 << 20 };
 extern char folder[64];
 extern struct td_log store_log; /* into a pipe: see logged */
 
-void folder_open(void); /* the fixtures */
+void folder_open(void);           /* the fixtures: on the disk, */
+void folder_open_in_memory(void); /* or, where the system has such a folder, in memory */
 void folder_close(void);
 
 const char *path_of(const char *name); /* until the next call */

@@ -1,0 +1,629 @@
+/* Whatever call of the system fails, and however often: the answer, what is served, and what a new
+ * start serves from the same folder, agree. */
+#include "tests/server/folder.h"
+#include "tests/server/store/faults.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const int reasons[] = { EIO, ENOSPC, EDQUOT, EMFILE, ENOMEM, EINTR, EACCES, EROFS };
+
+static struct td_error err; /* of the last call */
+static char label[1024];    /* of the run, for messages */
+
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+static void empty_folder(void)
+{
+    DIR *dir = opendir(folder);
+    for (const struct dirent *item; (item = readdir(dir));)
+        if (strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0)
+            ck_assert_int_eq(unlink(path_of(item->d_name)), 0);
+    closedir(dir);
+}
+
+/* "t.npy", or "m.safetensors/w": the tensor w alone in the file. Its values begin with 100, or what
+ * `first` says. */
+static void put_one(const char *file, int32_t first)
+{
+    char name[64], header[256];
+    const char *slash = strchr(file, '/');
+    if (!slash) {
+        put_npy(file, first, 2);
+        return;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(slash - file), file);
+    snprintf(header, sizeof header,
+             "{\"%s\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[0,8]}}", slash + 1);
+    while (strlen(header) % 8 != 0)
+        strcat(header, " ");
+    put_safetensors(name, header, first, 2);
+}
+
+/* Calls `one` for each word of the list. */
+static void for_each(const char *list, void (*one)(const char *word, int32_t value), int32_t value)
+{
+    char words[256];
+    char *rest = words;
+    snprintf(words, sizeof words, "%s", list ? list : "");
+    for (char *word; (word = strtok_r(rest, " ", &rest)); value++)
+        one(word, value);
+}
+
+static int count_hidden(void)
+{
+    DIR *dir = opendir(folder);
+    int n = 0;
+    for (const struct dirent *item; (item = readdir(dir));)
+        n += strncmp(item->d_name, ".tensord", 8) == 0;
+    closedir(dir);
+    return n;
+}
+
+static int count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* ---- what is served -------------------------------------------------------------------------- */
+
+enum { TEXT = 2048 };
+
+/* ";name=values;name=values;" of all tensors, and where `tags` whether they are persisted. */
+static void describe(struct td_store *store, bool tags, char text[TEXT])
+{
+    struct td_arena arena;
+    struct td_tensor_listing *list;
+    int count;
+    char *at = text;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    ck_assert_int_eq(td_store_list(store, &arena, &list, &count, &err), TD_OK);
+    at += snprintf(at, TEXT, ";");
+    for (int i = 0; i < count; i++) {
+        const struct td_tensor *t = list[i].tensor;
+        const char *end = text + TEXT;
+        at += snprintf(at, (size_t)(end - at), "%s=", list[i].name);
+        if (t->dtype == TD_DTYPE_STRING)
+            at += snprintf(at, (size_t)(end - at), "'%.*s'", (int)t->bytes, (const char *)t->data);
+        for (int64_t j = 0; j < t->numel && j < 3 && t->dtype != TD_DTYPE_STRING; j++)
+            at += snprintf(at, (size_t)(end - at), "%d,", value_of(t, (int)j));
+        if (tags)
+            at += snprintf(at, (size_t)(end - at), list[i].persisted ? "persisted" : "");
+        at += snprintf(at, (size_t)(end - at), ";");
+        ck_assert(at < end - 1);
+    }
+    td_arena_reset(&arena);
+}
+
+static void describe_start(char text[TEXT])
+{
+    struct td_store *store = open_folder();
+    describe(store, false, text);
+    td_store_free(store);
+}
+
+/* What is told to be persisted is what a new start serves, under the same ETag. */
+static void expect_kept(struct td_store *store)
+{
+    struct td_store *start = open_folder();
+    struct td_tensor_listing *list, again;
+    struct td_arena arena;
+    int count;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    ck_assert_int_eq(td_store_list(store, &arena, &list, &count, &err), TD_OK);
+    for (int i = 0; i < count; i++) {
+        if (!list[i].persisted)
+            continue;
+        EXPECT(td_store_get(start, list[i].name, strlen(list[i].name), &arena, &again, &err) ==
+                   TD_OK,
+               "%s: %s", label, err.message);
+        EXPECT(strcmp(again.etag, list[i].etag) == 0, "%s: %s has the ETag %s, then %s", label,
+               list[i].name, list[i].etag, again.etag);
+    }
+    td_arena_reset(&arena);
+    td_store_free(start);
+}
+
+/* All of it that a call must put back, or have changed as a whole. */
+struct state {
+    char served[TEXT], stored[TEXT]; /* now, and by a new start */
+    struct td_store_stats stats;
+};
+
+/* Hidden files are counted first: a new start removes them. */
+static void look(struct td_store *store, struct state *state)
+{
+    td_store_trim(store, INT64_MAX);
+    describe(store, true, state->served);
+    describe_start(state->stored);
+    state->stats = td_store_stats(store);
+}
+
+static void expect_state(const struct state *got, const struct state *want, const char *when)
+{
+    EXPECT(strcmp(got->served, want->served) == 0, "%s: %s: \"%s\" is served, not \"%s\"", label,
+           when, got->served, want->served);
+    EXPECT(strcmp(got->stored, want->stored) == 0, "%s: %s: \"%s\" is stored, not \"%s\"", label,
+           when, got->stored, want->stored);
+    EXPECT(got->stats.tensors == want->stats.tensors && got->stats.mapped == want->stats.mapped &&
+               got->stats.held == want->stats.held,
+           "%s: %s: %d tensors, %d bytes mapped, %d held; not %d, %d, %d", label, when,
+           got->stats.tensors, (int)got->stats.mapped, (int)got->stats.held, want->stats.tensors,
+           (int)want->stats.mapped, (int)want->stats.held);
+}
+
+/* Exactly what the quota leaves can be had. */
+static void expect_room(struct td_store *store)
+{
+    const struct td_store_write other = { .name = "unused" };
+    const struct td_store_stats stats = td_store_stats(store);
+    const uint64_t room = stats.quota - stats.held;
+    EXPECT(td_store_admit(store, &other, room, &err) == TD_OK, "%s: %s", label, err.message);
+    EXPECT(td_store_admit(store, &other, room + 1, &err) == TD_RESOURCE_LIMIT,
+           "%s: more than the quota is admitted", label);
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+typedef void run_fn(const void *row, const struct fault *fault, const void *wanted);
+
+/* The calls of a run without faults: those that can fail. */
+static struct {
+    const char *function;
+    bool memory;
+} calls[1000];
+static int n_calls;
+
+static void note_calls(void)
+{
+    n_calls = faults_calls();
+    ck_assert(n_calls > 0 && n_calls <= COUNT_OF(calls));
+    for (int i = 0; i < n_calls; i++)
+        calls[i].function = faults_function(i + 1, &calls[i].memory);
+}
+
+static void run_one(const char *says, const struct fault *fault, run_fn *run, const void *row,
+                    const void *wanted)
+{
+    static const char *const spans[] = { "once", "and its like", "and all after it" };
+    const bool memory = calls[fault->at - 1].memory;
+    snprintf(label, sizeof label, "%s: call %d, %s, fails %s with %s%s%s", says, fault->at,
+             calls[fault->at - 1].function, spans[fault->span],
+             strerror(memory ? ENOMEM : fault->reason), fault->always ? ", without " : "",
+             fault->always ? fault->always : "");
+    run(row, fault, wanted);
+}
+
+/* Runs with each fault there can be in the calls that were noted. */
+static void for_each_fault(const char *says, run_fn *run, const void *row, const void *wanted)
+{
+    for (int at = 1; at <= n_calls; at++) {
+        const int n_reasons = calls[at - 1].memory ? 1 : COUNT_OF(reasons);
+        for (int i = 0; i < n_reasons; i++) {
+            for (int span = 0; span < FAULT_SPANS; span++) {
+                const struct fault fault = { .at = at,
+                                             .reason = reasons[i],
+                                             .span = (enum fault_span)span };
+                run_one(says, &fault, run, row, wanted);
+            }
+        }
+    }
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static struct td_tensor fresh; /* what a change puts */
+
+static td_status put(struct td_store *store, const char *name, bool persist, struct td_arena *arena)
+{
+    const struct td_store_write write = { .name = name, .persist = persist };
+    struct td_tensor_listing listing;
+    bool created;
+    return td_store_put(store, &write, &fresh, arena, &listing, &created, &err);
+}
+
+static td_status persist(struct td_store *store, const char *name, struct td_arena *arena)
+{
+    return put(store, name, true, arena);
+}
+
+/* A change of the second element, or of all where they are strings. */
+static td_status scatter(struct td_store *store, const char *name, struct td_arena *arena)
+{
+    static const uint64_t offset = 4;
+    static const int32_t value = 77;
+    const struct td_store_write write = { .name = name, .persist = true };
+    struct td_store_update *update;
+    struct td_tensor_listing listing;
+    const td_status status = td_store_update_begin(store, &write, arena, NULL, &update, &err);
+    if (status != TD_OK)
+        return status;
+    if (update->tensor.dtype == TD_DTYPE_STRING)
+        update->tensor = fresh;
+    else
+        memcpy((char *)update->tensor.data + offset, &value, sizeof value);
+    return td_store_update_commit(update, &offset, 1, sizeof value, arena, &listing, &err);
+}
+
+static td_status forget(struct td_store *store, const char *name, struct td_arena *arena)
+{
+    const struct td_store_write write = { .name = name };
+    (void)arena;
+    return td_store_delete(store, &write, &err);
+}
+
+#define NUMBERS "int32[400] 1000..1399"
+#define STRINGS "string[3] 'one' '' 'three'"
+
+static const struct change {
+    const char *says;
+    td_status (*run)(struct td_store *store, const char *name, struct td_arena *arena);
+    const char *name;
+    const char *fresh;  /* tensor */
+    const char *own;    /* names that are persisted before; 'name: strings */
+    const char *files;  /* put beside them, before the store is opened */
+    const char *memory; /* names that are put in memory then */
+} changes[] = {
+    { "PUT of a new name", persist, "t", NUMBERS, "other", NULL, NULL },
+    { "PUT over a file of ours", persist, "t", NUMBERS, "t other", NULL, NULL },
+    { "PUT over .npy", persist, "t", NUMBERS, NULL, "t.npy other.npy", NULL },
+    { "PUT over both", persist, "t", NUMBERS, "t", "t.npy", NULL },
+    { "PUT over memory", persist, "t", NUMBERS, NULL, NULL, "t other" },
+    { "PUT over memory over files", persist, "t", NUMBERS, "t", "t.npy", "t" },
+    { "PUT over .safetensors", persist, "m:w", NUMBERS, NULL, "m.safetensors/w", NULL },
+    { "PUT of strings", persist, "t", STRINGS, NULL, NULL, NULL },
+    { "PUT of strings over strings", persist, "t", STRINGS, "'t", NULL, NULL },
+    { "PUT of numbers over strings", persist, "t", NUMBERS, "'t", NULL, "'t" },
+    { "scatter into a file of ours", scatter, "t", NUMBERS, "t", NULL, NULL },
+    { "scatter into .npy", scatter, "t", NUMBERS, NULL, "t.npy", NULL },
+    { "scatter into both", scatter, "t", NUMBERS, "t", "t.npy", NULL },
+    { "scatter into memory", scatter, "t", NUMBERS, NULL, NULL, "t" },
+    { "scatter into memory over a file", scatter, "t", NUMBERS, "t", NULL, "t" },
+    { "scatter into strings", scatter, "t", STRINGS, "'t", NULL, NULL },
+    { "DELETE of a file of ours", forget, "t", NUMBERS, "t other", NULL, NULL },
+    { "DELETE of .npy", forget, "t", NUMBERS, NULL, "t.npy", NULL },
+    { "DELETE of both", forget, "t", NUMBERS, "t", "t.npy", NULL },
+    { "DELETE of .safetensors", forget, "m:w", NUMBERS, NULL, "m.safetensors/w", NULL },
+    { "DELETE of all three", forget, "m:w", NUMBERS, "m:w", "m.safetensors/w m:w.npy", NULL },
+    { "DELETE of three of which none is ours", forget, "a:b:c", NUMBERS, NULL,
+      "a.safetensors/b:c a:b.safetensors/c a:b:c.npy", NULL },
+    { "DELETE of memory", forget, "t", NUMBERS, "other", NULL, "t" },
+    { "DELETE of memory over files", forget, "t", NUMBERS, "t", "t.npy", "t" },
+};
+
+static struct td_store *filled;
+static bool filled_files;
+
+static void fill(const char *word, int32_t value)
+{
+    char text[64];
+    const bool strings = *word == '\'';
+    snprintf(text, sizeof text, strings ? "string[2] 'no %d' ''" : "int32[2] %d 0", (int)value);
+    fresh = tensor(text);
+    EXPECT(put(filled, word + strings, filled_files, &test_arena) == TD_OK, "%s", err.message);
+}
+
+/* A store as the row says. */
+static struct td_store *prepare(const struct change *change)
+{
+    empty_folder();
+    filled = open_folder();
+    filled_files = true;
+    for_each(change->own, fill, 1);
+    td_arena_reset(&test_arena);
+    td_store_free(filled);
+    for_each(change->files, put_one, 100);
+    filled = open_folder();
+    filled_files = false;
+    for_each(change->memory, fill, 50);
+    td_arena_reset(&test_arena);
+    (void)logged();
+    return filled;
+}
+
+static td_status run_change(const struct change *change, struct td_store *store,
+                            const struct fault *fault)
+{
+    struct td_arena arena;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    fresh = tensor(change->fresh);
+    err.message[0] = '\0';
+    faults_begin(fault);
+    const td_status status = change->run(store, change->name, &arena);
+    faults_end();
+    td_arena_reset(&arena);
+    td_arena_reset(&test_arena);
+    return status;
+}
+
+static const struct fault none = { 0 };
+
+/* Two failures, of the folder's fsync and of the way back, leave the change where it is, and the
+ * answer says so. */
+static bool happened(td_status status)
+{
+    return status == TD_OK || strstr(err.message, "power failure");
+}
+
+struct around {
+    struct state before, after;
+};
+
+static void change_with_fault(const void *row, const struct fault *fault, const void *wanted)
+{
+    const struct change *change = row;
+    const struct around *around = wanted;
+    struct state now;
+    struct td_store *store = prepare(change);
+    const int descriptors = count_descriptors();
+    const td_status status = run_change(change, store, fault);
+    const bool done = happened(status);
+    const size_t length = strlen(label);
+    snprintf(label + length, sizeof label - length, "; %s", status == TD_OK ? "done" : err.message);
+    const struct state *want = done ? &around->after : &around->before;
+    EXPECT(status == TD_OK || err.message[0], "%s: it is not told why", label);
+    const bool one = fault->span == FAULT_ONCE && !fault->always;
+    EXPECT(status == TD_OK || !done || !one, "%s: not undone", label);
+    EXPECT(count_descriptors() == descriptors, "%s: descriptors are left", label);
+    EXPECT(count_hidden() == 0 || !one, "%s: hidden files are left", label);
+    look(store, &now);
+    expect_state(&now, want, "then");
+    expect_kept(store);
+    EXPECT(count_hidden() == 0, "%s: hidden files are left at a start", label);
+    td_store_rescan(store);
+    look(store, &now);
+    expect_state(&now, want, "after a rescan");
+    expect_room(store);
+    const td_status again = run_change(change, store, &none);
+    EXPECT(again == (done && change->run == forget ? TD_TENSOR_NOT_FOUND : TD_OK),
+           "%s: once more: %s", label, err.message);
+    look(store, &now);
+    expect_state(&now, &around->after, "once more");
+    EXPECT(count_hidden() == 0, "%s: hidden files are left once more", label);
+    td_store_free(store);
+}
+
+/* Runs the change with each fault, and the faults that a function which always fails leads to. */
+static void try_change(const struct change *change, const char *always)
+{
+    static struct around around;
+    struct td_store *store = prepare(change);
+    look(store, &around.before);
+    ck_assert_msg(run_change(change, store, &none) == TD_OK, "%s", err.message);
+    note_calls();
+    look(store, &around.after);
+    td_store_free(store);
+    ck_assert_str_ne(around.before.served, around.after.served);
+    if (!always)
+        for_each_fault(change->says, change_with_fault, change, &around);
+    for (int at = 1; at <= n_calls && always; at++) {
+        const struct fault fault = { .at = at, .reason = EIO, .always = always };
+        run_one(change->says, &fault, change_with_fault, change, &around);
+    }
+}
+
+START_TEST(a_change_that_fails_changes_neither_memory_nor_disk)
+{
+    try_change(&changes[_i], NULL);
+}
+END_TEST
+
+START_TEST(without_links_a_change_that_fails_is_in_memory_and_on_the_disk_or_in_neither)
+{
+    try_change(&changes[_i], "linkat");
+}
+END_TEST
+
+START_TEST(what_cannot_be_removed_is_removed_by_a_start)
+{
+    try_change(&changes[_i], "unlinkat");
+}
+END_TEST
+
+/* ---- looking again --------------------------------------------------------------------------- */
+
+static const struct look_again {
+    const char *says;
+    struct change change; /* as it is before; its name is put in memory later on */
+    const char *then; /* "t.npy" comes, or another one in its place; "-t.npy" goes; "=t": another
+                             process persists t */
+    const char *may_miss; /* a name that is served from another file then, which may not be read */
+} looks[] = {
+    { "new files", { .name = "t", .own = "other" }, "t.npy m.safetensors/w", NULL },
+    { "changed files",
+      { .name = "t", .files = "t.npy m.safetensors/w" },
+      "t.npy m.safetensors/w",
+      NULL },
+    { "a changed file of ours", { .name = "t", .own = "t 'u" }, "=t", NULL },
+    { "another tensor in a file",
+      { .name = "m:v", .files = "m.safetensors/w" },
+      "m.safetensors/v",
+      NULL },
+    { "vanished files",
+      { .name = "o", .own = "t", .files = "u.npy o.npy" },
+      "-t.tensord -u.npy",
+      NULL },
+    { "a file that covers another comes", { .name = "t", .files = "t.npy" }, "=t t.npy", NULL },
+    { "a file that covered another goes",
+      { .name = "t", .own = "t", .files = "t.npy" },
+      "-t.tensord",
+      "t" },
+    { "what was put stays", { .name = "u", .files = "t.npy u.npy", .memory = "t" }, "u.npy", NULL },
+    { "what was put goes with its file",
+      { .name = "t", .files = "t.npy u.npy", .memory = "t" },
+      "t.npy",
+      NULL },
+};
+
+static void happen(const char *word, int32_t value)
+{
+    if (*word == '-') {
+        ck_assert_int_eq(unlink(path_of(word + 1)), 0);
+    } else if (*word == '=') {
+        filled = open_folder();
+        filled_files = true;
+        fill(word + 1, value);
+        td_store_free(filled);
+    } else {
+        char path[512], file[64];
+        snprintf(path, sizeof path, "%s", path_of("new.tmp"));
+        snprintf(file, sizeof file, "%.*s", (int)strcspn(word, "/"), word);
+        if (strchr(word, '/')) {
+            char other[80];
+            snprintf(other, sizeof other, "new.tmp%s", strchr(word, '/'));
+            put_one(other, value);
+        } else {
+            put_one("new.tmp", value);
+        }
+        ck_assert_int_eq(rename(path, path_of(file)), 0);
+    }
+}
+
+static struct td_store *prepare_look(const struct look_again *again)
+{
+    struct td_store *store = prepare(&again->change);
+    for_each(again->then, happen, 200);
+    td_arena_reset(&test_arena);
+    return store;
+}
+
+/* Is it told, whether it is persisted or not? */
+static bool tells(const char *text, const char *item)
+{
+    char plain[TEXT], tagged[TEXT];
+    const char *tag = strstr(item, "persisted");
+    const int length = tag ? (int)(tag - item) : (int)strlen(item) - 1;
+    snprintf(plain, sizeof plain, "%.*s;", length, item);
+    snprintf(tagged, sizeof tagged, "%.*spersisted;", length, item);
+    return strstr(text, plain) || strstr(text, tagged);
+}
+
+/* Each tensor is as before or as it should be after, and none is missing that is in both. */
+static void expect_either(const char *now, const struct around *around, const char *may_miss)
+{
+    char item[TEXT];
+    for (const char *at = now; at[1]; at += strcspn(at + 1, ";") + 1) {
+        snprintf(item, sizeof item, ";%.*s;", (int)strcspn(at + 1, ";"), at + 1);
+        EXPECT(tells(around->before.served, item) || tells(around->after.served, item),
+               "%s: \"%s\" is served", label, item);
+    }
+    for (const char *at = around->before.served; at[1]; at += strcspn(at + 1, ";") + 1) {
+        snprintf(item, sizeof item, ";%.*s=", (int)strcspn(at + 1, "="), at + 1);
+        const bool may = may_miss && strncmp(item + 1, may_miss, strlen(item) - 2) == 0;
+        EXPECT(strstr(now, item) || !strstr(around->after.served, item) || may,
+               "%s: \"%s\" is missing", label, item);
+    }
+}
+
+static void look_with_fault(const void *row, const struct fault *fault, const void *wanted)
+{
+    const struct look_again *again = row;
+    const struct around *around = wanted;
+    struct state now;
+    struct td_store *store = prepare_look(again);
+    const int descriptors = count_descriptors();
+    faults_begin(fault);
+    td_store_rescan(store);
+    faults_end();
+    EXPECT(count_descriptors() == descriptors, "%s: descriptors are left", label);
+    look(store, &now);
+    expect_either(now.served, around, again->may_miss);
+    expect_room(store);
+    const bool all = strcmp(now.served, around->after.served) == 0;
+    if (all) { /* what comes later stays, though a fault may have kept a file from being known */
+        fresh = tensor("int32[1] 3000");
+        EXPECT(put(store, again->change.name, false, &test_arena) == TD_OK, "%s", err.message);
+        td_arena_reset(&test_arena);
+    }
+    td_store_rescan(store);
+    look(store, &now);
+    if (all)
+        EXPECT(strstr(now.served, "=3000,;"), "%s: \"%s\" after a PUT and a rescan", label,
+               now.served);
+    else
+        expect_state(&now, &around->after, "after another rescan");
+    expect_kept(store);
+    td_store_free(store);
+}
+
+START_TEST(a_rescan_that_fails_leaves_the_old_or_takes_the_new)
+{
+    const struct look_again *again = &looks[_i];
+    static struct around around;
+    struct td_store *store = prepare_look(again);
+    look(store, &around.before);
+    faults_begin(&none);
+    td_store_rescan(store);
+    faults_end();
+    note_calls();
+    look(store, &around.after);
+    td_store_free(store);
+    ck_assert_str_ne(around.before.served, around.after.served);
+    for_each_fault(again->says, look_with_fault, again, &around);
+}
+END_TEST
+
+static void start_with_fault(const void *row, const struct fault *fault, const void *wanted)
+{
+    const struct state *want = wanted;
+    struct state now;
+    (void)row;
+    const int descriptors = count_descriptors();
+    faults_begin(fault);
+    struct td_store *store = open_at(folder);
+    faults_end();
+    if (store) {
+        td_store_rescan(store);
+        look(store, &now);
+        expect_state(&now, want, "after a rescan");
+        td_store_free(store);
+    }
+    EXPECT(count_descriptors() == descriptors, "%s: descriptors are left", label);
+    (void)logged();
+}
+
+START_TEST(a_start_that_fails_is_made_good_by_a_rescan)
+{
+    static const struct change change = { .own = "t 'u other",
+                                          .files = "t.npy n.npy m.safetensors/w" };
+    static struct state want;
+    td_store_free(prepare(&change));
+    faults_begin(&none);
+    struct td_store *store = open_folder();
+    faults_end();
+    note_calls();
+    look(store, &want);
+    td_store_free(store);
+    for_each_fault("start", start_with_fault, NULL, &want);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, folder_open_in_memory, folder_close);
+    tcase_set_timeout(tcase, 300);
+    tcase_add_loop_test(tcase, a_change_that_fails_changes_neither_memory_nor_disk, 0,
+                        COUNT_OF(changes));
+    tcase_add_loop_test(
+        tcase, without_links_a_change_that_fails_is_in_memory_and_on_the_disk_or_in_neither, 0,
+        COUNT_OF(changes));
+    tcase_add_loop_test(tcase, what_cannot_be_removed_is_removed_by_a_start, 0, COUNT_OF(changes));
+    tcase_add_loop_test(tcase, a_rescan_that_fails_leaves_the_old_or_takes_the_new, 0,
+                        COUNT_OF(looks));
+    tcase_add_test(tcase, a_start_that_fails_is_made_good_by_a_rescan);
+}
+
+int main(void)
+{
+    return run_suite("store_faults", add);
+}
