@@ -8,6 +8,7 @@
 #include "server/http/linger.h"
 #include "server/http/origin.h"
 #include "server/http/routes.h"
+#include "server/http/target.h"
 #include "server/http/transport_errors.h"
 #include "server/memory/populate.h"
 #include "server/observe/clock.h"
@@ -255,15 +256,29 @@ static td_status read_headers(const struct td_http *http, struct td_call *call)
 
 /* ---- query ---------------------------------------------------------------------------------- */
 
+/* For the HTTP library, which would decode paths as well: see target.h. */
+static size_t leave_encoded(void *context, struct MHD_Connection *connection, char *text)
+{
+    (void)context;
+    (void)connection;
+    return strlen(text);
+}
+
 static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, const char *name,
                                       size_t length, const char *value, size_t value_length)
 {
     struct td_call *call = context;
     (void)kind;
-    return call->task->argument(call, name, length, value ? value : "", value ? value_length : 0) ==
-                   TD_OK
-               ? MHD_YES
-               : MHD_NO;
+    if (!value) {
+        value = "";
+        value_length = 0;
+    }
+    td_status status = td_target_decode(&name, &length, "the query", &call->arena, &call->error);
+    if (status == TD_OK)
+        status = td_target_decode(&value, &value_length, "the query", &call->arena, &call->error);
+    if (status == TD_OK)
+        status = call->task->argument(call, name, length, value, value_length);
+    return status == TD_OK ? MHD_YES : MHD_NO;
 }
 
 /* ---- replies -------------------------------------------------------------------------------- */
@@ -655,6 +670,7 @@ static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
         { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_log, http->server },
         { MHD_OPTION_LISTEN_SOCKET, fd, NULL },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, http },
+        { MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_encoded, NULL },
         { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)td_transport_note_path, http },
         { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, http },
         { MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL },

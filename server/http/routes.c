@@ -12,6 +12,7 @@
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
 #include "server/calls/tensor_tasks.h"
+#include "server/http/target.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -195,13 +196,14 @@ static unsigned method_bit(const char *method)
     return 0;
 }
 
-/* A piece of the path that stands in the place of a {name}. */
+/* A segment of the path where the pattern has a {name}. */
 struct segment {
     const char *name, *text; /* name: within the braces */
     size_t name_length, length;
 };
 
-/* Does the path have this form? *n of its segments then stand in the places of names. */
+/* Does the path have this form? *n of its segments then are where the pattern has names, and still
+ * as they were sent. The others have to be as they are in the pattern, without escapes. */
 static bool match(const char *pattern, const char *path, struct segment *segments, int *n)
 {
     *n = 0;
@@ -248,10 +250,28 @@ static td_status unknown_op(const struct segment *segment, td_style style, struc
                            style == TD_STYLE_OIP ? "POST /v2/repository/index" : "GET /v1/ops");
 }
 
+static td_status decode_segments(struct td_call *call, struct segment *segments, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct segment *segment = &segments[i];
+        const td_status status = td_target_decode(&segment->text, &segment->length, "the path",
+                                                  &call->arena, &call->error);
+        if (status != TD_OK)
+            return status;
+        if (memchr(segment->text, '\0', segment->length))
+            return td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                                "the path has a NUL, as %%00, which no name has");
+    }
+    return TD_OK;
+}
+
 /* What the path says beside its pattern. */
-static td_status read_segments(struct td_call *call, const struct segment *segments, int n)
+static td_status read_segments(struct td_call *call, struct segment *segments, int n)
 {
     int n_arguments = 0;
+    const td_status status = decode_segments(call, segments, n);
+    if (status != TD_OK)
+        return status;
     for (int i = 0; i < n; i++) {
         const struct segment *segment = &segments[i];
         if (is_called(segment, "op")) {
@@ -329,6 +349,10 @@ td_status td_route_call(struct td_call *call)
     unsigned methods = 0;
     int n;
     call->style = td_route_style(call->path);
+    const td_status escapes =
+        td_target_check(call->path, strlen(call->path), "the path", &call->error);
+    if (escapes != TD_OK)
+        return escapes;
     if (strcmp(call->path, "*") == 0 && strcmp(call->method, "OPTIONS") == 0)
         return other_method(call, GET | POST | PUT | DELETE);
     for (const struct route *route = routes; route < routes + N_ROUTES; route++) {

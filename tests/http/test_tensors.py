@@ -232,7 +232,7 @@ class Names(TensorTest):
 
     def test_bad_names_are_refused(self):
         for name in (".hidden", "..", ".", "x" * 129, "a%20b", "%C3%A9", "a%ff", "a%0Ab", "a%252fb", "a+b", "a~b", "a*",
-                     "%2e%2e", "a%5cb", "%25", "a%7f"):
+                     "%2e%2e", "a%5cb", "%25", "a%7f", "a%2fb", "..%2f..%2fetc%2fpasswd", "%2e%2e%2fx", "a%2F", "%2f"):
             with self.subTest(name=name):
                 problem = self.assertProblem(self.put(name, [1]), 422, "INVALID_ARGUMENT")
                 self.assertIn("no name of a tensor", problem["detail"])
@@ -240,7 +240,7 @@ class Names(TensorTest):
                 self.assertProblem(self.get(f"/v1/tensors/{name}"), 404, "TENSOR_NOT_FOUND")
 
     def test_a_slash_in_a_name_is_a_slash_in_the_path(self):
-        for name in ("a/b", "a%2fb", "..%2f..%2fetc%2fpasswd", "%2e%2e%2fx", "../x", "a%2F", "%2f", "a/", "/a", ""):
+        for name in ("a/b", "../x", "a/", "/a", "", "a/b%2fc"):
             with self.subTest(name=name):
                 for method in ("PUT", "GET", "DELETE"):
                     self.assertProblem(self.ask(method, f"/v1/tensors/{name}", b"[1]" if method == "PUT" else None), 404,
@@ -250,8 +250,9 @@ class Names(TensorTest):
         name, _ = self.resident()
         for path in (f"{name}%00", f"{name}%00.npy", f"{name}%00/x"):
             with self.subTest(path=path):
-                answer = self.ask("PUT", f"/v1/tensors/{path}", b"[9]")  # the HTTP library's own refusal
-                self.assertEqual((answer.status, answer.json()["code"]), (400, "MALFORMED_REQUEST"))
+                self.assertIn(self.ask("PUT", f"/v1/tensors/{path}", b"[9]").status, (400, 404))
+                self.assertIn(self.get(f"/v1/tensors/{path}").status, (400, 404))
+        self.assertIn("NUL", self.assertProblem(self.get(f"/v1/tensors/{name}%00"), 400, "MALFORMED_REQUEST")["detail"])
         self.assertData(name, "int32", [2, 3], [[1, 2, 3], [4, 5, 6]])
 
     def test_an_unknown_name_is_not_found_and_the_nearest_is_told(self):

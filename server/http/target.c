@@ -1,0 +1,51 @@
+#include "server/http/target.h"
+
+#include <string.h>
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* The byte that text[0..2] encodes; -1 where it is no escape. */
+static int escaped_byte(const char *text, const char *end)
+{
+    const int high = end - text > 2 ? hex_digit(text[1]) : -1;
+    const int low = high >= 0 ? hex_digit(text[2]) : -1;
+    return low >= 0 ? high * 16 + low : -1;
+}
+
+td_status td_target_check(const char *text, size_t length, const char *what, struct td_error *err)
+{
+    const char *end = text + length;
+    for (const char *at = text; (at = memchr(at, '%', (size_t)(end - at))) != NULL; at += 3)
+        if (escaped_byte(at, end) < 0)
+            return td_error_set(err, TD_MALFORMED_REQUEST,
+                                "'%.*s' in %s is no escape; expected %% and two hexadecimal digits",
+                                (int)(end - at < 3 ? end - at : 3), at, what);
+    return TD_OK;
+}
+
+td_status td_target_decode(const char **text, size_t *length, const char *what,
+                           struct td_arena *arena, struct td_error *err)
+{
+    const char *at = *text, *end = at + *length;
+    size_t n = 0;
+    if (!memchr(at, '%', *length))
+        return TD_OK;
+    const td_status status = td_target_check(at, *length, what, err);
+    if (status != TD_OK)
+        return status;
+    char *decoded = td_arena_alloc(arena, *length + 1, 1, err);
+    if (!decoded)
+        return TD_MEMORY_EXHAUSTED;
+    for (; at < end; at += *at == '%' ? 3 : 1)
+        decoded[n++] = *at == '%' ? (char)escaped_byte(at, end) : *at;
+    decoded[n] = '\0';
+    *text = decoded;
+    *length = n;
+    return TD_OK;
+}
