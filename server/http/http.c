@@ -236,10 +236,14 @@ static td_status check_origin(const struct td_http *http, const struct header_wa
     return status;
 }
 
-static td_status read_headers(const struct td_http *http, struct td_call *call)
+/* authority: that of the request's target, which takes the place of Host where it is there. */
+static td_status read_headers(const struct td_http *http, struct td_call *call,
+                              struct td_field authority)
 {
     struct header_walk walk = { .call = call };
     MHD_get_connection_values_n(call->connection, MHD_HEADER_KIND, visit_header, &walk);
+    if (authority.text)
+        walk.host = authority;
     choose_request_id(call, walk.request_id);
     call->headers.chunked = walk.transfer_encoding.text != NULL;
     call->headers.content_length =
@@ -413,9 +417,14 @@ static td_status begin_preflight(struct td_call *call)
 /* All that can be said before the body. */
 static td_status begin(const struct td_http *http, struct td_call *call)
 {
-    const td_status found = td_route_call(call);
-    td_status status = read_headers(http, call);
-    if (status == TD_OK && call->preflight)
+    struct td_target target;
+    const td_status form = td_target_read(call->method, call->path, &target, &call->error);
+    call->path = target.path;
+    if (form != TD_OK)
+        call->style = td_route_style(td_target_path(target.path));
+    const td_status found = form == TD_OK ? td_route_call(call) : form;
+    td_status status = read_headers(http, call, target.authority);
+    if (status == TD_OK && form == TD_OK && call->preflight)
         return begin_preflight(call);
     if (status != TD_OK || found != TD_OK || call->handler)
         return status != TD_OK ? status : found;

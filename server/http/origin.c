@@ -156,6 +156,12 @@ static bool read_authority(const char *text, size_t length, struct authority *ou
     return read_port(text + host, length - host, &out->port);
 }
 
+bool td_origin_is_authority(struct td_field text)
+{
+    struct authority authority;
+    return read_authority(text.text, text.length, &authority);
+}
+
 static bool read_origin(const char *text, size_t length, struct origin *out)
 {
     const char *colon = memchr(text, ':', length);

@@ -55,6 +55,9 @@ struct td_origins *td_origins_new(const char *allow_origin, const char *allow_ho
 /* NULL is fine. */
 void td_origins_free(struct td_origins *origins);
 
+/* Is this a host, perhaps with a port, as Host has it? */
+bool td_origin_is_authority(struct td_field text);
+
 /* TD_OK or FORBIDDEN. *listed: --allow-origin names the request's Origin, so that its page may read
  * the answer, also that of a refusal. */
 TD_MUST_CHECK td_status td_origin_check(const struct td_origins *origins,

@@ -1,6 +1,46 @@
 #include "server/http/target.h"
 
 #include <string.h>
+#include <strings.h>
+
+static const char scheme[] = "http://";
+
+/* Where a URI's authority begins; NULL of another target. */
+static const char *authority_of(const char *text)
+{
+    return strncasecmp(text, scheme, sizeof scheme - 1) == 0 ? text + sizeof scheme - 1 : NULL;
+}
+
+const char *td_target_path(const char *text)
+{
+    const char *authority = authority_of(text);
+    return authority ? authority + strcspn(authority, "/?") : text;
+}
+
+static td_status refuse(const char *text, struct td_error *err)
+{
+    return td_error_set(err, TD_MALFORMED_REQUEST,
+                        "'%.128s' is no request target; expected a path like /v1/ops, "
+                        "http://HOST/PATH, or * with OPTIONS",
+                        text);
+}
+
+td_status td_target_read(const char *method, const char *text, struct td_target *out,
+                         struct td_error *err)
+{
+    const bool is_options = strcmp(method, "OPTIONS") == 0;
+    const char *authority = authority_of(text);
+    *out = (struct td_target){ .path = text };
+    if (!authority)
+        return text[0] == '/' || (is_options && strcmp(text, "*") == 0) ? TD_OK : refuse(text, err);
+    const char *path = td_target_path(text);
+    const struct td_field host = { authority, (size_t)(path - authority) };
+    if (!td_origin_is_authority(host))
+        return refuse(text, err);
+    out->authority = host;
+    out->path = *path ? path : is_options ? "*" : "/";
+    return TD_OK;
+}
 
 static int hex_digit(char c)
 {

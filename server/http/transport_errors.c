@@ -15,6 +15,7 @@
 #include "server/http/transport_errors.h"
 
 #include "server/http/routes.h"
+#include "server/http/target.h"
 
 #include <microhttpd.h>
 #include <stdbool.h>
@@ -35,7 +36,7 @@ void *td_transport_note_path(void *context, const char *path, struct MHD_Connect
 {
     (void)context;
     (void)connection;
-    style = td_route_style(path);
+    style = td_route_style(td_target_path(path));
     return NULL;
 }
 

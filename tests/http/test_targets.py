@@ -1,4 +1,4 @@
-"""What the request line asks for: percent-encoding in paths and queries."""
+"""What the request line asks for: its forms, and percent-encoding in paths and queries."""
 from daemon import *
 
 GATHER = b'{"params":[1,2],"indices":[1]}'
@@ -6,7 +6,7 @@ GATHER = b'{"params":[1,2],"indices":[1]}'
 
 class Encoding(HttpTest):
     def test_an_encoded_slash_is_no_slash(self):
-        for path in ("/v1%2fgather", "/v1%2Fgather", "%2fv1/gather", "/v1/tensors%2ft", "/v2%2fmodels/gather/infer"):
+        for path in ("/v1%2fgather", "/v1%2Fgather", "/%2fv1/gather", "/v1/tensors%2ft", "/v2%2fmodels/gather/infer"):
             self.assertStatus(self.post(path, GATHER), 404)
         self.assertProblem(self.post("/v1/%2fgather", GATHER), 404, "UNKNOWN_OP")
 
@@ -52,3 +52,66 @@ class Encoding(HttpTest):
         with Daemon("--log-level", "debug") as daemon, Client(daemon) as client:
             client.ask("GET", "/v1/tensors/a%0a%2fb")
             daemon.wait_log(lambda e: e.get("path") == "/v1/tensors/a%0a%2fb")
+
+
+class Forms(HttpTest):
+    def ask_for(self, target, *headers, method="GET", host="localhost", version="HTTP/1.1", body=b"", daemon=None):
+        lines = [f"{method} {target} {version}", *([f"Host: {host}"] if host is not None else []), *headers]
+        with Raw(daemon or self.daemon) as raw:
+            raw.send("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+            return raw.answer(head=method == "HEAD")
+
+    def test_a_whole_uri_is_served_like_its_path(self):
+        for target in ("http://localhost/healthz", "HTTP://LOCALHOST:8080/healthz", "http://127.0.0.1/healthz?x=1", "http://[::1]:1/healthz"):
+            self.assertEqual(self.ask_for(target).json(), {"status": "alive"})
+        answer = self.ask_for("http://localhost/v1/gather?axis=%30", f"Content-Length: {len(GATHER)}", method="POST", body=GATHER)
+        self.assertOutput(answer, "int32", [1], [2])
+        self.assertStatus(self.ask_for("http://localhost/v1%2fgather", method="POST"), 404)
+        self.assertProblem(self.ask_for("http://localhost"), 404, "NOT_FOUND")  # the path is "/"
+        self.assertProblem(self.ask_for("http://localhost?x"), 404, "NOT_FOUND")
+        self.assertStatus(self.ask_for("http://localhost/healthz", host=None, version="HTTP/1.0"), 200)
+
+    def test_its_authority_takes_the_place_of_host(self):
+        answer = self.ask_for("http://evil.example/healthz")
+        self.assertEqual(self.assertProblem(answer, 403, "FORBIDDEN")["attribute"], "Host")
+        self.assertIn("evil.example", answer.json()["detail"])
+        self.assertStatus(self.ask_for("http://localhost/healthz", host="evil.example"), 200)
+        self.assertStatus(self.ask_for("http://localhost:1/healthz", "Origin: http://localhost:1", host="localhost:2"), 200)
+        self.assertProblem(self.ask_for("http://localhost:1/healthz", "Origin: http://localhost:2", host="localhost:2"), 403, "FORBIDDEN")
+
+    def test_host_still_has_to_be_there_once(self):
+        self.assertStatus(self.ask_for("http://localhost/healthz", host=None), 400)
+        self.assertStatus(self.ask_for("http://localhost/healthz", "Host: localhost"), 400)
+
+    def test_errors_have_the_form_of_its_path(self):
+        answer = self.ask_for("http://localhost/v2/nowhere")
+        self.assertEqual((answer.status, answer.type), (404, JSON))
+        answer = self.ask_for("http://localhost/v2/health/live", "Content-Length: 1", "Content-Length: 2")
+        self.assertEqual((answer.status, answer.type), (400, JSON))
+
+    def test_options_of_the_server_tells_all_methods(self):
+        for target in ("*", "http://localhost"):
+            answer = self.ask_for(target, method="OPTIONS")
+            self.assertEqual((answer.status, answer.headers["Allow"], answer.body), (204, "GET, HEAD, POST, PUT, DELETE", b""))
+        self.assertStatus(self.ask_for("http://localhost/", method="OPTIONS"), 404)
+
+    def test_other_targets_are_malformed(self):
+        for target in ("healthz", "*", "**", "ftp://localhost/healthz", "https://localhost/healthz", "http:/healthz", "http:///healthz",
+                       "http://", "http://:80/healthz", "http://user@localhost/healthz", "http://localhost:x/healthz", "http://[::1/healthz",
+                       "http://local%68ost/healthz", "http://localhost\\/healthz", "localhost:80", "?x", "#", "%2fhealthz", "httpx://localhost/",
+                       "http://localhost#/healthz", "x" * 5000):
+            for method in ("GET", "POST", "CONNECT"):
+                with self.subTest(target=target[:40], method=method):
+                    problem = self.assertProblem(self.ask_for(target, "Content-Length: 0", method=method), 400, "MALFORMED_REQUEST")
+                    self.assertIn("target", problem["detail"])
+        self.assertProblem(self.ask_for("*x", method="OPTIONS"), 400, "MALFORMED_REQUEST")
+        answer = self.ask_for("https://localhost/v2/health/live")
+        self.assertEqual(answer.status, 400)
+
+    def test_a_preflight_of_a_malformed_target_is_malformed(self):
+        with Daemon("--allow-origin", "https://a.example") as daemon:
+            more = ("Origin: https://a.example", "Access-Control-Request-Method: PUT")
+            self.assertStatus(self.ask_for("/x", *more, method="OPTIONS", daemon=daemon), 204)
+            answer = self.ask_for("x", *more, method="OPTIONS", daemon=daemon)
+            self.assertProblem(answer, 400, "MALFORMED_REQUEST")
+            self.assertEqual(answer.headers["Access-Control-Allow-Origin"], "https://a.example")
