@@ -1,13 +1,13 @@
-/* bench_gemm.c - matrix products beside BLAS: floating-point operations per second of ours,
- * OpenBLAS and BLIS, in turns in one process.
+/* bench_gemm.c - matrix products compared with BLAS: floating-point operations per second of these
+ * kernels, OpenBLAS and BLIS, measured alternately in one process.
  *
  *     bench_gemm [rounds]
  *
- * OpenBLAS and BLIS are loaded where they are installed (Debian: libopenblas0-pthread,
- * libblis4-serial) and left out where not. On two threads each takes the best of its ways: its own
- * threads (OpenBLAS), halves of the rows, halves of the columns. Figures are the best of the
- * rounds; a ratio compares with the best BLAS. bfloat16 and float16 stand alone: neither BLAS has
- * them. */
+ * OpenBLAS and BLIS are loaded if they are installed (Debian: libopenblas0-pthread, libblis4-serial)
+ * and omitted if not. On two threads each BLAS uses the fastest of its methods: its own threads
+ * (OpenBLAS), one half of the rows per thread, one half of the columns per thread. Figures are the
+ * best of the rounds; a ratio compares with the best BLAS. bfloat16 and float16 have no BLAS to
+ * compare with. */
 #include "kernels/einsum/gemm/gemm.h"
 #include "kernels/einsum/nest/workspace.h"
 #include "tests/bench/measure.h"
@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- The caller and one helper, who spins: what a pool of warm workers is like --------------- */
+/* ---- The caller and a spinning helper thread, like a pool of warm workers -------------------- */
 
 struct pool {
     struct td_exec exec; /* first: parallel_for casts back */
@@ -29,8 +29,8 @@ struct pool {
     int64_t count, grain;
     _Atomic int64_t next;
     atomic_int turn, helping;
-    atomic_bool open;   /* there is a loop, to which the helper may come */
-    atomic_bool wanted; /* the helper spins */
+    atomic_bool open;     /* a loop is running, and the helper may join it */
+    atomic_bool spinning; /* else the helper sleeps between polls */
 };
 
 static void work(struct pool *pool)
@@ -49,7 +49,7 @@ static void *help(void *argument)
     struct pool *pool = argument;
     for (int seen = 0;;) {
         while (atomic_load(&pool->turn) == seen)
-            if (!atomic_load(&pool->wanted))
+            if (!atomic_load(&pool->spinning))
                 nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
         seen = atomic_load(&pool->turn);
         atomic_store(&pool->helping, 1);
@@ -74,7 +74,7 @@ static td_status pool_for(struct td_exec *self, int64_t count, int64_t grain, td
         work(pool);
         return TD_OK;
     }
-    /* A helper who comes late finds it closed, and is not waited for. */
+    /* A helper that is late finds the loop closed, and the caller does not wait for it. */
     atomic_store(&pool->open, true);
     atomic_fetch_add(&pool->turn, 1);
     work(pool);
@@ -97,13 +97,13 @@ struct blas {
     const char *name;
     sgemm_fn *sgemm;
     dgemm_fn *dgemm;
-    void (*threads)(int); /* NULL: one */
+    void (*set_threads)(int); /* NULL: single-threaded */
 };
 
 static void *symbol(void *library, const char *name, void *to, size_t size)
 {
     void *address = dlsym(library, name);
-    memcpy(to, &address, size); /* a function pointer, from one to data */
+    memcpy(to, &address, size); /* converts a data pointer to a function pointer */
     return address;
 }
 
@@ -118,19 +118,19 @@ static bool blas_load(struct blas *blas, const char *name, const char *const *fi
         !symbol(library, "cblas_dgemm", &blas->dgemm, sizeof(blas->dgemm)))
         return false;
     if (threads)
-        symbol(library, threads, &blas->threads, sizeof(blas->threads));
+        symbol(library, threads, &blas->set_threads, sizeof(blas->set_threads));
     return true;
 }
 
-/* ---- A product, by any of them --------------------------------------------------------------- */
+/* ---- A product, by any library --------------------------------------------------------------- */
 
-enum { MOST_LOOPS = 6 };
+enum { MAX_LOOPS = 6 };
 
 struct product {
     int64_t batch, m, n, k;
     bool is_double, b_transposed;
-    td_dtype half; /* float16 or bfloat16, where not float32 nor float64: no BLAS then */
-    struct td_loop loops[MOST_LOOPS];
+    td_dtype half; /* float16 or bfloat16, which no BLAS has; 0: float32 or float64 */
+    struct td_loop loops[MAX_LOOPS];
     struct td_contraction contraction;
     void *a, *b, *c;
     struct td_workspace workspace;
@@ -138,16 +138,16 @@ struct product {
     int halves; /* 0: whole; 1: of the rows; 2: of the columns */
 };
 
-static void ours(struct product *p)
+static void run_kernels(struct product *p)
 {
     struct td_error err;
     if (td_gemm_run(&p->contraction, p->a, p->b, p->c, &p->workspace, &pool.exec, &err) != TD_OK)
         exit(1);
 }
 
-/* Part of item i: rows from m0 on, columns from n0 on. */
-static void blas_part(const struct product *p, int64_t i, int64_t m0, int64_t m, int64_t n0,
-                      int64_t n)
+/* Rows [m0, m0 + m) and columns [n0, n0 + n) of product i of the batch. */
+static void blas_block(const struct product *p, int64_t i, int64_t m0, int64_t m, int64_t n0,
+                       int64_t n)
 {
     enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
     const int tb = p->b_transposed ? TRANSPOSED : PLAIN;
@@ -162,11 +162,11 @@ static void blas_part(const struct product *p, int64_t i, int64_t m0, int64_t m,
                        (float *)p->b + b, ldb, 0, (float *)p->c + c, ldc);
 }
 
-static void blas_items(void *context, int64_t begin, int64_t end)
+static void blas_products(void *context, int64_t begin, int64_t end)
 {
     const struct product *p = context;
     for (int64_t i = begin; i < end; i++)
-        blas_part(p, i, 0, p->m, 0, p->n);
+        blas_block(p, i, 0, p->m, 0, p->n);
 }
 
 static void blas_halves(void *context, int64_t begin, int64_t end)
@@ -174,23 +174,23 @@ static void blas_halves(void *context, int64_t begin, int64_t end)
     const struct product *p = context;
     for (int64_t i = begin; i < end; i++)
         if (p->halves == 1)
-            blas_part(p, 0, i * (p->m / 2), i ? p->m - p->m / 2 : p->m / 2, 0, p->n);
+            blas_block(p, 0, i * (p->m / 2), i ? p->m - p->m / 2 : p->m / 2, 0, p->n);
         else
-            blas_part(p, 0, 0, p->m, i * (p->n / 2), i ? p->n - p->n / 2 : p->n / 2);
+            blas_block(p, 0, 0, p->m, i * (p->n / 2), i ? p->n - p->n / 2 : p->n / 2);
 }
 
-static void by_blas(struct product *p)
+static void run_blas(struct product *p)
 {
     if (p->batch > 1)
         pool_for(&pool.exec, p->batch, (p->batch + pool.exec.width - 1) / pool.exec.width,
-                 blas_items, p, NULL);
+                 blas_products, p, NULL);
     else if (p->halves)
         pool_for(&pool.exec, 2, 1, blas_halves, p, NULL);
     else
-        blas_items(p, 0, 1);
+        blas_products(p, 0, 1);
 }
 
-/* Seconds one run takes, from as many as fill 2 ms. */
+/* Nanoseconds of one run: the mean of the runs in 2 ms. */
 static double time_of(void (*run)(struct product *), struct product *p)
 {
     int64_t times = 0;
@@ -210,39 +210,39 @@ static void keep_best(double *best, double ns)
         *best = ns;
 }
 
-#define MOST_BLAS 2
+#define MAX_BLAS 2
 
-/* Best times of ours and of each BLAS on `threads` threads. */
+/* Best times of the kernels and of each BLAS on `threads` threads. */
 static void compare(struct product *p, const struct blas *blas, int n_blas, int threads, int rounds,
-                    double *us, double *theirs)
+                    double *kernels_ns, double *blas_ns)
 {
-    *us = 0;
-    memset(theirs, 0, MOST_BLAS * sizeof(theirs[0]));
+    *kernels_ns = 0;
+    memset(blas_ns, 0, MAX_BLAS * sizeof(blas_ns[0]));
     pool.exec.width = threads;
-    atomic_store(&pool.wanted, threads > 1);
+    atomic_store(&pool.spinning, threads > 1);
     for (int round = 0; round < rounds; round++) {
-        keep_best(us, time_of(ours, p));
+        keep_best(kernels_ns, time_of(run_kernels, p));
         for (int i = 0; i < n_blas; i++) {
             p->blas = &blas[i];
-            const int ways = threads > 1 && p->batch == 1 ? 2 : 0;
-            for (p->halves = ways ? 1 : 0; p->halves <= ways; p->halves++)
-                keep_best(&theirs[i], time_of(by_blas, p));
-            if (ways && blas[i].threads) {
+            const int methods = threads > 1 && p->batch == 1 ? 2 : 0;
+            for (p->halves = methods ? 1 : 0; p->halves <= methods; p->halves++)
+                keep_best(&blas_ns[i], time_of(run_blas, p));
+            if (methods && blas[i].set_threads) {
                 p->halves = 0;
-                atomic_store(&pool.wanted, false);
-                blas[i].threads(threads);
-                keep_best(&theirs[i], time_of(by_blas, p));
-                blas[i].threads(1);
-                atomic_store(&pool.wanted, true);
+                atomic_store(&pool.spinning, false);
+                blas[i].set_threads(threads);
+                keep_best(&blas_ns[i], time_of(run_blas, p));
+                blas[i].set_threads(1);
+                atomic_store(&pool.spinning, true);
             }
         }
     }
-    atomic_store(&pool.wanted, false);
+    atomic_store(&pool.spinning, false);
 }
 
 static void fill(struct product *p)
 {
-    if (p->half) /* zeros take as long */
+    if (p->half) /* zeros have the same speed */
         return;
     const int64_t n[2] = { p->batch * p->m * p->k, p->batch * p->k * p->n };
     for (int i = 0; i < 2; i++)
@@ -282,15 +282,15 @@ static void measure(struct product p, const char *name, const struct blas *blas,
     const double flops = 2 * (double)p.batch * (double)p.m * (double)p.n * (double)p.k;
     printf("%-26s", name);
     for (int threads = 1; threads <= 2; threads++) {
-        double us, theirs[MOST_BLAS], best = 0;
-        compare(&p, blas, n_blas, threads, rounds, &us, theirs);
-        printf("  %dt %6.1f us %5.1f GF", threads, us / 1e3, flops / us);
+        double kernels_ns, blas_ns[MAX_BLAS], best = 0;
+        compare(&p, blas, n_blas, threads, rounds, &kernels_ns, blas_ns);
+        printf("  %dt %6.1f us %5.1f GF", threads, kernels_ns / 1e3, flops / kernels_ns);
         for (int i = 0; i < n_blas; i++) {
-            printf("  %s %5.1f", blas[i].name, flops / theirs[i]);
-            keep_best(&best, theirs[i]);
+            printf("  %s %5.1f", blas[i].name, flops / blas_ns[i]);
+            keep_best(&best, blas_ns[i]);
         }
         if (n_blas > 0)
-            printf("  ratio %.2f", best / us);
+            printf("  ratio %.2f", best / kernels_ns);
     }
     putchar('\n');
     fflush(stdout);
@@ -310,13 +310,13 @@ int main(int argc, char **argv)
     }
     static const char *const openblas[] = { "libopenblas.so.0", "libopenblas.so", NULL };
     static const char *const blis[] = { "libblis.so.4", "libblis.so", NULL };
-    struct blas blas[MOST_BLAS];
+    struct blas blas[MAX_BLAS];
     int n_blas = 0;
     n_blas += blas_load(&blas[n_blas], "OpenBLAS", openblas, "openblas_set_num_threads");
     n_blas += blas_load(&blas[n_blas], "BLIS", blis, NULL);
     for (int i = 0; i < n_blas; i++)
-        if (blas[i].threads)
-            blas[i].threads(1);
+        if (blas[i].set_threads)
+            blas[i].set_threads(1);
     print_cpu("model name\t");
     printf("kernels: %s\n", td_isa_name(td_isa_resolve(TD_ISA_AUTO)));
     if (n_blas == 0)
@@ -351,7 +351,7 @@ int main(int argc, char **argv)
         { 800, 24, 24, 24, false },   { 512, 32, 32, 32, false },
         { 64, 64, 64, 64, false },    { 16, 128, 128, 128, false },
         { 48, 128, 128, 64, true },  /* attention: queries times keys */
-        { 48, 128, 64, 128, false }, /* and what comes of it, times values */
+        { 48, 128, 64, 128, false }, /* attention: weights times values */
         { 1, 16, 1024, 1024, false }, { 1, 1024, 16, 1024, false },
         { 1, 1024, 1024, 16, false }, { 1, 16, 16, 65536, false },
         { 1, 64, 64, 262144, false }, { 1, 64, 64, 262144, true }, /* Gram matrices */

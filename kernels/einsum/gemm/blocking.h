@@ -1,101 +1,99 @@
-/* gemm_blocking.h - how far a product is taken at a time, and the memory that this takes.
+/* blocking.h - the block sizes of a product, and the workspace that they require.
  *
- * The blocks are made by sizes alone, so that every sum is cut at the same places however many
- * threads there are.
+ * Block sizes depend on the sizes of the product only, so that every sum is split at the same
+ * places at any number of threads.
  *
- *     shared   packed B: k_chunk x n_chunk numbers for each of `items`; with k_piece a sum, m x n,
- *              for every piece of each of `items`
- *     a slot   struct td_gemm_scratch | block of A | sums, where C is not native | own_b
+ *     shared       packed B: k_packed x nc elements for each of batch_block products; with k_range,
+ *                  an m x n matrix of sums for each range of each of batch_block products
+ *     per thread   struct td_gemm_scratch | packed A | sums, if C is not native | B of the thread
  *
- * Threads  Pure. */
+ * Threads  Reentrant. */
 #ifndef TD_KERNELS_EINSUM_GEMM_BLOCKING_H
 #define TD_KERNELS_EINSUM_GEMM_BLOCKING_H
 
-#include "kernels/einsum/gemm/gemm_isa.h"
+#include "kernels/einsum/gemm/kernels.h"
 #include "kernels/einsum/gemm/product.h"
 
 #include <stdint.h>
 
-/* Rows of A that are packed together, at most, and their length in reals: what is packed of A stays
- * in the second cache. At 1024^3 on Zen 4, a length of 256, 384, 512 gave 104, 105, 107 GFLOP/s in
- * float32; at 2048^3, 112 and 168 rows gave 199 and 210 on two threads, in float64 96 and 104. A
- * multiple of the rows of all tiles. */
-#define TD_GEMM_BLOCK_ROWS   168
-#define TD_GEMM_BLOCK_K      512
-/* Columns of a result that is not native: they are summed up beside it. */
-#define TD_GEMM_NARROW_WIDTH 256
-/* A panel on its way to be widened or expanded: at the most a block of k of complex128, whose k is
- * half as long. */
-#define TD_GEMM_RAW_BYTES    ((int64_t)TD_GEMM_MAX_ROWS * TD_GEMM_BLOCK_K * 8)
-/* A product that takes less than this is not worth waking a thread for, and no range is to be much
- * shorter than TD_GEMM_RANGE_NS nor longer than TD_GEMM_LONGEST_NS (where k is cut, as estimated for
- * long vectors: a small part of it, and SSE2 takes ten times as long). */
-#define TD_GEMM_ALONE_NS     100e3
-#define TD_GEMM_RANGE_NS     50e3
-#define TD_GEMM_LONGEST_NS   8e6
+/* The most rows of a block of A, and its length along k in reals: packed A stays in the L2 cache.
+ * At 1024^3 on Zen 4, a KC of 256, 384, 512 gave 104, 105, 107 GFLOP/s in float32; at 2048^3, an MC
+ * of 112 and 168 gave 199 and 210 on two threads, in float64 96 and 104. MC is a multiple of the
+ * rows of all tiles. */
+#define TD_GEMM_MC               168
+#define TD_GEMM_KC               512
+/* The most columns that are summed beside a C that is not native. */
+#define TD_GEMM_SUMS_COLUMNS     256
+/* A panel before it is widened or expanded: at most TD_GEMM_KC reals long, of complex128, whose KC
+ * is half as many elements. */
+#define TD_GEMM_RAW_BYTES        ((int64_t)TD_GEMM_MAX_MR * TD_GEMM_KC * 8)
+/* A product of less time than TD_GEMM_SINGLE_THREAD_NS is not worth waking a thread. No range is
+ * much shorter than TD_GEMM_RANGE_NS or longer than TD_GEMM_MAX_RANGE_NS. Where k is split, the
+ * time is estimated for long vectors; SSE2 takes ten times as long, which these short ranges allow
+ * for. */
+#define TD_GEMM_SINGLE_THREAD_NS 100e3
+#define TD_GEMM_RANGE_NS         50e3
+#define TD_GEMM_MAX_RANGE_NS     8e6
 
-/* What a thread needs beside A's block: at the beginning of its slot. */
+/* The beginning of a thread's scratch; the functions at the end of this file return what follows.
+ * */
 struct td_gemm_scratch {
-    int64_t m_a[TD_GEMM_BLOCK_ROWS], m_c[TD_GEMM_BLOCK_ROWS];
-    int64_t n[TD_GEMM_MAX_COLUMNS], n_c[TD_GEMM_NARROW_WIDTH];
-    int64_t k[TD_GEMM_BLOCK_K], k_run[TD_GEMM_BLOCK_K];
-    _Alignas(64) char tile[TD_GEMM_MAX_ROWS * TD_GEMM_TILE_BYTES];
+    int64_t m_a[TD_GEMM_MC], m_c[TD_GEMM_MC];             /* offsets of rows */
+    int64_t n[TD_GEMM_MAX_NR], n_c[TD_GEMM_SUMS_COLUMNS]; /* offsets of columns of B and C */
+    int64_t k[TD_GEMM_KC], k_run[TD_GEMM_KC];             /* struct td_gemm_panel */
+    _Alignas(64) char tile[TD_GEMM_MAX_MR * TD_GEMM_TILE_ROW_BYTES];
     _Alignas(64) char raw[TD_GEMM_RAW_BYTES + TD_GEMM_PANEL_SLACK];
 };
 
 struct td_gemm_blocking {
-    int64_t kc;      /* length of a block of k; every element's sum is cut here and nowhere else */
-    int64_t k_piece; /* length of a piece of k that is summed apart; 0: all of k is one sum */
-    int64_t n_chunk; /* packed B has so many columns, */
-    int64_t k_chunk; /* so many rows (of numbers; a multiple of kc or all), */
-    int64_t items;   /* of so many of the batch; 0: nothing is shared */
-    int64_t own_b;   /* bytes of B, or of a block of it, that a thread packs for itself; 0: never */
+    int64_t kc;             /* length of a block of k; sums are split at its multiples only */
+    int64_t k_range;        /* split-K: length of a range that is summed separately; 0: no split */
+    int64_t nc;             /* columns of packed B */
+    int64_t k_packed;       /* rows of packed B, in elements: a multiple of kc, or all */
+    int64_t batch_block;    /* products that are computed together; 0: nothing is shared */
+    int64_t thread_b_bytes; /* packed B, or a block of it, in the scratch of a thread; 0: none */
 };
 
 void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_gemm_product *p);
 
-/* The workspace of a product with these blocks. */
-struct td_workspace_size td_gemm_blocking_need(const struct td_gemm_blocking *blocking,
-                                               const struct td_gemm_product *p);
+/* The workspace of a product with this blocking. */
+struct td_workspace_size td_gemm_blocking_workspace(const struct td_gemm_blocking *blocking,
+                                                    const struct td_gemm_product *p);
 
-/* With k_piece: pieces of k, and bytes of the sum of one. */
-int64_t td_gemm_pieces(const struct td_gemm_blocking *blocking, const struct td_gemm_product *p);
-int64_t td_gemm_sum_bytes(const struct td_gemm_product *p);
+/* With k_range: the number of ranges of k, and the bytes of the sums of one. */
+int64_t td_gemm_k_ranges(const struct td_gemm_blocking *blocking, const struct td_gemm_product *p);
+int64_t td_gemm_partial_bytes(const struct td_gemm_product *p);
 
-/* Items, or parts of one, in a range. */
+/* The grain of a parallel loop over `count` items that take each_ns. */
 int64_t td_gemm_grain(int64_t count, double each_ns);
 
-/* ---- The parts of a slot -------------------------------------------------------------------- */
+/* ---- The parts of a thread's scratch ----------------------------------------------------------
+ * */
 
-static inline int64_t td_gemm_block_a_bytes(const struct td_gemm_product *p)
+static inline int64_t td_gemm_packed_a_bytes(const struct td_gemm_product *p)
 {
-    return p->real_size * TD_GEMM_BLOCK_K * (TD_GEMM_BLOCK_ROWS + TD_GEMM_MAX_ROWS) +
-           TD_GEMM_PANEL_SLACK;
+    return p->real_size * TD_GEMM_KC * (TD_GEMM_MC + TD_GEMM_MAX_MR) + TD_GEMM_PANEL_SLACK;
 }
 
-static inline struct td_gemm_scratch *td_gemm_slot_scratch(void *slot)
+static inline char *td_gemm_packed_a(struct td_gemm_scratch *scratch)
 {
-    return slot;
+    return (char *)scratch + sizeof(struct td_gemm_scratch);
 }
 
-static inline char *td_gemm_slot_block(void *slot)
+static inline char *td_gemm_sums(const struct td_gemm_product *p, struct td_gemm_scratch *scratch)
 {
-    return (char *)slot + sizeof(struct td_gemm_scratch);
-}
-
-static inline char *td_gemm_slot_sums(const struct td_gemm_product *p, void *slot)
-{
-    return td_gemm_slot_block(slot) + td_gemm_block_a_bytes(p);
+    return td_gemm_packed_a(scratch) + td_gemm_packed_a_bytes(p);
 }
 
 static inline int64_t td_gemm_sums_bytes(const struct td_gemm_product *p)
 {
-    return p->native[TD_C] ? 0 : (int64_t)TD_GEMM_BLOCK_ROWS * TD_GEMM_NARROW_WIDTH * 8;
+    return p->native[TD_C] ? 0 : (int64_t)TD_GEMM_MC * TD_GEMM_SUMS_COLUMNS * 8;
 }
 
-static inline char *td_gemm_slot_b(const struct td_gemm_product *p, void *slot)
+static inline char *td_gemm_thread_b(const struct td_gemm_product *p,
+                                     struct td_gemm_scratch *scratch)
 {
-    return td_gemm_slot_sums(p, slot) + td_gemm_sums_bytes(p);
+    return td_gemm_sums(p, scratch) + td_gemm_sums_bytes(p);
 }
 
 #endif

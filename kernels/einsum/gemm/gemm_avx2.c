@@ -1,10 +1,10 @@
 #include <immintrin.h>
 
-#define TD_ISA_NAME     td_gemm_avx2
+#define TD_KERNELS_NAME td_gemm_avx2
 #define TD_VECTOR_BYTES 32
-#define TD_ROWS_32      6
-#define TD_ROWS_64      6
-#define TD_ROWS_U64     4 /* a product of 64 bits takes registers of its own */
+#define TD_MR_32        6
+#define TD_MR_64        6
+#define TD_MR_U64       4 /* a 64-bit multiplication needs more registers */
 #define TD_MASKS        1
 
 #define TD_MASK(bits, n)                TD_JOIN(mask_, bits)(n)
@@ -34,8 +34,9 @@ INLINE __m256i mask_load_64(const void *from, __m256i mask)
     return _mm256_maskload_epi64(from, mask);
 }
 
-/* The first n numbers of 32 bits. In parts: on Zen 4, bench_gemm's products of 4 by 4 by 4 come to
- * 4.9 GFLOP/s with masked stores and to 8.3 so, those of 12 by 12 by 12 to 36 and 59. */
+/* Stores the first n 32-bit lanes, in up to three stores: on Zen 4, the products of 4 by 4 by 4 in
+ * bench_gemm reach 4.9 GFLOP/s with masked stores and 8.3 with these, those of 12 by 12 by 12 reach
+ * 36 and 59. */
 INLINE void store_first(void *to, int n, __m256i value)
 {
     char *at = to;
@@ -54,4 +55,4 @@ INLINE void store_first(void *to, int n, __m256i value)
         _mm_storeu_si32(at, part);
 }
 
-#include "kernels/einsum/gemm/isa.inc"
+#include "kernels/einsum/gemm/kernels.inc"

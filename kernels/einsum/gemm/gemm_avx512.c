@@ -1,10 +1,10 @@
 #include <immintrin.h>
 
-#define TD_ISA_NAME     td_gemm_avx512
+#define TD_KERNELS_NAME td_gemm_avx512
 #define TD_VECTOR_BYTES 64
-#define TD_ROWS_32      14
-#define TD_ROWS_64      14
-#define TD_ROWS_U64     14
+#define TD_MR_32        14
+#define TD_MR_64        14
+#define TD_MR_U64       14
 #define TD_MASKS        1
 
 #define TD_MASK(bits, n)                ((TD_JOIN(mask_, bits))((1u << (n)) - 1))
@@ -14,4 +14,4 @@
 typedef __mmask16 mask_32; /* a bit for each lane */
 typedef __mmask8 mask_64;
 
-#include "kernels/einsum/gemm/isa.inc"
+#include "kernels/einsum/gemm/kernels.inc"

@@ -1,6 +1,6 @@
-/* Products of bfloat16 by the instruction for them: of pairs along k, twice as many as of float32
- * at a time. Panels hold pairs as words of 32 bits. */
-#include "kernels/einsum/gemm/gemm_isa.h"
+/* Products of bfloat16 by AVX512_BF16 instructions, which multiply pairs along k: twice as many
+ * products per instruction as of float32. Panels hold pairs as 32-bit words. */
+#include "kernels/einsum/gemm/kernels.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -17,12 +17,12 @@
 
 #define TD_REAL float
 #define TD_BITS 32
-#define TD_ROWS 14
+#define TD_MR   14
 #define TD_NAME bf16
-#define TD_PAIRS(sum, number, columns)                                                             \
-    ((vector_bf16)_mm512_dpbf16_ps((__m512)(sum), (__m512bh)_mm512_set1_epi32((int)(number)),      \
+#define TD_PAIRS(sum, element, columns)                                                            \
+    ((vector_bf16)_mm512_dpbf16_ps((__m512)(sum), (__m512bh)_mm512_set1_epi32((int)(element)),     \
                                    (__m512bh)(columns)))
-#include "kernels/einsum/gemm/tile.inc"
+#include "kernels/einsum/gemm/microkernel.inc"
 
 /* ---- Packing -------------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ static uint32_t pair(uint16_t first, uint16_t second)
     return first | (uint32_t)second << 16;
 }
 
-/* Columns [i, i + n), which follow each other in memory: two rows become one. */
+/* Columns [i, i + n), which are contiguous in memory: two rows become one. */
 static void pack_run(const struct td_gemm_panel *panel, int64_t i, int64_t n)
 {
     typedef uint16_t halves __attribute__((vector_size(64)));
@@ -65,7 +65,7 @@ static void pack_run(const struct td_gemm_panel *panel, int64_t i, int64_t n)
     }
 }
 
-/* Rows [k, k + 2) or the last one, element by element. */
+/* Rows [k, k + 2), or the last row, element by element. */
 static void pack_gather(const struct td_gemm_panel *panel, int64_t k)
 {
     const uint16_t *from = (const uint16_t *)panel->from;
@@ -81,8 +81,8 @@ static void pack_gather(const struct td_gemm_panel *panel, int64_t k)
         to[i] = pair(from[panel->offset[i] + first], from[panel->offset[i] + second]);
 }
 
-/* Rows [k, k + 2 LANES), which follow each other in memory, of all columns: the last ones first, as
- * in gemm_pack.inc. */
+/* Rows [k, k + 2 LANES) of all columns, which are contiguous along k: the last columns first, as in
+ * pack.inc. */
 static void pack_block(const struct td_gemm_panel *panel, int64_t k)
 {
     const uint16_t *from = (const uint16_t *)panel->from + panel->k_offset[k];
@@ -103,7 +103,7 @@ static void pack_block(const struct td_gemm_panel *panel, int64_t k)
 
 static void pack_pairs(const struct td_gemm_panel *panel)
 {
-    int64_t run[TD_GEMM_MAX_COLUMNS + 1];
+    int64_t run[TD_GEMM_MAX_NR + 1];
     int n_runs = 0;
     for (int64_t i = 0; i < panel->n; i++)
         if (i == 0 || panel->offset[i] - panel->offset[i - 1] != 1)
@@ -129,8 +129,8 @@ static void pack_pairs(const struct td_gemm_panel *panel)
                (size_t)(panel->padded - panel->n) * sizeof(uint32_t));
 }
 
-const struct td_gemm_isa td_gemm_avx512_bf16 = {
+const struct td_gemm_kernels td_gemm_avx512_bf16 = {
     .masks = true,
-    .tiles = { [TD_GEMM_BF16] = &tiles_bf16 },
+    .microkernels = { [TD_GEMM_BF16] = &microkernels_bf16 },
     .pack = { [1] = pack_pairs },
 };

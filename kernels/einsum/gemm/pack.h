@@ -1,37 +1,38 @@
-/* gemm_pack.h - blocks of A and B, widened and in the order in which tiles read them.
+/* pack.h - packs blocks of A and B: widened, and in the order in which the microkernels read them.
  *
- * Threads  Reentrant: each caller has a slot to itself. */
+ * Threads  Reentrant: each caller has its own scratch. */
 #ifndef TD_KERNELS_EINSUM_GEMM_PACK_H
 #define TD_KERNELS_EINSUM_GEMM_PACK_H
 
-#include "kernels/einsum/gemm/call.h"
+#include "kernels/einsum/gemm/context.h"
 
 #include <stdint.h>
 
-/* Where packed B begins, for columns from n0 and rows from k0 on: blocks of kc rows, in each the
- * panels one after the other. */
+/* Packed B, from column n0 and row k0 on: blocks of kc rows, each a sequence of panels. */
 struct td_gemm_packed_b {
     char *data;
     int64_t k0, n0, panels;
 };
 
 /* Bytes of a row of a packed panel of B. */
-static inline int64_t td_gemm_panel_row_bytes(const struct td_gemm_call *g)
+static inline int64_t td_gemm_panel_row_bytes(const struct td_gemm_context *g)
 {
-    return (int64_t)g->tiles->lanes * TD_GEMM_VECTORS * g->p->real_size * g->p->parts;
+    return (int64_t)g->microkernels->lanes * TD_GEMM_TILE_VECTORS * g->p->real_size *
+           g->p->components;
 }
 
-/* Where the panel of columns from n on lies, in the block of k_n rows from k on. */
-char *td_gemm_packed_panel(const struct td_gemm_call *g, const struct td_gemm_packed_b *b,
+/* The panel that begins at column n, in the block of k_n rows that begins at row k. */
+char *td_gemm_packed_panel(const struct td_gemm_context *g, const struct td_gemm_packed_b *b,
                            int64_t k, int64_t k_n, int64_t n);
 
-/* Panels of columns [n, n_end) of one block of k. */
-void td_gemm_pack_b(const struct td_gemm_call *g, struct td_gemm_scratch *scratch, const char *from,
-                    const struct td_gemm_packed_b *b, int64_t k, int64_t k_n, int64_t n,
-                    int64_t n_end);
+/* Packs the panels of columns [n, n_end) of one block of k. */
+void td_gemm_pack_b(const struct td_gemm_context *g, struct td_gemm_scratch *scratch,
+                    const char *from, const struct td_gemm_packed_b *b, int64_t k, int64_t k_n,
+                    int64_t n, int64_t n_end);
 
-/* `m` rows of A, whose offsets are in scratch->m_a, to the slot's block: panels of `rows`. */
-void td_gemm_pack_a(const struct td_gemm_call *g, void *slot, const char *from, int64_t m,
-                    int64_t rows, int64_t k, int64_t k_n);
+/* Packs `m` rows of A, whose offsets are in scratch->m_a, into panels of `rows` rows at
+ * td_gemm_packed_a(scratch). */
+void td_gemm_pack_a(const struct td_gemm_context *g, struct td_gemm_scratch *scratch,
+                    const char *from, int64_t m, int64_t rows, int64_t k, int64_t k_n);
 
 #endif

@@ -25,8 +25,8 @@ static void dimension_finish(struct td_gemm_dimension *dimension)
     }
 }
 
-void td_gemm_offsets(const struct td_gemm_dimension *dimension, int operand, int64_t begin,
-                     int64_t n, int64_t *offsets)
+void td_gemm_fill_offsets(const struct td_gemm_dimension *dimension, int operand, int64_t begin,
+                          int64_t n, int64_t *offsets)
 {
     if (dimension->affine[operand]) {
         const int64_t step = dimension->step[operand];
@@ -55,17 +55,17 @@ void td_gemm_offsets(const struct td_gemm_dimension *dimension, int operand, int
     }
 }
 
-/* What it costs, in vector operations, to lay vectors along n: the lanes that are wasted, and
- * results that are not contiguous in C and go there one by one. */
-static double cost_along(const struct td_gemm_dimension *n, const struct td_gemm_dimension *m,
-                         int64_t k, int64_t lanes)
+/* Cost, in vector operations, of vectors along n: partial vectors count as whole ones, and results
+ * that are not contiguous in C are stored one by one. */
+static double vector_cost(const struct td_gemm_dimension *n, const struct td_gemm_dimension *m,
+                          int64_t k, int64_t lanes)
 {
     const double vectors = (double)m->size * (double)td_ceil_div(n->size, lanes);
     const bool contiguous = n->rank == 0 || n->stride[TD_C][n->rank - 1] == 1;
     return vectors * (double)k + (contiguous ? 0 : (double)m->size * (double)n->size);
 }
 
-static void exchange(struct td_gemm_product *p)
+static void swap_m_n(struct td_gemm_product *p)
 {
     const struct td_gemm_dimension m = p->m;
     p->m = p->n;
@@ -104,51 +104,55 @@ bool td_gemm_product_split(struct td_gemm_product *p, const struct td_contractio
     return true;
 }
 
-/* Products of reals in a nanosecond on one thread, by td_gemm_real: about what AVX2 and AVX-512
- * reach. They decide what is worth sharing, not what comes out. */
+/* Products of reals per nanosecond on one thread, by td_gemm_real: approximate rates of AVX2 and
+ * AVX-512. They affect how work is split across threads, not the results. */
 static const double rates[TD_GEMM_REAL_COUNT] = { 45, 22, 20, 6, 90 };
 
-static void pieces_to_batch(struct td_gemm_dimension *batch, struct td_gemm_dimension *side)
+static void outer_loops_to_batch(struct td_gemm_dimension *batch,
+                                 struct td_gemm_dimension *dimension)
 {
-    const int last = side->rank - 1;
+    const int last = dimension->rank - 1;
     if (last <= 0)
         return;
     for (int l = 0; l < last; l++) {
         const struct td_loop loop = {
-            .extent = side->extent[l],
-            .stride = { side->stride[TD_A][l], side->stride[TD_B][l], side->stride[TD_C][l] },
+            .extent = dimension->extent[l],
+            .stride = { dimension->stride[TD_A][l], dimension->stride[TD_B][l],
+                        dimension->stride[TD_C][l] },
         };
         dimension_add(batch, &loop);
     }
     const struct td_loop rest = {
-        .extent = side->extent[last],
-        .stride = { side->stride[TD_A][last], side->stride[TD_B][last], side->stride[TD_C][last] },
+        .extent = dimension->extent[last],
+        .stride = { dimension->stride[TD_A][last], dimension->stride[TD_B][last],
+                    dimension->stride[TD_C][last] },
     };
-    side->rank = 0;
-    side->size = 1;
-    dimension_add(side, &rest);
+    dimension->rank = 0;
+    dimension->size = 1;
+    dimension_add(dimension, &rest);
 }
 
-/* A product whose C lies in pieces is taken as a batch of the pieces where these are large enough,
- * so that tiles go straight to C. With a long k it is not worth packing so much more. */
-static void split_pieces(struct td_gemm_product *p)
+/* Where m or n has several loops, the outer ones become loops of the batch if the inner ones are
+ * long enough, so that tiles are stored directly to C. With a long k the additional packing costs
+ * more. */
+static void split_outer_loops(struct td_gemm_product *p)
 {
-    enum { LEAST_PIECE = 48, LONG_K = 256 };
+    enum { MIN_EXTENT = 48, LONG_K = 256 };
     const struct td_gemm_dimension *m = &p->m, *n = &p->n;
-    const bool whole = m->rank < 2 && n->rank < 2;
-    if (whole || m->rank == 0 || n->rank == 0 || p->k.size >= LONG_K ||
-        m->extent[m->rank - 1] < LEAST_PIECE || n->extent[n->rank - 1] < LEAST_PIECE)
+    const bool single = m->rank < 2 && n->rank < 2;
+    if (single || m->rank == 0 || n->rank == 0 || p->k.size >= LONG_K ||
+        m->extent[m->rank - 1] < MIN_EXTENT || n->extent[n->rank - 1] < MIN_EXTENT)
         return;
-    pieces_to_batch(&p->batch, &p->m);
-    pieces_to_batch(&p->batch, &p->n);
+    outer_loops_to_batch(&p->batch, &p->m);
+    outer_loops_to_batch(&p->batch, &p->n);
 }
 
 void td_gemm_product_make(struct td_gemm_product *p, const struct td_contraction *contraction)
 {
     static const struct {
         td_gemm_real real;
-        int parts, size;
-    } computes[TD_COMPUTE_COUNT] = {
+        int components, size;
+    } types[TD_COMPUTE_COUNT] = {
         [TD_COMPUTE_F32] = { TD_GEMM_F32, 1, 4 }, [TD_COMPUTE_F64] = { TD_GEMM_F64, 1, 8 },
         [TD_COMPUTE_U32] = { TD_GEMM_U32, 1, 4 }, [TD_COMPUTE_U64] = { TD_GEMM_U64, 1, 8 },
         [TD_COMPUTE_C64] = { TD_GEMM_F32, 2, 4 }, [TD_COMPUTE_C128] = { TD_GEMM_F64, 2, 8 },
@@ -157,16 +161,17 @@ void td_gemm_product_make(struct td_gemm_product *p, const struct td_contraction
     assert(is_product);
     (void)is_product;
     const td_compute compute = td_compute_of(contraction->dtype[TD_A]);
-    p->real = computes[compute].real;
-    p->parts = computes[compute].parts;
-    p->real_size = computes[compute].size;
-    p->depth = 1;
+    p->real = types[compute].real;
+    p->components = types[compute].components;
+    p->real_size = types[compute].size;
+    p->kr = 1;
     for (int i = TD_A; i <= TD_C; i++)
         p->operand[i] = i;
-    const int64_t lanes = TD_GEMM_TILE_BYTES / TD_GEMM_VECTORS / (p->real_size * p->parts);
-    if (cost_along(&p->m, &p->n, p->k.size, lanes) < cost_along(&p->n, &p->m, p->k.size, lanes))
-        exchange(p);
-    split_pieces(p);
+    const int64_t lanes =
+        TD_GEMM_TILE_ROW_BYTES / TD_GEMM_TILE_VECTORS / (p->real_size * p->components);
+    if (vector_cost(&p->m, &p->n, p->k.size, lanes) < vector_cost(&p->n, &p->m, p->k.size, lanes))
+        swap_m_n(p);
+    split_outer_loops(p);
     for (int i = TD_A; i <= TD_C; i++) {
         p->dtype[i] = contraction->dtype[p->operand[i]];
         p->native[i] = td_compute_is_native(p->dtype[i]);
@@ -176,14 +181,14 @@ void td_gemm_product_make(struct td_gemm_product *p, const struct td_contraction
     dimension_finish(&p->m);
     dimension_finish(&p->n);
     dimension_finish(&p->k);
-    p->item_ns = (double)p->m.size * (double)p->n.size * (double)p->k.size *
-                 (double)(p->parts * p->parts) / rates[p->real];
+    p->product_ns = (double)p->m.size * (double)p->n.size * (double)p->k.size *
+                    (double)(p->components * p->components) / rates[p->real];
 }
 
-void td_gemm_product_use_pairs(struct td_gemm_product *p)
+void td_gemm_product_use_bf16(struct td_gemm_product *p)
 {
-    p->item_ns *= rates[p->real] / rates[TD_GEMM_BF16];
+    p->product_ns *= rates[p->real] / rates[TD_GEMM_BF16];
     p->real = TD_GEMM_BF16;
-    p->depth = 2;
+    p->kr = 2;
     p->native[TD_A] = p->native[TD_B] = true;
 }

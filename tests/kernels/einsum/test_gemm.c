@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Operands hold small integers, so that every sum is exact in every dtype but float16 and bfloat16,
- * whose result is the exact sum rounded once: what comes out is compared bit for bit. */
+ * whose result is the exact sum rounded once: results are compared bitwise. */
 
 static uint64_t random_state = 1;
 
@@ -31,7 +31,7 @@ static int64_t random_between(int64_t low, int64_t high)
     return low + (int64_t)(random_next() % (uint64_t)(high - low + 1));
 }
 
-/* ---- Numbers of any dtype ------------------------------------------------------------------- */
+/* ---- Elements of any dtype ------------------------------------------------------------------ */
 
 struct number {
     int64_t re, im;
@@ -61,7 +61,7 @@ static void store(td_dtype dtype, void *to, int64_t i, struct number x)
         ((double *)to)[2 * i] = (double)x.re;
         ((double *)to)[2 * i + 1] = (double)x.im;
         return;
-    default: /* integers, cut to their width */
+    default: /* integers, truncated to their width */
         memcpy((char *)to + (size_t)i * td_dtype_info(dtype)->size, &x.re,
                td_dtype_info(dtype)->size);
     }
@@ -72,10 +72,10 @@ static bool is_complex(td_dtype dtype)
     return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
 }
 
-/* ---- A nest written down -------------------------------------------------------------------- */
+/* ---- Nests from equations ------------------------------------------------------------------- */
 
-/* "zmk,zkn->zmn z=2 m=5 n=7 k=3": row-major operands. A letter that is followed by a digit in an
- * operand is laid out with gaps: every so many-th element. */
+/* "zmk,zkn->zmn z=2 m=5 n=7 k=3": row-major operands. A digit after a letter of an operand gives
+ * that dimension a gap: only every so many-th element is used. */
 struct nest {
     struct td_contraction contraction;
     struct td_loop loops[TD_MAX_LOOPS];
@@ -153,20 +153,20 @@ static int64_t nest_size(const struct nest *nest, bool summed)
     return size;
 }
 
-/* ---- Operands with something beside them ---------------------------------------------------- */
+/* ---- Operands with margins ----------------------------------------------------------------- */
 
-/* Elements in front of and behind an operand. */
+/* Elements before and after an operand. */
 #define MARGIN 64
 
 struct operands {
     struct number *value[2]; /* 0 in gaps */
-    char *block[3];          /* of malloc */
-    char *memory[3];         /* in it, aligned to the dtype and no more */
+    char *block[3];          /* from malloc */
+    char *memory[3];         /* in the block, aligned to the dtype and no more */
     size_t bytes[3];
     char *want;
 };
 
-/* Those that no loop reaches are gaps. */
+/* Marks the elements that the nest reads; the others are gaps. */
 static bool *elements_used(const struct nest *nest, int operand)
 {
     bool *used = calloc((size_t)nest->numel[operand], 1),
@@ -187,7 +187,7 @@ static bool *elements_used(const struct nest *nest, int operand)
     return used;
 }
 
-/* Where there is no element there is a NaN, or rubbish that would show in integers. */
+/* Gaps and margins hold all ones: a NaN, or an integer that would change the result. */
 static void operands_make(struct operands *o, const struct nest *nest)
 {
     const td_dtype *dtype = nest->contraction.dtype;
@@ -213,7 +213,7 @@ static void operands_make(struct operands *o, const struct nest *nest)
     }
 }
 
-/* What C is to be, gaps and margins included: one sum after the other, nothing else. */
+/* The expected C, gaps and margins included, computed one sum after the other. */
 static void operands_expect(struct operands *o, const struct nest *nest)
 {
     const int64_t n_out = nest_size(nest, false), n_sum = nest_size(nest, true);
@@ -277,7 +277,7 @@ static bool all_canary(const char *from, const char *to)
     return true;
 }
 
-/* Frees it; fails when more was written than announced. */
+/* Frees the workspace; fails the test if more was written than its size. */
 static void workspace_check(struct td_workspace *workspace, const struct nest *nest,
                             const char *says)
 {
@@ -308,7 +308,7 @@ static td_status run(const struct nest *nest, struct operands *o, struct td_exec
     return status;
 }
 
-static void expect_right(const struct nest *nest, const struct operands *o, const char *says,
+static void expect_equal(const struct nest *nest, const struct operands *o, const char *says,
                          td_isa isa)
 {
     if (memcmp(o->memory[TD_C], o->want, o->bytes[TD_C]) == 0)
@@ -322,7 +322,7 @@ static void expect_right(const struct nest *nest, const struct operands *o, cons
                  (long long)i - MARGIN);
 }
 
-/* On one thread with the kernel's grain, on three with ranges of one and of seven. */
+/* On one thread with the kernel's own grain, on three with a grain of 1, on two with 7. */
 static void check_nest(const struct nest *nest, const char *says)
 {
     struct operands o;
@@ -334,13 +334,13 @@ static void check_nest(const struct nest *nest, const char *says)
         static const struct {
             int threads;
             int64_t grain;
-        } ways[] = { { 1, 0 }, { 3, 1 }, { 2, 7 } };
-        for (int i = 0; i < COUNT_OF(ways); i++) {
+        } executions[] = { { 1, 0 }, { 3, 1 }, { 2, 7 } };
+        for (int i = 0; i < COUNT_OF(executions); i++) {
             struct thread_exec exec;
-            thread_exec_init(&exec, ways[i].threads, ways[i].grain);
+            thread_exec_init(&exec, executions[i].threads, executions[i].grain);
             exec.exec.isa = isa;
             EXPECT(run(nest, &o, &exec.exec, says) == TD_OK, "%s: failed", says);
-            expect_right(nest, &o, says, isa);
+            expect_equal(nest, &o, says, isa);
         }
     }
     operands_free(&o);
@@ -353,7 +353,7 @@ static void check_text(const char *text, td_dtype dtype)
     check_nest(&nest, text);
 }
 
-/* ---- What must come out --------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 static const td_dtype dtypes[] = {
     TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT64,  TD_DTYPE_INT8,      TD_DTYPE_INT16,      TD_DTYPE_INT32,
@@ -361,7 +361,7 @@ static const td_dtype dtypes[] = {
     TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX128,
 };
 
-static const char *const forms[] = {
+static const char *const layouts[] = {
     "mk,kn->mn",     "km,kn->mn",     "mk,nk->mn",     "km,nk->mn",      "mk,kn->nm",
     "km,kn->nm",     "mk,nk->nm",     "km,nk->nm",     "zmk,zkn->zmn",   "mzk,nzk->zmn",
     "zkm,kzn->mnz",  "mkz,knz->mnz",  "m2k,kn->mn",    "mk2,kn3->mn",    "mk,k2n->m2n",
@@ -369,26 +369,26 @@ static const char *const forms[] = {
     "mjk,kni->mjni", "imk,jnk->ijmn", "mjk,inkj->nmi", "zmik,kniz->nmz",
 };
 
-/* Sanitizers slow arithmetic down by ten and more: there the loops over sizes take every third. */
+/* Sanitizers slow arithmetic down by a factor of ten and more: they test every third size. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define THIN 3
+#define SIZE_STEP 3
 #else
-#define THIN 1
+#define SIZE_STEP 1
 #endif
 
-/* Shapes around the edges of tiles, with short dimensions beside them. */
-START_TEST(every_form_of_product_is_right_in_every_dtype)
+/* Sizes near multiples of the tile sizes, with short additional dimensions. */
+START_TEST(products_are_correct_for_every_layout_and_dtype)
 {
     static const int near[] = { 1, 2, 4, 5, 6, 7, 8, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 47 };
     const td_dtype dtype = dtypes[_i];
-    for (int f = 0; f < COUNT_OF(forms); f++) {
-        for (int repeat = 0; repeat < (THIN > 1 ? 1 : 3); repeat++) {
+    for (int f = 0; f < COUNT_OF(layouts); f++) {
+        for (int repeat = 0; repeat < (SIZE_STEP > 1 ? 1 : 3); repeat++) {
             char text[120];
             int64_t side[3];
             for (int i = 0; i < 3; i++)
                 side[i] = repeat % 2 ? random_between(1, 70) : near[random_next() % COUNT_OF(near)];
-            snprintf(text, sizeof(text), "%s m=%d n=%d k=%d z=%d i=%d j=%d", forms[f], (int)side[0],
-                     (int)side[1], (int)side[2], (int)random_between(1, 4),
+            snprintf(text, sizeof(text), "%s m=%d n=%d k=%d z=%d i=%d j=%d", layouts[f],
+                     (int)side[0], (int)side[1], (int)side[2], (int)random_between(1, 4),
                      (int)random_between(1, 5), (int)random_between(1, 5));
             check_text(text, dtype);
         }
@@ -415,7 +415,7 @@ static const char *const large[] = {
     "zikm,znki->znm z=3 m=15 n=34 i=2 k=9000",
 };
 
-START_TEST(products_of_many_blocks_are_right)
+START_TEST(products_of_many_blocks_are_correct)
 {
     static const td_dtype some[] = { TD_DTYPE_FLOAT32,   TD_DTYPE_FLOAT64,  TD_DTYPE_INT8,
                                      TD_DTYPE_INT64,     TD_DTYPE_BFLOAT16, TD_DTYPE_COMPLEX64,
@@ -429,10 +429,10 @@ static const char *const edges[] = {
     "mk,kn->mn", "mk,nk->mn", "km,kn->mn", "zmk,kzn->mzn", "mk,kn->nm",
 };
 
-START_TEST(float_products_are_right_at_every_edge)
+START_TEST(partial_tiles_of_every_size_are_correct)
 {
-    for (int m = 1; m <= 34; m += (1 + (m > 9)) * THIN) {
-        for (int n = 1; n <= 34; n += (1 + (n > 9)) * THIN) {
+    for (int m = 1; m <= 34; m += (1 + (m > 9)) * SIZE_STEP) {
+        for (int n = 1; n <= 34; n += (1 + (n > 9)) * SIZE_STEP) {
             char text[80];
             snprintf(text, sizeof(text), "%s m=%d n=%d k=%d z=2", edges[_i], m, n, 1 + (m + n) % 9);
             check_text(text, TD_DTYPE_FLOAT32);
@@ -443,10 +443,10 @@ START_TEST(float_products_are_right_at_every_edge)
 }
 END_TEST
 
-/* Sums along k are taken in pairs: lengths about blocks of pairs, even and odd. */
-START_TEST(bfloat16_products_are_right_at_every_length)
+/* bfloat16 is summed in pairs along k: even and odd k, near multiples of the blocks of pairs. */
+START_TEST(bfloat16_products_are_correct_for_even_and_odd_k)
 {
-    for (int k = 2; k <= 1060; k += (k < 70 ? 1 : 33) * THIN) {
+    for (int k = 2; k <= 1060; k += (k < 70 ? 1 : 33) * SIZE_STEP) {
         char text[80];
         struct nest nest;
         snprintf(text, sizeof(text), "%s m=15 n=35 k=%d z=2", edges[_i], k);
@@ -457,7 +457,7 @@ START_TEST(bfloat16_products_are_right_at_every_length)
 }
 END_TEST
 
-START_TEST(dtypes_that_compute_alike_mix)
+START_TEST(operands_of_one_compute_type_may_differ_in_dtype)
 {
     static const td_dtype mixed[][3] = {
         { TD_DTYPE_FLOAT16, TD_DTYPE_FLOAT16, TD_DTYPE_FLOAT32 },
@@ -468,10 +468,10 @@ START_TEST(dtypes_that_compute_alike_mix)
         { TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_BFLOAT16 },
     };
     for (int i = 0; i < COUNT_OF(mixed); i++) {
-        for (int f = 0; f < COUNT_OF(forms); f++) {
+        for (int f = 0; f < COUNT_OF(layouts); f++) {
             char text[120];
             struct nest nest;
-            snprintf(text, sizeof(text), "%s m=41 n=37 k=43 z=2 i=2 j=3", forms[f]);
+            snprintf(text, sizeof(text), "%s m=41 n=37 k=43 z=2 i=2 j=3", layouts[f]);
             nest_make(&nest, text, mixed[i][0], mixed[i][1], mixed[i][2]);
             check_nest(&nest, text);
         }
@@ -479,8 +479,7 @@ START_TEST(dtypes_that_compute_alike_mix)
 }
 END_TEST
 
-/* ---- Values of bfloat16 that are no ordinary numbers
- * ------------------------------------------- */
+/* ---- Special values of bfloat16 ------------------------------------------------------------- */
 
 #define BF16_ONE      0x3f80
 #define BF16_INF      0x7f80
@@ -490,20 +489,20 @@ END_TEST
 #define BF16_LARGE    0x7e80 /* 2^126 */
 #define BF16_TINY     0x1f80 /* 2^-64 */
 
-/* C of float32 where row 3 of A is all `a`, column 2 of B all `b`, the rest of both 1; row 3 of A
- * begins with `first`. k is odd, so that the last pair is half empty. */
+/* C is float32. Row 3 of A holds `first` and then `a`, column 2 of B holds `b`, all else is 1. k is
+ * odd, so that the last pair has one element. */
 static const struct {
     const char *says;
     uint16_t first, a, b;
-    float want[2];  /* C[3, 2], C[3, 1]: k is 7 */
-    float dazed[2]; /* with avx512_bf16, where denormals are 0 */
+    float want[2];    /* C[3, 2], C[3, 1]: k is 7 */
+    float flushed[2]; /* with avx512_bf16, which treats denormals as 0 */
 } specials[] = {
     { "Inf", BF16_INF, BF16_ONE, BF16_ONE, { INFINITY, INFINITY }, { INFINITY, INFINITY } },
     { "Inf times 0", BF16_INF, BF16_ONE, 0, { NAN, INFINITY }, { NAN, INFINITY } },
     { "Inf - Inf", BF16_INF | BF16_MINUS, BF16_INF, BF16_ONE, { NAN, NAN }, { NAN, NAN } },
     { "NaN", BF16_NAN, BF16_ONE, BF16_ONE, { NAN, NAN }, { NAN, NAN } },
     { "NaN times 0", BF16_NAN, BF16_ONE, 0, { NAN, NAN }, { NAN, NAN } },
-    { "a sum beyond float32",
+    { "a sum that overflows float32",
       BF16_LARGE,
       BF16_LARGE,
       BF16_ONE,
@@ -528,7 +527,7 @@ static bool same(float got, float want)
     return isnan(want) ? isnan(got) : got == want;
 }
 
-START_TEST(bfloat16_keeps_nan_and_inf_and_its_own_instructions_drop_denormals)
+START_TEST(bfloat16_propagates_nan_and_inf_and_avx512_bf16_flushes_denormals)
 {
     struct nest nest;
     struct operands o;
@@ -549,18 +548,18 @@ START_TEST(bfloat16_keeps_nan_and_inf_and_its_own_instructions_drop_denormals)
         serial.isa = isa;
         ck_assert(run(&nest, &o, &serial, specials[_i].says) == TD_OK);
         const float *c = element(&o, &nest, TD_C);
-        const float *want = isa == TD_ISA_AVX512_BF16 ? specials[_i].dazed : specials[_i].want;
+        const float *want = isa == TD_ISA_AVX512_BF16 ? specials[_i].flushed : specials[_i].want;
         for (int i = 0; i < 2; i++)
             EXPECT(same(c[3 * 33 + 2 - i], want[i]), "%s, %s: %g, not %g", specials[_i].says,
                    td_isa_name(isa), (double)c[3 * 33 + 2 - i], (double)want[i]);
-        EXPECT(c[4 * 33 + 1] == 7, "%s, %s: its neighbour is %g", specials[_i].says,
+        EXPECT(c[4 * 33 + 1] == 7, "%s, %s: the element in the next row is %g", specials[_i].says,
                td_isa_name(isa), (double)c[4 * 33 + 1]);
     }
     operands_free(&o);
 }
 END_TEST
 
-/* ---- Bits, threads, deadlines --------------------------------------------------------------- */
+/* ---- Threads and deadlines ------------------------------------------------------------------- */
 
 static const char *const threaded[] = {
     "mk,kn->mn m=300 n=280 k=900",       "mk,nk->nm m=65 n=66 k=700",
@@ -569,7 +568,7 @@ static const char *const threaded[] = {
     "mk,kn->mn m=128 n=32 k=16500",      "mk,kn->mn m=4 n=128 k=40000",
 };
 
-/* Numbers whose sums round: then the order in which they are added shows. */
+/* Values whose sums round, so that the result depends on the order of addition. */
 static void fill_floats(struct operands *o, const struct nest *nest)
 {
     for (int i = TD_A; i <= TD_B; i++) {
@@ -588,7 +587,7 @@ static void fill_floats(struct operands *o, const struct nest *nest)
     }
 }
 
-START_TEST(threads_and_ranges_do_not_change_a_bit)
+START_TEST(results_have_the_same_bits_at_every_thread_count_and_grain)
 {
     static const td_dtype floats[][2] = {
         { TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32 },
@@ -616,7 +615,7 @@ START_TEST(threads_and_ranges_do_not_change_a_bit)
                     thread_exec_init(&exec, threads, grain);
                     exec.exec.isa = isa;
                     ck_assert(run(&nest, &o, &exec.exec, threaded[_i]) == TD_OK);
-                    expect_right(&nest, &o, threaded[_i], isa);
+                    expect_equal(&nest, &o, threaded[_i], isa);
                 }
             }
         }
@@ -625,7 +624,7 @@ START_TEST(threads_and_ranges_do_not_change_a_bit)
 }
 END_TEST
 
-START_TEST(a_deadline_ends_the_product)
+START_TEST(an_expired_deadline_stops_the_product)
 {
     struct nest nest;
     struct operands o;
@@ -641,18 +640,18 @@ START_TEST(a_deadline_ends_the_product)
             break;
         ck_assert_int_lt(allowed, 1000);
     }
-    expect_right(&nest, &o, "the first run that was allowed to end", TD_ISA_AUTO);
+    expect_equal(&nest, &o, "the first run without a deadline error", TD_ISA_AUTO);
     operands_free(&o);
 }
 END_TEST
 
-/* A call that waits for its deadline waits for a range: none may be long. */
-START_TEST(large_products_are_cut_into_many_ranges)
+/* The deadline is checked between ranges, so no range may take long. */
+START_TEST(large_products_are_split_into_many_ranges)
 {
     static const struct {
         const char *text;
         td_dtype dtype;
-        int64_t ranges; /* of 10 ms at the rate of one thread with AVX2, and then some */
+        int64_t min_ranges; /* each below 10 ms on one thread with AVX2 */
     } cases[] = {
         { "mk,kn->mn m=1000 n=1000 k=1000", TD_DTYPE_FLOAT32, 4 },
         { "zmk,zkn->zmn z=300 m=64 n=64 k=64", TD_DTYPE_FLOAT32, 10 },
@@ -670,14 +669,14 @@ START_TEST(large_products_are_cut_into_many_ranges)
         o.want = NULL;
         thread_exec_init(&exec, 2, 0);
         ck_assert(run(&nest, &o, &exec.exec, cases[i].text) == TD_OK);
-        ck_assert_msg(exec.ranges_run >= cases[i].ranges, "%s: %lld ranges", cases[i].text,
+        ck_assert_msg(exec.ranges_run >= cases[i].min_ranges, "%s: %lld ranges", cases[i].text,
                       (long long)exec.ranges_run);
         operands_free(&o);
     }
 }
 END_TEST
 
-START_TEST(small_products_wake_no_thread)
+START_TEST(small_products_run_as_one_range)
 {
     static const char *const texts[] = { "mk,kn->mn m=4 n=4 k=4", "mk,nk->mn m=64 n=64 k=64",
                                          "zmk,zkn->zmn z=100 m=8 n=8 k=8" };
@@ -696,34 +695,34 @@ START_TEST(small_products_wake_no_thread)
 }
 END_TEST
 
-/* ---- Many callers at once ------------------------------------------------------------------- */
+/* ---- Concurrent callers --------------------------------------------------------------------- */
 
-struct hammer {
+struct caller {
     const struct nest *nest;
     const struct operands *operands;
     int wrong;
 };
 
-static void *hammer(void *argument)
+static void *call_repeatedly(void *argument)
 {
-    struct hammer *job = argument;
-    const struct td_workspace_size size = td_gemm_workspace(&job->nest->contraction);
+    struct caller *caller = argument;
+    const struct td_workspace_size size = td_gemm_workspace(&caller->nest->contraction);
     struct td_workspace workspace = { .n_threads = 1 };
     workspace.scratch_bytes = (size_t)(size.per_thread + 63) / 64 * 64;
     workspace.scratch = aligned_alloc(64, workspace.scratch_bytes);
     workspace.shared = aligned_alloc(64, (size_t)(size.shared + 127) / 64 * 64);
-    char *c = malloc(job->operands->bytes[TD_C]);
+    char *c = malloc(caller->operands->bytes[TD_C]);
     const size_t margin = MARGIN * sizeof(float);
     struct td_exec serial;
     td_exec_serial(&serial, NULL);
-    for (int i = 0; i < 2000 / THIN / THIN; i++) {
+    for (int i = 0; i < 2000 / SIZE_STEP / SIZE_STEP; i++) {
         struct td_error err;
-        memset(c, 0xff, job->operands->bytes[TD_C]);
-        if (td_gemm_run(&job->nest->contraction, element(job->operands, job->nest, TD_A),
-                        element(job->operands, job->nest, TD_B), c + margin, &workspace, &serial,
-                        &err) != TD_OK ||
-            memcmp(c, job->operands->want, job->operands->bytes[TD_C]) != 0)
-            job->wrong++;
+        memset(c, 0xff, caller->operands->bytes[TD_C]);
+        if (td_gemm_run(&caller->nest->contraction, element(caller->operands, caller->nest, TD_A),
+                        element(caller->operands, caller->nest, TD_B), c + margin, &workspace,
+                        &serial, &err) != TD_OK ||
+            memcmp(c, caller->operands->want, caller->operands->bytes[TD_C]) != 0)
+            caller->wrong++;
     }
     free(c);
     free(workspace.scratch);
@@ -731,50 +730,50 @@ static void *hammer(void *argument)
     return NULL;
 }
 
-static const int hammered[] = { 16, 17, 24, 32, 48, 64 };
+static const int caller_sizes[] = { 16, 17, 24, 32, 48, 64 };
 
-START_TEST(four_callers_at_once_get_what_one_gets)
+START_TEST(concurrent_callers_get_the_same_result)
 {
     char text[80];
     struct nest nest;
     struct operands o;
-    struct hammer jobs[4];
+    struct caller callers[4];
     pthread_t threads[4];
-    snprintf(text, sizeof(text), "mk,kn->mn m=%d n=%d k=%d", hammered[_i], hammered[_i],
-             hammered[_i]);
+    snprintf(text, sizeof(text), "mk,kn->mn m=%d n=%d k=%d", caller_sizes[_i], caller_sizes[_i],
+             caller_sizes[_i]);
     nest_make(&nest, text, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     operands_make(&o, &nest);
     operands_expect(&o, &nest);
-    for (int i = 0; i < COUNT_OF(jobs); i++) {
-        jobs[i] = (struct hammer){ &nest, &o, 0 };
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, hammer, &jobs[i]), 0);
+    for (int i = 0; i < COUNT_OF(callers); i++) {
+        callers[i] = (struct caller){ &nest, &o, 0 };
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, call_repeatedly, &callers[i]), 0);
     }
-    for (int i = 0; i < COUNT_OF(jobs); i++) {
+    for (int i = 0; i < COUNT_OF(callers); i++) {
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-        ck_assert_int_eq(jobs[i].wrong, 0);
+        ck_assert_int_eq(callers[i].wrong, 0);
     }
     operands_free(&o);
 }
 END_TEST
 
-/* ---- Which nests are products --------------------------------------------------------------- */
+/* ---- Selection and workspace ---------------------------------------------------------------- */
 
 static const struct {
     const char *says, *text;
     bool suits;
 } choices[] = {
-    { "a product of matrices", "mk,kn->mn m=8 n=8 k=8", true },
-    { "with a batch", "zmk,zkn->zmn z=2 m=8 n=8 k=8", true },
-    { "nothing is summed", "m,n->mn m=8 n=8", false },
+    { "a matrix product", "mk,kn->mn m=8 n=8 k=8", true },
+    { "a batch of matrix products", "zmk,zkn->zmn z=2 m=8 n=8 k=8", true },
+    { "an outer product", "m,n->mn m=8 n=8", false },
     { "matrix times vector", "mk,k->m m=8 k=8", false },
     { "a dot product", "k,k-> k=8", false },
-    { "products of elements", "mn,mn->mn m=8 n=8", false },
-    { "a sum over one operand alone", "mkj,kn->mn m=8 n=8 k=8 j=3", false },
+    { "an elementwise product", "mn,mn->mn m=8 n=8", false },
+    { "a loop summed over one operand", "mkj,kn->mn m=8 n=8 k=8 j=3", false },
     { "three columns are too thin", "mk,kn->mn m=8 n=3 k=8", false },
     { "three rows are too thin", "mk,kn->mn m=3 n=8 k=8", false },
 };
 
-START_TEST(nests_that_are_products_are_known)
+START_TEST(only_matrix_products_of_sufficient_size_suit_gemm)
 {
     struct nest nest;
     nest_make(&nest, choices[_i].text, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
@@ -782,7 +781,7 @@ START_TEST(nests_that_are_products_are_known)
 }
 END_TEST
 
-START_TEST(huge_products_announce_what_they_take)
+START_TEST(the_workspace_of_a_huge_product_is_bounded)
 {
     struct nest nest;
     nest_make(&nest, "mk,kn->mn m=100000 n=100000 k=100000", TD_DTYPE_FLOAT64, TD_DTYPE_FLOAT64,
@@ -793,8 +792,8 @@ START_TEST(huge_products_announce_what_they_take)
 }
 END_TEST
 
-/* However long the sums of a small product are: the dtype of the second is one whose results are rounded once. */
-START_TEST(long_sums_announce_little)
+/* float64, and bfloat16, whose results are rounded once after all of k. */
+START_TEST(the_workspace_of_a_very_long_k_is_bounded)
 {
     static const td_dtype some[] = { TD_DTYPE_FLOAT64, TD_DTYPE_BFLOAT16 };
     for (int d = 0; d < COUNT_OF(some); d++) {
@@ -809,31 +808,35 @@ END_TEST
 
 static void add_values(TCase *tcase)
 {
-    tcase_add_loop_test(tcase, every_form_of_product_is_right_in_every_dtype, 0, COUNT_OF(dtypes));
-    tcase_add_loop_test(tcase, products_of_many_blocks_are_right, 0, COUNT_OF(large));
-    tcase_add_loop_test(tcase, float_products_are_right_at_every_edge, 0, COUNT_OF(edges));
-    tcase_add_loop_test(tcase, bfloat16_products_are_right_at_every_length, 0, COUNT_OF(edges));
-    tcase_add_test(tcase, dtypes_that_compute_alike_mix);
-    tcase_add_loop_test(tcase, bfloat16_keeps_nan_and_inf_and_its_own_instructions_drop_denormals,
-                        0, COUNT_OF(specials));
+    tcase_add_loop_test(tcase, products_are_correct_for_every_layout_and_dtype, 0,
+                        COUNT_OF(dtypes));
+    tcase_add_loop_test(tcase, products_of_many_blocks_are_correct, 0, COUNT_OF(large));
+    tcase_add_loop_test(tcase, partial_tiles_of_every_size_are_correct, 0, COUNT_OF(edges));
+    tcase_add_loop_test(tcase, bfloat16_products_are_correct_for_even_and_odd_k, 0,
+                        COUNT_OF(edges));
+    tcase_add_test(tcase, operands_of_one_compute_type_may_differ_in_dtype);
+    tcase_add_loop_test(tcase, bfloat16_propagates_nan_and_inf_and_avx512_bf16_flushes_denormals, 0,
+                        COUNT_OF(specials));
 }
 
 static void add(TCase *tcase)
 {
     tcase_set_timeout(tcase, 300);
 #ifdef __SANITIZE_THREAD__
-    (void)add_values; /* which one thread computes: minutes, and nothing to find */
+    (void)add_values; /* single-threaded: they would take minutes */
 #else
     add_values(tcase);
 #endif
-    tcase_add_loop_test(tcase, threads_and_ranges_do_not_change_a_bit, 0, COUNT_OF(threaded));
-    tcase_add_test(tcase, a_deadline_ends_the_product);
-    tcase_add_test(tcase, large_products_are_cut_into_many_ranges);
-    tcase_add_test(tcase, small_products_wake_no_thread);
-    tcase_add_loop_test(tcase, four_callers_at_once_get_what_one_gets, 0, COUNT_OF(hammered));
-    tcase_add_loop_test(tcase, nests_that_are_products_are_known, 0, COUNT_OF(choices));
-    tcase_add_test(tcase, huge_products_announce_what_they_take);
-    tcase_add_test(tcase, long_sums_announce_little);
+    tcase_add_loop_test(tcase, results_have_the_same_bits_at_every_thread_count_and_grain, 0,
+                        COUNT_OF(threaded));
+    tcase_add_test(tcase, an_expired_deadline_stops_the_product);
+    tcase_add_test(tcase, large_products_are_split_into_many_ranges);
+    tcase_add_test(tcase, small_products_run_as_one_range);
+    tcase_add_loop_test(tcase, concurrent_callers_get_the_same_result, 0, COUNT_OF(caller_sizes));
+    tcase_add_loop_test(tcase, only_matrix_products_of_sufficient_size_suit_gemm, 0,
+                        COUNT_OF(choices));
+    tcase_add_test(tcase, the_workspace_of_a_huge_product_is_bounded);
+    tcase_add_test(tcase, the_workspace_of_a_very_long_k_is_bounded);
 }
 
 int main(void)
