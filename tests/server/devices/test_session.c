@@ -1,0 +1,344 @@
+#include "server/devices/session.h"
+#include "tests/server/devices/batcher_setup.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* The reference device, whose open and close wait at a gate where a test says so. */
+static sem_t gate;
+static atomic_bool gated;
+static atomic_int closes;
+
+static td_status gated_open(const struct td_device_options *options, struct td_device **out,
+                            struct td_error *err)
+{
+    if (atomic_load(&gated))
+        sem_wait(&gate);
+    return td_device_reference()->open(options, out, err);
+}
+
+static void counted_close(struct td_device *device)
+{
+    if (atomic_load(&gated))
+        sem_wait(&gate);
+    td_device_reference()->close(device);
+    atomic_fetch_add(&closes, 1);
+}
+
+static struct td_device_api api;
+static struct td_batcher_options options;
+static struct td_batch_item_counts counts;
+
+static void begin(const char *device)
+{
+    td_device_reference_reset();
+    atomic_store(&gated, false);
+    atomic_store(&closes, 0);
+    sem_init(&gate, 0, 0);
+    api = *td_device_reference();
+    api.open = gated_open;
+    api.close = counted_close;
+    memset(&counts, 0, sizeof counts);
+    options = (struct td_batcher_options){ .api = &api,
+                                           .device.text = device,
+                                           .buffers = td_buffer_pool_new(256 * MIB, 0),
+                                           .batch_limit = 8,
+                                           .staging_bytes = 4 * MIB,
+                                           .hang_ms = 100 };
+}
+
+static void end(void)
+{
+    ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
+    ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
+    ck_assert_uint_eq(td_buffer_pool_stats(options.buffers).in_use, 0);
+    td_buffer_pool_free(options.buffers);
+    sem_destroy(&gate);
+}
+
+static struct td_device_opener *begin_opening(void)
+{
+    struct td_error err;
+    struct td_device_opener *opener = td_device_opener_new(&options, &err);
+    ck_assert_ptr_nonnull(opener);
+    return opener;
+}
+
+static td_status try_open(struct td_device_session **out, struct td_error *err)
+{
+    struct td_device_opener *opener = begin_opening();
+    while (!td_device_opener_is_done(opener))
+        sched_yield();
+    return td_device_session_open(opener, &options, out, err);
+}
+
+static struct td_device_session *open_session(void)
+{
+    struct td_device_session *session;
+    struct td_error err;
+    ck_assert_msg(try_open(&session, &err) == TD_OK, "%s", err.message);
+    return session;
+}
+
+static void start(struct td_device_session *session, int i, struct ask *ask)
+{
+    struct td_batch_item *item = &ask->item;
+    struct td_error err;
+    td_batch_item_submitted(item, &counts, 0);
+    ck_assert_msg(td_batch_start(session->batches[i], &item, 1, &err) == TD_OK, "%s", err.message);
+}
+
+static void end_batch(struct td_device_session *session, int i)
+{
+    struct td_error err;
+    for (bool done = false; !done;)
+        ck_assert_int_eq(td_batch_wait(session->batches[i], 0, &done, &err), TD_OK);
+    td_batch_end(session->batches[i]);
+}
+
+START_TEST(a_session_begins_with_nothing_in_flight)
+{
+    begin("");
+    struct td_device_session *session = open_session();
+    ck_assert_int_eq(td_device_session_in_flight(session), 0);
+    ck_assert_int_eq(td_device_session_free_batch(session), 0);
+    ck_assert_int_eq(td_device_session_oldest_batch(session), -1);
+    ck_assert(!td_device_session_trim(session));
+    td_device_session_close(session);
+    ck_assert_int_eq(atomic_load(&closes), 1);
+    end();
+}
+END_TEST
+
+START_TEST(it_tells_which_batch_is_free_and_which_is_the_oldest)
+{
+    struct ask asks[3];
+    begin("");
+    struct td_tensor table = table_of(10, 0);
+    struct td_device_session *session = open_session();
+    for (int i = 0; i < 3; i++)
+        ask_row(&asks[i], &table, i);
+    start(session, 0, &asks[0]);
+    ck_assert_int_eq(td_device_session_free_batch(session), 1);
+    ck_assert_int_eq(td_device_session_oldest_batch(session), 0);
+    end_batch(session, 0);
+    start(session, 1, &asks[1]);
+    ck_assert_int_eq(td_device_session_oldest_batch(session), 1);
+    start(session, 0, &asks[2]);
+    ck_assert_int_eq(td_device_session_in_flight(session), 2);
+    ck_assert_int_eq(td_device_session_free_batch(session), -1);
+    ck_assert_uint_eq(atomic_load(&counts.in_flight), 2);
+    end_batch(session, 1);
+    ck_assert_int_eq(td_device_session_oldest_batch(session), 0);
+    end_batch(session, 0);
+    ck_assert_uint_eq(atomic_load(&counts.in_flight), 0);
+    for (int i = 0; i < 3; i++) {
+        expect_rows(&asks[i]);
+        ask_end(&asks[i]);
+    }
+    td_device_session_close(session);
+    td_buffer_unref(table.owner);
+    end();
+}
+END_TEST
+
+START_TEST(trimming_gives_back_what_no_batch_uses)
+{
+    struct ask ask;
+    struct td_device_info before, after;
+    begin("");
+    struct td_tensor table = table_of(10, 0);
+    struct td_device_session *session = open_session();
+    ask_row(&ask, &table, 1);
+    start(session, 0, &ask);
+    end_batch(session, 0);
+    expect_rows(&ask);
+    ask_end(&ask);
+    api.info(session->device, &before);
+    ck_assert_uint_gt(td_staging_bytes(session->staging), 0);
+    ck_assert(td_device_session_trim(session));
+    api.info(session->device, &after);
+    ck_assert_uint_lt(after.memory_used, before.memory_used);
+    ck_assert_uint_eq(td_staging_bytes(session->staging), 0);
+    ck_assert(!td_device_session_trim(session));
+    td_device_session_close(session);
+    td_buffer_unref(table.owner);
+    end();
+}
+END_TEST
+
+START_TEST(what_a_device_says_at_opening_is_handed_on)
+{
+    struct td_device_session *session = NULL;
+    struct td_error err;
+    begin("fail_open=1");
+    ck_assert_int_eq(try_open(&session, &err), TD_DEVICE_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(err.message, "fail_open"));
+    ck_assert_ptr_null(session);
+    session = open_session();
+    td_device_session_close(session);
+    end();
+}
+END_TEST
+
+START_TEST(a_device_that_is_opened_for_nobody_is_closed)
+{
+    begin("");
+    atomic_store(&gated, true);
+    struct td_device_opener *opener = begin_opening();
+    ck_assert(!td_device_opener_is_done(opener));
+    td_device_opener_leave(opener);
+    sem_post(&gate); /* open goes on, */
+    sem_post(&gate); /* and so does close */
+    while (atomic_load(&closes) == 0)
+        sched_yield();
+    end();
+}
+END_TEST
+
+/* Gives a device up that hangs, with an item in flight. */
+static struct td_device_session *lose(struct ask *answered, struct ask *lost,
+                                      const struct td_tensor *table)
+{
+    struct td_error err;
+    struct td_device_session *session = open_session();
+    ask_row(answered, table, 3);
+    start(session, 0, answered);
+    end_batch(session, 0);
+    expect_rows(answered);
+    ask_row(lost, table, 4);
+    start(session, 1, lost);
+    td_error_set(&err, TD_DEVICE_UNAVAILABLE, "it is lost");
+    td_batch_fail(session->batches[1], &err);
+    expect_status(lost, TD_DEVICE_UNAVAILABLE);
+    ask_end(lost);
+    ck_assert_uint_eq(session->shared.bytes, 0);
+    return session;
+}
+
+START_TEST(a_lost_device_is_closed_once_its_answers_have_been_read)
+{
+    struct ask answered, lost;
+    begin("hang_at=2");
+    struct td_tensor table = table_of(10, 0);
+    struct td_device_session *session = lose(&answered, &lost, &table);
+    for (int i = 0; i < 100; i++)
+        ck_assert(!td_device_session_close_lost(session));
+    ck_assert_int_eq(atomic_load(&closes), 0);
+    expect_rows_now(&answered);
+    ask_end(&answered);
+    while (!td_device_session_close_lost(session))
+        sched_yield();
+    ck_assert_int_eq(atomic_load(&closes), 1);
+    ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
+    td_buffer_unref(table.owner);
+    end();
+}
+END_TEST
+
+START_TEST(a_closing_that_does_not_end_can_be_left_alone)
+{
+    struct ask answered, lost;
+    begin("hang_at=2");
+    struct td_tensor table = table_of(10, 0);
+    struct td_device_session *session = lose(&answered, &lost, &table);
+    ask_end(&answered);
+    atomic_store(&gated, true);
+    ck_assert(!td_device_session_close_lost(session)); /* begins */
+    ck_assert(!td_device_session_close_lost(session));
+    td_device_session_leave(session);
+    sem_post(&gate);
+    while (atomic_load(&closes) == 0)
+        sched_yield();
+    td_buffer_unref(table.owner);
+    end();
+}
+END_TEST
+
+START_TEST(answers_stay_good_of_a_device_that_is_left_open)
+{
+    struct ask ask;
+    begin("");
+    struct td_tensor table = table_of(10, 0);
+    struct td_device_session *session = open_session();
+    struct td_device *device = session->device;
+    ask_row(&ask, &table, 7);
+    start(session, 0, &ask);
+    end_batch(session, 0);
+    td_device_session_leave(session);
+    expect_rows(&ask);
+    ask_end(&ask);
+    ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
+    ck_assert_uint_eq(td_buffer_pool_stats(options.buffers).in_use, 0);
+    td_buffer_pool_free(options.buffers);
+    td_buffer_unref(table.owner);
+    td_device_reference()->close(device);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    uint64_t bytes, copy_bytes_per_us;
+    int64_t limit_ms;
+} limits[] = {
+    { "nothing is on its way", 0, 5000, 100 },
+    { "as from the slowest disk, twice", 10000000, 5000, 100 + 200 },
+    { "the same where the rate is unknown", 10000000, 0, 100 + 200 },
+    { "a device that copies more slowly than that", 10000000, 50, 100 + 400 },
+};
+
+START_TEST(bytes_on_their_way_give_a_batch_more_time)
+{
+    const struct td_batch_device on = { .hang_ns = 100 * MS,
+                                        .bytes = limits[_i].bytes,
+                                        .copy_bytes_per_us = limits[_i].copy_bytes_per_us };
+    ck_assert_msg(td_batch_time_limit_ns(&on) == limits[_i].limit_ms * MS, "%s", limits[_i].says);
+}
+END_TEST
+
+START_TEST(the_bytes_of_all_batches_are_counted_until_they_end)
+{
+    struct ask asks[2];
+    begin("");
+    struct td_tensor table = table_of(1000, 0);
+    struct td_device_session *session = open_session();
+    for (int i = 0; i < 2; i++) {
+        ask_row(&asks[i], &table, i);
+        start(session, i, &asks[i]);
+    }
+    const uint64_t both = session->shared.bytes;
+    ck_assert_uint_ge(both, table.bytes);
+    end_batch(session, 0); /* which brought the table */
+    ck_assert_uint_lt(session->shared.bytes, table.bytes);
+    ck_assert_uint_gt(session->shared.bytes, 0);
+    end_batch(session, 1);
+    ck_assert_uint_eq(session->shared.bytes, 0);
+    for (int i = 0; i < 2; i++) {
+        expect_rows(&asks[i]);
+        ask_end(&asks[i]);
+    }
+    td_device_session_close(session);
+    td_buffer_unref(table.owner);
+    end();
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_test(tcase, a_session_begins_with_nothing_in_flight);
+    tcase_add_test(tcase, it_tells_which_batch_is_free_and_which_is_the_oldest);
+    tcase_add_test(tcase, trimming_gives_back_what_no_batch_uses);
+    tcase_add_test(tcase, what_a_device_says_at_opening_is_handed_on);
+    tcase_add_test(tcase, a_device_that_is_opened_for_nobody_is_closed);
+    tcase_add_test(tcase, a_lost_device_is_closed_once_its_answers_have_been_read);
+    tcase_add_test(tcase, a_closing_that_does_not_end_can_be_left_alone);
+    tcase_add_test(tcase, answers_stay_good_of_a_device_that_is_left_open);
+    tcase_add_loop_test(tcase, bytes_on_their_way_give_a_batch_more_time, 0, COUNT_OF(limits));
+    tcase_add_test(tcase, the_bytes_of_all_batches_are_counted_until_they_end);
+}
+
+int main(void)
+{
+    return run_suite("session", add);
+}
