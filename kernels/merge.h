@@ -41,8 +41,9 @@ struct td_op_merge {
                        struct td_arena *arena, struct td_error *err);
 };
 
-/* How this call can be merged with others like it; td_op_infer has accepted it. Concat wants the
- * table shared and the indices not; stack, that some input is not shared. */
+/* How this call can be merged with others like it; td_op_infer has accepted it. NONE where the op says
+ * nothing of merging or the call has not exactly one output. Concat wants the table shared and the
+ * indices not; stack, that some input is not shared. */
 td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
                                uint32_t shared);
 

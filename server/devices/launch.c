@@ -43,16 +43,13 @@ static void input_at_fault(const struct td_op *op, const struct td_op_args *args
     *input = *number = 0;
 }
 
-td_status td_launch_check_kernel(const struct td_device_api *api, const struct td_op *op,
-                                 const struct td_op_args *args, struct td_error *err)
+static td_status refuse_inputs(const struct td_op *op, const struct td_op_args *args,
+                               struct td_error *err)
 {
     char shape[TD_SHAPE_TEXT], list_number[16] = "";
     int input, number;
-    if (api->supports(op, args))
-        return TD_OK;
-    if (!err)
-        return TD_UNSUPPORTED_DTYPE;
     input_at_fault(op, args, &input, &number);
+    const char *name = op->inputs[input].name;
     const struct td_tensor *tensor = &args->inputs[input].tensors[number];
     if (op->inputs[input].list)
         snprintf(list_number, sizeof list_number, "[%d]", number);
@@ -60,11 +57,36 @@ td_status td_launch_check_kernel(const struct td_device_api *api, const struct t
         err, TD_UNSUPPORTED_DTYPE,
         "device is 'gpu', but it has no kernel for %s with %s%s = %s%s; 'auto' or 'cpu' is "
         "expected",
-        op->name, op->inputs[input].name, list_number, td_dtype_info(tensor->dtype)->name,
+        op->name, name, list_number, td_dtype_info(tensor->dtype)->name,
         td_shape_text(&tensor->shape, shape, sizeof shape));
-    (void)td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
-    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s%s", op->inputs[input].name,
-                             list_number);
+    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s%s", name, list_number);
+}
+
+/* How long strings are is known only when they have been computed: no device writes them. */
+static bool gives_strings(const struct td_op_args *args)
+{
+    for (int i = 0; i < args->n_outputs; i++)
+        if (args->outputs[i].dtype == TD_DTYPE_STRING)
+            return true;
+    return false;
+}
+
+td_status td_launch_check_kernel(const struct td_device_api *api, const struct td_op *op,
+                                 const struct td_op_args *args, struct td_error *err)
+{
+    const bool supported = api->supports(op, args);
+    if (supported && !gives_strings(args))
+        return TD_OK;
+    if (!err)
+        return TD_UNSUPPORTED_DTYPE;
+    if (supported)
+        td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                     "device is 'gpu', but %s gives strings, which no device does; 'auto' or 'cpu' "
+                     "is expected",
+                     op->name);
+    else
+        (void)refuse_inputs(op, args, err);
+    return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
 }
 
 /* ---- its arguments --------------------------------------------------------------------------- */

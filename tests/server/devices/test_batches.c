@@ -1,3 +1,4 @@
+#include "kernels/merge.h"
 #include "tests/server/devices/batcher_setup.h"
 
 #include <stdatomic.h>
@@ -246,6 +247,135 @@ START_TEST(an_op_with_several_outputs_gets_them_all)
     expect_tensor(&ask.args.outputs[2], "float32[2] 0 2", "part 2");
     ask_end(&ask);
     setup_close(&setup);
+}
+END_TEST
+
+/* An op for tests with two outputs of different dtypes: the rows of `indices` of the table, as they
+ * are, and whether each is even. */
+static td_status infer_pair(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    const struct td_shape *rows = &args->inputs[1].tensors[0].shape;
+    const struct td_shape dims = { .rank = 2, .dim = { rows->dim[0], COLS } };
+    args->n_outputs = 2;
+    args->outputs = td_arena_alloc(arena, 2, sizeof args->outputs[0], err);
+    if (!args->outputs)
+        return err->status;
+    const td_status status =
+        td_tensor_describe(&args->outputs[0], "rows", TD_DTYPE_FLOAT32, &dims, err);
+    return status != TD_OK
+               ? status
+               : td_tensor_describe(&args->outputs[1], "even", TD_DTYPE_BOOL, rows, err);
+}
+
+static struct td_cost no_cost(const struct td_op_args *args)
+{
+    (void)args;
+    return (struct td_cost){ 0 };
+}
+
+static td_status run_pair(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    const struct td_tensor *indices = &args->inputs[1].tensors[0];
+    (void)exec;
+    (void)err;
+    for (int64_t i = 0; i < indices->numel; i++) {
+        const int64_t row = ((const int64_t *)indices->data)[i];
+        memcpy((float *)args->outputs[0].data + i * COLS,
+               (const float *)args->inputs[0].tensors[0].data + row * COLS, COLS * sizeof(float));
+        ((bool *)args->outputs[1].data)[i] = row % 2 == 0;
+    }
+    return TD_OK;
+}
+
+static bool always(const struct td_op_args *args, uint32_t shared)
+{
+    (void)args;
+    (void)shared;
+    return true;
+}
+
+static const struct td_input_spec pair_inputs[] = {
+    { .name = "table", .dtypes = TD_DTYPES_ALL },
+    { .name = "indices", .dtypes = TD_DTYPES_ALL },
+};
+static const struct td_op_merge as_lookups = { .kind = TD_MERGE_CONCAT, .can = always };
+static const struct td_op pair_op = { .name = "pair",
+                                      .inputs = pair_inputs,
+                                      .n_inputs = 2,
+                                      .infer = infer_pair,
+                                      .cost = no_cost,
+                                      .run = run_pair };
+
+/* One call of it, with the rows i, i + 1 and i + 2. */
+static void ask_pair(struct ask *ask, const struct td_op *op, const struct td_tensor *table, int i)
+{
+    struct td_error err;
+    ask_rows(ask, table, TD_BOUNDS_ERROR, (const int64_t[]){ i, i + 1, i + 2 }, 3);
+    ck_assert_int_eq(op->infer(&ask->args, &ask->arena, &err), TD_OK);
+    ask->item.op = op;
+}
+
+/* Without `merge` in its descriptor, or with one that does not fit it. */
+START_TEST(calls_with_several_outputs_go_alone)
+{
+    enum { N = 4 };
+    struct setup setup = { 0 };
+    struct td_op op = pair_op;
+    struct ask first, asks[N];
+    op.merge = _i == 0 ? NULL : &as_lookups;
+    setup_open(&setup, "launch_us=20000");
+    struct td_tensor table = table_of(10, 0);
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < N; i++) {
+        ask_pair(&asks[i], &op, &table, i);
+        submit(&setup, &asks[i]);
+    }
+    expect_rows(&first);
+    for (int i = 0; i < N; i++) {
+        expect_rows(&asks[i]);
+        const bool *even = asks[i].args.outputs[1].data;
+        for (int j = 0; j < 3; j++)
+            EXPECT(even[j] == ((i + j) % 2 == 0), "call %d, row %d", i, j);
+        ask_end(&asks[i]);
+    }
+    ck_assert_uint_eq(launches(), 1 + N);
+    ck_assert_uint_eq(counts_of(&setup).tables, 1); /* which is shared all the same */
+    ask_end(&first);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+/* gather's indices as text, say. */
+static td_status infer_text(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    args->n_outputs = 1;
+    args->outputs = td_arena_alloc(arena, 1, sizeof args->outputs[0], err);
+    return args->outputs ? td_tensor_describe(&args->outputs[0], "text", TD_DTYPE_STRING,
+                                              &args->inputs[1].tensors[0].shape, err)
+                         : err->status;
+}
+
+START_TEST(an_op_that_gives_strings_is_refused)
+{
+    struct setup setup = { 0 };
+    struct td_op op = pair_op;
+    struct ask ask;
+    op.name = "spell";
+    op.infer = infer_text;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(10, 0);
+    ask_pair(&ask, &op, &table, 0);
+    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &op, &ask.args, NULL),
+                     TD_UNSUPPORTED_DTYPE);
+    submit(&setup, &ask);
+    expect_status(&ask, TD_UNSUPPORTED_DTYPE);
+    ck_assert_str_eq(ask.err.device, "gpu");
+    ck_assert_ptr_nonnull(strstr(ask.err.message, "spell gives strings"));
+    ck_assert_uint_eq(launches(), 0);
+    ask_end(&ask);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
 }
 END_TEST
 
@@ -606,6 +736,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_idle_device_waits_for_others_if_it_is_told_to);
     tcase_add_test(tcase, what_does_not_merge_goes_alone);
     tcase_add_test(tcase, an_op_with_several_outputs_gets_them_all);
+    tcase_add_loop_test(tcase, calls_with_several_outputs_go_alone, 0, 2);
+    tcase_add_test(tcase, an_op_that_gives_strings_is_refused);
     tcase_add_loop_test(tcase, a_tensor_may_be_there_twice, 0, 2);
     tcase_add_test(tcase, a_bad_index_is_the_failure_of_its_call_only);
     tcase_add_test(tcase, the_batchers_thread_does_not_look_for_a_bad_index);
