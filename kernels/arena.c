@@ -2,6 +2,7 @@
 
 #include "kernels/shape.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -116,6 +117,13 @@ void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct t
         return NULL;
     arena->taken += bytes;
     return buffer->data;
+}
+
+td_status td_arena_reserve(struct td_arena *arena, size_t bytes, struct td_error *err)
+{
+    assert(bytes <= TD_ARENA_RESERVE);
+    const size_t room = arena->next ? (size_t)(arena->end - arena->next) : 0;
+    return room >= bytes || new_block(arena, err) ? TD_OK : TD_MEMORY_EXHAUSTED;
 }
 
 struct td_buffer *td_arena_owner(const struct td_arena *arena, const void *data)

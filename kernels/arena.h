@@ -35,6 +35,12 @@ void td_arena_init(struct td_arena *arena, void *first, size_t first_size,
  * memory. */
 void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct td_error *err);
 
+/* Makes sure that allocations of `bytes` in all, alignment included and at most TD_ARENA_RESERVE,
+ * succeed: before a change that an allocation after it must not turn into a failure. */
+#define TD_ARENA_RESERVE ((size_t)8 * 1024)
+TD_MUST_CHECK td_status td_arena_reserve(struct td_arena *arena, size_t bytes,
+                                         struct td_error *err);
+
 /* Takes over one reference of the caller's, until reset. False (err filled, reference dropped)
  * without memory for the note of it. */
 bool td_arena_keep(struct td_arena *arena, struct td_buffer *buffer, struct td_error *err);

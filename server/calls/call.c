@@ -183,6 +183,11 @@ td_status td_call_admit_memory(struct td_call *call, size_t bytes)
     return td_buffer_pool_admit(call->server->buffers, held, bytes, &call->error);
 }
 
+td_status td_call_reserve_answer(struct td_call *call)
+{
+    return td_arena_reserve(&call->arena, TD_ARENA_RESERVE, &call->error);
+}
+
 const char *td_call_subject(const struct td_call *call)
 {
     return call->op ? call->op->name : "the request";

@@ -176,6 +176,10 @@ TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
  */
 TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes);
 
+/* Before a tensor is changed: memory for the short answer that tells of it, so that there is no error
+ * for a change that has happened. */
+TD_MUST_CHECK td_status td_call_reserve_answer(struct td_call *call);
+
 /* Asked between the parts of a long computation: DEADLINE_EXCEEDED when the deadline has passed or
  * the client has left. context is the call. */
 td_status td_call_stopped(void *context, struct td_error *err);

@@ -284,7 +284,7 @@ static td_status store_outputs(struct td_call *call)
     const struct td_op_args *args = &call->request.args;
     struct td_tensor_listing *list =
         td_arena_alloc(&call->arena, (size_t)args->n_outputs, sizeof *list, &call->error);
-    td_status status = list ? TD_OK : call->error.status;
+    td_status status = list ? td_call_reserve_answer(call) : call->error.status;
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
         bool created;
         name_output(call, i);

@@ -372,8 +372,11 @@ static td_status compute_put(struct td_call *call, struct td_worker *worker)
 {
     struct state *state = call->state;
     (void)worker;
-    return td_store_put(call->server->store, &state->write, &state->tensor, &call->arena,
-                        &state->listing, &state->created, &call->error);
+    const td_status status = td_call_reserve_answer(call);
+    return status != TD_OK
+               ? status
+               : td_store_put(call->server->store, &state->write, &state->tensor, &call->arena,
+                              &state->listing, &state->created, &call->error);
 }
 
 static const struct td_tensor *upload_put(const struct td_call *call)
@@ -557,6 +560,8 @@ static td_status compute_scatter(struct td_call *call, struct td_worker *worker)
     if (status != TD_OK)
         return status;
     status = change(call, update, &exec.base, &slices);
+    if (status == TD_OK)
+        status = td_call_reserve_answer(call);
     if (status == TD_OK)
         return td_store_update_commit(update, slices.offsets, slices.count, slices.slice_bytes,
                                       &call->arena, &state->listing, &call->error);

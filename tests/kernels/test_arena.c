@@ -227,6 +227,25 @@ START_TEST(a_large_request_without_room_for_its_note_is_given_back)
 }
 END_TEST
 
+START_TEST(what_is_reserved_can_be_had_without_memory)
+{
+    struct td_error err;
+    for (int in_first = 0; in_first < 2; in_first++) {
+        memory.allowed = -1;
+        const size_t bytes = in_first ? 512 : TD_ARENA_RESERVE;
+        ck_assert_int_eq(td_arena_reserve(&arena, bytes, &err), TD_OK);
+        ck_assert_int_eq(memory.taken, in_first ? 0 : 1);
+        memory.allowed = memory.taken;
+        for (size_t had = 0; had < bytes; had += 128)
+            ck_assert_ptr_nonnull(td_arena_alloc(&arena, 64, 1, &err));
+        td_arena_reset(&arena);
+        memory.taken = 0;
+    }
+    memory.allowed = 0;
+    ck_assert_int_eq(td_arena_reserve(&arena, TD_ARENA_RESERVE, &err), TD_MEMORY_EXHAUSTED);
+}
+END_TEST
+
 START_TEST(a_kept_buffer_lives_until_reset)
 {
     struct td_error err;
@@ -364,6 +383,7 @@ static void add(TCase *t)
     tcase_add_test(t, reset_gives_all_back_and_begins_anew);
     tcase_add_test(t, without_memory_there_is_an_error_and_no_leak);
     tcase_add_test(t, a_large_request_without_room_for_its_note_is_given_back);
+    tcase_add_test(t, what_is_reserved_can_be_had_without_memory);
     tcase_add_test(t, a_kept_buffer_lives_until_reset);
     tcase_add_test(t, a_kept_buffer_can_go_before_the_others);
     tcase_add_test(t, a_buffer_that_cannot_be_kept_is_dropped);
