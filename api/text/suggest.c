@@ -1,45 +1,75 @@
 #include "api/text/suggest.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Names are short; longer ones are not near anything. */
-enum { LONGEST = 40 };
+/* A letter of a name is a bit of a word. did_you_mean has room for as many, with its NUL. */
+enum { LONGEST = 63 };
 
-static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
+/* What a name is compared with. */
+struct pattern {
+    uint64_t at[256]; /* bit i of at[c]: letter i is c */
+    uint64_t last;    /* the bit of the last letter */
+    size_t length;
+};
+
+static void pattern_init(struct pattern *pattern, const char *name, size_t length)
 {
-    size_t rows[3][LONGEST + 1]; /* of the prefixes of a with i - 2, i - 1 and i letters */
-    for (size_t j = 0; j <= b_length; j++)
-        rows[0][j] = j;
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t *now = rows[i % 3], *before = rows[(i + 2) % 3], *earlier = rows[(i + 1) % 3];
-        now[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t best = before[j - 1] + (a[i - 1] != b[j - 1]);
-            best = before[j] + 1 < best ? before[j] + 1 : best;
-            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
-            bool exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            if (exchanged && earlier[j - 2] + 1 < best)
-                best = earlier[j - 2] + 1;
-            now[j] = best;
-        }
-    }
-    return rows[a_length % 3][b_length];
+    memset(pattern->at, 0, sizeof pattern->at);
+    for (size_t i = 0; i < length; i++)
+        pattern->at[(unsigned char)name[i]] |= UINT64_C(1) << i;
+    pattern->last = UINT64_C(1) << (length - 1);
+    pattern->length = length;
 }
 
-static const char *nearest_name(const char *name, size_t length, const char *const *names,
-                                int n_names)
+/* The edits between the pattern and a name where they are fewer than `least`, which otherwise is
+ * the result. A column of the table of distances is two words, bits where the distance is one more
+ * (above) or one less (below) than in the row before: H. Hyyro, A bit-vector algorithm for computing
+ * Levenshtein and Damerau edit distances, 2003. */
+static size_t edit_distance(const struct pattern *pattern, const char *name, size_t length,
+                            size_t least, uint32_t *work)
 {
+    uint64_t above = ~UINT64_C(0), below = 0, diagonal = 0, match_before = 0;
+    size_t distance = pattern->length; /* of the whole pattern, to the letters of the name so far */
+    for (size_t i = 0; i < length; i++) {
+        const uint64_t match = pattern->at[(unsigned char)name[i]];
+        const uint64_t exchanged = ((~diagonal & match) << 1) & match_before;
+        diagonal = (((match & above) + above) ^ above) | match | below | exchanged;
+        uint64_t more = below | ~(diagonal | above), fewer = diagonal & above;
+        distance += (more & pattern->last) != 0;
+        distance -= (fewer & pattern->last) != 0;
+        ++*work;
+        if (distance >=
+            least + (length - 1 - i)) /* each letter that is left takes off one at most */
+            return least;
+        more = more << 1 | 1;
+        fewer <<= 1;
+        above = fewer | ~(diagonal | more);
+        below = more & diagonal;
+        match_before = match;
+    }
+    return distance;
+}
+
+const char *td_nearest_name(const char *name, size_t length, const char *const *names, int n_names,
+                            uint32_t *work)
+{
+    struct pattern pattern;
     const char *nearest = NULL;
-    size_t most = length < 6 ? 1 : length / 3, least = most + 1;
+    size_t least = (length < 6 ? 1 : length / 3) + 1;
+    *work = 0;
     if (length < 2 || length > LONGEST)
         return NULL;
-    for (int i = 0; i < n_names; i++) {
-        size_t other = strlen(names[i]);
-        if (other > LONGEST)
+    pattern_init(&pattern, name, length);
+    for (int i = 0; i < n_names && *work < TD_SUGGEST_WORK; i++) {
+        const size_t other = strlen(names[i]);
+        const size_t difference = other > length ? other - length : length - other;
+        ++*work;
+        if (difference >= least || other > LONGEST)
             continue;
-        size_t distance = edit_distance(name, length, names[i], other);
+        const size_t distance = edit_distance(&pattern, names[i], other, least, work);
         if (distance < least) {
             least = distance;
             nearest = names[i];
@@ -57,7 +87,8 @@ static void note(struct td_error *err, const char *nearest)
 void td_suggest(struct td_error *err, const char *name, size_t length, const char *const *names,
                 int n_names)
 {
-    note(err, nearest_name(name, length, names, n_names));
+    uint32_t work;
+    note(err, td_nearest_name(name, length, names, n_names, &work));
 }
 
 td_status td_unknown_name(struct td_error *err, td_status status, const char *what,
@@ -65,7 +96,8 @@ td_status td_unknown_name(struct td_error *err, td_status status, const char *wh
                           const char *listed_at)
 {
     enum { SHOWN = 128 };
-    const char *nearest = nearest_name(name, length, names, n_names);
+    uint32_t work;
+    const char *nearest = td_nearest_name(name, length, names, n_names, &work);
     td_error_set(err, status, "there is no %s '%.*s'%s%s%s; %s lists them", what,
                  (int)(length < SHOWN ? length : SHOWN), name, nearest ? " (did you mean '" : "",
                  nearest ? nearest : "", nearest ? "'?)" : "", listed_at);

@@ -61,8 +61,21 @@ td_status td_store_check_count(struct td_store *store, struct td_error *err)
     return check_count(count, err);
 }
 
-/* The nearest is looked for among the neighbours in order only, and without the lock: of 20000 names
- * it would be 37 ms on an I/O thread. */
+/* Copies of the names around a place, those before and after it by turns; with the lock held. */
+static int copy_neighbours(const struct td_store *store, int place, int most,
+                           char (*copies)[TD_TENSOR_NAME], const char **names)
+{
+    int before = place - 1, after = place, n = 0;
+    for (; n < most && (before >= 0 || after < store->n_entries); n++) {
+        const bool back = before >= 0 && (n % 2 == 0 || after >= store->n_entries);
+        const struct entry *entry = store->entries[back ? before-- : after++];
+        names[n] = memcpy(copies[n], entry->name, TD_TENSOR_NAME);
+    }
+    return n;
+}
+
+/* The nearest name is looked for among the neighbours in order only, the closest first since the
+ * search is limited, and without the lock. */
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              struct td_error *err)
 {
@@ -70,13 +83,9 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
     const char *names[NEIGHBOURS];
     bool there;
     char(*copies)[TD_TENSOR_NAME] = malloc(NEIGHBOURS * sizeof *copies);
-    int n = 0;
     pthread_rwlock_rdlock(&store->lock);
     const int place = place_of(store, name, length, &there);
-    const int last = store->n_entries - NEIGHBOURS, middle = place - NEIGHBOURS / 2;
-    const int first = middle > last ? last : middle;
-    for (int i = first < 0 ? 0 : first; copies && i < store->n_entries && n < NEIGHBOURS; i++, n++)
-        names[n] = memcpy(copies[n], store->entries[i]->name, TD_TENSOR_NAME);
+    const int n = copies ? copy_neighbours(store, place, NEIGHBOURS, copies, names) : 0;
     pthread_rwlock_unlock(&store->lock);
     td_unknown_name(err, TD_TENSOR_NOT_FOUND, "resident tensor", name, length, names, n,
                     "GET /v1/tensors");

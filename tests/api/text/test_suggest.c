@@ -1,11 +1,22 @@
 #include "api/text/suggest.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char *const known[] = { "gather", "gather_nd", "einsum", "x" };
+#define LETTERS_62 "a-name-of-63-letters-is-the-longest-one-that-can-be-suggested-"
+
+static const char *const known[] = {
+    "gather",
+    "gather_nd",
+    "einsum",
+    "x",
+    "model:encoder.layer.0.attention.self.query.weight",
+    LETTERS_62 "z",
+    LETTERS_62 "yy",
+};
 
 static const struct {
     const char *says, *name, *near; /* "" when none is */
@@ -19,7 +30,11 @@ static const struct {
     { "more than a third", "eimzun", "" },
     { "nothing", "", "" },
     { "one letter means nothing", "y", "" },
-    { "too long to be near", "gathergathergathergathergathergathergather", "" },
+    { "a long name", "model:encoder.layer.0.atention.self.query.weight",
+      "model:encoder.layer.0.attention.self.query.weight" },
+    { "one of 63 letters", LETTERS_62 "x", LETTERS_62 "z" },
+    { "... and none that is longer", LETTERS_62 "y", LETTERS_62 "z" },
+    { "too long to be compared", LETTERS_62 "zz", "" },
 };
 
 START_TEST(the_nearest_known_name_is_suggested)
@@ -79,6 +94,146 @@ START_TEST(nobody_has_to_ask_why)
 }
 END_TEST
 
+/* ---- distances ------------------------------------------------------------------------------- */
+
+enum { LONGEST = 63 };
+
+/* The definition: D[i][j] is the least of what leads to it. */
+static size_t plain_distance(const char *a, size_t n, const char *b, size_t m)
+{
+    static size_t d[LONGEST + 1][LONGEST + 1];
+    for (size_t i = 0; i <= n; i++)
+        for (size_t j = 0; j <= m; j++) {
+            size_t best = i == 0 ? j : j == 0 ? i : SIZE_MAX;
+            if (i > 0 && j > 0) {
+                best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+                best = d[i - 1][j] + 1 < best ? d[i - 1][j] + 1 : best;
+                best = d[i][j - 1] + 1 < best ? d[i][j - 1] + 1 : best;
+            }
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                best = d[i - 2][j - 2] + 1 < best ? d[i - 2][j - 2] + 1 : best;
+            d[i][j] = best;
+        }
+    return d[n][m];
+}
+
+static size_t random_name(char name[LONGEST + 1])
+{
+    const size_t length = (size_t)random_below(LONGEST + 1);
+    for (size_t i = 0; i < length; i++)
+        name[i] = (char)('a' + random_below(3));
+    name[length] = '\0';
+    return length;
+}
+
+/* Inserts, removes, replaces or exchanges a letter. */
+static size_t random_edit(char name[LONGEST + 1], size_t length)
+{
+    const size_t at = (size_t)random_below((int)length + 1);
+    const int kind = random_below(4);
+    if (kind == 0 && length < LONGEST) {
+        memmove(name + at + 1, name + at, length++ - at);
+        name[at] = (char)('a' + random_below(3));
+    } else if (kind == 1 && at < length) {
+        memmove(name + at, name + at + 1, --length - at);
+    } else if (kind == 2 && at < length) {
+        name[at] = (char)('a' + random_below(3));
+    } else if (at + 1 < length) {
+        const char letter = name[at];
+        name[at] = name[at + 1];
+        name[at + 1] = letter;
+    }
+    name[length] = '\0';
+    return length;
+}
+
+START_TEST(distances_are_those_of_the_definition)
+{
+    random_seed((uint64_t)_i + 1);
+    int n_near = 0;
+    for (int i = 0; i < 500; i++) {
+        char a[LONGEST + 1], b[LONGEST + 1];
+        const char *other[] = { b };
+        const size_t n = random_name(a), most = n < 6 ? 1 : n / 3;
+        uint32_t work;
+        size_t m = n;
+        memcpy(b, a, sizeof b);
+        for (int edits = random_below(3 * (int)most); edits > 0; edits--)
+            m = random_edit(b, m);
+        const bool near = n >= 2 && plain_distance(a, n, b, m) <= most;
+        n_near += near;
+        ck_assert_msg((td_nearest_name(a, n, other, 1, &work) != NULL) == near, "%s %s", a, b);
+    }
+    ck_assert(n_near > 100 && n_near < 490);
+}
+END_TEST
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+enum { MANY = 2000 };
+
+static char many[MANY][LONGEST + 1];
+static const char *many_names[MANY];
+
+/* Names that differ late, so that no comparison ends early: what costs most. */
+static void fill_many(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        memset(many[i], 'a', 40);
+        snprintf(many[i] + 40, sizeof many[i] - 40, "%023d", i);
+        many_names[i] = many[i];
+    }
+}
+
+START_TEST(the_work_for_many_long_names_is_bounded)
+{
+    static const char name[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaXXXXXXXXXXXXXXXXXXXXXXX";
+    uint32_t work;
+    fill_many();
+    ck_assert_ptr_null(td_nearest_name(name, LONGEST, many_names, MANY, &work));
+    ck_assert_uint_ge(work, TD_SUGGEST_WORK);
+    ck_assert_uint_le(work, TD_SUGGEST_WORK + LONGEST);
+}
+END_TEST
+
+START_TEST(the_first_names_are_compared_whatever_follows)
+{
+    uint32_t work;
+    fill_many();
+    many[120][41] = 'x';
+    ck_assert_ptr_eq(td_nearest_name(many[120], LONGEST - 1, many_names, MANY, &work),
+                     many_names[120]);
+}
+END_TEST
+
+START_TEST(a_near_name_makes_the_others_cheap)
+{
+    char name[46], near[46], far[46];
+    const char *const far_first[] = { far, near }, *const near_first[] = { near, far };
+    uint32_t late, early;
+    memset(name, 'a', sizeof name);
+    memcpy(near, "b", 1);
+    memset(near + 1, 'a', 44);
+    memset(far, 'b', 20);
+    memset(far + 20, 'a', 25);
+    near[45] = far[45] = '\0';
+    ck_assert_ptr_eq(td_nearest_name(name, 45, far_first, 2, &late), near);
+    ck_assert_ptr_eq(td_nearest_name(name, 45, near_first, 2, &early), near);
+    ck_assert_uint_lt(early, late);
+}
+END_TEST
+
+START_TEST(a_name_of_another_length_is_one_step)
+{
+    static const char *const others[] = { "gather_the_rows_of_it", "g", "" };
+    uint32_t work;
+    ck_assert_ptr_null(td_nearest_name("gather", 6, others, 3, &work));
+    ck_assert_uint_eq(work, 3);
+    ck_assert_ptr_null(td_nearest_name("g", 1, others, 3, &work)); /* too short to be near any */
+    ck_assert_uint_eq(work, 0);
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, the_nearest_known_name_is_suggested, 0, COUNT_OF(names));
@@ -86,6 +241,11 @@ static void add(TCase *t)
     tcase_add_test(t, an_unknown_name_that_is_near_to_none_is_refused_without);
     tcase_add_test(t, a_long_name_is_cut_in_the_message);
     tcase_add_test(t, nobody_has_to_ask_why);
+    tcase_add_loop_test(t, distances_are_those_of_the_definition, 0, 20);
+    tcase_add_test(t, the_work_for_many_long_names_is_bounded);
+    tcase_add_test(t, the_first_names_are_compared_whatever_follows);
+    tcase_add_test(t, a_near_name_makes_the_others_cheap);
+    tcase_add_test(t, a_name_of_another_length_is_one_step);
 }
 
 int main(void)

@@ -321,6 +321,28 @@ START_TEST(of_many_names_those_beside_it_are_looked_at)
 }
 END_TEST
 
+START_TEST(of_many_long_names_the_closest_in_order_are_compared_first)
+{
+    struct td_store *store = open_at("");
+    const struct td_tensor t = tensor("int8[1] 1");
+    struct td_tensor_listing listing;
+    struct td_error err;
+    char name[64];
+    bool created;
+    for (int i = 0; i < 2000; i++) {
+        const struct td_store_write write = { .name = name };
+        snprintf(name, sizeof name, "model:encoder.layer.%05d.attention.self.query.weight", i * 10);
+        ck_assert_int_eq(td_store_put(store, &write, &t, &test_arena, &listing, &created, &err),
+                         TD_OK);
+    }
+    static const char missing_name[] = "model:encoder.layer.12340.atention.self.querry.weight";
+    ck_assert_str_eq(missing_error(store, missing_name, sizeof missing_name - 1).did_you_mean,
+                     "model:encoder.layer.12340.attention.self.query.weight");
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
 START_TEST(only_the_bytes_of_a_name_count)
 {
     put_npy("planets.npy", 0, 1);
@@ -410,6 +432,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, of_two_tensors_of_one_name_one_is_served);
     tcase_add_loop_test(tcase, a_name_that_is_not_there_may_have_a_neighbour, 0, COUNT_OF(missing));
     tcase_add_test(tcase, of_many_names_those_beside_it_are_looked_at);
+    tcase_add_test(tcase, of_many_long_names_the_closest_in_order_are_compared_first);
     tcase_add_test(tcase, only_the_bytes_of_a_name_count);
     tcase_add_test(tcase, a_nul_is_a_byte_of_a_name_like_any_other);
     tcase_add_test(tcase, resolving_gives_the_tensor);
