@@ -3,8 +3,8 @@
  *
  *     bench_gemm [rounds]
  *
- * OpenBLAS and BLIS are loaded if they are installed (Debian: libopenblas0-pthread, libblis4-serial)
- * and omitted if not. On two threads each BLAS uses the fastest of its methods: its own threads
+ * OpenBLAS and BLIS are loaded if they are installed (Debian: libopenblas0-pthread,
+ * libblis4-serial). On two threads each BLAS uses the fastest of its methods: its own threads
  * (OpenBLAS), one half of the rows per thread, one half of the columns per thread. Figures are the
  * best of the rounds; a ratio compares with the best BLAS. bfloat16 and float16 have no BLAS to
  * compare with. */

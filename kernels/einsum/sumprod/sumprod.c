@@ -1,23 +1,23 @@
 #include "kernels/einsum/sumprod/sumprod.h"
 
 #include "kernels/einsum/nest/workspace.h"
-#include "kernels/einsum/sumprod/unit.h"
+#include "kernels/einsum/sumprod/block.h"
 #include "kernels/integers.h"
 
 #include <string.h>
 
-/* sumprod_plan.h settles what is done in which order, sumprod_unit.h does one unit of it; here
- * units, or their parts, are dealt out to threads. */
+/* plan.h decides the order of the loops, block.h computes one block; this file distributes blocks,
+ * and splits of blocks, across threads. */
 
-/* Bytes read or written by a range: 50 to 100 us of memory's time. Less than ALONE_BYTES in all is
- * not worth waking a thread, which takes 30. */
-#define RANGE_BYTES (1 << 20)
-#define ALONE_BYTES (2 * RANGE_BYTES)
+/* Bytes read or written by a range: 50 to 100 us at memory bandwidth. A contraction of fewer bytes
+ * than SINGLE_THREAD_BYTES is not worth waking a thread, which takes 30 us. */
+#define RANGE_BYTES         (1 << 20)
+#define SINGLE_THREAD_BYTES (2 * RANGE_BYTES)
 
-/* One run of td_sumprod_run. */
+/* One call of td_sumprod_run. */
 struct job {
-    struct td_sumprod_work work;
-    char *partial; /* totals [part][unit][plan.unit_outputs]; NULL for one part */
+    struct td_sumprod_context ctx;
+    char *partial; /* totals [split][block][plan.block_outputs]; NULL without splits */
     struct td_workspace *workspace;
 };
 
@@ -26,85 +26,88 @@ struct td_workspace_size td_sumprod_workspace(const struct td_contraction *contr
     struct td_sumprod_plan plan;
     td_sumprod_plan_make(&plan, contraction);
     struct td_workspace_size size = {
-        .per_thread = (uint64_t)td_sumprod_slot_bytes(&plan),
-        .single_threaded = plan.parts == 1 && plan.bytes < ALONE_BYTES,
+        .per_thread = (uint64_t)td_sumprod_scratch_bytes(&plan),
+        .single_threaded = plan.n_splits == 1 && plan.bytes < SINGLE_THREAD_BYTES,
     };
-    if (plan.parts > 1)
-        size.shared =
-            (uint64_t)plan.parts * (uint64_t)plan.units * (uint64_t)td_sumprod_totals_bytes(&plan);
+    if (plan.n_splits > 1)
+        size.shared = (uint64_t)plan.n_splits * (uint64_t)plan.n_blocks *
+                      (uint64_t)td_sumprod_totals_bytes(&plan);
     return size;
 }
 
-static char *partial_of(const struct job *job, int64_t part, int64_t unit)
+static char *partial_at(const struct job *job, int64_t split, int64_t block)
 {
-    const struct td_sumprod_plan *plan = &job->work.plan;
-    return job->partial + (part * plan->units + unit) * td_sumprod_totals_bytes(plan);
+    const struct td_sumprod_plan *plan = &job->ctx.plan;
+    return job->partial + (split * plan->n_blocks + block) * td_sumprod_totals_bytes(plan);
 }
 
-static void run_units(void *context, int64_t begin, int64_t end)
+static void compute_blocks(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
-    const struct td_sumprod_plan *plan = &job->work.plan;
-    const int slot = td_workspace_acquire(job->workspace);
+    const struct td_sumprod_plan *plan = &job->ctx.plan;
+    const int thread = td_workspace_acquire(job->workspace);
     struct td_sumprod_scratch scratch =
-        td_sumprod_cut_slot(plan, td_workspace_scratch(job->workspace, slot));
-    const struct td_sumprod_summed summed = { plan->sums, plan->run };
-    const int64_t nowhere[2] = { 0 };
+        td_sumprod_scratch_at(plan, td_workspace_scratch(job->workspace, thread));
+    const struct td_sumprod_reduction reduction = { plan->summed, plan->run };
+    const int64_t no_offset[2] = { 0 };
     struct td_nest_iter iter;
-    td_nest_iter_init(&iter, plan->unit_loops, plan->n_unit_loops, begin);
-    for (int64_t unit = begin; unit < end; unit++) {
-        td_sumprod_unit(&job->work, &scratch, &iter, &summed, nowhere, NULL);
+    td_nest_iter_init(&iter, plan->outer, plan->n_outer, begin);
+    for (int64_t block = begin; block < end; block++) {
+        td_sumprod_compute_block(&job->ctx, &scratch, &iter, &reduction, no_offset, NULL);
         td_nest_iter_next(&iter);
     }
-    td_workspace_release(job->workspace, slot);
+    td_workspace_release(job->workspace, thread);
 }
 
-/* Item i is part i % parts of unit i / parts. */
-static void run_parts(void *context, int64_t begin, int64_t end)
+/* Item i is split i % n_splits of block i / n_splits. */
+static void compute_splits(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
-    const struct td_sumprod_plan *plan = &job->work.plan;
-    const int slot = td_workspace_acquire(job->workspace);
+    const struct td_sumprod_plan *plan = &job->ctx.plan;
+    const int thread = td_workspace_acquire(job->workspace);
     struct td_sumprod_scratch scratch =
-        td_sumprod_cut_slot(plan, td_workspace_scratch(job->workspace, slot));
-    struct td_loop sums[TD_MAX_LOOPS + 1];
-    memcpy(sums, plan->sums, (size_t)plan->n_sums * sizeof(sums[0]));
-    struct td_sumprod_summed summed = { sums, plan->run };
-    struct td_loop *cut = plan->split == plan->n_sums ? &summed.run : &sums[plan->split];
-    const int64_t extent = cut->extent, each = extent / plan->parts, more = extent % plan->parts;
+        td_sumprod_scratch_at(plan, td_workspace_scratch(job->workspace, thread));
+    struct td_loop summed[TD_MAX_LOOPS + 1];
+    memcpy(summed, plan->summed, (size_t)plan->n_summed * sizeof(summed[0]));
+    struct td_sumprod_reduction reduction = { summed, plan->run };
+    struct td_loop *loop =
+        plan->split_loop == plan->n_summed ? &reduction.run : &summed[plan->split_loop];
+    const int64_t extent = loop->extent, each = extent / plan->n_splits,
+                  rest = extent % plan->n_splits;
     struct td_nest_iter iter;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t unit = item / plan->parts, part = item % plan->parts;
-        /* The first `more` parts have one step more. */
-        const int64_t first = part * each + td_smaller(part, more);
-        cut->extent = each + (part < more);
-        td_nest_iter_init(&iter, plan->unit_loops, plan->n_unit_loops, unit);
-        td_sumprod_unit(&job->work, &scratch, &iter, &summed,
-                        (int64_t[2]){ first * cut->stride[TD_A], first * cut->stride[TD_B] },
-                        partial_of(job, part, unit));
+        const int64_t block = item / plan->n_splits, split = item % plan->n_splits;
+        /* The first `rest` splits have one iteration more. */
+        const int64_t first = split * each + td_smaller(split, rest);
+        loop->extent = each + (split < rest);
+        td_nest_iter_init(&iter, plan->outer, plan->n_outer, block);
+        td_sumprod_compute_block(
+            &job->ctx, &scratch, &iter, &reduction,
+            (int64_t[2]){ first * loop->stride[TD_A], first * loop->stride[TD_B] },
+            partial_at(job, split, block));
     }
-    td_workspace_release(job->workspace, slot);
+    td_workspace_release(job->workspace, thread);
 }
 
-/* Adds the parts of units, in their order. */
-static void add_parts(void *context, int64_t begin, int64_t end)
+/* Adds the partial totals of blocks. */
+static void add_partials(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
-    const struct td_sumprod_plan *plan = &job->work.plan;
-    const int slot = td_workspace_acquire(job->workspace);
+    const struct td_sumprod_plan *plan = &job->ctx.plan;
+    const int thread = td_workspace_acquire(job->workspace);
     struct td_sumprod_scratch scratch =
-        td_sumprod_cut_slot(plan, td_workspace_scratch(job->workspace, slot));
+        td_sumprod_scratch_at(plan, td_workspace_scratch(job->workspace, thread));
     struct td_nest_iter iter;
-    td_nest_iter_init(&iter, plan->unit_loops, plan->n_unit_loops, begin);
-    const int64_t part_bytes = plan->units * td_sumprod_totals_bytes(plan);
-    for (int64_t unit = begin; unit < end; unit++) {
-        td_sumprod_join_parts(&job->work, &scratch, &iter, partial_of(job, 0, unit), part_bytes);
+    td_nest_iter_init(&iter, plan->outer, plan->n_outer, begin);
+    const int64_t split_bytes = plan->n_blocks * td_sumprod_totals_bytes(plan);
+    for (int64_t block = begin; block < end; block++) {
+        td_sumprod_add_partials(&job->ctx, &scratch, &iter, partial_at(job, 0, block), split_bytes);
         td_nest_iter_next(&iter);
     }
-    td_workspace_release(job->workspace, slot);
+    td_workspace_release(job->workspace, thread);
 }
 
-static const struct td_sumprod_kernels *kernels_of(td_compute compute, td_isa isa)
+static const struct td_sumprod_kernels *kernels_for(td_compute compute, td_isa isa)
 {
 #ifdef __x86_64__
     if (isa >= TD_ISA_AVX512)
@@ -116,23 +119,23 @@ static const struct td_sumprod_kernels *kernels_of(td_compute compute, td_isa is
     return &td_sumprod_generic[compute];
 }
 
-static void choose_kernels(struct td_sumprod_work *work, td_isa isa)
+static void choose_kernels(struct td_sumprod_context *ctx, td_isa isa)
 {
-    const struct td_sumprod_side *side = work->plan.side;
+    const struct td_sumprod_format *format = ctx->plan.format;
     const struct td_transpose_kernels *transpose = td_transpose_kernels(isa);
-    work->kernels = kernels_of(work->plan.compute, isa);
+    ctx->kernels = kernels_for(ctx->plan.compute, isa);
     for (int operand = TD_A; operand <= TD_B; operand++) {
-        const int log2_width = __builtin_ctzll((unsigned long long)side[operand].size);
-        work->widen[operand] = td_widen(side[operand].dtype, isa);
-        work->transpose[operand] = transpose->by_log2_width[log2_width];
+        const int log2_width = __builtin_ctzll((unsigned long long)format[operand].size);
+        ctx->widen[operand] = td_widen(format[operand].dtype, isa);
+        ctx->transpose[operand] = transpose->by_log2_width[log2_width];
     }
-    work->narrow = td_narrow(side[TD_C].dtype, isa);
+    ctx->narrow = td_narrow(format[TD_C].dtype, isa);
 }
 
-/* Items of a range, where `bytes` are moved by all `items` together. */
+/* The grain of a parallel loop whose items together read and write `bytes`. */
 static int64_t grain_of(int64_t items, double bytes)
 {
-    if (bytes < ALONE_BYTES)
+    if (bytes < SINGLE_THREAD_BYTES)
         return items;
     const double each = bytes / (double)items;
     return each >= RANGE_BYTES ? 1 : (int64_t)(RANGE_BYTES / each);
@@ -143,25 +146,28 @@ td_status td_sumprod_run(const struct td_contraction *contraction, const void *a
                          struct td_error *err)
 {
     struct job job;
-    const struct td_sumprod_plan *plan = &job.work.plan;
-    td_sumprod_plan_make(&job.work.plan, contraction);
-    choose_kernels(&job.work, td_isa_resolve(exec->isa));
-    job.work.data[TD_A] = plan->swapped ? b : a;
-    job.work.data[TD_B] = plan->swapped ? a : b;
+    const struct td_sumprod_plan *plan = &job.ctx.plan;
+    td_sumprod_plan_make(&job.ctx.plan, contraction);
+    choose_kernels(&job.ctx, td_isa_resolve(exec->isa));
+    job.ctx.data[TD_A] = plan->swapped ? b : a;
+    job.ctx.data[TD_B] = plan->swapped ? a : b;
     if (!plan->has_b)
-        job.work.data[TD_B] = job.work.data[TD_A]; /* never read, but moved along */
-    job.work.c = c;
-    job.partial = plan->parts > 1 ? workspace->shared : NULL;
+        job.ctx.data[TD_B] =
+            job.ctx.data[TD_A]; /* never read; its offsets are computed all the same */
+    job.ctx.c = c;
+    job.partial = plan->n_splits > 1 ? workspace->shared : NULL;
     job.workspace = workspace;
 
-    if (plan->parts == 1)
-        return td_exec_for(exec, plan->units, grain_of(plan->units, plan->bytes), run_units, &job,
-                           err);
-    const int64_t items = plan->units * plan->parts;
-    td_status status = td_exec_for(exec, items, grain_of(items, plan->bytes), run_parts, &job, err);
+    if (plan->n_splits == 1)
+        return td_exec_for(exec, plan->n_blocks, grain_of(plan->n_blocks, plan->bytes),
+                           compute_blocks, &job, err);
+    const int64_t items = plan->n_blocks * plan->n_splits;
+    td_status status =
+        td_exec_for(exec, items, grain_of(items, plan->bytes), compute_splits, &job, err);
     if (status != TD_OK)
         return status;
-    return td_exec_for(exec, plan->units,
-                       grain_of(plan->units, (double)items * (double)td_sumprod_totals_bytes(plan)),
-                       add_parts, &job, err);
+    return td_exec_for(
+        exec, plan->n_blocks,
+        grain_of(plan->n_blocks, (double)items * (double)td_sumprod_totals_bytes(plan)),
+        add_partials, &job, err);
 }

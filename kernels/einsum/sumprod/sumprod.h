@@ -1,16 +1,17 @@
-/* sumprod.h - sums of products over loop nests of any form: reductions, traces, dot products,
- * matrix times vector, elementwise and outer products, conversions.
+/* sumprod.h - sums of products over any loop nest: reductions, traces, dot products, matrix times
+ * vector, elementwise and outer products, conversions.
  *
- * These are bound by memory, so what counts is the order in which it is walked: the innermost loop
- * is one that moves the operands by 1, and the two innermost loops together are one of a few
- * kernels over runs (dot, sum, multiply, add a multiple).
+ * These are bound by memory bandwidth, so the order of the loops determines the speed: the
+ * innermost loop has stride 1 in the operands, and the two innermost loops together are one of a
+ * few kernels over runs (dot, sum, multiply, add a multiple).
  *
- * Numbers    float32 sums are kept in many accumulators over blocks, and blocks are added in
- *            double; long sums over rows are kept in blocks as well. Parts that different threads
- *            may do are cut by the extents alone and added in order: the same bits whatever the
- *            threads. Long rows times one vector are summed several at a time, and those left over
- *            singly and in another order, so equal rows may differ in their last bits.
- * Ownership, Threads, Errors   As contraction.h. Takes any nest, also one that would suit gemm. */
+ * Numerics   float32 sums use many accumulators over blocks, and the blocks are added in double;
+ *            long sums over rows are blocked as well. How a sum is split across threads depends on
+ *            the extents only, and the partial sums are added in order, so the result has the same
+ *            bits at every number of threads. Long rows times one vector are summed several at a
+ *            time, and the remaining rows one by one in another order, so equal rows may differ in
+ *            their last bits.
+ * Ownership, Threads, Errors   As contraction.h. Accepts every nest, also those that suit gemm. */
 #ifndef TD_KERNELS_EINSUM_SUMPROD_SUMPROD_H
 #define TD_KERNELS_EINSUM_SUMPROD_SUMPROD_H
 

@@ -1,2 +1,2 @@
-#define TD_SUMPROD td_sumprod_avx512
-#include "kernels/einsum/sumprod/types.inc"
+#define TD_KERNELS_NAME td_sumprod_avx512
+#include "kernels/einsum/sumprod/kernels.inc"

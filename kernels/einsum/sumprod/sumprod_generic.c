@@ -1,2 +1,2 @@
-#define TD_SUMPROD td_sumprod_generic
-#include "kernels/einsum/sumprod/types.inc"
+#define TD_KERNELS_NAME td_sumprod_generic
+#include "kernels/einsum/sumprod/kernels.inc"

@@ -35,7 +35,7 @@ static void run(struct nest *nest, td_isa isa, const char *says)
     EXPECT(run_with(nest, isa, 1, 0, -1, says) == TD_OK, "%s", says);
 }
 
-/* ---- Random nests against the slow way ---------------------------------------------------- */
+/* ---- Nests against the reference ---------------------------------------------------------- */
 
 static const struct {
     td_dtype in, out;
@@ -51,7 +51,7 @@ static const struct {
     { TD_DTYPE_INT8, TD_DTYPE_INT32 },
 };
 
-START_TEST(random_nests_are_as_computed_the_slow_way)
+START_TEST(random_nests_match_the_reference)
 {
     uint64_t state = (uint64_t)_i;
     for (int round = 0; round < 120; round++) {
@@ -72,7 +72,7 @@ START_TEST(random_nests_are_as_computed_the_slow_way)
 }
 END_TEST
 
-/* Each way through the kernels, with blocks that are full and ones that are not. */
+/* Every path through the kernels, with full and partial blocks. */
 static const struct {
     const char *equation;
     int64_t extents[4];
@@ -109,8 +109,8 @@ static const struct {
     { "ij->i", { 3000, 3 } },
     { "ij->j", { 3, 3000 } },
     { "bij,bj->bi", { 500, 4, 4 } },
-    /* Short rows that touch: summed each, or added to one; alone, by a product, by what they
-     * share. */
+    /* Short contiguous rows: each summed, or added to one row; of one operand, of products of rows,
+     * of products with the same vector. */
     { "ijk->k", { 60, 31, 3 } },
     { "ijk->ik", { 7, 500, 3 } },
     { "ijk->ij", { 9, 130, 3 } },
@@ -123,17 +123,17 @@ static const struct {
     { "bij,ij->bj", { 3, 700, 3 } },
     { "ij->j", { 9001, 2 } },
     { "ij->j", { 90, 65 } },
-    /* Rows that end anywhere in a vector, and those too long for a buffer. */
+    /* Rows that end within a vector, and rows that are longer than a buffer. */
     { "ij->i", { 20, 31 } },
     { "ij,j->i", { 20, 63 } },
     { "ij,j->i", { 3, 5003 } },
-    /* Long rows that share what they are multiplied by, several at a time and the rest. */
+    /* Long rows times the same vector, several at a time and the remaining ones. */
     { "ij,j->i", { 21, 3337 } },
     { "bij,bj->bi", { 2, 9, 6149 } },
     { "ij,i->j", { 300, 17 } },
 };
 
-START_TEST(known_forms_are_as_computed_the_slow_way)
+START_TEST(known_equations_match_the_reference)
 {
     uint64_t state = 1;
     for (int d = 0; d < COUNT_OF(dtypes); d++) {
@@ -154,12 +154,12 @@ END_TEST
 
 /* ---- Threads ----------------------------------------------------------------------------- */
 
-/* Large enough that summed ranges are cut into parts. */
+/* Large enough that reductions are split. */
 static const struct {
     const char *equation;
     int64_t extents[3];
     td_dtype dtype;
-} shared_work[] = {
+} threaded[] = {
     { "ij->", { 1100, 1100 }, TD_DTYPE_FLOAT32 },
     { "ij->j", { 2000, 700 }, TD_DTYPE_FLOAT32 },
     { "ij->i", { 3, 500000 }, TD_DTYPE_FLOAT32 },
@@ -175,7 +175,7 @@ static const struct {
     { "ijk->j", { 50, 600, 100 }, TD_DTYPE_FLOAT32 },
 };
 
-/* Numbers whose sums depend on the order. */
+/* Values whose sums depend on the order of addition. */
 static void fill_fractions(struct nest *nest, uint64_t *state)
 {
     nest_fill(nest, state);
@@ -192,24 +192,24 @@ static void fill_fractions(struct nest *nest, uint64_t *state)
     }
 }
 
-START_TEST(results_are_the_same_bits_at_every_thread_count_and_grain)
+START_TEST(results_have_the_same_bits_at_every_thread_count_and_grain)
 {
     uint64_t state = 2;
     struct nest nest;
-    nest_parse(&nest, shared_work[_i].equation, shared_work[_i].extents, shared_work[_i].dtype,
-               shared_work[_i].dtype);
+    nest_parse(&nest, threaded[_i].equation, threaded[_i].extents, threaded[_i].dtype,
+               threaded[_i].dtype);
     fill_fractions(&nest, &state);
-    const size_t bytes = (size_t)nest.n_elements[TD_C] * td_dtype_info(shared_work[_i].dtype)->size;
+    const size_t bytes = (size_t)nest.n_elements[TD_C] * td_dtype_info(threaded[_i].dtype)->size;
     FOR_EACH_ISA(isa)
     {
-        run(&nest, isa, shared_work[_i].equation);
+        run(&nest, isa, threaded[_i].equation);
         memcpy(nest.want, nest.data[TD_C], bytes);
         for (int threads = 1; threads <= 4; threads++) {
             for (int64_t grain = 0; grain <= 5; grain += 1 + 2 * (grain > 0)) {
                 memset(nest.data[TD_C], 0xa5, bytes);
                 EXPECT(run_with(&nest, isa, threads, grain, -1, "threads") == TD_OK, "%s",
-                       shared_work[_i].equation);
-                nest_expect(&nest, shared_work[_i].equation);
+                       threaded[_i].equation);
+                nest_expect(&nest, threaded[_i].equation);
             }
         }
     }
@@ -217,20 +217,20 @@ START_TEST(results_are_the_same_bits_at_every_thread_count_and_grain)
 }
 END_TEST
 
-START_TEST(a_deadline_ends_the_work)
+START_TEST(an_expired_deadline_stops_the_reduction)
 {
     uint64_t state = 3;
     struct nest nest;
-    nest_parse(&nest, shared_work[_i].equation, shared_work[_i].extents, shared_work[_i].dtype,
-               shared_work[_i].dtype);
+    nest_parse(&nest, threaded[_i].equation, threaded[_i].extents, threaded[_i].dtype,
+               threaded[_i].dtype);
     nest_fill(&nest, &state);
-    /* In ranges of one item there are more than one in each of these. */
+    /* With a grain of 1 each of these has more than one range. */
     ck_assert_int_eq(run_with(&nest, TD_ISA_AUTO, 2, 1, 1, "deadline"), TD_DEADLINE_EXCEEDED);
     nest_free(&nest);
 }
 END_TEST
 
-START_TEST(little_work_is_one_range)
+START_TEST(a_small_reduction_runs_as_one_range)
 {
     static const int64_t extents[] = { 500, 500 };
     uint64_t state = 4;
@@ -242,7 +242,7 @@ START_TEST(little_work_is_one_range)
 }
 END_TEST
 
-/* ---- Numbers ----------------------------------------------------------------------------- */
+/* ---- Numerics ---------------------------------------------------------------------------- */
 
 static const struct {
     const char *equation;
@@ -254,9 +254,9 @@ static const struct {
     { "ij,j->i", { 16, 250000 } },
 };
 
-/* 0.1f is 0.100000001490116; one after the other, 4 million of them give 384524.8. Blocks leave an
- * error of some roundings, here bounded by 2e-6 of the sum. */
-START_TEST(long_sums_keep_their_accuracy)
+/* 0.1f is 0.100000001490116; added one after the other, 4 million of them give 384524.8. Blocked
+ * summation leaves a few rounding errors, at most 2e-6 of the sum. */
+START_TEST(long_float32_sums_are_accurate_to_two_millionths)
 {
     struct nest nest;
     nest_parse(&nest, long_sums[_i].equation, long_sums[_i].extents, TD_DTYPE_FLOAT32,
@@ -280,28 +280,28 @@ START_TEST(long_sums_keep_their_accuracy)
 }
 END_TEST
 
-/* In float16 4096 + 1 is 4096, in bfloat16 256 + 1 is 256: a sum that rounded on its way would stop
+/* In float16 4096 + 1 is 4096, in bfloat16 256 + 1 is 256: a sum rounded at every term would stop
  * there. 5000 ones are 5000 in float16; 4992 in bfloat16, whose neighbours are 4992 and 5024. */
-START_TEST(narrow_floats_are_rounded_once)
+START_TEST(float16_and_bfloat16_sums_are_rounded_once)
 {
     static const struct {
         td_dtype dtype;
         uint16_t one, sum;
     } narrow[] = { { TD_DTYPE_FLOAT16, 0x3c00, 0x6ce2 }, { TD_DTYPE_BFLOAT16, 0x3f80, 0x459c } };
-    static const char *const forms[] = { "i->", "ij->j", "i,i->", "ij,i->j" };
+    static const char *const texts[] = { "i->", "ij->j", "i,i->", "ij,i->j" };
     static const int64_t extents[] = { 5000, 3 };
-    for (int form = 0; form < COUNT_OF(forms); form++) {
+    for (int t = 0; t < COUNT_OF(texts); t++) {
         struct nest nest;
-        nest_parse(&nest, forms[form], extents, narrow[_i].dtype, narrow[_i].dtype);
+        nest_parse(&nest, texts[t], extents, narrow[_i].dtype, narrow[_i].dtype);
         for (int operand = TD_A; operand <= TD_B; operand++)
             for (int64_t i = 0; i < nest.n_elements[operand]; i++)
                 ((uint16_t *)nest.data[operand])[i] = narrow[_i].one;
         FOR_EACH_ISA(isa)
         {
-            run(&nest, isa, forms[form]);
+            run(&nest, isa, texts[t]);
             for (int64_t i = 0; i < nest.n_elements[TD_C]; i++)
                 EXPECT(((uint16_t *)nest.data[TD_C])[i] == narrow[_i].sum, "%s, %s: 0x%04x",
-                       forms[form], td_isa_name(isa), ((uint16_t *)nest.data[TD_C])[i]);
+                       texts[t], td_isa_name(isa), ((uint16_t *)nest.data[TD_C])[i]);
         }
         nest_free(&nest);
     }
@@ -310,23 +310,23 @@ END_TEST
 
 static const struct {
     const char *says;
-    float a, b, sum; /* one a among zeros, b everywhere */
+    float a, b, sum; /* one element of A is a, the others are 0; all of B is b */
 } specials[] = {
-    { "NaN passes", NAN, 1, NAN },
-    { "infinity passes", INFINITY, 1, INFINITY },
-    { "minus infinity passes", -INFINITY, 1, -INFINITY },
+    { "NaN propagates", NAN, 1, NAN },
+    { "infinity propagates", INFINITY, 1, INFINITY },
+    { "minus infinity propagates", -INFINITY, 1, -INFINITY },
     { "infinity times zero is NaN", INFINITY, 0, NAN },
     { "zero times infinity is NaN", 0, INFINITY, NAN },
     { "zero times NaN is NaN", 0, NAN, NAN },
 };
 
-START_TEST(nan_and_infinity_are_numbers)
+START_TEST(nan_and_infinity_propagate_to_their_own_output_only)
 {
-    static const char *const forms[] = { "ij,ij->", "ij,j->i", "ij,i->j", "ij,ij->ij" };
+    static const char *const texts[] = { "ij,ij->", "ij,j->i", "ij,i->j", "ij,ij->ij" };
     static const int64_t extents[] = { 67, 67 };
-    for (int form = 0; form < COUNT_OF(forms); form++) {
+    for (int t = 0; t < COUNT_OF(texts); t++) {
         struct nest nest;
-        nest_parse(&nest, forms[form], extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+        nest_parse(&nest, texts[t], extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
         for (int64_t place = 0; place < 67 * 67; place += 331) {
             float *a = nest.data[TD_A], *b = nest.data[TD_B], *c = nest.data[TD_C];
             for (int64_t i = 0; i < nest.n_elements[TD_A]; i++)
@@ -335,18 +335,16 @@ START_TEST(nan_and_infinity_are_numbers)
                 b[i] = specials[_i].b;
             a[place] = specials[_i].a;
             const int64_t n = nest.n_elements[TD_C];
-            const int64_t hit = n == 1    ? 0
-                                : n == 67 ? (form == 1 ? place / 67 : place % 67)
-                                          : place;
+            const int64_t hit = n == 1 ? 0 : n == 67 ? (t == 1 ? place / 67 : place % 67) : place;
             FOR_EACH_ISA(isa)
             {
-                run(&nest, isa, forms[form]);
+                run(&nest, isa, texts[t]);
                 EXPECT(isnan(specials[_i].sum) ? isnan(c[hit]) : c[hit] == specials[_i].sum,
-                       "%s, %s, %s: %g", specials[_i].says, forms[form], td_isa_name(isa),
+                       "%s, %s, %s: %g", specials[_i].says, texts[t], td_isa_name(isa),
                        (double)c[hit]);
                 for (int64_t i = 0; i < n && isfinite(specials[_i].b); i++)
-                    EXPECT(i == hit || c[i] == 0, "%s, %s: spread to %ld", specials[_i].says,
-                           forms[form], (long)i);
+                    EXPECT(i == hit || c[i] == 0, "%s, %s: output %ld is affected",
+                           specials[_i].says, texts[t], (long)i);
             }
         }
         nest_free(&nest);
@@ -354,8 +352,8 @@ START_TEST(nan_and_infinity_are_numbers)
 }
 END_TEST
 
-/* Rows of which several are summed at a time, with an end that fills no vector. */
-START_TEST(nan_stays_in_its_long_row)
+/* Rows that are summed several at a time, and end within a vector. */
+START_TEST(nan_affects_only_its_own_long_row)
 {
     enum { rows = 17, n = 9001 };
     static const int64_t extents[] = { rows, n };
@@ -365,7 +363,7 @@ START_TEST(nan_stays_in_its_long_row)
     memset(a, 0, sizeof(float) * rows * n);
     for (int i = 0; i < n; i++)
         b[i] = 1;
-    for (int64_t place = 0; place < rows * n; place += n - 1) { /* at both ends of rows, too */
+    for (int64_t place = 0; place < rows * n; place += n - 1) { /* includes both ends of rows */
         a[place] = NAN;
         FOR_EACH_ISA(isa)
         {
@@ -380,8 +378,8 @@ START_TEST(nan_stays_in_its_long_row)
 }
 END_TEST
 
-/* (1 + 2i)(3 + 4i) = -5 + 10i; three times. */
-START_TEST(complex_numbers_multiply_as_such)
+/* (1 + 2i)(3 + 4i) = -5 + 10i, added three times. */
+START_TEST(complex_dot_products_use_complex_multiplication)
 {
     static const int64_t extents[] = { 3 };
     static const float a[] = { 1, 2, 1, 2, 1, 2 }, b[] = { 3, 4, 3, 4, 3, 4 };
@@ -398,7 +396,7 @@ START_TEST(complex_numbers_multiply_as_such)
 }
 END_TEST
 
-START_TEST(products_without_a_sum_keep_minus_zero)
+START_TEST(products_that_are_not_summed_keep_minus_zero)
 {
     static const int64_t extents[] = { 100 };
     struct nest nest;
@@ -419,18 +417,20 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_loop_test(tcase, random_nests_are_as_computed_the_slow_way, 0, COUNT_OF(dtypes));
-    tcase_add_loop_test(tcase, known_forms_are_as_computed_the_slow_way, 0, COUNT_OF(equations));
-    tcase_add_loop_test(tcase, results_are_the_same_bits_at_every_thread_count_and_grain, 0,
-                        COUNT_OF(shared_work));
-    tcase_add_loop_test(tcase, a_deadline_ends_the_work, 0, COUNT_OF(shared_work));
-    tcase_add_test(tcase, little_work_is_one_range);
-    tcase_add_loop_test(tcase, long_sums_keep_their_accuracy, 0, COUNT_OF(long_sums));
-    tcase_add_loop_test(tcase, narrow_floats_are_rounded_once, 0, 2);
-    tcase_add_loop_test(tcase, nan_and_infinity_are_numbers, 0, COUNT_OF(specials));
-    tcase_add_test(tcase, nan_stays_in_its_long_row);
-    tcase_add_test(tcase, complex_numbers_multiply_as_such);
-    tcase_add_test(tcase, products_without_a_sum_keep_minus_zero);
+    tcase_add_loop_test(tcase, random_nests_match_the_reference, 0, COUNT_OF(dtypes));
+    tcase_add_loop_test(tcase, known_equations_match_the_reference, 0, COUNT_OF(equations));
+    tcase_add_loop_test(tcase, results_have_the_same_bits_at_every_thread_count_and_grain, 0,
+                        COUNT_OF(threaded));
+    tcase_add_loop_test(tcase, an_expired_deadline_stops_the_reduction, 0, COUNT_OF(threaded));
+    tcase_add_test(tcase, a_small_reduction_runs_as_one_range);
+    tcase_add_loop_test(tcase, long_float32_sums_are_accurate_to_two_millionths, 0,
+                        COUNT_OF(long_sums));
+    tcase_add_loop_test(tcase, float16_and_bfloat16_sums_are_rounded_once, 0, 2);
+    tcase_add_loop_test(tcase, nan_and_infinity_propagate_to_their_own_output_only, 0,
+                        COUNT_OF(specials));
+    tcase_add_test(tcase, nan_affects_only_its_own_long_row);
+    tcase_add_test(tcase, complex_dot_products_use_complex_multiplication);
+    tcase_add_test(tcase, products_that_are_not_summed_keep_minus_zero);
 }
 
 int main(void)

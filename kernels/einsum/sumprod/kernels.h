@@ -1,20 +1,22 @@
-/* sumprod_isa.h - sums and products over runs, per compute type, as built for one instruction set;
- * sumprod_unit.c puts them together. */
-#ifndef TD_KERNELS_EINSUM_SUMPROD_SUMPROD_ISA_H
-#define TD_KERNELS_EINSUM_SUMPROD_SUMPROD_ISA_H
+/* kernels.h - sums and products over runs, for each compute type, built once per instruction set;
+ * block.c combines them.
+ *
+ * Threads  Reentrant. */
+#ifndef TD_KERNELS_EINSUM_SUMPROD_KERNELS_H
+#define TD_KERNELS_EINSUM_SUMPROD_KERNELS_H
 
 #include "kernels/convert/convert.h"
 
-/* Runs are of the compute type T and dense; rows lie a_step or b_step elements apart. Totals are of
- * a type W that adds up many blocks: double for float32, complex128 for complex64, else T itself.
+/* Runs are contiguous, of the compute type T; rows are a_step or b_step elements apart. Totals have
+ * a type W in which many blocks are added: double for float32, complex128 for complex64, else T.
  *
- * Rows that touch cost no more than one long row where they are short: up to TD_FOLDED_ROW where
- * rows are added to one, up to TD_SHORT_RUN where each is summed. */
-#define TD_FOLDED_ROW 256 /* bytes of a row */
-#define TD_SHORT_RUN  4   /* elements */
+ * Short contiguous rows cost no more than one long row: rows up to TD_SUMPROD_FOLDED_ROW_BYTES if
+ * they are added to one row, rows up to TD_SUMPROD_SHORT_RUN if each is summed. */
+#define TD_SUMPROD_FOLDED_ROW_BYTES 256
+#define TD_SUMPROD_SHORT_RUN        4 /* elements */
 struct td_sumprod_kernels {
-    /* totals[r] += sum over i of a[r][i] * b[r][i]; of a[r][i] where b is NULL. A b_step of 0 means
-     * that all rows have one b. n is bounded by the caller: it is one block, kept in T. */
+    /* totals[r] += sum over i of a[r][i] * b[r][i]; of a[r][i] if b is NULL. With a b_step of 0 all
+     * rows have the same b. The sum over i is computed in T, so the caller bounds n. */
     void (*reduce)(void *totals, const void *a, int64_t a_step, const void *b, int64_t b_step,
                    int64_t rows, int64_t n);
     /* sums[i] += sum over r of a[r][i], of a[r][i] * scalars[r], of a[r][i] * b[r][i]. */

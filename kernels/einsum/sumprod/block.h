@@ -1,0 +1,71 @@
+/* block.h - computes one block of a sumprod plan: the outputs that are computed together.
+ *
+ * Ownership  Borrows everything; writes the outputs of the block, or the partial totals of a split
+ *            of it, and the scratch of the thread.
+ * Threads    Reentrant: blocks and splits may run at the same time, each with its own scratch. */
+#ifndef TD_KERNELS_EINSUM_SUMPROD_BLOCK_H
+#define TD_KERNELS_EINSUM_SUMPROD_BLOCK_H
+
+#include "kernels/einsum/nest/nest_iter.h"
+#include "kernels/einsum/permute/kernels.h"
+#include "kernels/einsum/sumprod/kernels.h"
+#include "kernels/einsum/sumprod/plan.h"
+
+/* A plan with its operands and the kernels of the instruction set. */
+struct td_sumprod_context {
+    struct td_sumprod_plan plan;
+    const struct td_sumprod_kernels *kernels;
+    td_widen_fn *widen[2];
+    td_transpose_fn *transpose[2];
+    td_narrow_fn *narrow;
+    const char *data[2];
+    char *c;
+};
+
+/* The summed loops of a block, or of a split of it. */
+struct td_sumprod_reduction {
+    const struct td_loop *loops; /* plan.n_summed of them */
+    struct td_loop run;
+};
+
+/* Runs of a scattered operand, made contiguous, in the type they are stored in. */
+struct td_sumprod_tile {
+    char *data;       /* [columns][n], TD_SUMPROD_TILE_BYTES */
+    const char *from; /* the first element of the first run; NULL: the tile is empty */
+    int64_t columns, n;
+};
+
+/* The buffers in the scratch of a thread. */
+struct td_sumprod_scratch {
+    struct td_sumprod_tile tile[2]; /* of A and of B */
+    char *run[2];                   /* of A and of B: TD_SUMPROD_BUFFER_BYTES */
+    char *scalars;                  /* TD_SUMPROD_FLUSH_ROWS elements */
+    char *sums;                     /* TD_SUMPROD_BLOCK_BYTES */
+    char *totals;                   /* as many elements as sums */
+};
+
+/* The size of the scratch of a thread, and its buffers. */
+int64_t td_sumprod_scratch_bytes(const struct td_sumprod_plan *plan);
+struct td_sumprod_scratch td_sumprod_scratch_at(const struct td_sumprod_plan *plan, char *memory);
+
+/* Bytes of the totals of a block. */
+static inline int64_t td_sumprod_totals_bytes(const struct td_sumprod_plan *plan)
+{
+    return plan->block_outputs * plan->total_size;
+}
+
+/* Computes the block at the position of `iter` in plan.outer, summing over `reduction`, which
+ * begins split_offset bytes after the first element of A and of B. The totals are written to
+ * `partial` if it is not NULL, else the results to C. */
+void td_sumprod_compute_block(const struct td_sumprod_context *ctx,
+                              struct td_sumprod_scratch *scratch, const struct td_nest_iter *iter,
+                              const struct td_sumprod_reduction *reduction,
+                              const int64_t split_offset[2], char *partial);
+
+/* Adds the totals of the plan.n_splits splits of a block, split_bytes apart, in order, and writes
+ * the results to C. */
+void td_sumprod_add_partials(const struct td_sumprod_context *ctx,
+                             struct td_sumprod_scratch *scratch, const struct td_nest_iter *iter,
+                             const char *partial, int64_t split_bytes);
+
+#endif
