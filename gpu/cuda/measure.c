@@ -1,20 +1,21 @@
-/* measure.c - what the device can do, for the choice between it and the processor: small trials at
- * opening, each the best of a few. */
+/* measure.c - small benchmarks when a device is opened, for the choice between device and CPU; each is
+ * the best of a few repetitions. */
 #include "gpu/cuda/measure.h"
 
 #include "gpu/cuda/ops/contract.h"
+#include "gpu/cuda/runtime/copy.h"
 #include "gpu/cuda/runtime/memory.h"
 
 #include <time.h>
 
-#define COPY_BYTES   ((size_t)16 << 20)
-#define DEVICE_BYTES ((size_t)128 << 20)
-#define LAUNCHES     20
-#define TRIALS       3
-#define SIDE         1024
+#define COPY_BYTES     ((size_t)16 << 20)
+#define DEVICE_BYTES   ((size_t)128 << 20)
+#define LAUNCH_REPEATS 20
+#define REPEATS        3
+#define SIDE           1024 /* of the matrices */
 
-/* Memory of the trials: two halves on the device, one block on the host. */
-struct trials {
+/* A stream and memory for the benchmarks, on the device and pinned. */
+struct bench {
     struct td_device_stream *stream;
     size_t device_bytes, copy_bytes;
     void *device, *host;
@@ -27,43 +28,43 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* A trial submits its work. */
-typedef td_status trial_fn(const struct trials *trials, struct td_error *err);
+/* Submits the work of a benchmark. */
+typedef td_status bench_fn(const struct bench *bench, struct td_error *err);
 
-static td_status launch_trial(const struct trials *trials, struct td_error *err)
+static td_status bench_launch(const struct bench *bench, struct td_error *err)
 {
-    struct td_cuda_rows job = {
-        .out = trials->device,
-        .table = trials->device,
-        .move = td_cuda_move_make(0, 0),
+    struct td_cuda_gather_args args = {
+        .out = bench->device,
+        .params = bench->device,
+        .copy = td_cuda_row_copy_make(0, 0),
         .n_rows = 32,
-        .per_slice = 32,
-        .slices = 1,
-        .indices = trials->device,
+        .slice_outputs = 32,
+        .repeat = 1,
+        .indices = bench->device,
         .index_bytes = 4,
         .depth = 1,
         .bound = { 1 },
     };
-    return td_cuda_check(trials->stream->device, td_cuda_gather(&job, trials->stream->stream),
+    return td_cuda_check(bench->stream->device, td_cuda_gather(&args, bench->stream->stream),
                          "launch a kernel", err);
 }
 
-static td_status copy_trial(const struct trials *trials, struct td_error *err)
+static td_status bench_copy(const struct bench *bench, struct td_error *err)
 {
-    return td_cuda_copy_to_device(trials->stream, trials->device, trials->host, trials->copy_bytes,
+    return td_cuda_copy_to_device(bench->stream, bench->device, bench->host, bench->copy_bytes,
                                   err);
 }
 
-static td_status device_trial(const struct trials *trials, struct td_error *err)
+static td_status bench_device_copy(const struct bench *bench, struct td_error *err)
 {
-    const size_t half = trials->device_bytes / 2;
-    return td_cuda_check(trials->stream->device,
-                         cudaMemcpyAsync((char *)trials->device + half, trials->device, half,
-                                         cudaMemcpyDeviceToDevice, trials->stream->stream),
+    const size_t half = bench->device_bytes / 2;
+    return td_cuda_check(bench->stream->device,
+                         cudaMemcpyAsync((char *)bench->device + half, bench->device, half,
+                                         cudaMemcpyDeviceToDevice, bench->stream->stream),
                          "copy", err);
 }
 
-static td_status product_trial(const struct trials *trials, struct td_error *err)
+static td_status bench_gemm(const struct bench *bench, struct td_error *err)
 {
     struct td_loop loops[3] = {
         { SIDE, { SIDE, 0, SIDE } },
@@ -78,32 +79,32 @@ static td_status product_trial(const struct trials *trials, struct td_error *err
         .loops = loops,
     };
     const size_t bytes = (size_t)SIDE * SIDE * sizeof(float);
-    char *at = trials->device;
-    return td_cuda_contract(trials->stream, &product, at, at + bytes, at + 2 * bytes, NULL, err);
+    char *at = bench->device;
+    return td_cuda_contract(bench->stream, &product, at, at + bytes, at + 2 * bytes, NULL, err);
 }
 
-/* The fewest nanoseconds of several, after one that warms up; 1 at the least. */
-static td_status best_of(const struct trials *trials, trial_fn *trial, int n, uint64_t *best,
+/* The shortest of n repetitions, after a warm-up; at least 1 ns. */
+static td_status best_of(const struct bench *bench, bench_fn *submit, int n, uint64_t *best,
                          struct td_error *err)
 {
-    struct td_device *device = trials->stream->device;
+    struct td_device *device = bench->stream->device;
     *best = UINT64_MAX;
     for (int i = 0; i <= n; i++) {
-        uint64_t begun = now_ns();
-        td_status status = trial(trials, err);
+        uint64_t begin = now_ns();
+        td_status status = submit(bench, err);
         if (status == TD_OK)
-            status = td_cuda_check(device, cudaStreamSynchronize(trials->stream->stream),
-                                   "finish a trial", err);
+            status = td_cuda_check(device, cudaStreamSynchronize(bench->stream->stream),
+                                   "complete a benchmark", err);
         if (status != TD_OK)
             return status;
-        uint64_t took = now_ns() - begun;
+        uint64_t took = now_ns() - begin;
         if (i > 0 && took < *best)
             *best = took > 0 ? took : 1;
     }
     return TD_OK;
 }
 
-/* Amount per microsecond, beside the launch that is in the time; 1 at the least. */
+/* Amount per microsecond, without the launch latency that ns includes; at least 1. */
 static uint64_t rate(uint64_t amount, uint64_t ns, uint64_t launch_ns)
 {
     if (ns > 2 * launch_ns)
@@ -112,33 +113,33 @@ static uint64_t rate(uint64_t amount, uint64_t ns, uint64_t launch_ns)
     return result > 0 ? result : 1;
 }
 
-static td_status run_trials(const struct trials *trials, struct td_device_info *info,
-                            struct td_error *err)
+static td_status run_benchmarks(const struct bench *bench, struct td_device_info *info,
+                                struct td_error *err)
 {
-    struct td_device *device = trials->stream->device;
-    uint64_t launch, copy, own, product;
+    struct td_device *device = bench->stream->device;
+    uint64_t launch, copy, device_copy, gemm;
     td_status status = td_cuda_check(
-        device, cudaMemsetAsync(trials->device, 0, trials->device_bytes, trials->stream->stream),
+        device, cudaMemsetAsync(bench->device, 0, bench->device_bytes, bench->stream->stream),
         "clear memory", err);
     if (status == TD_OK)
-        status = best_of(trials, launch_trial, LAUNCHES, &launch, err);
+        status = best_of(bench, bench_launch, LAUNCH_REPEATS, &launch, err);
     if (status == TD_OK)
-        status = best_of(trials, copy_trial, TRIALS, &copy, err);
+        status = best_of(bench, bench_copy, REPEATS, &copy, err);
     if (status == TD_OK)
-        status = best_of(trials, device_trial, TRIALS, &own, err);
+        status = best_of(bench, bench_device_copy, REPEATS, &device_copy, err);
     if (status == TD_OK)
-        status = best_of(trials, product_trial, TRIALS, &product, err);
+        status = best_of(bench, bench_gemm, REPEATS, &gemm, err);
     if (status != TD_OK)
         return status;
     info->launch_ns = launch;
-    info->copy_bytes_per_us = rate(trials->copy_bytes, copy, launch);
-    info->device_bytes_per_us = rate(trials->device_bytes, own, launch);
-    info->float32_flops_per_us = rate((uint64_t)2 * SIDE * SIDE * SIDE, product, launch);
+    info->copy_bytes_per_us = rate(bench->copy_bytes, copy, launch);
+    info->device_bytes_per_us = rate(bench->device_bytes, device_copy, launch);
+    info->float32_flops_per_us = rate((uint64_t)2 * SIDE * SIDE * SIDE, gemm, launch);
     return TD_OK;
 }
 
-/* Never less than the matrices of the product take. */
-static size_t trial_bytes(const struct td_device *device)
+/* Never less than the matrices of bench_gemm. */
+static size_t bench_bytes(const struct td_device *device)
 {
     const size_t least = (size_t)3 * SIDE * SIDE * sizeof(float);
     size_t bytes = DEVICE_BYTES;
@@ -149,21 +150,21 @@ static size_t trial_bytes(const struct td_device *device)
 
 td_status td_cuda_measure(struct td_device *device, struct td_error *err)
 {
-    struct trials trials = { .copy_bytes = COPY_BYTES, .device_bytes = trial_bytes(device) };
-    td_status status = td_cuda_stream_open(device, &trials.stream, err);
+    struct bench bench = { .copy_bytes = COPY_BYTES, .device_bytes = bench_bytes(device) };
+    td_status status = td_cuda_stream_open(device, &bench.stream, err);
     if (status == TD_OK)
-        status = td_cuda_check(device, cudaMalloc(&trials.device, trials.device_bytes),
-                               "be measured", err);
+        status = td_cuda_check(device, cudaMalloc(&bench.device, bench.device_bytes),
+                               "measure its speed", err);
     if (status == TD_OK)
-        status = td_cuda_host_alloc(device, trials.copy_bytes, &trials.host, err);
+        status = td_cuda_host_alloc(device, bench.copy_bytes, &bench.host, err);
     if (status == TD_OK)
-        status = run_trials(&trials, &device->info, err);
+        status = run_benchmarks(&bench, &device->info, err);
     if (!device->lost) {
-        (void)cudaFree(trials.device); /* beside the limit, which may be smaller */
+        (void)cudaFree(bench.device); /* not counted against the limit, which may be smaller */
         (void)cudaGetLastError();
     }
-    if (trials.host)
-        td_cuda_free(device, trials.host);
-    td_cuda_stream_close(trials.stream);
+    if (bench.host)
+        td_cuda_free(device, bench.host);
+    td_cuda_stream_close(bench.stream);
     return status;
 }

@@ -1,7 +1,8 @@
-/* plugin.c - the vtable of gpu/device.h over the CUDA runtime: opens and closes devices, and finds who
- * runs an op. */
+/* plugin.c - the vtable of gpu/device.h over the CUDA runtime: opens and closes devices, and finds the
+ * kernels of an op. */
 #include "gpu/cuda/measure.h"
 #include "gpu/cuda/ops/ops.h"
+#include "gpu/cuda/runtime/copy.h"
 #include "gpu/cuda/runtime/memory.h"
 
 #include <stdio.h>
@@ -11,17 +12,17 @@
 _Static_assert(sizeof(struct td_cuda_report) == sizeof(struct td_device_report) &&
                    offsetof(struct td_cuda_report, n_bad) ==
                        offsetof(struct td_device_report, n_bad),
-               "the kernels write reports");
+               "kernels write td_device_reports");
 _Static_assert(TD_BOUNDS_ERROR == 0 && TD_BOUNDS_ZERO == 1 && TD_BOUNDS_CLIP == 2 &&
                    TD_BOUNDS_WRAP == 3,
-               "rows.cu counts the policies");
-_Static_assert(TD_CUDA_MAX_DEPTH == TD_MAX_RANK, "a tuple has a component for each dimension");
+               "gather.cu has the same numbers");
+_Static_assert(TD_CUDA_MAX_DEPTH == TD_MAX_RANK, "a tuple has at most one component per dimension");
 
 #define KIND "cuda"
 
 /* ---- Work -------------------------------------------------------------------------------- */
 
-/* NULL where there is none. */
+/* NULL if the plugin has no kernels for the op. */
 static const struct td_cuda_op *find_op(const char *name)
 {
     static const struct td_cuda_op *const ops[] = {
@@ -37,40 +38,41 @@ static const struct td_cuda_op *find_op(const char *name)
 
 static bool supports(const struct td_op *op, const struct td_op_args *args)
 {
-    const struct td_cuda_op *kernels = find_op(op->name);
-    return kernels && kernels->supports(args);
+    const struct td_cuda_op *cuda_op = find_op(op->name);
+    return cuda_op && cuda_op->supports(args);
 }
 
 static size_t workspace_bytes(struct td_device *device, const struct td_device_work *work)
 {
-    struct td_error ignored;
-    const struct td_cuda_op *kernels = find_op(work->op->name);
-    if (!kernels || td_cuda_enter(device, &ignored) != TD_OK)
-        return 0; /* run says why */
-    return kernels->workspace(device, work);
+    struct td_error unused;
+    const struct td_cuda_op *cuda_op = find_op(work->op->name);
+    if (!cuda_op || td_cuda_set_current(device, &unused) != TD_OK)
+        return 0; /* run returns the reason */
+    return cuda_op->workspace_bytes(device, work);
 }
 
 static td_status run(struct td_device_stream *stream, const struct td_device_work *work,
                      struct td_error *err)
 {
     struct td_device *device = stream->device;
-    td_status status = td_cuda_enter(device, err);
+    td_status status = td_cuda_set_current(device, err);
     if (status != TD_OK)
         return status;
-    const struct td_cuda_op *kernels = find_op(work->op->name);
-    if (!kernels || !kernels->supports(work->args))
+    const struct td_cuda_op *cuda_op = find_op(work->op->name);
+    if (!cuda_op || !cuda_op->supports(work->args))
         return td_error_set(err, TD_NOT_SUPPORTED, "%s has no kernel for this %s",
                             device->info.name, work->op->name);
-    status = kernels->run(stream, work, err);
-    /* Some of it may have been submitted: whoever hears that nothing was may use the memory. */
+    status = cuda_op->run(stream, work, err);
+    /* Part of the work may have been submitted. The error promises that none was, and the caller may
+     * reuse the memory: wait for it. */
     if (status == TD_MEMORY_EXHAUSTED || status == TD_INTERNAL) {
-        struct td_error later;
-        td_status end =
-            td_cuda_check(device, cudaStreamSynchronize(stream->stream), "finish a stream", &later);
-        if (end != TD_OK) {
+        struct td_error sync_err;
+        td_status sync_status = td_cuda_check(device, cudaStreamSynchronize(stream->stream),
+                                              "complete the work of a stream", &sync_err);
+        if (sync_status != TD_OK) {
             if (err)
-                *err = later;
-            return end;
+                *err = sync_err;
+            return sync_status;
         }
     }
     return status;
@@ -78,15 +80,15 @@ static td_status run(struct td_device_stream *stream, const struct td_device_wor
 
 /* ---- Devices ----------------------------------------------------------------------------- */
 
-static td_status unavailable(const char *what, cudaError_t error, struct td_error *err)
+static td_status unavailable(const char *action, cudaError_t error, struct td_error *err)
 {
     (void)cudaGetLastError();
-    return td_error_set(err, TD_DEVICE_UNAVAILABLE, "CUDA could not %s: %s", what,
+    return td_error_set(err, TD_DEVICE_UNAVAILABLE, "CUDA could not %s: %s", action,
                         cudaGetErrorString(error));
 }
 
-/* Kept free of what may be allocated: cuBLAS and the runtime take memory of their own. */
-#define RESERVE ((uint64_t)512 << 20)
+/* Device memory that is left to cuBLAS and the runtime. */
+#define RESERVED ((uint64_t)512 << 20)
 
 static td_status describe(struct td_device *device, const struct td_device_options *options,
                           struct td_error *err)
@@ -106,7 +108,7 @@ static td_status describe(struct td_device *device, const struct td_device_optio
     device->info.memory = options->memory;
     if (device->info.memory == 0)
         device->info.memory =
-            available > 2 * RESERVE ? (uint64_t)available - RESERVE : (uint64_t)available / 2;
+            available > 2 * RESERVED ? (uint64_t)available - RESERVED : (uint64_t)available / 2;
     return TD_OK;
 }
 
@@ -118,9 +120,9 @@ static void device_close(struct td_device *device)
     while (device->streams)
         td_cuda_stream_close(device->streams);
     td_cuda_free_all(device);
-    /* Nothing else helps against an error that stays: everything in the context goes with it. It
-     * resets the device of this thread, which is another one's where that could not be set. */
-    int current = device->ordinal; /* unless it is known to be another */
+    /* Only a reset clears a sticky error, and it destroys the context with all its resources. It
+     * resets the thread's current device, so it must not run if cudaSetDevice failed. */
+    int current = device->ordinal; /* in case cudaGetDevice fails */
     (void)cudaGetDevice(&current);
     if (device->lost && current == device->ordinal)
         (void)cudaDeviceReset();
@@ -133,7 +135,7 @@ static td_status device_open(const struct td_device_options *options, struct td_
 {
     if (options->text && options->text[0] != '\0')
         return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "the CUDA plugin has no options, and \"%s\" was given", options->text);
+                            "the CUDA plugin has no options; \"%s\" was given", options->text);
     int n_devices = 0;
     cudaError_t error = cudaGetDeviceCount(&n_devices);
     if (error != cudaSuccess)
@@ -143,7 +145,7 @@ static td_status device_open(const struct td_device_options *options, struct td_
                             options->ordinal, n_devices);
     struct td_device *device = calloc(1, sizeof(*device));
     if (!device)
-        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "no memory for a device");
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "the host has no memory for a device");
     device->ordinal = options->ordinal;
     device->tf32 = options->tf32;
     td_status status = describe(device, options, err);

@@ -1,34 +1,41 @@
-/* device_code.cuh - what the kernels share: division, indices of three widths, copying a row. */
-#ifndef TD_GPU_CUDA_DEVICE_CODE_CUH
-#define TD_GPU_CUDA_DEVICE_CODE_CUH
+/* common.cuh - device functions that several kernels use: grid size, division, reading an index,
+ * copying a row. */
+#ifndef TD_GPU_CUDA_KERNELS_COMMON_CUH
+#define TD_GPU_CUDA_KERNELS_COMMON_CUH
 
 #include "gpu/cuda/kernels/kernels.h"
 
 #include <cuda_runtime.h>
 
-#define THREADS 256
+#define THREADS 256 /* of a block */
 
-/* More blocks than any device runs at a time: enough for the last ones to fill gaps, few enough
- * that what a block does once costs nothing. Tests set fewer, so that a block has several units. */
+/* Limit of the grid; beyond it blocks iterate in a grid-stride loop. More blocks than any device runs
+ * at a time: enough for the last ones to even out the tail, few enough that the per-block overhead is
+ * negligible. Tests set fewer, so that a block has several work items. */
 #ifndef MAX_BLOCKS
 #define MAX_BLOCKS 65536
 #endif
 
-static inline unsigned int blocks_for(int64_t units)
+static inline unsigned int grid_blocks(int64_t wanted)
 {
-    return (unsigned int)(units < 1 ? 1 : units < MAX_BLOCKS ? units : MAX_BLOCKS);
+    return (unsigned int)(wanted < 1 ? 1 : wanted < MAX_BLOCKS ? wanted : MAX_BLOCKS);
 }
 
-/* Of numbers that are 0 or more. Dividing 64 bits takes some five times as long as 32. */
-static __device__ __forceinline__ int64_t divide(int64_t a, int64_t b, int64_t *rest)
+static __host__ __device__ __forceinline__ int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Of non-negative numbers. A 64-bit division takes some five times as long as a 32-bit one. */
+static __device__ __forceinline__ int64_t divide(int64_t a, int64_t b, int64_t *remainder)
 {
     if ((uint64_t)(a | b) >> 32 == 0) {
         const uint32_t quotient = (uint32_t)a / (uint32_t)b;
-        *rest = (int64_t)((uint32_t)a - quotient * (uint32_t)b);
+        *remainder = (int64_t)((uint32_t)a - quotient * (uint32_t)b);
         return (int64_t)quotient;
     }
     const int64_t quotient = a / b;
-    *rest = a - quotient * b;
+    *remainder = a - quotient * b;
     return quotient;
 }
 
@@ -44,69 +51,77 @@ static __device__ __forceinline__ int64_t index_at(const void *indices, int byte
     }
 }
 
-/* n vectors, by the threads of a group; from NULL gives zeros. Up to four loads of a thread are
- * under way before it stores the first, at the end of a row as well. */
+/* Copies n vectors with the threads of a group; zeros if from is NULL. A thread issues up to four
+ * loads before its first store, also in the remainder at the end of a row. */
 template <typename V>
-static __device__ __forceinline__ void move_vectors(V *to, const V *from, int n, int lane,
-                                                    int lanes)
+static __device__ __forceinline__ void copy_vectors(V *to, const V *from, int n, int lane,
+                                                    int group)
 {
     if (from == NULL) {
         const V zero = {};
-        for (int i = lane; i < n; i += lanes)
+        for (int i = lane; i < n; i += group)
             to[i] = zero;
         return;
     }
-    for (int i = lane; i < n; i += 4 * lanes) {
+    for (int i = lane; i < n; i += 4 * group) {
         V v[4];
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            if (i + k * lanes < n)
-                v[k] = __ldg(from + i + k * lanes);
+            if (i + k * group < n)
+                v[k] = __ldg(from + i + k * group);
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            if (i + k * lanes < n)
-                to[i + k * lanes] = v[k];
+            if (i + k * group < n)
+                to[i + k * group] = v[k];
     }
 }
 
-/* One part of a row; from NULL gives zeros. */
+/* Copies one chunk of a row; zeros if from is NULL. */
 template <typename V>
-static __device__ __forceinline__ void move_part(const struct td_cuda_move &move, char *to,
-                                                 const char *from, int64_t part, int lane)
+static __device__ __forceinline__ void copy_chunk(const struct td_cuda_row_copy &copy, char *to,
+                                                  const char *from, int64_t chunk, int lane)
 {
-    const int64_t begin = part * move.part_vectors;
-    const int64_t end = part == move.parts - 1 ? move.vectors : begin + move.part_vectors;
-    move_vectors((V *)to + begin, from == NULL ? NULL : (const V *)from + begin, (int)(end - begin),
-                 lane, 1 << move.lanes_log2);
+    const int64_t begin = chunk * copy.chunk_vectors;
+    const int64_t end = chunk == copy.chunks - 1 ? copy.vectors : begin + copy.chunk_vectors;
+    copy_vectors((V *)to + begin, from == NULL ? NULL : (const V *)from + begin, (int)(end - begin),
+                 lane, 1 << copy.group_log2);
 }
 
-/* Groups of threads share out `rows` times move.parts: the first of this thread's group, and how
- * many groups there are. */
-struct group_walk {
-    int lane;
-    int64_t at, step, end;
+/* The grid-stride loop of a thread's group over all chunks of `rows` rows. */
+struct chunk_loop {
+    int lane; /* of the thread in its group */
+    int64_t i, step, end;
 };
 
-static __device__ __forceinline__ struct group_walk walk_groups(const struct td_cuda_move &move,
-                                                                int64_t rows)
+static __device__ __forceinline__ struct chunk_loop
+chunk_loop_begin(const struct td_cuda_row_copy &copy, int64_t rows)
 {
-    const int groups = THREADS >> move.lanes_log2;
-    struct group_walk walk;
-    walk.lane = (int)threadIdx.x & ((1 << move.lanes_log2) - 1);
-    walk.at = (int64_t)blockIdx.x * groups + ((int)threadIdx.x >> move.lanes_log2);
-    walk.step = (int64_t)gridDim.x * groups;
-    walk.end = rows * move.parts;
-    return walk;
+    const int groups = THREADS >> copy.group_log2;
+    struct chunk_loop loop;
+    loop.lane = (int)threadIdx.x & ((1 << copy.group_log2) - 1);
+    loop.i = (int64_t)blockIdx.x * groups + ((int)threadIdx.x >> copy.group_log2);
+    loop.step = (int64_t)gridDim.x * groups;
+    loop.end = rows * copy.chunks;
+    return loop;
 }
 
-static inline unsigned int group_blocks(const struct td_cuda_move *move, int64_t rows)
+/* The row of iteration i, and its chunk. */
+static __device__ __forceinline__ int64_t chunk_loop_row(const struct chunk_loop &loop,
+                                                         const struct td_cuda_row_copy &copy,
+                                                         int64_t *chunk)
 {
-    const int64_t groups = THREADS >> move->lanes_log2;
-    return blocks_for((rows * move->parts + groups - 1) / groups);
+    *chunk = 0;
+    return copy.chunks == 1 ? loop.i : divide(loop.i, copy.chunks, chunk);
 }
 
-/* Calls LAUNCH(V) with the type of a vector. */
-#define BY_VECTOR(bytes, LAUNCH)                                                                   \
+/* The grid of a kernel with a chunk_loop. */
+static inline unsigned int chunk_loop_blocks(const struct td_cuda_row_copy *copy, int64_t rows)
+{
+    return grid_blocks(ceil_div(rows * copy->chunks, THREADS >> copy->group_log2));
+}
+
+/* Calls LAUNCH(V) with the vector type of this width. */
+#define DISPATCH_VECTOR(bytes, LAUNCH)                                                             \
     switch (bytes) {                                                                               \
     case 16:                                                                                       \
         LAUNCH(uint4);                                                                             \

@@ -1,11 +1,11 @@
-/* numbers.cuh - the types einsum computes in, and how elements become them: as convert.h of the
- * kernels on the host says it.
+/* compute.cuh - the types that einsum computes in, and the conversion of elements to and from them, as
+ * in kernels/convert/convert.h on the host.
  *
- * float16 and bfloat16 are widened to float32 as they are read and rounded as they are stored;
- * integers compute modulo 2^32 or 2^64 and are cut to their width. A sum of float32 is kept in
- * float32 over a short run, and runs are added in float64. */
-#ifndef TD_GPU_CUDA_NUMBERS_CUH
-#define TD_GPU_CUDA_NUMBERS_CUH
+ * float16 and bfloat16 are converted to float32 on load and rounded on store; integers compute
+ * modulo 2^32 or 2^64 and are truncated on store. Short runs of a float32 sum are added in float32,
+ * runs in float64. */
+#ifndef TD_GPU_CUDA_KERNELS_COMPUTE_CUH
+#define TD_GPU_CUDA_KERNELS_COMPUTE_CUH
 
 #include "gpu/cuda/kernels/kernels.h"
 
@@ -28,12 +28,12 @@ static __device__ __forceinline__ complex_of<R> operator*(complex_of<R> x, compl
     return { x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re };
 }
 
-/* What it computes in (type), what runs are added up in (total), and the way between. */
-template <int compute> struct numbers;
+/* type: what is computed in; accumulator: what runs are added in; and conversions between them. */
+template <int compute> struct compute_traits;
 
-template <typename T, typename W> struct plain_numbers {
+template <typename T, typename W> struct scalar_traits {
     typedef T type;
-    typedef W total;
+    typedef W accumulator;
     static __device__ __forceinline__ W widen(T x)
     {
         return (W)x;
@@ -44,46 +44,47 @@ template <typename T, typename W> struct plain_numbers {
     }
 };
 
-template <> struct numbers<TD_CUDA_F32> : plain_numbers<float, double> {
+template <> struct compute_traits<TD_CUDA_F32> : scalar_traits<float, double> {
 };
-template <> struct numbers<TD_CUDA_F64> : plain_numbers<double, double> {
+template <> struct compute_traits<TD_CUDA_F64> : scalar_traits<double, double> {
 };
-template <> struct numbers<TD_CUDA_U32> : plain_numbers<uint32_t, uint32_t> {
+template <> struct compute_traits<TD_CUDA_U32> : scalar_traits<uint32_t, uint32_t> {
 };
-template <> struct numbers<TD_CUDA_U64> : plain_numbers<uint64_t, uint64_t> {
+template <> struct compute_traits<TD_CUDA_U64> : scalar_traits<uint64_t, uint64_t> {
 };
-template <> struct numbers<TD_CUDA_C128> : plain_numbers<complex_of<double>, complex_of<double>> {
+template <>
+struct compute_traits<TD_CUDA_C128> : scalar_traits<complex_of<double>, complex_of<double>> {
 };
-template <> struct numbers<TD_CUDA_C64> {
+template <> struct compute_traits<TD_CUDA_C64> {
     typedef complex_of<float> type;
-    typedef complex_of<double> total;
-    static __device__ __forceinline__ total widen(type x)
+    typedef complex_of<double> accumulator;
+    static __device__ __forceinline__ accumulator widen(type x)
     {
         return { (double)x.re, (double)x.im };
     }
-    static __device__ __forceinline__ type narrow(total x)
+    static __device__ __forceinline__ type narrow(accumulator x)
     {
         return { (float)x.re, (float)x.im };
     }
 };
 
-/* Reads and stores an element; which case it is, is the same for all threads. */
-template <typename T> struct elements {
-    static __device__ __forceinline__ T load(const void *from, int64_t i, enum td_cuda_stored)
+/* Loads and stores an element. The switch on storage is uniform: no warp diverges. */
+template <typename T> struct element_access {
+    static __device__ __forceinline__ T load(const void *from, int64_t i, enum td_cuda_storage)
     {
         return ((const T *)from)[i];
     }
-    static __device__ __forceinline__ void store(void *to, int64_t i, enum td_cuda_stored, T value)
+    static __device__ __forceinline__ void store(void *to, int64_t i, enum td_cuda_storage, T value)
     {
         ((T *)to)[i] = value;
     }
 };
 
-template <> struct elements<float> {
+template <> struct element_access<float> {
     static __device__ __forceinline__ float load(const void *from, int64_t i,
-                                                 enum td_cuda_stored stored)
+                                                 enum td_cuda_storage storage)
     {
-        switch (stored) {
+        switch (storage) {
         case TD_CUDA_F16:
             return __half2float(((const __half *)from)[i]);
         case TD_CUDA_BF16:
@@ -92,10 +93,10 @@ template <> struct elements<float> {
             return ((const float *)from)[i];
         }
     }
-    static __device__ __forceinline__ void store(void *to, int64_t i, enum td_cuda_stored stored,
+    static __device__ __forceinline__ void store(void *to, int64_t i, enum td_cuda_storage storage,
                                                  float value)
     {
-        switch (stored) {
+        switch (storage) {
         case TD_CUDA_F16:
             ((__half *)to)[i] = __float2half_rn(value);
             return;
@@ -109,11 +110,11 @@ template <> struct elements<float> {
     }
 };
 
-template <> struct elements<uint32_t> {
+template <> struct element_access<uint32_t> {
     static __device__ __forceinline__ uint32_t load(const void *from, int64_t i,
-                                                    enum td_cuda_stored stored)
+                                                    enum td_cuda_storage storage)
     {
-        switch (stored) {
+        switch (storage) {
         case TD_CUDA_I8:
             return (uint32_t)(int32_t)((const int8_t *)from)[i];
         case TD_CUDA_U8:
@@ -126,10 +127,10 @@ template <> struct elements<uint32_t> {
             return ((const uint32_t *)from)[i];
         }
     }
-    static __device__ __forceinline__ void store(void *to, int64_t i, enum td_cuda_stored stored,
+    static __device__ __forceinline__ void store(void *to, int64_t i, enum td_cuda_storage storage,
                                                  uint32_t value)
     {
-        switch (stored) {
+        switch (storage) {
         case TD_CUDA_I8:
         case TD_CUDA_U8:
             ((uint8_t *)to)[i] = (uint8_t)value;
@@ -145,8 +146,8 @@ template <> struct elements<uint32_t> {
     }
 };
 
-/* Calls LAUNCH(compute) with the constant. */
-#define BY_COMPUTE(compute, LAUNCH)                                                                \
+/* Calls LAUNCH(compute) with the compile-time constant. */
+#define DISPATCH_COMPUTE(compute, LAUNCH)                                                          \
     switch (compute) {                                                                             \
     case TD_CUDA_F32:                                                                              \
         LAUNCH(TD_CUDA_F32);                                                                       \

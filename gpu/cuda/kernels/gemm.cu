@@ -1,87 +1,88 @@
-/* product.cu - matrix products of what cuBLAS has no product for: integers, and all other dtypes
- * where there is no cuBLAS.
+/* gemm.cu - matrix products that cuBLAS does not have: of integers, and of all dtypes where there is
+ * no cuBLAS.
  *
- * A block makes a tile of 64 x 64 of C, each thread 4 x 4 of it, from strips of A and B in shared
+ * A block computes a 64 x 64 tile of C, each thread 4 x 4 of it, from strips of A and B in shared
  * memory. Every element is one chain of multiply-adds over k. */
 #include "gpu/cuda/kernels/common.cuh"
 #include "gpu/cuda/kernels/compute.cuh"
 
-#define SIDE  64
-#define DEPTH 8
-#define EACH  4 /* of THREADS = (SIDE / EACH)^2 */
+#define TILE       64
+#define STRIP      8 /* of k */
+#define PER_THREAD 4 /* THREADS = (TILE / PER_THREAD)^2 */
 
-/* A strip, [k][i] or [k][j], zero outside of the matrix; read along k where that moves by 1. */
+/* Loads a strip as [k][i] or [k][j], zero outside of the matrix; along k if that has stride 1. */
 template <typename T>
-static __device__ __forceinline__ void load_strip(T (*strip)[SIDE], const void *from,
-                                                  enum td_cuda_stored stored, int64_t base,
-                                                  int64_t side, int64_t n_side, int64_t side_stride,
-                                                  int64_t k, int64_t n_k, int64_t k_stride)
+static __device__ __forceinline__ void
+load_strip(T (*strip)[TILE], const void *from, enum td_cuda_storage storage, int64_t base,
+           int64_t i, int64_t n_i, int64_t i_stride, int64_t k, int64_t n_k, int64_t k_stride)
 {
-    for (int e = (int)threadIdx.x; e < SIDE * DEPTH; e += THREADS) {
-        const int dk = k_stride == 1 ? e % DEPTH : e / SIDE;
-        const int di = k_stride == 1 ? e / DEPTH : e % SIDE;
+    for (int e = (int)threadIdx.x; e < TILE * STRIP; e += THREADS) {
+        const int dk = k_stride == 1 ? e % STRIP : e / TILE;
+        const int di = k_stride == 1 ? e / STRIP : e % TILE;
         T value = {};
-        if (side + di < n_side && k + dk < n_k)
-            value = elements<T>::load(from, base + (side + di) * side_stride + (k + dk) * k_stride,
-                                      stored);
+        if (i + di < n_i && k + dk < n_k)
+            value = element_access<T>::load(from, base + (i + di) * i_stride + (k + dk) * k_stride,
+                                            storage);
         strip[dk][di] = value;
     }
 }
 
 template <int compute>
 static __global__ void __launch_bounds__(THREADS)
-    product(const __grid_constant__ struct td_cuda_product job)
+    gemm(const __grid_constant__ struct td_cuda_gemm_args args)
 {
-    typedef typename numbers<compute>::type T;
-    __shared__ T a_strip[DEPTH][SIDE], b_strip[DEPTH][SIDE];
-    const int tx = (int)threadIdx.x % (SIDE / EACH), ty = (int)threadIdx.x / (SIDE / EACH);
-    const int64_t m_tiles = (job.m + SIDE - 1) / SIDE, n_tiles = (job.n + SIDE - 1) / SIDE;
-    for (int64_t unit = blockIdx.x; unit < job.batch * m_tiles * n_tiles; unit += gridDim.x) {
+    typedef typename compute_traits<compute>::type T;
+    __shared__ T a_strip[STRIP][TILE], b_strip[STRIP][TILE];
+    const int tx = (int)threadIdx.x % (TILE / PER_THREAD);
+    const int ty = (int)threadIdx.x / (TILE / PER_THREAD);
+    const int64_t m_tiles = ceil_div(args.m, TILE), n_tiles = ceil_div(args.n, TILE);
+    for (int64_t t = blockIdx.x; t < args.batch * m_tiles * n_tiles; t += gridDim.x) {
         int64_t i, j;
-        const int64_t rest = divide(unit, n_tiles, &j);
-        int64_t item = divide(rest, m_tiles, &i), base[3] = { 0, 0, 0 };
-        i *= SIDE;
-        j *= SIDE;
-        for (int l = job.n_loops - 1; l >= 0; l--) {
+        const int64_t rest = divide(t, n_tiles, &j);
+        int64_t matrix = divide(rest, m_tiles, &i), base[3] = { 0, 0, 0 };
+        i *= TILE;
+        j *= TILE;
+        for (int l = args.n_loops - 1; l >= 0; l--) {
             int64_t at;
-            item = divide(item, job.loops[l].extent, &at);
+            matrix = divide(matrix, args.loops[l].extent, &at);
             for (int o = 0; o < 3; o++)
-                base[o] += at * job.loops[l].stride[o];
+                base[o] += at * args.loops[l].stride[o];
         }
-        T sum[EACH][EACH] = {};
-        for (int64_t k = 0; k < job.k; k += DEPTH) {
-            load_strip<T>(a_strip, job.a, job.stored[TD_CUDA_A], base[TD_CUDA_A], i, job.m, job.a_m,
-                          k, job.k, job.a_k);
-            load_strip<T>(b_strip, job.b, job.stored[TD_CUDA_B], base[TD_CUDA_B], j, job.n, job.b_n,
-                          k, job.k, job.b_k);
+        T sum[PER_THREAD][PER_THREAD] = {};
+        for (int64_t k = 0; k < args.k; k += STRIP) {
+            load_strip<T>(a_strip, args.a, args.storage[TD_CUDA_A], base[TD_CUDA_A], i, args.m,
+                          args.a_m, k, args.k, args.a_k);
+            load_strip<T>(b_strip, args.b, args.storage[TD_CUDA_B], base[TD_CUDA_B], j, args.n,
+                          args.b_n, k, args.k, args.b_k);
             __syncthreads();
-            /* Not beyond the end of k: zeros times an infinity are NaN. */
-            const int depth = job.k - k < DEPTH ? (int)(job.k - k) : DEPTH;
+            /* Stops at the end of k: the padding of zeros times an infinity would be NaN. */
+            const int depth = args.k - k < STRIP ? (int)(args.k - k) : STRIP;
             for (int dk = 0; dk < depth; dk++)
-                for (int r = 0; r < EACH; r++)
-                    for (int c = 0; c < EACH; c++)
-                        sum[r][c] = sum[r][c] + a_strip[dk][ty + r * (SIDE / EACH)] *
-                                                    b_strip[dk][tx + c * (SIDE / EACH)];
+                for (int r = 0; r < PER_THREAD; r++)
+                    for (int c = 0; c < PER_THREAD; c++)
+                        sum[r][c] = sum[r][c] + a_strip[dk][ty + r * (TILE / PER_THREAD)] *
+                                                    b_strip[dk][tx + c * (TILE / PER_THREAD)];
             __syncthreads();
         }
-        for (int r = 0; r < EACH; r++) {
-            const int64_t row = i + ty + r * (SIDE / EACH);
-            for (int c = 0; c < EACH; c++) {
-                const int64_t column = j + tx + c * (SIDE / EACH);
-                if (row < job.m && column < job.n)
-                    elements<T>::store(job.c, base[TD_CUDA_C] + row * job.c_m + column * job.c_n,
-                                       job.stored[TD_CUDA_C], sum[r][c]);
+        for (int r = 0; r < PER_THREAD; r++) {
+            const int64_t row = i + ty + r * (TILE / PER_THREAD);
+            for (int c = 0; c < PER_THREAD; c++) {
+                const int64_t column = j + tx + c * (TILE / PER_THREAD);
+                if (row < args.m && column < args.n)
+                    element_access<T>::store(args.c,
+                                             base[TD_CUDA_C] + row * args.c_m + column * args.c_n,
+                                             args.storage[TD_CUDA_C], sum[r][c]);
             }
         }
     }
 }
 
-cudaError_t td_cuda_product(const struct td_cuda_product *job, cudaStream_t stream)
+cudaError_t td_cuda_gemm(const struct td_cuda_gemm_args *args, cudaStream_t stream)
 {
-    const int64_t tiles = ((job->m + SIDE - 1) / SIDE) * ((job->n + SIDE - 1) / SIDE);
-    const unsigned int blocks = blocks_for(job->batch * tiles);
-#define LAUNCH(compute) product<compute><<<blocks, THREADS, 0, stream>>>(*job)
-    BY_COMPUTE(job->compute, LAUNCH)
+    const unsigned int blocks =
+        grid_blocks(args->batch * ceil_div(args->m, TILE) * ceil_div(args->n, TILE));
+#define LAUNCH(compute) gemm<compute><<<blocks, THREADS, 0, stream>>>(*args)
+    DISPATCH_COMPUTE(args->compute, LAUNCH)
 #undef LAUNCH
     return cudaGetLastError();
 }

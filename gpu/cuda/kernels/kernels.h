@@ -1,16 +1,14 @@
-/* kernels.h - what the plugin's C asks of its kernels: plain structs of numbers and device
- * addresses, passed to a kernel by value, and one function that launches each.
+/* kernels.h - the CUDA kernels as C sees them: a struct of arguments for each, passed to the kernel
+ * by value, and a function that launches it on a stream.
  *
- * C and CUDA both include this, so it includes nothing of kernels/. Dtypes are the numbers of
- * td_dtype, bounds those of td_bounds; plugin.c asserts at compile time what is written here about
- * them.
+ * Included by C and by CUDA, so it includes nothing of kernels/. Numbers that equal those of
+ * kernels/ (bounds policies, dtypes to compute in) are asserted in plugin.c and ops/.
  *
- * Bounds   An index that host code has looked at may have changed since, where a client can write to
- *          it. Every kernel checks again what it would otherwise write or read outside of.
- * Errors   A launch returns what the runtime says about it, not about the work.
- * Threads  None of its own. */
-#ifndef TD_GPU_CUDA_KERNELS_H
-#define TD_GPU_CUDA_KERNELS_H
+ * Bounds   A client may write to memory of indices after the host has checked them. Every kernel
+ *          checks an index again before it reads or writes with it.
+ * Errors   A launch function returns the error of the launch, not of the kernel's execution. */
+#ifndef TD_GPU_CUDA_KERNELS_KERNELS_H
+#define TD_GPU_CUDA_KERNELS_KERNELS_H
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -23,26 +21,26 @@ extern "C" {
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* How rows are copied: in vectors of 1, 2, 4, 8 or 16 bytes, by groups of 1 to 32 neighbouring
- * threads; long rows in parts, each by a group of its own. */
-struct td_cuda_move {
+/* How rows are copied: vectorized, in vectors of 1, 2, 4, 8 or 16 bytes, each row by a group of 1 to
+ * 32 neighbouring threads; long rows in chunks, each by a group of its own. */
+struct td_cuda_row_copy {
     int vector_bytes;
-    int lanes_log2;       /* threads in a group */
-    int64_t vectors;      /* in a row; 0: nothing is copied */
-    int64_t parts;        /* 1 or more */
-    int64_t part_vectors; /* in each part but the last; some thousand at the most */
+    int group_log2;        /* log2 of the threads in a group */
+    int64_t vectors;       /* of a row; 0: nothing is copied */
+    int64_t chunks;        /* of a row; 1 or more */
+    int64_t chunk_vectors; /* in each chunk but the last; at most some thousand */
 };
 
-/* addresses: those of everything that is read or written, ORed. */
-struct td_cuda_move td_cuda_move_make(size_t row_bytes, uintptr_t addresses);
+/* addresses: those of all rows that are read or written, ORed; their alignment limits the vectors. */
+struct td_cuda_row_copy td_cuda_row_copy_make(size_t row_bytes, uintptr_t addresses);
 
-#define TD_CUDA_MAX_DEPTH    16 /* TD_MAX_RANK */
-#define TD_CUDA_INLINE_ITEMS 64
-#define TD_CUDA_SLOTS        4096
+#define TD_CUDA_MAX_DEPTH       16 /* TD_MAX_RANK */
+#define TD_CUDA_INLINE_ITEMS    64
+#define TD_CUDA_STREAM_COUNTERS 4096
 
-/* Of one item, in device memory; all zero between launches. */
-struct td_cuda_slot {
-    unsigned long long first; /* INT64_MAX - position of the first bad index; 0: none */
+/* The bad indices of one item, counted in device memory. Zero between launches. */
+struct td_cuda_counter {
+    unsigned long long first; /* INT64_MAX - position of the first; 0: none */
     unsigned long long n_bad;
 };
 
@@ -51,73 +49,74 @@ struct td_cuda_report {
     int64_t first_bad, n_bad;
 };
 
-/* Output row r is in slice r / per_slice; the table's rows of that slice begin at slice *
- * slice_rows. Its index is a tuple of `depth` components (1 for gather), of which `slices`
- * consecutive slices use the same ones. */
-struct td_cuda_rows {
+/* Output row r belongs to slice r / slice_outputs; the params rows of a slice begin at row slice *
+ * slice_rows. The index of a row is a tuple of `depth` components (1 for gather); groups of `repeat`
+ * consecutive slices use the same indices. */
+struct td_cuda_gather_args {
     char *out;
-    const char *table;
-    struct td_cuda_move move;
-    int64_t n_rows;
-    int64_t per_slice, slices, slice_rows;
+    const char *params;
+    struct td_cuda_row_copy copy;
+    int64_t n_rows; /* of the output */
+    int64_t slice_outputs, repeat, slice_rows;
     const void *indices;
     int index_bytes;
-    int policy; /* td_bounds */
+    int bounds; /* td_bounds */
     int depth;
     int64_t bound[TD_CUDA_MAX_DEPTH], stride[TD_CUDA_MAX_DEPTH];
-    /* Who gets told what about bad indices; reports NULL: nobody. */
+    /* Reports of bad indices, per item; reports NULL: none. */
     int n_items;
-    int64_t inline_end[TD_CUDA_INLINE_ITEMS]; /* ends of items where these are few, */
-    const int64_t *item_end;                  /* otherwise on the device */
-    struct td_cuda_slot *slots;               /* n_items */
-    unsigned int *ticket;                     /* 0 between launches */
-    struct td_cuda_report *reports;           /* host memory */
+    int64_t inline_end[TD_CUDA_INLINE_ITEMS]; /* ends of the items, if there are so few; */
+    const int64_t *item_end;                  /* otherwise in device memory */
+    struct td_cuda_counter *counters;         /* n_items */
+    unsigned int *blocks_done;                /* 0 between launches */
+    struct td_cuda_report *reports;           /* pinned host memory */
 };
-cudaError_t td_cuda_gather(const struct td_cuda_rows *job, cudaStream_t stream);
+cudaError_t td_cuda_gather(const struct td_cuda_gather_args *args, cudaStream_t stream);
 
-/* One tensor of a stitch. */
-struct td_cuda_stitch_list {
+/* One tensor of indices of a stitch, with its data. */
+struct td_cuda_stitch_input {
     const void *indices;
     const char *data;
-    int64_t first; /* number of its first row among those of all */
+    int64_t first_row; /* number of its first row; rows are numbered across all inputs */
     int64_t index_bytes;
 };
 
-struct td_cuda_stitch {
+struct td_cuda_stitch_args {
     char *out;
-    struct td_cuda_move move;
-    int64_t n_in, n_out;
-    int n_lists;
-    const struct td_cuda_stitch_list *lists; /* on the device */
-    uint32_t *last; /* n_out: number of the input row that an output row is, and 1; 0: none */
+    struct td_cuda_row_copy copy;
+    int64_t n_in, n_out; /* rows */
+    int n_inputs;
+    const struct td_cuda_stitch_input *inputs; /* device memory */
+    uint32_t
+        *source; /* n_out: 1 + number of the input row that is copied to the output row; 0: none */
 };
 /* Input rows are numbered below this. */
 #define TD_CUDA_MAX_ROWS (INT64_C(0x7fffffff))
-cudaError_t td_cuda_stitch(const struct td_cuda_stitch *job, cudaStream_t stream);
+cudaError_t td_cuda_stitch(const struct td_cuda_stitch_args *args, cudaStream_t stream);
 
-/* An output of a partition. */
-struct td_cuda_pile {
+/* One output of a partition. */
+struct td_cuda_bucket {
     char *out;
-    int64_t begin; /* rows in the piles before */
+    int64_t begin; /* rows in the buckets before it */
 };
 
-struct td_cuda_partition {
+struct td_cuda_partition_args {
     const char *data;
-    struct td_cuda_move move;
+    struct td_cuda_row_copy copy;
     int64_t n_rows; /* at most TD_CUDA_MAX_ROWS */
-    const void *numbers;
-    int number_bytes;
-    int n_piles;                      /* below 65535 */
-    const struct td_cuda_pile *piles; /* on the device, n_piles and one behind them */
-    uint16_t *key[2];                 /* n_rows: pile of each row; before and after sorting */
-    uint32_t *row[2];                 /* n_rows: its number */
-    void *sort;                       /* sort_bytes */
+    const void *partitions;
+    int index_bytes;
+    int n_buckets;                        /* below 65535 */
+    const struct td_cuda_bucket *buckets; /* device memory; n_buckets and an end marker */
+    uint16_t *keys[2];                    /* n_rows: bucket of each row; unsorted, sorted */
+    uint32_t *rows[2];                    /* n_rows: row numbers; unsorted, sorted */
+    void *sort_workspace;
     size_t sort_bytes;
 };
-cudaError_t td_cuda_partition_sort_bytes(int64_t n_rows, int n_piles, size_t *bytes);
-cudaError_t td_cuda_partition(const struct td_cuda_partition *job, cudaStream_t stream);
+cudaError_t td_cuda_partition_sort_bytes(int64_t n_rows, int n_buckets, size_t *bytes);
+cudaError_t td_cuda_partition(const struct td_cuda_partition_args *args, cudaStream_t stream);
 
-/* ---- Loops ------------------------------------------------------------------------------- */
+/* ---- Loop nests -------------------------------------------------------------------------- */
 
 #define TD_CUDA_MAX_LOOPS 62 /* TD_MAX_LOOPS */
 
@@ -128,7 +127,7 @@ struct td_cuda_loop {
     int64_t stride[3]; /* in elements */
 };
 
-/* What is computed in; td_compute. */
+/* The type that is computed in; td_compute. */
 enum td_cuda_compute {
     TD_CUDA_F32,
     TD_CUDA_F64,
@@ -139,8 +138,8 @@ enum td_cuda_compute {
     TD_CUDA_COMPUTES
 };
 
-/* How an element is stored. */
-enum td_cuda_stored {
+/* The type of an element in memory. */
+enum td_cuda_storage {
     TD_CUDA_AS_COMPUTED,
     TD_CUDA_F16,
     TD_CUDA_BF16,
@@ -150,51 +149,51 @@ enum td_cuda_stored {
     TD_CUDA_U16
 };
 
-/* Sums of products over any nest: loops of the output first, then those that are summed. A block's
- * threads are y_threads along the sum times the rest along the output. With parts > 1 the sum is
- * cut into that many, which are added up afterwards. */
-struct td_cuda_nest {
+/* Sums of products over any loop nest: output loops first, then summed loops. Of a block's threads
+ * sum_threads share one sum, the others differ in the output. With splits > 1 each sum is split into
+ * as many partial sums (as in split-K), which a second kernel adds. */
+struct td_cuda_sumprod_args {
     const void *a, *b; /* b NULL: sums of A alone */
     void *c;
     enum td_cuda_compute compute;
-    enum td_cuda_stored stored[3];
+    enum td_cuda_storage storage[3];
     int64_t n_out, n_sum;
     int n_out_loops, n_sum_loops;
-    int y_threads;  /* a power of two */
-    bool lanes_sum; /* neighbouring threads are neighbours along the sum */
-    int64_t parts, part_terms;
-    void *totals; /* parts x n_out, of twice the precision of float32 */
+    int sum_threads;      /* a power of two */
+    bool lanes_along_sum; /* neighbouring threads are neighbours in the sum, not in the output */
+    int64_t splits, split_terms;
+    void *partial_sums; /* splits x n_out, in the accumulator type (float64 for float32) */
     struct td_cuda_loop loops[TD_CUDA_MAX_LOOPS];
 };
-size_t td_cuda_total_bytes(enum td_cuda_compute compute);
-cudaError_t td_cuda_nest(const struct td_cuda_nest *job, cudaStream_t stream);
+size_t td_cuda_accumulator_bytes(enum td_cuda_compute compute);
+cudaError_t td_cuda_sumprod(const struct td_cuda_sumprod_args *args, cudaStream_t stream);
 
-/* Moves elements of a width; every loop moves C. With `tiled` the last two loops are a matrix that
- * is transposed: loop n - 2 moves A by 1, loop n - 1 moves C by 1. */
-struct td_cuda_permute {
+/* Copies elements between two layouts; every loop has a stride in C. If `tiled`, the last two loops
+ * are a matrix to transpose: loop n - 2 has stride 1 in A, loop n - 1 stride 1 in C. */
+struct td_cuda_permute_args {
     const void *a;
     void *c;
-    int bytes; /* of an element: 1, 2, 4, 8, 16 */
+    int element_bytes; /* 1, 2, 4, 8, 16 */
     bool tiled;
     int64_t n; /* elements */
     int n_loops;
     struct td_cuda_loop loops[TD_CUDA_MAX_LOOPS];
 };
-cudaError_t td_cuda_permute(const struct td_cuda_permute *job, cudaStream_t stream);
+cudaError_t td_cuda_permute(const struct td_cuda_permute_args *args, cudaStream_t stream);
 
-/* C[z, i, j] = sum over k of A[z, i, k] * B[z, k, j], where z stands for n_loops loops. */
-struct td_cuda_product {
+/* C[z, i, j] = sum over k of A[z, i, k] * B[z, k, j]; z is the product of n_loops loops. */
+struct td_cuda_gemm_args {
     const void *a, *b;
     void *c;
     enum td_cuda_compute compute;
-    enum td_cuda_stored stored[3];
+    enum td_cuda_storage storage[3];
     int64_t m, n, k;
     int64_t a_m, a_k, b_k, b_n, c_m, c_n; /* strides */
-    int64_t batch;                        /* product of the loops */
+    int64_t batch;                        /* product of the loops' extents */
     int n_loops;
     struct td_cuda_loop loops[TD_CUDA_MAX_LOOPS];
 };
-cudaError_t td_cuda_product(const struct td_cuda_product *job, cudaStream_t stream);
+cudaError_t td_cuda_gemm(const struct td_cuda_gemm_args *args, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

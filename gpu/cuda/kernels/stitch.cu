@@ -1,74 +1,74 @@
-/* stitch.cu - dynamic_stitch and parallel_dynamic_stitch: rows of several tensors, put where their
- * indices say.
+/* stitch.cu - dynamic_stitch and parallel_dynamic_stitch: rows of several tensors, placed by their
+ * indices.
  *
- * First every output row learns which input row is its last, by a maximum, which is the same
- * whatever the order; then the output is written in its own order, each row once, zeros where there
- * is none. So equal indices cost no second write, and the result is always the same. */
+ * The first kernel finds for every output row the last input row with that index, by atomicMax, whose
+ * result does not depend on the order of threads. The second writes the output in its own order, each
+ * row once, and zeros where there is no input row. So duplicate indices cause no second write, and
+ * results are deterministic. */
 #include "gpu/cuda/kernels/common.cuh"
 
-/* The tensor that has input row `number`; one without rows may begin at the same number. */
-static __device__ __forceinline__ const struct td_cuda_stitch_list *
-list_of(const struct td_cuda_stitch &job, int64_t number)
+/* The input that has row `number`. Inputs without rows may have the same first_row as the next one. */
+static __device__ __forceinline__ const struct td_cuda_stitch_input *
+input_of_row(const struct td_cuda_stitch_args &args, int64_t number)
 {
-    int low = 0, high = job.n_lists;
+    int low = 0, high = args.n_inputs;
     while (high - low > 1) {
         const int middle = low + (high - low) / 2;
-        if (job.lists[middle].first <= number)
+        if (args.inputs[middle].first_row <= number)
             low = middle;
         else
             high = middle;
     }
-    return &job.lists[low];
+    return &args.inputs[low];
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    find_last(const __grid_constant__ struct td_cuda_stitch job)
+    find_sources(const __grid_constant__ struct td_cuda_stitch_args args)
 {
     const int64_t step = (int64_t)gridDim.x * THREADS;
-    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < job.n_in; i += step) {
-        const struct td_cuda_stitch_list *list = list_of(job, i);
-        const int64_t to = index_at(list->indices, (int)list->index_bytes, i - list->first);
-        if ((uint64_t)to < (uint64_t)job.n_out)
-            atomicMax(&job.last[to], (unsigned int)(i + 1));
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < args.n_in; i += step) {
+        const struct td_cuda_stitch_input *input = input_of_row(args, i);
+        const int64_t to = index_at(input->indices, (int)input->index_bytes, i - input->first_row);
+        if ((uint64_t)to < (uint64_t)args.n_out)
+            atomicMax(&args.source[to], (unsigned int)(i + 1));
     }
 }
 
 template <typename V>
 static __global__ void __launch_bounds__(THREADS)
-    fill_rows(const __grid_constant__ struct td_cuda_stitch job)
+    copy_rows(const __grid_constant__ struct td_cuda_stitch_args args)
 {
-    const int64_t row_bytes = job.move.vectors * (int64_t)sizeof(V);
-    struct group_walk walk = walk_groups(job.move, job.n_out);
-    for (; walk.at < walk.end; walk.at += walk.step) {
-        int64_t row = walk.at, part = 0;
-        if (job.move.parts != 1)
-            row = divide(walk.at, job.move.parts, &part);
+    const int64_t row_bytes = args.copy.vectors * (int64_t)sizeof(V);
+    struct chunk_loop loop = chunk_loop_begin(args.copy, args.n_out);
+    for (; loop.i < loop.end; loop.i += loop.step) {
+        int64_t chunk;
+        const int64_t row = chunk_loop_row(loop, args.copy, &chunk);
         const char *from = NULL;
-        const int64_t number = (int64_t)job.last[row] - 1;
+        const int64_t number = (int64_t)args.source[row] - 1;
         if (number >= 0) {
-            const struct td_cuda_stitch_list *list = list_of(job, number);
-            from = list->data + (number - list->first) * row_bytes;
+            const struct td_cuda_stitch_input *input = input_of_row(args, number);
+            from = input->data + (number - input->first_row) * row_bytes;
         }
-        move_part<V>(job.move, job.out + row * row_bytes, from, part, walk.lane);
+        copy_chunk<V>(args.copy, args.out + row * row_bytes, from, chunk, loop.lane);
     }
 }
 
-cudaError_t td_cuda_stitch(const struct td_cuda_stitch *job, cudaStream_t stream)
+cudaError_t td_cuda_stitch(const struct td_cuda_stitch_args *args, cudaStream_t stream)
 {
     cudaError_t error =
-        cudaMemsetAsync(job->last, 0, (size_t)job->n_out * sizeof(job->last[0]), stream);
+        cudaMemsetAsync(args->source, 0, (size_t)args->n_out * sizeof(args->source[0]), stream);
     if (error != cudaSuccess)
         return error;
-    if (job->n_in > 0) {
-        const unsigned int blocks = blocks_for((job->n_in + THREADS - 1) / THREADS);
-        find_last<<<blocks, THREADS, 0, stream>>>(*job);
+    if (args->n_in > 0) {
+        const unsigned int blocks = grid_blocks(ceil_div(args->n_in, THREADS));
+        find_sources<<<blocks, THREADS, 0, stream>>>(*args);
         error = cudaGetLastError();
         if (error != cudaSuccess)
             return error;
     }
-    const unsigned int blocks = group_blocks(&job->move, job->n_out);
-#define LAUNCH(V) fill_rows<V><<<blocks, THREADS, 0, stream>>>(*job)
-    BY_VECTOR(job->move.vector_bytes, LAUNCH)
+    const unsigned int blocks = chunk_loop_blocks(&args->copy, args->n_out);
+#define LAUNCH(V) copy_rows<V><<<blocks, THREADS, 0, stream>>>(*args)
+    DISPATCH_VECTOR(args->copy.vector_bytes, LAUNCH)
 #undef LAUNCH
     return cudaGetLastError();
 }

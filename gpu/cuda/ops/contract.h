@@ -1,17 +1,19 @@
-/* contract.h - one contraction of an einsum on the device: what it becomes, and what it takes.
+/* contract.h - runs one contraction of an einsum plan on the device, by its kind:
  *
- *     permute   elements moved (loops.h)
- *     sumprod   any nest (loops.h)
- *     gemm      products of matrices (matrices.h): cuBLAS, or product.cu
+ *     permute   permute.h
+ *     sumprod   sumprod.h
+ *     gemm      gemm.h: cuBLAS, or kernels/gemm.cu
+ *
+ * The contraction is simplified. Sizes and kernels are chosen from shapes and dtypes alone.
  *
  * Threads  As gpu/device.h. */
-#ifndef TD_GPU_CUDA_CONTRACT_H
-#define TD_GPU_CUDA_CONTRACT_H
+#ifndef TD_GPU_CUDA_OPS_CONTRACT_H
+#define TD_GPU_CUDA_OPS_CONTRACT_H
 
 #include "gpu/cuda/runtime/stream.h"
 #include "kernels/einsum/contraction.h"
 
-/* Bytes, from shapes alone; SIZE_MAX where they are too many. The contraction is simplified. */
+/* Bytes; SIZE_MAX on overflow. */
 size_t td_cuda_contract_workspace(const struct td_contraction *contraction);
 
 TD_MUST_CHECK td_status td_cuda_contract(struct td_device_stream *stream,

@@ -1,4 +1,4 @@
-/* einsum.c - runs the steps of an einsum's plan, one after the other on the stream. */
+/* einsum.c - einsum: runs the steps of its plan in order on the stream. */
 #include "gpu/cuda/ops/contract.h"
 #include "gpu/cuda/ops/ops.h"
 #include "kernels/einsum/plan.h"
@@ -9,24 +9,26 @@ static bool einsum_supports(const struct td_op_args *args)
            args->inputs[0].tensors[0].dtype != TD_DTYPE_STRING;
 }
 
-/* The results between steps, where the plan put them, then what a step takes for itself. */
-static size_t results_bytes(const struct td_einsum_plan *plan)
+/* The workspace holds the intermediate results, at the offsets of the plan, then the workspace of a
+ * step. */
+static size_t intermediate_bytes(const struct td_einsum_plan *plan)
 {
-    return td_cuda_aligned((size_t)plan->intermediate_bytes);
+    return td_cuda_align_up((size_t)plan->intermediate_bytes);
 }
 
-static size_t einsum_workspace(struct td_device *device, const struct td_device_work *work)
+static size_t einsum_workspace_bytes(struct td_device *device, const struct td_device_work *work)
 {
     const struct td_einsum_plan *plan = work->args->plan;
-    size_t most = 0;
+    size_t largest = 0;
     (void)device;
     for (int i = 0; i < plan->n_steps; i++) {
         size_t bytes = td_cuda_contract_workspace(&plan->steps[i].contraction);
-        most = bytes > most ? bytes : most;
+        largest = bytes > largest ? bytes : largest;
     }
-    return td_cuda_sum(results_bytes(plan), most);
+    return td_cuda_add_sizes(intermediate_bytes(plan), largest);
 }
 
+/* Operands are numbered: inputs first, then the results of the steps; -1 is none. */
 static void *operand_data(const struct td_device_work *work, int number)
 {
     const struct td_einsum_plan *plan = work->args->plan;
@@ -45,8 +47,7 @@ static td_status einsum_run(struct td_device_stream *stream, const struct td_dev
     const struct td_einsum_plan *plan = work->args->plan;
     const struct td_tensor *output = &work->args->outputs[0];
     td_status status = TD_OK;
-    for (int i = 0; work->reports && i < work->n_items; i++)
-        work->reports[i] = (struct td_device_report){ .first_bad = INT64_MAX };
+    td_cuda_report_none(work);
     if (plan->fill_zeros)
         status = td_cuda_check(stream->device,
                                cudaMemsetAsync(output->data, 0, output->bytes, stream->stream),
@@ -58,10 +59,10 @@ static td_status einsum_run(struct td_device_stream *stream, const struct td_dev
         status = td_cuda_contract(stream, &step->contraction, operand_data(work, step->a),
                                   operand_data(work, step->b),
                                   operand_data(work, plan->equation->n_inputs + i),
-                                  (char *)work->workspace + results_bytes(plan), err);
+                                  (char *)work->workspace + intermediate_bytes(plan), err);
     }
     return status;
 }
 
-const struct td_cuda_op td_cuda_einsum_op = { "einsum", einsum_supports, einsum_workspace,
+const struct td_cuda_op td_cuda_einsum_op = { "einsum", einsum_supports, einsum_workspace_bytes,
                                               einsum_run };

@@ -1,19 +1,40 @@
-/* ops.h - the ops that the plugin has kernels for. */
-#ifndef TD_GPU_CUDA_OPS_H
-#define TD_GPU_CUDA_OPS_H
+/* ops.h - the ops that the plugin has kernels for: for each, the arguments of its kernels from those
+ * of the op.
+ *
+ * td_op_infer has accepted the arguments of the op, so nothing is validated here. */
+#ifndef TD_GPU_CUDA_OPS_OPS_H
+#define TD_GPU_CUDA_OPS_OPS_H
 
 #include "gpu/cuda/runtime/stream.h"
 
-/* An op's kernels. workspace is SIZE_MAX where that cannot be had. */
+/* Functions of the vtable for one op. workspace_bytes returns SIZE_MAX if it cannot be computed. */
 struct td_cuda_op {
     const char *name;
     bool (*supports)(const struct td_op_args *args);
-    size_t (*workspace)(struct td_device *device, const struct td_device_work *work);
+    size_t (*workspace_bytes)(struct td_device *device, const struct td_device_work *work);
     td_status (*run)(struct td_device_stream *stream, const struct td_device_work *work,
                      struct td_error *err);
 };
 
 extern const struct td_cuda_op td_cuda_gather_op, td_cuda_batch_gather_op, td_cuda_gather_nd_op,
     td_cuda_stitch_op, td_cuda_parallel_stitch_op, td_cuda_partition_op, td_cuda_einsum_op;
+
+/* ---- For the ops ------------------------------------------------------------------------- */
+
+/* Writes reports without bad indices, for ops that replace no index. */
+void td_cuda_report_none(const struct td_device_work *work);
+
+/* Takes aligned bytes from the front of the rest of a workspace. */
+static inline void *td_cuda_take(char **workspace, size_t bytes)
+{
+    void *taken = *workspace;
+    *workspace += td_cuda_align_up(bytes);
+    return taken;
+}
+
+static inline size_t td_cuda_element_bytes(const struct td_tensor *tensor)
+{
+    return td_dtype_info(tensor->dtype)->size;
+}
 
 #endif

@@ -5,26 +5,26 @@
 #include <stddef.h>
 #include <string.h>
 
-#define TEXT(x)  TEXT_(x)
-#define TEXT_(x) #x
+#define STRING(x)  STRING_(x)
+#define STRING_(x) #x
 
 static const struct {
     const char *name;
     size_t offset;
 } functions[] = {
-    { "cublasCreate_v2", offsetof(struct td_cuda_blas, create) },
-    { "cublasDestroy_v2", offsetof(struct td_cuda_blas, destroy) },
-    { "cublasSetStream_v2", offsetof(struct td_cuda_blas, set_stream) },
-    { "cublasSetWorkspace_v2", offsetof(struct td_cuda_blas, set_workspace) },
-    { "cublasSetMathMode", offsetof(struct td_cuda_blas, set_math_mode) },
-    { "cublasGemmEx_64", offsetof(struct td_cuda_blas, gemm_one) },
-    { "cublasGemmStridedBatchedEx_64", offsetof(struct td_cuda_blas, gemm) },
+    { "cublasCreate_v2", offsetof(struct td_cublas, create) },
+    { "cublasDestroy_v2", offsetof(struct td_cublas, destroy) },
+    { "cublasSetStream_v2", offsetof(struct td_cublas, set_stream) },
+    { "cublasSetWorkspace_v2", offsetof(struct td_cublas, set_workspace) },
+    { "cublasSetMathMode", offsetof(struct td_cublas, set_math_mode) },
+    { "cublasGemmEx_64", offsetof(struct td_cublas, gemm_ex) },
+    { "cublasGemmStridedBatchedEx_64", offsetof(struct td_cublas, gemm_strided_batched_ex) },
 };
 
-/* Of the version that this was built for: enums and structs are its own. */
-static bool load(struct td_cuda_blas *blas)
+/* Loads the major version that the plugin was built with, whose enums and structs it uses. */
+static bool load(struct td_cublas *blas)
 {
-    void *library = dlopen("libcublas.so." TEXT(CUBLAS_VER_MAJOR), RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen("libcublas.so." STRING(CUBLAS_VER_MAJOR), RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return false;
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
@@ -38,12 +38,12 @@ static bool load(struct td_cuda_blas *blas)
     return true;
 }
 
-const struct td_cuda_blas *td_cuda_blas(void)
+const struct td_cublas *td_cublas(void)
 {
-    /* Once for all devices; never unloaded, as handles of a lost device are never destroyed. */
-    static struct td_cuda_blas blas;
-    static enum { UNKNOWN, FOUND, MISSING } state;
-    if (state == UNKNOWN)
-        state = load(&blas) ? FOUND : MISSING;
-    return state == FOUND ? &blas : NULL;
+    /* Loaded once for all devices; never unloaded, as handles of a lost device are never destroyed. */
+    static struct td_cublas blas;
+    static enum { NOT_TRIED, LOADED, MISSING } state;
+    if (state == NOT_TRIED)
+        state = load(&blas) ? LOADED : MISSING;
+    return state == LOADED ? &blas : NULL;
 }

@@ -1,37 +1,36 @@
-/* blas.h - the few functions of cuBLAS that are used, loaded when the first device is opened.
+/* cublas.h - the functions of cuBLAS that the plugin uses, loaded when the first device is opened.
  *
- * cuBLAS is several hundred megabytes that only einsum needs, so the plugin does not link it: where
- * it is not there, matrix products take the plugin's own kernel (product.cu), correct and several
- * times slower, and everything else is as it was.
+ * cuBLAS is several hundred megabytes that only einsum needs, so the plugin does not link it. Without
+ * it matrix products use the plugin's own kernel (kernels/gemm.cu), which is correct and several
+ * times slower; nothing else changes.
  *
- * Threads  td_cuda_blas is called by whoever opens a device; one at a time. */
-#ifndef TD_GPU_CUDA_BLAS_H
-#define TD_GPU_CUDA_BLAS_H
+ * Threads  td_cublas is first called when a device is opened; one thread at a time. */
+#ifndef TD_GPU_CUDA_RUNTIME_CUBLAS_H
+#define TD_GPU_CUDA_RUNTIME_CUBLAS_H
 
 #include <cublas_v2.h>
 
-struct td_cuda_blas {
+struct td_cublas {
     cublasStatus_t (*create)(cublasHandle_t *handle);
     cublasStatus_t (*destroy)(cublasHandle_t handle);
     cublasStatus_t (*set_stream)(cublasHandle_t handle, cudaStream_t stream);
     cublasStatus_t (*set_workspace)(cublasHandle_t handle, void *memory, size_t bytes);
     cublasStatus_t (*set_math_mode)(cublasHandle_t handle, cublasMath_t mode);
-    cublasStatus_t (*gemm_one)(cublasHandle_t handle, cublasOperation_t transa,
-                               cublasOperation_t transb, int64_t m, int64_t n, int64_t k,
-                               const void *alpha, const void *a, cudaDataType a_type, int64_t lda,
-                               const void *b, cudaDataType b_type, int64_t ldb, const void *beta,
-                               void *c, cudaDataType c_type, int64_t ldc,
-                               cublasComputeType_t compute, cublasGemmAlgo_t algo);
-    cublasStatus_t (*gemm)(cublasHandle_t handle, cublasOperation_t transa,
-                           cublasOperation_t transb, int64_t m, int64_t n, int64_t k,
-                           const void *alpha, const void *a, cudaDataType a_type, int64_t lda,
-                           long long int a_stride, const void *b, cudaDataType b_type, int64_t ldb,
-                           long long int b_stride, const void *beta, void *c, cudaDataType c_type,
-                           int64_t ldc, long long int c_stride, int64_t batch,
-                           cublasComputeType_t compute, cublasGemmAlgo_t algo);
+    cublasStatus_t (*gemm_ex)(cublasHandle_t handle, cublasOperation_t transa,
+                              cublasOperation_t transb, int64_t m, int64_t n, int64_t k,
+                              const void *alpha, const void *a, cudaDataType a_type, int64_t lda,
+                              const void *b, cudaDataType b_type, int64_t ldb, const void *beta,
+                              void *c, cudaDataType c_type, int64_t ldc,
+                              cublasComputeType_t compute, cublasGemmAlgo_t algo);
+    cublasStatus_t (*gemm_strided_batched_ex)(
+        cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int64_t m,
+        int64_t n, int64_t k, const void *alpha, const void *a, cudaDataType a_type, int64_t lda,
+        long long int a_stride, const void *b, cudaDataType b_type, int64_t ldb,
+        long long int b_stride, const void *beta, void *c, cudaDataType c_type, int64_t ldc,
+        long long int c_stride, int64_t batch, cublasComputeType_t compute, cublasGemmAlgo_t algo);
 };
 
-/* NULL where there is none. */
-const struct td_cuda_blas *td_cuda_blas(void);
+/* NULL if cuBLAS cannot be loaded. */
+const struct td_cublas *td_cublas(void);
 
 #endif

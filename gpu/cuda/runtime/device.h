@@ -1,49 +1,49 @@
-/* cuda_device.h - a CUDA device as the files of the plugin see it, and what becomes of CUDA's errors.
+/* device.h - an open CUDA device, and how errors of the CUDA runtime become a td_status.
  *
- *     plugin ─► ops: shapes, einsum ─► contract ─► matrices ─► loops ─► stream ─► cuda_device
- *        └────► measure ─► contract, memory ─► stream
+ *     plugin ─► ops/    gather, stitch, partition, einsum ─► contract ─► gemm ─► sumprod, permute
+ *        │        └───► kernels/, runtime/
+ *        └────► measure ─► ops/contract, runtime/
  *
- * Ownership  A device owns its streams and remembers what was allocated, for close.
+ * Ownership  A device owns its streams and its allocations, which close frees.
  * Threads    As gpu/device.h.
- * Errors     A call of CUDA that fails for want of memory is MEMORY_EXHAUSTED, one that was asked
- *            the wrong thing is INTERNAL; after any other the context is taken to be broken, the
- *            device is lost, and it answers the same until it is closed. */
-#ifndef TD_GPU_CUDA_CUDA_DEVICE_H
-#define TD_GPU_CUDA_CUDA_DEVICE_H
+ * Errors     A runtime call that runs out of memory is MEMORY_EXHAUSTED, one with an invalid
+ *            argument INTERNAL. After any other error the CUDA context is assumed to be corrupted:
+ *            the device is lost, and every call returns DEVICE_UNAVAILABLE until it is closed. */
+#ifndef TD_GPU_CUDA_RUNTIME_DEVICE_H
+#define TD_GPU_CUDA_RUNTIME_DEVICE_H
 
 #include "gpu/device.h"
 
 #include <cuda_runtime_api.h>
-
-struct td_cuda_memory;
 
 struct td_device {
     int ordinal;
     bool lost;
     bool tf32;
     struct td_device_info info;
-    struct td_cuda_memory *memory; /* all that alloc and host_alloc gave */
+    struct td_cuda_allocation *allocations; /* of alloc and host_alloc */
     struct td_device_stream *streams;
-    char why[TD_DEVICE_TEXT]; /* it is lost */
+    char lost_reason[TD_DEVICE_TEXT];
 };
 
-/* Of a call of the runtime; `what` it was to do. TD_OK for cudaSuccess. */
-TD_MUST_CHECK td_status td_cuda_check(struct td_device *device, cudaError_t error, const char *what,
-                                      struct td_error *err);
+/* Converts the result of a runtime call; `action` completes "could not ...". TD_OK for cudaSuccess. */
+TD_MUST_CHECK td_status td_cuda_check(struct td_device *device, cudaError_t error,
+                                      const char *action, struct td_error *err);
 
-/* What a lost device answers; TD_OK of one that is not. Makes the device the thread's. */
-TD_MUST_CHECK td_status td_cuda_enter(struct td_device *device, struct td_error *err);
+/* Makes the device current for this thread. DEVICE_UNAVAILABLE if it is lost. */
+TD_MUST_CHECK td_status td_cuda_set_current(struct td_device *device, struct td_error *err);
 
-/* Marks the device as lost. */
-td_status td_cuda_lose(struct td_device *device, const char *why, struct td_error *err);
+/* Marks the device as lost; returns DEVICE_UNAVAILABLE. */
+td_status td_cuda_mark_lost(struct td_device *device, const char *reason, struct td_error *err);
 
-/* Rounded up to what alloc aligns to; SIZE_MAX stays what it is. */
-static inline size_t td_cuda_aligned(size_t bytes)
+/* Rounds up to the alignment of alloc; SIZE_MAX if that overflows. */
+static inline size_t td_cuda_align_up(size_t bytes)
 {
     return bytes > SIZE_MAX - 255 ? SIZE_MAX : (bytes + 255) / 256 * 256;
 }
 
-static inline size_t td_cuda_sum(size_t a, size_t b)
+/* a + b; SIZE_MAX if that overflows. */
+static inline size_t td_cuda_add_sizes(size_t a, size_t b)
 {
     return a > SIZE_MAX - b ? SIZE_MAX : a + b;
 }

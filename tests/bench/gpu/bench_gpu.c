@@ -253,12 +253,12 @@ static cublasStatus_t call_blas(int number, cublasHandle_t handle, const void *a
     const void *zero = wide ? (const void *)&doubles[0] : &floats[0];
     const void *one = wide ? (const void *)&doubles[1] : &floats[1];
     if (batch == 1)
-        return td_cuda_blas()->gemm_one(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, one, b, type, n,
-                                        a, type, n, zero, c, type, n, products[number].compute,
-                                        CUBLAS_GEMM_DEFAULT);
-    return td_cuda_blas()->gemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, one, b, type, n, step, a,
-                                type, n, step, zero, c, type, n, step, batch,
-                                products[number].compute, CUBLAS_GEMM_DEFAULT);
+        return td_cublas()->gemm_ex(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, one, b, type, n, a,
+                                    type, n, zero, c, type, n, products[number].compute,
+                                    CUBLAS_GEMM_DEFAULT);
+    return td_cublas()->gemm_strided_batched_ex(
+        handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, one, b, type, n, step, a, type, n, step, zero, c,
+        type, n, step, batch, products[number].compute, CUBLAS_GEMM_DEFAULT);
 }
 
 static double best_blas_ns(int number, cublasHandle_t handle, const void *a, const void *b, void *c)
@@ -318,7 +318,7 @@ static void *matrices(int number, size_t bytes)
 
 static void bench_einsum(void)
 {
-    const struct td_cuda_blas *blas = td_cuda_blas();
+    const struct td_cublas *blas = td_cublas();
     cublasHandle_t handle = NULL;
     if (!blas) {
         printf("einsum: there is no cuBLAS here, neither for the plugin nor to measure against\n");

@@ -63,7 +63,7 @@ EMULATION_ATOMIC(atomicExch, unsigned long long, value)
 EMULATION_ATOMIC(atomicInc, unsigned int, before >= value ? 0 : before + 1)
 #undef EMULATION_ATOMIC
 
-/* What kernel<<<blocks, threads, shared_bytes, stream>>>(*job) becomes: the argument is copied at
+/* What kernel<<<blocks, threads, shared_bytes, stream>>>(*args) becomes: the argument is copied at
  * the launch, once more for each thread, and lies where a thread's own memory does. */
 #define EMULATION_LAUNCH(kernel, blocks, threads, shared_bytes, stream, argument)                  \
     emulation::launch(                                                                             \

@@ -3,11 +3,11 @@
 file(READ "${FROM}" text)
 set(argument "([A-Za-z0-9_]+)")
 string(REGEX REPLACE
-    "([a-z_]+(<[A-Za-z]+>)?)<<<${argument}, ${argument}, ${argument}, ${argument}>>>\\(\\*job\\)"
-    "EMULATION_LAUNCH((\\1), \\3, \\4, \\5, \\6, *job)" launched "${text}")
+    "([a-z_]+(<[A-Za-z]+>)?)<<<${argument}, ${argument}, ${argument}, ${argument}>>>\\(\\*args\\)"
+    "EMULATION_LAUNCH((\\1), \\3, \\4, \\5, \\6, *args)" launched "${text}")
 if(launched MATCHES "[^\n]*<<<[^\n]*")
     message(FATAL_ERROR "${FROM}: launches.cmake does not know how to rewrite\n${CMAKE_MATCH_0}\n"
-        "It knows kernel<<<blocks, threads, bytes, stream>>>(*job), with names and numbers in it.")
+        "It knows kernel<<<blocks, threads, bytes, stream>>>(*args), with names and numbers in it.")
 endif()
 string(REGEX MATCHALL "EMULATION_LAUNCH" launches "${launched}")
 if(NOT launches)

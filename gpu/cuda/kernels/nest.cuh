@@ -1,0 +1,24 @@
+/* nest.cuh - offsets of an iteration of a loop nest in its operands. */
+#ifndef TD_GPU_CUDA_KERNELS_NEST_CUH
+#define TD_GPU_CUDA_KERNELS_NEST_CUH
+
+#include "gpu/cuda/kernels/common.cuh"
+
+struct offsets {
+    int64_t of[3]; /* TD_CUDA_A, TD_CUDA_B, TD_CUDA_C; in elements */
+};
+
+/* Adds the offsets of iteration i of these loops, the last of which moves fastest. */
+static __device__ __forceinline__ void
+add_offsets(struct offsets *offsets, const struct td_cuda_loop *loops, int n_loops, int64_t i)
+{
+    for (int l = n_loops - 1; l >= 0; l--) {
+        int64_t at = i;
+        if (l > 0)
+            i = divide(i, loops[l].extent, &at);
+        for (int o = 0; o < 3; o++)
+            offsets->of[o] += at * loops[l].stride[o];
+    }
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* copy.h - copies between host and device: copy_to_device and copy_to_host of gpu/device.h.
+ *
+ * cudaMemcpyAsync from pageable memory blocks the calling thread while CUDA copies that memory.
+ * Copies to the device of 1 MiB or more from pageable memory are therefore staged: a host function
+ * in the stream fills a pinned buffer, an async copy transfers it, chunk by chunk. */
+#ifndef TD_GPU_CUDA_RUNTIME_COPY_H
+#define TD_GPU_CUDA_RUNTIME_COPY_H
+
+#include "gpu/cuda/runtime/stream.h"
+
+TD_MUST_CHECK td_status td_cuda_copy_to_device(struct td_device_stream *stream, void *to,
+                                               const void *from, size_t bytes,
+                                               struct td_error *err);
+TD_MUST_CHECK td_status td_cuda_copy_to_host(struct td_device_stream *stream, void *to,
+                                             const void *from, size_t bytes, struct td_error *err);
+
+/* Copies to the device from memory that the caller may change as soon as this returns. */
+TD_MUST_CHECK td_status td_cuda_upload(struct td_device_stream *stream, void *to, const void *from,
+                                       size_t bytes, struct td_error *err);
+
+#endif
