@@ -1,0 +1,30 @@
+/* listener.h - the socket that the daemon listens on.
+ *
+ * Ownership  The caller closes the socket.
+ * Threads    Any.
+ * Errors     *why is a static text, or the system's for the error. */
+#ifndef TD_SERVER_HTTP_LISTENER_H
+#define TD_SERVER_HTTP_LISTENER_H
+
+#include <sys/socket.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Listens on --listen's address, which was checked when the options were read; -1 when it cannot. */
+int td_listener_open(const char *address, const char **why);
+
+/* The address that a socket got, with the port that the system chose. */
+struct td_listener_address {
+    struct sockaddr_storage address;
+    socklen_t length;
+};
+bool td_listener_find(int fd, struct td_listener_address *bound, const char **why);
+
+/* Does it take connections from this machine only? */
+bool td_listener_is_loopback(const struct td_listener_address *bound);
+
+/* "127.0.0.1:8080", "[::1]:8080". */
+void td_listener_print(const struct td_listener_address *bound, char *text, size_t size);
+
+#endif

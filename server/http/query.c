@@ -1,0 +1,35 @@
+#include "server/http/query.h"
+
+#include "server/http/target.h"
+
+#include <string.h>
+
+size_t td_query_leave_encoded(void *context, struct MHD_Connection *connection, char *text)
+{
+    (void)context;
+    (void)connection;
+    return strlen(text);
+}
+
+static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, const char *name,
+                                      size_t length, const char *value, size_t value_length)
+{
+    struct td_call *call = context;
+    (void)kind;
+    if (!value) {
+        value = "";
+        value_length = 0;
+    }
+    td_status status = td_target_decode(&name, &length, "the query", &call->arena, &call->error);
+    if (status == TD_OK)
+        status = td_target_decode(&value, &value_length, "the query", &call->arena, &call->error);
+    if (status == TD_OK)
+        status = call->task->argument(call, name, length, value, value_length);
+    return status == TD_OK ? MHD_YES : MHD_NO;
+}
+
+td_status td_query_read(struct td_call *call)
+{
+    MHD_get_connection_values_n(call->connection, MHD_GET_ARGUMENT_KIND, visit_argument, call);
+    return call->error.status;
+}

@@ -1,0 +1,111 @@
+#include "server/http/replies.h"
+
+#include "server/calls/services.h"
+#include "server/http/origin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    (void)MHD_add_response_header(response, name,
+                                  value); /* without memory: the reply lacks a header */
+}
+
+static void add_error_headers(const struct td_call *call, struct MHD_Response *response)
+{
+    char text[16];
+    if (call->error.allow[0])
+        add_header(response, "Allow", call->error.allow);
+    if (call->error.etag[0])
+        add_header(response, "ETag", call->error.etag);
+    if (call->error.status == TD_UNSUPPORTED_MEDIA_TYPE &&
+        strcmp(call->error.attribute, "Content-Encoding") == 0)
+        add_header(response, "Accept-Encoding", "gzip, deflate");
+    if (call->error.retry_after_s) {
+        snprintf(text, sizeof text, "%u", call->error.retry_after_s);
+        add_header(response, "Retry-After", text);
+    }
+}
+
+static void add_timing(const struct td_call *call, struct MHD_Response *response)
+{
+    char text[160];
+    snprintf(text, sizeof text,
+             "decode;dur=%.3f, queue;dur=%.3f, compute;dur=%.3f, encode;dur=%.3f",
+             (double)call->times.decode / 1e6, (double)call->times.queue / 1e6,
+             (double)call->times.compute / 1e6, (double)call->times.encode / 1e6);
+    add_header(response, "Server-Timing", text);
+}
+
+/* Lets the page that sent the request read the answer, and names the headers that it may read. */
+static void add_origin_headers(const struct td_call *call, struct MHD_Response *response)
+{
+    if (call->server->config.allow_origin[0])
+        add_header(response, "Vary", "Origin");
+    if (!call->origin)
+        return;
+    add_header(response, "Access-Control-Allow-Origin", call->origin);
+    if (!call->preflight)
+        add_header(response, "Access-Control-Expose-Headers", TD_ORIGIN_EXPOSED);
+}
+
+static void add_reply_headers(const struct td_call *call, struct MHD_Response *response)
+{
+    const struct td_reply *reply = &call->reply;
+    if (reply->content_type)
+        add_header(response, "Content-Type", reply->content_type);
+    add_header(response, "X-Request-Id", call->request_id);
+    for (int i = 0; i < reply->n_headers; i++)
+        add_header(response, reply->headers[i].name, reply->headers[i].value);
+    add_origin_headers(call, response);
+    if (call->error.status != TD_OK)
+        add_error_headers(call, response);
+    if (call->request.options.timing)
+        add_timing(call, response);
+    if (call->close_connection)
+        add_header(response, "Connection", "close");
+}
+
+/* The reply's bytes stay in the call, which outlives the response: the HTTP library's completion callback
+ * frees it. */
+static struct MHD_Response *make_response(struct td_call *call)
+{
+    const struct td_reply *reply = &call->reply;
+    if (reply->n_pieces == 0)
+        return MHD_create_response_empty(MHD_RF_NONE);
+    if (reply->n_pieces == 1)
+        return MHD_create_response_from_buffer(reply->pieces[0].size,
+                                               (void *)(uintptr_t)reply->pieces[0].data,
+                                               MHD_RESPMEM_PERSISTENT);
+    struct MHD_IoVec *pieces =
+        td_arena_alloc(&call->arena, (size_t)reply->n_pieces, sizeof *pieces, NULL);
+    if (!pieces)
+        return NULL;
+    for (int i = 0; i < reply->n_pieces; i++)
+        pieces[i] = (struct MHD_IoVec){ reply->pieces[i].data, reply->pieces[i].size };
+    return MHD_create_response_from_iovec(pieces, (unsigned)reply->n_pieces, NULL, NULL);
+}
+
+enum MHD_Result td_reply_send(struct td_call *call)
+{
+    struct MHD_Response *response = make_response(call);
+    if (!response)
+        return MHD_NO;
+    add_reply_headers(call, response);
+    const enum MHD_Result queued =
+        MHD_queue_response(call->connection, (unsigned)call->reply.http_status, response);
+    MHD_destroy_response(response);
+    if (queued == MHD_YES) {
+        call->sending = true;
+        atomic_fetch_add_explicit(&call->server->sending, 1, memory_order_relaxed);
+    }
+    td_call_log(call);
+    return queued;
+}
+
+enum MHD_Result td_reply_send_error(struct td_call *call)
+{
+    td_call_refuse(call);
+    return td_reply_send(call);
+}

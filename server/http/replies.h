@@ -1,0 +1,21 @@
+/* replies.h - a call's reply becomes an HTTP response: status, headers, and a body that is sent from the
+ * call's memory.
+ *
+ * Ownership  The response borrows the reply's bytes; the call must live until the HTTP library reports
+ *            that the request has ended.
+ * Threads    The I/O thread of the connection.
+ * Errors     MHD_NO, without memory: the connection closes. */
+#ifndef TD_SERVER_HTTP_REPLIES_H
+#define TD_SERVER_HTTP_REPLIES_H
+
+#include "server/calls/call.h"
+
+#include <microhttpd.h>
+
+/* Queues call->reply, and logs the call. */
+enum MHD_Result td_reply_send(struct td_call *call);
+
+/* Makes a problem document of call->error, and sends it. */
+enum MHD_Result td_reply_send_error(struct td_call *call);
+
+#endif
