@@ -1,115 +1,17 @@
 #include "server/http/routes.h"
 
-#include "api/codec.h"
-#include "api/describe.h"
-#include "api/einsum_plan.h"
-#include "api/message/attrs.h"
-#include "api/message/problem.h"
 #include "api/text/suggest.h"
 #include "kernels/einsum/einsum.h"
 #include "kernels/scatter/scatter.h"
+#include "server/calls/documents.h"
 #include "server/calls/oip_tasks.h"
 #include "server/calls/op_task.h"
-#include "server/calls/services.h"
+#include "server/calls/plan_task.h"
 #include "server/calls/tensor_tasks.h"
 #include "server/http/target.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- what the handlers say ------------------------------------------------------------------ */
-
-static td_status get_ops(struct td_call *call)
-{
-    return td_describe_ops(&call->arena, &call->reply, &call->error);
-}
-
-/* Where an op can be planned without data; NULL where it cannot. */
-static const char *plan_path(const struct td_op *op)
-{
-    return op == &td_op_einsum ? "/v1/einsum/plan" : NULL;
-}
-
-static td_status get_op(struct td_call *call)
-{
-    return td_describe_op(call->op, plan_path(call->op), &call->arena, &call->reply, &call->error);
-}
-
-static td_status get_devices(struct td_call *call)
-{
-    struct td_server *server = call->server;
-    return td_devices_describe(server->devices, &server->config, &call->arena, &call->reply,
-                               &call->error);
-}
-
-static td_status get_problem(struct td_call *call)
-{
-    const char *argument = call->arguments[0];
-    const td_status status = td_problem_from_slug(argument, strlen(argument));
-    if (status == TD_OK)
-        return td_error_set(&call->error, TD_NOT_FOUND, "there is no problem page '%.64s'",
-                            argument);
-    return td_problem_describe(status, &call->arena, &call->reply, &call->error);
-}
-
-static td_status get_health(struct td_call *call)
-{
-    static const char body[] = "{\"status\":\"alive\"}\n";
-    td_reply_set(&call->reply, 200, "application/json", body, sizeof body - 1);
-    return TD_OK;
-}
-
-static td_status get_ready(struct td_call *call)
-{
-    enum { SIZE = 512 };
-    if (atomic_load_explicit(&call->server->draining, memory_order_relaxed))
-        return td_error_set(&call->error, TD_DRAINING, "the server is stopping");
-    char *body = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
-    if (!body)
-        return TD_MEMORY_EXHAUSTED;
-    const struct td_server_memory memory = td_server_memory(call->server);
-    const int length =
-        snprintf(body, SIZE,
-                 "{\"status\":\"ready\",\"memory\":{\"limit\":%llu,\"in_use\":%llu,\"warm\":%llu,"
-                 "\"calls\":%llu,"
-                 "\"tables\":%llu}}\n",
-                 (unsigned long long)memory.buffers.limit,
-                 (unsigned long long)memory.buffers.in_use, (unsigned long long)memory.buffers.warm,
-                 (unsigned long long)memory.calls, (unsigned long long)memory.tables);
-    td_reply_set(&call->reply, 200, "application/json", body, (size_t)length);
-    return TD_OK;
-}
-
-/* ---- planning an einsum ---------------------------------------------------------------------- */
-
-static td_status begin_plan(struct td_call *call)
-{
-    td_request_init(&call->request, call->op);
-    const td_status status =
-        td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
-    if (status == TD_OK && call->body_format != TD_FORMAT_JSON)
-        return td_error_set(&call->error, TD_UNSUPPORTED_MEDIA_TYPE,
-                            "a plan is made from shapes, in a body of application/json");
-    return status;
-}
-
-static td_status plan(struct td_call *call)
-{
-    const struct td_config *config = &call->server->config;
-    const struct td_plan_limits limits = { .threads = (int)config->workers,
-                                           .max_flops = (uint64_t)config->max_flops,
-                                           .max_output = (uint64_t)config->max_output,
-                                           .memory = (uint64_t)config->memory_limit };
-    const td_status status = td_op_device(call);
-    if (status != TD_OK)
-        return status;
-    return td_einsum_plan_answer(call->body, call->body_bytes, &limits, &call->arena,
-                                 &call->request, &call->reply, &call->error);
-}
-
-static const struct td_task plan_task = { .begin = begin_plan,
-                                          .argument = td_op_argument,
-                                          .encode = plan };
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -126,19 +28,19 @@ static const struct route {
     size_t body_limit;      /* a task's */
     const struct td_op *op; /* a task's, where the path does not name it */
 } routes[] = {
-    { GET, "/healthz", get_health, NULL, 0, NULL },
-    { GET, "/readyz", get_ready, NULL, 0, NULL },
-    { GET, "/problems/{slug}", get_problem, NULL, 0, NULL },
-    { GET, "/v1/ops", get_ops, NULL, 0, NULL },
-    { GET, "/v1/ops/{op}", get_op, NULL, 0, NULL },
-    { GET, "/v1/devices", get_devices, NULL, 0, NULL },
+    { GET, "/healthz", td_get_health, NULL, 0, NULL },
+    { GET, "/readyz", td_get_ready, NULL, 0, NULL },
+    { GET, "/problems/{slug}", td_get_problem, NULL, 0, NULL },
+    { GET, "/v1/ops", td_get_ops, NULL, 0, NULL },
+    { GET, "/v1/ops/{op}", td_get_op, NULL, 0, NULL },
+    { GET, "/v1/devices", td_get_devices, NULL, 0, NULL },
     { GET, "/v1/tensors", NULL, &td_tensors_list_task, TD_BODY_NONE, NULL },
     { GET, "/v1/tensors/{name}", NULL, &td_tensor_get_task, TD_BODY_NONE, NULL },
     { PUT, "/v1/tensors/{name}", NULL, &td_tensor_put_task, TD_BODY_TENSOR, NULL },
     { DELETE, "/v1/tensors/{name}", NULL, &td_tensor_delete_task, TD_BODY_NONE, NULL },
     { POST, "/v1/tensors/{name}/scatter", NULL, &td_tensor_scatter_task, TD_BODY_ANY,
       &td_op_scatter },
-    { POST, "/v1/einsum/plan", NULL, &plan_task, SMALL_BODY, &td_op_einsum },
+    { POST, "/v1/einsum/plan", NULL, &td_plan_task, SMALL_BODY, &td_op_einsum },
     { POST, "/v1/{op}", NULL, &td_op_task, TD_BODY_ANY, NULL },
     { POST, "/v2/models/{op}/infer", NULL, &td_op_task, TD_BODY_ANY, NULL },
     { POST, "/v2/models/{op}/versions/{version}/infer", NULL, &td_op_task, TD_BODY_ANY, NULL },

@@ -1,0 +1,70 @@
+#include "server/calls/documents.h"
+
+#include "api/describe.h"
+#include "api/message/problem.h"
+#include "kernels/einsum/einsum.h"
+#include "server/calls/services.h"
+
+#include <stdio.h>
+#include <string.h>
+
+td_status td_get_ops(struct td_call *call)
+{
+    return td_describe_ops(&call->arena, &call->reply, &call->error);
+}
+
+/* Where an op can be planned without data; NULL where it cannot. */
+static const char *plan_path(const struct td_op *op)
+{
+    return op == &td_op_einsum ? "/v1/einsum/plan" : NULL;
+}
+
+td_status td_get_op(struct td_call *call)
+{
+    return td_describe_op(call->op, plan_path(call->op), &call->arena, &call->reply, &call->error);
+}
+
+td_status td_get_devices(struct td_call *call)
+{
+    struct td_server *server = call->server;
+    return td_devices_describe(server->devices, &server->config, &call->arena, &call->reply,
+                               &call->error);
+}
+
+td_status td_get_problem(struct td_call *call)
+{
+    const char *argument = call->arguments[0];
+    const td_status status = td_problem_from_slug(argument, strlen(argument));
+    if (status == TD_OK)
+        return td_error_set(&call->error, TD_NOT_FOUND, "there is no problem page '%.64s'",
+                            argument);
+    return td_problem_describe(status, &call->arena, &call->reply, &call->error);
+}
+
+td_status td_get_health(struct td_call *call)
+{
+    static const char body[] = "{\"status\":\"alive\"}\n";
+    td_reply_set(&call->reply, 200, "application/json", body, sizeof body - 1);
+    return TD_OK;
+}
+
+td_status td_get_ready(struct td_call *call)
+{
+    enum { SIZE = 512 };
+    if (atomic_load_explicit(&call->server->draining, memory_order_relaxed))
+        return td_error_set(&call->error, TD_DRAINING, "the server is stopping");
+    char *body = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
+    if (!body)
+        return TD_MEMORY_EXHAUSTED;
+    const struct td_server_memory memory = td_server_memory(call->server);
+    const int length =
+        snprintf(body, SIZE,
+                 "{\"status\":\"ready\",\"memory\":{\"limit\":%llu,\"in_use\":%llu,\"warm\":%llu,"
+                 "\"calls\":%llu,"
+                 "\"tables\":%llu}}\n",
+                 (unsigned long long)memory.buffers.limit,
+                 (unsigned long long)memory.buffers.in_use, (unsigned long long)memory.buffers.warm,
+                 (unsigned long long)memory.calls, (unsigned long long)memory.tables);
+    td_reply_set(&call->reply, 200, "application/json", body, (size_t)length);
+    return TD_OK;
+}

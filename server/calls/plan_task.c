@@ -1,0 +1,36 @@
+#include "server/calls/plan_task.h"
+
+#include "api/codec.h"
+#include "api/einsum_plan.h"
+#include "api/message/attrs.h"
+#include "server/calls/op_task.h"
+#include "server/calls/services.h"
+
+static td_status begin_plan(struct td_call *call)
+{
+    td_request_init(&call->request, call->op);
+    const td_status status =
+        td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
+    if (status == TD_OK && call->body_format != TD_FORMAT_JSON)
+        return td_error_set(&call->error, TD_UNSUPPORTED_MEDIA_TYPE,
+                            "a plan is made from shapes, in a body of application/json");
+    return status;
+}
+
+static td_status plan(struct td_call *call)
+{
+    const struct td_config *config = &call->server->config;
+    const struct td_plan_limits limits = { .threads = (int)config->workers,
+                                           .max_flops = (uint64_t)config->max_flops,
+                                           .max_output = (uint64_t)config->max_output,
+                                           .memory = (uint64_t)config->memory_limit };
+    const td_status status = td_op_device(call);
+    if (status != TD_OK)
+        return status;
+    return td_einsum_plan_answer(call->body, call->body_bytes, &limits, &call->arena,
+                                 &call->request, &call->reply, &call->error);
+}
+
+const struct td_task td_plan_task = { .begin = begin_plan,
+                                      .argument = td_op_argument,
+                                      .encode = plan };
