@@ -4,30 +4,30 @@
 #include "kernels/einsum/permute/permute.h"
 #include "kernels/einsum/sumprod/sumprod.h"
 
-/* Does `outer` stand before `inner`? In the order of C, then, among the summed, of A. */
-static bool comes_first(const struct td_loop *outer, const struct td_loop *inner)
+/* True if x is ordered before y: by descending stride of C, then of A, then of B. */
+static bool is_before(const struct td_loop *x, const struct td_loop *y)
 {
-    if (outer->stride[TD_C] != inner->stride[TD_C])
-        return outer->stride[TD_C] > inner->stride[TD_C];
-    if (outer->stride[TD_A] != inner->stride[TD_A])
-        return outer->stride[TD_A] > inner->stride[TD_A];
-    return outer->stride[TD_B] > inner->stride[TD_B];
+    if (x->stride[TD_C] != y->stride[TD_C])
+        return x->stride[TD_C] > y->stride[TD_C];
+    if (x->stride[TD_A] != y->stride[TD_A])
+        return x->stride[TD_A] > y->stride[TD_A];
+    return x->stride[TD_B] > y->stride[TD_B];
 }
 
-/* Insertion: there are few loops, and most come sorted. */
+/* Insertion sort: there are few loops, and most are sorted already. */
 static void sort_loops(struct td_loop *loops, int rank)
 {
     for (int i = 1; i < rank; i++) {
         const struct td_loop loop = loops[i];
         int place = i;
-        for (; place > 0 && comes_first(&loop, &loops[place - 1]); place--)
+        for (; place > 0 && is_before(&loop, &loops[place - 1]); place--)
             loops[place] = loops[place - 1];
         loops[place] = loop;
     }
 }
 
-/* Are the two one loop, in every operand? */
-static bool continues(const struct td_loop *outer, const struct td_loop *inner)
+/* True if the two loops are one contiguous loop in every operand. */
+static bool can_fuse(const struct td_loop *outer, const struct td_loop *inner)
 {
     for (int operand = TD_A; operand <= TD_C; operand++)
         if (outer->stride[operand] != inner->stride[operand] * inner->extent)
@@ -35,11 +35,11 @@ static bool continues(const struct td_loop *outer, const struct td_loop *inner)
     return true;
 }
 
-static int join_loops(struct td_loop *loops, int rank)
+static int fuse_loops(struct td_loop *loops, int rank)
 {
     int kept = 0;
     for (int i = 1; i < rank; i++) {
-        if (continues(&loops[kept], &loops[i])) {
+        if (can_fuse(&loops[kept], &loops[i])) {
             const int64_t extent = loops[kept].extent * loops[i].extent;
             loops[kept] = loops[i];
             loops[kept].extent = extent;
@@ -73,7 +73,7 @@ void td_contraction_simplify(struct td_contraction *contraction)
         if (loops[i].extent != 1)
             loops[rank++] = loops[i];
     sort_loops(loops, rank);
-    rank = join_loops(loops, rank);
+    rank = fuse_loops(loops, rank);
     if (rank == 0)
         loops[rank++] = (struct td_loop){ .extent = 1 };
     contraction->rank = rank;

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- before there is a result ------------------------------------------------------------ */
+/* ---- inference and cost ----------------------------------------------------------------- */
 
 static td_status check_dtypes(const struct td_operand *inputs, struct td_error *err)
 {
@@ -66,7 +66,7 @@ static struct td_cost cost(const struct td_op_args *args)
     return cost;
 }
 
-/* ---- the result -------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------- */
 
 /* A run of the plan: the memory of intermediate results, and the workspace of its steps. */
 struct run {
@@ -139,15 +139,15 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return status;
 }
 
-/* ---- several calls as one ---------------------------------------------------------------- */
+/* ---- merging calls ----------------------------------------------------------------------- */
 
 static bool is_shared(uint32_t shared, int input)
 {
     return shared >> input & 1;
 }
 
-/* What is stacked needs room for one more dimension, and there must be something. So there are
- * fewer labels than TD_EINSUM_MAX_LABELS, and one more can be had. */
+/* Stacking adds a dimension, so ranks must be below TD_MAX_RANK, and at least one input must be
+ * stacked. The inputs then have fewer than TD_EINSUM_MAX_LABELS labels, so one can be added. */
 static bool can_merge(const struct td_op_args *args, uint32_t shared)
 {
     const struct td_operand *inputs = &args->inputs[0];
@@ -162,8 +162,9 @@ static bool can_merge(const struct td_op_args *args, uint32_t shared)
     return any && args->outputs[0].shape.rank < TD_MAX_RANK;
 }
 
-/* The first letter, then the first code point, that no label has. */
-static uint32_t free_label(const struct td_equation *equation)
+/* A label that the equation does not use: a letter if possible, else a code point from U+0100
+ * on. */
+static uint32_t unused_label(const struct td_equation *equation)
 {
     for (uint32_t letter = 'a';; letter = letter == 'z'   ? 'A'
                                           : letter == 'Z' ? 0x100
@@ -176,10 +177,10 @@ static uint32_t free_label(const struct td_equation *equation)
     }
 }
 
-/* A subscript as text: the ellipsis where its dimensions stand; where it has none here, it need not
- * be written. */
-static char *put_subscript(const struct td_equation *equation, const struct td_subscript *subscript,
-                           char *at)
+/* Writes a subscript as text, with the ellipsis in place of its dimensions; without such dimensions
+ * the ellipsis is omitted. */
+static char *write_subscript(const struct td_equation *equation,
+                             const struct td_subscript *subscript, char *at)
 {
     bool in_ellipsis = false;
     for (int d = 0; d < subscript->rank; d++) {
@@ -193,16 +194,16 @@ static char *put_subscript(const struct td_equation *equation, const struct td_s
     return at;
 }
 
-/* The equation with one more label in front of all that is stacked. Its output is always written
- * out: the labels that occur once would no longer be the same. */
+/* The equation with one more label at the front of every stacked input and of the output. The
+ * output is always explicit: the added label would change the implicit one. */
 static td_status stack_equation(const struct td_op_args *call, uint32_t shared,
                                 struct td_op_args *merged, struct td_arena *arena,
                                 struct td_error *err)
 {
     const struct td_einsum_plan *plan = call->plan;
     const struct td_equation *equation = plan->equation;
-    const uint32_t label = free_label(equation);
-    /* At most: its own label, an ellipsis, TD_MAX_RANK labels, and "->" or ','. */
+    const uint32_t label = unused_label(equation);
+    /* At most: the added label, an ellipsis, TD_MAX_RANK labels, and "->" or ','. */
     const size_t subscript_size = TD_UTF8_MAX * (TD_MAX_RANK + 1) + 3 + 2;
     char *text = td_arena_alloc(arena, (size_t)equation->n_inputs + 1, subscript_size, err);
     if (!text)
@@ -213,12 +214,12 @@ static td_status stack_equation(const struct td_op_args *call, uint32_t shared,
             *at++ = ',';
         if (!is_shared(shared, i))
             at = td_utf8_write(at, label);
-        at = put_subscript(equation, &equation->inputs[i], at);
+        at = write_subscript(equation, &equation->inputs[i], at);
     }
     *at++ = '-';
     *at++ = '>';
     at = td_utf8_write(at, label);
-    at = put_subscript(equation, &equation->output, at);
+    at = write_subscript(equation, &equation->output, at);
     *at = '\0';
     const struct td_einsum_attrs attrs = { .equation = text };
     memcpy(merged->attrs, &attrs, sizeof(attrs));

@@ -1,22 +1,22 @@
 /* einsum.h - sums of products along labelled dimensions: Einstein summation.
  *
- * Shapes     inputs    1 to 16 tensors, whose dimensions the equation names
- *            output    the dimensions that stand right of "->", in that order
- *            A label in several places of one input walks its diagonal; in several places of the
- *            output it writes a diagonal, with zeros beside it. A label that the output lacks is
- *            summed. "..." stands for the dimensions that have no label; they broadcast against
- *            each other from the right, extents of 1 stretching. Labels do not broadcast.
- * Numbers    Floating point sums may be added in any order, the same one every time. float16 and
- *            bfloat16 compute in float32 and are rounded once, at the end; matrix products of
- *            bfloat16 take denormals for 0 where the processor's own instructions compute them
- *            (gemm.h). Integers wrap around in their dtype. complex values are not conjugated.
- *            bool is refused: + and * on it mean one thing to NumPy (or, and) and nothing to
- *            TensorFlow.
- * Errors     equation.h, and RESOURCE_LIMIT for flops and memory by whoever admits the call.
- * Ownership  Borrows the inputs; writes the output; the workspace comes from exec->arena and is
- *            what the plan announced.
- * Threads    Reentrant. The same bits at every number of threads, but for those that tell one NaN
- *            from another.
+ * Shapes     inputs    1 to 16 tensors, whose dimensions the equation labels output    the
+ *            dimensions to the right of "->", in that order A label that is repeated in an input
+ *            selects its diagonal; repeated in the output, it writes a diagonal, with zeros
+ *            elsewhere. A label that the output lacks is summed. "..." stands for the dimensions
+ *            without a label; they broadcast against each other from the right, extents of 1 being
+ *            stretched. Labels do not broadcast.
+ * Numerics   Floating-point sums are added in an unspecified order, but the same one every time.
+ *            float16 and bfloat16 are computed in float32 and rounded once, at the end; matrix
+ *            products of bfloat16 treat denormals as 0 if they use the processor's bfloat16
+ *            instructions (gemm/gemm.h). Integers wrap around in their dtype. complex values are
+ *            not conjugated. bool is rejected: NumPy defines + and * for it as or and and,
+ *            TensorFlow does not define them.
+ * Errors     As equation.h. The server checks FLOPs and memory against its limits.
+ * Ownership  Borrows the inputs; writes the output; the workspace is allocated from exec->arena, of
+ *            the size that the plan gives.
+ * Threads    Reentrant. The bits of the output are the same at every number of threads, except for
+ *            the sign and payload of NaNs.
  * Cost       The plan's: plan.h.
  * Source     tf.einsum in the TensorFlow API reference and numpy.einsum in NumPy's. */
 #ifndef TD_KERNELS_EINSUM_EINSUM_H

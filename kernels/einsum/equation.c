@@ -9,16 +9,16 @@
 /* ---- Characters -------------------------------------------------------------------------- */
 
 #define END_OF_TEXT 0u
-#define NO_UTF8     UINT32_MAX /* what stands there is no character */
+#define NOT_UTF8    UINT32_MAX /* the bytes are not a UTF-8 character */
 
-/* Characters that a reader of a message would not see, or that would rearrange it. */
+/* Characters that are invisible in a message, or change the direction of its text. */
 static bool is_invisible(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c <= 0xa0) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
 }
 
-/* "'j'", or "U+0009" where there is nothing to see; returns text. */
+/* Writes "'j'", or "U+0009" for an invisible character; returns text. */
 #define QUOTED_SIZE 16
 static const char *quoted(uint32_t character, char *text)
 {
@@ -34,26 +34,26 @@ static const char *quoted(uint32_t character, char *text)
     return text;
 }
 
-/* ---- Text -------------------------------------------------------------------------------- */
+/* ---- Parsing ----------------------------------------------------------------------------- */
 
-/* A subscript as written. */
-struct written {
-    int64_t n_labels;           /* all of them, */
-    uint8_t label[TD_MAX_RANK]; /* the first TD_MAX_RANK of which are here */
-    int ellipsis;               /* how many labels stand before it; -1: there is none */
+/* A subscript of the text. */
+struct parsed_subscript {
+    int64_t n_labels; /* the number of labels, of which at most TD_MAX_RANK are stored */
+    uint8_t label[TD_MAX_RANK];
+    int ellipsis; /* the number of labels before it; -1: no ellipsis */
 };
 
 struct parser {
     const char *text;
-    const unsigned char *at; /* the next character, once peek has passed the spaces */
-    size_t size;             /* bytes of it; 0: it is no UTF-8 */
+    const unsigned char *at; /* the next character, after peek has skipped spaces */
+    size_t size;             /* its bytes; 0: not UTF-8 */
     struct td_equation *equation;
     const struct td_shape *const *shapes;
-    bool too_large; /* some labels were not taken down: no shapes can fit these inputs */
+    bool too_large; /* some labels are not stored: no shapes can match these inputs */
     int64_t n_inputs;
-    struct written inputs[TD_EINSUM_MAX_INPUTS];
+    struct parsed_subscript inputs[TD_EINSUM_MAX_INPUTS];
     bool has_output;
-    struct written output;
+    struct parsed_subscript output;
     struct td_error *err;
 };
 
@@ -61,12 +61,13 @@ static uint32_t peek(struct parser *p)
 {
     while (*p->at == ' ')
         p->at++;
-    if (*p->at < 0x80) { /* as nearly all are: by calls, bench_plan parses a fifth slower */
+    /* ASCII, the common case: through the calls below bench_plan parses a fifth slower. */
+    if (*p->at < 0x80) {
         p->size = 1;
         return *p->at;
     }
     p->size = td_utf8_character(p->at, TD_UTF8_MAX);
-    return p->size > 0 ? td_utf8_code_point(p->at, p->size) : NO_UTF8;
+    return p->size > 0 ? td_utf8_code_point(p->at, p->size) : NOT_UTF8;
 }
 
 static bool accept(struct parser *p, uint32_t character)
@@ -77,14 +78,14 @@ static bool accept(struct parser *p, uint32_t character)
     return true;
 }
 
-/* Adds to an INVALID_EQUATION that the character next in the text is at fault. */
-static td_status at_fault(const struct parser *p)
+/* Adds the position of the next character to an INVALID_EQUATION. */
+static td_status fail_here(const struct parser *p)
 {
     p->err->offset = (const char *)p->at - p->text;
     return td_error_at_attribute(p->err, TD_INVALID_EQUATION, "equation");
 }
 
-static td_status refuse(struct parser *p, const char *expected)
+static td_status fail_expected(struct parser *p, const char *expected)
 {
     char text[QUOTED_SIZE];
     uint32_t character = peek(p);
@@ -92,17 +93,17 @@ static td_status refuse(struct parser *p, const char *expected)
     if (character == END_OF_TEXT)
         td_error_set(p->err, TD_INVALID_EQUATION, "equation ends at byte %td; %s is expected",
                      offset, expected);
-    else if (character == NO_UTF8)
+    else if (character == NOT_UTF8)
         td_error_set(p->err, TD_INVALID_EQUATION,
-                     "equation has 0x%02x at byte %td, which is no UTF-8; %s is expected", *p->at,
+                     "equation has 0x%02x at byte %td, which is not UTF-8; %s is expected", *p->at,
                      offset, expected);
     else
         td_error_set(p->err, TD_INVALID_EQUATION, "equation has %s at byte %td; %s is expected",
                      quoted(character, text), offset, expected);
-    return at_fault(p);
+    return fail_here(p);
 }
 
-/* The number of a label; -1 when no subscript before had it. */
+/* Returns the number of a label; -1 if no previous subscript has it. */
 static int find_label(const struct td_equation *equation, uint32_t character)
 {
     for (int i = 0; i < equation->n_named; i++)
@@ -111,8 +112,9 @@ static int find_label(const struct td_equation *equation, uint32_t character)
     return -1;
 }
 
-/* `keep` is false for what exceeds every limit and is only looked through for its syntax. */
-static void take_input_label(struct parser *p, struct written *to, uint32_t character, bool keep)
+/* If `keep` is false, the subscript exceeds a limit and only its syntax is checked. */
+static void add_input_label(struct parser *p, struct parsed_subscript *to, uint32_t character,
+                            bool keep)
 {
     struct td_equation *equation = p->equation;
     if (!keep || to->n_labels >= TD_MAX_RANK) {
@@ -128,7 +130,7 @@ static void take_input_label(struct parser *p, struct written *to, uint32_t char
     to->n_labels++;
 }
 
-static td_status take_output_label(struct parser *p, struct written *to, uint32_t character)
+static td_status add_output_label(struct parser *p, struct parsed_subscript *to, uint32_t character)
 {
     if (to->n_labels < TD_MAX_RANK && !p->too_large) {
         int label = find_label(p->equation, character);
@@ -138,7 +140,7 @@ static td_status take_output_label(struct parser *p, struct written *to, uint32_
                          "equation has %s at byte %td, in the output; a label of an input is "
                          "expected",
                          quoted(character, text), (const char *)p->at - p->text);
-            return at_fault(p);
+            return fail_here(p);
         }
         to->label[to->n_labels] = (uint8_t)label;
     }
@@ -146,19 +148,19 @@ static td_status take_output_label(struct parser *p, struct written *to, uint32_
     return TD_OK;
 }
 
-static td_status read_ellipsis(struct parser *p, struct written *to)
+static td_status parse_ellipsis(struct parser *p, struct parsed_subscript *to)
 {
     if (to->ellipsis >= 0)
-        return refuse(p, "no second \"...\" in a subscript");
+        return fail_expected(p, "at most one \"...\" in a subscript");
     for (int i = 0; i < 3; i++)
         if (!accept(p, '.'))
-            return refuse(p, "a '.' of \"...\"");
+            return fail_expected(p, "a '.' of \"...\"");
     to->ellipsis = (int)(to->n_labels < TD_MAX_RANK ? to->n_labels : TD_MAX_RANK);
     return TD_OK;
 }
 
-/* Up to the character that no subscript goes on with. */
-static td_status read_subscript(struct parser *p, struct written *to, bool keep)
+/* Parses up to a character that ends the subscript. */
+static td_status parse_subscript(struct parser *p, struct parsed_subscript *to, bool keep)
 {
     to->n_labels = 0;
     to->ellipsis = -1;
@@ -167,16 +169,16 @@ static td_status read_subscript(struct parser *p, struct written *to, bool keep)
         uint32_t character = peek(p);
         if (character == END_OF_TEXT || character == ',' || character == '-')
             return TD_OK;
-        if (character == NO_UTF8 || character == '>')
-            return refuse(p, p->has_output ? "a label, \"...\" or the end"
-                                           : "a label, \"...\", ',', \"->\" or the end");
+        if (character == NOT_UTF8 || character == '>')
+            return fail_expected(p, p->has_output ? "a label, \"...\" or the end"
+                                                  : "a label, \"...\", ',', \"->\" or the end");
         if (character == '.') {
-            status = read_ellipsis(p, to);
+            status = parse_ellipsis(p, to);
         } else {
             if (p->has_output)
-                status = take_output_label(p, to, character);
+                status = add_output_label(p, to, character);
             else
-                take_input_label(p, to, character, keep);
+                add_input_label(p, to, character, keep);
             p->at += p->size;
         }
         if (status != TD_OK)
@@ -184,27 +186,27 @@ static td_status read_subscript(struct parser *p, struct written *to, bool keep)
     }
 }
 
-static td_status read_text(struct parser *p)
+static td_status parse_text(struct parser *p)
 {
     td_status status;
     do {
-        struct written beyond;
+        struct parsed_subscript discarded;
         bool keep = p->n_inputs < TD_EINSUM_MAX_INPUTS;
-        status = read_subscript(p, keep ? &p->inputs[p->n_inputs] : &beyond, keep);
+        status = parse_subscript(p, keep ? &p->inputs[p->n_inputs] : &discarded, keep);
         if (status != TD_OK)
             return status;
         p->n_inputs++;
     } while (accept(p, ','));
     if (accept(p, '-')) {
         if (!accept(p, '>'))
-            return refuse(p, "the '>' of \"->\"");
+            return fail_expected(p, "the '>' of \"->\"");
         p->has_output = true;
-        status = read_subscript(p, &p->output, true);
+        status = parse_subscript(p, &p->output, true);
         if (status != TD_OK)
             return status;
     }
     if (peek(p) != END_OF_TEXT)
-        return refuse(p, "a label, \"...\" or the end");
+        return fail_expected(p, "a label, \"...\" or the end");
     return TD_OK;
 }
 
@@ -234,8 +236,8 @@ static void add_input_shape(const struct parser *p, int input)
     td_error_add_shape(p->err, name, p->shapes[input]);
 }
 
-/* Adds to a SHAPE_MISMATCH the input at fault, and the one it does not fit (-1: it is alone). */
-static td_status shapes_at_fault(const struct parser *p, int other, int input)
+/* Adds to a SHAPE_MISMATCH the input, and the other one that it does not match (-1: none). */
+static td_status fail_shapes(const struct parser *p, int other, int input)
 {
     if (other >= 0 && other != input)
         add_input_shape(p, other);
@@ -246,7 +248,7 @@ static td_status shapes_at_fault(const struct parser *p, int other, int input)
 
 static td_status check_rank(const struct parser *p, int input)
 {
-    const struct written *subscript = &p->inputs[input];
+    const struct parsed_subscript *subscript = &p->inputs[input];
     const struct td_shape *shape = p->shapes[input];
     bool open = subscript->ellipsis >= 0;
     if (subscript->n_labels == shape->rank || (open && subscript->n_labels < shape->rank))
@@ -256,11 +258,11 @@ static td_status check_rank(const struct parser *p, int input)
                  "inputs[%d] has shape %s, rank %d; its subscript expects rank %" PRId64 "%s",
                  input, td_shape_text(shape, text, sizeof(text)), shape->rank, subscript->n_labels,
                  open ? " or more" : "");
-    return shapes_at_fault(p, -1, input);
+    return fail_shapes(p, -1, input);
 }
 
-/* The first input that has a label with the extent that holds for it so far: there is one. */
-static int input_that_set(const struct parser *p, int label)
+/* The first input that has the label with its current extent; there is one. */
+static int input_with_extent(const struct parser *p, int label)
 {
     const struct td_equation *equation = p->equation;
     for (int input = 0;; input++)
@@ -270,10 +272,10 @@ static int input_that_set(const struct parser *p, int label)
                 return input;
 }
 
-static td_status refuse_extent(const struct parser *p, int label, int input, int64_t extent)
+static td_status fail_extent(const struct parser *p, int label, int input, int64_t extent)
 {
     const struct td_equation *equation = p->equation;
-    int other = input_that_set(p, label);
+    int other = input_with_extent(p, label);
     char text[QUOTED_SIZE];
     if (label >= equation->n_named)
         td_error_set(p->err, TD_SHAPE_MISMATCH,
@@ -291,21 +293,21 @@ static td_status refuse_extent(const struct parser *p, int label, int input, int
     p->err->extents[0] = equation->extent[label];
     p->err->extents[1] = extent;
     p->err->has_extents = true;
-    return shapes_at_fault(p, other, input);
+    return fail_shapes(p, other, input);
 }
 
-/* The labels of one operand: those before the ellipsis, the last n of the ellipsis, those behind.
- * The caller has seen that they are at most TD_MAX_RANK. */
-static void put_labels(const struct td_equation *equation, const struct written *written, int n,
-                       struct td_subscript *to)
+/* Expands a subscript: the labels before the ellipsis, the last n dimensions of the ellipsis, the
+ * labels after it. The caller has checked that they are at most TD_MAX_RANK. */
+static void expand_subscript(const struct td_equation *equation,
+                             const struct parsed_subscript *parsed, int n, struct td_subscript *to)
 {
-    int before = written->ellipsis >= 0 ? written->ellipsis : (int)written->n_labels;
-    int behind = (int)written->n_labels - before;
-    memcpy(to->label, written->label, (size_t)before);
+    int before = parsed->ellipsis >= 0 ? parsed->ellipsis : (int)parsed->n_labels;
+    int after = (int)parsed->n_labels - before;
+    memcpy(to->label, parsed->label, (size_t)before);
     for (int i = 0; i < n; i++)
         to->label[before + i] = (uint8_t)(equation->n_labels - n + i);
-    memcpy(to->label + before + n, written->label + before, (size_t)behind);
-    to->rank = before + n + behind;
+    memcpy(to->label + before + n, parsed->label + before, (size_t)after);
+    to->rank = before + n + after;
 }
 
 static uint32_t next_letter(uint32_t letter)
@@ -313,7 +315,7 @@ static uint32_t next_letter(uint32_t letter)
     return letter == 'Z' ? 'a' : letter == 'z' ? 0x100 : letter + 1;
 }
 
-/* Letters for the dimensions of the ellipsis: the first that no label has. */
+/* Assigns the first unused letters to the dimensions of the ellipsis. */
 static void name_ellipsis(struct td_equation *equation)
 {
     uint32_t letter = 'A';
@@ -325,11 +327,11 @@ static void name_ellipsis(struct td_equation *equation)
     }
 }
 
-static td_status put_shapes(const struct parser *p)
+static td_status resolve_shapes(const struct parser *p)
 {
     struct td_equation *equation = p->equation;
-    const int n_inputs = (int)p->n_inputs; /* as many as there are shapes */
-    int n_ellipsis = 0;                    /* its dimensions, in the input that has the most */
+    const int n_inputs = (int)p->n_inputs; /* equals the number of shapes */
+    int n_ellipsis = 0;                    /* the most dimensions of an ellipsis */
     for (int k = 0; k < n_inputs; k++) {
         td_status status = check_rank(p, k);
         if (status != TD_OK)
@@ -346,7 +348,7 @@ static td_status put_shapes(const struct parser *p)
     for (int k = 0; k < n_inputs; k++) {
         const struct td_shape *shape = p->shapes[k];
         struct td_subscript *input = &equation->inputs[k];
-        put_labels(equation, &p->inputs[k], shape->rank - (int)p->inputs[k].n_labels, input);
+        expand_subscript(equation, &p->inputs[k], shape->rank - (int)p->inputs[k].n_labels, input);
         for (int d = 0; d < shape->rank; d++) {
             int label = input->label[d];
             int64_t *extent = &equation->extent[label];
@@ -354,7 +356,7 @@ static td_status put_shapes(const struct parser *p)
             if (*extent == (named ? -1 : 1))
                 *extent = shape->dim[d];
             else if (*extent != shape->dim[d] && (named || shape->dim[d] != 1))
-                return refuse_extent(p, label, k, shape->dim[d]);
+                return fail_extent(p, label, k, shape->dim[d]);
         }
     }
     return TD_OK;
@@ -362,19 +364,19 @@ static td_status put_shapes(const struct parser *p)
 
 /* ---- Output ------------------------------------------------------------------------------ */
 
-/* Labels that occur once in all inputs, by code point. Returns how many; writes the first
- * TD_MAX_RANK. */
-static int labels_that_occur_once(const struct td_equation *equation, uint8_t *label)
+/* Labels that occur once in all inputs, sorted by code point. Returns their number; writes the
+ * first TD_MAX_RANK. */
+static int implicit_output_labels(const struct td_equation *equation, uint8_t *label)
 {
-    uint16_t times[TD_EINSUM_MAX_LABELS];
-    memset(times, 0, (size_t)equation->n_labels * sizeof(times[0]));
+    uint16_t occurrences[TD_EINSUM_MAX_LABELS];
+    memset(occurrences, 0, (size_t)equation->n_labels * sizeof(occurrences[0]));
     for (int k = 0; k < equation->n_inputs; k++)
         for (int d = 0; d < equation->inputs[k].rank; d++)
-            times[equation->inputs[k].label[d]]++;
+            occurrences[equation->inputs[k].label[d]]++;
     uint8_t sorted[TD_EINSUM_MAX_LABELS];
     int n = 0;
     for (int i = 0; i < equation->n_named; i++) {
-        if (times[i] != 1)
+        if (occurrences[i] != 1)
             continue;
         int at = n++;
         for (; at > 0 && equation->character[sorted[at - 1]] > equation->character[i]; at--)
@@ -385,13 +387,13 @@ static int labels_that_occur_once(const struct td_equation *equation, uint8_t *l
     return n;
 }
 
-static td_status put_output(struct parser *p)
+static td_status resolve_output(struct parser *p)
 {
     struct td_equation *equation = p->equation;
     int n_ellipsis = equation->n_labels - equation->n_named;
-    struct written *output = &p->output;
+    struct parsed_subscript *output = &p->output;
     if (!p->has_output) {
-        output->n_labels = labels_that_occur_once(equation, output->label);
+        output->n_labels = implicit_output_labels(equation, output->label);
         output->ellipsis = 0;
     }
     if (output->ellipsis < 0 && n_ellipsis > 0) {
@@ -404,7 +406,7 @@ static td_status put_output(struct parser *p)
     if (output->n_labels + n_ellipsis > TD_MAX_RANK)
         return td_error_resource(p->err, "rank", (uint64_t)(output->n_labels + n_ellipsis),
                                  TD_MAX_RANK, "output");
-    put_labels(equation, output, n_ellipsis, &equation->output);
+    expand_subscript(equation, output, n_ellipsis, &equation->output);
     equation->output_shape.rank = equation->output.rank;
     for (int d = 0; d < equation->output.rank; d++)
         equation->output_shape.dim[d] = equation->extent[equation->output.label[d]];
@@ -419,7 +421,7 @@ td_status td_equation_parse(const char *text, const struct td_shape *const *shap
     if (!made)
         return err->status;
     made->n_named = 0;
-    struct parser p; /* not cleared: what is read of it has been written */
+    struct parser p; /* not cleared: every field is set before it is read */
     p.text = text;
     p.at = (const unsigned char *)text;
     p.equation = made;
@@ -429,13 +431,13 @@ td_status td_equation_parse(const char *text, const struct td_shape *const *shap
     p.has_output = false;
     p.err = err;
 
-    td_status status = read_text(&p);
+    td_status status = parse_text(&p);
     if (status == TD_OK)
         status = check_count(&p, n_shapes);
     if (status == TD_OK)
-        status = put_shapes(&p);
+        status = resolve_shapes(&p);
     if (status == TD_OK)
-        status = put_output(&p);
+        status = resolve_output(&p);
     if (status == TD_OK)
         *equation = made;
     return status;

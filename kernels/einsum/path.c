@@ -3,14 +3,14 @@
 #include <assert.h>
 #include <string.h>
 
-/* Sets of labels are handled as the words that are in use: one, nearly always. */
+/* Label sets are processed up to their last used word, which is nearly always the first. */
 #define MAX_WORDS (TD_EINSUM_MAX_LABELS / 64)
 
 struct search {
     int words;
     const int64_t *extent;
     struct td_labels output;
-    /* What is left to contract, under the number it goes by. */
+    /* The operands left to contract, and their numbers in the pairs. */
     int n;
     int number[TD_EINSUM_MAX_INPUTS];
     struct td_labels operand[TD_EINSUM_MAX_INPUTS];
@@ -28,7 +28,7 @@ static uint64_t numel_of(const uint64_t *set, const struct search *s)
     return numel;
 }
 
-/* Notes the pair; returns the number of its result. */
+/* Appends the pair; returns the number of its result. */
 static int emit(struct search *s, int a, int b)
 {
     *s->next_pair++ = (struct td_pair){ a < b ? a : b, a < b ? b : a };
@@ -37,15 +37,15 @@ static int emit(struct search *s, int a, int b)
 
 /* ---- Greedy ------------------------------------------------------------------------------ */
 
-/* A merge of two operands. */
-struct merge {
-    bool apart;  /* they share no label */
-    double gain; /* elements that it takes away for each it walks over; those that it adds, < 0 */
+/* A candidate for the next pair. */
+struct candidate {
+    bool outer;  /* an outer product: the operands share no label */
+    double gain; /* elements removed per product; if elements are added, minus their number */
     int a, b;
 };
 
-/* Labels that operands besides a and b, or the output, need. */
-static struct td_labels needed_beside(const struct search *s, int a, int b)
+/* Labels of the output and of the operands other than a and b. */
+static struct td_labels labels_of_others(const struct search *s, int a, int b)
 {
     struct td_labels needed = s->output;
     for (int i = 0; i < s->n; i++)
@@ -54,48 +54,48 @@ static struct td_labels needed_beside(const struct search *s, int a, int b)
     return needed;
 }
 
-static struct td_labels merged(const struct search *s, int a, int b)
+static struct td_labels result_labels(const struct search *s, int a, int b)
 {
-    struct td_labels result = needed_beside(s, a, b);
+    struct td_labels result = labels_of_others(s, a, b);
     for (int w = 0; w < s->words; w++)
         result.word[w] &= s->operand[a].word[w] | s->operand[b].word[w];
     return result;
 }
 
-static struct merge weigh(const struct search *s, const uint64_t *numel, int a, int b)
+static struct candidate evaluate(const struct search *s, const uint64_t *numel, int a, int b)
 {
-    struct merge merge = { .apart = true, .a = a, .b = b };
+    struct candidate candidate = { .outer = true, .a = a, .b = b };
     struct td_labels all = s->operand[a];
     for (int w = 0; w < s->words; w++) {
         if (all.word[w] & s->operand[b].word[w])
-            merge.apart = false;
+            candidate.outer = false;
         all.word[w] |= s->operand[b].word[w];
     }
-    struct td_labels result = merged(s, a, b);
-    double away = (double)numel[a] + (double)numel[b] - (double)numel_of(result.word, s);
-    merge.gain = away > 0 ? away / (double)numel_of(all.word, s) : away;
-    return merge;
+    struct td_labels result = result_labels(s, a, b);
+    double removed = (double)numel[a] + (double)numel[b] - (double)numel_of(result.word, s);
+    candidate.gain = removed > 0 ? removed / (double)numel_of(all.word, s) : removed;
+    return candidate;
 }
 
-static bool is_better(const struct merge *merge, const struct merge *than)
+static bool is_better(const struct candidate *x, const struct candidate *y)
 {
-    return merge->apart != than->apart ? than->apart : merge->gain > than->gain;
+    return x->outer != y->outer ? y->outer : x->gain > y->gain;
 }
 
-static void merge_best(struct search *s)
+static void contract_greedily(struct search *s)
 {
     uint64_t numel[TD_EINSUM_MAX_INPUTS] = { 0 };
     for (int i = 0; i < s->n; i++)
         numel[i] = numel_of(s->operand[i].word, s);
-    struct merge best = weigh(s, numel, 0, 1);
+    struct candidate best = evaluate(s, numel, 0, 1);
     for (int b = 2; b < s->n; b++) {
         for (int a = 0; a < b; a++) {
-            struct merge merge = weigh(s, numel, a, b);
-            if (is_better(&merge, &best))
-                best = merge;
+            struct candidate candidate = evaluate(s, numel, a, b);
+            if (is_better(&candidate, &best))
+                best = candidate;
         }
     }
-    s->operand[best.a] = merged(s, best.a, best.b);
+    s->operand[best.a] = result_labels(s, best.a, best.b);
     s->number[best.a] = emit(s, s->number[best.a], s->number[best.b]);
     s->n--;
     s->operand[best.b] = s->operand[s->n];
@@ -104,13 +104,13 @@ static void merge_best(struct search *s)
 
 /* ---- Exact ------------------------------------------------------------------------------- */
 
-/* What contracting a subset of the operands to one tensor takes, at best. Bit i of its number
+/* The best way to contract a subset of the operands to one tensor. Bit i of the number of a subset
  * stands for operand i. */
 struct subset {
     uint64_t flops;
     uint64_t largest; /* elements of its largest intermediate, the result included */
     uint64_t numel;   /* of the result */
-    uint32_t part;    /* the last pair: this subset, and the rest */
+    uint32_t part;    /* the last pair is this subset and the rest of the set */
 };
 
 struct table {
@@ -118,8 +118,8 @@ struct table {
     uint64_t *labels; /* [subset][word]: of the result */
 };
 
-/* Labels of a subset's result: those that it has and the others, or the output, need; all of them
- * for a lone operand. */
+/* The labels of the result of each subset: those that it shares with the other operands or the
+ * output; all labels for a single operand. */
 static void find_labels(const struct search *s, uint64_t *labels)
 {
     uint32_t all = (1u << s->n) - 1;
@@ -131,7 +131,7 @@ static void find_labels(const struct search *s, uint64_t *labels)
         for (size_t w = 0; w < words; w++)
             labels[set * words + w] = rest[w] | operand[w];
     }
-    /* A subset and its complement need each other as they were: both at once. */
+    /* A subset and its complement use each other's original labels: both are updated at once. */
     for (uint32_t set = 0; set <= all / 2; set++) {
         uint32_t other = all ^ set;
         for (size_t w = 0; w < words; w++) {
@@ -144,8 +144,8 @@ static void find_labels(const struct search *s, uint64_t *labels)
     }
 }
 
-/* How often the extents of the labels that a pair sums go into its FLOPs, beside the elements of
- * its result: 1 when it sums none. */
+/* FLOPs of a pair for each element of its result: twice the product of the extents of the summed
+ * labels; 1 if none is summed. */
 static uint64_t flops_per_element(const struct search *s, const uint64_t *a, const uint64_t *b,
                                   const uint64_t *result)
 {
@@ -159,14 +159,15 @@ static uint64_t flops_per_element(const struct search *s, const uint64_t *a, con
     return any ? td_saturating_mul(flops, 2) : flops;
 }
 
-/* The best way to make `set` of two parts, all of which are settled. */
-static void settle(const struct search *s, const struct table *table, uint32_t set)
+/* Finds the best way to split `set` into two subsets, which are computed already. */
+static void find_best_split(const struct search *s, const struct table *table, uint32_t set)
 {
     size_t words = (size_t)s->words;
     const uint64_t *result = table->labels + set * words;
     uint64_t numel = numel_of(result, s);
     struct subset best = { .flops = UINT64_MAX, .largest = UINT64_MAX, .numel = numel };
-    uint32_t rest = set & (set - 1); /* the lowest operand is in `part`: no split comes twice */
+    /* The lowest operand is always in `part`, so that each split occurs once. */
+    uint32_t rest = set & (set - 1);
     for (uint32_t other = rest; other; other = (other - 1) & rest) {
         uint32_t part = set ^ other;
         const struct subset *a = &table->subsets[part], *b = &table->subsets[other];
@@ -187,7 +188,7 @@ static void settle(const struct search *s, const struct table *table, uint32_t s
     table->subsets[set] = best;
 }
 
-/* Notes the pairs of a subset, parts before the whole; returns the number of its result. */
+/* Appends the pairs of a subset in the order of execution; returns the number of its result. */
 static int emit_subset(struct search *s, const struct table *table, uint32_t set)
 {
     if ((set & (set - 1)) == 0)
@@ -197,7 +198,7 @@ static int emit_subset(struct search *s, const struct table *table, uint32_t set
     return emit(s, a, b);
 }
 
-static td_status contract_best(struct search *s, struct td_arena *arena, struct td_error *err)
+static td_status contract_optimally(struct search *s, struct td_arena *arena, struct td_error *err)
 {
     size_t n_subsets = (size_t)1 << s->n;
     struct table table = {
@@ -209,15 +210,15 @@ static td_status contract_best(struct search *s, struct td_arena *arena, struct 
     find_labels(s, table.labels);
     for (uint32_t set = 1; set < n_subsets; set++) {
         if (set & (set - 1))
-            settle(s, &table, set);
-        else /* a lone operand is there already, and no intermediate */
+            find_best_split(s, &table, set);
+        else /* a single operand costs nothing and is no intermediate */
             table.subsets[set] = (struct subset){ 0 };
     }
     emit_subset(s, &table, (uint32_t)n_subsets - 1);
     return TD_OK;
 }
 
-/* ---- Both -------------------------------------------------------------------------------- */
+/* ---- Path -------------------------------------------------------------------------------- */
 
 static int words_in_use(const struct td_labels *operands, int n)
 {
@@ -251,6 +252,6 @@ td_status td_path_find(const struct td_labels *operands, int n, const struct td_
     for (int i = 0; i < n; i++)
         s.number[i] = i;
     while (s.n > TD_PATH_EXACT)
-        merge_best(&s);
-    return contract_best(&s, arena, err);
+        contract_greedily(&s);
+    return contract_optimally(&s, arena, err);
 }

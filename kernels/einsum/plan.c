@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-/* A tensor as the steps see it: labels of extent 2 or more. */
+/* An operand of a step, with its labels of extent 2 or more. */
 struct operand {
     td_dtype dtype;
-    struct td_subscript_list written; /* its dimensions; the label of a diagonal comes repeatedly */
-    struct td_subscript_list labels;  /* the same, each once */
-    const int64_t *stride;            /* of each of these, in elements */
+    struct td_subscript_list dims;   /* its dimensions; a diagonal repeats a label */
+    struct td_subscript_list labels; /* each label once */
+    const int64_t *stride;           /* of each of `labels`, in elements */
     struct td_labels set;
 };
 
@@ -21,16 +21,16 @@ struct builder {
     struct td_error *err;
     struct td_einsum_plan *plan;
     int64_t output_numel;
-    int n_planned;            /* steps there will be */
-    td_dtype between;         /* dtype of the results of all but the last */
-    struct operand *operands; /* inputs, then the results of steps */
-    /* How many of the tensors that are left, the output among them, have a label. */
+    int n_planned;               /* number of steps */
+    td_dtype intermediate_dtype; /* of the results of all steps but the last */
+    struct operand *operands;    /* inputs, then the results of steps */
+    /* For each label, the number of remaining tensors that have it, the output included. */
     uint8_t uses[TD_EINSUM_MAX_LABELS];
 };
 
 /* ---- Operands ---------------------------------------------------------------------------- */
 
-/* 0 where the operand does not have the label. */
+/* 0 if the operand does not have the label. */
 static int64_t stride_of(const struct operand *operand, int label)
 {
     if (!td_labels_has(&operand->set, label))
@@ -41,7 +41,7 @@ static int64_t stride_of(const struct operand *operand, int label)
     return operand->stride[i];
 }
 
-/* An input, or the output. A broadcast dimension, of extent 1, is one that it does not have. */
+/* Describes an input, or the output, without dimensions of extent 1, such as broadcast ones. */
 static td_status describe_tensor(struct builder *b, const struct td_subscript *subscript,
                                  const struct td_shape *shape, struct operand *to)
 {
@@ -50,7 +50,7 @@ static td_status describe_tensor(struct builder *b, const struct td_subscript *s
     uint8_t *label = td_arena_alloc(b->arena, 2 * (size_t)rank, sizeof(*label), b->err);
     if (!stride || !label)
         return b->err->status;
-    uint8_t *written = label + rank;
+    uint8_t *dims = label + rank;
     *to = (struct operand){ .dtype = b->plan->dtype };
     int64_t step[TD_MAX_RANK], next = 1;
     for (int d = rank - 1; d >= 0; d--) {
@@ -61,7 +61,7 @@ static td_status describe_tensor(struct builder *b, const struct td_subscript *s
         const uint8_t name = subscript->label[d];
         if (shape->dim[d] == 1)
             continue;
-        written[to->written.rank++] = name;
+        dims[to->dims.rank++] = name;
         int i = 0;
         while (i < to->labels.rank && label[i] != name)
             i++;
@@ -70,32 +70,33 @@ static td_status describe_tensor(struct builder *b, const struct td_subscript *s
             label[to->labels.rank++] = name;
             stride[i] = 0;
         }
-        stride[i] += step[d]; /* one step along a diagonal is one along all its dimensions */
+        stride[i] += step[d]; /* the stride of a diagonal is the sum of those of its dimensions */
     }
-    to->written.label = written;
+    to->dims.label = dims;
     to->labels.label = label;
     to->stride = stride;
     return TD_OK;
 }
 
-/* The result of a step but the last: row-major, with these labels. */
+/* Describes the result of a step other than the last: row-major, with these labels. */
 static td_status describe_result(struct builder *b, const uint8_t *labels, int rank, int64_t *numel,
                                  struct operand *to)
 {
     const int64_t *extent = b->equation->extent;
-    const int64_t limit = INT64_MAX / (int64_t)td_dtype_info(b->between)->size;
+    const int64_t limit = INT64_MAX / (int64_t)td_dtype_info(b->intermediate_dtype)->size;
     *numel = 1;
     for (int i = 0; i < rank; i++)
         if (__builtin_mul_overflow(*numel, extent[labels[i]], numel) || *numel > limit)
             return td_error_resource(b->err, "workspace_bytes", UINT64_MAX, INT64_MAX,
-                                     "a result between two steps");
+                                     "an intermediate result");
     int64_t *stride = td_arena_alloc(b->arena, (size_t)rank, sizeof(*stride), b->err);
     uint8_t *label = td_arena_alloc(b->arena, (size_t)rank, sizeof(*label), b->err);
     if (!stride || !label)
         return b->err->status;
-    *to = (struct operand){
-        .dtype = b->between, .written = { rank, label }, .labels = { rank, label }, .stride = stride
-    };
+    *to = (struct operand){ .dtype = b->intermediate_dtype,
+                            .dims = { rank, label },
+                            .labels = { rank, label },
+                            .stride = stride };
     int64_t next = 1;
     for (int i = rank - 1; i >= 0; i--) {
         td_labels_add(&to->set, labels[i]);
@@ -108,15 +109,15 @@ static td_status describe_result(struct builder *b, const uint8_t *labels, int r
 
 /* ---- Steps ------------------------------------------------------------------------------- */
 
-/* An operand has up to TD_MAX_LOOPS labels, being a tensor of less than 2^63 bytes. */
+/* An operand has at most TD_MAX_LOOPS labels, since it has fewer than 2^63 bytes. */
 struct pair_labels {
     int n_kept, n_summed;
-    uint8_t kept[2 * TD_MAX_LOOPS]; /* shared ones first, then A's, then B's */
+    uint8_t kept[2 * TD_MAX_LOOPS]; /* labels of both first, then of A, then of B */
     uint8_t summed[2 * TD_MAX_LOOPS];
 };
 
-/* Is a label that the step reads from n operands needed behind it? */
-static void sort_label(const struct builder *b, uint8_t label, int n, struct pair_labels *to)
+/* Adds a label of n operands of the step: it is kept if another tensor has it, else summed. */
+static void add_label(const struct builder *b, uint8_t label, int n, struct pair_labels *to)
 {
     if (b->uses[label] > n)
         to->kept[to->n_kept++] = label;
@@ -124,28 +125,28 @@ static void sort_label(const struct builder *b, uint8_t label, int n, struct pai
         to->summed[to->n_summed++] = label;
 }
 
-static void sort_labels(const struct builder *b, const struct operand *lhs,
-                        const struct operand *rhs, struct pair_labels *to)
+static void classify_labels(const struct builder *b, const struct operand *lhs,
+                            const struct operand *rhs, struct pair_labels *to)
 {
     to->n_kept = to->n_summed = 0;
     for (int i = 0; rhs && i < lhs->labels.rank; i++)
         if (td_labels_has(&rhs->set, lhs->labels.label[i]))
-            sort_label(b, lhs->labels.label[i], 2, to);
+            add_label(b, lhs->labels.label[i], 2, to);
     for (int i = 0; i < lhs->labels.rank; i++)
         if (!rhs || !td_labels_has(&rhs->set, lhs->labels.label[i]))
-            sort_label(b, lhs->labels.label[i], 1, to);
+            add_label(b, lhs->labels.label[i], 1, to);
     for (int i = 0; rhs && i < rhs->labels.rank; i++)
         if (!td_labels_has(&lhs->set, rhs->labels.label[i]))
-            sort_label(b, rhs->labels.label[i], 1, to);
+            add_label(b, rhs->labels.label[i], 1, to);
 }
 
-/* The labels of the nest: kept ones, then summed ones. */
+/* Label i of the nest: first the kept ones, then the summed ones. */
 static uint8_t label_at(const struct pair_labels *labels, int i)
 {
     return i < labels->n_kept ? labels->kept[i] : labels->summed[i - labels->n_kept];
 }
 
-/* A tensor has come (by 1) or gone (by -1). */
+/* Counts the labels of a tensor that was added (by 1) or removed (by -1). */
 static void count_uses(struct builder *b, const struct operand *operand, int by)
 {
     for (int i = 0; i < operand->labels.rank; i++) {
@@ -154,8 +155,8 @@ static void count_uses(struct builder *b, const struct operand *operand, int by)
     }
 }
 
-static char *put_labels(const struct td_equation *equation, const struct td_subscript_list *list,
-                        char *at)
+static char *write_labels(const struct td_equation *equation, const struct td_subscript_list *list,
+                          char *at)
 {
     for (int i = 0; i < list->rank; i++)
         at = td_utf8_write(at, equation->character[list->label[i]]);
@@ -165,23 +166,23 @@ static char *put_labels(const struct td_equation *equation, const struct td_subs
 static const char *step_text(const struct builder *b, const struct operand *lhs,
                              const struct operand *rhs, const struct operand *result)
 {
-    int n_labels = lhs->written.rank + (rhs ? rhs->written.rank : 0) + result->written.rank;
+    int n_labels = lhs->dims.rank + (rhs ? rhs->dims.rank : 0) + result->dims.rank;
     char *text = td_arena_alloc(b->arena, 4 * (size_t)n_labels + sizeof(",->"), 1, b->err);
     if (!text)
         return NULL;
-    char *at = put_labels(b->equation, &lhs->written, text);
+    char *at = write_labels(b->equation, &lhs->dims, text);
     if (rhs) {
         *at++ = ',';
-        at = put_labels(b->equation, &rhs->written, at);
+        at = write_labels(b->equation, &rhs->dims, at);
     }
     *at++ = '-';
     *at++ = '>';
-    at = put_labels(b->equation, &result->written, at);
+    at = write_labels(b->equation, &result->dims, at);
     *at = '\0';
     return text;
 }
 
-/* The nest of a step, and its FLOPs. */
+/* Sets the nest and the FLOPs of a step. */
 static td_status make_nest(const struct builder *b, const struct operand *lhs,
                            const struct operand *rhs, const struct operand *result,
                            const struct pair_labels *labels, struct td_einsum_step *step)
@@ -222,7 +223,7 @@ static td_status make_nest(const struct builder *b, const struct operand *lhs,
     return TD_OK;
 }
 
-/* Appends the step that makes one of two operands, or of one (rhs < 0) what it has to give. */
+/* Appends the step that contracts two operands, or sums and permutes one (rhs < 0). */
 static td_status add_step(struct builder *b, int lhs_number, int rhs_number)
 {
     struct td_einsum_plan *plan = b->plan;
@@ -231,13 +232,13 @@ static td_status add_step(struct builder *b, int lhs_number, int rhs_number)
     struct operand *result = &b->operands[b->equation->n_inputs + plan->n_steps];
     struct td_einsum_step *step = &plan->steps[plan->n_steps];
     struct pair_labels labels; /* not cleared */
-    sort_labels(b, lhs, rhs, &labels);
+    classify_labels(b, lhs, rhs, &labels);
     td_status status;
     step->offset = 0;
     if (plan->n_steps == b->n_planned - 1) {
         step->numel = b->output_numel;
         status = describe_tensor(b, &b->equation->output, &b->equation->output_shape, result);
-        plan->fill_zeros = status == TD_OK && result->written.rank > result->labels.rank;
+        plan->fill_zeros = status == TD_OK && result->dims.rank > result->labels.rank;
     } else {
         status = describe_result(b, labels.kept, labels.n_kept, &step->numel, result);
     }
@@ -248,7 +249,7 @@ static td_status add_step(struct builder *b, int lhs_number, int rhs_number)
     step->a = lhs_number;
     step->b = rhs_number;
     step->dtype = result->dtype;
-    step->result = result->written;
+    step->result = result->dims;
     step->equation = step_text(b, lhs, rhs, result);
     if (!step->equation)
         return b->err->status;
@@ -267,8 +268,8 @@ static uint64_t result_bytes(const struct td_einsum_step *step)
     return td_workspace_align((uint64_t)step->numel * td_dtype_info(step->dtype)->size);
 }
 
-/* Gives the result of a step the first place that is free from that step to the one that reads it:
- * whoever is placed already and read no sooner than this step runs is in the way. */
+/* Places the result of a step at the lowest offset that is free from that step to the one that
+ * reads it. Results that are already placed and are read by this step or later are in the way. */
 static td_status place_result(struct td_einsum_plan *plan, int number, const int *reader,
                               struct td_error *err)
 {
@@ -280,14 +281,14 @@ static td_status place_result(struct td_einsum_plan *plan, int number, const int
         uint64_t end = other->offset + result_bytes(other);
         if (reader[i] >= number && offset < end && other->offset < offset + bytes) {
             offset = end;
-            i = -1; /* the earlier ones may be in the way there */
+            i = -1; /* start over: earlier ones may overlap the new offset */
         }
     }
     step->offset = offset;
     /* Both are below 2^63, so the sum is exact. */
     if (offset + bytes > INT64_MAX)
         return td_error_resource(err, "workspace_bytes", offset + bytes, INT64_MAX,
-                                 "the results between steps");
+                                 "the intermediate results");
     if (offset + bytes > plan->intermediate_bytes)
         plan->intermediate_bytes = offset + bytes;
     return TD_OK;
@@ -297,7 +298,7 @@ static td_status place_results(struct builder *b)
 {
     struct td_einsum_plan *plan = b->plan;
     const int n_inputs = b->equation->n_inputs;
-    int reader[2 * TD_EINSUM_MAX_INPUTS] = { 0 }; /* of the result of each step: the step */
+    int reader[2 * TD_EINSUM_MAX_INPUTS] = { 0 }; /* the step that reads the result of step i */
     for (int i = 0; i < plan->n_steps; i++) {
         if (plan->steps[i].a >= n_inputs)
             reader[plan->steps[i].a - n_inputs] = i;
@@ -345,8 +346,8 @@ static uint64_t naive_flops(const struct td_equation *equation, const struct td_
     return td_saturating_mul(products, each + sums);
 }
 
-/* Does the operand have a label that nothing else has, not even the output? */
-static bool has_lone_label(const struct builder *b, const struct operand *operand)
+/* True if the operand has a label that no other tensor has, the output included. */
+static bool has_unique_label(const struct builder *b, const struct operand *operand)
 {
     for (int i = 0; i < operand->labels.rank; i++)
         if (b->uses[operand->labels.label[i]] == 1)
@@ -354,7 +355,7 @@ static bool has_lone_label(const struct builder *b, const struct operand *operan
     return false;
 }
 
-/* Inputs as the steps see them, and who uses which label. */
+/* Describes the inputs and counts the uses of labels. */
 static td_status describe_inputs(struct builder *b, const struct td_shape *const *shapes,
                                  const struct td_labels *output)
 {
@@ -370,18 +371,18 @@ static td_status describe_inputs(struct builder *b, const struct td_shape *const
     return TD_OK;
 }
 
-/* One step for each of the inputs in `lone`, then the pairs, as path.h finds them. */
-static td_status add_steps(struct builder *b, uint32_t lone, const struct td_labels *output)
+/* Adds one step for each input in the bit set `reduced`, then the pairs found by path.h. */
+static td_status add_steps(struct builder *b, uint32_t reduced, const struct td_labels *output)
 {
     const int n = b->equation->n_inputs;
     struct td_einsum_plan *plan = b->plan;
     if (n == 1)
         return add_step(b, 0, -1);
     struct td_labels sets[TD_EINSUM_MAX_INPUTS];
-    int number[2 * TD_EINSUM_MAX_INPUTS]; /* of an operand of the path among those of steps */
+    int number[2 * TD_EINSUM_MAX_INPUTS]; /* path's operand number to that of the steps */
     for (int i = 0; i < n; i++) {
         number[i] = i;
-        if (lone >> i & 1) {
+        if (reduced >> i & 1) {
             number[i] = n + plan->n_steps;
             td_status status = add_step(b, i, -1);
             if (status != TD_OK)
@@ -409,23 +410,23 @@ static td_status build(struct builder *b, const struct td_shape *const *shapes)
             td_labels_add(&output, b->equation->output.label[d]);
     plan->naive_flops = naive_flops(b->equation, &output);
 
-    /* Two steps for each input are as many as there can be. */
+    /* At most two steps for each input. */
     b->operands = td_arena_alloc(b->arena, 3 * (size_t)n, sizeof(*b->operands), b->err);
     if (!b->operands)
         return b->err->status;
     td_status status = describe_inputs(b, shapes, &output);
     if (status != TD_OK)
         return status;
-    uint32_t lone = 0;
+    uint32_t reduced = 0;
     for (int i = 0; n > 1 && i < n; i++)
-        if (has_lone_label(b, &b->operands[i]))
-            lone |= 1u << i;
-    b->n_planned = n == 1 ? 1 : n - 1 + __builtin_popcount(lone);
+        if (has_unique_label(b, &b->operands[i]))
+            reduced |= 1u << i;
+    b->n_planned = n == 1 ? 1 : n - 1 + __builtin_popcount(reduced);
     plan->steps = td_arena_alloc(b->arena, (size_t)b->n_planned, sizeof(*plan->steps), b->err);
     plan->pairs = td_arena_alloc(b->arena, (size_t)n - 1, sizeof(*plan->pairs), b->err);
     if (!plan->steps || !plan->pairs)
         return b->err->status;
-    status = add_steps(b, lone, &output);
+    status = add_steps(b, reduced, &output);
     if (status != TD_OK)
         return status;
     plan->workspace.single_threaded = true;
@@ -468,13 +469,13 @@ td_status td_einsum_plan_make(const char *text, const struct td_shape *const *sh
         plan->nothing_to_do = true;
         plan->fill_zeros = output.numel > 0;
     } else {
-        struct builder b; /* not cleared: of `uses` only what there are labels for */
+        struct builder b; /* not cleared: describe_inputs sets the used part of `uses` */
         b.equation = equation;
         b.arena = arena;
         b.err = err;
         b.plan = plan;
         b.output_numel = output.numel;
-        b.between =
+        b.intermediate_dtype =
             dtype == TD_DTYPE_FLOAT16 || dtype == TD_DTYPE_BFLOAT16 ? TD_DTYPE_FLOAT32 : dtype;
         status = build(&b, shapes);
     }

@@ -1,24 +1,24 @@
-/* bench_einsum - runs ops as the daemon's workers do, at the word of tests/bench/einsum.py.
+/* bench_einsum - runs ops as the daemon's workers do, controlled by tests/bench/einsum.py.
  *
- *     bench_einsum [workers]      2 workers unless told
+ *     bench_einsum [workers]      2 workers by default
  *
- * It says "ready WORKERS ISA" and then answers lines of standard input:
+ * It prints "ready WORKERS ISA" and then answers lines of standard input:
  *
- *     op NAME                          begins a case, and forgets the one before
- *     copy BYTES                       the same for memcpy, shared out in parts of 256 KiB
+ *     op NAME                          begins a case and discards the previous one
+ *     copy BYTES                       the same for memcpy, in chunks of 256 KiB
  *     attr NAME VALUE
- *     input NAME DTYPE SHAPE FILE      SHAPE as 2,3 ("-": a scalar); more of a name make a list
- *     run FILE                         computes once; outputs go to FILE, one behind the other
+ *     input NAME DTYPE SHAPE FILE      SHAPE as 2,3 ("-": a scalar); repeated names make a list
+ *     run FILE                         computes once; the outputs are written to FILE, one after
+ *                                      another
  *                                      -> "ran READ WRITTEN FLOPS PEAK ANNOUNCED"
- *     time SECONDS                     computes for so long
+ *     time SECONDS                     computes repeatedly for so long
  *                                      -> "timed CALLS BEST_NS MEDIAN_NS"
  *
- * A line without an answer of its own gets "ok", one that fails "refused WHY"; the exit status is 1
- * when one failed. A run and a stretch
- * of timed calls are one job of the worker pool each. A call is what the daemon does between a
- * decoded request and its encoding: inference (with an einsum's plan), outputs from the warm
- * buffers, the run, and giving all back. PEAK is the memory the run took beside its outputs,
- * ANNOUNCED what td_cost had told for that. */
+ * Other lines are answered with "ok", lines that fail with "refused REASON"; the exit status is 1
+ * if one failed. A run, and a series of timed calls, is one job of the worker pool. A call is what
+ * the daemon does between a decoded request and its encoding: inference (with an einsum's plan),
+ * outputs from the warm buffers, the run, and releasing the memory. PEAK is the memory that the run
+ * used besides its outputs, ANNOUNCED what td_cost had estimated for it. */
 #include "kernels/op.h"
 #include "server/memory/buffer_pool.h"
 #include "server/observe/clock.h"
@@ -36,13 +36,14 @@
 enum {
     MAX_LIST = 64,
     MAX_SAMPLES = 1 << 16,
-    SAMPLE_NS = 20000,   /* calls shorter than that are timed several at once */
-    LONG_NS = 1000000000 /* a call longer than that needs no warming */
+    SAMPLE_NS = 20000,   /* shorter calls are timed several at once */
+    LONG_NS = 1000000000 /* longer calls need no warm-up */
 };
 #define FIRST_BLOCK  ((size_t)32 << 10) /* of a call's arena, as in the daemon */
 #define MEMORY_LIMIT ((uint64_t)16 << 30)
 #define WARM_LIMIT   ((uint64_t)4 << 30)
-#define COPY_GRAIN   ((int64_t)256 << 10) /* as fast as halves, and a late thread costs little */
+#define COPY_GRAIN                                                                                 \
+    ((int64_t)256 << 10) /* as fast as one half per thread, and a late thread costs little */
 
 struct bench {
     int n_workers;
@@ -76,7 +77,7 @@ struct task {
 
 /* ---- one call ---------------------------------------------------------------------------- */
 
-static td_status go_on(void *context, struct td_error *err)
+static td_status never_cancelled(void *context, struct td_error *err)
 {
     (void)context;
     (void)err;
@@ -94,14 +95,14 @@ static td_status copy(struct bench *bench, struct td_exec *exec, struct td_error
     return td_exec_for(exec, (int64_t)bench->copy_bytes, COPY_GRAIN, copy_range, bench, err);
 }
 
-/* Results stay in the arena until the caller resets it. `scratch` is what the kernel may take
- * memory from: the daemon gives it the arena itself. */
+/* Results stay in the arena until the caller resets it. The kernel allocates from `scratch`, which
+ * in the daemon is the arena itself. */
 static td_status call(struct bench *bench, struct td_worker *worker, struct td_arena *arena,
                       struct td_arena *scratch, struct td_error *err)
 {
     struct td_pool_exec exec;
     struct td_op_args *args = &bench->args;
-    td_pool_exec_init(&exec, worker, scratch, go_on, NULL);
+    td_pool_exec_init(&exec, worker, scratch, never_cancelled, NULL);
     exec.base.output_limit = MEMORY_LIMIT;
     if (!bench->op)
         return copy(bench, &exec.base, err);
@@ -113,7 +114,7 @@ static td_status call(struct bench *bench, struct td_worker *worker, struct td_a
 
 /* ---- on a worker ------------------------------------------------------------------------- */
 
-/* Counts what is taken from the pool. */
+/* Counts the bytes allocated from the pool. */
 struct counted {
     struct td_memory base; /* first: take casts back */
     struct td_memory *pool;
@@ -137,7 +138,7 @@ static td_status write_outputs(const struct td_op_args *args, FILE *file, struct
     return TD_OK;
 }
 
-/* A kernel gives nothing back before the call ends, so the sum of what it takes is its peak. */
+/* A kernel releases nothing before the call ends, so the sum of its allocations is its peak. */
 static td_status run_once(struct task *task, struct td_worker *worker)
 {
     struct bench *bench = task->bench;
@@ -157,7 +158,7 @@ static td_status run_once(struct task *task, struct td_worker *worker)
     return status;
 }
 
-/* Nanoseconds that `calls` calls took together; negative when one failed. */
+/* Nanoseconds of `calls` calls together; negative if one failed. */
 static double time_calls(struct task *task, struct td_worker *worker, int64_t calls)
 {
     struct bench *bench = task->bench;
@@ -174,11 +175,11 @@ static double time_calls(struct task *task, struct td_worker *worker, int64_t ca
     return (double)(td_now_ns() - begun);
 }
 
-static td_status run_for_a_time(struct task *task, struct td_worker *worker)
+static td_status run_repeatedly(struct task *task, struct td_worker *worker)
 {
     double *samples = task->bench->samples;
-    /* The first wakes threads and fills caches, and does not count; the second tells how many are a
-     * sample. */
+    /* The first call wakes threads and fills caches, and does not count; the second one determines
+     * the number of calls in a sample. */
     const double first = time_calls(task, worker, 1);
     const double one = first < 0 || first > LONG_NS ? first : time_calls(task, worker, 1);
     if (one < 0)
@@ -199,7 +200,7 @@ static td_status run_for_a_time(struct task *task, struct td_worker *worker)
     } while (n < MAX_SAMPLES && td_now_ns() < end);
     task->calls = n * each;
     task->median = median(samples, n);
-    task->best = samples[0]; /* they are sorted now */
+    task->best = samples[0]; /* median sorts them */
     return TD_OK;
 }
 
@@ -251,7 +252,7 @@ static bool ok(void)
     return true;
 }
 
-static void forget(struct bench *bench)
+static void discard(struct bench *bench)
 {
     td_arena_reset(&bench->kept);
     td_buffer_pool_trim(bench->buffers, INT64_MAX);
@@ -262,7 +263,7 @@ static void forget(struct bench *bench)
 
 static bool begin_op(struct bench *bench, const char *name)
 {
-    forget(bench);
+    discard(bench);
     bench->op = td_op_find(name, strlen(name));
     if (!bench->op)
         return refused("there is no op %s", name);
@@ -275,7 +276,7 @@ static bool begin_op(struct bench *bench, const char *name)
 static bool begin_copy(struct bench *bench, const char *text)
 {
     struct td_error err;
-    forget(bench);
+    discard(bench);
     const size_t bytes = strtoull(text, NULL, 10);
     bench->from = td_arena_alloc(&bench->kept, bytes, 1, &err);
     bench->to = td_arena_alloc(&bench->kept, bytes, 1, &err);
@@ -374,7 +375,7 @@ static bool run_line(struct bench *bench, struct task *task, const char *path)
     if (status != TD_OK)
         return refused("%s: %s", td_status_name(status), task->err.message);
     const struct td_cost *cost = &task->cost;
-    /* A thread's part begins on a line of its own. */
+    /* The scratch of each thread is aligned to a cache line. */
     const uint64_t each = (cost->workspace_per_thread + 63) / 64 * 64;
     printf("ran %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", cost->bytes_read,
            cost->bytes_written, cost->flops, task->peak,
@@ -384,7 +385,7 @@ static bool run_line(struct bench *bench, struct task *task, const char *path)
 
 static bool time_line(struct bench *bench, struct task *task, const char *seconds)
 {
-    task->work = run_for_a_time;
+    task->work = run_repeatedly;
     task->seconds = strtod(seconds, NULL);
     const td_status status = submit(bench, task);
     if (status != TD_OK)
@@ -393,7 +394,7 @@ static bool time_line(struct bench *bench, struct task *task, const char *second
     return true;
 }
 
-static bool obey(struct bench *bench, struct task *task, char *line)
+static bool run_command(struct bench *bench, struct task *task, char *line)
 {
     enum { MAX_WORDS = 5 };
     const char *words[MAX_WORDS];
@@ -413,7 +414,7 @@ static bool obey(struct bench *bench, struct task *task, char *line)
         return run_line(bench, task, words[1]);
     if (n == 2 && strcmp(words[0], "time") == 0)
         return time_line(bench, task, words[1]);
-    return refused("nothing is known of such a line");
+    return refused("unknown command");
 }
 
 int main(int argc, char **argv)
@@ -432,15 +433,15 @@ int main(int argc, char **argv)
     td_arena_init(&bench.kept, NULL, 0, td_buffer_pool_memory(bench.buffers));
     printf("ready %d %s\n", bench.n_workers, td_isa_name(td_isa_resolve(TD_ISA_AUTO)));
     fflush(stdout);
-    bool all_well = true;
+    bool all_succeeded = true;
     while (getline(&line, &size, stdin) > 0) {
-        all_well &= obey(&bench, &task, line);
+        all_succeeded &= run_command(&bench, &task, line);
         fflush(stdout);
     }
     free(line);
-    forget(&bench);
+    discard(&bench);
     td_worker_pool_free(bench.workers);
     td_buffer_pool_free(bench.buffers);
     sem_destroy(&task.done);
-    return all_well ? 0 : 1;
+    return all_succeeded ? 0 : 1;
 }

@@ -1,12 +1,12 @@
-/* bench_einsum_memory - the parts of einsum that memory bounds, beside what memory gives.
+/* bench_einsum_memory - the memory-bound kernels of einsum compared with memory bandwidth.
  *
  *     bench_einsum_memory [rounds [word]]
  *
- * Each case runs on one thread and on two, in turns with the plain loop that bounds it: memcpy for
- * what writes as much as it reads, a reading loop (the sum of 64-bit words) for what only reads,
- * a writing loop for what only writes; of the same bytes, cut over the same threads. Figures are
- * the best of the rounds, in GB/s of operands read and results written. With a word, only cases
- * whose name has it. */
+ * Each case runs on one thread and on two, alternating with the plain loop that bounds it: memcpy
+ * if it writes as much as it reads, a reading loop (the sum of 64-bit words) if it only reads, a
+ * writing loop if it only writes; of the same number of bytes, split across the same threads.
+ * Figures are the best of the rounds, in GB/s of operands read and results written. With a word,
+ * only cases whose name contains it. */
 #include "kernels/einsum/contraction.h"
 #include "kernels/einsum/nest/workspace.h"
 #include "kernels/einsum/permute/permute.h"
@@ -23,12 +23,12 @@
 
 /* ---- Two threads ------------------------------------------------------------------------- */
 
-/* The caller and one helper, which sleeps between loops as a server's does. */
+/* The caller and one helper thread, which sleeps between loops as those of the server do. */
 struct pair {
     struct td_exec exec; /* first: parallel_for casts back */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool asked, running; /* under the mutex, with what follows */
+    bool requested, running; /* guarded by the mutex, as are the fields below */
     td_range_fn *fn;
     void *context;
     int64_t count, grain;
@@ -51,9 +51,9 @@ static void *help(void *argument)
     struct pair *pair = argument;
     pthread_mutex_lock(&pair->mutex);
     for (;;) {
-        while (!pair->asked)
+        while (!pair->requested)
             pthread_cond_wait(&pair->changed, &pair->mutex);
-        pair->asked = false;
+        pair->requested = false;
         pair->running = true;
         pthread_mutex_unlock(&pair->mutex);
         work(pair);
@@ -80,12 +80,12 @@ static td_status parallel_for(struct td_exec *self, int64_t count, int64_t grain
     pair->count = count;
     pair->grain = grain;
     atomic_store(&pair->next, 0);
-    pair->asked = true;
+    pair->requested = true;
     pthread_cond_broadcast(&pair->changed);
     pthread_mutex_unlock(&pair->mutex);
     work(pair);
     pthread_mutex_lock(&pair->mutex);
-    pair->asked = false; /* it did not wake in time */
+    pair->requested = false; /* the helper did not wake in time */
     while (pair->running)
         pthread_cond_wait(&pair->changed, &pair->mutex);
     pthread_mutex_unlock(&pair->mutex);
@@ -242,7 +242,7 @@ static int64_t numel_of(const struct bench *bench, const char *labels)
     return numel;
 }
 
-struct ready {
+struct prepared {
     struct td_contraction contraction;
     struct td_loop loops[MAX_LOOPS];
     struct td_workspace workspace;
@@ -250,18 +250,18 @@ struct ready {
     int64_t bytes;
 };
 
-static void run_case(struct ready *ready, struct td_exec *exec)
+static void run_case(struct prepared *prepared, struct td_exec *exec)
 {
-    struct td_contraction *contraction = &ready->contraction;
+    struct td_contraction *contraction = &prepared->contraction;
     td_status status = contraction->kind == TD_CONTRACT_PERMUTE
-                           ? td_permute_run(contraction, ready->a, ready->c, exec, NULL)
-                           : td_sumprod_run(contraction, ready->a, ready->b, ready->c,
-                                            &ready->workspace, exec, NULL);
+                           ? td_permute_run(contraction, prepared->a, prepared->c, exec, NULL)
+                           : td_sumprod_run(contraction, prepared->a, prepared->b, prepared->c,
+                                            &prepared->workspace, exec, NULL);
     if (status != TD_OK)
         abort();
 }
 
-/* Numbers in [0, 1), of which every dtype makes something. */
+/* Values in [0, 1), or bytes that are valid in every dtype. */
 static char *filled(int64_t numel, td_dtype dtype)
 {
     const size_t size = td_dtype_info(dtype)->size;
@@ -274,68 +274,68 @@ static char *filled(int64_t numel, td_dtype dtype)
     return data;
 }
 
-static void make_ready(struct ready *ready, const struct bench *bench)
+static void prepare(struct prepared *prepared, const struct bench *bench)
 {
     const td_dtype dtype = bench->dtype;
-    *ready = (struct ready){
+    *prepared = (struct prepared){
         .contraction = { .dtype = { dtype, dtype, dtype },
                          .has_b = bench->b != NULL,
                          .kind = !bench->b && strlen(bench->a) == strlen(bench->c)
                                      ? TD_CONTRACT_PERMUTE
                                      : TD_CONTRACT_SUMPROD,
-                         .loops = ready->loops },
+                         .loops = prepared->loops },
     };
-    /* Loops in the order of C, the summed ones after them in that of A. */
+    /* Loops in the order of C, then the summed ones in the order of A. */
     char order[2 * MAX_LOOPS + 1];
     snprintf(order, sizeof(order), "%s%s", bench->c, bench->letters);
     for (const char *letter = order; *letter; letter++) {
         if (strchr(order, *letter) != letter)
             continue;
-        ready->loops[ready->contraction.rank++] =
+        prepared->loops[prepared->contraction.rank++] =
             (struct td_loop){ .extent = extent_of(bench, *letter),
                               .stride = { stride_of(bench, bench->a, *letter),
                                           stride_of(bench, bench->b, *letter),
                                           stride_of(bench, bench->c, *letter) } };
     }
-    const td_contraction_kind kind = ready->contraction.kind;
-    td_contraction_simplify(&ready->contraction);
-    ready->contraction.kind = kind; /* as the name of the case has it */
+    const td_contraction_kind kind = prepared->contraction.kind;
+    td_contraction_simplify(&prepared->contraction);
+    prepared->contraction.kind = kind; /* the kind to measure */
     const int64_t n_a = numel_of(bench, bench->a), n_c = numel_of(bench, bench->c);
     const int64_t n_b = bench->b ? numel_of(bench, bench->b) : 0;
-    ready->a = filled(n_a, dtype);
-    ready->b = filled(n_b, dtype);
-    ready->c = filled(n_c, dtype);
-    ready->bytes = (n_a + n_b + n_c) * (int64_t)td_dtype_info(dtype)->size;
-    if (ready->contraction.kind == TD_CONTRACT_SUMPROD) {
-        const struct td_workspace_size size = td_sumprod_workspace(&ready->contraction);
-        ready->workspace.n_threads = 2;
-        ready->workspace.scratch_bytes = (size_t)(size.per_thread + 63) / 64 * 64;
-        ready->workspace.shared = zeroed_memory((size_t)size.shared);
-        ready->workspace.scratch = zeroed_memory(2 * ready->workspace.scratch_bytes);
+    prepared->a = filled(n_a, dtype);
+    prepared->b = filled(n_b, dtype);
+    prepared->c = filled(n_c, dtype);
+    prepared->bytes = (n_a + n_b + n_c) * (int64_t)td_dtype_info(dtype)->size;
+    if (prepared->contraction.kind == TD_CONTRACT_SUMPROD) {
+        const struct td_workspace_size size = td_sumprod_workspace(&prepared->contraction);
+        prepared->workspace.n_threads = 2;
+        prepared->workspace.scratch_bytes = (size_t)(size.per_thread + 63) / 64 * 64;
+        prepared->workspace.shared = zeroed_memory((size_t)size.shared);
+        prepared->workspace.scratch = zeroed_memory(2 * prepared->workspace.scratch_bytes);
     }
 }
 
-static void release(struct ready *ready)
+static void release(struct prepared *prepared)
 {
-    free(ready->a);
-    free(ready->b);
-    free(ready->c);
-    free(ready->workspace.shared);
-    free(ready->workspace.scratch);
+    free(prepared->a);
+    free(prepared->b);
+    free(prepared->c);
+    free(prepared->workspace.shared);
+    free(prepared->workspace.scratch);
 }
 
 static void measure(const struct bench *bench, int rounds, char *other, char *other_to)
 {
     static const char *const bound_names[] = { "copy", "read", "write" };
-    struct ready ready;
-    make_ready(&ready, bench);
+    struct prepared prepared;
+    prepare(&prepared, bench);
     struct plain plain = {
         .bound = bench->bound,
         .to = other_to,
         .from = other,
-        .bytes = bench->bound == COPY ? ready.bytes / 2 : ready.bytes,
+        .bytes = bench->bound == COPY ? prepared.bytes / 2 : prepared.bytes,
     };
-    const int repeats = (int)(8e6 / (double)ready.bytes) + 1;
+    const int repeats = (int)(8e6 / (double)prepared.bytes) + 1;
     printf("%s%s%s->%s", bench->a, bench->b ? "," : "", bench->b ? bench->b : "", bench->c);
     for (size_t i = 0; i < strlen(bench->letters); i++)
         printf("%s%ld", i ? "x" : " ", (long)bench->extents[i]);
@@ -346,7 +346,7 @@ static void measure(const struct bench *bench, int rounds, char *other, char *ot
         for (int round = 0; round <= rounds; round++) {
             const double begin = now_ns();
             for (int i = 0; i < repeats; i++)
-                run_case(&ready, &pair.exec);
+                run_case(&prepared, &pair.exec);
             const double middle = now_ns();
             for (int i = 0; i < repeats; i++)
                 run_plain(&plain, &pair.exec);
@@ -356,13 +356,13 @@ static void measure(const struct bench *bench, int rounds, char *other, char *ot
             best = middle - begin < best ? middle - begin : best;
             best_plain = end - middle < best_plain ? end - middle : best_plain;
         }
-        const double bytes = (double)ready.bytes * repeats;
+        const double bytes = (double)prepared.bytes * repeats;
         printf("  %dt %8.1f us %6.1f GB/s (%s %6.1f)", width, best / repeats / 1e3, bytes / best,
                bound_names[bench->bound], bytes / best_plain);
     }
     printf("\n");
     fflush(stdout);
-    release(&ready);
+    release(&prepared);
 }
 
 int main(int argc, char **argv)

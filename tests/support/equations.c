@@ -13,17 +13,17 @@ static const char *const names[] = { "1", "A", "Z", "a",        "b",           "
                                      "j", "k", "z", "\xc3\xa9", "\xe2\x88\x91" };
 #define N_NAMES ((int)(sizeof(names) / sizeof(names[0])))
 
-struct maker {
+struct generator {
     int64_t most; /* products, and elements */
     struct random_equation *e;
     int n_named, n_ellipsis; /* labels: the named ones, then the dimensions of the ellipsis */
-    int name[MAX_NAMED];     /* falls and rises: labels are not numbered by code point */
+    int name[MAX_NAMED];     /* in random order: labels are not numbered by code point */
     int times[MAX_EQUATION_LABELS];
     bool any_ellipsis;
     char *at;
 };
 
-static void put(struct maker *m, const char *text)
+static void put(struct generator *m, const char *text)
 {
     if (random_below(12) == 0)
         *m->at++ = ' ';
@@ -32,7 +32,7 @@ static void put(struct maker *m, const char *text)
     m->at += length;
 }
 
-static void choose_labels(struct maker *m)
+static void choose_labels(struct generator *m)
 {
     struct random_equation *e = m->e;
     m->n_named = random_below(MAX_NAMED + 1);
@@ -45,7 +45,7 @@ static void choose_labels(struct maker *m)
         } while (taken[m->name[i]]);
         taken[m->name[i]] = true;
     }
-    bool large = m->most > 100000; /* then for what only large matrices are taken to */
+    bool large = m->most > 100000; /* then some extents are large enough for the gemm kernels */
     int64_t products = 1;
     for (int i = 0; i < e->n_labels; i++) {
         int64_t extent = 1 + random_below(random_below(large ? 2 : 4) ? 5 : large ? 80 : 20);
@@ -70,7 +70,7 @@ static bool put_dimension(struct td_shape *shape, int64_t extent, int64_t most)
     return true;
 }
 
-static void put_input(struct maker *m, int k)
+static void put_input(struct generator *m, int k)
 {
     struct random_equation *e = m->e;
     struct td_shape *shape = &e->shapes[k];
@@ -104,36 +104,36 @@ static void put_input(struct maker *m, int k)
     }
 }
 
-/* A dimension of the ellipsis is what the inputs made of it; one that none has is none. */
-static void settle_ellipsis(struct maker *m)
+/* Sets the extent of an ellipsis dimension to 1 if no input has a larger one. */
+static void set_ellipsis_extents(struct generator *m)
 {
     struct random_equation *e = m->e;
     for (int label = 0; label < e->n_labels; label++) {
-        bool stretched = false;
+        bool broadcast = true;
         for (int k = 0; k < e->n_inputs; k++)
             for (int d = 0; d < e->shapes[k].rank; d++)
                 if (e->input_label[k][d] == label && e->shapes[k].dim[d] != 1)
-                    stretched = true;
-        if (!stretched)
+                    broadcast = false;
+        if (broadcast)
             e->extent[label] = 1;
     }
 }
 
-static bool put_output_label(struct maker *m, int label, int64_t most)
+static bool put_output_label(struct generator *m, int label, int64_t most)
 {
     struct random_equation *e = m->e;
     e->output_label[e->output.rank] = label;
     return put_dimension(&e->output, e->extent[label], most);
 }
 
-static void put_output_ellipsis(struct maker *m)
+static void put_output_ellipsis(struct generator *m)
 {
     for (int label = m->n_named; label < m->e->n_labels; label++)
         if (m->times[label] > 0)
             put_output_label(m, label, INT64_MAX);
 }
 
-static void implicit_output(struct maker *m)
+static void implicit_output(struct generator *m)
 {
     put_output_ellipsis(m);
     for (int name = 0; name < N_NAMES; name++)
@@ -142,14 +142,14 @@ static void implicit_output(struct maker *m)
                 put_output_label(m, label, INT64_MAX);
 }
 
-static void explicit_output(struct maker *m)
+static void explicit_output(struct generator *m)
 {
     put(m, "-");
     put(m, ">");
     int candidates = m->n_named > 0 ? random_below(2 * m->n_named + 1) : 0;
     bool ellipsis = m->any_ellipsis || random_below(8) == 0;
     bool has[MAX_EQUATION_LABELS] = { false };
-    int64_t most = m->most; /* elements that the ellipsis leaves room for */
+    int64_t most = m->most; /* elements left for the named labels */
     for (int label = m->n_named; label < m->e->n_labels; label++)
         most /= m->e->extent[label] > 0 ? m->e->extent[label] : 1;
     for (int i = 0; i < candidates; i++) {
@@ -178,7 +178,7 @@ void random_equation(uint64_t seed, int64_t most, struct random_equation *equati
 {
     random_seed(seed);
     *equation = (struct random_equation){ 0 };
-    struct maker m = { .most = most, .e = equation, .at = equation->text };
+    struct generator m = { .most = most, .e = equation, .at = equation->text };
     choose_labels(&m);
     equation->n_inputs = 1 + random_below(5);
     for (int k = 0; k < equation->n_inputs; k++) {
@@ -186,7 +186,7 @@ void random_equation(uint64_t seed, int64_t most, struct random_equation *equati
             put(&m, ",");
         put_input(&m, k);
     }
-    settle_ellipsis(&m);
+    set_ellipsis_extents(&m);
     if (random_below(4) == 0)
         implicit_output(&m);
     else
@@ -194,8 +194,8 @@ void random_equation(uint64_t seed, int64_t most, struct random_equation *equati
     *m.at = '\0';
 }
 
-/* Writes the labels of a tensor, in any order. */
-static void put_shuffled(struct maker *m, int *label, int n, struct td_shape *shape, int *to)
+/* Writes the labels of a tensor in random order. */
+static void put_shuffled(struct generator *m, int *label, int n, struct td_shape *shape, int *to)
 {
     for (int i = 0; i < n; i++) {
         int other = i + random_below(n - i), taken = label[other];
@@ -212,7 +212,7 @@ void random_product(uint64_t seed, struct random_equation *equation)
     enum { BATCH, M, N, K, DIMENSIONS };
     random_seed(seed);
     *equation = (struct random_equation){ .n_inputs = 2 };
-    struct maker m = { .e = equation, .at = equation->text };
+    struct generator m = { .e = equation, .at = equation->text };
     int of[DIMENSIONS][2], n_of[DIMENSIONS]; /* labels of each dimension */
     for (int d = 0; d < DIMENSIONS; d++) {
         n_of[d] = d == BATCH ? random_below(3) : 1 + random_below(2);

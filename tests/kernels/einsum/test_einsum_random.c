@@ -1,5 +1,5 @@
-/* einsum against the nest of loops over all labels, for random equations, shapes and dtypes. Seeds
- * are fixed: a failure names its own. */
+/* Compares einsum with the loop nest over all labels, for random equations, shapes and dtypes.
+ * Seeds are fixed: a failure names its seed. */
 #include "kernels/half.h"
 #include "kernels/op.h"
 #include "tests/support/equations.h"
@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The dtypes with numbers, and what their arithmetic is: of integers modulo 2^bits, or rounded to a
- * relative error of 2^-bits in every operation and of 2^-stored at the end. */
+/* The numeric dtypes and their arithmetic: integers modulo 2^bits, or floats rounded to a relative
+ * error of 2^-bits in every operation and of 2^-stored when the result is stored. */
 static const struct {
     td_dtype dtype;
     bool is_integer;
-    int parts; /* 2: complex */
+    int components; /* 2: complex */
     int bits, stored;
 } dtypes[] = {
     { TD_DTYPE_INT8, true, 1, 8, 0 },         { TD_DTYPE_INT16, true, 1, 16, 0 },
@@ -48,7 +48,7 @@ static double get_real(const struct td_tensor *t, int64_t i)
     }
 }
 
-/* Rounded to the dtype. */
+/* Rounds the value to the dtype. */
 static void put_real(struct td_tensor *t, int64_t i, double value)
 {
     bool unsure;
@@ -71,8 +71,7 @@ static void put_real(struct td_tensor *t, int64_t i, double value)
 static uint64_t get_integer(const struct td_tensor *t, int64_t i)
 {
     size_t size = td_dtype_info(t->dtype)->size;
-    uint64_t value = 0; /* zero-extended will do: only the low bits of products and sums are looked
-                           at */
+    uint64_t value = 0; /* zero-extended: only the low bits of products and sums are compared */
     memcpy(&value, (const char *)t->data + (size_t)i * size, size);
     return value;
 }
@@ -80,13 +79,13 @@ static uint64_t get_integer(const struct td_tensor *t, int64_t i)
 /* ---- The reference ----------------------------------------------------------------------- */
 
 struct reference {
-    int n_inputs, parts;
+    int n_inputs, components;
     bool is_integer;
     const struct td_tensor *input;
     uint64_t *integer;   /* [output element] */
-    double (*sum)[2];    /* [output element][part] */
-    double (*weight)[2]; /* of absolute products */
-    int64_t *count;      /* of products */
+    double (*sum)[2];    /* [output element][component] */
+    double (*weight)[2]; /* sum of absolute products */
+    int64_t *count;      /* number of products */
 };
 
 static void add_product(void *context, const int64_t *input, int64_t output)
@@ -102,8 +101,8 @@ static void add_product(void *context, const int64_t *input, int64_t output)
     }
     double re = 1, im = 0, weight = 1;
     for (int k = 0; k < r->n_inputs; k++) {
-        double a = get_real(&r->input[k], input[k] * r->parts);
-        double b = r->parts == 2 ? get_real(&r->input[k], input[k] * 2 + 1) : 0;
+        double a = get_real(&r->input[k], input[k] * r->components);
+        double b = r->components == 2 ? get_real(&r->input[k], input[k] * 2 + 1) : 0;
         double old = re;
         re = re * a - im * b;
         im = old * b + im * a;
@@ -127,7 +126,7 @@ static void *cleared(int64_t n, size_t size)
 struct sample {
     struct random_equation equation;
     int d;      /* in dtypes */
-    bool exact; /* small whole numbers: no sum is rounded before it is stored */
+    bool exact; /* small integers: no sum is rounded before it is stored */
     struct td_tensor inputs[MAX_EQUATION_INPUTS];
     char attrs[600];
     char says[700];
@@ -142,18 +141,18 @@ static struct td_tensor numbers(const struct sample *s, const struct td_shape *s
            "%s", err.message);
     for (size_t i = 0; dtypes[s->d].is_integer && i < t.bytes; i++)
         ((unsigned char *)t.data)[i] = (unsigned char)random_next();
-    for (int64_t i = 0; !dtypes[s->d].is_integer && i < t.numel * dtypes[s->d].parts; i++) {
+    for (int64_t i = 0; !dtypes[s->d].is_integer && i < t.numel * dtypes[s->d].components; i++) {
         double whole = (double)(random_next() % 5) - 2;
         put_real(&t, i, s->exact ? whole : (double)(int64_t)random_next() * 0x1p-63);
     }
     return t;
 }
 
-/* A product of matrices where `most` is 0. */
-static void random_sample(struct sample *s, uint64_t seed, int64_t most)
+/* A batch of matrix products if max_products is 0. */
+static void random_sample(struct sample *s, uint64_t seed, int64_t max_products)
 {
-    if (most > 0)
-        random_equation(seed * 1000003 + 17, most, &s->equation);
+    if (max_products > 0)
+        random_equation(seed * 1000003 + 17, max_products, &s->equation);
     else
         random_product(seed * 1000003 + 17, &s->equation);
     random_seed(seed);
@@ -175,9 +174,9 @@ static struct td_tensor run_sample(const struct sample *s, struct td_exec *exec)
     return call.args.outputs[0];
 }
 
-/* How far an element may be off: each operation on what goes into it is rounded, in any order, and
- * then the sum when it is stored. */
-static double bound_of(const struct sample *s, double want, double weight, int64_t count)
+/* The error bound of an element: every operation on its terms is rounded, in any order, and then
+ * the sum when it is stored. */
+static double error_bound(const struct sample *s, double want, double weight, int64_t count)
 {
     double ulp = ldexp(1, -dtypes[s->d].bits);
     if (s->exact && weight * ulp <= 1)
@@ -187,7 +186,7 @@ static double bound_of(const struct sample *s, double want, double weight, int64
     return computed + (fabs(want) + computed) * ldexp(1, -dtypes[s->d].stored) + smallest;
 }
 
-/* What is stored of an exact sum. */
+/* An exact sum rounded to the dtype. */
 static double stored_value(const struct sample *s, double exact)
 {
     double place[1];
@@ -203,7 +202,7 @@ static void compare(const struct sample *s, const struct td_tensor *got)
     int64_t n = got->numel;
     struct reference r = {
         .n_inputs = s->equation.n_inputs,
-        .parts = dtypes[s->d].parts,
+        .components = dtypes[s->d].components,
         .is_integer = dtypes[s->d].is_integer,
         .input = s->inputs,
         .integer = cleared(n, sizeof(*r.integer)),
@@ -220,11 +219,11 @@ static void compare(const struct sample *s, const struct td_tensor *got)
                    get_integer(got, i), r.integer[i] & mask);
             continue;
         }
-        for (int part = 0; part < r.parts; part++) {
-            double is = get_real(got, i * r.parts + part), sum = r.sum[i][part];
+        for (int component = 0; component < r.components; component++) {
+            double is = get_real(got, i * r.components + component), sum = r.sum[i][component];
             double want = s->exact ? stored_value(s, sum) : sum;
-            double bound = bound_of(s, sum, r.weight[i][part], r.count[i]);
-            /* equal: infinities, of float16, have no difference */
+            double bound = error_bound(s, sum, r.weight[i][component], r.count[i]);
+            /* ==: the difference of two infinities, in float16, is NaN */
             EXPECT(is == want || fabs(is - want) <= bound,
                    "%s: element %" PRId64 " is %.17g, should be %.17g, within %g", s->says, i, is,
                    want, bound);
@@ -232,37 +231,37 @@ static void compare(const struct sample *s, const struct td_tensor *got)
     }
 }
 
-static void run_and_compare(uint64_t seed, int64_t most)
+static void run_and_compare(uint64_t seed, int64_t max_products)
 {
     struct sample s;
-    random_sample(&s, seed, most);
+    random_sample(&s, seed, max_products);
     struct td_tensor got = run_sample(&s, NULL);
     compare(&s, &got);
     td_arena_reset(&test_arena);
 }
 
-START_TEST(small_equations_give_the_sum_of_products)
+START_TEST(small_random_equations_match_the_reference)
 {
     for (uint64_t seed = 0; seed < 2000; seed++)
         run_and_compare(seed, 5000);
 }
 END_TEST
 
-START_TEST(larger_ones_do)
+START_TEST(larger_random_equations_match_the_reference)
 {
     for (uint64_t seed = 5000; seed < 6000; seed++)
         run_and_compare(seed, 300000);
 }
 END_TEST
 
-START_TEST(products_of_matrices_do)
+START_TEST(random_matrix_products_match_the_reference)
 {
     for (uint64_t seed = 20000; seed < 20600; seed++)
         run_and_compare(seed, 0);
 }
 END_TEST
 
-START_TEST(the_bits_do_not_depend_on_the_threads)
+START_TEST(results_have_the_same_bits_at_every_thread_count)
 {
     for (uint64_t seed = 9000; seed < 9200; seed++) {
         struct sample s;
@@ -280,7 +279,7 @@ START_TEST(the_bits_do_not_depend_on_the_threads)
 }
 END_TEST
 
-START_TEST(every_instruction_set_gives_it)
+START_TEST(every_instruction_set_matches_the_reference)
 {
     for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++) {
         for (uint64_t seed = 7000; td_isa_supported(isa) && seed < 7400; seed++) {
@@ -299,11 +298,11 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_test(t, small_equations_give_the_sum_of_products);
-    tcase_add_test(t, larger_ones_do);
-    tcase_add_test(t, products_of_matrices_do);
-    tcase_add_test(t, the_bits_do_not_depend_on_the_threads);
-    tcase_add_test(t, every_instruction_set_gives_it);
+    tcase_add_test(t, small_random_equations_match_the_reference);
+    tcase_add_test(t, larger_random_equations_match_the_reference);
+    tcase_add_test(t, random_matrix_products_match_the_reference);
+    tcase_add_test(t, results_have_the_same_bits_at_every_thread_count);
+    tcase_add_test(t, every_instruction_set_matches_the_reference);
 }
 
 int main(void)

@@ -9,7 +9,7 @@
 
 #define MAX_SHAPES 20
 
-/* "[2,3] [3,4]": returns how many there are. */
+/* "[2,3] [3,4]": returns the number of shapes. */
 static int shapes_of(const char *text, struct td_shape *shapes, const struct td_shape **pointers)
 {
     int n = 0;
@@ -31,8 +31,8 @@ static td_status parse(const char *text, const char *shapes_text, struct td_equa
     return td_equation_parse(text, pointers, n, &test_arena, equation, err);
 }
 
-/* The equation as it was understood, every dimension with a character: "Aij,Ajk->Aik". */
-static const char *understood(const struct td_equation *equation, char *text)
+/* The parsed equation with a character for every dimension: "Aij,Ajk->Aik". */
+static const char *parsed_text(const struct td_equation *equation, char *text)
 {
     char *at = text;
     for (int k = 0; k <= equation->n_inputs; k++) {
@@ -47,51 +47,55 @@ static const char *understood(const struct td_equation *equation, char *text)
     return text;
 }
 
-/* Cases with "tf" stand in tf.einsum's documentation, with "numpy" in numpy.einsum's. */
+/* Cases with "tf" are from tf.einsum's documentation, those with "numpy" from numpy.einsum's. */
 static const struct {
     const char *says;
     const char *equation, *shapes;
-    const char *understood, *output;
+    const char *parsed, *output;
 } results[] = {
     { "tf: matrix product", "ij,jk->ik", "[2,3] [3,4]", "ij,jk->ik", "[2,4]" },
-    { "tf: batches of them", "bij,bjk->bik", "[7,2,3] [7,3,4]", "bij,bjk->bik", "[7,2,4]" },
+    { "tf: batched matrix product", "bij,bjk->bik", "[7,2,3] [7,3,4]", "bij,bjk->bik", "[7,2,4]" },
     { "tf: trace", "ii", "[3,3]", "ii->", "[]" },
     { "tf: repeated labels of the output", "i->iii", "[3]", "i->iii", "[3,3,3]" },
     { "tf: ellipses broadcast", "...ij,...jk->...ik", "[4,1,2,3] [5,3,6]", "ABij,Bjk->ABik",
       "[4,5,2,6]" },
     { "numpy: implicit matrix product", "ij,jk", "[2,3] [3,4]", "ij,jk->ik", "[2,4]" },
     { "numpy: implicit output is sorted", "ba", "[2,3]", "ba->ab", "[3,2]" },
-    { "numpy: so a product may come out transposed", "ij,jh", "[2,3] [3,4]", "ij,jh->hi", "[4,2]" },
-    { "numpy: the ellipsis stands first", "i...j", "[2,7,3]", "iAj->Aij", "[7,2,3]" },
-    { "capitals before small letters", "aB", "[2,3]", "aB->Ba", "[3,2]" },
-    { "digits before letters, others by code point", "\xc3\xa9z1", "[2,3,4]",
-      "\xc3\xa9z1->1z\xc3\xa9", "[4,3,2]" },
+    { "numpy: an implicit output may be transposed", "ij,jh", "[2,3] [3,4]", "ij,jh->hi", "[4,2]" },
+    { "numpy: the implicit output begins with the ellipsis", "i...j", "[2,7,3]", "iAj->Aij",
+      "[7,2,3]" },
+    { "upper case sorts before lower case", "aB", "[2,3]", "aB->Ba", "[3,2]" },
+    { "labels are sorted by code point", "\xc3\xa9z1", "[2,3,4]", "\xc3\xa9z1->1z\xc3\xa9",
+      "[4,3,2]" },
     { "characters of two, three and four bytes",
       "\xce\xb1\xe2\x88\x91\xf0\x9f\x98\x80->\xf0\x9f\x98\x80\xce\xb1\xe2\x88\x91", "[2,3,4]",
       "\xce\xb1\xe2\x88\x91\xf0\x9f\x98\x80->\xf0\x9f\x98\x80\xce\xb1\xe2\x88\x91", "[4,2,3]" },
     { "the highest character", "\xf4\x8f\xbf\xbf->", "[2]", "\xf4\x8f\xbf\xbf->", "[]" },
-    { "any symbol", "1$->$1", "[2,3]", "1$->$1", "[3,2]" },
+    { "symbols are labels", "1$->$1", "[2,3]", "1$->$1", "[3,2]" },
     { "a control character", "\t->\t", "[2]", "\t->\t", "[2]" },
-    { "a label three times in all is summed", "i,i,i", "[4] [4] [4]", "i,i,i->", "[]" },
-    { "spaces mean nothing", " i j,  j k - > i k ", "[2,3] [3,4]", "ij,jk->ik", "[2,4]" },
-    { "not even in an ellipsis", ". . .i", "[2,3]", "Ai->Ai", "[2,3]" },
+    { "a label in three inputs is summed", "i,i,i", "[4] [4] [4]", "i,i,i->", "[]" },
+    { "spaces are ignored", " i j,  j k - > i k ", "[2,3] [3,4]", "ij,jk->ik", "[2,4]" },
+    { "spaces are ignored in an ellipsis", ". . .i", "[2,3]", "Ai->Ai", "[2,3]" },
     { "a scalar", "->", "[]", "->", "[]" },
-    { "nothing at all is a scalar", "", "[]", "->", "[]" },
+    { "an empty equation is a scalar", "", "[]", "->", "[]" },
     { "scalars", ",->", "[] []", ",->", "[]" },
-    { "a sum of all", "ij->", "[2,3]", "ij->", "[]" },
-    { "an ellipsis of nothing", "i...->i", "[3]", "i->i", "[3]" },
-    { "of nothing in the output too", "i...->...i", "[3]", "i->i", "[3]" },
+    { "a sum of all elements", "ij->", "[2,3]", "ij->", "[]" },
+    { "an ellipsis of no dimension", "i...->i", "[3]", "i->i", "[3]" },
+    { "an output ellipsis of no dimension", "i...->...i", "[3]", "i->i", "[3]" },
     { "an output ellipsis that no input has", "i->...i", "[3]", "i->i", "[3]" },
-    { "an ellipsis alone", "...", "[2,3]", "AB->AB", "[2,3]" },
+    { "only an ellipsis", "...", "[2,3]", "AB->AB", "[2,3]" },
     { "labels around an ellipsis", "i...j->j...i", "[2,3,4,5]", "iABj->jABi", "[5,3,4,2]" },
-    { "another place in each", "...i,j...->...ij", "[3,2] [4,3]", "Ai,jA->Aij", "[3,2,4]" },
+    { "an ellipsis at different positions", "...i,j...->...ij", "[3,2] [4,3]", "Ai,jA->Aij",
+      "[3,2,4]" },
     { "an ellipsis in one input only", "i...,i->...", "[3,2,4] [3]", "iAB,i->AB", "[2,4]" },
     { "ellipses align from the right", "...,...->...", "[3] [2,3]", "B,AB->AB", "[2,3]" },
-    { "extents of 1 stretch both ways", "...,...->...", "[1,5] [4,1]", "AB,AB->AB", "[4,5]" },
-    { "from the second to the third", "...,...,...->...", "[1] [1] [4]", "A,A,A->A", "[4]" },
-    { "1 stretches to 0", "...,...->...", "[1] [0]", "A,A->A", "[0]" },
-    { "and 0 takes 1", "...,...->...", "[0] [1]", "A,A->A", "[0]" },
-    { "dimensions of the ellipsis go by letters that are free", "A...C->...", "[2,3,4,5]",
+    { "extents of 1 are broadcast in both inputs", "...,...->...", "[1,5] [4,1]", "AB,AB->AB",
+      "[4,5]" },
+    { "an extent of 1 is broadcast to the third input", "...,...,...->...", "[1] [1] [4]",
+      "A,A,A->A", "[4]" },
+    { "1 is broadcast to 0", "...,...->...", "[1] [0]", "A,A->A", "[0]" },
+    { "1 is broadcast to an earlier 0", "...,...->...", "[0] [1]", "A,A->A", "[0]" },
+    { "dimensions of the ellipsis are named by unused letters", "A...C->...", "[2,3,4,5]",
       "ABDC->BD", "[3,4]" },
     { "16 labels", "abcdefghijklmnop->ponmlkjihgfedcba", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]",
       "abcdefghijklmnop->ponmlkjihgfedcba", "[2,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]" },
@@ -102,20 +106,20 @@ static const struct {
       "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p->p", "[9]" },
 };
 
-START_TEST(an_equation_means)
+START_TEST(an_equation_is_parsed_as_this)
 {
     struct td_equation *equation;
     struct td_error err;
     td_status status = parse(results[_i].equation, results[_i].shapes, &equation, &err);
     ck_assert_msg(status == TD_OK, "%s: %s", results[_i].says, err.message);
     char text[4096];
-    ck_assert_msg(strcmp(understood(equation, text), results[_i].understood) == 0,
-                  "%s: understood as %s", results[_i].says, text);
+    ck_assert_msg(strcmp(parsed_text(equation, text), results[_i].parsed) == 0, "%s: parsed as %s",
+                  results[_i].says, text);
     expect_shape(&equation->output_shape, results[_i].output, results[_i].says);
 }
 END_TEST
 
-START_TEST(labels_are_numbered_as_they_come_and_have_extents)
+START_TEST(labels_are_numbered_by_first_occurrence_and_have_extents)
 {
     struct td_equation *equation;
     struct td_error err;
@@ -130,7 +134,7 @@ START_TEST(labels_are_numbered_as_they_come_and_have_extents)
 }
 END_TEST
 
-START_TEST(there_is_room_for_256_labels)
+START_TEST(an_equation_may_have_256_labels)
 {
     char text[16 * (16 * 3 + 1) + 8], *at = text;
     struct td_shape all = { .rank = 16 };
@@ -162,9 +166,9 @@ static const struct {
 } malformed[] = {
     { "half an arrow", "i-j", 2, "equation has 'j' at byte 2; the '>' of \"->\" is expected" },
     { "an arrow that ends", "i-", 2, "equation ends at byte 2; the '>' of \"->\" is expected" },
-    { "spaces behind count for offsets", "i- ", 3,
+    { "trailing spaces count in offsets", "i- ", 3,
       "equation ends at byte 3; the '>' of \"->\" is expected" },
-    { "the other half", "i>j", 1,
+    { "the second half of an arrow", "i>j", 1,
       "equation has '>' at byte 1; a label, \"...\", ',', \"->\" or the end is expected" },
     { "a second arrow", "ij->i->j", 5,
       "equation has '-' at byte 5; a label, \"...\" or the end is expected" },
@@ -175,40 +179,41 @@ static const struct {
     { "one dot", "i.j->i", 2, "equation has 'j' at byte 2; a '.' of \"...\" is expected" },
     { "two dots", "i..->i", 3, "equation has '-' at byte 3; a '.' of \"...\" is expected" },
     { "four dots", "....->", 3,
-      "equation has '.' at byte 3; no second \"...\" in a subscript is expected" },
+      "equation has '.' at byte 3; at most one \"...\" in a subscript is expected" },
     { "a dot at the end", "i->i.", 5, "equation ends at byte 5; a '.' of \"...\" is expected" },
     { "two ellipses", "...i...->...i", 4,
-      "equation has '.' at byte 4; no second \"...\" in a subscript is expected" },
+      "equation has '.' at byte 4; at most one \"...\" in a subscript is expected" },
     { "two ellipses in the output", "...i->...i...", 10,
-      "equation has '.' at byte 10; no second \"...\" in a subscript is expected" },
+      "equation has '.' at byte 10; at most one \"...\" in a subscript is expected" },
     { "an output label that no input has", "ij,jk->iz", 8,
       "equation has 'z' at byte 8, in the output; a label of an input is expected" },
     { "a label of the wrong case", "i->I", 3,
       "equation has 'I' at byte 3, in the output; a label of an input is expected" },
     { "offsets are bytes", "\xc3\xa9->z", 4,
       "equation has 'z' at byte 4, in the output; a label of an input is expected" },
-    { "labels that cannot be seen go by number", "i->\t", 3,
+    { "invisible labels are written as code points", "i->\t", 3,
       "equation has U+0009 at byte 3, in the output; a label of an input is expected" },
-    { "or would turn the message around", "i->\xe2\x80\xae", 3,
+    { "so are characters that change the text direction", "i->\xe2\x80\xae", 3,
       "equation has U+202E at byte 3, in the output; a label of an input is expected" },
-    { "a byte that begins nothing", "i\xff", 1,
-      "equation has 0xff at byte 1, which is no UTF-8; a label, \"...\", ',', \"->\" or the end is "
+    { "a byte that begins no character", "i\xff", 1,
+      "equation has 0xff at byte 1, which is not UTF-8; a label, \"...\", ',', \"->\" or the end "
+      "is "
       "expected" },
     { "a continuation byte", "\x80", 0, NULL },
-    { "a character cut off by the end", "ij\xe2\x88", 2, NULL },
-    { "a character cut off by another", "\xe2\x88j", 0, NULL },
+    { "a character truncated by the end", "ij\xe2\x88", 2, NULL },
+    { "a character truncated by another", "\xe2\x88j", 0, NULL },
     { "an overlong form", "\xc0\xaf", 0, NULL },
     { "an overlong form of three bytes", "\xe0\x9f\xbf", 0, NULL },
     { "a surrogate", "\xed\xa0\x80", 0, NULL },
-    { "above the highest character", "\xf4\x90\x80\x80", 0, NULL },
-    { "far above", "\xf5\x80\x80\x80", 0, NULL },
-    { "no UTF-8 in the output", "i->i\xff", 4,
-      "equation has 0xff at byte 4, which is no UTF-8; a label, \"...\" or the end is expected" },
-    { "behind more subscripts than there may be", ",,,,,,,,,,,,,,,,,,>", 18, NULL },
-    { "behind more labels than there may be", "abcdefghijklmnopqrst-", 21, NULL },
+    { "a code point above the highest", "\xf4\x90\x80\x80", 0, NULL },
+    { "a code point far above the highest", "\xf5\x80\x80\x80", 0, NULL },
+    { "bytes in the output that are not UTF-8", "i->i\xff", 4,
+      "equation has 0xff at byte 4, which is not UTF-8; a label, \"...\" or the end is expected" },
+    { "an error after too many subscripts", ",,,,,,,,,,,,,,,,,,>", 18, NULL },
+    { "an error after too many labels", "abcdefghijklmnopqrst-", 21, NULL },
 };
 
-START_TEST(malformed_text_is_refused_at_its_byte)
+START_TEST(malformed_text_is_rejected_with_its_byte_offset)
 {
     struct td_equation *equation;
     struct td_error err;
@@ -230,11 +235,11 @@ static const struct {
     td_status status;
     const char *message;
     const char *input;
-    int n_shapes; /* the last is that of `input` */
-} refusals[] = {
-    { "an input too many", "ij->ij", "[2,3] [2,3]", TD_INVALID_ARGUMENT,
+    int n_shapes; /* in the error; the last is that of `input` */
+} rejected[] = {
+    { "one input too many", "ij->ij", "[2,3] [2,3]", TD_INVALID_ARGUMENT,
       "inputs has 2 tensors; the equation expects 1", "inputs", 0 },
-    { "an input too few", "ij,jk->ik", "[2,3]", TD_INVALID_ARGUMENT,
+    { "one input too few", "ij,jk->ik", "[2,3]", TD_INVALID_ARGUMENT,
       "inputs has 1 tensor; the equation expects 2", "inputs", 0 },
     { "17 inputs", ",,,,,,,,,,,,,,,,", "[] [] [] [] [] [] [] [] [] [] [] [] [] [] [] [] []",
       TD_INVALID_ARGUMENT, "inputs has 17 tensors; at most 16 are expected", "inputs", 0 },
@@ -248,40 +253,42 @@ static const struct {
       "inputs[0] has shape [2,3], rank 2; its subscript expects rank 3 or more", "inputs[0]", 1 },
     { "17 labels", "abcdefghijklmnopq->z", "[1]", TD_SHAPE_MISMATCH,
       "inputs[0] has shape [1], rank 1; its subscript expects rank 17", "inputs[0]", 1 },
-    { "extents of a label", "ij,jk->ik", "[2,3] [4,2]", TD_SHAPE_MISMATCH,
+    { "two extents of a label", "ij,jk->ik", "[2,3] [4,2]", TD_SHAPE_MISMATCH,
       "label 'j' is 3 in inputs[0] and 4 in inputs[1]; the same is expected", "inputs[1]", 2 },
-    { "the input that set the extent is named", "i,ij,j,jk->ik", "[2] [2,3] [3] [4,2]",
+    { "the first input with the extent is named", "i,ij,j,jk->ik", "[2] [2,3] [3] [4,2]",
       TD_SHAPE_MISMATCH, "label 'j' is 3 in inputs[1] and 4 in inputs[3]; the same is expected",
       "inputs[3]", 2 },
     { "labels do not broadcast", "ij,ij->ij", "[1,3] [2,3]", TD_SHAPE_MISMATCH,
       "label 'i' is 1 in inputs[0] and 2 in inputs[1]; the same is expected", "inputs[1]", 2 },
-    { "the other way round neither", "ij,ij->ij", "[2,3] [1,3]", TD_SHAPE_MISMATCH,
+    { "labels do not broadcast in the other order", "ij,ij->ij", "[2,3] [1,3]", TD_SHAPE_MISMATCH,
       "label 'i' is 2 in inputs[0] and 1 in inputs[1]; the same is expected", "inputs[1]", 2 },
     { "a diagonal that is not square", "ii->i", "[2,3]", TD_SHAPE_MISMATCH,
       "label 'i' is 2 in inputs[0] and 3 in inputs[0]; the same is expected", "inputs[0]", 1 },
     { "a label of several bytes", "\xc3\xa9,\xc3\xa9", "[2] [3]", TD_SHAPE_MISMATCH,
       "label '\xc3\xa9' is 2 in inputs[0] and 3 in inputs[1]; the same is expected", "inputs[1]",
       2 },
-    { "a label that cannot be seen", "\x01,\x01", "[2] [3]", TD_SHAPE_MISMATCH,
+    { "an invisible label", "\x01,\x01", "[2] [3]", TD_SHAPE_MISMATCH,
       "label U+0001 is 2 in inputs[0] and 3 in inputs[1]; the same is expected", "inputs[1]", 2 },
     { "ellipses that do not broadcast", "...ij,...jk->...ik", "[3,2,3] [5,3,2]", TD_SHAPE_MISMATCH,
       "dimension -1 of the ellipsis is 3 in inputs[0] and 5 in inputs[1]; the same, or 1, is "
       "expected",
       "inputs[1]", 2 },
-    { "after one that stretched", "...,...,...", "[1,7] [3,1] [4,7]", TD_SHAPE_MISMATCH,
+    { "ellipses that do not broadcast after one that does", "...,...,...", "[1,7] [3,1] [4,7]",
+      TD_SHAPE_MISMATCH,
       "dimension -2 of the ellipsis is 3 in inputs[1] and 4 in inputs[2]; the same, or 1, is "
       "expected",
       "inputs[2]", 2 },
-    { "0 does not stretch", "...,...", "[0] [2]", TD_SHAPE_MISMATCH,
+    { "0 does not broadcast", "...,...", "[0] [2]", TD_SHAPE_MISMATCH,
       "dimension -1 of the ellipsis is 0 in inputs[0] and 2 in inputs[1]; the same, or 1, is "
       "expected",
       "inputs[1]", 2 },
-    { "tf: broadcast dimensions that the output has no place for", "...ij->ij", "[2,3,4]",
+    { "tf: broadcast dimensions without an output ellipsis", "...ij->ij", "[2,3,4]",
       TD_INVALID_ARGUMENT,
       "the ellipsis of the inputs stands for 1 dimension; \"...\" is expected in the output of the "
       "equation",
       "", 0 },
-    { "be they of extent 1", "...ij->ij", "[1,1,3,4]", TD_INVALID_ARGUMENT,
+    { "broadcast dimensions of extent 1 without an output ellipsis", "...ij->ij", "[1,1,3,4]",
+      TD_INVALID_ARGUMENT,
       "the ellipsis of the inputs stands for 2 dimensions; \"...\" is expected in the output of "
       "the equation",
       "", 0 },
@@ -290,29 +297,30 @@ static const struct {
     { "an implicit output of rank 18", "abcdefghi,jklmnopqr",
       "[1,1,1,1,1,1,1,1,1] [1,1,1,1,1,1,1,1,1]", TD_RESOURCE_LIMIT,
       "output needs 18 dimensions, the limit is 16", "", 0 },
-    { "an ellipsis counts", "...,abcdefgh->...abcdefgh", "[1,1,1,1,1,1,1,1,1] [1,1,1,1,1,1,1,1]",
-      TD_RESOURCE_LIMIT, "output needs 17 dimensions, the limit is 16", "", 0 },
+    { "the dimensions of the ellipsis count", "...,abcdefgh->...abcdefgh",
+      "[1,1,1,1,1,1,1,1,1] [1,1,1,1,1,1,1,1]", TD_RESOURCE_LIMIT,
+      "output needs 17 dimensions, the limit is 16", "", 0 },
 };
 
-START_TEST(what_does_not_fit_the_equation_is_refused)
+START_TEST(shapes_that_do_not_match_the_equation_are_rejected)
 {
     struct td_equation *equation;
     struct td_error err;
-    td_status status = parse(refusals[_i].equation, refusals[_i].shapes, &equation, &err);
-    ck_assert_msg(status == refusals[_i].status, "%s: %s", refusals[_i].says,
+    td_status status = parse(rejected[_i].equation, rejected[_i].shapes, &equation, &err);
+    ck_assert_msg(status == rejected[_i].status, "%s: %s", rejected[_i].says,
                   td_status_name(status));
-    ck_assert_str_eq(err.message, refusals[_i].message);
-    ck_assert_str_eq(err.input, refusals[_i].input);
+    ck_assert_str_eq(err.message, rejected[_i].message);
+    ck_assert_str_eq(err.input, rejected[_i].input);
     ck_assert_int_eq(err.offset, -1);
-    ck_assert_int_eq(err.n_shapes, refusals[_i].n_shapes);
+    ck_assert_int_eq(err.n_shapes, rejected[_i].n_shapes);
     if (err.n_shapes > 0)
-        ck_assert_str_eq(err.shapes[err.n_shapes - 1].name, refusals[_i].input);
+        ck_assert_str_eq(err.shapes[err.n_shapes - 1].name, rejected[_i].input);
     if (status == TD_INVALID_ARGUMENT && err.input[0] == '\0')
         ck_assert_str_eq(err.attribute, "equation");
 }
 END_TEST
 
-START_TEST(the_shapes_at_fault_are_told)
+START_TEST(a_shape_mismatch_reports_both_shapes)
 {
     struct td_equation *equation;
     struct td_error err;
@@ -324,7 +332,7 @@ START_TEST(the_shapes_at_fault_are_told)
 }
 END_TEST
 
-START_TEST(so_are_the_label_and_its_extents)
+START_TEST(a_shape_mismatch_reports_the_label_and_its_extents)
 {
     struct td_equation *equation;
     struct td_error err;
@@ -341,9 +349,9 @@ START_TEST(so_are_the_label_and_its_extents)
 }
 END_TEST
 
-/* ---- Anything at all --------------------------------------------------------------------- */
+/* ---- Random text ------------------------------------------------------------------------- */
 
-/* A byte of the grammar more often than not. */
+/* Usually a byte of the grammar. */
 static char random_byte(void)
 {
     static const char usual[] = "ijkabij,->... \xc3\xa9\xe2\x88\x91";
@@ -351,7 +359,7 @@ static char random_byte(void)
                            : (char)(1 + random_below(255));
 }
 
-/* Random bytes, or an equation that holds with some bytes exchanged, added and taken away. */
+/* Random bytes, or a valid equation with some bytes replaced, added and removed. */
 static size_t random_text(char *text, size_t size)
 {
     if (random_below(3) == 0) {
@@ -379,7 +387,7 @@ static size_t random_text(char *text, size_t size)
     return length;
 }
 
-START_TEST(any_text_is_understood_or_refused)
+START_TEST(random_text_is_parsed_or_rejected)
 {
     enum { ROUNDS = 60000, SIZE = 80 };
     int times[TD_STATUS_COUNT] = { 0 };
@@ -387,7 +395,7 @@ START_TEST(any_text_is_understood_or_refused)
         random_seed((uint64_t)round);
         char text[SIZE];
         size_t length = random_text(text, SIZE);
-        /* On the heap to the byte: reading behind the end is an error to the sanitizer. */
+        /* On the heap with its exact size, so that a sanitizer detects reads past the end. */
         char *exact = td_arena_text(&test_arena, text, length, NULL);
         struct td_shape shapes[TD_EINSUM_MAX_INPUTS + 1];
         const struct td_shape *pointers[TD_EINSUM_MAX_INPUTS + 1];
@@ -423,7 +431,7 @@ START_TEST(any_text_is_understood_or_refused)
         }
         td_arena_reset(&test_arena);
     }
-    /* The generator reaches all of them. */
+    /* The generator produces all of them. */
     ck_assert_int_gt(times[TD_OK], ROUNDS / 100);
     ck_assert_int_gt(times[TD_INVALID_EQUATION], ROUNDS / 10);
     ck_assert_int_gt(times[TD_SHAPE_MISMATCH], ROUNDS / 100);
@@ -434,14 +442,15 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, an_equation_means, 0, COUNT_OF(results));
-    tcase_add_test(t, labels_are_numbered_as_they_come_and_have_extents);
-    tcase_add_test(t, there_is_room_for_256_labels);
-    tcase_add_loop_test(t, malformed_text_is_refused_at_its_byte, 0, COUNT_OF(malformed));
-    tcase_add_loop_test(t, what_does_not_fit_the_equation_is_refused, 0, COUNT_OF(refusals));
-    tcase_add_test(t, the_shapes_at_fault_are_told);
-    tcase_add_test(t, so_are_the_label_and_its_extents);
-    tcase_add_test(t, any_text_is_understood_or_refused);
+    tcase_add_loop_test(t, an_equation_is_parsed_as_this, 0, COUNT_OF(results));
+    tcase_add_test(t, labels_are_numbered_by_first_occurrence_and_have_extents);
+    tcase_add_test(t, an_equation_may_have_256_labels);
+    tcase_add_loop_test(t, malformed_text_is_rejected_with_its_byte_offset, 0, COUNT_OF(malformed));
+    tcase_add_loop_test(t, shapes_that_do_not_match_the_equation_are_rejected, 0,
+                        COUNT_OF(rejected));
+    tcase_add_test(t, a_shape_mismatch_reports_both_shapes);
+    tcase_add_test(t, a_shape_mismatch_reports_the_label_and_its_extents);
+    tcase_add_test(t, random_text_is_parsed_or_rejected);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 
 #define MAX_OPERANDS TD_EINSUM_MAX_INPUTS
 
-/* Operands as sets of up to 64 labels, and what the extents of those are. */
+/* Operands as sets of up to 64 labels, and the extents of the labels. */
 struct network {
     int n;
     uint64_t operand[2 * MAX_OPERANDS];
@@ -16,7 +16,7 @@ struct network {
     int64_t extent[64];
 };
 
-struct price {
+struct cost {
     double flops, largest;
 };
 
@@ -29,24 +29,24 @@ static double product(const struct network *net, uint64_t set)
     return result;
 }
 
-/* What a pair leaves when `others` are left beside it; its price is added. */
+/* Returns the labels of the result of a pair, given those of the other operands; adds its cost. */
 static uint64_t contract(const struct network *net, uint64_t a, uint64_t b, uint64_t others,
-                         struct price *price)
+                         struct cost *cost)
 {
     uint64_t result = (a | b) & (others | net->output);
-    price->flops += product(net, a | b) * (result == (a | b) ? 1 : 2);
+    cost->flops += product(net, a | b) * (result == (a | b) ? 1 : 2);
     double numel = product(net, result);
-    price->largest = numel > price->largest ? numel : price->largest;
+    cost->largest = numel > cost->largest ? numel : cost->largest;
     return result;
 }
 
-/* The least price of all orders there are: every pair, then every pair of what that leaves. */
-static struct price cheapest(const struct network *net, const uint64_t *operand, int n,
-                             struct price so_far)
+/* The lowest cost of all orders, by exhaustive search. */
+static struct cost cheapest(const struct network *net, const uint64_t *operand, int n,
+                            struct cost total)
 {
     if (n == 1)
-        return so_far;
-    struct price best = { 1e300, 1e300 };
+        return total;
+    struct cost best = { 1e300, 1e300 };
     for (int b = 1; b < n; b++) {
         for (int a = 0; a < b; a++) {
             uint64_t left[MAX_OPERANDS], others = 0;
@@ -54,18 +54,18 @@ static struct price cheapest(const struct network *net, const uint64_t *operand,
             for (int i = 0; i < n; i++)
                 if (i != a && i != b)
                     others |= left[n_left++] = operand[i];
-            struct price price = so_far;
-            left[n_left++] = contract(net, operand[a], operand[b], others, &price);
-            price = cheapest(net, left, n_left, price);
-            if (price.flops < best.flops ||
-                (price.flops <= best.flops && price.largest < best.largest))
-                best = price;
+            struct cost cost = total;
+            left[n_left++] = contract(net, operand[a], operand[b], others, &cost);
+            cost = cheapest(net, left, n_left, cost);
+            if (cost.flops < best.flops ||
+                (cost.flops <= best.flops && cost.largest < best.largest))
+                best = cost;
         }
     }
     return best;
 }
 
-static void find(const struct network *net, struct td_pair *pairs)
+static void find_path(const struct network *net, struct td_pair *pairs)
 {
     struct td_labels operands[MAX_OPERANDS] = { 0 }, output = { { net->output } };
     for (int i = 0; i < net->n; i++)
@@ -75,15 +75,15 @@ static void find(const struct network *net, struct td_pair *pairs)
                      TD_OK);
 }
 
-/* The price of the order that was found; every operand and result must be used once. */
-static struct price found(const struct network *net, const char *says)
+/* The cost of the order cost_found by td_path_find; every operand and result must be used once. */
+static struct cost cost_found(const struct network *net, const char *says)
 {
     struct td_pair pairs[MAX_OPERANDS];
-    find(net, pairs);
+    find_path(net, pairs);
     uint64_t operand[2 * MAX_OPERANDS];
     bool used[2 * MAX_OPERANDS] = { false };
     memcpy(operand, net->operand, sizeof(operand));
-    struct price price = { 0, 0 };
+    struct cost cost = { 0, 0 };
     for (int i = 0; i < net->n - 1; i++) {
         int a = pairs[i].a, b = pairs[i].b, result = net->n + i;
         EXPECT(0 <= a && a < b && b < result && !used[a] && !used[b], "%s: pair %d is (%d, %d)",
@@ -92,12 +92,12 @@ static struct price found(const struct network *net, const char *says)
         uint64_t others = 0;
         for (int k = 0; k < result; k++)
             others |= used[k] ? 0 : operand[k];
-        operand[result] = contract(net, operand[a], operand[b], others, &price);
+        operand[result] = contract(net, operand[a], operand[b], others, &cost);
     }
-    return price;
+    return cost;
 }
 
-/* "ab bc->ac", labels a to z, all of the extent given, but those that `extents` names: "a2 b30". */
+/* "ab bc->ac", labels a to z, all of the given extent except those in `extents`: "a2 b30". */
 static struct network network_of(const char *text, int64_t extent, const char *extents)
 {
     struct network net = { .n = 1 };
@@ -124,43 +124,43 @@ static const struct {
     const char *extents;
     double flops, largest;
 } known[] = {
-    { "one operand takes no pair", "ab->a", 10, "", 0, 0 },
+    { "one operand needs no pair", "ab->a", 10, "", 0, 0 },
     { "a matrix product", "ab bc->ac", 10, "", 2000, 100 },
     { "an outer product has no sum", "a b->ab", 10, "", 100, 100 },
-    { "an elementwise product neither", "ab ab->ab", 10, "", 100, 100 },
+    { "an elementwise product has no sum", "ab ab->ab", 10, "", 100, 100 },
     { "the matrices of Cormen et al., 15.2: 15125 products", "ab bc cd de ef fg->ag", 1,
       "a30 b35 c15 d5 e10 f20 g25", 30250, 750 },
     { "numpy.einsum_path's example: 8.000e+05", "ea fb abcd gc hd->efgh", 10, "", 8e5, 1e4 },
-    { "from the right, where a vector stands there", "ab bc cd de e->a", 10, "", 4 * 200, 10 },
-    { "from the left, where it stands there", "a ab bc cd de->e", 10, "", 4 * 200, 10 },
-    { "sums of operands that share nothing", "a b c->", 10, "", 200 + 20, 1 },
-    { "two networks apart", "ab ba cd dc->", 10, "", 200 + 200 + 1, 1 },
-    { "an outer product first, where that is less: 4 + 2 * 400 is less than 2 * 2 * 200",
-      "a b abc->c", 2, "c100", 4 + 800, 100 },
+    { "from the right, with a vector at the right end", "ab bc cd de e->a", 10, "", 4 * 200, 10 },
+    { "from the left, with a vector at the left end", "a ab bc cd de->e", 10, "", 4 * 200, 10 },
+    { "sums of operands without common labels", "a b c->", 10, "", 200 + 20, 1 },
+    { "two unconnected networks", "ab ba cd dc->", 10, "", 200 + 200 + 1, 1 },
+    { "an outer product first, if cheaper: 4 + 2 * 400 is less than 2 * 2 * 200", "a b abc->c", 2,
+      "c100", 4 + 800, 100 },
     { "scalars", "->", 2, "", 0, 0 },
-    { "a batch in all of three", "zab zbc zcd->zad", 4, "z100", 2 * 2 * 6400, 1600 },
-    { "a vector behind fifteen matrices", "ab bc cd de ef fg gh hi ij jk kl lm mn no op p->a", 10,
+    { "a batch label in three operands", "zab zbc zcd->zad", 4, "z100", 2 * 2 * 6400, 1600 },
+    { "a vector after fifteen matrices", "ab bc cd de ef fg gh hi ij jk kl lm mn no op p->a", 10,
       "", 15 * 200, 10 },
-    { "a vector before fifteen", "a ab bc cd de ef fg gh hi ij jk kl lm mn no op->p", 10, "",
-      15 * 200, 10 },
+    { "a vector before fifteen matrices", "a ab bc cd de ef fg gh hi ij jk kl lm mn no op->p", 10,
+      "", 15 * 200, 10 },
 };
 
-START_TEST(an_order_costs)
+START_TEST(the_best_order_has_these_costs)
 {
     struct network net = network_of(known[_i].network, known[_i].extent, known[_i].extents);
-    struct price price = found(&net, known[_i].says);
-    ck_assert_msg(price.flops == known[_i].flops, "%s: %g FLOPs", known[_i].says, price.flops);
-    ck_assert_msg(price.largest == known[_i].largest, "%s: %g elements", known[_i].says,
-                  price.largest);
+    struct cost cost = cost_found(&net, known[_i].says);
+    ck_assert_msg(cost.flops == known[_i].flops, "%s: %g FLOPs", known[_i].says, cost.flops);
+    ck_assert_msg(cost.largest == known[_i].largest, "%s: %g elements", known[_i].says,
+                  cost.largest);
 }
 END_TEST
 
-START_TEST(the_textbook_chain_is_cut_as_in_the_textbook)
+START_TEST(the_textbook_chain_has_the_textbook_order)
 {
     /* ((A1 (A2 A3)) ((A4 A5) A6)) */
     struct network net = network_of("ab bc cd de ef fg->ag", 1, "a30 b35 c15 d5 e10 f20 g25");
     struct td_pair pairs[5];
-    find(&net, pairs);
+    find_path(&net, pairs);
     static const struct td_pair want[] = { { 1, 2 }, { 0, 6 }, { 3, 4 }, { 5, 8 }, { 7, 9 } };
     ck_assert_mem_eq(pairs, want, sizeof(want));
 }
@@ -182,23 +182,23 @@ static struct network random_network(int n)
     return net;
 }
 
-START_TEST(no_order_is_better)
+START_TEST(exhaustive_search_finds_no_better_order)
 {
     for (int round = 0; round < 3000; round++) {
         random_seed((uint64_t)round);
         struct network net = random_network(2 + random_below(round % 50 ? 4 : 5));
-        struct price got = found(&net, "random"),
-                     want = cheapest(&net, net.operand, net.n, (struct price){ 0, 0 });
+        struct cost got = cost_found(&net, "random"),
+                    want = cheapest(&net, net.operand, net.n, (struct cost){ 0, 0 });
         EXPECT(got.flops <= want.flops && got.largest <= want.largest,
-               "round %d: %g FLOPs and %g elements, there is %g and %g", round, got.flops,
+               "round %d: %g FLOPs and %g elements, the best has %g and %g", round, got.flops,
                got.largest, want.flops, want.largest);
         td_arena_reset(&test_arena);
     }
 }
 END_TEST
 
-/* The least price of a chain of matrices of extents d[0] x d[1], d[1] x d[2], ...: the textbook's
- * dynamic programme. */
+/* The lowest cost of a chain of matrices of d[0] x d[1], d[1] x d[2], ...: the textbook's dynamic
+ * program. */
 static double cheapest_chain(const int64_t *d, int n)
 {
     double best[MAX_OPERANDS + 1][MAX_OPERANDS + 1] = { { 0 } };
@@ -216,7 +216,7 @@ static double cheapest_chain(const int64_t *d, int n)
     return best[0][n];
 }
 
-START_TEST(long_chains_are_cut_well)
+START_TEST(greedy_orders_of_long_chains_are_near_the_best)
 {
     double worst = 1, sum = 0;
     for (int round = 0; round < 300; round++) {
@@ -227,29 +227,29 @@ START_TEST(long_chains_are_cut_well)
         for (int i = 0; i < net.n; i++)
             net.operand[i] = UINT64_C(3) << i;
         net.output = UINT64_C(1) | UINT64_C(1) << net.n;
-        double ratio = found(&net, "chain").flops / cheapest_chain(net.extent, net.n);
-        EXPECT(net.n > TD_PATH_EXACT || ratio <= 1, "round %d: %g times the least", round, ratio);
+        double ratio = cost_found(&net, "chain").flops / cheapest_chain(net.extent, net.n);
+        EXPECT(net.n > TD_PATH_EXACT || ratio <= 1, "round %d: %g times the lowest", round, ratio);
         worst = ratio > worst ? ratio : worst;
         sum += ratio;
         td_arena_reset(&test_arena);
     }
-    ck_assert_msg(worst < 2 && sum < 300 * 1.1, "%g times the least, %g on average", worst,
+    ck_assert_msg(worst < 2 && sum < 300 * 1.1, "%g times the lowest, %g on average", worst,
                   sum / 300);
 }
 END_TEST
 
-START_TEST(any_network_gets_an_order)
+START_TEST(every_random_network_has_an_order)
 {
     for (int round = 0; round < 300; round++) {
         random_seed((uint64_t)round);
         struct network net = random_network(1 + random_below(MAX_OPERANDS));
-        found(&net, "random");
+        cost_found(&net, "random");
         td_arena_reset(&test_arena);
     }
 }
 END_TEST
 
-START_TEST(labels_of_every_word_count)
+START_TEST(labels_may_be_in_any_word_of_a_set)
 {
     /* (200 x 3) (3 x 200) (200 x 1), labels far apart: from the right 2 * 600 + 2 * 600. */
     struct td_labels operands[3] = { 0 }, output = { 0 };
@@ -271,12 +271,12 @@ START_TEST(labels_of_every_word_count)
 }
 END_TEST
 
-START_TEST(costs_beyond_64_bits_are_no_obstacle)
+START_TEST(costs_beyond_64_bits_saturate)
 {
     struct network net = network_of("abc bcd cde def efg fgh ghi hij ijk->ak", INT64_MAX, "");
-    found(&net, "huge");
+    cost_found(&net, "huge");
     net.n = 5;
-    found(&net, "huge, exact");
+    cost_found(&net, "huge, exact");
     ck_assert_uint_eq(td_saturating_mul(UINT64_C(1) << 32, UINT64_C(1) << 32), UINT64_MAX);
     ck_assert_uint_eq(td_saturating_mul(0, UINT64_MAX), 0);
     ck_assert_uint_eq(td_saturating_add(UINT64_MAX, 1), UINT64_MAX);
@@ -286,13 +286,13 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, an_order_costs, 0, COUNT_OF(known));
-    tcase_add_test(t, the_textbook_chain_is_cut_as_in_the_textbook);
-    tcase_add_test(t, no_order_is_better);
-    tcase_add_test(t, long_chains_are_cut_well);
-    tcase_add_test(t, any_network_gets_an_order);
-    tcase_add_test(t, labels_of_every_word_count);
-    tcase_add_test(t, costs_beyond_64_bits_are_no_obstacle);
+    tcase_add_loop_test(t, the_best_order_has_these_costs, 0, COUNT_OF(known));
+    tcase_add_test(t, the_textbook_chain_has_the_textbook_order);
+    tcase_add_test(t, exhaustive_search_finds_no_better_order);
+    tcase_add_test(t, greedy_orders_of_long_chains_are_near_the_best);
+    tcase_add_test(t, every_random_network_has_an_order);
+    tcase_add_test(t, labels_may_be_in_any_word_of_a_set);
+    tcase_add_test(t, costs_beyond_64_bits_saturate);
 }
 
 int main(void)

@@ -26,7 +26,8 @@ static td_status make(const char *equation, td_dtype dtype, const char *shapes_t
     return td_einsum_plan_make(equation, pointers, n, dtype, &test_arena, plan, err);
 }
 
-static const struct td_einsum_plan *made(const char *equation, td_dtype dtype, const char *shapes)
+static const struct td_einsum_plan *make_plan(const char *equation, td_dtype dtype,
+                                              const char *shapes)
 {
     const struct td_einsum_plan *plan;
     struct td_error err;
@@ -57,35 +58,37 @@ static const struct {
 } plans[] = {
     { "a matrix product is one step", "ij,jk->ik", "[2,3] [3,4]", "0,1 ij,jk->ik 48" },
     { "a transposition moves data", "ijk->kij", "[2,3,4]", "0 ijk->kij 0" },
-    { "a diagonal too", "iij->ji", "[3,3,2]", "0 iij->ji 0" },
-    { "one operand is summed in one go", "ijik->k", "[2,3,2,4]", "0 ijik->k 24" },
+    { "so does a diagonal", "iij->ji", "[3,3,2]", "0 iij->ji 0" },
+    { "one operand is summed in one step", "ijik->k", "[2,3,2,4]", "0 ijik->k 24" },
     { "an outer product has no sum", "i,j->ij", "[3] [4]", "0,1 i,j->ij 12" },
-    { "an elementwise product neither", "ij,ji->ij", "[2,3] [3,2]", "0,1 ij,ji->ij 6" },
-    { "a label that one operand has alone is summed there first", "ij,jk->j", "[2,3] [3,4]",
+    { "an elementwise product has no sum", "ij,ji->ij", "[2,3] [3,2]", "0,1 ij,ji->ij 6" },
+    { "a label of one operand only is summed in it first", "ij,jk->j", "[2,3] [3,4]",
       "0 ij->j 6; 1 jk->j 12; 2,3 j,j->j 3" },
-    { "and diagonals are on the way", "iij,j->j", "[2,2,3] [3]", "0 iij->j 6; 2,1 j,j->j 3" },
+    { "its diagonal is taken in the same step", "iij,j->j", "[2,2,3] [3]",
+      "0 iij->j 6; 2,1 j,j->j 3" },
     { "extents of 1 are left out", "ij,jk->ik", "[1,3] [3,1]", "0,1 j,j-> 6" },
-    { "so nothing is left of some", "ij->ji", "[1,1]", "0 -> 0" },
+    { "which may leave no dimension", "ij->ji", "[1,1]", "0 -> 0" },
     { "scalars", ",->", "[] []", "0,1 ,-> 1" },
     { "a scalar times a vector", ",i->i", "[] [3]", "0,1 ,i->i 3" },
-    { "a repeated label of the output stays in it", "i->ii", "[3]", "0 i->ii 0" },
-    { "the vector comes first", "ij,jk,k->i", "[5,5] [5,5] [5]", "1,2 jk,k->j 50; 0,3 ij,j->i 50" },
-    { "batches, rows, columns between steps", "aizj,jzk,kl->zial", "[2,2,2,9] [9,2,2] [2,2]",
-      "0,1 aizj,jzk->zaik 288; 2,3 kl,zaik->zial 64" },
-    { "a dimension of the ellipsis goes by a letter", "...ij,...jk->...ik", "[4,2,3] [4,3,5]",
+    { "a repeated output label stays repeated", "i->ii", "[3]", "0 i->ii 0" },
+    { "the product with the vector is first", "ij,jk,k->i", "[5,5] [5,5] [5]",
+      "1,2 jk,k->j 50; 0,3 ij,j->i 50" },
+    { "an intermediate result has batch, rows, columns", "aizj,jzk,kl->zial",
+      "[2,2,2,9] [9,2,2] [2,2]", "0,1 aizj,jzk->zaik 288; 2,3 kl,zaik->zial 64" },
+    { "a dimension of the ellipsis is named by a letter", "...ij,...jk->...ik", "[4,2,3] [4,3,5]",
       "0,1 Aij,Ajk->Aik 240" },
-    { "an operand does not have it where it is broadcast", "...ij,...jk->...ik",
-      "[4,1,2,3] [5,3,6]", "0,1 Aij,Bjk->ABik 1440" },
-    { "characters stay what they are", "\xce\xb1\xe2\x88\x91->\xe2\x88\x91", "[2,3]",
+    { "a broadcast operand does not have its label", "...ij,...jk->...ik", "[4,1,2,3] [5,3,6]",
+      "0,1 Aij,Bjk->ABik 1440" },
+    { "labels keep their characters", "\xce\xb1\xe2\x88\x91->\xe2\x88\x91", "[2,3]",
       "0 \xce\xb1\xe2\x88\x91->\xe2\x88\x91 6" },
-    { "no step where an extent is 0", "ij,jk->ik", "[2,0] [0,3]", "" },
+    { "an extent of 0 leaves no step", "ij,jk->ik", "[2,0] [0,3]", "" },
 };
 
-START_TEST(the_steps_are)
+START_TEST(an_equation_is_planned_as_these_steps)
 {
     char text[1024];
     const struct td_einsum_plan *plan =
-        made(plans[_i].equation, TD_DTYPE_FLOAT32, plans[_i].shapes);
+        make_plan(plans[_i].equation, TD_DTYPE_FLOAT32, plans[_i].shapes);
     ck_assert_msg(strcmp(steps_text(plan, text), plans[_i].steps) == 0, "%s: %s", plans[_i].says,
                   text);
 }
@@ -101,21 +104,21 @@ static const struct {
       "200(300,0,400) 400(0,1,1) 300(1,400,0)", TD_CONTRACT_GEMM },
     { "a transposition", "ij->ji", "[2,3]", "3(1,0,2) 2(3,0,1)", TD_CONTRACT_PERMUTE },
     { "a copy is one loop", "ijk->ijk", "[2,3,4]", "24(1,0,1)", TD_CONTRACT_PERMUTE },
-    { "a diagonal adds its strides", "iji->ji", "[3,2,3]", "2(3,0,3) 3(7,0,1)",
+    { "a diagonal has the sum of the strides", "iji->ji", "[3,2,3]", "2(3,0,3) 3(7,0,1)",
       TD_CONTRACT_PERMUTE },
-    { "so does one of the output", "i->iii", "[3]", "3(1,0,13)", TD_CONTRACT_PERMUTE },
+    { "so has a diagonal of the output", "i->iii", "[3]", "3(1,0,13)", TD_CONTRACT_PERMUTE },
     { "a trace", "ii->", "[3,3]", "3(4,0,0)", TD_CONTRACT_SUMPROD },
     { "a broadcast dimension has no stride", "...i,...i->...i", "[1,3] [2,3]", "2(0,3,3) 3(1,1,1)",
       TD_CONTRACT_SUMPROD },
-    { "nothing but extents of 1", "ij,jk->ik", "[1,1] [1,1]", "1(0,0,0)", TD_CONTRACT_SUMPROD },
+    { "only extents of 1", "ij,jk->ik", "[1,1] [1,1]", "1(0,0,0)", TD_CONTRACT_SUMPROD },
     { "a scalar", "->", "[]", "1(0,0,0)", TD_CONTRACT_PERMUTE },
 };
 
-START_TEST(the_nest_is)
+START_TEST(the_last_step_has_this_loop_nest_and_kind)
 {
     char text[512], *at = text;
     const struct td_einsum_plan *plan =
-        made(nests[_i].equation, TD_DTYPE_FLOAT32, nests[_i].shapes);
+        make_plan(nests[_i].equation, TD_DTYPE_FLOAT32, nests[_i].shapes);
     const struct td_contraction *last = &plan->steps[plan->n_steps - 1].contraction;
     for (int i = 0; i < last->rank; i++) {
         const struct td_loop *loop = &last->loops[i];
@@ -136,22 +139,23 @@ static const struct {
     { "numpy.einsum_path's example", "ea,fb,abcd,gc,hd->efgh",
       "[10,10] [10,10] [10,10,10,10] [10,10] [10,10]", 800000, 500000000, 10000, false, false },
     { "sums count as additions", "ij->i", "[3,4]", 12, 24, 3, false, false },
-    { "moves count nothing", "ij->ji", "[3,4]", 0, 12, 12, false, false },
-    { "a result between may be the largest", "ab,bc,ca->", "[9,9] [9,9] [9,9]", 2 * 729 + 2 * 81,
-      3 * 729, 81, false, false },
-    { "a repeated label of the output leaves places out", "i,i->ii", "[3] [3]", 3, 3, 9, true,
+    { "data movement has no FLOPs", "ij->ji", "[3,4]", 0, 12, 12, false, false },
+    { "an intermediate result may be the largest", "ab,bc,ca->", "[9,9] [9,9] [9,9]",
+      2 * 729 + 2 * 81, 3 * 729, 81, false, false },
+    { "a repeated output label does not write all elements", "i,i->ii", "[3] [3]", 3, 3, 9, true,
       false },
-    { "but not where it is 1", "i->ii", "[1]", 0, 1, 1, false, false },
+    { "except with extent 1", "i->ii", "[1]", 0, 1, 1, false, false },
     { "an empty output", "ij,jk->ik", "[0,3] [3,2]", 0, 0, 0, false, true },
     { "an empty sum", "ij,jk->ik", "[2,0] [0,3]", 0, 0, 6, true, true },
-    { "more FLOPs than can be counted are as many as can", "i,j,k->",
+    { "FLOPs saturate", "i,j,k->",
       "[9223372036854775807] [9223372036854775807] [9223372036854775807]", UINT64_MAX, UINT64_MAX,
       1, false, false },
 };
 
-START_TEST(the_plan_takes)
+START_TEST(a_plan_has_these_costs)
 {
-    const struct td_einsum_plan *plan = made(totals[_i].equation, TD_DTYPE_INT8, totals[_i].shapes);
+    const struct td_einsum_plan *plan =
+        make_plan(totals[_i].equation, TD_DTYPE_INT8, totals[_i].shapes);
     ck_assert_msg(plan->flops == totals[_i].flops, "%s: %" PRIu64 " FLOPs", totals[_i].says,
                   plan->flops);
     ck_assert_msg(plan->naive_flops == totals[_i].naive_flops, "%s: %" PRIu64 " naive FLOPs",
@@ -165,10 +169,10 @@ START_TEST(the_plan_takes)
 }
 END_TEST
 
-START_TEST(the_order_is_told_as_pairs)
+START_TEST(the_contraction_order_is_reported_as_pairs)
 {
     const struct td_einsum_plan *plan =
-        made("ab,bc,cd->ad", TD_DTYPE_FLOAT32, "[2,90] [90,3] [3,90]");
+        make_plan("ab,bc,cd->ad", TD_DTYPE_FLOAT32, "[2,90] [90,3] [3,90]");
     ck_assert_int_eq(plan->n_pairs, 2);
     ck_assert_int_eq(plan->pairs[0].a, 0);
     ck_assert_int_eq(plan->pairs[0].b, 1);
@@ -177,11 +181,11 @@ START_TEST(the_order_is_told_as_pairs)
 }
 END_TEST
 
-START_TEST(half_precision_stays_single_between_steps)
+START_TEST(float16_and_bfloat16_intermediate_results_are_float32)
 {
     const td_dtype narrow[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16 };
     for (int i = 0; i < COUNT_OF(narrow); i++) {
-        const struct td_einsum_plan *plan = made("ij,jk,k->i", narrow[i], "[5,5] [5,5] [5]");
+        const struct td_einsum_plan *plan = make_plan("ij,jk,k->i", narrow[i], "[5,5] [5,5] [5]");
         ck_assert_int_eq(plan->n_steps, 2);
         const struct td_contraction *first = &plan->steps[0].contraction,
                                     *last = &plan->steps[1].contraction;
@@ -193,17 +197,18 @@ START_TEST(half_precision_stays_single_between_steps)
         ck_assert_int_eq(plan->steps[1].dtype, narrow[i]);
         ck_assert_uint_eq(plan->intermediate_bytes, 64); /* 5 float32 */
     }
-    ck_assert_int_eq(made("ij,jk,k->i", TD_DTYPE_INT8, "[5,5] [5,5] [5]")->steps[0].dtype,
+    ck_assert_int_eq(make_plan("ij,jk,k->i", TD_DTYPE_INT8, "[5,5] [5,5] [5]")->steps[0].dtype,
                      TD_DTYPE_INT8);
 }
 END_TEST
 
-START_TEST(results_that_are_never_alive_together_share_memory)
+START_TEST(intermediate_results_never_alive_together_share_memory)
 {
-    /* From the right: vectors of 100, each read by the next step. Two places of 448 do. */
+    /* Contracted from the right: vectors of 100, each read by the next step, so that two areas of
+     * 448 bytes suffice. */
     const struct td_einsum_plan *plan =
-        made("ab,bc,cd,de,ef,f->a", TD_DTYPE_FLOAT32,
-             "[100,100] [100,100] [100,100] [100,100] [100,100] [100]");
+        make_plan("ab,bc,cd,de,ef,f->a", TD_DTYPE_FLOAT32,
+                  "[100,100] [100,100] [100,100] [100,100] [100,100] [100]");
     ck_assert_int_eq(plan->n_steps, 5);
     for (int i = 0; i < 4; i++)
         ck_assert_uint_eq(plan->steps[i].offset, i % 2 == 0 ? 0 : 448);
@@ -211,7 +216,7 @@ START_TEST(results_that_are_never_alive_together_share_memory)
 }
 END_TEST
 
-START_TEST(the_workspace_grows_with_the_threads)
+START_TEST(the_workspace_has_scratch_for_each_thread)
 {
     struct td_einsum_plan plan = { .intermediate_bytes = 128,
                                    .workspace = { .shared = 65, .per_thread = 1 } };
@@ -235,20 +240,20 @@ static const struct {
     td_status status;
     const char *message;
     const char *resource;
-} refusals[] = {
-    { "text", "ij,", "[2,3]", TD_DTYPE_INT8, TD_INVALID_ARGUMENT,
+} rejected[] = {
+    { "too few inputs", "ij,", "[2,3]", TD_DTYPE_INT8, TD_INVALID_ARGUMENT,
       "inputs has 1 tensor; the equation expects 2", "" },
     { "an output of 2^80 elements", "i,j->ij", "[1099511627776] [1099511627776]", TD_DTYPE_INT8,
       TD_RESOURCE_LIMIT,
       "output of shape [1099511627776,1099511627776] and dtype int8 needs more than "
       "9223372036854775807 bytes",
       "tensor_bytes" },
-    { "a result between steps of 2^61 float32, though bfloat16 would do", "a,b,ab->ab",
+    { "an intermediate result of 2^61 float32, although its bfloat16 would fit", "a,b,ab->ab",
       "[2147483648] [1073741824] [2147483648,1073741824]", TD_DTYPE_BFLOAT16, TD_RESOURCE_LIMIT,
-      "a result between two steps needs 18446744073709551615 bytes, the limit is "
+      "an intermediate result needs 18446744073709551615 bytes, the limit is "
       "9223372036854775807",
       "workspace_bytes" },
-    { "2^61 products are for others to refuse", "ij,jk,kl->il",
+    { "2^61 products are below the limit of a plan", "ij,jk,kl->il",
       "[1048576,1048576] [1048576,1048576] [1048576,1048576]", TD_DTYPE_INT8, TD_OK, NULL, NULL },
     { "2^66 products for 2^44 elements", "ij,jk->ik", "[4194304,4194304] [4194304,4194304]",
       TD_DTYPE_INT8, TD_RESOURCE_LIMIT,
@@ -257,32 +262,32 @@ static const struct {
       "flops" },
 };
 
-START_TEST(what_nothing_could_hold_is_refused)
+START_TEST(sizes_beyond_63_bits_are_rejected)
 {
     const struct td_einsum_plan *plan;
     struct td_error err;
     td_status status =
-        make(refusals[_i].equation, refusals[_i].dtype, refusals[_i].shapes, &plan, &err);
-    ck_assert_msg(status == refusals[_i].status, "%s: %s", refusals[_i].says,
+        make(rejected[_i].equation, rejected[_i].dtype, rejected[_i].shapes, &plan, &err);
+    ck_assert_msg(status == rejected[_i].status, "%s: %s", rejected[_i].says,
                   td_status_name(status));
-    if (refusals[_i].message)
-        ck_assert_str_eq(err.message, refusals[_i].message);
-    if (refusals[_i].resource)
-        ck_assert_str_eq(err.resource, refusals[_i].resource);
+    if (rejected[_i].message)
+        ck_assert_str_eq(err.message, rejected[_i].message);
+    if (rejected[_i].resource)
+        ck_assert_str_eq(err.resource, rejected[_i].resource);
 }
 END_TEST
 
-/* ---- Plans of random equations, carried out by the book ----------------------------------- */
+/* ---- Plans of random equations, run by a reference ---------------------------------------- */
 
-/* int64 wraps around, so every order of steps must give the same. */
+/* int64 wraps around, so every order of steps has the same result. */
 struct nest {
     const struct td_contraction *contraction;
     const uint64_t *a, *b;
     uint64_t *c;
 };
 
-/* Adds what the loops from `depth` on have to give. */
-static void walk(const struct nest *nest, int depth, int64_t a, int64_t b, int64_t c)
+/* Runs the loops from `depth` on. */
+static void run_loops(const struct nest *nest, int depth, int64_t a, int64_t b, int64_t c)
 {
     if (depth == nest->contraction->rank) {
         nest->c[c] += nest->b ? nest->a[a] * nest->b[b] : nest->a[a];
@@ -290,8 +295,8 @@ static void walk(const struct nest *nest, int depth, int64_t a, int64_t b, int64
     }
     const struct td_loop *loop = &nest->contraction->loops[depth];
     for (int64_t i = 0; i < loop->extent; i++)
-        walk(nest, depth + 1, a + i * loop->stride[TD_A], b + i * loop->stride[TD_B],
-             c + i * loop->stride[TD_C]);
+        run_loops(nest, depth + 1, a + i * loop->stride[TD_A], b + i * loop->stride[TD_B],
+                  c + i * loop->stride[TD_C]);
 }
 
 struct data {
@@ -309,7 +314,7 @@ static void add_product(void *context, const int64_t *input, int64_t output)
     data->output[output] += product;
 }
 
-static uint64_t *numbers(int64_t n)
+static uint64_t *zeros(int64_t n)
 {
     uint64_t *data = td_arena_alloc(&test_arena, (size_t)n, sizeof(*data), NULL);
     for (int64_t i = 0; i < n; i++)
@@ -317,14 +322,14 @@ static uint64_t *numbers(int64_t n)
     return data;
 }
 
-/* Runs the steps; results lie where the plan has them in one block, so that one in the way of
- * another shows. */
-static uint64_t *carry_out(const struct td_einsum_plan *plan, const struct data *data,
-                           int64_t output_numel)
+/* Runs the steps, with results at their offsets in one block, so that an overlap changes the
+ * output. */
+static uint64_t *run_plan(const struct td_einsum_plan *plan, const struct data *data,
+                          int64_t output_numel)
 {
     int n = plan->equation->n_inputs;
-    uint64_t *output = numbers(output_numel);
-    uint64_t *block = numbers((int64_t)(plan->intermediate_bytes / sizeof(*block)));
+    uint64_t *output = zeros(output_numel);
+    uint64_t *block = zeros((int64_t)(plan->intermediate_bytes / sizeof(*block)));
     const uint64_t *operand[MAX_EQUATION_INPUTS * 3];
     memcpy(operand, data->input, (size_t)n * sizeof(operand[0]));
     for (int i = 0; i < plan->n_steps; i++) {
@@ -334,20 +339,20 @@ static uint64_t *carry_out(const struct td_einsum_plan *plan, const struct data 
         EXPECT(last ||
                    (step->offset % 64 == 0 &&
                     step->offset + (uint64_t)step->numel * sizeof(*to) <= plan->intermediate_bytes),
-               "step %d: its place", i);
+               "step %d: offset", i);
         for (int64_t k = 0; !last && k < step->numel; k++)
             to[k] = 0;
         operand[n + i] = to;
-        walk(&(struct nest){ &step->contraction, operand[step->a],
-                             step->b < 0 ? NULL : operand[step->b], to },
-             0, 0, 0, 0);
+        run_loops(&(struct nest){ &step->contraction, operand[step->a],
+                                  step->b < 0 ? NULL : operand[step->b], to },
+                  0, 0, 0, 0);
     }
     return output;
 }
 
-START_TEST(a_plan_gives_what_its_equation_says)
+START_TEST(a_plan_computes_its_equation)
 {
-    int several = 0;
+    int n_multi_step = 0;
     for (uint64_t seed = 0; seed < 3000; seed++) {
         struct random_equation e;
         random_equation(seed * 1000003, 20000, &e);
@@ -356,7 +361,7 @@ START_TEST(a_plan_gives_what_its_equation_says)
         for (int k = 0; k < e.n_inputs; k++) {
             int64_t numel;
             ck_assert(td_shape_numel(&e.shapes[k], &numel));
-            uint64_t *input = numbers(numel);
+            uint64_t *input = zeros(numel);
             for (int64_t i = 0; i < numel; i++)
                 input[i] = (seed + (uint64_t)k * 77 + (uint64_t)i + 1) * 0x9e3779b97f4a7c15u;
             shapes[k] = &e.shapes[k];
@@ -370,27 +375,27 @@ START_TEST(a_plan_gives_what_its_equation_says)
         EXPECT(td_shape_equal(&plan->equation->output_shape, &e.output), "%s: shape", e.text);
         int64_t numel;
         ck_assert(td_shape_numel(&e.output, &numel));
-        data.output = numbers(numel);
+        data.output = zeros(numel);
         each_product(&e, add_product, &data);
-        const uint64_t *got = carry_out(plan, &data, numel);
-        bool reached = true; /* 0 in every result of odd numbers means that nobody was there */
+        const uint64_t *got = run_plan(plan, &data, numel);
+        bool all_written = true; /* a sum of random products is 0 only if nothing was added */
         for (int64_t i = 0; i < numel; i++) {
             EXPECT(got[i] == data.output[i], "seed %" PRIu64 ", %s: element %" PRId64, seed, e.text,
                    i);
-            reached &= data.output[i] != 0;
+            all_written &= data.output[i] != 0;
         }
-        EXPECT(reached || plan->fill_zeros, "seed %" PRIu64 ", %s: zeros are missing", seed,
+        EXPECT(all_written || plan->fill_zeros, "seed %" PRIu64 ", %s: zeros are missing", seed,
                e.text);
-        several += plan->n_steps > 2;
+        n_multi_step += plan->n_steps > 2;
         td_arena_reset(&test_arena);
     }
-    ck_assert_int_gt(several, 500);
+    ck_assert_int_gt(n_multi_step, 500);
 }
 END_TEST
 
-/* ---- Anything at all --------------------------------------------------------------------- */
+/* ---- Random sizes ------------------------------------------------------------------------ */
 
-/* Dimensions that only make sense for what has no data: up to 2^62 elements of a byte. */
+/* Operands without data, of up to 2^62 one-byte elements. */
 static int huge_equation(char *text, struct td_shape *shapes)
 {
     static const int exponents[] = { 0, 1, 3, 10, 15, 20, 31, 40 }; /* of the labels a to h */
@@ -422,9 +427,9 @@ static int huge_equation(char *text, struct td_shape *shapes)
     return n;
 }
 
-START_TEST(any_sizes_are_planned_or_refused)
+START_TEST(random_sizes_are_planned_or_rejected)
 {
-    int planned = 0, refused = 0;
+    int n_planned = 0, n_rejected = 0;
     for (int round = 0; round < 5000; round++) {
         random_seed((uint64_t)round);
         char text[256];
@@ -438,34 +443,34 @@ START_TEST(any_sizes_are_planned_or_refused)
         td_status status =
             td_einsum_plan_make(text, pointers, n, TD_DTYPE_INT8, &test_arena, &plan, &err);
         if (status == TD_OK) {
-            planned++;
+            n_planned++;
             EXPECT(plan->intermediate_bytes <= INT64_MAX, "%s: workspace", text);
             for (int i = 0; i < plan->n_steps; i++)
                 EXPECT(plan->steps[i].numel >= 1 && plan->steps[i].contraction.rank <= TD_MAX_LOOPS,
                        "%s: step %d", text, i);
         } else {
-            refused++;
+            n_rejected++;
             EXPECT(status == TD_RESOURCE_LIMIT && err.resource[0], "%s: %s", text, err.message);
         }
         td_arena_reset(&test_arena);
     }
-    ck_assert_int_gt(planned, 500);
-    ck_assert_int_gt(refused, 300);
+    ck_assert_int_gt(n_planned, 500);
+    ck_assert_int_gt(n_rejected, 300);
 }
 END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, the_steps_are, 0, COUNT_OF(plans));
-    tcase_add_loop_test(t, the_nest_is, 0, COUNT_OF(nests));
-    tcase_add_loop_test(t, the_plan_takes, 0, COUNT_OF(totals));
-    tcase_add_test(t, the_order_is_told_as_pairs);
-    tcase_add_test(t, half_precision_stays_single_between_steps);
-    tcase_add_test(t, results_that_are_never_alive_together_share_memory);
-    tcase_add_test(t, the_workspace_grows_with_the_threads);
-    tcase_add_loop_test(t, what_nothing_could_hold_is_refused, 0, COUNT_OF(refusals));
-    tcase_add_test(t, any_sizes_are_planned_or_refused);
-    tcase_add_test(t, a_plan_gives_what_its_equation_says);
+    tcase_add_loop_test(t, an_equation_is_planned_as_these_steps, 0, COUNT_OF(plans));
+    tcase_add_loop_test(t, the_last_step_has_this_loop_nest_and_kind, 0, COUNT_OF(nests));
+    tcase_add_loop_test(t, a_plan_has_these_costs, 0, COUNT_OF(totals));
+    tcase_add_test(t, the_contraction_order_is_reported_as_pairs);
+    tcase_add_test(t, float16_and_bfloat16_intermediate_results_are_float32);
+    tcase_add_test(t, intermediate_results_never_alive_together_share_memory);
+    tcase_add_test(t, the_workspace_has_scratch_for_each_thread);
+    tcase_add_loop_test(t, sizes_beyond_63_bits_are_rejected, 0, COUNT_OF(rejected));
+    tcase_add_test(t, random_sizes_are_planned_or_rejected);
+    tcase_add_test(t, a_plan_computes_its_equation);
 }
 
 int main(void)
