@@ -92,7 +92,7 @@ struct td_cost {
     uint64_t flops;
     uint64_t workspace;            /* bytes beyond inputs and outputs, */
     uint64_t workspace_per_thread; /* and those for each thread that works on it, */
-    bool alone;                    /* which is only one, however many there are */
+    bool single_threaded;          /* which is then only one, whatever the number of workers */
 };
 
 struct td_op_merge; /* merge.h */

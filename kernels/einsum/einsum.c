@@ -59,7 +59,7 @@ static struct td_cost cost(const struct td_op_args *args)
         .flops = plan->flops,
         .workspace = td_einsum_plan_workspace(plan, 0),
         .workspace_per_thread = plan->workspace.per_thread,
-        .alone = plan->workspace.single_threaded,
+        .single_threaded = plan->workspace.single_threaded,
     };
     for (int i = 0; i < args->inputs[0].count; i++)
         cost.bytes_read += args->inputs[0].tensors[i].bytes;

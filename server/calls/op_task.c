@@ -151,17 +151,18 @@ static size_t plus(size_t a, uint64_t b)
     return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
 }
 
-/* All that computing and writing the answer will take beside the inputs. How many threads will have
- * a hand in what one does not do alone is not known yet: as many as there may be. */
+/* The memory, beside that of the inputs, for computing the answer and writing it. The number of
+ * threads that will work on it is not known yet, so all workers are counted unless it is
+ * single-threaded. */
 static size_t memory_needed(const struct td_call *call, const struct td_admission *admission)
 {
     const struct td_cost *cost = &admission->cost;
-    const uint64_t threads = cost->alone ? 1 : (uint64_t)call->server->config.workers;
-    uint64_t slots;
-    if (__builtin_mul_overflow(cost->workspace_per_thread, threads, &slots))
-        slots = UINT64_MAX;
+    const uint64_t threads = cost->single_threaded ? 1 : (uint64_t)call->server->config.workers;
+    uint64_t scratch;
+    if (__builtin_mul_overflow(cost->workspace_per_thread, threads, &scratch))
+        scratch = UINT64_MAX;
     return plus(plus(plus(admission->output_bytes, admission->encoded_bound), cost->workspace),
-                slots);
+                scratch);
 }
 
 td_status td_op_device(struct td_call *call)

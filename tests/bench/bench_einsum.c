@@ -379,7 +379,7 @@ static bool run_line(struct bench *bench, struct task *task, const char *path)
     const uint64_t each = (cost->workspace_per_thread + 63) / 64 * 64;
     printf("ran %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", cost->bytes_read,
            cost->bytes_written, cost->flops, task->peak,
-           cost->workspace + each * (uint64_t)(cost->alone ? 1 : bench->n_workers));
+           cost->workspace + each * (uint64_t)(cost->single_threaded ? 1 : bench->n_workers));
     return true;
 }
 

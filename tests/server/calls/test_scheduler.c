@@ -1025,7 +1025,7 @@ static const struct {
     { "two threads'", "--workers=2", { .workspace_per_thread = 9 * MIB }, 0, TD_RESOURCE_LIMIT },
     { "one's, of two",
       "--workers=2",
-      { .workspace_per_thread = 9 * MIB, .alone = true },
+      { .workspace_per_thread = 9 * MIB, .single_threaded = true },
       0,
       TD_OK },
     { "both kinds together",
