@@ -1,4 +1,4 @@
-/* json_array.h - the numbers, truth values and strings of a tensor, from nested lists or flat ones.
+/* array.h - the numbers, truth values and strings of a tensor, from nested lists or flat ones.
  *
  * One pass: json_leaves.h reads the innermost lists, this file what is around them: the nesting,
  * the shape, and the dtype where none is given.

@@ -1,4 +1,4 @@
-/* json_decode.h - a JSON body becomes a request.
+/* decode.h - a JSON body becomes a request.
  *
  * The body is read where it lies, once, straight into tensors (json_array.h); only data that stands
  * before its dtype or shape is passed over first and read afterwards.

@@ -1,4 +1,4 @@
-/* json_encode.h - results as JSON: {"output": T} or {"outputs": [T, ...]}, and "bounds" when a
+/* encode.h - results as JSON: {"output": T} or {"outputs": [T, ...]}, and "bounds" when a
  * policy replaced something.
  *
  * T is {"dtype", "shape", "data"}; data nested, flat, or "base64" instead. Floats print as the

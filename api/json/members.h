@@ -1,4 +1,4 @@
-/* json_members.h - objects and lists as the Open Inference Protocol has them: null stands for none
+/* members.h - objects and lists as the Open Inference Protocol has them: null stands for none
  * at all, members that nobody here knows are passed over, yet they have to be JSON, and no name may
  * stand twice in one object.
  *

@@ -1,4 +1,4 @@
-/* json_leaves.h - the elements of one innermost list: numbers, truth values, strings.
+/* parse_scalars.h - the elements of one innermost list: numbers, truth values, strings.
  *
  * The speed of the server on JSON is the speed of this file: one pass, eight digits at a time,
  * floats settled in double arithmetic whenever that can be proved to round correctly. One loop per

@@ -1,4 +1,4 @@
-/* json_elements.h - the elements of a tensor as JSON, without the brackets around them.
+/* print_scalars.h - the elements of a tensor as JSON, without the brackets around them.
  *
  * Floats print as the shortest text that reads back to the same value of their dtype, complex
  * numbers as [re, im].

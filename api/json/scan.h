@@ -1,4 +1,4 @@
-/* json_scan.h - reading JSON text token by token, in one pass and without memory of its own.
+/* scan.h - reading JSON text token by token, in one pass and without memory of its own.
  *
  * Strict: RFC 8259 and nothing beside it. A struct td_json_scan is a place in a text; functions
  * move it behind what they read. None reads at or behind `end`.

@@ -1,4 +1,4 @@
-/* json_tensor.h - one tensor of a JSON document, in any of the forms that a request may use: a
+/* tensor.h - one tensor of a JSON document, in any of the forms that a request may use: a
  * nested list or a scalar, {"dtype", "shape", "data"}, {"dtype", "shape", "base64"}, {"ref"}.
  *
  * Bounds     TD_JSON_PADDING bytes behind the text may be read.

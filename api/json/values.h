@@ -1,4 +1,4 @@
-/* json_values.h - the small values of a request: member names, strings, dtypes, shapes, attributes.
+/* values.h - the small values of a request: member names, strings, dtypes, shapes, attributes.
  *
  * Each reads the value where `scan` stands; `path` says where that is in the document.
  *

@@ -1,4 +1,4 @@
-/* pieces.h - a reply of one text and the data of tensors behind it: what is small is copied behind
+/* chunks.h - a reply of one text and the data of tensors behind it: what is small is copied behind
  * the text, what is large (TD_RAW_COPIED) becomes a piece of its own. */
 #ifndef TD_API_MESSAGE_CHUNKS_H
 #define TD_API_MESSAGE_CHUNKS_H

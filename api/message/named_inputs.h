@@ -1,4 +1,4 @@
-/* slots.h - tensors that carry the name of their input: "params", "indices.3" where the input is a
+/* named_inputs.h - tensors that carry the name of their input: "params", "indices.3" where the input is a
  * list. So they stand in safetensors and in the Open Inference Protocol; "indices.3.ref" is the
  * name of a resident tensor.
  *

@@ -1,4 +1,4 @@
-/* oip_reader.h - what the parts of the decoder of /v2 share: the request as far as it is read.
+/* reader.h - what the parts of the decoder of /v2 share: the request as far as it is read.
  *
  *     oip_decode.c      the body as a whole, its members, and the tensors into their places
  *     oip_parameters.c  parameters, of the request and of tensors

@@ -1,4 +1,4 @@
-/* oip_types.h - the Open Inference Protocol's names of datatypes, and what a request of /v2 leaves
+/* types.h - the Open Inference Protocol's names of datatypes, and what a request of /v2 leaves
  * for its answer.
  *
  * The names stand in the table of kernels/dtype.h. */

@@ -1,4 +1,4 @@
-/* oip.h - the Open Inference Protocol's paths beside inference: health, models, their statistics,
+/* oip_tasks.h - the Open Inference Protocol's paths beside inference: health, models, their statistics,
  * repository, shared memory. Inference is op_task.h.
  *
  * Models are the ops: built in, always loaded. What the protocol has and tensord has not (CUDA

@@ -1,4 +1,4 @@
-/* tensors.h - resident tensors over HTTP: what /v1/tensors and the paths under it do.
+/* tensor_tasks.h - resident tensors over HTTP: what /v1/tensors and the paths under it do.
  *
  * Writers always run on a worker, since they may wait for each other and for the disk. A GET runs
  * there when its answer is long text, or hard to measure; the data of a tensor is sent from where it lies, without a

@@ -1,4 +1,4 @@
-/* batch_mailbox.h - what the batcher's thread and all others share: messages, and what is known.
+/* mailbox.h - what the batcher's thread and all others share: messages, and what is known.
  *
  *     others    submit ──► items ──► the thread ──► item->done
  *               counts, available, has_table ◄── what the thread says of the device and its batches

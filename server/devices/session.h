@@ -1,4 +1,4 @@
-/* device_session.h - one device from opening to closing, and what belongs to it.
+/* session.h - one device from opening to closing, and what belongs to it.
  *
  *     opener ──► open ──► in use ──┬──► close                   all has been answered and read
  *                                  ├──► close_lost, until true  it fails: nothing is asked of it any more

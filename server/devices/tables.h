@@ -1,4 +1,4 @@
-/* device_tables.h - resident tables on a device: uploaded once, the least recently used go first.
+/* tables.h - resident tables on a device: uploaded once, the least recently used go first.
  *
  * A table is one version of a tensor, named by its owner (kernels/tensor.h). The cache holds a
  * reference to it, so that no other version can come to lie at the same address; a version that

@@ -1,4 +1,4 @@
-/* pages.h - a thread that gets memory from the system before large bodies fill it.
+/* populate.h - a thread that gets memory from the system before large bodies fill it.
  *
  * The first touch of a page makes the system find and clear it: 0.1 s for each GiB, ten times as
  * long in a virtual machine whose host has to find it as well. An I/O thread that did so would answer

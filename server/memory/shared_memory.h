@@ -1,4 +1,4 @@
-/* shm.h - regions of POSIX shared memory that clients have registered, as the Open Inference
+/* shared_memory.h - regions of POSIX shared memory that clients have registered, as the Open Inference
  * Protocol's system shared memory extension tells.
  *
  * A registered region is mapped until it is unregistered and the last request that uses it has

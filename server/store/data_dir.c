@@ -1,5 +1,5 @@
 #include "server/observe/clock.h"
-#include "server/store/data_dir_parts.h"
+#include "server/store/data_dir_internal.h"
 
 #include <sys/file.h>
 #include <sys/random.h>

@@ -1,4 +1,4 @@
-#include "server/store/data_dir_parts.h"
+#include "server/store/data_dir_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

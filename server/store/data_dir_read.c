@@ -1,7 +1,7 @@
 #include "api/files/npy.h"
 #include "api/files/safetensors.h"
 #include "server/memory/fault_guard.h"
-#include "server/store/data_dir_parts.h"
+#include "server/store/data_dir_internal.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

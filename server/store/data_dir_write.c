@@ -1,6 +1,6 @@
 #include "api/text/text.h"
 #include "server/memory/fault_guard.h"
-#include "server/store/data_dir_parts.h"
+#include "server/store/data_dir_internal.h"
 
 #include <sys/file.h>
 #include <sys/statvfs.h>

@@ -2,7 +2,7 @@
 
 #include "api/text/sorted_names.h"
 #include "api/text/suggest.h"
-#include "server/store/parts.h"
+#include "server/store/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* store_entries.h - what the store's lock guards: the names in order, what is current of each, and
+/* entries.h - what the store's lock guards: the names in order, what is current of each, and
  * the bytes of it all against the quota.
  *
  *     entry ─► current version

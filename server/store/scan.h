@@ -1,4 +1,4 @@
-/* store_scan.h - the data folder, at start and on request: which files are new, changed or gone, and
+/* scan.h - the data folder, at start and on request: which files are new, changed or gone, and
  * what that means for the tensors.
  *
  * Threads    Any; one scan at a time. For each name it is the writer (store_writers.h), so it waits

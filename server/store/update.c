@@ -3,7 +3,7 @@
  * change before it becomes current in its turn. */
 #include "server/observe/clock.h"
 #include "server/store/entries.h"
-#include "server/store/parts.h"
+#include "server/store/state.h"
 #include "server/store/writers.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "server/store/version.h"
 
 #include "server/memory/fault_guard.h"
-#include "server/store/parts.h"
+#include "server/store/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>

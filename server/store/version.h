@@ -1,4 +1,4 @@
-/* store_version.h - one version of a resident tensor: its bytes, and what tells it from others.
+/* version.h - one version of a resident tensor: its bytes, and what tells it from others.
  *
  *     version ─► bytes: a mapping, a body, a buffer
  *

@@ -1,8 +1,8 @@
 #include "server/store/writers.h"
 
 #include "server/store/entries.h"
-#include "server/store/files.h"
-#include "server/store/parts.h"
+#include "server/store/known_files.h"
+#include "server/store/state.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* store_writers.h - the writers of the store: one at a time for a name, and what all of them do.
+/* writers.h - the writers of the store: one at a time for a name, and what all of them do.
  *
  *     check ─► enter ─► prepare: all that reveal needs ─► fill: number, bytes or a file, tag
  *           ─► reveal: make current, or abandon ─► leave

@@ -1,4 +1,4 @@
-/* store_files.h - which files of the data folder were loaded, and which names each of them gave.
+/* known_files.h - which files of the data folder were loaded, and which names each of them gave.
  *
  * It is what a later scan compares the folder with. Nothing here looks at the folder.
  *
@@ -7,8 +7,8 @@
  *            the scan.
  * Errors     MEMORY_EXHAUSTED, before anything is written or taken: what is expected can be
  *            remembered without memory. */
-#ifndef TD_SERVER_STORE_FILES_H
-#define TD_SERVER_STORE_FILES_H
+#ifndef TD_SERVER_STORE_KNOWN_FILES_H
+#define TD_SERVER_STORE_KNOWN_FILES_H
 
 #include "server/store/data_dir.h"
 

@@ -1,7 +1,7 @@
-#include "server/store/files.h"
+#include "server/store/known_files.h"
 
 #include "api/text/sorted_names.h"
-#include "server/store/parts.h"
+#include "server/store/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* data_dir_parts.h - what the files of the data folder's module share.
+/* data_dir_internal.h - what the files of the data folder's module share.
  *
  *     data_dir.c         opening, listing, looking, hidden files
  *     data_dir_read.c    mapping a file and reading its header
@@ -6,8 +6,8 @@
  *     data_dir_forget.c  removing the files of a name
  *
  * Threads    Nothing changes after td_data_dir_open but the atomic. */
-#ifndef TD_SERVER_STORE_DATA_DIR_PARTS_H
-#define TD_SERVER_STORE_DATA_DIR_PARTS_H
+#ifndef TD_SERVER_STORE_DATA_DIR_INTERNAL_H
+#define TD_SERVER_STORE_DATA_DIR_INTERNAL_H
 
 #include "server/store/data_dir.h"
 

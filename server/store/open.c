@@ -1,0 +1,57 @@
+#include "server/observe/clock.h"
+#include "server/store/data_dir.h"
+#include "server/store/entries.h"
+#include "server/store/known_files.h"
+#include "server/store/scan.h"
+#include "server/store/state.h"
+
+#include <sys/random.h>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+struct td_store *td_store_open(const struct td_store_options *options)
+{
+    struct td_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return NULL;
+    store->resolver.resolve = td_store_resolve;
+    store->log = options->log;
+    store->memory = options->memory;
+    store->quota = options->quota;
+    if (getrandom(&store->seed, sizeof store->seed, 0) < 0)
+        store->seed = (uint64_t)td_now_ns() ^ (uint64_t)getpid() << 32;
+    pthread_rwlock_init(&store->lock, NULL);
+    pthread_mutex_init(&store->writing, NULL);
+    pthread_cond_init(&store->written, NULL);
+    pthread_mutex_init(&store->files_mutex, NULL);
+    pthread_mutex_init(&store->scanning, NULL);
+    store->dir = options->dir[0] ? td_data_dir_open(options->dir, options->log) : NULL;
+    if (options->dir[0] && (!store->dir || !td_store_scan(store))) {
+        td_store_free(store);
+        return NULL;
+    }
+    store->opened = true;
+    return store;
+}
+
+void td_store_free(struct td_store *store)
+{
+    if (!store)
+        return;
+    td_store_free_entries(store);
+    td_store_free_files(store);
+    td_data_dir_free(store->dir);
+    pthread_mutex_destroy(&store->scanning);
+    pthread_mutex_destroy(&store->files_mutex);
+    pthread_cond_destroy(&store->written);
+    pthread_mutex_destroy(&store->writing);
+    pthread_rwlock_destroy(&store->lock);
+    free(store);
+}
+
+void td_store_rescan(struct td_store *store)
+{
+    if (store->dir)
+        (void)td_store_scan(store); /* it logs */
+}
