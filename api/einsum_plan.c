@@ -4,6 +4,7 @@
 #include "api/text/suggest.h"
 #include "api/text/text.h"
 #include "kernels/einsum/plan.h"
+#include "kernels/name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,8 +42,8 @@ static td_status read_equation(struct reader *reader, const struct td_json_path 
 
 static td_status given_twice(struct reader *reader, const struct td_json_path *path)
 {
-    return td_json_refuse(path, reader->err, "%.*s is given twice", (int)path->key_length,
-                          path->key);
+    return td_json_refuse(path, reader->err, "%s is given twice",
+                          TD_SHOWN(path->key, path->key_length));
 }
 
 static td_status too_many(struct reader *reader, const struct td_json_path *step)
@@ -80,8 +81,8 @@ static td_status read_shapes(struct reader *reader, const struct td_json_path *p
 static td_status unknown_member(struct reader *reader, const struct td_json_path *path)
 {
     td_json_refuse(path, reader->err,
-                   "a plan has no member \"%.*s\"; expected equation, shapes or dtype",
-                   (int)(path->key_length < 64 ? path->key_length : 64), path->key);
+                   "a plan has no member \"%s\"; expected equation, shapes or dtype",
+                   TD_SHOWN(path->key, path->key_length));
     td_suggest(reader->err, path->key, path->key_length, member_names, N_MEMBERS);
     return TD_MALFORMED_REQUEST;
 }
@@ -89,8 +90,7 @@ static td_status unknown_member(struct reader *reader, const struct td_json_path
 static td_status read_member(struct reader *reader, const struct td_json_path *path)
 {
     int member = 0;
-    while (member < N_MEMBERS && (strlen(member_names[member]) != path->key_length ||
-                                  memcmp(member_names[member], path->key, path->key_length) != 0))
+    while (member < N_MEMBERS && !td_name_is(member_names[member], path->key, path->key_length))
         member++;
     switch (member) {
     case 0:

@@ -1,5 +1,7 @@
 #include "api/media_type.h"
 
+#include "kernels/name.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -36,7 +38,7 @@ static const char *list_types(unsigned formats, char text[LIST_TEXT])
 
 bool td_token_is(struct td_token token, const char *name)
 {
-    return strlen(name) == token.length && strncasecmp(token.text, name, token.length) == 0;
+    return td_name_is_caseless(name, token.text, token.length);
 }
 
 static struct td_token trim(const char *begin, const char *end)
@@ -89,8 +91,8 @@ static bool names(struct td_token type, td_format format)
 static td_status refuse_type(const char *what, struct td_token given, const char *expected,
                              struct td_error *err)
 {
-    td_error_set(err, TD_UNSUPPORTED_MEDIA_TYPE, "%s is \"%.*s\"; %s", what,
-                 (int)(given.length < 100 ? given.length : 100), given.text, expected);
+    td_error_set(err, TD_UNSUPPORTED_MEDIA_TYPE, "%s is \"%s\"; %s", what,
+                 TD_SHOWN(given.text, given.length), expected);
     return td_error_at_attribute(err, TD_UNSUPPORTED_MEDIA_TYPE, "Content-Type");
 }
 

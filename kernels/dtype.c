@@ -1,5 +1,7 @@
 #include "kernels/dtype.h"
 
+#include "kernels/name.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -15,15 +17,10 @@ const struct td_dtype_info *td_dtype_info(td_dtype dtype)
     return &infos[dtype];
 }
 
-static bool same_text(const char *known, const char *name, size_t length)
-{
-    return strlen(known) == length && memcmp(known, name, length) == 0;
-}
-
 bool td_dtype_from_name(const char *name, size_t length, td_dtype *out)
 {
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
-        if (same_text(infos[i].name, name, length)) {
+        if (td_name_is(infos[i].name, name, length)) {
             *out = (td_dtype)i;
             return true;
         }
@@ -36,7 +33,7 @@ bool td_dtype_from_safetensors(const char *name, size_t length, td_dtype *out)
     if (length == 0)
         return false; /* the table's "" stands for "has none" */
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
-        if (same_text(infos[i].safetensors, name, length)) {
+        if (td_name_is(infos[i].safetensors, name, length)) {
             *out = (td_dtype)i;
             return true;
         }

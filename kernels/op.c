@@ -1,5 +1,7 @@
 #include "kernels/op.h"
 
+#include "kernels/name.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +26,7 @@ const struct td_op *const *td_ops(int *count)
 const struct td_op *td_op_find(const char *name, size_t length)
 {
     for (int i = 0; i < N_OPS; i++)
-        if (strlen(ops[i]->name) == length && memcmp(ops[i]->name, name, length) == 0)
+        if (td_name_is(ops[i]->name, name, length))
             return ops[i];
     return NULL;
 }

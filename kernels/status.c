@@ -62,8 +62,10 @@ td_status td_error_at_input(struct td_error *err, td_status status, const char *
 
 td_status td_error_at_attribute(struct td_error *err, td_status status, const char *name)
 {
-    if (err)
-        snprintf(err->attribute, sizeof(err->attribute), "%s", name);
+    if (!err)
+        return status;
+    int wanted = snprintf(err->attribute, sizeof(err->attribute), "%s", name);
+    cut_between_characters(err->attribute, sizeof(err->attribute), wanted);
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include "api/message/raw.h"
 #include "api/text/text.h"
+#include "kernels/name.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -39,11 +40,10 @@ static bool take(struct literal *literal, char c)
 
 static bool take_word(struct literal *literal, const char *word)
 {
-    size_t length = strlen(word);
     peek(literal);
-    if ((size_t)(literal->end - literal->at) < length || memcmp(literal->at, word, length) != 0)
+    if (!td_name_begins(word, literal->at, (size_t)(literal->end - literal->at)))
         return false;
-    literal->at += length;
+    literal->at += strlen(word);
     return true;
 }
 
@@ -101,9 +101,9 @@ static td_status refuse_descr(const char *text, size_t length, struct td_error *
                        : kind == 'M' || kind == 'm'                ? "dates or times"
                                                     : "which tensord has no dtype for";
     return td_error_set(err, TD_MALFORMED_REQUEST,
-                        "the .npy file holds '%.*s', %s; expected '<' or '>' and one of b1, i1 to "
+                        "the .npy file holds '%s', %s; expected '<' or '>' and one of b1, i1 to "
                         "i8, u1 to u8, f2, f4, f8, c8, c16",
-                        (int)(length < 32 ? length : 32), text, what);
+                        TD_SHOWN(text, length), what);
 }
 
 static td_status read_descr(struct literal *literal, struct td_npy *out)
@@ -117,7 +117,7 @@ static td_status read_descr(struct literal *literal, struct td_npy *out)
     if (!take_string(literal, &text, &length) || length < 2)
         return refuse(literal, "a type such as '<f4'");
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
-        if (strlen(descrs[i]) != length - 1 || memcmp(text + 1, descrs[i], length - 1) != 0)
+        if (!td_name_is(descrs[i], text + 1, length - 1))
             continue;
         bool single = is_single((td_dtype)i);
         if (text[0] != '<' && text[0] != '>' && !(text[0] == '|' && single))
@@ -178,7 +178,7 @@ static td_status read_header(struct literal *literal, struct td_npy *out, struct
         unsigned i = 0;
         if (!take_string(literal, &key, &length))
             return refuse(literal, "a key in quotes");
-        while (i < 3 && (strlen(keys[i]) != length || memcmp(keys[i], key, length) != 0))
+        while (i < 3 && !td_name_is(keys[i], key, length))
             i++;
         if (i == 3 || (seen & 1u << i) || !take(literal, ':'))
             return refuse(literal, "each of 'descr', 'fortran_order' and 'shape' once");

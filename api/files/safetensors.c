@@ -6,6 +6,7 @@
 #include "api/message/named_inputs.h"
 #include "api/message/raw.h"
 #include "api/text/text.h"
+#include "kernels/name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -100,9 +101,9 @@ static td_status read_dtype(struct header *header, const char *entry, td_dtype *
     if (status != TD_OK || td_dtype_from_safetensors(name, length, dtype))
         return status;
     td_error_set(header->err, TD_MALFORMED_REQUEST,
-                 "tensor \"%.100s\" has dtype \"%.*s\"; expected BOOL, I8 to I64, U8 to U64, F16, "
+                 "tensor \"%.100s\" has dtype \"%s\"; expected BOOL, I8 to I64, U8 to U64, F16, "
                  "BF16, F32, F64 or C64",
-                 entry, (int)(length < 32 ? length : 32), name);
+                 entry, TD_SHOWN(name, length));
     return refuse(header->err, entry);
 }
 

@@ -3,6 +3,7 @@
 #include "api/json/tensor.h"
 #include "api/json/values.h"
 #include "api/message/attrs.h"
+#include "kernels/name.h"
 
 #include <string.h>
 
@@ -136,7 +137,7 @@ static td_status read_attr(struct reader *reader, const struct td_json_path *pat
 static int find_input(const struct td_op *op, const char *name, size_t length)
 {
     for (int i = 0; i < op->n_inputs; i++)
-        if (strlen(op->inputs[i].name) == length && memcmp(op->inputs[i].name, name, length) == 0)
+        if (td_name_is(op->inputs[i].name, name, length))
             return i;
     return -1;
 }

@@ -1,6 +1,7 @@
 #include "api/json/members.h"
 
 #include "api/json/values.h"
+#include "kernels/name.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,8 @@ static int compare(const void *a, const void *b)
 static td_status refuse(const struct td_json_scan *scan, const struct td_json_name *name,
                         struct td_error *err)
 {
-    td_error_set(err, TD_MALFORMED_REQUEST, "the member \"%.*s\" is given twice",
-                 (int)(name->length < 64 ? name->length : 64), name->text);
+    td_error_set(err, TD_MALFORMED_REQUEST, "the member \"%s\" is given twice",
+                 TD_SHOWN(name->text, name->length));
     if (err)
         err->offset = scan->at - scan->begin;
     return TD_MALFORMED_REQUEST;

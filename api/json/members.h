@@ -8,6 +8,7 @@
 #define TD_API_JSON_MEMBERS_H
 
 #include "api/json/scan.h"
+#include "kernels/name.h"
 
 #define TD_JSON_MAX_DEPTH 100
 
@@ -35,8 +36,7 @@ TD_MUST_CHECK td_status td_json_members_end(const struct td_json_scan *scan,
 
 static inline bool td_json_name_is(struct td_json_name name, const char *text)
 {
-    size_t length = __builtin_strlen(text);
-    return name.length == length && __builtin_memcmp(name.text, text, length) == 0;
+    return td_name_is(text, name.text, name.length);
 }
 
 /* Read a value where the scan stands: the member `name`, or the element path->index. */

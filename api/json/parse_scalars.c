@@ -2,6 +2,7 @@
 
 #include "api/json/float_text.h"
 #include "kernels/half.h"
+#include "kernels/name.h"
 
 #include <string.h>
 
@@ -413,11 +414,11 @@ static ALWAYS_INLINE const char *read_plain_float32(const char *p, struct td_lea
 static ALWAYS_INLINE const char *read_bool(const char *p, struct td_leaves *leaves, char *to)
 {
     size_t left = (size_t)(leaves->end - p);
-    if (left >= 4 && memcmp(p, "true", 4) == 0) {
+    if (td_name_begins("true", p, left)) {
         *to = 1;
         return p + 4;
     }
-    if (left >= 5 && memcmp(p, "false", 5) == 0) {
+    if (td_name_begins("false", p, left)) {
         *to = 0;
         return p + 5;
     }

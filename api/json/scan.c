@@ -1,5 +1,6 @@
 #include "api/json/scan.h"
 
+#include "kernels/name.h"
 #include "kernels/utf8.h"
 
 #include <inttypes.h>
@@ -70,7 +71,7 @@ void td_json_point(const struct td_json_path *path, struct td_error *err)
 {
     if (!err)
         return;
-    write_pointer(path, err->pointer, sizeof err->pointer);
+    err->pointer_length = write_pointer(path, err->pointer, sizeof err->pointer);
     err->has_pointer = true;
 }
 
@@ -372,9 +373,8 @@ const char *td_json_literal(struct td_json_scan *scan, struct td_error *err)
     static const char *const literals[] = { "true", "false", "null" };
     size_t left = (size_t)(scan->end - scan->at);
     for (size_t i = 0; i < sizeof literals / sizeof *literals; i++) {
-        size_t length = strlen(literals[i]);
-        if (left >= length && memcmp(scan->at, literals[i], length) == 0) {
-            scan->at += length;
+        if (td_name_begins(literals[i], scan->at, left)) {
+            scan->at += strlen(literals[i]);
             return literals[i];
         }
     }

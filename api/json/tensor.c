@@ -7,6 +7,7 @@
 #include "api/message/raw.h"
 #include "api/text/base64.h"
 #include "api/text/suggest.h"
+#include "kernels/name.h"
 
 #include <string.h>
 
@@ -128,9 +129,9 @@ static td_status find_member(struct td_json_source *source, const struct td_json
         member++;
     if (member == MEMBER_COUNT) {
         td_json_refuse(step, source->err,
-                       "a tensor has no member \"%.*s\"; expected dtype, shape, data, base64 or "
+                       "a tensor has no member \"%s\"; expected dtype, shape, data, base64 or "
                        "ref",
-                       (int)(length < 64 ? length : 64), key);
+                       TD_SHOWN(key, length));
         td_suggest(source->err, key, length, member_names, MEMBER_COUNT);
         return TD_MALFORMED_REQUEST;
     }

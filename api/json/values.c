@@ -1,6 +1,7 @@
 #include "api/json/values.h"
 
 #include "api/text/suggest.h"
+#include "kernels/name.h"
 
 #include <string.h>
 
@@ -40,8 +41,7 @@ td_status td_json_dtype(struct td_json_scan *scan, struct td_arena *arena,
         return TD_OK;
 
     char all[TD_DTYPE_SET_TEXT];
-    td_json_refuse(path, err, "\"%.*s\" is not a dtype; expected one of %s",
-                   (int)(length < 64 ? length : 64), name,
+    td_json_refuse(path, err, "\"%s\" is not a dtype; expected one of %s", TD_SHOWN(name, length),
                    td_dtype_set_text(TD_DTYPES_ALL, all, sizeof all));
     const char *names[TD_DTYPE_COUNT];
     for (int i = 0; i < TD_DTYPE_COUNT; i++)

@@ -1,6 +1,7 @@
 #include "api/message/attrs.h"
 
 #include "api/text/suggest.h"
+#include "kernels/name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,18 +17,6 @@ const char *const td_device_names[] = { "auto", "cpu", "gpu", NULL };
 const char *const td_layout_names[] = { "nested", "flat", "base64", NULL };
 const char *const td_truth_names[] = { "0", "1", "false", "true", NULL };
 
-/* Enough of a client's text for a message. */
-#define SHOWN 64
-static int shown(size_t length)
-{
-    return (int)(length < SHOWN ? length : SHOWN);
-}
-
-bool td_name_is(const char *name, const char *text, size_t length)
-{
-    return strlen(name) == length && memcmp(name, text, length) == 0;
-}
-
 td_status td_attrs_refuse(struct td_error *err, const char *name, const char *expected,
                           const struct td_attr_value *value)
 {
@@ -35,11 +24,11 @@ td_status td_attrs_refuse(struct td_error *err, const char *name, const char *ex
         td_error_set(err, TD_MALFORMED_REQUEST, "%s is %" PRId64 "; expected %s", name,
                      value->integer, expected);
     else if (value->kind == TD_VALUE_TEXT)
-        td_error_set(err, TD_MALFORMED_REQUEST, "%s is \"%.*s\"; expected %s", name,
-                     shown(value->text_length), value->text, expected);
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s is \"%s\"; expected %s", name,
+                     TD_SHOWN(value->text, value->text_length), expected);
     else
-        td_error_set(err, TD_MALFORMED_REQUEST, "%s is %.*s; expected %s", name,
-                     shown(value->text_length), value->text, expected);
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s is %s; expected %s", name,
+                     TD_SHOWN(value->text, value->text_length), expected);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, name);
 }
 
@@ -252,11 +241,11 @@ td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t leng
     for (int i = 0; i < WIDE_COUNT && n < MAX_NAMES; i++)
         names[n++] = wide_names[i];
 
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s does not know the %s \"%.*s\"", op->name, where,
-                 shown(length), name);
-    snprintf(err->attribute, sizeof err->attribute, "%.*s", shown(length), name);
+    const char *shown = TD_SHOWN(name, length);
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s does not know the %s \"%s\"", op->name, where,
+                 shown);
     td_suggest(err, name, length, names, n);
-    return TD_MALFORMED_REQUEST;
+    return td_error_at_attribute(err, TD_MALFORMED_REQUEST, shown);
 }
 
 void td_request_init(struct td_request *request, const struct td_op *op)

@@ -11,9 +11,6 @@
 
 #include "api/message/message.h"
 
-/* Is this text that name? */
-bool td_name_is(const char *name, const char *text, size_t length);
-
 /* A value as the source spelled it. */
 struct td_attr_value {
     enum { TD_VALUE_INT, TD_VALUE_TEXT, TD_VALUE_OTHER } kind;

@@ -1,5 +1,7 @@
 #include "api/message/message.h"
 
+#include "kernels/name.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -17,8 +19,8 @@ td_status td_resolve(struct td_resolver *resolver, const char *name, size_t leng
 {
     if (resolver)
         return resolver->resolve(resolver, name, length, arena, out, err);
-    return td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no tensor \"%.*s\": none are resident",
-                        (int)(length < 128 ? length : 128), name);
+    return td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no tensor \"%s\": none are resident",
+                        TD_SHOWN(name, length));
 }
 
 void td_reply_set(struct td_reply *reply, int http_status, const char *content_type,

@@ -2,6 +2,7 @@
 
 #include "api/message/attrs.h"
 #include "api/text/suggest.h"
+#include "kernels/name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,10 +51,9 @@ int64_t td_slot_of_output(const struct td_op *op, const char *name, size_t lengt
 bool td_slot_of_ref(const struct td_op *op, const char *key, size_t length, struct td_slot *out)
 {
     static const char suffix[] = ".ref";
-    size_t suffix_length = sizeof suffix - 1;
-    if (length <= suffix_length || memcmp(key + length - suffix_length, suffix, suffix_length) != 0)
+    if (!td_name_ends(suffix, key, length))
         return false;
-    *out = td_slot_of(op, key, length - suffix_length);
+    *out = td_slot_of(op, key, length - strlen(suffix));
     return out->input >= 0;
 }
 
@@ -84,15 +84,15 @@ static td_status refuse_name(const struct td_request *request, const char *name,
     const struct td_op *op = request->op;
     const char *names[TD_MAX_INPUTS];
     char expected[TD_SLOTS_TEXT];
-    const int shown = (int)(length < 100 ? length : 100);
+    const char *shown = TD_SHOWN(name, length);
     int n = 0;
     for (int i = 0; i < op->n_inputs; i++)
         if (!by_path(request, i))
             names[n++] = op->inputs[i].name;
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no input \"%.*s\"; expected %s", op->name,
-                 shown, name, td_slots_text(request, expected, sizeof expected));
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no input \"%s\"; expected %s", op->name, shown,
+                 td_slots_text(request, expected, sizeof expected));
     td_suggest(err, name, length, names, n);
-    return td_error_at_input(err, TD_MALFORMED_REQUEST, "%.*s", shown, name);
+    return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", shown);
 }
 
 static td_status refuse_slot(const struct td_op *op, struct td_slot slot, td_status status,

@@ -1,6 +1,7 @@
 #include "api/message/problem.h"
 
 #include "api/text/text.h"
+#include "kernels/name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -112,7 +113,7 @@ const struct td_problem *td_problem_of(td_status status)
 td_status td_problem_from_slug(const char *slug, size_t length)
 {
     for (int i = 1; i < TD_STATUS_COUNT; i++)
-        if (strlen(problems[i].slug) == length && memcmp(problems[i].slug, slug, length) == 0)
+        if (td_name_is(problems[i].slug, slug, length))
             return (td_status)i;
     return TD_OK;
 }
@@ -172,7 +173,7 @@ void td_problem_facts(const struct td_error *err, const char *op_name, const cha
     add_text(text, "device", err->device);
     if (err->has_pointer) {
         td_text_print(text, ",\"pointer\":");
-        td_text_quote(text, err->pointer, strlen(err->pointer));
+        td_text_quote(text, err->pointer, err->pointer_length);
     }
     if (err->offset >= 0)
         td_text_print(text, ",\"offset\":%" PRId64, err->offset);

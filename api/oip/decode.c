@@ -99,7 +99,7 @@ static td_status pair_up(struct td_oip_reader *reader, const struct td_oip_entry
     struct td_shape *shape = &tensor->shape;
     if (tensor->dtype == TD_DTYPE_FLOAT16 || tensor->dtype == TD_DTYPE_BFLOAT16)
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
-                     "%.*s is %s, but complex is true: complex numbers are pairs of FP32 or FP64",
+                     "%s is %s, but complex is true: complex numbers are pairs of FP32 or FP64",
                      TD_OIP_SHOWN(entry->name), td_dtype_info(tensor->dtype)->oip);
     else if (!td_oip_complex_of(tensor->dtype, &pair))
         return TD_OK;
@@ -109,11 +109,10 @@ static td_status pair_up(struct td_oip_reader *reader, const struct td_oip_entry
         tensor->dtype = pair;
         return TD_OK;
     } else
-        td_error_set(
-            reader->err, TD_MALFORMED_REQUEST,
-            "%.*s has shape %s, but complex is true: the last dimension is 2, for real and "
-            "imaginary part",
-            TD_OIP_SHOWN(entry->name), td_shape_text(shape, text, sizeof text));
+        td_error_set(reader->err, TD_MALFORMED_REQUEST,
+                     "%s has shape %s, but complex is true: the last dimension is 2, for real and "
+                     "imaginary part",
+                     TD_OIP_SHOWN(entry->name), td_shape_text(shape, text, sizeof text));
     return td_oip_at_entry(reader, TD_MALFORMED_REQUEST, entry);
 }
 

@@ -4,6 +4,7 @@
 #include "api/message/document.h"
 #include "api/oip/oip.h"
 #include "api/oip/types.h"
+#include "kernels/name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -293,11 +294,8 @@ td_status td_oip_repository_index(const char *body, size_t bytes, struct td_aren
 static td_status read_load_parameter(void *context, const struct td_json_path *path,
                                      struct td_json_name name)
 {
-    static const char file[] = "file:";
     struct small_body *small = context;
-    const size_t prefix = sizeof file - 1;
-    if (td_json_name_is(name, "config") ||
-        (name.length >= prefix && memcmp(name.text, file, prefix) == 0)) {
+    if (td_json_name_is(name, "config") || td_name_begins("file:", name.text, name.length)) {
         td_json_refuse(path, small->err, "built-in op, configuration cannot be replaced");
         return TD_MALFORMED_REQUEST;
     }

@@ -3,6 +3,7 @@
 #include "api/message/raw.h"
 #include "api/oip/reader.h"
 #include "api/oip/types.h"
+#include "kernels/name.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ td_status td_oip_at_entry(struct td_oip_reader *reader, td_status status,
                           const struct td_oip_entry *entry)
 {
     return entry->name.text && status != TD_OK
-               ? td_error_at_input(reader->err, status, "%.*s", TD_OIP_SHOWN(entry->name))
+               ? td_error_at_input(reader->err, status, "%s", TD_OIP_SHOWN(entry->name))
                : status;
 }
 
@@ -45,9 +46,8 @@ static td_status read_dtype(struct td_oip_reader *reader, const struct td_json_p
     if (status != TD_OK || td_oip_dtype(name, length, dtype))
         return status;
     char all[TD_OIP_NAMES_TEXT];
-    return td_json_refuse(path, reader->err, "\"%.*s\" is not a datatype; expected one of %s",
-                          (int)(length < 64 ? length : 64), name,
-                          td_oip_names(TD_DTYPES_ALL, all, sizeof all));
+    return td_json_refuse(path, reader->err, "\"%s\" is not a datatype; expected one of %s",
+                          TD_SHOWN(name, length), td_oip_names(TD_DTYPES_ALL, all, sizeof all));
 }
 
 /* Reads data where it stands, or passes over it until datatype and shape are known. */
@@ -243,7 +243,7 @@ static td_status settle_input(struct td_oip_reader *reader, const struct td_json
     }
     if (sources > 1)
         return td_json_refuse(path, reader->err,
-                              "%.*s has more than one of data, binary_data_size and "
+                              "%s has more than one of data, binary_data_size and "
                               "shared_memory_region; exactly one is expected",
                               TD_OIP_SHOWN(entry->name));
     if (entry->binary_size >= 0)
@@ -260,7 +260,7 @@ static td_status settle_input(struct td_oip_reader *reader, const struct td_json
     if (entry->tensor.numel == 0)
         return take_nothing(reader, entry);
     return td_json_refuse(path, reader->err,
-                          "%.*s has no data; exactly one of data, binary_data_size and "
+                          "%s has no data; exactly one of data, binary_data_size and "
                           "shared_memory_region is expected",
                           TD_OIP_SHOWN(entry->name));
 }
@@ -286,7 +286,7 @@ static td_status read_input(void *context, const struct td_json_path *path)
                         : !entry->has_shape ? "shape"
                                             : NULL;
     if (lacks) {
-        td_json_refuse(path, reader->err, "the input \"%.*s\" has no %s", TD_OIP_SHOWN(entry->name),
+        td_json_refuse(path, reader->err, "the input \"%s\" has no %s", TD_OIP_SHOWN(entry->name),
                        lacks);
         return td_oip_at_entry(reader, TD_MALFORMED_REQUEST, entry);
     }
@@ -352,7 +352,7 @@ static td_status read_output(void *context, const struct td_json_path *path)
         return td_json_refuse(path, reader->err, "an output has no name");
     const int64_t index = td_slot_of_output(op, name.text, name.length);
     if (index < 0 || index >= TD_MAX_LIST)
-        return td_json_refuse(path, reader->err, "%s has no output \"%.*s\"; expected %s", op->name,
+        return td_json_refuse(path, reader->err, "%s has no output \"%s\"; expected %s", op->name,
                               TD_OIP_SHOWN(name),
                               op->output_list ? "outputs.0, outputs.1, ..." : "output");
     bool twice = false;
@@ -360,11 +360,11 @@ static td_status read_output(void *context, const struct td_json_path *path)
     if (status != TD_OK)
         return status;
     if (twice)
-        return td_json_refuse(path, reader->err, "the output \"%.*s\" is asked for twice",
+        return td_json_refuse(path, reader->err, "the output \"%s\" is asked for twice",
                               TD_OIP_SHOWN(name));
     if (placing.range.region && placing.binary)
         return td_json_refuse(path, reader->err,
-                              "binary_data is true for \"%.*s\", which goes to shared memory",
+                              "binary_data is true for \"%s\", which goes to shared memory",
                               TD_OIP_SHOWN(name));
     if (placing.range.region && (status = find_range(reader, path, &placing.range)) != TD_OK)
         return status;
@@ -438,9 +438,8 @@ td_status td_oip_check_ranges(struct td_oip_reader *reader)
             return td_error_set(
                 reader->err, TD_MALFORMED_REQUEST,
                 "an output overlaps another tensor of this request at offset %" PRIu64
-                " of the shared-memory region \"%.*s\"",
-                range->offset, (int)(range->region_length < 64 ? range->region_length : 64),
-                range->region);
+                " of the shared-memory region \"%s\"",
+                range->offset, TD_SHOWN(range->region, range->region_length));
         uint64_t *end = used[i].output ? &outputs_end : &inputs_end;
         *end = range->offset + range->bytes > *end ? range->offset + range->bytes : *end;
     }

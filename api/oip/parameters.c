@@ -3,6 +3,7 @@
 #include "api/message/attrs.h"
 #include "api/oip/reader.h"
 #include "api/text/suggest.h"
+#include "kernels/name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +18,8 @@ static td_status read_scalar(struct td_oip_reader *reader, const struct td_json_
     if (c == '{' || c == '[' || c == 'n')
         return td_json_refuse(
             path, reader->err,
-            "the parameter \"%.*s\" is %s; a string, a number, true or false is expected",
-            (int)(path->key_length < 64 ? path->key_length : 64), path->key, td_json_kind(c));
+            "the parameter \"%s\" is %s; a string, a number, true or false is expected",
+            TD_SHOWN(path->key, path->key_length), td_json_kind(c));
     td_status status = td_json_attr(&reader->scan, reader->arena, value, reader->err);
     bool negative;
     uint64_t magnitude;
@@ -129,7 +130,7 @@ static td_status refuse_parameter(struct td_oip_reader *reader, const struct td_
     names[n++] = reserved_names[COMPLEX];
     for (int i = 0; i < n && used < sizeof allowed; i++)
         used += (size_t)snprintf(allowed + used, sizeof allowed - used, "%s, ", names[i]);
-    td_json_refuse(path, reader->err, "%s has no parameter \"%.*s\"; expected %s<input>.ref",
+    td_json_refuse(path, reader->err, "%s has no parameter \"%s\"; expected %s<input>.ref",
                    op->name, TD_OIP_SHOWN(name), allowed);
     td_suggest(reader->err, name.text, name.length, names, n);
     return TD_MALFORMED_REQUEST;
@@ -139,10 +140,9 @@ static td_status note_ref(struct td_oip_reader *reader, const struct td_json_pat
                           struct td_json_name name, struct td_slot slot,
                           const struct td_attr_value *value)
 {
-    char shown[64];
-    snprintf(shown, sizeof shown, "%.*s", TD_OIP_SHOWN(name));
     if (value->kind != TD_VALUE_TEXT)
-        return refuse_value(reader, path, shown, "the name of a resident tensor", value);
+        return refuse_value(reader, path, TD_OIP_SHOWN(name), "the name of a resident tensor",
+                            value);
     td_status status = td_slot_count_ref(reader->request, slot, reader->err);
     if (status != TD_OK)
         return status;
@@ -168,7 +168,6 @@ static td_status read_parameter(void *context, const struct td_json_path *path,
                                 struct td_json_name name)
 {
     struct td_oip_reader *reader = context;
-    static const char vendor[] = "triton_";
     struct td_request *request = reader->request;
     struct td_attr_value value = { .kind = TD_VALUE_OTHER, .text = "" };
     struct td_slot slot;
@@ -180,8 +179,8 @@ static td_status read_parameter(void *context, const struct td_json_path *path,
             return apply_reserved(reader, path, (enum reserved)i, &value);
     if (td_slot_of_ref(request->op, name.text, name.length, &slot))
         return note_ref(reader, path, name, slot, &value);
-    if (name.length >= sizeof vendor - 1 && memcmp(name.text, vendor, sizeof vendor - 1) == 0)
-        return td_json_refuse(path, reader->err, "the parameter \"%.*s\" is not supported",
+    if (td_name_begins("triton_", name.text, name.length))
+        return td_json_refuse(path, reader->err, "the parameter \"%s\" is not supported",
                               TD_OIP_SHOWN(name));
     if (!is_attr(request->op, name))
         return refuse_parameter(reader, path, name);

@@ -14,9 +14,10 @@
 #include "api/message/named_inputs.h"
 #include "api/oip/oip.h"
 #include "api/oip/types.h"
+#include "kernels/name.h"
 
-/* A name of the client's for "%.*s", cut off where it is long. */
-#define TD_OIP_SHOWN(name) (int)((name).length < 60 ? (name).length : 60), (name).text
+/* A struct td_json_name for "%s" in a message. */
+#define TD_OIP_SHOWN(name) TD_SHOWN((name).text, (name).length)
 
 /* An input as the request describes it. */
 struct td_oip_entry {

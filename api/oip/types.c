@@ -1,5 +1,7 @@
 #include "api/oip/types.h"
 
+#include "kernels/name.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +9,7 @@ bool td_oip_dtype(const char *name, size_t length, td_dtype *out)
 {
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
         const char *known = td_dtype_info((td_dtype)i)->oip;
-        if (*known && strncmp(known, name, length) == 0 && known[length] == '\0') {
+        if (*known && td_name_is(known, name, length)) {
             *out = (td_dtype)i;
             return true;
         }

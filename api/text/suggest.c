@@ -1,5 +1,7 @@
 #include "api/text/suggest.h"
 
+#include "kernels/name.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -95,12 +97,11 @@ td_status td_unknown_name(struct td_error *err, td_status status, const char *wh
                           const char *name, size_t length, const char *const *names, int n_names,
                           const char *listed_at)
 {
-    enum { SHOWN = 128 };
     uint32_t work;
     const char *nearest = td_nearest_name(name, length, names, n_names, &work);
-    td_error_set(err, status, "there is no %s '%.*s'%s%s%s; %s lists them", what,
-                 (int)(length < SHOWN ? length : SHOWN), name, nearest ? " (did you mean '" : "",
-                 nearest ? nearest : "", nearest ? "'?)" : "", listed_at);
+    td_error_set(err, status, "there is no %s '%s'%s%s%s; %s lists them", what,
+                 TD_SHOWN(name, length), nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                 nearest ? "'?)" : "", listed_at);
     note(err, nearest);
     return status;
 }

@@ -1,5 +1,7 @@
 #include "gpu/reference/options.h"
 
+#include "kernels/name.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -21,7 +23,7 @@ static const struct option {
 static int find_option(const char *name, size_t length)
 {
     for (int i = 0; i < N_OPTIONS; i++)
-        if (strlen(options[i].name) == length && memcmp(options[i].name, name, length) == 0)
+        if (td_name_is(options[i].name, name, length))
             return i;
     return -1;
 }

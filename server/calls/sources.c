@@ -1,5 +1,6 @@
 #include "server/calls/sources.h"
 
+#include "kernels/name.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/store.h"
 
@@ -112,14 +113,13 @@ td_status td_sources_check(const struct td_sources *sources, struct td_error *er
     for (const struct td_loan *loan = sources->loans; loan; loan = loan->next) {
         if (!td_guard_marked_at(loan->data))
             continue;
-        const int shown = loan->name_length < 128 ? (int)loan->name_length : 128;
+        const char *shown = TD_SHOWN(loan->name, loan->name_length);
         return loan->shared
                    ? td_error_set(err, TD_INVALID_ARGUMENT,
-                                  "the shared memory region '%.*s' was cut short while it was used",
-                                  shown, loan->name)
+                                  "the shared memory region '%s' was cut short while it was used",
+                                  shown)
                    : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                                  "the file behind '%.*s' was cut short while it was read", shown,
-                                  loan->name);
+                                  "the file behind '%s' was cut short while it was read", shown);
     }
     return TD_OK;
 }

@@ -6,6 +6,7 @@
 #include "api/message/attrs.h"
 #include "api/tensor_io.h"
 #include "api/text/suggest.h"
+#include "kernels/name.h"
 #include "kernels/scatter/scatter.h"
 #include "server/calls/device_call.h"
 #include "server/calls/op_task.h"
@@ -103,17 +104,16 @@ static td_status begin_write(struct td_call *call)
 static td_status unknown_argument(struct td_call *call, const char *name, size_t length,
                                   const char *const *known, int n)
 {
-    const int shown = length < 64 ? (int)length : 64;
+    const char *shown = TD_SHOWN(name, length);
     td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                 "%s of a tensor does not know the query parameter \"%.*s\"; there %s%s%s%s",
-                 call->method, shown, name,
+                 "%s of a tensor does not know the query parameter \"%s\"; there %s%s%s%s",
+                 call->method, shown,
                  n == 0   ? "is none"
                  : n == 1 ? "is only "
                           : "are only ",
                  n > 0 ? known[0] : "", n > 1 ? " and " : "", n > 1 ? known[1] : "");
-    snprintf(call->error.attribute, sizeof call->error.attribute, "%.*s", shown, name);
     td_suggest(&call->error, name, length, known, n);
-    return TD_MALFORMED_REQUEST;
+    return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, shown);
 }
 
 /* Which of the choices `value` is; -1 with the refusal where it is none, and the second time. */

@@ -1,5 +1,7 @@
 #include "server/config/config.h"
 
+#include "kernels/name.h"
+
 #include <cjson/cJSON.h>
 #include <sys/socket.h>
 
@@ -218,7 +220,7 @@ static bool set_option(struct td_config *config, const struct option *option, co
 static const struct option *find_option(const char *name, size_t length)
 {
     for (int i = 0; i < N_OPTIONS; i++)
-        if (strlen(options[i].name) == length && memcmp(options[i].name, name, length) == 0)
+        if (td_name_is(options[i].name, name, length))
             return &options[i];
     return NULL;
 }
@@ -370,7 +372,7 @@ static bool take_argument(struct td_config *config, int argc, char **argv, int *
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
     if (!value && strcmp(name, "check-config") == 0)
         return line->action = TD_CONFIG_CHECK, true;
-    bool is_config = length == 6 && memcmp(name, "config", 6) == 0;
+    bool is_config = td_name_is("config", name, length);
     const struct option *option = find_option(name, length);
     if (!is_config && !option) {
         snprintf(message, TD_CONFIG_MESSAGE, "--%.*s: there is no such option (see --help)",

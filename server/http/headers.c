@@ -124,8 +124,7 @@ static td_status refuse_header(struct td_error *err, td_status status, const cha
                                const char *sentence)
 {
     td_error_set(err, status, "%s", sentence);
-    snprintf(err->attribute, sizeof err->attribute, "%s", name);
-    return status;
+    return td_error_at_attribute(err, status, name);
 }
 
 static td_status read_deadline(struct td_call *call)

@@ -2,6 +2,7 @@
 
 #include "api/text/suggest.h"
 #include "kernels/einsum/einsum.h"
+#include "kernels/name.h"
 #include "kernels/scatter/scatter.h"
 #include "server/calls/documents.h"
 #include "server/calls/oip_tasks.h"
@@ -130,13 +131,7 @@ static bool match(const char *pattern, const char *path, struct segment *segment
 
 static bool is_called(const struct segment *segment, const char *name)
 {
-    return segment->name_length == strlen(name) &&
-           memcmp(segment->name, name, segment->name_length) == 0;
-}
-
-static int shown(const struct segment *segment)
-{
-    return segment->length < 64 ? (int)segment->length : 64;
+    return td_name_is(name, segment->name, segment->name_length);
 }
 
 static td_status unknown_op(const struct segment *segment, td_style style, struct td_error *err)
@@ -182,9 +177,9 @@ static td_status read_segments(struct td_call *call, struct segment *segments, i
                 return unknown_op(segment, call->style, &call->error);
         } else if (is_called(segment, "version")) {
             if (segment->length != 1 || segment->text[0] != '1')
-                return td_error_set(&call->error, TD_NOT_FOUND,
-                                    "%s has no version '%.*s'; its only one is 1",
-                                    td_call_subject(call), shown(segment), segment->text);
+                return td_error_set(
+                    &call->error, TD_NOT_FOUND, "%s has no version '%s'; its only one is 1",
+                    td_call_subject(call), TD_SHOWN(segment->text, segment->length));
         } else {
             const char *text =
                 td_arena_text(&call->arena, segment->text, segment->length, &call->error);

@@ -1,6 +1,7 @@
 #include "server/memory/shared_memory.h"
 
 #include "api/text/sorted_names.h"
+#include "kernels/name.h"
 #include "server/memory/fault_guard.h"
 
 #include <sys/mman.h>
@@ -248,8 +249,8 @@ void td_shm_unregister(struct td_shm *shm, const char *name)
 
 static td_status unknown(const char *name, size_t length, struct td_error *err)
 {
-    return td_error_set(err, TD_NOT_FOUND, "there is no shared memory region '%.*s'",
-                        length < 128 ? (int)length : 128, name);
+    return td_error_set(err, TD_NOT_FOUND, "there is no shared memory region '%s'",
+                        TD_SHOWN(name, length));
 }
 
 /* Is the object still as long as it was? What was cut off is lost, even where the object has grown

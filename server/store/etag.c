@@ -1,5 +1,7 @@
 #include "server/store/etag.h"
 
+#include "kernels/name.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +39,7 @@ td_status td_etag_listed(const char *header, const char *list, const char *etag,
         if (!next || (*next != ',' && *next != '\0'))
             return malformed(header, err);
         const size_t length = (size_t)(end + 1 - at);
-        if (etag && (weak || !is_weak) && strlen(etag) == length && memcmp(at, etag, length) == 0)
+        if (etag && (weak || !is_weak) && td_name_is(etag, at, length))
             *listed = true;
         any = true;
         at = next;

@@ -54,6 +54,17 @@ START_TEST(what_is_absent_is_not_written)
 }
 END_TEST
 
+START_TEST(a_pointer_may_hold_a_nul)
+{
+    static const char pointer[] = "/par\0ams";
+    td_error_set(&err, TD_MALFORMED_REQUEST, "no");
+    err.has_pointer = true;
+    err.pointer_length = sizeof pointer - 1;
+    memcpy(err.pointer, pointer, sizeof pointer);
+    ck_assert_ptr_nonnull(strstr(write(NULL, NULL), "\"pointer\":\"/par\\u0000ams\""));
+}
+END_TEST
+
 START_TEST(the_root_pointer_is_there_although_it_is_empty)
 {
     td_error_set(&err, TD_MALFORMED_REQUEST, "no");
@@ -109,6 +120,7 @@ START_TEST(the_longest_problem_fits)
     memset(err.resource, 1, sizeof err.resource - 1);
     memset(request_id, 1, sizeof request_id - 1);
     request_id[sizeof request_id - 1] = '\0';
+    err.pointer_length = sizeof err.pointer - 1;
     err.has_pointer = err.has_index = err.has_bound = true;
     err.has_extents = true;
     err.extents[0] = err.extents[1] = INT64_MIN;
@@ -225,6 +237,7 @@ static void add(TCase *t)
 {
     tcase_add_test(t, an_index_out_of_bounds_has_all_its_facts);
     tcase_add_test(t, what_is_absent_is_not_written);
+    tcase_add_test(t, a_pointer_may_hold_a_nul);
     tcase_add_test(t, the_root_pointer_is_there_although_it_is_empty);
     tcase_add_test(t, shapes_suggestions_and_limits_are_members);
     tcase_add_test(t, hostile_text_is_escaped);

@@ -116,6 +116,9 @@ static const struct {
     { "FP64", "[4611686018427387904]", "[1]", "" },
     { "fp32", "[1]", "[1]", "BOOL, INT8, INT16" },
     { "C64", "[1]", "[1]", "is not a datatype" },
+    { "FP32\\u0000", "[1]", "[1]", "\"FP32\\u0000\" is not a datatype" },
+    { "FP32\\u0000x", "[1]", "[1]", "\"FP32\\u0000x\" is not a datatype" },
+    { "\\u0000FP32", "[1]", "[1]", "\"\\u0000FP32\" is not a datatype" },
 };
 
 START_TEST(data_that_is_none_is_refused_naming_the_input)
@@ -136,6 +139,24 @@ START_TEST(data_that_is_none_is_refused_naming_the_input)
         ck_assert_str_eq(decoded.err.input, "params");
         decoded_free(&decoded);
     }
+}
+END_TEST
+
+/* However long the text after the NUL is: it is not compared with what lies behind a known name. */
+START_TEST(a_nul_does_not_end_a_datatype)
+{
+    enum { MOST = 8192 };
+    char *text = calloc(1, MOST);
+    for (int i = 0; i < TD_DTYPE_COUNT; i++) {
+        const char *known = td_dtype_info((td_dtype)i)->oip;
+        td_dtype dtype = TD_DTYPE_BOOL;
+        memset(text, 0, MOST);
+        strcpy(text, known);
+        for (size_t length = strlen(known) + 1; *known && length <= MOST; length++)
+            ck_assert_msg(!td_oip_dtype(text, length, &dtype), "%s and %zu bytes", known, length);
+        ck_assert(!*known || (td_oip_dtype(known, strlen(known), &dtype) && dtype == (td_dtype)i));
+    }
+    free(text);
 }
 END_TEST
 
@@ -793,6 +814,7 @@ static void add_tests(TCase *tcase)
                         COUNT_OF(data_forms));
     tcase_add_loop_test(tcase, data_that_is_none_is_refused_naming_the_input, 0,
                         COUNT_OF(bad_data));
+    tcase_add_test(tcase, a_nul_does_not_end_a_datatype);
     tcase_add_test(tcase, bytes_follow_in_the_order_of_the_inputs);
     tcase_add_test(tcase, some_inputs_may_be_json_and_some_bytes);
     tcase_add_test(tcase, strings_and_truth_values_are_settled);

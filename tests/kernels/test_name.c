@@ -1,0 +1,114 @@
+#include "kernels/name.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdlib.h>
+
+/* A text in memory of exactly its size, for AddressSanitizer to watch. */
+static char *exact(const char *text, size_t length)
+{
+    char *copy = malloc(length ? length : 1);
+    memcpy(copy, text, length);
+    return copy;
+}
+
+static const struct {
+    const char *says, *name, *text;
+    size_t length;
+    bool is, caseless, begins, ends;
+} pairs[] = {
+    { "the name itself", "INT32", "INT32", 5, true, true, true, true },
+    { "in the other case", "int32", "Int32", 5, false, true, false, false },
+    { "a NUL and more after it", "INT32", "INT32\0xxxx", 10, false, false, true, false },
+    { "a NUL alone after it", "INT32", "INT32", 6, false, false, true, false },
+    { "a NUL before it", "INT32", "\0INT32", 6, false, false, false, true },
+    { "a NUL within it", "INT32",
+      "INT\0"
+      "2",
+      5, false, false, false, false },
+    { "its beginning", "INT32", "INT3", 4, false, false, false, false },
+    { "its beginning and a NUL", "INT32", "INT3", 5, false, false, false, false },
+    { "more after it", "INT32", "INT32x", 6, false, false, true, false },
+    { "nothing", "INT32", "", 0, false, false, false, false },
+    { "NULs alone", "INT32", "\0\0\0\0", 5, false, false, false, false },
+    { "a name of nothing and no text", "", "", 0, true, true, true, true },
+    { "a name of nothing and a NUL", "", "", 1, false, false, true, true },
+};
+
+START_TEST(name_is_a_text_of_its_length_and_bytes)
+{
+    const size_t length = pairs[_i].length;
+    const char *name = pairs[_i].name, *says = pairs[_i].says;
+    char *text = exact(pairs[_i].text, length);
+    ck_assert_msg(td_name_is(name, text, length) == pairs[_i].is, "%s", says);
+    ck_assert_msg(td_name_is_caseless(name, text, length) == pairs[_i].caseless, "%s", says);
+    ck_assert_msg(td_name_begins(name, text, length) == pairs[_i].begins, "%s", says);
+    ck_assert_msg(td_name_ends(name, text, length) == pairs[_i].ends, "%s", says);
+    free(text);
+}
+END_TEST
+
+static const struct {
+    const char *says, *text;
+    size_t length;
+    const char *shown;
+} texts[] = {
+    { "plain text", "params", 6, "params" },
+    { "nothing", "", 0, "" },
+    { "a NUL", "INT32\0x", 7, "INT32\\u0000x" },
+    { "NULs alone", "\0\0", 2, "\\u0000\\u0000" },
+    { "UTF-8 stays", "\xc3\xa9\0\xe2\x82\xac", 6, "\xc3\xa9\\u0000\xe2\x82\xac" },
+    { "what is no UTF-8 stays",
+      "a\xff"
+      "b",
+      3,
+      "a\xff"
+      "b" },
+};
+
+START_TEST(shown_text_has_its_nuls_escaped)
+{
+    struct td_shown shown;
+    char *text = exact(texts[_i].text, texts[_i].length);
+    ck_assert_str_eq(td_shown_text(text, texts[_i].length, &shown), texts[_i].shown);
+    ck_assert_str_eq(TD_SHOWN(text, texts[_i].length), texts[_i].shown);
+    free(text);
+}
+END_TEST
+
+START_TEST(shown_text_may_be_absent)
+{
+    ck_assert_str_eq(TD_SHOWN(NULL, 0), "");
+}
+END_TEST
+
+/* One escape or character of `size` bytes after so many letters: it is there whole, or not. */
+START_TEST(shown_text_is_cut_between_characters)
+{
+    static const struct {
+        const char *character;
+        size_t length, size;
+    } ends[] = { { "x", 1, 1 }, { "\xc3\xa9", 2, 2 }, { "\xf0\x9f\x98\x80", 4, 4 }, { "", 1, 6 } };
+    char text[TD_SHOWN_SIZE + 8];
+    for (int i = 0; i < COUNT_OF(ends); i++) {
+        memset(text, 'a', sizeof text);
+        memcpy(text + _i, ends[i].character, ends[i].length);
+        const char *shown = TD_SHOWN(text, sizeof text);
+        const bool fits = (size_t)_i + ends[i].size < TD_SHOWN_SIZE;
+        ck_assert_uint_eq(strlen(shown), fits ? TD_SHOWN_SIZE - 1 : (size_t)_i);
+    }
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, name_is_a_text_of_its_length_and_bytes, 0, COUNT_OF(pairs));
+    tcase_add_loop_test(t, shown_text_has_its_nuls_escaped, 0, COUNT_OF(texts));
+    tcase_add_test(t, shown_text_may_be_absent);
+    tcase_add_loop_test(t, shown_text_is_cut_between_characters, TD_SHOWN_SIZE - 8, TD_SHOWN_SIZE);
+}
+
+int main(void)
+{
+    return run_suite("name", add);
+}
