@@ -22,9 +22,11 @@ td_status td_codec_decode(td_format format, const char *body, size_t bytes,
                           struct td_resolver *resolver, struct td_arena *arena,
                           struct td_request *request, struct td_error *err)
 {
-    if (format == TD_FORMAT_SAFETENSORS)
-        return td_safetensors_decode(body, bytes, resolver, arena, request, err);
-    return td_json_decode(body, bytes, resolver, arena, request, err);
+    const td_status status = format == TD_FORMAT_SAFETENSORS
+                                 ? td_safetensors_decode(body, bytes, resolver, arena, request, err)
+                                 : td_json_decode(body, bytes, resolver, arena, request, err);
+    request->decoded = status == TD_OK;
+    return status;
 }
 
 bool td_codec_accepts_json(const char *accept)

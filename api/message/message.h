@@ -38,6 +38,7 @@ struct td_request {
         args; /* an input that is set before the body is decoded may not stand in it */
     struct td_options options;
     struct td_oip_request *oip; /* in the arena; NULL outside /v2 */
+    bool decoded;               /* the inputs' tensors are all there, to be looked at */
 };
 
 /* Tensors in a list input; more are RESOURCE_LIMIT (tensors). A tensor of one element takes two

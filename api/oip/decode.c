@@ -196,5 +196,6 @@ td_status td_oip_decode(const char *body, size_t bytes, const struct td_oip_sour
     oip->outputs = reader.outputs;
     oip->n_outputs = reader.n_outputs;
     request->oip = oip;
+    request->decoded = status == TD_OK;
     return status;
 }

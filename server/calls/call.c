@@ -8,50 +8,40 @@
 #include "server/observe/clock.h"
 
 #include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { KEPT_SHELLS = 256 };
 
-static struct td_call *new_shell(struct td_server *server)
+static struct td_call_shell *new_shell(struct td_server *server)
 {
-    struct td_call *call = aligned_alloc(64, (sizeof *call + 63) / 64 * 64);
+    struct td_call_shell *shell = aligned_alloc(64, sizeof *shell);
     pthread_mutex_lock(&server->mutex);
-    server->n_calls += call != NULL;
+    server->n_calls += shell != NULL;
     pthread_mutex_unlock(&server->mutex);
-    return call;
+    return shell;
 }
 
 struct td_call *td_call_new(struct td_server *server)
 {
     pthread_mutex_lock(&server->mutex);
-    struct td_call *call = server->free_calls;
-    if (call) {
-        server->free_calls = call->next_free;
+    struct td_call_shell *shell = server->free_calls;
+    if (shell) {
+        server->free_calls = shell->next_free;
         server->n_free_calls--;
     }
     pthread_mutex_unlock(&server->mutex);
-    if (!call)
-        call = new_shell(server);
-    if (!call)
+    if (!shell)
+        shell = new_shell(server);
+    if (!shell)
         return NULL;
-    /* All but the first block, which is scratch; the large texts of the error are set before they
-     * count. */
-    memset(call, 0, offsetof(struct td_call, request));
-    memset((char *)call + offsetof(struct td_call, accepted), 0,
-           offsetof(struct td_call, error) - offsetof(struct td_call, accepted));
-    call->error.status = TD_OK;
-    call->headers.inference_header = TD_OIP_NO_HEADER;
-    call->start_by_ns = TD_NEVER;
-    call->request.op = NULL; /* none begun */
-    call->request.options = (struct td_options){ 0 };
-    memset(&call->reply, 0, sizeof call->reply);
-    memset(&call->times, 0, sizeof call->times);
-    call->server = server;
-    call->socket = -1; /* none to look at */
-    td_arena_init(&call->arena, call->first_block, sizeof call->first_block,
+    struct td_call *call = &shell->call;
+    *call = (struct td_call){ .server = server,
+                              .socket = -1, /* none to look at */
+                              .headers.inference_header = TD_OIP_NO_HEADER,
+                              .start_by_ns = TD_NEVER };
+    td_arena_init(&call->arena, shell->block, sizeof shell->block,
                   td_buffer_pool_memory(server->buffers));
     return call;
 }
@@ -61,28 +51,29 @@ void td_call_free(struct td_call *call)
     if (!call)
         return;
     struct td_server *server = call->server;
+    struct td_call_shell *shell = (struct td_call_shell *)(void *)call;
     td_arena_reset(&call->arena);
     td_buffer_unref(call->body_buffer);
     pthread_mutex_lock(&server->mutex);
     const bool keep = server->n_free_calls < KEPT_SHELLS;
     if (keep) {
-        call->next_free = server->free_calls;
-        server->free_calls = call;
+        shell->next_free = server->free_calls;
+        server->free_calls = shell;
         server->n_free_calls++;
     } else {
         server->n_calls--;
     }
     pthread_mutex_unlock(&server->mutex);
     if (!keep)
-        free(call);
+        free(shell);
 }
 
 void td_call_free_shells(struct td_server *server)
 {
     while (server->free_calls) {
-        struct td_call *call = server->free_calls;
-        server->free_calls = call->next_free;
-        free(call);
+        struct td_call_shell *shell = server->free_calls;
+        server->free_calls = shell->next_free;
+        free(shell);
     }
     server->n_free_calls = server->n_calls = 0;
 }
@@ -177,7 +168,7 @@ td_status td_call_encode(struct td_call *call)
 
 td_status td_call_admit_memory(struct td_call *call, size_t bytes)
 {
-    if (bytes <= sizeof call->first_block / 2) /* fits the call itself */
+    if (bytes <= TD_CALL_BLOCK / 2) /* fits the call itself */
         return TD_OK;
     const size_t held = call->arena.taken + (call->body_buffer ? call->body_buffer->size : 0);
     return td_buffer_pool_admit(call->server->buffers, held, bytes, &call->error);
@@ -225,7 +216,7 @@ void td_call_refuse(struct td_call *call)
 {
     /* Where memory is short, the answer takes the place of what the request held. */
     if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT) {
-        call->decoded = false;
+        call->request.decoded = false;
         td_arena_reset(&call->arena);
     }
     const char *op_name = call->op ? call->op->name : NULL;
@@ -242,15 +233,17 @@ void td_call_refuse(struct td_call *call)
 /* "params[16,8] indices[4]" */
 static void describe_inputs(const struct td_call *call, char *text, size_t size)
 {
+    const struct td_request *request = &call->request;
     size_t length = 0;
     char shape[TD_SHAPE_TEXT];
     text[0] = '\0';
-    for (int i = 0; call->decoded && call->op && i < call->op->n_inputs; i++) {
-        const struct td_operand *operand = &call->request.args.inputs[i];
+    for (int i = 0; request->decoded && i < request->op->n_inputs; i++) {
+        const struct td_operand *operand = &request->args.inputs[i];
         for (int j = 0; j < operand->count && length < size; j++)
-            length += (size_t)snprintf(
-                text + length, size - length, "%s%s%s", length ? " " : "", call->op->inputs[i].name,
-                td_shape_text(&operand->tensors[j].shape, shape, sizeof shape));
+            length +=
+                (size_t)snprintf(text + length, size - length, "%s%s%s", length ? " " : "",
+                                 request->op->inputs[i].name,
+                                 td_shape_text(&operand->tensors[j].shape, shape, sizeof shape));
     }
 }
 

@@ -5,8 +5,8 @@
  *                       connection sleeps
  *
  * Ownership  One owner at a time: the I/O thread, then perhaps a worker, then the I/O thread.
- *            Everything the request needs lives in the call's arena and goes with it; freed calls
- *            are kept and reused.
+ *            Everything the request needs lives in the call's arena and goes with it. The memory of
+ *            freed calls is kept and reused; a call begins with nothing of the one before.
  * Threads    None of its own; `finished` tells the I/O side that a worker is done. */
 #ifndef TD_SERVER_CALLS_CALL_H
 #define TD_SERVER_CALLS_CALL_H
@@ -103,7 +103,6 @@ struct td_headers {
 struct td_call {
     struct td_job job; /* first: the scheduler casts back */
     struct td_server *server;
-    struct td_call *next_free;
 
     /* the connection, as far as a call needs to know it */
     struct MHD_Connection *connection;
@@ -153,8 +152,16 @@ struct td_call {
     struct td_reply reply;
     struct td_times times;
 
-    struct td_arena arena;
-    _Alignas(64) char first_block[32 << 10];
+    struct td_arena arena; /* its first block is that of the shell */
+};
+
+/* A call in the memory that it lives in. What is small lies in the block, which is not cleared from
+ * call to call. */
+enum { TD_CALL_BLOCK = 32 << 10 };
+struct td_call_shell {
+    struct td_call call; /* first: td_call_free casts back */
+    struct td_call_shell *next_free;
+    _Alignas(64) char block[TD_CALL_BLOCK];
 };
 
 /* A call with an empty arena; NULL without memory. */

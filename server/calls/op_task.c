@@ -242,7 +242,7 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
  * ones are copied by the store, and so are strings. */
 static td_status alloc_kept(struct td_call *call, struct td_tensor *output)
 {
-    if (output->dtype == TD_DTYPE_STRING || output->bytes <= sizeof call->first_block / 2)
+    if (output->dtype == TD_DTYPE_STRING || output->bytes <= TD_CALL_BLOCK / 2)
         return td_tensor_alloc(output, &call->arena, &call->error);
     struct td_memory *memory = td_buffer_pool_memory(call->server->buffers);
     struct td_buffer *buffer = memory->take(memory, output->bytes, &call->error);

@@ -104,7 +104,7 @@ struct td_server_memory td_server_memory(struct td_server *server)
     struct td_server_memory memory = { .buffers = td_buffer_pool_stats(server->buffers),
                                        .tables = td_store_stats(server->store).mapped };
     pthread_mutex_lock(&server->mutex);
-    memory.calls = (uint64_t)server->n_calls * sizeof(struct td_call);
+    memory.calls = (uint64_t)server->n_calls * sizeof(struct td_call_shell);
     pthread_mutex_unlock(&server->mutex);
     return memory;
 }

@@ -46,7 +46,7 @@ struct td_server {
     uint64_t request_seed; /* makes request ids differ between processes */
 
     pthread_mutex_t mutex; /* guards all below */
-    struct td_call *free_calls;
+    struct td_call_shell *free_calls;
     int n_free_calls;
     int n_calls; /* shells there are, kept or in use */
 };

@@ -66,7 +66,7 @@ def with_text(document, path, is_name, text):
 
 
 class EmbeddedNuls(OipTest):
-    options = ("--system-shared-memory",)
+    options = ("--system-shared-memory", "--log-level=debug")
 
     def setUp(self):
         super().setUp()

@@ -115,6 +115,20 @@ class Repository(OipTest):
         self.assertError(self.post("/v2/repository/index", b'{"ready":"yes"}'), 400, "ready")
         self.assertError(self.post("/v2/repository/index", b'{"ready":'), 400)
 
+    def test_a_request_without_tensors_logs_none_of_the_request_before(self):
+        # Each call reuses the memory of the one before; that of 4,000 tensors goes back to the system at once.
+        lists = {"indices": [[i] for i in range(4000)], "data": [[i] for i in range(4000)]}
+        with Daemon("--log-level=debug", "--io-threads=1", "--pool-limit=0") as daemon:
+            with Client(daemon) as client:
+                for action in ("load", "unload"):
+                    self.assertStatus(client.post("/v1/dynamic_stitch", lists), 200)
+                    self.assertEqual(client.post(f"/v2/repository/models/dynamic_stitch/{action}", {}).status,
+                                     400 if action == "unload" else 200)
+            logged = [daemon.wait_log(lambda e: e.get("path", "").endswith(f"/{action}")) for action in ("load", "unload")]
+            for event in logged:
+                self.assertNotIn("inputs", event)
+            self.assertIn("indices[1]", daemon.wait_log(lambda e: e.get("path") == "/v1/dynamic_stitch")["inputs"])
+
     def test_models_are_loaded_and_cannot_be_unloaded(self):
         for prefix in ("/v2/repository/models", "/v2/repository/any/models"):
             for body in (b"", b"{}", b'{"parameters":{}}'):

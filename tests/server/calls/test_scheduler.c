@@ -1193,6 +1193,49 @@ START_TEST(nobody_computes_for_a_client_that_left)
 }
 END_TEST
 
+START_TEST(a_call_begins_with_nothing_of_the_one_before)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *before = call_of("{\"params\":[1,2],\"indices\":[0],\"timing\":true}");
+    ck_assert_int_eq(td_schedule(before), TD_ANSWERED);
+    ck_assert(before->request.decoded);
+    (void)td_error_set(&before->error, TD_INTERNAL, "not well");
+    before->error.allow[0] = before->error.etag[0] = 'x';
+    before->queued = before->gone = before->close_connection = true;
+    before->headers.range = "bytes=0-1";
+    before->deadline_ns = before->start_by_ns = 1;
+    td_call_free(before);
+
+    struct td_call *call = td_call_new(&server);
+    ck_assert_ptr_eq(call, before);
+    ck_assert(!call->request.decoded && !call->decoded && !call->admitted && !call->computed);
+    ck_assert(!call->queued && !call->gone && !call->close_connection);
+    ck_assert(!call->request.options.timing && call->request.options.set == 0);
+    ck_assert_ptr_null(call->request.op);
+    ck_assert_ptr_null(call->request.oip);
+    ck_assert_ptr_null(call->request.args.outputs);
+    for (int i = 0; i < TD_MAX_INPUTS; i++) {
+        ck_assert_int_eq(call->request.args.inputs[i].count, 0);
+        ck_assert_ptr_null(call->request.args.inputs[i].tensors);
+    }
+    ck_assert_int_eq(call->error.status, TD_OK);
+    ck_assert_str_eq(call->error.message, "");
+    ck_assert_str_eq(call->error.allow, "");
+    ck_assert_str_eq(call->error.etag, "");
+    ck_assert_int_eq(call->reply.http_status, 0);
+    ck_assert_int_eq(call->reply.n_pieces, 0);
+    ck_assert_int_eq(call->times.arrived, 0);
+    ck_assert_ptr_null(call->op);
+    ck_assert_ptr_null(call->headers.range);
+    ck_assert_int_eq(call->start_by_ns, TD_NEVER);
+    ck_assert_int_eq(call->socket, -1);
+    ck_assert_uint_eq(call->headers.inference_header, TD_OIP_NO_HEADER);
+    ck_assert_ptr_eq(call->server, &server);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
 START_TEST(a_call_without_a_connection_looks_at_no_descriptor)
 {
     int ends[2];
@@ -1257,6 +1300,7 @@ END_TEST
 
 static void add(TCase *tcase)
 {
+    tcase_add_test(tcase, a_call_begins_with_nothing_of_the_one_before);
     tcase_add_test(tcase, a_tiny_call_is_answered_here_and_now);
     tcase_add_test(tcase, with_an_inline_limit_of_zero_every_call_is_queued);
     tcase_add_test(tcase, a_large_body_is_left_for_a_worker_to_decode);

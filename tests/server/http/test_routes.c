@@ -386,7 +386,8 @@ START_TEST(readyz_says_how_much_memory_is_used)
     ck_assert_double_eq(cJSON_GetObjectItem(memory, "in_use")->valuedouble, 12345);
     ck_assert_double_eq(cJSON_GetObjectItem(memory, "limit")->valuedouble,
                         (double)server.config.memory_limit);
-    ck_assert_double_eq(cJSON_GetObjectItem(memory, "calls")->valuedouble, sizeof(struct td_call));
+    ck_assert_double_eq(cJSON_GetObjectItem(memory, "calls")->valuedouble,
+                        sizeof(struct td_call_shell));
     cJSON_Delete(root);
     td_buffer_pool_discharge(server.buffers, 12345);
     td_call_free(call);
