@@ -59,7 +59,7 @@ static td_status read_shapes(struct reader *reader, const struct td_json_path *p
 {
     struct td_json_scan *scan = &reader->scan;
     const char c = td_json_peek(scan);
-    const char *kind = td_json_kind(c);
+    const char *kind = td_json_value_kind(scan);
     if (!kind)
         return td_json_syntax(scan, scan->at, reader->err, "expected a list of shapes");
     if (c != '[')
@@ -114,10 +114,11 @@ static td_status read_document(struct reader *reader)
 {
     struct td_json_scan *scan = &reader->scan;
     const char c = td_json_peek(scan);
-    if (c != '{' && td_json_kind(c))
+    const char *kind = td_json_value_kind(scan);
+    if (c != '{' && kind)
         return td_json_refuse(NULL, reader->err,
                               "the body is %s; a JSON object with equation and shapes is expected",
-                              td_json_kind(c));
+                              kind);
     bool more;
     td_status status = td_json_open(scan, '{', '}', &more, reader->err);
     while (status == TD_OK && more) {

@@ -386,7 +386,8 @@ static td_status read_value(struct array *array)
             if (array->rank < 0)
                 array->rank = level;
             if (level != array->rank) {
-                const char *kind = p < end ? td_json_kind(*p) : NULL;
+                const struct td_json_scan here = { array->scan->begin, p, end };
+                const char *kind = td_json_value_kind(&here);
                 if (!kind)
                     return td_json_syntax(array->scan, p, array->err, "expected a value");
                 char message[96];

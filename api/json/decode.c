@@ -30,7 +30,7 @@ static td_status read_list(struct reader *reader, const struct td_input_spec *sp
 {
     struct td_json_scan *scan = &reader->source.scan;
     char c = td_json_peek(scan);
-    const char *kind = td_json_kind(c);
+    const char *kind = td_json_value_kind(scan);
     if (!kind)
         return td_json_syntax(scan, scan->at, reader->source.err, "expected a list of tensors");
     if (c != '[') {
@@ -162,10 +162,11 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
         err->offset = 0;
         return TD_MALFORMED_REQUEST;
     }
-    if (c != '{' && td_json_kind(c))
+    const char *kind = td_json_value_kind(scan);
+    if (c != '{' && kind)
         return td_json_refuse(NULL, err,
                               "the body is %s; a JSON object with the inputs of %s is expected",
-                              td_json_kind(c), request->op->name);
+                              kind, request->op->name);
     bool more;
     td_status status = td_json_open(scan, '{', '}', &more, err);
     if (status != TD_OK)

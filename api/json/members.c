@@ -82,7 +82,7 @@ static td_status begin_value(struct td_json_scan *scan, const struct td_json_pat
     td_status status = td_json_null(scan, absent, err);
     if (status != TD_OK || *absent)
         return status;
-    const char c = td_json_peek(scan), *kind = td_json_kind(c);
+    const char c = td_json_peek(scan), *kind = td_json_value_kind(scan);
     if (!kind)
         return td_json_syntax(scan, scan->at, err, "expected a value");
     return c == open ? TD_OK

@@ -368,18 +368,30 @@ const char *td_json_kind(char c)
     }
 }
 
-const char *td_json_literal(struct td_json_scan *scan, struct td_error *err)
+/* The literal that begins where the scan stands; NULL where none does. */
+static const char *literal_at(const struct td_json_scan *scan)
 {
     static const char *const literals[] = { "true", "false", "null" };
-    size_t left = (size_t)(scan->end - scan->at);
-    for (size_t i = 0; i < sizeof literals / sizeof *literals; i++) {
-        if (td_name_begins(literals[i], scan->at, left)) {
-            scan->at += strlen(literals[i]);
+    for (size_t i = 0; i < sizeof literals / sizeof *literals; i++)
+        if (td_name_begins(literals[i], scan->at, (size_t)(scan->end - scan->at)))
             return literals[i];
-        }
-    }
-    td_json_syntax(scan, scan->at, err, "expected a value");
     return NULL;
+}
+
+const char *td_json_value_kind(const struct td_json_scan *scan)
+{
+    const char c = (char)(scan->at < scan->end ? *scan->at : '\0');
+    return c == 't' || c == 'f' || c == 'n' ? literal_at(scan) : td_json_kind(c);
+}
+
+const char *td_json_literal(struct td_json_scan *scan, struct td_error *err)
+{
+    const char *literal = literal_at(scan);
+    if (literal)
+        scan->at += strlen(literal);
+    else
+        td_json_syntax(scan, scan->at, err, "expected a value");
+    return literal;
 }
 
 /* One past the quote that ends the string whose opening quote is at `at`; NULL without one. */

@@ -102,8 +102,12 @@ bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t 
 TD_MUST_CHECK td_status td_json_int64(struct td_json_scan *scan, int64_t *out, bool *fits,
                                       struct td_error *err);
 
-/* What kind of value begins with c, "a list"; NULL when none does. */
+/* What kind of value begins with c, "a list"; NULL when none does. A word that begins with t, f or n
+ * need not be a value: */
 const char *td_json_kind(char c);
+
+/* What kind of value begins where the scan stands; NULL when none does. */
+const char *td_json_value_kind(const struct td_json_scan *scan);
 
 /* Skips the literal that begins at scan->at and returns its text: "true", "false" or "null". NULL
  * with err filled when it is none of these. */

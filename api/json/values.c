@@ -23,7 +23,7 @@ td_status td_json_text(struct td_json_scan *scan, struct td_arena *arena,
     char c = td_json_peek(scan);
     if (c == '"')
         return td_json_string(scan, arena, text, length, err);
-    const char *kind = td_json_kind(c);
+    const char *kind = td_json_value_kind(scan);
     if (!kind)
         return td_json_syntax(scan, scan->at, err, "expected a value");
     return td_json_refuse(path, err, "%s is %s; a string is expected", what, kind);
@@ -54,7 +54,7 @@ td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *pa
                         struct td_shape *shape, struct td_error *err)
 {
     char c = td_json_peek(scan);
-    const char *begin = scan->at, *kind = td_json_kind(c);
+    const char *begin = scan->at, *kind = td_json_value_kind(scan);
     if (!kind)
         return td_json_syntax(scan, scan->at, err, "expected a list of dimensions");
     if (c != '[')
@@ -74,7 +74,8 @@ td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *pa
             td_json_point(path, err);
             return TD_RESOURCE_LIMIT;
         }
-        kind = td_json_kind(td_json_peek(scan));
+        td_json_peek(scan);
+        kind = td_json_value_kind(scan);
         if (!kind)
             return td_json_syntax(scan, scan->at, err, "expected a dimension");
         int64_t *dim = &shape->dim[shape->rank];

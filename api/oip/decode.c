@@ -64,16 +64,23 @@ static td_status split_body(struct td_oip_reader *reader, const char *body, size
 static td_status read_body(struct td_oip_reader *reader)
 {
     struct td_json_scan *scan = &reader->scan;
-    const char c = td_json_peek(scan);
-    if (scan->at == scan->end || c == 'n') {
+    td_json_peek(scan);
+    if (scan->at == scan->end) {
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
                      "the body is empty; a JSON object with the inputs of %s is expected",
                      reader->request->op->name);
         reader->err->offset = 0;
         return TD_MALFORMED_REQUEST;
     }
-    td_status status =
-        td_json_object(scan, NULL, "the body", read_member, reader, reader->arena, reader->err);
+    bool absent; /* td_json_object takes null for an object without members */
+    td_status status = td_json_null(scan, &absent, reader->err);
+    if (absent && status == TD_OK)
+        return td_json_refuse(NULL, reader->err,
+                              "the body is null; a JSON object with the inputs of %s is expected",
+                              reader->request->op->name);
+    if (status == TD_OK)
+        status =
+            td_json_object(scan, NULL, "the body", read_member, reader, reader->arena, reader->err);
     if (status != TD_OK)
         return status;
     td_json_peek(scan);

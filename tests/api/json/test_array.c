@@ -162,6 +162,7 @@ static const struct {
     { "a shorter list, deeper", NULL, NULL, "[[[1,2],[3,4]],[[5,6],[7]]]", "/x/1/1", -1,
       "a list of 1" },
     { "a number among lists", NULL, NULL, "[[1],2]", "/x/1", -1, "values before it are lists" },
+    { "a word among lists", NULL, NULL, "[[1],nil]", NULL, 5, "expected a value" },
     { "a list among numbers", NULL, NULL, "[1,[2]]", "/x/1", -1, "before it are single values" },
     { "a list too deep", NULL, NULL, "[[1],[[2]]]", "/x/1/0", -1, "before it are single values" },
     { "a string among numbers", NULL, NULL, "[1,\"a\"]", "/x/1", -1, "a string" },

@@ -596,7 +596,19 @@ static const struct {
     { "[]", "the body is a list; an object" },
     { "", "the body is empty" },
     { "  ", "the body is empty" },
-    { "null", "the body is empty" },
+    { "null", "the body is null; a JSON object" },
+    { " null ", "the body is null; a JSON object" },
+    { "nonsense", "expected a value at byte 0, not 'n'" },
+    { "nul", "expected a value at byte 0, not 'n'" },
+    { "n", "expected a value at byte 0, not 'n'" },
+    { "true", "the body is true; an object" },
+    { "trash", "expected a value at byte 0, not 't'" },
+    { "{\"inputs\":trash}", "expected a value at byte 10, not 't'" },
+    { "{\"inputs\":[nonsense]}", "expected a value at byte 11, not 'n'" },
+    { "{\"inputs\":[{\"name\":nobody}]}", "expected a value at byte 19, not 'n'" },
+    { "{\"inputs\":[{\"name\":null}]}", "name is null; a string" },
+    { "{\"parameters\":{\"axis\":nothing}}", "expected a value at byte 22, not 'n'" },
+    { "{\"parameters\":{\"axis\":null}}", "\"axis\" is null" },
 };
 
 START_TEST(the_envelope_is_read_strictly)
