@@ -153,8 +153,11 @@ td_status td_json_raw_string(struct td_json_scan *scan, struct td_json_raw *out,
         ascii = ascii && c < 0x80;
         at++;
         if (c == '\\') {
+            /* Any other character does not end the string; td_json_unescape judges it. */
+            if (at < end && ((unsigned char)*at < ' ' || (unsigned char)*at >= 0x80))
+                return td_json_syntax(scan, at - 1, err, "expected a legal escape sequence");
             escaped = true;
-            at++; /* whatever it is, it does not end the string; td_json_unescape judges it */
+            at++;
         }
     }
     out->text = begin;

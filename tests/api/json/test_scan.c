@@ -201,6 +201,35 @@ START_TEST(strings_end_at_their_quote)
 }
 END_TEST
 
+/* The byte after a backslash is looked at wherever in the fast loop's blocks it stands. */
+START_TEST(no_control_character_and_no_utf8_follows_a_backslash)
+{
+    static const struct {
+        const char *text;
+        size_t length;
+    } pieces[] = { { "\\\0", 2 },   { "\\\n", 2 },       { "\\\x1f", 2 },        { "\\\x80", 2 },
+                   { "\\\xff", 2 }, { "\\\xc3\xa9", 3 }, { "\\\xed\xa0\x80", 4 } };
+    for (int length = 0; length < 40; length++)
+        for (int piece = 0; piece < COUNT_OF(pieces); piece++)
+            for (int at = 0; at <= length; at++) {
+                const size_t size = (size_t)length + pieces[piece].length + 2;
+                char *text = malloc(size);
+                EXPECT(text, "no memory");
+                memset(text, 'a', size);
+                text[0] = text[size - 1] = '"';
+                memcpy(text + 1 + at, pieces[piece].text, pieces[piece].length);
+                struct td_json_scan scan = { text, text, text + size };
+                struct td_json_raw raw;
+                struct td_error err;
+                EXPECT(td_json_raw_string(&scan, &raw, &err) == TD_MALFORMED_REQUEST,
+                       "piece %d at %d of %d is accepted", piece, at, length);
+                EXPECT(err.offset == 1 + at, "piece %d at %d of %d: %s", piece, at, length,
+                       err.message);
+                free(text);
+            }
+}
+END_TEST
+
 /* ---- the whole reader against simdjson ---- */
 
 /* What we call a syntax error is no JSON for simdjson either; what simdjson does not read we do not
@@ -291,6 +320,7 @@ static void add(TCase *t)
     tcase_add_test(t, measuring_in_blocks_finds_the_same);
     tcase_add_test(t, a_path_becomes_a_pointer);
     tcase_add_test(t, strings_end_at_their_quote);
+    tcase_add_test(t, no_control_character_and_no_utf8_follows_a_backslash);
     tcase_add_loop_test(t, mutated_documents_are_json_for_simdjson_too, 0, COUNT_OF(documents));
     tcase_add_loop_test(t, every_byte_anywhere_is_judged_as_by_simdjson, 0, COUNT_OF(documents));
 }
