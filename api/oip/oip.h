@@ -42,6 +42,10 @@ TD_MUST_CHECK td_status td_oip_decode(const char *body, size_t bytes,
                                       struct td_request *request, uint64_t *timeout_us,
                                       struct td_error *err);
 
+/* Does a member of the JSON text name a region of shared memory? Before it is decoded, so a string of
+ * the data with that text counts as well; a text that is no JSON counts up to where it is none. */
+bool td_oip_names_shared_memory(const char *json, size_t bytes);
+
 /* Do the requested outputs exist, have they a datatype, do they fit their regions? After infer. */
 TD_MUST_CHECK td_status td_oip_can_encode(const struct td_request *request, struct td_error *err);
 bool td_oip_encoded_bound(const struct td_request *request, size_t *bytes);

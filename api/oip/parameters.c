@@ -201,6 +201,36 @@ td_status td_oip_read_parameters(struct td_oip_reader *reader, const struct td_j
 
 /* ---- of a tensor ---- */
 
+static const char region_name[] = "shared_memory_region";
+
+/* Is that the text of a string of JSON, with its escapes undone? Each stands for one letter here. */
+static bool is_region_name(const struct td_json_scan *scan, const struct td_json_raw *raw)
+{
+    enum { LETTERS = sizeof region_name - 1, ESCAPE = sizeof "\\u0000" - 1 };
+    char text[LETTERS * ESCAPE];
+    if (raw->length > sizeof text)
+        return false;
+    const char *end = td_json_unescape(scan, raw, text, NULL);
+    return end && td_name_is(region_name, text, (size_t)(end - text));
+}
+
+bool td_oip_names_shared_memory(const char *json, size_t bytes)
+{
+    struct td_json_scan scan = { .begin = json, .at = json, .end = json + bytes };
+    if (memmem(json, bytes, region_name, sizeof region_name - 1))
+        return true;
+    if (!memchr(json, '\\', bytes))
+        return false;
+    while ((scan.at = memchr(scan.at, '"', (size_t)(scan.end - scan.at)))) {
+        struct td_json_raw raw;
+        if (td_json_raw_string(&scan, &raw, NULL) != TD_OK)
+            return false;
+        if (raw.escaped && is_region_name(&scan, &raw))
+            return true;
+    }
+    return false;
+}
+
 static td_status read_placing_member(void *context, const struct td_json_path *path,
                                      struct td_json_name name)
 {
@@ -208,7 +238,7 @@ static td_status read_placing_member(void *context, const struct td_json_path *p
     struct td_oip_placing *placing = reader->placing;
     struct td_attr_value value = { .kind = TD_VALUE_OTHER, .text = "" };
     uint64_t count;
-    bool region = td_json_name_is(name, "shared_memory_region"),
+    bool region = td_json_name_is(name, region_name),
          bytes = td_json_name_is(name, "shared_memory_byte_size"),
          offset = td_json_name_is(name, "shared_memory_offset"),
          binary_size = !placing->output && td_json_name_is(name, "binary_data_size"),
@@ -221,7 +251,7 @@ static td_status read_placing_member(void *context, const struct td_json_path *p
         return status;
     if (region) {
         if (value.kind != TD_VALUE_TEXT)
-            return refuse_value(reader, path, "shared_memory_region", "a string", &value);
+            return refuse_value(reader, path, region_name, "a string", &value);
         placing->range.region = value.text;
         placing->range.region_length = value.text_length;
         return TD_OK;
@@ -262,6 +292,6 @@ td_status td_oip_read_placing(struct td_oip_reader *reader, const struct td_json
         return td_json_refuse(path, reader->err,
                               "shared_memory_region and shared_memory_byte_size belong together; "
                               "%s is missing",
-                              region ? "shared_memory_byte_size" : "shared_memory_region");
+                              region ? "shared_memory_byte_size" : region_name);
     return TD_OK;
 }

@@ -127,7 +127,8 @@ struct td_call {
     td_encoding encoding; /* which the answer may have, as the client likes, */
     bool negotiated;      /* where he was asked */
     bool encoded;         /* the body came compressed */
-    bool queued; /* for a worker only, since it may have to wait: for a disk, for another writer */
+    bool queued; /* for a worker only: it may wait for a disk or another writer, or copies what is
+                    shared */
     int64_t deadline_ns;
     int64_t start_by_ns; /* who still waits for a worker then is not begun; at most deadline_ns */
     const char *body;    /* TD_JSON_PADDING readable bytes follow */

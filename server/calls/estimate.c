@@ -3,8 +3,6 @@
 #include "api/oip/oip.h"
 #include "server/calls/services.h"
 
-#include <string.h>
-
 enum {
     JSON_FIXED = 1500,    /* one JSON request or answer, however small */
     JSON_IN_PER_BYTE = 3, /* decoding */
@@ -14,12 +12,11 @@ enum {
     RANDOM_READ = 20, /* a row from somewhere in a table */
     FLOPS_PER_NS = 4, /* of a few, packing and tails included */
     FEW_FLOPS = 1000000,
-    MANY_FLOPS_PER_NS = 16,   /* between 3 (complex, plain C) and 100 (float32, AVX-512) */
-    SHARED = TD_JOB_SMALL_NS, /* as a large job */
-    INFLATE_FIXED = 20000,    /* and the memory for zlib's window */
-    INFLATE_PER_BYTE = 20,    /* of the compressed body: expanding it and reading what comes out */
-    DEFLATE_FIXED = 60000,    /* and its memory */
-    DEFLATE_PER_BYTE = 25     /* of what is compressed */
+    MANY_FLOPS_PER_NS = 16, /* between 3 (complex, plain C) and 100 (float32, AVX-512) */
+    INFLATE_FIXED = 20000,  /* and the memory for zlib's window */
+    INFLATE_PER_BYTE = 20,  /* of the compressed body: expanding it and reading what comes out */
+    DEFLATE_FIXED = 60000,  /* and its memory */
+    DEFLATE_PER_BYTE = 25   /* of what is compressed */
 };
 
 static uint64_t text_cost(size_t bytes, unsigned per_byte)
@@ -32,14 +29,6 @@ static uint64_t binary_cost(size_t bytes)
     return BINARY_FIXED + (uint64_t)bytes / BYTES_PER_NS;
 }
 
-/* What clients share may be of any size, and where it decides on addresses it is copied at decoding:
- * never by an I/O thread. */
-static uint64_t shared_cost(const struct td_call *call, size_t header)
-{
-    static const char member[] = "shared_memory_region";
-    return call->server->shm && memmem(call->body, header, member, sizeof member - 1) ? SHARED : 0;
-}
-
 uint64_t td_estimate_decode_ns(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;
@@ -48,9 +37,8 @@ uint64_t td_estimate_decode_ns(const struct td_call *call)
     switch (call->body_format) {
     case TD_FORMAT_OIP:
         if (header < bytes)
-            return text_cost(header, JSON_IN_PER_BYTE) + binary_cost(bytes - header) +
-                   shared_cost(call, header);
-        return text_cost(bytes, JSON_IN_PER_BYTE) + shared_cost(call, bytes);
+            return text_cost(header, JSON_IN_PER_BYTE) + binary_cost(bytes - header);
+        return text_cost(bytes, JSON_IN_PER_BYTE);
     case TD_FORMAT_JSON:
         return text_cost(bytes, JSON_IN_PER_BYTE);
     case TD_FORMAT_SAFETENSORS:

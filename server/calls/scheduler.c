@@ -1,5 +1,6 @@
 #include "server/calls/scheduler.h"
 
+#include "api/oip/oip.h"
 #include "server/calls/device_call.h"
 #include "server/calls/estimate.h"
 #include "server/calls/services.h"
@@ -8,6 +9,15 @@
 #include <string.h>
 
 enum { LONG_WAIT_NS = 1000000 };
+
+/* Shared memory may be of any size, and what decides on addresses is copied out of it at decoding:
+ * never by an I/O thread, and as a large job. */
+static bool names_shared_memory(const struct td_call *call)
+{
+    const size_t bytes = call->body_bytes, header = call->headers.inference_header;
+    return call->server->shm && call->body_format == TD_FORMAT_OIP &&
+           td_oip_names_shared_memory(call->body, header < bytes ? header : bytes);
+}
 
 static void end(struct td_call *call, td_status status)
 {
@@ -96,6 +106,9 @@ td_verdict td_schedule(struct td_call *call)
     td_status status = td_call_late(call, "before the request had arrived");
     if (status != TD_OK)
         return answer(call, status);
+    /* A long text is a large job anyway, which the I/O thread need not look through. */
+    if (!call->encoded && (cost <= limit || cost < TD_JOB_SMALL_NS) && names_shared_memory(call))
+        call->queued = true;
     if (cost > limit || call->encoded || call->queued)
         return enqueue(call, cost);
     status = td_call_decode(call);

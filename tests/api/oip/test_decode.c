@@ -756,6 +756,43 @@ START_TEST(strings_in_shared_memory_may_end_early)
 }
 END_TEST
 
+static const struct {
+    const char *text;
+    bool names;
+} regions_named[] = {
+    { "{\"parameters\":{\"shared_memory_region\":\"r\"}}", true },
+    { "{\"parameters\":{\"shared_memory_re\\u0067ion\":\"r\"}}", true },
+    { "{\"parameters\":{\"\\u0073hared_memory_region\":\"r\"}}", true },
+    { "{\"parameters\":{\"shared_memory_regio\\u006E\":\"r\"}}", true },
+    { "{\"\\u0073\\u0068\\u0061\\u0072\\u0065\\u0064\\u005f\\u006d\\u0065\\u006d\\u006f\\u0072\\u00"
+      "79"
+      "\\u005f\\u0072\\u0065\\u0067\\u0069\\u006f\\u006e\":1}",
+      true },
+    { "{\"id\":\"\\\"\",\"more\":\"\\n\",\"shared_memory_re\\u0067ion\":1}", true },
+    { "{\"id\":\"\\\\\",\"shared_memory_re\\u0067ion\":1}", true },
+    { "{\"id\":\"\\uD83D\\uDE00\",\"shared\\u005Fmemory_region\":1,", true },
+    { "{\"shared_memory_re\\u0068ion\":1}", false },
+    { "{\"shared_memory_re\\u0067io\":1}", false },
+    { "{\"shared_memory_re\\u0067ions\":1}", false },
+    { "{\"id\":\"\\\"shared_memory_re\\u0067ion\"}", false },
+    { "{\"id\":\"\\x\"}", false },
+    { "{\"id\":\"\\", false },
+    { "{\"shared_memory_re\\u0067ion", false },
+    { "{}", false },
+    { "", false },
+};
+
+START_TEST(shared_memory_is_named_however_its_parameter_is_spelled)
+{
+    const size_t length = strlen(regions_named[_i].text);
+    char *exact = malloc(length ? length : 1);
+    memcpy(exact, regions_named[_i].text, length);
+    ck_assert_msg(td_oip_names_shared_memory(exact, length) == regions_named[_i].names, "%s",
+                  regions_named[_i].text);
+    free(exact);
+}
+END_TEST
+
 START_TEST(shared_memory_may_be_off)
 {
     struct decoded decoded;
@@ -845,6 +882,8 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, tensors_may_lie_in_shared_memory, 0, COUNT_OF(ranges));
     tcase_add_test(tcase, numbers_stay_in_shared_memory_and_indices_are_copied);
     tcase_add_test(tcase, strings_in_shared_memory_may_end_early);
+    tcase_add_loop_test(tcase, shared_memory_is_named_however_its_parameter_is_spelled, 0,
+                        COUNT_OF(regions_named));
     tcase_add_test(tcase, shared_memory_may_be_off);
     tcase_add_loop_test(tcase, damaged_bodies_do_no_harm, 0, 3);
 }

@@ -1193,6 +1193,37 @@ START_TEST(nobody_computes_for_a_client_that_left)
 }
 END_TEST
 
+/* Whatever the inline limit says: a region may be of any size. */
+START_TEST(a_request_that_names_shared_memory_is_queued_however_it_spells_the_name)
+{
+#define REGION(name)                                                                               \
+    "{\"inputs\":[{\"name\":\"params\",\"shape\":[2],\"datatype\":\"BOOL\",\"parameters\":{"       \
+    "\"" name "\":\"none\",\"shared_memory_byte_size\":2}}]}"
+    static const char *const bodies[] = { REGION("shared_memory_region"),
+                                          REGION("shared_memory_re\\u0067ion"),
+                                          REGION("\\u0073hared_memory_region") };
+#undef REGION
+    server_open(OPTIONS("--inline-limit-us=1000000", "--system-shared-memory"));
+    for (int i = 0; i < COUNT_OF(bodies); i++) {
+        struct td_call *call = call_of(bodies[i]);
+        call->style = TD_STYLE_OIP;
+        call->body_format = call->reply_format = TD_FORMAT_OIP;
+        ck_assert_msg(td_schedule(call) == TD_QUEUE, "%s", bodies[i]);
+        ck_assert_uint_ge(call->job.cost_ns, TD_JOB_SMALL_NS);
+        run_queued(call);
+        expect_reply(call, 404, "there is no shared memory region 'none'");
+        td_call_free(call);
+    }
+    struct td_call *call = call_of("{\"id\":\"\\u0067\",\"inputs\":[]}");
+    call->style = TD_STYLE_OIP;
+    call->body_format = call->reply_format = TD_FORMAT_OIP;
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    expect_reply(call, 400, "params is missing");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
 START_TEST(a_call_begins_with_nothing_of_the_one_before)
 {
     server_open(OPTIONS("--inline-limit-us=1000000"));
@@ -1300,6 +1331,7 @@ END_TEST
 
 static void add(TCase *tcase)
 {
+    tcase_add_test(tcase, a_request_that_names_shared_memory_is_queued_however_it_spells_the_name);
     tcase_add_test(tcase, a_call_begins_with_nothing_of_the_one_before);
     tcase_add_test(tcase, a_tiny_call_is_answered_here_and_now);
     tcase_add_test(tcase, with_an_inline_limit_of_zero_every_call_is_queued);
