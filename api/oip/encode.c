@@ -125,8 +125,7 @@ static bool text_bound(const struct td_request *request, size_t *bytes)
             if (!td_json_elements_bound(&parts, &data))
                 return false;
         }
-        if (!td_size_add(*bytes, OUTPUT_TEXT + 6 * output.range.region_length, bytes) ||
-            !td_size_add(*bytes, data, bytes))
+        if (!td_size_add(*bytes, OUTPUT_TEXT, bytes) || !td_size_add(*bytes, data, bytes))
             return false;
     }
     return true;
@@ -178,30 +177,19 @@ static void write_shape(struct td_text *text, const struct td_tensor *tensor, bo
     td_text_word(text, "]");
 }
 
-/* ,"parameters":{...} where there are any. */
-static void write_placing(struct td_text *text, const struct td_oip_output *output, bool pairs,
-                          size_t bytes)
+/* ,"parameters":{...} where there are any. An output in shared memory has none: Triton's C++ client
+ * expects binary_data_size in any that it finds. */
+static void write_parameters(struct td_text *text, const struct td_oip_output *output, bool pairs,
+                             size_t bytes)
 {
-    const struct td_oip_range *range = &output->range;
-    if (!pairs && !output->binary && !range->region)
+    if (output->range.region || (!pairs && !output->binary))
         return;
     td_text_word(text, ",\"parameters\":{");
     if (pairs)
-        td_text_word(text,
-                     output->binary || range->region ? "\"complex\":true," : "\"complex\":true");
+        td_text_word(text, output->binary ? "\"complex\":true," : "\"complex\":true");
     if (output->binary) {
         td_text_word(text, "\"binary_data_size\":");
         td_text_uint(text, bytes);
-    }
-    if (range->region) {
-        td_text_word(text, "\"shared_memory_region\":");
-        td_text_quote(text, range->region, range->region_length);
-        td_text_word(text, ",\"shared_memory_byte_size\":");
-        td_text_uint(text, bytes);
-        if (range->offset) {
-            td_text_word(text, ",\"shared_memory_offset\":");
-            td_text_uint(text, range->offset);
-        }
     }
     td_text_word(text, "}");
 }
@@ -213,7 +201,7 @@ static void write_output(struct td_text *text, const struct td_request *request,
     const struct td_tensor parts = parts_of(tensor);
     const bool pairs = parts.dtype != tensor->dtype;
     size_t bytes = 0;
-    if (output.binary || output.range.region)
+    if (output.binary)
         binary_bytes(tensor, &bytes);
     td_text_word(text, i > 0 ? ",{\"name\":\"" : "{\"name\":\"");
     write_name(text, request, output.index);
@@ -221,7 +209,7 @@ static void write_output(struct td_text *text, const struct td_request *request,
     td_text_word(text, td_dtype_info(parts.dtype)->oip);
     td_text_word(text, "\",\"shape\":");
     write_shape(text, tensor, pairs);
-    write_placing(text, &output, pairs, bytes);
+    write_parameters(text, &output, pairs, bytes);
     if (!output.binary && !output.range.region) {
         td_text_word(text, ",\"data\":[");
         if (parts.numel > 0)

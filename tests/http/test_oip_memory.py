@@ -136,8 +136,7 @@ class Use(MemoryTest):
                                 shared_memory_byte_size=100, shared_memory_offset=200, binary_data=False)])
             document, outputs = read_answer(answer)
             self.assertEqual(outputs["output"], ("FP32", [2, 2], None))
-            self.assertEqual(document["outputs"][0]["parameters"],
-                             {"shared_memory_region": into, "shared_memory_byte_size": 16, "shared_memory_offset": 200})
+            self.assertEqual(document["outputs"], [{"name": "output", "datatype": "FP32", "shape": [2, 2]}])
             self.assertEqual(target.read(4296, 16), pack("float32", [3.5, 4.5, 1.5, 2.5]))
             self.assertEqual(target.read(0, 4296), b"\xee" * 4296)
             self.assertEqual(target.read(4312, 3880), b"\xee" * 3880)
