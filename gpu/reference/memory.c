@@ -94,7 +94,7 @@ td_status td_reference_alloc(struct td_device *device, size_t bytes, void **out,
     if (device->options.fail_alloc > 0 && device->allocs >= device->options.fail_alloc)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
                             "the reference device fails at allocation %" PRId64
-                            ", as its option fail_alloc says",
+                            " (option fail_alloc)",
                             device->allocs);
     if (bytes > device->limit || footprint(bytes) > device->limit - device->used)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,

@@ -27,8 +27,7 @@ static td_status reference_open(const struct td_device_options *options, struct 
     uint64_t attempt = td_reference_count(TD_REFERENCE_OPEN_ATTEMPTS, 1);
     if (attempt == (uint64_t)own.fail_open)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "the reference device fails at opening %" PRIu64
-                            ", as its option fail_open says",
+                            "the reference device fails at opening %" PRIu64 " (option fail_open)",
                             attempt);
     struct td_device *device = calloc(1, sizeof(*device));
     if (!device)

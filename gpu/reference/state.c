@@ -27,8 +27,7 @@ td_status td_reference_check(const struct td_device *device, struct td_error *er
         return td_error_set(err, TD_INTERNAL, "%s", device->misuse);
     if (device->lost)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "the reference device was lost at launch %" PRId64
-                            ", as its option lose_at says",
+                            "the reference device was lost at launch %" PRId64 " (option lose_at)",
                             device->launches);
     return TD_OK;
 }

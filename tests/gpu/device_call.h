@@ -1,10 +1,10 @@
-/* device_call.h - runs a case on a device and on the processor, and compares.
+/* device_call.h - runs a test case on a device and on the CPU, and compares the results.
  *
- * All that a launch needs lies in one piece of memory on the device, mirrored on the host: inputs,
- * outputs full of rubbish, and rubbish between them, which must all come back as it was but for the
- * outputs.
+ * The tensors of a launch are in one range of device memory, mirrored on the host: inputs, outputs, and
+ * guard bytes between them. Outputs and guard bytes begin with a fill pattern. After the launch all
+ * but the outputs must be unchanged.
  *
- * Needs kernels/, gpu/ and libc only. Errors are counted and printed, and end nothing. */
+ * Needs kernels/, gpu/ and libc only. A failed check is counted and printed; the test continues. */
 #ifndef TD_TESTS_GPU_DEVICE_CALL_H
 #define TD_TESTS_GPU_DEVICE_CALL_H
 
@@ -13,53 +13,52 @@
 
 #include <stdio.h>
 
-/* Checks that held, and that did not; the first of those are printed. */
-struct tally {
+/* Counts of checks; the first failures are printed. */
+struct checks {
     long passed, failed;
 };
-extern struct tally tally;
+extern struct checks checks;
 bool check(bool holds, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-#define RIG_STREAMS 3
-#define RIG_REPORTS 5000 /* items in a launch, at the most */
-#define RIG_FLIGHTS 8    /* launches in flight, at the most */
+#define FIXTURE_STREAMS 3
+#define MAX_ITEMS       5000 /* in a launch */
+#define MAX_IN_FLIGHT   8    /* launches */
 
-/* A device, with memory to run cases in. */
-struct rig {
+/* An open device, with streams and memory for the cases. */
+struct fixture {
     const struct td_device_api *api;
     struct td_device *device;
-    struct td_device_stream *streams[RIG_STREAMS];
-    char *memory, *staging,
-        *results;      /* on the device; on the host for the way in, for the way out */
-    size_t size, used; /* of each of the three */
-    struct td_device_report *reports; /* RIG_FLIGHTS times RIG_REPORTS */
+    struct td_device_stream *streams[FIXTURE_STREAMS];
+    char *memory, *staging, *results; /* device memory; pinned memory to copy from and to */
+    size_t size, used;                /* of each of the three */
+    struct td_device_report *reports; /* MAX_IN_FLIGHT times MAX_ITEMS */
     long unsupported[TD_DTYPE_COUNT]; /* cases, by the dtype of the first input */
-    /* Of a device that can tell when a kernel touches what lies between tensors; NULL otherwise. */
-    void (*forbid)(void *memory, size_t bytes, bool forbidden);
+    /* Makes any access of a kernel to these bytes an error; NULL if the device cannot. */
+    void (*poison)(void *memory, size_t bytes, bool poisoned);
 };
-td_status rig_open(struct rig *rig, const struct td_device_api *api,
-                   const struct td_device_options *options, struct td_error *err);
-void rig_close(struct rig *rig);
+td_status fixture_open(struct fixture *fixture, const struct td_device_api *api,
+                       const struct td_device_options *options, struct td_error *err);
+void fixture_close(struct fixture *fixture);
 
-/* A case on its way. What it points to lives until flight_check. */
-struct flight {
+/* A submitted case. What it points to must live until launch_check. */
+struct launch {
     struct device_case one;
-    struct td_op_args args; /* with the results that are expected as outputs */
+    struct td_op_args args; /* outputs: the expected results */
     struct td_device_report *reports;
-    size_t begin, end; /* of its piece of memory */
-    size_t outputs;    /* where the outputs begin */
+    size_t begin, end; /* of its range of memory */
+    size_t outputs;    /* offset of the first output */
     bool submitted;
 };
 
-/* False when there is no room left until others are done. number tells those in flight at once from
- * each other. What is expected is kept in the arena. */
-bool flight_submit(struct rig *rig, struct td_device_stream *stream, int number,
-                   const struct device_case *one, struct td_arena *arena, struct flight *flight);
+/* False if the fixture's memory is full until other launches complete. number is the launch's index
+ * among those in flight. The expected results are in the arena. */
+bool launch_submit(struct fixture *fixture, struct td_device_stream *stream, int number,
+                   const struct device_case *one, struct td_arena *arena, struct launch *launch);
 
-/* After the stream is done. */
-void flight_check(struct rig *rig, const struct flight *flight, struct td_arena *arena);
+/* Call it when the stream is idle. */
+void launch_check(struct fixture *fixture, const struct launch *launch, struct td_arena *arena);
 
-/* Waits until a stream is done; false, having counted it, when it does not end well. */
-bool wait_done(struct rig *rig, struct td_device_stream *stream, const char *says);
+/* Waits until a stream is idle; an error or a timeout is a failed check, and false. */
+bool synchronize(struct fixture *fixture, struct td_device_stream *stream, const char *says);
 
 #endif

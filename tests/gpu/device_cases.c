@@ -15,34 +15,34 @@
 
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-struct maker {
+struct generator {
     struct td_arena *arena;
     device_case_fn *fn;
     void *context;
-    struct device_case one; /* that is being made */
-    int64_t made;
-    int64_t most_items; /* of a case that has several */
+    struct device_case one; /* being generated */
+    int64_t n_cases;        /* generated so far */
+    int64_t max_items;      /* of a case with several items */
     uint64_t random;
 };
 
 /* ---- random numbers, tensors ----------------------------------------------------------------- */
 
-static uint64_t next(struct maker *m) /* splitmix64 */
+static uint64_t next(struct generator *g) /* splitmix64 */
 {
-    uint64_t z = (m->random += 0x9e3779b97f4a7c15u);
+    uint64_t z = (g->random += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
 }
 
-static int64_t below(struct maker *m, int64_t n)
+static int64_t below(struct generator *g, int64_t n)
 {
-    return (int64_t)(next(m) % (uint64_t)n);
+    return (int64_t)(next(g) % (uint64_t)n);
 }
 
-static void *take(struct maker *m, size_t count, size_t size)
+static void *allocate(struct generator *g, size_t count, size_t size)
 {
-    void *memory = td_arena_alloc(m->arena, count, size, NULL);
+    void *memory = td_arena_alloc(g->arena, count, size, NULL);
     if (!memory) {
         fprintf(stderr, "no memory for a case\n");
         exit(1);
@@ -50,7 +50,7 @@ static void *take(struct maker *m, size_t count, size_t size)
     return memory;
 }
 
-/* "2,3"; "" is a scalar. Stops at anything else than a number or a comma. */
+/* Parses "2,3"; "" is a scalar. Stops at the first character that is neither digit nor comma. */
 static struct td_shape shape_of(const char *text)
 {
     struct td_shape shape = { .rank = 0 };
@@ -62,23 +62,25 @@ static struct td_shape shape_of(const char *text)
     return shape;
 }
 
-static struct td_tensor new_tensor(struct maker *m, td_dtype dtype, const struct td_shape *shape)
+static struct td_tensor new_tensor(struct generator *g, td_dtype dtype,
+                                   const struct td_shape *shape)
 {
     struct td_tensor tensor;
     if (!td_tensor_describe(&tensor, "case", dtype, shape, NULL) &&
-        !td_tensor_alloc(&tensor, m->arena, NULL))
+        !td_tensor_alloc(&tensor, g->arena, NULL))
         return tensor;
     fprintf(stderr, "no memory for a tensor\n");
     exit(1);
 }
 
-/* Any bits at all: they are moved, not looked at. */
-static struct td_tensor bits(struct maker *m, td_dtype dtype, const struct td_shape *shape)
+/* Random bits: the op moves elements and does not read them. */
+static struct td_tensor random_bits(struct generator *g, td_dtype dtype,
+                                    const struct td_shape *shape)
 {
-    struct td_tensor tensor = new_tensor(m, dtype, shape);
+    struct td_tensor tensor = new_tensor(g, dtype, shape);
     unsigned char *byte = tensor.data;
     for (size_t i = 0; i < tensor.bytes; i++)
-        byte[i] = (unsigned char)(dtype == TD_DTYPE_BOOL ? next(m) & 1 : next(m));
+        byte[i] = (unsigned char)(dtype == TD_DTYPE_BOOL ? next(g) & 1 : next(g));
     return tensor;
 }
 
@@ -92,86 +94,89 @@ static void set_index(struct td_tensor *tensor, int64_t i, int64_t value)
         ((int64_t *)tensor->data)[i] = value;
 }
 
-/* One that is not in [0, bound), which has room for such in every index dtype. */
-static int64_t bad_index(struct maker *m, td_dtype dtype, int64_t bound)
+/* An index outside of [0, bound); every index dtype has some. */
+static int64_t bad_index(struct generator *g, td_dtype dtype, int64_t bound)
 {
-    int64_t least = dtype == TD_DTYPE_INT16   ? INT16_MIN
-                    : dtype == TD_DTYPE_INT32 ? INT32_MIN
-                                              : INT64_MIN;
-    switch (below(m, 6)) {
+    int64_t smallest = dtype == TD_DTYPE_INT16   ? INT16_MIN
+                       : dtype == TD_DTYPE_INT32 ? INT32_MIN
+                                                 : INT64_MIN;
+    switch (below(g, 6)) {
     case 0:
         return bound;
     case 1:
-        return bound + below(m, 1000);
+        return bound + below(g, 1000);
     case 2:
         return -1;
     case 3:
-        return -1 - below(m, 3 * bound + 1);
+        return -1 - below(g, 3 * bound + 1);
     case 4:
-        return least;
+        return smallest;
     default:
-        return -(least + 1); /* the largest */
+        return -(smallest + 1); /* the largest */
     }
 }
 
-/* Tuples of depth components, each below its bound but for those that are to be bad, one in four. */
-static struct td_tensor indices_below(struct maker *m, td_dtype dtype, const struct td_shape *shape,
-                                      int depth, const int64_t *bound, bool bad)
+/* Tuples of depth components, each below its bound; if `bad`, one in four is out of range. */
+static struct td_tensor indices_below(struct generator *g, td_dtype dtype,
+                                      const struct td_shape *shape, int depth, const int64_t *bound,
+                                      bool bad)
 {
-    struct td_tensor tensor = new_tensor(m, dtype, shape);
+    struct td_tensor tensor = new_tensor(g, dtype, shape);
     for (int64_t i = 0; i < tensor.numel; i++) {
         int64_t limit = bound[i % depth];
-        bool wrong = limit == 0 || (bad && below(m, 4) == 0);
-        set_index(&tensor, i, wrong ? bad_index(m, dtype, limit) : below(m, limit));
+        bool out_of_range = limit == 0 || (bad && below(g, 4) == 0);
+        set_index(&tensor, i, out_of_range ? bad_index(g, dtype, limit) : below(g, limit));
     }
     return tensor;
 }
 
 /* ---- a case ---------------------------------------------------------------------------------- */
 
-static void begin(struct maker *m, const struct td_op *op)
+static void begin(struct generator *g, const struct td_op *op)
 {
-    m->one = (struct device_case){ .op = op, .depth = -1, .n_items = 1 };
-    td_op_defaults(op, &m->one.args);
+    g->one = (struct device_case){ .op = op, .depth = -1, .n_items = 1 };
+    td_op_defaults(op, &g->one.args);
 }
 
-static void set_operand(struct maker *m, int i, const struct td_tensor *tensors, int count)
+static void set_operand(struct generator *g, int i, const struct td_tensor *tensors, int count)
 {
-    struct td_operand *operand = &m->one.args.inputs[i];
-    operand->tensors = take(m, (size_t)count, sizeof(*tensors));
+    struct td_operand *operand = &g->one.args.inputs[i];
+    operand->tensors = allocate(g, (size_t)count, sizeof(*tensors));
     operand->count = count;
     memcpy(operand->tensors, tensors, (size_t)count * sizeof(*tensors));
 }
 
-static void set_attrs(struct maker *m, const void *attrs, size_t size)
+static void set_attrs(struct generator *g, const void *attrs, size_t size)
 {
-    memcpy(m->one.args.attrs, attrs, size);
-    m->one.args.attrs_set = (1u << m->one.op->n_attrs) - 1;
+    memcpy(g->one.args.attrs, attrs, size);
+    g->one.args.attrs_set = (1u << g->one.op->n_attrs) - 1;
 }
 
-static void emit(struct maker *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void emit(struct maker *m, const char *format, ...)
+static void emit(struct generator *g, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void emit(struct generator *g, const char *format, ...)
 {
-    int n = snprintf(m->one.says, sizeof(m->one.says), "%s ", m->one.op->name);
+    int n = snprintf(g->one.says, sizeof(g->one.says), "%s ", g->one.op->name);
     va_list args;
     va_start(args, format);
-    vsnprintf(m->one.says + n, sizeof(m->one.says) - (size_t)n, format, args);
+    vsnprintf(g->one.says + n, sizeof(g->one.says) - (size_t)n, format, args);
     va_end(args);
-    m->made++;
-    m->fn(m->context, &m->one);
+    g->n_cases++;
+    g->fn(g->context, &g->one);
 }
 
-/* Shares the indices out to so many items, some of which have none. */
-static void set_items(struct maker *m, int n, int64_t numel, int depth)
+/* Splits the indices into n items, some of them empty. */
+static void set_items(struct generator *g, int n, int64_t numel, int depth)
 {
-    int64_t *end = take(m, (size_t)n, sizeof(*end)), tuples = depth > 0 ? numel / depth : 0, at = 0;
+    int64_t *end = allocate(g, (size_t)n, sizeof(*end)), tuples = depth > 0 ? numel / depth : 0,
+            at = 0;
     for (int i = 0; i < n; i++) {
-        if (below(m, 4) > 0)
-            at += below(m, tuples - at + 1) / (1 + below(m, 3));
+        if (below(g, 4) > 0)
+            at += below(g, tuples - at + 1) / (1 + below(g, 3));
         end[i] = (i == n - 1 ? tuples : at) * depth;
     }
-    m->one.n_items = n;
-    m->one.item_end = end;
+    g->one.n_items = n;
+    g->one.item_end = end;
 }
 
 static const td_dtype index_dtypes[] = { TD_DTYPE_INT16, TD_DTYPE_INT32, TD_DTYPE_INT64 };
@@ -181,8 +186,8 @@ static const char *name_of(td_dtype dtype)
     return td_dtype_info(dtype)->name;
 }
 
-/* Large cases come with few dtypes: each width of an element once, and few index dtypes. */
-static bool left_out(bool large, td_dtype dtype, td_dtype index)
+/* Large cases use few dtypes: one of each width, and two index dtypes. */
+static bool is_skipped(bool large, td_dtype dtype, td_dtype index)
 {
     return large &&
            (index == TD_DTYPE_INT16 || (dtype != TD_DTYPE_INT8 && dtype != TD_DTYPE_FLOAT16 &&
@@ -191,7 +196,7 @@ static bool left_out(bool large, td_dtype dtype, td_dtype index)
 
 /* ---- gather, batch_gather, gather_nd --------------------------------------------------------- */
 
-struct picking {
+struct gather_case {
     const struct td_op *op;
     const char *params, *indices;
     int64_t axis, batch_dims; /* of gather; batch_dims of gather_nd */
@@ -200,7 +205,7 @@ struct picking {
 
 #define DEFAULT TD_ATTR_UNSET
 
-static const struct picking pickings[] = {
+static const struct gather_case gather_cases[] = {
     { &td_op_gather, "7", "5", DEFAULT, 0, false },
     { &td_op_gather, "1", "3", DEFAULT, 0, false },
     { &td_op_gather, "7,3", "", DEFAULT, 0, false },
@@ -255,79 +260,78 @@ static const struct picking pickings[] = {
     { &td_op_gather_nd, "8,30,20", "8,500,2", 0, 1, true },
 };
 
-/* What the indices of this are below, in one.depth and one.bound. */
-static void index_bounds(struct maker *m, const struct picking *p, const struct td_shape *params,
-                         const struct td_shape *indices)
+/* Sets one.depth and one.bound. */
+static void index_bounds(struct generator *g, const struct gather_case *p,
+                         const struct td_shape *params, const struct td_shape *indices)
 {
     if (p->op == &td_op_gather_nd) {
-        m->one.depth = (int)indices->dim[indices->rank - 1];
-        memcpy(m->one.bound, params->dim + p->batch_dims,
-               (size_t)m->one.depth * sizeof(params->dim[0]));
+        g->one.depth = (int)indices->dim[indices->rank - 1];
+        memcpy(g->one.bound, params->dim + p->batch_dims,
+               (size_t)g->one.depth * sizeof(params->dim[0]));
         return;
     }
     int64_t axis = p->op == &td_op_gather ? p->axis : indices->rank - 1;
     if (axis == DEFAULT)
         axis = p->batch_dims;
-    m->one.depth = 1;
-    m->one.bound[0] = params->dim[axis < 0 ? axis + params->rank : axis];
+    g->one.depth = 1;
+    g->one.bound[0] = params->dim[axis < 0 ? axis + params->rank : axis];
 }
 
-static void set_picking_attrs(struct maker *m, const struct picking *p, td_bounds bounds)
+static void set_gather_attrs(struct generator *g, const struct gather_case *p, td_bounds bounds)
 {
     struct td_gather_attrs gather = { p->axis, p->batch_dims, bounds };
     struct td_batch_gather_attrs batch_gather = { bounds };
     struct td_gather_nd_attrs gather_nd = { p->batch_dims, bounds };
     if (p->op == &td_op_gather)
-        set_attrs(m, &gather, sizeof(gather));
+        set_attrs(g, &gather, sizeof(gather));
     else if (p->op == &td_op_batch_gather)
-        set_attrs(m, &batch_gather, sizeof(batch_gather));
+        set_attrs(g, &batch_gather, sizeof(batch_gather));
     else
-        set_attrs(m, &gather_nd, sizeof(gather_nd));
+        set_attrs(g, &gather_nd, sizeof(gather_nd));
     if (p->op == &td_op_gather && p->axis == DEFAULT)
-        m->one.args.attrs_set &= ~1u; /* axis */
+        g->one.args.attrs_set &= ~1u; /* axis */
 }
 
-/* Every third one in several items, every other with bad indices; some tables begin between two
- * boundaries. */
-static void pick(struct maker *m, const struct picking *p, td_dtype dtype, td_dtype index,
-                 td_bounds bounds)
+/* Every third case has several items, about every second bad indices; some params are misaligned. */
+static void make_gather(struct generator *g, const struct gather_case *p, td_dtype dtype,
+                        td_dtype index, td_bounds bounds)
 {
     struct td_shape params = shape_of(p->params), indices = shape_of(p->indices);
-    bool bad = below(m, 2) == 0;
-    begin(m, p->op);
-    index_bounds(m, p, &params, &indices);
-    struct td_tensor table = bits(m, dtype, &params);
+    bool bad = below(g, 2) == 0;
+    begin(g, p->op);
+    index_bounds(g, p, &params, &indices);
+    struct td_tensor table = random_bits(g, dtype, &params);
     struct td_tensor index_tensor =
-        indices_below(m, index, &indices, m->one.depth, m->one.bound, bad);
-    set_operand(m, 0, &table, 1);
-    set_operand(m, 1, &index_tensor, 1);
-    set_picking_attrs(m, p, bounds);
-    if (m->made % 3 == 0)
-        set_items(m, 1 + (int)below(m, m->most_items), index_tensor.numel, m->one.depth);
-    if (m->made % 5 == 0)
-        m->one.first_offset = (size_t)(1 + below(m, 20)) * td_dtype_info(dtype)->size;
-    emit(m, "%s[%s] by %s[%s] axis %" PRId64 " batch_dims %" PRId64 " bounds %s%s, %d items%s",
+        indices_below(g, index, &indices, g->one.depth, g->one.bound, bad);
+    set_operand(g, 0, &table, 1);
+    set_operand(g, 1, &index_tensor, 1);
+    set_gather_attrs(g, p, bounds);
+    if (g->n_cases % 3 == 0)
+        set_items(g, 1 + (int)below(g, g->max_items), index_tensor.numel, g->one.depth);
+    if (g->n_cases % 5 == 0)
+        g->one.first_offset = (size_t)(1 + below(g, 20)) * td_dtype_info(dtype)->size;
+    emit(g, "%s[%s] by %s[%s] axis %" PRId64 " batch_dims %" PRId64 " bounds %s%s, %d items%s",
          name_of(dtype), p->params, name_of(index), p->indices,
          p->op == &td_op_gather && p->axis != DEFAULT ? p->axis : 0, p->batch_dims,
-         td_bounds_name(bounds), bad ? ", some bad" : "", m->one.n_items,
-         m->one.first_offset ? ", table not at a boundary" : "");
+         td_bounds_name(bounds), bad ? ", some bad" : "", g->one.n_items,
+         g->one.first_offset ? ", params misaligned" : "");
 }
 
-static void pick_all(struct maker *m)
+static void make_all_gathers(struct generator *g)
 {
-    for (int i = 0; i < COUNT_OF(pickings); i++)
+    for (int i = 0; i < COUNT_OF(gather_cases); i++)
         for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++)
             for (int index = 0; index < COUNT_OF(index_dtypes); index++)
                 for (int bounds = 0; bounds < TD_BOUNDS_COUNT; bounds++)
-                    if (!left_out(pickings[i].large, (td_dtype)dtype, index_dtypes[index]))
-                        pick(m, &pickings[i], (td_dtype)dtype, index_dtypes[index],
-                             (td_bounds)bounds);
+                    if (!is_skipped(gather_cases[i].large, (td_dtype)dtype, index_dtypes[index]))
+                        make_gather(g, &gather_cases[i], (td_dtype)dtype, index_dtypes[index],
+                                    (td_bounds)bounds);
 }
 
-/* Many items in a launch, as when many calls were merged; dtype and policy of the table. */
-static void pick_many_items(struct maker *m)
+/* Many items in a launch, as of many merged calls. */
+static void make_gathers_of_many_items(struct generator *g)
 {
-    static const struct picking many[] = {
+    static const struct gather_case many[] = {
         { &td_op_gather, "1000,16", "4096", DEFAULT, 0, true },
         { &td_op_gather, "50,7", "1000", DEFAULT, 0, true },
         { &td_op_gather_nd, "30,20,4", "1500,2", 0, 0, true },
@@ -335,36 +339,36 @@ static void pick_many_items(struct maker *m)
     for (int i = 0; i < COUNT_OF(many); i++)
         for (int bounds = 0; bounds < TD_BOUNDS_COUNT; bounds++)
             for (int n = 64; n <= 1024; n *= 4) {
-                const struct picking *p = &many[i];
+                const struct gather_case *p = &many[i];
                 struct td_shape params = shape_of(p->params), indices = shape_of(p->indices);
-                begin(m, p->op);
-                index_bounds(m, p, &params, &indices);
-                struct td_tensor table = bits(m, TD_DTYPE_FLOAT32, &params);
-                struct td_tensor index_tensor = indices_below(m, TD_DTYPE_INT32, &indices,
-                                                              m->one.depth, m->one.bound, n != 256);
-                set_operand(m, 0, &table, 1);
-                set_operand(m, 1, &index_tensor, 1);
-                set_picking_attrs(m, p, (td_bounds)bounds);
-                int64_t *end = take(m, (size_t)n, sizeof(*end));
-                int64_t tuples = index_tensor.numel / m->one.depth;
+                begin(g, p->op);
+                index_bounds(g, p, &params, &indices);
+                struct td_tensor table = random_bits(g, TD_DTYPE_FLOAT32, &params);
+                struct td_tensor index_tensor = indices_below(g, TD_DTYPE_INT32, &indices,
+                                                              g->one.depth, g->one.bound, n != 256);
+                set_operand(g, 0, &table, 1);
+                set_operand(g, 1, &index_tensor, 1);
+                set_gather_attrs(g, p, (td_bounds)bounds);
+                int64_t *end = allocate(g, (size_t)n, sizeof(*end));
+                int64_t tuples = index_tensor.numel / g->one.depth;
                 for (int k = 0; k < n; k++)
-                    end[k] = tuples * (k + 1) / n * m->one.depth;
-                m->one.n_items = n;
-                m->one.item_end = end;
-                emit(m, "of %d items, float32[%s] by int32[%s] bounds %s", n, p->params, p->indices,
+                    end[k] = tuples * (k + 1) / n * g->one.depth;
+                g->one.n_items = n;
+                g->one.item_end = end;
+                emit(g, "of %d items, float32[%s] by int32[%s] bounds %s", n, p->params, p->indices,
                      td_bounds_name((td_bounds)bounds));
             }
 }
 
 /* ---- dynamic_stitch, dynamic_partition ------------------------------------------------------- */
 
-static const struct stitching {
+static const struct stitch_case {
     int n;
     const char *indices[4]; /* shapes */
     const char *row;        /* shape of one row */
-    int64_t below;          /* so many rows are named at the most */
+    int64_t below;          /* bound of the indices */
     bool large;
-} stitchings[] = {
+} stitch_cases[] = {
     { 1, { "5" }, "", 5, false },
     { 1, { "5" }, "3", 9, false },
     { 1, { "" }, "4", 3, false },
@@ -380,54 +384,54 @@ static const struct stitching {
     { 2, { "3", "2" }, "20011", 6, true },
 };
 
-/* The nth of a list of indices of which no two are equal: 7919 is a prime. */
-static int64_t distinct(int64_t n, int64_t limit)
+/* The nth of a sequence of distinct indices: 7919 is a prime. */
+static int64_t distinct_index(int64_t n, int64_t limit)
 {
     return n * 7919 % limit;
 }
 
 static bool may_repeat(const struct td_op *op)
 {
-    return op == &td_op_dynamic_stitch; /* the parallel one promises nothing about equal ones */
+    return op == &td_op_dynamic_stitch; /* parallel_dynamic_stitch leaves duplicates undefined */
 }
 
-static void stitch(struct maker *m, const struct td_op *op, const struct stitching *s,
-                   td_dtype dtype, td_dtype index)
+static void make_stitch(struct generator *g, const struct td_op *op, const struct stitch_case *s,
+                        td_dtype dtype, td_dtype index)
 {
     struct td_tensor indices[4], data[4];
-    bool repeat = may_repeat(op) && below(m, 2) == 0;
+    bool repeat = may_repeat(op) && below(g, 2) == 0;
     int64_t row = 0;
     for (int k = 0; k < s->n; k++) {
         struct td_shape shape = shape_of(s->indices[k]), rest = shape_of(s->row);
-        /* Each list has its own dtype. */
+        /* Each indices tensor has its own dtype. */
         td_dtype own = index_dtypes[(index + (td_dtype)k) % 3];
-        indices[k] = new_tensor(m, own, &shape);
+        indices[k] = new_tensor(g, own, &shape);
         for (int64_t i = 0; i < indices[k].numel; i++, row++)
-            set_index(&indices[k], i, repeat ? below(m, s->below) : distinct(row, s->below));
+            set_index(&indices[k], i, repeat ? below(g, s->below) : distinct_index(row, s->below));
         (void)td_shape_append(&shape, &rest, 0, rest.rank);
-        data[k] = bits(m, dtype, &shape);
+        data[k] = random_bits(g, dtype, &shape);
     }
-    begin(m, op);
-    set_operand(m, 0, indices, s->n);
-    set_operand(m, 1, data, s->n);
-    emit(m, "%d lists of %s, the first [%s], rows [%s], below %" PRId64 "%s", s->n, name_of(dtype),
-         s->indices[0], s->row, s->below, repeat ? ", some equal" : "");
+    begin(g, op);
+    set_operand(g, 0, indices, s->n);
+    set_operand(g, 1, data, s->n);
+    emit(g, "%d tensors of %s, the first indices [%s], rows [%s], below %" PRId64 "%s", s->n,
+         name_of(dtype), s->indices[0], s->row, s->below, repeat ? ", with duplicates" : "");
 }
 
-static void stitch_all(struct maker *m, const struct td_op *op)
+static void make_all_stitches(struct generator *g, const struct td_op *op)
 {
-    for (int i = 0; i < COUNT_OF(stitchings); i++)
+    for (int i = 0; i < COUNT_OF(stitch_cases); i++)
         for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++)
             for (int index = 0; index < COUNT_OF(index_dtypes); index++)
-                if (!left_out(stitchings[i].large, (td_dtype)dtype, index_dtypes[index]))
-                    stitch(m, op, &stitchings[i], (td_dtype)dtype, index_dtypes[index]);
+                if (!is_skipped(stitch_cases[i].large, (td_dtype)dtype, index_dtypes[index]))
+                    make_stitch(g, op, &stitch_cases[i], (td_dtype)dtype, index_dtypes[index]);
 }
 
-static const struct parting {
+static const struct partition_case {
     const char *data, *partitions;
     int64_t n;
     bool large;
-} partings[] = {
+} partition_cases[] = {
     { "6", "6", 1, false },         { "6,3", "6", 2, false },
     { "2,3,4", "2,3", 3, false },   { "5", "", 2, false },
     { "", "", 1, false },           { "0,3", "0", 4, false },
@@ -437,36 +441,37 @@ static const struct parting {
     { "7000", "7000", 300, true },
 };
 
-static void part(struct maker *m, const struct parting *p, td_dtype dtype, td_dtype index)
+static void make_partition(struct generator *g, const struct partition_case *p, td_dtype dtype,
+                           td_dtype index)
 {
     struct td_shape data_shape = shape_of(p->data), shape = shape_of(p->partitions);
     struct td_dynamic_partition_attrs attrs = { p->n };
-    begin(m, &td_op_dynamic_partition);
-    struct td_tensor data = bits(m, dtype, &data_shape);
-    struct td_tensor partitions = indices_below(m, index, &shape, 1, &p->n, false);
-    set_operand(m, 0, &data, 1);
-    set_operand(m, 1, &partitions, 1);
-    set_attrs(m, &attrs, sizeof(attrs));
-    emit(m, "%s[%s] by %s[%s] into %" PRId64, name_of(dtype), p->data, name_of(index),
+    begin(g, &td_op_dynamic_partition);
+    struct td_tensor data = random_bits(g, dtype, &data_shape);
+    struct td_tensor partitions = indices_below(g, index, &shape, 1, &p->n, false);
+    set_operand(g, 0, &data, 1);
+    set_operand(g, 1, &partitions, 1);
+    set_attrs(g, &attrs, sizeof(attrs));
+    emit(g, "%s[%s] by %s[%s] into %" PRId64, name_of(dtype), p->data, name_of(index),
          p->partitions, p->n);
 }
 
-static void part_all(struct maker *m)
+static void make_all_partitions(struct generator *g)
 {
-    for (int i = 0; i < COUNT_OF(partings); i++)
+    for (int i = 0; i < COUNT_OF(partition_cases); i++)
         for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++)
             for (int index = 0; index < COUNT_OF(index_dtypes); index++)
-                if (!left_out(partings[i].large, (td_dtype)dtype, index_dtypes[index]))
-                    part(m, &partings[i], (td_dtype)dtype, index_dtypes[index]);
+                if (!is_skipped(partition_cases[i].large, (td_dtype)dtype, index_dtypes[index]))
+                    make_partition(g, &partition_cases[i], (td_dtype)dtype, index_dtypes[index]);
 }
 
 /* ---- einsum ---------------------------------------------------------------------------------- */
 
-static const struct contraction {
+static const struct einsum_case {
     const char *equation;
     const char *shapes[4];
     int n;
-} contractions[] = {
+} einsum_cases[] = {
     { "ij,jk->ik", { "3,4", "4,5" }, 2 },
     { "ij,jk->ik", { "1,7", "7,1" }, 2 },
     { "ij,jk->ik", { "5,1", "1,6" }, 2 },
@@ -521,7 +526,7 @@ static const struct contraction {
     { "ab,ac,ad,bcd->a", { "3,2", "3,4", "3,2", "2,4,2" }, 4 },
 };
 
-static uint16_t narrow(double value, struct td_narrow format)
+static uint16_t round_to(double value, struct td_narrow format)
 {
     bool unsure;
     return td_narrow_round(value, format, 0, &unsure);
@@ -531,10 +536,10 @@ static void set_float(struct td_tensor *tensor, int64_t i, double value)
 {
     switch (tensor->dtype) {
     case TD_DTYPE_FLOAT16:
-        ((uint16_t *)tensor->data)[i] = narrow(value, TD_NARROW_FLOAT16);
+        ((uint16_t *)tensor->data)[i] = round_to(value, TD_NARROW_FLOAT16);
         break;
     case TD_DTYPE_BFLOAT16:
-        ((uint16_t *)tensor->data)[i] = narrow(value, TD_NARROW_BFLOAT16);
+        ((uint16_t *)tensor->data)[i] = round_to(value, TD_NARROW_BFLOAT16);
         break;
     case TD_DTYPE_FLOAT32:
     case TD_DTYPE_COMPLEX64:
@@ -550,23 +555,23 @@ static bool is_float(td_dtype dtype)
     return dtype >= TD_DTYPE_FLOAT16 && dtype <= TD_DTYPE_COMPLEX128;
 }
 
-/* For sums: integers of all their bits, which wrap; floats that are small integers, of which every
- * sum is exact in whatever order, or any from -1 to 1. */
-static struct td_tensor summands(struct maker *m, td_dtype dtype, const struct td_shape *shape,
-                                 bool exact)
+/* Terms of sums: integers with random bits, whose sums wrap; floats from -1 to 1, or if `exact` small
+ * integers, whose sums are exact in any order. */
+static struct td_tensor random_terms(struct generator *g, td_dtype dtype,
+                                     const struct td_shape *shape, bool exact)
 {
     if (!is_float(dtype))
-        return bits(m, dtype, shape);
-    struct td_tensor tensor = new_tensor(m, dtype, shape);
+        return random_bits(g, dtype, shape);
+    struct td_tensor tensor = new_tensor(g, dtype, shape);
     bool complex = dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
     for (int64_t i = 0; i < tensor.numel * (complex ? 2 : 1); i++)
         set_float(&tensor, i,
-                  exact ? (double)(below(m, 7) - 3) : (double)below(m, 2000001) / 1000000 - 1);
+                  exact ? (double)(below(g, 7) - 3) : (double)below(g, 2000001) / 1000000 - 1);
     return tensor;
 }
 
-/* Of the sum of magnitudes: some hundred units in the last place for sums of thousands, one for what
- * is rounded at the end. */
+/* Relative to the sum of magnitudes: some hundred units in the last place for sums of thousands of
+ * terms, one for dtypes that are rounded at the end. */
 static double tolerance_of(td_dtype dtype)
 {
     switch (dtype) {
@@ -582,61 +587,61 @@ static double tolerance_of(td_dtype dtype)
     }
 }
 
-static void contract(struct maker *m, const char *equation, const struct td_shape *shapes, int n,
-                     td_dtype dtype, double tolerance)
+static void make_einsum(struct generator *g, const char *equation, const struct td_shape *shapes,
+                        int n, td_dtype dtype, double tolerance)
 {
     struct td_tensor inputs[4];
     char list[200] = "";
-    begin(m, &td_op_einsum);
+    begin(g, &td_op_einsum);
     for (int i = 0; i < n; i++) {
         char text[TD_SHAPE_TEXT];
-        inputs[i] = summands(m, dtype, &shapes[i], tolerance == 0);
+        inputs[i] = random_terms(g, dtype, &shapes[i], tolerance == 0);
         size_t used = strlen(list);
         snprintf(list + used, sizeof(list) - used, " %s",
                  td_shape_text(&shapes[i], text, sizeof(text)));
     }
-    char *copy = take(m, strlen(equation) + 1, 1);
+    char *copy = allocate(g, strlen(equation) + 1, 1);
     strcpy(copy, equation);
     struct td_einsum_attrs attrs = { copy };
-    set_operand(m, 0, inputs, n);
-    set_attrs(m, &attrs, sizeof(attrs));
-    m->one.tolerance = tolerance;
-    emit(m, "%s of %s%s%s", equation, name_of(dtype), list, tolerance > 0 ? ", rounded" : "");
+    set_operand(g, 0, inputs, n);
+    set_attrs(g, &attrs, sizeof(attrs));
+    g->one.tolerance = tolerance;
+    emit(g, "%s of %s%s%s", equation, name_of(dtype), list, tolerance > 0 ? ", rounded" : "");
 }
 
-static void contract_all(struct maker *m)
+static void make_all_einsums(struct generator *g)
 {
-    for (int i = 0; i < COUNT_OF(contractions); i++) {
-        const struct contraction *c = &contractions[i];
+    for (int i = 0; i < COUNT_OF(einsum_cases); i++) {
+        const struct einsum_case *c = &einsum_cases[i];
         struct td_shape shapes[4];
         for (int k = 0; k < c->n; k++)
             shapes[k] = shape_of(c->shapes[k]);
         for (int dtype = TD_DTYPE_INT8; dtype < TD_DTYPE_STRING; dtype++) {
-            contract(m, c->equation, shapes, c->n, (td_dtype)dtype, 0);
+            make_einsum(g, c->equation, shapes, c->n, (td_dtype)dtype, 0);
             if (is_float((td_dtype)dtype))
-                contract(m, c->equation, shapes, c->n, (td_dtype)dtype,
-                         tolerance_of((td_dtype)dtype));
+                make_einsum(g, c->equation, shapes, c->n, (td_dtype)dtype,
+                            tolerance_of((td_dtype)dtype));
         }
     }
 }
 
-/* Inputs with labels drawn from a few, in any order and at times twice; an output with some of
- * them. */
-static void contract_random(struct maker *m, int64_t most)
+/* Inputs with random labels of a few, in any order, some of them repeated; an output with some of the
+ * labels. */
+static void make_random_einsum(struct generator *g, int64_t max)
 {
     enum { LABELS = 6, INPUTS = 3, RANK = 4 };
     char equation[64];
-    int at = 0, n = 1 + (int)below(m, INPUTS);
+    int at = 0, n = 1 + (int)below(g, INPUTS);
     int64_t extent[LABELS];
     bool used[LABELS] = { false };
     struct td_shape shapes[INPUTS];
     for (int i = 0; i < LABELS; i++)
-        extent[i] = 1 + below(m, most);
+        extent[i] = 1 + below(g, max);
     for (int k = 0; k < n; k++) {
-        int rank = (int)below(m, RANK + 1);
+        int rank = (int)below(g, RANK + 1);
         shapes[k].rank = rank;
         for (int d = 0; d < rank; d++) {
-            int label = (int)below(m, LABELS);
+            int label = (int)below(g, LABELS);
             used[label] = true;
             shapes[k].dim[d] = extent[label];
             equation[at++] = (char)('a' + label);
@@ -646,29 +651,29 @@ static void contract_random(struct maker *m, int64_t most)
     at--;
     equation[at++] = '-';
     equation[at++] = '>';
-    int first = (int)below(m, LABELS), step = below(m, 2) ? 1 : LABELS - 1;
+    int first = (int)below(g, LABELS), step = below(g, 2) ? 1 : LABELS - 1;
     for (int i = 0, label = first; i < LABELS; i++, label = (label + step) % LABELS)
-        if (used[label] && below(m, 2))
+        if (used[label] && below(g, 2))
             equation[at++] = (char)('a' + label);
     equation[at] = '\0';
     static const td_dtype dtypes[] = { TD_DTYPE_INT8,    TD_DTYPE_UINT32,   TD_DTYPE_INT64,
                                        TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32,
                                        TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX64 };
     for (int i = 0; i < COUNT_OF(dtypes); i++)
-        contract(m, equation, shapes, n, dtypes[i], 0);
+        make_einsum(g, equation, shapes, n, dtypes[i], 0);
 }
 
-/* ---- random ones ----------------------------------------------------------------------------- */
+/* ---- random cases ---------------------------------------------------------------------------- */
 
-/* Behind `text`, which has room: so many dimensions, at times one that is 0. */
-static void add_dimensions(struct maker *m, char *text, int n, int64_t most)
+/* Appends n dimensions to text, which has room; some are 0. */
+static void append_dimensions(struct generator *g, char *text, int n, int64_t max)
 {
     for (int i = 0; i < n; i++)
         sprintf(text + strlen(text), "%s%" PRId64, text[0] ? "," : "",
-                below(m, 25) == 0 ? 0 : 1 + below(m, most));
+                below(g, 25) == 0 ? 0 : 1 + below(g, max));
 }
 
-/* The first n dimensions of a text. */
+/* Copies the first n dimensions of a text. */
 static void copy_dimensions(char *to, const char *from, int n)
 {
     const char *end = from;
@@ -678,44 +683,45 @@ static void copy_dimensions(char *to, const char *from, int n)
     to[end - from] = '\0';
 }
 
-static td_dtype random_dtype(struct maker *m)
+static td_dtype random_dtype(struct generator *g)
 {
-    return (td_dtype)below(m, TD_DTYPE_STRING);
+    return (td_dtype)below(g, TD_DTYPE_STRING);
 }
 
-/* One in eight has rows that are cut into parts, which begin at 4096 bytes. */
-static int64_t row_most(struct maker *m)
+/* In one of eight cases, rows may be so long (above 4096 bytes) that they are copied in chunks. */
+static int64_t max_row(struct generator *g)
 {
-    return below(m, 8) == 0 ? 6000 : 40;
+    return below(g, 8) == 0 ? 6000 : 40;
 }
 
-static void pick_random(struct maker *m)
+static void make_random_gather(struct generator *g)
 {
     static const struct td_op *const ops[] = { &td_op_gather, &td_op_batch_gather,
                                                &td_op_gather_nd };
     char params[100] = "", indices[100] = "";
-    struct picking p = { ops[below(m, 3)], params, indices, DEFAULT, 0, false };
-    int rank = 1 + (int)below(m, 4), batch = (int)below(m, rank);
-    add_dimensions(m, params, rank - 1, 7);
-    add_dimensions(m, params, 1, row_most(m));
+    struct gather_case p = { ops[below(g, 3)], params, indices, DEFAULT, 0, false };
+    int rank = 1 + (int)below(g, 4), batch = (int)below(g, rank);
+    append_dimensions(g, params, rank - 1, 7);
+    append_dimensions(g, params, 1, max_row(g));
     copy_dimensions(indices, params, batch);
     if (p.op != &td_op_batch_gather)
         p.batch_dims = batch;
-    if (p.op == &td_op_gather && below(m, 2) == 0)
-        p.axis = batch + below(m, rank - batch);
-    add_dimensions(m, indices, p.op == &td_op_batch_gather ? 1 : (int)below(m, 3), 30);
+    if (p.op == &td_op_gather && below(g, 2) == 0)
+        p.axis = batch + below(g, rank - batch);
+    append_dimensions(g, indices, p.op == &td_op_batch_gather ? 1 : (int)below(g, 3), 30);
     if (p.op == &td_op_gather_nd)
         sprintf(indices + strlen(indices), "%s%" PRId64, indices[0] ? "," : "",
-                below(m, rank - batch + 1));
-    pick(m, &p, random_dtype(m), index_dtypes[below(m, 3)], (td_bounds)below(m, TD_BOUNDS_COUNT));
+                below(g, rank - batch + 1));
+    make_gather(g, &p, random_dtype(g), index_dtypes[below(g, 3)],
+                (td_bounds)below(g, TD_BOUNDS_COUNT));
 }
 
-static void stitch_random(struct maker *m)
+static void make_random_stitch(struct generator *g)
 {
     char indices[4][100] = { "" }, row[100] = "";
-    struct stitching s = { .n = 1 + (int)below(m, 4), .row = row };
+    struct stitch_case s = { .n = 1 + (int)below(g, 4), .row = row };
     for (int k = 0; k < s.n; k++) {
-        add_dimensions(m, indices[k], (int)below(m, 3), 12);
+        append_dimensions(g, indices[k], (int)below(g, 3), 12);
         s.indices[k] = indices[k];
         int64_t rows = 1;
         struct td_shape shape = shape_of(indices[k]);
@@ -723,48 +729,48 @@ static void stitch_random(struct maker *m)
             rows *= shape.dim[d];
         s.below += rows;
     }
-    s.below += 1 + below(m, 100);
-    add_dimensions(m, row, (int)below(m, 2), row_most(m));
-    stitch(m, below(m, 2) ? &td_op_dynamic_stitch : &td_op_parallel_dynamic_stitch, &s,
-           random_dtype(m), index_dtypes[below(m, 3)]);
+    s.below += 1 + below(g, 100);
+    append_dimensions(g, row, (int)below(g, 2), max_row(g));
+    make_stitch(g, below(g, 2) ? &td_op_dynamic_stitch : &td_op_parallel_dynamic_stitch, &s,
+                random_dtype(g), index_dtypes[below(g, 3)]);
 }
 
-static void part_random(struct maker *m)
+static void make_random_partition(struct generator *g)
 {
     char data[100] = "", partitions[100] = "";
-    struct parting p = { data, partitions, 1 + below(m, below(m, 4) == 0 ? 300 : 5), false };
-    add_dimensions(m, partitions, (int)below(m, 3), 30);
+    struct partition_case p = { data, partitions, 1 + below(g, below(g, 4) == 0 ? 300 : 5), false };
+    append_dimensions(g, partitions, (int)below(g, 3), 30);
     strcpy(data, partitions);
-    add_dimensions(m, data, (int)below(m, 2), row_most(m));
-    part(m, &p, random_dtype(m), index_dtypes[below(m, 3)]);
+    append_dimensions(g, data, (int)below(g, 2), max_row(g));
+    make_partition(g, &p, random_dtype(g), index_dtypes[below(g, 3)]);
 }
 
-/* Extents of the labels of an equation, of which no more than so many products are summed. */
-static void draw_extents(struct maker *m, const char *equation, int64_t extent[26])
+/* Random extents of the labels of an equation, with a limit on the number of products. */
+static void draw_extents(struct generator *g, const char *equation, int64_t extent[26])
 {
-    enum { MOST = 200, MOST_PRODUCTS = 300000 };
+    enum { MAX_EXTENT = 200, MAX_PRODUCTS = 300000 };
     int64_t products = 1;
     for (int i = 0; i < 26; i++) {
         bool named = strchr(equation, 'a' + i) != NULL;
-        int64_t most = MOST_PRODUCTS / products < MOST ? MOST_PRODUCTS / products : MOST;
+        int64_t max = MAX_PRODUCTS / products < MAX_EXTENT ? MAX_PRODUCTS / products : MAX_EXTENT;
         extent[i] = 1;
-        if (named && below(m, 60) == 0)
+        if (named && below(g, 60) == 0)
             extent[i] = 0;
         else if (named)
-            extent[i] = 1 + below(m, below(m, 2) ? (most < 9 ? most : 9) : most);
+            extent[i] = 1 + below(g, below(g, 2) ? (max < 9 ? max : 9) : max);
         products *= extent[i] > 0 ? extent[i] : 1;
     }
 }
 
-/* An equation of the list, with other extents. */
-static void contract_resized(struct maker *m)
+/* An equation of einsum_cases with random extents. */
+static void make_resized_einsum(struct generator *g)
 {
-    const struct contraction *c = &contractions[below(m, COUNT_OF(contractions))];
+    const struct einsum_case *c = &einsum_cases[below(g, COUNT_OF(einsum_cases))];
     struct td_shape shapes[4] = { { .rank = 0 } };
     int64_t extent[26];
     if (strchr(c->equation, '.'))
         return;
-    draw_extents(m, c->equation, extent);
+    draw_extents(g, c->equation, extent);
     int k = 0;
     for (const char *at = c->equation; *at && *at != '-'; at++)
         if (*at == ',')
@@ -773,57 +779,58 @@ static void contract_resized(struct maker *m)
             shapes[k].dim[shapes[k].rank++] = extent[*at - 'a'];
     td_dtype dtype = TD_DTYPE_BOOL;
     while (dtype == TD_DTYPE_BOOL)
-        dtype = random_dtype(m);
-    contract(m, c->equation, shapes, c->n, dtype, 0);
+        dtype = random_dtype(g);
+    make_einsum(g, c->equation, shapes, c->n, dtype, 0);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all cases ------------------------------------------------------------------------------- */
 
-void each_device_case(struct td_arena *arena, device_case_fn *fn, void *context)
+void for_each_device_case(struct td_arena *arena, device_case_fn *fn, void *context)
 {
     enum { RANDOM_EQUATIONS = 150 };
-    struct maker m = { .arena = arena, .fn = fn, .context = context, .most_items = 7 };
-    pick_all(&m);
-    pick_many_items(&m);
-    stitch_all(&m, &td_op_dynamic_stitch);
-    stitch_all(&m, &td_op_parallel_dynamic_stitch);
-    part_all(&m);
-    contract_all(&m);
+    struct generator g = { .arena = arena, .fn = fn, .context = context, .max_items = 7 };
+    make_all_gathers(&g);
+    make_gathers_of_many_items(&g);
+    make_all_stitches(&g, &td_op_dynamic_stitch);
+    make_all_stitches(&g, &td_op_parallel_dynamic_stitch);
+    make_all_partitions(&g);
+    make_all_einsums(&g);
     for (int i = 0; i < RANDOM_EQUATIONS; i++)
-        contract_random(&m, 6);
+        make_random_einsum(&g, 6);
 }
 
-void each_tf32_case(struct td_arena *arena, device_case_fn *fn, void *context)
+void for_each_tf32_case(struct td_arena *arena, device_case_fn *fn, void *context)
 {
-    struct maker m = { .arena = arena, .fn = fn, .context = context };
-    for (int i = 0; i < COUNT_OF(contractions); i++) {
-        const struct contraction *c = &contractions[i];
+    struct generator g = { .arena = arena, .fn = fn, .context = context };
+    for (int i = 0; i < COUNT_OF(einsum_cases); i++) {
+        const struct einsum_case *c = &einsum_cases[i];
         struct td_shape shapes[4];
         for (int k = 0; k < c->n; k++)
             shapes[k] = shape_of(c->shapes[k]);
-        contract(&m, c->equation, shapes, c->n, TD_DTYPE_FLOAT32, 0x1p-7);
+        make_einsum(&g, c->equation, shapes, c->n, TD_DTYPE_FLOAT32, 0x1p-7);
     }
 }
 
-void some_random_cases(struct td_arena *arena, uint64_t seed, device_case_fn *fn, void *context)
+void for_random_device_cases(struct td_arena *arena, uint64_t seed, device_case_fn *fn,
+                             void *context)
 {
-    struct maker m = { .arena = arena, .fn = fn, .context = context, .random = seed };
-    m.made = below(&m, 15); /* decides who has several items, and where tables begin */
-    m.most_items = below(&m, 8) == 0 ? 5000 : 7;
-    switch (below(&m, 5)) {
+    struct generator g = { .arena = arena, .fn = fn, .context = context, .random = seed };
+    g.n_cases = below(&g, 15); /* decides about items and alignment */
+    g.max_items = below(&g, 8) == 0 ? 5000 : 7;
+    switch (below(&g, 5)) {
     case 0:
-        pick_random(&m);
+        make_random_gather(&g);
         break;
     case 1:
-        stitch_random(&m);
+        make_random_stitch(&g);
         break;
     case 2:
-        part_random(&m);
+        make_random_partition(&g);
         break;
     case 3:
-        contract_resized(&m);
+        make_resized_einsum(&g);
         break;
     default:
-        contract_random(&m, 4);
+        make_random_einsum(&g, 4);
     }
 }

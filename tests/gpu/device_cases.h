@@ -1,7 +1,8 @@
-/* device_cases.h - calls of every op that a device may be asked for: dtypes, shapes, index dtypes,
- * bounds policies, items, equations. What should come out is for the processor's kernels to say.
+/* device_cases.h - test cases for every op of a device: dtypes, shapes, index dtypes, bounds policies,
+ * items, equations. The CPU kernels compute the expected results.
  *
- * Needs kernels/ and libc only: it runs where nothing else is. The same calls every time. */
+ * Needs kernels/ and libc only, so that it runs on a GPU machine without other packages. The cases are
+ * the same in every run. */
 #ifndef TD_TESTS_GPU_DEVICE_CASES_H
 #define TD_TESTS_GPU_DEVICE_CASES_H
 
@@ -10,26 +11,27 @@
 struct device_case {
     char says[400];
     const struct td_op *op;
-    struct td_op_args args; /* inputs on the host; td_op_infer accepts them */
-    /* Of the indices: components in a tuple and what each is below; -1: the op replaces none. */
+    struct td_op_args args; /* inputs in host memory, which td_op_infer accepts */
+    /* Index tuples: their components and the bound of each; depth -1: the op replaces no index. */
     int depth;
     int64_t bound[TD_MAX_RANK];
     int n_items;
-    const int64_t *item_end; /* NULL where there is one item and nothing to tell */
-    double tolerance; /* 0: bit for bit; else the share of the sum of magnitudes that may differ */
-    size_t first_offset; /* bytes behind a 256-byte boundary where the first input begins */
+    const int64_t *item_end; /* NULL if there is one item */
+    double tolerance;        /* 0: bit for bit; else relative to the sum of magnitudes */
+    size_t first_offset;     /* of the first input from a 256-byte boundary, in bytes */
 };
 
 typedef void device_case_fn(void *context, const struct device_case *one);
 
-/* Calls fn with each of them. All of a case lies in the arena, which fn may reset whenever it needs
- * none of the cases so far any more. */
-void each_device_case(struct td_arena *arena, device_case_fn *fn, void *context);
+/* Calls fn with every case. A case is allocated from the arena, which fn may reset when it no longer
+ * needs the cases so far. */
+void for_each_device_case(struct td_arena *arena, device_case_fn *fn, void *context);
 
-/* Products of float32 only, with room for inputs that were rounded to 10 bits. */
-void each_tf32_case(struct td_arena *arena, device_case_fn *fn, void *context);
+/* Products of float32, with a tolerance for inputs rounded to 10 mantissa bits. */
+void for_each_tf32_case(struct td_arena *arena, device_case_fn *fn, void *context);
 
-/* One or a few calls that the seed decides: ops, dtypes, shapes, items, at random. */
-void some_random_cases(struct td_arena *arena, uint64_t seed, device_case_fn *fn, void *context);
+/* One or a few random cases from a seed: ops, dtypes, shapes, items. */
+void for_random_device_cases(struct td_arena *arena, uint64_t seed, device_case_fn *fn,
+                             void *context);
 
 #endif

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# run.sh - the CUDA plugin on a machine that has a GPU: builds it, holds it to the contract of gpu/device.h,
-# and measures it; and runs the conformance cases and a benchmark over HTTP, where the daemon is there.
+# run.sh - the CUDA plugin on a machine with a GPU: builds it, runs the contract test and the benchmark; with the
+# daemon, also the conformance cases and a benchmark over HTTP.
 #
-#   tests/gpu/run.sh [WORD]     only cases of the contract whose description contains WORD, and nothing else
-#   tests/gpu/run.sh pack       where tensord is built: puts the daemon, with the libraries that it needs beside
-#                               the C library, into build-gpu-daemon/, to be brought along to such a machine
+#   tests/gpu/run.sh [WORD]     only the contract test, on cases whose description contains WORD
+#   tests/gpu/run.sh pack       on the machine that built tensord: copies the daemon and the libraries that it
+#                               needs besides the C library to build-gpu-daemon/, to be copied to the GPU machine
 #
-# Needs gcc, CMake and the CUDA toolkit, nothing else; for what goes over HTTP also Python, and the daemon in
-# build-gpu-daemon/ or as TENSORD says. The plugin is built for the GPU that is there; without one, or without
-# nvcc, the last line begins with "skipped" and the exit status is 77. What fails does not keep the rest from
-# being run.
+# Needs gcc, CMake and the CUDA toolkit; for HTTP also Python, and the daemon in build-gpu-daemon/ or in TENSORD.
+# The plugin is built for the GPU of the machine; without a GPU or nvcc the last line begins with "skipped" and
+# the exit status is 77. A failed step does not stop the following ones.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -18,7 +17,7 @@ skip() {
     exit 77
 }
 
-# The C library is that of the machine: it has to fit its kernel and loader.
+# The C library is not packed: it must match the kernel and loader of the machine.
 pack() {
     local to=build-gpu-daemon library
     mkdir -p "$to"
@@ -35,8 +34,9 @@ fi
 nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
 [ -x "$nvcc" ] || skip "no nvcc"
 toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
-# "8.9" for compute capability 8.9; the toolkit's own program says "89", and is there in containers that lack the
-# driver's. Several GPUs: the first, which is device 0 of both unless CUDA_VISIBLE_DEVICES says otherwise.
+# nvidia-smi prints "8.9" for compute capability 8.9. The toolkit's __nvcc_device_query prints "89", and also exists in
+# containers without the driver's programs. With several GPUs the first is used, which is device 0 of both programs
+# unless CUDA_VISIBLE_DEVICES is set.
 if command -v nvidia-smi >/dev/null; then
     answer=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>&1 | head -n 1) || true
 else
@@ -47,7 +47,7 @@ capability=${BASH_REMATCH[1]}${BASH_REMATCH[2]}
 
 cmake -S . -B build-gpu -DTD_ONLY=gpu -DTD_WERROR=OFF -DTD_CUDA_ARCHITECTURES="$capability"
 cmake --build build-gpu -j "$(nproc)"
-# Where the toolkit's cuBLAS is, if the system does not know it.
+# The toolkit's cuBLAS, if it is not in the dynamic linker's path.
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$toolkit/lib64:$toolkit/lib
 export TD_TEST_DEVICE=$PWD/build-gpu/tensord-gpu-cuda.so
 
@@ -60,7 +60,7 @@ build-gpu/tests/bench/gpu/bench_gpu "$TD_TEST_DEVICE" || status=$?
 daemon=${TENSORD:-build-gpu-daemon/tensord}
 export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$PWD/build-gpu-daemon
 if [ ! -x "$daemon" ] || ! command -v python3 >/dev/null; then
-    echo "not run over HTTP: that takes Python, and the daemon as build-gpu-daemon/tensord (tests/gpu/run.sh pack)"
+    echo "not run over HTTP: it needs Python, and the daemon as build-gpu-daemon/tensord (tests/gpu/run.sh pack)"
 elif ! "$daemon" --version; then
     echo "not run over HTTP: $daemon does not start here"
     status=1

@@ -1,7 +1,7 @@
-/* test_cuda_plugin.c - what the CUDA plugin answers whether there is a device or not: it loads, says
- * which ops it has kernels for, and either opens a device or says why there is none.
+/* test_cuda_plugin.c - the CUDA plugin on any machine: it loads, reports which ops it supports, and
+ * opens a device or returns the reason why there is none.
  *
- * Needs nothing but libc, as test_device_contract does. */
+ * Needs only libc, as test_device_contract does. */
 #include "gpu/loader/loader.h"
 #include "kernels/op.h"
 
@@ -39,11 +39,11 @@ static void has_kernels_for_gather_but_not_for_strings(const struct td_device_ap
           "gather of strings has none");
     struct td_op other = *op;
     other.name = "no_such_op";
-    check(!api->supports(&other, &args), "an op that nobody knows has none");
+    check(!api->supports(&other, &args), "an unknown op has none");
     td_arena_reset(&arena);
 }
 
-static void opens_or_says_why_not(const struct td_device_api *api)
+static void opens_a_device_or_returns_the_reason(const struct td_device_api *api)
 {
     struct td_device_options options = { .text = "" };
     struct td_device *device = NULL;
@@ -60,17 +60,17 @@ static void opens_or_says_why_not(const struct td_device_api *api)
     printf("no device: %s\n", err.message);
     check(status == TD_DEVICE_UNAVAILABLE && err.status == TD_DEVICE_UNAVAILABLE,
           "without a device opening is DEVICE_UNAVAILABLE");
-    check(strstr(err.message, "CUDA") != NULL, "it says that it is CUDA that has none, and why");
+    check(strstr(err.message, "CUDA") != NULL, "the message names CUDA and the reason");
 }
 
-static void refuses_options_it_does_not_have(const struct td_device_api *api)
+static void refuses_unknown_options(const struct td_device_api *api)
 {
     struct td_device_options options = { .text = "launch_us=3" };
     struct td_device *device = NULL;
     struct td_error err = { .status = TD_OK };
     check(api->open(&options, &device, &err) == TD_INVALID_ARGUMENT &&
               strstr(err.message, "launch_us"),
-          "an option is refused by its name, whether there is a device or not");
+          "an option is refused by its name, with or without a device");
 }
 
 int main(void)
@@ -78,13 +78,13 @@ int main(void)
     struct td_device_library library;
     struct td_error err;
     if (td_device_load(TD_TEST_PLUGIN, &library, &err) != TD_OK) {
-        printf("FAILED: the plugin is loaded without CUDA's driver: %s\n", err.message);
+        printf("FAILED: the plugin loads without CUDA's driver: %s\n", err.message);
         return 1;
     }
     check(strcmp(library.api->kind, "cuda") == 0, "its kind is cuda");
     has_kernels_for_gather_but_not_for_strings(library.api);
-    refuses_options_it_does_not_have(library.api);
-    opens_or_says_why_not(library.api);
+    refuses_unknown_options(library.api);
+    opens_a_device_or_returns_the_reason(library.api);
     library.api->close(NULL);
     td_device_unload(&library);
     printf("%d passed, %d failed\n", passed, failed);

@@ -1,10 +1,11 @@
-/* test_device_contract.c - does a device do what device.h says, and compute what kernels/ compute?
+/* test_device_contract.c - checks a device against the contract of gpu/device.h and the results of
+ * kernels/.
  *
  *   test_device_contract [WORD]       only cases whose description contains WORD
  *
- * TD_TEST_DEVICE names the device as td_device_load takes it, "reference" if it is not set, and
+ * TD_TEST_DEVICE is the device's name for td_device_load ("reference" if it is not set),
  * TD_TEST_DEVICE_OPTIONS its options. Without a device the last line begins with "skipped", and the
- * exit status is 77. Needs nothing but libc, so that it runs where nothing else is installed. */
+ * exit status is 77. Needs only libc, so that it runs on a GPU machine without other packages. */
 #include "gpu/loader/loader.h"
 #include "tests/gpu/device_call.h"
 
@@ -20,107 +21,108 @@ static struct td_error err;
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-/* Cases run `window` at a time, on so many streams; one in `every` of them. */
+/* Runs every `every`th case, `window` launches at a time, on n_streams streams. */
 struct schedule {
-    struct rig *rig;
+    struct fixture *fixture;
     struct td_arena arena;
     const char *word;
     int window, n_streams, every;
-    int64_t seen;
-    struct flight flights[RIG_FLIGHTS];
+    int64_t n_seen;
+    struct launch launches[MAX_IN_FLIGHT];
     int n;
-    const char *op; /* that is being counted, from what was there before it */
-    struct tally before;
+    const char *op;       /* of the current cases */
+    struct checks before; /* at its first case */
 };
 
-/* Waits for all that is in flight. */
-static void land(struct schedule *schedule)
+/* Waits for all launches in flight and checks their results. */
+static void finish(struct schedule *schedule)
 {
-    struct rig *rig = schedule->rig;
+    struct fixture *fixture = schedule->fixture;
     bool fine = true;
     for (int i = 0; i < schedule->n_streams; i++)
-        fine = wait_done(rig, rig->streams[i], "a stream with cases") && fine;
+        fine = synchronize(fixture, fixture->streams[i], "a stream with cases") && fine;
     for (int i = 0; fine && i < schedule->n; i++)
-        flight_check(rig, &schedule->flights[i], &schedule->arena);
+        launch_check(fixture, &schedule->launches[i], &schedule->arena);
     schedule->n = 0;
-    rig->used = 0;
+    fixture->used = 0;
 }
 
-/* What the cases of one op came to. */
-static void count_op(struct schedule *schedule, const char *next)
+/* Prints the counts of the previous op. */
+static void begin_op(struct schedule *schedule, const char *next)
 {
     if (schedule->op)
         printf("%-26s %d at a time: %ld checks passed, %ld failed\n", schedule->op,
-               schedule->window, tally.passed - schedule->before.passed,
-               tally.failed - schedule->before.failed);
+               schedule->window, checks.passed - schedule->before.passed,
+               checks.failed - schedule->before.failed);
     schedule->op = next;
-    schedule->before = tally;
+    schedule->before = checks;
 }
 
-/* Once more, when there was no room beside others. */
+/* Tries again after the launches in flight if the memory was full. */
 static void submit_case(struct schedule *schedule, const struct device_case *one)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
         int n = schedule->n;
-        struct td_device_stream *stream = schedule->rig->streams[n % schedule->n_streams];
-        if (flight_submit(schedule->rig, stream, n, one, &schedule->arena, &schedule->flights[n])) {
+        struct td_device_stream *stream = schedule->fixture->streams[n % schedule->n_streams];
+        if (launch_submit(schedule->fixture, stream, n, one, &schedule->arena,
+                          &schedule->launches[n])) {
             schedule->n++;
             return;
         }
-        land(schedule);
+        finish(schedule);
     }
-    check(false, "%s: fits the memory", one->says);
+    check(false, "%s: fits into the memory", one->says);
 }
 
 static void run_case(void *context, const struct device_case *one)
 {
     struct schedule *schedule = context;
     bool wanted = !schedule->word || strstr(one->says, schedule->word);
-    if (wanted && schedule->seen++ % schedule->every == 0) {
+    if (wanted && schedule->n_seen++ % schedule->every == 0) {
         if (!schedule->op || strcmp(schedule->op, one->op->name) != 0) {
-            land(schedule);
-            count_op(schedule, one->op->name);
+            finish(schedule);
+            begin_op(schedule, one->op->name);
         }
         submit_case(schedule, one);
     }
     if (schedule->n == schedule->window)
-        land(schedule);
+        finish(schedule);
     if (schedule->n == 0)
         td_arena_reset(&schedule->arena);
 }
 
 typedef void cases_fn(struct td_arena *arena, device_case_fn *fn, void *context);
 
-static void run_cases(struct rig *rig, cases_fn *cases, const char *word, int window, int n_streams,
-                      int every)
+static void run_cases(struct fixture *fixture, cases_fn *cases, const char *word, int window,
+                      int n_streams, int every)
 {
     void *block = malloc(FIRST_BLOCK);
     struct schedule *schedule = calloc(1, sizeof(*schedule));
     if (!check(block && schedule, "no memory"))
         exit(1);
     *schedule = (struct schedule){
-        .rig = rig, .word = word, .window = window, .n_streams = n_streams, .every = every
+        .fixture = fixture, .word = word, .window = window, .n_streams = n_streams, .every = every
     };
     td_arena_init(&schedule->arena, block, FIRST_BLOCK, td_memory_heap());
     cases(&schedule->arena, run_case, schedule);
-    land(schedule);
-    count_op(schedule, NULL);
+    finish(schedule);
+    begin_op(schedule, NULL);
     td_arena_reset(&schedule->arena);
     free(schedule);
     free(block);
 }
 
-static void print_unsupported(const struct rig *rig)
+static void print_unsupported(const struct fixture *fixture)
 {
     for (int i = 0; i < TD_DTYPE_COUNT; i++)
-        if (rig->unsupported[i] > 0)
-            printf("not supported by the device: %ld cases of %s\n", rig->unsupported[i],
+        if (fixture->unsupported[i] > 0)
+            printf("not supported by the device: %ld cases of %s\n", fixture->unsupported[i],
                    td_dtype_info((td_dtype)i)->name);
     for (int i = 0; i < TD_DTYPE_COUNT && strcmp(api->kind, "reference") == 0; i++)
-        check(rig->unsupported[i] == 0, "the reference device supports everything but strings");
+        check(fixture->unsupported[i] == 0, "the reference device supports everything but strings");
 }
 
-/* ---- what is promised beside results --------------------------------------------------------- */
+/* ---- the contract besides results ------------------------------------------------------------ */
 
 static bool ok(td_status status, const char *says)
 {
@@ -134,56 +136,57 @@ static uint64_t memory_used(struct td_device *device)
     return info.memory_used;
 }
 
-static void check_info(struct rig *rig)
+static void check_info(struct fixture *fixture)
 {
     struct td_device_info info;
-    api->info(rig->device, &info);
+    api->info(fixture->device, &info);
     printf("device: %s (%s), %" PRIu64 " MiB, launch %" PRIu64 " ns, copies %" PRIu64
            " bytes/us, memory %" PRIu64 " bytes/us, float32 %" PRIu64 " flops/us\n",
            info.name, info.kind, info.memory >> 20, info.launch_ns, info.copy_bytes_per_us,
            info.device_bytes_per_us, info.float32_flops_per_us);
     check(info.name[0] && memchr(info.name, 0, sizeof(info.name)), "a device has a name");
-    check(strcmp(info.kind, api->kind) == 0, "its kind is that of the plugin");
-    check(info.memory > 0 && info.memory_used <= info.memory, "its memory has bounds");
+    check(strcmp(info.kind, api->kind) == 0, "its kind is the kind of the plugin");
+    check(info.memory > 0 && info.memory_used <= info.memory, "its memory is limited");
     check(info.launch_ns > 0 && info.copy_bytes_per_us > 0 && info.device_bytes_per_us > 0 &&
               info.float32_flops_per_us > 0,
-          "what was measured at opening is above 0");
+          "the measured speeds are above 0");
 }
 
-static void check_memory(struct rig *rig)
+static void check_memory(struct fixture *fixture)
 {
     static const size_t sizes[] = { 0, 1, 255, 256, 257, 4097, 1000003, (size_t)8 << 20 };
     enum { N = sizeof(sizes) / sizeof(sizes[0]) };
     void *memory[N], *host[N];
-    uint64_t used = memory_used(rig->device), total = 0;
+    uint64_t used = memory_used(fixture->device), total = 0;
     for (int i = 0; i < N; i++) {
-        if (!ok(api->alloc(rig->device, sizes[i], &memory[i], &err), "alloc") ||
-            !ok(api->host_alloc(rig->device, sizes[i], &host[i], &err), "host_alloc"))
+        if (!ok(api->alloc(fixture->device, sizes[i], &memory[i], &err), "alloc") ||
+            !ok(api->host_alloc(fixture->device, sizes[i], &host[i], &err), "host_alloc"))
             return;
         total += sizes[i];
         check((uintptr_t)memory[i] % 256 == 0, "memory of %zu bytes is 256-byte aligned", sizes[i]);
         check((uintptr_t)host[i] % 64 == 0, "host memory of %zu bytes is 64-byte aligned",
               sizes[i]);
         if (sizes[i] > 0)
-            memset(host[i], i, sizes[i]); /* all of it is there */
+            memset(host[i], i, sizes[i]); /* all bytes can be written */
     }
     for (int i = 0; i < N; i++)
         for (int k = 0; k < i; k++)
-            check(memory[i] != memory[k] && host[i] != host[k], "allocations are apart");
-    check(memory_used(rig->device) >= used + total, "memory in use is counted");
+            check(memory[i] != memory[k] && host[i] != host[k],
+                  "allocations have different addresses");
+    check(memory_used(fixture->device) >= used + total, "allocated memory is counted");
     for (int i = 0; i < N; i++) {
-        api->free(rig->device, memory[i]);
-        api->host_free(rig->device, host[i]);
+        api->free(fixture->device, memory[i]);
+        api->host_free(fixture->device, host[i]);
     }
-    api->free(rig->device, NULL);
-    check(memory_used(rig->device) == used, "memory that is freed is counted as free");
-    check(api->alloc(rig->device, SIZE_MAX / 2, &memory[0], &err) == TD_MEMORY_EXHAUSTED,
-          "more than there can be is MEMORY_EXHAUSTED");
-    check(err.message[0] != '\0', "and it says so");
+    api->free(fixture->device, NULL);
+    check(memory_used(fixture->device) == used, "freed memory is not counted");
+    check(api->alloc(fixture->device, SIZE_MAX / 2, &memory[0], &err) == TD_MEMORY_EXHAUSTED,
+          "an impossible allocation is MEMORY_EXHAUSTED");
+    check(err.message[0] != '\0', "with a message");
 }
 
-/* Sizes and offsets that are no multiple of anything, from host memory of both sorts. */
-static void check_copies(struct rig *rig)
+/* Odd sizes and offsets, from pinned and from pageable host memory. */
+static void check_copies(struct fixture *fixture)
 {
     static const size_t sizes[] = { 0, 1, 2, 3, 7, 15, 16, 17, 63, 255, 256, 257, 65537, 1000003 };
     static const size_t offsets[] = { 0, 1, 13 };
@@ -191,67 +194,71 @@ static void check_copies(struct rig *rig)
     unsigned char *plain = malloc(LARGEST), *back = malloc(LARGEST);
     for (size_t i = 0; i < LARGEST; i++)
         plain[i] = (unsigned char)(i * 131 + i / 251);
-    memcpy(rig->staging, plain, LARGEST);
+    memcpy(fixture->staging, plain, LARGEST);
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
         for (size_t o = 0; o < sizeof(offsets) / sizeof(offsets[0]); o++)
             for (int pinned = 0; pinned < 2; pinned++) {
                 size_t n = sizes[s], at = offsets[o];
-                unsigned char *to = pinned ? (unsigned char *)rig->results : back;
-                const void *from = pinned ? (void *)rig->staging : plain;
+                unsigned char *to = pinned ? (unsigned char *)fixture->results : back;
+                const void *from = pinned ? (void *)fixture->staging : plain;
                 memset(to, 0xee, LARGEST);
-                bool fine =
-                    ok(api->copy_to_device(rig->streams[0], rig->memory + at, from, n, &err),
-                       "copy_to_device") &&
-                    ok(api->copy_to_host(rig->streams[0], to + at, rig->memory + at, n, &err),
-                       "copy_to_host") &&
-                    wait_done(rig, rig->streams[0], "copies");
+                bool fine = ok(api->copy_to_device(fixture->streams[0], fixture->memory + at, from,
+                                                   n, &err),
+                               "copy_to_device") &&
+                            ok(api->copy_to_host(fixture->streams[0], to + at, fixture->memory + at,
+                                                 n, &err),
+                               "copy_to_host") &&
+                            synchronize(fixture, fixture->streams[0], "copies");
                 if (!fine)
                     continue;
-                check(memcmp(to + at, plain, n) == 0, "%zu bytes at %zu come back", n, at);
+                check(memcmp(to + at, plain, n) == 0, "%zu bytes at %zu are copied back", n, at);
                 check(to[at + n] == 0xee && (at == 0 || to[at - 1] == 0xee),
-                      "%zu bytes at %zu are all that is written", n, at);
+                      "a copy of %zu bytes at %zu writes nothing else", n, at);
             }
     free(plain);
     free(back);
 }
 
-static void check_waiting(struct rig *rig)
+static void check_waiting(struct fixture *fixture)
 {
     struct td_device_stream *fresh;
     bool done = false;
-    if (!ok(api->stream_open(rig->device, &fresh, &err), "stream_open"))
+    if (!ok(api->stream_open(fixture->device, &fresh, &err), "stream_open"))
         return;
-    check(api->poll(fresh, &done, &err) == TD_OK && done, "a stream without work is done");
+    check(api->poll(fresh, &done, &err) == TD_OK && done, "a stream without work is idle");
     done = false;
-    check(api->wait(fresh, 0, &done, &err) == TD_OK && done, "and so it is when waited for");
-    size_t n = rig->size;
-    memset(rig->staging, 1, n);
-    memset(rig->results, 2, n);
+    check(api->wait(fresh, 0, &done, &err) == TD_OK && done, "wait reports that too");
+    size_t n = fixture->size;
+    memset(fixture->staging, 1, n);
+    memset(fixture->results, 2, n);
     bool fine =
-        ok(api->copy_to_device(fresh, rig->memory, rig->staging, n, &err), "copy_to_device") &&
-        ok(api->copy_to_host(fresh, rig->results, rig->memory, n, &err), "copy_to_host");
-    for (done = false; fine && !done;) /* the loop ends when the work does */
+        ok(api->copy_to_device(fresh, fixture->memory, fixture->staging, n, &err),
+           "copy_to_device") &&
+        ok(api->copy_to_host(fresh, fixture->results, fixture->memory, n, &err), "copy_to_host");
+    for (done = false; fine && !done;) /* until the work completes */
         fine = ok(api->poll(fresh, &done, &err), "poll");
-    check(fine && memcmp(rig->staging, rig->results, n) == 0, "polled until done, it is done");
-    memset(rig->results, 2, n);
-    fine = ok(api->copy_to_host(fresh, rig->results, rig->memory, n, &err), "copy_to_host");
+    check(fine && memcmp(fixture->staging, fixture->results, n) == 0,
+          "the work is complete when poll reports it");
+    memset(fixture->results, 2, n);
+    fine = ok(api->copy_to_host(fresh, fixture->results, fixture->memory, n, &err), "copy_to_host");
     api->stream_close(fresh);
-    check(fine && memcmp(rig->staging, rig->results, n) == 0, "closing a stream waits for it");
+    check(fine && memcmp(fixture->staging, fixture->results, n) == 0,
+          "closing a stream waits for its work");
     api->stream_close(NULL);
 }
 
-/* Each launch of a chain reads what the one before it wrote, on one stream, without waiting; the
- * memory between is freed while the device may still be busy. */
-static void check_order(struct rig *rig)
+/* Each launch reads what the one before it wrote, on one stream, without waiting; the intermediate
+ * memory is freed while the device may still be busy. */
+static void check_order(struct fixture *fixture)
 {
-    enum { ROWS = 4096, LINKS = 16 };
+    enum { ROWS = 4096, STEPS = 16 };
     const struct td_op *gather = td_op_find("gather", 6);
     struct td_arena arena;
     struct td_tensor params = { .dtype = TD_DTYPE_INT32 }, indices = params;
     struct td_shape shape = { .rank = 1, .dim = { ROWS } };
     struct td_op_args args = { .inputs = { { &params, 1 }, { &indices, 1 } } };
-    void *steps[LINKS + 1] = { NULL }, *turned = NULL;
-    int32_t *there = (int32_t *)rig->staging, *back = (int32_t *)rig->results;
+    void *steps[STEPS + 1] = { NULL }, *indices_data = NULL;
+    int32_t *there = (int32_t *)fixture->staging, *back = (int32_t *)fixture->results;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     td_op_defaults(gather, &args);
     bool fine =
@@ -259,35 +266,37 @@ static void check_order(struct rig *rig)
         ok(td_tensor_describe(&indices, "indices", TD_DTYPE_INT32, &shape, &err), "indices");
     params.data = indices.data = there;
     fine = fine && ok(td_op_infer(gather, &args, &arena, &err), "gather");
-    for (int i = 0; fine && i <= LINKS; i++)
-        fine = ok(api->alloc(rig->device, sizeof(int32_t) * ROWS, &steps[i], &err), "alloc");
-    fine = fine && ok(api->alloc(rig->device, sizeof(int32_t) * ROWS, &turned, &err), "alloc");
+    for (int i = 0; fine && i <= STEPS; i++)
+        fine = ok(api->alloc(fixture->device, sizeof(int32_t) * ROWS, &steps[i], &err), "alloc");
+    fine = fine &&
+           ok(api->alloc(fixture->device, sizeof(int32_t) * ROWS, &indices_data, &err), "alloc");
     for (int i = 0; i < ROWS; i++) {
-        there[i] = (i + 1) % ROWS; /* each step turns the rows by one */
+        there[i] = (i + 1) % ROWS; /* each step rotates the rows by one */
         there[ROWS + i] = 7 * i;
     }
-    struct td_device_stream *stream = rig->streams[1];
+    struct td_device_stream *stream = fixture->streams[1];
     fine =
-        fine && ok(api->copy_to_device(stream, turned, there, 4 * ROWS, &err), "copy_to_device") &&
+        fine &&
+        ok(api->copy_to_device(stream, indices_data, there, 4 * ROWS, &err), "copy_to_device") &&
         ok(api->copy_to_device(stream, steps[0], there + ROWS, 4 * ROWS, &err), "copy_to_device");
-    indices.data = turned;
-    for (int i = 0; fine && i < LINKS; i++) {
+    indices.data = indices_data;
+    for (int i = 0; fine && i < STEPS; i++) {
         params.data = steps[i];
         args.outputs[0].data = steps[i + 1];
         struct td_device_work work = { .op = gather, .args = &args, .n_items = 1 };
-        fine = api->workspace_bytes(rig->device, &work) <= rig->size;
-        work.workspace = rig->memory;
+        fine = api->workspace_bytes(fixture->device, &work) <= fixture->size;
+        work.workspace = fixture->memory;
         fine = fine && ok(api->run(stream, &work, &err), "run without reports");
     }
     fine =
-        fine && ok(api->copy_to_host(stream, back, steps[LINKS], 4 * ROWS, &err), "copy_to_host");
-    for (int i = 0; i <= LINKS; i++)
-        api->free(rig->device, steps[i]);
-    api->free(rig->device, turned);
-    fine = fine && wait_done(rig, stream, "a chain");
+        fine && ok(api->copy_to_host(stream, back, steps[STEPS], 4 * ROWS, &err), "copy_to_host");
+    for (int i = 0; i <= STEPS; i++)
+        api->free(fixture->device, steps[i]);
+    api->free(fixture->device, indices_data);
+    fine = fine && synchronize(fixture, stream, "a chain of launches");
     for (int i = 0; fine && i < ROWS; i++)
-        fine = back[i] == 7 * ((i + LINKS) % ROWS);
-    check(fine, "what is submitted to one stream happens in order");
+        fine = back[i] == 7 * ((i + STEPS) % ROWS);
+    check(fine, "work on one stream executes in order");
     td_arena_reset(&arena);
 }
 
@@ -298,49 +307,49 @@ static void check_strings(void)
     struct td_op_args args = { .inputs = { { &params, 1 }, { &indices, 1 } } };
     const struct td_op *gather = td_op_find("gather", 6);
     td_op_defaults(gather, &args);
-    check(!api->supports(gather, &args), "strings have no place here");
+    check(!api->supports(gather, &args), "strings are not supported");
 }
 
-/* ---- devices of their own -------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-/* Fills a device that may have little memory; what is there goes on when there is no more. */
+/* Fills a device with a small limit of memory; it must remain usable. */
 static void check_exhaustion(void)
 {
-    enum { MOST = 64, BLOCK = 1 << 20, LIMIT = 16 << 20 };
+    enum { MAX_BLOCKS = 64, BLOCK = 1 << 20, LIMIT = 16 << 20 };
     struct td_device_options small = options;
     struct td_device *device;
     struct td_device_stream *stream;
-    void *blocks[MOST];
+    void *blocks[MAX_BLOCKS];
     int n = 0;
     small.memory = LIMIT;
     if (!ok(api->open(&small, &device, &err), "open with little memory"))
         return;
     struct td_device_info info;
     api->info(device, &info);
-    check(info.memory == LIMIT, "the device may have as much memory as it was told");
+    check(info.memory == LIMIT, "the device has the requested limit of memory");
     td_status status = api->stream_open(device, &stream, &err);
-    while (status == TD_OK && n < MOST) {
+    while (status == TD_OK && n < MAX_BLOCKS) {
         status = api->alloc(device, BLOCK, &blocks[n], &err);
         n += status == TD_OK;
     }
     check(status == TD_MEMORY_EXHAUSTED, "an allocation beyond the limit is MEMORY_EXHAUSTED");
-    check(n >= LIMIT / BLOCK / 2 && n <= LIMIT / BLOCK, "%d MiB fit into 16", n);
-    check(memory_used(device) <= LIMIT, "the limit is kept");
+    check(n >= LIMIT / BLOCK / 2 && n <= LIMIT / BLOCK, "%d MiB of the 16 can be allocated", n);
+    check(memory_used(device) <= LIMIT, "the limit is not exceeded");
     char there[100] = "still here", back[100] = "";
     bool done = false;
     check(n > 0 && api->copy_to_device(stream, blocks[0], there, sizeof(there), &err) == TD_OK &&
               api->copy_to_host(stream, back, blocks[0], sizeof(back), &err) == TD_OK &&
               api->wait(stream, INT64_C(60000000000), &done, &err) == TD_OK && done &&
               strcmp(there, back) == 0,
-          "what was there goes on");
+          "allocated memory remains usable");
     if (n > 0) {
         api->free(device, blocks[n - 1]);
-        ok(api->alloc(device, BLOCK, &blocks[n - 1], &err), "room that was freed is room again");
+        ok(api->alloc(device, BLOCK, &blocks[n - 1], &err), "freed memory can be allocated again");
     }
     for (int i = 0; i < n; i++)
         api->free(device, blocks[i]);
     api->stream_close(stream);
-    check(memory_used(device) == 0, "nothing is left");
+    check(memory_used(device) == 0, "no memory is left in use");
     api->close(device);
 }
 
@@ -350,41 +359,41 @@ static void check_opening(void)
     struct td_device_options wrong = options;
     wrong.ordinal = 99;
     check(api->open(&wrong, &device, &err) == TD_DEVICE_UNAVAILABLE && err.message[0],
-          "device 99 is not there, and it says so");
+          "device 99 does not exist, and the message says so");
     wrong = options;
     wrong.text = "no_such_option=1";
     check(api->open(&wrong, &device, &err) == TD_INVALID_ARGUMENT &&
               strstr(err.message, "no_such_option"),
-          "an option that there is not is refused by its name");
+          "an unknown option is refused by its name");
     for (int i = 0; i < 3; i++) {
-        void *left;
-        if (!ok(api->open(&options, &device, &err), "opened again"))
+        void *leaked;
+        if (!ok(api->open(&options, &device, &err), "open again"))
             return;
-        ok(api->alloc(device, 1000, &left, &err), "alloc");
-        api->close(device); /* frees what is left */
+        ok(api->alloc(device, 1000, &leaked, &err), "alloc");
+        api->close(device); /* frees it */
     }
     api->close(NULL);
 }
 
 static void check_tf32(const char *word)
 {
-    struct rig rig;
+    struct fixture fixture;
     struct td_device_options rounded = options;
     rounded.tf32 = true;
-    if (!ok(rig_open(&rig, api, &rounded, &err), "open with tf32"))
+    if (!ok(fixture_open(&fixture, api, &rounded, &err), "open with tf32"))
         return;
-    run_cases(&rig, each_tf32_case, word, 1, 1, 1);
-    rig_close(&rig);
+    run_cases(&fixture, for_each_tf32_case, word, 1, 1, 1);
+    fixture_close(&fixture);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 int main(int argc, char **argv)
 {
     const char *name = getenv("TD_TEST_DEVICE"), *text = getenv("TD_TEST_DEVICE_OPTIONS");
     const char *word = argc > 1 ? argv[1] : NULL;
     struct td_device_library library;
-    static struct rig rig;
+    static struct fixture fixture;
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (text)
         options.text = text;
@@ -393,25 +402,25 @@ int main(int argc, char **argv)
         return 77;
     }
     api = library.api;
-    td_status status = rig_open(&rig, api, &options, &err);
+    td_status status = fixture_open(&fixture, api, &options, &err);
     if (status != TD_OK) {
         printf("%s: %s\n", status == TD_DEVICE_UNAVAILABLE ? "skipped" : "FAILED", err.message);
         return status == TD_DEVICE_UNAVAILABLE ? 77 : 1;
     }
-    check_info(&rig);
-    check_memory(&rig);
-    check_copies(&rig);
-    check_waiting(&rig);
-    check_order(&rig);
+    check_info(&fixture);
+    check_memory(&fixture);
+    check_copies(&fixture);
+    check_waiting(&fixture);
+    check_order(&fixture);
     check_strings();
-    run_cases(&rig, each_device_case, word, 1, 1, 1);
-    run_cases(&rig, each_device_case, word, RIG_FLIGHTS, RIG_STREAMS, 3);
-    print_unsupported(&rig);
-    rig_close(&rig);
+    run_cases(&fixture, for_each_device_case, word, 1, 1, 1);
+    run_cases(&fixture, for_each_device_case, word, MAX_IN_FLIGHT, FIXTURE_STREAMS, 3);
+    print_unsupported(&fixture);
+    fixture_close(&fixture);
     check_exhaustion();
     check_opening();
     check_tf32(word);
     td_device_unload(&library);
-    printf("%ld passed, %ld failed\n", tally.passed, tally.failed);
-    return tally.failed == 0 && tally.passed > 0 ? 0 : 1;
+    printf("%ld passed, %ld failed\n", checks.passed, checks.failed);
+    return checks.failed == 0 && checks.passed > 0 ? 0 : 1;
 }

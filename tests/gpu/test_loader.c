@@ -32,8 +32,8 @@ static void expect_refused(const char *name)
 static const struct {
     const char *says, *name;
 } found[] = {
-    { "a path is taken as it is", TD_TEST_PLUGINS "/tensord-gpu-good.so" },
-    { "in the program's folder", "beside" },
+    { "a path is taken as it is", TD_TEST_PLUGINS "/tensord-gpu-valid.so" },
+    { "in the program's folder", "program_folder" },
     { "in ../lib/tensord from the program's folder", "installed" },
     { "in the dynamic linker's path", "system" },
 };
@@ -165,7 +165,8 @@ START_TEST(only_the_reference_device_s_options_are_checked_before_opening)
     expect_message("launch_us is \"x\"; a number from 0 to ");
     td_device_unload(&library);
 
-    ck_assert_int_eq(td_device_load(TD_TEST_PLUGINS "/tensord-gpu-good.so", &library, &err), TD_OK);
+    ck_assert_int_eq(td_device_load(TD_TEST_PLUGINS "/tensord-gpu-valid.so", &library, &err),
+                     TD_OK);
     ck_assert_int_eq(td_device_check_options(&library, "launch_us=x", &err), TD_OK);
     td_device_unload(&library);
 }

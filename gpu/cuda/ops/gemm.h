@@ -1,4 +1,4 @@
-/* gemm.h - a contraction of kind gemm: packs operands where gemm_plan.h says so, and multiplies with
+/* gemm.h - a contraction of kind gemm: packs operands as gemm_plan.h decides, and multiplies with
  * cuBLAS, or with kernels/gemm.cu where cuBLAS cannot. */
 #ifndef TD_GPU_CUDA_OPS_GEMM_H
 #define TD_GPU_CUDA_OPS_GEMM_H

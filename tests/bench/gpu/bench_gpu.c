@@ -1,16 +1,16 @@
-/* bench_gpu - how near the CUDA plugin comes to what the device can do.
+/* bench_gpu - the CUDA plugin against the limits of the device.
  *
  *     bench_gpu PLUGIN
  *
- * Everything goes through the vtable, as the daemon does it, and is timed from submitting to done;
- * best of several. Beside each figure stands the limit it is measured against, in the same run:
+ * All calls go through the vtable, as in the daemon, and are timed from submission to completion; best
+ * of several. Each figure is printed with a baseline that is measured in the same run:
  *
- *     gather    rows of 16 B to 4 KB, picked at random from a large table; against copying on the
- *               device. Bytes are those read, indices included, and written
- *     einsum    products of matrices; against the same product by cuBLAS, called directly
- *     lookups   64 lookups of 32 rows as one launch of 64 items; against 64 launches
- *     overlap   products whose matrices come from the host and go back, on two streams as the daemon
- *               has them; against the longest of copying in, multiplying and copying out, each alone
+ *     gather    random rows of 16 B to 4 KB of a large table; baseline: a copy in device memory. Bytes
+ *               are those read, including indices, and written
+ *     einsum    matrix products; baseline: the same product by cuBLAS, called directly
+ *     lookups   64 lookups of 32 rows as one launch of 64 items; baseline: 64 launches
+ *     overlap   matrix products with copies from and to the host, on two streams as in the daemon;
+ *               baseline: the longest of copy to device, product and copy to host
  *
  * Without a device the last line begins with "skipped", and the exit status is 77. */
 #include "gpu/cuda/runtime/cublas.h"
@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIALS 10
+#define REPEATS 10
 
 static const struct td_device_api *api;
 static struct td_device *device;
@@ -32,32 +32,32 @@ static struct td_device_info info;
 static struct td_error err;
 static struct td_arena arena;
 
-static void must(td_status status, const char *what)
+static void must(td_status status, const char *action)
 {
     if (status == TD_OK)
         return;
-    fprintf(stderr, "bench_gpu: %s: %s\n", what, err.message);
+    fprintf(stderr, "bench_gpu: %s: %s\n", action, err.message);
     exit(1);
 }
 
-static void must_cuda(cudaError_t error, const char *what)
+static void must_cuda(cudaError_t error, const char *action)
 {
     if (error == cudaSuccess)
         return;
-    fprintf(stderr, "bench_gpu: %s: %s\n", what, cudaGetErrorString(error));
+    fprintf(stderr, "bench_gpu: %s: %s\n", action, cudaGetErrorString(error));
     exit(1);
 }
 
-static void *on_device(size_t bytes)
+static void *device_alloc(size_t bytes)
 {
     void *memory;
     must(api->alloc(device, bytes, &memory, &err), "alloc");
     return memory;
 }
 
-/* Asks without a pause, as cudaStreamSynchronize does for what is measured against: a sleep of wait's
- * ends late by as much as a small product takes. */
-static void finish(void)
+/* Polls without sleeping, as cudaStreamSynchronize does for the baselines: a sleep of wait ends late by
+ * as much as a small product takes. */
+static void synchronize(void)
 {
     bool done = false;
     while (!done)
@@ -67,7 +67,7 @@ static void finish(void)
 static void copy_to(void *to, const void *from, size_t bytes)
 {
     must(api->copy_to_device(stream, to, from, bytes, &err), "copy_to_device");
-    finish();
+    synchronize();
 }
 
 static struct td_tensor described(td_dtype dtype, struct td_shape shape, void *data)
@@ -91,19 +91,19 @@ static void launch_make(struct launch *launch, const char *op_name, void *out)
     must(td_op_infer(op, &launch->args, &arena, &err), "infer");
     launch->args.outputs[0].data = out;
     size_t bytes = api->workspace_bytes(device, &launch->work);
-    launch->work.workspace = bytes > 0 ? on_device(bytes) : NULL;
+    launch->work.workspace = bytes > 0 ? device_alloc(bytes) : NULL;
 }
 
 static double best_launch_ns(const struct launch *launches, int n)
 {
     double best = 1e30;
-    for (int trial = 0; trial <= TRIALS; trial++) {
-        double begun = now_ns();
+    for (int repeat = 0; repeat <= REPEATS; repeat++) {
+        double begin = now_ns();
         for (int i = 0; i < n; i++)
             must(api->run(stream, &launches[i].work, &err), "run");
-        finish();
-        double took = now_ns() - begun;
-        if (trial > 0 && took < best)
+        synchronize();
+        double took = now_ns() - begin;
+        if (repeat > 0 && took < best)
             best = took;
     }
     return best;
@@ -111,18 +111,18 @@ static double best_launch_ns(const struct launch *launches, int n)
 
 /* ---- gather ------------------------------------------------------------------------------ */
 
-/* GB/s of copying on the device, read and written. */
-static double copy_limit(char *memory, size_t bytes)
+/* Bandwidth of a copy in device memory, read and written, in GB/s. */
+static double device_copy_rate(char *memory, size_t bytes)
 {
     double best = 1e30;
-    for (int trial = 0; trial <= TRIALS; trial++) {
-        double begun = now_ns();
+    for (int repeat = 0; repeat <= REPEATS; repeat++) {
+        double begin = now_ns();
         must_cuda(cudaMemcpyAsync(memory + bytes / 2, memory, bytes / 2, cudaMemcpyDeviceToDevice,
                                   cudaStreamPerThread),
                   "copy");
         must_cuda(cudaStreamSynchronize(cudaStreamPerThread), "copy");
-        double took = now_ns() - begun;
-        if (trial > 0 && took < best)
+        double took = now_ns() - begin;
+        if (repeat > 0 && took < best)
             best = took;
     }
     return (double)bytes / best;
@@ -165,15 +165,15 @@ static void bench_gather(void)
     const size_t table_bytes =
         info.memory > (UINT64_C(4) << 30) ? (size_t)1 << 30 : (size_t)(info.memory / 8) & ~4095UL;
     const size_t out_bytes = table_bytes / 4;
-    char *table = on_device(table_bytes), *out = on_device(out_bytes);
-    /* As many bytes as a gather moves: the time of a launch weighs the same in both. */
-    const double limit = copy_limit(table, 2 * out_bytes);
-    printf("copy on the device: %.0f GB/s read and written\n", limit);
+    char *table = device_alloc(table_bytes), *out = device_alloc(out_bytes);
+    /* As many bytes as a gather: the launch latency affects both alike. */
+    const double limit = device_copy_rate(table, 2 * out_bytes);
+    printf("copy in device memory: %.0f GB/s read and written\n", limit);
     for (size_t row_bytes = 16; row_bytes <= 4096; row_bytes *= 4) {
         const int64_t rows = (int64_t)(table_bytes / row_bytes);
         const int64_t n = (int64_t)(out_bytes / row_bytes);
         int32_t *host = random_indices(n, rows);
-        void *indices = on_device((size_t)n * sizeof(*host));
+        void *indices = device_alloc((size_t)n * sizeof(*host));
         struct launch launch;
         copy_to(indices, host, (size_t)n * sizeof(*host));
         lookup_make(&launch, table, rows, (int64_t)row_bytes / 4, indices, n, out);
@@ -194,10 +194,10 @@ static void bench_lookups(void)
 {
     enum { LOOKUPS = 64, ROWS = 32, FLOATS = 64, TABLE = 1 << 20 };
     const size_t row_bytes = FLOATS * sizeof(float);
-    char *table = on_device((size_t)TABLE * row_bytes);
-    char *out = on_device((size_t)LOOKUPS * ROWS * row_bytes);
+    char *table = device_alloc((size_t)TABLE * row_bytes);
+    char *out = device_alloc((size_t)LOOKUPS * ROWS * row_bytes);
     int32_t *host = random_indices((int64_t)LOOKUPS * ROWS, TABLE);
-    char *indices = on_device((size_t)LOOKUPS * ROWS * sizeof(*host));
+    char *indices = device_alloc((size_t)LOOKUPS * ROWS * sizeof(*host));
     static struct launch one, each[LOOKUPS];
     int64_t ends[LOOKUPS];
     void *reports;
@@ -214,9 +214,9 @@ static void bench_lookups(void)
     one.work.n_items = LOOKUPS;
     one.work.item_end = ends;
     one.work.reports = reports;
-    const double together = best_launch_ns(&one, 1), apart = best_launch_ns(each, LOOKUPS);
+    const double merged = best_launch_ns(&one, 1), separate = best_launch_ns(each, LOOKUPS);
     printf("%d lookups of %d rows: one launch %.1f us, %d launches %.1f us: %.1f times\n", LOOKUPS,
-           ROWS, together / 1e3, LOOKUPS, apart / 1e3, apart / together);
+           ROWS, merged / 1e3, LOOKUPS, separate / 1e3, separate / merged);
     api->host_free(device, reports);
     api->free(device, table);
     api->free(device, out);
@@ -241,7 +241,7 @@ static const struct {
     { TD_DTYPE_FLOAT64, CUDA_R_64F, CUBLAS_COMPUTE_64F, 1, 2048 },
 };
 
-/* The same product, row-major, by cuBLAS itself: by the function for one, or for many. */
+/* The same row-major product by cuBLAS: gemm_ex, or gemm_strided_batched_ex for a batch. */
 static cublasStatus_t call_blas(int number, cublasHandle_t handle, const void *a, const void *b,
                                 void *c)
 {
@@ -264,16 +264,16 @@ static cublasStatus_t call_blas(int number, cublasHandle_t handle, const void *a
 static double best_blas_ns(int number, cublasHandle_t handle, const void *a, const void *b, void *c)
 {
     double best = 1e30;
-    for (int trial = 0; trial <= TRIALS; trial++) {
-        double begun = now_ns();
+    for (int repeat = 0; repeat <= REPEATS; repeat++) {
+        double begin = now_ns();
         cublasStatus_t result = call_blas(number, handle, a, b, c);
         if (result != CUBLAS_STATUS_SUCCESS) {
             fprintf(stderr, "bench_gpu: cuBLAS: status %d\n", (int)result);
             exit(1);
         }
         must_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cuBLAS");
-        double took = now_ns() - begun;
-        if (trial > 0 && took < best)
+        double took = now_ns() - begin;
+        if (repeat > 0 && took < best)
             best = took;
     }
     return best;
@@ -297,17 +297,16 @@ static double einsum_ns(int number, void *a, void *b, void *c)
     return best;
 }
 
-/* Zeros multiply as fast as anything where it is the device's power that is short of; so they are
- * small numbers. */
+/* Random numbers near 1: products of zeros run faster where the power limit throttles the device. */
 static void *matrices(int number, size_t bytes)
 {
-    char *host = malloc(bytes), *memory = on_device(bytes);
+    char *host = malloc(bytes), *memory = device_alloc(bytes);
     uint64_t state = 1;
     if (!host)
         exit(1);
     const size_t size = td_dtype_info(products[number].dtype)->size;
     memset(host, 0, bytes);
-    for (size_t i = 0; i < bytes; i += size) { /* the upper bytes of 1 and its neighbours */
+    for (size_t i = 0; i < bytes; i += size) { /* the upper bytes of 1 and nearby numbers */
         host[i + size - 1] = 0x3f;
         host[i + size - 2] = (char)(next_random(&state) & 0x7f);
     }
@@ -321,7 +320,7 @@ static void bench_einsum(void)
     const struct td_cublas *blas = td_cublas();
     cublasHandle_t handle = NULL;
     if (!blas) {
-        printf("einsum: there is no cuBLAS here, neither for the plugin nor to measure against\n");
+        printf("einsum: skipped, as cuBLAS cannot be loaded\n");
         return;
     }
     if (blas->create(&handle) != CUBLAS_STATUS_SUCCESS ||
@@ -333,11 +332,11 @@ static void bench_einsum(void)
         const int64_t side = products[i].side;
         const size_t bytes =
             (size_t)(products[i].batch * side * side) * td_dtype_info(products[i].dtype)->size;
-        void *a = matrices(i, bytes), *b = matrices(i, bytes), *c = on_device(bytes);
+        void *a = matrices(i, bytes), *b = matrices(i, bytes), *c = device_alloc(bytes);
         const double flops =
             2 * (double)products[i].batch * (double)side * (double)side * (double)side;
         const double ours = einsum_ns(i, a, b, c), theirs = best_blas_ns(i, handle, a, b, c);
-        printf("einsum %s %lld x %lld^3: %.1f TFLOP/s, cuBLAS %.1f: %.2f of it\n",
+        printf("einsum %s %lld x %lld^3: %.1f TFLOP/s, cuBLAS %.1f: ratio %.2f\n",
                td_dtype_info(products[i].dtype)->name, (long long)products[i].batch,
                (long long)side, flops / ours / 1e3, flops / theirs / 1e3, theirs / ours);
         api->free(device, a);
@@ -349,7 +348,7 @@ static void bench_einsum(void)
 
 /* ---- overlap ----------------------------------------------------------------------------- */
 
-/* A place for one product: its stream, its host memory and its device's. */
+/* A stream with pinned and device memory for one product in flight. */
 struct lane {
     struct td_device_stream *stream;
     struct launch launch;
@@ -357,9 +356,9 @@ struct lane {
 };
 
 enum { LANES = 2 };
-enum { IN, RUN, OUT, PARTS };
+enum { TO_DEVICE, RUN, TO_HOST, STAGES };
 
-static void *on_host(size_t bytes)
+static void *pinned_alloc(size_t bytes)
 {
     void *memory;
     must(api->host_alloc(device, bytes, &memory, &err), "host_alloc");
@@ -377,8 +376,8 @@ static void lane_open(struct lane *lane, int64_t side)
         exit(1);
     memset(lane, 0, sizeof(*lane));
     must(api->stream_open(device, &lane->stream, &err), "stream_open");
-    lane->host = on_host(3 * bytes);
-    lane->memory = on_device(3 * bytes);
+    lane->host = pinned_alloc(3 * bytes);
+    lane->memory = device_alloc(3 * bytes);
     inputs[0] = described(TD_DTYPE_FLOAT32, shape, lane->memory);
     inputs[1] = described(TD_DTYPE_FLOAT32, shape, lane->memory + bytes);
     lane->launch.args.inputs[0] = (struct td_operand){ inputs, 2 };
@@ -395,13 +394,13 @@ static void lane_close(struct lane *lane)
     api->stream_close(lane->stream);
 }
 
-static void lane_submit(struct lane *lane, int part, int64_t side)
+static void lane_submit(struct lane *lane, int stage, int64_t side)
 {
     const size_t bytes = (size_t)(side * side) * sizeof(float);
-    if (part == IN)
+    if (stage == TO_DEVICE)
         must(api->copy_to_device(lane->stream, lane->memory, lane->host, 2 * bytes, &err),
              "copy_to_device");
-    else if (part == RUN)
+    else if (stage == RUN)
         must(api->run(lane->stream, &lane->launch.work, &err), "run");
     else
         must(api->copy_to_host(lane->stream, lane->host + 2 * bytes, lane->memory + 2 * bytes,
@@ -409,59 +408,59 @@ static void lane_submit(struct lane *lane, int part, int64_t side)
              "copy_to_host");
 }
 
-static void lane_finish(struct lane *lane)
+static void lane_synchronize(struct lane *lane)
 {
     bool done = false;
     while (!done)
         must(api->poll(lane->stream, &done, &err), "poll");
 }
 
-static double best_part_ns(struct lane *lane, int part, int64_t side)
+static double best_stage_ns(struct lane *lane, int stage, int64_t side)
 {
     double best = 1e30;
-    for (int trial = 0; trial <= TRIALS; trial++) {
-        const double begun = now_ns();
-        lane_submit(lane, part, side);
-        lane_finish(lane);
-        const double took = now_ns() - begun;
-        if (trial > 0 && took < best)
+    for (int repeat = 0; repeat <= REPEATS; repeat++) {
+        const double begin = now_ns();
+        lane_submit(lane, stage, side);
+        lane_synchronize(lane);
+        const double took = now_ns() - begin;
+        if (repeat > 0 && took < best)
             best = took;
     }
     return best;
 }
 
-/* Of each of many products, one lane beginning while the other goes on. */
+/* Time per product of many, with one lane submitting while the other runs. */
 static double product_ns(struct lane *lanes, int64_t side)
 {
     enum { PRODUCTS = 20 };
-    const double begun = now_ns();
+    const double begin = now_ns();
     for (int i = 0; i < PRODUCTS; i++) {
-        lane_finish(&lanes[i % LANES]);
-        for (int part = IN; part < PARTS; part++)
-            lane_submit(&lanes[i % LANES], part, side);
+        lane_synchronize(&lanes[i % LANES]);
+        for (int stage = TO_DEVICE; stage < STAGES; stage++)
+            lane_submit(&lanes[i % LANES], stage, side);
     }
     for (int i = 0; i < LANES; i++)
-        lane_finish(&lanes[i]);
-    return (now_ns() - begun) / PRODUCTS;
+        lane_synchronize(&lanes[i]);
+    return (now_ns() - begin) / PRODUCTS;
 }
 
 static void bench_overlap(void)
 {
     const int64_t side = info.memory > (UINT64_C(2) << 30) ? 4096 : 512;
     struct lane lanes[LANES];
-    double parts[PARTS], sum = 0, longest = 0;
+    double stages[STAGES], sum = 0, longest = 0;
     for (int i = 0; i < LANES; i++)
         lane_open(&lanes[i], side);
-    for (int part = IN; part < PARTS; part++) {
-        parts[part] = best_part_ns(&lanes[0], part, side);
-        sum += parts[part];
-        longest = parts[part] > longest ? parts[part] : longest;
+    for (int stage = TO_DEVICE; stage < STAGES; stage++) {
+        stages[stage] = best_stage_ns(&lanes[0], stage, side);
+        sum += stages[stage];
+        longest = stages[stage] > longest ? stages[stage] : longest;
     }
     const double took = product_ns(lanes, side);
-    printf("einsum float32 %lld^3 from and to the host: in %.0f us, product %.0f us, out %.0f us; "
-           "on %d streams %.0f us each: %.2f of what can be hidden is\n",
-           (long long)side, parts[IN] / 1e3, parts[RUN] / 1e3, parts[OUT] / 1e3, LANES, took / 1e3,
-           (sum - took) / (sum - longest));
+    printf("einsum float32 %lld^3 from and to the host: copy to device %.0f us, product %.0f us, "
+           "copy to host %.0f us; on %d streams %.0f us each: %.2f of the possible overlap\n",
+           (long long)side, stages[TO_DEVICE] / 1e3, stages[RUN] / 1e3, stages[TO_HOST] / 1e3,
+           LANES, took / 1e3, (sum - took) / (sum - longest));
     for (int i = 0; i < LANES; i++)
         lane_close(&lanes[i]);
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How much of a device's work is hidden behind the bytes of its requests, over HTTP.
+"""How much of a device's work overlaps with the transfer of its requests over HTTP.
 
     end_to_end.py [--binary build/tensord] [--gpu cuda|reference|PLUGIN] [--side 4096] [--clients 4] [--seconds 10]
 
-Clients send two matrices and read their product, computed on the device.  Beside it, in the same run, as many clients
-send as many bytes and read as many back through a gather on the CPU, which only copies them: what HTTP and memory
-allow.  A ratio of 1 means that the product costs nothing that the transfer did not cost.  Needs Python and nothing else.
+Clients send two matrices and read their product, computed on the device.  As the baseline, in the same run, as many
+clients send and read as many bytes through a gather on the CPU, which only copies them: the limit of HTTP and memory.
+A ratio of 1 means that the product adds no time to the transfer.  Needs only Python.
 """
 import argparse, os, socket, sys, threading, time
 
@@ -14,13 +14,13 @@ WARM_SECONDS = 2
 
 
 def receive(sock, buffer):
-    """one answer, which is thrown away"""
+    """receives and discards one response"""
     head = b""
     while b"\r\n\r\n" not in head:
-        piece = sock.recv(65536)
-        if not piece:
+        chunk = sock.recv(65536)
+        if not chunk:
             raise ConnectionError("the server closed the connection")
-        head += piece
+        head += chunk
     head, _, body = head.partition(b"\r\n\r\n")
     length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
     if b" 200 " not in head.split(b"\r\n")[0]:
@@ -34,7 +34,7 @@ def receive(sock, buffer):
 
 
 def rate(server, request, clients, seconds):
-    """answers a second of so many clients, each with one request at a time"""
+    """responses per second with so many clients, each with one request at a time"""
     counts, failures = [0] * clients, []
     begin = time.monotonic() + WARM_SECONDS
     end = begin + seconds
@@ -86,7 +86,7 @@ def main():
     copy = request("/v1/gather?device=cpu", {"params": ("float32", (2 * n, n), 2 * matrix),
                                              "indices": ("int32", (n,), pack("int32", range(n)))})
     moved = (len(product) + len(matrix)) / 1e9
-    # Two batches in flight, and answers on their way: staging memory for six of them.
+    # Two batches in flight, and responses being sent: staging memory for six of them.
     with Daemon("--gpu", args.gpu, "--gpu-staging", str(max(18 * len(matrix), 1 << 26)), "--max-body", "4G") as server:
         on_device = rate(server, product, args.clients, args.seconds)
         on_cpu = rate(server, copy, args.clients, args.seconds)

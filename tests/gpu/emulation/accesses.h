@@ -1,14 +1,14 @@
-/* accesses.h - looks at every load and store of a kernel.
+/* accesses.h - checks every load and store of a kernel.
  *
- * Kernels are compiled as for ThreadSanitizer, whose functions are here: so each access comes by,
- * with its address. Accesses of device memory must lie in an allocation, those of pinned memory
- * too, and those of shared memory must read what the block has written; any other memory of the
- * host is out of reach. (Alignment is UBSan's to check.)
+ * Kernels are compiled with -fsanitize=thread; this file defines the functions that the compiler
+ * calls at each access, with its address. An access to device or pinned memory must be inside an
+ * allocation, a load from shared memory must read what the block has written, and any other host
+ * memory is an error. (UBSan checks alignment.)
  *
- * Races    Two threads that access the same byte, one of them writing, not both by an atomic
- *          function: in shared memory without a barrier between them, in device memory in the same
- *          kernel. Found in whichever order they come.
- * Threads  One. */
+ * Races    Two threads access the same byte, at least one of them writes, and not both are atomic:
+ *          in shared memory without a barrier between them, in device memory in the same kernel.
+ *          Detected in either order.
+ * Threads  One host thread. */
 #ifndef TD_TESTS_GPU_EMULATION_ACCESSES_H
 #define TD_TESTS_GPU_EMULATION_ACCESSES_H
 
@@ -17,13 +17,13 @@
 namespace emulation
 {
 
-/* Where the shared memory of the kernels is. */
-void watch_shared_memory(char *begin, char *end);
+/* Sets the address range of the kernels' shared memory. */
+void set_shared_memory(char *begin, char *end);
 
-/* By atomicAdd and its like. */
-void note_atomic(const void *address, size_t bytes);
+/* Checks an access of an atomic function. */
+void check_atomic(const void *address, size_t bytes);
 
-void forbid(void *memory, size_t bytes, bool forbidden);
+void poison(void *memory, size_t bytes, bool poisoned);
 
 } // namespace emulation
 

@@ -1,9 +1,8 @@
-/* cublas.cc - the functions of cuBLAS that the plugin calls, as its documentation describes them:
- * what it calls an error is answered as it says, and what it leaves undefined ends the process.
+/* cublas.cc - the functions of cuBLAS that the plugin calls, as documented: documented errors are
+ * returned, undefined behaviour ends the process.
  *
- * Sums are made in another order than that of the loops, and a zero comes out as -0: neither is
- * promised. Of matrices that are the same everywhere, with which a device is measured, one element is
- * computed. */
+ * Sums are added in reverse order, and zeros are stored as -0, since cuBLAS specifies neither. For
+ * matrices of equal elements, with which a device is measured, only one element is computed. */
 #include "tests/gpu/emulation/memory.h"
 #include "tests/gpu/emulation/runtime.h"
 
@@ -28,7 +27,8 @@ struct cublasContext {
 
 /* ---- Handles ----------------------------------------------------------------------------- */
 
-/* All there are. Those of a lost device are never destroyed: the set neither, so that they are found. */
+/* All handles. Those of a lost device are never destroyed, so the set is not either: the leak checker still
+ * finds them. */
 static std::set<cublasHandle_t> &handles = *new std::set<cublasHandle_t>;
 
 static bool is_handle(cublasHandle_t handle)
@@ -63,8 +63,8 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream)
     if (!is_handle(handle))
         return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!emulation::is_stream(stream))
-        fail("cublasSetStream: there is no stream %p", static_cast<void *>(stream));
-    *handle = { stream, nullptr, 0 }; /* the workspace goes back to cuBLAS's own */
+        fail("cublasSetStream: stream %p does not exist", static_cast<void *>(stream));
+    *handle = { stream, nullptr, 0 }; /* resets the workspace to cuBLAS's own */
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -75,7 +75,7 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *memory, size_t
     if (reinterpret_cast<uintptr_t>(memory) % 256 != 0)
         return CUBLAS_STATUS_INVALID_VALUE;
     if (!emulation::is_device_memory(memory, bytes))
-        fail("cublasSetWorkspace: %zu bytes at %p are not one allocation's", bytes, memory);
+        fail("cublasSetWorkspace: %zu bytes at %p are not in one allocation", bytes, memory);
     handle->workspace = static_cast<char *>(memory);
     handle->workspace_bytes = bytes;
     return CUBLAS_STATUS_SUCCESS;
@@ -162,21 +162,21 @@ void store(char *to, cudaDataType type, number value)
     }
 }
 
-/* As the tensor cores read float32: 10 bits behind the point. */
+/* As tensor cores read float32: rounded to 10 mantissa bits. */
 double rounded_to_tf32(double value)
 {
     const float whole = static_cast<float>(value);
     uint32_t bits;
     std::memcpy(&bits, &whole, sizeof(bits));
     bits = (bits + 0x1000) & ~uint32_t{ 0x1fff };
-    float cut;
-    std::memcpy(&cut, &bits, sizeof(cut));
-    return static_cast<double>(cut);
+    float result;
+    std::memcpy(&result, &bits, sizeof(result));
+    return static_cast<double>(result);
 }
 
 /* ---- Products ---------------------------------------------------------------------------- */
 
-/* A matrix by columns, and how far apart those of a batch are. */
+/* A column-major matrix; stride is that of the batch. */
 struct matrix {
     char *data;
     cudaDataType type;
@@ -197,7 +197,7 @@ bool is_operation(cublasOperation_t operation)
     return operation == CUBLAS_OP_N || operation == CUBLAS_OP_T || operation == CUBLAS_OP_C;
 }
 
-/* "cublasGemmEx", its tables of types. */
+/* The tables of types of "cublasGemmEx". */
 bool is_supported(const product &p)
 {
     const cudaDataType ab = p.a.type, c = p.c.type;
@@ -240,29 +240,29 @@ void require_memory(const matrix &one, int64_t batch, const char *name)
     if (one.rows == 0 || one.columns == 0)
         return;
     if (reinterpret_cast<uintptr_t>(one.data) % bytes_of(one.type) != 0)
-        fail("a product: matrix %s at %p is not aligned to its elements", name,
+        fail("gemm: matrix %s at %p is not aligned to its elements", name,
              static_cast<void *>(one.data));
     if (!emulation::is_device_memory(one.data + first * size, bytes))
-        fail("a product: matrix %s, %zu bytes at %p, is not in one allocation", name, bytes,
+        fail("gemm: matrix %s, %zu bytes at %p, is not in one allocation", name, bytes,
              static_cast<void *>(one.data + first * size));
 }
 
-/* Every element of every C is another. */
-void require_apart(const matrix &c, int64_t batch)
+/* No two elements of the batch's results may have the same address. */
+void require_disjoint(const matrix &c, int64_t batch)
 {
     if (batch == 1)
         return;
     const int64_t first = std::min<int64_t>(0, (batch - 1) * c.stride);
-    std::vector<bool> taken;
+    std::vector<bool> used;
     for (int64_t z = 0; z < batch; z++)
         for (int64_t j = 0; j < c.columns; j++)
             for (int64_t i = 0; i < c.rows; i++) {
                 const size_t at = static_cast<size_t>(z * c.stride + j * c.lead + i - first);
-                if (at >= taken.size())
-                    taken.resize(2 * at + 1);
-                if (taken[at])
-                    fail("a product: the results of a batch overlap");
-                taken[at] = true;
+                if (at >= used.size())
+                    used.resize(2 * at + 1);
+                if (used[at])
+                    fail("gemm: the results of a batch overlap");
+                used[at] = true;
             }
 }
 
@@ -272,8 +272,8 @@ char *element(const matrix &of, int64_t z, int64_t row, int64_t column)
            (z * of.stride + row + column * of.lead) * static_cast<int64_t>(bytes_of(of.type));
 }
 
-/* op(M) of one of a batch, by rows or by columns, so that the inner loop goes through memory. */
-std::vector<number> fetch(const product &p, const matrix &from, int64_t z, bool turned)
+/* Loads op(M) of one matrix of the batch, row-major if `row_major`, so that the inner loop is contiguous. */
+std::vector<number> fetch(const product &p, const matrix &from, int64_t z, bool row_major)
 {
     std::vector<number> numbers(static_cast<size_t>(from.rows * from.columns));
     for (int64_t column = 0; column < from.columns; column++)
@@ -281,13 +281,13 @@ std::vector<number> fetch(const product &p, const matrix &from, int64_t z, bool 
             number value = load(element(from, z, row, column), from.type);
             if (p.compute == CUBLAS_COMPUTE_32F_FAST_TF32)
                 value = { rounded_to_tf32(value.real()), rounded_to_tf32(value.imag()) };
-            const int64_t at = turned ? column + row * from.columns : row + column * from.rows;
+            const int64_t at = row_major ? column + row * from.columns : row + column * from.rows;
             numbers[static_cast<size_t>(at)] = value;
         }
     return numbers;
 }
 
-/* Is every byte of it the same? */
+/* Are all its bytes equal? */
 bool is_uniform(const matrix &of, int64_t z)
 {
     const char first = *element(of, z, 0, 0);
@@ -302,7 +302,7 @@ bool is_uniform(const matrix &of, int64_t z)
 
 void multiply_one(const product &p, int64_t z)
 {
-    /* Both with the summed dimension innermost. */
+    /* Both with k contiguous. */
     const std::vector<number> a = fetch(p, p.a, z, p.a_operation == CUBLAS_OP_N);
     const std::vector<number> b = fetch(p, p.b, z, p.b_operation != CUBLAS_OP_N);
     const bool complex = is_complex(p.a.type);
@@ -331,28 +331,28 @@ void multiply(const product &p)
     require_memory(p.a, p.batch, "A");
     require_memory(p.b, p.batch, "B");
     require_memory(p.c, p.batch, "C");
-    require_apart(p.c, p.batch);
+    require_disjoint(p.c, p.batch);
     if (p.handle->workspace)
         std::memset(p.handle->workspace, 0x5a, std::min<size_t>(p.handle->workspace_bytes, 4096));
     for (int64_t z = 0; z < p.batch; z++)
         multiply_one(p, z);
 }
 
-/* One and zero, where host code keeps them. */
-bool is_plain(const product &p)
+/* Are alpha and beta, in host memory, 1 and 0? */
+bool has_unit_scale(const product &p)
 {
-    const bool twice = p.compute == CUBLAS_COMPUTE_64F;
-    const cudaDataType type = is_complex(p.a.type) ? (twice ? CUDA_C_64F : CUDA_C_32F)
-                                                   : (twice ? CUDA_R_64F : CUDA_R_32F);
+    const bool is_double = p.compute == CUBLAS_COMPUTE_64F;
+    const cudaDataType type = is_complex(p.a.type) ? (is_double ? CUDA_C_64F : CUDA_C_32F)
+                                                   : (is_double ? CUDA_R_64F : CUDA_R_32F);
     return load(static_cast<const char *>(p.alpha), type) == 1.0 &&
            load(static_cast<const char *>(p.beta), type) == 0.0;
 }
 
-/* The trials at opening go on where products are refused. */
+/* The benchmarks of opening a device are not refused. */
 bool refuses(const product &p)
 {
-    static const char *const asked = std::getenv("TD_EMULATION_PRODUCTS");
-    if (!asked || std::strcmp(asked, "refuse") != 0)
+    static const char *const mode = std::getenv("TD_EMULATION_PRODUCTS");
+    if (!mode || std::strcmp(mode, "refuse") != 0)
         return false;
     emulation::device_access opened;
     return p.k == 0 || !is_uniform(p.a, 0) || !is_uniform(p.b, 0);
@@ -363,8 +363,8 @@ cublasStatus_t run(const product &p)
     const cublasStatus_t status = emulation::is_lost() ? CUBLAS_STATUS_EXECUTION_FAILED : check(p);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
-    if (!is_plain(p))
-        fail("a product with other factors than 1 and 0 is not emulated");
+    if (!has_unit_scale(p))
+        fail("gemm: alpha other than 1 and beta other than 0 are not emulated");
     if (p.m == 0 || p.n == 0 || p.batch == 0)
         return CUBLAS_STATUS_SUCCESS;
     if (refuses(p))

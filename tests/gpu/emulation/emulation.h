@@ -1,19 +1,19 @@
-/* emulation.h - what a test may ask of the emulation of CUDA beside CUDA's own functions.
+/* emulation.h - functions of the emulation of CUDA for tests, besides CUDA's own.
  *
- *     tensord-gpu-emulated.so   gpu/cuda/ as it is: its C, and its .cu by the compiler of the host
- *        │     └─► libcublas    cublas.cc: checks what it is asked, and multiplies
+ *     tensord-gpu-emulated.so   gpu/cuda/ unchanged: its C, and its .cu files by the host compiler
+ *        │     └─► libcublas    cublas.cc: checks its arguments, and multiplies
  *        └─► libtd_cuda_emulation
- *              runtime.cc       CUDA's runtime: streams that are done when somebody waits, errors
- *              threads.cc       blocks of threads, one after the other, in an order that changes
- *              accesses.cc      every load and store of a kernel: in bounds? a race?
- *              memory.cc        memory of the device, which the host cannot touch
+ *              runtime.cc       CUDA's runtime: streams, whose work runs when a call waits; errors
+ *              threads.cc       blocks and their threads, one after the other, in a random order
+ *              accesses.cc      checks every load and store of a kernel for bounds and races
+ *              memory.cc        device memory, which the host cannot access
  *
- * What is wrong ends the process, with a line that says what, and which kernel did it.
+ * An error ends the process, with a message that names the error and the kernel.
  *
- * Environment  TD_EMULATION_SEED=N: another order of blocks, threads and streams.
- *              TD_EMULATION_PRODUCTS=refuse: cuBLAS has no products, but of matrices that are the
- *              same everywhere (opening a device takes one).
- * Threads      One. */
+ * Environment  TD_EMULATION_SEED=N: seed of the order of blocks, threads and streams.
+ *              TD_EMULATION_PRODUCTS=refuse: cuBLAS refuses all products but those of matrices of
+ *              equal elements (of which opening a device computes one).
+ * Threads      One host thread. */
 #ifndef TD_TESTS_GPU_EMULATION_EMULATION_H
 #define TD_TESTS_GPU_EMULATION_EMULATION_H
 
@@ -24,20 +24,20 @@
 extern "C" {
 #endif
 
-/* The nth allocation from now fails, on the device, of pinned memory or inside cuBLAS, and every one
- * after it; 0: none. */
+/* The nth allocation from now, of device or pinned memory or inside cuBLAS, fails, and every later
+ * one; 0: none. */
 void td_emulation_fail_alloc(long nth);
 
-/* The nth kernel from now breaks the context; 0: none. */
+/* The nth kernel from now corrupts the context; 0: none. */
 void td_emulation_lose(long nth);
 
-/* Kernels must not touch these bytes of device memory, though they are allocated; or may again. */
-void td_emulation_forbid(void *memory, size_t bytes, bool forbidden);
+/* Makes accesses of kernels to these allocated bytes of device memory an error; or allows them again. */
+void td_emulation_poison(void *memory, size_t bytes, bool forbidden);
 
-/* What was allocated, opened and created, and is not freed, closed and destroyed. */
-size_t td_emulation_left(void);
+/* Allocations, streams and handles that exist. */
+size_t td_emulation_resources(void);
 
-/* Work that was submitted and has not begun, in all streams. */
+/* Submitted work that has not begun, in all streams. */
 size_t td_emulation_pending(void);
 
 #ifdef __cplusplus

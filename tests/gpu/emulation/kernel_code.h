@@ -1,7 +1,7 @@
-/* kernel_code.h - CUDA's own words, for the compiler of the host. It stands in for cuda_runtime.h,
- * which only nvcc understands; launches have been rewritten (launches.cmake) before it is read.
+/* kernel_code.h - CUDA's language extensions for the host compiler. It replaces cuda_runtime.h, which
+ * only nvcc compiles; launches.cmake rewrites the kernel launches.
  *
- * What is not here a kernel cannot use: it does not compile. */
+ * A kernel that uses an extension which is missing here does not compile. */
 #ifndef TD_TESTS_GPU_EMULATION_KERNEL_CODE_H
 #define TD_TESTS_GPU_EMULATION_KERNEL_CODE_H
 
@@ -37,7 +37,7 @@ static inline int __syncthreads_or(int condition)
     return emulation::barrier_or(condition);
 }
 
-/* Threads do not run at the same time, so nobody could see the difference. */
+/* Threads do not run concurrently: no fence is needed. */
 static inline void __threadfence()
 {
 }
@@ -47,11 +47,11 @@ template <typename T> static inline T __ldg(const T *from)
     return *from;
 }
 
-/* Without a note of the compiler's: they are noted as what they are. */
+/* Not instrumented by the compiler, but checked as atomic accesses. */
 #define EMULATION_ATOMIC(name, T, after)                                                           \
     __attribute__((no_sanitize("thread"))) static inline T name(T *at, T value)                    \
     {                                                                                              \
-        emulation::note_atomic(at, sizeof(T));                                                     \
+        emulation::check_atomic(at, sizeof(T));                                                    \
         const T before = *at;                                                                      \
         *at = (after);                                                                             \
         return before;                                                                             \
@@ -63,13 +63,13 @@ EMULATION_ATOMIC(atomicExch, unsigned long long, value)
 EMULATION_ATOMIC(atomicInc, unsigned int, before >= value ? 0 : before + 1)
 #undef EMULATION_ATOMIC
 
-/* What kernel<<<blocks, threads, shared_bytes, stream>>>(*args) becomes: the argument is copied at
- * the launch, once more for each thread, and lies where a thread's own memory does. */
+/* The emulation of kernel<<<blocks, threads, shared_bytes, stream>>>(*args): the argument is copied at
+ * the launch, and again to the stack of each thread. */
 #define EMULATION_LAUNCH(kernel, blocks, threads, shared_bytes, stream, argument)                  \
     emulation::launch(                                                                             \
         #kernel, blocks, threads, shared_bytes, stream,                                            \
-        [](const void *given) __attribute__((no_sanitize("thread"))) {                             \
-            kernel(*static_cast<std::add_pointer_t<decltype(argument)>>(given));                   \
+        [](const void *copied) __attribute__((no_sanitize("thread"))) {                            \
+            kernel(*static_cast<std::add_pointer_t<decltype(argument)>>(copied));                  \
         },                                                                                         \
         &(argument), sizeof(argument))
 

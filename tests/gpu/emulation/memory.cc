@@ -14,11 +14,11 @@ namespace
 {
 
 constexpr size_t alignment = 256; /* of cudaMalloc */
-constexpr int rubbish = 0xab;
+constexpr int fill_pattern = 0xab;
 
 using blocks = std::map<uintptr_t, block>; /* by address */
 
-blocks on_the_device, on_the_host;
+blocks device_blocks, host_blocks;
 
 char *device_base()
 {
@@ -26,8 +26,8 @@ char *device_base()
         void *range = mmap(nullptr, device_bytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (range == MAP_FAILED)
-            fail("no room for the memory of a device");
-        (void)madvise(range, device_bytes, MADV_HUGEPAGE); /* protecting it is quick then */
+            fail("no address space for device memory");
+        (void)madvise(range, device_bytes, MADV_HUGEPAGE); /* makes mprotect fast */
         return static_cast<char *>(range);
     }();
     return base;
@@ -36,21 +36,21 @@ char *device_base()
 void protect(int protection)
 {
     if (mprotect(device_base(), device_bytes, protection) != 0)
-        fail("memory of the device cannot be opened and closed");
+        fail("mprotect of device memory failed");
 }
 
 const block *find(const blocks &among, const void *address)
 {
-    const uintptr_t place = reinterpret_cast<uintptr_t>(address);
-    auto behind = among.upper_bound(place);
-    if (behind == among.begin())
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(address);
+    auto after = among.upper_bound(begin);
+    if (after == among.begin())
         return nullptr;
-    const block &candidate = std::prev(behind)->second;
-    return place - reinterpret_cast<uintptr_t>(candidate.begin) < candidate.bytes ? &candidate
+    const block &candidate = std::prev(after)->second;
+    return begin - reinterpret_cast<uintptr_t>(candidate.begin) < candidate.bytes ? &candidate
                                                                                   : nullptr;
 }
 
-bool holds(const block *in, const void *address, size_t bytes)
+bool contains(const block *in, const void *address, size_t bytes)
 {
     if (!in)
         return false;
@@ -58,7 +58,7 @@ bool holds(const block *in, const void *address, size_t bytes)
     return bytes <= in->bytes - at;
 }
 
-int accesses; /* device_access objects */
+int n_accesses; /* device_access objects */
 
 } // namespace
 
@@ -96,14 +96,14 @@ size_t device_offset(const void *address)
     return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(device_base());
 }
 
-/* The first gap that is large enough, with a gap of its own behind it. */
+/* First fit; leaves a gap after the allocation. */
 void *device_allocate(size_t bytes)
 {
     if (bytes > device_bytes)
         return nullptr;
     const size_t needed = (bytes + alignment - 1) / alignment * alignment + alignment;
     size_t at = 0;
-    for (const auto &[address, there] : on_the_device) {
+    for (const auto &[address, there] : device_blocks) {
         if (device_offset(there.begin) - at >= needed)
             break;
         at = device_offset(there.begin) + (there.bytes + alignment - 1) / alignment * alignment +
@@ -112,21 +112,21 @@ void *device_allocate(size_t bytes)
     if (at > device_bytes || needed > device_bytes - at)
         return nullptr;
     char *memory = device_base() + at;
-    on_the_device[reinterpret_cast<uintptr_t>(memory)] = { memory, bytes };
+    device_blocks[reinterpret_cast<uintptr_t>(memory)] = { memory, bytes };
     device_access opened;
-    std::memset(memory, rubbish, bytes);
+    std::memset(memory, fill_pattern, bytes);
     return memory;
 }
 
 bool device_free(void *memory)
 {
-    return on_the_device.erase(reinterpret_cast<uintptr_t>(memory)) == 1;
+    return device_blocks.erase(reinterpret_cast<uintptr_t>(memory)) == 1;
 }
 
 size_t device_used()
 {
     size_t used = 0;
-    for (const auto &[address, there] : on_the_device)
+    for (const auto &[address, there] : device_blocks)
         used += there.bytes;
     return used;
 }
@@ -136,60 +136,60 @@ void *host_allocate(size_t bytes)
     void *memory = nullptr;
     if (posix_memalign(&memory, alignment, bytes) != 0)
         return nullptr;
-    std::memset(memory, rubbish, bytes);
-    on_the_host[reinterpret_cast<uintptr_t>(memory)] = { static_cast<char *>(memory), bytes };
+    std::memset(memory, fill_pattern, bytes);
+    host_blocks[reinterpret_cast<uintptr_t>(memory)] = { static_cast<char *>(memory), bytes };
     return memory;
 }
 
 bool host_free(void *memory)
 {
-    if (on_the_host.erase(reinterpret_cast<uintptr_t>(memory)) == 0)
+    if (host_blocks.erase(reinterpret_cast<uintptr_t>(memory)) == 0)
         return false;
     std::free(memory);
     return true;
 }
 
-size_t memory_left()
+size_t allocation_count()
 {
-    return on_the_device.size() + on_the_host.size();
+    return device_blocks.size() + host_blocks.size();
 }
 
-void memory_forget()
+void free_all()
 {
-    on_the_device.clear();
-    while (!on_the_host.empty())
-        (void)host_free(on_the_host.begin()->second.begin);
+    device_blocks.clear();
+    while (!host_blocks.empty())
+        (void)host_free(host_blocks.begin()->second.begin);
 }
 
 const block *device_block(const void *address)
 {
-    return find(on_the_device, address);
+    return find(device_blocks, address);
 }
 
 const block *host_block(const void *address)
 {
-    return find(on_the_host, address);
+    return find(host_blocks, address);
 }
 
 bool is_device_memory(const void *address, size_t bytes)
 {
-    return holds(device_block(address), address, bytes);
+    return contains(device_block(address), address, bytes);
 }
 
 bool is_pinned_memory(const void *address, size_t bytes)
 {
-    return holds(host_block(address), address, bytes);
+    return contains(host_block(address), address, bytes);
 }
 
 device_access::device_access()
 {
-    if (accesses++ == 0)
+    if (n_accesses++ == 0)
         protect(PROT_READ | PROT_WRITE);
 }
 
 device_access::~device_access()
 {
-    if (--accesses == 0)
+    if (--n_accesses == 0)
         protect(PROT_NONE);
 }
 

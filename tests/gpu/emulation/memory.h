@@ -1,10 +1,10 @@
-/* memory.h - memory of the emulated device, and pinned memory of the host.
+/* memory.h - device memory of the emulation, and pinned host memory.
  *
- * Device memory is one range of addresses, which the process can read and write while work of the
- * device is done and at no other time: a host that touches it faults, as on a GPU. What is allocated
- * is full of rubbish. Freeing waits for nothing, so that work that comes later finds it gone.
+ * Device memory is one address range, which is accessible only while device work runs: an access by
+ * host code faults, as on a GPU. Fresh memory has a fill pattern. Freeing does not wait for work, so
+ * that work which runs later and uses the memory is an error.
  *
- * Bounds  Exact: an allocation ends at its last byte, and there is a gap behind it. */
+ * Bounds  Exact: an allocation ends at its last byte, and is followed by a gap. */
 #ifndef TD_TESTS_GPU_EMULATION_MEMORY_H
 #define TD_TESTS_GPU_EMULATION_MEMORY_H
 
@@ -21,20 +21,20 @@ struct block {
 
 constexpr size_t device_bytes = size_t{ 1 } << 30;
 
-void *device_allocate(size_t bytes); /* nullptr when it is full */
-bool device_free(void *memory);      /* false: nobody was given it */
+void *device_allocate(size_t bytes); /* nullptr if it is full */
+bool device_free(void *memory);      /* false: not an allocation */
 size_t device_used();
 
 void *host_allocate(size_t bytes);
 bool host_free(void *memory);
 
-size_t memory_left(); /* allocations of both */
-void memory_forget(); /* frees all of it */
+size_t allocation_count(); /* of both kinds */
+void free_all();
 
 bool on_device(const void *address); /* in the range, allocated or not */
 size_t device_offset(const void *address);
 
-/* The allocation that has the address; nullptr where there is none. */
+/* The allocation that contains the address; nullptr if none does. */
 const block *device_block(const void *address);
 const block *host_block(const void *address);
 
@@ -42,7 +42,7 @@ const block *host_block(const void *address);
 bool is_device_memory(const void *address, size_t bytes);
 bool is_pinned_memory(const void *address, size_t bytes);
 
-/* While one lives, device memory can be touched. */
+/* Device memory is accessible while an object of this class exists. */
 class device_access
 {
   public:
@@ -52,10 +52,10 @@ class device_access
     device_access &operator=(const device_access &) = delete;
 };
 
-/* Says what is wrong, and ends the process. */
+/* Prints the message and aborts. */
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The next of a sequence that TD_EMULATION_SEED decides; below n. */
+/* A random number below n, from a generator seeded by TD_EMULATION_SEED. */
 uint64_t random_below(uint64_t n);
 
 } // namespace emulation

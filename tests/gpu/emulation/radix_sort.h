@@ -1,4 +1,4 @@
-/* radix_sort.h - stands in for <cub/device/device_radix_sort.cuh>, as far as the plugin uses it. */
+/* radix_sort.h - replaces <cub/device/device_radix_sort.cuh>, as far as the plugin uses it. */
 #ifndef TD_TESTS_GPU_EMULATION_RADIX_SORT_H
 #define TD_TESTS_GPU_EMULATION_RADIX_SORT_H
 
@@ -14,20 +14,20 @@ namespace cub
 {
 
 struct DeviceRadixSort {
-    /* Stable, by bits begin to end of the keys; with no memory it says how much it wants. */
+    /* A stable sort by bits [begin, end) of the keys. If memory is NULL, sets bytes to its size. */
     template <typename Key, typename Value>
     static cudaError_t SortPairs(void *memory, size_t &bytes, const Key *keys_in, Key *keys_out,
                                  const Value *values_in, Value *values_out, int n, int begin,
                                  int end, cudaStream_t stream)
     {
-        const size_t wanted = static_cast<size_t>(n) * (sizeof(Key) + sizeof(Value)) + 1;
+        const size_t needed = static_cast<size_t>(n) * (sizeof(Key) + sizeof(Value)) + 1;
         if (n < 0 || begin < 0 || end <= begin || end > static_cast<int>(8 * sizeof(Key)))
             return cudaErrorInvalidValue;
         if (!memory) {
-            bytes = wanted;
+            bytes = needed;
             return cudaSuccess;
         }
-        if (bytes < wanted)
+        if (bytes < needed)
             return cudaErrorInvalidValue;
         const size_t count = static_cast<size_t>(n);
         emulation::submit(stream, [=] {
@@ -35,8 +35,8 @@ struct DeviceRadixSort {
                 require(keys, count * sizeof(Key));
             for (const void *values : { (const void *)values_in, (const void *)values_out })
                 require(values, count * sizeof(Value));
-            require(memory, wanted);
-            std::memset(memory, 0x5a, wanted);
+            require(memory, needed);
+            std::memset(memory, 0x5a, needed);
             const uint64_t mask = (~uint64_t{ 0 } >> (64 - (end - begin))) << begin;
             std::vector<size_t> order(count);
             std::iota(order.begin(), order.end(), size_t{ 0 });

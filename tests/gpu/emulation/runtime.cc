@@ -1,8 +1,8 @@
-/* runtime.cc - the functions of CUDA's runtime that the plugin calls.
+/* runtime.cc - the functions of the CUDA runtime that the plugin calls.
  *
- * Work waits in its stream until somebody waits for a stream, or asks; then that of all streams is
- * done, one piece after the other, from whichever stream comes. Errors of a kernel appear at the
- * next call, and stay until the device is reset. */
+ * Submitted work is queued in its stream. It runs when a call synchronizes with a stream or queries
+ * it: then work of all streams runs, each time from a random stream. Errors of a kernel are returned
+ * by the next call, and by all calls until the device is reset. */
 #include "tests/gpu/emulation/runtime.h"
 
 #include "tests/gpu/emulation/accesses.h"
@@ -20,7 +20,7 @@
 
 struct work {
     std::function<void()> perform;
-    bool on_host; /* a host function, which must not call CUDA */
+    bool on_host; /* cudaLaunchHostFunc: must not call CUDA */
 };
 
 struct CUstream_st {
@@ -36,9 +36,9 @@ std::set<cudaStream_t> streams;
 cudaError_t last_error = cudaSuccess;
 bool lost, in_host_function;
 int handles;
-long allocations_until_failure, kernels_until_loss; /* 0: never; below 0: it has come */
+long allocations_until_failure, kernels_until_loss; /* 0: never; below 0: reached */
 
-/* What every call begins with. */
+/* Every call begins with it. */
 cudaError_t begin()
 {
     if (in_host_function)
@@ -46,7 +46,7 @@ cudaError_t begin()
     return lost ? cudaErrorIllegalAddress : cudaSuccess;
 }
 
-cudaError_t answer(cudaError_t error)
+cudaError_t set_error(cudaError_t error)
 {
     if (error != cudaSuccess)
         last_error = error;
@@ -59,8 +59,8 @@ void drop_work()
         stream->pending.clear();
 }
 
-/* One piece of some stream's work; false when there is none. */
-bool go_on()
+/* Runs the next work of a random stream; false if there is none. */
+bool run_next()
 {
     std::vector<cudaStream_t> busy;
     for (cudaStream_t stream : streams)
@@ -84,17 +84,17 @@ bool go_on()
     return true;
 }
 
-void finish(cudaStream_t stream)
+void synchronize(cudaStream_t stream)
 {
-    device_access opened; /* once, which is quicker */
-    while (!stream->pending.empty() && go_on())
+    device_access opened; /* once for all, as mprotect is slow */
+    while (!stream->pending.empty() && run_next())
         ;
 }
 
 void require_stream(cudaStream_t stream)
 {
     if (!is_stream(stream))
-        fail("there is no stream %p", static_cast<void *>(stream));
+        fail("stream %p does not exist", static_cast<void *>(stream));
 }
 
 void require_device(const void *memory, size_t bytes, const char *what)
@@ -116,18 +116,18 @@ void launch(const char *name, unsigned int blocks, unsigned int threads, size_t 
 {
     if (begin() != cudaSuccess)
         return;
-    if (blocks == 0 || blocks > INT_MAX || threads == 0 || threads > most_threads ||
-        shared_bytes != 0) { /* of a size that is known at the launch only: not emulated */
-        (void)answer(cudaErrorInvalidConfiguration);
+    if (blocks == 0 || blocks > INT_MAX || threads == 0 || threads > max_threads ||
+        shared_bytes != 0) { /* dynamic shared memory is not emulated */
+        (void)set_error(cudaErrorInvalidConfiguration);
         return;
     }
     const char *first = static_cast<const char *>(argument);
-    submit(stream, [=, given = std::vector<char>(first, first + bytes)] {
+    submit(stream, [=, copied = std::vector<char>(first, first + bytes)] {
         if (kernels_until_loss > 0 && --kernels_until_loss == 0) {
             lost = true;
             return;
         }
-        run_kernel(name, blocks, threads, [&] { thread(given.data()); });
+        run_kernel(name, blocks, threads, [&] { thread(copied.data()); });
     });
 }
 
@@ -169,14 +169,14 @@ void td_emulation_lose(long nth)
     kernels_until_loss = nth;
 }
 
-void td_emulation_forbid(void *memory, size_t bytes, bool forbidden)
+void td_emulation_poison(void *memory, size_t bytes, bool poisoned)
 {
-    forbid(memory, bytes, forbidden);
+    poison(memory, bytes, poisoned);
 }
 
-size_t td_emulation_left()
+size_t td_emulation_resources()
 {
-    return memory_left() + streams.size() + static_cast<size_t>(handles);
+    return allocation_count() + streams.size() + static_cast<size_t>(handles);
 }
 
 size_t td_emulation_pending()
@@ -214,7 +214,7 @@ const char *cudaGetErrorString(cudaError_t error)
     case cudaErrorNotReady:
         return "device not ready";
     default:
-        return "an error that the emulation has no text for";
+        return "an error without a text in the emulation";
     }
 }
 
@@ -228,7 +228,7 @@ cudaError_t cudaGetDeviceCount(int *count)
 cudaError_t cudaSetDevice(int device)
 {
     BEGIN();
-    return answer(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+    return set_error(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaGetDevice(int *device)
@@ -241,7 +241,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
 {
     BEGIN();
     if (device != 0)
-        return answer(cudaErrorInvalidDevice);
+        return set_error(cudaErrorInvalidDevice);
     *properties = {};
     (void)std::snprintf(properties->name, sizeof(properties->name), "Emulated GPU");
     return cudaSuccess;
@@ -260,7 +260,7 @@ cudaError_t cudaDeviceReset()
     for (cudaStream_t stream : streams)
         delete stream;
     streams.clear();
-    memory_forget();
+    free_all();
     handles = 0;
     last_error = cudaSuccess;
     lost = false;
@@ -273,13 +273,13 @@ static cudaError_t allocate(void **memory, size_t bytes, void *(*from)(size_t))
 {
     BEGIN();
     *memory = bytes == 0 || allocation_fails() ? nullptr : from(bytes);
-    return answer(*memory || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
+    return set_error(*memory || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 static cudaError_t release(void *memory, bool (*to)(void *))
 {
     BEGIN();
-    return answer(!memory || to(memory) ? cudaSuccess : cudaErrorInvalidValue);
+    return set_error(!memory || to(memory) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)
@@ -326,7 +326,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     BEGIN();
     require_stream(stream);
-    finish(stream);
+    synchronize(stream);
     streams.erase(stream);
     delete stream;
     return begin();
@@ -336,20 +336,20 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     BEGIN();
     require_stream(stream);
-    finish(stream);
+    synchronize(stream);
     return begin();
 }
 
-/* Some of the work is done whenever somebody asks, so that asking comes to an end. */
+/* Every query runs some of the work, so that polling ends. */
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     BEGIN();
     require_stream(stream);
-    for (uint64_t n = random_below(4); n > 0 && go_on(); n--)
+    for (uint64_t n = random_below(4); n > 0 && run_next(); n--)
         ;
     if (lost)
         return begin();
-    return answer(stream->pending.empty() ? cudaSuccess : cudaErrorNotReady);
+    return set_error(stream->pending.empty() ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
@@ -362,9 +362,8 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
     return cudaSuccess;
 }
 
-/* From memory that is not pinned the copy has been taken when this returns, and into such memory it
- * has been made; otherwise both is done at its time ("API synchronization behavior" in the
- * reference of the runtime). */
+/* Pageable memory is read before this returns, and a copy to it is complete then; other copies are
+ * asynchronous ("API synchronization behavior" in the reference of the runtime). */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
@@ -373,26 +372,26 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDefault)
         fail("cudaMemcpyAsync: kind %d is not emulated", static_cast<int>(kind));
     if ((from_host && on_device(from)) || (to_host && on_device(to)))
-        fail("cudaMemcpyAsync: of the host's memory, %p and %p, one is the device's", to, from);
-    std::shared_ptr<char[]> taken;
+        fail("cudaMemcpyAsync: device memory where host memory is expected, %p or %p", to, from);
+    std::shared_ptr<char[]> pageable;
     if (from_host && !is_pinned_memory(from, bytes)) {
-        taken = std::shared_ptr<char[]>(new char[bytes]);
-        std::memcpy(taken.get(), from, bytes);
+        pageable = std::shared_ptr<char[]>(new char[bytes]);
+        std::memcpy(pageable.get(), from, bytes);
     }
-    const bool waits = to_host && !is_pinned_memory(to, bytes);
+    const bool synchronous = to_host && !is_pinned_memory(to, bytes);
     submit(stream, [=] {
         if (!from_host)
             require_device(from, bytes, "cudaMemcpyAsync from the device");
-        else if (!taken && !is_pinned_memory(from, bytes))
-            fail("cudaMemcpyAsync: what is copied has been freed meanwhile");
+        else if (!pageable && !is_pinned_memory(from, bytes))
+            fail("cudaMemcpyAsync: the source was freed before the copy");
         if (!to_host)
             require_device(to, bytes, "cudaMemcpyAsync to the device");
-        else if (!waits && !is_pinned_memory(to, bytes))
-            fail("cudaMemcpyAsync: what is copied into has been freed meanwhile");
-        std::memmove(to, taken ? taken.get() : from, bytes);
+        else if (!synchronous && !is_pinned_memory(to, bytes))
+            fail("cudaMemcpyAsync: the destination was freed before the copy");
+        std::memmove(to, pageable ? pageable.get() : from, bytes);
     });
-    if (waits)
-        finish(stream);
+    if (synchronous)
+        synchronize(stream);
     return begin();
 }
 

@@ -1,4 +1,4 @@
-/* runtime.h - what stands behind the emulated runtime's streams, for the libraries on top of it. */
+/* runtime.h - internals of the emulated runtime, for the emulated cuBLAS, CUB and kernel launches. */
 #ifndef TD_TESTS_GPU_EMULATION_RUNTIME_H
 #define TD_TESTS_GPU_EMULATION_RUNTIME_H
 
@@ -8,25 +8,25 @@
 namespace emulation
 {
 
-/* Work that the device does at some time after what was submitted to the stream before; device
- * memory can be touched meanwhile. */
+/* Submits work, which runs at some time after all earlier work of the stream, with device memory
+ * accessible. */
 void submit(cudaStream_t stream, std::function<void()> work);
 
-/* A kernel; what is wrong with it cudaGetLastError says. `thread` is called for every thread, with
- * a copy of the argument that is made now. */
+/* Launches a kernel: calls `thread` for every thread, with a copy of the argument that is made now.
+ * cudaGetLastError returns errors of the launch. */
 void launch(const char *name, unsigned int blocks, unsigned int threads, size_t shared_bytes,
             cudaStream_t stream, void (*thread)(const void *), const void *argument, size_t bytes);
 
-/* Has a test asked for this allocation to fail? */
+/* Is this allocation to fail (td_emulation_fail_alloc)? */
 bool allocation_fails();
 
-/* Is the stream one that was created and not destroyed? */
+/* Does the stream exist? */
 bool is_stream(cudaStream_t stream);
 
-/* Is the context broken? Then every call says so. */
+/* Is the context corrupted? Then every call returns an error. */
 bool is_lost();
 
-/* Handles of libraries, counted for td_emulation_left. */
+/* Counts handles of libraries for td_emulation_resources. */
 void count_handle(int change);
 
 } // namespace emulation

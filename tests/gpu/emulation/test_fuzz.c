@@ -1,9 +1,9 @@
-/* test_fuzz.c - random calls of every op, several in flight, on the emulated plugin: results are
- * those of the processor, and kernels touch nothing but their tensors and their workspace.
+/* test_fuzz.c - random cases of every op, several in flight, on the emulated plugin: results equal
+ * those of the CPU, and kernels access only their tensors and their workspace.
  *
- *   test_fuzz [SECONDS [SEED]]        3 seconds, from seed 1 on
+ *   test_fuzz [SECONDS [SEED]]        default: 3 seconds, from seed 1
  *
- * A failure names the seed of its cases, which alone are run with SECONDS 0. */
+ * The last line on stderr is the seed of a failure; SECONDS 0 runs only that seed. */
 #include "gpu/loader/loader.h"
 #include "tests/gpu/device_call.h"
 #include "tests/gpu/emulation/emulation.h"
@@ -14,23 +14,24 @@
 
 #define FIRST_BLOCK ((size_t)1 << 20)
 
-/* Calls that are in flight together. */
+/* Launches in flight. */
 struct group {
-    struct rig *rig;
+    struct fixture *fixture;
     struct td_arena arena;
-    struct flight flights[RIG_FLIGHTS];
+    struct launch launches[MAX_IN_FLIGHT];
     int n, window;
 };
 
-static void land(struct group *group)
+static void finish(struct group *group)
 {
     bool fine = true;
-    for (int i = 0; i < RIG_STREAMS; i++)
-        fine = wait_done(group->rig, group->rig->streams[i], "a stream with cases") && fine;
+    for (int i = 0; i < FIXTURE_STREAMS; i++)
+        fine =
+            synchronize(group->fixture, group->fixture->streams[i], "a stream with cases") && fine;
     for (int i = 0; fine && i < group->n; i++)
-        flight_check(group->rig, &group->flights[i], &group->arena);
+        launch_check(group->fixture, &group->launches[i], &group->arena);
     group->n = 0;
-    group->rig->used = 0;
+    group->fixture->used = 0;
 }
 
 static void submit(void *context, const struct device_case *one)
@@ -38,25 +39,25 @@ static void submit(void *context, const struct device_case *one)
     struct group *group = context;
     for (int attempt = 0; attempt < 2; attempt++) {
         int n = group->n;
-        struct td_device_stream *stream = group->rig->streams[n % RIG_STREAMS];
-        if (flight_submit(group->rig, stream, n, one, &group->arena, &group->flights[n])) {
+        struct td_device_stream *stream = group->fixture->streams[n % FIXTURE_STREAMS];
+        if (launch_submit(group->fixture, stream, n, one, &group->arena, &group->launches[n])) {
             group->n++;
             break;
         }
-        land(group); /* there was no room */
+        finish(group); /* the memory was full */
     }
     if (group->n == group->window)
-        land(group);
+        finish(group);
 }
 
-static void run_seed(struct rig *rig, uint64_t seed)
+static void run_seed(struct fixture *fixture, uint64_t seed)
 {
     static char block[FIRST_BLOCK];
-    struct group group = { .rig = rig, .window = 1 + (int)(seed % RIG_FLIGHTS) };
+    struct group group = { .fixture = fixture, .window = 1 + (int)(seed % MAX_IN_FLIGHT) };
     td_arena_init(&group.arena, block, sizeof(block), td_memory_heap());
     for (uint64_t i = 0; i < 16; i++)
-        some_random_cases(&group.arena, seed * 16 + i, submit, &group);
-    land(&group);
+        for_random_device_cases(&group.arena, seed * 16 + i, submit, &group);
+    finish(&group);
     td_arena_reset(&group.arena);
 }
 
@@ -67,23 +68,22 @@ int main(int argc, char **argv)
     const struct td_device_options options = { .text = "" };
     struct td_device_library library;
     struct td_error err;
-    static struct rig rig;
+    static struct fixture fixture;
     if (td_device_load(TD_TEST_PLUGIN, &library, &err) != TD_OK ||
-        rig_open(&rig, library.api, &options, &err) != TD_OK) {
+        fixture_open(&fixture, library.api, &options, &err) != TD_OK) {
         printf("FAILED: %s\n", err.message);
         return 1;
     }
-    rig.forbid = td_emulation_forbid;
+    fixture.poison = td_emulation_poison;
     const clock_t end = clock() + (clock_t)(seconds * CLOCKS_PER_SEC);
     do {
-        fprintf(stderr, "\rseed %" PRIu64 " ",
-                seed); /* known where the emulation ends the process */
-        run_seed(&rig, seed++);
-    } while (tally.failed == 0 && clock() < end);
+        fprintf(stderr, "\rseed %" PRIu64 " ", seed); /* before the emulation may abort */
+        run_seed(&fixture, seed++);
+    } while (checks.failed == 0 && clock() < end);
     fprintf(stderr, "\n");
-    rig_close(&rig);
+    fixture_close(&fixture);
     td_device_unload(&library);
-    printf("seeds up to %" PRIu64 ": %ld passed, %ld failed\n", seed - 1, tally.passed,
-           tally.failed);
-    return tally.failed == 0 && tally.passed > 0 ? 0 : 1;
+    printf("seeds up to %" PRIu64 ": %ld passed, %ld failed\n", seed - 1, checks.passed,
+           checks.failed);
+    return checks.failed == 0 && checks.passed > 0 ? 0 : 1;
 }

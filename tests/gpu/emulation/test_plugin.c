@@ -1,5 +1,5 @@
-/* test_plugin.c - the CUDA plugin where CUDA is slow, and where it fails: work that is not done yet,
- * no memory at whichever moment, a kernel that breaks the context. What it answers is said in gpu/device.h; nothing is left behind. */
+/* test_plugin.c - the CUDA plugin when work is not complete yet, when any allocation fails, and when a
+ * kernel corrupts the context: it behaves as gpu/device.h specifies, and leaks nothing. */
 #include "gpu/loader/loader.h"
 #include "tests/gpu/emulation/emulation.h"
 
@@ -24,45 +24,45 @@ static bool check(bool holds, const char *says)
     return holds;
 }
 
-/* ---- A small world ----------------------------------------------------------------------- */
+/* ---- Fixture ----------------------------------------------------------------------------- */
 
-/* A device with a stream and memory, to look rows up in a table on: each row is the one before. */
-struct world {
+/* A device with a stream and memory for a lookup that rotates the rows of a table by one. */
+struct fixture {
     struct td_device *device;
     struct td_device_stream *stream;
     void *table, *indices, *rows; /* on the device */
-    void *there, *back;           /* on the host: the table and the indices; the rows */
+    void *input, *output;         /* pinned memory: the table and the indices; the rows */
 };
 
-static td_status open_world(struct world *world)
+static td_status open_fixture(struct fixture *fixture)
 {
     const struct td_device_options options = { .text = "" };
     const size_t bytes = ROWS * sizeof(int32_t);
-    void **const on_device[] = { &world->table, &world->indices, &world->rows };
-    *world = (struct world){ .device = NULL };
-    td_status status = api->open(&options, &world->device, &err);
+    void **const on_device[] = { &fixture->table, &fixture->indices, &fixture->rows };
+    *fixture = (struct fixture){ .device = NULL };
+    td_status status = api->open(&options, &fixture->device, &err);
     if (status == TD_OK)
-        status = api->stream_open(world->device, &world->stream, &err);
+        status = api->stream_open(fixture->device, &fixture->stream, &err);
     for (int i = 0; i < 3 && status == TD_OK; i++)
-        status = api->alloc(world->device, bytes, on_device[i], &err);
+        status = api->alloc(fixture->device, bytes, on_device[i], &err);
     if (status == TD_OK)
-        status = api->host_alloc(world->device, 2 * bytes, &world->there, &err);
+        status = api->host_alloc(fixture->device, 2 * bytes, &fixture->input, &err);
     if (status == TD_OK)
-        status = api->host_alloc(world->device, bytes, &world->back, &err);
+        status = api->host_alloc(fixture->device, bytes, &fixture->output, &err);
     return status;
 }
 
-static void close_world(struct world *world)
+static void close_fixture(struct fixture *fixture)
 {
-    if (!world->device)
+    if (!fixture->device)
         return;
-    api->stream_close(world->stream);
-    api->free(world->device, world->rows); /* the others are left to close */
-    api->close(world->device);
+    api->stream_close(fixture->stream);
+    api->free(fixture->device, fixture->rows); /* close frees the others */
+    api->close(fixture->device);
 }
 
-/* The launch of a lookup, without its copies. */
-static td_status launch(struct world *world, int n_items, const int64_t *item_end,
+/* Submits the launch of a lookup, without copies. */
+static td_status launch(struct fixture *fixture, int n_items, const int64_t *item_end,
                         struct td_device_report *reports, void *workspace)
 {
     const struct td_op *gather = td_op_find("gather", strlen("gather"));
@@ -79,245 +79,254 @@ static td_status launch(struct world *world, int n_items, const int64_t *item_en
         status = td_op_infer(gather, &args, &arena, &err);
     if (status != TD_OK)
         goto done;
-    table.data = world->table;
-    indices.data = world->indices;
-    args.outputs[0].data = world->rows;
+    table.data = fixture->table;
+    indices.data = fixture->indices;
+    args.outputs[0].data = fixture->rows;
     struct td_device_work work = { gather, &args, n_items, item_end, reports, workspace };
-    status = api->run(world->stream, &work, &err);
+    status = api->run(fixture->stream, &work, &err);
 done:
     td_arena_reset(&arena);
     return status;
 }
 
-static td_status look_up(struct world *world)
+static td_status look_up(struct fixture *fixture)
 {
     const size_t bytes = ROWS * sizeof(int32_t);
-    int32_t *there = world->there;
+    int32_t *input = fixture->input;
     for (int i = 0; i < ROWS; i++) {
-        there[i] = 7 * i;
-        there[ROWS + i] = (i + ROWS - 1) % ROWS;
+        input[i] = 7 * i;
+        input[ROWS + i] = (i + ROWS - 1) % ROWS;
     }
-    td_status status = api->copy_to_device(world->stream, world->table, there, bytes, &err);
+    td_status status = api->copy_to_device(fixture->stream, fixture->table, input, bytes, &err);
     if (status == TD_OK)
-        status = api->copy_to_device(world->stream, world->indices, there + ROWS, bytes, &err);
+        status = api->copy_to_device(fixture->stream, fixture->indices, input + ROWS, bytes, &err);
     if (status == TD_OK)
-        status = launch(world, 1, NULL, NULL, NULL);
+        status = launch(fixture, 1, NULL, NULL, NULL);
     if (status == TD_OK)
-        status = api->copy_to_host(world->stream, world->back, world->rows, bytes, &err);
+        status = api->copy_to_host(fixture->stream, fixture->output, fixture->rows, bytes, &err);
     return status;
 }
 
-static td_status wait_for(struct world *world)
+static td_status synchronize(struct fixture *fixture)
 {
     bool done = false;
-    td_status status = api->wait(world->stream, INT64_C(60000000000), &done, &err);
+    td_status status = api->wait(fixture->stream, INT64_C(60000000000), &done, &err);
     return status == TD_OK && !done ? TD_INTERNAL : status;
 }
 
-static bool is_right(const struct world *world)
+static bool is_rotated(const struct fixture *fixture)
 {
-    const int32_t *back = world->back;
+    const int32_t *output = fixture->output;
     for (int i = 0; i < ROWS; i++)
-        if (back[i] != 7 * ((i + ROWS - 1) % ROWS))
+        if (output[i] != 7 * ((i + ROWS - 1) % ROWS))
             return false;
     return true;
 }
 
-/* ---- What is promised -------------------------------------------------------------------- */
+/* ---- Tests ------------------------------------------------------------------------------- */
 
-static void submitting_returns_before_the_work_is_done(void)
+static void submitting_returns_before_the_work_is_complete(void)
 {
-    struct world world;
-    if (!check(open_world(&world) == TD_OK && look_up(&world) == TD_OK, "a lookup is submitted"))
+    struct fixture fixture;
+    if (!check(open_fixture(&fixture) == TD_OK && look_up(&fixture) == TD_OK,
+               "a lookup is submitted"))
         return;
-    check(td_emulation_pending() > 0, "submitting returns before the work is done");
-    check(wait_for(&world) == TD_OK && is_right(&world), "then it is done");
-    check(td_emulation_pending() == 0, "and nothing is left to be done");
-    close_world(&world);
-    check(td_emulation_left() == 0, "a closed device leaves nothing behind");
+    check(td_emulation_pending() > 0, "submitting returns before the work is complete");
+    check(synchronize(&fixture) == TD_OK && is_rotated(&fixture), "the work completes");
+    check(td_emulation_pending() == 0, "no work is pending then");
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "a closed device leaks nothing");
 }
 
-/* Item 0 of launch n has n + 1 indices, item 1 the others, and the rest none. All are bad. */
+/* Item 0 of launch n has n + 1 indices, item 1 all others. All indices are bad. */
 static void launches_in_flight_keep_their_own_items(void)
 {
     enum { LAUNCHES = 6, ITEMS = 4000 };
     static int64_t end[ITEMS];
-    struct world world;
+    struct fixture fixture;
     void *reports, *workspace;
     const size_t workspace_bytes = (ITEMS * sizeof(end[0]) + 255) / 256 * 256;
-    if (!check(open_world(&world) == TD_OK &&
-                   api->host_alloc(world.device, LAUNCHES * ITEMS * sizeof(struct td_device_report),
-                                   &reports, &err) == TD_OK &&
-                   api->alloc(world.device, LAUNCHES * workspace_bytes, &workspace, &err) == TD_OK,
-               "a device is opened"))
+    if (!check(
+            open_fixture(&fixture) == TD_OK &&
+                api->host_alloc(fixture.device, LAUNCHES * ITEMS * sizeof(struct td_device_report),
+                                &reports, &err) == TD_OK &&
+                api->alloc(fixture.device, LAUNCHES * workspace_bytes, &workspace, &err) == TD_OK,
+            "a device is opened"))
         return;
-    memset(world.there, -1, ROWS * sizeof(int32_t));
-    td_status status =
-        api->copy_to_device(world.stream, world.indices, world.there, ROWS * sizeof(int32_t), &err);
+    memset(fixture.input, -1, ROWS * sizeof(int32_t));
+    td_status status = api->copy_to_device(fixture.stream, fixture.indices, fixture.input,
+                                           ROWS * sizeof(int32_t), &err);
     for (int n = 0; n < LAUNCHES && status == TD_OK; n++) {
         for (int k = 0; k < ITEMS; k++)
             end[k] = k == 0 ? n + 1 : ROWS;
-        status = launch(&world, ITEMS, end, (struct td_device_report *)reports + n * ITEMS,
+        status = launch(&fixture, ITEMS, end, (struct td_device_report *)reports + n * ITEMS,
                         (char *)workspace + (size_t)n * workspace_bytes);
     }
-    check(status == TD_OK && wait_for(&world) == TD_OK, "lookups of many items are made");
+    check(status == TD_OK && synchronize(&fixture) == TD_OK, "lookups of many items complete");
     for (int n = 0; n < LAUNCHES; n++) {
         const struct td_device_report *of = (struct td_device_report *)reports + n * ITEMS;
         check(of[0].n_bad == n + 1 && of[1].n_bad == ROWS - n - 1 && of[2].n_bad == 0,
-              "and each tells of its own items");
+              "each reports its own items");
     }
-    close_world(&world);
+    close_fixture(&fixture);
 }
 
-/* Is that what the device has? */
-static bool comes_back(struct world *world, const void *there, const char *expected, size_t bytes)
+/* Does device memory have these bytes? */
+static bool device_has(struct fixture *fixture, const void *memory, const char *expected,
+                       size_t bytes)
 {
-    char *back = malloc(bytes);
-    bool same = back && api->copy_to_host(world->stream, back, there, bytes, &err) == TD_OK &&
-                wait_for(world) == TD_OK && memcmp(back, expected, bytes) == 0;
-    free(back);
+    char *copy = malloc(bytes);
+    bool same = copy && api->copy_to_host(fixture->stream, copy, memory, bytes, &err) == TD_OK &&
+                synchronize(fixture) == TD_OK && memcmp(copy, expected, bytes) == 0;
+    free(copy);
     return same;
 }
 
-/* Several pieces of the relay, and a part of one. */
+/* Several chunks of a staged copy, the last of them partial. */
 #define LARGE ((size_t)9000001)
 
-static void large_copies_are_not_waited_for(void)
+static void large_copies_do_not_block(void)
 {
-    struct world world;
-    void *there;
+    struct fixture fixture;
+    void *device_memory;
     char *memory = malloc(LARGE);
-    if (!check(memory && open_world(&world) == TD_OK &&
-                   api->alloc(world.device, LARGE, &there, &err) == TD_OK,
+    if (!check(memory && open_fixture(&fixture) == TD_OK &&
+                   api->alloc(fixture.device, LARGE, &device_memory, &err) == TD_OK,
                "a device is opened"))
         return;
     memset(memory, 1, LARGE);
-    check(api->copy_to_device(world.stream, there, memory, LARGE, &err) == TD_OK,
+    check(api->copy_to_device(fixture.stream, device_memory, memory, LARGE, &err) == TD_OK,
           "a copy is submitted");
-    check(td_emulation_pending() > 0, "which is not done yet");
-    for (size_t i = 0; i < LARGE; i++) /* against the contract: to see when it is read */
+    check(td_emulation_pending() > 0, "it is not complete yet");
+    for (size_t i = 0; i < LARGE; i++) /* violates the contract, to find out when it is read */
         memory[i] = (char)(i * 131 + i / 251);
-    check(wait_for(&world) == TD_OK && comes_back(&world, there, memory, LARGE),
-          "memory that is not pinned is read after copy_to_device has returned");
+    check(synchronize(&fixture) == TD_OK && device_has(&fixture, device_memory, memory, LARGE),
+          "pageable memory is read after copy_to_device has returned");
     td_status status = TD_OK;
-    for (int n = 0; n < 70 && status == TD_OK; n++) /* more than are relayed at once */
-        status = api->copy_to_device(world.stream, (char *)there + n, memory, LARGE / 8, &err);
-    check(status == TD_OK && wait_for(&world) == TD_OK &&
-              comes_back(&world, (char *)there + 69, memory, LARGE / 8),
-          "many of them are done in order");
-    close_world(&world);
-    check(td_emulation_left() == 0, "nothing is left behind");
-    check(open_world(&world) == TD_OK && api->alloc(world.device, LARGE, &there, &err) == TD_OK,
+    for (int n = 0; n < 70 && status == TD_OK; n++) /* more than can be staged at once */
+        status =
+            api->copy_to_device(fixture.stream, (char *)device_memory + n, memory, LARGE / 8, &err);
+    check(status == TD_OK && synchronize(&fixture) == TD_OK &&
+              device_has(&fixture, (char *)device_memory + 69, memory, LARGE / 8),
+          "many copies execute in order");
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "nothing is leaked");
+    check(open_fixture(&fixture) == TD_OK &&
+              api->alloc(fixture.device, LARGE, &device_memory, &err) == TD_OK,
           "a device is opened");
     td_emulation_fail_alloc(1);
-    check(api->copy_to_device(world.stream, there, memory, LARGE, &err) == TD_OK &&
-              comes_back(&world, there, memory, LARGE),
-          "without pinned memory large copies are made all the same");
+    check(api->copy_to_device(fixture.stream, device_memory, memory, LARGE, &err) == TD_OK &&
+              device_has(&fixture, device_memory, memory, LARGE),
+          "large copies work without pinned memory");
     td_emulation_fail_alloc(0);
-    close_world(&world);
+    close_fixture(&fixture);
     free(memory);
 }
 
-/* The copy may read its memory for as long as the device is not closed, and no longer. */
+/* The copy may read its source until the device is closed. */
 static void a_device_may_be_lost_before_a_large_copy(void)
 {
-    struct world world;
-    void *there;
+    struct fixture fixture;
+    void *device_memory;
     char *memory = calloc(LARGE, 1);
-    if (!check(memory && open_world(&world) == TD_OK &&
-                   api->alloc(world.device, LARGE, &there, &err) == TD_OK,
+    if (!check(memory && open_fixture(&fixture) == TD_OK &&
+                   api->alloc(fixture.device, LARGE, &device_memory, &err) == TD_OK,
                "a device is opened"))
         return;
     td_emulation_lose(1);
-    check(look_up(&world) == TD_OK &&
-              api->copy_to_device(world.stream, there, memory, LARGE, &err) == TD_OK,
+    check(look_up(&fixture) == TD_OK &&
+              api->copy_to_device(fixture.stream, device_memory, memory, LARGE, &err) == TD_OK,
           "a lookup and a large copy are submitted");
-    check(wait_for(&world) == TD_DEVICE_UNAVAILABLE, "the lookup loses the device");
-    close_world(&world);
+    check(synchronize(&fixture) == TD_DEVICE_UNAVAILABLE, "the lookup loses the device");
+    close_fixture(&fixture);
     free(memory);
-    check(td_emulation_left() == 0, "nothing is left behind");
+    check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
 static void any_allocation_may_fail(void)
 {
     for (long nth = 1; nth < 1000; nth++) {
-        struct world world;
+        struct fixture fixture;
         td_emulation_fail_alloc(nth);
-        td_status status = open_world(&world);
+        td_status status = open_fixture(&fixture);
         if (status == TD_OK)
-            status = look_up(&world);
+            status = look_up(&fixture);
         if (status == TD_OK)
-            status = wait_for(&world);
+            status = synchronize(&fixture);
         td_emulation_fail_alloc(0);
         check(status == TD_OK ||
-                  status == (world.device ? TD_MEMORY_EXHAUSTED : TD_DEVICE_UNAVAILABLE),
-              "without memory opening is DEVICE_UNAVAILABLE, anything later MEMORY_EXHAUSTED");
-        check(status == TD_OK || (err.status == status && err.message[0] != '\0'), "and says so");
-        bool enough = status == TD_OK;
-        close_world(&world);
-        if (!check(td_emulation_left() == 0, "whatever allocation fails, nothing is left behind"))
+                  status == (fixture.device ? TD_MEMORY_EXHAUSTED : TD_DEVICE_UNAVAILABLE),
+              "out of memory, open is DEVICE_UNAVAILABLE, any later call MEMORY_EXHAUSTED");
+        check(status == TD_OK || (err.status == status && err.message[0] != '\0'),
+              "with a message");
+        bool succeeded = status == TD_OK;
+        close_fixture(&fixture);
+        if (!check(td_emulation_resources() == 0, "whichever allocation fails, nothing is leaked"))
             return;
-        if (enough) {
+        if (succeeded) {
             check(nth > 10, "opening a device allocates more than ten times");
             return;
         }
     }
-    check(false, "with enough memory it works");
+    check(false, "it succeeds with enough memory");
 }
 
-static void a_device_goes_on_after_an_allocation_failed(void)
+static void a_device_remains_usable_after_a_failed_allocation(void)
 {
-    struct world world;
+    struct fixture fixture;
     void *more;
-    if (!check(open_world(&world) == TD_OK, "a device is opened"))
+    if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
         return;
     td_emulation_fail_alloc(1);
-    check(api->alloc(world.device, 100, &more, &err) == TD_MEMORY_EXHAUSTED, "there is no memory");
-    check(look_up(&world) == TD_OK && wait_for(&world) == TD_OK && is_right(&world),
-          "what needs none goes on");
+    check(api->alloc(fixture.device, 100, &more, &err) == TD_MEMORY_EXHAUSTED,
+          "alloc is MEMORY_EXHAUSTED");
+    check(look_up(&fixture) == TD_OK && synchronize(&fixture) == TD_OK && is_rotated(&fixture),
+          "work that allocates nothing completes");
     td_emulation_fail_alloc(0);
-    check(api->alloc(world.device, 100, &more, &err) == TD_OK,
-          "and so does all, with memory again");
-    close_world(&world);
-    check(td_emulation_left() == 0, "nothing is left behind");
+    check(api->alloc(fixture.device, 100, &more, &err) == TD_OK,
+          "allocations succeed again once device_memory is memory");
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
-static void a_lost_device_says_so_until_it_is_opened_again(void)
+static void a_lost_device_reports_it_until_it_is_opened_again(void)
 {
-    struct world world;
+    struct fixture fixture;
     void *more;
     bool done;
-    if (!check(open_world(&world) == TD_OK, "a device is opened"))
+    if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
         return;
     td_emulation_lose(2);
-    check(look_up(&world) == TD_OK && wait_for(&world) == TD_OK, "the first kernel is fine");
-    check(look_up(&world) == TD_OK, "the second is submitted");
-    check(wait_for(&world) == TD_DEVICE_UNAVAILABLE, "it breaks the context: the device is lost");
+    check(look_up(&fixture) == TD_OK && synchronize(&fixture) == TD_OK,
+          "the first kernel succeeds");
+    check(look_up(&fixture) == TD_OK, "the second is submitted");
+    check(synchronize(&fixture) == TD_DEVICE_UNAVAILABLE,
+          "it corrupts the context: the device is lost");
     check(strstr(err.message, "Emulated GPU is lost: ") && strstr(err.message, "illegal"),
-          "which GPU, and by what");
-    check(look_up(&world) == TD_DEVICE_UNAVAILABLE &&
-              api->poll(world.stream, &done, &err) == TD_DEVICE_UNAVAILABLE &&
-              api->alloc(world.device, 100, &more, &err) == TD_DEVICE_UNAVAILABLE &&
-              api->host_alloc(world.device, 100, &more, &err) == TD_DEVICE_UNAVAILABLE,
-          "every later call says the same");
-    close_world(&world);
-    check(td_emulation_left() == 0, "closing it takes everything with it");
-    check(open_world(&world) == TD_OK && look_up(&world) == TD_OK && wait_for(&world) == TD_OK &&
-              is_right(&world),
+          "the message names the GPU and the error");
+    check(look_up(&fixture) == TD_DEVICE_UNAVAILABLE &&
+              api->poll(fixture.stream, &done, &err) == TD_DEVICE_UNAVAILABLE &&
+              api->alloc(fixture.device, 100, &more, &err) == TD_DEVICE_UNAVAILABLE &&
+              api->host_alloc(fixture.device, 100, &more, &err) == TD_DEVICE_UNAVAILABLE,
+          "every later call returns the same error");
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "closing a lost device frees everything");
+    check(open_fixture(&fixture) == TD_OK && look_up(&fixture) == TD_OK &&
+              synchronize(&fixture) == TD_OK && is_rotated(&fixture),
           "opened again, it works");
-    close_world(&world);
-    check(td_emulation_left() == 0, "and leaves nothing behind");
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "and leaks nothing");
 }
 
 static void a_device_may_be_lost_while_it_is_opened(void)
 {
     for (long nth = 1; nth < 20; nth += 6) {
-        struct world world;
+        struct fixture fixture;
         td_emulation_lose(nth);
-        check(open_world(&world) == TD_DEVICE_UNAVAILABLE && !world.device,
-              "a context that breaks in a trial is no device");
+        check(open_fixture(&fixture) == TD_DEVICE_UNAVAILABLE && !fixture.device,
+              "open fails if a benchmark corrupts the context");
         td_emulation_lose(0);
-        check(td_emulation_left() == 0, "and leaves nothing behind");
+        check(td_emulation_resources() == 0, "and leaks nothing");
     }
 }
 
@@ -329,13 +338,13 @@ int main(void)
         return 1;
     }
     api = library.api;
-    submitting_returns_before_the_work_is_done();
+    submitting_returns_before_the_work_is_complete();
     launches_in_flight_keep_their_own_items();
-    large_copies_are_not_waited_for();
+    large_copies_do_not_block();
     a_device_may_be_lost_before_a_large_copy();
     any_allocation_may_fail();
-    a_device_goes_on_after_an_allocation_failed();
-    a_lost_device_says_so_until_it_is_opened_again();
+    a_device_remains_usable_after_a_failed_allocation();
+    a_lost_device_reports_it_until_it_is_opened_again();
     a_device_may_be_lost_while_it_is_opened();
     td_device_unload(&library);
     printf("%ld passed, %ld failed\n", passed, failed);

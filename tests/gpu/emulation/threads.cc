@@ -13,47 +13,46 @@ namespace emulation
 {
 
 const char *kernel_name;
-uint32_t kernel_number, block_number, period_number;
+uint32_t kernel_number, block_number, interval_number;
 
 namespace
 {
 
-/* A thread's stack, and where it goes on. Once it has been begun it is there for good, and runs one
- * thread after the other. */
+/* A stack, and where to resume it. Once begun, a fiber is kept and runs one thread after another. */
 struct fiber {
     jmp_buf resume;
-    ucontext_t begin;
+    ucontext_t entry;
     bool begun;
 };
 
 constexpr size_t stack_bytes = size_t{ 256 } << 10;
 
-enum class waits { ended, barrier, barrier_or };
+enum class stop { returned, barrier, barrier_or }; /* why a thread stopped */
 
-place thread_at, block_at, threads_in_block, blocks_in_grid;
-fiber fibers[most_threads];
+index3 thread_at, block_at, threads_in_block, blocks_in_grid;
+fiber fibers[max_threads];
 jmp_buf scheduler;
 fiber *running;
-waits turn; /* how the last turn of a thread ended */
+stop last_stop; /* of the thread that ran last */
 const std::function<void()> *body;
-bool any, any_before; /* of __syncthreads_or: so far; when all had come */
+bool any, any_arrived; /* of __syncthreads_or: so far; when all threads had arrived */
 
 char *stacks()
 {
     static char *const memory = [] {
-        void *range = mmap(nullptr, most_threads * stack_bytes, PROT_READ | PROT_WRITE,
+        void *range = mmap(nullptr, max_threads * stack_bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (range == MAP_FAILED)
-            fail("no room for the stacks of a block's threads");
+            fail("no address space for the stacks of a block's threads");
         return static_cast<char *>(range);
     }();
     return memory;
 }
 
-/* Contexts begin a stack; from then on it is switched by jumps, which cost no system call. */
-void leave(waits how)
+/* Switches to the scheduler. A context only begins a stack; longjmp resumes it without a system call. */
+void yield(stop why)
 {
-    turn = how;
+    last_stop = why;
     if (_setjmp(running->resume) == 0)
         _longjmp(scheduler, 1);
 }
@@ -62,27 +61,27 @@ void run_threads()
 {
     for (;;) {
         (*body)();
-        leave(waits::ended);
+        yield(stop::returned);
     }
 }
 
-waits take_turn(fiber *one)
+stop resume(fiber *one)
 {
     running = one;
     if (_setjmp(scheduler) != 0)
-        return turn;
+        return last_stop;
     if (one->begun)
         _longjmp(one->resume, 1);
     one->begun = true;
-    (void)getcontext(&one->begin);
-    one->begin.uc_stack.ss_sp = stacks() + static_cast<size_t>(one - fibers) * stack_bytes;
-    one->begin.uc_stack.ss_size = stack_bytes;
-    makecontext(&one->begin, run_threads, 0);
-    (void)setcontext(&one->begin);
-    fail("no context for a thread");
+    (void)getcontext(&one->entry);
+    one->entry.uc_stack.ss_sp = stacks() + static_cast<size_t>(one - fibers) * stack_bytes;
+    one->entry.uc_stack.ss_size = stack_bytes;
+    makecontext(&one->entry, run_threads, 0);
+    (void)setcontext(&one->entry);
+    fail("setcontext failed for a thread");
 }
 
-/* Some permutation: from a start, by an odd step where the number is a power of 2. */
+/* A random permutation of 0 to n - 1: start + i * step modulo n, with step and n coprime. */
 struct order {
     unsigned int n, start, step;
 
@@ -101,7 +100,7 @@ struct order {
 
 void run_block(unsigned int threads)
 {
-    static fiber *fiber_of[most_threads], *idle[most_threads];
+    static fiber *fiber_of[max_threads], *idle[max_threads];
     unsigned int n_idle = threads;
     for (unsigned int t = 0; t < threads; t++) {
         fiber_of[t] = nullptr;
@@ -111,68 +110,69 @@ void run_block(unsigned int threads)
     any = false;
     for (;;) {
         unsigned int n[3] = { 0, 0, 0 };
-        const order turns(threads);
-        period_number++;
+        const order permutation(threads);
+        interval_number++;
         for (unsigned int i = 0; i < threads; i++) {
-            const unsigned int t = turns.at(i);
+            const unsigned int t = permutation.at(i);
             fiber *&mine = fiber_of[t];
             if (!mine)
                 mine = idle[--n_idle];
             thread_at = { t, 0, 0 };
-            const waits how = take_turn(mine);
-            n[static_cast<int>(how)]++;
-            if (how == waits::ended)
+            const stop why = resume(mine);
+            n[static_cast<int>(why)]++;
+            if (why == stop::returned)
                 idle[n_idle++] = mine;
         }
-        if (n[static_cast<int>(waits::ended)] == threads)
+        if (n[static_cast<int>(stop::returned)] == threads)
             return;
         if (*std::max_element(n, n + 3) != threads)
-            fail("kernel %s, block %u: %u threads have ended, %u wait at __syncthreads and %u at "
-                 "__syncthreads_or",
-                 kernel_name, block_at.x, n[0], n[1], n[2]);
-        any_before = any;
+            fail(
+                "kernel %s, block %u: %u threads have returned, %u wait at __syncthreads and %u at "
+                "__syncthreads_or",
+                kernel_name, block_at.x, n[0], n[1], n[2]);
+        any_arrived = any;
         any = false;
     }
 }
 
 } // namespace
 
-place thread_index()
+index3 thread_index()
 {
     return thread_at;
 }
 
-place block_index()
+index3 block_index()
 {
     return block_at;
 }
 
-place block_size()
+index3 block_size()
 {
     return threads_in_block;
 }
 
-place grid_size()
+index3 grid_size()
 {
     return blocks_in_grid;
 }
 
 void barrier()
 {
-    leave(waits::barrier);
+    yield(stop::barrier);
 }
 
 int barrier_or(int condition)
 {
     any = any || condition != 0;
-    leave(waits::barrier_or);
-    return any_before;
+    yield(stop::barrier_or);
+    return any_arrived;
 }
 
 bool on_stack(const void *address)
 {
     return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(stacks()) <
-           most_threads * stack_bytes;
+           max_threads * stack_bytes;
 }
 
 void run_kernel(const char *name, unsigned int blocks, unsigned int threads,
@@ -183,9 +183,9 @@ void run_kernel(const char *name, unsigned int blocks, unsigned int threads,
     body = &kernel;
     blocks_in_grid = { blocks, 1, 1 };
     threads_in_block = { threads, 1, 1 };
-    const order numbers(blocks);
+    const order permutation(blocks);
     for (unsigned int b = 0; b < blocks; b++) {
-        block_at = { numbers.at(b), 0, 0 };
+        block_at = { permutation.at(b), 0, 0 };
         run_block(threads);
     }
     kernel_name = nullptr;

@@ -1,11 +1,11 @@
-/* threads.h - a kernel's blocks and threads, one at a time.
+/* threads.h - runs a kernel's blocks and threads, one at a time.
  *
- * Threads of a block take turns at its barriers; blocks come one after the other. Both come in an
- * order that changes from launch to launch. A block some threads of which wait while others have
- * ended is an error; so is one whose threads wait at barriers of two sorts.
+ * Threads of a block run from barrier to barrier, blocks one after the other, both in an order that
+ * changes from launch to launch. It is an error if some threads of a block wait at a barrier and others
+ * have returned, or if they wait at different kinds of barrier.
  *
- * There are no warps: a kernel that relied on its neighbours being in step would be wrong here, as
- * it is on a GPU since Volta. */
+ * There are no warps: a kernel that assumes warp-synchronous execution fails here, as it does on GPUs
+ * since Volta. */
 #ifndef TD_TESTS_GPU_EMULATION_THREADS_H
 #define TD_TESTS_GPU_EMULATION_THREADS_H
 
@@ -16,19 +16,19 @@
 namespace emulation
 {
 
-struct place {
+struct index3 {
     unsigned int x, y, z;
 };
 
-/* Of the thread that runs. Functions, since a kernel's reading of a variable would be looked at. */
-place thread_index();
-place block_index();
-place block_size();
-place grid_size();
+/* Of the running thread. Functions, because a kernel's read of a variable would be checked as an access. */
+index3 thread_index();
+index3 block_index();
+index3 block_size();
+index3 grid_size();
 
-constexpr unsigned int most_threads = 1024; /* in a block */
+constexpr unsigned int max_threads = 1024; /* in a block */
 
-/* Runs `body` once for each thread. */
+/* Calls `body` once for each thread. */
 void run_kernel(const char *name, unsigned int blocks, unsigned int threads,
                 const std::function<void()> &body);
 
@@ -36,13 +36,13 @@ void run_kernel(const char *name, unsigned int blocks, unsigned int threads,
 void barrier();
 int barrier_or(int condition);
 
-/* ---- For those who watch ----------------------------------------------------------------- */
+/* ---- For accesses.cc --------------------------------------------------------------------- */
 
 /* nullptr between kernels. */
 extern const char *kernel_name;
 
-/* Counts kernels, blocks, and times between two barriers. */
-extern uint32_t kernel_number, block_number, period_number;
+/* Numbers of the current kernel, block, and interval between two barriers; never repeated. */
+extern uint32_t kernel_number, block_number, interval_number;
 
 /* Is this on the stack of a thread? */
 bool on_stack(const void *address);
