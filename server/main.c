@@ -36,7 +36,7 @@ static void block_signals(sigset_t *signals)
 
 /* Serves until a signal asks to stop; meanwhile answers expired requests, tidies up, and looks at
  * the data folder again where SIGHUP asks for that. */
-static int serve(struct td_server *server, struct td_http *http, const sigset_t *signals)
+static int serve(struct td_services *services, struct td_http *http, const sigset_t *signals)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };
     int64_t tidied = td_now_ns();
@@ -44,47 +44,47 @@ static int serve(struct td_server *server, struct td_http *http, const sigset_t 
         const int signal_number = sigtimedwait(signals, NULL, &tick);
         if (signal_number > 0 && signal_number != SIGHUP)
             return signal_number;
-        td_server_rescan(server, signal_number == SIGHUP);
+        td_services_rescan(services, signal_number == SIGHUP);
         const int64_t now = td_now_ns();
-        td_worker_pool_expire(server->workers, now, false);
+        td_worker_pool_expire(services->workers, now, false);
         if (now - tidied > TIDY_EACH_NS) {
-            td_buffer_pool_trim(server->buffers, now - WARM_FOR_NS);
-            td_store_trim(server->store, now - WARM_FOR_NS);
+            td_buffer_pool_trim(services->buffers, now - WARM_FOR_NS);
+            td_store_trim(services->store, now - WARM_FOR_NS);
             td_http_nudge(http);
             tidied = now;
         }
     }
 }
 
-static bool patience_left(const struct td_server *server, int64_t begun)
+static bool patience_left(const struct td_services *services, int64_t begun)
 {
-    return td_now_ns() - begun < server->config.drain_timeout_ms * 1000000;
+    return td_now_ns() - begun < services->config.drain_timeout_ms * 1000000;
 }
 
 /* Waits for the calls in flight. Past the drain timeout those in the queue are refused, and those
  * still arriving are cut off with their connections; what runs on a worker is waited for, since the
  * HTTP library cannot be stopped with a connection asleep, and answers on their way get as much
  * time again. */
-static void drain(struct td_server *server, struct td_http *http)
+static void drain(struct td_services *services, struct td_http *http)
 {
     const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
     int64_t begun = td_now_ns();
-    for (; atomic_load(&server->in_flight) > 0 && patience_left(server, begun);
+    for (; atomic_load(&services->in_flight) > 0 && patience_left(services, begun);
          nanosleep(&tick, NULL)) {
-        td_worker_pool_expire(server->workers, td_now_ns(), false);
+        td_worker_pool_expire(services->workers, td_now_ns(), false);
         td_http_nudge(http); /* clients that left are not waited for */
     }
-    atomic_store(&server->refusing, true);
-    td_devices_drain(server->devices);
-    for (; atomic_load(&server->asleep) > 0; nanosleep(&tick, NULL))
-        td_worker_pool_expire(server->workers, td_now_ns(), true);
+    atomic_store(&services->refusing, true);
+    td_devices_drain(services->devices);
+    for (; atomic_load(&services->asleep) > 0; nanosleep(&tick, NULL))
+        td_worker_pool_expire(services->workers, td_now_ns(), true);
     begun = td_now_ns();
     do /* at least one tick: who was woken just now is not sending yet */
         nanosleep(&tick, NULL);
-    while (atomic_load(&server->sending) > 0 && patience_left(server, begun));
+    while (atomic_load(&services->sending) > 0 && patience_left(services, begun));
 }
 
-static int run(struct td_server *server)
+static int run(struct td_services *services)
 {
     sigset_t signals;
     struct td_http *http = NULL;
@@ -92,20 +92,20 @@ static int run(struct td_server *server)
     block_signals(&signals);
     td_guard_install();
     const int64_t begun = td_now_ns();
-    if (!td_server_open(server) || !(http = td_http_start(server)))
+    if (!td_services_open(services) || !(http = td_http_start(services)))
         goto done;
-    td_log(&server->log, TD_LOG_INFO, "ready", TD_MS("start_ms", td_now_ns() - begun));
-    const int signal_number = serve(server, http, &signals);
-    atomic_store(&server->draining, true); /* before it is said: who reads that may rely on it */
-    td_log(&server->log, TD_LOG_INFO, "draining", TD_TEXT("signal", strsignal(signal_number)),
-           TD_INT("in_flight", atomic_load(&server->in_flight)));
-    drain(server, http);
+    td_log(&services->log, TD_LOG_INFO, "ready", TD_MS("start_ms", td_now_ns() - begun));
+    const int signal_number = serve(services, http, &signals);
+    atomic_store(&services->draining, true); /* before it is said: who reads that may rely on it */
+    td_log(&services->log, TD_LOG_INFO, "draining", TD_TEXT("signal", strsignal(signal_number)),
+           TD_INT("in_flight", atomic_load(&services->in_flight)));
+    drain(services, http);
     status = 0;
 done:
-    td_server_stop_workers(server); /* they may be about to leave a connection they woke */
+    td_services_stop_workers(services); /* they may be about to leave a connection they woke */
     td_http_stop(http);
-    td_server_close(server);
-    td_log(&server->log, TD_LOG_INFO, "stopped", TD_INT("exit", status));
+    td_services_close(services);
+    td_log(&services->log, TD_LOG_INFO, "stopped", TD_INT("exit", status));
     return status;
 }
 
@@ -125,11 +125,11 @@ static bool check_origins(const struct td_config *config, char message[TD_CONFIG
 
 int main(int argc, char **argv)
 {
-    static struct td_server server;
+    static struct td_services services;
     char message[TD_CONFIG_MESSAGE];
     int status = 0;
     const enum td_config_action action =
-        td_config_load(&server.config, argc, argv, environ, message);
+        td_config_load(&services.config, argc, argv, environ, message);
     switch (action) {
     case TD_CONFIG_HELP:
         td_config_help(stdout);
@@ -143,17 +143,17 @@ int main(int argc, char **argv)
     case TD_CONFIG_RUN:
         break;
     }
-    server.log = (struct td_log){ .level = server.config.log_level,
-                                  .format = server.config.log_format,
-                                  .fd = STDERR_FILENO };
-    if (!td_config_check_system(&server.config, message) ||
-        !check_origins(&server.config, message) ||
-        !td_devices_check_system(&server.config, message))
+    services.log = (struct td_log){ .level = services.config.log_level,
+                                    .format = services.config.log_format,
+                                    .fd = STDERR_FILENO };
+    if (!td_config_check_system(&services.config, message) ||
+        !check_origins(&services.config, message) ||
+        !td_devices_check_system(&services.config, message))
         status = wrong(message);
     else if (action == TD_CONFIG_RUN)
-        status = run(&server);
+        status = run(&services);
     else
         puts("tensord: the configuration is good");
-    td_config_free(&server.config);
+    td_config_free(&services.config);
     return status;
 }

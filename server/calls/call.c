@@ -14,35 +14,35 @@
 
 enum { KEPT_SHELLS = 256 };
 
-static struct td_call_shell *new_shell(struct td_server *server)
+static struct td_call_shell *new_shell(struct td_services *services)
 {
     struct td_call_shell *shell = aligned_alloc(64, sizeof *shell);
-    pthread_mutex_lock(&server->mutex);
-    server->n_calls += shell != NULL;
-    pthread_mutex_unlock(&server->mutex);
+    pthread_mutex_lock(&services->mutex);
+    services->n_calls += shell != NULL;
+    pthread_mutex_unlock(&services->mutex);
     return shell;
 }
 
-struct td_call *td_call_new(struct td_server *server)
+struct td_call *td_call_new(struct td_services *services)
 {
-    pthread_mutex_lock(&server->mutex);
-    struct td_call_shell *shell = server->free_calls;
+    pthread_mutex_lock(&services->mutex);
+    struct td_call_shell *shell = services->free_calls;
     if (shell) {
-        server->free_calls = shell->next_free;
-        server->n_free_calls--;
+        services->free_calls = shell->next_free;
+        services->n_free_calls--;
     }
-    pthread_mutex_unlock(&server->mutex);
+    pthread_mutex_unlock(&services->mutex);
     if (!shell)
-        shell = new_shell(server);
+        shell = new_shell(services);
     if (!shell)
         return NULL;
     struct td_call *call = &shell->call;
-    *call = (struct td_call){ .server = server,
+    *call = (struct td_call){ .services = services,
                               .socket = -1, /* none to look at */
                               .headers.inference_header = TD_OIP_NO_HEADER,
                               .start_by_ns = TD_NEVER };
     td_arena_init(&call->arena, shell->block, sizeof shell->block,
-                  td_buffer_pool_memory(server->buffers));
+                  td_buffer_pool_memory(services->buffers));
     return call;
 }
 
@@ -50,39 +50,39 @@ void td_call_free(struct td_call *call)
 {
     if (!call)
         return;
-    struct td_server *server = call->server;
+    struct td_services *services = call->services;
     struct td_call_shell *shell = (struct td_call_shell *)(void *)call;
     td_arena_reset(&call->arena);
     td_buffer_unref(call->body_buffer);
-    pthread_mutex_lock(&server->mutex);
-    const bool keep = server->n_free_calls < KEPT_SHELLS;
+    pthread_mutex_lock(&services->mutex);
+    const bool keep = services->n_free_calls < KEPT_SHELLS;
     if (keep) {
-        shell->next_free = server->free_calls;
-        server->free_calls = shell;
-        server->n_free_calls++;
+        shell->next_free = services->free_calls;
+        services->free_calls = shell;
+        services->n_free_calls++;
     } else {
-        server->n_calls--;
+        services->n_calls--;
     }
-    pthread_mutex_unlock(&server->mutex);
+    pthread_mutex_unlock(&services->mutex);
     if (!keep)
         free(shell);
 }
 
-void td_call_free_shells(struct td_server *server)
+void td_call_free_shells(struct td_services *services)
 {
-    while (server->free_calls) {
-        struct td_call_shell *shell = server->free_calls;
-        server->free_calls = shell->next_free;
+    while (services->free_calls) {
+        struct td_call_shell *shell = services->free_calls;
+        services->free_calls = shell->next_free;
         free(shell);
     }
-    server->n_free_calls = server->n_calls = 0;
+    services->n_free_calls = services->n_calls = 0;
 }
 
 /* ---- the stages ----------------------------------------------------------------------------- */
 
 size_t td_call_body_limit(const struct td_call *call)
 {
-    const struct td_config *config = &call->server->config;
+    const struct td_config *config = &call->services->config;
     const int64_t own =
         call->body_limit == TD_BODY_TENSOR ? config->tensor_quota : config->max_body;
     const size_t limit = (size_t)(own < config->memory_limit ? own : config->memory_limit);
@@ -98,7 +98,7 @@ static td_status expand(struct td_call *call)
         return TD_OK;
     const td_status status =
         td_inflate(call->body, call->body_bytes, td_call_body_limit(call), TD_JSON_PADDING,
-                   td_buffer_pool_memory(call->server->buffers), &expanded, &bytes, &call->error);
+                   td_buffer_pool_memory(call->services->buffers), &expanded, &bytes, &call->error);
     if (status != TD_OK)
         return status;
     td_buffer_unref(call->body_buffer);
@@ -151,7 +151,7 @@ static td_status compress(struct td_call *call)
         if (strcmp(reply->headers[i].name, "ETag") == 0)
             return TD_OK;
     td_reply_header(reply, "Vary", "Accept-Encoding");
-    return td_deflate(reply, call->encoding, td_buffer_pool_memory(call->server->buffers),
+    return td_deflate(reply, call->encoding, td_buffer_pool_memory(call->services->buffers),
                       &call->arena, td_call_stopped, call, &call->error);
 }
 
@@ -171,7 +171,7 @@ td_status td_call_admit_memory(struct td_call *call, size_t bytes)
     if (bytes <= TD_CALL_BLOCK / 2) /* fits the call itself */
         return TD_OK;
     const size_t held = call->arena.taken + (call->body_buffer ? call->body_buffer->size : 0);
-    return td_buffer_pool_admit(call->server->buffers, held, bytes, &call->error);
+    return td_buffer_pool_admit(call->services->buffers, held, bytes, &call->error);
 }
 
 td_status td_call_reserve_answer(struct td_call *call)
@@ -249,7 +249,7 @@ static void describe_inputs(const struct td_call *call, char *text, size_t size)
 
 void td_call_log(const struct td_call *call)
 {
-    const struct td_log *log = &call->server->log;
+    const struct td_log *log = &call->services->log;
     const bool failed = call->reply.http_status >= 500 && !call->gone &&
                         call->error.status != TD_NOT_SUPPORTED; /* which any client can ask for */
     const enum td_log_level level = failed ? TD_LOG_WARN : TD_LOG_DEBUG;

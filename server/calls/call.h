@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct td_server;
+struct td_services;
 struct MHD_Connection;
 
 #define TD_REQUEST_ID_SIZE 129
@@ -102,7 +102,7 @@ struct td_headers {
 
 struct td_call {
     struct td_job job; /* first: the scheduler casts back */
-    struct td_server *server;
+    struct td_services *services;
 
     /* the connection, as far as a call needs to know it */
     struct MHD_Connection *connection;
@@ -142,10 +142,10 @@ struct td_call {
     struct td_request request;
 
     /* the answer */
-    bool accepted; /* counts in server->in_flight */
+    bool accepted; /* counts in services->in_flight */
     bool answered; /* a worker has made the reply */
     bool lingers;  /* the answer comes before the body */
-    bool sending;  /* counts in server->sending */
+    bool sending;  /* counts in services->sending */
     bool close_connection;
     bool gone; /* the client hung up; nobody reads the answer */
     bool decoded, admitted, computed;
@@ -166,13 +166,13 @@ struct td_call_shell {
 };
 
 /* A call with an empty arena; NULL without memory. */
-struct td_call *td_call_new(struct td_server *server);
+struct td_call *td_call_new(struct td_services *services);
 
 /* Lets go of all it holds and keeps the shell for the next one. NULL is fine. */
 void td_call_free(struct td_call *call);
 
 /* Frees the shells that are kept. */
-void td_call_free_shells(struct td_server *server);
+void td_call_free_shells(struct td_services *services);
 
 /* The stages of a call's task; each needs the one before. On failure call->error says why. */
 TD_MUST_CHECK td_status td_call_decode(struct td_call *call);

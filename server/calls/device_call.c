@@ -42,7 +42,7 @@ static struct td_device_call *new_device_call(struct td_call *call, struct td_er
 td_status td_device_call_place(struct td_call *call)
 {
     const struct td_admission *admission = &call->admission;
-    struct td_devices *devices = call->server->devices;
+    struct td_devices *devices = call->services->devices;
     const td_device_choice choice = call->request.options.device;
     bool there;
     if (!call->task->on_device || choice == TD_DEVICE_CPU ||
@@ -65,7 +65,7 @@ td_status td_device_call_place(struct td_call *call)
 bool td_device_call_place_upload(struct td_call *call, const struct td_tensor *table)
 {
     struct td_device_call *device =
-        td_devices_batcher(call->server->devices) ? new_device_call(call, NULL) : NULL;
+        td_devices_batcher(call->services->devices) ? new_device_call(call, NULL) : NULL;
     if (!device)
         return false;
     device->table = *table;
@@ -134,7 +134,7 @@ void td_device_call_submit(struct td_call *call, void (*back)(struct td_call *ca
     device->back = back;
     device->item.gone = gone;
     device->item.done = done;
-    td_batcher_submit(td_devices_batcher(call->server->devices), &device->item);
+    td_batcher_submit(td_devices_batcher(call->services->devices), &device->item);
 }
 
 bool td_device_call_is_done(const struct td_call *call)

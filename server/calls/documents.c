@@ -26,8 +26,8 @@ td_status td_get_op(struct td_call *call)
 
 td_status td_get_devices(struct td_call *call)
 {
-    struct td_server *server = call->server;
-    return td_devices_describe(server->devices, &server->config, &call->arena, &call->reply,
+    struct td_services *services = call->services;
+    return td_devices_describe(services->devices, &services->config, &call->arena, &call->reply,
                                &call->error);
 }
 
@@ -51,12 +51,12 @@ td_status td_get_health(struct td_call *call)
 td_status td_get_ready(struct td_call *call)
 {
     enum { SIZE = 512 };
-    if (atomic_load_explicit(&call->server->draining, memory_order_relaxed))
+    if (atomic_load_explicit(&call->services->draining, memory_order_relaxed))
         return td_error_set(&call->error, TD_DRAINING, "the server is stopping");
     char *body = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
     if (!body)
         return TD_MEMORY_EXHAUSTED;
-    const struct td_server_memory memory = td_server_memory(call->server);
+    const struct td_services_memory memory = td_services_memory(call->services);
     const int length =
         snprintf(body, SIZE,
                  "{\"status\":\"ready\",\"memory\":{\"limit\":%llu,\"in_use\":%llu,\"warm\":%llu,"

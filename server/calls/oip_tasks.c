@@ -14,15 +14,15 @@ static void say(struct td_call *call, const char *text)
 static struct td_oip_server about(const struct td_call *call)
 {
     return (struct td_oip_server){ .version = TD_VERSION,
-                                   .shared_memory = call->server->shm != NULL,
-                                   .workers = (int)call->server->config.workers };
+                                   .shared_memory = call->services->shm != NULL,
+                                   .workers = (int)call->services->config.workers };
 }
 
 /* ---- health ---------------------------------------------------------------------------------- */
 
 static td_status check_ready(struct td_call *call)
 {
-    return atomic_load_explicit(&call->server->draining, memory_order_relaxed)
+    return atomic_load_explicit(&call->services->draining, memory_order_relaxed)
                ? td_error_set(&call->error, TD_DRAINING, "the server is stopping")
                : TD_OK;
 }
@@ -81,7 +81,7 @@ td_status td_oip_statistics(struct td_call *call)
     if (!stats)
         return call->error.status;
     for (int i = 0; i < count; i++)
-        td_statistics_read(&call->server->statistics, ops[i], &stats[i]);
+        td_statistics_read(&call->services->statistics, ops[i], &stats[i]);
     return td_oip_describe_stats(ops, stats, count, &call->arena, &call->reply, &call->error);
 }
 
@@ -115,7 +115,7 @@ const struct td_task td_oip_unload_task = { .encode = unload };
 
 static td_status need_shm(struct td_call *call)
 {
-    return call->server->shm
+    return call->services->shm
                ? TD_OK
                : td_error_set(&call->error, TD_NOT_SUPPORTED,
                               "shared memory is off; the server's option --system-shared-memory "
@@ -128,7 +128,7 @@ static td_status register_region(struct td_call *call)
     td_status status =
         td_oip_read_region(call->body, call->body_bytes, &call->arena, &region, &call->error);
     if (status == TD_OK)
-        status = td_shm_register(call->server->shm, call->arguments[0], region.key, region.offset,
+        status = td_shm_register(call->services->shm, call->arguments[0], region.key, region.offset,
                                  region.bytes, &call->error);
     if (status == TD_OK)
         say(call, "{}");
@@ -143,7 +143,7 @@ td_status td_oip_region_status(struct td_call *call)
     int count = 0;
     td_status status = need_shm(call);
     if (status == TD_OK)
-        status = td_shm_list(call->server->shm, call->arguments[0], &call->arena, &list, &count,
+        status = td_shm_list(call->services->shm, call->arguments[0], &call->arena, &list, &count,
                              &call->error);
     if (status != TD_OK)
         return status;
@@ -155,7 +155,7 @@ td_status td_oip_unregister(struct td_call *call)
     const td_status status = need_shm(call);
     if (status != TD_OK)
         return status;
-    td_shm_unregister(call->server->shm, call->arguments[0]);
+    td_shm_unregister(call->services->shm, call->arguments[0]);
     say(call, "{}");
     return TD_OK;
 }

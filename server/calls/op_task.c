@@ -45,7 +45,7 @@ static td_status decode_oip(struct td_call *call)
     const struct td_oip_source source = { .json_bytes = call->headers.inference_header,
                                           .resolver = &call->sources.resolver,
                                           .regions =
-                                              call->server->shm ? &call->sources.regions : NULL };
+                                              call->services->shm ? &call->sources.regions : NULL };
     uint64_t timeout_us = 0;
     const td_status status = td_oip_decode(call->body, call->body_bytes, &source, &call->arena,
                                            &call->request, &timeout_us, &call->error);
@@ -56,9 +56,9 @@ static td_status decode_oip(struct td_call *call)
 
 static td_status decode(struct td_call *call)
 {
-    struct td_server *server = call->server;
-    td_sources_begin(&call->sources, td_store_resolver(server->store),
-                     server->shm ? td_shm_regions(server->shm) : NULL);
+    struct td_services *services = call->services;
+    td_sources_begin(&call->sources, td_store_resolver(services->store),
+                     services->shm ? td_shm_regions(services->shm) : NULL);
     const td_status status =
         call->body_format == TD_FORMAT_OIP
             ? decode_oip(call)
@@ -112,7 +112,7 @@ static void name_output(struct td_call *call, int i)
 static td_status check_outputs(struct td_call *call, size_t *bytes)
 {
     const struct td_op_args *args = &call->request.args;
-    const uint64_t limit = (uint64_t)call->server->config.max_output;
+    const uint64_t limit = (uint64_t)call->services->config.max_output;
     *bytes = 0;
     for (int i = 0; i < args->n_outputs; i++)
         if (!td_size_add(*bytes, td_tensor_footprint(&args->outputs[i]), bytes))
@@ -127,7 +127,7 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
 static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
 {
     enum { TEXT_PER_BYTE = 8 }; /* [-127, of an int8 nested in a list of its own */
-    const uint64_t limit = (uint64_t)call->server->config.max_output;
+    const uint64_t limit = (uint64_t)call->services->config.max_output;
     if (!td_codec_encoded_bound(call->reply_format, &call->request, bytes))
         *bytes = SIZE_MAX;
     return *bytes <= limit || *bytes / TEXT_PER_BYTE <= outputs
@@ -138,7 +138,7 @@ static td_status check_encoded(struct td_call *call, size_t outputs, size_t *byt
 
 static td_status check_flops(struct td_call *call, uint64_t flops)
 {
-    const uint64_t limit = (uint64_t)call->server->config.max_flops;
+    const uint64_t limit = (uint64_t)call->services->config.max_flops;
     return limit == 0 || flops <= limit
                ? TD_OK
                : td_error_resource(&call->error, "flops", flops, limit, call->op->name);
@@ -157,7 +157,7 @@ static size_t plus(size_t a, uint64_t b)
 static size_t memory_needed(const struct td_call *call, const struct td_admission *admission)
 {
     const struct td_cost *cost = &admission->cost;
-    const uint64_t threads = cost->single_threaded ? 1 : (uint64_t)call->server->config.workers;
+    const uint64_t threads = cost->single_threaded ? 1 : (uint64_t)call->services->config.workers;
     uint64_t scratch;
     if (__builtin_mul_overflow(cost->workspace_per_thread, threads, &scratch))
         scratch = UINT64_MAX;
@@ -167,7 +167,7 @@ static size_t memory_needed(const struct td_call *call, const struct td_admissio
 
 td_status td_op_device(struct td_call *call)
 {
-    return td_devices_check(call->server->devices, call->request.options.device, &call->error);
+    return td_devices_check(call->services->devices, call->request.options.device, &call->error);
 }
 
 /* Who asks for the device gets what TensorFlow's kernels there do, where he says nothing else: zeros
@@ -211,7 +211,7 @@ static td_status admit_store(struct td_call *call, struct td_admission *admissio
     if (status == TD_OK)
         status = td_store_check_name(stored->name, &call->error);
     return status != TD_OK ? status
-                           : td_store_admit(call->server->store, &stored->write,
+                           : td_store_admit(call->services->store, &stored->write,
                                             admission->output_bytes, &call->error);
 }
 
@@ -244,7 +244,7 @@ static td_status alloc_kept(struct td_call *call, struct td_tensor *output)
 {
     if (output->dtype == TD_DTYPE_STRING || output->bytes <= TD_CALL_BLOCK / 2)
         return td_tensor_alloc(output, &call->arena, &call->error);
-    struct td_memory *memory = td_buffer_pool_memory(call->server->buffers);
+    struct td_memory *memory = td_buffer_pool_memory(call->services->buffers);
     struct td_buffer *buffer = memory->take(memory, output->bytes, &call->error);
     if (!buffer || !td_arena_keep(&call->arena, buffer, &call->error))
         return call->error.status;
@@ -272,8 +272,8 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     if (status != TD_OK)
         return status;
     td_pool_exec_init(&exec, worker, &call->arena, td_call_stopped, call);
-    exec.base.output_limit = (uint64_t)call->server->config.max_output;
-    exec.base.isa = call->server->config.isa;
+    exec.base.output_limit = (uint64_t)call->services->config.max_output;
+    exec.base.isa = call->services->config.isa;
     status = call->op->run(&call->request.args, &exec.base, &call->error);
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
@@ -289,8 +289,8 @@ static td_status store_outputs(struct td_call *call)
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
         bool created;
         name_output(call, i);
-        status = td_store_put(call->server->store, &stored->write, &args->outputs[i], &call->arena,
-                              &list[i], &created, &call->error);
+        status = td_store_put(call->services->store, &stored->write, &args->outputs[i],
+                              &call->arena, &list[i], &created, &call->error);
     }
     return status != TD_OK
                ? status
@@ -318,7 +318,7 @@ static td_status encode(struct td_call *call)
 
 static void count(struct td_call *call)
 {
-    td_statistics_count(&call->server->statistics, call->op, &call->times,
+    td_statistics_count(&call->services->statistics, call->op, &call->times,
                         call->error.status == TD_OK);
 }
 

@@ -19,7 +19,7 @@ static td_status begin_plan(struct td_call *call)
 
 static td_status plan(struct td_call *call)
 {
-    const struct td_config *config = &call->server->config;
+    const struct td_config *config = &call->services->config;
     const struct td_plan_limits limits = { .threads = (int)config->workers,
                                            .max_flops = (uint64_t)config->max_flops,
                                            .max_output = (uint64_t)config->max_output,

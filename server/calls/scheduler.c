@@ -15,7 +15,7 @@ enum { LONG_WAIT_NS = 1000000 };
 static bool names_shared_memory(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;
-    return call->server->shm && call->body_format == TD_FORMAT_OIP &&
+    return call->services->shm && call->body_format == TD_FORMAT_OIP &&
            td_oip_names_shared_memory(call->body, header < bytes ? header : bytes);
 }
 
@@ -58,11 +58,11 @@ static uint64_t job_cost(const struct td_call *call, uint64_t cost_ns)
 
 static td_status queue_full(struct td_call *call)
 {
-    struct td_server *server = call->server;
+    struct td_services *services = call->services;
     td_error_set(&call->error, TD_QUEUE_FULL,
                  "%lld requests wait already, the most this server allows",
-                 (long long)server->config.queue_limit);
-    call->error.retry_after_s = td_worker_pool_retry_after_s(server->workers);
+                 (long long)services->config.queue_limit);
+    call->error.retry_after_s = td_worker_pool_retry_after_s(services->workers);
     return TD_QUEUE_FULL;
 }
 
@@ -70,18 +70,18 @@ static td_status queue_full(struct td_call *call)
  * knows that nobody will be. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
 {
-    struct td_server *server = call->server;
-    atomic_fetch_add(&server->asleep, 1);
-    if (atomic_load(&server->refusing)) {
+    struct td_services *services = call->services;
+    atomic_fetch_add(&services->asleep, 1);
+    if (atomic_load(&services->refusing)) {
         td_error_set(&call->error, TD_DRAINING, "the server is stopping");
-    } else if (!td_worker_pool_reserve(server->workers)) {
+    } else if (!td_worker_pool_reserve(services->workers)) {
         (void)queue_full(call);
     } else {
         call->job.cost_ns = job_cost(call, cost_ns);
         call->job.deadline_ns = start_by(call);
         return TD_QUEUE;
     }
-    atomic_fetch_sub(&server->asleep, 1); /* from here on the workers may be gone */
+    atomic_fetch_sub(&services->asleep, 1); /* from here on the workers may be gone */
     return answer(call, call->error.status);
 }
 
@@ -101,7 +101,7 @@ static td_status admit(struct td_call *call)
 
 td_verdict td_schedule(struct td_call *call)
 {
-    const uint64_t limit = (uint64_t)call->server->config.inline_limit_us * 1000;
+    const uint64_t limit = (uint64_t)call->services->config.inline_limit_us * 1000;
     uint64_t cost = td_estimate_decode_ns(call);
     td_status status = td_call_late(call, "before the request had arrived");
     if (status != TD_OK)
@@ -136,9 +136,9 @@ td_verdict td_schedule(struct td_call *call)
 /* The last thing a worker does with a call. */
 static void finish(struct td_call *call)
 {
-    struct td_server *server = call->server;
+    struct td_services *services = call->services;
     call->finished(call);
-    atomic_fetch_sub(&server->asleep, 1);
+    atomic_fetch_sub(&services->asleep, 1);
 }
 
 static void left_queue(struct td_call *call)
@@ -167,7 +167,7 @@ static void back_from_device(struct td_call *call)
                (call->computed || td_device_call_is_done(call) ? 0 : admission->compute_ns);
     call->job.cost_ns = job_cost(call, left);
     call->job.deadline_ns = call->computed ? TD_NEVER : call->deadline_ns;
-    td_worker_pool_submit(call->server->workers, &call->job);
+    td_worker_pool_submit(call->services->workers, &call->job);
 }
 
 static void submit_to_device(struct td_call *call)
@@ -181,7 +181,7 @@ static void submit_to_device(struct td_call *call)
  * comes back. False when there is no place: it goes on without the device. */
 static bool hand_to_device(struct td_call *call)
 {
-    if (!td_worker_pool_reserve(call->server->workers)) {
+    if (!td_worker_pool_reserve(call->services->workers)) {
         call->device = NULL;
         return false;
     }
@@ -307,5 +307,5 @@ void td_schedule_submit(struct td_call *call)
     if (td_device_call_is_due(call))
         submit_to_device(call);
     else
-        td_worker_pool_submit(call->server->workers, &call->job);
+        td_worker_pool_submit(call->services->workers, &call->job);
 }

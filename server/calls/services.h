@@ -27,7 +27,7 @@ struct td_rescan {
     bool wanted;         /* main thread */
 };
 
-struct td_server {
+struct td_services {
     struct td_statistics statistics; /* first: it is aligned to cache lines */
     struct td_config config;
     struct td_log log;
@@ -51,24 +51,24 @@ struct td_server {
     int n_calls; /* shells there are, kept or in use */
 };
 
-/* Makes the parts that config asks for; false (logged) when one cannot be had. td_server_close also
- * takes down what a failed td_server_open left. */
-TD_MUST_CHECK bool td_server_open(struct td_server *server);
-void td_server_close(struct td_server *server);
+/* Makes the parts that config asks for; false (logged) when one cannot be had. td_services_close also
+ * takes down what a failed td_services_open left. */
+TD_MUST_CHECK bool td_services_open(struct td_services *services);
+void td_services_close(struct td_services *services);
 
 /* Ends the workers before the rest; no call may be queued any more. */
-void td_server_stop_workers(struct td_server *server);
+void td_services_stop_workers(struct td_services *services);
 
 /* Has the data folder looked at again: as soon as there is a place in the queue, and once more when
  * it is asked for in the middle of it. Called by the main thread again and again. */
-void td_server_rescan(struct td_server *server, bool wanted);
+void td_services_rescan(struct td_services *services, bool wanted);
 
 /* Memory as the server announces it, under GET /readyz. */
-struct td_server_memory {
+struct td_services_memory {
     struct td_buffer_pool_stats buffers;
     uint64_t calls;  /* shells of calls, kept or in use */
     uint64_t tables; /* mapped files */
 };
-struct td_server_memory td_server_memory(struct td_server *server);
+struct td_services_memory td_services_memory(struct td_services *services);
 
 #endif

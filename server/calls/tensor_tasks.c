@@ -29,7 +29,7 @@ static td_status admit_list(struct td_call *call, struct td_admission *admission
 {
     enum { PER_TENSOR = 512 };
     admission->encoded_bound =
-        PER_TENSOR * ((size_t)td_store_stats(call->server->store).tensors + 1);
+        PER_TENSOR * ((size_t)td_store_stats(call->services->store).tensors + 1);
     return td_call_admit_memory(call, admission->encoded_bound);
 }
 
@@ -38,7 +38,7 @@ static td_status encode_list(struct td_call *call)
     struct td_tensor_listing *list;
     int count;
     const td_status status =
-        td_store_list(call->server->store, &call->arena, &list, &count, &call->error);
+        td_store_list(call->services->store, &call->arena, &list, &count, &call->error);
     return status != TD_OK
                ? status
                : td_describe_tensors(list, count, &call->arena, &call->reply, &call->error);
@@ -88,7 +88,7 @@ static td_status check_write(struct td_call *call)
     const struct state *state = call->state;
     const td_status status = td_store_check_name(state->write.name, &call->error);
     return status != TD_OK ? status
-                           : td_store_admit(call->server->store, &state->write, 0, &call->error);
+                           : td_store_admit(call->services->store, &state->write, 0, &call->error);
 }
 
 /* Who waits for leave to send a body is told at once what speaks against it. Others are told when
@@ -182,7 +182,7 @@ static td_status decode_get(struct td_call *call)
 {
     struct state *state = call->state;
     const char *name = call->arguments[0];
-    td_status status = td_store_get(call->server->store, name, strlen(name), &call->arena,
+    td_status status = td_store_get(call->services->store, name, strlen(name), &call->arena,
                                     &state->listing, &call->error);
     const struct td_condition wanted = { .if_match = call->headers.if_match };
     if (status == TD_OK)
@@ -231,7 +231,7 @@ static td_status settle_letters(struct td_call *call)
 static td_status admit_get(struct td_call *call, struct td_admission *admission)
 {
     const struct state *state = call->state;
-    const uint64_t limit = (uint64_t)call->server->config.max_output;
+    const uint64_t limit = (uint64_t)call->services->config.max_output;
     if (state->unmodified || !state->whole)
         return TD_OK;
     const struct td_tensor *tensor = state->listing.tensor;
@@ -328,7 +328,7 @@ static td_status decode_put(struct td_call *call)
     struct state *state = call->state;
     bool in_body;
     const td_status status = td_tensor_read(call->body_format, call->body, call->body_bytes,
-                                            td_store_resolver(call->server->store), &call->arena,
+                                            td_store_resolver(call->services->store), &call->arena,
                                             &state->tensor, &in_body, &call->error);
     struct td_tensor *tensor = &state->tensor;
     if (status == TD_OK && in_body)
@@ -355,7 +355,7 @@ static td_status check_upload(struct td_call *call)
         return TD_OK;
     if (state->tensor.dtype == TD_DTYPE_STRING)
         return refuse_upload_of_strings(&call->error);
-    return td_devices_check(call->server->devices, TD_DEVICE_GPU, &call->error);
+    return td_devices_check(call->services->devices, TD_DEVICE_GPU, &call->error);
 }
 
 static td_status admit_put(struct td_call *call, struct td_admission *admission)
@@ -364,7 +364,7 @@ static td_status admit_put(struct td_call *call, struct td_admission *admission)
     const td_status status = check_upload(call);
     (void)admission; /* a worker's in any case */
     return status != TD_OK ? status
-                           : td_store_admit(call->server->store, &state->write,
+                           : td_store_admit(call->services->store, &state->write,
                                             td_tensor_footprint(&state->tensor), &call->error);
 }
 
@@ -375,7 +375,7 @@ static td_status compute_put(struct td_call *call, struct td_worker *worker)
     const td_status status = td_call_reserve_answer(call);
     return status != TD_OK
                ? status
-               : td_store_put(call->server->store, &state->write, &state->tensor, &call->arena,
+               : td_store_put(call->services->store, &state->write, &state->tensor, &call->arena,
                               &state->listing, &state->created, &call->error);
 }
 
@@ -426,7 +426,7 @@ static td_status compute_delete(struct td_call *call, struct td_worker *worker)
 {
     const struct state *state = call->state;
     (void)worker;
-    return td_store_delete(call->server->store, &state->write, &call->error);
+    return td_store_delete(call->services->store, &state->write, &call->error);
 }
 
 static td_status encode_delete(struct td_call *call)
@@ -469,8 +469,8 @@ static td_status look_at_params(struct td_call *call)
     struct td_tensor_listing found;
     struct td_arena arena;
     _Alignas(64) char block[1024];
-    td_arena_init(&arena, block, sizeof block, td_buffer_pool_memory(call->server->buffers));
-    const td_status status = td_store_get(call->server->store, state->write.name,
+    td_arena_init(&arena, block, sizeof block, td_buffer_pool_memory(call->services->buffers));
+    const td_status status = td_store_get(call->services->store, state->write.name,
                                           strlen(state->write.name), &arena, &found, &call->error);
     if (status == TD_OK) {
         state->tensor = *found.tensor;
@@ -484,7 +484,7 @@ static td_status look_at_params(struct td_call *call)
 
 static td_status decode_scatter(struct td_call *call)
 {
-    td_sources_begin(&call->sources, td_store_resolver(call->server->store), NULL);
+    td_sources_begin(&call->sources, td_store_resolver(call->services->store), NULL);
     td_status status = check_write(call);
     if (status == TD_OK)
         status = look_at_params(call);
@@ -553,9 +553,9 @@ static td_status compute_scatter(struct td_call *call, struct td_worker *worker)
     struct td_store_update *update = NULL;
     struct td_scatter_slices slices = { 0 };
     td_pool_exec_init(&exec, worker, &call->arena, td_call_stopped, call);
-    exec.base.output_limit = (uint64_t)call->server->config.tensor_quota;
-    exec.base.isa = call->server->config.isa;
-    td_status status = td_store_update_begin(call->server->store, &state->write, &call->arena,
+    exec.base.output_limit = (uint64_t)call->services->config.tensor_quota;
+    exec.base.isa = call->services->config.isa;
+    td_status status = td_store_update_begin(call->services->store, &state->write, &call->arena,
                                              &exec.base, &update, &call->error);
     if (status != TD_OK)
         return status;

@@ -26,7 +26,7 @@ static td_status too_large(struct td_call *call)
 
 static td_status make_room(struct td_call *call, size_t bytes)
 {
-    struct td_memory *memory = td_buffer_pool_memory(call->server->buffers);
+    struct td_memory *memory = td_buffer_pool_memory(call->services->buffers);
     struct td_buffer *larger = memory->take(memory, bytes + TD_JSON_PADDING, &call->error);
     if (!larger)
         return call->error.status;

@@ -34,7 +34,7 @@ enum {
 };
 
 struct td_http {
-    struct td_server *server;
+    struct td_services *services;
     struct MHD_Daemon *daemon;
     struct td_linger *linger;
     struct td_connections *connections;
@@ -54,8 +54,8 @@ static int socket_of(struct MHD_Connection *connection)
 static td_status accept_call(struct td_call *call)
 {
     call->accepted = true;
-    atomic_fetch_add(&call->server->in_flight, 1);
-    if (!atomic_load(&call->server->draining))
+    atomic_fetch_add(&call->services->in_flight, 1);
+    if (!atomic_load(&call->services->draining))
         return TD_OK;
     call->close_connection = true;
     return td_error_set(&call->error, TD_DRAINING, "the server is stopping and takes no new work");
@@ -86,7 +86,7 @@ static td_status begin(const struct td_http *http, struct td_call *call)
     if (status != TD_OK || found != TD_OK || call->handler)
         return status != TD_OK ? status : found;
     const bool has_body = call->body_limit != TD_BODY_NONE;
-    call->negotiated = call->style == TD_STYLE_OIP || call->server->config.compress;
+    call->negotiated = call->style == TD_STYLE_OIP || call->services->config.compress;
     if (call->negotiated)
         call->encoding = td_deflate_choose(call->headers.accept_encoding);
     status = accept_call(call);
@@ -111,7 +111,7 @@ static bool answer_before_body(const struct td_call *call)
 static enum MHD_Result first_look(struct td_http *http, struct MHD_Connection *connection,
                                   const char *path, const char *method, void **state)
 {
-    struct td_call *call = td_call_new(http->server);
+    struct td_call *call = td_call_new(http->services);
     if (!call)
         return MHD_NO;
     *state = call;
@@ -219,9 +219,9 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     const bool accepted = call->accepted, sending = call->sending;
     td_call_free(call);
     if (sending)
-        atomic_fetch_sub_explicit(&http->server->sending, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&http->services->sending, 1, memory_order_relaxed);
     if (accepted)
-        atomic_fetch_sub(&http->server->in_flight, 1);
+        atomic_fetch_sub(&http->services->in_flight, 1);
 }
 
 static void connection_changed(void *context, struct MHD_Connection *connection, void **state,
@@ -239,11 +239,11 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
 /* ---- start and stop ------------------------------------------------------------------------- */
 
 /* As many connections as asked for, or as the limit on open files leaves room for. */
-static unsigned connection_limit(const struct td_server *server)
+static unsigned connection_limit(const struct td_services *services)
 {
     struct rlimit files;
-    const int64_t wanted = server->config.connection_limit;
-    const int64_t spare = SPARE_FILES + (server->shm ? TD_SHM_REGIONS : 0);
+    const int64_t wanted = services->config.connection_limit;
+    const int64_t spare = SPARE_FILES + (services->shm ? TD_SHM_REGIONS : 0);
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
         return (unsigned)wanted;
     const rlim_t before = files.rlim_cur;
@@ -254,7 +254,7 @@ static unsigned connection_limit(const struct td_server *server)
         return (unsigned)wanted;
     const int64_t room = (int64_t)files.rlim_cur - spare;
     const unsigned limit = room > 1 ? (unsigned)room : 1;
-    td_log(&server->log, TD_LOG_WARN, "connection_limit_lowered", TD_INT("wanted", wanted),
+    td_log(&services->log, TD_LOG_WARN, "connection_limit_lowered", TD_INT("wanted", wanted),
            TD_INT("limit", limit), TD_TEXT("reason", "the limit on open files"));
     return limit;
 }
@@ -262,24 +262,24 @@ static unsigned connection_limit(const struct td_server *server)
 __attribute__((format(printf, 2, 0))) static void library_log(void *context, const char *format,
                                                               va_list arguments)
 {
-    const struct td_server *server = context;
+    const struct td_services *services = context;
     char text[512];
-    if (!td_log_wants(&server->log, TD_LOG_DEBUG))
+    if (!td_log_wants(&services->log, TD_LOG_DEBUG))
         return;
     const int length = vsnprintf(text, sizeof text, format, arguments);
     if (length > 0 && length < (int)sizeof text && text[length - 1] == '\n')
         text[length - 1] = '\0';
-    td_log(&server->log, TD_LOG_DEBUG, "http_library", TD_TEXT("message", text));
+    td_log(&services->log, TD_LOG_DEBUG, "http_library", TD_TEXT("message", text));
 }
 
 static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
 {
-    const struct td_config *config = &http->server->config;
+    const struct td_config *config = &http->services->config;
     const unsigned flags =
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     const unsigned timeout_s = (unsigned)((config->idle_timeout_ms + 999) / 1000);
     struct MHD_OptionItem options[] = {
-        { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_log, http->server },
+        { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_log, http->services },
         { MHD_OPTION_LISTEN_SOCKET, fd, NULL },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, http },
         { MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)td_query_leave_encoded, NULL },
@@ -287,7 +287,7 @@ static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
         { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, http },
         { MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL },
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->connection_memory, NULL },
-        { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connection_limit(http->server), NULL },
+        { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connection_limit(http->services), NULL },
         { MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)timeout_s, NULL },
         /* A pool of one is refused: without the option there is one thread. */
         { config->io_threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
@@ -302,7 +302,7 @@ static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
 static bool start_parts(struct td_http *http, int fd, struct td_listener_address *bound,
                         const char **why)
 {
-    const struct td_config *config = &http->server->config;
+    const struct td_config *config = &http->services->config;
     char message[TD_CONFIG_MESSAGE];
     if (!td_listener_find(fd, bound, why))
         return false;
@@ -329,18 +329,18 @@ static void free_parts(struct td_http *http)
     free(http);
 }
 
-struct td_http *td_http_start(struct td_server *server)
+struct td_http *td_http_start(struct td_services *services)
 {
     struct td_http *http = calloc(1, sizeof *http);
     const char *why = "no memory";
     struct td_listener_address bound;
     char address[256];
-    const int fd = http ? td_listener_open(server->config.listen, &why) : -1;
+    const int fd = http ? td_listener_open(services->config.listen, &why) : -1;
     if (http)
-        http->server = server;
+        http->services = services;
     if (fd < 0 || !start_parts(http, fd, &bound, &why)) {
-        td_log(&server->log, TD_LOG_ERROR, "listen_failed",
-               TD_TEXT("address", server->config.listen), TD_TEXT("reason", why));
+        td_log(&services->log, TD_LOG_ERROR, "listen_failed",
+               TD_TEXT("address", services->config.listen), TD_TEXT("reason", why));
         if (fd >= 0)
             close(fd);
         if (http)
@@ -348,11 +348,11 @@ struct td_http *td_http_start(struct td_server *server)
         return NULL;
     }
     td_listener_print(&bound, address, sizeof address);
-    td_log(&server->log, TD_LOG_INFO, "listening", TD_TEXT("address", address),
-           TD_INT("io_threads", server->config.io_threads),
-           TD_INT("workers", server->config.workers),
-           TD_INT("memory_limit", server->config.memory_limit),
-           TD_INT("tables_bytes", td_store_stats(server->store).mapped));
+    td_log(&services->log, TD_LOG_INFO, "listening", TD_TEXT("address", address),
+           TD_INT("io_threads", services->config.io_threads),
+           TD_INT("workers", services->config.workers),
+           TD_INT("memory_limit", services->config.memory_limit),
+           TD_INT("tables_bytes", td_store_stats(services->store).mapped));
     return http;
 }
 

@@ -14,7 +14,7 @@
 struct td_http;
 
 /* Binds and serves. NULL (logged) when the address cannot be had. */
-struct td_http *td_http_start(struct td_server *server);
+struct td_http *td_http_start(struct td_services *services);
 
 /* Wakes the connections whose client has gone unnoticed: connections.h. Any thread, now and then. */
 void td_http_nudge(struct td_http *http);

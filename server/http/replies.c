@@ -41,7 +41,7 @@ static void add_timing(const struct td_call *call, struct MHD_Response *response
 /* Lets the page that sent the request read the answer, and names the headers that it may read. */
 static void add_origin_headers(const struct td_call *call, struct MHD_Response *response)
 {
-    if (call->server->config.allow_origin[0])
+    if (call->services->config.allow_origin[0])
         add_header(response, "Vary", "Origin");
     if (!call->origin)
         return;
@@ -98,7 +98,7 @@ enum MHD_Result td_reply_send(struct td_call *call)
     MHD_destroy_response(response);
     if (queued == MHD_YES) {
         call->sending = true;
-        atomic_fetch_add_explicit(&call->server->sending, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&call->services->sending, 1, memory_order_relaxed);
     }
     td_call_log(call);
     return queued;

@@ -22,7 +22,7 @@
 
 /* ---- a server without HTTP, and calls made by hand ------------------------------------------- */
 
-static struct td_server server;
+static struct td_services services;
 static sem_t finished_calls;
 
 #define MAX_ARGUMENTS 4
@@ -37,11 +37,11 @@ static void server_open(const char *const *options)
     int n = 2;
     for (; options && *options; options++)
         arguments[n++] = (char *)(uintptr_t)*options;
-    memset(&server, 0, sizeof server);
-    server.log.fd = -1;
-    ck_assert_msg(td_config_load(&server.config, n, arguments, nothing, message) == TD_CONFIG_RUN,
+    memset(&services, 0, sizeof services);
+    services.log.fd = -1;
+    ck_assert_msg(td_config_load(&services.config, n, arguments, nothing, message) == TD_CONFIG_RUN,
                   "%s", message);
-    ck_assert(td_server_open(&server));
+    ck_assert(td_services_open(&services));
     sem_init(&finished_calls, 0, 0);
 }
 
@@ -49,11 +49,11 @@ static void server_open(const char *const *options)
 
 static void server_close(void)
 {
-    td_server_stop_workers(&server);
-    ck_assert_int_eq(atomic_load(&server.asleep), 0);                  /* every call was woken */
-    ck_assert_uint_eq(td_buffer_pool_stats(server.buffers).in_use, 0); /* every call was freed */
-    td_server_close(&server);
-    td_config_free(&server.config);
+    td_services_stop_workers(&services);
+    ck_assert_int_eq(atomic_load(&services.asleep), 0);                  /* every call was woken */
+    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0); /* every call was freed */
+    td_services_close(&services);
+    td_config_free(&services.config);
 }
 
 static void finished(struct td_call *call)
@@ -65,7 +65,7 @@ static void finished(struct td_call *call)
 /* A call whose body has arrived. */
 static struct td_call *call_of_bytes(const char *op, const void *body, size_t bytes)
 {
-    struct td_call *call = td_call_new(&server);
+    struct td_call *call = td_call_new(&services);
     ck_assert_ptr_nonnull(call);
     call->op = td_op_find(op, strlen(op));
     call->task = &td_op_task;
@@ -145,8 +145,8 @@ static void gate_close(void)
     gate.job = (struct td_job){ .deadline_ns = TD_NEVER, .run = wait_at_gate };
     sem_init(&gate.entered, 0, 0);
     sem_init(&gate.open, 0, 0);
-    ck_assert(td_worker_pool_reserve(server.workers));
-    td_worker_pool_submit(server.workers, &gate.job);
+    ck_assert(td_worker_pool_reserve(services.workers));
+    td_worker_pool_submit(services.workers, &gate.job);
     sem_wait(&gate.entered);
 }
 
@@ -438,12 +438,12 @@ START_TEST(a_call_refused_by_a_full_queue_gives_its_memory_back)
     char *body = wide_gather(2000);
     struct td_call *waits = call_of(body), *refused = call_of(body);
     ck_assert_int_eq(td_schedule(waits), TD_QUEUE);
-    const uint64_t in_use = td_buffer_pool_stats(server.buffers).in_use;
+    const uint64_t in_use = td_buffer_pool_stats(services.buffers).in_use;
     ck_assert_uint_lt(in_use, 800000); /* an output is allocated when it is computed */
     ck_assert_int_eq(td_schedule(refused), TD_ANSWERED);
     ck_assert_int_eq(refused->error.status, TD_QUEUE_FULL);
     td_call_free(refused);
-    ck_assert_uint_eq(td_buffer_pool_stats(server.buffers).in_use, in_use);
+    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, in_use);
     sem_post(&gate.open);
     run_queued(waits);
     td_call_free(waits);
@@ -489,7 +489,7 @@ START_TEST(a_call_in_the_queue_may_end_there)
     while (waits[_i].deadline_passes && td_now_ns() <= call->deadline_ns)
         usleep(100);
     if (waits[_i].expire)
-        td_worker_pool_expire(server.workers, td_now_ns(), waits[_i].everything);
+        td_worker_pool_expire(services.workers, td_now_ns(), waits[_i].everything);
     sem_post(&gate.open);
     sem_wait(&finished_calls);
     expect_reply(call, waits[_i].http_status, waits[_i].code);
@@ -577,10 +577,10 @@ START_TEST(keeping_a_result_is_for_a_worker)
     run_queued(call);
     expect_reply(call, 200, "\"name\":\"kept\"");
     td_call_free(call);
-    ck_assert_int_eq(td_store_stats(server.store).tensors, 1);
+    ck_assert_int_eq(td_store_stats(services.store).tensors, 1);
     struct td_error err;
     ck_assert_int_eq(
-        td_store_delete(server.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
+        td_store_delete(services.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
     server_close();
 }
 END_TEST
@@ -597,7 +597,7 @@ START_TEST(what_is_found_to_keep_its_result_passes_nobody)
     td_call_free(call);
     struct td_error err;
     ck_assert_int_eq(
-        td_store_delete(server.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
+        td_store_delete(services.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
     server_close();
 }
 END_TEST
@@ -632,15 +632,15 @@ START_TEST(strings_whose_text_has_to_be_measured_are_for_a_worker)
     bool created;
     memset(letters, 'x', LENGTH);
     server_open(OPTIONS("--inline-limit-us=10"));
-    ck_assert_int_eq(td_store_put(server.store, &write, &t, &test_arena, &listing, &created, &err),
-                     TD_OK);
+    ck_assert_int_eq(
+        td_store_put(services.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
     struct td_call *call = get_words();
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
     ck_assert(!call->admitted);
     run_queued(call);
     expect_reply(call, 200, "\"xxxx");
     td_call_free(call);
-    ck_assert_int_eq(td_store_delete(server.store, &write, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(services.store, &write, &err), TD_OK);
     td_arena_reset(&test_arena);
     server_close();
 }
@@ -664,12 +664,12 @@ START_TEST(a_text_becomes_a_tensor_without_a_further_copy)
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
     run_queued(call);
     expect_reply(call, 201, "\"shape\":[100000]");
-    ck_assert_uint_lt(td_buffer_pool_stats(server.buffers).in_use,
+    ck_assert_uint_lt(td_buffer_pool_stats(services.buffers).in_use,
                       call->arena.taken + NUMBERS * sizeof(float));
     td_call_free(call);
-    ck_assert_uint_ge(td_buffer_pool_stats(server.buffers).in_use, NUMBERS * sizeof(float));
+    ck_assert_uint_ge(td_buffer_pool_stats(services.buffers).in_use, NUMBERS * sizeof(float));
     ck_assert_int_eq(
-        td_store_delete(server.store, &(struct td_store_write){ .name = "ones" }, &err), TD_OK);
+        td_store_delete(services.store, &(struct td_store_write){ .name = "ones" }, &err), TD_OK);
     server_close();
 }
 END_TEST
@@ -698,7 +698,7 @@ START_TEST(a_long_list_of_tensors_is_for_a_worker)
         }
         td_call_free(call);
         ck_assert_int_eq(
-            td_store_put(server.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
+            td_store_put(services.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
     }
     td_arena_reset(&test_arena);
     server_close();
@@ -732,7 +732,7 @@ START_TEST(an_output_above_the_limit_is_refused_before_memory_is_asked_for)
     ck_assert_uint_eq(call->error.needed, 41200);
     ck_assert_uint_eq(call->error.limit, 40960);
     ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
-    ck_assert_uint_eq(td_buffer_pool_stats(server.buffers).in_use, 0);
+    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0);
     expect_reply(call, 422, "RESOURCE_LIMIT");
     td_call_free(call);
     free(body);
@@ -783,7 +783,7 @@ START_TEST(an_output_there_is_no_memory_for_now_may_be_tried_again)
     struct td_error err;
     char *body = wide_gather(2000);
     /* Leaves 2 MB: the output of 0.8 MB would fit, but not the answer that is made of it. */
-    ck_assert_int_eq(td_buffer_pool_charge(server.buffers, 30 << 20, &err), TD_OK);
+    ck_assert_int_eq(td_buffer_pool_charge(services.buffers, 30 << 20, &err), TD_OK);
     struct td_call *call = call_of(body);
     run_anyhow(call);
     ck_assert_int_eq(call->error.status, TD_MEMORY_EXHAUSTED);
@@ -791,7 +791,7 @@ START_TEST(an_output_there_is_no_memory_for_now_may_be_tried_again)
     ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
     expect_reply(call, 503, "MEMORY_EXHAUSTED");
     td_call_free(call);
-    td_buffer_pool_discharge(server.buffers, 30 << 20);
+    td_buffer_pool_discharge(services.buffers, 30 << 20);
     call = call_of(body);
     run_anyhow(call);
     ck_assert_int_eq(call->reply.http_status, 200);
@@ -824,11 +824,11 @@ END_TEST
 START_TEST(a_server_whose_workers_go_queues_nothing_more)
 {
     server_open(OPTIONS("--inline-limit-us=0"));
-    atomic_store(&server.refusing, true);
+    atomic_store(&services.refusing, true);
     struct td_call *call = call_of(GATHER);
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
     expect_reply(call, 503, "DRAINING");
-    ck_assert_int_eq(atomic_load(&server.asleep), 0);
+    ck_assert_int_eq(atomic_load(&services.asleep), 0);
     td_call_free(call);
     server_close();
 }
@@ -921,7 +921,7 @@ START_TEST(flops_are_limited_at_admission)
         ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
         expect_reply(call, 422, "\"resource\":\"flops\"");
         ck_assert_uint_eq(call->error.needed, flops_cases[_i].flops);
-        ck_assert_uint_eq(call->error.limit, (uint64_t)server.config.max_flops);
+        ck_assert_uint_eq(call->error.limit, (uint64_t)services.config.max_flops);
         ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
     } else {
         ck_assert_msg(td_schedule(call) == (tiny ? TD_ANSWERED : TD_QUEUE), "%s",
@@ -1056,7 +1056,7 @@ START_TEST(workspace_counts_against_the_memory_budget)
     const char *says = workspaces[_i].says;
     struct td_error err;
     server_open(OPTIONS(workspaces[_i].workers, "--memory-limit=16M", "--inline-limit-us=1000"));
-    ck_assert_int_eq(td_buffer_pool_charge(server.buffers, workspaces[_i].taken, &err), TD_OK);
+    ck_assert_int_eq(td_buffer_pool_charge(services.buffers, workspaces[_i].taken, &err), TD_OK);
     struct td_call *call = costly_call(COSTLY, workspaces[_i].cost);
     ck_assert_msg(td_schedule(call) == TD_ANSWERED, "%s", says);
     ck_assert_msg(call->error.status == workspaces[_i].status, "%s: %s", says,
@@ -1066,7 +1066,7 @@ START_TEST(workspace_counts_against_the_memory_budget)
     if (call->error.status == TD_RESOURCE_LIMIT)
         ck_assert_str_eq(call->error.resource, "workspace_bytes");
     td_call_free(call);
-    td_buffer_pool_discharge(server.buffers, workspaces[_i].taken);
+    td_buffer_pool_discharge(services.buffers, workspaces[_i].taken);
     server_close();
 }
 END_TEST
@@ -1237,7 +1237,7 @@ START_TEST(a_call_begins_with_nothing_of_the_one_before)
     before->deadline_ns = before->start_by_ns = 1;
     td_call_free(before);
 
-    struct td_call *call = td_call_new(&server);
+    struct td_call *call = td_call_new(&services);
     ck_assert_ptr_eq(call, before);
     ck_assert(!call->request.decoded && !call->decoded && !call->admitted && !call->computed);
     ck_assert(!call->queued && !call->gone && !call->close_connection);
@@ -1261,7 +1261,7 @@ START_TEST(a_call_begins_with_nothing_of_the_one_before)
     ck_assert_int_eq(call->start_by_ns, TD_NEVER);
     ck_assert_int_eq(call->socket, -1);
     ck_assert_uint_eq(call->headers.inference_header, TD_OIP_NO_HEADER);
-    ck_assert_ptr_eq(call->server, &server);
+    ck_assert_ptr_eq(call->services, &services);
     td_call_free(call);
     server_close();
 }
@@ -1274,7 +1274,7 @@ START_TEST(a_call_without_a_connection_looks_at_no_descriptor)
     close(ends[1]);
     ck_assert_int_eq(dup2(ends[0], STDIN_FILENO), STDIN_FILENO); /* whoever was there has hung up */
     server_open(OPTIONS("--inline-limit-us=1000000"));
-    struct td_call *call = td_call_new(&server);
+    struct td_call *call = td_call_new(&services);
     ck_assert(!td_call_client_left(call));
     td_call_free(call);
     server_close();

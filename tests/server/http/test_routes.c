@@ -14,28 +14,29 @@
 
 /* ---- a server without HTTP, and calls without a connection ----------------------------------- */
 
-static struct td_server server;
+static struct td_services services;
 
 static void server_open(void)
 {
     static char *nothing[] = { NULL };
     char *arguments[] = { (char *)(uintptr_t) "tensord", (char *)(uintptr_t) "--workers=1", NULL };
     char message[TD_CONFIG_MESSAGE];
-    memset(&server, 0, sizeof server);
-    server.log.fd = -1;
-    ck_assert_int_eq(td_config_load(&server.config, 2, arguments, nothing, message), TD_CONFIG_RUN);
-    ck_assert(td_server_open(&server));
+    memset(&services, 0, sizeof services);
+    services.log.fd = -1;
+    ck_assert_int_eq(td_config_load(&services.config, 2, arguments, nothing, message),
+                     TD_CONFIG_RUN);
+    ck_assert(td_services_open(&services));
 }
 
 static void server_close(void)
 {
-    td_server_close(&server);
-    td_config_free(&server.config);
+    td_services_close(&services);
+    td_config_free(&services.config);
 }
 
 static struct td_call *call_to(const char *method, const char *path)
 {
-    struct td_call *call = td_call_new(&server);
+    struct td_call *call = td_call_new(&services);
     ck_assert_ptr_nonnull(call);
     call->method = method;
     call->path = path;
@@ -378,18 +379,18 @@ END_TEST
 START_TEST(readyz_says_how_much_memory_is_used)
 {
     struct td_call *call = call_to("GET", "/readyz");
-    ck_assert_int_eq(td_buffer_pool_charge(server.buffers, 12345, &call->error), TD_OK);
+    ck_assert_int_eq(td_buffer_pool_charge(services.buffers, 12345, &call->error), TD_OK);
     ck_assert_int_eq(td_route_call(call), TD_OK);
     ck_assert_int_eq(call->handler(call), TD_OK);
     cJSON *root = cJSON_ParseWithLength(call->reply.pieces[0].data, call->reply.pieces[0].size);
     const cJSON *memory = cJSON_GetObjectItem(root, "memory");
     ck_assert_double_eq(cJSON_GetObjectItem(memory, "in_use")->valuedouble, 12345);
     ck_assert_double_eq(cJSON_GetObjectItem(memory, "limit")->valuedouble,
-                        (double)server.config.memory_limit);
+                        (double)services.config.memory_limit);
     ck_assert_double_eq(cJSON_GetObjectItem(memory, "calls")->valuedouble,
                         sizeof(struct td_call_shell));
     cJSON_Delete(root);
-    td_buffer_pool_discharge(server.buffers, 12345);
+    td_buffer_pool_discharge(services.buffers, 12345);
     td_call_free(call);
 }
 END_TEST
@@ -400,7 +401,7 @@ START_TEST(a_server_that_stops_is_alive_but_not_ready)
         const char *path;
         td_status status;
     } asked[] = { { "/healthz", TD_OK }, { "/readyz", TD_DRAINING } };
-    atomic_store(&server.draining, true);
+    atomic_store(&services.draining, true);
     for (size_t i = 0; i < COUNT_OF(asked); i++) {
         struct td_call *call = call_to("GET", asked[i].path);
         ck_assert_int_eq(td_route_call(call), TD_OK);
@@ -427,9 +428,9 @@ static struct td_call *plan_call(const char *body)
 
 START_TEST(a_plan_knows_the_limits_of_the_server)
 {
-    server.config.max_flops = 47; /* of 48 */
-    server.config.max_output = 1000;
-    server.config.workers = 3;
+    services.config.max_flops = 47; /* of 48 */
+    services.config.max_output = 1000;
+    services.config.workers = 3;
     struct td_call *call = plan_call("{\"equation\":\"ij,jk->ik\",\"shapes\":[[2,3],[3,4]]}");
     ck_assert_int_eq(call->task->begin(call), TD_OK);
     ck_assert_int_eq(td_call_decode(call), TD_OK);
@@ -439,7 +440,7 @@ START_TEST(a_plan_knows_the_limits_of_the_server)
     ck_assert_double_eq(cJSON_GetObjectItem(limits, "max_flops")->valuedouble, 47);
     ck_assert_double_eq(cJSON_GetObjectItem(limits, "max_output")->valuedouble, 1000);
     ck_assert_double_eq(cJSON_GetObjectItem(limits, "memory_limit")->valuedouble,
-                        (double)server.config.memory_limit);
+                        (double)services.config.memory_limit);
     ck_assert(cJSON_IsFalse(cJSON_GetObjectItem(plan, "admitted")));
     cJSON_Delete(plan);
     td_call_free(call);
@@ -471,11 +472,11 @@ static const struct {
 
 START_TEST(a_body_has_a_limit)
 {
-    struct td_call *call = td_call_new(&server);
+    struct td_call *call = td_call_new(&services);
     call->body_limit = limits[_i].route;
-    server.config.max_body = limits[_i].max_body;
-    server.config.tensor_quota = limits[_i].quota;
-    server.config.memory_limit = limits[_i].memory;
+    services.config.max_body = limits[_i].max_body;
+    services.config.tensor_quota = limits[_i].quota;
+    services.config.memory_limit = limits[_i].memory;
     ck_assert_msg(td_call_body_limit(call) == limits[_i].limit, "%s: %zu", limits[_i].says,
                   td_call_body_limit(call));
     td_call_free(call);
