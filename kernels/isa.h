@@ -16,7 +16,7 @@ typedef enum td_isa {
     TD_ISA_GENERIC,     /* what the compiler's baseline has: SSE2, NEON */
     TD_ISA_AVX2,        /* with FMA and F16C */
     TD_ISA_AVX512,      /* F, BW, DQ, VL, on top of AVX2 */
-    TD_ISA_AVX512_BF16, /* AVX-512 with BF16 for matrix products of bfloat16: einsum/gemm.h */
+    TD_ISA_AVX512_BF16, /* AVX-512 with BF16 for matrix products of bfloat16: einsum/gemm/gemm.h */
     TD_ISA_COUNT
 } td_isa;
 

@@ -1,13 +1,13 @@
 /* array.h - the numbers, truth values and strings of a tensor, from nested lists or flat ones.
  *
- * One pass: json_leaves.h reads the innermost lists, this file what is around them: the nesting,
+ * One pass: parse_scalars.h reads the innermost lists, this file what is around them: the nesting,
  * the shape, and the dtype where none is given.
  *
  * Bounds     Lists nest at most TD_MAX_RANK deep; deeper is RESOURCE_LIMIT (rank), and costs no
  *            more than reading that far. Memory is asked for once, sized by the text, whatever a
  *            shape claims: for each number at most 16 bytes, twice where a list has to be widened.
  * Ownership  Tensors are allocated from the arena.
- * Errors     As json_scan.h. The pointer leads to the element or list at fault.
+ * Errors     As scan.h. The pointer leads to the element or list at fault.
  */
 #ifndef TD_API_JSON_ARRAY_H
 #define TD_API_JSON_ARRAY_H

@@ -1,6 +1,6 @@
 /* decode.h - a JSON body becomes a request.
  *
- * The body is read where it lies, once, straight into tensors (json_array.h); only data that stands
+ * The body is read where it lies, once, straight into tensors (array.h); only data that stands
  * before its dtype or shape is passed over first and read afterwards.
  *
  * Bounds     Lists of a tensor nest at most TD_MAX_RANK deep; deeper is RESOURCE_LIMIT (rank).

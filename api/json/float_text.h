@@ -10,7 +10,7 @@
  *
  * Reading takes a complete JSON number token, [begin, end), and rounds it to nearest, ties to even:
  * once, from the decimal text. False when it is too large for the type; what is too small is zero.
- * This is the deciding word; json_leaves.c settles most numbers faster and asks here about the
+ * This is the deciding word; parse_scalars.c settles most numbers faster and asks here about the
  * rest.
  *
  * Source  J. Jeon, "Dragonbox: A New Floating-Point Binary-to-Decimal Conversion Algorithm" (2022);

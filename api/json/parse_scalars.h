@@ -2,7 +2,7 @@
  *
  * The speed of the server on JSON is the speed of this file: one pass, eight digits at a time,
  * floats settled in double arithmetic whenever that can be proved to round correctly. One loop per
- * dtype; json_array.h has what is around it, nesting and shapes.
+ * dtype; array.h has what is around it, nesting and shapes.
  *
  * Bounds     Up to TD_JSON_LEAVES_SLACK bytes behind the end of the text are read, whatever they
  *            are; none of them becomes part of a value. Nothing is written behind the room.

@@ -4,7 +4,7 @@
  * Bounds     TD_JSON_PADDING bytes behind the text may be read.
  * Ownership  What is read lies in the arena; that of a ref is the resolver's, and the arena holds a
  *            reference to it.
- * Errors     As json_decode.h. */
+ * Errors     As decode.h. */
 #ifndef TD_API_JSON_TENSOR_H
 #define TD_API_JSON_TENSOR_H
 

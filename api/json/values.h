@@ -3,7 +3,7 @@
  * Each reads the value where `scan` stands; `path` says where that is in the document.
  *
  * Ownership  Texts point into the body where they can, else into the arena.
- * Errors     MALFORMED_REQUEST by pointer or offset, as json_scan.h says; RESOURCE_LIMIT (rank). */
+ * Errors     MALFORMED_REQUEST by pointer or offset, as scan.h says; RESOURCE_LIMIT (rank). */
 #ifndef TD_API_JSON_VALUES_H
 #define TD_API_JSON_VALUES_H
 

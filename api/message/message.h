@@ -30,7 +30,7 @@ struct td_options {
     uint32_t set;      /* bit i: the i-th request-wide member was given (attrs.c) */
 };
 
-struct td_oip_request; /* what an answer of /v2 depends on beside the outputs (oip.c) */
+struct td_oip_request; /* what an answer of /v2 depends on beside the outputs (api/oip/types.h) */
 
 struct td_request {
     const struct td_op *op;

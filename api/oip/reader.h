@@ -1,8 +1,8 @@
 /* reader.h - what the parts of the decoder of /v2 share: the request as far as it is read.
  *
- *     oip_decode.c      the body as a whole, its members, and the tensors into their places
- *     oip_parameters.c  parameters, of the request and of tensors
- *     oip_operands.c    inputs and outputs
+ *     decode.c      the body as a whole, its members, and the tensors into their places
+ *     parameters.c  parameters, of the request and of tensors
+ *     operands.c    inputs and outputs
  *
  * Ownership  All of it lives in the call's arena or on the stack of td_oip_decode.
  * Errors     As td_oip_decode; those in the JSON text have its pointer and offset. */
@@ -63,7 +63,7 @@ struct td_oip_reader {
 /* Room for one more of an array in the arena, doubled where it is full. NULL without memory. */
 void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *room, size_t size);
 
-/* ---- oip_parameters.c ---- */
+/* ---- parameters.c ---- */
 
 /* What may stand in the parameters of an input or output. */
 struct td_oip_placing {
@@ -81,7 +81,7 @@ TD_MUST_CHECK td_status td_oip_read_placing(struct td_oip_reader *reader,
                                             const struct td_json_path *path,
                                             struct td_oip_placing *placing);
 
-/* ---- oip_operands.c ---- */
+/* ---- operands.c ---- */
 
 TD_MUST_CHECK td_status td_oip_read_inputs(struct td_oip_reader *reader,
                                            const struct td_json_path *path);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* DESIGN. One thread does all there is to do, in turns: open or close the device, take what came,
- * start batches, look after those in flight. Clients and it exchange messages (batch_mailbox.h):
+ * start batches, look after those in flight. Clients and it exchange messages (mailbox.h):
  * items come in and go back through `done`. What waits, and what goes along with what, is
  * batch_queue.h.
  *
@@ -20,7 +20,7 @@
  *          └────────────────── [being closed, on a thread of its own] ◄──┘
  *
  * Opening and closing a device may hang, hence the other threads; a lost device is closed before it
- * is opened again, as its memory goes with it only then (device_session.h).
+ * is opened again, as its memory goes with it only then (session.h).
  *
  * Here is what the thread decides: when to open, to start, to look, to give up and to sleep. */
 

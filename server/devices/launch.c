@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ALIGN = 256 }; /* of data on the device (device.h) */
+enum { ALIGN = 256 }; /* of data on the device (gpu/device.h) */
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 

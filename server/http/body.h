@@ -2,7 +2,7 @@
  *
  * Small bodies lie in the call itself. Larger ones get a buffer that grows with what has come: who
  * has sent little holds little, whatever he announced. The pages of a large one are made ahead of
- * what arrives, by another thread (pages.h).
+ * what arrives, by another thread (populate.h).
  *
  * Ownership  Bytes are copied into the call.
  * Threads    The call's owner.

@@ -9,7 +9,7 @@
  * Ownership  An entry holds a reference to its current version and owns its spare. What is handed
  *            out is a reference of the caller's.
  * Threads    Any; the lock is taken within, and nobody lets go of a version under it. Who publishes
- *            or drops, takes or keeps a spare, is the writer of the name (store_writers.h). */
+ *            or drops, takes or keeps a spare, is the writer of the name (writers.h). */
 #ifndef TD_SERVER_STORE_ENTRIES_H
 #define TD_SERVER_STORE_ENTRIES_H
 

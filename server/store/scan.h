@@ -1,7 +1,7 @@
 /* scan.h - the data folder, at start and on request: which files are new, changed or gone, and
  * what that means for the tensors.
  *
- * Threads    Any; one scan at a time. For each name it is the writer (store_writers.h), so it waits
+ * Threads    Any; one scan at a time. For each name it is the writer (writers.h), so it waits
  *            for others, and must not run within an update. */
 #ifndef TD_SERVER_STORE_SCAN_H
 #define TD_SERVER_STORE_SCAN_H
