@@ -70,7 +70,7 @@ void td_data_hidden_name(struct td_data_dir *dir, char name[TD_HIDDEN_NAME])
 
 void td_data_remove_hidden(struct td_data_dir *dir, const char *name)
 {
-    enum { TRIES = 2 }; /* it may be large, and is there until the next start otherwise */
+    enum { TRIES = 2 }; /* a leftover may be large and stays until the next start */
     int reason = 0;
     for (int i = 0; i < TRIES; i++) {
         if (unlinkat(dir->fd, name, 0) == 0 || errno == ENOENT)
@@ -88,7 +88,7 @@ static void remove_temporaries(struct td_data_dir *dir)
         if (strncmp(item->d_name, TD_TEMPORARY_PREFIX, sizeof TD_TEMPORARY_PREFIX - 1) != 0)
             continue;
         const int fd = openat(dir->fd, item->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        /* Its writer holds a lock as long as it lives. */
+        /* A living writer holds the lock. */
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(dir->fd, item->d_name, 0) == 0)
             td_log(dir->log, TD_LOG_INFO, "temporary_removed", TD_TEXT("file", item->d_name));
         if (fd >= 0)
@@ -171,19 +171,19 @@ bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int
     return *files != NULL;
 }
 
-td_look td_data_dir_look(struct td_data_dir *dir, const char *file, struct td_file_id *id)
+td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id)
 {
     struct stat info;
     if (fstatat(dir->fd, file, &info, 0) != 0)
         return errno == ENOENT ? TD_FILE_GONE : TD_FILE_UNKNOWN;
     *id = td_data_id_of(&info);
-    return TD_FILE_THERE;
+    return TD_FILE_PRESENT;
 }
 
-int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *there)
+int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found)
 {
     struct stat info;
     const int reason = fstatat(dir->fd, file, &info, 0) == 0 ? 0 : errno;
-    *there = reason == 0 && S_ISREG(info.st_mode);
+    *found = reason == 0 && S_ISREG(info.st_mode);
     return reason == ENOENT ? 0 : reason;
 }

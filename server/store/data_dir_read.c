@@ -15,7 +15,7 @@
 
 static void unmap(struct td_buffer *base)
 {
-    struct mapping *mapping = (struct mapping *)(void *)base;
+    struct td_mapping *mapping = (struct td_mapping *)(void *)base;
     td_guard_remove(mapping->range);
     munmap(base->data, base->size);
     free(mapping);
@@ -26,14 +26,14 @@ static td_status refuse(struct td_error *err, const char *why)
     return td_error_set(err, TD_MALFORMED_REQUEST, "%s", why);
 }
 
-/* What the system said about reading. */
+/* The error for errno `reason` of reading. */
 static td_status unreadable(struct td_error *err, int reason)
 {
     return td_error_set(err, reason == ENOMEM ? TD_MEMORY_EXHAUSTED : TD_DEVICE_UNAVAILABLE, "%s",
                         strerror(reason));
 }
 
-struct mapping *td_mapping_new(int fd, struct td_file_id *id, struct td_error *err)
+struct td_mapping *td_mapping_new(int fd, struct td_file_id *id, struct td_error *err)
 {
     struct stat info;
     if (fstat(fd, &info) != 0) {
@@ -45,7 +45,7 @@ struct mapping *td_mapping_new(int fd, struct td_file_id *id, struct td_error *e
         return NULL;
     }
     const size_t size = (size_t)info.st_size;
-    struct mapping *mapping = malloc(sizeof *mapping);
+    struct td_mapping *mapping = malloc(sizeof *mapping);
     void *data = mapping ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
     if (data == MAP_FAILED) {
         unreadable(err, mapping ? errno : ENOMEM);
@@ -72,11 +72,11 @@ static td_status make_room(struct td_data_content *out, int n, struct td_arena *
     return out->tensors ? TD_OK : err->status;
 }
 
-static td_status read_npy(struct mapping *mapping, const char *stem, struct td_arena *arena,
+static td_status read_npy(struct td_mapping *mapping, const char *stem, struct td_arena *arena,
                           struct td_data_content *out, struct td_error *err)
 {
     struct td_tensor tensor;
-    bool mapped; /* or converted, in the arena */
+    bool mapped; /* otherwise converted, in the arena */
     td_status status =
         td_npy_read(mapping->base.data, mapping->base.size, arena, &tensor, &mapped, err);
     if (status == TD_OK)
@@ -90,8 +90,9 @@ static td_status read_npy(struct mapping *mapping, const char *stem, struct td_a
     return TD_OK;
 }
 
-static td_status read_safetensors(struct mapping *mapping, const char *stem, struct td_arena *arena,
-                                  struct td_data_content *out, struct td_error *err)
+static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
+                                  struct td_arena *arena, struct td_data_content *out,
+                                  struct td_error *err)
 {
     struct td_safetensors file;
     td_status status =
@@ -99,7 +100,7 @@ static td_status read_safetensors(struct mapping *mapping, const char *stem, str
     if (status == TD_OK)
         status = make_room(out, file.n_entries, arena, err);
     for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
-        char name[2 * TD_TENSOR_NAME]; /* what is cut off here is too long to be valid */
+        char name[2 * TD_TENSOR_NAME]; /* a truncated name is too long to be valid anyway */
         const int length = snprintf(name, sizeof name, "%.128s:%.128s", stem, file.entries[i].name);
         const char *copy = td_arena_text(arena, name, (size_t)length, err);
         status = copy ? TD_OK : err->status;
@@ -111,7 +112,7 @@ static td_status read_safetensors(struct mapping *mapping, const char *stem, str
     return status;
 }
 
-static const char *note(const struct td_safetensors *file, const char *key)
+static const char *metadata(const struct td_safetensors *file, const char *key)
 {
     for (int i = 0; i < file->n_notes; i++)
         if (strcmp(file->notes[i].key, key) == 0)
@@ -147,7 +148,7 @@ static bool parse_shape(const char *text, struct td_shape *shape)
     return text[1] == '\0';
 }
 
-/* The offsets of mapped strings, copied, and the mapping of their bytes. */
+/* A copy of the offsets of mapped strings, and the mapping of their bytes. */
 struct strings {
     struct td_buffer base; /* first: release casts back */
     struct td_buffer *mapping;
@@ -161,13 +162,13 @@ static void free_strings(struct td_buffer *base)
     free(strings);
 }
 
-/* The arena's; NULL without memory. */
-static struct strings *copy_offsets(struct mapping *mapping, const struct td_tensor *offsets,
+/* Held by the arena; NULL without memory. */
+static struct strings *copy_offsets(struct td_mapping *mapping, const struct td_tensor *offsets,
                                     struct td_arena *arena, struct td_error *err)
 {
     struct strings *strings = malloc(sizeof *strings + offsets->bytes);
     if (!strings) {
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the offsets of strings");
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the offsets of strings");
         return NULL;
     }
     td_buffer_init(&strings->base, mapping->base.data, mapping->base.size, free_strings);
@@ -176,9 +177,9 @@ static struct strings *copy_offsets(struct mapping *mapping, const struct td_ten
     return td_arena_keep(arena, &strings->base, err) ? strings : NULL;
 }
 
-/* Offsets lead through the bytes from the first to the last, or reading would leave them. They are
- * copied first: where the file is cut short they would be zeros later, whatever they were here. */
-static td_status join_strings(struct mapping *mapping, const struct td_safetensors *file,
+/* Offsets must increase from 0 to the number of bytes, or reading would leave the mapping. They
+ * are copied before they are checked: a truncation of the file would turn them into zeros. */
+static td_status join_strings(struct td_mapping *mapping, const struct td_safetensors *file,
                               struct td_arena *arena, struct td_tensor *tensor,
                               struct td_error *err)
 {
@@ -190,11 +191,12 @@ static td_status join_strings(struct mapping *mapping, const struct td_safetenso
     if (!strings)
         return TD_MEMORY_EXHAUSTED;
     uint64_t *offset = strings->offsets;
-    bool good = offset[0] == 0 && offset[tensor->numel] == bytes->bytes;
+    bool valid = offset[0] == 0 && offset[tensor->numel] == bytes->bytes;
     for (int64_t i = 0; i < tensor->numel; i++)
-        good &= offset[i] <= offset[i + 1];
-    if (!good)
-        return refuse(err, "the offsets of its strings do not follow each other");
+        valid &= offset[i] <= offset[i + 1];
+    if (!valid)
+        return refuse(err,
+                      "the offsets of its strings do not increase from 0 to the number of bytes");
     tensor->offsets = offset;
     tensor->data = bytes->data;
     tensor->bytes = bytes->bytes;
@@ -202,7 +204,7 @@ static td_status join_strings(struct mapping *mapping, const struct td_safetenso
     return TD_OK;
 }
 
-static td_status read_own(struct mapping *mapping, const char *stem, struct td_arena *arena,
+static td_status read_own(struct td_mapping *mapping, const char *stem, struct td_arena *arena,
                           struct td_data_content *out, struct td_error *err)
 {
     struct td_safetensors file;
@@ -215,10 +217,10 @@ static td_status read_own(struct mapping *mapping, const char *stem, struct td_a
         status = make_room(out, 1, arena, err);
     if (status != TD_OK)
         return status;
-    const char *name = note(&file, "dtype");
-    if (strcmp(note(&file, "tensord"), "1") != 0 ||
+    const char *name = metadata(&file, "dtype");
+    if (strcmp(metadata(&file, "tensord"), "1") != 0 ||
         !td_dtype_from_name(name, strlen(name), &dtype) ||
-        !parse_shape(note(&file, "shape"), &shape))
+        !parse_shape(metadata(&file, "shape"), &shape))
         return refuse(err, "its __metadata__ is not that of a .tensord file");
     status = td_tensor_describe(&tensor, "tensor", dtype, &shape, err);
     if (status != TD_OK)
@@ -229,7 +231,7 @@ static td_status read_own(struct mapping *mapping, const char *stem, struct td_a
         const td_dtype stored = dtype == TD_DTYPE_COMPLEX128 ? TD_DTYPE_FLOAT64 : dtype;
         const struct td_tensor *found = entry(&file, "tensor", stored);
         if (!found || found->bytes != tensor.bytes)
-            return refuse(err, "it lacks the tensor that its __metadata__ tells of");
+            return refuse(err, "it lacks the tensor that its __metadata__ describes");
         tensor.data = found->data;
         tensor.owner = &mapping->base;
     }
@@ -237,11 +239,11 @@ static td_status read_own(struct mapping *mapping, const char *stem, struct td_a
         (struct td_data_tensor){ .name = stem,
                                  .tensor = tensor,
                                  .range = mapping->range,
-                                 .version = strtoull(note(&file, "version"), NULL, 10) };
+                                 .version = strtoull(metadata(&file, "version"), NULL, 10) };
     return status;
 }
 
-td_status td_mapping_read(struct mapping *mapping, const char *file, struct td_arena *arena,
+td_status td_mapping_read(struct td_mapping *mapping, const char *file, struct td_arena *arena,
                           struct td_data_content *out, struct td_error *err)
 {
     const char *stem = td_arena_text(arena, file, (size_t)(strrchr(file, '.') - file), err);
@@ -257,11 +259,11 @@ td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_
                            struct td_data_content *out, struct td_error *err)
 {
     *out = (struct td_data_content){ 0 };
-    /* A FIFO would keep a blocking open waiting for its writer. */
+    /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
     const int fd = openat(dir->fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return unreadable(err, errno);
-    struct mapping *mapping = td_mapping_new(fd, &out->id, err);
+    struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);
     close(fd);
     return mapping ? td_mapping_read(mapping, file, arena, out, err) : err->status;
 }

@@ -16,11 +16,11 @@ td_status td_data_dir_admit(struct td_data_dir *dir, uint64_t bytes, struct td_e
 {
     struct statvfs room;
     if (fstatvfs(dir->fd, &room) != 0 || (uint64_t)room.f_bavail >= bytes / room.f_frsize)
-        return TD_OK; /* writing will tell */
+        return TD_OK; /* the write itself decides */
     return td_data_disk_error(dir, "the tensor", ENOSPC, bytes, err);
 }
 
-/* The header of a .tensord file: length in front, spaces behind, so that the data is aligned. */
+/* The header of a .tensord file: its length, the JSON, and spaces that align the data. */
 #define HEADER_ALIGN 64
 #define HEADER_ROOM  2048
 
@@ -72,7 +72,7 @@ static int write_all(int fd, const void *data, size_t bytes)
     return 0;
 }
 
-/* Offsets from 0 on, whatever those of a view begin with. */
+/* Writes offsets from 0, also those of a view. */
 static int write_strings(int fd, const struct td_tensor *tensor)
 {
     enum { AT_ONCE = 512 };
@@ -94,11 +94,11 @@ static int write_tensor(int fd, const struct td_tensor *tensor, uint64_t version
 {
     char header[HEADER_ROOM];
     const size_t length = write_header(tensor, version, header);
-    /* A full disk is told before a gigabyte is written; not every file system can. */
+    /* Detects a full disk before a gigabyte is written, where the file system supports it. */
     if (fallocate(fd, 0, 0, (off_t)(length + td_tensor_footprint(tensor))) != 0 &&
         (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
         return errno;
-    if (ftruncate(fd, 0) != 0) /* views of strings are shorter than what was set aside */
+    if (ftruncate(fd, 0) != 0) /* views of strings are shorter than the allocation */
         return errno;
     int reason = write_all(fd, header, length);
     if (reason == 0)
@@ -109,9 +109,9 @@ static int write_tensor(int fd, const struct td_tensor *tensor, uint64_t version
     return reason;
 }
 
-/* Gives the finished file its name; 0 or errno. A hidden link keeps what had the name before, should
- * the folder not be fsynced. Some file systems have no links: there the new file stays then, as it
- * does where the way back fails as well. */
+/* Renames the finished file; 0 or errno. A hidden hard link keeps the file that is replaced, to
+ * restore it if the folder cannot be fsynced. Without hard links, or if restoring fails, the new
+ * file stays. */
 static int publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done)
 {
     char before[TD_HIDDEN_NAME];
@@ -132,34 +132,36 @@ static int publish(struct td_data_dir *dir, const char *temporary, const char *f
     return reason;
 }
 
-/* The new file takes its place: it would not be served any more, but come back once that is gone. */
+/* The new file replaces NAME.npy: it is no longer served, but would be again once the new file
+ * is removed. */
 static void remove_plain(struct td_data_dir *dir, const char *name)
 {
     char file[TD_FILE_NAME];
-    bool there;
+    bool found;
     snprintf(file, sizeof file, "%s%s", name, TD_NPY_SUFFIX);
-    int reason = td_data_file_exists(dir, file, &there);
-    if (reason == 0 && there && unlinkat(dir->fd, file, 0) != 0)
+    int reason = td_data_file_exists(dir, file, &found);
+    if (reason == 0 && found && unlinkat(dir->fd, file, 0) != 0)
         reason = errno;
     if (reason != 0)
         td_log(dir->log, TD_LOG_WARN, "file_not_removed", TD_TEXT("file", file),
                TD_TEXT("reason", strerror(reason)));
 }
 
-/* Into an open file, which is mapped before it has a name, so that what cannot be mapped replaces
- * nothing. */
+/* Writes an open file and maps it before it has a name, so that a file that cannot be mapped
+ * replaces nothing. */
 static td_status fill(struct td_data_dir *dir, int fd, const char *file,
                       const struct td_tensor *tensor, int range, uint64_t version,
                       struct td_arena *arena, struct td_data_content *out, struct td_error *err)
 {
     const int reason = write_tensor(fd, tensor, version);
-    /* A write that meets the end of the tensor's own file fails, and one that meets zeros does not. */
+    /* Writing from a truncated mapping fails with EFAULT, or succeeds with zeros if another
+     * thread faulted first. */
     if (reason == EFAULT || (reason == 0 && td_guard_marked(range)))
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "what %s is made of was cut short while it was written", file);
+                            "the source of %s was cut short while it was written", file);
     if (reason != 0)
         return td_data_disk_error(dir, file, reason, td_tensor_footprint(tensor), err);
-    struct mapping *mapping = td_mapping_new(fd, &out->id, err);
+    struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);
     return mapping ? td_mapping_read(mapping, file, arena, out, err) : err->status;
 }
 
@@ -177,14 +179,14 @@ td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
     const int fd = openat(dir->fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return td_data_disk_error(dir, file, errno, td_tensor_footprint(tensor), err);
-    (void)flock(fd, LOCK_EX | LOCK_NB); /* no other process takes it for one that a crash left */
+    (void)flock(fd, LOCK_EX | LOCK_NB); /* so that no other process removes it as left by a crash */
     td_status status = fill(dir, fd, file, tensor, range, version, arena, out, err);
     if (status == TD_OK)
         reason = publish(dir, temporary, file, done);
     if (reason != 0 && *done)
         status = td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "'%s' is changed and %s is written, but the data folder cannot be "
-                              "fsynced (%s), nor be put back: a power failure may undo the change",
+                              "'%s' is changed and %s is written, but the data folder can neither "
+                              "be fsynced (%s) nor restored: a power failure may undo the change",
                               name, file, strerror(reason));
     else if (reason != 0)
         status = td_data_disk_error(dir, file, reason, td_tensor_footprint(tensor), err);

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct entry {
+struct td_entry {
     char name[TD_TENSOR_NAME];
-    struct version *current;
-    struct spare spare;
+    struct td_version *current;
+    struct td_spare spare;
 };
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -21,30 +21,31 @@ static const char *name_at(const void *store, int i)
     return ((const struct td_store *)store)->entries[i]->name;
 }
 
-/* With the lock held: where the name stands, or would. */
-static int place_of(const struct td_store *store, const char *name, size_t length, bool *there)
+/* With the lock held: the index of the name, or where it would be inserted. */
+static int place_of(const struct td_store *store, const char *name, size_t length, bool *found)
 {
-    return td_sorted_place(store, store->n_entries, name_at, name, length, there);
+    return td_sorted_place(store, store->n_entries, name_at, name, length, found);
 }
 
-static struct entry *find(const struct td_store *store, const char *name, size_t length)
+static struct td_entry *find(const struct td_store *store, const char *name, size_t length)
 {
-    bool there;
-    const int place = place_of(store, name, length, &there);
-    return there ? store->entries[place] : NULL;
+    bool found;
+    const int place = place_of(store, name, length, &found);
+    return found ? store->entries[place] : NULL;
 }
 
 td_status td_store_check_name(const char *name, struct td_error *err)
 {
     if (td_name_valid(name))
         return TD_OK;
-    return td_error_set(err, TD_INVALID_ARGUMENT,
-                        "'%.140s' is no name of a tensor: 1 to %d of the characters A-Z, a-z, 0-9, "
-                        "'.', '_', ':' and '-', the first of them not '.'",
-                        name, TD_TENSOR_NAME - 1);
+    return td_error_set(
+        err, TD_INVALID_ARGUMENT,
+        "'%.140s' is not a valid tensor name: 1 to %d of the characters A-Z, a-z, 0-9, "
+        "'.', '_', ':' and '-', the first of them not '.'",
+        name, TD_TENSOR_NAME - 1);
 }
 
-/* How many names there are, or will be, with one more. */
+/* RESOURCE_LIMIT if `count` names leave no room for another. */
 static td_status check_count(int count, struct td_error *err)
 {
     return count < TD_STORE_TENSORS
@@ -56,35 +57,35 @@ static td_status check_count(int count, struct td_error *err)
 td_status td_store_check_count(struct td_store *store, struct td_error *err)
 {
     pthread_rwlock_rdlock(&store->lock);
-    const int count = store->n_entries + store->n_expected;
+    const int count = store->n_entries + store->n_reserved;
     pthread_rwlock_unlock(&store->lock);
     return check_count(count, err);
 }
 
-/* Copies of the names around a place, those before and after it by turns; with the lock held. */
+/* With the lock held: copies the names adjacent to a place, alternately before and after it. */
 static int copy_neighbours(const struct td_store *store, int place, int most,
                            char (*copies)[TD_TENSOR_NAME], const char **names)
 {
     int before = place - 1, after = place, n = 0;
     for (; n < most && (before >= 0 || after < store->n_entries); n++) {
         const bool back = before >= 0 && (n % 2 == 0 || after >= store->n_entries);
-        const struct entry *entry = store->entries[back ? before-- : after++];
+        const struct td_entry *entry = store->entries[back ? before-- : after++];
         names[n] = memcpy(copies[n], entry->name, TD_TENSOR_NAME);
     }
     return n;
 }
 
-/* The nearest name is looked for among the neighbours in order only, the closest first since the
- * search is limited, and without the lock. */
+/* Only adjacent names are compared, the closest first since the search is limited, and without
+ * the lock. */
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              struct td_error *err)
 {
     enum { NEIGHBOURS = 512 };
     const char *names[NEIGHBOURS];
-    bool there;
+    bool found;
     char(*copies)[TD_TENSOR_NAME] = malloc(NEIGHBOURS * sizeof *copies);
     pthread_rwlock_rdlock(&store->lock);
-    const int place = place_of(store, name, length, &there);
+    const int place = place_of(store, name, length, &found);
     const int n = copies ? copy_neighbours(store, place, NEIGHBOURS, copies, names) : 0;
     pthread_rwlock_unlock(&store->lock);
     td_unknown_name(err, TD_TENSOR_NOT_FOUND, "resident tensor", name, length, names, n,
@@ -93,13 +94,13 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
     return TD_TENSOR_NOT_FOUND;
 }
 
-/* ---- what is current ------------------------------------------------------------------------ */
+/* ---- current versions ------------------------------------------------------------------------ */
 
-struct version *td_store_current(struct td_store *store, const char *name, size_t length)
+struct td_version *td_store_current(struct td_store *store, const char *name, size_t length)
 {
     pthread_rwlock_rdlock(&store->lock);
-    const struct entry *entry = find(store, name, length);
-    struct version *version = entry ? entry->current : NULL;
+    const struct td_entry *entry = find(store, name, length);
+    struct td_version *version = entry ? entry->current : NULL;
     if (version)
         td_buffer_ref(&version->base);
     pthread_rwlock_unlock(&store->lock);
@@ -107,7 +108,7 @@ struct version *td_store_current(struct td_store *store, const char *name, size_
 }
 
 td_status td_store_need(struct td_store *store, const char *name, size_t length,
-                        struct version **out, struct td_error *err)
+                        struct td_version **out, struct td_error *err)
 {
     *out = td_store_current(store, name, length);
     if (!*out)
@@ -120,10 +121,10 @@ td_status td_store_need(struct td_store *store, const char *name, size_t length,
     return status;
 }
 
-struct version **td_store_all_current(struct td_store *store, int *count)
+struct td_version **td_store_all_current(struct td_store *store, int *count)
 {
     pthread_rwlock_rdlock(&store->lock);
-    struct version **versions = malloc(((size_t)store->n_entries + 1) * sizeof *versions);
+    struct td_version **versions = malloc(((size_t)store->n_entries + 1) * sizeof *versions);
     *count = versions ? store->n_entries : 0;
     for (int i = 0; i < *count && versions; i++) {
         versions[i] = store->entries[i]->current;
@@ -138,13 +139,13 @@ struct td_store_stats td_store_stats(struct td_store *store)
     pthread_rwlock_rdlock(&store->lock);
     const struct td_store_stats stats = { .tensors = store->n_entries,
                                           .mapped = store->mapped,
-                                          .held = store->held + store->spared,
+                                          .held = store->held + store->spare_bytes,
                                           .quota = store->quota };
     pthread_rwlock_unlock(&store->lock);
     return stats;
 }
 
-/* ---- counting ------------------------------------------------------------------------------- */
+/* ---- numbers and quota ---------------------------------------------------------------------- */
 
 uint64_t td_store_next_number(struct td_store *store, uint64_t given)
 {
@@ -161,80 +162,81 @@ static uint64_t minus(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-td_status td_store_reserve(struct td_store *store, const struct version *replaced, uint64_t bytes,
-                           uint64_t *leaving, struct td_error *err)
+td_status td_store_reserve(struct td_store *store, const struct td_version *replaced,
+                           uint64_t bytes, uint64_t *outgoing, struct td_error *err)
 {
     pthread_rwlock_wrlock(&store->lock);
-    *leaving = replaced ? replaced->held : 0;
-    /* Who only asks whether there is room is no writer of the name, which may be gone meanwhile. */
-    const uint64_t others = minus(store->held, store->leaving + *leaving);
+    *outgoing = replaced ? replaced->held : 0;
+    /* td_store_admit is called without the name's lock, so a concurrent delete may have released
+     * these bytes. */
+    const uint64_t others = minus(store->held, store->outgoing + *outgoing);
     const bool fits = bytes <= store->quota && others <= store->quota - bytes;
     if (fits) {
         store->held += bytes;
-        store->leaving += *leaving;
+        store->outgoing += *outgoing;
     }
-    const bool crowded = others + bytes + store->spared > store->quota;
+    const bool crowded = others + bytes + store->spare_bytes > store->quota;
     pthread_rwlock_unlock(&store->lock);
     if (crowded)
         td_store_trim(store, INT64_MAX);
     if (fits)
         return TD_OK;
-    *leaving = 0;
+    *outgoing = 0;
     return td_error_resource(err, "resident_bytes",
                              bytes < UINT64_MAX - others ? others + bytes : UINT64_MAX,
                              store->quota, "the resident tensors with this one");
 }
 
-void td_store_unreserve(struct td_store *store, uint64_t bytes, uint64_t leaving)
+void td_store_unreserve(struct td_store *store, uint64_t bytes, uint64_t outgoing)
 {
     pthread_rwlock_wrlock(&store->lock);
     store->held -= bytes;
-    store->leaving -= leaving;
+    store->outgoing -= outgoing;
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* ---- spares --------------------------------------------------------------------------------- */
+/* ---- spare copies --------------------------------------------------------------------------- */
 
-void td_spare_free(struct spare *spare)
+void td_spare_free(struct td_spare *spare)
 {
     free(spare->offsets);
     td_buffer_unref(spare->version ? &spare->version->base : NULL);
-    *spare = (struct spare){ 0 };
+    *spare = (struct td_spare){ 0 };
 }
 
 /* With the lock held. */
-static struct spare detach_spare(struct td_store *store, struct entry *entry)
+static struct td_spare detach_spare(struct td_store *store, struct td_entry *entry)
 {
-    const struct spare spare = entry->spare;
-    entry->spare = (struct spare){ 0 };
+    const struct td_spare spare = entry->spare;
+    entry->spare = (struct td_spare){ 0 };
     if (spare.version) {
         store->n_spares--;
-        store->spared -= spare.version->held;
+        store->spare_bytes -= spare.version->held;
     }
     return spare;
 }
 
-struct spare td_spare_take(struct td_store *store, const char *name)
+struct td_spare td_spare_take(struct td_store *store, const char *name)
 {
     pthread_rwlock_wrlock(&store->lock);
-    struct entry *entry = find(store, name, strlen(name));
-    const struct spare spare = entry ? detach_spare(store, entry) : (struct spare){ 0 };
+    struct td_entry *entry = find(store, name, strlen(name));
+    const struct td_spare spare = entry ? detach_spare(store, entry) : (struct td_spare){ 0 };
     pthread_rwlock_unlock(&store->lock);
     return spare;
 }
 
-void td_spare_keep(struct td_store *store, const char *name, struct spare *spare)
+void td_spare_keep(struct td_store *store, const char *name, struct td_spare *spare)
 {
-    struct spare gone = *spare;
+    struct td_spare gone = *spare;
     const uint64_t bytes = spare->version->held;
     pthread_rwlock_wrlock(&store->lock);
-    struct entry *entry = find(store, name, strlen(name));
-    const uint64_t used = store->held + store->spared;
+    struct td_entry *entry = find(store, name, strlen(name));
+    const uint64_t used = store->held + store->spare_bytes;
     if (entry && used <= store->quota && bytes <= store->quota - used) {
         gone = detach_spare(store, entry);
         entry->spare = *spare;
         store->n_spares++;
-        store->spared += bytes;
+        store->spare_bytes += bytes;
     }
     pthread_rwlock_unlock(&store->lock);
     td_spare_free(&gone);
@@ -243,7 +245,7 @@ void td_spare_keep(struct td_store *store, const char *name, struct spare *spare
 void td_store_trim(struct td_store *store, int64_t since_ns)
 {
     pthread_rwlock_wrlock(&store->lock);
-    struct spare *old = store->n_spares ? calloc((size_t)store->n_spares, sizeof *old) : NULL;
+    struct td_spare *old = store->n_spares ? calloc((size_t)store->n_spares, sizeof *old) : NULL;
     int n_old = 0;
     for (int i = 0; i < store->n_entries && old; i++)
         if (store->entries[i]->spare.version && store->entries[i]->spare.since_ns < since_ns)
@@ -256,13 +258,13 @@ void td_store_trim(struct td_store *store, int64_t since_ns)
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-/* With the lock held: room for one more entry than there are and are expected. */
+/* With the lock held: makes room for one entry beside the present and reserved ones. */
 static bool make_room(struct td_store *store)
 {
-    if (store->n_entries + store->n_expected < store->capacity)
+    if (store->n_entries + store->n_reserved < store->capacity)
         return true;
     const int capacity = store->capacity ? store->capacity * 2 : 16;
-    struct entry **entries = realloc(store->entries, (size_t)capacity * sizeof *entries);
+    struct td_entry **entries = realloc(store->entries, (size_t)capacity * sizeof *entries);
     if (!entries)
         return false;
     store->entries = entries;
@@ -270,67 +272,67 @@ static bool make_room(struct td_store *store)
     return true;
 }
 
-td_status td_store_expect(struct td_store *store, struct version *version, struct td_error *err)
+td_status td_store_reserve_name(struct td_store *store, struct td_version *version,
+                                struct td_error *err)
 {
-    struct entry *entry = calloc(1, sizeof *entry);
+    struct td_entry *entry = calloc(1, sizeof *entry);
     pthread_rwlock_wrlock(&store->lock);
-    const int count = store->n_entries + store->n_expected;
+    const int count = store->n_entries + store->n_reserved;
     /* Only the writer of the name adds or removes it. */
-    const bool there = find(store, version->name, strlen(version->name)) != NULL;
-    const bool expected = !there && entry && count < TD_STORE_TENSORS && make_room(store);
-    store->n_expected += expected;
+    const bool found = find(store, version->name, strlen(version->name)) != NULL;
+    const bool reserved = !found && entry && count < TD_STORE_TENSORS && make_room(store);
+    store->n_reserved += reserved;
     pthread_rwlock_unlock(&store->lock);
-    if (expected) {
+    if (reserved) {
         snprintf(entry->name, sizeof entry->name, "%s", version->name);
         version->entry = entry;
         return TD_OK;
     }
     free(entry);
-    const td_status status = there ? TD_OK : check_count(count, err);
-    return there || status != TD_OK
-               ? status
-               : td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the name '%s'",
-                              version->name);
+    const td_status status = found ? TD_OK : check_count(count, err);
+    return found || status != TD_OK ? status
+                                    : td_error_set(err, TD_MEMORY_EXHAUSTED,
+                                                   "no memory for the name '%s'", version->name);
 }
 
-void td_store_unexpect(struct td_store *store, struct version *version)
+void td_store_unreserve_name(struct td_store *store, struct td_version *version)
 {
     if (!version->entry)
         return;
     pthread_rwlock_wrlock(&store->lock);
-    store->n_expected--;
+    store->n_reserved--;
     pthread_rwlock_unlock(&store->lock);
     free(version->entry);
     version->entry = NULL;
 }
 
 /* With the lock held. */
-static void add_entry(struct td_store *store, int place, struct entry *entry)
+static void add_entry(struct td_store *store, int place, struct td_entry *entry)
 {
-    struct entry **at = &store->entries[place];
+    struct td_entry **at = &store->entries[place];
     memmove(at + 1, at, (size_t)(store->n_entries - place) * sizeof *at);
     *at = entry;
     store->n_entries++;
-    store->n_expected--;
+    store->n_reserved--;
 }
 
-struct version *td_store_publish(struct td_store *store, struct version *version)
+struct td_version *td_store_publish(struct td_store *store, struct td_version *version)
 {
-    bool there;
+    bool found;
     pthread_rwlock_wrlock(&store->lock);
-    const int place = place_of(store, version->name, strlen(version->name), &there);
-    if (!there)
+    const int place = place_of(store, version->name, strlen(version->name), &found);
+    if (!found)
         add_entry(store, place, version->entry);
-    struct entry *entry = store->entries[place];
-    struct version *replaced = entry->current;
+    struct td_entry *entry = store->entries[place];
+    struct td_version *replaced = entry->current;
     entry->current = version;
     if (replaced)
         atomic_store(&replaced->replaced, true);
     store->held -= replaced ? replaced->held : 0;
     store->mapped += version->mapped;
     store->mapped -= replaced ? replaced->mapped : 0;
-    store->leaving -= version->leaving;
-    version->leaving = 0;
+    store->outgoing -= version->outgoing;
+    version->outgoing = 0;
     version->entry = NULL;
     pthread_rwlock_unlock(&store->lock);
     return replaced;
@@ -338,12 +340,12 @@ struct version *td_store_publish(struct td_store *store, struct version *version
 
 void td_store_drop(struct td_store *store, const char *name)
 {
-    bool there;
-    struct entry *entry = NULL;
+    bool found;
+    struct td_entry *entry = NULL;
     pthread_rwlock_wrlock(&store->lock);
-    const int place = place_of(store, name, strlen(name), &there);
-    if (there) {
-        struct entry **at = &store->entries[place];
+    const int place = place_of(store, name, strlen(name), &found);
+    if (found) {
+        struct td_entry **at = &store->entries[place];
         entry = *at;
         store->n_entries--;
         memmove(at, at + 1, (size_t)(store->n_entries - place) * sizeof *at);

@@ -1,88 +1,89 @@
-/* entries.h - what the store's lock guards: the names in order, what is current of each, and
- * the bytes of it all against the quota.
+/* entries.h - what the store's lock guards: the sorted names, the current version of each, and the bytes
+ * counted against the quota.
  *
  *     entry ─► current version
- *           └► spare: the version before, while updates may want its bytes
+ *           └► spare copy: the version before, kept because the next update may reuse its bytes
  *
- * Of store.h, td_store_check_name, td_store_stats and td_store_trim are defined here.
+ * Defines td_store_check_name, td_store_stats and td_store_trim of store.h.
  *
- * Ownership  An entry holds a reference to its current version and owns its spare. What is handed
- *            out is a reference of the caller's.
- * Threads    Any; the lock is taken within, and nobody lets go of a version under it. Who publishes
- *            or drops, takes or keeps a spare, is the writer of the name (writers.h). */
+ * Ownership  An entry holds a reference to its current version and owns its spare copy. Returned
+ *            versions carry a reference that the caller releases.
+ * Threads    Any; the functions take the lock, and no version is released under it. Only the writer
+ *            of the name (writers.h) publishes, drops, or takes and keeps its spare copy. */
 #ifndef TD_SERVER_STORE_ENTRIES_H
 #define TD_SERVER_STORE_ENTRIES_H
 
 #include "server/store/store.h"
 #include "server/store/version.h"
 
-/* A version that is not current any more, and what it lacks to be `behind`. */
-struct spare {
-    struct version *version; /* NULL: there is none */
-    uint64_t behind;         /* version that the changes lead to */
+/* A version that is no longer current, and the slices that it lacks to equal `successor`. */
+struct td_spare {
+    struct td_version *version; /* NULL for none */
+    uint64_t successor;         /* number of the version with these slices */
     uint64_t *offsets;
     int64_t count;
     size_t slice_bytes;
     int64_t since_ns;
 };
 
-/* Is there room for a further name? RESOURCE_LIMIT. */
+/* RESOURCE_LIMIT if no further name fits. */
 TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, struct td_error *err);
 
-/* ---- what is current ---- */
+/* ---- current versions ---- */
 
-/* TENSOR_NOT_FOUND, with the nearest of some names beside it in order. */
+/* Sets TENSOR_NOT_FOUND with the nearest of the adjacent names. */
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              struct td_error *err);
 
 /* The current version, referenced, or NULL. */
-struct version *td_store_current(struct td_store *store, const char *name, size_t length);
+struct td_version *td_store_current(struct td_store *store, const char *name, size_t length);
 
-/* As td_store_current, for one who needs it: TENSOR_NOT_FOUND, or DEVICE_UNAVAILABLE when its file
- * was cut short. */
+/* As td_store_current, but TENSOR_NOT_FOUND if there is none, DEVICE_UNAVAILABLE if its file was
+ * truncated. */
 TD_MUST_CHECK td_status td_store_need(struct td_store *store, const char *name, size_t length,
-                                      struct version **out, struct td_error *err);
+                                      struct td_version **out, struct td_error *err);
 
-/* All current versions, referenced, in an array of their own; NULL without memory. */
-struct version **td_store_all_current(struct td_store *store, int *count);
+/* All current versions, referenced, in a malloc'ed array; NULL without memory. */
+struct td_version **td_store_all_current(struct td_store *store, int *count);
 
-/* ---- counting ---- */
+/* ---- numbers and quota ---- */
 
-/* The number of a new version; one that was `given` to it before the start, not 0, stays. */
+/* The number of a new version: `given` unless that is 0, as for a version stored before the
+ * start. */
 uint64_t td_store_next_number(struct td_store *store, uint64_t given);
 
-/* Counts bytes against the quota: those of a version that takes the place of `replaced` (NULL for
- * none), whose own do not count any more then. *leaving is how many these are, for the version or
- * to be given back. RESOURCE_LIMIT. */
-TD_MUST_CHECK td_status td_store_reserve(struct td_store *store, const struct version *replaced,
-                                         uint64_t bytes, uint64_t *leaving, struct td_error *err);
-void td_store_unreserve(struct td_store *store, uint64_t bytes, uint64_t leaving);
+/* Counts bytes against the quota for a version that replaces `replaced` (NULL for none), whose
+ * own bytes no longer count. *outgoing is set to the number of these; it is passed on in the
+ * version or to td_store_unreserve. RESOURCE_LIMIT. */
+TD_MUST_CHECK td_status td_store_reserve(struct td_store *store, const struct td_version *replaced,
+                                         uint64_t bytes, uint64_t *outgoing, struct td_error *err);
+void td_store_unreserve(struct td_store *store, uint64_t bytes, uint64_t outgoing);
 
-/* ---- spares ---- */
+/* ---- spare copies ---- */
 
-/* Takes the spare of a name from its entry, or makes one its own if quota and entry are there for
- * it; and lets go of one. */
-struct spare td_spare_take(struct td_store *store, const char *name);
-void td_spare_keep(struct td_store *store, const char *name, struct spare *spare);
-void td_spare_free(struct spare *spare);
+/* take removes the spare copy of a name from its entry; keep stores one, or frees it if the name
+ * is gone or the quota is full; free releases one. */
+struct td_spare td_spare_take(struct td_store *store, const char *name);
+void td_spare_keep(struct td_store *store, const char *name, struct td_spare *spare);
+void td_spare_free(struct td_spare *spare);
 
 /* ---- changes ---- */
 
-/* Makes room for the version's name, so that making it current cannot fail: a change is not to fail
- * once it is on the disk. The room goes to td_store_publish, or back. RESOURCE_LIMIT,
- * MEMORY_EXHAUSTED. */
-TD_MUST_CHECK td_status td_store_expect(struct td_store *store, struct version *version,
-                                        struct td_error *err);
-void td_store_unexpect(struct td_store *store, struct version *version);
+/* Reserves an entry for the version's name, so that publishing cannot fail: a change must not
+ * fail once it is on disk. Used up by td_store_publish or released by td_store_unreserve_name.
+ * RESOURCE_LIMIT, MEMORY_EXHAUSTED. */
+TD_MUST_CHECK td_status td_store_reserve_name(struct td_store *store, struct td_version *version,
+                                              struct td_error *err);
+void td_store_unreserve_name(struct td_store *store, struct td_version *version);
 
-/* Makes it current, takes over the reference, and returns what it replaces, whose reference is the
- * caller's then; NULL for nothing. It was expected, and its bytes were reserved. */
-struct version *td_store_publish(struct td_store *store, struct version *version);
+/* Makes it current, takes the reference, and returns the version that it replaces, whose
+ * reference passes to the caller; NULL for none. Its name and bytes must be reserved. */
+struct td_version *td_store_publish(struct td_store *store, struct td_version *version);
 
-/* Forgets a name. */
+/* Removes a name. */
 void td_store_drop(struct td_store *store, const char *name);
 
-/* All of them, at the end. */
+/* Frees all entries; for td_store_free. */
 void td_store_free_entries(struct td_store *store);
 
 #endif

@@ -51,11 +51,11 @@ static td_status refuse(const char *name, const char *header, const char *etag,
                         struct td_error *err)
 {
     if (etag)
-        td_error_set(err, TD_PRECONDITION_FAILED, "%s asks for another version of '%s' than %s",
-                     header, name, etag);
+        td_error_set(err, TD_PRECONDITION_FAILED,
+                     "%s does not match the current version of '%s', %s", header, name, etag);
     else
         td_error_set(err, TD_PRECONDITION_FAILED,
-                     "%s asks for a version of '%s', which does not exist", header, name);
+                     "%s requires a version of '%s', which does not exist", header, name);
     if (err && etag)
         snprintf(err->etag, sizeof err->etag, "%s", etag);
     return td_error_at_attribute(err, TD_PRECONDITION_FAILED, header);

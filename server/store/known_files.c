@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void td_known_file_free(struct known_file *known)
+void td_known_file_free(struct td_known_file *known)
 {
     if (known)
         free(known->names);
@@ -24,9 +24,9 @@ void td_store_free_files(struct td_store *store)
 /* ---- the names of a file -------------------------------------------------------------------- */
 
 /* Without names, but with room for n; NULL without memory. */
-static struct known_file *known_file_new(const char *file, int n, struct td_error *err)
+static struct td_known_file *known_file_new(const char *file, int n, struct td_error *err)
 {
-    struct known_file *known = calloc(1, sizeof *known);
+    struct td_known_file *known = calloc(1, sizeof *known);
     if (known)
         known->names = calloc((size_t)n + 1, sizeof *known->names);
     if (known && known->names) {
@@ -34,38 +34,38 @@ static struct known_file *known_file_new(const char *file, int n, struct td_erro
         return known;
     }
     td_known_file_free(known);
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for what %s gives", file);
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the names of %s", file);
     return NULL;
 }
 
-void td_known_file_add(struct known_file *known, const char *name, bool missed)
+void td_known_file_add(struct td_known_file *known, const char *name, bool not_served)
 {
-    struct known_name *added = &known->names[known->n_names++];
+    struct td_known_name *added = &known->names[known->n_names++];
     snprintf(added->name, sizeof added->name, "%s", name);
-    added->missed = missed;
+    added->not_served = not_served;
 }
 
 static int in_order(const void *a, const void *b)
 {
-    const struct known_name *one = a, *other = b;
+    const struct td_known_name *one = a, *other = b;
     return strcmp(one->name, other->name);
 }
 
-void td_known_file_sort(struct known_file *known)
+void td_known_file_sort(struct td_known_file *known)
 {
     qsort(known->names, (size_t)known->n_names, sizeof *known->names, in_order);
 }
 
 static const char *tensor_at(const void *known, int i)
 {
-    return ((const struct known_file *)known)->names[i].name;
+    return ((const struct td_known_file *)known)->names[i].name;
 }
 
-const struct known_name *td_known_file_find(const struct known_file *known, const char *name)
+const struct td_known_name *td_known_file_find(const struct td_known_file *known, const char *name)
 {
-    bool there;
-    const int place = td_sorted_place(known, known->n_names, tensor_at, name, strlen(name), &there);
-    return there ? &known->names[place] : NULL;
+    bool found;
+    const int place = td_sorted_place(known, known->n_names, tensor_at, name, strlen(name), &found);
+    return found ? &known->names[place] : NULL;
 }
 
 /* ---- the files ------------------------------------------------------------------------------ */
@@ -75,16 +75,16 @@ static const char *file_at(const void *store, int i)
     return ((const struct td_store *)store)->files[i]->file;
 }
 
-/* With files_mutex held: where the file stands, or would. */
-static int known_place(const struct td_store *store, const char *file, bool *there)
+/* With files_mutex held: the index of the file, or where it would be inserted. */
+static int known_place(const struct td_store *store, const char *file, bool *found)
 {
-    return td_sorted_place(store, store->n_files, file_at, file, strlen(file), there);
+    return td_sorted_place(store, store->n_files, file_at, file, strlen(file), found);
 }
 
 /* With files_mutex held. */
 static void forget_at(struct td_store *store, int place)
 {
-    struct known_file **at = &store->files[place];
+    struct td_known_file **at = &store->files[place];
     td_known_file_free(*at);
     store->n_files--;
     memmove(at, at + 1, (size_t)(store->n_files - place) * sizeof *at);
@@ -92,79 +92,79 @@ static void forget_at(struct td_store *store, int place)
 
 void td_store_forget_file(struct td_store *store, const char *file)
 {
-    bool there;
+    bool found;
     pthread_mutex_lock(&store->files_mutex);
-    const int place = known_place(store, file, &there);
-    if (there)
+    const int place = known_place(store, file, &found);
+    if (found)
         forget_at(store, place);
     pthread_mutex_unlock(&store->files_mutex);
 }
 
-/* With files_mutex held: room for one more file than are known and expected. */
+/* With files_mutex held: makes room for one file beside the known and reserved ones. */
 static bool make_room(struct td_store *store)
 {
-    if (store->n_files + store->n_files_expected < store->file_room)
+    if (store->n_files + store->n_files_reserved < store->files_capacity)
         return true;
-    const int room = store->file_room ? store->file_room * 2 : 16;
-    struct known_file **files = realloc(store->files, (size_t)room * sizeof *files);
+    const int room = store->files_capacity ? store->files_capacity * 2 : 16;
+    struct td_known_file **files = realloc(store->files, (size_t)room * sizeof *files);
     if (!files)
         return false;
     store->files = files;
-    store->file_room = room;
+    store->files_capacity = room;
     return true;
 }
 
-struct known_file *td_store_expect_file(struct td_store *store, const char *file, int n,
-                                        struct td_error *err)
+struct td_known_file *td_store_reserve_file(struct td_store *store, const char *file, int n,
+                                            struct td_error *err)
 {
-    struct known_file *known = known_file_new(file, n, err);
+    struct td_known_file *known = known_file_new(file, n, err);
     if (!known)
         return NULL;
     pthread_mutex_lock(&store->files_mutex);
     const bool room = make_room(store);
-    store->n_files_expected += room;
+    store->n_files_reserved += room;
     pthread_mutex_unlock(&store->files_mutex);
     if (room)
         return known;
     td_known_file_free(known);
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the name %s", file);
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the name %s", file);
     return NULL;
 }
 
-void td_store_unexpect_file(struct td_store *store, struct known_file *known)
+void td_store_unreserve_file(struct td_store *store, struct td_known_file *known)
 {
     if (!known)
         return;
     pthread_mutex_lock(&store->files_mutex);
-    store->n_files_expected--;
+    store->n_files_reserved--;
     pthread_mutex_unlock(&store->files_mutex);
     td_known_file_free(known);
 }
 
-void td_store_remember_file(struct td_store *store, struct known_file *known)
+void td_store_remember_file(struct td_store *store, struct td_known_file *known)
 {
-    bool there;
+    bool found;
     pthread_mutex_lock(&store->files_mutex);
-    const int place = known_place(store, known->file, &there);
-    if (there)
+    const int place = known_place(store, known->file, &found);
+    if (found)
         forget_at(store, place);
-    struct known_file **at = &store->files[place];
+    struct td_known_file **at = &store->files[place];
     memmove(at + 1, at, (size_t)(store->n_files - place) * sizeof *at);
     *at = known;
     store->n_files++;
-    store->n_files_expected--;
+    store->n_files_reserved--;
     pthread_mutex_unlock(&store->files_mutex);
 }
 
-td_status td_store_recall_file(struct td_store *store, const char *file, struct known_file **out,
+td_status td_store_recall_file(struct td_store *store, const char *file, struct td_known_file **out,
                                struct td_error *err)
 {
-    bool there;
+    bool found;
     *out = NULL;
     pthread_mutex_lock(&store->files_mutex);
-    const int place = known_place(store, file, &there);
-    if (there) {
-        const struct known_file *known = store->files[place];
+    const int place = known_place(store, file, &found);
+    if (found) {
+        const struct td_known_file *known = store->files[place];
         *out = known_file_new(file, known->n_names, err);
         if (*out) {
             (*out)->id = known->id;
@@ -173,16 +173,18 @@ td_status td_store_recall_file(struct td_store *store, const char *file, struct 
         }
     }
     pthread_mutex_unlock(&store->files_mutex);
-    return *out || !there ? TD_OK : TD_MEMORY_EXHAUSTED;
+    return *out || !found ? TD_OK : TD_MEMORY_EXHAUSTED;
 }
 
-bool td_store_file_gives(struct td_store *store, const char *file, const char *name, bool *missed)
+bool td_store_file_gives(struct td_store *store, const char *file, const char *name,
+                         bool *not_served)
 {
-    bool there;
+    bool found;
     pthread_mutex_lock(&store->files_mutex);
-    const int place = known_place(store, file, &there);
-    const struct known_name *known = there ? td_known_file_find(store->files[place], name) : NULL;
-    *missed = known && known->missed;
+    const int place = known_place(store, file, &found);
+    const struct td_known_name *known =
+        found ? td_known_file_find(store->files[place], name) : NULL;
+    *not_served = known && known->not_served;
     pthread_mutex_unlock(&store->files_mutex);
     return known != NULL;
 }
@@ -199,7 +201,7 @@ char (*td_store_known_files(struct td_store *store, int *count))[TD_FILE_NAME]
     return names;
 }
 
-void td_store_wrote_file(struct td_store *store, struct known_file *known)
+void td_store_file_written(struct td_store *store, struct td_known_file *known)
 {
     char plain[TD_FILE_NAME];
     snprintf(plain, sizeof plain, "%s.npy", known->names[0].name);
@@ -207,7 +209,7 @@ void td_store_wrote_file(struct td_store *store, struct known_file *known)
     td_store_forget_file(store, plain);
 }
 
-void td_store_removed_files(struct td_store *store, const char *name)
+void td_store_files_removed(struct td_store *store, const char *name)
 {
     pthread_mutex_lock(&store->files_mutex);
     for (int i = store->n_files - 1; i >= 0; i--)

@@ -1,12 +1,12 @@
-/* known_files.h - which files of the data folder were loaded, and which names each of them gave.
+/* known_files.h - the files of the data folder that were loaded, and the names that each of them holds.
  *
- * It is what a later scan compares the folder with. Nothing here looks at the folder.
+ * A scan compares the folder with this list. Nothing here accesses the folder.
  *
- * Ownership  The store owns what it remembers; what it recalls is a copy of the caller's.
- * Threads    Any; files_mutex is taken within. Who tells of a file is the writer of its name, or
- *            the scan.
- * Errors     MEMORY_EXHAUSTED, before anything is written or taken: what is expected can be
- *            remembered without memory. */
+ * Ownership  The store owns the list; recall returns a copy that the caller frees.
+ * Threads    Any; the functions take files_mutex. Only the writer of the name, or the scan, changes
+ *            the record of a file.
+ * Errors     MEMORY_EXHAUSTED, before anything is written or loaded: a reserved file can be
+ *            remembered without allocating. */
 #ifndef TD_SERVER_STORE_KNOWN_FILES_H
 #define TD_SERVER_STORE_KNOWN_FILES_H
 
@@ -15,50 +15,53 @@
 struct td_store;
 
 /* A tensor of a file. */
-struct known_name {
+struct td_known_name {
     char name[TD_TENSOR_NAME];
-    bool missed; /* the file gives what could not be served, so the next scan tries again */
+    bool not_served; /* its tensor could not be served; the next scan tries again */
 };
 
 /* A file whose tensors were loaded. */
-struct known_file {
+struct td_known_file {
     char file[TD_FILE_NAME];
     struct td_file_id id;
-    struct known_name *names; /* that it gives, whether it is they that are served or not */
+    struct td_known_name *names; /* all names that it holds, served or not */
     int n_names;
 };
 
-/* A file that gives no name yet, with room for n and for itself among the known ones: it is remembered,
- * or no longer expected, later. NULL (err filled) without memory. */
-struct known_file *td_store_expect_file(struct td_store *store, const char *file, int n,
-                                        struct td_error *err);
-void td_known_file_add(struct known_file *known, const char *name, bool missed);
+/* A record without names, with room for n, and a reserved place in the list. Ends with remember,
+ * file_written or unreserve. NULL (err filled) without memory. */
+struct td_known_file *td_store_reserve_file(struct td_store *store, const char *file, int n,
+                                            struct td_error *err);
+void td_known_file_add(struct td_known_file *known, const char *name, bool not_served);
 
-/* Sorts the names, once all are added; finds one of them, NULL for none. */
-void td_known_file_sort(struct known_file *known);
-const struct known_name *td_known_file_find(const struct known_file *known, const char *name);
+/* sort after the last add; find returns NULL for an unknown name. */
+void td_known_file_sort(struct td_known_file *known);
+const struct td_known_name *td_known_file_find(const struct td_known_file *known, const char *name);
 
-/* Takes over what was expected: in the place of what was known of the file, or frees it. */
-void td_store_remember_file(struct td_store *store, struct known_file *known);
-void td_store_unexpect_file(struct td_store *store, struct known_file *known); /* NULL is fine */
+/* remember takes a reserved record and replaces the file's old one; unreserve frees it. */
+void td_store_remember_file(struct td_store *store, struct td_known_file *known);
+void td_store_unreserve_file(struct td_store *store,
+                             struct td_known_file *known); /* NULL is fine */
 void td_store_forget_file(struct td_store *store, const char *file);
 
-/* *out is a copy of what is known of the file, NULL for nothing; td_known_file_free it. */
+/* *out is a copy of the file's record, NULL for none; td_known_file_free it. */
 TD_MUST_CHECK td_status td_store_recall_file(struct td_store *store, const char *file,
-                                             struct known_file **out, struct td_error *err);
-void td_known_file_free(struct known_file *known); /* NULL is fine */
+                                             struct td_known_file **out, struct td_error *err);
+void td_known_file_free(struct td_known_file *known); /* NULL is fine */
 
-/* Is the file known to give the name? *missed as its known_name. */
-bool td_store_file_gives(struct td_store *store, const char *file, const char *name, bool *missed);
+/* Whether the file's record has the name; sets *not_served from it. */
+bool td_store_file_gives(struct td_store *store, const char *file, const char *name,
+                         bool *not_served);
 
 /* The names of all known files; free() them. NULL without memory. */
 char (*td_store_known_files(struct td_store *store, int *count))[TD_FILE_NAME];
 
-/* The store itself has written NAME.tensord, as expected, or removed the files of a name. */
-void td_store_wrote_file(struct td_store *store, struct known_file *known);
-void td_store_removed_files(struct td_store *store, const char *name);
+/* For the store's own changes: it has written NAME.tensord, whose record was reserved, or
+ * removed the files of a name. */
+void td_store_file_written(struct td_store *store, struct td_known_file *known);
+void td_store_files_removed(struct td_store *store, const char *name);
 
-/* All of them, at the end. */
+/* Frees all records; for td_store_free. */
 void td_store_free_files(struct td_store *store);
 
 #endif

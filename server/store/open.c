@@ -53,5 +53,5 @@ void td_store_free(struct td_store *store)
 void td_store_rescan(struct td_store *store)
 {
     if (store->dir)
-        (void)td_store_scan(store); /* it logs */
+        (void)td_store_scan(store); /* errors are logged */
 }

@@ -6,7 +6,7 @@
 td_status td_store_get(struct td_store *store, const char *name, size_t length,
                        struct td_arena *arena, struct td_tensor_listing *out, struct td_error *err)
 {
-    struct version *version;
+    struct td_version *version;
     td_status status = td_store_need(store, name, length, &version, err);
     if (status == TD_OK)
         status = td_version_keep(version, arena, err);
@@ -18,11 +18,11 @@ td_status td_store_get(struct td_store *store, const char *name, size_t length,
 td_status td_store_check(const struct td_tensor_listing *listing, struct td_error *err)
 {
     const struct td_tensor *tensor = listing->tensor;
-    const struct version *version = td_version_of(tensor);
+    const struct td_version *version = td_version_of(tensor);
     if (!version)
         return TD_OK;
-    /* The kernel sends mapped pages from the page cache without a fault in this process. A file that was
-     * cut short lacks its end, so reading the last byte shows it. */
+    /* The kernel sends mapped pages from the page cache without a fault in this process. Reading
+     * the last byte faults if the file was truncated. */
     if (version->mapped > 0 && tensor->bytes > 0)
         (void)((const volatile char *)tensor->data)[tensor->bytes - 1];
     return td_version_check(version, err);
@@ -30,20 +30,20 @@ td_status td_store_check(const struct td_tensor_listing *listing, struct td_erro
 
 bool td_store_is_replaced(struct td_buffer *owner)
 {
-    const struct version *version = td_version_of(&(struct td_tensor){ .owner = owner });
+    const struct td_version *version = td_version_of(&(struct td_tensor){ .owner = owner });
     return version && atomic_load(&version->replaced);
 }
 
 bool td_store_is_mapped(const struct td_tensor *tensor)
 {
-    const struct version *version = td_version_of(tensor);
+    const struct td_version *version = td_version_of(tensor);
     return version && version->mapped > 0;
 }
 
 td_status td_store_resolve(struct td_resolver *resolver, const char *name, size_t length,
                            struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
-    struct version *version;
+    struct td_version *version;
     const td_status status =
         td_store_need((struct td_store *)(void *)resolver, name, length, &version, err);
     if (status != TD_OK)
@@ -60,9 +60,9 @@ struct td_resolver *td_store_resolver(struct td_store *store)
 td_status td_store_list(struct td_store *store, struct td_arena *arena,
                         struct td_tensor_listing **list, int *count, struct td_error *err)
 {
-    struct version **versions = td_store_all_current(store, count);
+    struct td_version **versions = td_store_all_current(store, count);
     if (!versions)
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the list of tensors");
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the list of tensors");
     *list = td_arena_alloc(arena, (size_t)*count, sizeof **list, err);
     td_status status = *list ? TD_OK : TD_MEMORY_EXHAUSTED;
     for (int i = 0; i < *count; i++) {

@@ -1,8 +1,7 @@
-/* scan.h - the data folder, at start and on request: which files are new, changed or gone, and
- * what that means for the tensors.
+/* scan.h - loads the data folder, at start and on rescan: new, changed and removed files.
  *
- * Threads    Any; one scan at a time. For each name it is the writer (writers.h), so it waits
- *            for others, and must not run within an update. */
+ * Threads    Any; one scan at a time. It locks each name as its writer (writers.h), so it waits for
+ *            other writers and must not run within an update. */
 #ifndef TD_SERVER_STORE_SCAN_H
 #define TD_SERVER_STORE_SCAN_H
 
@@ -10,7 +9,8 @@
 
 struct td_store;
 
-/* What cannot be taken is logged and left out. False (logged) when the folder cannot be read. */
+/* A file or tensor that cannot be loaded is logged and skipped. False (logged) if the folder
+ * cannot be read. */
 bool td_store_scan(struct td_store *store);
 
 #endif

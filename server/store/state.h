@@ -1,18 +1,18 @@
-/* state.h - the state of the store, for its own files, and the order in which these use each other.
+/* state.h - the state of the store, private to its files, and the order in which these use each other.
  *
- *     open.c                              opening, closing, looking at the folder again
+ *     open.c                              opening, closing, rescanning the folder
  *     read.c   write.c   update.c scan.c  GET and refs; PUT and DELETE; row updates; the data folder
- *     writers.c                           one writer a name, and what it publishes
+ *     writers.c                           one writer per name, and how it publishes
  *     entries.c   known_files.c           names, their versions, the quota; which files were loaded
  *     version.c                           one version of one tensor
  *     data_dir*.c                         the folder: list, map, write, remove
  *
- * Each uses those below it and no other. store.h is the interface of all of them. A reader takes the
- * lock for reading, finds the entry, references its version and is done. A writer enters the name
- * first, so that no other writer changes it, prepares a version without any lock, and takes the lock
- * for writing only to publish it.
+ * Each uses only those below it. store.h is the interface of all of them. A reader takes the read
+ * lock, finds the entry, references its version and is done. A writer locks the name first, so that
+ * no other writer changes it, prepares a version without the store's lock, and takes the write lock
+ * only to publish it.
  *
- * Threads    The members before the first lock are set by td_store_open; each lock says what it
+ * Threads    The members before the first lock are set by td_store_open; each lock names what it
  *            guards. Only `scanning` is held while another of them is taken. */
 #ifndef TD_SERVER_STORE_STATE_H
 #define TD_SERVER_STORE_STATE_H
@@ -29,27 +29,28 @@ struct td_store {
     uint64_t quota, seed;
     bool opened; /* the first scan is done */
 
-    pthread_rwlock_t lock;  /* guards all below; held for nothing that takes long */
-    struct entry **entries; /* sorted by name */
+    pthread_rwlock_t lock;     /* guards all below; never held for long */
+    struct td_entry **entries; /* sorted by name */
     int n_entries, capacity;
-    int n_expected; /* entries that are about to be added; there is room for them */
+    int n_reserved; /* entries reserved by writers; there is room for them */
     int n_spares;
     uint64_t last_version;
-    uint64_t held, mapped, spared; /* bytes: of what is current or about to be, and of spares */
-    uint64_t leaving;              /* of those held, by what is about to be replaced */
+    uint64_t held, mapped,
+        spare_bytes;   /* bytes: of current and reserved versions, and of spare copies */
+    uint64_t outgoing; /* of those held: bytes of versions that are about to be replaced */
 
     pthread_mutex_t writing; /* guards the writers */
     pthread_cond_t written;
-    struct writer *writers; /* those who are at work, each on a name of its own */
+    struct td_writer *writers; /* active writers, each on its own name */
 
-    pthread_mutex_t files_mutex; /* guards the files */
-    struct known_file **files;   /* sorted by name */
-    int n_files, file_room;
-    int n_files_expected;     /* files that are about to be known; there is room for them */
+    pthread_mutex_t files_mutex;  /* guards the files */
+    struct td_known_file **files; /* sorted by name */
+    int n_files, files_capacity;
+    int n_files_reserved;     /* files reserved by writers; there is room for them */
     pthread_mutex_t scanning; /* held through a scan */
 };
 
-/* The resolver's function, in read.c. */
+/* The resolver's function; in read.c. */
 td_status td_store_resolve(struct td_resolver *resolver, const char *name, size_t length,
                            struct td_arena *arena, struct td_tensor *out, struct td_error *err);
 

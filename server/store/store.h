@@ -1,42 +1,42 @@
-/* store.h - resident tensors: named, versioned, replaced atomically, on disk where asked for.
+/* store.h - resident tensors: named, versioned, replaced atomically, persisted on request.
  *
  *     data folder ──map──► ┐
- *     PUT, store=  ──────► ├─ name ─► current version ──► requests, each holding the version it got
+ *     PUT, store=  ──────► ├─ name ─► current version ──► requests, each holding a reference
  *     scatter      ──────► ┘              │
  *                                         └─ persist ─► NAME.tensord in the data folder
  *
- * A version never changes once it can be seen. Replacing or deleting a name leaves the versions
- * that requests hold as they are; their memory goes with the last one.
+ * A published version never changes. Replacing or deleting a name does not affect the versions that
+ * requests hold; a version is freed with its last reference.
  *
  * Files      `table.npy` becomes `table`; tensor `w` of `model.safetensors` becomes `model:w`; both
- *            are mapped, not read, and what mapping cannot give (another byte order, Fortran order)
- *            is converted in memory. `NAME.tensord`, a safetensors file of ours whose metadata tells
- *            dtype and shape, strings and complex128 included, becomes NAME and goes before the
- *            others. A file that cannot be read as what its name says, and a tensor whose name
- *            clients could not write, is logged and left out; the rest serves. Only headers are
- *            read, but for bool (bytes other than 0 and 1 are no values) and the offsets of strings
- *            (which must not lead out of the file).
- * Persisting Temporary file, fsync, rename, fsync of the folder: after a crash at any point the old
- *            version or the new one is there, whole. A temporary file left by a crash is removed at
- *            the next start. A PUT, an update or a DELETE that fails has changed neither memory nor
- *            folder, but for one error, which says so: the folder could not be fsynced and not be put
- *            back either, and both have changed. What PUT persists is mapped from its file
- *            afterwards, as it will be after a restart, and takes no quota but for the offsets of
- *            strings, which are in memory; what an update persists stays there as well, for the next
- *            update.
- * Cut short  What is read of a file that somebody cuts short meanwhile is zeros. A version made of
- *            it is refused before anybody sees it, td_store_check tells it to who sends it away.
- * Versions   Grow with every change of the store. An ETag is strong. Of a mapped or persisted tensor
- *            it is made of its file's inode, size, time of change and (NAME.tensord) version, so
- *            that a restart keeps it; otherwise of the version and a number drawn at start.
+ *            are mapped, not read; another byte order and Fortran order are converted in memory.
+ *            `NAME.tensord`, a safetensors file whose metadata holds dtype and shape, strings and
+ *            complex128 included, becomes NAME and takes precedence over the others. A malformed
+ *            file, and a tensor whose name is invalid, is logged and skipped; the rest is served.
+ *            Only headers are read, except for bool (bytes other than 0 and 1 are invalid) and the
+ *            offsets of strings (which must stay within the file).
+ * Persisting Temporary file, fsync, rename, fsync of the folder: after a crash at any point the
+ *            folder has the old version or the new one, complete. The next start removes a temporary
+ *            file left by a crash. A PUT, an update or a DELETE that fails has changed neither
+ *            memory nor folder, with one exception, which its error describes: the folder could
+ *            neither be fsynced nor restored, and both have changed. A tensor persisted by PUT is
+ *            mapped from its file afterwards, as after a restart, and counts against the quota
+ *            only with the offsets of strings, which are in memory; a tensor persisted by an update
+ *            stays in memory for the next update.
+ * Truncation A mapped file that is truncated reads as zeros. A version made from such data is
+ *            discarded before it is published; td_store_check reports it to a caller that sends it.
+ * Versions   Increase with every change of the store. An ETag is strong. That of a mapped or
+ *            persisted tensor is derived from its file's inode, size, time of change and
+ *            (NAME.tensord) version, so a restart keeps it; otherwise from the version and a random
+ *            number drawn at start.
  * Bounds     Bytes that are not mapped count against the quota: more is RESOURCE_LIMIT
  *            (resident_bytes). TD_STORE_TENSORS names; more are RESOURCE_LIMIT
  *            (resident_tensors).
- * Ownership  What td_store_get hands out is held by the caller's arena.
+ * Ownership  The caller's arena holds what td_store_get returns.
  * Threads    Any. Readers never wait for a copy or a disk. Writers of one name wait for each other,
- *            but for a thread that is between begin and commit of an update and has taken up
- *            another request meanwhile: it gets QUEUE_FULL at once, since what it waits for could be
- *            itself. Writers may take long: they are not for I/O threads. */
+ *            except on a thread that has begun another update and not ended it, as a worker that
+ *            runs a nested request: it gets QUEUE_FULL at once, since it could wait for itself.
+ *            Writers may block for long: never call them on an I/O thread. */
 #ifndef TD_SERVER_STORE_STORE_H
 #define TD_SERVER_STORE_STORE_H
 
@@ -52,7 +52,7 @@ enum { TD_STORE_TENSORS = 65536 };
 struct td_store_options {
     const char *dir;          /* "" for none */
     uint64_t quota;           /* bytes that are not mapped */
-    struct td_memory *memory; /* where they come from */
+    struct td_memory *memory; /* allocates them */
     const struct td_log *log;
 };
 
@@ -60,66 +60,65 @@ struct td_store_options {
 struct td_store *td_store_open(const struct td_store_options *options);
 void td_store_free(struct td_store *store); /* NULL is fine */
 
-/* The current version; its texts and the tensor live as long as the arena. TENSOR_NOT_FOUND with the
- * nearest of some names beside it in order, or DEVICE_UNAVAILABLE when its file was cut short. */
+/* The current version; its texts and the tensor live as long as the arena. TENSOR_NOT_FOUND with
+ * the nearest of the adjacent names, or DEVICE_UNAVAILABLE if its file was truncated. */
 TD_MUST_CHECK td_status td_store_get(struct td_store *store, const char *name, size_t length,
                                      struct td_arena *arena, struct td_tensor_listing *out,
                                      struct td_error *err);
 
-/* Was all of what get told there to be read, until now? DEVICE_UNAVAILABLE. */
+/* DEVICE_UNAVAILABLE if the file of the listing's version has been truncated since get. */
 TD_MUST_CHECK td_status td_store_check(const struct td_tensor_listing *listing,
                                        struct td_error *err);
 
-/* Is it the owner of a tensor's version of which there is a later one, or none any more? For who
- * keeps tensors to use them again. */
+/* Whether `owner` is a version that has been replaced or deleted. For caches of tensors. */
 bool td_store_is_replaced(struct td_buffer *owner);
 
-/* May it be cut short while it is read? */
+/* Whether it is mapped from a file, which may be truncated while it is read. */
 bool td_store_is_mapped(const struct td_tensor *tensor);
 
-/* All current versions in the order of their names. */
+/* All current versions, sorted by name. */
 TD_MUST_CHECK td_status td_store_list(struct td_store *store, struct td_arena *arena,
                                       struct td_tensor_listing **list, int *count,
                                       struct td_error *err);
 
-/* May this be a name? INVALID_ARGUMENT says what names are: [A-Za-z0-9._:-]{1,128}, no dot first. */
+/* INVALID_ARGUMENT unless the name matches [A-Za-z0-9._:-]{1,128} and does not begin with a dot. */
 TD_MUST_CHECK td_status td_store_check_name(const char *name, struct td_error *err);
 
-/* What a writer may ask for. */
+/* What a writer requests. */
 struct td_store_write {
     const char *name;
     struct td_condition condition; /* PRECONDITION_FAILED, with the current ETag in err->etag */
     bool persist;                  /* INVALID_ARGUMENT without a data folder */
 };
 
-/* Would a tensor of so many bytes be accepted now? Before it is computed; put decides for good. */
+/* Whether a tensor of `bytes` bytes fits now. Called before it is computed; put checks again. */
 TD_MUST_CHECK td_status td_store_admit(struct td_store *store, const struct td_store_write *write,
                                        uint64_t bytes, struct td_error *err);
 
-/* Makes `tensor` the current version. Its owner is kept, not copied, where it has one that is not
- * much larger than the tensor; otherwise the data is copied. An owner means that nobody writes these
- * bytes any more: what somebody else may still write comes without. */
+/* Makes `tensor` the current version. Its owner is kept, not copied, if it is not much larger
+ * than the tensor; otherwise the data is copied. No one may write to bytes that have an owner; a
+ * tensor that its caller or a client may still write to is passed without one. */
 TD_MUST_CHECK td_status td_store_put(struct td_store *store, const struct td_store_write *write,
                                      const struct td_tensor *tensor, struct td_arena *arena,
                                      struct td_tensor_listing *out, bool *created,
                                      struct td_error *err);
 
-/* Afterwards neither a restart nor a rescan brings it back; FORBIDDEN where that cannot be, since a
- * file holds other tensors as well. */
+/* Neither a restart nor a rescan brings the tensor back. FORBIDDEN if its file holds other
+ * tensors as well. */
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
                                         struct td_error *err);
 
-/* A version in the making, for changes of few bytes of a tensor: it begins as a copy of the current
- * one. Where the version before that is at hand and nobody holds it any more, only what changed
- * since is copied; so the second of two changes costs what the first one changed. (The current one
- * itself is never written to: its readers would have to wait for the writer, who may be a worker
- * that has taken up another request for the same tensor.) Other writers of the name wait until it
- * ends. Commit or abort on the thread that began. Strings are not copied, and not to be written to.
- */
+/* A private copy of the current version, to change a few bytes of it. If the version before is
+ * kept as the spare copy and no reader holds it, only the slices that changed since are copied,
+ * so the second of two changes costs as much as the first one changed. The current version is
+ * never written to: its readers would have to wait for the writer, which may be a worker that
+ * runs a nested request for the same tensor. Other writers of the name wait until the update
+ * ends. Commit or abort on the thread that began it. Strings are not copied and must not be
+ * written to. */
 struct td_store_update {
-    struct td_tensor tensor; /* to be changed, or replaced by another of the arena */
-    uint64_t from;           /* version it began as */
-    bool unchanged;          /* say so before abort, and the copy is kept for the next update */
+    struct td_tensor tensor; /* to be changed in place, or replaced by another of the arena */
+    uint64_t from;           /* number of the version that was copied */
+    bool unchanged;          /* set before abort to keep the copy for the next update */
 };
 struct td_exec;
 TD_MUST_CHECK td_status td_store_update_begin(struct td_store *store,
@@ -127,31 +126,31 @@ TD_MUST_CHECK td_status td_store_update_begin(struct td_store *store,
                                               struct td_arena *arena, struct td_exec *exec,
                                               struct td_store_update **out, struct td_error *err);
 
-/* Readers see all of the change from here on. offsets[i], `count` of them, are where slice_bytes
- * bytes each were written. A tensor that update->tensor was replaced by (strings) is taken whole.
- * Ends the update, also where it fails; then the version before stays. */
+/* Publishes the change. offsets[i], `count` of them, are where slice_bytes bytes each were
+ * written. A tensor that replaced update->tensor (strings) is taken as a whole. Ends the update
+ * even if it fails; then the version before stays current. */
 TD_MUST_CHECK td_status td_store_update_commit(struct td_store_update *update,
                                                const uint64_t *offsets, int64_t count,
                                                size_t slice_bytes, struct td_arena *arena,
                                                struct td_tensor_listing *out, struct td_error *err);
 void td_store_update_abort(struct td_store_update *update); /* NULL is fine */
 
-/* Looks at the data folder again: new files, changed ones, and those that are gone. What a file
- * gave is replaced when the file changed; what came by PUT stays unless its file changed since. */
+/* Compares the data folder with the loaded files: new, changed and removed ones. A tensor of a
+ * changed file is replaced; a tensor that was PUT stays unless its file changed since. */
 void td_store_rescan(struct td_store *store);
 
-/* Lets go of what is kept for further updates only and was not used since `since_ns`. */
+/* Releases the spare copies that were not used since `since_ns`. */
 void td_store_trim(struct td_store *store, int64_t since_ns);
 
 struct td_store_stats {
     int tensors;
     uint64_t mapped; /* bytes of mapped files */
-    uint64_t held;   /* bytes in memory, against */
+    uint64_t held;   /* bytes in memory; at most quota */
     uint64_t quota;
 };
 struct td_store_stats td_store_stats(struct td_store *store);
 
-/* The store as the api's source of refs. Borrowed. */
+/* The store as the api's resolver of refs. Borrowed. */
 struct td_resolver *td_store_resolver(struct td_store *store);
 
 #endif

@@ -1,6 +1,6 @@
-/* Changes of few bytes of a tensor. Of two versions that take turns one is current, and readers may
- * hold it; the other is the spare, lacks what the last change wrote, and gets that and the next
- * change before it becomes current in its turn. */
+/* Updates of a few bytes of a tensor. Two versions alternate: one is current and may have readers; the
+ * other is the spare copy, which lacks what the last update wrote, and gets those slices and the next
+ * update before it becomes current. */
 #include "server/observe/clock.h"
 #include "server/store/entries.h"
 #include "server/store/state.h"
@@ -13,13 +13,13 @@
 struct update {
     struct td_store_update base; /* first: commit and abort cast back */
     struct td_store *store;
-    struct writer writer;
+    struct td_writer writer;
     char name[TD_TENSOR_NAME];
     bool persist;
-    struct version *before;   /* what is current, referenced */
-    struct td_tensor begun;   /* what base.tensor was */
-    struct td_buffer *buffer; /* of the copy; NULL for strings */
-    uint64_t reserved, leaving;
+    struct td_version *before; /* the current version, referenced */
+    struct td_tensor begun;    /* initial value of base.tensor */
+    struct td_buffer *buffer;  /* of the copy; NULL for strings */
+    uint64_t reserved, outgoing;
 };
 
 /* ---- the copy ------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ struct update {
 struct copy {
     char *to;
     const char *from;
-    const uint64_t *offsets; /* of slices; NULL: all of it */
+    const uint64_t *offsets; /* of slices; NULL for the whole range */
     size_t slice_bytes;
 };
 
@@ -54,16 +54,16 @@ static td_status run(struct td_exec *exec, int64_t count, int64_t grain, td_rang
     return TD_OK;
 }
 
-enum { PART = 1 << 20 }; /* bytes of a copy that one thread does at a time */
+enum { COPY_GRAIN = 1 << 20 }; /* bytes per chunk of a parallel copy */
 
 static bool only_ours(struct td_buffer *buffer)
 {
-    /* Acquire: what the last other holder did with the bytes comes before what we do. */
+    /* Acquire: the last other holder's accesses happen before ours. */
     return atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
 }
 
-/* Has everybody let go of the spare? Waits for it a little, but not as long as a copy takes. */
-static bool is_free(const struct spare *spare)
+/* Whether no one else references the spare copy. Waits briefly, but less than a full copy takes. */
+static bool wait_until_free(const struct td_spare *spare)
 {
     enum { BYTES_PER_NS = 8, MOST_NS = 5000000 };
     const struct timespec pause = { .tv_nsec = 20000 };
@@ -78,20 +78,20 @@ static bool is_free(const struct spare *spare)
     }
 }
 
-/* Brings the spare up to date and takes its bytes; false when it cannot be used. */
+/* Applies the missing slices to the spare copy and takes its bytes; false if it cannot be used. */
 static bool use_spare(struct update *update, struct td_exec *exec, td_status *status,
                       struct td_error *err)
 {
     const struct td_tensor *current = &update->before->tensor;
-    struct spare spare = td_spare_take(update->store, update->name);
-    const bool usable = spare.version && spare.behind == update->before->number &&
-                        spare.version->tensor.bytes == current->bytes && is_free(&spare);
+    struct td_spare spare = td_spare_take(update->store, update->name);
+    const bool usable = spare.version && spare.successor == update->before->number &&
+                        spare.version->tensor.bytes == current->bytes && wait_until_free(&spare);
     if (usable) {
         struct copy copy = { .to = spare.version->tensor.data,
                              .from = current->data,
                              .offsets = spare.offsets,
                              .slice_bytes = spare.slice_bytes };
-        const int64_t grain = (int64_t)(PART / (spare.slice_bytes + 1)) + 1;
+        const int64_t grain = (int64_t)(COPY_GRAIN / (spare.slice_bytes + 1)) + 1;
         *status = run(exec, spare.count, grain, copy_slices, &copy, err);
         update->base.tensor.data = copy.to;
         update->buffer = td_buffer_ref(spare.version->bytes);
@@ -109,31 +109,31 @@ static td_status copy_all(struct update *update, struct td_exec *exec, struct td
         return err ? err->status : TD_MEMORY_EXHAUSTED;
     struct copy copy = { .to = update->buffer->data, .from = current->data };
     update->base.tensor.data = copy.to;
-    return run(exec, (int64_t)current->bytes, PART, copy_range, &copy, err);
+    return run(exec, (int64_t)current->bytes, COPY_GRAIN, copy_range, &copy, err);
 }
 
 /* ---- begin ---------------------------------------------------------------------------------- */
 
-static void give_back(struct update *update)
+static void unreserve(struct update *update)
 {
-    td_store_unreserve(update->store, update->reserved, update->leaving);
-    update->reserved = update->leaving = 0;
+    td_store_unreserve(update->store, update->reserved, update->outgoing);
+    update->reserved = update->outgoing = 0;
 }
 
 static void end(struct update *update)
 {
-    give_back(update);
+    unreserve(update);
     td_buffer_unref(update->buffer);
     td_buffer_unref(update->before ? &update->before->base : NULL);
-    td_writer_ends_update();
-    td_writer_leave(update->store, &update->writer);
+    td_writer_end_update();
+    td_writer_unlock(update->store, &update->writer);
 }
 
-/* As the writer of the name. */
+/* The name is locked. */
 static td_status begin(struct update *update, const struct td_store_write *write,
                        struct td_exec *exec, struct td_error *err)
 {
-    struct version *before;
+    struct td_version *before;
     td_status status =
         td_store_need(update->store, update->name, strlen(update->name), &before, err);
     if (status != TD_OK)
@@ -146,7 +146,7 @@ static td_status begin(struct update *update, const struct td_store_write *write
     update->base.from = before->number;
     if (update->base.tensor.dtype != TD_DTYPE_STRING) {
         const uint64_t bytes = update->base.tensor.bytes;
-        status = td_store_reserve(update->store, update->before, bytes, &update->leaving, err);
+        status = td_store_reserve(update->store, update->before, bytes, &update->outgoing, err);
         if (status != TD_OK)
             return status;
         update->reserved = bytes;
@@ -170,10 +170,10 @@ td_status td_store_update_begin(struct td_store *store, const struct td_store_wr
         return TD_MEMORY_EXHAUSTED;
     *update = (struct update){ .store = store, .persist = write->persist };
     memcpy(update->name, write->name, strlen(write->name) + 1);
-    status = td_writer_enter(store, &update->writer, update->name, err);
+    status = td_writer_lock(store, &update->writer, update->name, err);
     if (status != TD_OK)
         return status;
-    td_writer_begins_update();
+    td_writer_begin_update();
     status = begin(update, write, exec, err);
     if (status == TD_OK)
         *out = &update->base;
@@ -184,19 +184,19 @@ td_status td_store_update_begin(struct td_store *store, const struct td_store_wr
 
 /* ---- commit --------------------------------------------------------------------------------- */
 
-/* The version that was replaced lacks these slices only: the next update may want it. Takes its
+/* Keeps the replaced version, which lacks only these slices, for the next update. Takes its
  * reference. */
-static void keep_as_spare(struct update *update, struct version *replaced, uint64_t number,
+static void keep_as_spare(struct update *update, struct td_version *replaced, uint64_t number,
                           const uint64_t *offsets, int64_t count, size_t slice_bytes)
 {
     enum { MOST_SLICES = 1 << 20 };
     const size_t bytes = replaced->tensor.bytes;
-    struct spare spare = { .version = replaced,
-                           .behind = number,
-                           .count = count,
-                           .slice_bytes = slice_bytes,
-                           .since_ns = td_now_ns() };
-    /* Where much was changed, copying it slice by slice gains nothing over copying all. */
+    struct td_spare spare = { .version = replaced,
+                              .successor = number,
+                              .count = count,
+                              .slice_bytes = slice_bytes,
+                              .since_ns = td_now_ns() };
+    /* Copying many slices one by one is no faster than copying all. */
     const bool few = count <= MOST_SLICES && (size_t)count * slice_bytes <= bytes / 2;
     if (replaced->held > 0 && few)
         spare.offsets = malloc((size_t)count * sizeof *offsets + 1);
@@ -209,23 +209,24 @@ static void keep_as_spare(struct update *update, struct version *replaced, uint6
     td_spare_keep(update->store, update->name, &spare);
 }
 
-/* The changed copy as a version. Its bytes were reserved at the beginning. */
-static td_status fill_changed(struct update *update, struct version *version, struct td_error *err)
+/* Fills the version with the changed copy. begin reserved its bytes. */
+static td_status fill_changed(struct update *update, struct td_version *version,
+                              struct td_error *err)
 {
     version->number = td_store_next_number(update->store, 0);
-    td_version_tag(update->store, version, NULL, 0);
+    td_version_set_etag(update->store, version, NULL, 0);
     td_version_set(version, &update->base.tensor, td_buffer_ref(update->buffer));
     version->held = update->reserved;
-    version->leaving = update->leaving;
-    update->reserved = update->leaving = 0;
+    version->outgoing = update->outgoing;
+    update->reserved = update->outgoing = 0;
     return update->persist
                ? td_version_persist(update->store, version, &version->tensor, false, err)
                : TD_OK;
 }
 
-static td_status fill_whole(struct update *update, struct version *version, struct td_error *err)
+static td_status fill_whole(struct update *update, struct td_version *version, struct td_error *err)
 {
-    give_back(update);
+    unreserve(update);
     return td_version_fill(update->store, version, update->before, &update->base.tensor,
                            update->persist, err);
 }
@@ -235,7 +236,7 @@ td_status td_store_update_commit(struct td_store_update *base, const uint64_t *o
                                  struct td_tensor_listing *out, struct td_error *err)
 {
     struct update *update = (struct update *)(void *)base;
-    struct version *version, *replaced = NULL;
+    struct td_version *version, *replaced = NULL;
     const bool whole = !update->buffer || base->tensor.data != update->begun.data;
     td_status status = td_version_prepare(update->store, update->name, arena, &version, err);
     if (status == TD_OK)
@@ -243,7 +244,7 @@ td_status td_store_update_commit(struct td_store_update *base, const uint64_t *o
     if (status == TD_OK)
         status = whole ? fill_whole(update, version, err) : fill_changed(update, version, err);
     if (status == TD_OK || (version && version->persisted))
-        replaced = td_version_reveal(update->store, version, out);
+        replaced = td_version_publish(update->store, version, out);
     else
         td_version_abandon(update->store, version);
     if (replaced && whole)
@@ -254,19 +255,19 @@ td_status td_store_update_commit(struct td_store_update *base, const uint64_t *o
     return status;
 }
 
-/* The copy is what is current: the next update begins with it. */
+/* Keeps the unchanged copy for the next update. */
 static void keep_copy(struct update *update)
 {
-    struct version *version = td_version_new(update->name, NULL);
+    struct td_version *version = td_version_new(update->name, NULL);
     if (!version)
         return;
     td_version_set(version, &update->begun, update->buffer);
     version->held = update->begun.bytes;
     update->buffer = NULL;
-    give_back(update);
-    struct spare spare = { .version = version,
-                           .behind = update->before->number,
-                           .since_ns = td_now_ns() };
+    unreserve(update);
+    struct td_spare spare = { .version = version,
+                              .successor = update->before->number,
+                              .since_ns = td_now_ns() };
     td_spare_keep(update->store, update->name, &spare);
 }
 

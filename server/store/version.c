@@ -13,16 +13,16 @@ enum { SMALL = 8 << 10 };
 
 static void release_version(struct td_buffer *base)
 {
-    struct version *version = (struct version *)(void *)base;
+    struct td_version *version = (struct td_version *)(void *)base;
     td_buffer_unref(version->bytes);
     free(version);
 }
 
-struct version *td_version_new(const char *name, struct td_error *err)
+struct td_version *td_version_new(const char *name, struct td_error *err)
 {
-    struct version *version = calloc(1, sizeof *version);
+    struct td_version *version = calloc(1, sizeof *version);
     if (!version) {
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the tensor '%s'", name);
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the tensor '%s'", name);
         return NULL;
     }
     td_buffer_init(&version->base, NULL, 0, release_version);
@@ -31,7 +31,7 @@ struct version *td_version_new(const char *name, struct td_error *err)
     return version;
 }
 
-void td_version_set(struct version *version, const struct td_tensor *tensor,
+void td_version_set(struct td_version *version, const struct td_tensor *tensor,
                     struct td_buffer *bytes)
 {
     version->tensor = *tensor;
@@ -46,7 +46,7 @@ uint64_t td_version_mapped_held(const struct td_tensor *tensor)
     return tensor->dtype == TD_DTYPE_STRING ? td_tensor_footprint(tensor) - tensor->bytes : 0;
 }
 
-void td_version_map(struct version *version, const struct td_tensor *tensor, int range)
+void td_version_map(struct td_version *version, const struct td_tensor *tensor, int range)
 {
     td_version_set(version, tensor, td_buffer_ref(tensor->owner));
     version->range = range;
@@ -54,25 +54,26 @@ void td_version_map(struct version *version, const struct td_tensor *tensor, int
     version->mapped = td_tensor_footprint(tensor) - version->held;
 }
 
-const struct version *td_version_of(const struct td_tensor *tensor)
+const struct td_version *td_version_of(const struct td_tensor *tensor)
 {
     const struct td_buffer *owner = tensor->owner;
-    return owner && owner->release == release_version ? (const struct version *)(const void *)owner
-                                                      : NULL;
+    return owner && owner->release == release_version
+               ? (const struct td_version *)(const void *)owner
+               : NULL;
 }
 
-td_status td_version_check(const struct version *version, struct td_error *err)
+td_status td_version_check(const struct td_version *version, struct td_error *err)
 {
     if (!td_guard_marked(version->range))
         return TD_OK;
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                        "the file %s behind '%s' was cut short while it was served, or cannot be "
+                        "the file %s of '%s' was cut short while it was served, or cannot be "
                         "read; replace the tensor, or the file and send SIGHUP",
                         version->file, version->name);
 }
 
-void td_version_tag(const struct td_store *store, struct version *version,
-                    const struct td_file_id *id, uint64_t stored_number)
+void td_version_set_etag(const struct td_store *store, struct td_version *version,
+                         const struct td_file_id *id, uint64_t stored_number)
 {
     if (id)
         snprintf(version->etag, sizeof version->etag,
@@ -83,7 +84,7 @@ void td_version_tag(const struct td_store *store, struct version *version,
                  version->number);
 }
 
-td_status td_version_copy(struct td_store *store, struct version *version,
+td_status td_version_copy(struct td_store *store, struct td_version *version,
                           const struct td_tensor *tensor, struct td_error *err)
 {
     const bool strings = tensor->dtype == TD_DTYPE_STRING;
@@ -106,12 +107,12 @@ td_status td_version_copy(struct td_store *store, struct version *version,
     return TD_OK;
 }
 
-td_status td_version_keep(struct version *version, struct td_arena *arena, struct td_error *err)
+td_status td_version_keep(struct td_version *version, struct td_arena *arena, struct td_error *err)
 {
     return td_arena_keep(arena, &version->base, err) ? TD_OK : TD_MEMORY_EXHAUSTED;
 }
 
-struct td_tensor_listing td_version_listing(struct version *version)
+struct td_tensor_listing td_version_listing(struct td_version *version)
 {
     return (struct td_tensor_listing){ .name = version->name,
                                        .tensor = &version->tensor,

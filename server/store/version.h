@@ -1,14 +1,13 @@
-/* version.h - one version of a resident tensor: its bytes, and what tells it from others.
+/* version.h - one version of a resident tensor: its bytes and its identity.
  *
  *     version ─► bytes: a mapping, a body, a buffer
  *
- * It is the owner of the tensor that readers get, and is itself a buffer that each of them holds.
+ * A version is the buffer that owns the tensor which readers get; each of them holds a reference.
  *
- * Ownership  A version begins with one reference and lets go of its bytes with the last one. What
- *            may be shared between versions is the bytes, never the version.
- * Threads    Until it is current it is its writer's; from then on nothing in it changes but the
- *            atomics.
- * Errors     MEMORY_EXHAUSTED, but where it says otherwise. */
+ * Ownership  A version begins with one reference and releases its bytes with the last one. Versions
+ *            may share bytes, but never a version.
+ * Threads    Only the writer uses it until it is published; then only the atomics change.
+ * Errors     MEMORY_EXHAUSTED unless stated otherwise. */
 #ifndef TD_SERVER_STORE_VERSION_H
 #define TD_SERVER_STORE_VERSION_H
 
@@ -19,57 +18,58 @@
 
 struct td_store;
 
-struct version {
+struct td_version {
     struct td_buffer base;   /* first: release casts back; the owner of the tensor handed out */
     struct td_tensor tensor; /* owner: &base */
-    struct td_buffer *bytes; /* what keeps the tensor's data (and offsets) alive; no version */
+    struct td_buffer *bytes; /* keeps the tensor's data (and offsets) alive; not a version */
     uint64_t number;
-    uint64_t held, mapped; /* bytes in memory, and mapped ones */
-    uint64_t leaving;      /* until it is current: bytes held by the one that it replaces */
-    struct entry *entry;   /* until it is current: of its name, where that is a new one */
-    int range;             /* of the fault guard; -1 where nothing is mapped */
-    bool persisted;        /* `file` holds this very content */
-    bool from_file;        /* and it is what is served */
-    atomic_bool replaced;  /* it is not current any more */
-    atomic_bool orphaned;  /* the file's name is another's by now, which cannot be read */
+    uint64_t held, mapped;  /* bytes in memory, and mapped ones */
+    uint64_t outgoing;      /* until it is current: bytes held by the version that it replaces */
+    struct td_entry *entry; /* until it is current: its entry if the name is new */
+    int range;              /* of the fault guard; -1 if nothing is mapped */
+    bool persisted;         /* `file` holds this content */
+    bool from_file;         /* and `tensor` is mapped from it */
+    atomic_bool replaced;   /* no longer current */
+    atomic_bool orphaned;   /* another file has taken the file's name and cannot be read */
     char name[TD_TENSOR_NAME];
-    char file[TD_FILE_NAME]; /* "" where no file is behind it */
+    char file[TD_FILE_NAME]; /* "" if no file holds it */
     char etag[64];
 };
 
-/* One reference; without tensor and number. NULL (err filled) without memory. */
-struct version *td_version_new(const char *name, struct td_error *err);
+/* One reference; tensor and number are not set. NULL (err filled) without memory. */
+struct td_version *td_version_new(const char *name, struct td_error *err);
 
-/* Makes version->tensor what `tensor` tells, its bytes kept by `bytes`, whose reference it takes. */
-void td_version_set(struct version *version, const struct td_tensor *tensor,
+/* Sets version->tensor to `tensor`, whose bytes `bytes` keeps alive. Takes the reference to
+ * `bytes`. */
+void td_version_set(struct td_version *version, const struct td_tensor *tensor,
                     struct td_buffer *bytes);
 
-/* Bytes in memory that a mapped tensor takes: the offsets of strings. */
+/* Bytes in memory of a mapped tensor: the offsets of strings. */
 uint64_t td_version_mapped_held(const struct td_tensor *tensor);
 
-/* Makes it one of the tensor of a file, whose owner it refs, within the guarded range. */
-void td_version_map(struct version *version, const struct td_tensor *tensor, int range);
+/* Sets it to the mapped tensor of a file and refs its owner; `range` is the guarded range. */
+void td_version_map(struct td_version *version, const struct td_tensor *tensor, int range);
 
-/* A copy in the store's memory, strings from offset 0 on. */
-TD_MUST_CHECK td_status td_version_copy(struct td_store *store, struct version *version,
+/* Sets it to a copy in the store's memory, strings with offsets from 0. */
+TD_MUST_CHECK td_status td_version_copy(struct td_store *store, struct td_version *version,
                                         const struct td_tensor *tensor, struct td_error *err);
 
-/* The version that a tensor is of; NULL where it is of none. */
-const struct version *td_version_of(const struct td_tensor *tensor);
+/* The version that owns the tensor, or NULL. */
+const struct td_version *td_version_of(const struct td_tensor *tensor);
 
-/* Was all of it there to be read, until now? DEVICE_UNAVAILABLE; to be asked once what was read is
- * copied, and before anybody sees it. */
-TD_MUST_CHECK td_status td_version_check(const struct version *version, struct td_error *err);
+/* DEVICE_UNAVAILABLE if its file has been truncated. To be called after the bytes are copied and
+ * before the copy is published. */
+TD_MUST_CHECK td_status td_version_check(const struct td_version *version, struct td_error *err);
 
-/* The ETag that a file gives, or, where `id` is NULL, the one of its number. */
-void td_version_tag(const struct td_store *store, struct version *version,
-                    const struct td_file_id *id, uint64_t stored_number);
+/* Sets the ETag: derived from the file, or from the number if `id` is NULL. */
+void td_version_set_etag(const struct td_store *store, struct td_version *version,
+                         const struct td_file_id *id, uint64_t stored_number);
 
-/* Gives the version to the arena, which takes the caller's reference, also where it fails. */
-TD_MUST_CHECK td_status td_version_keep(struct version *version, struct td_arena *arena,
+/* Moves the caller's reference to the arena, even if it fails. */
+TD_MUST_CHECK td_status td_version_keep(struct td_version *version, struct td_arena *arena,
                                         struct td_error *err);
 
-/* What callers are told; it lives as long as the version. */
-struct td_tensor_listing td_version_listing(struct version *version);
+/* Lives as long as the version. */
+struct td_tensor_listing td_version_listing(struct td_version *version);
 
 #endif

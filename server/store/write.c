@@ -6,7 +6,7 @@
 #include <string.h>
 
 static td_status check_before(struct td_store *store, const struct td_store_write *write,
-                              const struct version *before, struct td_error *err)
+                              const struct td_version *before, struct td_error *err)
 {
     const td_status status =
         td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err);
@@ -19,15 +19,15 @@ td_status td_store_admit(struct td_store *store, const struct td_store_write *wr
     td_status status = td_store_check_write(store, write, err);
     if (status != TD_OK)
         return status;
-    struct version *before = td_store_current(store, write->name, strlen(write->name));
+    struct td_version *before = td_store_current(store, write->name, strlen(write->name));
     status = check_before(store, write, before, err);
     if (status == TD_OK && write->persist) {
         status = td_data_dir_admit(store->dir, bytes, err);
     } else if (status == TD_OK) {
-        uint64_t leaving;
-        status = td_store_reserve(store, before, bytes, &leaving, err);
+        uint64_t outgoing;
+        status = td_store_reserve(store, before, bytes, &outgoing, err);
         if (status == TD_OK)
-            td_store_unreserve(store, bytes, leaving);
+            td_store_unreserve(store, bytes, outgoing);
     }
     td_buffer_unref(before ? &before->base : NULL);
     return status;
@@ -37,11 +37,11 @@ td_status td_store_put(struct td_store *store, const struct td_store_write *writ
                        const struct td_tensor *tensor, struct td_arena *arena,
                        struct td_tensor_listing *out, bool *created, struct td_error *err)
 {
-    struct writer writer;
-    struct version *before = NULL, *version = NULL, *replaced = NULL;
+    struct td_writer writer;
+    struct td_version *before = NULL, *version = NULL, *replaced = NULL;
     td_status status = td_store_check_write(store, write, err);
     if (status == TD_OK)
-        status = td_writer_enter(store, &writer, write->name, err);
+        status = td_writer_lock(store, &writer, write->name, err);
     if (status != TD_OK)
         return status;
     before = td_store_current(store, write->name, strlen(write->name));
@@ -52,37 +52,37 @@ td_status td_store_put(struct td_store *store, const struct td_store_write *writ
     if (status == TD_OK)
         status = td_version_fill(store, version, before, tensor, write->persist, err);
     if (status == TD_OK || (version && version->persisted))
-        replaced = td_version_reveal(store, version, out);
+        replaced = td_version_publish(store, version, out);
     else
         td_version_abandon(store, version);
     *created = !before;
 done:
     td_buffer_unref(replaced ? &replaced->base : NULL);
     td_buffer_unref(before ? &before->base : NULL);
-    td_writer_leave(store, &writer);
+    td_writer_unlock(store, &writer);
     return status;
 }
 
 td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
                           struct td_error *err)
 {
-    struct writer writer;
+    struct td_writer writer;
     bool done = false;
     td_status status = td_store_check_name(write->name, err);
     if (status == TD_OK)
-        status = td_writer_enter(store, &writer, write->name, err);
+        status = td_writer_lock(store, &writer, write->name, err);
     if (status != TD_OK)
         return status;
-    struct version *before = td_store_current(store, write->name, strlen(write->name));
+    struct td_version *before = td_store_current(store, write->name, strlen(write->name));
     status = before ? td_condition_check(&write->condition, write->name, before->etag, err)
                     : td_store_not_found(store, write->name, strlen(write->name), err);
     if (status == TD_OK && store->dir)
-        status = td_data_dir_forget(store->dir, write->name, &done, err);
+        status = td_data_dir_remove(store->dir, write->name, &done, err);
     if (status == TD_OK || done) {
-        td_store_removed_files(store, write->name);
+        td_store_files_removed(store, write->name);
         td_store_drop(store, write->name);
     }
     td_buffer_unref(before ? &before->base : NULL);
-    td_writer_leave(store, &writer);
+    td_writer_unlock(store, &writer);
     return status;
 }

@@ -7,47 +7,47 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An owner is kept for a tensor that leaves at most a quarter of it unused. */
+/* An owner is kept if the tensor leaves at most a quarter of the tensor's size unused. */
 #define MUCH_LARGER(owner, bytes) ((owner) / 5 * 4 > (bytes))
 
-/* ---- one at a time -------------------------------------------------------------------------- */
+/* ---- one writer per name --------------------------------------------------------------------- */
 
-/* Updates that this thread has begun and not ended. Between the two it may run other requests. */
+/* Updates that this thread has begun and not ended; meanwhile it may run other requests. */
 static _Thread_local int updates;
 
-void td_writer_begins_update(void)
+void td_writer_begin_update(void)
 {
     updates++;
 }
 
-void td_writer_ends_update(void)
+void td_writer_end_update(void)
 {
     updates--;
 }
 
 /* With store->writing held. */
-static bool is_written(const struct td_store *store, const char *name)
+static bool is_locked(const struct td_store *store, const char *name)
 {
-    const struct writer *writer = store->writers;
+    const struct td_writer *writer = store->writers;
     while (writer && strcmp(writer->name, name) != 0)
         writer = writer->next;
     return writer != NULL;
 }
 
-td_status td_writer_enter(struct td_store *store, struct writer *writer, const char *name,
-                          struct td_error *err)
+td_status td_writer_lock(struct td_store *store, struct td_writer *writer, const char *name,
+                         struct td_error *err)
 {
     writer->name = name;
     pthread_mutex_lock(&store->writing);
-    while (updates == 0 && is_written(store, name))
+    while (updates == 0 && is_locked(store, name))
         pthread_cond_wait(&store->written, &store->writing);
-    const bool entered = !is_written(store, name);
-    if (entered) {
+    const bool locked = !is_locked(store, name);
+    if (locked) {
         writer->next = store->writers;
         store->writers = writer;
     }
     pthread_mutex_unlock(&store->writing);
-    if (entered)
+    if (locked)
         return TD_OK;
     td_error_set(err, TD_QUEUE_FULL, "'%s' is being written by another request", name);
     if (err)
@@ -55,10 +55,10 @@ td_status td_writer_enter(struct td_store *store, struct writer *writer, const c
     return TD_QUEUE_FULL;
 }
 
-void td_writer_leave(struct td_store *store, struct writer *writer)
+void td_writer_unlock(struct td_store *store, struct td_writer *writer)
 {
     pthread_mutex_lock(&store->writing);
-    struct writer **link = &store->writers;
+    struct td_writer **link = &store->writers;
     while (*link != writer)
         link = &(*link)->next;
     *link = writer->next;
@@ -73,23 +73,23 @@ td_status td_store_check_write(struct td_store *store, const struct td_store_wri
     if (status != TD_OK || !write->persist || store->dir)
         return status;
     td_error_set(err, TD_INVALID_ARGUMENT,
-                 "nothing can be persisted here: the server was started without a data folder");
+                 "persist needs a data folder: the server was started without --data-dir");
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "persist");
 }
 
-/* ---- a version, until it is current --------------------------------------------------------- */
+/* ---- preparing a version --------------------------------------------------------------------- */
 
 td_status td_version_prepare(struct td_store *store, const char *name, struct td_arena *arena,
-                             struct version **out, struct td_error *err)
+                             struct td_version **out, struct td_error *err)
 {
     *out = NULL;
-    struct version *version = td_version_new(name, err);
+    struct td_version *version = td_version_new(name, err);
     if (!version)
         return TD_MEMORY_EXHAUSTED;
-    td_buffer_ref(&version->base); /* the arena's */
+    td_buffer_ref(&version->base); /* for the arena */
     td_status status = td_version_keep(version, arena, err);
     if (status == TD_OK)
-        status = td_store_expect(store, version, err);
+        status = td_store_reserve_name(store, version, err);
     if (status == TD_OK)
         *out = version;
     else
@@ -97,35 +97,36 @@ td_status td_version_prepare(struct td_store *store, const char *name, struct td
     return status;
 }
 
-void td_version_abandon(struct td_store *store, struct version *version)
+void td_version_abandon(struct td_store *store, struct td_version *version)
 {
     if (!version)
         return;
-    td_store_unexpect(store, version);
-    td_store_unreserve(store, version->held, version->leaving);
+    td_store_unreserve_name(store, version);
+    td_store_unreserve(store, version->held, version->outgoing);
     td_buffer_unref(&version->base);
 }
 
-/* What a version may hold instead of a copy of the tensor; NULL for nothing. Of a version it is the
- * bytes and never the version: who has the bytes' only reference has them for itself. */
+/* The buffer to keep instead of a copy of the tensor; NULL if it must be copied. For a tensor of
+ * a version it is the version's bytes, never the version: a refcount of one on the bytes means
+ * exclusive use. */
 static struct td_buffer *bytes_to_keep(const struct td_tensor *tensor)
 {
     struct td_buffer *owner = tensor->owner;
     if (!owner || tensor->dtype == TD_DTYPE_STRING || !td_tensor_is_aligned(tensor) ||
         MUCH_LARGER(owner->size, tensor->bytes))
         return NULL;
-    const struct version *version = td_version_of(tensor);
+    const struct td_version *version = td_version_of(tensor);
     if (!version)
         return owner;
-    /* A mapped version may change with its file, or be cut short with it. */
+    /* A mapped file may be changed or truncated. */
     return version->mapped == 0 ? version->bytes : NULL;
 }
 
-/* Keeps the tensor's bytes in memory. */
-static td_status take_bytes(struct td_store *store, struct version *version,
+/* Keeps or copies the tensor's bytes in memory. */
+static td_status take_bytes(struct td_store *store, struct td_version *version,
                             const struct td_tensor *tensor, struct td_error *err)
 {
-    const struct version *source = td_version_of(tensor);
+    const struct td_version *source = td_version_of(tensor);
     struct td_buffer *bytes = bytes_to_keep(tensor);
     td_status status = TD_OK;
     if (bytes)
@@ -134,18 +135,18 @@ static td_status take_bytes(struct td_store *store, struct version *version,
         status = td_version_copy(store, version, tensor, err);
     if (status == TD_OK && source)
         status = td_version_check(source, err);
-    td_version_tag(store, version, NULL, 0);
+    td_version_set_etag(store, version, NULL, 0);
     return status;
 }
 
-td_status td_version_persist(struct td_store *store, struct version *version,
+td_status td_version_persist(struct td_store *store, struct td_version *version,
                              const struct td_tensor *tensor, bool serve, struct td_error *err)
 {
     struct td_arena arena;
     struct td_data_content content;
-    const struct version *source = td_version_of(tensor);
+    const struct td_version *source = td_version_of(tensor);
     snprintf(version->file, sizeof version->file, "%s.tensord", version->name);
-    struct known_file *known = td_store_expect_file(store, version->file, 1, err);
+    struct td_known_file *known = td_store_reserve_file(store, version->file, 1, err);
     if (!known)
         return TD_MEMORY_EXHAUSTED;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
@@ -154,28 +155,28 @@ td_status td_version_persist(struct td_store *store, struct version *version,
                           version->number, &arena, &content, &version->persisted, err);
     if (version->persisted) {
         const struct td_data_tensor *stored = &content.tensors[0];
-        td_version_tag(store, version, &content.id, version->number);
+        td_version_set_etag(store, version, &content.id, version->number);
         version->from_file = serve;
         if (serve)
             td_version_map(version, &stored->tensor, stored->range);
         known->id = content.id;
         td_known_file_add(known, version->name, false);
-        td_store_wrote_file(store, known);
+        td_store_file_written(store, known);
     } else {
-        td_store_unexpect_file(store, known);
+        td_store_unreserve_file(store, known);
     }
     td_arena_reset(&arena);
     return status;
 }
 
-td_status td_version_fill(struct td_store *store, struct version *version,
-                          const struct version *before, const struct td_tensor *tensor,
+td_status td_version_fill(struct td_store *store, struct td_version *version,
+                          const struct td_version *before, const struct td_tensor *tensor,
                           bool persist, struct td_error *err)
 {
     version->number = td_store_next_number(store, 0);
     const uint64_t footprint =
         persist ? td_version_mapped_held(tensor) : td_tensor_footprint(tensor);
-    const td_status status = td_store_reserve(store, before, footprint, &version->leaving, err);
+    const td_status status = td_store_reserve(store, before, footprint, &version->outgoing, err);
     if (status != TD_OK)
         return status;
     version->held = footprint;
@@ -183,8 +184,8 @@ td_status td_version_fill(struct td_store *store, struct version *version,
                    : take_bytes(store, version, tensor, err);
 }
 
-struct version *td_version_reveal(struct td_store *store, struct version *version,
-                                  struct td_tensor_listing *out)
+struct td_version *td_version_publish(struct td_store *store, struct td_version *version,
+                                      struct td_tensor_listing *out)
 {
     *out = td_version_listing(version);
     return td_store_publish(store, version);

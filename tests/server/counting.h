@@ -1,4 +1,4 @@
-/* counting.h - a source of buffers that counts those it gave and those that are not back yet. */
+/* counting.h - an allocator that counts the buffers it returned and those not yet released. */
 #ifndef TD_TESTS_SERVER_COUNTING_H
 #define TD_TESTS_SERVER_COUNTING_H
 

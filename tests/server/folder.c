@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 char folder[64];
-struct td_log store_log; /* into a pipe */
+struct td_log store_log; /* writes into a pipe */
 static int log_reading;
 
 static void open_below(const char *parent)
@@ -64,7 +64,6 @@ void put_text(const char *name, const char *text)
     put_file(name, text, strlen(text));
 }
 
-/* A .npy file, version 1.0, of n int32: first, first + 1, ... */
 void put_npy(const char *name, int32_t first, int n)
 {
     static char file[128 + 4 * 8192];
@@ -81,7 +80,6 @@ void put_npy(const char *name, int32_t first, int n)
     put_file(name, file, 128 + 4 * (size_t)n);
 }
 
-/* A .safetensors file: the header as written, then n int32: first, first + 1, ... */
 void put_safetensors(const char *name, const char *header, int32_t first, int n)
 {
     char file[8 + 2048 + 4 * 64];
@@ -109,7 +107,6 @@ struct td_store *open_folder(void)
     return store;
 }
 
-/* All that was logged since the last look. */
 const char *logged(void)
 {
     static char text[60000];
@@ -118,7 +115,6 @@ const char *logged(void)
     return text;
 }
 
-/* Fails unless exactly these names are in the store, in this order: "a b c". */
 void expect_names(struct td_store *store, const char *wanted)
 {
     char names[1024] = "";
@@ -133,7 +129,6 @@ void expect_names(struct td_store *store, const char *wanted)
     ck_assert_str_eq(names, wanted);
 }
 
-/* Lives until the test ends. */
 const struct td_tensor_listing *found(struct td_store *store, const char *name)
 {
     struct td_error err;
@@ -144,7 +139,6 @@ const struct td_tensor_listing *found(struct td_store *store, const char *name)
     return listing;
 }
 
-/* Looks for a name that is not there. */
 struct td_error missing_error(struct td_store *store, const char *name, size_t length)
 {
     struct td_tensor_listing listing;

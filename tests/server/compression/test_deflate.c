@@ -46,7 +46,7 @@ static const struct {
     { " , ;q=1, gzip", TD_ENCODING_GZIP },
 };
 
-START_TEST(the_encoding_is_the_one_liked_best)
+START_TEST(the_preferred_encoding_is_chosen)
 {
     ck_assert_msg(td_deflate_choose(choices[_i].accept) == choices[_i].wanted, "%s",
                   choices[_i].accept ? choices[_i].accept : "absent");
@@ -108,7 +108,7 @@ static const struct {
     { "nothing at all", TD_ENCODING_GZIP, { 0, 0, 0 }, false },
 };
 
-START_TEST(an_answer_comes_back_as_it_was)
+START_TEST(a_compressed_reply_expands_to_the_original)
 {
     struct td_reply reply = { 0 };
     struct td_piece pieces[3];
@@ -148,7 +148,7 @@ START_TEST(an_answer_comes_back_as_it_was)
 }
 END_TEST
 
-START_TEST(what_does_not_get_smaller_stays)
+START_TEST(an_incompressible_reply_is_sent_as_it_is)
 {
     struct td_reply reply = { 0 };
     unsigned char noise[5000];
@@ -164,7 +164,7 @@ START_TEST(what_does_not_get_smaller_stays)
 }
 END_TEST
 
-START_TEST(without_memory_the_answer_stays)
+START_TEST(without_memory_the_reply_is_sent_as_it_is)
 {
     struct td_memory nothing = { .take = take_nothing };
     struct td_reply reply = { 0 };
@@ -175,7 +175,7 @@ START_TEST(without_memory_the_answer_stays)
 }
 END_TEST
 
-START_TEST(a_deadline_ends_a_large_answer)
+START_TEST(a_deadline_stops_compressing_a_large_reply)
 {
     struct td_reply reply = { 0 };
     int asked = 0;
@@ -189,11 +189,11 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_loop_test(tcase, the_encoding_is_the_one_liked_best, 0, COUNT_OF(choices));
-    tcase_add_loop_test(tcase, an_answer_comes_back_as_it_was, 0, COUNT_OF(answers));
-    tcase_add_test(tcase, what_does_not_get_smaller_stays);
-    tcase_add_test(tcase, without_memory_the_answer_stays);
-    tcase_add_test(tcase, a_deadline_ends_a_large_answer);
+    tcase_add_loop_test(tcase, the_preferred_encoding_is_chosen, 0, COUNT_OF(choices));
+    tcase_add_loop_test(tcase, a_compressed_reply_expands_to_the_original, 0, COUNT_OF(answers));
+    tcase_add_test(tcase, an_incompressible_reply_is_sent_as_it_is);
+    tcase_add_test(tcase, without_memory_the_reply_is_sent_as_it_is);
+    tcase_add_test(tcase, a_deadline_stops_compressing_a_large_reply);
 }
 
 int main(void)

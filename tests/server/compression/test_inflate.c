@@ -123,7 +123,7 @@ static const struct {
     { 1 << 20, false, 9 }, { 3000000, false, 6 }, { 3000000, true, 0 },
 };
 
-START_TEST(what_was_compressed_comes_back)
+START_TEST(a_compressed_body_expands_to_the_original)
 {
     const struct coding *coding = &codings[(size_t)_i / COUNT_OF(contents)];
     const size_t c = (size_t)_i % COUNT_OF(contents);
@@ -138,7 +138,7 @@ START_TEST(what_was_compressed_comes_back)
 }
 END_TEST
 
-START_TEST(memory_grows_with_what_is_there_and_never_beyond_the_limit)
+START_TEST(memory_grows_with_the_output_and_never_beyond_the_limit)
 {
     struct bytes plain = sample(3000000, false);
     struct bytes packed = compress_as(15, 9, plain);
@@ -154,7 +154,7 @@ END_TEST
 
 /* ---- what is not ----------------------------------------------------------------------------- */
 
-START_TEST(a_body_that_ends_early_is_malformed_wherever_it_ends)
+START_TEST(a_body_truncated_anywhere_is_malformed)
 {
     const struct coding *coding = &codings[_i];
     struct bytes plain = sample(500, true);
@@ -177,7 +177,7 @@ START_TEST(an_empty_body_is_malformed)
 }
 END_TEST
 
-START_TEST(a_flipped_bit_is_noticed_where_there_is_a_checksum)
+START_TEST(a_flipped_bit_fails_the_checksum)
 {
     const struct coding *coding = &codings[_i]; /* gzip and zlib have one */
     struct bytes plain = sample(300, true);
@@ -219,7 +219,7 @@ START_TEST(garbage_is_malformed)
 }
 END_TEST
 
-START_TEST(gzip_members_are_one_after_the_other)
+START_TEST(concatenated_gzip_members_are_expanded)
 {
     struct bytes plain = sample(1000, false), twice = bytes_of(2000);
     struct bytes packed = compress_as(codings[0].window_bits, 6, plain);
@@ -240,7 +240,7 @@ START_TEST(gzip_members_are_one_after_the_other)
 }
 END_TEST
 
-START_TEST(bytes_behind_the_end_are_malformed)
+START_TEST(bytes_after_the_end_are_malformed)
 {
     const struct coding *coding = &codings[_i];
     struct bytes plain = sample(1000, false);
@@ -270,7 +270,7 @@ START_TEST(a_bomb_stops_at_the_limit)
 }
 END_TEST
 
-START_TEST(memory_that_is_not_to_be_had_says_so)
+START_TEST(without_memory_expanding_fails)
 {
     struct bytes plain = sample(1 << 20, false);
     struct bytes packed = compress_as(15, 9, plain);
@@ -305,7 +305,7 @@ static const struct {
     { "gzi", TD_UNSUPPORTED_MEDIA_TYPE, false },
 };
 
-START_TEST(gzip_deflate_and_identity_are_known)
+START_TEST(gzip_deflate_and_identity_are_supported)
 {
     struct td_error err;
     bool wanted = true;
@@ -325,19 +325,18 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, counting_begin, NULL);
-    tcase_add_loop_test(tcase, what_was_compressed_comes_back, 0,
+    tcase_add_loop_test(tcase, a_compressed_body_expands_to_the_original, 0,
                         COUNT_OF(codings) * COUNT_OF(contents));
-    tcase_add_test(tcase, memory_grows_with_what_is_there_and_never_beyond_the_limit);
-    tcase_add_loop_test(tcase, a_body_that_ends_early_is_malformed_wherever_it_ends, 0,
-                        COUNT_OF(codings));
+    tcase_add_test(tcase, memory_grows_with_the_output_and_never_beyond_the_limit);
+    tcase_add_loop_test(tcase, a_body_truncated_anywhere_is_malformed, 0, COUNT_OF(codings));
     tcase_add_test(tcase, an_empty_body_is_malformed);
-    tcase_add_loop_test(tcase, a_flipped_bit_is_noticed_where_there_is_a_checksum, 0, 2);
+    tcase_add_loop_test(tcase, a_flipped_bit_fails_the_checksum, 0, 2);
     tcase_add_loop_test(tcase, garbage_is_malformed, 0, COUNT_OF(garbage));
-    tcase_add_test(tcase, gzip_members_are_one_after_the_other);
-    tcase_add_loop_test(tcase, bytes_behind_the_end_are_malformed, 0, COUNT_OF(codings));
+    tcase_add_test(tcase, concatenated_gzip_members_are_expanded);
+    tcase_add_loop_test(tcase, bytes_after_the_end_are_malformed, 0, COUNT_OF(codings));
     tcase_add_loop_test(tcase, a_bomb_stops_at_the_limit, 0, COUNT_OF(codings));
-    tcase_add_test(tcase, memory_that_is_not_to_be_had_says_so);
-    tcase_add_loop_test(tcase, gzip_deflate_and_identity_are_known, 0, COUNT_OF(encodings));
+    tcase_add_test(tcase, without_memory_expanding_fails);
+    tcase_add_loop_test(tcase, gzip_deflate_and_identity_are_supported, 0, COUNT_OF(encodings));
 }
 
 int main(void)

@@ -66,7 +66,7 @@ static void file_write(const char *text, size_t length)
 
 /* ---- defaults -------------------------------------------------------------------------------- */
 
-START_TEST(nothing_said_gives_the_defaults)
+START_TEST(unset_options_have_their_defaults)
 {
     struct loaded loaded = load_good(NULL, NULL);
     const struct td_config *config = &loaded.config;
@@ -100,7 +100,7 @@ END_TEST
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-START_TEST(each_kind_of_option_can_come_from_each_source)
+START_TEST(every_source_sets_every_kind_of_option)
 {
     static const char json[] = "{\"listen\": \"[::1]:9\", \"data-dir\": \"/data\", \"io-threads\": "
                                "3, \"max-body\": \"64M\","
@@ -187,7 +187,7 @@ START_TEST(the_file_can_be_named_by_the_environment)
 }
 END_TEST
 
-START_TEST(variables_of_others_are_none_of_its_business)
+START_TEST(unknown_environment_variables_are_ignored)
 {
     struct loaded loaded = load_good(
         NULL, WORDS("WORKERS=3", "TENSORD_WORKERSX=4", "TENSORD_CACHE=/cache", "XTENSORD_WORKERS=5",
@@ -198,7 +198,7 @@ START_TEST(variables_of_others_are_none_of_its_business)
 }
 END_TEST
 
-START_TEST(a_value_stands_behind_an_equals_sign_or_a_space)
+START_TEST(a_value_follows_an_equals_sign_or_a_space)
 {
     struct loaded loaded =
         load_good(WORDS("--data-dir=a=b", "--listen", "h:1", "--log-level", "debug"), NULL);
@@ -233,7 +233,7 @@ START_TEST(an_action_is_recognised)
 }
 END_TEST
 
-START_TEST(help_is_given_even_beside_mistakes_but_a_check_finds_them)
+START_TEST(help_ignores_other_errors_and_check_config_reports_them)
 {
     ck_assert_int_eq(load(WORDS("--nonsense", "--help"), NULL).action, TD_CONFIG_HELP);
     ck_assert_int_eq(load(WORDS("--version"), WORDS("TENSORD_WORKERS=x")).action,
@@ -258,7 +258,7 @@ static const struct {
     { "--compress", "off", false },      { "--compress", "--workers=2", true },
 };
 
-START_TEST(a_switch_stands_alone_or_has_a_value)
+START_TEST(a_switch_takes_an_optional_value)
 {
     struct loaded loaded = load_good(WORDS(switches[_i].argument, switches[_i].next), NULL);
     ck_assert_msg(loaded.config.compress == switches[_i].on, "%s", switches[_i].argument);
@@ -309,7 +309,7 @@ static const struct {
       "a" },
 };
 
-START_TEST(a_list_has_commas_or_is_repeated)
+START_TEST(a_list_is_comma_separated_or_repeated)
 {
     const char *const environment[] = { lists[_i].environment, NULL };
     file_write(lists[_i].file, strlen(lists[_i].file));
@@ -347,7 +347,7 @@ static const char *const devices[] = { "auto",
                                        "/a:b/plugin.so",
                                        "offside:x" };
 
-START_TEST(a_device_may_have_options_behind_a_colon)
+START_TEST(a_device_may_have_options_after_a_colon)
 {
     struct loaded loaded = load_good(WORDS("--gpu", devices[_i]), NULL);
     ck_assert_str_eq(loaded.config.gpu, devices[_i]);
@@ -383,7 +383,7 @@ START_TEST(bytes_take_the_suffixes_k_m_g_t)
 }
 END_TEST
 
-START_TEST(the_ends_of_a_range_belong_to_it)
+START_TEST(ranges_are_inclusive)
 {
     struct loaded loaded = load_good(
         WORDS("--io-threads=1", "--max-body=1024", "--connection-memory=16M", "--workers=1024"),
@@ -396,7 +396,7 @@ START_TEST(the_ends_of_a_range_belong_to_it)
 }
 END_TEST
 
-START_TEST(zero_means_choose_for_workers_and_memory)
+START_TEST(zero_chooses_workers_and_memory)
 {
     struct loaded loaded = load_good(WORDS("--workers=0", "--memory-limit=0"), NULL);
     ck_assert_int_ge(loaded.config.workers, 1);
@@ -405,7 +405,7 @@ START_TEST(zero_means_choose_for_workers_and_memory)
 }
 END_TEST
 
-START_TEST(max_flops_goes_from_no_limit_to_63_bits)
+START_TEST(max_flops_is_unlimited_or_up_to_63_bits)
 {
     struct loaded loaded = load_good(WORDS("--max-flops=0"), NULL);
     ck_assert_int_eq(loaded.config.max_flops, 0);
@@ -416,7 +416,7 @@ START_TEST(max_flops_goes_from_no_limit_to_63_bits)
 }
 END_TEST
 
-START_TEST(each_instruction_set_has_its_name)
+START_TEST(each_instruction_set_is_chosen_by_name)
 {
     static const char *const names[TD_ISA_COUNT] = { "auto", "generic", "avx2", "avx512",
                                                      "avx512_bf16" };
@@ -428,7 +428,7 @@ START_TEST(each_instruction_set_has_its_name)
 }
 END_TEST
 
-START_TEST(an_instruction_set_that_the_processor_lacks_is_refused_by_name)
+START_TEST(an_unsupported_instruction_set_is_rejected_by_name)
 {
     for (int i = 0; i < TD_ISA_COUNT; i++) {
         char message[TD_CONFIG_MESSAGE] = "";
@@ -444,7 +444,7 @@ START_TEST(an_instruction_set_that_the_processor_lacks_is_refused_by_name)
 }
 END_TEST
 
-START_TEST(numbers_in_a_file_are_taken_to_the_last_digit)
+START_TEST(numbers_in_a_file_keep_every_digit)
 {
     static const char json[] = "{\"pool-limit\": 9007199254740991, \"max-body\": 1048577,"
                                " \"default-timeout-ms\": 0, \"queue-limit\": \"12\"}";
@@ -536,7 +536,7 @@ START_TEST(a_switch_is_on_or_off)
 }
 END_TEST
 
-START_TEST(a_wrong_value_is_refused_wherever_it_stands)
+START_TEST(an_invalid_value_is_rejected_from_every_source)
 {
     const char *option = wrong_values[_i].option, *value = wrong_values[_i].value;
     const char *expected = wrong_values[_i].expected;
@@ -580,7 +580,7 @@ static const struct {
     { "{\"listen\": \"h:1\", \"workers\": \"many\"}", "workers", "many", "a whole number" },
 };
 
-START_TEST(a_wrong_value_in_a_file_is_refused)
+START_TEST(an_invalid_value_in_a_file_is_rejected)
 {
     file_write(wrong_json_values[_i].json, strlen(wrong_json_values[_i].json));
     struct loaded loaded = load(WORDS("--config", file_path), NULL);
@@ -612,7 +612,7 @@ static const struct {
     { WORDS("--workers", "3", "4"), "'4'", "", "is not an option" },
 };
 
-START_TEST(an_argument_that_is_no_option_is_refused)
+START_TEST(an_unknown_argument_is_rejected)
 {
     struct loaded loaded = load(wrong_arguments[_i].arguments, NULL);
     expect_refusal(&loaded, wrong_arguments[_i].where, wrong_arguments[_i].what,
@@ -636,7 +636,7 @@ static const struct {
     { "{\"workers\": 3, \"max_body\": 1}", "max_body in " },
 };
 
-START_TEST(a_file_that_is_not_an_object_of_options_is_refused)
+START_TEST(a_file_that_is_not_an_object_of_options_is_rejected)
 {
     file_write(wrong_files[_i].text, strlen(wrong_files[_i].text));
     struct loaded loaded = load(WORDS("--config", file_path), NULL);
@@ -644,7 +644,7 @@ START_TEST(a_file_that_is_not_an_object_of_options_is_refused)
 }
 END_TEST
 
-START_TEST(a_file_that_cannot_be_read_is_refused)
+START_TEST(an_unreadable_file_is_rejected)
 {
     struct loaded loaded = load(WORDS("--config", "/no/such/file"), NULL);
     expect_refusal(&loaded, "--config: ", "/no/such/file", "No such file");
@@ -657,7 +657,7 @@ START_TEST(a_file_that_cannot_be_read_is_refused)
 }
 END_TEST
 
-START_TEST(a_file_of_more_than_a_mebibyte_is_refused)
+START_TEST(a_file_larger_than_1_mib_is_rejected)
 {
     const size_t size = (1 << 20) + 1;
     char *text = malloc(size);
@@ -675,7 +675,7 @@ START_TEST(a_file_of_more_than_a_mebibyte_is_refused)
 }
 END_TEST
 
-START_TEST(a_message_is_cut_where_it_would_be_too_long)
+START_TEST(a_message_that_is_too_long_is_truncated)
 {
     char *argument = malloc(100000), *name = malloc(100000);
     memset(argument, 'x', 99999);
@@ -768,7 +768,7 @@ END_TEST
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-START_TEST(help_names_each_option_its_value_and_its_default)
+START_TEST(help_lists_each_option_with_value_and_default)
 {
 #define HELP_ROW(member, name, kind, default_text, least, most, value_name, help)                  \
     { "--" name " " value_name, help, "default: " default_text },
@@ -803,42 +803,42 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, file_open, file_close);
-    tcase_add_test(tcase, nothing_said_gives_the_defaults);
-    tcase_add_test(tcase, each_kind_of_option_can_come_from_each_source);
-    tcase_add_loop_test(tcase, a_switch_stands_alone_or_has_a_value, 0, COUNT_OF(switches));
+    tcase_add_test(tcase, unset_options_have_their_defaults);
+    tcase_add_test(tcase, every_source_sets_every_kind_of_option);
+    tcase_add_loop_test(tcase, a_switch_takes_an_optional_value, 0, COUNT_OF(switches));
     tcase_add_test(tcase, a_switch_is_on_or_off);
     tcase_add_test(tcase, a_switch_can_come_from_the_environment_and_the_file);
-    tcase_add_loop_test(tcase, a_list_has_commas_or_is_repeated, 0, COUNT_OF(lists));
+    tcase_add_loop_test(tcase, a_list_is_comma_separated_or_repeated, 0, COUNT_OF(lists));
     tcase_add_test(tcase, an_array_of_a_list_holds_strings);
-    tcase_add_loop_test(tcase, a_device_may_have_options_behind_a_colon, 0, COUNT_OF(devices));
+    tcase_add_loop_test(tcase, a_device_may_have_options_after_a_colon, 0, COUNT_OF(devices));
     tcase_add_loop_test(tcase, the_command_line_wins_over_the_environment_over_the_file, 0,
                         COUNT_OF(precedences));
     tcase_add_test(tcase, the_last_of_two_on_the_command_line_wins);
     tcase_add_test(tcase, the_file_can_be_named_by_the_environment);
-    tcase_add_test(tcase, variables_of_others_are_none_of_its_business);
-    tcase_add_test(tcase, a_value_stands_behind_an_equals_sign_or_a_space);
+    tcase_add_test(tcase, unknown_environment_variables_are_ignored);
+    tcase_add_test(tcase, a_value_follows_an_equals_sign_or_a_space);
     tcase_add_loop_test(tcase, an_action_is_recognised, 0, COUNT_OF(actions));
-    tcase_add_test(tcase, help_is_given_even_beside_mistakes_but_a_check_finds_them);
-    tcase_add_test(tcase, help_names_each_option_its_value_and_its_default);
+    tcase_add_test(tcase, help_ignores_other_errors_and_check_config_reports_them);
+    tcase_add_test(tcase, help_lists_each_option_with_value_and_default);
     tcase_add_loop_test(tcase, bytes_take_the_suffixes_k_m_g_t, 0, COUNT_OF(byte_values));
-    tcase_add_test(tcase, the_ends_of_a_range_belong_to_it);
-    tcase_add_test(tcase, zero_means_choose_for_workers_and_memory);
-    tcase_add_test(tcase, max_flops_goes_from_no_limit_to_63_bits);
-    tcase_add_test(tcase, each_instruction_set_has_its_name);
-    tcase_add_test(tcase, an_instruction_set_that_the_processor_lacks_is_refused_by_name);
-    tcase_add_test(tcase, numbers_in_a_file_are_taken_to_the_last_digit);
+    tcase_add_test(tcase, ranges_are_inclusive);
+    tcase_add_test(tcase, zero_chooses_workers_and_memory);
+    tcase_add_test(tcase, max_flops_is_unlimited_or_up_to_63_bits);
+    tcase_add_test(tcase, each_instruction_set_is_chosen_by_name);
+    tcase_add_test(tcase, an_unsupported_instruction_set_is_rejected_by_name);
+    tcase_add_test(tcase, numbers_in_a_file_keep_every_digit);
     tcase_add_loop_test(tcase, an_address_is_a_host_and_a_port, 0, COUNT_OF(addresses));
     tcase_add_test(tcase, a_host_has_at_most_255_bytes);
-    tcase_add_loop_test(tcase, a_wrong_value_is_refused_wherever_it_stands, 0,
+    tcase_add_loop_test(tcase, an_invalid_value_is_rejected_from_every_source, 0,
                         COUNT_OF(wrong_values));
-    tcase_add_loop_test(tcase, a_wrong_value_in_a_file_is_refused, 0, COUNT_OF(wrong_json_values));
-    tcase_add_loop_test(tcase, an_argument_that_is_no_option_is_refused, 0,
-                        COUNT_OF(wrong_arguments));
-    tcase_add_loop_test(tcase, a_file_that_is_not_an_object_of_options_is_refused, 0,
+    tcase_add_loop_test(tcase, an_invalid_value_in_a_file_is_rejected, 0,
+                        COUNT_OF(wrong_json_values));
+    tcase_add_loop_test(tcase, an_unknown_argument_is_rejected, 0, COUNT_OF(wrong_arguments));
+    tcase_add_loop_test(tcase, a_file_that_is_not_an_object_of_options_is_rejected, 0,
                         COUNT_OF(wrong_files));
-    tcase_add_test(tcase, a_file_that_cannot_be_read_is_refused);
-    tcase_add_test(tcase, a_file_of_more_than_a_mebibyte_is_refused);
-    tcase_add_test(tcase, a_message_is_cut_where_it_would_be_too_long);
+    tcase_add_test(tcase, an_unreadable_file_is_rejected);
+    tcase_add_test(tcase, a_file_larger_than_1_mib_is_rejected);
+    tcase_add_test(tcase, a_message_that_is_too_long_is_truncated);
 }
 
 int main(void)

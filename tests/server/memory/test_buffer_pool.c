@@ -52,7 +52,7 @@ static void let_go(void *context)
     spare = NULL;
 }
 
-START_TEST(spares_go_before_anybody_is_refused)
+START_TEST(spare_buffers_are_released_before_a_request_is_refused)
 {
     int asked = 0;
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 0);
@@ -134,7 +134,7 @@ END_TEST
 
 /* ---- warm buffers ---------------------------------------------------------------------------- */
 
-START_TEST(a_buffer_given_back_is_the_next_one_of_its_class)
+START_TEST(a_released_buffer_is_the_next_one_of_its_class)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *first = take(pool, 60 * KIB);
@@ -154,7 +154,7 @@ START_TEST(a_buffer_given_back_is_the_next_one_of_its_class)
 }
 END_TEST
 
-START_TEST(the_buffer_given_back_last_is_taken_first)
+START_TEST(the_buffer_released_last_is_taken_first)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *a = take(pool, 64 * KIB), *b = take(pool, 64 * KIB);
@@ -171,7 +171,7 @@ START_TEST(the_buffer_given_back_last_is_taken_first)
 }
 END_TEST
 
-START_TEST(a_buffer_in_use_is_not_given_to_another)
+START_TEST(a_buffer_in_use_is_not_taken_again)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *buffer = take(pool, 64 * KIB);
@@ -187,7 +187,7 @@ START_TEST(a_buffer_in_use_is_not_given_to_another)
 }
 END_TEST
 
-START_TEST(no_more_than_the_warm_limit_stays_warm)
+START_TEST(warm_buffers_never_exceed_the_warm_limit)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 256 * KIB);
     take_and_give_back(pool, 512 * KIB);
@@ -209,7 +209,7 @@ START_TEST(a_warm_limit_of_zero_keeps_nothing)
 }
 END_TEST
 
-START_TEST(warm_buffers_make_room_for_a_buffer)
+START_TEST(warm_buffers_are_evicted_for_a_buffer)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *a = take(pool, 512 * KIB), *b = take(pool, 256 * KIB);
@@ -227,7 +227,7 @@ START_TEST(warm_buffers_make_room_for_a_buffer)
 }
 END_TEST
 
-START_TEST(warm_buffers_make_room_for_a_charge)
+START_TEST(warm_buffers_are_evicted_for_a_charge)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
@@ -241,7 +241,7 @@ START_TEST(warm_buffers_make_room_for_a_charge)
 }
 END_TEST
 
-START_TEST(trim_gives_back_what_has_been_warm_for_long)
+START_TEST(trim_unmaps_buffers_that_stayed_warm_too_long)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *old = take(pool, 64 * KIB), *young = take(pool, 64 * KIB);
@@ -270,7 +270,7 @@ END_TEST
 
 /* ---- the budget ------------------------------------------------------------------------------ */
 
-START_TEST(the_whole_limit_can_be_used_and_no_byte_more)
+START_TEST(the_whole_limit_can_be_used_and_not_a_byte_more)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *all = take(pool, MIB);
@@ -281,7 +281,7 @@ START_TEST(the_whole_limit_can_be_used_and_no_byte_more)
 }
 END_TEST
 
-START_TEST(what_the_limit_can_never_hold_is_a_resource_limit)
+START_TEST(a_request_above_the_limit_is_a_resource_limit)
 {
     static const size_t too_large[] = { MIB + 1, 2 * MIB, TIB, SIZE_MAX / 2, SIZE_MAX };
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
@@ -295,7 +295,7 @@ START_TEST(what_the_limit_can_never_hold_is_a_resource_limit)
 }
 END_TEST
 
-START_TEST(what_others_use_now_is_memory_exhausted_with_a_retry)
+START_TEST(a_request_that_does_not_fit_now_is_memory_exhausted_with_a_retry)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *others = take(pool, 768 * KIB);
@@ -309,7 +309,7 @@ START_TEST(what_others_use_now_is_memory_exhausted_with_a_retry)
 }
 END_TEST
 
-START_TEST(nobody_has_to_listen_to_a_refusal)
+START_TEST(a_refusal_accepts_a_null_error)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_memory *memory = td_buffer_pool_memory(pool);
@@ -371,7 +371,7 @@ START_TEST(admit_and_charge_agree)
 }
 END_TEST
 
-START_TEST(what_is_warm_does_not_stand_in_the_way_of_admission)
+START_TEST(warm_buffers_do_not_count_in_admission)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
@@ -381,7 +381,7 @@ START_TEST(what_is_warm_does_not_stand_in_the_way_of_admission)
 }
 END_TEST
 
-START_TEST(who_holds_memory_is_not_told_that_others_use_it)
+START_TEST(an_error_does_not_count_the_callers_own_memory_as_in_use)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
@@ -457,7 +457,7 @@ static void *hammer(void *argument)
     return NULL;
 }
 
-START_TEST(under_a_hammer_buffers_never_overlap_and_the_limit_holds)
+START_TEST(under_load_buffers_never_overlap_and_the_limit_holds)
 {
     struct td_buffer_pool *pool =
         td_buffer_pool_new(MIB, 512 * KIB); /* less than all want at once */
@@ -487,25 +487,25 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, at_most_a_quarter_of_a_buffer_is_unused);
     tcase_add_loop_test(tcase, all_of_a_buffer_is_writable_and_begins_on_a_cache_line, 0,
                         COUNT_OF(sizes));
-    tcase_add_test(tcase, a_buffer_given_back_is_the_next_one_of_its_class);
-    tcase_add_test(tcase, the_buffer_given_back_last_is_taken_first);
-    tcase_add_test(tcase, a_buffer_in_use_is_not_given_to_another);
-    tcase_add_test(tcase, no_more_than_the_warm_limit_stays_warm);
+    tcase_add_test(tcase, a_released_buffer_is_the_next_one_of_its_class);
+    tcase_add_test(tcase, the_buffer_released_last_is_taken_first);
+    tcase_add_test(tcase, a_buffer_in_use_is_not_taken_again);
+    tcase_add_test(tcase, warm_buffers_never_exceed_the_warm_limit);
     tcase_add_test(tcase, a_warm_limit_of_zero_keeps_nothing);
-    tcase_add_test(tcase, warm_buffers_make_room_for_a_buffer);
-    tcase_add_test(tcase, warm_buffers_make_room_for_a_charge);
-    tcase_add_test(tcase, trim_gives_back_what_has_been_warm_for_long);
-    tcase_add_test(tcase, the_whole_limit_can_be_used_and_no_byte_more);
-    tcase_add_loop_test(tcase, what_the_limit_can_never_hold_is_a_resource_limit, 0, 5);
-    tcase_add_test(tcase, what_others_use_now_is_memory_exhausted_with_a_retry);
-    tcase_add_test(tcase, nobody_has_to_listen_to_a_refusal);
+    tcase_add_test(tcase, warm_buffers_are_evicted_for_a_buffer);
+    tcase_add_test(tcase, warm_buffers_are_evicted_for_a_charge);
+    tcase_add_test(tcase, trim_unmaps_buffers_that_stayed_warm_too_long);
+    tcase_add_test(tcase, the_whole_limit_can_be_used_and_not_a_byte_more);
+    tcase_add_loop_test(tcase, a_request_above_the_limit_is_a_resource_limit, 0, 5);
+    tcase_add_test(tcase, a_request_that_does_not_fit_now_is_memory_exhausted_with_a_retry);
+    tcase_add_test(tcase, a_refusal_accepts_a_null_error);
     tcase_add_test(tcase, charges_count_like_buffers);
     tcase_add_loop_test(tcase, admit_and_charge_agree, 0, COUNT_OF(admissions));
-    tcase_add_test(tcase, what_is_warm_does_not_stand_in_the_way_of_admission);
-    tcase_add_test(tcase, who_holds_memory_is_not_told_that_others_use_it);
+    tcase_add_test(tcase, warm_buffers_do_not_count_in_admission);
+    tcase_add_test(tcase, an_error_does_not_count_the_callers_own_memory_as_in_use);
     tcase_add_test(tcase, free_takes_null);
-    tcase_add_test(tcase, spares_go_before_anybody_is_refused);
-    tcase_add_test(tcase, under_a_hammer_buffers_never_overlap_and_the_limit_holds);
+    tcase_add_test(tcase, spare_buffers_are_released_before_a_request_is_refused);
+    tcase_add_test(tcase, under_load_buffers_never_overlap_and_the_limit_holds);
 }
 
 int main(void)

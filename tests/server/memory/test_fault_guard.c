@@ -36,7 +36,7 @@ static char look(const char *at)
     return *(const volatile char *)at;
 }
 
-START_TEST(a_file_cut_short_reads_as_zeros_and_is_marked)
+START_TEST(a_truncated_file_reads_as_zeros_and_is_marked)
 {
     td_guard_install();
     int file, other_file;
@@ -66,7 +66,7 @@ START_TEST(a_file_cut_short_reads_as_zeros_and_is_marked)
 }
 END_TEST
 
-START_TEST(a_range_taken_again_is_not_marked)
+START_TEST(a_reused_range_is_not_marked)
 {
     td_guard_install();
     int file;
@@ -115,7 +115,7 @@ static void send_signal(void)
     kill(getpid(), SIGBUS);
 }
 
-START_TEST(other_faults_end_the_process)
+START_TEST(faults_outside_all_ranges_end_the_process)
 {
     int status = status_of_child(read_unguarded);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
@@ -141,7 +141,7 @@ static void *read_cut(void *argument)
     return (void *)sum;
 }
 
-START_TEST(ranges_come_and_go_while_others_fault)
+START_TEST(ranges_are_added_and_removed_while_others_fault)
 {
     enum { THREADS = 4 };
     pthread_t coming, readers[THREADS];
@@ -169,7 +169,7 @@ START_TEST(ranges_come_and_go_while_others_fault)
 }
 END_TEST
 
-START_TEST(a_full_table_refuses_further_ranges)
+START_TEST(a_full_table_rejects_further_ranges)
 {
     int *taken = calloc(TD_GUARD_RANGES, sizeof *taken), n = 0;
     static char page[PAGE];
@@ -188,11 +188,11 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, a_file_cut_short_reads_as_zeros_and_is_marked);
-    tcase_add_test(tcase, a_range_taken_again_is_not_marked);
-    tcase_add_test(tcase, other_faults_end_the_process);
-    tcase_add_test(tcase, ranges_come_and_go_while_others_fault);
-    tcase_add_test(tcase, a_full_table_refuses_further_ranges);
+    tcase_add_test(tcase, a_truncated_file_reads_as_zeros_and_is_marked);
+    tcase_add_test(tcase, a_reused_range_is_not_marked);
+    tcase_add_test(tcase, faults_outside_all_ranges_end_the_process);
+    tcase_add_test(tcase, ranges_are_added_and_removed_while_others_fault);
+    tcase_add_test(tcase, a_full_table_rejects_further_ranges);
 }
 
 int main(void)

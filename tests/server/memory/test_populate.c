@@ -50,7 +50,7 @@ static bool is_there(const char *page)
     return state & 1;
 }
 
-START_TEST(the_pages_of_a_part_are_there_when_it_is_done_and_no_others)
+START_TEST(populate_maps_the_pages_of_its_range_and_no_others)
 {
     struct td_pages *pages = td_pages_new();
     char *data = untouched();
@@ -65,7 +65,7 @@ START_TEST(the_pages_of_a_part_are_there_when_it_is_done_and_no_others)
 }
 END_TEST
 
-START_TEST(what_has_been_written_stays)
+START_TEST(populate_keeps_written_bytes)
 {
     struct td_pages *pages = td_pages_new();
     char *data = untouched();
@@ -80,7 +80,7 @@ START_TEST(what_has_been_written_stays)
 }
 END_TEST
 
-START_TEST(all_are_done_in_their_order)
+START_TEST(jobs_are_done_in_order)
 {
     struct td_pages *pages = td_pages_new();
     char *data = untouched();
@@ -99,7 +99,7 @@ START_TEST(all_are_done_in_their_order)
 }
 END_TEST
 
-START_TEST(a_stop_leaves_nobody_waiting)
+START_TEST(a_stop_completes_all_waiting_jobs)
 {
     struct td_pages *pages = td_pages_new();
     char *data = untouched();
@@ -122,10 +122,10 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_test(tcase, the_pages_of_a_part_are_there_when_it_is_done_and_no_others);
-    tcase_add_test(tcase, what_has_been_written_stays);
-    tcase_add_test(tcase, all_are_done_in_their_order);
-    tcase_add_test(tcase, a_stop_leaves_nobody_waiting);
+    tcase_add_test(tcase, populate_maps_the_pages_of_its_range_and_no_others);
+    tcase_add_test(tcase, populate_keeps_written_bytes);
+    tcase_add_test(tcase, jobs_are_done_in_order);
+    tcase_add_test(tcase, a_stop_completes_all_waiting_jobs);
 }
 
 int main(void)

@@ -121,7 +121,7 @@ START_TEST(a_key_of_256_bytes_is_too_long)
 END_TEST
 
 /* Whether the object is absent, another kind of file, or a way out of the folder. */
-START_TEST(what_cannot_be_opened_is_told_in_the_same_words)
+START_TEST(every_key_that_cannot_be_opened_gets_the_same_error)
 {
     char path[128], link[128], folder[128], name[3][96];
     struct td_error err = { 0 };
@@ -159,7 +159,7 @@ START_TEST(a_name_is_registered_once)
 }
 END_TEST
 
-START_TEST(there_are_only_so_many_regions)
+START_TEST(the_number_of_regions_is_limited)
 {
     struct td_error err = { 0 };
     struct td_oip_region *list;
@@ -203,7 +203,7 @@ START_TEST(regions_are_listed_by_name)
 }
 END_TEST
 
-START_TEST(a_name_may_hold_any_byte_and_is_not_found_by_its_beginning)
+START_TEST(a_name_may_hold_any_byte_and_is_not_found_by_a_prefix)
 {
     struct td_regions *regions = td_shm_regions(shm);
     struct td_error err = { 0 };
@@ -217,7 +217,7 @@ END_TEST
 
 /* ---- use ------------------------------------------------------------------------------------- */
 
-START_TEST(what_the_client_writes_is_read_where_it_lies)
+START_TEST(the_clients_writes_are_read_in_place)
 {
     struct td_error err = { 0 };
     void *out;
@@ -250,7 +250,7 @@ START_TEST(a_range_lies_within_its_region)
 }
 END_TEST
 
-START_TEST(who_uses_a_region_keeps_it_when_it_is_unregistered)
+START_TEST(an_unregistered_region_lives_until_its_last_user_releases_it)
 {
     struct td_error err = { 0 };
     void *out, *after;
@@ -263,7 +263,7 @@ START_TEST(who_uses_a_region_keeps_it_when_it_is_unregistered)
 }
 END_TEST
 
-START_TEST(what_is_not_registered_can_be_let_go_of)
+START_TEST(unregistering_an_unknown_region_succeeds)
 {
     td_shm_unregister(shm, "nothing");
     td_shm_unregister(shm, NULL);
@@ -272,7 +272,7 @@ END_TEST
 
 /* ---- objects that get shorter ---------------------------------------------------------------- */
 
-START_TEST(a_region_that_was_cut_short_is_refused_even_when_it_grows_again)
+START_TEST(a_truncated_region_is_refused_even_when_it_grows_again)
 {
     struct td_error err = { 0 };
     void *out;
@@ -303,7 +303,7 @@ static void *come_and_go(void *context)
     return NULL;
 }
 
-START_TEST(regions_come_and_go_under_those_who_use_them)
+START_TEST(regions_are_registered_and_unregistered_while_in_use)
 {
     enum { FOUND = 500 };
     pthread_t threads[2];
@@ -336,17 +336,17 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, a_region_lies_within_its_object, 0, COUNT_OF(extents));
     tcase_add_loop_test(tcase, a_key_is_one_name, 0, COUNT_OF(bad_keys));
     tcase_add_test(tcase, a_key_of_256_bytes_is_too_long);
-    tcase_add_test(tcase, what_cannot_be_opened_is_told_in_the_same_words);
+    tcase_add_test(tcase, every_key_that_cannot_be_opened_gets_the_same_error);
     tcase_add_test(tcase, a_name_is_registered_once);
-    tcase_add_test(tcase, there_are_only_so_many_regions);
+    tcase_add_test(tcase, the_number_of_regions_is_limited);
     tcase_add_test(tcase, regions_are_listed_by_name);
-    tcase_add_test(tcase, a_name_may_hold_any_byte_and_is_not_found_by_its_beginning);
-    tcase_add_test(tcase, what_the_client_writes_is_read_where_it_lies);
+    tcase_add_test(tcase, a_name_may_hold_any_byte_and_is_not_found_by_a_prefix);
+    tcase_add_test(tcase, the_clients_writes_are_read_in_place);
     tcase_add_loop_test(tcase, a_range_lies_within_its_region, 0, COUNT_OF(ranges));
-    tcase_add_test(tcase, who_uses_a_region_keeps_it_when_it_is_unregistered);
-    tcase_add_test(tcase, what_is_not_registered_can_be_let_go_of);
-    tcase_add_test(tcase, a_region_that_was_cut_short_is_refused_even_when_it_grows_again);
-    tcase_add_test(tcase, regions_come_and_go_under_those_who_use_them);
+    tcase_add_test(tcase, an_unregistered_region_lives_until_its_last_user_releases_it);
+    tcase_add_test(tcase, unregistering_an_unknown_region_succeeds);
+    tcase_add_test(tcase, a_truncated_region_is_refused_even_when_it_grows_again);
+    tcase_add_test(tcase, regions_are_registered_and_unregistered_while_in_use);
 }
 
 int main(void)

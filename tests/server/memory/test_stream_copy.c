@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Exactly sized heap copies: AddressSanitizer sees a byte too many. */
-START_TEST(every_byte_arrives_at_any_alignment_and_nothing_else_changes)
+START_TEST(copies_every_byte_at_any_alignment_and_nothing_else)
 {
     static const size_t sizes[] = { 0, 1, 63, 64, 1023, 1024, 1025, 1087, 4096, 16384, 16391 };
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
@@ -28,7 +28,7 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_test(tcase, every_byte_arrives_at_any_alignment_and_nothing_else_changes);
+    tcase_add_test(tcase, copies_every_byte_at_any_alignment_and_nothing_else);
 }
 
 int main(void)

@@ -120,7 +120,7 @@ START_TEST(fields_without_a_text_are_left_out)
 }
 END_TEST
 
-START_TEST(a_level_lets_through_what_is_as_urgent)
+START_TEST(a_level_passes_events_of_equal_or_higher_severity)
 {
     static const char *const names[] = { "error", "warn", "info", "debug" };
     for (int at = TD_LOG_ERROR; at <= TD_LOG_DEBUG; at++)
@@ -157,7 +157,7 @@ static const struct {
     { "what is no UTF-8 as well", "\xff\x80", "v=\\xff\\x80", "\"v\":\"\\u00ff\\u0080\"" },
 };
 
-START_TEST(a_value_cannot_leave_its_place)
+START_TEST(a_value_cannot_break_out_of_its_field)
 {
     const struct td_log text = log_of(TD_LOG_INFO, TD_LOG_TEXT);
     const struct td_log json = log_of(TD_LOG_INFO, TD_LOG_JSON);
@@ -176,7 +176,7 @@ START_TEST(a_value_cannot_leave_its_place)
 }
 END_TEST
 
-START_TEST(every_byte_gives_a_line_of_printable_ascii)
+START_TEST(every_byte_is_logged_as_printable_ascii)
 {
     for (int format = TD_LOG_TEXT; format <= TD_LOG_JSON; format++)
         for (int byte = 1; byte < 256; byte++) {
@@ -196,7 +196,7 @@ END_TEST
 
 /* ---- long lines ------------------------------------------------------------------------------ */
 
-START_TEST(a_long_value_is_cut)
+START_TEST(a_long_value_is_truncated)
 {
     char value[3 * LONGEST];
     memset(value, 'x', sizeof value);
@@ -228,7 +228,7 @@ static const struct {
     { 'x', 1, true },  { '"', 2, true },  { '\x01', 6, true },  { '\xff', 6, true },
 };
 
-START_TEST(a_cut_line_is_still_valid_json_wherever_the_cut_falls)
+START_TEST(a_line_truncated_anywhere_is_valid_json)
 {
     const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_JSON);
     const size_t width = long_values[_i].width;
@@ -250,7 +250,7 @@ START_TEST(a_cut_line_is_still_valid_json_wherever_the_cut_falls)
 }
 END_TEST
 
-START_TEST(a_line_that_fits_is_not_cut)
+START_TEST(a_line_that_fits_is_not_truncated)
 {
     const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_JSON);
     char value[4000];
@@ -311,7 +311,7 @@ START_TEST(lines_of_several_threads_do_not_mix)
 }
 END_TEST
 
-START_TEST(nobody_listening_is_no_reason_to_stop)
+START_TEST(a_closed_log_does_not_stop_the_process)
 {
     const struct td_log log = { .level = TD_LOG_INFO, .format = TD_LOG_TEXT, .fd = -1 };
     td_log(&log, TD_LOG_INFO, "event", TD_INT("n", 1));
@@ -324,16 +324,15 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_text_line_is_time_level_event_and_fields);
     tcase_add_test(tcase, a_json_line_is_one_object);
     tcase_add_test(tcase, fields_without_a_text_are_left_out);
-    tcase_add_test(tcase, a_level_lets_through_what_is_as_urgent);
-    tcase_add_loop_test(tcase, a_value_cannot_leave_its_place, 0, COUNT_OF(escapes));
-    tcase_add_test(tcase, every_byte_gives_a_line_of_printable_ascii);
-    tcase_add_test(tcase, a_long_value_is_cut);
-    tcase_add_loop_test(tcase, a_cut_line_is_still_valid_json_wherever_the_cut_falls, 0,
-                        COUNT_OF(long_values));
-    tcase_add_test(tcase, a_line_that_fits_is_not_cut);
+    tcase_add_test(tcase, a_level_passes_events_of_equal_or_higher_severity);
+    tcase_add_loop_test(tcase, a_value_cannot_break_out_of_its_field, 0, COUNT_OF(escapes));
+    tcase_add_test(tcase, every_byte_is_logged_as_printable_ascii);
+    tcase_add_test(tcase, a_long_value_is_truncated);
+    tcase_add_loop_test(tcase, a_line_truncated_anywhere_is_valid_json, 0, COUNT_OF(long_values));
+    tcase_add_test(tcase, a_line_that_fits_is_not_truncated);
     tcase_add_test(tcase, a_line_is_one_write);
     tcase_add_test(tcase, lines_of_several_threads_do_not_mix);
-    tcase_add_test(tcase, nobody_listening_is_no_reason_to_stop);
+    tcase_add_test(tcase, a_closed_log_does_not_stop_the_process);
 }
 
 int main(void)

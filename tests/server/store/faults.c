@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A signal does not interrupt for ever: write goes on after it. */
+/* A signal does not interrupt forever: write succeeds eventually. */
 enum { MOST_CALLS = 4000, MOST_INTERRUPTS = 50 };
 
 static struct fault fault;
@@ -47,7 +47,7 @@ const char *faults_function(int call, bool *memory)
     return seen[call - 1].function;
 }
 
-/* Counts a call; does it fail? */
+/* Counts a call; returns whether it fails. */
 static bool fails(const char *function, bool memory)
 {
     if (!armed)

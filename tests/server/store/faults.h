@@ -1,10 +1,10 @@
-/* faults.h - system calls and allocations that fail when a test says so.
+/* faults.h - fault injection: system calls and allocations that fail on request.
  *
- * The linker puts these in the place of libc's (--wrap, in CMakeLists.txt), for the whole program.
- * A call that fails does nothing but set errno, except close, which closes. fsync never reaches the
- * disk, so that thousands of runs take seconds; write writes at most FAULT_WRITE bytes at a time.
+ * The linker replaces libc's functions by these (--wrap, in CMakeLists.txt) in the whole program.
+ * A failing call only sets errno, except close, which closes. fsync never reaches the disk, so that
+ * thousands of runs take seconds; write writes at most FAULT_WRITE bytes at a time.
  *
- * Threads    None but the test's own. */
+ * Threads    Only the test's own. */
 #ifndef TD_TESTS_SERVER_STORE_FAULTS_H
 #define TD_TESTS_SERVER_STORE_FAULTS_H
 
@@ -12,27 +12,27 @@
 
 enum { FAULT_WRITE = 600 };
 
-/* Which calls fail from the first one on. */
+/* Which calls fail, beginning with call number `at`. */
 enum fault_span {
-    FAULT_ONCE, /* that one */
-    FAULT_SAME, /* and all later ones of the same function */
-    FAULT_ALL,  /* and all later ones */
+    FAULT_ONCE, /* only that call */
+    FAULT_SAME, /* and all later calls of the same function */
+    FAULT_ALL,  /* and all later calls */
     FAULT_SPANS
 };
 
 struct fault {
-    int at; /* the number of the first call that fails, from 1 on; 0 for none */
+    int at; /* number of the first failing call, from 1; 0 for none */
     int reason;
     enum fault_span span;
-    const char *always; /* a function that fails from the beginning on, as where a file system does
-                           not have it; NULL for none */
+    const char *
+        always; /* a function that always fails, as if the file system did not support it; NULL for none */
 };
 
-/* Between the two, calls are counted and fail as told. */
+/* Between begin and end, calls are counted and fail as described by `fault`. */
 void faults_begin(const struct fault *fault);
 void faults_end(void);
 
-/* Of the last time between the two: how many calls there were, and the function of one of them.
+/* Of the last run between begin and end: the number of calls, and the function of one of them.
  * `memory`: it allocates, and fails with ENOMEM only. */
 int faults_calls(void);
 const char *faults_function(int call, bool *memory);

@@ -1,4 +1,4 @@
-/* A process that persists without end is killed at any moment; what it leaves is whole. */
+/* A process that persists in a loop is killed at random moments; the file it leaves is complete. */
 #include "server/observe/clock.h"
 #include "tests/server/folder.h"
 #include "tests/support/random.h"
@@ -16,7 +16,7 @@
 
 enum { ROUNDS = 30, MOST_BYTES = 3000000, MOST_PUTS = 3 };
 
-/* Content number k: its length and every byte of it tell k. */
+/* Content number k: its length and every byte depend on k. */
 static struct td_tensor content(int k)
 {
     struct td_tensor t;
@@ -28,7 +28,7 @@ static struct td_tensor content(int k)
     return t;
 }
 
-/* In the child; says so after every put. */
+/* Runs in the child; reports every put. */
 static _Noreturn void put_for_ever(const struct td_tensor *contents, int done)
 {
     struct td_store *store = open_at(folder);
@@ -45,7 +45,7 @@ static _Noreturn void put_for_ever(const struct td_tensor *contents, int done)
             break;
         td_arena_reset(&arena);
     }
-    _exit(1); /* the parent expects to have killed it */
+    _exit(1); /* the parent should have killed it */
 }
 
 static void expect_whole(const struct td_tensor *contents, int *seen)
@@ -70,7 +70,7 @@ static void expect_whole(const struct td_tensor *contents, int *seen)
 START_TEST(a_kill_at_any_moment_leaves_the_old_or_the_new_version)
 {
     int seen[2] = { 0 };
-    int64_t put_ns = 1000000; /* as long as a put takes, at the least */
+    int64_t put_ns = 1000000; /* at least the duration of a put */
     random_seed(0);
     for (int round = 0; round < ROUNDS; round++) {
         const struct td_tensor contents[2] = { content(0), content(1) };

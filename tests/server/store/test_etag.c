@@ -6,7 +6,7 @@
 
 static const struct {
     const char *says, *list, *etag;
-    bool strong, weak; /* listed? */
+    bool strong, weak; /* whether it is listed */
 } lists[] = {
     { "one tag", "\"a\"", "\"a\"", true, true },
     { "another tag", "\"b\"", "\"a\"", false, false },
@@ -24,7 +24,7 @@ static const struct {
     { "a beginning is no match", "\"ab\"", "\"a\"", false, false },
 };
 
-START_TEST(a_list_names_a_tag_or_does_not)
+START_TEST(a_list_matches_an_entity_tag_or_not)
 {
     bool listed;
     struct td_error err;
@@ -42,7 +42,7 @@ static const char *const no_lists[] = { "",         " ",        "a",           "
                                         "*, \"a\"", "\"a\", *", "W/ \"a\"",    ",",
                                         "W/" };
 
-START_TEST(what_is_no_list_is_refused)
+START_TEST(a_malformed_list_is_rejected)
 {
     bool listed;
     struct td_error err;
@@ -56,7 +56,7 @@ END_TEST
 
 static const struct {
     const char *says, *if_match, *if_none_match, *etag;
-    const char *refused; /* the header at fault; NULL: may go on */
+    const char *refused; /* the failing header; NULL if the conditions hold */
 } conditions[] = {
     { "no condition, nothing there", NULL, NULL, NULL, NULL },
     { "no condition, something there", NULL, NULL, "\"1\"", NULL },
@@ -75,7 +75,7 @@ static const struct {
     { "both hold", "\"1\"", "\"2\"", "\"1\"", NULL },
 };
 
-START_TEST(a_writer_may_go_on_or_hears_the_current_tag)
+START_TEST(a_failed_condition_returns_the_current_etag)
 {
     struct td_error err;
     const struct td_condition condition = { conditions[_i].if_match, conditions[_i].if_none_match };
@@ -91,9 +91,9 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_loop_test(tcase, a_list_names_a_tag_or_does_not, 0, COUNT_OF(lists));
-    tcase_add_loop_test(tcase, what_is_no_list_is_refused, 0, COUNT_OF(no_lists));
-    tcase_add_loop_test(tcase, a_writer_may_go_on_or_hears_the_current_tag, 0,
+    tcase_add_loop_test(tcase, a_list_matches_an_entity_tag_or_not, 0, COUNT_OF(lists));
+    tcase_add_loop_test(tcase, a_malformed_list_is_rejected, 0, COUNT_OF(no_lists));
+    tcase_add_loop_test(tcase, a_failed_condition_returns_the_current_etag, 0,
                         COUNT_OF(conditions));
 }
 

@@ -1,5 +1,5 @@
-/* Whatever call of the system fails, and however often: the answer, what is served, and what a new
- * start serves from the same folder, agree. */
+/* Whichever system call fails, and however often, three things agree: the answer, the served
+ * tensors, and the tensors that a new start serves from the same folder. */
 #include "tests/server/folder.h"
 #include "tests/server/store/faults.h"
 #include "tests/support/suite.h"
@@ -14,7 +14,7 @@
 static const int reasons[] = { EIO, ENOSPC, EDQUOT, EMFILE, ENOMEM, EINTR, EACCES, EROFS };
 
 static struct td_error err; /* of the last call */
-static char label[1024];    /* of the run, for messages */
+static char label[1024];    /* describes the run in failure messages */
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
@@ -27,8 +27,8 @@ static void empty_folder(void)
     closedir(dir);
 }
 
-/* "t.npy", or "m.safetensors/w": the tensor w alone in the file. Its values begin with 100, or what
- * `first` says. */
+/* "t.npy", or "m.safetensors/w": the only tensor w of the file. Its values begin with 100, or
+ * with `first`. */
 static void put_one(const char *file, int32_t first)
 {
     char name[64], header[256];
@@ -79,7 +79,7 @@ static int count_descriptors(void)
 
 enum { TEXT = 2048 };
 
-/* ";name=values;name=values;" of all tensors, and where `tags` whether they are persisted. */
+/* ";name=values;name=values;" of all tensors; with `tags` also whether they are persisted. */
 static void describe(struct td_store *store, bool tags, char text[TEXT])
 {
     struct td_arena arena;
@@ -112,7 +112,7 @@ static void describe_start(char text[TEXT])
     td_store_free(store);
 }
 
-/* What is told to be persisted is what a new start serves, under the same ETag. */
+/* A new start serves every tensor reported as persisted, with the same ETag. */
 static void expect_kept(struct td_store *store)
 {
     struct td_store *start = open_folder();
@@ -134,9 +134,9 @@ static void expect_kept(struct td_store *store)
     td_store_free(start);
 }
 
-/* All of it that a call must put back, or have changed as a whole. */
+/* State that a call must restore or change as a whole. */
 struct state {
-    char served[TEXT], stored[TEXT]; /* now, and by a new start */
+    char served[TEXT], stored[TEXT]; /* now, and after a new start */
     struct td_store_stats stats;
 };
 
@@ -162,7 +162,7 @@ static void expect_state(const struct state *got, const struct state *want, cons
            (int)want->stats.mapped, (int)want->stats.held);
 }
 
-/* Exactly what the quota leaves can be had. */
+/* The whole remaining quota can be reserved. */
 static void expect_room(struct td_store *store)
 {
     const struct td_store_write other = { .name = "unused" };
@@ -177,7 +177,7 @@ static void expect_room(struct td_store *store)
 
 typedef void run_fn(const void *row, const struct fault *fault, const void *wanted);
 
-/* The calls of a run without faults: those that can fail. */
+/* The fallible calls of a run without faults. */
 static struct {
     const char *function;
     bool memory;
@@ -204,7 +204,7 @@ static void run_one(const char *says, const struct fault *fault, run_fn *run, co
     run(row, fault, wanted);
 }
 
-/* Runs with each fault there can be in the calls that were noted. */
+/* Runs with every possible fault in the recorded calls. */
 static void for_each_fault(const char *says, run_fn *run, const void *row, const void *wanted)
 {
     for (int at = 1; at <= n_calls; at++) {
@@ -222,7 +222,7 @@ static void for_each_fault(const char *says, run_fn *run, const void *row, const
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static struct td_tensor fresh; /* what a change puts */
+static struct td_tensor fresh; /* the tensor that a change puts */
 
 static td_status put(struct td_store *store, const char *name, bool persist, struct td_arena *arena)
 {
@@ -237,7 +237,7 @@ static td_status persist(struct td_store *store, const char *name, struct td_are
     return put(store, name, true, arena);
 }
 
-/* A change of the second element, or of all where they are strings. */
+/* Changes the second element, or all if they are strings. */
 static td_status scatter(struct td_store *store, const char *name, struct td_arena *arena)
 {
     static const uint64_t offset = 4;
@@ -270,9 +270,9 @@ static const struct change {
     td_status (*run)(struct td_store *store, const char *name, struct td_arena *arena);
     const char *name;
     const char *fresh;  /* tensor */
-    const char *own;    /* names that are persisted before; 'name: strings */
-    const char *files;  /* put beside them, before the store is opened */
-    const char *memory; /* names that are put in memory then */
+    const char *own;    /* names persisted before; 'name: strings */
+    const char *files;  /* files added before the store is opened */
+    const char *memory; /* names put in memory after that */
 } changes[] = {
     { "PUT of a new name", persist, "t", NUMBERS, "other", NULL, NULL },
     { "PUT over a file of ours", persist, "t", NUMBERS, "t other", NULL, NULL },
@@ -313,7 +313,7 @@ static void fill(const char *word, int32_t value)
     EXPECT(put(filled, word + strings, filled_files, &test_arena) == TD_OK, "%s", err.message);
 }
 
-/* A store as the row says. */
+/* Opens a store as the row describes. */
 static struct td_store *prepare(const struct change *change)
 {
     empty_folder();
@@ -348,8 +348,7 @@ static td_status run_change(const struct change *change, struct td_store *store,
 
 static const struct fault none = { 0 };
 
-/* Two failures, of the folder's fsync and of the way back, leave the change where it is, and the
- * answer says so. */
+/* If both the fsync of the folder and the undo fail, the change stays and the answer says so. */
 static bool happened(td_status status)
 {
     return status == TD_OK || strstr(err.message, "power failure");
@@ -393,7 +392,7 @@ static void change_with_fault(const void *row, const struct fault *fault, const 
     td_store_free(store);
 }
 
-/* Runs the change with each fault, and the faults that a function which always fails leads to. */
+/* Runs the change with each fault, and with each function that always fails. */
 static void try_change(const struct change *change, const char *always)
 {
     static struct around around;
@@ -412,32 +411,32 @@ static void try_change(const struct change *change, const char *always)
     }
 }
 
-START_TEST(a_change_that_fails_changes_neither_memory_nor_disk)
+START_TEST(a_failed_change_alters_neither_memory_nor_disk)
 {
     try_change(&changes[_i], NULL);
 }
 END_TEST
 
-START_TEST(without_links_a_change_that_fails_is_in_memory_and_on_the_disk_or_in_neither)
+START_TEST(without_hard_links_memory_and_disk_agree_after_a_failed_change)
 {
     try_change(&changes[_i], "linkat");
 }
 END_TEST
 
-START_TEST(what_cannot_be_removed_is_removed_by_a_start)
+START_TEST(the_next_start_removes_files_that_could_not_be_removed)
 {
     try_change(&changes[_i], "unlinkat");
 }
 END_TEST
 
-/* ---- looking again --------------------------------------------------------------------------- */
+/* ---- rescanning ------------------------------------------------------------------------------ */
 
 static const struct look_again {
     const char *says;
-    struct change change; /* as it is before; its name is put in memory later on */
+    struct change change; /* the state before; its name is put in memory later */
     const char *then; /* "t.npy" comes, or another one in its place; "-t.npy" goes; "=t": another
                              process persists t */
-    const char *may_miss; /* a name that is served from another file then, which may not be read */
+    const char *may_miss; /* a name that another file provides then, which may be unreadable */
 } looks[] = {
     { "new files", { .name = "t", .own = "other" }, "t.npy m.safetensors/w", NULL },
     { "changed files",
@@ -497,7 +496,7 @@ static struct td_store *prepare_look(const struct look_again *again)
     return store;
 }
 
-/* Is it told, whether it is persisted or not? */
+/* Whether the log reports it. */
 static bool tells(const char *text, const char *item)
 {
     char plain[TEXT], tagged[TEXT];
@@ -508,7 +507,7 @@ static bool tells(const char *text, const char *item)
     return strstr(text, plain) || strstr(text, tagged);
 }
 
-/* Each tensor is as before or as it should be after, and none is missing that is in both. */
+/* Each tensor is as before or as after, and none that is in both is missing. */
 static void expect_either(const char *now, const struct around *around, const char *may_miss)
 {
     char item[TEXT];
@@ -540,7 +539,7 @@ static void look_with_fault(const void *row, const struct fault *fault, const vo
     expect_either(now.served, around, again->may_miss);
     expect_room(store);
     const bool all = strcmp(now.served, around->after.served) == 0;
-    if (all) { /* what comes later stays, though a fault may have kept a file from being known */
+    if (all) { /* later changes stay, though a fault may have kept a file from being remembered */
         fresh = tensor("int32[1] 3000");
         EXPECT(put(store, again->change.name, false, &test_arena) == TD_OK, "%s", err.message);
         td_arena_reset(&test_arena);
@@ -556,7 +555,7 @@ static void look_with_fault(const void *row, const struct fault *fault, const vo
     td_store_free(store);
 }
 
-START_TEST(a_rescan_that_fails_leaves_the_old_or_takes_the_new)
+START_TEST(a_failed_rescan_serves_the_old_or_the_new_version)
 {
     const struct look_again *again = &looks[_i];
     static struct around around;
@@ -592,7 +591,7 @@ static void start_with_fault(const void *row, const struct fault *fault, const v
     (void)logged();
 }
 
-START_TEST(a_start_that_fails_is_made_good_by_a_rescan)
+START_TEST(a_rescan_completes_a_failed_start)
 {
     static const struct change change = { .own = "t 'u other",
                                           .files = "t.npy n.npy m.safetensors/w" };
@@ -612,15 +611,15 @@ static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, folder_open_in_memory, folder_close);
     tcase_set_timeout(tcase, 300);
-    tcase_add_loop_test(tcase, a_change_that_fails_changes_neither_memory_nor_disk, 0,
+    tcase_add_loop_test(tcase, a_failed_change_alters_neither_memory_nor_disk, 0,
                         COUNT_OF(changes));
-    tcase_add_loop_test(
-        tcase, without_links_a_change_that_fails_is_in_memory_and_on_the_disk_or_in_neither, 0,
-        COUNT_OF(changes));
-    tcase_add_loop_test(tcase, what_cannot_be_removed_is_removed_by_a_start, 0, COUNT_OF(changes));
-    tcase_add_loop_test(tcase, a_rescan_that_fails_leaves_the_old_or_takes_the_new, 0,
+    tcase_add_loop_test(tcase, without_hard_links_memory_and_disk_agree_after_a_failed_change, 0,
+                        COUNT_OF(changes));
+    tcase_add_loop_test(tcase, the_next_start_removes_files_that_could_not_be_removed, 0,
+                        COUNT_OF(changes));
+    tcase_add_loop_test(tcase, a_failed_rescan_serves_the_old_or_the_new_version, 0,
                         COUNT_OF(looks));
-    tcase_add_test(tcase, a_start_that_fails_is_made_good_by_a_rescan);
+    tcase_add_test(tcase, a_rescan_completes_a_failed_start);
 }
 
 int main(void)

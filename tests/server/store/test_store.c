@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what is served -------------------------------------------------------------------------- */
+/* ---- loaded files ---------------------------------------------------------------------------- */
 
 START_TEST(an_npy_file_is_a_table_named_after_it)
 {
@@ -53,7 +53,7 @@ START_TEST(tables_are_listed_in_the_order_of_their_names)
     put_safetensors("a.safetensors", TWO_TENSORS, 0, 6);
     struct td_store *store = open_folder();
     expect_names(store, "0 Z _ a a-b a.b a1 a:b.x a:w aa m mm");
-    for (size_t i = 0; i < COUNT_OF(files); i++) { /* and each is found */
+    for (size_t i = 0; i < COUNT_OF(files); i++) { /* each is found */
         char name[16];
         snprintf(name, sizeof name, "%.*s", (int)(strlen(files[i]) - 4), files[i]);
         ck_assert_int_eq(value_of(found(store, name)->tensor, 0), (int32_t)i);
@@ -62,7 +62,7 @@ START_TEST(tables_are_listed_in_the_order_of_their_names)
 }
 END_TEST
 
-START_TEST(a_store_of_many_tables_finds_each)
+START_TEST(each_of_many_tables_is_found)
 {
     char name[32];
     for (int i = 0; i < 100; i++) {
@@ -110,14 +110,14 @@ START_TEST(a_folder_that_cannot_be_read_is_an_error)
 }
 END_TEST
 
-/* ---- what is not ----------------------------------------------------------------------------- */
+/* ---- skipped files ---------------------------------------------------------------------------- */
 
 #define LETTERS_32  "abcdefghijklmnopqrstuvwxyzabcdef"
 #define LETTERS_126 LETTERS_32 LETTERS_32 LETTERS_32 "abcdefghijklmnopqrstuvwxyzabcd"
 
 static const struct {
     const char *says, *file;
-    const char *name; /* NULL: left out, and logged */
+    const char *name; /* NULL: skipped, and logged */
 } file_names[] = {
     { "letters, digits and . _ : - are written as they are", "aZ09._:-.npy", "aZ09._:-" },
     { "128 bytes", LETTERS_126 "xy.npy", LETTERS_126 "xy" },
@@ -130,7 +130,7 @@ static const struct {
     { "a backslash", "a\\b.npy", NULL },
 };
 
-START_TEST(names_that_clients_cannot_write_are_left_out)
+START_TEST(files_with_invalid_names_are_skipped)
 {
     put_npy(file_names[_i].file, 0, 1);
     put_npy("good.npy", 1, 1);
@@ -151,7 +151,7 @@ START_TEST(names_that_clients_cannot_write_are_left_out)
 }
 END_TEST
 
-START_TEST(tensor_names_that_clients_cannot_write_are_left_out)
+START_TEST(tensors_with_invalid_names_are_skipped)
 {
     put_safetensors("m.safetensors",
                     "{\"a b\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]},"
@@ -170,7 +170,7 @@ START_TEST(tensor_names_that_clients_cannot_write_are_left_out)
 }
 END_TEST
 
-START_TEST(files_of_other_kinds_are_passed_over_in_silence)
+START_TEST(files_of_other_types_are_ignored_without_a_log_line)
 {
     put_text("README.md", "hello");
     put_text("npy", "x");
@@ -205,7 +205,7 @@ static const struct {
     { "bad.safetensors", "\x02\x00\x00\x00\x00\x00\x00\x00[]", 10 },
 };
 
-START_TEST(a_corrupt_file_is_left_out_and_the_rest_serves)
+START_TEST(a_corrupt_file_is_skipped_and_the_others_are_served)
 {
     put_file(corrupt[_i].file, corrupt[_i].contents, corrupt[_i].size);
     put_npy("good.npy", 1, 1);
@@ -222,7 +222,7 @@ START_TEST(a_corrupt_file_is_left_out_and_the_rest_serves)
 }
 END_TEST
 
-START_TEST(data_that_ends_early_is_left_out)
+START_TEST(a_truncated_file_is_skipped)
 {
     put_npy("whole.npy", 0, 10);
     put_safetensors("whole.safetensors", TWO_TENSORS, 0, 6);
@@ -239,12 +239,12 @@ START_TEST(data_that_ends_early_is_left_out)
 }
 END_TEST
 
-START_TEST(what_is_not_a_regular_file_is_left_out)
+START_TEST(only_regular_files_are_loaded)
 {
     put_npy("good.npy", 1, 1);
     ck_assert_int_eq(mkdir(path_of("folder.npy"), 0700), 0);
     ck_assert_int_eq(symlink("nowhere", path_of("dangling.npy")), 0);
-    ck_assert_int_eq(mkfifo(path_of("pipe.npy"), 0600), 0); /* nobody will ever write into it */
+    ck_assert_int_eq(mkfifo(path_of("pipe.npy"), 0600), 0); /* it never has a writer */
     ck_assert_int_eq(symlink("good.npy", path_of("link.npy")), 0);
     struct td_store *store = open_folder();
     expect_names(store, "good link");
@@ -256,7 +256,7 @@ START_TEST(what_is_not_a_regular_file_is_left_out)
 }
 END_TEST
 
-START_TEST(of_two_tensors_of_one_name_one_is_served)
+START_TEST(one_of_two_tensors_with_the_same_name_is_served)
 {
     put_npy("m:w.npy", 1, 1); /* m:w as well */
     put_safetensors("m.safetensors", TWO_TENSORS, 100, 6);
@@ -285,7 +285,7 @@ static const struct {
     { "planets/../planets", 18, "" },
 };
 
-START_TEST(a_name_that_is_not_there_may_have_a_neighbour)
+START_TEST(an_unknown_name_gets_a_suggestion)
 {
     put_npy("planets.npy", 0, 1);
     put_safetensors("model.safetensors", TWO_TENSORS, 0, 6);
@@ -298,7 +298,7 @@ START_TEST(a_name_that_is_not_there_may_have_a_neighbour)
 }
 END_TEST
 
-START_TEST(of_many_names_those_beside_it_are_looked_at)
+START_TEST(suggestions_come_from_adjacent_names)
 {
     struct td_store *store = open_at("");
     const struct td_tensor t = tensor("int8[1] 1");
@@ -321,7 +321,7 @@ START_TEST(of_many_names_those_beside_it_are_looked_at)
 }
 END_TEST
 
-START_TEST(of_many_long_names_the_closest_in_order_are_compared_first)
+START_TEST(among_long_names_the_closest_in_order_are_compared_first)
 {
     struct td_store *store = open_at("");
     const struct td_tensor t = tensor("int8[1] 1");
@@ -343,7 +343,7 @@ START_TEST(of_many_long_names_the_closest_in_order_are_compared_first)
 }
 END_TEST
 
-START_TEST(only_the_bytes_of_a_name_count)
+START_TEST(a_name_is_compared_by_length_and_bytes)
 {
     put_npy("planets.npy", 0, 1);
     struct td_store *store = open_folder();
@@ -374,7 +374,7 @@ START_TEST(a_nul_is_a_byte_of_a_name_like_any_other)
 }
 END_TEST
 
-START_TEST(resolving_gives_the_tensor)
+START_TEST(resolving_a_name_returns_the_tensor)
 {
     put_npy("planets.npy", 10, 5);
     struct td_store *store = open_folder();
@@ -417,25 +417,24 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_npy_file_is_a_table_named_after_it);
     tcase_add_test(tcase, a_safetensors_file_is_a_table_for_each_of_its_tensors);
     tcase_add_test(tcase, tables_are_listed_in_the_order_of_their_names);
-    tcase_add_test(tcase, a_store_of_many_tables_finds_each);
+    tcase_add_test(tcase, each_of_many_tables_is_found);
     tcase_add_test(tcase, no_folder_is_an_empty_store);
     tcase_add_test(tcase, an_empty_folder_is_an_empty_store);
     tcase_add_test(tcase, a_folder_that_cannot_be_read_is_an_error);
-    tcase_add_loop_test(tcase, names_that_clients_cannot_write_are_left_out, 0,
-                        COUNT_OF(file_names));
-    tcase_add_test(tcase, tensor_names_that_clients_cannot_write_are_left_out);
-    tcase_add_test(tcase, files_of_other_kinds_are_passed_over_in_silence);
-    tcase_add_loop_test(tcase, a_corrupt_file_is_left_out_and_the_rest_serves, 0,
+    tcase_add_loop_test(tcase, files_with_invalid_names_are_skipped, 0, COUNT_OF(file_names));
+    tcase_add_test(tcase, tensors_with_invalid_names_are_skipped);
+    tcase_add_test(tcase, files_of_other_types_are_ignored_without_a_log_line);
+    tcase_add_loop_test(tcase, a_corrupt_file_is_skipped_and_the_others_are_served, 0,
                         COUNT_OF(corrupt));
-    tcase_add_test(tcase, data_that_ends_early_is_left_out);
-    tcase_add_test(tcase, what_is_not_a_regular_file_is_left_out);
-    tcase_add_test(tcase, of_two_tensors_of_one_name_one_is_served);
-    tcase_add_loop_test(tcase, a_name_that_is_not_there_may_have_a_neighbour, 0, COUNT_OF(missing));
-    tcase_add_test(tcase, of_many_names_those_beside_it_are_looked_at);
-    tcase_add_test(tcase, of_many_long_names_the_closest_in_order_are_compared_first);
-    tcase_add_test(tcase, only_the_bytes_of_a_name_count);
+    tcase_add_test(tcase, a_truncated_file_is_skipped);
+    tcase_add_test(tcase, only_regular_files_are_loaded);
+    tcase_add_test(tcase, one_of_two_tensors_with_the_same_name_is_served);
+    tcase_add_loop_test(tcase, an_unknown_name_gets_a_suggestion, 0, COUNT_OF(missing));
+    tcase_add_test(tcase, suggestions_come_from_adjacent_names);
+    tcase_add_test(tcase, among_long_names_the_closest_in_order_are_compared_first);
+    tcase_add_test(tcase, a_name_is_compared_by_length_and_bytes);
     tcase_add_test(tcase, a_nul_is_a_byte_of_a_name_like_any_other);
-    tcase_add_test(tcase, resolving_gives_the_tensor);
+    tcase_add_test(tcase, resolving_a_name_returns_the_tensor);
     tcase_add_test(tcase, a_resolved_tensor_outlives_the_store);
 }
 

@@ -1,4 +1,4 @@
-/* Readers and writers at once: no reader ever sees half a change, and nothing is left in the end. */
+/* Concurrent readers and writers: no reader sees a partial change, and no memory leaks. */
 #include "tests/server/counting.h"
 #include "tests/server/folder.h"
 #include "tests/support/random.h"
@@ -17,7 +17,7 @@ static struct counting counting;
 static atomic_bool stop;
 static atomic_int torn, backwards, reads, deleted;
 
-/* What readers can check: elements i and i + N/2 are always equal. */
+/* An invariant that readers check: elements i and i + N/2 are always equal. */
 static void fill(int32_t *values, int32_t value)
 {
     for (int i = 0; i < N / 2; i++)
@@ -84,7 +84,7 @@ static void put_once(const char *name, int32_t value, bool persist, struct td_ar
     struct td_tensor t = {
         .dtype = TD_DTYPE_INT32, .shape = { 1, { N } }, .numel = N, .bytes = N * sizeof(int32_t)
     };
-    /* Every other one brings its memory along. */
+    /* Every other writer passes its own buffer. */
     struct td_buffer *body = counting.memory.take(&counting.memory, t.bytes, &err);
     t.data = body->data;
     t.owner = value % 2 ? body : NULL;
@@ -121,7 +121,7 @@ static void update_once(const char *name, unsigned *random, struct td_arena *are
 static void *write_on(void *argument)
 {
     unsigned random = (unsigned)(size_t)argument;
-    const bool persists = random >= 100; /* a folder is there */
+    const bool persists = random >= 100; /* with a data folder */
     for (int i = 0; i < CHANGES; i++) {
         struct td_arena arena;
         const char *name = rand_r(&random) % 2 ? "a" : "b";
@@ -197,7 +197,7 @@ static void *put_if_unseen(void *argument)
     return (void *)(size_t)(status == TD_OK);
 }
 
-START_TEST(of_many_who_create_one_does)
+START_TEST(of_concurrent_creators_one_succeeds)
 {
     enum { THREADS = 8 };
     pthread_t threads[THREADS];
@@ -223,7 +223,7 @@ static void add(TCase *tcase)
     tcase_add_checked_fixture(tcase, folder_open, folder_close);
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, no_reader_sees_half_a_change, 0, COUNT_OF(setups));
-    tcase_add_test(tcase, of_many_who_create_one_does);
+    tcase_add_test(tcase, of_concurrent_creators_one_succeeds);
 }
 
 int main(void)

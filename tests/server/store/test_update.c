@@ -1,4 +1,4 @@
-/* Changes in part, one at a time, against a plain copy of the tensor. */
+/* Row updates on one thread, compared with a plain copy of the tensor. */
 #include "server/store/entries.h"
 #include "server/store/store.h"
 #include "tests/server/counting.h"
@@ -43,7 +43,7 @@ static struct td_store_update *begin(struct td_store *store, struct td_exec *exe
     return update;
 }
 
-/* Changes n slices, commits, and changes the model likewise. */
+/* Changes n slices, commits, and applies them to the model. */
 static struct td_tensor_listing change(struct td_store *store, unsigned char *model, int n,
                                        struct td_exec *exec)
 {
@@ -71,7 +71,7 @@ static void expect_model(struct td_store *store, const unsigned char *model)
     td_arena_reset(&arena);
 }
 
-START_TEST(readers_see_all_of_a_change_or_nothing)
+START_TEST(readers_see_all_of_an_update_or_none_of_it)
 {
     unsigned char model[BYTES], before[BYTES];
     struct td_store *store = open_with(QUOTA, "");
@@ -96,7 +96,7 @@ START_TEST(readers_see_all_of_a_change_or_nothing)
 }
 END_TEST
 
-START_TEST(versions_take_turns_without_a_copy)
+START_TEST(two_versions_alternate_without_a_copy)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(QUOTA, "");
@@ -110,7 +110,7 @@ START_TEST(versions_take_turns_without_a_copy)
     ck_assert_int_eq(counting.taken, 2);
     ck_assert_uint_eq(td_store_stats(store).held, (uint64_t)2 * BYTES);
     td_store_trim(store, 0);
-    ck_assert_int_eq(counting.alive, 2); /* just used */
+    ck_assert_int_eq(counting.alive, 2); /* used recently */
     td_store_trim(store, INT64_MAX);
     ck_assert_int_eq(counting.alive, 1);
     ck_assert_uint_eq(td_store_stats(store).held, BYTES);
@@ -122,7 +122,7 @@ START_TEST(versions_take_turns_without_a_copy)
 }
 END_TEST
 
-START_TEST(what_readers_hold_is_copied_instead)
+START_TEST(a_spare_copy_that_readers_hold_is_not_reused)
 {
     unsigned char model[BYTES], seen[4][BYTES];
     const struct td_tensor_listing *held[4];
@@ -156,7 +156,7 @@ static void put_copy(struct td_store *store, const char *name, const char *from)
                      TD_OK);
 }
 
-START_TEST(a_change_stays_within_its_own_name)
+START_TEST(an_update_changes_only_its_own_name)
 {
     unsigned char model[BYTES], changed[BYTES];
     struct td_store *store = open_with(QUOTA, "");
@@ -165,7 +165,7 @@ START_TEST(a_change_stays_within_its_own_name)
     put_copy(store, "t1", "t");
     put_copy(store, "t2", "t1");
     put_copy(store, "t", "t2");          /* "t" is the copy of a copy of "t1" */
-    ck_assert_int_eq(counting.taken, 1); /* and all have the same bytes */
+    ck_assert_int_eq(counting.taken, 1); /* all share the same bytes */
     ck_assert_int_eq(td_store_delete(store, &(struct td_store_write){ .name = "t2" }, &err), TD_OK);
     td_arena_reset(&test_arena);
     for (int i = 0; i < 5; i++) {
@@ -179,12 +179,12 @@ START_TEST(a_change_stays_within_its_own_name)
 }
 END_TEST
 
-START_TEST(who_asks_for_room_while_the_tensor_goes_finds_it)
+START_TEST(admission_during_a_delete_sees_the_freed_quota)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(QUOTA, "");
     put_bytes(store, model);
-    struct version *gone = td_store_current(store, "t", 1);
+    struct td_version *gone = td_store_current(store, "t", 1);
     ck_assert_int_eq(td_store_delete(store, &on_t, &err), TD_OK);
     uint64_t leaving;
     ck_assert_int_eq(td_store_reserve(store, gone, 10, &leaving, &err), TD_OK);
@@ -194,14 +194,14 @@ START_TEST(who_asks_for_room_while_the_tensor_goes_finds_it)
 }
 END_TEST
 
-/* What each replaces makes room for it, whoever else replaces something meanwhile. */
-START_TEST(writers_of_two_names_do_not_take_each_others_room)
+/* The bytes that each writer replaces count for it alone. */
+START_TEST(writers_of_two_names_do_not_use_each_others_quota)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(2 * BYTES + 100, "");
     put_bytes(store, model);
     put_copy(store, "t1", "t");
-    struct version *t = td_store_current(store, "t", 1), *t1 = td_store_current(store, "t1", 2);
+    struct td_version *t = td_store_current(store, "t", 1), *t1 = td_store_current(store, "t1", 2);
     uint64_t leaving, leaving1, none;
     ck_assert_int_eq(td_store_reserve(store, t, BYTES, &leaving, &err), TD_OK);
     ck_assert_int_eq(td_store_reserve(store, t1, BYTES, &leaving1, &err), TD_OK);
@@ -216,7 +216,7 @@ START_TEST(writers_of_two_names_do_not_take_each_others_room)
 }
 END_TEST
 
-START_TEST(a_small_quota_holds_no_spare)
+START_TEST(a_small_quota_keeps_no_spare_copy)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(BYTES + 100, "");
@@ -232,7 +232,7 @@ START_TEST(a_small_quota_holds_no_spare)
 }
 END_TEST
 
-START_TEST(a_put_needs_the_room_of_spares)
+START_TEST(a_put_evicts_spare_copies)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(2 * BYTES, "");
@@ -254,7 +254,7 @@ START_TEST(a_put_needs_the_room_of_spares)
 }
 END_TEST
 
-START_TEST(an_aborted_change_leaves_no_trace)
+START_TEST(an_aborted_update_changes_nothing)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(QUOTA, "");
@@ -263,14 +263,14 @@ START_TEST(an_aborted_change_leaves_no_trace)
     struct td_store_update *update = begin(store, NULL);
     const uint64_t version = found(store, "t")->version;
     memset(update->tensor.data, 0, BYTES);
-    td_store_update_abort(update); /* half done, say */
+    td_store_update_abort(update); /* after a partial change */
     expect_model(store, model);
     ck_assert_uint_eq(found(store, "t")->version, version);
     ck_assert_int_eq(counting.alive, 1);
     update = begin(store, NULL);
     update->unchanged = true;
     td_store_update_abort(update);
-    ck_assert_int_eq(counting.alive, 2); /* the copy, for the next one */
+    ck_assert_int_eq(counting.alive, 2); /* the copy is kept for the next update */
     const int taken = counting.taken;
     change(store, model, 3, NULL);
     ck_assert_int_eq(counting.taken, taken);
@@ -281,7 +281,7 @@ START_TEST(an_aborted_change_leaves_no_trace)
 }
 END_TEST
 
-START_TEST(a_mapped_tensor_is_copied_first)
+START_TEST(an_update_copies_a_mapped_tensor_first)
 {
     put_npy("t.npy", 1, 4);
     struct td_store *store = open_with(QUOTA, folder);
@@ -301,7 +301,7 @@ START_TEST(a_mapped_tensor_is_copied_first)
 }
 END_TEST
 
-START_TEST(a_change_can_be_persisted)
+START_TEST(an_update_can_be_persisted)
 {
     put_npy("t.npy", 1, 4);
     const struct td_store_write write = { .name = "t", .persist = true };
@@ -318,7 +318,7 @@ START_TEST(a_change_can_be_persisted)
         ck_assert(now.persisted && !now.source);
     }
     ck_assert_uint_ge(td_store_stats(store).held, 16);
-    td_store_rescan(store); /* nothing that the store does not know */
+    td_store_rescan(store); /* the folder has not changed */
     ck_assert_str_eq(found(store, "t")->etag, now.etag);
     td_store_free(store);
     store = open_with(QUOTA, folder);
@@ -345,7 +345,7 @@ START_TEST(strings_are_replaced_as_a_whole)
     expect_tensor(found(store, "t")->tensor, "string[2] 'a' 'cc'", "committed");
     update = begin(store, NULL);
     td_store_update_abort(update);
-    update = begin(store, NULL); /* and one that changes nothing */
+    update = begin(store, NULL); /* an update that changes nothing */
     ck_assert_int_eq(td_store_update_commit(update, NULL, 0, 0, &test_arena, &listing, &err),
                      TD_OK);
     expect_tensor(found(store, "t")->tensor, "string[2] 'a' 'cc'", "again");
@@ -353,7 +353,7 @@ START_TEST(strings_are_replaced_as_a_whole)
 }
 END_TEST
 
-START_TEST(what_cannot_begin_is_refused)
+START_TEST(an_invalid_update_is_rejected)
 {
     struct td_store *store = open_with(BYTES + 8, "");
     struct td_store_update *update;
@@ -367,17 +367,17 @@ START_TEST(what_cannot_begin_is_refused)
     const struct td_store_write persist = { .name = "t", .persist = true };
     ck_assert_int_eq(td_store_update_begin(store, &persist, &test_arena, NULL, &update, &err),
                      TD_INVALID_ARGUMENT);
-    change(store, model, 1, NULL); /* nobody holds the name */
+    change(store, model, 1, NULL); /* the name is not locked */
     td_store_free(store);
     put_npy("t.npy", 0, 64);
-    store = open_with(255, folder); /* mapped, it takes nothing; changed, 256 bytes */
+    store = open_with(255, folder); /* mapped it counts 0 bytes; changed, 256 */
     ck_assert_int_eq(td_store_update_begin(store, &on_t, &test_arena, NULL, &update, &err),
                      TD_RESOURCE_LIMIT);
     td_store_free(store);
 }
 END_TEST
 
-START_TEST(a_thread_within_an_update_waits_for_nobody)
+START_TEST(a_thread_within_an_update_never_waits_for_a_writer)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(QUOTA, "");
@@ -401,11 +401,12 @@ START_TEST(a_thread_within_an_update_waits_for_nobody)
 }
 END_TEST
 
-START_TEST(a_file_that_is_being_written_is_looked_at_later)
+START_TEST(a_scan_waits_for_the_writer_of_a_file)
 {
     const struct td_store_write write = { .name = "t.safetensors" };
     struct td_store_update *update;
-    put_npy("t.safetensors.npy", 1, 4); /* one tensor, whatever else its name has */
+    put_npy("t.safetensors.npy", 1,
+            4); /* a file of one tensor, despite the .safetensors in its name */
     struct td_store *store = open_with(QUOTA, folder);
     ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err), TD_OK);
     put_npy("t.safetensors.npy", 50, 5);
@@ -443,11 +444,11 @@ START_TEST(a_deadline_while_copying_ends_the_update)
 }
 END_TEST
 
-START_TEST(any_sequence_is_as_the_model)
+START_TEST(any_sequence_of_updates_matches_the_model)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(_i % 2 ? QUOTA : 2 * BYTES + 10, "");
-    struct td_arena holding; /* readers that take their time */
+    struct td_arena holding; /* slow readers */
     td_arena_init(&holding, NULL, 0, td_memory_heap());
     struct thread_exec exec;
     thread_exec_init(&exec, 2, 1000);
@@ -477,7 +478,7 @@ START_TEST(any_sequence_is_as_the_model)
             td_store_update_abort(update);
             break;
         case 5:
-            change(store, model, 2000, &exec.exec); /* nearly all of it */
+            change(store, model, 2000, &exec.exec); /* nearly all slices */
             break;
         default:
             change(store, model, random_below(50), &exec.exec);
@@ -496,23 +497,23 @@ static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, folder_open, folder_close);
     tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, readers_see_all_of_a_change_or_nothing);
-    tcase_add_test(tcase, versions_take_turns_without_a_copy);
-    tcase_add_test(tcase, what_readers_hold_is_copied_instead);
-    tcase_add_test(tcase, a_change_stays_within_its_own_name);
-    tcase_add_test(tcase, who_asks_for_room_while_the_tensor_goes_finds_it);
-    tcase_add_test(tcase, a_small_quota_holds_no_spare);
-    tcase_add_test(tcase, a_put_needs_the_room_of_spares);
-    tcase_add_test(tcase, an_aborted_change_leaves_no_trace);
-    tcase_add_test(tcase, a_mapped_tensor_is_copied_first);
-    tcase_add_test(tcase, a_change_can_be_persisted);
+    tcase_add_test(tcase, readers_see_all_of_an_update_or_none_of_it);
+    tcase_add_test(tcase, two_versions_alternate_without_a_copy);
+    tcase_add_test(tcase, a_spare_copy_that_readers_hold_is_not_reused);
+    tcase_add_test(tcase, an_update_changes_only_its_own_name);
+    tcase_add_test(tcase, admission_during_a_delete_sees_the_freed_quota);
+    tcase_add_test(tcase, a_small_quota_keeps_no_spare_copy);
+    tcase_add_test(tcase, a_put_evicts_spare_copies);
+    tcase_add_test(tcase, an_aborted_update_changes_nothing);
+    tcase_add_test(tcase, an_update_copies_a_mapped_tensor_first);
+    tcase_add_test(tcase, an_update_can_be_persisted);
     tcase_add_test(tcase, strings_are_replaced_as_a_whole);
-    tcase_add_test(tcase, what_cannot_begin_is_refused);
-    tcase_add_test(tcase, a_thread_within_an_update_waits_for_nobody);
-    tcase_add_test(tcase, a_file_that_is_being_written_is_looked_at_later);
+    tcase_add_test(tcase, an_invalid_update_is_rejected);
+    tcase_add_test(tcase, a_thread_within_an_update_never_waits_for_a_writer);
+    tcase_add_test(tcase, a_scan_waits_for_the_writer_of_a_file);
     tcase_add_test(tcase, a_deadline_while_copying_ends_the_update);
-    tcase_add_test(tcase, writers_of_two_names_do_not_take_each_others_room);
-    tcase_add_loop_test(tcase, any_sequence_is_as_the_model, 0, 8);
+    tcase_add_test(tcase, writers_of_two_names_do_not_use_each_others_quota);
+    tcase_add_loop_test(tcase, any_sequence_of_updates_matches_the_model, 0, 8);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* What writers do to the store, one at a time: put, delete, conditions, quota, files. */
+/* Writers on one thread: put, delete, conditions, quota, files. */
 #include "server/memory/fault_guard.h"
 #include "tests/server/counting.h"
 #include "tests/server/folder.h"
@@ -41,7 +41,7 @@ static td_status put_tensor(struct td_store *store, const struct td_store_write 
     return status;
 }
 
-/* Puts what is written down; fails the test where that fails. */
+/* Puts the tensor that `text` describes; fails the test if that fails. */
 static void put_written(struct td_store *store, const char *name, const char *text, bool persist)
 {
     const struct td_store_write write = write_of(name, persist);
@@ -72,7 +72,7 @@ static int n_files(void)
 
 /* ---- in memory ------------------------------------------------------------------------------- */
 
-START_TEST(what_is_put_can_be_got)
+START_TEST(a_put_tensor_can_be_fetched)
 {
     struct td_store *store = open_at("");
     put_written(store, "a", "int32[2,3] 1 2 3 4 5 6", false);
@@ -92,7 +92,7 @@ START_TEST(what_is_put_can_be_got)
 }
 END_TEST
 
-START_TEST(versions_grow_and_tags_differ)
+START_TEST(versions_increase_and_etags_differ)
 {
     struct td_store *store = open_at("");
     uint64_t last = 0;
@@ -111,7 +111,7 @@ START_TEST(versions_grow_and_tags_differ)
             ck_assert_str_ne(tags[i], tags[j]);
     }
     td_store_free(store);
-    store = open_at(""); /* another start: the same version numbers, but not the same tags */
+    store = open_at(""); /* another start: the same version numbers, different ETags */
     put_written(store, "b", "int8[1] 7", false);
     for (int j = 0; j < 20; j++)
         ck_assert_str_ne(found(store, "b")->etag, tags[j]);
@@ -122,7 +122,7 @@ END_TEST
 static const char *const wrong_names[] = { "",         ".a",  "a b",  "a/b", "../a",
                                            "\xc3\xa9", "a\n", "a\\b", "%41" };
 
-START_TEST(wrong_names_are_refused)
+START_TEST(invalid_names_are_rejected)
 {
     struct td_store *store = open_at("");
     const struct td_store_write write = write_of(wrong_names[_i], false);
@@ -153,7 +153,7 @@ START_TEST(names_have_up_to_128_characters)
 }
 END_TEST
 
-START_TEST(conditions_hold_or_nothing_happens)
+START_TEST(a_failed_condition_changes_nothing)
 {
     struct td_store *store = open_at("");
     const struct td_tensor one = tensor("int8[1] 1"), two = tensor("int8[1] 2");
@@ -201,7 +201,7 @@ static struct td_tensor bytes_tensor(int64_t n)
     return random_tensor(TD_DTYPE_UINT8, &dims);
 }
 
-START_TEST(an_owner_is_kept_and_goes_with_the_last_holder)
+START_TEST(an_owner_is_kept_until_the_last_reader_releases_it)
 {
     struct td_store *store = open_counted(QUOTA);
     const struct td_store_write write = write_of("a", false);
@@ -220,7 +220,7 @@ START_TEST(an_owner_is_kept_and_goes_with_the_last_holder)
     td_arena_init(&reader, NULL, 0, td_memory_heap());
     ck_assert_int_eq(td_store_get(store, "a", 1, &reader, &held, &err), TD_OK);
     put_written(store, "a", "int8[1] 1", false);
-    td_arena_reset(&test_arena); /* what found() took */
+    td_arena_reset(&test_arena); /* releases what found() returned */
     ck_assert_int_eq(counting.alive, 1);
     ck_assert_mem_eq(held.tensor->data, body->data, 100000);
     td_arena_reset(&reader);
@@ -243,7 +243,7 @@ static const struct {
       false },
 };
 
-START_TEST(owners_are_kept_where_they_fit)
+START_TEST(an_owner_that_is_not_much_larger_is_kept)
 {
     struct td_store *store = open_counted(QUOTA);
     const struct td_store_write write = write_of("a", false);
@@ -268,7 +268,7 @@ START_TEST(owners_are_kept_where_they_fit)
 }
 END_TEST
 
-START_TEST(a_view_of_strings_is_stored_from_offset_0_on)
+START_TEST(a_view_of_strings_is_stored_with_offsets_from_0)
 {
     struct td_store *store = open_folder();
     struct td_tensor t = tensor("string[4] 'skip' 'one' '' 'two'");
@@ -303,7 +303,7 @@ START_TEST(the_quota_holds)
     ck_assert_uint_eq(td_store_stats(store).quota, 1000);
     ck_assert_int_eq(put_tensor(store, &a, &t1000), TD_RESOURCE_LIMIT);
     ck_assert_int_eq(put_tensor(store, &b, &t401), TD_RESOURCE_LIMIT);
-    ck_assert_int_eq(put_tensor(store, &a, &t600), TD_OK); /* what it replaces counts no more */
+    ck_assert_int_eq(put_tensor(store, &a, &t600), TD_OK); /* the replaced bytes no longer count */
     ck_assert_int_eq(delete_name(store, "b"), TD_OK);
     ck_assert_uint_eq(td_store_stats(store).held, 600);
     ck_assert_int_eq(put_tensor(store, &a, &t1000), TD_OK);
@@ -370,7 +370,7 @@ START_TEST(every_dtype_comes_back_from_its_file)
     ck_assert_str_eq(t->source, "t.tensord");
     ck_assert_uint_eq((uintptr_t)t->tensor->data % 8, 0);
     const uint64_t mapped = t->tensor->dtype == TD_DTYPE_STRING
-                                ? t->tensor->bytes /* and their offsets are in memory */
+                                ? t->tensor->bytes /* the offsets are in memory */
                                 : td_tensor_footprint(t->tensor);
     ck_assert_uint_eq(td_store_stats(store).mapped, mapped);
     ck_assert_uint_eq(td_store_stats(store).held, td_tensor_footprint(t->tensor) - mapped);
@@ -388,7 +388,7 @@ START_TEST(every_dtype_comes_back_from_its_file)
 }
 END_TEST
 
-START_TEST(numbers_are_aligned_in_their_file)
+START_TEST(numeric_data_is_aligned_in_its_file)
 {
     struct td_store *store = open_folder();
     put_written(store, "t", "float32[3] 1 2 3", true);
@@ -397,7 +397,7 @@ START_TEST(numbers_are_aligned_in_their_file)
 }
 END_TEST
 
-START_TEST(numbers_go_on_after_a_restart)
+START_TEST(version_numbers_continue_after_a_restart)
 {
     struct td_store *store = open_folder();
     put_written(store, "a", "int8[1] 1", false);
@@ -413,14 +413,14 @@ START_TEST(numbers_go_on_after_a_restart)
 }
 END_TEST
 
-START_TEST(persisting_replaces_the_file_that_gave_the_tensor)
+START_TEST(persisting_replaces_the_source_file_of_the_tensor)
 {
     put_npy("a.npy", 10, 3);
     struct td_store *store = open_folder();
     const struct td_tensor_listing *old = found(store, "a");
     put_written(store, "a", "int8[1] 1", true);
     ck_assert(!is_file("a.npy") && is_file("a.tensord"));
-    ck_assert_int_eq(value_of(old->tensor, 2), 12); /* who has it keeps it */
+    ck_assert_int_eq(value_of(old->tensor, 2), 12); /* a reader keeps the old version */
     put_written(store, "a", "int8[1] 2", true);
     td_store_rescan(store);
     expect_tensor(found(store, "a")->tensor, "int8[1] 2", "a");
@@ -432,7 +432,7 @@ START_TEST(persisting_replaces_the_file_that_gave_the_tensor)
 }
 END_TEST
 
-START_TEST(what_is_not_persisted_is_gone_after_a_restart)
+START_TEST(a_tensor_that_is_not_persisted_is_gone_after_a_restart)
 {
     struct td_store *store = open_folder();
     put_written(store, "a", "int8[1] 1", true);
@@ -459,7 +459,7 @@ START_TEST(without_a_folder_nothing_can_be_persisted)
 }
 END_TEST
 
-START_TEST(a_file_that_cannot_be_written_leaves_the_old_version)
+START_TEST(a_failed_write_keeps_the_old_version)
 {
     struct td_store *store = open_folder();
     const struct td_store_write write = write_of("a", true);
@@ -483,7 +483,7 @@ START_TEST(a_file_that_cannot_be_written_leaves_the_old_version)
 }
 END_TEST
 
-START_TEST(a_folder_in_the_way_leaves_the_old_version)
+START_TEST(a_directory_of_the_same_name_keeps_the_old_version)
 {
     struct td_store *store = open_folder();
     const struct td_store_write write = write_of("a", true);
@@ -498,7 +498,7 @@ START_TEST(a_folder_in_the_way_leaves_the_old_version)
 }
 END_TEST
 
-START_TEST(what_a_crash_left_is_removed_at_the_next_start)
+START_TEST(the_next_start_removes_temporary_files_of_a_crash)
 {
     put_text(".tensord-tmp-1-0", "half a file");
     put_text(".tensord-tmp-2-0", "of one who is writing still");
@@ -514,7 +514,7 @@ START_TEST(what_a_crash_left_is_removed_at_the_next_start)
 }
 END_TEST
 
-/* A file of ours, its header as written. */
+/* A .tensord file with a verbatim header. */
 static void put_own(const char *name, const char *header)
 {
     char padded[2048];
@@ -545,10 +545,10 @@ static const struct {
     { NOTES("string", "[1]") INTS, "offsets and bytes" },
     { NOTES("string", "[0]") "\"offsets\":{\"dtype\":\"U64\",\"shape\":[1],\"data_offsets\":[0,8]},"
                              "\"bytes\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[8,16]}}",
-      "do not follow" }, /* its one offset is not 0 */
+      "do not increase" }, /* its one offset is not 0 */
 };
 
-START_TEST(a_file_of_ours_that_lies_is_left_out)
+START_TEST(an_inconsistent_tensord_file_is_skipped)
 {
     put_own("a.tensord", wrong_files[_i].header);
     put_npy("good.npy", 1, 1);
@@ -559,7 +559,7 @@ START_TEST(a_file_of_ours_that_lies_is_left_out)
 }
 END_TEST
 
-START_TEST(strings_whose_offsets_lead_elsewhere_are_left_out)
+START_TEST(strings_with_invalid_offsets_are_skipped)
 {
     struct td_store *store = open_folder();
     put_written(store, "a", "string[3] 'one' 'two' 'three'", true);
@@ -571,12 +571,12 @@ START_TEST(strings_whose_offsets_lead_elsewhere_are_left_out)
     close(fd);
     store = open_folder();
     expect_names(store, "");
-    ck_assert_ptr_nonnull(strstr(logged(), "do not follow each other"));
+    ck_assert_ptr_nonnull(strstr(logged(), "do not increase each other"));
     td_store_free(store);
 }
 END_TEST
 
-START_TEST(a_file_of_ours_goes_before_others_of_its_name)
+START_TEST(a_tensord_file_takes_precedence_over_other_files)
 {
     struct td_store *store = open_folder();
     put_written(store, "m:w", "int8[1] 1", true);
@@ -594,7 +594,7 @@ END_TEST
 
 /* ---- deleting -------------------------------------------------------------------------------- */
 
-START_TEST(what_is_deleted_does_not_come_back)
+START_TEST(a_deleted_tensor_does_not_return)
 {
     put_npy("a.npy", 1, 2);
     struct td_store *store = open_folder();
@@ -609,7 +609,7 @@ START_TEST(what_is_deleted_does_not_come_back)
         ck_assert_int_eq(missing_error(store, names[i], 1).status, TD_TENSOR_NOT_FOUND);
         ck_assert_int_eq(delete_name(store, names[i]), TD_TENSOR_NOT_FOUND);
     }
-    ck_assert_int_eq(value_of(a->tensor, 1), 2); /* mapped still */
+    ck_assert_int_eq(value_of(a->tensor, 1), 2); /* still mapped */
     ck_assert_int_eq(n_files(), 0);
     td_store_rescan(store);
     expect_names(store, "");
@@ -629,19 +629,19 @@ START_TEST(a_tensor_of_a_file_with_others_cannot_be_deleted)
     struct td_store *store = open_folder();
     ck_assert_int_eq(delete_name(store, "m:w"), TD_FORBIDDEN);
     ck_assert_ptr_nonnull(strstr(err.message, "m.safetensors"));
-    put_written(store, "m:w", "int8[1] 1", true); /* hides it, and nothing is removed */
+    put_written(store, "m:w", "int8[1] 1", true); /* hides it; no file is removed */
     ck_assert_int_eq(delete_name(store, "m:w"), TD_FORBIDDEN);
     ck_assert(is_file("m:w.tensord"));
-    ck_assert_int_eq(delete_name(store, "one:w"), TD_OK); /* the only one of its file */
+    ck_assert_int_eq(delete_name(store, "one:w"), TD_OK); /* the only tensor of its file */
     ck_assert(!is_file("one.safetensors"));
     expect_names(store, "m:b.x m:w");
     td_store_free(store);
 }
 END_TEST
 
-/* ---- looking again --------------------------------------------------------------------------- */
+/* ---- rescanning ------------------------------------------------------------------------------ */
 
-/* Replaces a file as one should: another one takes its name. */
+/* Replaces a file by rename. */
 static void replace_npy(const char *name, int32_t first, int n)
 {
     char path[512];
@@ -685,7 +685,7 @@ START_TEST(a_rescan_finds_new_changed_and_vanished_files)
 }
 END_TEST
 
-START_TEST(what_was_put_stays_unless_its_file_changed_since)
+START_TEST(a_put_tensor_stays_unless_its_file_changed_since)
 {
     put_npy("a.npy", 1, 1);
     put_npy("b.npy", 2, 1);
@@ -713,7 +713,7 @@ START_TEST(what_was_put_stays_unless_its_file_changed_since)
 }
 END_TEST
 
-START_TEST(what_hid_another_file_uncovers_it)
+START_TEST(removing_a_file_serves_the_one_it_hid)
 {
     put_npy("a.npy", 7, 1);
     put_own("a.tensord", NOTES("int32", "[4]") INTS);
@@ -735,9 +735,9 @@ START_TEST(a_changed_file_that_is_corrupt_is_skipped)
     char path[512];
     snprintf(path, sizeof path, "%s", path_of("new.tmp"));
     ck_assert_int_eq(rename(path, path_of("replaced.npy")), 0);
-    put_text("written.npy", "rubbish"); /* over what is mapped */
+    put_text("written.npy", "rubbish"); /* overwrites the mapped file */
     td_store_rescan(store);
-    expect_names(store, "replaced"); /* the old one is still there, without a name */
+    expect_names(store, "replaced"); /* the old inode still exists */
     ck_assert_int_eq(value_of(found(store, "replaced")->tensor, 7), 8);
     const char *text = logged();
     ck_assert_ptr_nonnull(strstr(text, "file=replaced.npy"));
@@ -763,7 +763,7 @@ static void put_letters(void)
     put_file("m.safetensors", large, 8 + length + LETTERS);
 }
 
-START_TEST(a_table_whose_file_is_cut_short_is_refused)
+START_TEST(a_table_whose_file_is_truncated_is_refused)
 {
     td_guard_install();
     put_letters();
@@ -781,12 +781,12 @@ START_TEST(a_table_whose_file_is_cut_short_is_refused)
     put_written(store, "m:w", "int8[1] 1", false); /* can be replaced */
     found(store, "m:w");
     td_store_rescan(store);
-    found(store, "m:w"); /* what was put does not go with the file */
+    found(store, "m:w"); /* a put tensor does not depend on the file */
     td_store_free(store);
 }
 END_TEST
 
-/* What may be made of a tensor whose file is cut short while it is read. */
+/* Operations on a tensor whose file is truncated while it is read. */
 static td_status copy_cut(struct td_store *store, bool persist)
 {
     const struct td_store_write write = write_of("copy", persist);
@@ -807,7 +807,7 @@ static td_status copy_persisted(struct td_store *store)
     return copy_cut(store, true);
 }
 
-/* Another request met the end before, so that writing the file meets zeros. */
+/* Another request faulted before, so writing the file copies zeros. */
 static td_status persist_zeros(struct td_store *store)
 {
     const struct td_tensor_listing *w = found(store, "m:w");
@@ -841,7 +841,7 @@ static td_status (*const users[])(struct td_store *store) = { copy_in_memory, co
                                                               persist_zeros, change_some,
                                                               send_away };
 
-START_TEST(zeros_that_nobody_wrote_become_no_tensor)
+START_TEST(zeros_read_from_a_truncated_file_are_not_stored)
 {
     td_guard_install();
     put_letters();
@@ -856,7 +856,7 @@ START_TEST(zeros_that_nobody_wrote_become_no_tensor)
 }
 END_TEST
 
-START_TEST(strings_of_a_file_that_is_cut_short_keep_their_lengths)
+START_TEST(strings_of_a_truncated_file_keep_their_lengths)
 {
     enum { STRINGS = 3000 };
     static uint64_t offsets[STRINGS + 1];
@@ -887,7 +887,7 @@ START_TEST(strings_of_a_file_that_is_cut_short_keep_their_lengths)
         td_store_free(store);
         store = start == 0 ? open_folder() : NULL;
     }
-    store = open_at(folder); /* what is left of the file is none of ours */
+    store = open_at(folder); /* the truncated file is invalid */
     expect_names(store, "");
     td_store_free(store);
 }
@@ -912,7 +912,7 @@ START_TEST(offsets_of_mapped_strings_count_against_the_quota)
 }
 END_TEST
 
-START_TEST(a_folder_may_not_have_more_tensors_than_a_store)
+START_TEST(a_folder_cannot_hold_more_tensors_than_the_store_allows)
 {
     static char header[(size_t)TD_STORE_TENSORS * 64];
     char *at = header + 8;
@@ -935,40 +935,40 @@ static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, folder_open, folder_close);
     tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, what_is_put_can_be_got);
-    tcase_add_test(tcase, versions_grow_and_tags_differ);
-    tcase_add_loop_test(tcase, wrong_names_are_refused, 0, COUNT_OF(wrong_names));
+    tcase_add_test(tcase, a_put_tensor_can_be_fetched);
+    tcase_add_test(tcase, versions_increase_and_etags_differ);
+    tcase_add_loop_test(tcase, invalid_names_are_rejected, 0, COUNT_OF(wrong_names));
     tcase_add_test(tcase, names_have_up_to_128_characters);
-    tcase_add_test(tcase, conditions_hold_or_nothing_happens);
-    tcase_add_test(tcase, an_owner_is_kept_and_goes_with_the_last_holder);
-    tcase_add_loop_test(tcase, owners_are_kept_where_they_fit, 0, COUNT_OF(owners));
-    tcase_add_test(tcase, a_view_of_strings_is_stored_from_offset_0_on);
+    tcase_add_test(tcase, a_failed_condition_changes_nothing);
+    tcase_add_test(tcase, an_owner_is_kept_until_the_last_reader_releases_it);
+    tcase_add_loop_test(tcase, an_owner_that_is_not_much_larger_is_kept, 0, COUNT_OF(owners));
+    tcase_add_test(tcase, a_view_of_strings_is_stored_with_offsets_from_0);
     tcase_add_test(tcase, the_quota_holds);
     tcase_add_test(tcase, without_memory_nothing_changes);
     tcase_add_loop_test(tcase, every_dtype_comes_back_from_its_file, 0,
                         COUNT_OF(dtypes_and_shapes));
-    tcase_add_test(tcase, numbers_are_aligned_in_their_file);
-    tcase_add_test(tcase, numbers_go_on_after_a_restart);
-    tcase_add_test(tcase, persisting_replaces_the_file_that_gave_the_tensor);
-    tcase_add_test(tcase, what_is_not_persisted_is_gone_after_a_restart);
+    tcase_add_test(tcase, numeric_data_is_aligned_in_its_file);
+    tcase_add_test(tcase, version_numbers_continue_after_a_restart);
+    tcase_add_test(tcase, persisting_replaces_the_source_file_of_the_tensor);
+    tcase_add_test(tcase, a_tensor_that_is_not_persisted_is_gone_after_a_restart);
     tcase_add_test(tcase, without_a_folder_nothing_can_be_persisted);
-    tcase_add_test(tcase, a_file_that_cannot_be_written_leaves_the_old_version);
-    tcase_add_test(tcase, a_folder_in_the_way_leaves_the_old_version);
-    tcase_add_test(tcase, what_a_crash_left_is_removed_at_the_next_start);
-    tcase_add_loop_test(tcase, a_file_of_ours_that_lies_is_left_out, 0, COUNT_OF(wrong_files));
-    tcase_add_test(tcase, strings_whose_offsets_lead_elsewhere_are_left_out);
-    tcase_add_test(tcase, a_file_of_ours_goes_before_others_of_its_name);
-    tcase_add_test(tcase, what_is_deleted_does_not_come_back);
+    tcase_add_test(tcase, a_failed_write_keeps_the_old_version);
+    tcase_add_test(tcase, a_directory_of_the_same_name_keeps_the_old_version);
+    tcase_add_test(tcase, the_next_start_removes_temporary_files_of_a_crash);
+    tcase_add_loop_test(tcase, an_inconsistent_tensord_file_is_skipped, 0, COUNT_OF(wrong_files));
+    tcase_add_test(tcase, strings_with_invalid_offsets_are_skipped);
+    tcase_add_test(tcase, a_tensord_file_takes_precedence_over_other_files);
+    tcase_add_test(tcase, a_deleted_tensor_does_not_return);
     tcase_add_test(tcase, a_tensor_of_a_file_with_others_cannot_be_deleted);
     tcase_add_test(tcase, a_rescan_finds_new_changed_and_vanished_files);
-    tcase_add_test(tcase, what_was_put_stays_unless_its_file_changed_since);
-    tcase_add_test(tcase, what_hid_another_file_uncovers_it);
+    tcase_add_test(tcase, a_put_tensor_stays_unless_its_file_changed_since);
+    tcase_add_test(tcase, removing_a_file_serves_the_one_it_hid);
     tcase_add_test(tcase, a_changed_file_that_is_corrupt_is_skipped);
-    tcase_add_test(tcase, a_table_whose_file_is_cut_short_is_refused);
-    tcase_add_loop_test(tcase, zeros_that_nobody_wrote_become_no_tensor, 0, COUNT_OF(users));
-    tcase_add_test(tcase, strings_of_a_file_that_is_cut_short_keep_their_lengths);
+    tcase_add_test(tcase, a_table_whose_file_is_truncated_is_refused);
+    tcase_add_loop_test(tcase, zeros_read_from_a_truncated_file_are_not_stored, 0, COUNT_OF(users));
+    tcase_add_test(tcase, strings_of_a_truncated_file_keep_their_lengths);
     tcase_add_test(tcase, offsets_of_mapped_strings_count_against_the_quota);
-    tcase_add_test(tcase, a_folder_may_not_have_more_tensors_than_a_store);
+    tcase_add_test(tcase, a_folder_cannot_hold_more_tensors_than_the_store_allows);
 }
 
 int main(void)

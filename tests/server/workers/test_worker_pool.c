@@ -142,7 +142,7 @@ START_TEST(every_submitted_job_runs_exactly_once)
 }
 END_TEST
 
-START_TEST(reserve_says_no_when_the_queue_is_full)
+START_TEST(reserve_fails_when_the_queue_is_full)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
     struct gate gate;
@@ -167,7 +167,7 @@ START_TEST(reserve_says_no_when_the_queue_is_full)
 }
 END_TEST
 
-START_TEST(free_runs_what_is_queued)
+START_TEST(free_runs_queued_jobs)
 {
     struct td_worker_pool *pool = pool_of(1);
     struct gate gate;
@@ -267,7 +267,7 @@ static const struct {
     { "a small job beyond all estimates", SMALL, UINT64_MAX, true },
 };
 
-START_TEST(a_job_that_is_larger_than_thought_goes_behind_the_other_large_ones)
+START_TEST(an_underestimated_job_moves_to_the_end_of_the_large_queue)
 {
     const bool goes_back = surprises[_i].goes_back;
     struct td_worker_pool *pool = td_worker_pool_new(1, 3); /* full, and yet it can go back */
@@ -375,7 +375,7 @@ static const struct {
 static const int worker_counts[] = { 0, 1, 2, 4, 8 }; /* 0: no worker, on the calling thread */
 enum { N_LOOPS = COUNT_OF(loops), N_WORKER_COUNTS = COUNT_OF(worker_counts) };
 
-START_TEST(parallel_for_visits_each_item_exactly_once)
+START_TEST(parallel_for_runs_each_item_exactly_once)
 {
     const int workers = worker_counts[_i / N_LOOPS];
     struct looping looping;
@@ -446,7 +446,7 @@ START_TEST(idle_workers_help) /* four chunks that wait for each other need four 
 }
 END_TEST
 
-START_TEST(exec_hands_over_its_arena)
+START_TEST(exec_provides_its_arena)
 {
     struct td_arena arena;
     struct td_pool_exec exec;
@@ -460,7 +460,7 @@ static td_status always_stopped(void *context, struct td_error *err)
     return td_error_set(err, TD_DEADLINE_EXCEEDED, "%s", (const char *)context);
 }
 
-START_TEST(exec_can_be_asked_without_a_loop)
+START_TEST(exec_checks_for_a_stop_outside_a_loop)
 {
     struct td_arena arena;
     struct td_pool_exec exec;
@@ -557,7 +557,7 @@ static void run_chain(struct td_job *job, struct td_worker *worker)
     --*self->depth;
 }
 
-START_TEST(a_job_between_chunks_has_no_jobs_between_its_own)
+START_TEST(nested_jobs_do_not_nest_further)
 {
     enum { LINKS = 8 };
     struct chain chain[LINKS];
@@ -577,7 +577,7 @@ START_TEST(a_job_between_chunks_has_no_jobs_between_its_own)
 }
 END_TEST
 
-START_TEST(loops_and_small_jobs_under_a_hammer)
+START_TEST(loops_and_small_jobs_complete_under_load)
 {
     enum { LOOPS = 40, SMALLS = 2000 };
     struct td_worker_pool *pool = pool_of(worker_counts[_i]);
@@ -662,7 +662,7 @@ static void run_alone(struct td_job *job, int workers)
     td_worker_pool_free(pool);
 }
 
-START_TEST(stopped_ends_the_loop_and_nobody_is_left_in_it)
+START_TEST(a_stop_ends_the_loop_and_no_helper_remains_in_it)
 {
     struct stoppable self = {
         .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable },
@@ -679,7 +679,7 @@ START_TEST(stopped_ends_the_loop_and_nobody_is_left_in_it)
 }
 END_TEST
 
-START_TEST(a_loop_whose_chunks_are_all_done_is_not_stopped)
+START_TEST(a_finished_loop_is_not_stopped)
 {
     struct stoppable self = {
         .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable },
@@ -777,7 +777,7 @@ static int64_t processor_time_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-START_TEST(nobody_spins_when_the_loops_are_over)
+START_TEST(workers_sleep_when_the_loops_are_over)
 {
     struct td_worker_pool *pool = pool_of(4);
     struct row_of_loops row = {
@@ -809,7 +809,7 @@ static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
     sem_post(&self->over);
 }
 
-START_TEST(a_worker_that_waits_for_the_next_loop_takes_a_job)
+START_TEST(a_lingering_worker_takes_a_new_job)
 {
     struct td_worker_pool *pool = pool_of(2);
     for (int i = 0; i < 2000; i++) {
@@ -851,7 +851,7 @@ static const struct {
     { "everything", "1-9", "sLs", 15, true, "xxx" },
 };
 
-START_TEST(expire_drops_the_late_jobs_and_no_other)
+START_TEST(expire_drops_only_jobs_past_their_deadline)
 {
     const char *deadlines = expiries[_i].deadlines, *says = expiries[_i].says;
     const int n = (int)strlen(deadlines);
@@ -905,7 +905,7 @@ static void *expire_all_the_time(void *argument)
     return NULL;
 }
 
-START_TEST(each_job_runs_or_is_dropped_whoever_is_faster)
+START_TEST(each_job_runs_or_is_dropped_exactly_once)
 {
     enum { JOBS = 5000 };
     struct td_worker_pool *pool = pool_of(4);
@@ -952,7 +952,7 @@ static const struct {
       3600 },
 };
 
-START_TEST(retry_after_is_the_work_queued_over_the_workers)
+START_TEST(retry_after_is_the_queued_work_divided_by_the_workers)
 {
     const char *says = retries[_i].says;
     struct td_worker_pool *pool = pool_of(retries[_i].workers);
@@ -978,30 +978,31 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_add_loop_test(tcase, every_submitted_job_runs_exactly_once, 0, 4);
-    tcase_add_test(tcase, reserve_says_no_when_the_queue_is_full);
-    tcase_add_test(tcase, free_runs_what_is_queued);
+    tcase_add_test(tcase, reserve_fails_when_the_queue_is_full);
+    tcase_add_test(tcase, free_runs_queued_jobs);
     tcase_add_loop_test(tcase, a_pool_without_work_can_be_freed, 0, 4);
     tcase_add_loop_test(tcase, jobs_run_in_this_order, 0, COUNT_OF(orders));
-    tcase_add_loop_test(tcase, a_job_that_is_larger_than_thought_goes_behind_the_other_large_ones,
-                        0, COUNT_OF(surprises));
-    tcase_add_loop_test(tcase, parallel_for_visits_each_item_exactly_once, 0,
+    tcase_add_loop_test(tcase, an_underestimated_job_moves_to_the_end_of_the_large_queue, 0,
+                        COUNT_OF(surprises));
+    tcase_add_loop_test(tcase, parallel_for_runs_each_item_exactly_once, 0,
                         N_LOOPS * N_WORKER_COUNTS);
     tcase_add_loop_test(tcase, loops_of_several_jobs_do_not_mix, 1, N_WORKER_COUNTS);
     tcase_add_test(tcase, idle_workers_help);
-    tcase_add_test(tcase, exec_hands_over_its_arena);
-    tcase_add_test(tcase, exec_can_be_asked_without_a_loop);
+    tcase_add_test(tcase, exec_provides_its_arena);
+    tcase_add_test(tcase, exec_checks_for_a_stop_outside_a_loop);
     tcase_add_test(tcase, small_jobs_run_between_the_chunks_of_a_large_one);
-    tcase_add_test(tcase, a_job_between_chunks_has_no_jobs_between_its_own);
-    tcase_add_loop_test(tcase, loops_and_small_jobs_under_a_hammer, 1, N_WORKER_COUNTS);
-    tcase_add_loop_test(tcase, stopped_ends_the_loop_and_nobody_is_left_in_it, 0, N_WORKER_COUNTS);
-    tcase_add_loop_test(tcase, a_loop_whose_chunks_are_all_done_is_not_stopped, 0, N_WORKER_COUNTS);
+    tcase_add_test(tcase, nested_jobs_do_not_nest_further);
+    tcase_add_loop_test(tcase, loops_and_small_jobs_complete_under_load, 1, N_WORKER_COUNTS);
+    tcase_add_loop_test(tcase, a_stop_ends_the_loop_and_no_helper_remains_in_it, 0,
+                        N_WORKER_COUNTS);
+    tcase_add_loop_test(tcase, a_finished_loop_is_not_stopped, 0, N_WORKER_COUNTS);
     tcase_add_loop_test(tcase, a_job_is_stopped_between_its_loops_as_well, 0, N_WORKER_COUNTS);
     tcase_add_loop_test(tcase, each_loop_sees_what_the_one_before_wrote, 1, N_WORKER_COUNTS);
-    tcase_add_test(tcase, nobody_spins_when_the_loops_are_over);
-    tcase_add_test(tcase, a_worker_that_waits_for_the_next_loop_takes_a_job);
-    tcase_add_loop_test(tcase, expire_drops_the_late_jobs_and_no_other, 0, COUNT_OF(expiries));
-    tcase_add_test(tcase, each_job_runs_or_is_dropped_whoever_is_faster);
-    tcase_add_loop_test(tcase, retry_after_is_the_work_queued_over_the_workers, 0,
+    tcase_add_test(tcase, workers_sleep_when_the_loops_are_over);
+    tcase_add_test(tcase, a_lingering_worker_takes_a_new_job);
+    tcase_add_loop_test(tcase, expire_drops_only_jobs_past_their_deadline, 0, COUNT_OF(expiries));
+    tcase_add_test(tcase, each_job_runs_or_is_dropped_exactly_once);
+    tcase_add_loop_test(tcase, retry_after_is_the_queued_work_divided_by_the_workers, 0,
                         COUNT_OF(retries));
 }
 

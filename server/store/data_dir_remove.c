@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A file that goes, and its name until it is gone for good. */
-struct leaving {
+/* A file to be removed, and its hidden name until it is unlinked. */
+struct hidden_file {
     char file[TD_FILE_NAME], hidden[TD_HIDDEN_NAME];
 };
 
-/* How many tensors a .safetensors file holds beside that name; -1 where it does not hold it. */
+/* The number of tensors in a .safetensors file beside `name`; -1 if it does not hold the name. */
 static td_status count_others(struct td_data_dir *dir, const char *file, const char *name,
                               int *others, struct td_error *err)
 {
@@ -26,50 +26,51 @@ static td_status count_others(struct td_data_dir *dir, const char *file, const c
             *others = content.count - 1;
     td_arena_reset(&arena);
     if (status == TD_MALFORMED_REQUEST)
-        return TD_OK; /* it gives no tensors */
+        return TD_OK; /* it holds no tensors */
     return status;
 }
 
-/* The file STEM and suffix, `length` letters of the name being its stem, where it gives the name. */
+/* Adds the file whose stem is the first `length` bytes of the name, if it exists and holds the
+ * name. */
 static td_status add_file(struct td_data_dir *dir, const char *name, int length, const char *suffix,
-                          struct leaving *list, int *count, struct td_error *err)
+                          struct hidden_file *list, int *count, struct td_error *err)
 {
     char *file = list[*count].file;
-    bool there;
+    bool found;
     snprintf(file, TD_FILE_NAME, "%.*s%s", length, name, suffix);
-    const int reason = td_data_file_exists(dir, file, &there);
+    const int reason = td_data_file_exists(dir, file, &found);
     if (reason != 0)
         return td_data_disk_error(dir, file, reason, 0, err);
-    if (there && strcmp(suffix, TD_SAFETENSORS_SUFFIX) == 0) {
+    if (found && strcmp(suffix, TD_SAFETENSORS_SUFFIX) == 0) {
         int others;
         const td_status status = count_others(dir, file, name, &others, err);
         if (status != TD_OK)
             return status;
         if (others > 0)
             return td_error_set(err, TD_FORBIDDEN,
-                                "'%s' comes from %s, which holds %d other tensors; take it out of "
+                                "'%s' comes from %s, which holds %d other tensors; remove it from "
                                 "that file",
                                 name, file, others);
-        there = others == 0;
+        found = others == 0;
     }
-    *count += there;
+    *count += found;
     return TD_OK;
 }
 
 static int served_last_first(const void *a, const void *b)
 {
-    const struct leaving *one = a, *other = b;
+    const struct hidden_file *one = a, *other = b;
     return td_data_file_order(other->file, one->file);
 }
 
-/* All files that give the name; the one that is served comes last. */
-static td_status find_files(struct td_data_dir *dir, const char *name, struct leaving *list,
+/* All files that hold the name, sorted so that the served one is last. */
+static td_status find_files(struct td_data_dir *dir, const char *name, struct hidden_file *list,
                             int *count, struct td_error *err)
 {
     const int length = (int)strlen(name);
     td_status status = TD_OK;
     *count = 0;
-    /* A stem has a character at least: what begins with a suffix is a hidden file. */
+    /* A stem has at least one character: a name that begins with a suffix is a hidden file. */
     for (int i = 1; i < length && status == TD_OK; i++)
         if (name[i] == ':')
             status = add_file(dir, name, i, TD_SAFETENSORS_SUFFIX, list, count, err);
@@ -83,32 +84,32 @@ static td_status find_files(struct td_data_dir *dir, const char *name, struct le
 }
 
 /* 0 or errno. */
-static int put_back(struct td_data_dir *dir, const struct leaving *item)
+static int restore(struct td_data_dir *dir, const struct hidden_file *item)
 {
     return renameat(dir->fd, item->hidden, dir->fd, item->file) == 0 ? 0 : errno;
 }
 
-/* Those that are not served. */
-static void put_back_others(struct td_data_dir *dir, const struct leaving *list, int count)
+/* Restores the files that are not served. */
+static void restore_others(struct td_data_dir *dir, const struct hidden_file *list, int count)
 {
     for (int i = count - 1; i >= 0; i--) {
-        const int reason = put_back(dir, &list[i]);
+        const int reason = restore(dir, &list[i]);
         if (reason != 0)
             td_log(dir->log, TD_LOG_WARN, "file_not_restored", TD_TEXT("file", list[i].file),
                    TD_TEXT("hidden", list[i].hidden), TD_TEXT("reason", strerror(reason)));
     }
 }
 
-/* Renames the files to hidden names, the served one last, so that what is served changes with one
- * call; and back again where the folder cannot be fsynced. */
-static td_status hide(struct td_data_dir *dir, const char *name, struct leaving *list, int count,
-                      bool *done, struct td_error *err)
+/* Renames the files to hidden names, the served one last, so that one call changes what is
+ * served; restores them if the folder cannot be fsynced. */
+static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_file *list,
+                      int count, bool *done, struct td_error *err)
 {
     for (int i = 0; i < count; i++) {
         td_data_hidden_name(dir, list[i].hidden);
         if (renameat(dir->fd, list[i].file, dir->fd, list[i].hidden) != 0) {
             const int reason = errno;
-            put_back_others(dir, list, i);
+            restore_others(dir, list, i);
             return td_data_disk_error(dir, list[i].file, reason, 0, err);
         }
     }
@@ -116,13 +117,13 @@ static td_status hide(struct td_data_dir *dir, const char *name, struct leaving 
     if (*done)
         return TD_OK;
     const int reason = errno;
-    *done = put_back(dir, &list[count - 1]) != 0;
+    *done = restore(dir, &list[count - 1]) != 0;
     if (*done)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "'%s' is deleted, but the data folder cannot be fsynced (%s), nor be "
-                            "put back: a power failure may undo the deletion",
+                            "'%s' is deleted, but the data folder can neither be fsynced (%s) nor "
+                            "restored: a power failure may undo the deletion",
                             name, strerror(reason));
-    put_back_others(dir, list, count - 1);
+    restore_others(dir, list, count - 1);
     return td_data_disk_error(dir, list[count - 1].file, reason, 0, err);
 }
 
@@ -134,14 +135,14 @@ static int count_colons(const char *name)
     return n;
 }
 
-td_status td_data_dir_forget(struct td_data_dir *dir, const char *name, bool *done,
+td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool *done,
                              struct td_error *err)
 {
     int count;
     *done = false;
-    struct leaving *list = calloc((size_t)count_colons(name) + 2, sizeof *list);
+    struct hidden_file *list = calloc((size_t)count_colons(name) + 2, sizeof *list);
     if (!list)
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory to delete '%s'", name);
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to delete '%s'", name);
     td_status status = find_files(dir, name, list, &count, err);
     if (status == TD_OK)
         status = hide(dir, name, list, count, done, err);
