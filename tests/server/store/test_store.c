@@ -144,7 +144,7 @@ START_TEST(files_with_invalid_names_are_skipped)
         ck_assert_msg(td_store_stats(store).tensors == 1, "%s", file_names[_i].says);
         ck_assert_msg(strstr(text, " warn table_skipped file=") != NULL, "%s: %s",
                       file_names[_i].says, text);
-        ck_assert_ptr_nonnull(strstr(text, "is no name of a tensor"));
+        ck_assert_ptr_nonnull(strstr(text, "is not a valid tensor name"));
         ck_assert_msg(strchr(text, '\n') == text + strlen(text) - 1, "one line: %s", text);
     }
     td_store_free(store);
