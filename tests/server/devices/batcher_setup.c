@@ -5,12 +5,78 @@
 
 static const struct td_log quiet = { .level = TD_LOG_ERROR, .fd = -1 };
 
+/* ---- a device that is busy for as long as a test likes --------------------------------------- */
+
+static const struct td_device_api *plain;
+static struct td_device_api holding; /* plain, but that one launch does not end while it is held */
+static enum { FREE, NEXT, HELD } held; /* NEXT: the launch that comes next will be */
+static struct td_device_stream *held_stream;
+static pthread_mutex_t held_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards held and held_stream */
+
+static void hold(bool next)
+{
+    pthread_mutex_lock(&held_mutex);
+    held = next ? NEXT : FREE;
+    pthread_mutex_unlock(&held_mutex);
+}
+
+static bool is_held(const struct td_device_stream *stream)
+{
+    pthread_mutex_lock(&held_mutex);
+    const bool yes = held == HELD && stream == held_stream;
+    pthread_mutex_unlock(&held_mutex);
+    return yes;
+}
+
+static td_status hold_run(struct td_device_stream *stream, const struct td_device_work *work,
+                          struct td_error *err)
+{
+    pthread_mutex_lock(&held_mutex);
+    if (held == NEXT) {
+        held = HELD;
+        held_stream = stream;
+    }
+    pthread_mutex_unlock(&held_mutex);
+    return plain->run(stream, work, err);
+}
+
+static td_status hold_poll(struct td_device_stream *stream, bool *done, struct td_error *err)
+{
+    const td_status status = plain->poll(stream, done, err);
+    *done = *done && !is_held(stream);
+    return status;
+}
+
+static td_status hold_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
+                           struct td_error *err)
+{
+    const td_status status = plain->wait(stream, timeout_ns, done, err);
+    if (status == TD_OK && *done && is_held(stream)) {
+        *done = false;
+        usleep(100); /* not to spin */
+    }
+    return status;
+}
+
+static const struct td_device_api *holding_device(const struct td_device_api *api)
+{
+    plain = api;
+    holding = *api;
+    holding.run = hold_run;
+    holding.poll = hold_poll;
+    holding.wait = hold_wait;
+    hold(false);
+    return &holding;
+}
+
+/* ---- a batcher ------------------------------------------------------------------------------- */
+
 void setup_open(struct setup *setup, const char *device)
 {
     struct td_batcher_options *options = &setup->options;
     td_device_reference_reset();
     setup->buffers = td_buffer_pool_new(256 * MIB, 0);
-    options->api = options->api ? options->api : td_device_reference();
+    options->api = holding_device(options->api ? options->api : td_device_reference());
     options->device.text = device;
     options->buffers = setup->buffers;
     options->log = &quiet;
@@ -164,8 +230,16 @@ void submit(struct setup *setup, struct ask *ask)
     td_batcher_submit(setup->batcher, &ask->item);
 }
 
+void let_end(struct ask *ask)
+{
+    if (ask->holds)
+        hold(false);
+    ask->holds = false;
+}
+
 void expect_status(struct ask *ask, td_status status)
 {
+    let_end(ask);
     while (sem_wait(&ask->over) != 0)
         ;
     EXPECT(ask->status == status, "%s, should be %s: %s", td_status_name(ask->status),
@@ -203,6 +277,8 @@ void upload(struct setup *setup, const struct td_tensor *table, td_status status
 void keep_busy(struct setup *setup, struct ask *ask, const struct td_tensor *table)
 {
     ask_row(ask, table, 0);
+    ask->holds = true;
+    hold(true);
     submit(setup, ask);
     EVENTUALLY(counts_of(setup).in_flight == 1);
 }

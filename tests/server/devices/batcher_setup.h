@@ -64,6 +64,7 @@ struct ask {
     pthread_t done_on;
     int64_t done_ns;
     bool left;            /* the client has */
+    bool holds;           /* its launch does not end before it is waited for */
     atomic_int *sequence; /* where its turn is drawn; NULL: nobody asks */
     int turn;
     void (*then)(struct ask *ask); /* the last thing done does; NULL: posts `over` */
@@ -85,6 +86,8 @@ void ask_upload(struct ask *ask, const struct td_tensor *table);
 
 void submit(struct setup *setup, struct ask *ask);
 
+void let_end(struct ask *ask);
+
 /* Waits for it and says whether it came to what is expected. */
 void expect_status(struct ask *ask, td_status status);
 /* The rows of its table that a lookup's good indices name: as they are now, or after waiting. */
@@ -94,7 +97,8 @@ void expect_rows(struct ask *ask);
 /* Brings a table to the device, or is told why not. */
 void upload(struct setup *setup, const struct td_tensor *table, td_status status);
 
-/* Keeps the device busy: one call whose launch goes on for as long as launch_us says. */
+/* Keeps the device busy: one call whose launch goes on until let_end, which expect_status and
+ * expect_rows call, and for as long as launch_us says. */
 void keep_busy(struct setup *setup, struct ask *ask, const struct td_tensor *table);
 
 #endif

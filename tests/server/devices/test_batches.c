@@ -40,7 +40,7 @@ START_TEST(lookups_that_wait_become_one_launch)
     enum { N = 64 };
     struct setup setup = { 0 };
     struct ask first, *asks = calloc(N, sizeof *asks);
-    setup_open(&setup, "launch_us=50000");
+    setup_open(&setup, "");
     struct td_tensor table = table_of(1000, 0);
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < N; i++) {
@@ -72,7 +72,7 @@ START_TEST(a_batch_has_no_more_items_than_the_limit)
     enum { N = 10 };
     struct setup setup = { .options.batch_limit = 4 };
     struct ask first, asks[N];
-    setup_open(&setup, "launch_us=30000");
+    setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < N; i++) {
@@ -100,7 +100,7 @@ START_TEST(tables_take_turns_by_age)
     struct ask first, asks[N];
     struct td_tensor tables[3];
     atomic_int sequence = 1;
-    setup_open(&setup, "launch_us=30000");
+    setup_open(&setup, "");
     for (int i = 0; i < 3; i++)
         tables[i] = table_of(10, (float)i);
     keep_busy(&setup, &first, &tables[0]);
@@ -132,7 +132,7 @@ START_TEST(einsums_of_one_plan_become_one_launch)
     struct setup setup = { 0 };
     struct ask first, asks[N];
     struct td_tensor table = table_of(10, 0), weights = table_of(5, 1);
-    setup_open(&setup, "launch_us=50000");
+    setup_open(&setup, "");
     keep_busy(&setup, &first, &table);
     /* x [3,5] times a table [5,4], which is resident for every other call. */
     for (int i = 0; i < N; i++) {
@@ -204,7 +204,7 @@ START_TEST(what_does_not_merge_goes_alone)
 {
     struct setup setup = { 0 };
     struct ask first, asks[3];
-    setup_open(&setup, "launch_us=20000");
+    setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0), other = table;
     other.owner = NULL; /* no version: brought along */
     keep_busy(&setup, &first, &table);
@@ -323,7 +323,7 @@ START_TEST(calls_with_several_outputs_go_alone)
     struct td_op op = pair_op;
     struct ask first, asks[N];
     op.merge = _i == 0 ? NULL : &as_lookups;
-    setup_open(&setup, "launch_us=20000");
+    setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < N; i++) {
@@ -404,7 +404,7 @@ START_TEST(a_bad_index_is_the_failure_of_its_call_only)
     enum { N = 6 };
     struct setup setup = { 0 };
     struct ask first, asks[N];
-    setup_open(&setup, "launch_us=30000");
+    setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < N; i++) {
@@ -488,7 +488,7 @@ START_TEST(bounds_policies_are_those_of_the_op)
 {
     struct setup setup = { 0 };
     struct ask first, asks[2];
-    setup_open(&setup, "launch_us=10000");
+    setup_open(&setup, "");
     struct td_tensor table = table_of(policies[_i].rows, 1), other = table_of(1, 0);
     keep_busy(&setup, &first, &other);
     for (int i = 0; i < 2; i++) { /* two, so that they are merged */
@@ -600,7 +600,7 @@ START_TEST(who_has_left_is_not_computed_for)
 {
     struct setup setup = { 0 };
     struct ask first, gone[2], there;
-    setup_open(&setup, "launch_us=30000");
+    setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < 2; i++) {

@@ -90,7 +90,7 @@ START_TEST(a_table_can_be_there_before_anybody_asks)
 {
     struct setup setup = { .options.device.memory = 512 * 1024 };
     struct ask first, ask;
-    setup_open(&setup, "launch_us=30000");
+    setup_open(&setup, "");
     struct td_tensor table = table_of(1000, 0), other = table_of(10, 0), large = table_of(40000, 0);
     keep_busy(&setup, &first, &other);
     upload(&setup, &table, TD_OK);
