@@ -56,8 +56,28 @@ static bool add_inputs(cJSON *document, const struct td_op *op)
         cJSON *item = cJSON_CreateObject();
         complete = td_document_append(list, item) && td_document_text(item, "name", spec->name) &&
                    td_document_text(item, "summary", spec->summary) &&
+                   td_document_text(item, "role", td_role_name(spec->role)) &&
+                   td_document_add(item, "optional", cJSON_CreateBool(spec->optional)) &&
                    td_document_add(item, "list", cJSON_CreateBool(spec->list)) &&
                    td_document_add(item, "dtypes", dtype_list(spec->dtypes));
+    }
+    return complete;
+}
+
+static bool add_outputs(cJSON *document, const struct td_op *op)
+{
+    cJSON *list = cJSON_AddArrayToObject(document, "outputs");
+    bool complete = list != NULL;
+    for (int i = 0; i < op->n_outputs && complete; i++) {
+        const struct td_output_spec *spec = &op->outputs[i];
+        cJSON *item = cJSON_CreateObject();
+        complete = td_document_append(list, item) && td_document_text(item, "name", spec->name) &&
+                   td_document_text(item, "summary", spec->summary) &&
+                   td_document_add(item, "list", cJSON_CreateBool(spec->list)) &&
+                   td_document_add(item, "dtypes", dtype_list(td_op_output_dtypes(op, spec))) &&
+                   (!spec->dtype_of || td_document_text(item, "dtype_of", spec->dtype_of)) &&
+                   (!spec->dtype_rule || td_document_text(item, "dtype_rule", spec->dtype_rule)) &&
+                   td_document_text(item, "shape_rule", spec->shape_rule);
     }
     return complete;
 }
@@ -94,16 +114,20 @@ td_status td_describe_op(const struct td_op *op, const char *plan, struct td_are
                          struct td_reply *reply, struct td_error *err)
 {
     cJSON *document = cJSON_CreateObject();
-    bool complete = td_document_text(document, "name", op->name) &&
-                    td_document_text(document, "summary", op->summary) &&
-                    td_document_text(document, "source", op->source) &&
-                    add_endpoint(document, "endpoint", "POST ", "/v1/", op->name) &&
-                    (!plan || add_endpoint(document, "plan", "POST ", plan, "")) &&
-                    add_inputs(document, op) && add_attrs(document, op) &&
-                    td_document_text(document, "output", op->output_list ? "outputs" : "output") &&
-                    td_document_text(document, "shape_rule", op->shape_rule) &&
-                    td_document_add(document, "max_rank", cJSON_CreateNumber(TD_MAX_RANK)) &&
-                    add_errors(document, op);
+    bool complete =
+        td_document_text(document, "name", op->name) &&
+        td_document_text(document, "summary", op->summary) &&
+        td_document_text(document, "source", op->source) &&
+        add_endpoint(document, "endpoint", "POST ", "/v1/", op->name) &&
+        (!plan || add_endpoint(document, "plan", "POST ", plan, "")) && add_inputs(document, op) &&
+        add_attrs(document, op) &&
+        td_document_text(document, "output",
+                         td_op_output_form(op) == TD_OUTPUT_ONE ? "output" : "outputs") &&
+        (op->n_outputs > 1 ||
+         td_document_text(document, "shape_rule", op->outputs[0].shape_rule)) &&
+        add_outputs(document, op) &&
+        td_document_add(document, "max_rank", cJSON_CreateNumber(TD_MAX_RANK)) &&
+        add_errors(document, op);
     cJSON *example = complete ? cJSON_AddObjectToObject(document, "example") : NULL;
     complete = example && add_endpoint(example, "endpoint", "POST ", "/v1/", op->name) &&
                td_document_add(example, "request", cJSON_CreateRaw(op->example));
@@ -159,14 +183,18 @@ static bool begin_text(struct td_text *text, size_t room, struct td_arena *arena
     return text->at != NULL;
 }
 
-static void add_listings(struct td_text *text, const struct td_tensor_listing *list, int count)
+/* Without the brackets. Those of named outputs have their names before them. */
+static void add_listings(struct td_text *text, const struct td_output_spec *named,
+                         const struct td_tensor_listing *list, int count)
 {
-    td_text_word(text, "[");
     for (int i = 0; i < count; i++) {
         td_text_word(text, i > 0 ? "," : "");
+        if (named) {
+            td_text_quote(text, named[i].name, strlen(named[i].name));
+            td_text_word(text, ":");
+        }
         add_listing(text, &list[i]);
     }
-    td_text_word(text, "]");
 }
 
 static size_t listings_room(const struct td_tensor_listing *list, int count)
@@ -190,9 +218,9 @@ td_status td_describe_tensors(const struct td_tensor_listing *list, int count,
     if (!begin_text(&text, listings_room(list, count), arena, err))
         return err->status;
     const char *begin = text.at;
-    td_text_word(&text, "{\"tensors\":");
-    add_listings(&text, list, count);
-    td_text_word(&text, "}");
+    td_text_word(&text, "{\"tensors\":[");
+    add_listings(&text, NULL, list, count);
+    td_text_word(&text, "]}");
     reply_with_text(begin, &text, reply);
     return TD_OK;
 }
@@ -218,12 +246,21 @@ td_status td_describe_stored(const struct td_request *request,
     if (!begin_text(&text, listings_room(stored, args->n_outputs), arena, err))
         return err->status;
     const char *begin = text.at;
-    if (request->op->output_list) {
-        td_text_word(&text, "{\"outputs\":");
-        add_listings(&text, stored, args->n_outputs);
-    } else {
+    switch (td_op_output_form(request->op)) {
+    case TD_OUTPUT_ONE:
         td_text_word(&text, "{\"output\":");
         add_listing(&text, stored);
+        break;
+    case TD_OUTPUT_LIST:
+        td_text_word(&text, "{\"outputs\":[");
+        add_listings(&text, NULL, stored, args->n_outputs);
+        td_text_word(&text, "]");
+        break;
+    case TD_OUTPUT_NAMED:
+        td_text_word(&text, "{\"outputs\":{");
+        add_listings(&text, request->op->outputs, stored, args->n_outputs);
+        td_text_word(&text, "}");
+        break;
     }
     if (args->replaced)
         td_text_print(&text, ",\"bounds\":{\"policy\":\"%s\",\"replaced\":%" PRId64 "}",

@@ -32,7 +32,8 @@ TD_MUST_CHECK td_status td_describe_tensor(const struct td_tensor_listing *tenso
                                            struct td_error *err);
 
 /* The answer of an op whose outputs were kept (td_options.store), stored[i] being what became of
- * outputs[i]: {"output": listing} or {"outputs": [listing, ...]}, and "bounds" as in any answer.
+ * outputs[i]: {"output": listing}, {"outputs": [listing, ...]} or {"outputs": {"values": listing,
+ * ...}}, and "bounds" as in any answer.
  * JSON whatever Accept says: there are no tensors in it. */
 TD_MUST_CHECK td_status td_describe_stored(const struct td_request *request,
                                            const struct td_tensor_listing *stored,

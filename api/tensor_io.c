@@ -54,7 +54,8 @@ static td_status read_json(const char *body, size_t bytes, struct td_resolver *r
     }
     if ((c == '-' || (c >= '0' && c <= '9')) && !end_number(&source))
         return err->status;
-    td_status status = td_json_tensor(&source, NULL, TD_DTYPE_FLOAT32, NULL, out);
+    const struct td_untyped untyped = { .empty = TD_DTYPE_FLOAT32, .integer = TD_DTYPE_INT32 };
+    td_status status = td_json_tensor(&source, NULL, untyped, NULL, out);
     if (status != TD_OK)
         return status;
     td_json_peek(&source.scan);

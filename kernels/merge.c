@@ -27,7 +27,7 @@ td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *
                                uint32_t shared)
 {
     const struct td_op_merge *merge = op->merge;
-    if (!merge || args->n_outputs != 1 || has_strings(op, args))
+    if (!merge || td_op_output_form(op) != TD_OUTPUT_ONE || has_strings(op, args))
         return TD_MERGE_NONE;
     if (merge->kind == TD_MERGE_CONCAT && (!is_shared(shared, TABLE) || is_shared(shared, INDICES)))
         return TD_MERGE_NONE;

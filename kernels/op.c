@@ -31,6 +31,56 @@ const struct td_op *td_op_find(const char *name, size_t length)
     return NULL;
 }
 
+/* ---- Inputs and outputs ------------------------------------------------------------------ */
+
+const char *td_role_name(td_role role)
+{
+    static const char *const names[TD_ROLE_COUNT] = {
+        [TD_ROLE_DATA] = "data",
+        [TD_ROLE_INDEX] = "index",
+        [TD_ROLE_KEY] = "key",
+        [TD_ROLE_CONDITION] = "condition",
+    };
+    return names[role];
+}
+
+bool td_input_reads_values(const struct td_input_spec *spec)
+{
+    return spec->reads_values || spec->role != TD_ROLE_DATA;
+}
+
+struct td_untyped td_input_untyped(const struct td_input_spec *spec)
+{
+    static const td_dtype empty[TD_ROLE_COUNT] = {
+        [TD_ROLE_DATA] = TD_DTYPE_FLOAT32,
+        [TD_ROLE_INDEX] = TD_DTYPE_INT32,
+        [TD_ROLE_KEY] = TD_DTYPE_INT64,
+        [TD_ROLE_CONDITION] = TD_DTYPE_BOOL,
+    };
+    const td_dtype usual = empty[spec->role];
+    return (struct td_untyped){
+        .empty = spec->dtypes >> usual & 1 ? usual : (td_dtype)__builtin_ctz(spec->dtypes),
+        .integer = spec->role == TD_ROLE_KEY ? TD_DTYPE_INT64 : TD_DTYPE_INT32,
+    };
+}
+
+td_output_form td_op_output_form(const struct td_op *op)
+{
+    if (op->n_outputs > 1)
+        return TD_OUTPUT_NAMED;
+    return op->outputs[0].list ? TD_OUTPUT_LIST : TD_OUTPUT_ONE;
+}
+
+td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec)
+{
+    for (int i = 0; spec->dtype_of && i < op->n_inputs; i++)
+        if (strcmp(op->inputs[i].name, spec->dtype_of) == 0)
+            return op->inputs[i].dtypes;
+    return spec->dtypes;
+}
+
+/* ---- Attributes -------------------------------------------------------------------------- */
+
 const char *const td_bounds_names[TD_BOUNDS_COUNT + 1] = {
     [TD_BOUNDS_ERROR] = "error",
     [TD_BOUNDS_ZERO] = "zero",
@@ -71,6 +121,8 @@ void td_op_defaults(const struct td_op *op, struct td_op_args *args)
     }
 }
 
+/* ---- Checks ------------------------------------------------------------------------------ */
+
 /* "int16, int32 or int64". */
 static const char *dtype_choice(td_dtype_set set, char *text, size_t size)
 {
@@ -84,25 +136,32 @@ static const char *dtype_choice(td_dtype_set set, char *text, size_t size)
     return text;
 }
 
+/* "params", or "inputs[2]" of a list. */
+#define TENSOR_NAME 64
+static const char *tensor_name(const struct td_input_spec *spec, int element, char *text)
+{
+    if (spec->list)
+        snprintf(text, TENSOR_NAME, "%s[%d]", spec->name, element);
+    else
+        snprintf(text, TENSOR_NAME, "%s", spec->name);
+    return text;
+}
+
 static td_status refuse_dtype(const struct td_input_spec *spec, int element,
                               const struct td_tensor *tensor, struct td_error *err)
 {
-    char accepted[TD_DTYPE_SET_TEXT + 2];
+    char accepted[TD_DTYPE_SET_TEXT + 2], name[TENSOR_NAME];
     dtype_choice(spec->dtypes, accepted, sizeof(accepted));
-    const char *given = td_dtype_info(tensor->dtype)->name;
-    if (!spec->list) {
-        td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s has dtype %s; %s is expected", spec->name,
-                     given, accepted);
-        return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", spec->name);
-    }
-    td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s[%d] has dtype %s; %s is expected", spec->name,
-                 element, given, accepted);
-    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s[%d]", spec->name, element);
+    td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s has dtype %s; %s is expected",
+                 tensor_name(spec, element, name), td_dtype_info(tensor->dtype)->name, accepted);
+    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", name);
 }
 
 static td_status check_input(const struct td_input_spec *spec, const struct td_operand *given,
                              struct td_error *err)
 {
+    if (given->count == 0 && spec->optional)
+        return TD_OK;
     if (given->count == 0) {
         if (spec->list)
             td_error_set(err, TD_INVALID_ARGUMENT,
@@ -123,14 +182,45 @@ static td_status check_input(const struct td_input_spec *spec, const struct td_o
     return TD_OK;
 }
 
+/* Have all tensors of one dtype the dtype of the first of them? */
+static td_status check_one_dtype(const struct td_op *op, const struct td_op_args *args,
+                                 struct td_error *err)
+{
+    const struct td_tensor *first = NULL;
+    char first_name[TENSOR_NAME], name[TENSOR_NAME];
+    for (int i = 0; i < op->n_inputs; i++) {
+        const struct td_input_spec *spec = &op->inputs[i];
+        for (int j = 0; spec->one_dtype && j < args->inputs[i].count; j++) {
+            const struct td_tensor *tensor = &args->inputs[i].tensors[j];
+            if (!first) {
+                first = tensor;
+                tensor_name(spec, j, first_name);
+            }
+            if (tensor->dtype == first->dtype)
+                continue;
+            const td_status status = op->mixed_dtypes ? op->mixed_dtypes : TD_UNSUPPORTED_DTYPE;
+            const char *dtype = td_dtype_info(first->dtype)->name;
+            td_error_set(err, status,
+                         "%s has dtype %s and %s %s; the same is expected: the op cast with "
+                         "dtype = %s converts",
+                         tensor_name(spec, j, name), td_dtype_info(tensor->dtype)->name, first_name,
+                         dtype, dtype);
+            return td_error_at_input(err, status, "%s", name);
+        }
+    }
+    return TD_OK;
+}
+
 td_status td_op_check(const struct td_op *op, const struct td_op_args *args, struct td_error *err)
 {
+    td_status status = TD_OK;
     assert(op->n_inputs <= TD_MAX_INPUTS);
-    for (int i = 0; i < op->n_inputs; i++) {
-        td_status status = check_input(&op->inputs[i], &args->inputs[i], err);
-        if (status != TD_OK)
-            return status;
-    }
+    for (int i = 0; i < op->n_inputs && status == TD_OK; i++)
+        status = check_input(&op->inputs[i], &args->inputs[i], err);
+    if (status == TD_OK)
+        status = check_one_dtype(op, args, err);
+    if (status != TD_OK)
+        return status;
     for (int i = 0; i < op->n_attrs; i++) {
         const char *name = op->attrs[i].name;
         if (!op->attrs[i].required || args->attrs_set & ((uint32_t)1 << i))
@@ -145,7 +235,7 @@ static td_status align_inputs(const struct td_op *op, struct td_op_args *args,
                               struct td_arena *arena, struct td_error *err)
 {
     for (int i = 0; i < op->n_inputs; i++)
-        for (int j = 0; op->inputs[i].reads_values && j < args->inputs[i].count; j++) {
+        for (int j = 0; td_input_reads_values(&op->inputs[i]) && j < args->inputs[i].count; j++) {
             td_status status = td_tensor_align(&args->inputs[i].tensors[j], arena, err);
             if (status != TD_OK)
                 return status;

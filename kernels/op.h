@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TD_MAX_INPUTS 3 /* declared inputs of one op; a list counts as one */
+#define TD_MAX_INPUTS 16 /* declared inputs of one op; a list counts as one */
 #define TD_ATTRS_SIZE 64
 
 /* What an index outside [0, bound) gives. */
@@ -33,19 +33,59 @@ typedef enum td_bounds {
 extern const char *const td_bounds_names[TD_BOUNDS_COUNT + 1];
 const char *td_bounds_name(td_bounds bounds);
 
-/* A declared input. */
+/* What the values of an input mean. It decides what an untyped value of JSON is read as, and which
+ * tensors are copied before the op sees them: those whose values decide on addresses, where a client
+ * may write on (shared memory) or a file may be cut short. All others can change from one look to the
+ * next, so a kernel takes no address and no size from a value that it has not copied itself. */
+typedef enum td_role {
+    TD_ROLE_DATA,      /* values to move or to compute with */
+    TD_ROLE_INDEX,     /* positions, row numbers, offsets, segments: they decide on addresses */
+    TD_ROLE_KEY,       /* names that are only compared */
+    TD_ROLE_CONDITION, /* truth values that choose */
+    TD_ROLE_COUNT
+} td_role;
+
+/* "data", "index", "key", "condition". */
+const char *td_role_name(td_role role);
+
+/* A declared input. The first of an op is not optional. */
 struct td_input_spec {
     const char *name;
     const char *summary; /* one sentence, shapes included */
+    td_role role;
     td_dtype_set dtypes;
-    td_dtype
-        empty_dtype;   /* what an untyped [] is: int32 where indices are expected, else float32 */
-    int same_dtype;    /* as input same_dtype - 1 has, where that is given by the path: what an
-                          untyped value is read as; 0: its own */
+    bool one_dtype;    /* data: all tensors of all inputs that say so have one dtype
+                          (td_op.mixed_dtypes), which an untyped value of JSON takes from the others */
+    bool optional;     /* may be left out: then it has no tensors */
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
-    bool reads_values; /* the kernel looks at values, so data must be aligned */
+    bool reads_values; /* data: the kernel looks at values. Those of other roles always are */
     bool sets_shape;   /* infer looks at values: they decide the shape of an output */
 };
+
+/* Does the kernel look at values, so that data must be aligned? */
+bool td_input_reads_values(const struct td_input_spec *spec);
+
+/* What values of JSON without a dtype are read as where they leave it open. */
+struct td_untyped {
+    td_dtype empty;   /* [] */
+    td_dtype integer; /* the narrowest dtype of integers, int32 or int64 */
+};
+struct td_untyped td_input_untyped(const struct td_input_spec *spec);
+
+/* A declared output. */
+struct td_output_spec {
+    const char *name;       /* "output"; "outputs" of a list; where there are several, any */
+    const char *summary;    /* one sentence */
+    const char *shape_rule; /* as documented */
+    const char *dtype_of;   /* the input that has the same dtype, or NULL: */
+    td_dtype_set dtypes;    /* one of these, */
+    const char *dtype_rule; /* which, as documented; NULL: any of them */
+    bool list;              /* as many tensors as infer makes; then there is no other output */
+};
+
+/* How an answer holds the outputs: {"output": T}, {"outputs": [T, ...]}, {"outputs": {"values": T,
+ * "indices": T}}. */
+typedef enum td_output_form { TD_OUTPUT_ONE, TD_OUTPUT_LIST, TD_OUTPUT_NAMED } td_output_form;
 
 typedef enum td_attr_kind {
     TD_ATTR_INT,    /* int64_t */
@@ -63,7 +103,7 @@ struct td_attr_spec {
     bool required;
     const char *const *choices; /* TD_ATTR_CHOICE: their names, NULL behind the last */
     int64_t default_int;        /* TD_ATTR_INT, TD_ATTR_CHOICE */
-    const char *default_text;   /* as documented: "0", "batch_dims", "error" */
+    const char *default_text;   /* as documented, where it is no value: "batch_dims" */
     size_t offset;              /* in the attrs struct */
 };
 
@@ -100,25 +140,28 @@ struct td_op_merge; /* merge.h */
 struct td_op {
     const char *name;
     const char *summary;
-    const char *source;     /* the published definition it follows */
-    const char *shape_rule; /* of the output, as documented */
+    const char *source; /* the published definition it follows */
     const struct td_input_spec *inputs;
     int n_inputs;
     const struct td_attr_spec *attrs;
     int n_attrs;
-    bool output_list;        /* answers "outputs": [...], else "output" */
+    const struct td_output_spec *outputs;
+    int n_outputs;
+    td_status mixed_dtypes;  /* the refusal where inputs of one dtype differ; TD_OK stands for
+                                UNSUPPORTED_DTYPE */
     const td_status *errors; /* codes it can give, TD_OK ends the list */
     const char *example;     /* a JSON request that runs */
 
-    /* Describes the outputs (allocated in arena, data still NULL) or says why not. Reads shapes,
-     * dtypes and attributes, and values only of inputs that set a shape. */
+    /* Describes the outputs (allocated in arena, data still NULL), in the order in which they are
+     * declared, or says why not. Reads shapes, dtypes and attributes, and values only of inputs that
+     * set a shape. */
     td_status (*infer)(struct td_op_args *args, struct td_arena *arena, struct td_error *err);
     /* After infer. */
     struct td_cost (*cost)(const struct td_op_args *args);
     /* After infer, with outputs allocated by the caller. Strings: the caller allocated the offsets,
      * run takes the bytes from exec->arena. No output may be used when it fails. */
     td_status (*run)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
-    /* How several calls become one; NULL: not at all. */
+    /* How several calls become one; NULL: not at all. For ops of one output. */
     const struct td_op_merge *merge;
 };
 
@@ -128,14 +171,19 @@ const struct td_op *const *td_ops(int *count);
 /* NULL when there is none. `name` need not end in NUL. */
 const struct td_op *td_op_find(const char *name, size_t length);
 
+td_output_form td_op_output_form(const struct td_op *op);
+
+/* The dtypes that an output may have, with inputs of any dtype that they may have. */
+td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec);
+
 /* Sets an attribute that is a choice. */
 void td_op_choose(const struct td_attr_spec *attr, struct td_op_args *args, int choice);
 
 /* Sets every attribute of args to its default. */
 void td_op_defaults(const struct td_op *op, struct td_op_args *args);
 
-/* Checks that hold for any op: every input given, lists not empty, dtypes accepted, required
- * attributes set. Part of td_op_infer. */
+/* Checks that hold for any op: every input given, lists not empty, dtypes accepted, and one where
+ * there must be one, required attributes set. Part of td_op_infer. */
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 

@@ -531,10 +531,8 @@ static void write_header(const struct td_request *request, struct td_text *text)
             "\"__metadata__\":{\"bounds.policy\":\"%s\",\"bounds.replaced\":\"%" PRId64 "\"}%s",
             td_bounds_name(td_request_bounds(request)), args->replaced, args->n_outputs ? "," : "");
     for (int i = 0; i < args->n_outputs; i++) {
-        td_text_word(text, i > 0 ? "," : "");
-        td_text_word(text, request->op->output_list ? "\"outputs." : "\"output");
-        if (request->op->output_list)
-            td_text_uint(text, (uint64_t)i);
+        td_text_word(text, i > 0 ? ",\"" : "\"");
+        td_slot_name_output(text, request->op, i);
         td_text_word(text, "\"");
         write_entry(text, &args->outputs[i], &offset);
     }

@@ -13,6 +13,7 @@ struct array {
     struct td_error *err;
 
     td_dtype dtype;
+    td_dtype integer;           /* INFERRED: what integers are first */
     enum td_leaves_style style; /* INFERRED: dtype is told by elements, and wider ones change it */
     bool started;               /* dtype and room are settled */
     int64_t room;               /* elements that there is room for */
@@ -285,7 +286,7 @@ static td_status infer_dtype(struct array *array, const char *p)
         array->dtype = TD_DTYPE_STRING;
         break;
     default:
-        array->dtype = TD_DTYPE_INT32;
+        array->dtype = array->integer;
         break;
     }
     return start(array);
@@ -480,7 +481,7 @@ static void restore_negative_zeros(struct array *array, const char *begin, const
     }
 }
 
-td_status td_json_read_untyped(struct td_json_scan *scan, td_dtype empty_dtype,
+td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped untyped,
                                const struct td_json_path *path, struct td_arena *arena,
                                struct td_tensor *out, struct td_error *err)
 {
@@ -489,6 +490,7 @@ td_status td_json_read_untyped(struct td_json_scan *scan, td_dtype empty_dtype,
         .path = path,
         .arena = arena,
         .err = err,
+        .integer = untyped.integer,
         .style = TD_LEAVES_INFERRED,
         .leaves = { .end = scan->end, .scan = scan, .err = err },
     };
@@ -498,7 +500,7 @@ td_status td_json_read_untyped(struct td_json_scan *scan, td_dtype empty_dtype,
     if (status == TD_OK)
         status = read_value(&array);
     if (status == TD_OK && !array.started) {
-        array.dtype = empty_dtype;
+        array.dtype = untyped.empty;
         status = start(&array);
     }
     if (status != TD_OK)

@@ -13,13 +13,15 @@
 #define TD_API_JSON_ARRAY_H
 
 #include "api/json/scan.h"
+#include "kernels/op.h"
 #include "kernels/tensor.h"
 
 /* TD_JSON_LEAVES_SLACK bytes behind scan->end may be read (their values do not matter). */
 
 /* A value with its dtype to be inferred: bool; int32, else int64, else uint64; float32 when any
- * number has a fraction or exponent; string. A list without elements is empty_dtype. */
-TD_MUST_CHECK td_status td_json_read_untyped(struct td_json_scan *scan, td_dtype empty_dtype,
+ * number has a fraction or exponent; string. `untyped` says what a list without elements is, and the
+ * first of the integers. */
+TD_MUST_CHECK td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped untyped,
                                              const struct td_json_path *path,
                                              struct td_arena *arena, struct td_tensor *out,
                                              struct td_error *err);

@@ -1,6 +1,6 @@
 #include "api/json/decode.h"
 
-#include "api/json/tensor.h"
+#include "api/json/siblings.h"
 #include "api/json/values.h"
 #include "api/message/attrs.h"
 #include "kernels/name.h"
@@ -11,6 +11,7 @@ struct reader {
     struct td_json_source source;
     struct td_request *request;
     uint32_t by_path; /* inputs that are set already */
+    struct td_json_siblings siblings;
 };
 
 /* ---- inputs ---- */
@@ -25,9 +26,20 @@ static struct td_tensor *grow(struct td_arena *arena, const struct td_tensor *te
     return larger;
 }
 
-static td_status read_list(struct reader *reader, const struct td_input_spec *spec,
-                           const struct td_json_path *path, struct td_operand *operand)
+static td_status read_tensor(struct reader *reader, int input, int index,
+                             const struct td_json_path *path, struct td_tensor *out)
 {
+    const struct td_input_spec *spec = &reader->request->op->inputs[input];
+    if (spec->one_dtype)
+        return td_json_siblings_read(&reader->siblings, &reader->source, reader->request, input,
+                                     index, path, out);
+    return td_json_tensor(&reader->source, NULL, td_input_untyped(spec), path, out);
+}
+
+static td_status read_list(struct reader *reader, int input, const struct td_json_path *path,
+                           struct td_operand *operand)
+{
+    const struct td_input_spec *spec = &reader->request->op->inputs[input];
     struct td_json_scan *scan = &reader->source.scan;
     char c = td_json_peek(scan);
     const char *kind = td_json_value_kind(scan);
@@ -62,8 +74,8 @@ static td_status read_list(struct reader *reader, const struct td_input_spec *sp
             if (!operand->tensors)
                 return reader->source.err->status;
         }
-        status = td_json_tensor(&reader->source, NULL, spec->empty_dtype, &step,
-                                &operand->tensors[operand->count]);
+        status =
+            read_tensor(reader, input, operand->count, &step, &operand->tensors[operand->count]);
         if (status != TD_OK)
             return td_error_at_input(reader->source.err, status, "%s[%d]", spec->name,
                                      operand->count);
@@ -73,15 +85,6 @@ static td_status read_list(struct reader *reader, const struct td_input_spec *sp
             return status;
     }
     return TD_OK;
-}
-
-/* The dtype that an input shares with one that the path gave; NULL where there is none. */
-static const td_dtype *dtype_by_path(const struct reader *reader, const struct td_input_spec *spec)
-{
-    const int like = spec->same_dtype - 1;
-    return like >= 0 && (reader->by_path >> like & 1)
-               ? &reader->request->args.inputs[like].tensors->dtype
-               : NULL;
 }
 
 static td_status read_input(struct reader *reader, int input, const struct td_json_path *path)
@@ -98,13 +101,12 @@ static td_status read_input(struct reader *reader, int input, const struct td_js
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
     }
     if (spec->list)
-        return read_list(reader, spec, path, operand);
+        return read_list(reader, input, path, operand);
     struct td_tensor *tensor =
         td_arena_alloc(reader->source.arena, 1, sizeof *tensor, reader->source.err);
     if (!tensor)
         return reader->source.err->status;
-    td_status status = td_json_tensor(&reader->source, dtype_by_path(reader, spec),
-                                      spec->empty_dtype, path, tensor);
+    td_status status = read_tensor(reader, input, 0, path, tensor);
     if (status != TD_OK)
         return td_error_at_input(reader->source.err, status, "%s", spec->name);
     operand->tensors = tensor;
@@ -154,6 +156,7 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
         .by_path = td_inputs_set(request),
     };
     struct td_json_scan *scan = &reader.source.scan;
+    td_json_siblings_begin(&reader.siblings, request);
     char c = td_json_peek(scan);
     if (scan->at == scan->end) {
         td_error_set(err, TD_MALFORMED_REQUEST,
@@ -188,5 +191,5 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
     td_json_peek(scan);
     if (scan->at != scan->end)
         return td_json_syntax(scan, scan->at, err, "expected the end of the body");
-    return TD_OK;
+    return td_json_siblings_end(&reader.siblings, &reader.source, request);
 }

@@ -188,6 +188,25 @@ td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout
     return TD_OK;
 }
 
+/* What stands around the outputs. */
+static const struct {
+    const char *begin, *end;
+} envelopes[] = {
+    [TD_OUTPUT_ONE] = { "{\"output\":", "" },
+    [TD_OUTPUT_LIST] = { "{\"outputs\":[", "]" },
+    [TD_OUTPUT_NAMED] = { "{\"outputs\":{", "}" },
+};
+
+/* A member's name, which needs no escapes, and the colon behind it. */
+static char *write_name(char *at, const char *name)
+{
+    *at++ = '"';
+    at = write_literal(at, name);
+    *at++ = '"';
+    *at++ = ':';
+    return at;
+}
+
 bool td_json_encoded_bound(const struct td_request *request, size_t *bytes)
 {
     const struct td_op_args *args = &request->args;
@@ -205,7 +224,7 @@ td_status td_json_encode(const struct td_request *request, struct td_arena *aren
                          struct td_reply *reply, struct td_error *err)
 {
     const struct td_op_args *args = &request->args;
-    bool list = request->op->output_list;
+    const td_output_form form = td_op_output_form(request->op);
     size_t room;
     if (!td_json_encoded_bound(request, &room))
         return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply as JSON");
@@ -213,16 +232,17 @@ td_status td_json_encode(const struct td_request *request, struct td_arena *aren
     if (!text)
         return err->status;
 
-    char *at = write_literal(text, list ? "{\"outputs\":[" : "{\"output\":");
+    char *at = write_literal(text, envelopes[form].begin);
     for (int i = 0; i < args->n_outputs; i++) {
         if (i)
             *at++ = ',';
+        if (form == TD_OUTPUT_NAMED)
+            at = write_name(at, request->op->outputs[i].name);
         at = write_tensor(at, &args->outputs[i], request->options.layout, arena, err);
         if (!at)
             return err->status;
     }
-    if (list)
-        *at++ = ']';
+    at = write_literal(at, envelopes[form].end);
     if (args->replaced) {
         at = write_literal(at, ",\"bounds\":{\"policy\":\"");
         at = write_literal(at, td_bounds_name(td_request_bounds(request)));

@@ -200,12 +200,13 @@ static td_status read_object(struct td_json_source *source, const struct td_json
     return status == TD_OK ? settle(source, path, &object, out) : status;
 }
 
-td_status td_json_tensor(struct td_json_source *source, const td_dtype *as, td_dtype empty_dtype,
-                         const struct td_json_path *path, struct td_tensor *out)
+td_status td_json_tensor(struct td_json_source *source, const td_dtype *as,
+                         struct td_untyped untyped, const struct td_json_path *path,
+                         struct td_tensor *out)
 {
     if (td_json_peek(&source->scan) == '{')
         return read_object(source, path, out);
     if (as)
         return td_json_read_typed(&source->scan, *as, NULL, path, source->arena, out, source->err);
-    return td_json_read_untyped(&source->scan, empty_dtype, path, source->arena, out, source->err);
+    return td_json_read_untyped(&source->scan, untyped, path, source->arena, out, source->err);
 }

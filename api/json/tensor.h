@@ -22,9 +22,9 @@ struct td_json_source {
 };
 
 /* Reads the tensor where source->scan stands. An untyped value has the dtype `as`; with NULL it is
- * inferred, and empty_dtype is what [] is. */
+ * inferred, and `untyped` says what its values leave open. */
 TD_MUST_CHECK td_status td_json_tensor(struct td_json_source *source, const td_dtype *as,
-                                       td_dtype empty_dtype, const struct td_json_path *path,
+                                       struct td_untyped untyped, const struct td_json_path *path,
                                        struct td_tensor *out);
 
 #endif

@@ -60,9 +60,17 @@ cJSON *td_document_count(uint64_t value)
 /* The default as JSON: a number, a name, or the words that say what it depends on. */
 static cJSON *default_value(const struct td_attr_spec *spec)
 {
-    if (spec->kind == TD_ATTR_INT && spec->default_int != TD_ATTR_UNSET)
+    if (spec->default_text)
+        return cJSON_CreateString(spec->default_text);
+    switch (spec->kind) {
+    case TD_ATTR_INT:
         return td_document_integer(spec->default_int);
-    return cJSON_CreateString(spec->default_text ? spec->default_text : "");
+    case TD_ATTR_CHOICE:
+        return cJSON_CreateString(spec->choices[spec->default_int]);
+    case TD_ATTR_TEXT:
+        break;
+    }
+    return cJSON_CreateString("");
 }
 
 static cJSON *choice_list(const char *const *choices)

@@ -25,8 +25,9 @@ struct td_options {
     td_device_choice device;
     td_layout layout;  /* of a JSON response: "response": nested | flat | base64 */
     bool timing;       /* ?timing=1 */
-    const char *store; /* keep the outputs under this name (a list's under name.0, ...) and answer
-                          with what a resident tensor is told by; in the arena, NULL: no */
+    const char *store; /* keep the outputs under this name (a list's under name.0, ..., named ones
+                          under name.values, ...) and answer with what a resident tensor is told
+                          by; in the arena, NULL: no */
     uint32_t set;      /* bit i: the i-th request-wide member was given (attrs.c) */
 };
 

@@ -43,9 +43,36 @@ struct td_slot td_slot_of(const struct td_op *op, const char *name, size_t lengt
 
 int64_t td_slot_of_output(const struct td_op *op, const char *name, size_t length)
 {
-    if (op->output_list)
-        return list_index("outputs", name, length);
-    return td_name_is("output", name, length) ? 0 : -1;
+    if (td_op_output_form(op) == TD_OUTPUT_LIST)
+        return list_index(op->outputs[0].name, name, length);
+    for (int i = 0; i < op->n_outputs; i++)
+        if (td_name_is(op->outputs[i].name, name, length))
+            return i;
+    return -1;
+}
+
+void td_slot_name_output(struct td_text *text, const struct td_op *op, int index)
+{
+    if (td_op_output_form(op) != TD_OUTPUT_LIST) {
+        td_text_word(text, op->outputs[index].name);
+        return;
+    }
+    td_text_word(text, op->outputs[0].name);
+    td_text_word(text, ".");
+    td_text_uint(text, (uint64_t)index);
+}
+
+const char *td_slots_outputs_text(const struct td_op *op, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < op->n_outputs && used < size; i++) {
+        const char *name = op->outputs[i].name;
+        used += (size_t)snprintf(text + used, size - used,
+                                 op->outputs[i].list ? "%s%s.0, %s.1, ..." : "%s%s",
+                                 used ? ", " : "", name, name);
+    }
+    return text;
 }
 
 bool td_slot_of_ref(const struct td_op *op, const char *key, size_t length, struct td_slot *out)

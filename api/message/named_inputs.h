@@ -1,6 +1,6 @@
 /* named_inputs.h - tensors that carry the name of their input: "params", "indices.3" where the input is a
  * list. So they stand in safetensors and in the Open Inference Protocol; "indices.3.ref" is the
- * name of a resident tensor.
+ * name of a resident tensor. Outputs are named likewise.
  *
  * Numbers have no leading zeros. First all tensors of a request are counted, whatever their order,
  * then each is put into its place. Inputs that the path has named may not stand in the body.
@@ -11,6 +11,7 @@
 #define TD_API_MESSAGE_NAMED_INPUTS_H
 
 #include "api/message/message.h"
+#include "api/text/text.h"
 
 struct td_slot {
     int input;     /* -1: no input has this name */
@@ -19,8 +20,16 @@ struct td_slot {
 
 struct td_slot td_slot_of(const struct td_op *op, const char *name, size_t length);
 
-/* "output", or "outputs.3" where the op has a list of them; -1: none has this name. */
+/* The number of an output by its name: "output", "outputs.3" where the op has a list of them, or the
+ * name of one of several; -1: none has this name. */
 int64_t td_slot_of_output(const struct td_op *op, const char *name, size_t length);
+
+/* Writes the name of an output. */
+void td_slot_name_output(struct td_text *text, const struct td_op *op, int index);
+
+/* The names that outputs may have: "output", "outputs.0, outputs.1, ...", "values, indices". */
+#define TD_SLOTS_TEXT 160
+const char *td_slots_outputs_text(const struct td_op *op, char *text, size_t size);
 
 /* Is `key` a slot's name with ".ref" behind it? */
 bool td_slot_of_ref(const struct td_op *op, const char *key, size_t length, struct td_slot *out);
@@ -47,7 +56,6 @@ TD_MUST_CHECK td_status td_slot_resolve(struct td_request *request, struct td_sl
 
 /* The names that tensors of a request may have, "indices.0, indices.1, ...; data.0, data.1, ...";
  * before td_slots_begin. */
-#define TD_SLOTS_TEXT 160
 const char *td_slots_text(const struct td_request *request, char *text, size_t size);
 
 #endif

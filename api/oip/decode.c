@@ -130,7 +130,7 @@ static td_status fill_slots(struct td_oip_reader *reader)
     const struct td_op *op = request->op;
     for (int i = 0; i < op->n_inputs; i++) {
         char expected[TD_SLOTS_TEXT];
-        if (request->args.inputs[i].count > 0)
+        if (request->args.inputs[i].count > 0 || op->inputs[i].optional)
             continue;
         td_error_set(reader->err, TD_INVALID_ARGUMENT, "%s%s is missing; %s has the inputs %s",
                      op->inputs[i].name, op->inputs[i].list ? ".0" : "", op->name,

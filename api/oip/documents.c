@@ -48,24 +48,20 @@ static td_dtype usual_dtype(td_dtype_set set)
 /* A tensor of a model. Of a list its first: that alone makes a request as well. */
 struct model_tensor {
     const char *name;
-    bool list;
+    bool list, optional;
     td_dtype_set dtypes;
 };
 
 static struct model_tensor input_of(const struct td_op *op, int i)
 {
     const struct td_input_spec *spec = &op->inputs[i];
-    return (struct model_tensor){ spec->name, spec->list, spec->dtypes };
+    return (struct model_tensor){ spec->name, spec->list, spec->optional, spec->dtypes };
 }
 
-/* An output has the dtype of the data, which is what is no index. */
-static struct model_tensor output_of(const struct td_op *op)
+static struct model_tensor output_of(const struct td_op *op, int i)
 {
-    td_dtype_set dtypes = 0;
-    for (int i = 0; i < op->n_inputs; i++)
-        if (op->inputs[i].dtypes != TD_DTYPES_INDEX)
-            dtypes |= op->inputs[i].dtypes;
-    return (struct model_tensor){ op->output_list ? "outputs" : "output", op->output_list, dtypes };
+    const struct td_output_spec *spec = &op->outputs[i];
+    return (struct model_tensor){ spec->name, spec->list, false, td_op_output_dtypes(op, spec) };
 }
 
 static bool add_name(cJSON *object, const struct model_tensor *tensor)
@@ -94,6 +90,8 @@ static bool add_facts(cJSON *object, const struct model_tensor *tensor)
         if (*name && (tensor->dtypes >> i & 1))
             complete = td_document_append(list, cJSON_CreateString(name));
     }
+    if (complete && tensor->optional)
+        complete = td_document_add(facts, "optional", cJSON_CreateTrue());
     if (complete && (tensor->dtypes & TD_DTYPE_BIT(COMPLEX64)))
         complete = td_document_add(facts, "complex", cJSON_CreateTrue());
     if (complete && tensor->list)
@@ -150,8 +148,12 @@ td_status td_oip_describe_model(const struct td_op *op, struct td_arena *arena,
         complete = add_metadata(inputs, &input);
     }
     cJSON *outputs = complete ? cJSON_AddArrayToObject(document, "outputs") : NULL;
-    const struct model_tensor output = output_of(op);
-    complete = outputs && add_metadata(outputs, &output) && add_parameters(document, op);
+    complete = outputs != NULL;
+    for (int i = 0; i < op->n_outputs && complete; i++) {
+        const struct model_tensor output = output_of(op, i);
+        complete = add_metadata(outputs, &output);
+    }
+    complete = complete && add_parameters(document, op);
     return td_document_reply(document, complete, arena, reply, err);
 }
 
@@ -175,14 +177,14 @@ static bool add_input_config(cJSON *list, const struct model_tensor *tensor)
     return td_document_text(item, "format", "FORMAT_NONE") &&
            td_document_add(item, "is_shape_tensor", cJSON_CreateFalse()) &&
            td_document_add(item, "allow_ragged_batch", cJSON_CreateFalse()) &&
-           td_document_add(item, "optional", cJSON_CreateFalse());
+           td_document_add(item, "optional", cJSON_CreateBool(tensor->optional));
 }
 
 static bool add_output_config(cJSON *list, const struct model_tensor *tensor)
 {
     if (!add_config(list, tensor))
         return false;
-    cJSON *item = cJSON_GetArrayItem(list, 0);
+    cJSON *item = cJSON_GetArrayItem(list, cJSON_GetArraySize(list) - 1);
     return td_document_text(item, "label_filename", "") &&
            td_document_add(item, "is_shape_tensor", cJSON_CreateFalse());
 }
@@ -215,9 +217,12 @@ td_status td_oip_describe_config(const struct td_op *op, const struct td_oip_ser
         complete = add_input_config(inputs, &input);
     }
     cJSON *outputs = complete ? cJSON_AddArrayToObject(document, "output") : NULL;
-    const struct model_tensor output = output_of(op);
-    complete = outputs && add_output_config(outputs, &output) &&
-               add_instances(document, op, server->workers) &&
+    complete = outputs != NULL;
+    for (int i = 0; i < op->n_outputs && complete; i++) {
+        const struct model_tensor output = output_of(op, i);
+        complete = add_output_config(outputs, &output);
+    }
+    complete = complete && add_instances(document, op, server->workers) &&
                cJSON_AddObjectToObject(document, "parameters");
     return td_document_reply(document, complete, arena, reply, err);
 }

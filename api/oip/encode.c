@@ -1,5 +1,6 @@
 #include "api/json/print_scalars.h"
 #include "api/message/chunks.h"
+#include "api/message/named_inputs.h"
 #include "api/message/problem.h"
 #include "api/message/raw.h"
 #include "api/oip/oip.h"
@@ -52,23 +53,15 @@ static bool binary_bytes(const struct td_tensor *tensor, size_t *bytes)
     return td_size_mul((size_t)tensor->numel, sizeof(uint32_t), bytes);
 }
 
-/* "output", "outputs.3" */
-static void write_name(struct td_text *text, const struct td_request *request, int index)
-{
-    td_text_word(text, request->op->output_list ? "outputs." : "output");
-    if (request->op->output_list)
-        td_text_uint(text, (uint64_t)index);
-}
-
 /* ---- may it be written? ---- */
 
 static td_status check_output(const struct td_request *request, const struct td_oip_output *output,
                               struct td_error *err)
 {
-    char name[24];
+    char name[64];
     struct td_text text = { .at = name, .end = name + sizeof name };
     const struct td_op_args *args = &request->args;
-    write_name(&text, request, output->index);
+    td_slot_name_output(&text, request->op, output->index);
     td_text_add(&text, "", 1);
     if (output->index >= args->n_outputs)
         return td_error_set(err, TD_INVALID_ARGUMENT, "%s has no output \"%s\": there are %d",
@@ -204,7 +197,7 @@ static void write_output(struct td_text *text, const struct td_request *request,
     if (output.binary)
         binary_bytes(tensor, &bytes);
     td_text_word(text, i > 0 ? ",{\"name\":\"" : "{\"name\":\"");
-    write_name(text, request, output.index);
+    td_slot_name_output(text, request->op, output.index);
     td_text_word(text, "\",\"datatype\":\"");
     td_text_word(text, td_dtype_info(parts.dtype)->oip);
     td_text_word(text, "\",\"shape\":");

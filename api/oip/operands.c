@@ -189,7 +189,7 @@ static td_status take_range(struct td_oip_reader *reader, const struct td_json_p
     struct td_oip_range *range = &entry->range;
     const struct td_input_spec *spec = &reader->request->op->inputs[entry->slot.input];
     const bool strings = tensor->dtype == TD_DTYPE_STRING, bools = tensor->dtype == TD_DTYPE_BOOL;
-    const bool indices = spec->reads_values && (TD_DTYPES_INDEX >> tensor->dtype & 1);
+    const bool indices = spec->role == TD_ROLE_INDEX;
     td_status status = check_size(reader, path, tensor, "shared_memory_byte_size", range->bytes);
     if (status == TD_OK)
         status = find_range(reader, path, range);
@@ -351,10 +351,12 @@ static td_status read_output(void *context, const struct td_json_path *path)
     if (!name.text)
         return td_json_refuse(path, reader->err, "an output has no name");
     const int64_t index = td_slot_of_output(op, name.text, name.length);
-    if (index < 0 || index >= TD_MAX_LIST)
+    if (index < 0 || index >= TD_MAX_LIST) {
+        char expected[TD_SLOTS_TEXT];
         return td_json_refuse(path, reader->err, "%s has no output \"%s\"; expected %s", op->name,
                               TD_OIP_SHOWN(name),
-                              op->output_list ? "outputs.0, outputs.1, ..." : "output");
+                              td_slots_outputs_text(op, expected, sizeof expected));
+    }
     bool twice = false;
     status = note_asked(reader, index, &twice);
     if (status != TD_OK)

@@ -340,15 +340,13 @@ static const struct td_input_spec inputs[] = {
         .name = "data",
         .summary = "The tensor to share out; its shape begins with that of partitions.",
         .dtypes = TD_DTYPES_ALL,
-        .empty_dtype = TD_DTYPE_FLOAT32,
     },
     [PARTITIONS] = {
         .name = "partitions",
         .summary = "The output that each row of data goes to, each in [0, num_partitions), in a "
                    "tensor of any rank.",
+        .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
-        .empty_dtype = TD_DTYPE_INT32,
-        .reads_values = true,
         .sets_shape = true,
     },
 };
@@ -368,16 +366,26 @@ static const td_status errors[] = {
     TD_INVALID_ARGUMENT,    TD_RESOURCE_LIMIT, TD_OK,
 };
 
+static const struct td_output_spec outputs[] = {
+    {
+        .name = "outputs",
+        .summary = "For each partition its rows of data, in their order.",
+        .shape_rule = "num_partitions times [count] + data.shape[rank(partitions):]",
+        .dtype_of = "data",
+        .list = true,
+    },
+};
+
 const struct td_op td_op_dynamic_partition = {
     .name = "dynamic_partition",
     .summary = "Shares the rows of data out to num_partitions tensors, by number and in order.",
     .source = "tf.dynamic_partition (TensorFlow 2 API reference)",
-    .shape_rule = "num_partitions times [count] + data.shape[rank(partitions):]",
     .inputs = inputs,
     .n_inputs = 2,
     .attrs = attrs,
     .n_attrs = 1,
-    .output_list = true,
+    .outputs = outputs,
+    .n_outputs = 1,
     .errors = errors,
     .example = "{\"data\":[[1,2],[3,4],[5,6]],\"partitions\":[0,1,0],\"num_partitions\":2}",
     .infer = infer,

@@ -663,10 +663,9 @@ static const struct td_input_spec inputs[] = {
     [INDICES] = {
         .name = "indices",
         .summary = "Rows of the output, each 0 or more, in tensors of any rank, scalars included.",
+        .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
-        .empty_dtype = TD_DTYPE_INT32,
         .list = true,
-        .reads_values = true,
         .sets_shape = true,
     },
     [DATA] = {
@@ -674,7 +673,6 @@ static const struct td_input_spec inputs[] = {
         .summary = "The rows: as many tensors as indices has, all of one dtype; the shape of "
                    "data[m] begins with that of indices[m], and what follows is the same for all.",
         .dtypes = TD_DTYPES_ALL,
-        .empty_dtype = TD_DTYPE_FLOAT32,
         .list = true,
     },
 };
@@ -684,7 +682,14 @@ static const td_status errors[] = {
     TD_INVALID_ARGUMENT,    TD_RESOURCE_LIMIT, TD_OK,
 };
 
-#define SHAPE_RULE "[max(indices) + 1] + data[0].shape[rank(indices[0]):]"
+static const struct td_output_spec outputs[] = {
+    {
+        .name = "output",
+        .summary = "The rows, each where its index says.",
+        .shape_rule = "[max(indices) + 1] + data[0].shape[rank(indices[0]):]",
+        .dtype_of = "data",
+    },
+};
 
 const struct td_op td_op_dynamic_stitch = {
     .name = "dynamic_stitch",
@@ -692,9 +697,10 @@ const struct td_op td_op_dynamic_stitch = {
         "Puts rows of several tensors together into one, each where its index says; of equal "
         "indices the later counts, rows without an index are zeros.",
     .source = "tf.dynamic_stitch (TensorFlow 2 API reference)",
-    .shape_rule = SHAPE_RULE,
     .inputs = inputs,
     .n_inputs = 2,
+    .outputs = outputs,
+    .n_outputs = 1,
     .errors = errors,
     .example = "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}",
     .infer = infer,
@@ -706,9 +712,10 @@ const struct td_op td_op_parallel_dynamic_stitch = {
     .name = "parallel_dynamic_stitch",
     .summary = "As dynamic_stitch, without a promise which of equal indices counts.",
     .source = "tf.raw_ops.ParallelDynamicStitch (TensorFlow 2 API reference)",
-    .shape_rule = SHAPE_RULE,
     .inputs = inputs,
     .n_inputs = 2,
+    .outputs = outputs,
+    .n_outputs = 1,
     .errors = errors,
     .example = "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}",
     .infer = infer,

@@ -240,7 +240,6 @@ static const struct td_input_spec inputs[] = {
         .name = "inputs",
         .summary = "1 to 16 tensors of one dtype, in the order of the equation's subscripts.",
         .dtypes = TD_DTYPES_ALL & ~(TD_DTYPE_BIT(BOOL) | TD_DTYPE_BIT(STRING)),
-        .empty_dtype = TD_DTYPE_FLOAT32,
         .list = true,
         .reads_values = true,
     },
@@ -264,6 +263,15 @@ static const td_status errors[] = {
     TD_INVALID_ARGUMENT, TD_RESOURCE_LIMIT,   TD_OK,
 };
 
+static const struct td_output_spec outputs[] = {
+    {
+        .name = "output",
+        .summary = "The sums of products.",
+        .shape_rule = "the extents of the labels right of ->, in that order",
+        .dtype_of = "inputs",
+    },
+};
+
 const struct td_op td_op_einsum = {
     .name = "einsum",
     .summary =
@@ -271,11 +279,12 @@ const struct td_op td_op_einsum = {
         "reductions, diagonals, transpositions.",
     .source = "tf.einsum (TensorFlow 2 API reference), with implicit outputs, any number of inputs "
               "and repeated output labels; numpy.einsum (NumPy reference)",
-    .shape_rule = "the extents of the labels right of ->, in that order",
     .inputs = inputs,
     .n_inputs = 1,
     .attrs = attrs_specs,
     .n_attrs = 1,
+    .outputs = outputs,
+    .n_outputs = 1,
     .errors = errors,
     .example = "{\"equation\":\"ij,jk->ik\",\"inputs\":[[[1,2],[3,4]],[[5,6],[7,8]]]}",
     .infer = infer,

@@ -309,15 +309,13 @@ static const struct td_input_spec gather_inputs[] = {
         .summary = "The tensor to pick from, of rank 1 or more; its first batch_dims dimensions are "
                    "those of indices.",
         .dtypes = TD_DTYPES_ALL,
-        .empty_dtype = TD_DTYPE_FLOAT32,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
         .summary = "Positions along axis, each in [0, params.shape[axis]), in a tensor of any rank "
                    "from batch_dims on.",
+        .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
-        .empty_dtype = TD_DTYPE_INT32,
-        .reads_values = true,
     },
 };
 
@@ -336,7 +334,6 @@ static const struct td_attr_spec gather_attrs[] = {
                    "one counts from the rank of indices.",
         .kind = TD_ATTR_INT,
         .default_int = 0,
-        .default_text = "0",
         .offset = offsetof(struct td_gather_attrs, batch_dims),
     },
     [ATTR_BOUNDS] = TD_GATHERING_BOUNDS(struct td_gather_attrs),
@@ -347,15 +344,25 @@ static const td_status gather_errors[] = {
     TD_UNSUPPORTED_DTYPE,   TD_INVALID_ARGUMENT, TD_RESOURCE_LIMIT, TD_OK,
 };
 
+static const struct td_output_spec gather_outputs[] = {
+    {
+        .name = "output",
+        .summary = "The slices, in the order of indices.",
+        .shape_rule = "params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]",
+        .dtype_of = "params",
+    },
+};
+
 const struct td_op td_op_gather = {
     .name = "gather",
     .summary = "Picks slices of params along one axis, in the order that indices names.",
     .source = "tf.gather (TensorFlow 2 API reference), with bounds as an addition",
-    .shape_rule = "params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]",
     .inputs = gather_inputs,
     .n_inputs = 2,
     .attrs = gather_attrs,
     .n_attrs = ATTR_COUNT,
+    .outputs = gather_outputs,
+    .n_outputs = 1,
     .errors = gather_errors,
     .example = "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0]}",
     .infer = gather_infer,
@@ -370,15 +377,13 @@ static const struct td_input_spec batch_gather_inputs[] = {
         .summary = "The tensor to pick from, of rank 1 or more; it begins with the dimensions of "
                    "indices but for their last.",
         .dtypes = TD_DTYPES_ALL,
-        .empty_dtype = TD_DTYPE_FLOAT32,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
         .summary = "Positions in the dimension of params that their own last dimension stands for, "
                    "in a tensor of rank 1 up to the rank of params.",
+        .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
-        .empty_dtype = TD_DTYPE_INT32,
-        .reads_values = true,
     },
 };
 
@@ -391,16 +396,26 @@ static const td_status batch_gather_errors[] = {
     TD_INVALID_ARGUMENT,    TD_RESOURCE_LIMIT, TD_OK,
 };
 
+static const struct td_output_spec batch_gather_outputs[] = {
+    {
+        .name = "output",
+        .summary = "The slices, in the order of indices.",
+        .shape_rule = "indices.shape + params.shape[rank(indices):]",
+        .dtype_of = "params",
+    },
+};
+
 const struct td_op td_op_batch_gather = {
     .name = "batch_gather",
     .summary = "Picks slices of params batch by batch: gather with batch_dims = axis = "
                "rank(indices) - 1.",
     .source = "tf.compat.v1.batch_gather (TensorFlow API reference), with bounds as an addition",
-    .shape_rule = "indices.shape + params.shape[rank(indices):]",
     .inputs = batch_gather_inputs,
     .n_inputs = 2,
     .attrs = batch_gather_attrs,
     .n_attrs = 1,
+    .outputs = batch_gather_outputs,
+    .n_outputs = 1,
     .errors = batch_gather_errors,
     .example = "{\"params\":[[1,2,3],[4,5,6]],\"indices\":[[2,0],[1,1]]}",
     .infer = batch_gather_infer,

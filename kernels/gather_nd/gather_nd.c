@@ -189,16 +189,14 @@ static const struct td_input_spec inputs[] = {
         .summary = "The tensor to pick from, of rank 1 or more; its first batch_dims dimensions are "
                    "those of indices.",
         .dtypes = TD_DTYPES_ALL,
-        .empty_dtype = TD_DTYPE_FLOAT32,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
         .summary = "Tuples along the last dimension, of rank 1 or more: component c is a position "
                    "in dimension batch_dims + c of params. Tuples shorter than the rest of params "
                    "pick slices.",
+        .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
-        .empty_dtype = TD_DTYPE_INT32,
-        .reads_values = true,
     },
 };
 
@@ -209,7 +207,6 @@ static const struct td_attr_spec attrs[] = {
                    "indices.",
         .kind = TD_ATTR_INT,
         .default_int = 0,
-        .default_text = "0",
         .offset = offsetof(struct td_gather_nd_attrs, batch_dims),
     },
     TD_GATHERING_BOUNDS(struct td_gather_nd_attrs),
@@ -225,15 +222,25 @@ static const td_status errors[] = {
     TD_OK,
 };
 
+static const struct td_output_spec outputs[] = {
+    {
+        .name = "output",
+        .summary = "The slices or elements, in the order of indices.",
+        .shape_rule = "indices.shape[:-1] + params.shape[batch_dims + indices.shape[-1]:]",
+        .dtype_of = "params",
+    },
+};
+
 const struct td_op td_op_gather_nd = {
     .name = "gather_nd",
     .summary = "Picks elements or slices of params by index tuples.",
     .source = "tf.gather_nd (TensorFlow 2 API reference), with bounds as an addition",
-    .shape_rule = "indices.shape[:-1] + params.shape[batch_dims + indices.shape[-1]:]",
     .inputs = inputs,
     .n_inputs = 2,
     .attrs = attrs,
     .n_attrs = 2,
+    .outputs = outputs,
+    .n_outputs = 1,
     .errors = errors,
     .example = "{\"params\":[[1,2],[3,4]],\"indices\":[[0,0],[1,1]]}",
     .infer = gather_nd_infer,

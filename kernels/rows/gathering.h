@@ -21,7 +21,7 @@ enum { TD_GATHERING_PARAMS, TD_GATHERING_INDICES };
                    "zeros (empty strings), clip takes the nearest valid one, wrap counts modulo "  \
                    "the size, so that -1 is the last.",                                            \
         .kind = TD_ATTR_CHOICE, .choices = td_bounds_names, .default_int = TD_BOUNDS_ERROR,        \
-        .default_text = "error", .offset = offsetof(type, bounds),                                 \
+        .offset = offsetof(type, bounds),                                                          \
     }
 
 /* An input that must have a dimension has none: INVALID_ARGUMENT. */

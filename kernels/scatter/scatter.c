@@ -50,20 +50,13 @@ static td_scatter_mode mode_of(const struct td_op_args *args)
     return attrs.mode;
 }
 
-static td_status check_dtypes(const struct td_op_args *args, struct td_error *err)
+static td_status check_mode(const struct td_op_args *args, struct td_error *err)
 {
     td_dtype dtype = args->inputs[TD_GATHERING_PARAMS].tensors->dtype;
-    td_dtype given = args->inputs[UPDATES].tensors->dtype;
-    const char *name = td_dtype_info(dtype)->name;
-    if (given != dtype) {
-        td_error_set(err, TD_INVALID_ARGUMENT,
-                     "updates has dtype %s and params %s; the same is expected",
-                     td_dtype_info(given)->name, name);
-        return td_error_at_input(err, TD_INVALID_ARGUMENT, "updates");
-    }
     if (mode_of(args) == TD_SCATTER_ADD && (dtype == TD_DTYPE_BOOL || dtype == TD_DTYPE_STRING)) {
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "params has dtype %s; mode \"add\" expects one of numbers", name);
+                     "params has dtype %s; mode \"add\" expects one of numbers",
+                     td_dtype_info(dtype)->name);
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
     }
     return TD_OK;
@@ -129,7 +122,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 {
     const struct td_shape *params = &args->inputs[TD_GATHERING_PARAMS].tensors->shape;
     const struct td_shape *indices = &args->inputs[TD_GATHERING_INDICES].tensors->shape;
-    td_status status = check_dtypes(args, err);
+    td_status status = check_mode(args, err);
     if (status == TD_OK)
         status = check_depth(params, indices, err);
     if (status == TD_OK)
@@ -506,24 +499,22 @@ static const struct td_input_spec inputs[] = {
         .summary = "The tensor to write into, of rank 1 or more; the result is a new one of its "
                    "shape.",
         .dtypes = TD_DTYPES_ALL,
-        .empty_dtype = TD_DTYPE_FLOAT32,
+        .one_dtype = true,
         .reads_values = true,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
         .summary = "Tuples along the last dimension, of rank 1 or more: component c is a position "
                    "in dimension c of params. Tuples shorter than the rank of params name slices.",
+        .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
-        .empty_dtype = TD_DTYPE_INT32,
-        .reads_values = true,
     },
     [UPDATES] = {
         .name = "updates",
         .summary = "What is written, of the dtype of params: for each tuple an element or a slice, "
                    "indices.shape[:-1] + params.shape[indices.shape[-1]:].",
         .dtypes = TD_DTYPES_ALL,
-        .empty_dtype = TD_DTYPE_FLOAT32,
-        .same_dtype = TD_GATHERING_PARAMS + 1,
+        .one_dtype = true,
         .reads_values = true,
     },
 };
@@ -538,7 +529,6 @@ static const struct td_attr_spec attrs[] = {
         .kind = TD_ATTR_CHOICE,
         .choices = modes,
         .default_int = TD_SCATTER_SET,
-        .default_text = "set",
         .offset = offsetof(struct td_scatter_attrs, mode),
     },
 };
@@ -548,16 +538,27 @@ static const td_status errors[] = {
     TD_INVALID_ARGUMENT,    TD_RESOURCE_LIMIT, TD_OK,
 };
 
+static const struct td_output_spec outputs[] = {
+    {
+        .name = "output",
+        .summary = "params with what was written.",
+        .shape_rule = "params.shape",
+        .dtype_of = "params",
+    },
+};
+
 const struct td_op td_op_scatter = {
     .name = "scatter",
     .summary = "Writes elements or slices into a tensor by index tuples, or adds them to it.",
     .source = "tf.tensor_scatter_nd_update and tf.tensor_scatter_nd_add (TensorFlow 2 API "
               "reference)",
-    .shape_rule = "params.shape",
     .inputs = inputs,
     .n_inputs = 3,
     .attrs = attrs,
     .n_attrs = 1,
+    .outputs = outputs,
+    .n_outputs = 1,
+    .mixed_dtypes = TD_INVALID_ARGUMENT,
     .errors = errors,
     .example = "{\"params\":[0,0,0,0],\"indices\":[[3],[1]],\"updates\":[5,6]}",
     .infer = infer,

@@ -78,7 +78,7 @@ static uint64_t admit_bytes(const struct td_call *call)
         const struct td_operand *operand = &call->request.args.inputs[i];
         for (int j = 0; j < operand->count; j++) {
             const struct td_tensor *tensor = &operand->tensors[j];
-            if (spec->sets_shape || (spec->reads_values && !td_tensor_is_aligned(tensor)))
+            if (spec->sets_shape || (td_input_reads_values(spec) && !td_tensor_is_aligned(tensor)))
                 bytes += tensor->bytes;
         }
     }
@@ -95,16 +95,37 @@ struct stored {
 
 enum { ANSWER_PER_OUTPUT = 1024 }; /* of what a listing takes in the answer, and its texts */
 
-/* "w", or "w.0", "w.1", ... where the op has a list of outputs. */
+/* "w"; "w.0", "w.1", ... where the op has a list of outputs; "w.values" where they have names. */
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;
     const char *name = call->request.options.store;
-    if (call->op->output_list)
-        snprintf(stored->name, sizeof stored->name, "%.160s.%d", name, i);
-    else
+    switch (td_op_output_form(call->op)) {
+    case TD_OUTPUT_ONE:
         snprintf(stored->name, sizeof stored->name, "%.160s", name);
+        break;
+    case TD_OUTPUT_LIST:
+        snprintf(stored->name, sizeof stored->name, "%.160s.%d", name, i);
+        break;
+    case TD_OUTPUT_NAMED:
+        snprintf(stored->name, sizeof stored->name, "%.160s.%s", name, call->op->outputs[i].name);
+        break;
+    }
     stored->write.name = stored->name;
+}
+
+/* May all outputs have their names? Of a list the last has the longest. */
+static td_status check_names(struct td_call *call)
+{
+    const struct stored *stored = call->state;
+    const int n = call->request.args.n_outputs;
+    td_status status = td_store_check_name(call->request.options.store, &call->error);
+    int i = td_op_output_form(call->op) == TD_OUTPUT_LIST && n > 0 ? n - 1 : 0;
+    for (; status == TD_OK && i < n; i++) {
+        name_output(call, i);
+        status = td_store_check_name(stored->name, &call->error);
+    }
+    return status;
 }
 
 /* Are the outputs within --max-output? *bytes is their sum; strings count with their offsets only,
@@ -206,10 +227,7 @@ static td_status admit_store(struct td_call *call, struct td_admission *admissio
     *stored = (struct stored){ 0 };
     stored->write.condition = (struct td_condition){ .if_match = call->headers.if_match,
                                                      .if_none_match = call->headers.if_none_match };
-    td_status status = td_store_check_name(call->request.options.store, &call->error);
-    name_output(call, n - 1); /* the longest */
-    if (status == TD_OK)
-        status = td_store_check_name(stored->name, &call->error);
+    const td_status status = check_names(call);
     return status != TD_OK ? status
                            : td_store_admit(call->services->store, &stored->write,
                                             admission->output_bytes, &call->error);

@@ -2,8 +2,9 @@
  *
  * Which protocol it is shows in the call's style; from the decoded tensors on there is one way.
  *
- * `store`    With it the outputs go into the store after they are computed, and the answer (200) is
- *            their metadata. If-Match and If-None-Match hold for the names that are written. Several
+ * `store`    With it the outputs go into the store after they are computed, under its name, or
+ *            name.0, name.1, ... of a list, name.values, ... where they have names, and the answer
+ *            (200) is their metadata. If-Match and If-None-Match hold for the names that are written. Several
  *            outputs are stored one after the other: room for all of them is looked for before they
  *            are computed, but when another writer takes it or a name's condition fails meanwhile,
  *            those before it stay stored and the answer is that error. */

@@ -64,11 +64,11 @@ void td_sources_begin(struct td_sources *sources, struct td_resolver *store, str
                                     .faults = td_guard_faults() };
 }
 
-/* Is it copied before anybody looks at it? */
+/* Is it copied before it is checked? One of another dtype is refused unread. */
 static bool is_settled(const struct td_input_spec *spec, const struct td_tensor *tensor)
 {
-    return spec->reads_values && spec->dtypes == TD_DTYPES_INDEX &&
-           (spec->dtypes >> tensor->dtype & 1) && td_store_is_mapped(tensor);
+    return spec->role == TD_ROLE_INDEX && (spec->dtypes >> tensor->dtype & 1) &&
+           td_store_is_mapped(tensor);
 }
 
 uint64_t td_sources_bytes(const struct td_request *request)

@@ -12,14 +12,12 @@ static const struct td_input_spec list_inputs[] = {
     { .name = "lists",
       .summary = "Tensors of any shape.",
       .dtypes = TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(STRING),
-      .empty_dtype = TD_DTYPE_FLOAT32,
       .list = true },
     { .name = "ints",
       .summary = "Integers of any shape.",
       .dtypes = TD_DTYPE_BIT(INT32),
-      .empty_dtype = TD_DTYPE_INT32,
-      .list = true,
-      .reads_values = true },
+      .role = TD_ROLE_INDEX,
+      .list = true },
 };
 
 struct list_attrs {
@@ -36,14 +34,12 @@ static const struct td_attr_spec list_attrs[] = {
       .summary = "A number.",
       .kind = TD_ATTR_INT,
       .default_int = 7,
-      .default_text = "7",
       .offset = offsetof(struct list_attrs, count) },
     { .name = "bounds",
       .summary = "A policy.",
       .kind = TD_ATTR_CHOICE,
       .choices = td_bounds_names,
       .default_int = TD_BOUNDS_CLIP,
-      .default_text = "clip",
       .offset = offsetof(struct list_attrs, bounds) },
     { .name = "equation",
       .summary = "Text.",
@@ -55,22 +51,69 @@ static const struct td_attr_spec list_attrs[] = {
       .kind = TD_ATTR_CHOICE,
       .choices = sizes,
       .default_int = SIZE_LARGE,
-      .default_text = "large",
       .offset = offsetof(struct list_attrs, size) },
 };
 
 static const td_status list_errors[] = { TD_INVALID_ARGUMENT, TD_OK };
 
+static const struct td_output_spec list_outputs[] = {
+    { .name = "outputs",
+      .summary = "Tensors.",
+      .shape_rule = "none",
+      .dtype_of = "lists",
+      .list = true },
+};
+
 const struct td_op list_op = {
     .name = "list_op",
     .summary = "An op of the tests.",
     .source = "nowhere",
-    .shape_rule = "none",
     .inputs = list_inputs,
     .n_inputs = COUNT_OF(list_inputs),
     .attrs = list_attrs,
     .n_attrs = COUNT_OF(list_attrs),
-    .output_list = true,
+    .outputs = list_outputs,
+    .n_outputs = COUNT_OF(list_outputs),
+    .errors = list_errors,
+    .example = "{}",
+};
+
+static const struct td_input_spec pair_inputs[] = {
+    { .name = "x", .summary = "Data.", .dtypes = TD_DTYPES_ALL, .one_dtype = true },
+    { .name = "more",
+      .summary = "More data.",
+      .dtypes = TD_DTYPES_ALL,
+      .one_dtype = true,
+      .optional = true,
+      .list = true },
+    { .name = "keys",
+      .summary = "Keys.",
+      .role = TD_ROLE_KEY,
+      .dtypes = TD_DTYPE_BIT(INT64) | TD_DTYPE_BIT(UINT64) | TD_DTYPE_BIT(STRING),
+      .optional = true },
+    { .name = "condition",
+      .summary = "Conditions.",
+      .role = TD_ROLE_CONDITION,
+      .dtypes = TD_DTYPE_BIT(BOOL),
+      .optional = true },
+};
+
+static const struct td_output_spec pair_outputs[] = {
+    { .name = "values", .summary = "Values.", .shape_rule = "x.shape", .dtype_of = "x" },
+    { .name = "places",
+      .summary = "Places.",
+      .shape_rule = "x.shape",
+      .dtypes = TD_DTYPE_BIT(INT32) },
+};
+
+const struct td_op pair_op = {
+    .name = "pair_op",
+    .summary = "Another op of the tests.",
+    .source = "nowhere",
+    .inputs = pair_inputs,
+    .n_inputs = COUNT_OF(pair_inputs),
+    .outputs = pair_outputs,
+    .n_outputs = COUNT_OF(pair_outputs),
     .errors = list_errors,
     .example = "{}",
 };

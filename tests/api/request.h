@@ -22,6 +22,11 @@
  *     count (int64)   bounds   equation (text)   size (small, large or huge) */
 extern const struct td_op list_op;
 
+/* An op with named outputs, values and places, and inputs of all roles but indices; never run.
+ *     x, more (a list, optional)   of one dtype
+ *     keys (int64, uint64, string), condition (bool)   optional */
+extern const struct td_op pair_op;
+
 struct decoded {
     td_status status;
     struct td_request request;

@@ -62,8 +62,17 @@ START_TEST(every_op_is_described_and_its_example_decodes)
         cJSON *document = parse(&reply);
         ck_assert_str_eq(text_at(document, "name"), op->name);
         ck_assert_str_eq(text_at(document, "source"), op->source);
-        ck_assert_str_eq(text_at(document, "shape_rule"), op->shape_rule);
-        ck_assert_str_eq(text_at(document, "output"), op->output_list ? "outputs" : "output");
+        const bool one = td_op_output_form(op) == TD_OUTPUT_ONE;
+        ck_assert_str_eq(text_at(document, "output"), one ? "output" : "outputs");
+        const cJSON *outputs = cJSON_GetObjectItemCaseSensitive(document, "outputs");
+        ck_assert_int_eq(cJSON_GetArraySize(outputs), op->n_outputs);
+        for (int k = 0; k < op->n_outputs; k++) {
+            const cJSON *output = cJSON_GetArrayItem(outputs, k);
+            ck_assert_str_eq(text_at(output, "name"), op->outputs[k].name);
+            ck_assert_str_eq(text_at(output, "shape_rule"), op->outputs[k].shape_rule);
+        }
+        if (op->n_outputs == 1)
+            ck_assert_str_eq(text_at(document, "shape_rule"), op->outputs[0].shape_rule);
         ck_assert_int_eq(
             (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(document, "max_rank")),
             TD_MAX_RANK);
@@ -110,6 +119,27 @@ START_TEST(inputs_attributes_and_errors_say_what_a_client_needs)
     ck_assert_str_eq(errors, "[{\"code\":\"INVALID_ARGUMENT\",\"status\":422,"
                              "\"type\":\"/problems/invalid-argument\"}]");
     cJSON_free(errors);
+    cJSON_Delete(document);
+}
+END_TEST
+
+START_TEST(roles_and_named_outputs_are_described)
+{
+    struct td_reply reply;
+    ck_assert_int_eq(td_describe_op(&pair_op, NULL, &test_arena, &reply, &err), TD_OK);
+    cJSON *document = parse(&reply);
+    const cJSON *inputs = cJSON_GetObjectItemCaseSensitive(document, "inputs");
+    const cJSON *keys = cJSON_GetArrayItem(inputs, 2);
+    ck_assert_str_eq(text_at(keys, "role"), "key");
+    ck_assert(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(keys, "optional")));
+    ck_assert_str_eq(text_at(document, "output"), "outputs");
+    ck_assert_ptr_null(cJSON_GetObjectItemCaseSensitive(document, "shape_rule"));
+    char *outputs = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(document, "outputs"));
+    ck_assert_ptr_nonnull(strstr(outputs, "\"string\"],\"dtype_of\":\"x\",\"shape_rule\":"));
+    ck_assert_ptr_nonnull(strstr(outputs,
+                                 "{\"name\":\"places\",\"summary\":\"Places.\",\"list\":false,"
+                                 "\"dtypes\":[\"int32\"],\"shape_rule\":\"x.shape\"}"));
+    cJSON_free(outputs);
     cJSON_Delete(document);
 }
 END_TEST
@@ -218,6 +248,12 @@ START_TEST(an_op_whose_output_is_kept_answers_with_its_listing)
     request.args.n_outputs = 0;
     ck_assert_int_eq(td_describe_stored(&request, stored, &test_arena, &reply, &err), TD_OK);
     ck_assert_str_eq(said(&reply), "{\"outputs\":[]}");
+    td_request_init(&request, &pair_op);
+    request.args.outputs = outputs;
+    request.args.n_outputs = 2;
+    ck_assert_int_eq(td_describe_stored(&request, stored, &test_arena, &reply, &err), TD_OK);
+    snprintf(want, sizeof want, "{\"outputs\":{\"values\":%s,\"places\":%s}}", one, two);
+    ck_assert_str_eq(said(&reply), want);
 }
 END_TEST
 
@@ -250,6 +286,7 @@ static void add(TCase *t)
     tcase_add_test(t, all_ops_are_listed_with_their_links);
     tcase_add_test(t, every_op_is_described_and_its_example_decodes);
     tcase_add_test(t, inputs_attributes_and_errors_say_what_a_client_needs);
+    tcase_add_test(t, roles_and_named_outputs_are_described);
     tcase_add_test(t, tensors_are_listed);
     tcase_add_test(t, the_longest_listings_have_room);
     tcase_add_test(t, an_op_whose_output_is_kept_answers_with_its_listing);

@@ -31,42 +31,6 @@ START_TEST(the_table_has_the_ops_of_ops_def)
 }
 END_TEST
 
-static bool is_text(const char *text)
-{
-    return text && text[0] != '\0';
-}
-
-START_TEST(every_op_is_described_in_full)
-{
-    int count;
-    const struct td_op *const *ops = td_ops(&count);
-    for (int i = 0; i < count; i++) {
-        const struct td_op *op = ops[i];
-        ck_assert_msg(is_text(op->summary) && is_text(op->source) && is_text(op->shape_rule) &&
-                          is_text(op->example),
-                      "%s lacks a text", op->name);
-        ck_assert_msg(op->infer && op->cost && op->run, "%s lacks a function", op->name);
-        ck_assert_int_ge(op->n_inputs, 1);
-        ck_assert_int_le(op->n_inputs, TD_MAX_INPUTS);
-        for (int k = 0; k < op->n_inputs; k++) {
-            const struct td_input_spec *input = &op->inputs[k];
-            ck_assert(is_text(input->name) && is_text(input->summary));
-            ck_assert(input->dtypes >> input->empty_dtype & 1);
-        }
-        for (int k = 0; k < op->n_attrs; k++) {
-            const struct td_attr_spec *attr = &op->attrs[k];
-            ck_assert(is_text(attr->name) && is_text(attr->summary));
-            ck_assert(attr->required || is_text(attr->default_text));
-            ck_assert_uint_le(attr->offset + sizeof(int64_t), TD_ATTRS_SIZE);
-        }
-        int n_errors = 0;
-        for (; op->errors[n_errors] != TD_OK; n_errors++)
-            ck_assert_int_lt(op->errors[n_errors], TD_STATUS_COUNT);
-        ck_assert_int_gt(n_errors, 0);
-    }
-}
-END_TEST
-
 START_TEST(policies_have_the_names_of_the_api)
 {
     ck_assert_str_eq(td_bounds_name(TD_BOUNDS_ERROR), "error");
@@ -85,8 +49,15 @@ struct sample_attrs {
 };
 
 static const struct td_input_spec sample_inputs[] = {
-    { .name = "one", .dtypes = TD_DTYPES_INDEX },
-    { .name = "many", .dtypes = TD_DTYPE_BIT(FLOAT32), .list = true },
+    { .name = "one", .role = TD_ROLE_INDEX, .dtypes = TD_DTYPES_INDEX },
+    { .name = "many",
+      .dtypes = TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(INT16),
+      .one_dtype = true,
+      .list = true },
+    { .name = "like",
+      .dtypes = TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(INT16),
+      .one_dtype = true,
+      .optional = true },
 };
 
 static const struct td_attr_spec sample_attr_specs[] = {
@@ -119,7 +90,7 @@ static td_status sample_infer(struct td_op_args *args, struct td_arena *arena, s
 static const struct td_op sample = {
     .name = "sample",
     .inputs = sample_inputs,
-    .n_inputs = 2,
+    .n_inputs = 3,
     .attrs = sample_attr_specs,
     .n_attrs = 4,
     .infer = sample_infer,
@@ -185,7 +156,16 @@ static const struct {
       { "float32[1] 0", "float64[1] 0" },
       1,
       TD_UNSUPPORTED_DTYPE,
-      "many[1] has dtype float64; float32 is expected",
+      "many[1] has dtype float64; int16 or float32 is expected",
+      "many[1]",
+      "" },
+    { "two dtypes where there must be one",
+      { "int64[1] 0" },
+      { "float32[1] 0", "int16[1] 0" },
+      1,
+      TD_UNSUPPORTED_DTYPE,
+      "many[1] has dtype int16 and many[0] float32; the same is expected: the op cast with dtype = "
+      "float32 converts",
       "many[1]",
       "" },
     { "a required attribute",
@@ -223,6 +203,68 @@ START_TEST(arguments_are_checked_before_infer)
     td_status status = td_op_infer(&sample, &args, &test_arena, &err);
     ck_assert_int_eq(inferred, checks[_i].status == TD_OK);
     ck_assert_int_eq(status, inferred ? TD_INVALID_EQUATION : checks[_i].status);
+}
+END_TEST
+
+START_TEST(an_input_may_be_left_out_but_is_checked_where_it_is_given)
+{
+    struct td_tensor one = tensor("int32[1] 0"), many = tensor("int16[1] 0");
+    struct td_tensor like = tensor("int16[1] 0"), other = tensor("float32[1] 0");
+    struct td_op_args args = { .attrs_set = 1 };
+    struct td_error err;
+    args.inputs[0] = (struct td_operand){ &one, 1 };
+    args.inputs[1] = (struct td_operand){ &many, 1 };
+    ck_assert_int_eq(td_op_check(&sample, &args, &err), TD_OK);
+    args.inputs[2] = (struct td_operand){ &like, 1 };
+    ck_assert_int_eq(td_op_check(&sample, &args, &err), TD_OK);
+    args.inputs[2] = (struct td_operand){ &other, 1 };
+    ck_assert_int_eq(td_op_check(&sample, &args, &err), TD_UNSUPPORTED_DTYPE);
+    ck_assert_str_eq(err.input, "like");
+    struct td_op stern = sample;
+    stern.mixed_dtypes = TD_INVALID_ARGUMENT;
+    ck_assert_int_eq(td_op_check(&stern, &args, &err), TD_INVALID_ARGUMENT);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    struct td_input_spec spec;
+    td_dtype empty, integer;
+    bool reads;
+} roles[] = {
+    { "data are float32, and moved unread",
+      { .dtypes = TD_DTYPES_ALL },
+      TD_DTYPE_FLOAT32,
+      TD_DTYPE_INT32,
+      false },
+    { "data that cannot be float32 are what comes first",
+      { .dtypes = TD_DTYPE_BIT(BOOL), .reads_values = true },
+      TD_DTYPE_BOOL,
+      TD_DTYPE_INT32,
+      true },
+    { "indices are int32, and read",
+      { .role = TD_ROLE_INDEX, .dtypes = TD_DTYPES_INDEX },
+      TD_DTYPE_INT32,
+      TD_DTYPE_INT32,
+      true },
+    { "keys are int64",
+      { .role = TD_ROLE_KEY, .dtypes = TD_DTYPE_BIT(INT64) | TD_DTYPE_BIT(STRING) },
+      TD_DTYPE_INT64,
+      TD_DTYPE_INT64,
+      true },
+    { "conditions are bool",
+      { .role = TD_ROLE_CONDITION, .dtypes = TD_DTYPE_BIT(BOOL) },
+      TD_DTYPE_BOOL,
+      TD_DTYPE_INT32,
+      true },
+};
+
+START_TEST(the_role_of_an_input_says_what_untyped_values_are)
+{
+    const struct td_untyped untyped = td_input_untyped(&roles[_i].spec);
+    ck_assert_msg(untyped.empty == roles[_i].empty, "%s", roles[_i].says);
+    ck_assert_msg(untyped.integer == roles[_i].integer, "%s", roles[_i].says);
+    ck_assert_msg(td_input_reads_values(&roles[_i].spec) == roles[_i].reads, "%s", roles[_i].says);
 }
 END_TEST
 
@@ -266,10 +308,11 @@ static void add(TCase *t)
 {
     tcase_add_test(t, an_op_is_found_by_its_name);
     tcase_add_test(t, the_table_has_the_ops_of_ops_def);
-    tcase_add_test(t, every_op_is_described_in_full);
     tcase_add_test(t, policies_have_the_names_of_the_api);
     tcase_add_test(t, defaults_fill_every_attribute);
     tcase_add_loop_test(t, arguments_are_checked_before_infer, 0, COUNT_OF(checks));
+    tcase_add_test(t, an_input_may_be_left_out_but_is_checked_where_it_is_given);
+    tcase_add_loop_test(t, the_role_of_an_input_says_what_untyped_values_are, 0, COUNT_OF(roles));
     tcase_add_test(t, values_that_an_op_reads_are_aligned_before_infer);
 }
 

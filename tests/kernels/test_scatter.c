@@ -227,7 +227,8 @@ static const struct {
       "int32[1,1]",
       "int32[1]",
       TD_INVALID_ARGUMENT,
-      "updates has dtype int32 and params float32; the same is expected",
+      "updates has dtype int32 and params float32; the same is expected: the op cast with "
+      "dtype = float32 converts",
       "updates",
       { 0 } },
     { "sums of truth values",

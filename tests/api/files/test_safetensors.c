@@ -490,6 +490,22 @@ START_TEST(large_outputs_are_not_copied)
 }
 END_TEST
 
+START_TEST(outputs_bear_their_names)
+{
+    struct td_tensor outputs[] = { tensor("float32[2] 0.5 1"), tensor("int32[2] 3 4") };
+    struct td_safetensors opened;
+    size_t size;
+    int n_pieces;
+    char *file = encode(&pair_op, outputs, 2, &size, &n_pieces);
+    ck_assert_int_eq(td_safetensors_open(file, size, &test_arena, &opened, &err), TD_OK);
+    ck_assert_int_eq(opened.n_entries, 2);
+    ck_assert_str_eq(opened.entries[0].name, "values");
+    ck_assert_str_eq(opened.entries[1].name, "places");
+    expect_same_tensor(&opened.entries[1].tensor, &outputs[1], "places");
+    free(file);
+}
+END_TEST
+
 START_TEST(a_policy_that_replaced_something_is_noted)
 {
     struct td_tensor output = tensor("int8[1] 0");
@@ -578,6 +594,7 @@ static void add(TCase *t)
     tcase_add_test(t, truncated_and_mutated_files_do_no_harm);
     tcase_add_test(t, one_small_output_is_one_piece);
     tcase_add_test(t, large_outputs_are_not_copied);
+    tcase_add_test(t, outputs_bear_their_names);
     tcase_add_test(t, a_policy_that_replaced_something_is_noted);
     tcase_add_test(t, no_outputs_are_an_empty_file);
     tcase_add_test(t, dtypes_that_the_format_lacks_are_not_acceptable);

@@ -13,6 +13,8 @@
 
 static struct td_error err;
 
+static const struct td_untyped untyped = { .empty = TD_DTYPE_FLOAT32, .integer = TD_DTYPE_INT32 };
+
 static struct td_json_path whole = { .key = "x", .key_length = 1 };
 
 /* Reads `text`, with shape NULL as it is nested; dtype TD_DTYPE_COUNT: untyped. */
@@ -23,7 +25,7 @@ static td_status read_text(const char *text, td_dtype dtype, const struct td_sha
     struct td_json_scan scan = { copy, copy, copy + strlen(text) };
     td_status status =
         dtype == TD_DTYPE_COUNT
-            ? td_json_read_untyped(&scan, TD_DTYPE_FLOAT32, &whole, &test_arena, out, &err)
+            ? td_json_read_untyped(&scan, untyped, &whole, &test_arena, out, &err)
             : td_json_read_typed(&scan, dtype, shape_or_null, &whole, &test_arena, out, &err);
     *used = (size_t)(scan.at - scan.begin);
     free(copy);

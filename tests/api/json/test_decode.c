@@ -124,6 +124,128 @@ START_TEST(a_list_input_takes_tensors_of_any_form)
 }
 END_TEST
 
+/* ---- what untyped values are ---- */
+
+static const struct {
+    const char *says, *body;
+    const char *x, *more[3]; /* NULL: not given */
+} siblings[] = {
+    { "a value takes the dtype of the one before it",
+      "{\"x\":{\"dtype\":\"float64\",\"data\":[1]},\"more\":[2]}",
+      "float64[1] 1",
+      { "float64[] 2" } },
+    { "or behind it",
+      "{\"more\":[[2,3],7],\"x\":{\"dtype\":\"uint8\",\"data\":1}}",
+      "uint8[] 1",
+      { "uint8[2] 2 3", "uint8[] 7" } },
+    { "within a list",
+      "{\"more\":[[2],{\"dtype\":\"int64\",\"data\":[1]},[3]],\"x\":[4]}",
+      "int64[1] 4",
+      { "int64[1] 2", "int64[1] 1", "int64[1] 3" } },
+    { "of a resident tensor",
+      "{\"x\":[4],\"more\":[{\"ref\":\"table\"}]}",
+      "int16[1] 4",
+      { "int16[1] 9" } },
+    { "names of no numbers are numbers then",
+      "{\"x\":[\"NaN\"],\"more\":[{\"dtype\":\"float32\",\"data\":[1]}]}",
+      "float32[1] nan",
+      { "float32[1] 1" } },
+    { "pairs are complex then",
+      "{\"x\":[[1,2],[3,4]],\"more\":[{\"dtype\":\"complex64\",\"data\":[[0,1]]}]}",
+      "complex64[2] 1 2 3 4",
+      { "complex64[1] 0 1" } },
+    { "integers alone stay what they are",
+      "{\"x\":[1],\"more\":[2]}",
+      "int32[1] 1",
+      { "int32[] 2" } },
+    { "a fraction makes all float32",
+      "{\"x\":[1],\"more\":[2,[0.5]]}",
+      "float32[1] 1",
+      { "float32[] 2", "float32[1] 0.5" } },
+    { "a large integer makes all int64",
+      "{\"x\":[1],\"more\":[5000000000]}",
+      "int64[1] 1",
+      { "int64[] 5000000000" } },
+    { "what has no elements is as the others",
+      "{\"x\":[],\"more\":[[true],[]]}",
+      "bool[0]",
+      { "bool[1] 1", "bool[0]" } },
+    { "and float32 where none has any",
+      "{\"x\":[],\"more\":[[]]}",
+      "float32[0]",
+      { "float32[0]" } },
+    { "strings beside numbers stay strings",
+      "{\"x\":[1],\"more\":[\"a\"]}",
+      "int32[1] 1",
+      { "string[] 'a'" } },
+    { "keys are int64, conditions bool, and neither has siblings",
+      "{\"keys\":[1],\"condition\":[],\"x\":{\"dtype\":\"int8\",\"data\":1}}",
+      "int8[] 1",
+      { NULL } },
+};
+
+START_TEST(untyped_data_take_the_dtype_of_the_others)
+{
+    struct decoded decoded;
+    struct test_resolver resolver;
+    const char *says = siblings[_i].says;
+    test_resolver_init(&resolver, tensor("int16[1] 9"));
+    decode_json(&decoded, &pair_op, siblings[_i].body, strlen(siblings[_i].body), &resolver.base);
+    ck_assert_msg(decoded.status == TD_OK, "%s: %s", says, decoded.err.message);
+    const struct td_operand *inputs = decoded.request.args.inputs;
+    expect_tensor(&inputs[0].tensors[0], siblings[_i].x, says);
+    int n = 0;
+    for (; n < 3 && siblings[_i].more[n]; n++)
+        expect_tensor(&inputs[1].tensors[n], siblings[_i].more[n], says);
+    ck_assert_int_eq(inputs[1].count, n);
+    if (inputs[2].count > 0)
+        expect_tensor(&inputs[2].tensors[0], "int64[1] 1", says);
+    if (inputs[3].count > 0)
+        expect_tensor(&inputs[3].tensors[0], "bool[0]", says);
+}
+END_TEST
+
+static const struct {
+    const char *body, *message, *pointer, *input;
+} misfits[] = {
+    { "{\"x\":{\"dtype\":\"uint8\",\"data\":[1]},\"more\":[7,[2,300]]}", "300 does not fit uint8",
+      "/more/1/1", "more[1]" },
+    { "{\"x\":[1,-1],\"more\":[{\"dtype\":\"uint8\",\"data\":[1]}]}", "-1 does not fit uint8",
+      "/x/1", "x" },
+    { "{\"x\":0.5,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}", "0.5 is not an int32", "/x",
+      "x" },
+    { "{\"x\":true,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}", "true is not an int32", "/x",
+      "x" },
+    { "{\"x\":-1,\"more\":[18446744073709551615]}", "-1 does not fit uint64", "/x", "x" },
+    { "{\"x\":[1,\"a\"],\"more\":[1]}", "a string stands among elements that are numbers", "/x/1",
+      "x" },
+};
+
+START_TEST(a_value_that_does_not_fit_the_dtype_of_the_others_is_refused)
+{
+    struct decoded decoded;
+    decode_json(&decoded, &pair_op, misfits[_i].body, strlen(misfits[_i].body), NULL);
+    ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
+    ck_assert_str_eq(decoded.err.message, misfits[_i].message);
+    ck_assert_str_eq(decoded.err.pointer, misfits[_i].pointer);
+    ck_assert_str_eq(decoded.err.input, misfits[_i].input);
+}
+END_TEST
+
+START_TEST(a_value_that_is_passed_over_is_json_all_the_same)
+{
+    static const char *const bodies[] = { "{\"x\":}", "{\"x\":[1,}", "{\"x\":[1],\"more\":[,]}",
+                                          "{\"x\":01}", "{\"x\":nul}" };
+    for (int i = 0; i < COUNT_OF(bodies); i++) {
+        struct decoded decoded;
+        decode_json(&decoded, &pair_op, bodies[i], strlen(bodies[i]), NULL);
+        ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "%s", bodies[i]);
+        ck_assert_msg(decoded.err.offset >= 0 || decoded.err.has_pointer, "%s: %s", bodies[i],
+                      decoded.err.message);
+    }
+}
+END_TEST
+
 START_TEST(an_empty_list_of_tensors_was_given)
 {
     struct decoded decoded;
@@ -389,7 +511,7 @@ END_TEST
 static const char *const valid[] = {
     "{\"params\":[[1.5,-2e3,3],[4,5.25,6E-2]],\"indices\":[1,0,1],\"axis\":1,\"bounds\":\"clip\"}",
     "{ \"params\" : [ [ 1 , 2 ] , [ 3 , 40000000000 ] ] , \"indices\" : 0 }",
-    "{\"params\":{\"dtype\":\"float16\",\"shape\":[2,2],\"data\":[1,\"NaN\",-0.0,6e-8]},"
+    "{\"params\":{\"dtype\":\"float64\",\"shape\":[2,2],\"data\":[1,\"NaN\",-0.0,6e-8]},"
     "\"indices\":[[1]]}",
     "{\"params\":{\"data\":[[\"a\\u00e9\",\"\\ud83d\\ude00\"]],\"dtype\":\"string\"},\"indices\":["
     "0]}",
@@ -411,6 +533,20 @@ START_TEST(truncated_and_mutated_bodies_do_no_harm)
 }
 END_TEST
 
+START_TEST(truncated_and_mutated_siblings_do_no_harm)
+{
+    static const char body[] =
+        "{\"x\":[[1,2],[-3,4e1]],\"more\":[[7],{\"dtype\":\"int16\",\"data\":[1]},\"\",-0.5,[[]]],"
+        "\"keys\":[\"a\",\"\\u00e9\"],\"condition\":[true,false]}";
+    static const char good[] = "{\"x\":[[1,2],[-3,4e1]],\"more\":[[7],-0.5,[[]]],"
+                               "\"keys\":[18446744073709551615],\"condition\":[true,false]}";
+    struct decoded decoded;
+    decode_json(&decoded, &pair_op, body, sizeof body - 1, NULL);
+    ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
+    expect_no_harm(decode_json, &pair_op, good, sizeof good - 1, 20000, 12);
+}
+END_TEST
+
 START_TEST(truncated_and_mutated_lists_do_no_harm)
 {
     static const char body[] =
@@ -426,6 +562,11 @@ static void add(TCase *t)
     tcase_add_test(t, an_empty_list_has_the_dtype_its_input_wants);
     tcase_add_test(t, attributes_and_options_stand_beside_the_inputs);
     tcase_add_test(t, a_list_input_takes_tensors_of_any_form);
+    tcase_add_loop_test(t, untyped_data_take_the_dtype_of_the_others, 0, COUNT_OF(siblings));
+    tcase_add_loop_test(t, a_value_that_does_not_fit_the_dtype_of_the_others_is_refused, 0,
+                        COUNT_OF(misfits));
+    tcase_add_test(t, a_value_that_is_passed_over_is_json_all_the_same);
+    tcase_add_test(t, truncated_and_mutated_siblings_do_no_harm);
     tcase_add_test(t, an_empty_list_of_tensors_was_given);
     tcase_add_test(t, a_list_of_tensors_grows_to_its_limit);
     tcase_add_loop_test(t, what_makes_no_request_is_refused_with_its_place, 0, COUNT_OF(refused));

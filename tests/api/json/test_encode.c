@@ -140,6 +140,18 @@ START_TEST(a_list_of_outputs_may_be_empty)
 }
 END_TEST
 
+START_TEST(outputs_with_names_are_members)
+{
+    struct td_tensor outputs[] = { tensor("float32[1] 0.5"), tensor("int32[] 3") };
+    begin("gather", TD_LAYOUT_FLAT);
+    request.op = &pair_op;
+    ck_assert_str_eq(
+        encode(outputs, 2),
+        "{\"outputs\":{\"values\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":[0.5]},"
+        "\"places\":{\"dtype\":\"int32\",\"shape\":[],\"data\":[3]}}}");
+}
+END_TEST
+
 START_TEST(a_policy_that_replaced_something_is_told)
 {
     struct td_tensor output = tensor("int8[1] 0");
@@ -290,6 +302,7 @@ static void add(TCase *t)
     tcase_add_test(t, strings_that_are_not_utf8_make_their_tensor_base64);
     tcase_add_test(t, a_string_view_begins_where_its_offsets_say);
     tcase_add_test(t, a_list_of_outputs_may_be_empty);
+    tcase_add_test(t, outputs_with_names_are_members);
     tcase_add_test(t, a_policy_that_replaced_something_is_told);
     tcase_add_loop_test(t, the_bound_holds_for_the_longest_text, 0, COUNT_OF(longest));
     tcase_add_test(t, the_bound_is_known_before_the_data);

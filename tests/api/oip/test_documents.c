@@ -117,6 +117,25 @@ START_TEST(every_model_has_a_configuration)
 }
 END_TEST
 
+START_TEST(outputs_have_names_and_inputs_may_be_optional)
+{
+    const struct td_oip_server server = { .version = "1", .workers = 3 };
+    ck_assert_int_eq(td_oip_describe_model(&pair_op, &test_arena, &reply, &err), TD_OK);
+    ck_assert_ptr_nonnull(strstr(text(),
+                                 "{\"name\":\"places\",\"datatype\":\"INT32\",\"shape\":[-1],"
+                                 "\"parameters\":{\"any_rank\":true,\"datatypes\":[\"INT32\"]}}"));
+    ck_assert_ptr_nonnull(strstr(text(),
+                                 "{\"name\":\"condition\",\"datatype\":\"BOOL\",\"shape\":[-1],"
+                                 "\"parameters\":{\"any_rank\":true,\"datatypes\":[\"BOOL\"],"
+                                 "\"optional\":true}}"));
+    ck_assert_int_eq(td_oip_describe_config(&pair_op, &server, &test_arena, &reply, &err), TD_OK);
+    ck_assert_ptr_nonnull(strstr(text(), "\"output\":[{\"name\":\"values\",\"data_type\":"));
+    ck_assert_ptr_nonnull(strstr(text(), "{\"name\":\"places\",\"data_type\":\"TYPE_INT32\","
+                                         "\"dims\":[-1],\"label_filename\":\"\","));
+    ck_assert_ptr_nonnull(strstr(text(), "\"optional\":true}"));
+}
+END_TEST
+
 START_TEST(metadata_and_configuration_in_full)
 {
     const struct td_oip_server server = { .version = "1", .workers = 3 };
@@ -345,6 +364,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, the_server_lists_what_is_on);
     tcase_add_loop_test(tcase, every_op_is_a_model, 0, COUNT_OF(models));
     tcase_add_loop_test(tcase, every_model_has_a_configuration, 0, COUNT_OF(models));
+    tcase_add_test(tcase, outputs_have_names_and_inputs_may_be_optional);
     tcase_add_test(tcase, metadata_and_configuration_in_full);
     tcase_add_test(tcase, datatypes_have_two_names);
     tcase_add_loop_test(tcase, the_index_lists_all_models, 0, COUNT_OF(index_bodies));

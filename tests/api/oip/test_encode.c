@@ -228,6 +228,29 @@ START_TEST(outputs_come_as_they_are_asked_for)
 }
 END_TEST
 
+START_TEST(outputs_with_names_come_as_they_are_asked_for)
+{
+#define X "{\"inputs\":[{\"name\":\"x\",\"shape\":[1],\"datatype\":\"INT8\",\"data\":[1]}]"
+    struct td_tensor outputs[] = { tensor("int8[1] 7"), tensor("int32[1] 0") };
+    const char *all = answer_json("pair_op", X "}", outputs, 2);
+    ck_assert_ptr_nonnull(strstr(
+        all, "\"outputs\":[{\"name\":\"values\",\"datatype\":\"INT8\",\"shape\":[1],\"data\":[7]},"
+             "{\"name\":\"places\",\"datatype\":\"INT32\",\"shape\":[1],\"data\":[0]}]}"));
+    decoded_free(&decoded);
+    const char *one = answer_json("pair_op", X ",\"outputs\":[{\"name\":\"places\"}]}", outputs, 2);
+    ck_assert_ptr_nonnull(strstr(
+        one,
+        "\"outputs\":[{\"name\":\"places\",\"datatype\":\"INT32\",\"shape\":[1],\"data\":[0]}]}"));
+    decoded_free(&decoded);
+    decode_oip_text(&decoded, "pair_op", X ",\"outputs\":[{\"name\":\"output\"}]}");
+    ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
+    ck_assert_str_eq(decoded.err.message,
+                     "pair_op has no output \"output\"; expected values, places");
+    decoded_free(&decoded);
+#undef X
+}
+END_TEST
+
 /* ---- binary ---- */
 
 START_TEST(bytes_follow_in_the_order_of_the_outputs)
@@ -505,6 +528,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, complex_numbers_come_back_as_pairs);
     tcase_add_test(tcase, strings_that_are_not_utf8_have_to_be_binary);
     tcase_add_test(tcase, outputs_come_as_they_are_asked_for);
+    tcase_add_test(tcase, outputs_with_names_come_as_they_are_asked_for);
     tcase_add_test(tcase, bytes_follow_in_the_order_of_the_outputs);
     tcase_add_test(tcase, an_output_may_differ_from_the_others);
     tcase_add_test(tcase, large_data_is_not_copied);

@@ -880,9 +880,14 @@ static const struct td_input_spec costly_inputs[] = {
     { .name = "values", .dtypes = TD_DTYPES_ALL, .list = true, .sets_shape = true },
     { .name = "table", .dtypes = TD_DTYPES_ALL, .reads_values = true },
 };
+static const struct td_output_spec costly_outputs[] = {
+    { .name = "output", .dtypes = TD_DTYPE_BIT(INT32) },
+};
 static const struct td_op costly_op = { .name = "costly",
                                         .inputs = costly_inputs,
                                         .n_inputs = 2,
+                                        .outputs = costly_outputs,
+                                        .n_outputs = 1,
                                         .infer = costly_infer,
                                         .cost = costly_cost,
                                         .run = costly_run };

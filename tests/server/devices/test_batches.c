@@ -298,10 +298,16 @@ static const struct td_input_spec pair_inputs[] = {
     { .name = "table", .dtypes = TD_DTYPES_ALL },
     { .name = "indices", .dtypes = TD_DTYPES_ALL },
 };
+static const struct td_output_spec pair_outputs[] = {
+    { .name = "rows", .dtype_of = "table" },
+    { .name = "even", .dtypes = TD_DTYPE_BIT(BOOL) },
+};
 static const struct td_op_merge as_lookups = { .kind = TD_MERGE_CONCAT, .can = always };
 static const struct td_op pair_op = { .name = "pair",
                                       .inputs = pair_inputs,
                                       .n_inputs = 2,
+                                      .outputs = pair_outputs,
+                                      .n_outputs = 2,
                                       .infer = infer_pair,
                                       .cost = no_cost,
                                       .run = run_pair };

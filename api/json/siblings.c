@@ -1,0 +1,142 @@
+#include "api/json/siblings.h"
+
+#include "api/json/values.h"
+
+#include <string.h>
+
+/* A value that was passed over. */
+struct td_json_sibling {
+    int input, index;
+    const char *at;
+};
+
+void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_request *request)
+{
+    memset(siblings, 0, sizeof *siblings);
+    for (int i = 0; i < request->op->n_inputs && !siblings->known; i++) {
+        const struct td_operand *given = &request->args.inputs[i];
+        siblings->known = request->op->inputs[i].one_dtype && given->tensors;
+        if (siblings->known)
+            siblings->dtype = given->tensors[0].dtype;
+    }
+}
+
+/* Passes over the value and notes where it stands. */
+static td_status pass_over(struct td_json_siblings *siblings, struct td_json_source *source,
+                           int input, int index)
+{
+    struct td_json_scan *scan = &source->scan;
+    if (siblings->count == siblings->room) {
+        const int room = siblings->room ? 2 * siblings->room : 8;
+        struct td_json_sibling *larger =
+            td_arena_alloc(source->arena, (size_t)room, sizeof *larger, source->err);
+        if (!larger)
+            return source->err->status;
+        if (siblings->count)
+            memcpy(larger, siblings->untyped, (size_t)siblings->count * sizeof *larger);
+        siblings->untyped = larger;
+        siblings->room = room;
+    }
+    size_t commas;
+    if (!td_json_kind(td_json_peek(scan)))
+        return td_json_syntax(scan, scan->at, source->err, "expected a value");
+    const char *end = td_json_measure(scan->at, scan->end, &commas);
+    if (!end)
+        return td_json_syntax(scan, scan->end, source->err, "expected the end of a value");
+    siblings->untyped[siblings->count++] = (struct td_json_sibling){ input, index, scan->at };
+    scan->at = end;
+    return TD_OK;
+}
+
+td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_json_source *source,
+                                const struct td_request *request, int input, int index,
+                                const struct td_json_path *path, struct td_tensor *out)
+{
+    const bool typed = td_json_peek(&source->scan) == '{';
+    if (!typed && !siblings->known)
+        return pass_over(siblings, source, input, index);
+    const td_status status =
+        td_json_tensor(source, siblings->known ? &siblings->dtype : NULL,
+                       td_input_untyped(&request->op->inputs[input]), path, out);
+    if (status == TD_OK && !siblings->known) {
+        siblings->known = true;
+        siblings->dtype = out->dtype;
+    }
+    return status;
+}
+
+/* Reads one of those that were passed over; as NULL: its dtype is inferred. */
+static td_status read_again(struct td_json_source *source, struct td_request *request,
+                            const struct td_json_sibling *sibling, const td_dtype *as)
+{
+    const struct td_input_spec *spec = &request->op->inputs[sibling->input];
+    const struct td_json_path path = td_json_member(NULL, spec->name, strlen(spec->name));
+    const struct td_json_path step = { .up = &path, .index = sibling->index };
+    source->scan.at = sibling->at;
+    const td_status status =
+        td_json_tensor(source, as, td_input_untyped(spec), spec->list ? &step : &path,
+                       &request->args.inputs[sibling->input].tensors[sibling->index]);
+    if (status == TD_OK)
+        return TD_OK;
+    return spec->list ? td_error_at_input(source->err, status, "%s[%d]", spec->name, sibling->index)
+                      : td_error_at_input(source->err, status, "%s", spec->name);
+}
+
+static const struct td_tensor *tensor_of(const struct td_request *request,
+                                         const struct td_json_sibling *sibling)
+{
+    return &request->args.inputs[sibling->input].tensors[sibling->index];
+}
+
+/* The numbers that JSON is read as, each wider than those before; 0 for what is none of them. */
+static int width(td_dtype dtype)
+{
+    switch (dtype) {
+    case TD_DTYPE_INT32:
+        return 1;
+    case TD_DTYPE_INT64:
+        return 2;
+    case TD_DTYPE_UINT64:
+        return 3;
+    case TD_DTYPE_FLOAT32:
+        return 4;
+    default:
+        return 0;
+    }
+}
+
+/* The dtype of one list of all values, those without elements aside. False where there is none:
+ * numbers stand beside strings or truth values, or there are no elements at all. */
+static bool join(const struct td_json_siblings *siblings, const struct td_request *request,
+                 td_dtype *out)
+{
+    bool any = false;
+    for (int i = 0; i < siblings->count; i++) {
+        const struct td_tensor *tensor = tensor_of(request, &siblings->untyped[i]);
+        if (tensor->numel == 0)
+            continue;
+        if (any && tensor->dtype != *out && (!width(tensor->dtype) || !width(*out)))
+            return false;
+        if (!any || width(tensor->dtype) > width(*out))
+            *out = tensor->dtype;
+        any = true;
+    }
+    return any;
+}
+
+td_status td_json_siblings_end(struct td_json_siblings *siblings, struct td_json_source *source,
+                               struct td_request *request)
+{
+    const struct td_json_scan scan = source->scan;
+    td_dtype dtype = siblings->dtype;
+    td_status status = TD_OK;
+    for (int i = 0; i < siblings->count && status == TD_OK; i++)
+        status =
+            read_again(source, request, &siblings->untyped[i], siblings->known ? &dtype : NULL);
+    if (status == TD_OK && !siblings->known && join(siblings, request, &dtype))
+        for (int i = 0; i < siblings->count && status == TD_OK; i++)
+            if (tensor_of(request, &siblings->untyped[i])->dtype != dtype)
+                status = read_again(source, request, &siblings->untyped[i], &dtype);
+    source->scan = scan;
+    return status;
+}

@@ -1,0 +1,233 @@
+/* What every descriptor of ops.def must be for routes, checks, metadata and answers to derive from
+ * it. That the examples run is looked at in tests/api/test_describe.c. */
+#include "kernels/op.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define FOR_EACH_OP(op)                                                                            \
+    for (const struct td_op *const *at = first_op(), *op; at < first_op() + n_ops() && (op = *at); \
+         at++)
+
+static int n_ops(void)
+{
+    int count;
+    (void)td_ops(&count);
+    return count;
+}
+
+static const struct td_op *const *first_op(void)
+{
+    int count;
+    return td_ops(&count);
+}
+
+/* Lower case, as all names of the API are, and short enough for every text that holds one. */
+static bool is_name(const char *name)
+{
+    const size_t length = name ? strlen(name) : 0;
+    if (length == 0 || length > 32 || !islower((unsigned char)name[0]))
+        return false;
+    return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
+}
+
+static bool is_sentence(const char *text)
+{
+    return text && text[0] != '\0' && text[strlen(text) - 1] == '.';
+}
+
+static bool is_text(const char *text)
+{
+    return text && text[0] != '\0';
+}
+
+START_TEST(every_op_has_its_texts_and_functions)
+{
+    FOR_EACH_OP(op)
+    {
+        EXPECT(is_name(op->name), "\"%s\" is no name", op->name);
+        EXPECT(is_sentence(op->summary), "%s has no summary", op->name);
+        EXPECT(is_text(op->source) && is_text(op->example), "%s lacks a text", op->name);
+        EXPECT(op->infer && op->cost && op->run, "%s lacks a function", op->name);
+        EXPECT(td_op_find(op->name, strlen(op->name)) == op, "%s is there twice", op->name);
+    }
+}
+END_TEST
+
+static void check_input(const struct td_op *op, const struct td_input_spec *spec)
+{
+    const td_dtype_set integers = TD_DTYPES_INDEX | TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8) |
+                                  TD_DTYPE_BIT(UINT16) | TD_DTYPE_BIT(UINT32) |
+                                  TD_DTYPE_BIT(UINT64);
+    const struct td_untyped untyped = td_input_untyped(spec);
+    EXPECT(is_name(spec->name), "%s: \"%s\" is no name", op->name, spec->name);
+    EXPECT(is_sentence(spec->summary), "%s: %s has no summary", op->name, spec->name);
+    EXPECT(spec->dtypes != 0 && !(spec->dtypes & ~TD_DTYPES_ALL), "%s: the dtypes of %s", op->name,
+           spec->name);
+    EXPECT(spec->dtypes >> untyped.empty & 1, "%s: an empty %s has a dtype that is refused",
+           op->name, spec->name);
+    EXPECT(spec->role != TD_ROLE_INDEX || !(spec->dtypes & ~integers),
+           "%s: %s are indices, but not integers", op->name, spec->name);
+    EXPECT(spec->role != TD_ROLE_CONDITION || spec->dtypes == TD_DTYPE_BIT(BOOL),
+           "%s: %s are conditions, but not bool", op->name, spec->name);
+    EXPECT(spec->role == TD_ROLE_DATA || !(spec->one_dtype || spec->reads_values),
+           "%s: %s is no data", op->name, spec->name);
+}
+
+START_TEST(inputs_are_described_in_full)
+{
+    FOR_EACH_OP(op)
+    {
+        EXPECT(op->n_inputs >= 1 && op->n_inputs <= TD_MAX_INPUTS, "%s has %d inputs", op->name,
+               op->n_inputs);
+        EXPECT(!op->inputs[0].optional, "the first input of %s is optional", op->name);
+        for (int i = 0; i < op->n_inputs; i++)
+            check_input(op, &op->inputs[i]);
+    }
+}
+END_TEST
+
+static size_t attr_size(const struct td_attr_spec *spec)
+{
+    switch (spec->kind) {
+    case TD_ATTR_INT:
+        return sizeof(int64_t);
+    case TD_ATTR_CHOICE:
+        return sizeof(unsigned);
+    case TD_ATTR_TEXT:
+        return sizeof(const char *);
+    }
+    return 0;
+}
+
+static void check_attr(const struct td_op *op, const struct td_attr_spec *spec)
+{
+    EXPECT(is_name(spec->name), "%s: \"%s\" is no name", op->name, spec->name);
+    EXPECT(is_sentence(spec->summary), "%s: %s has no summary", op->name, spec->name);
+    EXPECT(attr_size(spec) > 0, "%s: %s is of no kind", op->name, spec->name);
+    EXPECT(spec->offset + attr_size(spec) <= TD_ATTRS_SIZE, "%s: no room for %s", op->name,
+           spec->name);
+    EXPECT(!spec->required || !spec->default_text, "%s: %s is required and has a default", op->name,
+           spec->name);
+    EXPECT((spec->kind == TD_ATTR_CHOICE) == (spec->choices != NULL), "%s: the choices of %s",
+           op->name, spec->name);
+    EXPECT(spec->required || spec->default_text || spec->kind != TD_ATTR_TEXT,
+           "%s: %s has no default", op->name, spec->name);
+    EXPECT(spec->required || spec->default_text || spec->kind != TD_ATTR_INT ||
+               spec->default_int != TD_ATTR_UNSET,
+           "%s: nothing says what the default of %s is", op->name, spec->name);
+    int n = 0;
+    while (spec->choices && spec->choices[n])
+        n++;
+    EXPECT(!spec->choices || (spec->default_int >= 0 && spec->default_int < n),
+           "%s: the default of %s is no choice", op->name, spec->name);
+}
+
+START_TEST(attributes_are_described_in_full)
+{
+    FOR_EACH_OP(op)
+    {
+        EXPECT(op->n_attrs >= 0 && op->n_attrs <= 32, "%s has %d attributes", op->name,
+               op->n_attrs);
+        unsigned char used[TD_ATTRS_SIZE] = { 0 };
+        for (int i = 0; i < op->n_attrs; i++) {
+            const struct td_attr_spec *spec = &op->attrs[i];
+            check_attr(op, spec);
+            for (size_t k = 0; k < attr_size(spec); k++)
+                EXPECT(used[spec->offset + k]++ == 0, "%s: %s lies over another attribute",
+                       op->name, spec->name);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_name_means_one_thing)
+{
+    FOR_EACH_OP(op)
+    {
+        const char *names[TD_MAX_INPUTS + 32];
+        int n = 0;
+        for (int i = 0; i < op->n_inputs; i++)
+            names[n++] = op->inputs[i].name;
+        for (int i = 0; i < op->n_attrs; i++)
+            names[n++] = op->attrs[i].name;
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < i; k++)
+                EXPECT(strcmp(names[i], names[k]) != 0, "%s has two %s", op->name, names[i]);
+    }
+}
+END_TEST
+
+static bool names_an_input(const struct td_op *op, const char *name)
+{
+    for (int i = 0; i < op->n_inputs; i++)
+        if (strcmp(op->inputs[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void check_output(const struct td_op *op, const struct td_output_spec *spec)
+{
+    EXPECT(is_name(spec->name), "%s: \"%s\" is no name", op->name, spec->name);
+    EXPECT(is_sentence(spec->summary) && is_text(spec->shape_rule), "%s: %s lacks a text", op->name,
+           spec->name);
+    EXPECT((spec->dtype_of != NULL) != (spec->dtypes != 0), "%s: the dtype of %s", op->name,
+           spec->name);
+    EXPECT(!spec->dtype_of || names_an_input(op, spec->dtype_of),
+           "%s: %s has the dtype of %s, which is no input", op->name, spec->name, spec->dtype_of);
+    EXPECT(td_op_output_dtypes(op, spec) != 0, "%s: the dtypes of %s", op->name, spec->name);
+}
+
+START_TEST(outputs_are_described_in_full)
+{
+    FOR_EACH_OP(op)
+    {
+        EXPECT(op->n_outputs >= 1, "%s has no outputs", op->name);
+        for (int i = 0; i < op->n_outputs; i++) {
+            check_output(op, &op->outputs[i]);
+            for (int k = 0; k < i; k++)
+                EXPECT(strcmp(op->outputs[i].name, op->outputs[k].name) != 0, "%s has two %s",
+                       op->name, op->outputs[i].name);
+        }
+        if (op->n_outputs == 1)
+            ck_assert_str_eq(op->outputs[0].name, op->outputs[0].list ? "outputs" : "output");
+        for (int i = 0; op->n_outputs > 1 && i < op->n_outputs; i++)
+            EXPECT(!op->outputs[i].list, "%s has a list beside other outputs", op->name);
+        EXPECT(!op->merge || td_op_output_form(op) == TD_OUTPUT_ONE,
+               "%s merges calls of several outputs", op->name);
+    }
+}
+END_TEST
+
+START_TEST(errors_are_listed_once)
+{
+    FOR_EACH_OP(op)
+    {
+        int n = 0;
+        for (; op->errors[n] != TD_OK; n++) {
+            ck_assert_int_lt(op->errors[n], TD_STATUS_COUNT);
+            for (int k = 0; k < n; k++)
+                EXPECT(op->errors[n] != op->errors[k], "%s has %s twice", op->name,
+                       td_status_name(op->errors[n]));
+        }
+        EXPECT(n > 0, "%s has no errors", op->name);
+    }
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_test(t, every_op_has_its_texts_and_functions);
+    tcase_add_test(t, inputs_are_described_in_full);
+    tcase_add_test(t, attributes_are_described_in_full);
+    tcase_add_test(t, a_name_means_one_thing);
+    tcase_add_test(t, outputs_are_described_in_full);
+    tcase_add_test(t, errors_are_listed_once);
+}
+
+int main(void)
+{
+    return run_suite("descriptors", add);
+}
