@@ -35,18 +35,6 @@ td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply, struct
     return td_document_reply(document, complete, arena, reply, err);
 }
 
-static cJSON *dtype_list(td_dtype_set set)
-{
-    cJSON *list = cJSON_CreateArray();
-    for (int i = 0; i < TD_DTYPE_COUNT; i++)
-        if ((set >> i & 1) &&
-            !td_document_append(list, cJSON_CreateString(td_dtype_info((td_dtype)i)->name))) {
-            cJSON_Delete(list);
-            return NULL;
-        }
-    return list;
-}
-
 static bool add_inputs(cJSON *document, const struct td_op *op)
 {
     cJSON *list = cJSON_AddArrayToObject(document, "inputs");
@@ -59,7 +47,7 @@ static bool add_inputs(cJSON *document, const struct td_op *op)
                    td_document_text(item, "role", td_role_name(spec->role)) &&
                    td_document_add(item, "optional", cJSON_CreateBool(spec->optional)) &&
                    td_document_add(item, "list", cJSON_CreateBool(spec->list)) &&
-                   td_document_add(item, "dtypes", dtype_list(spec->dtypes));
+                   td_document_add(item, "dtypes", td_document_dtypes(spec->dtypes));
     }
     return complete;
 }
@@ -71,13 +59,14 @@ static bool add_outputs(cJSON *document, const struct td_op *op)
     for (int i = 0; i < op->n_outputs && complete; i++) {
         const struct td_output_spec *spec = &op->outputs[i];
         cJSON *item = cJSON_CreateObject();
-        complete = td_document_append(list, item) && td_document_text(item, "name", spec->name) &&
-                   td_document_text(item, "summary", spec->summary) &&
-                   td_document_add(item, "list", cJSON_CreateBool(spec->list)) &&
-                   td_document_add(item, "dtypes", dtype_list(td_op_output_dtypes(op, spec))) &&
-                   (!spec->dtype_of || td_document_text(item, "dtype_of", spec->dtype_of)) &&
-                   (!spec->dtype_rule || td_document_text(item, "dtype_rule", spec->dtype_rule)) &&
-                   td_document_text(item, "shape_rule", spec->shape_rule);
+        complete =
+            td_document_append(list, item) && td_document_text(item, "name", spec->name) &&
+            td_document_text(item, "summary", spec->summary) &&
+            td_document_add(item, "list", cJSON_CreateBool(spec->list)) &&
+            td_document_add(item, "dtypes", td_document_dtypes(td_op_output_dtypes(op, spec))) &&
+            (!spec->dtype_of || td_document_text(item, "dtype_of", spec->dtype_of)) &&
+            (!spec->dtype_rule || td_document_text(item, "dtype_rule", spec->dtype_rule)) &&
+            td_document_text(item, "shape_rule", spec->shape_rule);
     }
     return complete;
 }

@@ -41,23 +41,17 @@ static int same_from(const struct td_op_merge *merge, int i, const struct td_sha
     return rows ? shape->rank - merge->row_rank : 0;
 }
 
-/* ... and of attribute i: these bytes, of the text where it is one; none where it is settled. */
+static bool is_settled(const struct td_op *op, int i)
+{
+    return op->merge->settled >> i & 1;
+}
+
+/* ... and of attribute i: these bytes; none where it is settled. */
 static const void *same_bytes(const struct td_op *op, const struct td_op_args *args, int i,
                               size_t *size)
 {
-    const struct td_attr_spec *attr = &op->attrs[i];
-    const void *place = args->attrs + attr->offset;
     *size = 0;
-    if (op->merge->settled >> i & 1)
-        return place;
-    if (attr->kind == TD_ATTR_TEXT) {
-        const char *text;
-        memcpy((void *)&text, place, sizeof(text));
-        *size = text ? strlen(text) : 0;
-        return text;
-    }
-    *size = attr->kind == TD_ATTR_INT ? sizeof(int64_t) : sizeof(unsigned);
-    return place;
+    return is_settled(op, i) ? NULL : td_op_attr_bytes(&op->attrs[i], args, size);
 }
 
 /* The mixing of splitmix64: every bit of the result depends on every bit of both. */
@@ -181,19 +175,19 @@ static td_status begin_inputs(struct merger *m)
     return TD_OK;
 }
 
-/* Those that are not settled; texts are replaced by the op. */
-static void begin_attrs(struct merger *m)
+/* Those that are not settled; of a stack the op may replace them. */
+static td_status begin_attrs(struct merger *m)
 {
     struct td_op_args *args = &m->out->args;
     td_op_defaults(m->op, args);
     for (int i = 0; i < m->op->n_attrs; i++) {
-        size_t offset = m->op->attrs[i].offset, size;
-        (void)same_bytes(m->op, m->calls[0], i, &size);
-        if (m->op->attrs[i].kind == TD_ATTR_TEXT || size == 0)
+        if (is_settled(m->op, i))
             continue;
-        memcpy(args->attrs + offset, m->calls[0]->attrs + offset, size);
+        if (!td_op_attr_copy(&m->op->attrs[i], m->calls[0], args, m->arena, m->err))
+            return m->err->status;
         args->attrs_set |= m->calls[0]->attrs_set & (uint32_t)1 << i;
     }
+    return TD_OK;
 }
 
 /* Indices of all calls, as rows: [sum of the rows, row...]. */
@@ -265,10 +259,10 @@ td_status td_merge_calls(const struct td_op *op, const struct td_op_args *const 
     assert(n >= 1 && kind != TD_MERGE_NONE);
     memset(out, 0, sizeof(*out));
     td_status status = begin_inputs(&m);
-    if (status != TD_OK)
-        return status;
-    begin_attrs(&m);
-    status = kind == TD_MERGE_CONCAT ? concat(&m) : stack(&m);
+    if (status == TD_OK)
+        status = begin_attrs(&m);
+    if (status == TD_OK)
+        status = kind == TD_MERGE_CONCAT ? concat(&m) : stack(&m);
     if (status == TD_OK)
         status = td_op_infer(op, &out->args, arena, m.err);
     if (status == TD_OK)

@@ -3,6 +3,8 @@
 #include "kernels/name.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,6 +78,9 @@ td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_
     for (int i = 0; spec->dtype_of && i < op->n_inputs; i++)
         if (strcmp(op->inputs[i].name, spec->dtype_of) == 0)
             return op->inputs[i].dtypes;
+    for (int i = 0; spec->dtype_of && i < op->n_attrs; i++)
+        if (strcmp(op->attrs[i].name, spec->dtype_of) == 0)
+            return op->attrs[i].dtypes;
     return spec->dtypes;
 }
 
@@ -95,6 +100,18 @@ const char *td_bounds_name(td_bounds bounds)
 
 /* An enum without negative values is an unsigned int wherever this is built. */
 _Static_assert(sizeof(td_bounds) == sizeof(unsigned), "choices are stored as unsigned int");
+_Static_assert(sizeof(td_dtype) == sizeof(unsigned), "dtypes are stored as unsigned int");
+
+size_t td_attr_size(td_attr_kind kind)
+{
+    static const size_t sizes[TD_ATTR_KIND_COUNT] = {
+        [TD_ATTR_INT] = sizeof(int64_t),       [TD_ATTR_INTS] = sizeof(struct td_ints),
+        [TD_ATTR_FLOAT] = sizeof(double),      [TD_ATTR_BOOL] = sizeof(bool),
+        [TD_ATTR_CHOICE] = sizeof(unsigned),   [TD_ATTR_DTYPE] = sizeof(td_dtype),
+        [TD_ATTR_TEXT] = sizeof(const char *),
+    };
+    return sizes[kind];
+}
 
 void td_op_choose(const struct td_attr_spec *attr, struct td_op_args *args, int choice)
 {
@@ -104,22 +121,73 @@ void td_op_choose(const struct td_attr_spec *attr, struct td_op_args *args, int 
 
 void td_op_defaults(const struct td_op *op, struct td_op_args *args)
 {
-    memset(args->attrs, 0, sizeof(args->attrs)); /* texts are NULL */
+    memset(args->attrs, 0, sizeof(args->attrs)); /* texts and lists are NULL */
     args->attrs_set = 0;
     for (int i = 0; i < op->n_attrs; i++) {
         const struct td_attr_spec *attr = &op->attrs[i];
+        unsigned char *place = args->attrs + attr->offset;
         switch (attr->kind) {
         case TD_ATTR_INT:
-            memcpy(args->attrs + attr->offset, &attr->default_int, sizeof(attr->default_int));
+            memcpy(place, &attr->default_int, sizeof(attr->default_int));
+            break;
+        case TD_ATTR_FLOAT:
+            memcpy(place, &attr->default_float, sizeof(attr->default_float));
+            break;
+        case TD_ATTR_BOOL:
+            *place = attr->default_int != 0;
             break;
         case TD_ATTR_CHOICE:
+        case TD_ATTR_DTYPE:
             td_op_choose(attr, args, (int)attr->default_int);
             break;
+        case TD_ATTR_INTS:
         case TD_ATTR_TEXT:
+        case TD_ATTR_KIND_COUNT:
             break;
         }
     }
 }
+
+const void *td_op_attr_bytes(const struct td_attr_spec *attr, const struct td_op_args *args,
+                             size_t *size)
+{
+    const unsigned char *place = args->attrs + attr->offset;
+    struct td_ints list;
+    const char *text;
+    switch (attr->kind) {
+    case TD_ATTR_INTS:
+        memcpy(&list, place, sizeof(list));
+        *size = (size_t)list.count * sizeof(list.values[0]);
+        return list.values;
+    case TD_ATTR_TEXT:
+        memcpy((void *)&text, place, sizeof(text));
+        *size = text ? strlen(text) : 0;
+        return text;
+    default:
+        *size = td_attr_size(attr->kind);
+        return place;
+    }
+}
+
+bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *from,
+                     struct td_op_args *to, struct td_arena *arena, struct td_error *err)
+{
+    unsigned char *place = to->attrs + attr->offset;
+    size_t size;
+    const void *bytes = td_op_attr_bytes(attr, from, &size);
+    memcpy(place, from->attrs + attr->offset, td_attr_size(attr->kind));
+    if (!bytes || (attr->kind != TD_ATTR_INTS && attr->kind != TD_ATTR_TEXT))
+        return true;
+    char *copy = td_arena_alloc(arena, size + 1, 1, err); /* a text ends in NUL */
+    if (!copy)
+        return false;
+    memcpy(copy, bytes, size);
+    copy[size] = '\0';
+    memcpy(place, &copy, sizeof(copy)); /* either begins with the pointer */
+    return true;
+}
+
+_Static_assert(offsetof(struct td_ints, values) == 0, "td_op_attr_copy sets the first member");
 
 /* ---- Checks ------------------------------------------------------------------------------ */
 
@@ -211,6 +279,78 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
     return TD_OK;
 }
 
+/* A list names the value at fault, "steps[1]". */
+static td_status check_ints(const struct td_attr_spec *attr, const int64_t *values, int count,
+                            struct td_error *err)
+{
+    const struct td_int_range *range = attr->range;
+    for (int i = 0; range && i < count; i++) {
+        char place[16] = "", most[32] = " or more is";
+        if (values[i] >= range->min && values[i] <= range->max)
+            continue;
+        if (attr->kind == TD_ATTR_INTS)
+            snprintf(place, sizeof(place), "[%d]", i);
+        if (range->max != INT64_MAX)
+            snprintf(most, sizeof(most), " to %" PRId64 " is", range->max);
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s%s is %" PRId64 "; %" PRId64 "%s expected",
+                     attr->name, place, values[i], range->min, most);
+        return td_error_at_attribute(err, TD_INVALID_ARGUMENT, attr->name);
+    }
+    return TD_OK;
+}
+
+static td_status check_float(const struct td_attr_spec *attr, double value, struct td_error *err)
+{
+    const struct td_float_range *range = attr->float_range;
+    if (!range || (value >= range->min && value <= range->max))
+        return TD_OK;
+    if (isinf(range->max))
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; %g or more is expected", attr->name,
+                     value, range->min);
+    else
+        td_error_set(err, TD_INVALID_ARGUMENT, "%s is %g; %g to %g is expected", attr->name, value,
+                     range->min, range->max);
+    return td_error_at_attribute(err, TD_INVALID_ARGUMENT, attr->name);
+}
+
+static td_status check_dtype(const struct td_attr_spec *attr, td_dtype dtype, struct td_error *err)
+{
+    char accepted[TD_DTYPE_SET_TEXT + 2];
+    if (attr->dtypes >> dtype & 1)
+        return TD_OK;
+    td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s is %s; %s is expected", attr->name,
+                 td_dtype_info(dtype)->name,
+                 dtype_choice(attr->dtypes, accepted, sizeof(accepted)));
+    return td_error_at_attribute(err, TD_UNSUPPORTED_DTYPE, attr->name);
+}
+
+/* Is the value that was given within its range? */
+static td_status check_attr(const struct td_attr_spec *attr, const struct td_op_args *args,
+                            struct td_error *err)
+{
+    const unsigned char *place = args->attrs + attr->offset;
+    int64_t integer;
+    struct td_ints list;
+    double number;
+    td_dtype dtype;
+    switch (attr->kind) {
+    case TD_ATTR_INT:
+        memcpy(&integer, place, sizeof(integer));
+        return check_ints(attr, &integer, 1, err);
+    case TD_ATTR_INTS:
+        memcpy(&list, place, sizeof(list));
+        return check_ints(attr, list.values, list.count, err);
+    case TD_ATTR_FLOAT:
+        memcpy(&number, place, sizeof(number));
+        return check_float(attr, number, err);
+    case TD_ATTR_DTYPE:
+        memcpy(&dtype, place, sizeof(dtype));
+        return check_dtype(attr, dtype, err);
+    default:
+        return TD_OK;
+    }
+}
+
 td_status td_op_check(const struct td_op *op, const struct td_op_args *args, struct td_error *err)
 {
     td_status status = TD_OK;
@@ -219,16 +359,16 @@ td_status td_op_check(const struct td_op *op, const struct td_op_args *args, str
         status = check_input(&op->inputs[i], &args->inputs[i], err);
     if (status == TD_OK)
         status = check_one_dtype(op, args, err);
-    if (status != TD_OK)
-        return status;
-    for (int i = 0; i < op->n_attrs; i++) {
+    for (int i = 0; i < op->n_attrs && status == TD_OK; i++) {
         const char *name = op->attrs[i].name;
-        if (!op->attrs[i].required || args->attrs_set & ((uint32_t)1 << i))
-            continue;
-        td_error_set(err, TD_INVALID_ARGUMENT, "%s is missing; %s requires it", name, op->name);
-        return td_error_at_attribute(err, TD_INVALID_ARGUMENT, name);
+        if (args->attrs_set & ((uint32_t)1 << i)) {
+            status = check_attr(&op->attrs[i], args, err);
+        } else if (op->attrs[i].required) {
+            td_error_set(err, TD_INVALID_ARGUMENT, "%s is missing; %s requires it", name, op->name);
+            status = td_error_at_attribute(err, TD_INVALID_ARGUMENT, name);
+        }
     }
-    return TD_OK;
+    return status;
 }
 
 static td_status align_inputs(const struct td_op *op, struct td_op_args *args,

@@ -17,7 +17,8 @@
 #include <stdint.h>
 
 #define TD_MAX_INPUTS 16 /* declared inputs of one op; a list counts as one */
-#define TD_ATTRS_SIZE 64
+#define TD_ATTRS_SIZE 128
+#define TD_MAX_ATTRS  32
 
 /* What an index outside [0, bound) gives. */
 typedef enum td_bounds {
@@ -77,8 +78,8 @@ struct td_output_spec {
     const char *name;       /* "output"; "outputs" of a list; where there are several, any */
     const char *summary;    /* one sentence */
     const char *shape_rule; /* as documented */
-    const char *dtype_of;   /* the input that has the same dtype, or NULL: */
-    td_dtype_set dtypes;    /* one of these, */
+    const char *dtype_of;   /* the input that has the same dtype, or the attribute that names it, */
+    td_dtype_set dtypes;    /* or NULL: one of these; */
     const char *dtype_rule; /* which, as documented; NULL: any of them */
     bool list;              /* as many tensors as infer makes; then there is no other output */
 };
@@ -87,11 +88,34 @@ struct td_output_spec {
  * "indices": T}}. */
 typedef enum td_output_form { TD_OUTPUT_ONE, TD_OUTPUT_LIST, TD_OUTPUT_NAMED } td_output_form;
 
+/* A list of integers, in the arena: axes, sizes of a shape. */
+struct td_ints {
+    const int64_t *values; /* NULL: it was not given */
+    int count;
+};
+#define TD_MAX_INTS 64 /* in one list: more than any rank */
+
 typedef enum td_attr_kind {
     TD_ATTR_INT,    /* int64_t */
+    TD_ATTR_INTS,   /* struct td_ints */
+    TD_ATTR_FLOAT,  /* double, finite */
+    TD_ATTR_BOOL,   /* bool */
     TD_ATTR_CHOICE, /* an enum that counts its choices from 0 */
-    TD_ATTR_TEXT    /* const char *, NUL-terminated, in the arena */
+    TD_ATTR_DTYPE,  /* td_dtype */
+    TD_ATTR_TEXT,   /* const char *, NUL-terminated, in the arena */
+    TD_ATTR_KIND_COUNT
 } td_attr_kind;
+
+/* Bytes of a member of this kind. */
+size_t td_attr_size(td_attr_kind kind);
+
+/* The numbers that an attribute may be, both ends among them. */
+struct td_int_range {
+    int64_t min, max;
+};
+struct td_float_range {
+    double min, max;
+};
 
 #define TD_ATTR_UNSET INT64_MIN /* an int whose default depends on the other arguments */
 
@@ -102,9 +126,15 @@ struct td_attr_spec {
     td_attr_kind kind;
     bool required;
     const char *const *choices; /* TD_ATTR_CHOICE: their names, NULL behind the last */
-    int64_t default_int;        /* TD_ATTR_INT, TD_ATTR_CHOICE */
-    const char *default_text;   /* as documented, where it is no value: "batch_dims" */
-    size_t offset;              /* in the attrs struct */
+    td_dtype_set dtypes;        /* TD_ATTR_DTYPE: those it may be, others are UNSUPPORTED_DTYPE */
+    const struct td_int_range *range;         /* TD_ATTR_INT, and each of TD_ATTR_INTS: others are
+                                         INVALID_ARGUMENT; NULL: all are allowed */
+    const struct td_float_range *float_range; /* TD_ATTR_FLOAT: the same */
+    int64_t default_int;      /* TD_ATTR_INT, TD_ATTR_BOOL, TD_ATTR_CHOICE, TD_ATTR_DTYPE */
+    double default_float;     /* TD_ATTR_FLOAT */
+    const char *default_text; /* as documented, where the default depends on the call and the op
+                                 looks at attrs_set: "batch_dims"; always of lists and texts */
+    size_t offset;            /* in the attrs struct */
 };
 
 /* The tensors of one input: one, or as many as the list has. */
@@ -176,14 +206,22 @@ td_output_form td_op_output_form(const struct td_op *op);
 /* The dtypes that an output may have, with inputs of any dtype that they may have. */
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec);
 
-/* Sets an attribute that is a choice. */
+/* Sets an attribute that is a choice or a dtype. */
 void td_op_choose(const struct td_attr_spec *attr, struct td_op_args *args, int choice);
 
 /* Sets every attribute of args to its default. */
 void td_op_defaults(const struct td_op *op, struct td_op_args *args);
 
+/* What the value of an attribute consists of, wherever it lies: two are equal where these bytes are. */
+const void *td_op_attr_bytes(const struct td_attr_spec *attr, const struct td_op_args *args,
+                             size_t *size);
+
+/* Copies an attribute, and what it points to into the arena. False with err filled without memory. */
+bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *from,
+                     struct td_op_args *to, struct td_arena *arena, struct td_error *err);
+
 /* Checks that hold for any op: every input given, lists not empty, dtypes accepted, and one where
- * there must be one, required attributes set. Part of td_op_infer. */
+ * there must be one, required attributes set, all within their ranges. Part of td_op_infer. */
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 

@@ -1,8 +1,10 @@
 #include "api/json/values.h"
 
+#include "api/json/float_text.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 
+#include <math.h>
 #include <string.h>
 
 td_status td_json_key(struct td_json_scan *scan, struct td_arena *arena, const char **key,
@@ -97,17 +99,70 @@ td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *pa
     return TD_OK;
 }
 
+/* A list, where all of it are integers and not too many; any other is only passed over. */
+static td_status read_ints(struct td_json_scan *scan, struct td_arena *arena,
+                           struct td_attr_value *value, struct td_error *err)
+{
+    const char *begin = scan->at;
+    size_t commas;
+    const char *end = td_json_measure(begin, scan->end, &commas);
+    if (!end)
+        return td_json_syntax(scan, scan->end, err, "expected the end of a list");
+    bool more, fits = commas < TD_MAX_INTS;
+    td_status status = td_json_open(scan, '[', ']', &more, err);
+    int64_t *values =
+        fits && status == TD_OK ? td_arena_alloc(arena, commas + 1, sizeof *values, err) : NULL;
+    if (status != TD_OK || (fits && !values))
+        return err->status;
+    int count = 0;
+    while (fits && more) {
+        const char *kind = td_json_kind(td_json_peek(scan));
+        fits = kind && strcmp(kind, "a number") == 0;
+        status = fits ? td_json_int64(scan, &values[count++], &fits, err) : TD_OK;
+        if (status == TD_OK && fits)
+            status = td_json_next(scan, ']', &more, err);
+        if (status != TD_OK)
+            return status;
+    }
+    scan->at = end;
+    if (fits) {
+        value->kind = TD_VALUE_INTS;
+        value->list = (struct td_ints){ values, count };
+    }
+    return TD_OK;
+}
+
+static td_status read_number(struct td_json_scan *scan, struct td_attr_value *value,
+                             struct td_error *err)
+{
+    bool fits, is_integer;
+    td_status status = td_json_int64(scan, &value->integer, &fits, err);
+    value->kind = TD_VALUE_INT;
+    if (status != TD_OK || fits)
+        return status;
+    const char *begin = scan->at;
+    scan->at = td_json_number_end(begin, scan->end, &is_integer);
+    value->kind = TD_VALUE_FLOAT;
+    if (!td_float64_read(begin, scan->at, &value->number))
+        value->number = INFINITY;
+    value->text = is_integer ? "an integer beyond 64 bits" : "a number with a fraction or exponent";
+    return TD_OK;
+}
+
 td_status td_json_attr(struct td_json_scan *scan, struct td_arena *arena,
                        struct td_attr_value *value, struct td_error *err)
 {
     char c = td_json_peek(scan);
     const char *kind = td_json_kind(c);
+    td_status status = TD_OK;
     *value = (struct td_attr_value){ .kind = TD_VALUE_OTHER, .text = kind };
     switch (c) {
     case '"':
         value->kind = TD_VALUE_TEXT;
         return td_json_string(scan, arena, &value->text, &value->text_length, err);
     case '[':
+        status = read_ints(scan, arena, value, err);
+        break;
     case '{': {
         size_t commas;
         const char *end = td_json_measure(scan->at, scan->end, &commas);
@@ -122,25 +177,17 @@ td_status td_json_attr(struct td_json_scan *scan, struct td_arena *arena,
         value->text = td_json_literal(scan, err);
         if (!value->text)
             return TD_MALFORMED_REQUEST;
+        value->kind = c == 'n' ? TD_VALUE_OTHER : TD_VALUE_BOOL;
+        value->truth = c == 't';
         break;
-    default: {
+    default:
         if (!kind)
             return td_json_syntax(scan, scan->at, err, "expected a value");
-        bool fits;
-        td_status status = td_json_int64(scan, &value->integer, &fits, err);
-        if (status != TD_OK)
-            return status;
-        if (fits) {
-            value->kind = TD_VALUE_INT;
-            break;
-        }
-        bool is_integer;
-        scan->at = td_json_number_end(scan->at, scan->end, &is_integer);
-        value->text =
-            is_integer ? "an integer beyond 64 bits" : "a number with a fraction or exponent";
+        status = read_number(scan, value, err);
         break;
     }
-    }
+    if (status != TD_OK)
+        return status;
     value->text_length = strlen(value->text ? value->text : "");
     return TD_OK;
 }

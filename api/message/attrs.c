@@ -3,7 +3,6 @@
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,91 +16,13 @@ const char *const td_device_names[] = { "auto", "cpu", "gpu", NULL };
 const char *const td_layout_names[] = { "nested", "flat", "base64", NULL };
 const char *const td_truth_names[] = { "0", "1", "false", "true", NULL };
 
-td_status td_attrs_refuse(struct td_error *err, const char *name, const char *expected,
-                          const struct td_attr_value *value)
-{
-    if (value->kind == TD_VALUE_INT)
-        td_error_set(err, TD_MALFORMED_REQUEST, "%s is %" PRId64 "; expected %s", name,
-                     value->integer, expected);
-    else if (value->kind == TD_VALUE_TEXT)
-        td_error_set(err, TD_MALFORMED_REQUEST, "%s is \"%s\"; expected %s", name,
-                     TD_SHOWN(value->text, value->text_length), expected);
-    else
-        td_error_set(err, TD_MALFORMED_REQUEST, "%s is %s; expected %s", name,
-                     TD_SHOWN(value->text, value->text_length), expected);
-    return td_error_at_attribute(err, TD_MALFORMED_REQUEST, name);
-}
-
-/* One of a list of names, or -1 with err filled. */
-static int choose(const char *name, const char *const *choices, const struct td_attr_value *value,
-                  struct td_error *err)
-{
-    int n = 0;
-    for (; choices[n]; n++)
-        if (value->kind == TD_VALUE_TEXT && td_name_is(choices[n], value->text, value->text_length))
-            return n;
-    char expected[128];
-    size_t used = 0;
-    for (int i = 0; i < n && used < sizeof expected; i++)
-        used += (size_t)snprintf(expected + used, sizeof expected - used, "%s\"%s\"",
-                                 i == 0       ? ""
-                                 : i == n - 1 ? " or "
-                                              : ", ",
-                                 choices[i]);
-    td_attrs_refuse(err, name, expected, value);
-    if (value->kind == TD_VALUE_TEXT)
-        td_suggest(err, value->text, value->text_length, choices, n);
-    return -1;
-}
-
 int td_attrs_choose(const char *name, const char *const *choices, const char *text, size_t length,
                     struct td_error *err)
 {
     const struct td_attr_value value = { .kind = TD_VALUE_TEXT,
                                          .text = text,
                                          .text_length = length };
-    return choose(name, choices, &value, err);
-}
-
-/* A string as a NUL-terminated copy in the arena. */
-static td_status copy_text(const char *name, const struct td_attr_value *value,
-                           struct td_arena *arena, const char **out, struct td_error *err)
-{
-    if (value->kind != TD_VALUE_TEXT)
-        return td_attrs_refuse(err, name, "a string", value);
-    if (memchr(value->text, '\0', value->text_length))
-        return td_attrs_refuse(err, name, "a string without NUL characters", value);
-    *out = td_arena_text(arena, value->text, value->text_length, err);
-    return *out ? TD_OK : err->status;
-}
-
-static td_status set_attr(struct td_op_args *args, const struct td_attr_spec *spec,
-                          const struct td_attr_value *value, struct td_arena *arena,
-                          struct td_error *err)
-{
-    unsigned char *field = args->attrs + spec->offset;
-    switch (spec->kind) {
-    case TD_ATTR_INT:
-        if (value->kind != TD_VALUE_INT)
-            return td_attrs_refuse(err, spec->name, "a 64-bit integer", value);
-        memcpy(field, &value->integer, sizeof value->integer);
-        return TD_OK;
-    case TD_ATTR_CHOICE: {
-        int chosen = choose(spec->name, spec->choices, value, err);
-        if (chosen < 0)
-            return TD_MALFORMED_REQUEST;
-        td_op_choose(spec, args, chosen);
-        return TD_OK;
-    }
-    case TD_ATTR_TEXT: {
-        const char *copy = NULL;
-        td_status status = copy_text(spec->name, value, arena, &copy, err);
-        if (status == TD_OK)
-            memcpy(field, &copy, sizeof copy);
-        return status;
-    }
-    }
-    return TD_OK;
+    return td_attr_choose(name, choices, &value, err);
 }
 
 static td_status set_wide(struct td_options *options, enum wide wide,
@@ -111,33 +32,33 @@ static td_status set_wide(struct td_options *options, enum wide wide,
     int chosen = -1;
     switch (wide) {
     case WIDE_DEVICE:
-        chosen = choose(wide_names[wide], td_device_names, value, err);
+        chosen = td_attr_choose(wide_names[wide], td_device_names, value, err);
         if (chosen >= 0)
             options->device = (td_device_choice)chosen;
         break;
     case WIDE_RESPONSE:
-        chosen = choose(wide_names[wide], td_layout_names, value, err);
+        chosen = td_attr_choose(wide_names[wide], td_layout_names, value, err);
         if (chosen >= 0)
             options->layout = (td_layout)chosen;
         break;
     case WIDE_TIMING: {
         /* As JSON it may also be a number or a truth value, which say the same. */
         struct td_attr_value text = *value;
-        if (value->kind == TD_VALUE_INT && (value->integer == 0 || value->integer == 1))
-            text = (struct td_attr_value){ .kind = TD_VALUE_TEXT,
-                                           .text = td_truth_names[value->integer],
-                                           .text_length = 1 };
-        else if (value->kind == TD_VALUE_OTHER &&
-                 (td_name_is("true", value->text, value->text_length) ||
-                  td_name_is("false", value->text, value->text_length)))
-            text.kind = TD_VALUE_TEXT;
-        chosen = choose(wide_names[wide], td_truth_names, &text, err);
+        const bool is_number =
+            value->kind == TD_VALUE_INT && (value->integer == 0 || value->integer == 1);
+        if (is_number || value->kind == TD_VALUE_BOOL)
+            text = (struct td_attr_value){
+                .kind = TD_VALUE_TEXT,
+                .text = td_truth_names[is_number ? value->integer == 1 : value->truth],
+                .text_length = 1
+            };
+        chosen = td_attr_choose(wide_names[wide], td_truth_names, &text, err);
         if (chosen >= 0)
             options->timing = chosen % 2 == 1;
         break;
     }
     case WIDE_STORE:
-        return copy_text(wide_names[wide], value, arena, &options->store, err);
+        return td_attr_copy_text(wide_names[wide], value, arena, &options->store, err);
     case WIDE_COUNT:
         break;
     }
@@ -178,33 +99,11 @@ td_status td_attrs_set(struct td_request *request, const char *name, size_t leng
         td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", own_name);
         return td_error_at_attribute(err, TD_MALFORMED_REQUEST, own_name);
     }
-    td_status status = spec ? set_attr(&request->args, spec, value, arena, err)
+    td_status status = spec ? td_attr_store(spec, value, &request->args, arena, err)
                             : set_wide(&request->options, (enum wide)wide, value, arena, err);
     if (status == TD_OK)
         *set |= bit;
     return status;
-}
-
-/* Decimal digits with an optional sign, all of the text. */
-static bool parse_int64(const char *text, size_t length, int64_t *out)
-{
-    const char *at = text, *end = text + length;
-    bool negative = at < end && *at == '-';
-    if (at < end && (*at == '-' || *at == '+'))
-        at++;
-    if (at == end)
-        return false;
-    int64_t value = 0;
-    for (; at < end; at++) {
-        if (*at < '0' || *at > '9')
-            return false;
-        int digit = negative ? '0' - *at : *at - '0';
-        if (__builtin_mul_overflow(value, (int64_t)10, &value) ||
-            __builtin_add_overflow(value, (int64_t)digit, &value))
-            return false;
-    }
-    *out = value;
-    return true;
 }
 
 td_status td_attrs_set_text(struct td_request *request, const char *name, size_t length,
@@ -216,15 +115,16 @@ td_status td_attrs_set_text(struct td_request *request, const char *name, size_t
                                    .text_length = text_length };
     int index;
     const struct td_attr_spec *spec = find_attr(request->op, name, length, &index);
-    if (spec && spec->kind == TD_ATTR_INT && parse_int64(text, text_length, &value.integer))
-        value.kind = TD_VALUE_INT;
-    return td_attrs_set(request, name, length, &value, arena, known, err);
+    const td_status status =
+        spec ? td_attr_of_text(spec, text, text_length, arena, &value, err) : TD_OK;
+    return status != TD_OK ? status
+                           : td_attrs_set(request, name, length, &value, arena, known, err);
 }
 
 td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t length,
                            const char *where, struct td_error *err)
 {
-    enum { MAX_NAMES = TD_MAX_INPUTS + 32 + WIDE_COUNT };
+    enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + WIDE_COUNT };
     const char *names[MAX_NAMES];
     int n = 0;
     for (int i = 0; i < op->n_inputs && n < MAX_NAMES; i++) {

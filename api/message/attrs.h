@@ -9,15 +9,8 @@
 #ifndef TD_API_MESSAGE_ATTRS_H
 #define TD_API_MESSAGE_ATTRS_H
 
+#include "api/message/attr_values.h"
 #include "api/message/message.h"
-
-/* A value as the source spelled it. */
-struct td_attr_value {
-    enum { TD_VALUE_INT, TD_VALUE_TEXT, TD_VALUE_OTHER } kind;
-    int64_t integer;  /* TD_VALUE_INT */
-    const char *text; /* TD_VALUE_TEXT: the string; TD_VALUE_OTHER: what it is, "a list" */
-    size_t text_length;
-};
 
 /* A name that is neither input, attribute nor request-wide member. `where` is "member", "query
  * parameter" or "metadata entry". */
@@ -30,7 +23,7 @@ TD_MUST_CHECK td_status td_attrs_set(struct td_request *request, const char *nam
                                      const struct td_attr_value *value, struct td_arena *arena,
                                      bool *known, struct td_error *err);
 
-/* The same from text alone, as in a query string: "2" is an integer where one is wanted. */
+/* The same from text alone, as in a query string: "2" is an integer where one is wanted, "0,2" a list. */
 TD_MUST_CHECK td_status td_attrs_set_text(struct td_request *request, const char *name,
                                           size_t length, const char *text, size_t text_length,
                                           struct td_arena *arena, bool *known,
@@ -43,10 +36,6 @@ extern const char *const td_device_names[], *const td_layout_names[], *const td_
 /* Which of the choices `text` is, for members that are no op's; -1 with err filled, as above. */
 TD_MUST_CHECK int td_attrs_choose(const char *name, const char *const *choices, const char *text,
                                   size_t length, struct td_error *err);
-
-/* MALFORMED_REQUEST: what the value of `name` is, and what was expected. */
-td_status td_attrs_refuse(struct td_error *err, const char *name, const char *expected,
-                          const struct td_attr_value *value);
 
 /* Begins a request for op: defaults everywhere, nothing set. */
 void td_request_init(struct td_request *request, const struct td_op *op);

@@ -23,7 +23,10 @@ bool td_document_text(cJSON *object, const char *name, const char *text);
 cJSON *td_document_integer(int64_t value);
 cJSON *td_document_count(uint64_t value);
 
-/* Adds type, whether it is required or else its default, and the values of a choice. */
+/* The names of dtypes; NULL without memory. */
+cJSON *td_document_dtypes(td_dtype_set set);
+
+/* Adds type, whether it is required or else its default, the values of a choice, and the range. */
 bool td_document_attr(cJSON *object, const struct td_attr_spec *spec);
 
 #endif

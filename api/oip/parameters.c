@@ -24,7 +24,7 @@ static td_status read_scalar(struct td_oip_reader *reader, const struct td_json_
     td_status status = td_json_attr(&reader->scan, reader->arena, value, reader->err);
     bool negative;
     uint64_t magnitude;
-    if (status != TD_OK || value->kind != TD_VALUE_OTHER || c == 't' || c == 'f' ||
+    if (status != TD_OK || value->kind != TD_VALUE_FLOAT ||
         !td_json_integral(begin, reader->scan.at, &negative, &magnitude) || magnitude > INT64_MAX)
         return status;
     value->kind = TD_VALUE_INT;
@@ -44,11 +44,9 @@ static td_status refuse_value(struct td_oip_reader *reader, const struct td_json
 static td_status as_bool(struct td_oip_reader *reader, const struct td_json_path *path,
                          const char *name, const struct td_attr_value *value, bool *out)
 {
-    const char *text = value->kind == TD_VALUE_OTHER ? value->text : "";
-    *out = strcmp(text, "true") == 0;
-    if (*out || strcmp(text, "false") == 0)
-        return TD_OK;
-    return refuse_value(reader, path, name, "true or false", value);
+    *out = value->truth;
+    return value->kind == TD_VALUE_BOOL ? TD_OK
+                                        : refuse_value(reader, path, name, "true or false", value);
 }
 
 static td_status as_count(struct td_oip_reader *reader, const struct td_json_path *path,
@@ -121,11 +119,11 @@ static td_status refuse_parameter(struct td_oip_reader *reader, const struct td_
                                   struct td_json_name name)
 {
     const struct td_op *op = reader->request->op;
-    const char *names[32];
+    const char *names[TD_MAX_ATTRS + 2];
     char allowed[256] = "";
     size_t used = 0;
     int n = 0;
-    for (; n < op->n_attrs && n < 30; n++)
+    for (; n < op->n_attrs; n++)
         names[n] = op->attrs[n].name;
     names[n++] = "device";
     names[n++] = reserved_names[COMPLEX];
@@ -165,6 +163,14 @@ static bool is_attr(const struct td_op *op, struct td_json_name name)
     return td_json_name_is(name, "device");
 }
 
+static bool is_list(const struct td_op *op, struct td_json_name name)
+{
+    for (int i = 0; i < op->n_attrs; i++)
+        if (td_json_name_is(name, op->attrs[i].name))
+            return op->attrs[i].kind == TD_ATTR_INTS;
+    return false;
+}
+
 static td_status read_parameter(void *context, const struct td_json_path *path,
                                 struct td_json_name name)
 {
@@ -186,8 +192,12 @@ static td_status read_parameter(void *context, const struct td_json_path *path,
     if (!is_attr(request->op, name))
         return refuse_parameter(reader, path, name);
     bool known;
-    status =
-        td_attrs_set(request, name.text, name.length, &value, reader->arena, &known, reader->err);
+    if (value.kind == TD_VALUE_TEXT && is_list(request->op, name)) /* as "0,2" */
+        status = td_attrs_set_text(request, name.text, name.length, value.text, value.text_length,
+                                   reader->arena, &known, reader->err);
+    else
+        status = td_attrs_set(request, name.text, name.length, &value, reader->arena, &known,
+                              reader->err);
     if (status != TD_OK)
         td_json_point(path, reader->err);
     return status;

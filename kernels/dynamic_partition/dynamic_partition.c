@@ -35,11 +35,6 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
     int64_t n = num_partitions(args);
     const struct td_shape *data = &args->inputs[DATA].tensors->shape;
     const struct td_shape *partitions = &args->inputs[PARTITIONS].tensors->shape;
-    if (n < 1) {
-        td_error_set(err, TD_INVALID_ARGUMENT,
-                     "num_partitions is %" PRId64 "; 1 or more is expected", n);
-        return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "num_partitions");
-    }
     if (n > TD_MAX_PARTITIONS) {
         td_error_resource(err, "outputs", (uint64_t)n, TD_MAX_PARTITIONS, "num_partitions");
         return td_error_at_attribute(err, TD_RESOURCE_LIMIT, "num_partitions");
@@ -357,6 +352,7 @@ static const struct td_attr_spec attrs[] = {
         .summary = "How many outputs there are, 1 to 16384; those that no row goes to are empty.",
         .kind = TD_ATTR_INT,
         .required = true,
+        .range = &(const struct td_int_range){ 1, INT64_MAX },
         .offset = offsetof(struct td_dynamic_partition_attrs, num_partitions),
     },
 };

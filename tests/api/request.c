@@ -4,6 +4,7 @@
 #include "api/message/attrs.h"
 #include "tests/support/tensors.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,10 @@ struct list_attrs {
     td_bounds bounds;
     const char *equation;
     enum { SIZE_SMALL, SIZE_LARGE, SIZE_HUGE } size;
+    struct td_ints axes;
+    double epsilon;
+    bool keep;
+    td_dtype dtype;
 };
 
 static const char *const sizes[] = { "small", "large", "huge", NULL };
@@ -52,6 +57,29 @@ static const struct td_attr_spec list_attrs[] = {
       .choices = sizes,
       .default_int = SIZE_LARGE,
       .offset = offsetof(struct list_attrs, size) },
+    { .name = "axes",
+      .summary = "Some dimensions.",
+      .kind = TD_ATTR_INTS,
+      .range = &(const struct td_int_range){ -16, 15 },
+      .default_text = "all",
+      .offset = offsetof(struct list_attrs, axes) },
+    { .name = "epsilon",
+      .summary = "A small number.",
+      .kind = TD_ATTR_FLOAT,
+      .float_range = &(const struct td_float_range){ 0, INFINITY },
+      .default_float = 1e-5,
+      .offset = offsetof(struct list_attrs, epsilon) },
+    { .name = "keep",
+      .summary = "Whether.",
+      .kind = TD_ATTR_BOOL,
+      .default_int = true,
+      .offset = offsetof(struct list_attrs, keep) },
+    { .name = "dtype",
+      .summary = "A dtype.",
+      .kind = TD_ATTR_DTYPE,
+      .dtypes = TD_DTYPES_INDEX,
+      .default_int = TD_DTYPE_INT16,
+      .offset = offsetof(struct list_attrs, dtype) },
 };
 
 static const td_status list_errors[] = { TD_INVALID_ARGUMENT, TD_OK };

@@ -19,7 +19,8 @@
 
 /* An op with list inputs and every kind of attribute; it is never run.
  *     lists   float32 or string, a list    ints   int32, a list, values read
- *     count (int64)   bounds   equation (text)   size (small, large or huge) */
+ *     count (int64)   bounds   equation (text)   size (small, large or huge)   axes (int64[])
+ *     epsilon (float64)   keep (bool)   dtype (int16, int32 or int64) */
 extern const struct td_op list_op;
 
 /* An op with named outputs, values and places, and inputs of all roles but indices; never run.

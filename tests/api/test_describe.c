@@ -114,6 +114,14 @@ START_TEST(inputs_attributes_and_errors_say_what_a_client_needs)
     ck_assert_ptr_nonnull(strstr(attrs, "\"type\":\"string\",\"required\":true}"));
     ck_assert_ptr_nonnull(
         strstr(attrs, "\"default\":\"large\",\"values\":[\"small\",\"large\",\"huge\"]"));
+    ck_assert_ptr_nonnull(strstr(attrs, "\"type\":\"int64[]\",\"required\":false,"
+                                        "\"default\":\"all\",\"minimum\":-16,\"maximum\":15}"));
+    ck_assert_ptr_nonnull(
+        strstr(attrs, "\"type\":\"float64\",\"required\":false,\"default\":1e-05,\"minimum\":0}"));
+    ck_assert_ptr_nonnull(strstr(attrs, "\"type\":\"bool\",\"required\":false,\"default\":true}"));
+    ck_assert_ptr_nonnull(strstr(attrs,
+                                 "\"type\":\"dtype\",\"required\":false,\"default\":\"int16\","
+                                 "\"values\":[\"int16\",\"int32\",\"int64\"]}"));
     cJSON_free(attrs);
     char *errors = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(document, "errors"));
     ck_assert_str_eq(errors, "[{\"code\":\"INVALID_ARGUMENT\",\"status\":422,"

@@ -89,53 +89,71 @@ START_TEST(inputs_are_described_in_full)
 }
 END_TEST
 
-static size_t attr_size(const struct td_attr_spec *spec)
+/* Is it told, by a value within the range or by words? */
+static bool has_default(const struct td_attr_spec *spec)
 {
+    const int64_t value = spec->default_int;
+    int n = 0;
+    while (spec->choices && spec->choices[n])
+        n++;
+    if (spec->default_text)
+        return true;
     switch (spec->kind) {
     case TD_ATTR_INT:
-        return sizeof(int64_t);
+        return value != TD_ATTR_UNSET &&
+               (!spec->range || (value >= spec->range->min && value <= spec->range->max));
+    case TD_ATTR_FLOAT:
+        return !spec->float_range || (spec->default_float >= spec->float_range->min &&
+                                      spec->default_float <= spec->float_range->max);
+    case TD_ATTR_BOOL:
+        return value == 0 || value == 1;
     case TD_ATTR_CHOICE:
-        return sizeof(unsigned);
-    case TD_ATTR_TEXT:
-        return sizeof(const char *);
+        return value >= 0 && value < n;
+    case TD_ATTR_DTYPE:
+        return value >= 0 && value < TD_DTYPE_COUNT && (spec->dtypes >> value & 1);
+    default:
+        return false;
     }
-    return 0;
+}
+
+static void check_range(const struct td_op *op, const struct td_attr_spec *spec)
+{
+    const bool integers = spec->kind == TD_ATTR_INT || spec->kind == TD_ATTR_INTS;
+    EXPECT(!spec->range || (integers && spec->range->min <= spec->range->max),
+           "%s: the range of %s", op->name, spec->name);
+    EXPECT(!spec->float_range ||
+               (spec->kind == TD_ATTR_FLOAT && spec->float_range->min <= spec->float_range->max),
+           "%s: the range of %s", op->name, spec->name);
 }
 
 static void check_attr(const struct td_op *op, const struct td_attr_spec *spec)
 {
     EXPECT(is_name(spec->name), "%s: \"%s\" is no name", op->name, spec->name);
     EXPECT(is_sentence(spec->summary), "%s: %s has no summary", op->name, spec->name);
-    EXPECT(attr_size(spec) > 0, "%s: %s is of no kind", op->name, spec->name);
-    EXPECT(spec->offset + attr_size(spec) <= TD_ATTRS_SIZE, "%s: no room for %s", op->name,
+    EXPECT(spec->kind < TD_ATTR_KIND_COUNT, "%s: %s is of no kind", op->name, spec->name);
+    EXPECT(spec->offset + td_attr_size(spec->kind) <= TD_ATTRS_SIZE, "%s: no room for %s", op->name,
            spec->name);
     EXPECT(!spec->required || !spec->default_text, "%s: %s is required and has a default", op->name,
            spec->name);
+    EXPECT(spec->required || has_default(spec), "%s: the default of %s", op->name, spec->name);
     EXPECT((spec->kind == TD_ATTR_CHOICE) == (spec->choices != NULL), "%s: the choices of %s",
            op->name, spec->name);
-    EXPECT(spec->required || spec->default_text || spec->kind != TD_ATTR_TEXT,
-           "%s: %s has no default", op->name, spec->name);
-    EXPECT(spec->required || spec->default_text || spec->kind != TD_ATTR_INT ||
-               spec->default_int != TD_ATTR_UNSET,
-           "%s: nothing says what the default of %s is", op->name, spec->name);
-    int n = 0;
-    while (spec->choices && spec->choices[n])
-        n++;
-    EXPECT(!spec->choices || (spec->default_int >= 0 && spec->default_int < n),
-           "%s: the default of %s is no choice", op->name, spec->name);
+    EXPECT((spec->kind == TD_ATTR_DTYPE) == (spec->dtypes != 0), "%s: the dtypes of %s", op->name,
+           spec->name);
+    check_range(op, spec);
 }
 
 START_TEST(attributes_are_described_in_full)
 {
     FOR_EACH_OP(op)
     {
-        EXPECT(op->n_attrs >= 0 && op->n_attrs <= 32, "%s has %d attributes", op->name,
+        EXPECT(op->n_attrs >= 0 && op->n_attrs <= TD_MAX_ATTRS, "%s has %d attributes", op->name,
                op->n_attrs);
         unsigned char used[TD_ATTRS_SIZE] = { 0 };
         for (int i = 0; i < op->n_attrs; i++) {
             const struct td_attr_spec *spec = &op->attrs[i];
             check_attr(op, spec);
-            for (size_t k = 0; k < attr_size(spec); k++)
+            for (size_t k = 0; k < td_attr_size(spec->kind); k++)
                 EXPECT(used[spec->offset + k]++ == 0, "%s: %s lies over another attribute",
                        op->name, spec->name);
         }
@@ -147,7 +165,7 @@ START_TEST(a_name_means_one_thing)
 {
     FOR_EACH_OP(op)
     {
-        const char *names[TD_MAX_INPUTS + 32];
+        const char *names[TD_MAX_INPUTS + TD_MAX_ATTRS];
         int n = 0;
         for (int i = 0; i < op->n_inputs; i++)
             names[n++] = op->inputs[i].name;
@@ -160,11 +178,14 @@ START_TEST(a_name_means_one_thing)
 }
 END_TEST
 
-static bool names_an_input(const struct td_op *op, const char *name)
+static bool has_a_dtype(const struct td_op *op, const char *name)
 {
     for (int i = 0; i < op->n_inputs; i++)
         if (strcmp(op->inputs[i].name, name) == 0)
             return true;
+    for (int i = 0; i < op->n_attrs; i++)
+        if (strcmp(op->attrs[i].name, name) == 0)
+            return op->attrs[i].kind == TD_ATTR_DTYPE;
     return false;
 }
 
@@ -175,8 +196,8 @@ static void check_output(const struct td_op *op, const struct td_output_spec *sp
            spec->name);
     EXPECT((spec->dtype_of != NULL) != (spec->dtypes != 0), "%s: the dtype of %s", op->name,
            spec->name);
-    EXPECT(!spec->dtype_of || names_an_input(op, spec->dtype_of),
-           "%s: %s has the dtype of %s, which is no input", op->name, spec->name, spec->dtype_of);
+    EXPECT(!spec->dtype_of || has_a_dtype(op, spec->dtype_of),
+           "%s: %s has the dtype of %s, which has none", op->name, spec->name, spec->dtype_of);
     EXPECT(td_op_output_dtypes(op, spec) != 0, "%s: the dtypes of %s", op->name, spec->name);
 }
 

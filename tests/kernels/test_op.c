@@ -3,6 +3,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <math.h>
 #include <string.h>
 
 START_TEST(an_op_is_found_by_its_name)
@@ -46,6 +47,10 @@ struct sample_attrs {
     int64_t axis;
     td_bounds bounds;
     const char *equation;
+    struct td_ints axes;
+    double epsilon;
+    bool keep;
+    td_dtype dtype;
 };
 
 static const struct td_input_spec sample_inputs[] = {
@@ -64,6 +69,7 @@ static const struct td_attr_spec sample_attr_specs[] = {
     { .name = "count",
       .kind = TD_ATTR_INT,
       .required = true,
+      .range = &(const struct td_int_range){ 0, INT64_MAX },
       .offset = offsetof(struct sample_attrs, count) },
     { .name = "axis",
       .kind = TD_ATTR_INT,
@@ -75,7 +81,26 @@ static const struct td_attr_spec sample_attr_specs[] = {
       .default_int = TD_BOUNDS_CLIP,
       .offset = offsetof(struct sample_attrs, bounds) },
     { .name = "equation", .kind = TD_ATTR_TEXT, .offset = offsetof(struct sample_attrs, equation) },
+    { .name = "axes",
+      .kind = TD_ATTR_INTS,
+      .range = &(const struct td_int_range){ -4, 3 },
+      .offset = offsetof(struct sample_attrs, axes) },
+    { .name = "epsilon",
+      .kind = TD_ATTR_FLOAT,
+      .float_range = &(const struct td_float_range){ 0, INFINITY },
+      .default_float = 1e-5,
+      .offset = offsetof(struct sample_attrs, epsilon) },
+    { .name = "keep",
+      .kind = TD_ATTR_BOOL,
+      .default_int = true,
+      .offset = offsetof(struct sample_attrs, keep) },
+    { .name = "dtype",
+      .kind = TD_ATTR_DTYPE,
+      .dtypes = TD_DTYPES_INDEX,
+      .default_int = TD_DTYPE_INT16,
+      .offset = offsetof(struct sample_attrs, dtype) },
 };
+enum { COUNT, AXIS, BOUNDS, EQUATION, AXES, EPSILON, KEEP, DTYPE };
 
 static int inferred;
 
@@ -92,7 +117,7 @@ static const struct td_op sample = {
     .inputs = sample_inputs,
     .n_inputs = 3,
     .attrs = sample_attr_specs,
-    .n_attrs = 4,
+    .n_attrs = COUNT_OF(sample_attr_specs),
     .infer = sample_infer,
 };
 
@@ -107,7 +132,89 @@ START_TEST(defaults_fill_every_attribute)
     ck_assert_int_eq(attrs.axis, TD_ATTR_UNSET);
     ck_assert_int_eq(attrs.bounds, TD_BOUNDS_CLIP);
     ck_assert_ptr_null(attrs.equation);
+    ck_assert_ptr_null(attrs.axes.values);
+    ck_assert_double_eq(attrs.epsilon, 1e-5);
+    ck_assert(attrs.keep);
+    ck_assert_int_eq(attrs.dtype, TD_DTYPE_INT16);
     ck_assert_uint_eq(args.attrs_set, 0);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    int attr;
+    struct sample_attrs value;
+    td_status status;
+    const char *message;
+} ranges[] = {
+    { "the least", COUNT, { .count = 0 }, TD_OK, "" },
+    { "too little",
+      COUNT,
+      { .count = -1 },
+      TD_INVALID_ARGUMENT,
+      "count is -1; 0 or more is expected" },
+    { "no list", AXES, { .axes = { (const int64_t[]){ 0 }, 0 } }, TD_OK, "" },
+    { "a list", AXES, { .axes = { (const int64_t[]){ -4, 3 }, 2 } }, TD_OK, "" },
+    { "one of a list",
+      AXES,
+      { .axes = { (const int64_t[]){ 1, 4 }, 2 } },
+      TD_INVALID_ARGUMENT,
+      "axes[1] is 4; -4 to 3 is expected" },
+    { "a number", EPSILON, { .epsilon = 0 }, TD_OK, "" },
+    { "a number too small",
+      EPSILON,
+      { .epsilon = -0.5 },
+      TD_INVALID_ARGUMENT,
+      "epsilon is -0.5; 0 or more is expected" },
+    { "a dtype", DTYPE, { .dtype = TD_DTYPE_INT64 }, TD_OK, "" },
+    { "another dtype",
+      DTYPE,
+      { .dtype = TD_DTYPE_STRING },
+      TD_UNSUPPORTED_DTYPE,
+      "dtype is string; int16, int32 or int64 is expected" },
+};
+
+START_TEST(attributes_that_are_given_are_held_to_their_ranges)
+{
+    struct td_tensor one = tensor("int32[1] 0"), many = tensor("int16[1] 0");
+    struct td_op_args args = { .attrs_set = 1u << COUNT | 1u << ranges[_i].attr };
+    struct td_error err = { .message = "" };
+    args.inputs[0] = (struct td_operand){ &one, 1 };
+    args.inputs[1] = (struct td_operand){ &many, 1 };
+    memcpy(args.attrs, &ranges[_i].value, sizeof(ranges[_i].value));
+    ck_assert_msg(td_op_check(&sample, &args, &err) == ranges[_i].status, "%s", ranges[_i].says);
+    ck_assert_str_eq(err.message, ranges[_i].message);
+    if (ranges[_i].status != TD_OK)
+        ck_assert_str_eq(err.attribute, sample.attrs[ranges[_i].attr].name);
+}
+END_TEST
+
+START_TEST(an_attribute_is_copied_with_what_it_points_to)
+{
+    int64_t axes[] = { 3, 1, 2 };
+    char equation[] = "ij->i";
+    struct sample_attrs attrs = { .count = 7,
+                                  .equation = equation,
+                                  .axes = { axes, 3 },
+                                  .epsilon = 0.5,
+                                  .dtype = TD_DTYPE_INT32 };
+    struct td_op_args from = { 0 }, to = { 0 };
+    struct td_error err;
+    memcpy(from.attrs, &attrs, sizeof(attrs));
+    for (int i = 0; i < sample.n_attrs; i++) {
+        size_t size, copied;
+        ck_assert(td_op_attr_copy(&sample.attrs[i], &from, &to, &test_arena, &err));
+        const void *bytes = td_op_attr_bytes(&sample.attrs[i], &from, &size);
+        const void *copy = td_op_attr_bytes(&sample.attrs[i], &to, &copied);
+        ck_assert_uint_eq(size, copied);
+        ck_assert_mem_eq(copy, bytes, size);
+    }
+    memset(axes, 0, sizeof(axes));
+    memset(equation, 'x', sizeof(equation) - 1);
+    memcpy(&attrs, to.attrs, sizeof(attrs));
+    ck_assert_str_eq(attrs.equation, "ij->i");
+    ck_assert_int_eq(attrs.axes.values[0], 3);
+    ck_assert_int_eq(attrs.axes.count, 3);
 }
 END_TEST
 
@@ -310,6 +417,8 @@ static void add(TCase *t)
     tcase_add_test(t, the_table_has_the_ops_of_ops_def);
     tcase_add_test(t, policies_have_the_names_of_the_api);
     tcase_add_test(t, defaults_fill_every_attribute);
+    tcase_add_loop_test(t, attributes_that_are_given_are_held_to_their_ranges, 0, COUNT_OF(ranges));
+    tcase_add_test(t, an_attribute_is_copied_with_what_it_points_to);
     tcase_add_loop_test(t, arguments_are_checked_before_infer, 0, COUNT_OF(checks));
     tcase_add_test(t, an_input_may_be_left_out_but_is_checked_where_it_is_given);
     tcase_add_loop_test(t, the_role_of_an_input_says_what_untyped_values_are, 0, COUNT_OF(roles));

@@ -5,6 +5,58 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* "0,2" */
+static struct td_ints integers(const char *text)
+{
+    struct td_error err;
+    int64_t *values = td_arena_alloc(&test_arena, TD_MAX_INTS, sizeof(values[0]), &err);
+    struct td_ints list = { values, 0 };
+    EXPECT(values != NULL, "%s", err.message);
+    for (char *end; *text; text = *end ? end + 1 : end)
+        values[list.count++] = strtoll(text, &end, 10);
+    return list;
+}
+
+static void set_value(const struct td_attr_spec *attr, struct td_op_args *args, const char *text,
+                      void *place)
+{
+    const int64_t integer = strtoll(text, NULL, 10);
+    const double number = strtod(text, NULL);
+    const bool truth = strcmp(text, "true") == 0;
+    const struct td_ints list = attr->kind == TD_ATTR_INTS ? integers(text) : (struct td_ints){ 0 };
+    td_dtype dtype;
+    int choice = 0;
+    switch (attr->kind) {
+    case TD_ATTR_INT:
+        memcpy(place, &integer, sizeof(integer));
+        break;
+    case TD_ATTR_INTS:
+        memcpy(place, &list, sizeof(list));
+        break;
+    case TD_ATTR_FLOAT:
+        memcpy(place, &number, sizeof(number));
+        break;
+    case TD_ATTR_BOOL:
+        memcpy(place, &truth, sizeof(truth));
+        break;
+    case TD_ATTR_CHOICE:
+        while (attr->choices[choice] && strcmp(text, attr->choices[choice]) != 0)
+            choice++;
+        EXPECT(attr->choices[choice] != NULL, "%s cannot be %s", attr->name, text);
+        td_op_choose(attr, args, choice);
+        break;
+    case TD_ATTR_DTYPE:
+        EXPECT(td_dtype_from_name(text, strlen(text), &dtype), "%s is no dtype", text);
+        td_op_choose(attr, args, (int)dtype);
+        break;
+    case TD_ATTR_TEXT:
+        memcpy(place, &text, sizeof(text));
+        break;
+    case TD_ATTR_KIND_COUNT:
+        break;
+    }
+}
+
 /* One "name=value" of a call's attributes. */
 static void set_attr(const struct td_op *op, struct td_op_args *args, const char *name,
                      size_t name_length, const char *value, size_t length)
@@ -18,20 +70,7 @@ static void set_attr(const struct td_op *op, struct td_op_args *args, const char
         const char *text = td_arena_text(&test_arena, value, length, &err);
         args->attrs_set |= (uint32_t)1 << i;
         EXPECT(text != NULL, "%s", err.message);
-        if (attr->kind == TD_ATTR_TEXT) {
-            memcpy(place, &text, sizeof(text));
-            return;
-        }
-        if (attr->kind == TD_ATTR_INT) {
-            int64_t number = strtoll(text, NULL, 10);
-            memcpy(place, &number, sizeof(number));
-            return;
-        }
-        int choice = 0;
-        while (attr->choices[choice] && strcmp(text, attr->choices[choice]) != 0)
-            choice++;
-        EXPECT(attr->choices[choice] != NULL, "%s cannot be %s", attr->name, text);
-        td_op_choose(attr, args, choice);
+        set_value(attr, args, text, place);
         return;
     }
     ck_abort_msg("%s has no attribute \"%.*s\"", op->name, (int)name_length, name);

@@ -102,6 +102,45 @@ static const struct {
     { "timing", "2", false },
     { "store", "name", true },
     { "store", "1", true },
+    { "axes", "", true },
+    { "axes", "0", true },
+    { "axes", "0,-2,+5", true },
+    { "axes", "0,", false },
+    { "axes", ",0", false },
+    { "axes", "0, 1", false },
+    { "axes", "0.5", false },
+    { "axes", "all", false },
+    { "axes", "[0]", false },
+    { "axes", "9223372036854775808", false },
+    { "axes",
+      "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,"
+      "0,0,"
+      "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0",
+      true },
+    { "axes",
+      "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,"
+      "0,0,"
+      "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0",
+      false },
+    { "epsilon", "0.25", true },
+    { "epsilon", "1", true },
+    { "epsilon", "-1e-7", true },
+    { "epsilon", "1e999", false },
+    { "epsilon", "nan", false },
+    { "epsilon", "inf", false },
+    { "epsilon", ".5", false },
+    { "epsilon", "0.5x", false },
+    { "epsilon", "", false },
+    { "keep", "true", true },
+    { "keep", "false", true },
+    { "keep", "1", true },
+    { "keep", "0", true },
+    { "keep", "True", false },
+    { "keep", "", false },
+    { "dtype", "int64", true },
+    { "dtype", "string", true }, /* not of this op, which says so itself */
+    { "dtype", "float31", false },
+    { "dtype", "INT64", false },
 };
 
 START_TEST(text_is_read_as_the_kind_that_is_wanted)
@@ -148,14 +187,27 @@ static const struct {
       false },
     { "true for a name",
       "store",
-      { .kind = TD_VALUE_OTHER, .text = "true", .text_length = 4 },
+      { .kind = TD_VALUE_BOOL, .truth = true, .text = "true", .text_length = 4 },
       false },
     { "timing as 1", "timing", { .kind = TD_VALUE_INT, .integer = 1 }, true },
     { "timing as 2", "timing", { .kind = TD_VALUE_INT, .integer = 2 }, false },
     { "timing as true",
       "timing",
-      { .kind = TD_VALUE_OTHER, .text = "true", .text_length = 4 },
+      { .kind = TD_VALUE_BOOL, .truth = true, .text = "true", .text_length = 4 },
       true },
+    { "text for a list", "axes", { .kind = TD_VALUE_TEXT, .text = "0", .text_length = 1 }, false },
+    { "an integer for a list", "axes", { .kind = TD_VALUE_INT, .integer = 0 }, false },
+    { "an integer for a number", "epsilon", { .kind = TD_VALUE_INT, .integer = 3 }, true },
+    { "text for a number",
+      "epsilon",
+      { .kind = TD_VALUE_TEXT, .text = "3", .text_length = 1 },
+      false },
+    { "an integer for a truth value", "keep", { .kind = TD_VALUE_INT, .integer = 1 }, false },
+    { "text for a truth value",
+      "keep",
+      { .kind = TD_VALUE_TEXT, .text = "true", .text_length = 4 },
+      false },
+    { "an integer for a dtype", "dtype", { .kind = TD_VALUE_INT, .integer = 3 }, false },
     { "timing as null",
       "timing",
       { .kind = TD_VALUE_OTHER, .text = "null", .text_length = 4 },
@@ -200,6 +252,81 @@ START_TEST(what_is_set_is_there)
     ck_assert_uint_eq(size(), 2);
     ck_assert_int_eq(td_request_bounds(&request), TD_BOUNDS_ZERO);
     ck_assert_uint_eq(request.args.attrs_set, 15);
+}
+END_TEST
+
+START_TEST(values_of_every_kind_reach_the_op)
+{
+    static const char body[] = "{\"axes\":[0,-2],\"epsilon\":2.5e-1,\"keep\":false,"
+                               "\"dtype\":\"int64\",\"equation\":\"\"}";
+    const struct td_attr_spec *specs = list_op.attrs;
+    struct decoded decoded;
+    bool known;
+    begin();
+    ck_assert_int_eq(set_text("axes", "0,-2", &known), TD_OK);
+    ck_assert_int_eq(set_text("epsilon", "0.25", &known), TD_OK);
+    ck_assert_int_eq(set_text("keep", "0", &known), TD_OK);
+    ck_assert_int_eq(set_text("dtype", "int64", &known), TD_OK);
+    decode_json(&decoded, &list_op, body, sizeof body - 1, NULL);
+    ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
+    for (int i = 0; i < 2; i++) {
+        const unsigned char *attrs = i == 0 ? request.args.attrs : decoded.request.args.attrs;
+        struct td_ints axes;
+        double epsilon;
+        bool keep;
+        td_dtype dtype;
+        memcpy(&axes, attrs + specs[4].offset, sizeof axes);
+        memcpy(&epsilon, attrs + specs[5].offset, sizeof epsilon);
+        memcpy(&keep, attrs + specs[6].offset, sizeof keep);
+        memcpy(&dtype, attrs + specs[7].offset, sizeof dtype);
+        ck_assert_int_eq(axes.count, 2);
+        ck_assert_int_eq(axes.values[0], 0);
+        ck_assert_int_eq(axes.values[1], -2);
+        ck_assert_double_eq(epsilon, 0.25);
+        ck_assert(!keep);
+        ck_assert_int_eq(dtype, TD_DTYPE_INT64);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *body, *message, *pointer;
+} misfits[] = {
+    { "{\"axes\":0}", "axes is 0; expected a list of at most 64 integers", "/axes" },
+    { "{\"axes\":\"0\"}", "axes is \"0\"; expected a list of at most 64 integers", "/axes" },
+    { "{\"axes\":[0,1.5]}", "axes is a list; expected a list of at most 64 integers", "/axes" },
+    { "{\"axes\":[[0]]}", "axes is a list; expected a list of at most 64 integers", "/axes" },
+    { "{\"epsilon\":\"1\"}", "epsilon is \"1\"; expected a number that fits float64", "/epsilon" },
+    { "{\"epsilon\":1e999}",
+      "epsilon is a number with a fraction or exponent; expected a number that fits float64",
+      "/epsilon" },
+    { "{\"keep\":1}", "keep is 1; expected true or false", "/keep" },
+    { "{\"keep\":null}", "keep is null; expected true or false", "/keep" },
+    { "{\"dtype\":true}",
+      "dtype is true; expected \"bool\", \"int8\", \"int16\", \"int32\", \"int64\", \"uint8\", "
+      "\"uint16\", \"uint32\", \"uint64\", \"float16\", \"bfloat16\", \"float32\", \"float64\", "
+      "\"complex64\", \"complex128\" or \"string\"",
+      "/dtype" },
+    { "{\"count\":[1]}", "count is a list; expected a 64-bit integer", "/count" },
+    { "{\"count\":true}", "count is true; expected a 64-bit integer", "/count" },
+};
+
+START_TEST(a_value_of_the_wrong_kind_is_refused_with_its_place)
+{
+    struct decoded decoded;
+    decode_json(&decoded, &list_op, misfits[_i].body, strlen(misfits[_i].body), NULL);
+    ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
+    ck_assert_str_eq(decoded.err.message, misfits[_i].message);
+    ck_assert_str_eq(decoded.err.pointer, misfits[_i].pointer);
+}
+END_TEST
+
+START_TEST(a_dtype_that_there_is_not_is_told_the_nearest)
+{
+    bool known;
+    begin();
+    ck_assert_int_eq(set_text("dtype", "bfloat", &known), TD_MALFORMED_REQUEST);
+    ck_assert_str_eq(err.did_you_mean, "bfloat16");
 }
 END_TEST
 
@@ -351,6 +478,10 @@ static void add(TCase *t)
     tcase_add_loop_test(t, text_is_read_as_the_kind_that_is_wanted, 0, COUNT_OF(texts));
     tcase_add_loop_test(t, typed_values_must_be_of_the_kind_that_is_wanted, 0, COUNT_OF(values));
     tcase_add_test(t, what_is_set_is_there);
+    tcase_add_test(t, values_of_every_kind_reach_the_op);
+    tcase_add_loop_test(t, a_value_of_the_wrong_kind_is_refused_with_its_place, 0,
+                        COUNT_OF(misfits));
+    tcase_add_test(t, a_dtype_that_there_is_not_is_told_the_nearest);
     tcase_add_test(t, a_choice_that_there_is_not_is_told_those_that_there_are);
     tcase_add_test(t, nothing_is_given_twice);
     tcase_add_test(t, a_refused_value_is_not_set);

@@ -486,6 +486,42 @@ START_TEST(parameters_reach_the_op)
 }
 END_TEST
 
+/* Of list_op; a parameter of the protocol is no list, so one is text. */
+static const struct {
+    const char *parameters, *word; /* NULL: accepted */
+} kinds[] = {
+    { "\"axes\":\"0,-2\",\"epsilon\":0.5,\"keep\":false,\"dtype\":\"int64\"", NULL },
+    { "\"axes\":\"\",\"epsilon\":5", NULL },
+    { "\"axes\":0", "axes is 0; expected a list" },
+    { "\"axes\":\"0;2\"", "axes is \"0;2\"; expected a list" },
+    { "\"axes\":[0]", "\"axes\" is a list" },
+    { "\"epsilon\":\"0.5\"", "epsilon is \"0.5\"; expected a number" },
+    { "\"keep\":\"true\"", "keep is \"true\"; expected true or false" },
+    { "\"keep\":1", "keep is 1; expected true or false" },
+    { "\"dtype\":\"INT64\"", "dtype is \"INT64\"; expected \"bool\"" },
+};
+
+START_TEST(parameters_are_of_every_kind)
+{
+    char json[1024];
+    struct decoded decoded;
+    snprintf(json, sizeof json,
+             "{\"parameters\":{%s},\"inputs\":["
+             "{\"name\":\"lists.0\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]},"
+             "{\"name\":\"ints.0\",\"shape\":[1],\"datatype\":\"INT32\",\"data\":[1]}]}",
+             kinds[_i].parameters);
+    decode_oip_text(&decoded, "list_op", json);
+    if (kinds[_i].word) {
+        ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "accepted: %s", json);
+        ck_assert_msg(strstr(decoded.err.message, kinds[_i].word), "%s: %s", json,
+                      decoded.err.message);
+    } else {
+        ck_assert_msg(decoded.status == TD_OK, "%s: %s", json, decoded.err.message);
+    }
+    decoded_free(&decoded);
+}
+END_TEST
+
 START_TEST(resident_tensors_stand_for_inputs)
 {
     struct decoded decoded;
@@ -875,6 +911,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, more_than_ten_of_a_list_sort_by_number);
     tcase_add_loop_test(tcase, parameters_are_declared_or_reserved, 0, COUNT_OF(parameters));
     tcase_add_test(tcase, parameters_reach_the_op);
+    tcase_add_loop_test(tcase, parameters_are_of_every_kind, 0, COUNT_OF(kinds));
     tcase_add_test(tcase, resident_tensors_stand_for_inputs);
     tcase_add_loop_test(tcase, complex_numbers_are_pairs, 0, COUNT_OF(pairs));
     tcase_add_loop_test(tcase, the_envelope_is_read_strictly, 0, COUNT_OF(envelopes));

@@ -154,7 +154,7 @@ START_TEST(metadata_and_configuration_in_full)
         "\"any_rank\":true,\"datatypes\":[\"INT16\",\"INT32\",\"INT64\"]}}],"
         "\"outputs\":[{\"name\":\"outputs.0\",\"datatype\":\"FP32\",\"shape\":[-1],\"parameters\":{"
         "\"any_rank\":true," ALL_DATATYPES ",\"variadic\":true,\"min\":1,\"max\":16384}}],"
-        "\"parameters\":{\"num_partitions\":{\"type\":\"int64\",\"required\":true},"
+        "\"parameters\":{\"num_partitions\":{\"type\":\"int64\",\"required\":true,\"minimum\":1},"
         "\"device\":{\"type\":\"string\",\"default\":\"auto\"},"
         "\"complex\":{\"type\":\"bool\",\"default\":false}}}");
     ck_assert_int_eq(td_oip_describe_config(op, &server, &test_arena, &reply, &err), TD_OK);
