@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 enum {
-    SLICE = 1 << 20, /* between two looks at the deadline: some 10 ms */
+    CHUNK = 1 << 20, /* between two deadline checks: some 10 ms */
     GZIP = 16 + 15,
     ZLIB = 15, /* formats, with a window of 32 KiB */
     MEMORY_LEVEL = 8
@@ -18,16 +18,16 @@ td_encoding td_deflate_choose(const char *accept_encoding)
 {
     int gzip = -1, deflate = -1, identity = -1, any = -1; /* -1: not mentioned */
     const char *at = accept_encoding, *end = at ? at + strlen(at) : NULL;
-    struct td_preference liked;
-    while (td_preference_next(&at, end, &liked)) {
-        if (td_token_is(liked.name, "gzip") || td_token_is(liked.name, "x-gzip"))
-            gzip = liked.weight;
-        else if (td_token_is(liked.name, "deflate"))
-            deflate = liked.weight;
-        else if (td_token_is(liked.name, "identity"))
-            identity = liked.weight;
-        else if (td_token_is(liked.name, "*"))
-            any = liked.weight;
+    struct td_preference preference;
+    while (td_preference_next(&at, end, &preference)) {
+        if (td_token_is(preference.name, "gzip") || td_token_is(preference.name, "x-gzip"))
+            gzip = preference.weight;
+        else if (td_token_is(preference.name, "deflate"))
+            deflate = preference.weight;
+        else if (td_token_is(preference.name, "identity"))
+            identity = preference.weight;
+        else if (td_token_is(preference.name, "*"))
+            any = preference.weight;
     }
     gzip = gzip >= 0 ? gzip : any;
     deflate = deflate >= 0 ? deflate : any;
@@ -39,23 +39,23 @@ td_encoding td_deflate_choose(const char *accept_encoding)
 
 /* ---- compressing ----------------------------------------------------------------------------- */
 
-/* All of the pieces through the stream; *fits is false where the room ends before they do. */
-static td_status press(z_stream *stream, const struct td_reply *reply, bool *fits,
-                       td_status (*stopped)(void *context, struct td_error *err), void *context,
-                       struct td_error *err)
+/* Compresses all chunks; *fits is false if the output does not fit. */
+static td_status compress_chunks(z_stream *stream, const struct td_reply *reply, bool *fits,
+                                 td_status (*stopped)(void *context, struct td_error *err),
+                                 void *context, struct td_error *err)
 {
     td_status status = TD_OK;
     *fits = true;
     for (int i = 0; i < reply->n_pieces; i++) {
         const struct td_piece *piece = &reply->pieces[i];
-        for (size_t at = 0; at < piece->size; at += SLICE) {
+        for (size_t at = 0; at < piece->size; at += CHUNK) {
             const size_t left = piece->size - at;
             stream->next_in = (Bytef *)(uintptr_t)piece->data + at;
-            stream->avail_in = (uInt)(left < SLICE ? left : SLICE);
+            stream->avail_in = (uInt)(left < CHUNK ? left : CHUNK);
             *fits = deflate(stream, Z_NO_FLUSH) == Z_OK && stream->avail_in == 0;
             if (!*fits)
                 return TD_OK;
-            if (left > SLICE && (status = stopped(context, err)) != TD_OK)
+            if (left > CHUNK && (status = stopped(context, err)) != TD_OK)
                 return status;
         }
     }
@@ -63,7 +63,7 @@ static td_status press(z_stream *stream, const struct td_reply *reply, bool *fit
     return TD_OK;
 }
 
-/* A buffer of fewer than `bytes`, or NULL. */
+/* A buffer of `bytes`, or NULL. */
 static struct td_buffer *take_room(struct td_memory *memory, size_t bytes)
 {
     struct td_error ignored;
@@ -90,8 +90,8 @@ td_status td_deflate(struct td_reply *reply, td_encoding encoding, struct td_mem
     if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, encoding == TD_ENCODING_GZIP ? GZIP : ZLIB,
                      MEMORY_LEVEL, Z_DEFAULT_STRATEGY) == Z_OK) {
         stream.next_out = buffer->data;
-        stream.avail_out = (uInt)(bytes - 1); /* or it is not worth it */
-        status = press(&stream, reply, &fits, stopped, context, err);
+        stream.avail_out = (uInt)(bytes - 1); /* must be smaller than the original */
+        status = compress_chunks(&stream, reply, &fits, stopped, context, err);
         deflateEnd(&stream);
     }
     if (status != TD_OK || !fits || !td_arena_keep(arena, td_buffer_ref(buffer), NULL)) {

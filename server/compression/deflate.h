@@ -1,10 +1,9 @@
-/* deflate.h - answers that leave with Content-Encoding: gzip or deflate.
+/* deflate.h - compresses replies with Content-Encoding: gzip or deflate.
  *
- * Bounds     An answer below TD_DEFLATE_LEAST bytes, and one that would not get smaller, stays as it
- *            is; so does one for which there is no memory. deflate is the zlib format, as RFC 9110
- *            says.
- * Ownership  The compressed bytes are a buffer that the arena keeps.
- * Errors     Those of `stopped`, which is asked between the pieces of a large answer. */
+ * Bounds     A reply below TD_DEFLATE_LEAST bytes, one that would not shrink, and one for which there is
+ *            no memory is sent as it is. deflate is the zlib format, as RFC 9110 defines it.
+ * Ownership  The arena keeps the buffer of compressed bytes.
+ * Errors     Those of `stopped`, which is called between the chunks of a large reply. */
 #ifndef TD_SERVER_COMPRESSION_DEFLATE_H
 #define TD_SERVER_COMPRESSION_DEFLATE_H
 
@@ -14,8 +13,8 @@ enum { TD_DEFLATE_LEAST = 512 };
 
 typedef enum td_encoding { TD_ENCODING_NONE, TD_ENCODING_GZIP, TD_ENCODING_DEFLATE } td_encoding;
 
-/* What Accept-Encoding likes best, by its q-values; gzip where it likes both, and nothing where it
- * is absent or likes neither. accept_encoding may be NULL. */
+/* The encoding that Accept-Encoding prefers by its q-values; gzip if it ranks both equal, none
+ * if it accepts neither or is NULL. */
 td_encoding td_deflate_choose(const char *accept_encoding);
 
 /* Compresses the body and sets Content-Encoding. */

@@ -6,9 +6,9 @@
 
 enum {
     FIRST_GUESS = 4,      /* times the compressed size */
-    FIRST_ROOM = 1 << 20, /* but no more than this before it is seen to be needed */
-    ANY_HEADER = 32 + 15, /* zlib finds out by itself whether it is gzip or zlib; 32 KiB window */
-    RAW = -15             /* what some clients send as "deflate" in spite of the RFC */
+    FIRST_ROOM = 1 << 20, /* upper bound of the first buffer */
+    ANY_HEADER = 32 + 15, /* zlib detects gzip or zlib; 32 KiB window */
+    RAW = -15             /* some clients send raw data as "deflate", against the RFC */
 };
 
 td_status td_inflate_wanted(const char *encoding, bool *wanted, struct td_error *err)
@@ -28,8 +28,8 @@ td_status td_inflate_wanted(const char *encoding, bool *wanted, struct td_error 
     return TD_UNSUPPORTED_MEDIA_TYPE;
 }
 
-/* A buffer of at least `bytes` that begins with the same `used` bytes, in place of `buffer`; NULL,
- * and buffer stays, without memory. */
+/* Replaces `buffer` by one of at least `bytes` with the same first `used` bytes; NULL without
+ * memory, and `buffer` stays. */
 static struct td_buffer *enlarge(struct td_buffer *buffer, size_t used, size_t bytes,
                                  struct td_memory *memory, struct td_error *err)
 {
@@ -46,7 +46,7 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* A gzip file may be several, one behind the other (RFC 1952, section 2.2): is there another? */
+/* Gzip members may be concatenated (RFC 1952, section 2.2): begins the next one, if any. */
 static bool begin_member(z_stream *stream)
 {
     const Bytef *in = stream->next_in;
@@ -58,7 +58,7 @@ static td_status expand(z_stream *stream, bool gzip, size_t limit, size_t paddin
                         struct td_memory *memory, struct td_buffer **buffer, size_t *used,
                         struct td_error *err)
 {
-    const size_t most = limit + 1; /* one byte more tells "as large as allowed" from "larger" */
+    const size_t most = limit + 1; /* one more byte detects output above the limit */
     for (;;) {
         const size_t room = (*buffer)->size - padding;
         stream->next_out = (Bytef *)(*buffer)->data + *used;
@@ -82,7 +82,7 @@ static td_status expand(z_stream *stream, bool gzip, size_t limit, size_t paddin
             return td_error_set(err, TD_MALFORMED_REQUEST,
                                 "the compressed body ends early, after %zu expanded bytes", *used);
         if (*used < room)
-            continue; /* more than zlib takes at a time */
+            continue; /* zlib's output chunk was full, the buffer is not */
         const size_t larger = room > most / 2 ? most : 2 * room;
         struct td_buffer *grown = enlarge(*buffer, *used, larger + padding, memory, err);
         if (!grown)

@@ -1,19 +1,19 @@
-/* inflate.h - request bodies that came with Content-Encoding: gzip or deflate.
+/* inflate.h - expands request bodies with Content-Encoding: gzip or deflate.
  *
- * Bounds     Expands to at most `limit` bytes, whatever the body claims: a bomb is
- *            PAYLOAD_TOO_LARGE when it passes the limit, not when memory is gone.
- * Ownership  *out is a new buffer; the caller unrefs it. `padding` bytes behind the result are
+ * Bounds     Expands to at most `limit` bytes: a decompression bomb is PAYLOAD_TOO_LARGE as soon as
+ *            it passes the limit. Memory grows with the output, not with what the body claims.
+ * Ownership  *out is a new buffer; the caller unrefs it. `padding` bytes after the result are
  *            readable.
- * Errors     MALFORMED_REQUEST for data that is corrupt or ends early (gzip, zlib and raw deflate
- *            are told apart by themselves, since clients mix them up); UNSUPPORTED_MEDIA_TYPE for
- *            an encoding that is not gzip, deflate or identity. err is not NULL here. */
+ * Errors     MALFORMED_REQUEST for corrupt or truncated data (gzip, zlib and raw deflate are detected
+ *            from the data, since clients confuse them); UNSUPPORTED_MEDIA_TYPE for an encoding other
+ *            than gzip, deflate or identity. err must not be NULL. */
 #ifndef TD_SERVER_COMPRESSION_INFLATE_H
 #define TD_SERVER_COMPRESSION_INFLATE_H
 
 #include "kernels/buffer.h"
 #include "kernels/status.h"
 
-/* Is there anything to do? An unknown encoding is an error. encoding may be NULL. */
+/* Whether the body is compressed. An unknown encoding is an error. encoding may be NULL. */
 TD_MUST_CHECK td_status td_inflate_wanted(const char *encoding, bool *wanted, struct td_error *err);
 
 TD_MUST_CHECK td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t padding,

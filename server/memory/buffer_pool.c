@@ -9,14 +9,13 @@
 #include <stdlib.h>
 
 enum {
-    SMALLEST_SHIFT =
-        14,    /* 16 KiB: then every class is whole pages, and what is mapped is counted */
-    STEPS = 4, /* classes per power of two */
+    SMALLEST_SHIFT = 14, /* 16 KiB: every class is whole pages, and all mapped bytes are counted */
+    STEPS = 4,           /* classes per power of two */
     N_CLASSES = (46 - SMALLEST_SHIFT) * STEPS,
     RETRY_AFTER_S = 1
 };
 
-/* Buffers of at least this size ask for huge pages: 512 times fewer faults on the first touch. */
+/* Buffers of at least this size use huge pages: 512 times fewer faults on the first touch. */
 #define HUGE_FROM ((size_t)4 << 20)
 
 struct pooled {
@@ -30,7 +29,7 @@ struct pooled {
 struct td_buffer_pool {
     struct td_memory memory; /* first: take casts back */
     uint64_t limit, warm_limit;
-    void (*let_go)(void *context); /* of spares; NULL for none */
+    void (*release_spares)(void *context); /* NULL for none */
     void *context;
     pthread_mutex_t mutex; /* guards all below */
     uint64_t in_use, warm;
@@ -68,22 +67,22 @@ static void destroy_list(struct pooled *list)
     }
 }
 
-/* Takes warm buffers off the classes, the largest first, until `bytes` of them are gone; the caller
- * destroys the list once it has let go of the mutex. */
+/* Removes warm buffers from the classes, the largest first, until `bytes` are removed; the
+ * caller destroys the list after unlocking the mutex. */
 static struct pooled *evict(struct td_buffer_pool *pool, uint64_t bytes)
 {
-    struct pooled *gone = NULL;
+    struct pooled *evicted_list = NULL;
     uint64_t evicted = 0;
     for (int i = N_CLASSES - 1; i >= 0 && evicted < bytes; i--)
         while (pool->classes[i] && evicted < bytes) {
             struct pooled *buffer = pool->classes[i];
             pool->classes[i] = buffer->next;
-            buffer->next = gone;
-            gone = buffer;
+            buffer->next = evicted_list;
+            evicted_list = buffer;
             evicted += class_bytes(i);
         }
     pool->warm -= evicted;
-    return gone;
+    return evicted_list;
 }
 
 static void release(struct td_buffer *base)
@@ -127,19 +126,19 @@ static uint64_t in_use_of(struct td_buffer_pool *pool)
     return in_use;
 }
 
-/* Where `bytes` would fit but for others, has the spares let go. */
+/* Releases spare buffers if `bytes` do not fit beside the memory in use. */
 static void make_room(struct td_buffer_pool *pool, uint64_t bytes)
 {
-    if (pool->let_go && bytes <= pool->limit && in_use_of(pool) > pool->limit - bytes)
-        pool->let_go(pool->context);
+    if (pool->release_spares && bytes <= pool->limit && in_use_of(pool) > pool->limit - bytes)
+        pool->release_spares(pool->context);
 }
 
-/* Counts `bytes` as in use, or says why not. A warm buffer of the class is handed over in *reuse
- * when size_class names one; *gone is what had to make room. */
+/* Counts `bytes` as in use, or sets the error. *reuse is a warm buffer of size_class, if that is
+ * not -1 and has one; warm buffers are evicted to make room. */
 static td_status reserve(struct td_buffer_pool *pool, uint64_t bytes, int size_class,
                          struct pooled **reuse, struct td_error *err)
 {
-    struct pooled *gone = NULL;
+    struct pooled *evicted_list = NULL;
     td_status status = TD_OK;
     make_room(pool, bytes);
     pthread_mutex_lock(&pool->mutex);
@@ -153,11 +152,11 @@ static td_status reserve(struct td_buffer_pool *pool, uint64_t bytes, int size_c
             pool->classes[size_class] = (*reuse)->next;
             pool->warm -= bytes;
         } else if (pool->in_use + pool->warm > pool->limit) {
-            gone = evict(pool, pool->in_use + pool->warm - pool->limit);
+            evicted_list = evict(pool, pool->in_use + pool->warm - pool->limit);
         }
     }
     pthread_mutex_unlock(&pool->mutex);
-    destroy_list(gone);
+    destroy_list(evicted_list);
     return status == TD_OK ? TD_OK : refuse(pool, bytes, in_use, err);
 }
 
@@ -196,7 +195,7 @@ static struct td_buffer *take(struct td_memory *memory, size_t bytes, struct td_
         buffer = map_fresh(pool, size_class);
     if (!buffer) {
         td_buffer_pool_discharge(pool, size);
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "the system has no %zu bytes to give", size);
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "the system cannot map %zu bytes", size);
         return NULL;
     }
     td_buffer_init(&buffer->base, buffer->base.data, size, release);
@@ -215,10 +214,10 @@ struct td_buffer_pool *td_buffer_pool_new(uint64_t limit, uint64_t warm_limit)
     return pool;
 }
 
-void td_buffer_pool_spares(struct td_buffer_pool *pool, void (*let_go)(void *context),
+void td_buffer_pool_spares(struct td_buffer_pool *pool, void (*release_spares)(void *context),
                            void *context)
 {
-    pool->let_go = let_go;
+    pool->release_spares = release_spares;
     pool->context = context;
 }
 
@@ -264,25 +263,25 @@ td_status td_buffer_pool_admit(struct td_buffer_pool *pool, uint64_t held, uint6
 
 void td_buffer_pool_trim(struct td_buffer_pool *pool, int64_t since_ns)
 {
-    struct pooled *gone = NULL;
+    struct pooled *evicted_list = NULL;
     pthread_mutex_lock(&pool->mutex);
     for (int i = 0; i < N_CLASSES; i++) {
         struct pooled **link = &pool->classes[i];
         while (*link && (*link)->warm_since_ns >= since_ns)
             link = &(*link)->next;
-        /* Behind the first old one all are old: the list is in the order they became warm. */
+        /* The list is sorted by time, so all buffers after the first old one are old. */
         struct pooled *old = *link;
         *link = NULL;
         while (old) {
             struct pooled *next = old->next;
             pool->warm -= class_bytes(i);
-            old->next = gone;
-            gone = old;
+            old->next = evicted_list;
+            evicted_list = old;
             old = next;
         }
     }
     pthread_mutex_unlock(&pool->mutex);
-    destroy_list(gone);
+    destroy_list(evicted_list);
 }
 
 struct td_buffer_pool_stats td_buffer_pool_stats(struct td_buffer_pool *pool)

@@ -9,20 +9,20 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-/* begin is written before end and cleared after it, so that a range that comes or goes is empty. A
- * reader that sees begin unchanged around end has a pair that belongs together. */
+/* begin is written before end and cleared after it, so that a range being added or removed is
+ * empty. A reader that sees begin unchanged around end has a consistent pair. */
 static struct {
     atomic_uintptr_t begin, end;
     atomic_bool marked;
 } ranges[TD_GUARD_RANGES];
 
-static atomic_int used; /* ranges[used..] were never taken */
+static atomic_int used; /* ranges[used..] were never used */
 static atomic_uint_fast64_t faults;
-static struct sigaction before; /* us */
+static struct sigaction previous;
 static uintptr_t page_size = 4096;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
-static int freed[TD_GUARD_RANGES];                        /* ranges to be taken again */
+static int freed[TD_GUARD_RANGES];                        /* ranges to be reused */
 static int n_freed;
 
 static int find(uintptr_t address, uintptr_t *end)
@@ -40,15 +40,15 @@ static int find(uintptr_t address, uintptr_t *end)
     return -1;
 }
 
-/* Zeros from the page at fault to the end of the range: where one page is behind the end of the
- * file, so are all that follow it, and one fault is cheaper than one a page. Pages behind one that
- * could not be read, or got no memory, may be good; but the range is marked, and nobody gets it. */
+/* Maps zeros from the faulting page to the end of the range: the pages after the end of a file
+ * all fault, and one mmap is cheaper than one per page. After a read error later pages may be
+ * valid, but the range is marked and never handed out again. */
 static bool cover(uintptr_t address, uintptr_t end)
 {
     const uintptr_t page = address & ~(page_size - 1);
     void *place = (void *)page;
-    /* Not by the C library's function: a sanitizer's stands in for it, and takes these pages for
-     * written by this thread. */
+    /* Not the C library's mmap: a sanitizer intercepts it and takes these pages for written by
+     * this thread. */
     return syscall(SYS_mmap, place, end - page, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == (long)page;
 }
@@ -58,15 +58,17 @@ static void on_fault(int number, siginfo_t *info, void *context)
     const int saved = errno;
     uintptr_t end = 0;
     (void)context;
-    /* A signal that somebody sent has no address. */
+    /* A signal sent by kill() has no address. */
     const int range = info->si_code > 0 ? find((uintptr_t)info->si_addr, &end) : -1;
     if (range >= 0) {
-        /* Before the zeros are there: another thread may read them without a fault of its own. */
+        /* Mark before mapping the zeros: another thread may then read them without a fault of
+         * its own. */
         atomic_store(&ranges[range].marked, true);
         atomic_fetch_add(&faults, 1);
     }
     if (range < 0 || !cover((uintptr_t)info->si_addr, end)) {
-        sigaction(number, &before, NULL); /* the read is tried again, and meets what was there */
+        sigaction(number, &previous,
+                  NULL); /* the read is retried and faults under the previous action */
         if (info->si_code <= 0)
             raise(number);
     }
@@ -79,7 +81,7 @@ void td_guard_install(void)
     action.sa_sigaction = on_fault;
     sigemptyset(&action.sa_mask);
     page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
-    sigaction(SIGBUS, &action, &before);
+    sigaction(SIGBUS, &action, &previous);
 }
 
 int td_guard_add(const void *begin, size_t size)

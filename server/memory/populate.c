@@ -21,7 +21,7 @@ struct td_pages {
     bool stopped;
 };
 
-/* An older kernel does not know how: then each page is touched. */
+/* Older kernels lack MADV_POPULATE_WRITE: touch each page. */
 static void populate(char *data, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -32,7 +32,7 @@ static void populate(char *data, size_t bytes)
         ((volatile char *)data)[i] = 0;
 }
 
-/* The next job, or NULL when there will be none; *stopped tells to be quick. */
+/* The next job, or NULL when stopped and empty; if *stopped, the job is not populated. */
 static struct td_pages_job *next_job(struct td_pages *pages, bool *stopped)
 {
     pthread_mutex_lock(&pages->mutex);
@@ -55,7 +55,8 @@ static void *run(void *context)
     struct td_pages_job *job;
     bool stopped;
     (void)pthread_setname_np(pthread_self(), "pages");
-    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &normal); /* after the I/O threads */
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH,
+                                &normal); /* do not preempt I/O threads */
     while ((job = next_job(context, &stopped))) {
         if (!stopped)
             populate(job->data, job->bytes);

@@ -17,16 +17,16 @@
 
 enum { KEY_SIZE = 256, NAME_SIZE = 1024 };
 
-/* What a name stands for. The buffer is the mapping: the registry holds a reference, and so does
- * each request that uses it. */
+/* A registered region. The buffer is the mapping: the registry and each request that uses it
+ * hold a reference. */
 struct region {
-    struct td_buffer mapping; /* first: released as one; data is where the region begins */
+    struct td_buffer mapping; /* first: release casts back; data is where the region begins */
     char *name, *key;
     uint64_t offset, bytes; /* within the object */
-    void *map;              /* from the page that the region begins in */
+    void *map;              /* from the start of the region's first page */
     size_t map_bytes;
     int fd, guard;
-    atomic_bool cut; /* the object was seen to be too short */
+    atomic_bool cut; /* the object was found to be too short */
 };
 
 struct td_shm {
@@ -56,7 +56,7 @@ static const char *name_at(const void *shm, int i)
     return ((const struct td_shm *)shm)->list[i]->name;
 }
 
-/* Where the name stands, or would; *found tells. Under the mutex. */
+/* Under the mutex: the index of the name, or where it would be inserted; *found says which. */
 static int place_of(const struct td_shm *shm, const char *name, size_t length, bool *found)
 {
     return td_sorted_place(shm, shm->count, name_at, name, length, found);
@@ -76,7 +76,7 @@ static td_status too_many(struct td_error *err)
                              "one more region");
 }
 
-/* Takes over the caller's reference. */
+/* Takes the caller's reference. */
 static td_status insert(struct td_shm *shm, struct region *region, struct td_error *err)
 {
     bool found;
@@ -100,20 +100,20 @@ static td_status insert(struct td_shm *shm, struct region *region, struct td_err
 
 /* ---- register -------------------------------------------------------------------------------- */
 
-/* The one component that a key is, behind its slashes. */
+/* The single path component of a key, without its leading slashes. */
 static td_status read_key(const char *key, char object[KEY_SIZE + 1], struct td_error *err)
 {
     const char *name = key + strspn(key, "/");
     const size_t length = strlen(name);
-    const char *wrong = length == 0                  ? "it names nothing"
-                        : length >= KEY_SIZE         ? "it has more than 255 bytes"
-                        : strchr(name, '/')          ? "it has a slash within"
+    const char *wrong = length == 0                  ? "it is empty"
+                        : length >= KEY_SIZE         ? "it is longer than 255 bytes"
+                        : strchr(name, '/')          ? "it contains a slash"
                         : strcmp(name, ".") == 0     ? "it is a folder"
-                        : strstr(name, "..") != NULL ? "it has two dots in a row"
+                        : strstr(name, "..") != NULL ? "it contains '..'"
                                                      : NULL;
     if (wrong) {
-        td_error_set(err, TD_INVALID_ARGUMENT, "the key '%.64s' is no name of shared memory: %s",
-                     key, wrong);
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "the key '%.64s' is not a valid shared memory name: %s", key, wrong);
         return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "key");
     }
     object[0] = '/';
@@ -121,7 +121,7 @@ static td_status read_key(const char *key, char object[KEY_SIZE + 1], struct td_
     return TD_OK;
 }
 
-/* The same words whatever there is in its place, or not: clients could look for others' objects. */
+/* One error for all causes, so that clients cannot probe for other objects. */
 static td_status not_opened(const char *key, struct td_error *err)
 {
     td_error_set(err, TD_INVALID_ARGUMENT, "the key '%.128s' cannot be opened as shared memory",
@@ -213,7 +213,7 @@ td_status td_shm_register(struct td_shm *shm, const char *name, const char *key,
     if (strlen(name) >= NAME_SIZE)
         return td_error_set(err, TD_INVALID_ARGUMENT, "the name of a region has at most %d bytes",
                             NAME_SIZE - 1);
-    if (is_registered(shm, name)) /* whatever the key */
+    if (is_registered(shm, name)) /* before the key is looked at */
         return taken(name, err);
     region = new_region(name, key, offset, bytes);
     if (!region)
@@ -231,18 +231,18 @@ td_status td_shm_register(struct td_shm *shm, const char *name, const char *key,
 
 void td_shm_unregister(struct td_shm *shm, const char *name)
 {
-    struct region *gone[TD_SHM_REGIONS];
+    struct region *removed[TD_SHM_REGIONS];
     bool found = true;
     pthread_mutex_lock(&shm->mutex);
     const int first = name ? place_of(shm, name, strlen(name), &found) : 0;
     const int count = !found ? 0 : name ? 1 : shm->count;
-    memcpy(gone, &shm->list[first], (size_t)count * sizeof *gone);
+    memcpy(removed, &shm->list[first], (size_t)count * sizeof *removed);
     shm->count -= count;
     memmove(&shm->list[first], &shm->list[first + count],
             (size_t)(shm->count - first) * sizeof *shm->list);
     pthread_mutex_unlock(&shm->mutex);
     for (int i = 0; i < count; i++)
-        td_buffer_unref(&gone[i]->mapping); /* perhaps unmapped: not under the mutex */
+        td_buffer_unref(&removed[i]->mapping); /* may unmap, so not under the mutex */
 }
 
 /* ---- use ------------------------------------------------------------------------------------- */
@@ -253,8 +253,9 @@ static td_status unknown(const char *name, size_t length, struct td_error *err)
                         TD_SHOWN(name, length));
 }
 
-/* Is the object still as long as it was? What was cut off is lost, even where the object has grown
- * again since, and a page that the guard replaced is not the client's any more. */
+/* Whether the object still has its size. A truncated region stays refused even if the object
+ * grows again: the lost bytes are zeros, and pages that the guard replaced are no longer the
+ * client's. */
 static td_status check_size(struct region *region, struct td_error *err)
 {
     struct stat stat;

@@ -12,6 +12,6 @@ static inline int64_t td_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-#define TD_NEVER INT64_MAX /* a deadline that does not come */
+#define TD_NEVER INT64_MAX /* no deadline */
 
 #endif

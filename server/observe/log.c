@@ -7,7 +7,7 @@
 
 enum { LINE_SIZE = 4096 };
 
-/* A line in the making; stops at its end and remembers that it did. */
+/* A line being built; `cut` is set once it is full. */
 struct line {
     char text[LINE_SIZE];
     size_t length;
@@ -18,17 +18,17 @@ static const char *const level_names[] = { "error", "warn", "info", "debug" };
 
 static void put(struct line *line, const char *text, size_t length)
 {
-    /* What put_end adds comes out of the last eight bytes. */
+    /* put_end uses the last eight bytes. */
     const size_t room = line->length < LINE_SIZE - 8 ? LINE_SIZE - 8 - line->length : 0;
     if (length > room || line->cut) {
-        line->cut = true; /* whole or not at all: half an escape sequence would not parse */
+        line->cut = true; /* all or nothing: half an escape sequence is invalid JSON */
         return;
     }
     memcpy(line->text + line->length, text, length);
     line->length += length;
 }
 
-/* What closes a value or the line: there is always room for it. */
+/* Ends a value or the line: there is always room for it. */
 static void put_end(struct line *line, const char *text)
 {
     memcpy(line->text + line->length, text, strlen(text));
@@ -40,7 +40,7 @@ static void put_text(struct line *line, const char *text)
     put(line, text, strlen(text));
 }
 
-/* Bytes that could end the value, the line or the terminal's patience become \uXXXX or \xXX. */
+/* Escapes quotes, control characters and bytes that are not ASCII as \uXXXX or \xXX. */
 static void put_escaped(struct line *line, const char *text, enum td_log_format format)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at && !line->cut; at++) {
@@ -73,7 +73,7 @@ static void put_value(struct line *line, const struct td_log_field *field,
     put_text(line, number);
 }
 
-/* Adds a field; where the line is full it ends within a text, with "...", or before the field. */
+/* Adds a field; a full line ends within a text, with "...", or before the field. */
 static void put_field(struct line *line, const struct td_log_field *field,
                       enum td_log_format format)
 {
@@ -127,7 +127,7 @@ void td_log_write(const struct td_log *log, enum td_log_level level, const char 
     for (size_t written = 0; written < line.length;) {
         ssize_t n = write(log->fd, line.text + written, line.length - written);
         if (n <= 0)
-            return; /* nobody listens; the daemon goes on */
+            return; /* a closed log must not stop the daemon */
         written += (size_t)n;
     }
 }

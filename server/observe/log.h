@@ -1,4 +1,4 @@
-/* log.h - one structured line an event, as text or JSON, to standard error.
+/* log.h - structured logging to standard error, one line per event, as text or JSON.
  *
  *     td_log(log, TD_LOG_INFO, "listening", TD_TEXT("address", address), TD_INT("workers", n));
  *
@@ -6,8 +6,9 @@
  * JSON:  {"time":"2026-01-31T12:00:00.123Z","level":"info","event":"listening",
  *         "address":"127.0.0.1:8080","workers":2}           (all on one line)
  *
- * Threads  Any; a line is one write, so that lines never mix. A value from outside is escaped in
- *          both formats, and a line longer than 4 KiB is cut within its last text, with "...". */
+ * Bounds   Values are escaped in both formats; a line longer than 4 KiB is truncated within its last
+ *          text, with "...".
+ * Threads  Any; a line is one write, so lines never interleave. */
 #ifndef TD_SERVER_OBSERVE_LOG_H
 #define TD_SERVER_OBSERVE_LOG_H
 
@@ -38,7 +39,7 @@ static inline bool td_log_wants(const struct td_log *log, enum td_log_level leve
     return level <= log->level;
 }
 
-/* Fields whose text is NULL are left out. */
+/* Omits fields whose text is NULL. */
 void td_log_write(const struct td_log *log, enum td_log_level level, const char *event,
                   const struct td_log_field *fields, int n_fields);
 

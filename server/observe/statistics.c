@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-static int place_of(const struct td_op *op)
+static int index_of(const struct td_op *op)
 {
     int count;
     const struct td_op *const *ops = td_ops(&count);
@@ -26,18 +26,18 @@ static uint64_t get(const atomic_uint_fast64_t *counter)
 static uint64_t now_ms(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* a tick of 4 ms, at a quarter of the cost */
+    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* 4 ms resolution at a quarter of the cost */
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 void td_statistics_count(struct td_statistics *statistics, const struct td_op *op,
-                         const struct td_times *times, bool good)
+                         const struct td_times *times, bool succeeded)
 {
-    const int place = place_of(op);
-    if (place < 0)
+    const int index = index_of(op);
+    if (index < 0)
         return;
-    struct td_op_counters *counters = &statistics->ops[place];
-    if (good) {
+    struct td_op_counters *counters = &statistics->ops[index];
+    if (succeeded) {
         add(&counters->queue_ns, times->queue);
         add(&counters->input_ns, times->decode);
         add(&counters->infer_ns, times->compute);
@@ -53,15 +53,15 @@ void td_statistics_count(struct td_statistics *statistics, const struct td_op *o
 void td_statistics_read(const struct td_statistics *statistics, const struct td_op *op,
                         struct td_oip_stats *out)
 {
-    const int place = place_of(op);
+    const int index = index_of(op);
     *out = (struct td_oip_stats){ 0 };
-    if (place < 0)
+    if (index < 0)
         return;
-    const struct td_op_counters *counters = &statistics->ops[place];
+    const struct td_op_counters *counters = &statistics->ops[index];
     const uint64_t count = get(&counters->succeeded);
     *out = (struct td_oip_stats){
         .last_ms = get(&counters->last_ms),
-        .inferences = count, /* a call runs its op once */
+        .inferences = count,
         .executions = count,
         .fail = { get(&counters->failed), get(&counters->failed_ns) },
         .queue = { count, get(&counters->queue_ns) },

@@ -8,49 +8,52 @@
 #include <stdlib.h>
 
 enum {
-    SMALLS_PER_LARGE = 7, /* turns in a row for small jobs while a large one waits */
+    SMALLS_PER_LARGE = 7, /* consecutive small jobs while a large one waits */
 };
 
-/* A job that computes in steps opens one loop after the other, and falling asleep between two of
- * them costs as much as a short loop itself: 30 us to wake who helped in the last one, and as much
- * again for the owner when it has to wait for the last chunk. So both look around for so long
- * before they sleep. (tests/bench/bench_loops.c, 2 workers: loops of two chunks of 20 us, back to
- * back, take 21 us instead of 52, and 42 us of processor time instead of 60; loops of two of 200 us
- * 201 instead of 244.) */
+/* A job that computes in steps opens one loop after the other, and sleeping between two of them
+ * costs as much as a short loop: 30 us to wake a helper of the last one, and as much for an
+ * owner that waits for the last chunk. So both poll for this long before they sleep.
+ * (tests/bench/bench_loops.c, 2 workers: loops of two chunks of 20 us, back to back, take 21 us
+ * instead of 52, and 42 us of processor time instead of 60; loops of two of 200 us 201 instead
+ * of 244.) */
 #define LINGER_NS 50000
 
-/* No estimate counts for more, so that the sum of all in the queue fits 64 bits. */
+/* Upper bound of an estimate, so that the sum over the queue fits 64 bits. */
 #define LONGEST_NS UINT64_C(3600000000000)
 
 struct queue {
     struct td_job *head, **tail;
 };
 
-/* A parallel loop in progress; lives on its owner's stack. */
+/* A parallel loop in progress, on its owner's stack. */
 struct loop {
     struct loop *next;
     td_range_fn *fn;
     void *context;
     int64_t count, grain;
-    atomic_int_fast64_t claimed; /* items handed out; relaxed, since the mutex orders the data */
-    atomic_int helpers;          /* workers inside fn, but for the owner; changes under the mutex */
+    atomic_int_fast64_t
+        claimed;        /* items claimed by threads; relaxed, since the mutex orders the data */
+    atomic_int helpers; /* workers inside fn except the owner; changed under the mutex */
     pthread_cond_t helpers_done;
 };
 
 struct td_worker {
     struct td_worker_pool *pool;
     pthread_t thread;
-    bool nested; /* runs a small job between the chunks of its own loop */
-    bool shares; /* its job has opened a loop: counts in pool->sharing; guarded by the mutex */
+    bool nested; /* is running a small job between the chunks of its own loop */
+    bool
+        opened_loop; /* its job has opened a loop and counts in pool->jobs_with_loops; guarded by the mutex */
 };
 
 struct td_worker_pool {
     int n_workers;
     int64_t queue_limit;
-    atomic_int_fast64_t places; /* reserved or queued; only a count, so relaxed */
-    /* Looked at by lingering workers, which then take the mutex: relaxed; they change under it. */
-    atomic_uint_fast64_t news; /* jobs submitted and loops opened, ever */
-    atomic_int sharing;        /* running jobs that have opened a loop and may open another */
+    atomic_int_fast64_t places; /* reserved or queued; a mere count, so relaxed */
+    /* Lingering workers poll these two without the mutex, then lock it: relaxed; changed under
+     * it. */
+    atomic_uint_fast64_t events; /* number of jobs submitted and loops opened so far */
+    atomic_int jobs_with_loops;  /* running jobs that have opened a loop and may open another */
 
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t work;
@@ -83,7 +86,7 @@ static void queue_push(struct queue *queue, struct td_job *job)
     queue->tail = &job->next;
 }
 
-static void left_queue(struct td_worker_pool *pool, const struct td_job *job)
+static void on_removed(struct td_worker_pool *pool, const struct td_job *job)
 {
     pool->queued_cost_ns -= job->cost_ns;
     atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
@@ -97,7 +100,7 @@ static struct td_job *queue_pop(struct td_worker_pool *pool, struct queue *queue
     queue->head = job->next;
     if (!queue->head)
         queue->tail = &queue->head;
-    left_queue(pool, job);
+    on_removed(pool, job);
     return job;
 }
 
@@ -113,9 +116,9 @@ static struct td_job *next_job(struct td_worker_pool *pool)
     return queue_pop(pool, &pool->small);
 }
 
-/* Moves the jobs to be dropped from queue to the list at *dropped. */
-static void sift(struct td_worker_pool *pool, struct queue *queue, int64_t now_ns, bool everything,
-                 struct td_job **dropped)
+/* Moves the expired jobs, or all, from the queue to the list at *dropped. */
+static void take_expired(struct td_worker_pool *pool, struct queue *queue, int64_t now_ns,
+                         bool everything, struct td_job **dropped)
 {
     struct td_job **link = &queue->head;
     while (*link) {
@@ -125,7 +128,7 @@ static void sift(struct td_worker_pool *pool, struct queue *queue, int64_t now_n
             continue;
         }
         *link = job->next;
-        left_queue(pool, job);
+        on_removed(pool, job);
         job->next = *dropped;
         *dropped = job;
     }
@@ -134,7 +137,7 @@ static void sift(struct td_worker_pool *pool, struct queue *queue, int64_t now_n
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
-/* Runs one chunk; false when none was left. */
+/* Runs one chunk; false if none is left. */
 static bool run_chunk(struct loop *loop)
 {
     const int64_t begin =
@@ -154,29 +157,30 @@ static struct loop *loop_with_chunks(struct td_worker_pool *pool)
     return NULL;
 }
 
-static void announce(struct td_worker_pool *pool)
+static void bump_events(struct td_worker_pool *pool)
 {
-    atomic_fetch_add_explicit(&pool->news, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pool->events, 1, memory_order_relaxed);
 }
 
-/* Enters and leaves with the mutex held. Waits a little for the next loop of a running job, or for
- * a job; returns at once when no running job has loops. It yields between two looks, so whoever
- * else wants this processor has it. */
+/* Called with the mutex held, which it releases meanwhile. Polls briefly for the next loop of a
+ * running job, or for a job; returns at once if no running job has loops. It yields the
+ * processor between two polls. */
 static void linger(struct td_worker_pool *pool)
 {
-    const uint_fast64_t seen = atomic_load_explicit(&pool->news, memory_order_relaxed);
+    const uint_fast64_t seen = atomic_load_explicit(&pool->events, memory_order_relaxed);
     const int64_t until = td_now_ns() + LINGER_NS;
     pool->lingering++;
     pthread_mutex_unlock(&pool->mutex);
-    while (atomic_load_explicit(&pool->news, memory_order_relaxed) == seen &&
-           atomic_load_explicit(&pool->sharing, memory_order_relaxed) > 0 && td_now_ns() < until)
+    while (atomic_load_explicit(&pool->events, memory_order_relaxed) == seen &&
+           atomic_load_explicit(&pool->jobs_with_loops, memory_order_relaxed) > 0 &&
+           td_now_ns() < until)
         sched_yield();
     pthread_mutex_lock(&pool->mutex);
     pool->lingering--;
 }
 
 /* Enters and leaves with the mutex held. */
-static void help(struct td_worker_pool *pool, struct loop *loop)
+static void help_loop(struct td_worker_pool *pool, struct loop *loop)
 {
     atomic_fetch_add_explicit(&loop->helpers, 1, memory_order_relaxed);
     pthread_mutex_unlock(&pool->mutex);
@@ -193,39 +197,39 @@ static void loop_open(struct td_worker *owner, struct loop *loop)
     pthread_mutex_lock(&pool->mutex);
     loop->next = pool->loops;
     pool->loops = loop;
-    if (!owner->shares) {
-        owner->shares = true;
-        atomic_fetch_add_explicit(&pool->sharing, 1, memory_order_relaxed);
+    if (!owner->opened_loop) {
+        owner->opened_loop = true;
+        atomic_fetch_add_explicit(&pool->jobs_with_loops, 1, memory_order_relaxed);
     }
-    announce(pool);
-    /* Who lingers comes by itself. */
+    bump_events(pool);
+    /* Lingering workers need no signal. */
     const int64_t wanted = chunks - 1 - pool->lingering;
     for (int64_t wake = wanted < pool->idle ? wanted : pool->idle; wake > 0; wake--)
         pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->mutex);
 }
 
-static bool helpers_gone(struct loop *loop)
+static bool has_no_helpers(struct loop *loop)
 {
     return atomic_load_explicit(&loop->helpers, memory_order_relaxed) == 0;
 }
 
-/* After this no helper touches the loop or what its chunks wrote. */
+/* Returns when no helper uses the loop any more. */
 static void loop_close(struct td_worker_pool *pool, struct loop *loop)
 {
     pthread_mutex_lock(&pool->mutex);
     struct loop **link = &pool->loops;
     while (*link != loop)
         link = &(*link)->next;
-    *link = loop->next; /* from here on nobody joins */
-    if (!helpers_gone(loop)) {
+    *link = loop->next; /* from here on no worker joins */
+    if (!has_no_helpers(loop)) {
         pthread_mutex_unlock(&pool->mutex);
         for (const int64_t until = td_now_ns() + LINGER_NS;
-             !helpers_gone(loop) && td_now_ns() < until;)
+             !has_no_helpers(loop) && td_now_ns() < until;)
             sched_yield();
-        pthread_mutex_lock(&pool->mutex); /* the last one signals while it has it */
+        pthread_mutex_lock(&pool->mutex); /* the last helper signals under the mutex */
     }
-    while (!helpers_gone(loop))
+    while (!has_no_helpers(loop))
         pthread_cond_wait(&loop->helpers_done, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
 }
@@ -253,14 +257,14 @@ static td_status parallel_for(struct td_exec *base, int64_t count, int64_t grain
     struct loop loop = {
         .fn = fn, .context = context, .count = count, .grain = grain > 0 ? grain : 1
     };
-    /* One chunk, one worker, or a job between somebody's chunks: nobody to share with. */
-    const bool share =
+    /* A single chunk, a single worker and a nested job run without helpers. */
+    const bool parallel =
         worker && !worker->nested && worker->pool->n_workers > 1 && count > loop.grain;
     td_status status = exec->begun ? exec->stopped(exec->context, err) : TD_OK;
     exec->begun = true;
     if (status != TD_OK)
         return status;
-    if (share) {
+    if (parallel) {
         pthread_cond_init(&loop.helpers_done, NULL);
         loop_open(worker, &loop);
     }
@@ -273,7 +277,7 @@ static td_status parallel_for(struct td_exec *base, int64_t count, int64_t grain
         if (worker)
             run_waiting_small_job(worker);
     }
-    if (share) {
+    if (parallel) {
         atomic_store_explicit(&loop.claimed, count, memory_order_relaxed);
         loop_close(worker->pool, &loop);
         pthread_cond_destroy(&loop.helpers_done);
@@ -306,14 +310,14 @@ void td_pool_exec_init(struct td_pool_exec *exec, struct td_worker *worker, stru
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-/* A worker that is woken does not push the thread that woke it off its processor: an I/O thread
- * hands over all the requests it has read, and then the worker runs them in a row, instead of the
- * two taking turns at every one. (tests/bench/run.py --only workers, 2 cores: 14 us of CPU a
- * request instead of 22, and twice the rate.) */
-static void yield_to_io(void)
+/* Under SCHED_BATCH a woken worker does not preempt the thread that woke it: an I/O thread
+ * submits all requests it has read, and then the worker runs them in a row, instead of a switch
+ * per request. (tests/bench/run.py --only workers, 2 cores: 14 us of CPU a request instead of
+ * 22, and twice the rate.) */
+static void prefer_io_threads(void)
 {
     const struct sched_param normal = { .sched_priority = 0 };
-    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &normal); /* a wish, not a need */
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &normal); /* optional */
 }
 
 /* Enters and leaves with the mutex held. */
@@ -323,17 +327,17 @@ static void run_job(struct td_worker *worker, struct td_job *job)
     pthread_mutex_unlock(&pool->mutex);
     job->run(job, worker);
     pthread_mutex_lock(&pool->mutex);
-    if (worker->shares)
-        atomic_fetch_sub_explicit(&pool->sharing, 1, memory_order_relaxed);
-    worker->shares = false;
+    if (worker->opened_loop)
+        atomic_fetch_sub_explicit(&pool->jobs_with_loops, 1, memory_order_relaxed);
+    worker->opened_loop = false;
 }
 
 static void *work(void *argument)
 {
     struct td_worker *worker = argument;
     struct td_worker_pool *pool = worker->pool;
-    yield_to_io();
-    bool helped = false; /* and has not lingered since */
+    prefer_io_threads();
+    bool helped = false; /* has helped and not lingered since */
     (void)pthread_setname_np(pthread_self(), "worker");
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
@@ -343,7 +347,7 @@ static void *work(void *argument)
             run_job(worker, job);
             helped = false;
         } else if ((loop = loop_with_chunks(pool))) {
-            help(pool, loop);
+            help_loop(pool, loop);
             helped = true;
         } else if (pool->stopping) {
             break;
@@ -414,8 +418,8 @@ void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
     pthread_mutex_lock(&pool->mutex);
     queue_push(is_small(job) ? &pool->small : &pool->large, job);
     pool->queued_cost_ns += job->cost_ns;
-    announce(pool);
-    /* Under the mutex: once it is free the job may be done and the pool gone. */
+    bump_events(pool);
+    /* Signal under the mutex: after unlocking, the job may be done and the pool freed. */
     if (pool->idle > 0)
         pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->mutex);
@@ -427,7 +431,7 @@ bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint6
     job->cost_ns = cost_ns;
     if (!was_small || is_small(job))
         return false;
-    /* It had a place once; now the queue may be one longer than its limit. */
+    /* Its place was released when it was taken; the queue may exceed its limit by one. */
     atomic_fetch_add_explicit(&worker->pool->places, 1, memory_order_relaxed);
     td_worker_pool_submit(worker->pool, job);
     return true;
@@ -437,8 +441,8 @@ void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool eve
 {
     struct td_job *dropped = NULL;
     pthread_mutex_lock(&pool->mutex);
-    sift(pool, &pool->small, now_ns, everything, &dropped);
-    sift(pool, &pool->large, now_ns, everything, &dropped);
+    take_expired(pool, &pool->small, now_ns, everything, &dropped);
+    take_expired(pool, &pool->large, now_ns, everything, &dropped);
     pthread_mutex_unlock(&pool->mutex);
     while (dropped) {
         struct td_job *next = dropped->next;

@@ -35,7 +35,7 @@ static const struct {
     { "gzip;q=0.5, identity", TD_ENCODING_NONE },
     { "gzip, identity;q=0.5", TD_ENCODING_GZIP },
     { "gzip, identity;q=0", TD_ENCODING_GZIP },
-    /* what is no q-value counts as 1, as in Accept */
+    /* an invalid q-value counts as 1, as in Accept */
     { "gzip;q=2", TD_ENCODING_GZIP },
     { "gzip;q=nan", TD_ENCODING_GZIP },
     { "gzip;q=0x0", TD_ENCODING_GZIP },
@@ -68,7 +68,7 @@ static td_status at_once(void *context, struct td_error *err)
     return td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline passed");
 }
 
-/* A memory that has nothing left. */
+/* An allocator that always fails. */
 static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, struct td_error *err)
 {
     (void)self;
@@ -84,7 +84,7 @@ static td_status deflate_it(struct td_reply *reply, td_encoding encoding, struct
     return td_deflate(reply, encoding, memory, &test_arena, never, NULL, &error);
 }
 
-/* Numbers as text: what compresses. */
+/* Numbers as text, which compress well. */
 static char *text_of(size_t size)
 {
     char *text = td_arena_alloc(&test_arena, size, 1, NULL);
@@ -96,7 +96,7 @@ static char *text_of(size_t size)
 static const struct {
     const char *says;
     td_encoding encoding;
-    size_t sizes[3]; /* of the pieces */
+    size_t sizes[3]; /* of the chunks */
     bool smaller;
 } answers[] = {
     { "text as gzip", TD_ENCODING_GZIP, { 5000, 0, 0 }, true },
@@ -134,7 +134,7 @@ START_TEST(a_compressed_reply_expands_to_the_original)
     ck_assert_str_eq(reply.headers[0].name, "Content-Encoding");
     ck_assert_str_eq(reply.headers[0].value,
                      answers[_i].encoding == TD_ENCODING_GZIP ? "gzip" : "deflate");
-    /* deflate is zlib's format, not the bare one */
+    /* deflate is the zlib format, not raw */
     const unsigned char *first = reply.pieces[0].data;
     ck_assert_int_eq(first[0], answers[_i].encoding == TD_ENCODING_GZIP ? 0x1f : 0x78);
     struct td_buffer *plain;

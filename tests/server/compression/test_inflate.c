@@ -8,15 +8,14 @@
 
 enum {
     PADDING = 64,
-    /* Beside the limit: the padding, and the byte that tells "as large as allowed" from "larger".
-     */
+    /* Beside the limit: the padding, and the byte that detects output above it. */
     SPARE = PADDING + 1
 };
 
-/* What may stand behind a Content-Encoding. */
+/* The accepted values of Content-Encoding. */
 static const struct coding {
     const char *name;
-    int window_bits; /* as zlib wants it */
+    int window_bits; /* zlib's windowBits */
 } codings[] = { { "gzip", 15 + 16 }, { "zlib", 15 }, { "raw deflate", -15 } };
 
 struct bytes {
@@ -29,7 +28,7 @@ static struct bytes bytes_of(size_t size)
     return (struct bytes){ malloc(size ? size : 1), size };
 }
 
-/* Text that repeats itself, or noise that does not. */
+/* Repetitive text, or noise. */
 static struct bytes sample(size_t size, bool noise)
 {
     struct bytes sample = bytes_of(size);
@@ -52,12 +51,13 @@ static struct bytes compress_as(int window_bits, int level, struct bytes plain)
     stream.avail_out = (uInt)packed.size;
     ck_assert_int_eq(deflate(&stream, Z_FINISH), Z_STREAM_END);
     packed.size = stream.total_out;
-    packed.data = realloc(packed.data, packed.size); /* so that a read beyond is noticed */
+    packed.data =
+        realloc(packed.data, packed.size); /* exact size, so that an overrun is detected */
     deflateEnd(&stream);
     return packed;
 }
 
-/* A source whose buffers are exactly as large as asked for, and that counts. */
+/* An allocator of buffers of exact size that counts its calls. */
 static struct counting {
     struct td_memory memory;
     size_t largest, limit;
@@ -111,7 +111,7 @@ static struct td_error expect_refusal(struct bytes packed, size_t limit, td_stat
     return err;
 }
 
-/* ---- what is well-formed --------------------------------------------------------------------- */
+/* ---- valid bodies -------------------------------------------------------------------------- */
 
 static const struct {
     size_t size;
@@ -132,7 +132,8 @@ START_TEST(a_compressed_body_expands_to_the_original)
     expect_plain(packed, 1 << 24, plain, coding->name);
     expect_plain(packed, plain.size + 1, plain, coding->name);
     if (plain.size > 0)
-        expect_plain(packed, plain.size, plain, coding->name); /* exactly the limit is within it */
+        expect_plain(packed, plain.size, plain,
+                     coding->name); /* output of exactly the limit is accepted */
     free(plain.data);
     free(packed.data);
 }
@@ -142,7 +143,8 @@ START_TEST(memory_grows_with_the_output_and_never_beyond_the_limit)
 {
     struct bytes plain = sample(3000000, false);
     struct bytes packed = compress_as(15, 9, plain);
-    expect_plain(packed, (size_t)1 << 40, plain, "a generous limit"); /* costs nothing by itself */
+    expect_plain(packed, (size_t)1 << 40, plain,
+                 "a generous limit"); /* a large limit allocates nothing */
     ck_assert_uint_le(counting.largest, 2 * plain.size + SPARE);
     counting_begin();
     expect_plain(packed, plain.size + 10, plain, "a tight limit");
@@ -152,7 +154,7 @@ START_TEST(memory_grows_with_the_output_and_never_beyond_the_limit)
 }
 END_TEST
 
-/* ---- what is not ----------------------------------------------------------------------------- */
+/* ---- invalid bodies-------------------------------------------------------------------------- */
 
 START_TEST(a_body_truncated_anywhere_is_malformed)
 {
@@ -179,10 +181,10 @@ END_TEST
 
 START_TEST(a_flipped_bit_fails_the_checksum)
 {
-    const struct coding *coding = &codings[_i]; /* gzip and zlib have one */
+    const struct coding *coding = &codings[_i]; /* gzip and zlib have a checksum */
     struct bytes plain = sample(300, true);
     struct bytes packed = compress_as(coding->window_bits, 6, plain);
-    for (size_t byte = 12; byte < packed.size; byte++) { /* behind the header, which has flags */
+    for (size_t byte = 12; byte < packed.size; byte++) { /* after the header, which has flags */
         packed.data[byte] ^= 0x10;
         struct td_buffer *out = NULL;
         struct td_error err;

@@ -8,7 +8,7 @@
 
 #define MAX_ARGUMENTS 8
 
-/* What a test tells the daemon, and what came of it. The arrays end with NULL. */
+/* Arguments and environment of a test, and the result. The arrays end with NULL. */
 struct loaded {
     enum td_config_action action;
     struct td_config config;
@@ -40,7 +40,7 @@ static struct loaded load_good(const char *const *arguments, const char *const *
     return loaded;
 }
 
-/* A configuration file that lives as long as the test. */
+/* A temporary configuration file. */
 static char file_path[] = "/tmp/tensord-test-config-XXXXXX";
 
 static void file_open(void)
@@ -128,7 +128,7 @@ START_TEST(every_source_sets_every_kind_of_option)
         ck_assert_int_eq(config->log_format, TD_LOG_JSON);
         ck_assert_int_eq(config->isa, TD_ISA_GENERIC);
         ck_assert_int_eq(config->max_flops, 9007199254740991);
-        ck_assert_int_eq(config->queue_limit, 1024); /* nobody spoke of it */
+        ck_assert_int_eq(config->queue_limit, 1024);
         td_config_free(&loaded[i].config);
     }
 }
@@ -178,7 +178,7 @@ START_TEST(the_file_can_be_named_by_the_environment)
     struct loaded loaded = load_good(NULL, WORDS(variable));
     ck_assert_int_eq(loaded.config.workers, 7);
     td_config_free(&loaded.config);
-    /* The command line's wins here as well. */
+    /* --config on the command line wins. */
     loaded = load_good(WORDS("--config", file_path), WORDS("TENSORD_CONFIG=/no/such/file"));
     ck_assert_int_eq(loaded.config.workers, 7);
     td_config_free(&loaded.config);
@@ -206,7 +206,7 @@ START_TEST(a_value_follows_an_equals_sign_or_a_space)
     ck_assert_str_eq(loaded.config.listen, "h:1");
     ck_assert_int_eq(loaded.config.log_level, TD_LOG_DEBUG);
     td_config_free(&loaded.config);
-    loaded = load_good(WORDS("--data-dir=", "--workers=2"), NULL); /* an empty value is a value */
+    loaded = load_good(WORDS("--data-dir=", "--workers=2"), NULL); /* an empty value is valid */
     ck_assert_str_eq(loaded.config.data_dir, "");
     td_config_free(&loaded.config);
 }
@@ -262,7 +262,7 @@ START_TEST(a_switch_takes_an_optional_value)
 {
     struct loaded loaded = load_good(WORDS(switches[_i].argument, switches[_i].next), NULL);
     ck_assert_msg(loaded.config.compress == switches[_i].on, "%s", switches[_i].argument);
-    ck_assert(!loaded.config.system_shared_memory); /* nobody spoke of it */
+    ck_assert(!loaded.config.system_shared_memory);
     td_config_free(&loaded.config);
 }
 END_TEST
@@ -458,9 +458,9 @@ START_TEST(numbers_in_a_file_keep_every_digit)
 }
 END_TEST
 
-/* ---- mistakes -------------------------------------------------------------------------------- */
+/* ---- invalid values----------------------------------------------------------------------------- */
 
-/* `where` is where it stood, `what` the wrong value, `expected` what would have been right. */
+/* `where` is the source of the value, `what` the invalid value, `expected` a valid form. */
 static void expect_refusal(const struct loaded *loaded, const char *where, const char *what,
                            const char *expected)
 {
@@ -471,7 +471,7 @@ static void expect_refusal(const struct loaded *loaded, const char *where, const
     ck_assert_msg(strstr(message, what) != NULL, "'%s' does not name '%s'", message, what);
     ck_assert_msg(strstr(message, expected) != NULL, "'%s' does not say '%s'", message, expected);
     ck_assert_ptr_null(strchr(message, '\n'));
-    ck_assert_ptr_null(loaded->config.listen); /* nothing to free */
+    ck_assert_ptr_null(loaded->config.listen); /* nothing is left to free */
     ck_assert_ptr_null(loaded->config.data_dir);
 }
 
@@ -594,17 +594,16 @@ static const struct {
     const char *const *arguments;
     const char *where, *what, *expected;
 } wrong_arguments[] = {
-    { WORDS("--wrokers", "3"), "--wrokers: ", "", "no such option" },
-    { WORDS("--wrokers=3"), "--wrokers: ", "", "no such option" },
-    { WORDS("--worker", "3"), "--worker: ", "", "no such option" }, /* no abbreviations */
-    { WORDS("--workers-", "3"), "--workers-: ", "", "no such option" },
-    { WORDS("--Workers", "3"), "--Workers: ", "", "no such option" },
-    { WORDS("--=3"), "--: ", "", "no such option" },
-    { WORDS("--check-config=yes"), "--check-config: ", "", "no such option" },
-    { WORDS("--workers"), "--workers: ", "", "a value is expected after it" },
-    { WORDS("--queue-limit", "3", "--data-dir"), "--data-dir: ", "",
-      "a value is expected after it" },
-    { WORDS("--config"), "--config: ", "", "a value is expected after it" },
+    { WORDS("--wrokers", "3"), "--wrokers: ", "", "unknown option" },
+    { WORDS("--wrokers=3"), "--wrokers: ", "", "unknown option" },
+    { WORDS("--worker", "3"), "--worker: ", "", "unknown option" }, /* no abbreviations */
+    { WORDS("--workers-", "3"), "--workers-: ", "", "unknown option" },
+    { WORDS("--Workers", "3"), "--Workers: ", "", "unknown option" },
+    { WORDS("--=3"), "--: ", "", "unknown option" },
+    { WORDS("--check-config=yes"), "--check-config: ", "", "unknown option" },
+    { WORDS("--workers"), "--workers: ", "", "a value is required" },
+    { WORDS("--queue-limit", "3", "--data-dir"), "--data-dir: ", "", "a value is required" },
+    { WORDS("--config"), "--config: ", "", "a value is required" },
     { WORDS("serve"), "'serve'", "", "is not an option" },
     { WORDS("-w", "3"), "'-w'", "", "is not an option" },
     { WORDS("--"), "'--'", "", "is not an option" },
@@ -622,7 +621,7 @@ END_TEST
 
 static const struct {
     const char *text;
-    const char *says; /* in the message */
+    const char *says; /* expected in the message */
 } wrong_files[] = {
     { "", "is not a JSON object" },
     { "{", "is not a JSON object" },
@@ -631,8 +630,8 @@ static const struct {
     { "{\"workers\": 3} {}", "is not a JSON object" },
     { "{\"workers\": 3,}", "is not a JSON object" },
     { "{\"wrokers\": 3}", "wrokers in /tmp/" },
-    { "{\"wrokers\": 3}", "there is no such option" },
-    { "{\"config\": \"other.json\"}", "there is no such option" }, /* files do not include files */
+    { "{\"wrokers\": 3}", "unknown option" },
+    { "{\"config\": \"other.json\"}", "unknown option" }, /* files do not include files */
     { "{\"workers\": 3, \"max_body\": 1}", "max_body in " },
 };
 
@@ -687,7 +686,7 @@ START_TEST(a_message_that_is_too_long_is_truncated)
     name[99999] = '\0';
     memcpy(name, "--", 2);
     loaded = load(WORDS(name), NULL);
-    expect_refusal(&loaded, "--yyyy", "", "no such option");
+    expect_refusal(&loaded, "--yyyy", "", "unknown option");
     loaded = load(WORDS(name + 2), NULL);
     expect_refusal(&loaded, "'yyyy", "", "is not an option");
     memcpy(name, "--config=", 9);
@@ -701,7 +700,7 @@ END_TEST
 /* ---- addresses ------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *address, *host; /* NULL: refused */
+    const char *address, *host; /* NULL: rejected */
     int port;
 } addresses[] = {
     { "127.0.0.1:8080", "127.0.0.1", 8080 },
@@ -734,7 +733,7 @@ static const struct {
     { "[::1:80", NULL, 0 },
     { "::1]:80", NULL, 0 },
     { "::1", NULL, 0 },
-    { "::1:80", NULL, 0 }, /* a port, or the last group? */
+    { "::1:80", NULL, 0 }, /* ambiguous: a port, or the last group */
     { "fe80::1", NULL, 0 },
     { "a:b:80", NULL, 0 },
 };
@@ -781,7 +780,7 @@ START_TEST(help_lists_each_option_with_value_and_default)
     td_config_help(out);
     fclose(out);
     const char *at = text;
-    for (size_t i = 0; i < COUNT_OF(rows); i++) { /* in the order of the table */
+    for (size_t i = 0; i < COUNT_OF(rows); i++) { /* in the table's order */
         at = strstr(at, rows[i].option);
         ck_assert_msg(at != NULL, "%s", rows[i].option);
         at = strstr(at, rows[i].help);

@@ -20,7 +20,7 @@ static struct td_buffer *take(struct td_buffer_pool *pool, size_t bytes)
     return buffer;
 }
 
-/* Fails unless `bytes` are refused; returns what was said. */
+/* Fails unless `bytes` are refused; returns the error. */
 static struct td_error refused(struct td_buffer_pool *pool, size_t bytes)
 {
     struct td_memory *memory = td_buffer_pool_memory(pool);
@@ -66,7 +66,7 @@ START_TEST(spare_buffers_are_released_before_a_request_is_refused)
     ck_assert_int_eq(td_buffer_pool_admit(pool, 0, 512 * KIB, &err), TD_MEMORY_EXHAUSTED);
     ck_assert_int_eq(asked, 2);
     ck_assert_int_eq(refused(pool, 2 * MIB).status, TD_RESOURCE_LIMIT);
-    ck_assert_int_eq(asked, 2); /* which no spare could help */
+    ck_assert_int_eq(asked, 2); /* exceeds the limit, so the callback is not called */
     td_buffer_unref(half);
     td_buffer_unref(other);
     td_buffer_pool_free(pool);
@@ -81,13 +81,13 @@ static const struct {
     { 0, 16 * KIB },
     { 1, 16 * KIB },
     { 16 * KIB, 16 * KIB },
-    { 16 * KIB + 1, 20 * KIB }, /* whole pages, like all of them */
+    { 16 * KIB + 1, 20 * KIB }, /* every class is whole pages */
     { 20 * KIB + 1, 24 * KIB },
     { 28 * KIB, 28 * KIB },
     { 28 * KIB + 1, 32 * KIB },
-    { 64 * KIB, 64 * KIB }, /* the arena's block: a power of two stays one */
+    { 64 * KIB, 64 * KIB }, /* the arena's block: powers of two are classes */
     { 64 * KIB + 64, 80 * KIB },
-    { 4 * MIB, 4 * MIB }, /* from here on with huge pages */
+    { 4 * MIB, 4 * MIB }, /* from this size with huge pages */
     { 4 * MIB + 1, 5 * MIB },
     { 700 * MIB, 768 * MIB },
 };
@@ -144,7 +144,7 @@ START_TEST(a_released_buffer_is_the_next_one_of_its_class)
     expect_stats(pool, 0, 64 * KIB);
     struct td_buffer *again = take(pool, 57 * KIB); /* 56 KiB and less is the class below */
     ck_assert_ptr_eq(again->data, data);
-    ck_assert_str_eq(again->data, "still here"); /* the same pages: nothing was touched anew */
+    ck_assert_str_eq(again->data, "still here"); /* the same pages */
     expect_stats(pool, 64 * KIB, 0);
     struct td_buffer *other = take(pool, 60 * KIB);
     ck_assert_ptr_ne(other->data, data);
@@ -329,7 +329,7 @@ START_TEST(charges_count_like_buffers)
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
     ck_assert_int_eq(td_buffer_pool_charge(pool, 1000, &err),
-                     TD_OK); /* to the byte, not by class */
+                     TD_OK); /* charges count exact bytes, not size classes */
     expect_stats(pool, 1000, 0);
     ck_assert_int_eq(refused(pool, MIB).status, TD_MEMORY_EXHAUSTED);
     ck_assert_int_eq(td_buffer_pool_charge(pool, MIB - 1000, &err), TD_OK);
@@ -363,7 +363,7 @@ START_TEST(admit_and_charge_agree)
     ck_assert_msg(td_buffer_pool_admit(pool, 0, admissions[_i].bytes, &err) ==
                       admissions[_i].status,
                   "%s", admissions[_i].says);
-    expect_stats(pool, admissions[_i].in_use, 0); /* it only asks */
+    expect_stats(pool, admissions[_i].in_use, 0); /* admission takes nothing */
     ck_assert_msg(td_buffer_pool_charge(pool, admissions[_i].bytes, &err) == admissions[_i].status,
                   "%s", admissions[_i].says);
     td_buffer_pool_discharge(pool, td_buffer_pool_stats(pool).in_use);
@@ -460,7 +460,7 @@ static void *hammer(void *argument)
 START_TEST(under_load_buffers_never_overlap_and_the_limit_holds)
 {
     struct td_buffer_pool *pool =
-        td_buffer_pool_new(MIB, 512 * KIB); /* less than all want at once */
+        td_buffer_pool_new(MIB, 512 * KIB); /* less than all threads request at once */
     struct hammer hammers[THREADS];
     pthread_t threads[THREADS];
     int refusals = 0;

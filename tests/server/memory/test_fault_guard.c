@@ -14,7 +14,7 @@
 
 enum { PAGE = 4096, PAGES = 8 };
 
-/* A mapped file of PAGES pages of 'x', nowhere in the file system. */
+/* A mapped, unlinked file of PAGES pages of 'x'. */
 static char *map_pages(int *file)
 {
     char path[] = "/tmp/tensord-test-guard-XXXXXX";
@@ -30,7 +30,7 @@ static char *map_pages(int *file)
     return data;
 }
 
-/* Not kept in a register, nor read ahead of time. */
+/* A volatile read, so that it is neither cached nor moved. */
 static char look(const char *at)
 {
     return *(const volatile char *)at;
@@ -84,13 +84,13 @@ START_TEST(a_reused_range_is_not_marked)
 }
 END_TEST
 
-/* In a child: Check's own would be reported as a failure. */
+/* In a child process: Check would report its end as a failure. */
 static int status_of_child(void (*run)(void))
 {
     int status;
     const pid_t child = fork();
     if (child == 0) {
-        signal(SIGBUS, SIG_DFL); /* not what a sanitizer makes of it */
+        signal(SIGBUS, SIG_DFL); /* not a sanitizer's handler */
         td_guard_install();
         run();
         _exit(0);

@@ -13,11 +13,11 @@
 
 enum { PAGE = 4096, PAGES = 64 };
 
-/* Some memory that nobody has touched, and a job for a part of it. */
+/* Untouched memory, and a job for a part of it. */
 struct part {
     struct td_pages_job job; /* first: done casts back */
     int number;
-    atomic_int *turn; /* of those that share it */
+    atomic_int *turn; /* shared by all jobs */
     sem_t done;
 };
 

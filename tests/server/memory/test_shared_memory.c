@@ -59,7 +59,7 @@ static td_status find(const char *name, uint64_t offset, uint64_t bytes, void **
     return regions->find(regions, name, strlen(name), offset, bytes, &test_arena, out, err);
 }
 
-/* ---- what can be registered ------------------------------------------------------------------ */
+/* ---- registering ------------------------------------------------------------------ */
 
 static const struct {
     const char *says;
@@ -104,7 +104,7 @@ START_TEST(a_key_is_one_name)
 {
     struct td_error err = { 0 };
     ck_assert_int_eq(td_shm_register(shm, "region", bad_keys[_i], 0, 1, &err), TD_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(err.message, "no name of shared memory") != NULL, "%s", err.message);
+    ck_assert_msg(strstr(err.message, "not a valid shared memory name") != NULL, "%s", err.message);
     ck_assert_str_eq(err.attribute, "key");
 }
 END_TEST
@@ -120,7 +120,7 @@ START_TEST(a_key_of_256_bytes_is_too_long)
 }
 END_TEST
 
-/* Whether the object is absent, another kind of file, or a way out of the folder. */
+/* An absent object, another kind of file, and a path out of the folder. */
 START_TEST(every_key_that_cannot_be_opened_gets_the_same_error)
 {
     char path[128], link[128], folder[128], name[3][96];
@@ -178,7 +178,7 @@ START_TEST(the_number_of_regions_is_limited)
 }
 END_TEST
 
-/* ---- what is registered ---------------------------------------------------------------------- */
+/* ---- listing ---------------------------------------------------------------------- */
 
 START_TEST(regions_are_listed_by_name)
 {
@@ -270,7 +270,7 @@ START_TEST(unregistering_an_unknown_region_succeeds)
 }
 END_TEST
 
-/* ---- objects that get shorter ---------------------------------------------------------------- */
+/* ---- truncated objects ---------------------------------------------------------------- */
 
 START_TEST(a_truncated_region_is_refused_even_when_it_grows_again)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Exactly sized heap copies: AddressSanitizer sees a byte too many. */
+/* Buffers of the exact size, so that AddressSanitizer detects an overrun. */
 START_TEST(copies_every_byte_at_any_alignment_and_nothing_else)
 {
     static const size_t sizes[] = { 0, 1, 63, 64, 1023, 1024, 1025, 1087, 4096, 16384, 16391 };

@@ -13,7 +13,7 @@
 
 #define LONGEST 4096
 
-/* The log writes into one end of a pair of datagram sockets: what one read gets was one write. */
+/* The log writes into a pair of datagram sockets, so each read returns one write. */
 static int log_end, reading_end;
 
 static void pair_open(void)
@@ -35,7 +35,7 @@ static struct td_log log_of(enum td_log_level level, enum td_log_format format)
     return (struct td_log){ .level = level, .format = format, .fd = log_end };
 }
 
-/* The next write; "" when there was none. */
+/* The next write; "" for none. */
 static const char *written(void)
 {
     static char line[2 * LONGEST];
@@ -45,7 +45,7 @@ static const char *written(void)
     return line;
 }
 
-/* Fails unless text matches the extended regular expression, all of it. */
+/* Fails unless the whole text matches the extended regular expression. */
 static void expect_match(const char *text, const char *pattern)
 {
     regex_t regex;
@@ -76,7 +76,7 @@ static const char *text_of(const cJSON *root, const char *name)
 
 #define TIME "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z"
 
-/* ---- the two forms --------------------------------------------------------------------------- */
+/* ---- the two formats ------------------------------------------------------------------------- */
 
 START_TEST(a_text_line_is_time_level_event_and_fields)
 {
@@ -218,7 +218,7 @@ START_TEST(a_long_value_is_truncated)
 }
 END_TEST
 
-/* What a long value is made of, how wide that is in the line, and whether fields follow it. */
+/* The repeated text of a long value, its width in the line, and whether fields follow. */
 static const struct {
     char unit;
     size_t width;
@@ -232,7 +232,7 @@ START_TEST(a_line_truncated_anywhere_is_valid_json)
 {
     const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_JSON);
     const size_t width = long_values[_i].width;
-    for (size_t before = 0; before < width; before++) /* moves the cut against the units */
+    for (size_t before = 0; before < width; before++) /* shifts the cut within the repeated text */
         for (size_t length = 3850 / width; length < 4150 / width; length++) {
             char value[4200];
             memset(value, 'x', before);

@@ -12,14 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A job that takes notes. Small jobs cost SMALL, large ones LARGE; the bound between them is a
- * millisecond. */
+/* A job that records its number. Small jobs cost SMALL, large ones LARGE; the bound between them
+ * is a millisecond. */
 enum { SMALL = 1000, LARGE = 50000000 };
 
 struct noted {
     struct td_job job; /* first: run and drop cast back */
     int number;
-    struct diary *diary; /* where it notes its number; may be NULL */
+    struct diary *diary; /* where it records its number; may be NULL */
     atomic_int runs, drops;
     td_status why;
     pthread_t dropped_on;
@@ -27,7 +27,7 @@ struct noted {
 
 struct diary {
     atomic_int length;
-    int numbers[64]; /* written by one worker, read when it is done */
+    int numbers[64]; /* written by one worker, read after it has ended */
 };
 
 static void note(struct td_job *job, struct td_worker *worker)
@@ -64,7 +64,7 @@ static void submit(struct td_worker_pool *pool, struct td_job *job)
     td_worker_pool_submit(pool, job);
 }
 
-/* A job that keeps its worker until it is told to go on. */
+/* A job that blocks its worker until the gate opens. */
 struct gate {
     struct td_job job;
     sem_t entered, open;
@@ -78,7 +78,7 @@ static void wait_at_gate(struct td_job *job, struct td_worker *worker)
     sem_wait(&gate->open);
 }
 
-/* Returns when a worker stands at the gate. */
+/* Returns when a worker waits at the gate. */
 static void gate_close(struct gate *gate, struct td_worker_pool *pool)
 {
     memset(gate, 0, sizeof *gate);
@@ -147,7 +147,7 @@ START_TEST(reserve_fails_when_the_queue_is_full)
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
     struct gate gate;
     struct noted jobs[3];
-    gate_close(&gate, pool); /* it runs: its place is free again */
+    gate_close(&gate, pool); /* it runs, so its place is free */
     for (int i = 0; i < 3; i++) {
         noted_init(&jobs[i], i, i == 1 ? LARGE : SMALL, NULL);
         ck_assert(td_worker_pool_reserve(pool));
@@ -160,7 +160,7 @@ START_TEST(reserve_fails_when_the_queue_is_full)
     for (int i = 0; i < 3; i++)
         while (!atomic_load(&jobs[i].runs))
             sched_yield();
-    for (int i = 0; i < 3; i++) /* a refused reserve took nothing */
+    for (int i = 0; i < 3; i++) /* a failed reserve takes no place */
         ck_assert(td_worker_pool_reserve(pool));
     ck_assert(!td_worker_pool_reserve(pool));
     td_worker_pool_free(pool);
@@ -233,9 +233,9 @@ START_TEST(jobs_run_in_this_order)
 }
 END_TEST
 
-/* ---- second thoughts ------------------------------------------------------------------------ */
+/* ---- misestimated jobs ---------------------------------------------------------------------- */
 
-/* A job that turns out to cost something else when it runs. */
+/* A job whose cost turns out to be different when it runs. */
 struct surprise {
     struct noted noted; /* first: run casts back */
     uint64_t real_cost_ns;
@@ -247,7 +247,7 @@ static void run_surprise(struct td_job *job, struct td_worker *worker)
 {
     struct surprise *self = (struct surprise *)(void *)job;
     if (self->runs++ == 0) {
-        self->went_back = true; /* before: put back, it is somebody else's */
+        self->went_back = true; /* set before: after it is put back the pool owns it */
         if (td_worker_pool_put_back(worker, job, self->real_cost_ns))
             return;
         self->went_back = false;
@@ -270,7 +270,7 @@ static const struct {
 START_TEST(an_underestimated_job_moves_to_the_end_of_the_large_queue)
 {
     const bool goes_back = surprises[_i].goes_back;
-    struct td_worker_pool *pool = td_worker_pool_new(1, 3); /* full, and yet it can go back */
+    struct td_worker_pool *pool = td_worker_pool_new(1, 3); /* even a full queue takes it back */
     struct gate gate;
     struct diary diary = { 0 };
     struct noted large, small;
@@ -309,7 +309,7 @@ static td_status never_stopped(void *context, struct td_error *err)
     return TD_OK;
 }
 
-/* A job that runs a loop and counts how often each item came by. */
+/* A job that runs a loop and counts the visits of each item. */
 struct looping {
     struct td_job job; /* first: run casts back */
     int64_t count, grain;
@@ -350,7 +350,7 @@ static void looping_init(struct looping *self, uint64_t cost_ns, int64_t count, 
     self->visits = calloc((size_t)count + 1, sizeof *self->visits);
 }
 
-/* Fails unless all items came by exactly once. */
+/* Fails unless each item was visited exactly once. */
 static void looping_expect(struct looping *self)
 {
     ck_assert_int_eq(atomic_load(&self->done), 1);
@@ -372,7 +372,7 @@ static const struct {
     { 1000, 999 }, { 1000, 1000 }, { 1000, 1001 }, { 1000, INT64_MAX }, { 100, 0 },
     { 100, -5 },   { 20011, 64 },
 };
-static const int worker_counts[] = { 0, 1, 2, 4, 8 }; /* 0: no worker, on the calling thread */
+static const int worker_counts[] = { 0, 1, 2, 4, 8 }; /* 0: single-threaded on the calling thread */
 enum { N_LOOPS = COUNT_OF(loops), N_WORKER_COUNTS = COUNT_OF(worker_counts) };
 
 START_TEST(parallel_for_runs_each_item_exactly_once)
@@ -439,7 +439,7 @@ START_TEST(idle_workers_help) /* four chunks that wait for each other need four 
     sem_init(&meeting.over, 0, 0);
     for (int i = 0; i < 500; i++) {
         submit(pool, &meeting.job);
-        sem_wait(&meeting.over); /* a meeting that somebody missed does not end */
+        sem_wait(&meeting.over); /* never returns if a chunk is missing */
     }
     td_worker_pool_free(pool);
     pthread_barrier_destroy(&meeting.barrier);
@@ -476,8 +476,8 @@ END_TEST
 
 /* ---- jobs between the chunks of a loop ------------------------------------------------------- */
 
-/* A large job on the only worker. Its first chunk submits other jobs; its later chunks look which
- * of them have run. */
+/* A large job on the only worker. Its first chunk submits other jobs; its later chunks check
+ * which of them have run. */
 struct outer {
     struct td_job job;
     struct td_worker_pool *pool;
@@ -529,7 +529,8 @@ START_TEST(small_jobs_run_between_the_chunks_of_a_large_one)
 }
 END_TEST
 
-/* A chain of small jobs, each submitted from a chunk of the one before: how deep do they stack? */
+/* A chain of small jobs, each submitted by a chunk of the one before; records how deep they
+ * nest. */
 struct chain {
     struct td_job job;
     struct chain *next;
@@ -608,7 +609,7 @@ enum { STOPPED_COUNT = 100000 };
 
 struct stoppable {
     struct td_job job;
-    int asked, stop_at; /* the question that is answered with DEADLINE_EXCEEDED; 0: the first */
+    int asked, stop_at; /* the call of stopped that returns DEADLINE_EXCEEDED; 0: the first */
     int64_t count;
     pthread_t owner;
     bool asked_elsewhere;
@@ -671,7 +672,7 @@ START_TEST(a_stop_ends_the_loop_and_no_helper_remains_in_it)
     };
     run_alone(&self.job, worker_counts[_i]);
     ck_assert_int_eq(self.status, TD_DEADLINE_EXCEEDED);
-    ck_assert_str_eq(self.err.message, "enough after 6"); /* what stopped said, unchanged */
+    ck_assert_str_eq(self.err.message, "enough after 6"); /* the error of stopped, unchanged */
     ck_assert(!self.asked_elsewhere);
     ck_assert_int_lt(self.chunks_after, STOPPED_COUNT);
     ck_assert_int_eq(self.inside_after, 0);
@@ -691,7 +692,7 @@ START_TEST(a_finished_loop_is_not_stopped)
 }
 END_TEST
 
-/* A job of many loops, each of one chunk: it never stands between two chunks. */
+/* A job of many loops of one chunk each: it never checks between two chunks. */
 static void run_stoppable_loops(struct td_job *job, struct td_worker *worker)
 {
     struct stoppable *self = (struct stoppable *)(void *)job;
@@ -712,7 +713,8 @@ START_TEST(a_job_is_stopped_between_its_loops_as_well)
     run_alone(&self.job, worker_counts[_i]);
     ck_assert_int_eq(self.status, TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(self.asked, 6);
-    ck_assert_int_eq(atomic_load(&self.chunks), 6); /* nobody asked before the first */
+    ck_assert_int_eq(atomic_load(&self.chunks),
+                     6); /* stopped was not called before the first loop */
 }
 END_TEST
 
@@ -721,7 +723,7 @@ END_TEST
 struct row_of_loops {
     struct td_job job;
     int loops;
-    int64_t sum; /* of plain additions: each loop reads what all chunks of the one before wrote */
+    int64_t sum; /* plain additions: each loop reads what all chunks of the one before wrote */
     int64_t parts[8];
     sem_t over;
 };
@@ -794,7 +796,7 @@ START_TEST(workers_sleep_when_the_loops_are_over)
 }
 END_TEST
 
-/* A job with a loop and then work of its own for as long as nothing has come of the other jobs. */
+/* A job with a loop, which then works on until the other jobs have run. */
 static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
 {
     struct outer *self = (struct outer *)(void *)job;
@@ -802,7 +804,7 @@ static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
     struct td_error err;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
     ck_assert_int_eq(td_exec_for(&exec.base, 100, 1, visit, &self->small_loop, &err), TD_OK);
-    submit(self->pool, &self->small.job); /* while a helper lingers, or has just gone to sleep */
+    submit(self->pool, &self->small.job); /* while a helper lingers or has just gone to sleep */
     submit(self->pool, &self->large.job);
     while (!atomic_load(&self->small.runs) || !atomic_load(&self->large.runs))
         sched_yield();
@@ -831,8 +833,8 @@ END_TEST
 
 /* ---- jobs that wait too long ----------------------------------------------------------------- */
 
-/* Deadlines in the order of submission ('-' never comes, else ten times the digit), the time, and
- * who is dropped. */
+/* Deadlines in the order of submission ('-' for none, else ten times the digit), the time, and
+ * the dropped jobs. */
 static const struct {
     const char *says, *deadlines, *costs;
     int64_t now;
@@ -873,13 +875,13 @@ START_TEST(expire_drops_only_jobs_past_their_deadline)
             ck_assert_msg(jobs[i].why == why && pthread_equal(jobs[i].dropped_on, pthread_self()),
                           "%s: job %d", says, i);
     }
-    int places = 0; /* the places of the dropped are free again, the others' are not */
+    int places = 0; /* only the places of dropped jobs are free */
     while (td_worker_pool_reserve(pool))
         places++;
     for (int i = 0; i < n; i++)
         places += expiries[_i].dropped[i] != 'x';
     ck_assert_msg(places == n + 1, "%s: %d places", says, places);
-    for (int i = 0; i < 2 && i < places; i++) { /* both queues take jobs as before */
+    for (int i = 0; i < 2 && i < places; i++) { /* both queues still accept jobs */
         noted_init(&late_comers[i], i, i ? LARGE : SMALL, NULL);
         td_worker_pool_submit(pool, &late_comers[i].job);
     }

@@ -1,0 +1,256 @@
+#include "server/config/options.h"
+
+#include "kernels/name.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct td_option td_options[] = {
+#define OPTION(member, name, kind, default_text, least, most, value_name, help)                    \
+    { name, KIND_##kind, default_text, least,                                                      \
+      most, value_name,  help,         offsetof(struct td_config, member) },
+    TD_OPTIONS(OPTION)
+#undef OPTION
+};
+_Static_assert(sizeof td_options / sizeof *td_options == TD_N_OPTIONS, "one per row");
+
+static const char *const level_names[] = { "error", "warn", "info", "debug", NULL };
+static const char *const format_names[] = { "text", "json", NULL };
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+bool td_config_split_address(const char *address, char host[256], uint16_t *port)
+{
+    const char *colon = strrchr(address, ':');
+    if (!colon || !isdigit((unsigned char)colon[1]))
+        return false;
+    char *end;
+    unsigned long number = strtoul(colon + 1, &end, 10);
+    if (*end != '\0' || number > 65535)
+        return false;
+    const char *begin = address;
+    size_t length = (size_t)(colon - address);
+    bool bracketed = length >= 2 && begin[0] == '[' && begin[length - 1] == ']';
+    if (bracketed) {
+        begin++;
+        length -= 2;
+    } else if (memchr(begin, ':', length)) {
+        return false; /* a bare IPv6 address, whose last group could be a port */
+    }
+    if (length == 0 || length > 255)
+        return false;
+    memcpy(host, begin, length);
+    host[length] = '\0';
+    *port = (uint16_t)number;
+    return true;
+}
+
+bool td_option_reject(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
+                      const char *value, const char *expected)
+{
+    snprintf(message, TD_CONFIG_MESSAGE, "%s: '%.100s' is not %s", source->text, value, expected);
+    return false;
+}
+
+static int64_t suffix_factor(const char *suffix)
+{
+    static const struct {
+        const char *suffix;
+        int64_t factor;
+    } known[] = {
+        { "", 1 }, { "K", 1 << 10 }, { "M", 1 << 20 }, { "G", 1 << 30 }, { "T", (int64_t)1 << 40 }
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(suffix, known[i].suffix) == 0)
+            return known[i].factor;
+    return 0;
+}
+
+static bool parse_number(const struct td_option *option, const char *value, int64_t *out)
+{
+    if (!isdigit((unsigned char)value[0]))
+        return false;
+    char *end;
+    errno = 0;
+    long long number = strtoll(value, &end, 10);
+    int64_t factor = option->kind == KIND_BYTES ? suffix_factor(end) : *end == '\0';
+    int64_t scaled;
+    if (errno || factor == 0 || __builtin_mul_overflow((int64_t)number, factor, &scaled))
+        return false;
+    /* 0 is always valid if it is the default. */
+    bool zero_is_default = scaled == 0 && strcmp(option->default_text, "0") == 0;
+    if (!zero_is_default && (scaled < option->least || scaled > option->most))
+        return false;
+    *out = scaled;
+    return true;
+}
+
+static bool parse_name(const char *const *names, const char *value, int *out)
+{
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], value) == 0) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+bool td_option_parse_switch(const char *value, bool *out)
+{
+    static const char *const words[] = {
+        "off", "on", "false", "true", "no", "yes", "0", "1", NULL
+    };
+    int word;
+    if (!parse_name(words, value, &word))
+        return false;
+    *out = word % 2;
+    return true;
+}
+
+static bool parse_isa(const char *value, td_isa *out)
+{
+    for (int i = 0; i < TD_ISA_COUNT; i++)
+        if (strcmp(td_isa_name((td_isa)i), value) == 0) {
+            *out = (td_isa)i;
+            return true;
+        }
+    return false;
+}
+
+/* auto and off take no options. */
+static bool is_device(const char *value)
+{
+    return strcspn(value, ":") > 0 && strncmp(value, "auto:", 5) != 0 &&
+           strncmp(value, "off:", 4) != 0;
+}
+
+static bool set_text(char **member, const char *value, char message[TD_CONFIG_MESSAGE])
+{
+    char *copy = strdup(value);
+    if (!copy) {
+        snprintf(message, TD_CONFIG_MESSAGE, "no memory for the configuration");
+        return false;
+    }
+    free(*member);
+    *member = copy;
+    return true;
+}
+
+/* Appends a value to a comma-separated list. */
+static bool add_text(char **member, const char *value, char message[TD_CONFIG_MESSAGE])
+{
+    const size_t before = strlen(*member), more = strlen(value) + 1;
+    char *longer = realloc(*member, before + 1 + more);
+    if (!longer) {
+        snprintf(message, TD_CONFIG_MESSAGE, "no memory for the configuration");
+        return false;
+    }
+    longer[before] = ',';
+    memcpy(longer + before + 1, value, more);
+    *member = longer;
+    return true;
+}
+
+bool td_option_set(struct td_config *config, const struct td_option *option, const char *value,
+                   const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
+{
+    char *member = (char *)config + option->offset;
+    char host[256], expected[160];
+    uint16_t port;
+    int choice;
+    switch (option->kind) {
+    case KIND_ADDRESS:
+        if (!td_config_split_address(value, host, &port))
+            return td_option_reject(message, source, value,
+                                    "an address like 127.0.0.1:8080 or [::1]:8080");
+        return set_text((char **)(void *)member, value, message);
+    case KIND_DEVICE:
+        if (!is_device(value))
+            return td_option_reject(message, source, value,
+                                    "one of auto, off, cuda[:OPTIONS], reference[:OPTIONS], "
+                                    "PATH[:OPTIONS]");
+        return set_text((char **)(void *)member, value, message);
+    case KIND_TEXT:
+        return set_text((char **)(void *)member, value, message);
+    case KIND_LIST:
+        return (source->repeated ? add_text : set_text)((char **)(void *)member, value, message);
+    case KIND_COUNT:
+    case KIND_BYTES:
+        if (parse_number(option, value, (int64_t *)(void *)member))
+            return true;
+        snprintf(expected, sizeof expected, "%s from %lld to %lld",
+                 option->kind == KIND_BYTES ? "a number of bytes (K, M, G or T may follow)"
+                                            : "a whole number",
+                 (long long)option->least, (long long)option->most);
+        return td_option_reject(message, source, value, expected);
+    case KIND_SWITCH:
+        if (!td_option_parse_switch(value, (bool *)(void *)member))
+            return td_option_reject(message, source, value, "one of on, off");
+        return true;
+    case KIND_ISA:
+        if (!parse_isa(value, (td_isa *)(void *)member))
+            return td_option_reject(message, source, value,
+                                    "one of auto, generic, avx2, avx512, avx512_bf16");
+        return true;
+    case KIND_LEVEL:
+        if (!parse_name(level_names, value, &choice))
+            return td_option_reject(message, source, value, "one of error, warn, info, debug");
+        *(enum td_log_level *)(void *)member = (enum td_log_level)choice;
+        return true;
+    case KIND_FORMAT:
+        if (!parse_name(format_names, value, &choice))
+            return td_option_reject(message, source, value, "one of text, json");
+        *(enum td_log_format *)(void *)member = (enum td_log_format)choice;
+        return true;
+    }
+    return false;
+}
+
+const struct td_option *td_option_find(const char *name, size_t length)
+{
+    for (int i = 0; i < TD_N_OPTIONS; i++)
+        if (td_name_is(td_options[i].name, name, length))
+            return &td_options[i];
+    return NULL;
+}
+
+void td_option_environment_name(const struct td_option *option, char *name, size_t size)
+{
+    int length = snprintf(name, size, "TENSORD_%s", option->name);
+    for (int i = 0; i < length; i++)
+        name[i] = (char)(name[i] == '-' ? '_' : toupper((unsigned char)name[i]));
+}
+
+/* ---- help ----------------------------------------------------------------------------------- */
+
+void td_config_help(FILE *out)
+{
+    fputs(
+        "tensord - tensor ops over HTTP: gather, stitch, partition, einsum, and resident tensors, "
+        "as "
+        "JSON,\n"
+        "safetensors and npy (/v1), or with the Open Inference Protocol (/v2)\n\n"
+        "usage: tensord [--option value]...\n\n"
+        "Every option can also be set in the environment (--max-body as TENSORD_MAX_BODY) or in "
+        "the JSON\n"
+        "object in the file of --config ({\"max-body\": \"64M\"}). The command line wins over the "
+        "environment,\n"
+        "the environment over the file.\n\n",
+        out);
+    for (int i = 0; i < TD_N_OPTIONS; i++) {
+        char left[64];
+        const char *value = td_options[i].default_text;
+        snprintf(left, sizeof left, "--%s%s%s", td_options[i].name,
+                 td_options[i].value_name[0] ? " " : "", td_options[i].value_name);
+        fprintf(out, "  %-30s %s\n  %-30s default: %s\n", left, td_options[i].help, "",
+                value[0] ? value : "none");
+    }
+    fputs("  --config FILE                  JSON file with options\n"
+          "                                 default: none\n"
+          "  --check-config                 check the configuration, report, and exit\n"
+          "  --version                      print the version and exit\n"
+          "  --help                         print this help and exit\n",
+          out);
+}

@@ -1,0 +1,60 @@
+/* options.h - the table of options and the parser of their values; private to server/config. */
+#ifndef TD_SERVER_CONFIG_OPTIONS_H
+#define TD_SERVER_CONFIG_OPTIONS_H
+
+#include "server/config/config.h"
+
+#include <stddef.h>
+
+enum td_option_kind {
+    KIND_ADDRESS,
+    KIND_TEXT,
+    KIND_LIST,
+    KIND_DEVICE,
+    KIND_COUNT,
+    KIND_BYTES,
+    KIND_SWITCH,
+    KIND_ISA,
+    KIND_LEVEL,
+    KIND_FORMAT
+};
+
+struct td_option {
+    const char *name;
+    enum td_option_kind kind;
+    const char *default_text;
+    int64_t least, most;
+    const char *value_name;
+    const char *help;
+    size_t offset;
+};
+
+#define TD_COUNT_OPTION(...) +1
+enum { TD_N_OPTIONS = 0 TD_OPTIONS(TD_COUNT_OPTION) };
+#undef TD_COUNT_OPTION
+extern const struct td_option td_options[TD_N_OPTIONS];
+
+/* The source of a value, for messages: "--workers", "TENSORD_WORKERS", "workers in
+ * /etc/tensord.json". */
+struct td_option_source {
+    char text[300];
+    bool repeated; /* a later value of the same source: appended to a list */
+};
+
+/* Sets the message "SOURCE: 'VALUE' is not EXPECTED" and returns false. */
+bool td_option_reject(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
+                      const char *value, const char *expected);
+
+/* Parses the value and sets the option's member. False, with the message set, for an invalid one. */
+bool td_option_set(struct td_config *config, const struct td_option *option, const char *value,
+                   const struct td_option_source *source, char message[TD_CONFIG_MESSAGE]);
+
+bool td_option_parse_switch(const char *value, bool *out);
+
+/* NULL for an unknown name. */
+const struct td_option *td_option_find(const char *name, size_t length);
+
+/* TENSORD_MAX_BODY for max-body. */
+void td_option_environment_name(const struct td_option *option, char *name, size_t size);
+
+#endif

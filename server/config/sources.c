@@ -1,0 +1,180 @@
+#include "server/config/sources.h"
+
+#include "kernels/name.h"
+#include "server/config/options.h"
+
+#include <cjson/cJSON.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *read_file(const char *path, char message[TD_CONFIG_MESSAGE])
+{
+    enum { MAX_BYTES = 1 << 20 };
+    char *text = NULL;
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        snprintf(message, TD_CONFIG_MESSAGE, "--config: cannot open %.200s: %s", path,
+                 strerror(errno));
+        return NULL;
+    }
+    text = malloc(MAX_BYTES + 1);
+    size_t length = text ? fread(text, 1, MAX_BYTES + 1, file) : 0;
+    if (!text || ferror(file) || length > MAX_BYTES) {
+        snprintf(message, TD_CONFIG_MESSAGE, "--config: cannot read %.200s, or it exceeds 1 MiB",
+                 path);
+        free(text);
+        text = NULL;
+    } else {
+        text[length] = '\0';
+    }
+    fclose(file);
+    return text;
+}
+
+static bool reject_json(const cJSON *item, const struct td_option_source *source,
+                        const char *expected, char message[TD_CONFIG_MESSAGE])
+{
+    char *given = cJSON_PrintUnformatted(item);
+    td_option_reject(message, source, given ? given : "the value", expected);
+    cJSON_free(given);
+    return false;
+}
+
+static bool set_list_from_json(struct td_config *config, const struct td_option *option,
+                               const cJSON *array, struct td_option_source *source,
+                               char message[TD_CONFIG_MESSAGE])
+{
+    bool valid = td_option_set(config, option, "", source, message);
+    for (const cJSON *item = array->child; valid && item; item = item->next) {
+        if (!cJSON_IsString(item))
+            return reject_json(array, source, "an array of strings", message);
+        valid = td_option_set(config, option, item->valuestring, source, message);
+        source->repeated = true;
+    }
+    return valid;
+}
+
+static bool set_from_json(struct td_config *config, const cJSON *item, const char *path,
+                          char message[TD_CONFIG_MESSAGE])
+{
+    struct td_option_source source = { .repeated = false };
+    snprintf(source.text, sizeof source.text, "%.60s in %.200s", item->string, path);
+    const struct td_option *option = td_option_find(item->string, strlen(item->string));
+    if (!option) {
+        snprintf(message, TD_CONFIG_MESSAGE, "%s: unknown option (see --help)", source.text);
+        return false;
+    }
+    if (cJSON_IsString(item))
+        return td_option_set(config, option, item->valuestring, &source, message);
+    if (cJSON_IsBool(item) && option->kind == KIND_SWITCH)
+        return td_option_set(config, option, cJSON_IsTrue(item) ? "true" : "false", &source,
+                             message);
+    if (cJSON_IsArray(item) && option->kind == KIND_LIST)
+        return set_list_from_json(config, option, item, &source, message);
+    char number[32];
+    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9007199254740992.0)
+        return reject_json(item, &source, "a string or a non-negative number", message);
+    snprintf(number, sizeof number, "%.17g", item->valuedouble);
+    return td_option_set(config, option, number, &source, message);
+}
+
+static bool check_unique(const cJSON *root, const cJSON *item, const char *path,
+                         char message[TD_CONFIG_MESSAGE])
+{
+    if (cJSON_GetObjectItemCaseSensitive(root, item->string) == item)
+        return true; /* the first member of this name */
+    snprintf(message, TD_CONFIG_MESSAGE, "%.60s in %.200s: duplicate option", item->string, path);
+    return false;
+}
+
+bool td_config_read_file(struct td_config *config, const char *path,
+                         char message[TD_CONFIG_MESSAGE])
+{
+    char *text = read_file(path, message);
+    if (!text)
+        return false;
+    const char *end = NULL;
+    cJSON *root = cJSON_ParseWithOpts(text, &end, true);
+    bool valid = cJSON_IsObject(root);
+    if (!valid)
+        snprintf(message, TD_CONFIG_MESSAGE, "--config: %.200s is not a JSON object (byte %ld)",
+                 path, end ? (long)(end - text) : 0L);
+    for (const cJSON *item = valid ? root->child : NULL; valid && item; item = item->next)
+        valid =
+            check_unique(root, item, path, message) && set_from_json(config, item, path, message);
+    cJSON_Delete(root);
+    free(text);
+    return valid;
+}
+
+bool td_config_read_environment(struct td_config *config, char **environment,
+                                char message[TD_CONFIG_MESSAGE])
+{
+    for (char **entry = environment; *entry; entry++) {
+        if (strncmp(*entry, "TENSORD_", 8) != 0)
+            continue;
+        for (int i = 0; i < TD_N_OPTIONS; i++) {
+            struct td_option_source source = { .repeated = false };
+            td_option_environment_name(&td_options[i], source.text, sizeof source.text);
+            size_t length = strlen(source.text);
+            if (strncmp(*entry, source.text, length) == 0 && (*entry)[length] == '=' &&
+                !td_option_set(config, &td_options[i], *entry + length + 1, &source, message))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Reads one argument and its value, "--name=value" or "--name value". */
+static bool read_argument(struct td_config *config, int argc, char **argv, int *at, bool apply,
+                          struct td_command_line *line, char message[TD_CONFIG_MESSAGE])
+{
+    const char *argument = argv[*at];
+    if (strncmp(argument, "--", 2) != 0 || argument[2] == '\0') {
+        snprintf(message, TD_CONFIG_MESSAGE, "'%.100s' is not an option (see --help)", argument);
+        return false;
+    }
+    const char *name = argument + 2;
+    size_t length = strcspn(name, "=");
+    const char *value = name[length] == '=' ? name + length + 1 : NULL;
+    if (!value && strcmp(name, "check-config") == 0)
+        return line->action = TD_CONFIG_CHECK, true;
+    bool is_config = td_name_is("config", name, length);
+    const struct td_option *option = td_option_find(name, length);
+    if (!is_config && !option) {
+        snprintf(message, TD_CONFIG_MESSAGE, "--%.*s: unknown option (see --help)",
+                 (int)(length < 100 ? length : 100), name);
+        return false;
+    }
+    bool ignored;
+    const bool is_switch = option && option->kind == KIND_SWITCH;
+    const bool has_no_value = *at + 1 >= argc || !td_option_parse_switch(argv[*at + 1], &ignored);
+    if (!value && is_switch && has_no_value)
+        value = "on";
+    if (!value && ++*at >= argc) {
+        snprintf(message, TD_CONFIG_MESSAGE, "--%.*s: a value is required", (int)length, name);
+        return false;
+    }
+    if (!value)
+        value = argv[*at];
+    if (is_config)
+        return line->config_path = value, true;
+    if (!apply)
+        return true;
+    struct td_option_source source = { .repeated = line->given[option - td_options] };
+    snprintf(source.text, sizeof source.text, "--%s", option->name);
+    line->given[option - td_options] = true;
+    return td_option_set(config, option, value, &source, message);
+}
+
+bool td_config_read_arguments(struct td_config *config, int argc, char **argv, bool apply,
+                              struct td_command_line *line, char message[TD_CONFIG_MESSAGE])
+{
+    for (int at = 1; at < argc; at++)
+        if (!read_argument(config, argc, argv, &at, apply, line, message))
+            return false;
+    return true;
+}

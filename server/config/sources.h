@@ -1,0 +1,26 @@
+/* sources.h - the sources of options: JSON file, environment, arguments; private to server/config.
+ *
+ * Each sets the options that it has and returns false, with the message set, at the first error. */
+#ifndef TD_SERVER_CONFIG_SOURCES_H
+#define TD_SERVER_CONFIG_SOURCES_H
+
+#include "server/config/options.h"
+
+/* Results of the command line beside the options of the table. */
+struct td_command_line {
+    enum td_config_action action;
+    const char *config_path;
+    bool given[TD_N_OPTIONS]; /* options that an argument has set */
+};
+
+bool td_config_read_file(struct td_config *config, const char *path,
+                         char message[TD_CONFIG_MESSAGE]);
+
+bool td_config_read_environment(struct td_config *config, char **environment,
+                                char message[TD_CONFIG_MESSAGE]);
+
+/* Without `apply`, only looks for --config and --check-config. */
+bool td_config_read_arguments(struct td_config *config, int argc, char **argv, bool apply,
+                              struct td_command_line *line, char message[TD_CONFIG_MESSAGE]);
+
+#endif
