@@ -68,15 +68,15 @@ struct td_error {
     char device[8];     /* UNSUPPORTED_DTYPE: the device that has no kernel for it; "" when none */
     char pointer[256];  /* JSON Pointer to the place in a JSON body, which may hold NULs */
     size_t pointer_length;
-    bool has_pointer; /* tells "" (the root) from none */
     int64_t offset;   /* byte offset into the body or into an equation; -1 when none */
+    bool has_pointer; /* distinguishes "" (the root) from none */
     bool has_index;   /* position, index, bound, axis, bad_count are set */
     bool has_bound;   /* ... and bound and axis as well */
     int position_rank;
+    int axis;
     int64_t position[TD_MAX_RANK]; /* first bad element in row-major order */
     int64_t index;
     int64_t bound;
-    int axis;
     int64_t bad_count;
     int n_shapes; /* shapes at fault */
     struct {
