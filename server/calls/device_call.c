@@ -46,7 +46,7 @@ td_status td_device_call_place(struct td_call *call)
     const td_device_choice choice = call->request.options.device;
     bool there;
     if (!call->task->on_device || choice == TD_DEVICE_CPU ||
-        (choice == TD_DEVICE_AUTO && admission->compute_ns < TD_DEVICES_LEAST_NS))
+        (choice == TD_DEVICE_AUTO && admission->compute_ns < TD_DEVICES_MIN_NS))
         return TD_OK;
     const uint32_t resident = resident_mask(call);
     const td_status status = td_devices_place(devices, &call->request, resident, &admission->cost,
@@ -161,7 +161,7 @@ td_status td_device_call_settle(struct td_call *call)
     struct td_op_args *args = &call->request.args;
     struct td_buffer *staged = args->n_outputs > 0 ? args->outputs[0].owner : NULL;
     const td_status status = td_sources_check(&call->sources, &call->error);
-    if (status == TD_OK && staged && td_staging_wants_back(staged) &&
+    if (status == TD_OK && staged && td_staging_is_scarce(staged) &&
         copy_outputs(args, &call->arena))
         td_arena_drop(&call->arena, staged);
     return status;

@@ -8,12 +8,12 @@
 
 enum { FIRST_BLOCK = 32768 }; /* of the arena: a few dozen calls need no more */
 
-/* Memory on the device that a batch keeps for the next one; more is given back at its end. */
+/* Memory on the device that a batch keeps for the next one; a larger block is freed at its end. */
 #define SCRATCH_KEPT ((size_t)64 << 20)
 #define SCRATCH_STEP ((size_t)1 << 16)
 
 struct td_batch {
-    struct td_batch_device *on;
+    struct td_batch_device *shared;
     struct td_device_stream *stream;
     void *scratch; /* on the device */
     size_t scratch_bytes;
@@ -21,44 +21,44 @@ struct td_batch {
     bool in_flight;
     td_batch_kind kind; /* of its items */
     int64_t begun_ns, deadline_ns;
-    struct td_batch_item **items; /* on->batch_limit of them; NULL: given back */
+    struct td_batch_item **items; /* [batch_limit]; NULL: given back */
     int n_items;
-    struct td_launch launch; /* but for an upload */
+    struct td_launch launch; /* unused by an upload */
     struct td_buffer *in, *out;
     struct td_device_table *tables[TD_BATCH_TABLES];
     int n_tables;
-    uint64_t bytes; /* that are moved, at most; part of on->bytes */
-    bool submitted; /* something was, since the stream was idle */
+    uint64_t bytes; /* moved, at most; part of shared->bytes */
+    bool submitted; /* since the stream was idle */
 
-    struct td_arena arena; /* of what lives as long as it is in flight */
+    struct td_arena arena; /* for what lives while the batch is in flight */
     _Alignas(64) char first[FIRST_BLOCK];
 };
 
 /* ---- how long it may take -------------------------------------------------------------------- */
 
-int64_t td_batch_time_limit_ns(const struct td_batch_device *on)
+int64_t td_batch_time_limit_ns(const struct td_batch_device *shared)
 {
-    const uint64_t disk = 100; /* bytes per us: 100 MB/s is what the slowest do */
-    const uint64_t copies = on->copy_bytes_per_us;
+    const uint64_t disk = 100; /* bytes per us: 100 MB/s, the slowest devices */
+    const uint64_t copies = shared->copy_bytes_per_us;
     const uint64_t rate = copies > 0 && copies < disk ? copies : disk;
-    return on->hang_ns + (int64_t)(2e3 * (double)on->bytes / (double)rate);
+    return shared->hang_ns + (int64_t)(2e3 * (double)shared->bytes / (double)rate);
 }
 
 static void count_bytes(struct td_batch *batch, uint64_t bytes)
 {
     batch->bytes += bytes;
-    batch->on->bytes += bytes;
+    batch->shared->bytes += bytes;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* A table that the batch uses until its end. */
+/* References a table until the end of the batch. */
 static td_status take_table(struct td_batch *batch, const struct td_tensor *tensor,
                             struct td_device_table **out, struct td_error *err)
 {
     bool uploads = false;
     const td_status status =
-        td_device_tables_use(batch->on->tables, tensor, batch->stream, out, &uploads, err);
+        td_device_tables_use(batch->shared->tables, tensor, batch->stream, out, &uploads, err);
     if (status != TD_OK)
         return status;
     batch->tables[batch->n_tables++] = *out;
@@ -86,7 +86,7 @@ static td_status take_tables(struct td_batch *batch, struct td_error *err)
 static td_status take_staging(struct td_batch *batch, struct td_error *err)
 {
     const struct td_launch *launch = &batch->launch;
-    struct td_staging *staging = batch->on->staging;
+    struct td_staging *staging = batch->shared->staging;
     size_t in_bytes;
     if (!td_size_add(launch->report_bytes, launch->in_bytes, &in_bytes))
         in_bytes = SIZE_MAX;
@@ -104,16 +104,16 @@ bool td_batch_trim(struct td_batch *batch)
 {
     if (!batch->scratch || batch->in_flight)
         return false;
-    batch->on->api->free(batch->on->device, batch->scratch);
+    batch->shared->api->free(batch->shared->device, batch->scratch);
     batch->scratch = NULL;
     batch->scratch_bytes = 0;
     return true;
 }
 
-/* At least `bytes` on the device, some more where there is room; what was there is given back first. */
+/* Makes the scratch memory at least `bytes`, rounded up if there is room; frees the old block first. */
 static td_status grow_scratch(struct td_batch *batch, size_t bytes, struct td_error *err)
 {
-    struct td_device_tables *tables = batch->on->tables;
+    struct td_device_tables *tables = batch->shared->tables;
     size_t rounded;
     if (bytes <= batch->scratch_bytes)
         return TD_OK;
@@ -142,21 +142,22 @@ static td_status lay_out_scratch(struct td_batch *batch, struct td_error *err)
 {
     struct td_launch *launch = &batch->launch;
     const struct td_device_work work = td_launch_work(launch, reports_of(batch));
-    const size_t workspace = batch->on->api->workspace_bytes(batch->on->device, &work);
+    const size_t workspace = batch->shared->api->workspace_bytes(batch->shared->device, &work);
     if (workspace == SIZE_MAX)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
-                            "the device cannot tell what memory %s takes there", launch->op->name);
+                            "the device cannot say how much memory %s needs there",
+                            launch->op->name);
     td_launch_lay_out_scratch(launch, workspace);
     return TD_OK;
 }
 
-/* Would it all be in the device's memory if that had nothing else to hold? */
+/* Would it fit in the device's memory if that held nothing else? */
 static td_status check_device(struct td_batch *batch, uint64_t tables, uint64_t scratch,
                               struct td_error *err)
 {
     struct td_device_info info;
     uint64_t bytes;
-    batch->on->api->info(batch->on->device, &info);
+    batch->shared->api->info(batch->shared->device, &info);
     if (__builtin_add_overflow(tables, scratch, &bytes))
         bytes = UINT64_MAX;
     return bytes <= info.memory ? TD_OK
@@ -168,7 +169,7 @@ static td_status check_device(struct td_batch *batch, uint64_t tables, uint64_t 
 
 static td_status submit(struct td_batch *batch, struct td_error *err)
 {
-    const struct td_device_api *api = batch->on->api;
+    const struct td_device_api *api = batch->shared->api;
     const struct td_launch *launch = &batch->launch;
     const char *from = (char *)batch->in->data + launch->report_bytes;
     struct td_device_work work = td_launch_work(launch, reports_of(batch));
@@ -186,36 +187,36 @@ static td_status submit(struct td_batch *batch, struct td_error *err)
     return status;
 }
 
-/* The one place where a batch lets go of what it holds: tables, staging memory, and what is too much
- * to be kept of the memory on the device. It can be started again. */
+/* The only place where a batch releases its tables, its staging memory and scratch memory above
+ * SCRATCH_KEPT. It can be started again. */
 static void release(struct td_batch *batch, bool lost)
 {
     while (batch->n_tables > 0)
-        td_device_tables_unuse(batch->on->tables, batch->tables[--batch->n_tables]);
+        td_device_tables_unuse(batch->shared->tables, batch->tables[--batch->n_tables]);
     td_buffer_unref(batch->in);
     td_buffer_unref(batch->out);
     batch->in = batch->out = NULL;
     batch->n_items = 0;
     batch->in_flight = batch->submitted = false;
-    batch->on->bytes -= batch->bytes;
+    batch->shared->bytes -= batch->bytes;
     batch->bytes = 0;
     td_arena_reset(&batch->arena);
     if (!lost && batch->scratch_bytes > SCRATCH_KEPT)
         (void)td_batch_trim(batch);
 }
 
-/* Waits until the stream has ended what was submitted before something failed: it reads and writes
- * memory that others are to have. */
+/* After a failed start: waits for what was submitted before, since the stream reads and writes memory
+ * that is about to be released. */
 static td_status drain(struct td_batch *batch, struct td_error *err)
 {
-    const int64_t late_ns = td_now_ns() + td_batch_time_limit_ns(batch->on);
+    const int64_t late_ns = td_now_ns() + td_batch_time_limit_ns(batch->shared);
     bool done = !batch->submitted;
     while (!done) {
         const td_status status = td_batch_wait(batch, 1000000, &done, err);
         if (status != TD_OK)
             return status;
         if (!done && td_now_ns() > late_ns)
-            return td_error_set(err, TD_DEVICE_UNAVAILABLE, "the device does not answer any more");
+            return td_error_set(err, TD_DEVICE_UNAVAILABLE, "the device does not respond any more");
     }
     return TD_OK;
 }
@@ -225,7 +226,7 @@ bool td_batch_is_lost(td_status status)
     return status == TD_DEVICE_UNAVAILABLE || status == TD_INTERNAL;
 }
 
-/* After a failure: back to where it was, unless the device turns out to be lost. */
+/* After a failed start: restores the idle state. Also returns whether the device is lost. */
 static td_status undo(struct td_batch *batch, td_status status, struct td_error *err)
 {
     struct td_error lost;
@@ -265,8 +266,8 @@ static td_status upload(struct td_batch *batch, struct td_error *err)
 static td_status launch_items(struct td_batch *batch, struct td_error *err)
 {
     struct td_launch *launch = &batch->launch;
-    td_status status =
-        td_launch_make(launch, batch->on->api, batch->items, batch->n_items, &batch->arena, err);
+    td_status status = td_launch_make(launch, batch->shared->api, batch->items, batch->n_items,
+                                      &batch->arena, err);
     if (status == TD_OK)
         status = take_staging(batch, err);
     if (status == TD_OK)
@@ -303,13 +304,13 @@ td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, i
 
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item)
 {
-    struct td_device_tables *tables = batch->on->tables;
+    struct td_device_tables *tables = batch->shared->tables;
     if (item->kind == TD_BATCH_UPLOAD)
-        return td_device_tables_elsewhere(tables, item->table, batch->stream);
+        return td_device_tables_uploading(tables, item->table, batch->stream);
     const int n = td_launch_count_inputs(item->op, item->args);
     for (int i = 0; i < n; i++)
         if (td_launch_is_table(item->resident, i) &&
-            td_device_tables_elsewhere(tables, td_launch_input(item->args, i), batch->stream))
+            td_device_tables_uploading(tables, td_launch_input(item->args, i), batch->stream))
             return true;
     return false;
 }
@@ -337,12 +338,12 @@ int64_t td_batch_deadline_ns(const struct td_batch *batch)
 td_status td_batch_wait(struct td_batch *batch, int64_t timeout_ns, bool *done,
                         struct td_error *err)
 {
-    const struct td_device_api *api = batch->on->api;
+    const struct td_device_api *api = batch->shared->api;
     *done = false;
     const td_status status = timeout_ns > 0 ? api->wait(batch->stream, timeout_ns, done, err)
                                             : api->poll(batch->stream, done, err);
     if (status == TD_OK && *done)
-        td_device_tables_settle(batch->on->tables, batch->stream);
+        td_device_tables_finish_uploads(batch->shared->tables, batch->stream);
     return status;
 }
 
@@ -375,7 +376,7 @@ void td_batch_expire(struct td_batch *batch, int64_t now_ns)
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
-/* Gives back all items that have not been yet: with what came out, or as lost. */
+/* Gives back the remaining items, with their results or as lost. */
 static void finish(struct td_batch *batch, const struct td_error *lost)
 {
     const struct td_results results = { .launch = &batch->launch,
@@ -405,23 +406,23 @@ void td_batch_fail(struct td_batch *batch, const struct td_error *err)
     finish(batch, err);
 }
 
-/* ---- the place itself ------------------------------------------------------------------------ */
+/* ---- making and freeing ---------------------------------------------------------------------- */
 
-struct td_batch *td_batch_new(struct td_batch_device *on, struct td_error *err)
+struct td_batch *td_batch_new(struct td_batch_device *shared, struct td_error *err)
 {
     struct td_batch *batch = aligned_alloc(64, (sizeof *batch + 63) / 64 * 64);
     if (batch) {
         memset(batch, 0, sizeof *batch);
-        batch->on = on;
-        batch->items = calloc((size_t)on->batch_limit, sizeof(struct td_batch_item *));
-        td_arena_init(&batch->arena, batch->first, sizeof batch->first, on->memory);
+        batch->shared = shared;
+        batch->items = calloc((size_t)shared->batch_limit, sizeof(struct td_batch_item *));
+        td_arena_init(&batch->arena, batch->first, sizeof batch->first, shared->memory);
     }
     if (!batch || !batch->items) {
         free(batch);
         td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for a batch");
         return NULL;
     }
-    if (on->api->stream_open(on->device, &batch->stream, err) != TD_OK) {
+    if (shared->api->stream_open(shared->device, &batch->stream, err) != TD_OK) {
         batch->stream = NULL;
         td_batch_abandon(batch);
         return NULL;
@@ -442,7 +443,7 @@ void td_batch_free(struct td_batch *batch)
 {
     if (!batch)
         return;
-    batch->on->api->stream_close(batch->stream);
+    batch->shared->api->stream_close(batch->stream);
     (void)td_batch_trim(batch);
     td_batch_abandon(batch);
 }

@@ -1,21 +1,19 @@
-/* batch.h - one batch in flight: a place on the device, used again and again.
+/* batch.h - one batch in flight, with its stream and memory on the device, which are reused.
  *
  *     start: merge the calls ─► tables, staging, device memory ─► copy in ─► run ─► copy out
  *     wait:  is the stream idle?
- *     end:   each item gets its part of the staging memory, or its own refusal
+ *     end:   each item gets its portion of the staging memory, or its own error
  *
- * What the items bring is in staging memory when start returns, and what they get lies there: an
- * item can be given back at any time before the end. Where everything lies is told by launch.h, what
- * the items get by results.h. An upload (item.h) is a batch of one item, with a table and nothing to
- * run.
+ * Inputs are in staging memory when start returns, and outputs are written there, so an item can be
+ * given back at any time before the end. launch.h defines the layout, results.h the results. An
+ * upload (item.h) is a batch of one item, with a table and nothing to run.
  *
- * Failures   start fails with nothing in flight and all items as they were: MEMORY_EXHAUSTED (there
- *            is no room for them now), RESOURCE_LIMIT (there never is, for all of them together),
- *            UNSUPPORTED_DTYPE (the device has no kernel), or what the kernel refuses.
- *            DEVICE_UNAVAILABLE and INTERNAL: the device is lost, and so says whatever wait fails
- *            with.
- * Hanging    What takes longer than td_batch_time_limit_ns counts as lost.
- * Threads    The device's. */
+ * Errors     A failed start leaves nothing in flight and the items unchanged: MEMORY_EXHAUSTED (no
+ *            room for them now), RESOURCE_LIMIT (never room for all of them), UNSUPPORTED_DTYPE (the
+ *            device has no kernel), or the kernel's error. DEVICE_UNAVAILABLE and INTERNAL mean that
+ *            the device is lost, as does any error of wait.
+ * Time limit A batch that takes longer than td_batch_time_limit_ns means that the device is lost.
+ * Threads    The batcher's. */
 #ifndef TD_SERVER_DEVICES_BATCH_H
 #define TD_SERVER_DEVICES_BATCH_H
 
@@ -25,62 +23,61 @@
 
 struct td_batch;
 
-/* What all batches of a device share. Borrowed, but for what the fields name. */
+/* Shared by all batches of a device. Borrows all that it points to. */
 struct td_batch_device {
     const struct td_device_api *api;
     struct td_device *device;
     struct td_staging *staging;
     struct td_device_tables *tables;
-    struct td_memory *memory; /* for what merging takes */
+    struct td_memory *memory; /* for merged arguments */
     int batch_limit;
     int64_t hang_ns;
     uint64_t copy_bytes_per_us; /* as the device measured it; 0: unknown */
-    uint64_t bytes; /* that all batches in flight move, tables included where they bring them */
+    uint64_t bytes;             /* moved by all batches in flight, uploads of tables included */
 };
 
-/* How long what is in flight may take: hang_ns and twice the time for the bytes that are on their way,
- * of all batches, since one may wait for another's. A table may have to be read from a disk first, by
- * the device as it copies. */
-int64_t td_batch_time_limit_ns(const struct td_batch_device *on);
+/* Time limit of a batch: hang_ns and twice the time to copy the bytes of all batches in flight, since
+ * one may wait for another. The copy of a table may also have to read it from a disk. */
+int64_t td_batch_time_limit_ns(const struct td_batch_device *shared);
 
-/* NULL with err filled. Borrows `on`. */
-struct td_batch *td_batch_new(struct td_batch_device *on, struct td_error *err);
-/* Nothing is in flight. NULL is fine. */
+/* NULL with err filled. Borrows `shared`. */
+struct td_batch *td_batch_new(struct td_batch_device *shared, struct td_error *err);
+/* Called with nothing in flight. NULL is fine. */
 void td_batch_free(struct td_batch *batch);
-/* The same for a lost device: what it made goes with it. */
+/* The same for a lost device, without calling it: closing the device frees its memory. */
 void td_batch_abandon(struct td_batch *batch);
 
-/* Does what start or wait has said mean that the device is lost? */
+/* Does this status of start or wait mean that the device is lost? */
 bool td_batch_is_lost(td_status status);
 
-/* Is one of its tables being uploaded for another batch? Then it starts when that one has ended. */
+/* Is one of the item's tables being uploaded by another batch? Then it starts after that one. */
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item);
 
-/* n calls that merge, or one. They stay the caller's where this fails. */
+/* Starts n calls that merge, or one. On failure they stay the caller's. */
 TD_MUST_CHECK td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
                                        struct td_error *err);
 
 bool td_batch_in_flight(const struct td_batch *batch);
-/* Of one in flight: does it bring a table and no more? */
+/* Of a batch in flight: does it only upload a table? */
 bool td_batch_is_upload(const struct td_batch *batch);
 int64_t td_batch_begun_ns(const struct td_batch *batch);
-/* The earliest of the items that have not been given back; TD_NEVER. */
+/* The earliest deadline of the items not yet given back; TD_NEVER: none. */
 int64_t td_batch_deadline_ns(const struct td_batch *batch);
 
-/* Looks, for at most timeout_ns, whether it is done. */
+/* Waits for at most timeout_ns until it is done. */
 TD_MUST_CHECK td_status td_batch_wait(struct td_batch *batch, int64_t timeout_ns, bool *done,
                                       struct td_error *err);
 
-/* Gives back the items whose deadline has passed; the rest goes on. */
+/* Gives back the items whose deadline has passed; the batch continues. */
 void td_batch_expire(struct td_batch *batch, int64_t now_ns);
 
-/* It is done: gives back the items with what came out. The batch can be started again. */
+/* Of a batch that is done: gives back the items with their results. It can be started again. */
 void td_batch_end(struct td_batch *batch);
 
-/* The device is lost: gives back the items. */
+/* Of a lost device: gives back the items with this error. */
 void td_batch_fail(struct td_batch *batch, const struct td_error *err);
 
-/* Gives back memory on the device that is held for the next batch; false when there is none. */
+/* Frees memory on the device that is kept for the next batch; false if there is none. */
 bool td_batch_trim(struct td_batch *batch);
 
 #endif

@@ -21,16 +21,16 @@ void td_batch_queue_destroy(struct td_batch_queue *queue)
 void td_batch_queue_refuse(struct td_batch_queue *queue, td_status status,
                            const struct td_error *err)
 {
-    struct td_item_list refused; /* what is added meanwhile has its own turn */
+    struct td_item_list refused; /* items added meanwhile stay */
     td_item_list_init(&refused);
     td_item_list_move(&refused, &queue->waiting);
     while (refused.first)
         td_batch_item_give_back(td_item_list_take(&refused, &refused.first), status, err);
 }
 
-/* ---- late ones ------------------------------------------------------------------------------- */
+/* ---- late items ------------------------------------------------------------------------------ */
 
-/* It is not launched after that. */
+/* The time after which it is not launched. */
 static int64_t start_by(const struct td_batch_item *item)
 {
     return item->start_by_ns > 0 && item->start_by_ns < item->deadline_ns ? item->start_by_ns
@@ -52,7 +52,7 @@ static bool is_wanted(struct td_batch_item *item, int64_t now_ns, struct td_erro
         return false;
     if (!item->gone || !item->gone(item))
         return true;
-    td_error_set(err, TD_DEADLINE_EXCEEDED, "the client left while %s was waiting",
+    td_error_set(err, TD_DEADLINE_EXCEEDED, "the client disconnected while %s was waiting",
                  td_batch_item_subject(item));
     return false;
 }
@@ -82,10 +82,9 @@ int64_t td_batch_queue_late_ns(const struct td_batch_queue *queue)
     return earliest_ns;
 }
 
-/* ---- what goes into a batch ------------------------------------------------------------------ */
+/* ---- choosing a batch ------------------------------------------------------------------------ */
 
-/* Tables that name no version (because they were copied to be aligned, say) are inputs as any other.
- */
+/* Tables without a version (copied to be aligned, for example) are ordinary inputs. */
 static void check_residents(struct td_batch_item *item)
 {
     for (int i = 0, number = 0; i < item->op->n_inputs; i++)
@@ -96,7 +95,7 @@ static void check_residents(struct td_batch_item *item)
 
 void td_batch_queue_prepare(struct td_batch_item *item)
 {
-    item->key = 0; /* goes alone */
+    item->key = 0; /* never merged */
     if (item->kind != TD_BATCH_OP)
         return;
     check_residents(item);
@@ -105,7 +104,7 @@ void td_batch_queue_prepare(struct td_batch_item *item)
         item->key = td_merge_key(item->op, item->args, shared) | 1;
 }
 
-/* What an item takes of staging memory, roughly. */
+/* Estimate of the staging memory an item needs. */
 static uint64_t staging_of(const struct td_batch_item *item)
 {
     const struct td_op_args *args = item->args;
@@ -121,7 +120,7 @@ static uint64_t staging_of(const struct td_batch_item *item)
     return bytes;
 }
 
-static bool goes_along(const struct td_batch_item *lead, const struct td_batch_item *item)
+static bool merges_with(const struct td_batch_item *lead, const struct td_batch_item *item)
 {
     return lead->key != 0 && item->key == lead->key && item->op == lead->op &&
            item->resident == lead->resident &&
@@ -136,7 +135,7 @@ int td_batch_queue_pick(struct td_batch_queue *queue, int64_t now_ns)
     while (*link && n < queue->batch_limit) {
         struct td_batch_item *item = *link;
         struct td_error err;
-        if (n > 0 && !goes_along(picked[0], item)) {
+        if (n > 0 && !merges_with(picked[0], item)) {
             link = &item->next;
         } else if (!is_wanted(item, now_ns, &err)) {
             give_back_late(queue, link, &err);
@@ -166,7 +165,7 @@ void td_batch_queue_take(struct td_batch_queue *queue, int n)
     }
 }
 
-int td_batch_queue_count_along(const struct td_batch_queue *queue)
+int td_batch_queue_count_mergeable(const struct td_batch_queue *queue)
 {
     const struct td_batch_item *lead = queue->waiting.first;
     int n = 0;

@@ -10,19 +10,19 @@
 struct td_devices {
     struct td_device_library library;
     struct td_batcher *batcher;
-    char why[256]; /* there is none */
+    char why[256]; /* on_device is none */
 };
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-/* A device that nobody asked for by name may be absent, or come later. */
+/* With "auto" the device may be absent, or become available later. */
 static bool is_auto(const struct td_config *config)
 {
     return strcmp(config->gpu, "auto") == 0;
 }
 
-/* "reference:launch_us=1000": the name ends at the first colon behind its folder, the device's own
- * options follow. */
+/* "reference:launch_us=1000": the name ends at the first colon after its folder; the options of the
+ * device follow. */
 static void split_name(const char *text, char *name, size_t size, const char **options)
 {
     const char *slash = strrchr(text, '/'), *colon = strchr(slash ? slash : text, ':');
@@ -31,8 +31,8 @@ static void split_name(const char *text, char *name, size_t size, const char **o
     *options = colon ? colon + 1 : "";
 }
 
-/* A name that nobody knows may be a slip. */
-static const char *what_else(const char *name)
+/* An unknown name may be a typing error: lists the valid ones. */
+static const char *valid_names(const char *name)
 {
     return strchr(name, '/') || strcmp(name, "cuda") == 0
                ? ""
@@ -49,14 +49,14 @@ bool td_devices_check_system(const struct td_config *config, char message[TD_CON
         return true;
     split_name(config->gpu, name, sizeof name, &text);
     if (td_device_load(name, &library, &err) != TD_OK) {
-        snprintf(message, TD_CONFIG_MESSAGE, "gpu: %s%s", err.message, what_else(name));
+        snprintf(message, TD_CONFIG_MESSAGE, "gpu: %s%s", err.message, valid_names(name));
         return false;
     }
-    const bool good = td_device_check_options(&library, text, &err) == TD_OK;
+    const bool valid = td_device_check_options(&library, text, &err) == TD_OK;
     td_device_unload(&library);
-    if (!good)
+    if (!valid)
         snprintf(message, TD_CONFIG_MESSAGE, "gpu: '%.100s': %s", config->gpu, err.message);
-    return good;
+    return valid;
 }
 
 static bool start(struct td_devices *devices, const struct td_config *config, const char *text,
@@ -74,7 +74,7 @@ static bool start(struct td_devices *devices, const struct td_config *config, co
         .staging_bytes = (uint64_t)config->gpu_staging,
         .hang_ms = config->gpu_hang_ms,
         .retry_ms = config->gpu_retry_ms,
-        .in_background = is_auto(config), /* a driver may take seconds to start, or for ever */
+        .in_background = is_auto(config), /* a driver may take seconds to start, or never return */
     });
     return devices->batcher != NULL;
 }
@@ -82,20 +82,20 @@ static bool start(struct td_devices *devices, const struct td_config *config, co
 static bool open_device(struct td_devices *devices, const struct td_config *config,
                         struct td_buffer_pool *buffers, const struct td_log *log)
 {
-    const bool any = is_auto(config);
+    const bool automatic = is_auto(config);
     char name[4096];
     const char *text;
     struct td_error err;
     if (strcmp(config->gpu, "off") == 0) {
-        snprintf(devices->why, sizeof devices->why, "this server has been started with --gpu off");
+        snprintf(devices->why, sizeof devices->why, "this server was started with --gpu off");
         return true;
     }
-    split_name(any ? "cuda" : config->gpu, name, sizeof name, &text);
+    split_name(automatic ? "cuda" : config->gpu, name, sizeof name, &text);
     if (td_device_load(name, &devices->library, &err) != TD_OK) {
         snprintf(devices->why, sizeof devices->why, "%.255s", err.message);
-        td_log(log, any ? TD_LOG_DEBUG : TD_LOG_ERROR, any ? "no_gpu" : "start_failed",
+        td_log(log, automatic ? TD_LOG_DEBUG : TD_LOG_ERROR, automatic ? "no_gpu" : "start_failed",
                TD_TEXT("part", "device"), TD_TEXT("reason", devices->why));
-        return any;
+        return automatic;
     }
     if (start(devices, config, text, buffers, log))
         return true;
@@ -140,7 +140,7 @@ struct td_batcher *td_devices_batcher(struct td_devices *devices)
     return devices->batcher;
 }
 
-/* ---- routing --------------------------------------------------------------------------------- */
+/* ---- placement ------------------------------------------------------------------------------- */
 
 td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
                            struct td_error *err)
@@ -152,18 +152,18 @@ td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                             "device is 'gpu', but %s; 'auto' or 'cpu' is expected", devices->why);
     if (!td_batcher_available(devices->batcher, why))
-        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "device is 'gpu', but it is not there: %s",
-                            why);
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "device is 'gpu', but it is not available: %s", why);
     return TD_OK;
 }
 
-/* How long so many take at a measured rate; one that is not known costs nothing. */
+/* Time for an amount at a measured rate; 0 if the rate is unknown. */
 static uint64_t time_ns(uint64_t amount, uint64_t per_us)
 {
     return per_us ? (uint64_t)((double)amount * 1e3 / (double)per_us) : 0;
 }
 
-/* Bytes of inputs that the device has not got yet. */
+/* Bytes of inputs that are not on the device. */
 static uint64_t bytes_in(struct td_batcher *batcher, const struct td_request *request,
                          uint32_t resident)
 {
@@ -172,9 +172,9 @@ static uint64_t bytes_in(struct td_batcher *batcher, const struct td_request *re
     for (int i = 0; i < request->op->n_inputs; i++) {
         const struct td_operand *operand = &request->args.inputs[i];
         for (int j = 0; j < operand->count; j++, n++) {
-            const bool there = n < TD_BATCH_TABLES && (resident >> n & 1) &&
-                               td_batcher_has_table(batcher, &operand->tensors[j]);
-            bytes += there ? 0 : operand->tensors[j].bytes;
+            const bool on_device = n < TD_BATCH_TABLES && (resident >> n & 1) &&
+                                   td_batcher_has_table(batcher, &operand->tensors[j]);
+            bytes += on_device ? 0 : operand->tensors[j].bytes;
         }
     }
     return bytes;
@@ -205,26 +205,26 @@ static uint64_t device_ns(struct td_batcher *batcher, const struct td_request *r
 
 td_status td_devices_place(struct td_devices *devices, const struct td_request *request,
                            uint32_t resident, const struct td_cost *cost, uint64_t cpu_ns,
-                           bool *there, struct td_error *err)
+                           bool *on_device, struct td_error *err)
 {
     const td_device_choice choice = request->options.device;
     struct td_batcher *batcher = devices->batcher;
     struct td_batcher_counts counts;
-    *there = false;
+    *on_device = false;
     if (choice == TD_DEVICE_GPU) {
         td_status status = TD_OK;
         if (batcher)
             status = td_batcher_check_kernel(batcher, request->op, &request->args, err);
         if (status == TD_OK)
             status = td_devices_check(devices, choice, err);
-        *there = status == TD_OK;
+        *on_device = status == TD_OK;
         return status;
     }
     if (choice == TD_DEVICE_CPU || !batcher ||
         td_batcher_check_kernel(batcher, request->op, &request->args, NULL) != TD_OK)
         return TD_OK;
     td_batcher_counts(batcher, &counts);
-    *there = counts.available && device_ns(batcher, request, resident, cost, &counts) < cpu_ns;
+    *on_device = counts.available && device_ns(batcher, request, resident, cost, &counts) < cpu_ns;
     return TD_OK;
 }
 

@@ -7,7 +7,7 @@ static void count(atomic_uint_fast64_t *counter, uint_fast64_t change)
     atomic_fetch_add_explicit(counter, change, memory_order_relaxed);
 }
 
-static const uint_fast64_t less = (uint_fast64_t)-1; /* one less: counters wrap around */
+static const uint_fast64_t minus_one = (uint_fast64_t)-1; /* counters wrap around */
 
 const char *td_batch_item_subject(const struct td_batch_item *item)
 {
@@ -16,7 +16,7 @@ const char *td_batch_item_subject(const struct td_batch_item *item)
 
 uint32_t td_batch_item_shared(const struct td_batch_item *item)
 {
-    /* Lookups share their table, and bring their indices though these be resident as well. */
+    /* Lookups have the table in common; their indices are copied even if they are resident. */
     const struct td_op_merge *merge = item->op->merge;
     return merge && merge->kind == TD_MERGE_CONCAT ? item->resident & 1 : item->resident;
 }
@@ -34,13 +34,13 @@ void td_batch_item_begun(struct td_batch_item *item, int64_t now_ns)
 {
     item->begun_ns = now_ns;
     count(&item->counts->in_flight, 1);
-    count(&item->counts->waiting, less);
+    count(&item->counts->waiting, minus_one);
 }
 
 void td_batch_item_give_back(struct td_batch_item *item, td_status status,
                              const struct td_error *err)
 {
-    count(item->begun_ns ? &item->counts->in_flight : &item->counts->waiting, less);
+    count(item->begun_ns ? &item->counts->in_flight : &item->counts->waiting, minus_one);
     if (status == TD_DEVICE_UNAVAILABLE)
         count(&item->counts->failed, 1);
     item->done(item, status, status == TD_OK ? NULL : err);

@@ -1,12 +1,11 @@
-/* item.h - what the batcher works on: calls of ops, and tables to bring to the device.
+/* item.h - work items of the batcher: calls of ops, and uploads of tables to the device.
  *
  *     submit ──► waits ──► td_batch_item_begun ──► in flight ──► td_batch_item_give_back ──► done
  *                  └──────────────────── late, refused ────────────────────▲
  *
- * Every item leaves the batcher through td_batch_item_give_back, whichever part holds it then, and no
- * part looks at it afterwards.
+ * Every item leaves the batcher through td_batch_item_give_back and is not accessed afterwards.
  *
- * Threads  A list is its owner's. Counts may be read by any thread. */
+ * Threads  A list is used by its owner only. Any thread may read the counts. */
 #ifndef TD_SERVER_DEVICES_ITEM_H
 #define TD_SERVER_DEVICES_ITEM_H
 
@@ -16,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How many items there are. Relaxed atomics: each is a number of its own, for reports and estimates. */
+/* Counts of items. Relaxed atomics: they are independent, and used for reports and estimates. */
 struct td_batch_item_counts {
     atomic_uint_fast64_t waiting, in_flight;
     atomic_uint_fast64_t failed; /* given back as DEVICE_UNAVAILABLE, since the start */
@@ -24,8 +23,8 @@ struct td_batch_item_counts {
 
 typedef enum td_batch_kind {
     TD_BATCH_OP, /* one call of an op */
-    /* A resident table that is brought to the device and stays there as long as its version lives,
-     * evicted last. It goes alone. */
+    /* Upload of a resident table, which stays on the device as long as its version lives and is
+     * evicted last. Never merged. */
     TD_BATCH_UPLOAD
 } td_batch_kind;
 
@@ -35,62 +34,63 @@ enum { TD_BATCH_TABLES = 32 };
 struct td_batch_item {
     struct td_batch_item *next;
     td_batch_kind kind;
-    const struct td_tensor *table; /* of an upload: its owner names the version */
+    const struct td_tensor *table; /* of an upload; its owner identifies the version */
 
     /* Of an op. */
     const struct td_op *op;
     struct td_op_args *args; /* inferred; outputs get their data and args->replaced is set */
-    uint32_t resident;       /* bit i: the i-th tensor of all inputs, through the lists, is a
-                                resident table, and its owner names the version */
-    struct td_arena *arena;  /* of the call: where outputs' owners are kept */
+    uint32_t resident;       /* bit i: tensor i, counted through the lists of all inputs, is a
+                                resident table, and its owner identifies the version */
+    struct td_arena *arena;  /* of the call; holds the references to the outputs' owners */
 
     int64_t deadline_ns;
-    int64_t start_by_ns;                      /* not launched after it; 0: the deadline */
-    bool (*gone)(struct td_batch_item *item); /* has the client left? NULL: never */
-    /* TD_OK, or INDEX_OUT_OF_BOUNDS (there are no outputs; the op, run on the host, says which index
-     * it is: that takes as long as there are indices, so it is not done on this thread),
-     * DEADLINE_EXCEEDED, also when the client has left, MEMORY_EXHAUSTED (the device or the staging
-     * memory has no room for it now, though it goes alone), RESOURCE_LIMIT (they never will),
-     * DEVICE_UNAVAILABLE, UNSUPPORTED_DTYPE (the device has no kernel for it), DRAINING. err lives
-     * during the call; NULL with TD_OK. The item may be freed in it. */
+    int64_t start_by_ns; /* not launched after this; 0: the deadline */
+    /* Has the client disconnected? NULL: never. */
+    bool (*gone)(struct td_batch_item *item);
+    /* TD_OK, INDEX_OUT_OF_BOUNDS (no outputs; running the op on the host finds the index, in time
+     * proportional to the number of indices, so it is not done on this thread), DEADLINE_EXCEEDED
+     * (also when the client has disconnected), MEMORY_EXHAUSTED (no room now on the device or in
+     * staging memory, even unmerged), RESOURCE_LIMIT (there never is), DEVICE_UNAVAILABLE,
+     * UNSUPPORTED_DTYPE (the device has no kernel for it) or DRAINING. err is valid during the
+     * callback; NULL with TD_OK. The callback may free the item. */
     void (*done)(struct td_batch_item *item, td_status status, const struct td_error *err);
 
     /* Set by the batcher. */
     int64_t submitted_ns;
-    int64_t begun_ns; /* when it was launched; 0 if it never was */
-    uint64_t key;     /* those with another one do not merge; 0: with none */
+    int64_t begun_ns; /* time of the launch; 0: not launched */
+    uint64_t key;     /* items merge only if their keys are equal; 0: never merged */
     struct td_batch_item_counts *counts;
 };
 
-/* What it does, for messages: the op's name, or "the upload". */
+/* The op's name or "the upload", for messages. */
 const char *td_batch_item_subject(const struct td_batch_item *item);
 
-/* Of an op: which of its tensors are the same for all that it merges with (kernels/merge.h). */
+/* Of an op: which of its tensors all items of a merged launch have in common (kernels/merge.h). */
 uint32_t td_batch_item_shared(const struct td_batch_item *item);
 
-/* It waits now, and counts as one that does. */
+/* Marks and counts it as waiting. */
 void td_batch_item_submitted(struct td_batch_item *item, struct td_batch_item_counts *counts,
                              int64_t now_ns);
 
-/* It is in flight. */
+/* Marks and counts it as in flight. */
 void td_batch_item_begun(struct td_batch_item *item, int64_t now_ns);
 
-/* The one way out: counts it and calls done. err is not looked at with TD_OK. */
+/* The only way out of the batcher: updates the counts and calls done. err is ignored with TD_OK. */
 void td_batch_item_give_back(struct td_batch_item *item, td_status status,
                              const struct td_error *err);
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* Items in the order in which they were added. */
+/* A FIFO list of items. */
 struct td_item_list {
     struct td_batch_item *first, **end;
 };
 
 void td_item_list_init(struct td_item_list *list);
 void td_item_list_add(struct td_item_list *list, struct td_batch_item *item);
-/* Puts all of `from` behind `to`. */
+/* Appends all of `from` to `to`. */
 void td_item_list_move(struct td_item_list *to, struct td_item_list *from);
-/* Takes *link off the list, which it is part of. */
+/* Removes *link from the list. */
 struct td_batch_item *td_item_list_take(struct td_item_list *list, struct td_batch_item **link);
 
 #endif

@@ -30,9 +30,9 @@ struct td_tensor *td_launch_input(const struct td_op_args *args, int i)
     return &operand->tensors[i];
 }
 
-/* ---- has the device a kernel? ---------------------------------------------------------------- */
+/* ---- kernels of the device ------------------------------------------------------------------- */
 
-/* Which input a device has no kernel for: one of strings, which no device takes, or else the first. */
+/* The input to name when there is no kernel: the first of dtype string, else the first. */
 static void input_at_fault(const struct td_op *op, const struct td_op_args *args, int *input,
                            int *number)
 {
@@ -62,8 +62,8 @@ static td_status refuse_inputs(const struct td_op *op, const struct td_op_args *
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s%s", name, list_number);
 }
 
-/* How long strings are is known only when they have been computed: no device writes them. */
-static bool gives_strings(const struct td_op_args *args)
+/* The length of strings is unknown until they are computed, so no device returns them. */
+static bool returns_strings(const struct td_op_args *args)
 {
     for (int i = 0; i < args->n_outputs; i++)
         if (args->outputs[i].dtype == TD_DTYPE_STRING)
@@ -75,21 +75,22 @@ td_status td_launch_check_kernel(const struct td_device_api *api, const struct t
                                  const struct td_op_args *args, struct td_error *err)
 {
     const bool supported = api->supports(op, args);
-    if (supported && !gives_strings(args))
+    if (supported && !returns_strings(args))
         return TD_OK;
     if (!err)
         return TD_UNSUPPORTED_DTYPE;
     if (supported)
-        td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "device is 'gpu', but %s gives strings, which no device does; 'auto' or 'cpu' "
-                     "is expected",
-                     op->name);
+        td_error_set(
+            err, TD_UNSUPPORTED_DTYPE,
+            "device is 'gpu', but %s returns strings, which no device supports; 'auto' or 'cpu' "
+            "is expected",
+            op->name);
     else
         (void)refuse_inputs(op, args, err);
     return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
 }
 
-/* ---- its arguments --------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static td_status copy_tensors(struct td_tensor **tensors, int count, struct td_arena *arena,
                               struct td_error *err)
@@ -103,7 +104,7 @@ static td_status copy_tensors(struct td_tensor **tensors, int count, struct td_a
     return TD_OK;
 }
 
-/* One call as it is: its arguments, with tensors of our own to point elsewhere. */
+/* One call, not merged: its arguments, with copies of the tensors, whose data are bound later. */
 static td_status describe_one(struct td_launch *launch, const struct td_batch_item *item,
                               struct td_arena *arena, struct td_error *err)
 {
@@ -144,9 +145,9 @@ static td_status describe_merged(struct td_launch *launch, struct td_batch_item 
     return TD_OK;
 }
 
-/* ---- where everything lies ------------------------------------------------------------------- */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
-/* *end becomes the place behind `bytes` that begin at the next aligned place, *begin. */
+/* Appends `bytes` at the next aligned offset, *begin, and sets *end to the offset after them. */
 static bool place(size_t *end, size_t bytes, size_t *begin)
 {
     size_t aligned;
@@ -213,11 +214,11 @@ void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
     size_t end = launch->in_bytes;
     if (!place(&end, launch->out_bytes, &launch->outputs) ||
         !place(&end, workspace_bytes, &launch->workspace) ||
-        !td_size_add(end, 1, &launch->scratch_bytes)) /* behind every address, though it be empty */
+        !td_size_add(end, 1, &launch->scratch_bytes)) /* after every address, even when empty */
         launch->scratch_bytes = SIZE_MAX;
 }
 
-/* Has one of the tables before the i-th the same place? */
+/* Is table i the same memory as an earlier one? */
 static bool is_repeated(const struct td_launch *launch, int i)
 {
     const struct td_tensor *table = td_launch_input(&launch->args, i);
@@ -237,7 +238,7 @@ uint64_t td_launch_table_bytes(const struct td_launch *launch)
     return bytes;
 }
 
-/* ---- once there is memory -------------------------------------------------------------------- */
+/* ---- after allocation ------------------------------------------------------------------------ */
 
 void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const *items,
                     char *staging)
@@ -249,7 +250,7 @@ void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const 
         if (td_launch_is_table(launch->tables, i))
             continue;
         char *to = staging + launch->report_bytes + launch->offsets[i];
-        for (int k = 0; k < launch->n_items; k++) { /* one call's after the other's */
+        for (int k = 0; k < launch->n_items; k++) { /* concatenated, call by call */
             const struct td_tensor *from = td_launch_input(items[k]->args, i);
             memcpy(to, from->data, from->bytes);
             to += from->bytes;

@@ -13,15 +13,15 @@ void td_batch_mailbox_init(struct td_batch_mailbox *mailbox)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&mailbox->mutex, NULL);
-    pthread_cond_init(&mailbox->come, &monotonic);
-    pthread_cond_init(&mailbox->first, &monotonic);
+    pthread_cond_init(&mailbox->arrived, &monotonic);
+    pthread_cond_init(&mailbox->open_tried, &monotonic);
     pthread_condattr_destroy(&monotonic);
 }
 
 void td_batch_mailbox_destroy(struct td_batch_mailbox *mailbox)
 {
-    pthread_cond_destroy(&mailbox->first);
-    pthread_cond_destroy(&mailbox->come);
+    pthread_cond_destroy(&mailbox->open_tried);
+    pthread_cond_destroy(&mailbox->arrived);
     pthread_mutex_destroy(&mailbox->mutex);
 }
 
@@ -34,7 +34,7 @@ void td_batch_mailbox_submit(struct td_batch_mailbox *mailbox, struct td_batch_i
     const bool first = !mailbox->items.first;
     td_item_list_add(&mailbox->items, item);
     if (first)
-        pthread_cond_signal(&mailbox->come);
+        pthread_cond_signal(&mailbox->arrived);
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
@@ -42,7 +42,7 @@ bool td_batch_mailbox_wait_until_tried(struct td_batch_mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->mutex);
     while (!mailbox->tried)
-        pthread_cond_wait(&mailbox->first, &mailbox->mutex);
+        pthread_cond_wait(&mailbox->open_tried, &mailbox->mutex);
     const bool refused = mailbox->refused;
     pthread_mutex_unlock(&mailbox->mutex);
     return !refused;
@@ -52,7 +52,7 @@ void td_batch_mailbox_want_trim(struct td_batch_mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->mutex);
     mailbox->trim_wanted = mailbox->woken = true;
-    pthread_cond_signal(&mailbox->come);
+    pthread_cond_signal(&mailbox->arrived);
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
@@ -60,7 +60,7 @@ void td_batch_mailbox_drain(struct td_batch_mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->mutex);
     mailbox->draining = mailbox->woken = true;
-    pthread_cond_signal(&mailbox->come);
+    pthread_cond_signal(&mailbox->arrived);
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
@@ -68,7 +68,7 @@ void td_batch_mailbox_stop(struct td_batch_mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->mutex);
     mailbox->stopping = true;
-    pthread_cond_signal(&mailbox->come);
+    pthread_cond_signal(&mailbox->arrived);
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
@@ -108,7 +108,7 @@ bool td_batch_mailbox_available(struct td_batch_mailbox *mailbox, char *why)
     return available;
 }
 
-/* ---- the thread listens ---------------------------------------------------------------------- */
+/* ---- batcher's thread: receive --------------------------------------------------------------- */
 
 struct td_batch_orders td_batch_mailbox_take(struct td_batch_mailbox *mailbox,
                                              struct td_item_list *waiting)
@@ -130,18 +130,18 @@ void td_batch_mailbox_sleep(struct td_batch_mailbox *mailbox, int64_t until_ns)
     pthread_mutex_lock(&mailbox->mutex);
     while (!mailbox->items.first && !mailbox->stopping && !mailbox->woken)
         if (until_ns == TD_NEVER)
-            pthread_cond_wait(&mailbox->come, &mailbox->mutex);
-        else if (pthread_cond_timedwait(&mailbox->come, &mailbox->mutex, &until) != 0)
+            pthread_cond_wait(&mailbox->arrived, &mailbox->mutex);
+        else if (pthread_cond_timedwait(&mailbox->arrived, &mailbox->mutex, &until) != 0)
             break;
     mailbox->woken = false;
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
-/* ---- and tells ------------------------------------------------------------------------------- */
+/* ---- batcher's thread: publish --------------------------------------------------------------- */
 
-/* session: NULL where the device is not available. */
-static void tell(struct td_batch_mailbox *mailbox, const struct td_device_session *session,
-                 bool refused, const char *why)
+/* session: NULL if the device is not available. */
+static void publish(struct td_batch_mailbox *mailbox, const struct td_device_session *session,
+                    bool refused, const char *why)
 {
     struct td_batcher_counts *counts = &mailbox->counts;
     pthread_mutex_lock(&mailbox->mutex);
@@ -151,29 +151,29 @@ static void tell(struct td_batch_mailbox *mailbox, const struct td_device_sessio
     snprintf(counts->why, sizeof counts->why, "%.*s", TD_DEVICE_TEXT - 1, why);
     mailbox->refused = refused;
     mailbox->tried = true;
-    pthread_cond_broadcast(&mailbox->first);
+    pthread_cond_broadcast(&mailbox->open_tried);
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
 void td_batch_mailbox_opened(struct td_batch_mailbox *mailbox,
                              const struct td_device_session *session)
 {
-    tell(mailbox, session, false, "");
+    publish(mailbox, session, false, "");
 }
 
 void td_batch_mailbox_not_available(struct td_batch_mailbox *mailbox, bool refused, const char *why)
 {
-    tell(mailbox, NULL, refused, why);
+    publish(mailbox, NULL, refused, why);
 }
 
-void td_batch_mailbox_saw(struct td_batch_mailbox *mailbox, const struct td_device_info *info)
+void td_batch_mailbox_set_info(struct td_batch_mailbox *mailbox, const struct td_device_info *info)
 {
     pthread_mutex_lock(&mailbox->mutex);
     mailbox->counts.device = *info;
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
-/* A moving average over some eight values. */
+/* Exponential moving average with weight 1/8. */
 static void average(uint64_t *mean, int64_t value)
 {
     const uint64_t now = value > 0 ? (uint64_t)value : 0;

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Outputs of one of several calls that are copied out of staging memory: some 5 us at most. */
-#define SMALL_SHARE ((size_t)64 << 10)
+/* Outputs of a merged call are copied out of staging memory up to this size: some 5 us at most. */
+#define SMALL_PORTION ((size_t)64 << 10)
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -19,19 +19,19 @@ static bool has_empty_dimension(const struct td_batch_item *item)
     return false;
 }
 
-/* Has the call's policy replaced its bad indices? */
+/* Has the call's bounds policy replaced its bad indices? */
 static bool is_replaced(const struct td_batch_item *item)
 {
     unsigned choice = TD_BOUNDS_ERROR;
     for (int i = 0; i < item->op->n_attrs; i++)
         if (item->op->attrs[i].choices == td_bounds_names)
             memcpy(&choice, item->args->attrs + item->op->attrs[i].offset, sizeof choice);
-    /* Clip and wrap replace nothing where there is nothing to choose from. */
+    /* Clip and wrap cannot replace an index into an empty dimension. */
     return choice == TD_BOUNDS_ZERO || (choice != TD_BOUNDS_ERROR && !has_empty_dimension(item));
 }
 
-/* It takes the op on the host to say which index is out of range, and that is as much work as there
- * are indices: not for the batcher's thread. */
+/* Finding the index means running the op on the host, in time proportional to the number of indices,
+ * so it is not done on the batcher's thread. */
 static td_status check_report(const struct td_results *results, int i, struct td_batch_item *item,
                               struct td_error *err)
 {
@@ -50,28 +50,29 @@ static td_status check_report(const struct td_results *results, int i, struct td
 
 /* ---- outputs --------------------------------------------------------------------------------- */
 
-/* The data of an output, where the device has written it. */
+/* The data of an output, as the device has written it. */
 static void *output_of(const struct td_results *results, int i, int j)
 {
     const struct td_launch *launch = results->launch;
     return (char *)results->out->data + launch->begins[i * launch->n_outputs + j];
 }
 
-/* Is its part of a batch so small that a client who does not read it should not hold the rest? */
-static bool is_small_share(const struct td_launch *launch, const struct td_op_args *args)
+/* Is its portion of a batch so small that it is copied, so that a slow client does not hold the rest? */
+static bool is_small_portion(const struct td_launch *launch, const struct td_op_args *args)
 {
     size_t bytes = 0;
-    for (int j = 0; j < launch->n_outputs && bytes <= SMALL_SHARE; j++)
+    for (int j = 0; j < launch->n_outputs && bytes <= SMALL_PORTION; j++)
         bytes += args->outputs[j].bytes;
-    return launch->n_items > 1 && bytes <= SMALL_SHARE;
+    return launch->n_items > 1 && bytes <= SMALL_PORTION;
 }
 
-/* The outputs of an item are its part of the staging memory, which its arena keeps; or a copy. */
-static td_status hand_out(const struct td_results *results, int i, struct td_batch_item *item,
-                          struct td_error *err)
+/* Sets the outputs of an item to its portion of the staging memory, referenced by its arena, or to a
+ * copy. */
+static td_status set_outputs(const struct td_results *results, int i, struct td_batch_item *item,
+                             struct td_error *err)
 {
     const struct td_launch *launch = results->launch;
-    const bool copied = is_small_share(launch, item->args);
+    const bool copied = is_small_portion(launch, item->args);
     td_status status = TD_OK;
     if (!copied && !td_arena_keep(item->arena, td_buffer_ref(results->out), err))
         return err->status;
@@ -90,5 +91,5 @@ td_status td_results_take(const struct td_results *results, int i, struct td_bat
                           struct td_error *err)
 {
     const td_status status = check_report(results, i, item, err);
-    return status == TD_OK ? hand_out(results, i, item, err) : status;
+    return status == TD_OK ? set_outputs(results, i, item, err) : status;
 }

@@ -1,11 +1,11 @@
-/* results.h - what the items of a launch that is done get: their outputs, or what is wrong with them.
+/* results.h - results of the items of a completed launch: their outputs or their errors.
  *
- * Ownership  An item's outputs are views of the staging memory, of which its arena keeps a reference;
- *            small shares of a merged launch are copied into the arena, since a client that does not
- *            read its answer would otherwise hold the staging memory of all.
- * Errors     INDEX_OUT_OF_BOUNDS where the device reported a bad index that no policy has replaced;
+ * Ownership  An item's outputs are views of the staging memory, to which its arena keeps a reference.
+ *            Small portions of a merged launch are copied into the arena, since a client that does
+ *            not read its reply would otherwise hold the staging memory of all.
+ * Errors     INDEX_OUT_OF_BOUNDS if the device reported a bad index that no policy has replaced;
  *            MEMORY_EXHAUSTED.
- * Threads    The device's. */
+ * Threads    The batcher's. */
 #ifndef TD_SERVER_DEVICES_RESULTS_H
 #define TD_SERVER_DEVICES_RESULTS_H
 
@@ -17,7 +17,7 @@ struct td_results {
     struct td_buffer *out;
 };
 
-/* Of the i-th item of the launch. */
+/* Sets the outputs of item i of the launch. */
 TD_MUST_CHECK td_status td_results_take(const struct td_results *results, int i,
                                         struct td_batch_item *item, struct td_error *err);
 

@@ -9,8 +9,8 @@
 
 #define MS ((int64_t)1000000)
 
-/* What is done on a thread of its own, since it may never end, and who is last to let go frees. */
-enum { AT_WORK, DONE, LEFT_ALONE };
+/* State of an opener or closer, whose thread may never end. The last of its two users frees it. */
+enum { AT_WORK, DONE, ABANDONED };
 
 struct td_device_closer {
     const struct td_device_api *api;
@@ -25,7 +25,7 @@ struct td_device_opener {
     td_status status;
     struct td_error err;
     atomic_int state;
-    char text[]; /* of the options, which may go before it is done */
+    char text[]; /* of the options, which may be freed before it is done */
 };
 
 static bool start_thread(void *(*run)(void *), void *context)
@@ -52,7 +52,7 @@ static void *run_opener(void *context)
     opener->status = opener->api->open(&opener->options, &opener->device, &opener->err);
     if (opener->status != TD_OK)
         opener->device = NULL;
-    if (atomic_exchange(&opener->state, DONE) == LEFT_ALONE)
+    if (atomic_exchange(&opener->state, DONE) == ABANDONED)
         free_opener(opener);
     return NULL;
 }
@@ -83,9 +83,9 @@ bool td_device_opener_is_done(const struct td_device_opener *opener)
     return atomic_load(&opener->state) == DONE;
 }
 
-void td_device_opener_leave(struct td_device_opener *opener)
+void td_device_opener_abandon(struct td_device_opener *opener)
 {
-    if (opener && atomic_exchange(&opener->state, LEFT_ALONE) == DONE)
+    if (opener && atomic_exchange(&opener->state, ABANDONED) == DONE)
         free_opener(opener);
 }
 
@@ -123,7 +123,7 @@ td_status td_device_session_open(struct td_device_opener *opener,
     *err = opener->err;
     struct td_device_session *session = status == TD_OK ? calloc(1, sizeof *session) : NULL;
     if (!session) {
-        td_device_opener_leave(opener);
+        td_device_opener_abandon(opener);
         return status != TD_OK ? status
                                : td_error_set(err, TD_MEMORY_EXHAUSTED,
                                               "there is no memory to use a device with");
@@ -150,7 +150,7 @@ void td_device_session_close(struct td_device_session *session)
     free(session);
 }
 
-/* ---- its batches ----------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 int td_device_session_in_flight(const struct td_device_session *session)
 {
@@ -188,18 +188,18 @@ bool td_device_session_trim(struct td_device_session *session)
     return trimmed;
 }
 
-/* ---- a device that is lost, or left ---------------------------------------------------------- */
+/* ---- a lost or abandoned device -------------------------------------------------------------- */
 
 static void *run_closer(void *context)
 {
     struct td_device_closer *closer = context;
     closer->api->close(closer->device);
-    if (atomic_exchange(&closer->state, DONE) == LEFT_ALONE)
+    if (atomic_exchange(&closer->state, DONE) == ABANDONED)
         free(closer);
     return NULL;
 }
 
-/* Without memory or threads there is no closer afterwards. */
+/* Without memory or threads session->closer stays NULL. */
 static void begin_closing(struct td_device_session *session)
 {
     struct td_device_closer *closer = malloc(sizeof *closer);
@@ -214,8 +214,8 @@ static void begin_closing(struct td_device_session *session)
         free(closer);
 }
 
-/* What is left on the host of a device, closed or not, of which nothing is asked any more. */
-static void forget(struct td_device_session *session, bool closed)
+/* Frees the host side of a device, closed or not, without calling it. */
+static void free_host_side(struct td_device_session *session, bool closed)
 {
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         td_batch_abandon(session->batches[i]);
@@ -227,20 +227,20 @@ static void forget(struct td_device_session *session, bool closed)
 bool td_device_session_close_lost(struct td_device_session *session)
 {
     if (!session->closer) {
-        if (td_staging_is_back(session->staging))
+        if (td_staging_all_returned(session->staging))
             begin_closing(session);
         return false;
     }
     if (atomic_load(&session->closer->state) != DONE)
         return false;
     free(session->closer);
-    forget(session, true);
+    free_host_side(session, true);
     return true;
 }
 
-void td_device_session_leave(struct td_device_session *session)
+void td_device_session_abandon(struct td_device_session *session)
 {
-    if (session->closer && atomic_exchange(&session->closer->state, LEFT_ALONE) == DONE)
+    if (session->closer && atomic_exchange(&session->closer->state, ABANDONED) == DONE)
         free(session->closer);
-    forget(session, false);
+    free_host_side(session, false);
 }

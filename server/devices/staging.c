@@ -25,8 +25,8 @@ struct td_staging {
     uint64_t limit;
     pthread_mutex_t mutex; /* guards all below */
     uint64_t bytes;
-    uint64_t out, out_bytes; /* buffers that somebody holds */
-    bool abandoned;          /* the last buffer that comes back frees this struct */
+    uint64_t out, out_bytes; /* buffers in use */
+    bool abandoned;          /* releasing the last buffer frees this struct */
     struct staged *classes[N_CLASSES];
 };
 
@@ -69,8 +69,8 @@ static void release(struct td_buffer *base)
         destroy(staging);
 }
 
-/* Takes a free buffer off its class; of up to twice the size, so that classes do not all fill up
- * when batches vary in size. NULL when there is none. */
+/* Removes a free buffer from its class or one of up to twice the size, so that not every class fills
+ * up when batches vary in size. NULL if there is none. */
 static struct staged *reuse(struct td_staging *staging, int size_class)
 {
     struct staged *buffer = NULL;
@@ -88,7 +88,7 @@ static struct staged *reuse(struct td_staging *staging, int size_class)
     return buffer;
 }
 
-/* The largest free buffer, taken off; NULL when there is none. */
+/* Removes the largest free buffer; NULL if there is none. */
 static struct staged *largest_free(struct td_staging *staging)
 {
     struct staged *buffer = NULL;
@@ -102,7 +102,7 @@ static struct staged *largest_free(struct td_staging *staging)
     return buffer;
 }
 
-/* A new buffer, of so many bytes, is out. */
+/* Counts a new buffer, in use. */
 static void count_new(struct td_staging *staging, uint64_t bytes)
 {
     pthread_mutex_lock(&staging->mutex);
@@ -112,15 +112,15 @@ static void count_new(struct td_staging *staging, uint64_t bytes)
     pthread_mutex_unlock(&staging->mutex);
 }
 
-/* A free one has been given back. */
-static void count_gone(struct td_staging *staging, uint64_t bytes)
+/* Counts a free buffer as released to the device. */
+static void count_freed(struct td_staging *staging, uint64_t bytes)
 {
     pthread_mutex_lock(&staging->mutex);
     staging->bytes -= bytes;
     pthread_mutex_unlock(&staging->mutex);
 }
 
-/* Gives one free buffer back to the device. False when there is none. */
+/* Releases one free buffer to the device. False if there is none. */
 static bool shrink(struct td_staging *staging)
 {
     struct staged *buffer = largest_free(staging);
@@ -129,12 +129,12 @@ static bool shrink(struct td_staging *staging)
     const size_t bytes = class_bytes(buffer->size_class);
     staging->api->host_free(staging->device, buffer->base.data);
     td_buffer_pool_discharge(staging->pool, bytes);
-    count_gone(staging, bytes);
+    count_freed(staging, bytes);
     free(buffer);
     return true;
 }
 
-/* Is there room for so many bytes more, now that free buffers have made what room they can? */
+/* Releases free buffers until there is room for so many bytes; false if there is not. */
 static bool make_room(struct td_staging *staging, size_t bytes)
 {
     if (bytes > staging->limit)
@@ -145,21 +145,22 @@ static bool make_room(struct td_staging *staging, size_t bytes)
     return true;
 }
 
-/* One try; MEMORY_EXHAUSTED where giving back free buffers may help. */
+/* One try; MEMORY_EXHAUSTED if releasing free buffers may help. */
 static td_status make(struct td_staging *staging, int size_class, struct staged **out,
                       struct td_error *err)
 {
     const size_t bytes = class_bytes(size_class);
     struct staged *buffer = calloc(1, sizeof *buffer);
     if (!buffer) {
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for a note of a buffer");
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the entry of a buffer");
         return TD_MEMORY_EXHAUSTED;
     }
     td_status status = td_buffer_pool_charge(staging->pool, bytes, err);
     if (status != TD_OK) {
-        td_error_set(err, TD_MEMORY_EXHAUSTED,
-                     "%zu bytes of staging memory do not fit the budget beside what requests use",
-                     bytes);
+        td_error_set(
+            err, TD_MEMORY_EXHAUSTED,
+            "%zu bytes of staging memory do not fit the memory budget beside what requests use",
+            bytes);
         free(buffer);
         return TD_MEMORY_EXHAUSTED;
     }
@@ -176,7 +177,7 @@ static td_status make(struct td_staging *staging, int size_class, struct staged 
     return TD_OK;
 }
 
-/* What a buffer of so many bytes counts as. */
+/* The size that a buffer of so many bytes counts as. */
 static uint64_t needed(size_t bytes)
 {
     const int size_class = class_of(bytes);
@@ -218,7 +219,7 @@ struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, stru
     return &buffer->base;
 }
 
-bool td_staging_wants_back(const struct td_buffer *buffer)
+bool td_staging_is_scarce(const struct td_buffer *buffer)
 {
     if (buffer->release != release)
         return false;
@@ -229,7 +230,7 @@ bool td_staging_wants_back(const struct td_buffer *buffer)
     return short_of_room;
 }
 
-bool td_staging_is_back(struct td_staging *staging)
+bool td_staging_all_returned(struct td_staging *staging)
 {
     pthread_mutex_lock(&staging->mutex);
     const bool back = staging->out == 0;
@@ -266,10 +267,10 @@ void td_staging_abandon(struct td_staging *staging)
     struct staged *buffer;
     while ((buffer = largest_free(staging)))
         free(buffer);
-    /* All of it: the pool may be gone before the last buffer is back. */
+    /* All of it: the pool may be freed before the last buffer is released. */
     td_buffer_pool_discharge(staging->pool, td_staging_bytes(staging));
     pthread_mutex_lock(&staging->mutex);
-    /* What came back since goes here, under the mutex; what comes back from now on goes itself. */
+    /* Frees buffers released since, under the mutex; those released from now on free themselves. */
     for (int i = 0; i < N_CLASSES; i++)
         while ((buffer = staging->classes[i])) {
             staging->classes[i] = buffer->next;

@@ -1,20 +1,19 @@
-/* staging.h - host memory that a device reads and writes by itself, handed out as buffers.
+/* staging.h - pinned host memory, which a device reads and writes directly, as buffers.
  *
- *     take ──► a batch, then clients' answers ──► last unref ──► free, for the next take
+ *     take ──► a batch, then clients' replies ──► last unref ──► free, for the next take
  *
- * Such memory is slow to make, so buffers are kept by size class, a quarter of a power of two apart,
- * and used again; one that is up to twice too large will do. What is free is given back to the
- * device only to make room for another class. Answers may keep half of it all; beyond that, who holds
- * one is asked to copy it, as a client who does not read would hold what others need.
+ * Allocating such memory is slow, so buffers are kept by size class, a quarter of a power of two apart,
+ * and reused, also for a request of half their size. A free buffer is released to the device only to
+ * make room for another class. Replies may hold half of the limit; beyond that they are copied
+ * (td_staging_is_scarce), as a client that does not read would hold what others need.
  *
- * Bounds     Never more than `limit` bytes, in use or free; all of them count against the budget of
- *            the pool.
- * Ownership  The memory belongs to the device that made it and must not outlive it: a device is
- *            closed when td_staging_is_back.
- * Threads    take, trim, free and abandon: the device's. A buffer may come back, and the rest may be
- *            asked, on any thread.
- * Errors     take: MEMORY_EXHAUSTED where the limit, the budget or the device has no room;
- *            otherwise what the device says. */
+ * Bounds     At most `limit` bytes, in use or free; all of them count against the pool's budget.
+ * Ownership  The memory belongs to the device that allocated it and must not outlive it: a device is
+ *            closed when td_staging_all_returned.
+ * Threads    take, trim, free and abandon: the batcher's. Any thread may release a buffer and call
+ *            the rest.
+ * Errors     take: MEMORY_EXHAUSTED if the limit, the budget or the device has no room; otherwise
+ *            the device's error. */
 #ifndef TD_SERVER_DEVICES_STAGING_H
 #define TD_SERVER_DEVICES_STAGING_H
 
@@ -23,34 +22,34 @@
 struct td_staging;
 struct td_buffer_pool;
 
-/* NULL without memory. */
+/* NULL: out of memory. */
 struct td_staging *td_staging_new(const struct td_device_api *api, struct td_device *device,
                                   struct td_buffer_pool *pool, uint64_t limit);
 
-/* Is there room for two such buffers once all that is out has come back? RESOURCE_LIMIT. */
+/* Would two such buffers fit in empty staging memory? If not, RESOURCE_LIMIT. */
 TD_MUST_CHECK td_status td_staging_check(const struct td_staging *staging, size_t a, size_t b,
                                          struct td_error *err);
 
-/* At least `bytes`, and at least one. NULL with err filled. */
+/* A buffer of at least `bytes`, and at least one byte. NULL with err filled. */
 struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, struct td_error *err);
 
-/* Of any buffer: does it lie in staging memory more than half of which is in use? From any thread. */
-bool td_staging_wants_back(const struct td_buffer *buffer);
+/* Of any buffer: is it in staging memory of which more than half is in use? From any thread. */
+bool td_staging_is_scarce(const struct td_buffer *buffer);
 
-/* Has every buffer come back? */
-bool td_staging_is_back(struct td_staging *staging);
+/* Has every buffer been released? */
+bool td_staging_all_returned(struct td_staging *staging);
 
-/* In use and free. */
+/* Bytes in use and free. */
 uint64_t td_staging_bytes(struct td_staging *staging);
 
-/* Gives back to the device what nobody uses now; false when there is nothing. */
+/* Releases the free buffers to the device; false if there are none. */
 bool td_staging_trim(struct td_staging *staging);
 
-/* Gives the memory back to the device. NULL is fine. */
+/* Releases the memory to the device. NULL is fine. */
 void td_staging_free(struct td_staging *staging);
 
-/* The same for a device that is lost, whose memory goes with it: nothing is asked of the device.
- * Buffers that are still out stay valid as long as the device is not closed. */
+/* The same for a lost device, without calling it: closing it frees its memory. Buffers in use stay
+ * valid until the device is closed. */
 void td_staging_abandon(struct td_staging *staging);
 
 #endif

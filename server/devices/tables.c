@@ -10,27 +10,27 @@ enum { N_BUCKETS = 1024 };
 struct td_device_table {
     struct td_device_table *next; /* in its bucket */
     struct td_buffer *owner;      /* a reference */
-    const void *from;             /* where its data lie on the host, */
+    const void *from;             /* its data on the host */
     size_t bytes;
-    void *data;                              /* and on the device */
-    const struct td_device_stream *uploader; /* that is not settled yet; NULL: it is there */
+    void *data;                              /* its data on the device */
+    const struct td_device_stream *uploader; /* NULL: the upload is complete */
     int users;
     bool kept;
-    uint64_t used; /* when it was used last, as a count of uses */
+    uint64_t used; /* value of `uses` at its last use */
 };
 
 struct td_device_tables {
     const struct td_device_api *api;
     struct td_device *device;
     uint64_t uses;
-    int uploading; /* tables that have an uploader */
-    /* The device's thread changes what is below with the mutex held, and reads it without. */
+    int uploading; /* number of tables with an uploader */
+    /* The batcher's thread writes the fields below with the mutex held and reads them without. */
     pthread_mutex_t mutex;
     struct td_device_tables_count count;
     struct td_device_table *buckets[N_BUCKETS];
 };
 
-/* By its owner alone: entries that share one meet in a bucket. */
+/* From its owner only, so entries with the same owner are in one bucket. */
 static int bucket_of(const struct td_buffer *owner)
 {
     const uint64_t address = (uint64_t)(uintptr_t)owner / sizeof(struct td_buffer);
@@ -59,7 +59,7 @@ static void insert(struct td_device_tables *tables, struct td_device_table *tabl
     pthread_mutex_unlock(&tables->mutex);
 }
 
-/* Takes it off its bucket. */
+/* Removes it from its bucket. */
 static void detach(struct td_device_tables *tables, struct td_device_table *table)
 {
     struct td_device_table **link = &tables->buckets[bucket_of(table->owner)];
@@ -80,19 +80,19 @@ static void drop(struct td_device_tables *tables, struct td_device_table *table)
     free(table);
 }
 
-/* Should a go before b? */
-static bool goes_before(const struct td_device_table *a, const struct td_device_table *b)
+/* Should a be evicted before b? */
+static bool evict_before(const struct td_device_table *a, const struct td_device_table *b)
 {
     return a->kept != b->kept ? b->kept : a->used < b->used;
 }
 
-/* Drops the table that can be spared best; false when none can be. */
+/* Drops the kept-last, least recently used table; false if all are in use. */
 static bool evict(struct td_device_tables *tables)
 {
     struct td_device_table *victim = NULL;
     for (int i = 0; i < N_BUCKETS; i++)
         for (struct td_device_table *table = tables->buckets[i]; table; table = table->next)
-            if (table->users == 0 && (!victim || goes_before(table, victim)))
+            if (table->users == 0 && (!victim || evict_before(table, victim)))
                 victim = table;
     if (!victim)
         return false;
@@ -103,7 +103,7 @@ static bool evict(struct td_device_tables *tables)
     return true;
 }
 
-/* Would there be room with every table gone that can go? */
+/* Would there be room without all tables that are not in use? */
 static bool may_fit(struct td_device_tables *tables, size_t bytes)
 {
     struct td_device_info info;
@@ -122,7 +122,7 @@ td_status td_device_tables_alloc(struct td_device_tables *tables, size_t bytes, 
     td_status status = tables->api->alloc(tables->device, bytes, out, err);
     if (status != TD_MEMORY_EXHAUSTED)
         return status;
-    td_device_tables_drop_gone(tables);
+    td_device_tables_drop_stale(tables);
     if (!may_fit(tables, bytes))
         return status;
     do
@@ -137,11 +137,11 @@ static td_status upload(struct td_device_tables *tables, const struct td_tensor 
 {
     struct td_device_table *table = calloc(1, sizeof *table);
     if (!table) {
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for a note of a table");
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for the entry of a table");
         return TD_MEMORY_EXHAUSTED;
     }
-    /* The version before may be what the store would write the next one into. */
-    td_device_tables_drop_gone(tables);
+    /* The store may want to write the next version into the memory of the previous one. */
+    td_device_tables_drop_stale(tables);
     td_status status =
         td_device_tables_alloc(tables, tensor->bytes ? tensor->bytes : 1, &table->data, err);
     if (status == TD_OK && tensor->bytes > 0)
@@ -178,7 +178,7 @@ td_status td_device_tables_use(struct td_device_tables *tables, const struct td_
     return TD_OK;
 }
 
-bool td_device_tables_elsewhere(struct td_device_tables *tables, const struct td_tensor *tensor,
+bool td_device_tables_uploading(struct td_device_tables *tables, const struct td_tensor *tensor,
                                 const struct td_device_stream *stream)
 {
     const struct td_device_table *table = find(tables, tensor);
@@ -201,7 +201,8 @@ void td_device_tables_unuse(struct td_device_tables *tables, struct td_device_ta
     table->users--;
 }
 
-void td_device_tables_settle(struct td_device_tables *tables, const struct td_device_stream *stream)
+void td_device_tables_finish_uploads(struct td_device_tables *tables,
+                                     const struct td_device_stream *stream)
 {
     if (tables->uploading == 0)
         return;
@@ -215,9 +216,9 @@ void td_device_tables_settle(struct td_device_tables *tables, const struct td_de
     pthread_mutex_unlock(&tables->mutex);
 }
 
-/* Is its version replaced, or does nobody but this cache hold it? Nobody can come to hold it then:
- * references are made from references. */
-static bool is_gone(const struct td_device_tables *tables, const struct td_device_table *table)
+/* Is its version replaced, or are all references to it the cache's? A new reference can only be made
+ * from an existing one, so none can appear then. */
+static bool is_stale(const struct td_device_tables *tables, const struct td_device_table *table)
 {
     size_t ours = 0;
     for (const struct td_device_table *other = tables->buckets[bucket_of(table->owner)]; other;
@@ -227,13 +228,13 @@ static bool is_gone(const struct td_device_tables *tables, const struct td_devic
            (atomic_load(&table->owner->refs) == ours || td_store_is_replaced(table->owner));
 }
 
-void td_device_tables_drop_gone(struct td_device_tables *tables)
+void td_device_tables_drop_stale(struct td_device_tables *tables)
 {
     for (int i = 0; i < N_BUCKETS; i++) {
         struct td_device_table *table = tables->buckets[i];
         while (table) {
             struct td_device_table *next = table->next;
-            if (is_gone(tables, table))
+            if (is_stale(tables, table))
                 drop(tables, table);
             table = next;
         }

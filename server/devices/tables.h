@@ -1,16 +1,15 @@
-/* tables.h - resident tables on a device: uploaded once, the least recently used go first.
+/* tables.h - a cache of resident tables on a device, evicted least recently used first.
  *
- * A table is one version of a tensor, named by its owner (kernels/tensor.h). The cache holds a
- * reference to it, so that no other version can come to lie at the same address; a version that
- * nobody else holds, or that the store has replaced, is not served any more and is dropped.
+ * A table is one version of a tensor, identified by its owner (kernels/tensor.h). The cache holds a
+ * reference to it, so that no other version can get the same address. A version is stale, and is
+ * dropped, when the cache holds its only reference or the store has replaced it.
  *
- * Streams    A table is uploaded on the stream of who wants it first. Streams are not ordered among
- *            each other: until that one has been settled, others ask td_device_tables_elsewhere and
- *            wait.
- * Eviction   Never of a table in use. Those that were asked to be kept go last.
- * Threads    The device's; has and count from any thread.
- * Errors     use: MEMORY_EXHAUSTED when there is no room even with every table gone that can go;
- *            otherwise what the device says. */
+ * Streams    A table is uploaded on the stream of its first user. Streams are not ordered: others
+ *            wait while td_device_tables_uploading, until finish_uploads of that stream.
+ * Eviction   Never of a table in use. Kept tables are evicted last.
+ * Threads    The batcher's; has and count from any thread.
+ * Errors     use: MEMORY_EXHAUSTED if evicting all unused tables does not make room; otherwise the
+ *            device's error. */
 #ifndef TD_SERVER_DEVICES_TABLES_H
 #define TD_SERVER_DEVICES_TABLES_H
 
@@ -19,37 +18,37 @@
 struct td_device_tables;
 struct td_device_table;
 
-/* NULL without memory. */
+/* NULL: out of memory. */
 struct td_device_tables *td_device_tables_new(const struct td_device_api *api,
                                               struct td_device *device);
 
 /* Is it being uploaded on another stream? */
-bool td_device_tables_elsewhere(struct td_device_tables *tables, const struct td_tensor *tensor,
+bool td_device_tables_uploading(struct td_device_tables *tables, const struct td_tensor *tensor,
                                 const struct td_device_stream *stream);
 
-/* Finds the table or submits its upload to the stream; either way it stays until unuse. *submitted
- * is set to true where something was submitted, else left alone. */
+/* Finds the table or submits its upload to the stream; it is not evicted until unuse. *submitted is
+ * set to true if an upload was submitted, else left unchanged. */
 TD_MUST_CHECK td_status td_device_tables_use(struct td_device_tables *tables,
                                              const struct td_tensor *tensor,
                                              struct td_device_stream *stream,
                                              struct td_device_table **out, bool *submitted,
                                              struct td_error *err);
 void *td_device_table_data(const struct td_device_table *table);
-void td_device_table_keep(struct td_device_table *table); /* evict it last */
+void td_device_table_keep(struct td_device_table *table); /* evict last */
 void td_device_tables_unuse(struct td_device_tables *tables, struct td_device_table *table);
 
-/* All that was submitted to the stream is done: what it uploaded is there for every stream. */
-void td_device_tables_settle(struct td_device_tables *tables,
-                             const struct td_device_stream *stream);
+/* Called when the stream is idle: its uploads are complete, for all streams. */
+void td_device_tables_finish_uploads(struct td_device_tables *tables,
+                                     const struct td_device_stream *stream);
 
-/* Memory on the device for something else, tables making room for it. */
+/* Allocates other memory on the device, evicting tables to make room. */
 TD_MUST_CHECK td_status td_device_tables_alloc(struct td_device_tables *tables, size_t bytes,
                                                void **out, struct td_error *err);
 
-/* Drops the versions that are not served any more. */
-void td_device_tables_drop_gone(struct td_device_tables *tables);
+/* Drops stale versions. */
+void td_device_tables_drop_stale(struct td_device_tables *tables);
 
-/* Is this version there, whole? */
+/* Is this version completely uploaded? */
 bool td_device_tables_has(struct td_device_tables *tables, const struct td_tensor *tensor);
 
 struct td_device_tables_count {
@@ -60,8 +59,8 @@ struct td_device_tables_count td_device_tables_count(struct td_device_tables *ta
 /* Frees the memory on the device. NULL is fine. */
 void td_device_tables_free(struct td_device_tables *tables);
 
-/* The same for a lost device, whose memory goes with it. Where it could not be closed it may still
- * be reading what was being uploaded: these versions are kept for good. */
+/* The same for a lost device, without calling it: closing it frees its memory. One that could not be
+ * closed may still read what was being uploaded: these versions are never released. */
 void td_device_tables_abandon(struct td_device_tables *tables, bool closed);
 
 #endif

@@ -242,7 +242,7 @@ void expect_status(struct ask *ask, td_status status)
     let_end(ask);
     while (sem_wait(&ask->over) != 0)
         ;
-    EXPECT(ask->status == status, "%s, should be %s: %s", td_status_name(ask->status),
+    EXPECT(ask->status == status, "status %s, expected %s: %s", td_status_name(ask->status),
            td_status_name(status), ask->err.message);
     ck_assert_int_eq(atomic_load(&ask->dones), 1);
 }
@@ -255,7 +255,7 @@ void expect_rows_now(const struct ask *ask)
         const int64_t row = ((const int64_t *)ask->inputs[1].data)[i];
         EXPECT(memcmp((const float *)output->data + i * COLS,
                       (const float *)ask->inputs[0].data + row * COLS, COLS * sizeof(float)) == 0,
-               "row %lld is not that of the table", (long long)row);
+               "row %lld differs from that of the table", (long long)row);
     }
 }
 

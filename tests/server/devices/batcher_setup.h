@@ -1,7 +1,7 @@
-/* batcher_setup.h - a batcher on the reference device, and calls for it: what the tests of the batcher
- * share.
+/* batcher_setup.h - a batcher on the reference device, and calls for it: set-up shared by the tests of
+ * the batcher.
  *
- * Threads  A test's own, but for `done`, which the batcher's thread calls. */
+ * Threads  The test's; `done` is called on the batcher's thread. */
 #ifndef TD_TESTS_SERVER_DEVICES_BATCHER_SETUP_H
 #define TD_TESTS_SERVER_DEVICES_BATCHER_SETUP_H
 
@@ -28,9 +28,9 @@ struct setup {
     struct td_batcher_options options;
 };
 
-/* `device` as in reference.h; what is not set yet in options is set to something sensible. */
+/* `device` as in reference.h; options that are zero get defaults. */
 void setup_open(struct setup *setup, const char *device);
-/* Nothing is left on the device, and no memory in use. */
+/* Also checks that nothing is left on the device and no memory is in use. */
 void setup_close(struct setup *setup);
 struct td_batcher_counts counts_of(struct setup *setup);
 uint64_t launches(void);
@@ -40,7 +40,7 @@ uint64_t launches(void);
     do {                                                                                           \
         const int64_t until_ns = td_now_ns() + 10000 * MS;                                         \
         while (!(condition)) {                                                                     \
-            EXPECT(td_now_ns() < until_ns, "it does not come to that: %s", #condition);            \
+            EXPECT(td_now_ns() < until_ns, "not true within 10 s: %s", #condition);                \
             usleep(200);                                                                           \
         }                                                                                          \
     } while (0)
@@ -51,7 +51,7 @@ uint64_t launches(void);
 enum { COLS = 4 };
 struct td_tensor table_of(int64_t rows, float base);
 
-/* An item, what it is made of, and what became of it. */
+/* An item, its arguments and its result. */
 struct ask {
     struct td_batch_item item; /* first: done and gone cast back */
     struct td_op_args args;
@@ -63,42 +63,42 @@ struct ask {
     struct td_error err;
     pthread_t done_on;
     int64_t done_ns;
-    bool left;            /* the client has */
-    bool holds;           /* its launch does not end before it is waited for */
-    atomic_int *sequence; /* where its turn is drawn; NULL: nobody asks */
+    bool left;            /* the client has disconnected */
+    bool holds;           /* its launch does not end before let_end */
+    atomic_int *sequence; /* counter that gives its turn; NULL: none */
     int turn;
-    void (*then)(struct ask *ask); /* the last thing done does; NULL: posts `over` */
+    void (*then)(struct ask *ask); /* called at the end of done; NULL: posts `over` */
 };
 
-/* A call of an op whose inputs and attributes the test sets before ask_infer; ask_end frees it. */
+/* A call of an op; the test sets inputs and attributes before ask_infer. ask_end frees it. */
 void ask_begin(struct ask *ask, const struct td_op *op);
 void ask_infer(struct ask *ask, const struct td_op *op, uint32_t resident);
 void ask_end(struct ask *ask);
 
-/* A lookup of n rows, or of one: indices, that lie with the call. */
+/* A lookup of n rows, or of one. The call holds the indices. */
 void ask_rows(struct ask *ask, const struct td_tensor *table, td_bounds bounds,
               const int64_t *indices, int64_t n);
 void ask_row(struct ask *ask, const struct td_tensor *table, int64_t index);
 void ask_einsum(struct ask *ask, const char *equation, struct td_tensor a, struct td_tensor b,
                 uint32_t resident);
-/* A table to be brought to the device. */
+/* An upload of a table. */
 void ask_upload(struct ask *ask, const struct td_tensor *table);
 
 void submit(struct setup *setup, struct ask *ask);
 
 void let_end(struct ask *ask);
 
-/* Waits for it and says whether it came to what is expected. */
+/* Waits for it and checks its status. */
 void expect_status(struct ask *ask, td_status status);
-/* The rows of its table that a lookup's good indices name: as they are now, or after waiting. */
+/* Checks the rows of a lookup with valid indices: now, or after waiting for it. */
 void expect_rows_now(const struct ask *ask);
 void expect_rows(struct ask *ask);
 
-/* Brings a table to the device, or is told why not. */
+/* Uploads a table and checks the status. */
 void upload(struct setup *setup, const struct td_tensor *table, td_status status);
 
-/* Keeps the device busy: one call whose launch goes on until let_end, which expect_status and
- * expect_rows call, and for as long as launch_us says. */
+/* Keeps the device busy with one call, whose launch takes launch_us and lasts until let_end, which
+ * expect_status and expect_rows call. */
 void keep_busy(struct setup *setup, struct ask *ask, const struct td_tensor *table);
 
 #endif

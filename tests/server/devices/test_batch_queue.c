@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Time is what the test says it is. */
+/* The tests pass the time. */
 enum { NOW = 1000 };
 
 enum { LIMIT = 4 };
@@ -37,18 +37,18 @@ static void add_row(struct ask *ask, const struct td_tensor *table)
     add(ask);
 }
 
-/* Takes the n asks that were picked and checks that it is these, in this order. */
+/* Picks and takes a batch and checks that it is these n asks, in this order. */
 static void expect_picked(int n, struct ask *const *asks)
 {
     ck_assert_int_eq(td_batch_queue_pick(&queue, NOW), n);
     for (int i = 0; i < n; i++)
-        EXPECT(queue.picked[i] == &asks[i]->item, "item %d is another one", i);
+        EXPECT(queue.picked[i] == &asks[i]->item, "item %d differs", i);
     td_batch_queue_take(&queue, n);
     for (int i = 0; i < n; i++)
         td_batch_item_give_back(&asks[i]->item, TD_OK, NULL);
 }
 
-START_TEST(the_oldest_leads_and_those_that_merge_with_it_go_along_in_order)
+START_TEST(a_batch_is_the_oldest_item_and_those_that_merge_with_it_in_order)
 {
     struct ask asks[6];
     struct td_tensor tables[3];
@@ -58,7 +58,7 @@ START_TEST(the_oldest_leads_and_those_that_merge_with_it_go_along_in_order)
         tables[i] = table_of(10, 0);
     for (int i = 0; i < 6; i++)
         add_row(&asks[i], &tables[order[i] - 'a']);
-    ck_assert_int_eq(td_batch_queue_count_along(&queue), 3);
+    ck_assert_int_eq(td_batch_queue_count_mergeable(&queue), 3);
     expect_picked(3, (struct ask *const[]){ &asks[0], &asks[2], &asks[4] });
     expect_picked(2, (struct ask *const[]){ &asks[1], &asks[5] });
     expect_picked(1, (struct ask *const[]){ &asks[3] });
@@ -71,7 +71,7 @@ START_TEST(the_oldest_leads_and_those_that_merge_with_it_go_along_in_order)
 }
 END_TEST
 
-START_TEST(what_is_picked_and_not_taken_stays_where_it_was)
+START_TEST(picked_items_that_are_not_taken_keep_their_place)
 {
     struct ask asks[3];
     struct td_tensor table = table_of(10, 0), other = table_of(10, 0);
@@ -92,14 +92,14 @@ START_TEST(what_is_picked_and_not_taken_stays_where_it_was)
 }
 END_TEST
 
-START_TEST(a_batch_has_at_most_so_many_items)
+START_TEST(pick_stops_at_the_item_limit)
 {
     struct ask asks[LIMIT + 1];
     struct td_tensor table = table_of(10, 0);
     open_queue(MIB);
     for (int i = 0; i <= LIMIT; i++)
         add_row(&asks[i], &table);
-    ck_assert_int_eq(td_batch_queue_count_along(&queue), LIMIT);
+    ck_assert_int_eq(td_batch_queue_count_mergeable(&queue), LIMIT);
     expect_picked(LIMIT, (struct ask *const[]){ &asks[0], &asks[1], &asks[2], &asks[3] });
     expect_picked(1, (struct ask *const[]){ &asks[LIMIT] });
     close_queue();
@@ -110,7 +110,7 @@ START_TEST(a_batch_has_at_most_so_many_items)
 END_TEST
 
 /* A lookup of one row takes 8 bytes for the index and 16 for the row. */
-START_TEST(a_batch_has_at_most_so_many_bytes_but_one_item_always)
+START_TEST(pick_stops_at_the_byte_limit_but_returns_at_least_one_item)
 {
     struct ask asks[3];
     struct td_tensor table = table_of(10, 0);
@@ -131,7 +131,7 @@ START_TEST(a_batch_has_at_most_so_many_bytes_but_one_item_always)
 }
 END_TEST
 
-START_TEST(what_cannot_merge_goes_alone)
+START_TEST(items_that_cannot_merge_are_picked_singly)
 {
     struct ask asks[4];
     struct td_tensor table = table_of(10, 0), brought = table;
@@ -156,7 +156,7 @@ START_TEST(what_cannot_merge_goes_alone)
 }
 END_TEST
 
-START_TEST(what_is_late_or_whose_client_has_left_is_given_back_in_picking)
+START_TEST(pick_gives_back_late_items_and_those_of_disconnected_clients)
 {
     struct ask asks[5];
     struct td_tensor table = table_of(10, 0);
@@ -171,7 +171,7 @@ START_TEST(what_is_late_or_whose_client_has_left_is_given_back_in_picking)
     for (int i = 0; i < 3; i++)
         expect_status(&asks[i], TD_DEADLINE_EXCEEDED);
     ck_assert_str_eq(asks[0].err.message, "the deadline passed while gather was waiting");
-    ck_assert_str_eq(asks[1].err.message, "the client left while gather was waiting");
+    ck_assert_str_eq(asks[1].err.message, "the client disconnected while gather was waiting");
     close_queue();
     for (int i = 0; i < 5; i++)
         ask_end(&asks[i]);
@@ -179,7 +179,7 @@ START_TEST(what_is_late_or_whose_client_has_left_is_given_back_in_picking)
 }
 END_TEST
 
-START_TEST(it_tells_when_the_next_will_be_late)
+START_TEST(late_ns_is_the_earliest_start_time_limit)
 {
     struct ask asks[3];
     struct td_tensor table = table_of(10, 0);
@@ -192,7 +192,7 @@ START_TEST(it_tells_when_the_next_will_be_late)
     asks[2].item.deadline_ns = 90;
     asks[2].item.start_by_ns = 50;
     ck_assert_int_eq(td_batch_queue_late_ns(&queue), 50);
-    td_batch_queue_drop_late(&queue, 50); /* which is not too late yet */
+    td_batch_queue_drop_late(&queue, 50); /* not late yet */
     ck_assert_uint_eq(atomic_load(&counts.waiting), 3);
     td_batch_queue_drop_late(&queue, 51);
     expect_status(&asks[2], TD_DEADLINE_EXCEEDED);
@@ -207,7 +207,7 @@ START_TEST(it_tells_when_the_next_will_be_late)
 }
 END_TEST
 
-/* What comes while others are refused. */
+/* Is added while others are refused. */
 static struct ask latecomer;
 
 static void add_another(struct ask *ask)
@@ -216,7 +216,7 @@ static void add_another(struct ask *ask)
     sem_post(&ask->over);
 }
 
-START_TEST(refusing_gives_back_all_that_wait_now)
+START_TEST(refuse_gives_back_all_items_that_wait_now)
 {
     struct ask asks[2];
     struct td_error err;
@@ -226,11 +226,11 @@ START_TEST(refusing_gives_back_all_that_wait_now)
     for (int i = 0; i < 2; i++)
         add_row(&asks[i], &table);
     asks[0].then = add_another;
-    td_error_set(&err, TD_DEVICE_UNAVAILABLE, "it is gone");
+    td_error_set(&err, TD_DEVICE_UNAVAILABLE, "the device was lost");
     td_batch_queue_refuse(&queue, TD_DEVICE_UNAVAILABLE, &err);
     for (int i = 0; i < 2; i++) {
         expect_status(&asks[i], TD_DEVICE_UNAVAILABLE);
-        ck_assert_str_eq(asks[i].err.message, "it is gone");
+        ck_assert_str_eq(asks[i].err.message, "the device was lost");
         ask_end(&asks[i]);
     }
     ck_assert_uint_eq(atomic_load(&counts.failed), 2);
@@ -243,14 +243,14 @@ END_TEST
 
 static void add_tests(TCase *tcase)
 {
-    tcase_add_test(tcase, the_oldest_leads_and_those_that_merge_with_it_go_along_in_order);
-    tcase_add_test(tcase, what_is_picked_and_not_taken_stays_where_it_was);
-    tcase_add_test(tcase, a_batch_has_at_most_so_many_items);
-    tcase_add_loop_test(tcase, a_batch_has_at_most_so_many_bytes_but_one_item_always, 0, 2);
-    tcase_add_test(tcase, what_cannot_merge_goes_alone);
-    tcase_add_test(tcase, what_is_late_or_whose_client_has_left_is_given_back_in_picking);
-    tcase_add_test(tcase, it_tells_when_the_next_will_be_late);
-    tcase_add_test(tcase, refusing_gives_back_all_that_wait_now);
+    tcase_add_test(tcase, a_batch_is_the_oldest_item_and_those_that_merge_with_it_in_order);
+    tcase_add_test(tcase, picked_items_that_are_not_taken_keep_their_place);
+    tcase_add_test(tcase, pick_stops_at_the_item_limit);
+    tcase_add_loop_test(tcase, pick_stops_at_the_byte_limit_but_returns_at_least_one_item, 0, 2);
+    tcase_add_test(tcase, items_that_cannot_merge_are_picked_singly);
+    tcase_add_test(tcase, pick_gives_back_late_items_and_those_of_disconnected_clients);
+    tcase_add_test(tcase, late_ns_is_the_earliest_start_time_limit);
+    tcase_add_test(tcase, refuse_gives_back_all_items_that_wait_now);
 }
 
 int main(void)

@@ -35,7 +35,7 @@ START_TEST(an_idle_device_starts_at_once)
 }
 END_TEST
 
-START_TEST(lookups_that_wait_become_one_launch)
+START_TEST(waiting_lookups_are_merged_into_one_launch)
 {
     enum { N = 64 };
     struct setup setup = { 0 };
@@ -54,7 +54,7 @@ START_TEST(lookups_that_wait_become_one_launch)
     ck_assert_ptr_nonnull(first.args.outputs[0].owner); /* a view */
     for (int i = 0; i < N; i++) {
         expect_rows(&asks[i]);
-        ck_assert_ptr_null(asks[i].args.outputs[0].owner); /* a copy of a small share */
+        ck_assert_ptr_null(asks[i].args.outputs[0].owner); /* a copy of a small portion */
         ask_end(&asks[i]);
     }
     ck_assert_uint_eq(launches(), 2);
@@ -126,7 +126,7 @@ START_TEST(tables_take_turns_by_age)
 }
 END_TEST
 
-START_TEST(einsums_of_one_plan_become_one_launch)
+START_TEST(einsums_with_equal_plans_are_merged_into_one_launch)
 {
     enum { N = 12 };
     struct setup setup = { 0 };
@@ -184,7 +184,7 @@ START_TEST(a_full_batch_does_not_wait_for_others)
 }
 END_TEST
 
-START_TEST(an_idle_device_waits_for_others_if_it_is_told_to)
+START_TEST(an_idle_device_waits_for_batch_wait_us)
 {
     struct setup setup = { .options.batch_wait_us = 100000 };
     struct ask ask;
@@ -200,13 +200,13 @@ START_TEST(an_idle_device_waits_for_others_if_it_is_told_to)
 }
 END_TEST
 
-START_TEST(what_does_not_merge_goes_alone)
+START_TEST(calls_that_do_not_merge_have_a_launch_each)
 {
     struct setup setup = { 0 };
     struct ask first, asks[3];
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0), other = table;
-    other.owner = NULL; /* no version: brought along */
+    other.owner = NULL; /* no version: copied with the call */
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < 3; i++) {
         ask_row(&asks[i], &other, i);
@@ -225,7 +225,7 @@ START_TEST(what_does_not_merge_goes_alone)
 }
 END_TEST
 
-START_TEST(an_op_with_several_outputs_gets_them_all)
+START_TEST(an_op_with_several_outputs_sets_all_of_them)
 {
     struct setup setup = { 0 };
     struct ask ask;
@@ -322,7 +322,7 @@ static void ask_pair(struct ask *ask, const struct td_op *op, const struct td_te
 }
 
 /* Without `merge` in its descriptor, or with one that does not fit it. */
-START_TEST(calls_with_several_outputs_go_alone)
+START_TEST(calls_with_several_outputs_are_not_merged)
 {
     enum { N = 4 };
     struct setup setup = { 0 };
@@ -345,14 +345,14 @@ START_TEST(calls_with_several_outputs_go_alone)
         ask_end(&asks[i]);
     }
     ck_assert_uint_eq(launches(), 1 + N);
-    ck_assert_uint_eq(counts_of(&setup).tables, 1); /* which is shared all the same */
+    ck_assert_uint_eq(counts_of(&setup).tables, 1); /* shared nevertheless */
     ask_end(&first);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
 END_TEST
 
-/* gather's indices as text, say. */
+/* A string for each index of gather, for example. */
 static td_status infer_text(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
     args->n_outputs = 1;
@@ -362,7 +362,7 @@ static td_status infer_text(struct td_op_args *args, struct td_arena *arena, str
                          : err->status;
 }
 
-START_TEST(an_op_that_gives_strings_is_refused)
+START_TEST(an_op_that_returns_strings_is_refused)
 {
     struct setup setup = { 0 };
     struct td_op op = pair_op;
@@ -377,7 +377,7 @@ START_TEST(an_op_that_gives_strings_is_refused)
     submit(&setup, &ask);
     expect_status(&ask, TD_UNSUPPORTED_DTYPE);
     ck_assert_str_eq(ask.err.device, "gpu");
-    ck_assert_ptr_nonnull(strstr(ask.err.message, "spell gives strings"));
+    ck_assert_ptr_nonnull(strstr(ask.err.message, "spell returns strings"));
     ck_assert_uint_eq(launches(), 0);
     ask_end(&ask);
     setup_close(&setup);
@@ -385,7 +385,7 @@ START_TEST(an_op_that_gives_strings_is_refused)
 }
 END_TEST
 
-START_TEST(a_tensor_may_be_there_twice)
+START_TEST(a_tensor_may_be_used_as_two_inputs)
 {
     struct setup setup = { 0 };
     struct ask ask;
@@ -405,7 +405,7 @@ END_TEST
 
 /* ---- bad indices ----------------------------------------------------------------------------- */
 
-START_TEST(a_bad_index_is_the_failure_of_its_call_only)
+START_TEST(a_bad_index_fails_its_own_call_only)
 {
     enum { N = 6 };
     struct setup setup = { 0 };
@@ -437,7 +437,7 @@ START_TEST(a_bad_index_is_the_failure_of_its_call_only)
 }
 END_TEST
 
-/* gather, but that its kernel on the host counts its calls; and a device that runs the real one. */
+/* gather whose kernel on the host counts its calls, and a device that runs the real one. */
 static atomic_int host_runs;
 
 static td_status count_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
@@ -454,7 +454,7 @@ static td_status run_gather(struct td_device_stream *stream, const struct td_dev
     return td_device_reference()->run(stream, &real, err);
 }
 
-START_TEST(the_batchers_thread_does_not_look_for_a_bad_index)
+START_TEST(the_batchers_thread_does_not_search_for_a_bad_index)
 {
     struct td_device_api api = *td_device_reference();
     struct td_op op = td_op_gather;
@@ -483,14 +483,14 @@ static const struct {
     int64_t replaced, picked; /* rows that indices 7 and -1 give; -1: zeros */
 } policies[] = {
     { "zeros", TD_BOUNDS_ZERO, 5, TD_OK, 2, -1 },
-    { "the last row and the first", TD_BOUNDS_CLIP, 5, TD_OK, 2, 4 },
+    { "clipped to the last row and the first", TD_BOUNDS_CLIP, 5, TD_OK, 2, 4 },
     { "modulo the rows", TD_BOUNDS_WRAP, 5, TD_OK, 2, 2 },
     { "zeros from an empty table", TD_BOUNDS_ZERO, 0, TD_OK, 2, -1 },
     { "there is no nearest row", TD_BOUNDS_CLIP, 0, TD_INDEX_OUT_OF_BOUNDS, 0, 0 },
     { "there is no modulo 0", TD_BOUNDS_WRAP, 0, TD_INDEX_OUT_OF_BOUNDS, 0, 0 },
 };
 
-START_TEST(bounds_policies_are_those_of_the_op)
+START_TEST(bounds_policies_match_those_of_the_op_on_the_host)
 {
     struct setup setup = { 0 };
     struct ask first, asks[2];
@@ -520,9 +520,9 @@ START_TEST(bounds_policies_are_those_of_the_op)
 }
 END_TEST
 
-/* ---- deadlines, clients that leave, the end -------------------------------------------------- */
+/* ---- deadlines, disconnected clients, draining ----------------------------------------------- */
 
-START_TEST(a_deadline_that_passes_in_the_queue_is_not_launched)
+START_TEST(a_call_whose_deadline_passes_in_the_queue_is_not_launched)
 {
     struct setup setup = { 0 };
     struct ask first, late, next;
@@ -536,7 +536,7 @@ START_TEST(a_deadline_that_passes_in_the_queue_is_not_launched)
     submit(&setup, &next);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(late.item.begun_ns, 0);
-    ck_assert_int_eq(atomic_load(&first.dones), 0); /* that was not what it waited for */
+    ck_assert_int_eq(atomic_load(&first.dones), 0); /* given back before the launch ended */
     expect_rows(&first);
     expect_rows(&next);
     ck_assert_uint_eq(td_device_reference_counts().items, 2);
@@ -548,7 +548,7 @@ START_TEST(a_deadline_that_passes_in_the_queue_is_not_launched)
 }
 END_TEST
 
-START_TEST(a_deadline_that_passes_in_flight_is_told_at_once)
+START_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
 {
     struct setup setup = { 0 };
     struct ask first, late, other;
@@ -557,14 +557,15 @@ START_TEST(a_deadline_that_passes_in_flight_is_told_at_once)
     keep_busy(&setup, &first, &table);
     ask_row(&late, &table, 1);
     ask_row(&other, &table, 2);
-    late.item.deadline_ns = first.item.submitted_ns + 150 * MS; /* half through the second */
+    late.item.deadline_ns =
+        first.item.submitted_ns + 150 * MS; /* in the middle of the second launch */
     submit(&setup, &late);
     submit(&setup, &other);
     expect_rows(&first);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_gt(late.item.begun_ns, 0);
     ck_assert_int_eq(atomic_load(&other.dones), 0);
-    ask_end(&late); /* its memory goes while the batch goes on */
+    ask_end(&late); /* freed while the batch is in flight */
     memset(&late, 0xA5, sizeof late);
     expect_rows(&other);
     ask_end(&first);
@@ -574,7 +575,7 @@ START_TEST(a_deadline_that_passes_in_flight_is_told_at_once)
 }
 END_TEST
 
-START_TEST(a_call_that_is_late_for_its_launch_is_given_back)
+START_TEST(a_call_not_launched_by_its_start_time_limit_is_given_back)
 {
     struct setup setup = { 0 };
     struct ask first, late, flying;
@@ -589,9 +590,9 @@ START_TEST(a_call_that_is_late_for_its_launch_is_given_back)
     submit(&setup, &flying);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(late.item.begun_ns, 0);
-    ck_assert_int_eq(atomic_load(&first.dones), 0); /* it was told at once */
+    ck_assert_int_eq(atomic_load(&first.dones), 0); /* given back at once */
     expect_rows(&first);
-    expect_rows(&flying); /* once it is in flight its deadline counts, and it has none */
+    expect_rows(&flying); /* in flight only its deadline counts, and it has none */
     ck_assert_int_gt(flying.done_ns, flying.item.start_by_ns);
     ck_assert_uint_eq(td_device_reference_counts().items, 2);
     ask_end(&first);
@@ -602,7 +603,7 @@ START_TEST(a_call_that_is_late_for_its_launch_is_given_back)
 }
 END_TEST
 
-START_TEST(who_has_left_is_not_computed_for)
+START_TEST(calls_of_disconnected_clients_are_not_launched)
 {
     struct setup setup = { 0 };
     struct ask first, gone[2], there;
@@ -631,7 +632,7 @@ START_TEST(who_has_left_is_not_computed_for)
 }
 END_TEST
 
-START_TEST(draining_gives_back_what_waits_and_what_comes_later)
+START_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
 {
     struct setup setup = { 0 };
     struct ask first, waiting[3], later, idle;
@@ -651,9 +652,9 @@ START_TEST(draining_gives_back_what_waits_and_what_comes_later)
     ask_row(&later, &table, 4);
     submit(&setup, &later);
     expect_status(&later, TD_DRAINING);
-    ck_assert_int_eq(atomic_load(&first.dones), 0); /* nobody has waited for it */
+    ck_assert_int_eq(atomic_load(&first.dones), 0); /* still in flight */
     expect_rows(&first);
-    ask_row(&idle, &table, 5); /* whether the device has anything to do or not */
+    ask_row(&idle, &table, 5); /* also while the device is idle */
     submit(&setup, &idle);
     expect_status(&idle, TD_DRAINING);
     upload(&setup, &table, TD_DRAINING);
@@ -667,14 +668,14 @@ START_TEST(draining_gives_back_what_waits_and_what_comes_later)
 }
 END_TEST
 
-START_TEST(free_ends_what_is_in_flight_and_drains_the_rest)
+START_TEST(free_finishes_batches_in_flight_and_drains_the_queue)
 {
     struct setup setup = { 0 };
     struct ask first, waiting[3];
     setup_open(&setup, "launch_us=50000");
     struct td_tensor table = table_of(10, 0);
     ask_row(&first, &table, 0);
-    first.then = ask_end; /* the answer is sent; else free would wait for it to be */
+    first.then = ask_end; /* the reply is released; otherwise free would wait for it */
     submit(&setup, &first);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     for (int i = 0; i < 3; i++) {
@@ -695,7 +696,7 @@ START_TEST(free_ends_what_is_in_flight_and_drains_the_rest)
 }
 END_TEST
 
-/* The reference device, but that somebody remembers which device was opened. */
+/* The reference device, which records the opened device. */
 static struct td_device *opened;
 
 static td_status remember(const struct td_device_options *options, struct td_device **out,
@@ -706,7 +707,7 @@ static td_status remember(const struct td_device_options *options, struct td_dev
     return status;
 }
 
-START_TEST(answers_outlive_the_batcher)
+START_TEST(replies_outlive_the_batcher)
 {
     struct td_device_api remembering = *td_device_reference();
     struct setup setup = { 0 };
@@ -720,7 +721,7 @@ START_TEST(answers_outlive_the_batcher)
     ask_row(&ask, &table, 7);
     submit(&setup, &ask);
     expect_rows(&ask);
-    td_batcher_free(setup.batcher); /* has waited in vain, and left the device open */
+    td_batcher_free(setup.batcher); /* times out and leaves the device open */
     expect_rows_now(&ask);
     ask_end(&ask);
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
@@ -734,27 +735,28 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_add_test(tcase, an_idle_device_starts_at_once);
-    tcase_add_test(tcase, lookups_that_wait_become_one_launch);
+    tcase_add_test(tcase, waiting_lookups_are_merged_into_one_launch);
     tcase_add_test(tcase, a_batch_has_no_more_items_than_the_limit);
     tcase_add_test(tcase, tables_take_turns_by_age);
-    tcase_add_test(tcase, einsums_of_one_plan_become_one_launch);
+    tcase_add_test(tcase, einsums_with_equal_plans_are_merged_into_one_launch);
     tcase_add_test(tcase, a_full_batch_does_not_wait_for_others);
-    tcase_add_test(tcase, an_idle_device_waits_for_others_if_it_is_told_to);
-    tcase_add_test(tcase, what_does_not_merge_goes_alone);
-    tcase_add_test(tcase, an_op_with_several_outputs_gets_them_all);
-    tcase_add_loop_test(tcase, calls_with_several_outputs_go_alone, 0, 2);
-    tcase_add_test(tcase, an_op_that_gives_strings_is_refused);
-    tcase_add_loop_test(tcase, a_tensor_may_be_there_twice, 0, 2);
-    tcase_add_test(tcase, a_bad_index_is_the_failure_of_its_call_only);
-    tcase_add_test(tcase, the_batchers_thread_does_not_look_for_a_bad_index);
-    tcase_add_loop_test(tcase, bounds_policies_are_those_of_the_op, 0, COUNT_OF(policies));
-    tcase_add_test(tcase, a_deadline_that_passes_in_the_queue_is_not_launched);
-    tcase_add_test(tcase, a_deadline_that_passes_in_flight_is_told_at_once);
-    tcase_add_test(tcase, a_call_that_is_late_for_its_launch_is_given_back);
-    tcase_add_test(tcase, who_has_left_is_not_computed_for);
-    tcase_add_test(tcase, draining_gives_back_what_waits_and_what_comes_later);
-    tcase_add_test(tcase, free_ends_what_is_in_flight_and_drains_the_rest);
-    tcase_add_test(tcase, answers_outlive_the_batcher);
+    tcase_add_test(tcase, an_idle_device_waits_for_batch_wait_us);
+    tcase_add_test(tcase, calls_that_do_not_merge_have_a_launch_each);
+    tcase_add_test(tcase, an_op_with_several_outputs_sets_all_of_them);
+    tcase_add_loop_test(tcase, calls_with_several_outputs_are_not_merged, 0, 2);
+    tcase_add_test(tcase, an_op_that_returns_strings_is_refused);
+    tcase_add_loop_test(tcase, a_tensor_may_be_used_as_two_inputs, 0, 2);
+    tcase_add_test(tcase, a_bad_index_fails_its_own_call_only);
+    tcase_add_test(tcase, the_batchers_thread_does_not_search_for_a_bad_index);
+    tcase_add_loop_test(tcase, bounds_policies_match_those_of_the_op_on_the_host, 0,
+                        COUNT_OF(policies));
+    tcase_add_test(tcase, a_call_whose_deadline_passes_in_the_queue_is_not_launched);
+    tcase_add_test(tcase, a_call_whose_deadline_passes_in_flight_is_given_back_at_once);
+    tcase_add_test(tcase, a_call_not_launched_by_its_start_time_limit_is_given_back);
+    tcase_add_test(tcase, calls_of_disconnected_clients_are_not_launched);
+    tcase_add_test(tcase, draining_gives_back_waiting_items_and_those_submitted_later);
+    tcase_add_test(tcase, free_finishes_batches_in_flight_and_drains_the_queue);
+    tcase_add_test(tcase, replies_outlive_the_batcher);
 }
 
 int main(void)

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longer than a test may take: what waits so long fails. */
+/* Longer than a test may take: a test that waits this long fails. */
 enum { HOUR_MS = 3600000 };
 
 /* ---- a device that fails --------------------------------------------------------------------- */
 
-START_TEST(a_lost_device_gives_everything_back_and_is_opened_again)
+START_TEST(losing_the_device_gives_back_all_items_and_opens_it_again)
 {
     enum { N = 20 };
     struct setup setup = { .options.batch_limit = 4, .options.retry_ms = 50 };
@@ -22,7 +22,7 @@ START_TEST(a_lost_device_gives_everything_back_and_is_opened_again)
         ask_row(&asks[i], &table, i % 10);
         submit(&setup, &asks[i]);
     }
-    /* The second launch comes when it is full, or the first has ended: that may be lost with it. */
+    /* The second launch starts when it is full or the first has ended, and may be lost with it. */
     let_end(&first);
     while (sem_wait(&first.over) != 0)
         ;
@@ -48,7 +48,7 @@ START_TEST(a_lost_device_gives_everything_back_and_is_opened_again)
 }
 END_TEST
 
-START_TEST(a_lost_device_is_closed_when_the_answers_have_been_read)
+START_TEST(a_lost_device_is_closed_after_its_replies_are_released)
 {
     struct setup setup = { .options.retry_ms = 1 };
     struct ask answered, lost;
@@ -71,7 +71,7 @@ START_TEST(a_lost_device_is_closed_when_the_answers_have_been_read)
 }
 END_TEST
 
-START_TEST(a_batch_that_does_not_end_is_a_lost_device)
+START_TEST(a_batch_that_does_not_end_means_a_lost_device)
 {
     struct setup setup = { .options.hang_ms = 60 };
     struct ask hung, waiting, late, again;
@@ -103,11 +103,11 @@ START_TEST(a_batch_that_does_not_end_is_a_lost_device)
 }
 END_TEST
 
-/* 10 MB to the device take 100 ms there, so that 50 ms and twice these are what a batch may take. */
+/* Copying 10 MB takes 100 ms there, so the time limit of a batch is 50 ms and twice these. */
 #define SLOW_COPIES "copy_mb_per_s=100"
 enum { MANY_ROWS = 625000 };
 
-START_TEST(moving_many_bytes_is_not_hanging)
+START_TEST(the_time_limit_grows_with_the_bytes_moved)
 {
     struct setup setup = { .options.hang_ms = 50 };
     struct ask ask;
@@ -128,13 +128,13 @@ START_TEST(moving_many_bytes_is_not_hanging)
 }
 END_TEST
 
-START_TEST(nor_is_waiting_for_the_bytes_of_another)
+START_TEST(the_time_limit_includes_the_bytes_of_other_batches)
 {
     struct setup setup = { .options.hang_ms = 50 };
     struct ask first, brought, ask;
     setup_open(&setup, SLOW_COPIES);
     struct td_tensor table = table_of(10, 0), large = table_of(MANY_ROWS, 0);
-    ask_row(&first, &table, 1); /* its table is there */
+    ask_row(&first, &table, 1); /* its table is on the device */
     submit(&setup, &first);
     expect_rows(&first);
     ask_upload(&brought, &large);
@@ -154,7 +154,7 @@ START_TEST(nor_is_waiting_for_the_bytes_of_another)
 }
 END_TEST
 
-START_TEST(what_hangs_is_found_later_where_many_bytes_move)
+START_TEST(a_hang_is_detected_later_when_many_bytes_are_moved)
 {
     struct setup setup = { .options.hang_ms = 50 };
     struct ask hung;
@@ -209,7 +209,7 @@ START_TEST(free_does_not_wait_for_a_device_that_hangs)
 }
 END_TEST
 
-/* The reference device, but for a close that does not return while `stuck`. */
+/* The reference device with a close that does not return while `stuck`. */
 static atomic_bool stuck;
 
 static void slow_close(struct td_device *device)
@@ -219,7 +219,7 @@ static void slow_close(struct td_device *device)
     td_device_reference()->close(device);
 }
 
-START_TEST(free_leaves_a_device_alone_that_cannot_be_closed)
+START_TEST(free_abandons_a_device_that_cannot_be_closed)
 {
     struct td_device_api slow = *td_device_reference();
     struct setup setup = { .options.hang_ms = 50 };
@@ -232,7 +232,7 @@ START_TEST(free_leaves_a_device_alone_that_cannot_be_closed)
     setup.options.device.text = "hang_at=2,recover=0";
     setup.batcher = td_batcher_new(&setup.options);
     struct td_tensor table = table_of(10, 0), there = table_of(10, 0);
-    ask_row(&hung, &there, 1); /* this table has been uploaded, that one is on its way */
+    ask_row(&hung, &there, 1); /* this table has been uploaded, the other is being uploaded */
     submit(&setup, &hung);
     expect_rows(&hung);
     ask_end(&hung);
@@ -245,7 +245,7 @@ START_TEST(free_leaves_a_device_alone_that_cannot_be_closed)
     ck_assert_uint_eq(atomic_load(&there.owner->refs), 1);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 2);
     atomic_store(&stuck, false);
-    usleep(50000); /* lets the one who closes it end, for sanitizers' sake */
+    usleep(50000); /* for sanitizers: lets the closing thread end */
     ask_end(&hung);
     td_buffer_unref(table.owner);
     td_buffer_unref(table.owner);
@@ -253,7 +253,7 @@ START_TEST(free_leaves_a_device_alone_that_cannot_be_closed)
 }
 END_TEST
 
-/* The reference device, but for an open that does not return while `stuck`. */
+/* The reference device with an open that does not return while `stuck`. */
 static td_status slow_open(const struct td_device_options *options, struct td_device **out,
                            struct td_error *err)
 {
@@ -262,7 +262,7 @@ static td_status slow_open(const struct td_device_options *options, struct td_de
     return td_device_reference()->open(options, out, err);
 }
 
-START_TEST(nobody_waits_for_a_device_that_is_opened_in_the_background)
+START_TEST(opening_in_the_background_does_not_block)
 {
     struct td_device_api slow = *td_device_reference();
     struct setup setup = { .options.in_background = true };
@@ -292,11 +292,11 @@ START_TEST(free_does_not_wait_for_a_device_that_is_being_opened)
     td_batcher_free(setup.batcher);
     setup.options.api = &slow;
     setup.batcher = td_batcher_new(&setup.options);
-    usleep(20000); /* it is at it */
+    usleep(20000); /* the opener has begun */
     td_batcher_free(setup.batcher);
     atomic_store(&stuck, false);
-    EVENTUALLY(td_device_reference_counts().leaked == 0); /* what nobody wants is closed */
-    usleep(50000); /* by a thread that ends, for sanitizers */
+    EVENTUALLY(td_device_reference_counts().leaked == 0); /* the opened device is closed */
+    usleep(50000);                                        /* for sanitizers: lets that thread end */
     td_buffer_pool_free(setup.buffers);
 }
 END_TEST
@@ -320,7 +320,7 @@ START_TEST(a_drain_does_not_open_a_device_again)
 }
 END_TEST
 
-START_TEST(a_device_that_cannot_be_opened_is_tried_again)
+START_TEST(opening_a_device_is_retried)
 {
     struct setup setup = { .options.retry_ms = 100 };
     struct ask early, later;
@@ -346,7 +346,7 @@ START_TEST(a_device_that_cannot_be_opened_is_tried_again)
 }
 END_TEST
 
-START_TEST(what_the_device_has_no_kernel_for_is_refused)
+START_TEST(a_call_without_a_kernel_on_the_device_is_refused)
 {
     struct setup setup = { 0 };
     struct ask ask, good;
@@ -384,20 +384,20 @@ enum { ROWS_EACH = 4096 };
 
 static const struct {
     const char *says;
-    uint64_t device, staging; /* 0: plenty */
+    uint64_t device, staging; /* 0: unlimited */
     int64_t large;            /* 0: none */
-    td_status status;         /* of the large one */
+    td_status status;         /* of the large call */
     uint64_t least, most;     /* launches, the first one included */
 } rooms[] = {
     { "plenty of room", 0, 0, 0, TD_OK, 2, 2 },
     { "the device holds a few at a time", 600 * 1024, 0, 0, TD_OK, 3, 9 },
-    { "so does the staging memory", 0, 1 << 20, 0, TD_OK, 3, 9 },
+    { "the staging memory holds a few at a time", 0, 1 << 20, 0, TD_OK, 3, 9 },
     { "one is too large for the device", 600 * 1024, 0, 16, TD_RESOURCE_LIMIT, 3, 9 },
     { "one is too large for the staging memory", 0, 1 << 20, 16, TD_RESOURCE_LIMIT, 3, 9 },
     { "one is large", 0, 0, 16, TD_OK, 2, 4 },
 };
 
-START_TEST(what_does_not_fit_together_goes_in_several_batches)
+START_TEST(calls_that_do_not_fit_in_one_batch_are_split)
 {
     enum { N = 8 };
     struct setup setup = { .options.staging_bytes = rooms[_i].staging,
@@ -438,7 +438,7 @@ START_TEST(what_does_not_fit_together_goes_in_several_batches)
 }
 END_TEST
 
-START_TEST(the_last_bytes_of_the_device_are_for_use)
+START_TEST(all_memory_of_the_device_can_be_used)
 {
     struct setup setup = { .options.device.memory = 1 << 20 };
     struct ask ask;
@@ -454,8 +454,8 @@ START_TEST(the_last_bytes_of_the_device_are_for_use)
 }
 END_TEST
 
-/* Buffers of staging memory that nobody uses make room for others, whatever their sizes. */
-START_TEST(what_fits_alone_fits_after_anything)
+/* Free staging buffers are released to make room for others of any size. */
+START_TEST(a_call_that_fits_singly_fits_after_any_other)
 {
     static const int64_t counts[] = { 120000, 70000, 120000, 30000, 120000 };
     struct setup setup = { .options.staging_bytes = 4 << 20 };
@@ -494,7 +494,7 @@ START_TEST(a_device_without_memory_refuses_and_is_not_lost)
 }
 END_TEST
 
-START_TEST(tables_make_room_for_batches)
+START_TEST(tables_are_evicted_to_make_room_for_batches)
 {
     enum { N = 6 };
     struct setup setup = { .options.device.memory = 400 * 1024 };
@@ -528,8 +528,8 @@ struct client {
     int counts[TD_STATUS_COUNT];
 };
 
-/* One call after another, some with a bad index, some with hardly any time. Check's assertions are
- * for its own thread: whatever is wrong aborts. */
+/* One call after another, some with a bad index, some with a short deadline. Check's assertions work on
+ * its own thread only, so a failure aborts. */
 static void *run_client(void *context)
 {
     struct client *client = context;
@@ -569,7 +569,7 @@ static const char *const stresses[] = {
     "launch_us=100,fail_alloc=30",
 };
 
-START_TEST(every_call_of_many_threads_is_answered_once)
+START_TEST(each_call_of_many_threads_is_given_back_once)
 {
     struct setup setup = { .options.batch_limit = 4, .options.hang_ms = 30, .options.retry_ms = 2 };
     struct client clients[CLIENTS];
@@ -584,7 +584,7 @@ START_TEST(every_call_of_many_threads_is_answered_once)
             (struct client){ .setup = &setup, .tables = tables, .seed = (unsigned)(i + 1) };
         ck_assert_int_eq(pthread_create(&threads[i], NULL, run_client, &clients[i]), 0);
     }
-    while (counts_of(&setup).items == 0) /* other threads may ask all the time */
+    while (counts_of(&setup).items == 0) /* while other threads submit */
         usleep(100);
     for (int i = 0; i < CLIENTS; i++) {
         char why[TD_DEVICE_TEXT];
@@ -609,27 +609,26 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_test(tcase, a_lost_device_gives_everything_back_and_is_opened_again);
-    tcase_add_test(tcase, a_lost_device_is_closed_when_the_answers_have_been_read);
-    tcase_add_test(tcase, a_batch_that_does_not_end_is_a_lost_device);
-    tcase_add_test(tcase, moving_many_bytes_is_not_hanging);
-    tcase_add_test(tcase, nor_is_waiting_for_the_bytes_of_another);
-    tcase_add_test(tcase, what_hangs_is_found_later_where_many_bytes_move);
+    tcase_add_test(tcase, losing_the_device_gives_back_all_items_and_opens_it_again);
+    tcase_add_test(tcase, a_lost_device_is_closed_after_its_replies_are_released);
+    tcase_add_test(tcase, a_batch_that_does_not_end_means_a_lost_device);
+    tcase_add_test(tcase, the_time_limit_grows_with_the_bytes_moved);
+    tcase_add_test(tcase, the_time_limit_includes_the_bytes_of_other_batches);
+    tcase_add_test(tcase, a_hang_is_detected_later_when_many_bytes_are_moved);
     tcase_add_test(tcase, draining_does_not_wait_for_a_device_that_hangs);
     tcase_add_test(tcase, free_does_not_wait_for_a_device_that_hangs);
-    tcase_add_test(tcase, free_leaves_a_device_alone_that_cannot_be_closed);
-    tcase_add_test(tcase, nobody_waits_for_a_device_that_is_opened_in_the_background);
+    tcase_add_test(tcase, free_abandons_a_device_that_cannot_be_closed);
+    tcase_add_test(tcase, opening_in_the_background_does_not_block);
     tcase_add_test(tcase, free_does_not_wait_for_a_device_that_is_being_opened);
     tcase_add_test(tcase, a_drain_does_not_open_a_device_again);
-    tcase_add_test(tcase, a_device_that_cannot_be_opened_is_tried_again);
-    tcase_add_test(tcase, what_the_device_has_no_kernel_for_is_refused);
-    tcase_add_loop_test(tcase, what_does_not_fit_together_goes_in_several_batches, 0,
-                        COUNT_OF(rooms));
-    tcase_add_test(tcase, the_last_bytes_of_the_device_are_for_use);
-    tcase_add_test(tcase, what_fits_alone_fits_after_anything);
+    tcase_add_test(tcase, opening_a_device_is_retried);
+    tcase_add_test(tcase, a_call_without_a_kernel_on_the_device_is_refused);
+    tcase_add_loop_test(tcase, calls_that_do_not_fit_in_one_batch_are_split, 0, COUNT_OF(rooms));
+    tcase_add_test(tcase, all_memory_of_the_device_can_be_used);
+    tcase_add_test(tcase, a_call_that_fits_singly_fits_after_any_other);
     tcase_add_test(tcase, a_device_without_memory_refuses_and_is_not_lost);
-    tcase_add_test(tcase, tables_make_room_for_batches);
-    tcase_add_loop_test(tcase, every_call_of_many_threads_is_answered_once, 0, COUNT_OF(stresses));
+    tcase_add_test(tcase, tables_are_evicted_to_make_room_for_batches);
+    tcase_add_loop_test(tcase, each_call_of_many_threads_is_given_back_once, 0, COUNT_OF(stresses));
 }
 
 int main(void)

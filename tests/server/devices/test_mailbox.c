@@ -25,7 +25,7 @@ static struct td_batch_item *next_waiting(void)
     return td_item_list_take(&waiting, &waiting.first);
 }
 
-START_TEST(items_come_in_their_order_behind_those_that_wait)
+START_TEST(items_are_appended_in_order_to_those_that_wait)
 {
     struct td_batch_item items[4] = { 0 };
     begin();
@@ -51,7 +51,7 @@ static void note_done(struct td_batch_item *item, td_status status, const struct
     (void)err;
 }
 
-START_TEST(items_are_counted_from_submitting_to_giving_back)
+START_TEST(items_are_counted_from_submit_to_give_back)
 {
     struct td_batch_item items[3] = { 0 }, *both[] = { &items[0], &items[1] };
     struct td_error err;
@@ -72,7 +72,7 @@ START_TEST(items_are_counted_from_submitting_to_giving_back)
     ck_assert_uint_eq(counts_now().batch_ns, 1600);
     td_batch_mailbox_ended(&mailbox, 800); /* an eighth of the mean each */
     ck_assert_uint_eq(counts_now().batch_ns, 1500);
-    td_error_set(&err, TD_DEVICE_UNAVAILABLE, "it is gone");
+    td_error_set(&err, TD_DEVICE_UNAVAILABLE, "the device was lost");
     td_batch_item_give_back(&items[0], TD_OK, NULL);
     td_batch_item_give_back(&items[1], TD_DEVICE_UNAVAILABLE, &err);
     td_batch_item_give_back(&items[2], TD_DEVICE_UNAVAILABLE, &err);
@@ -83,7 +83,7 @@ START_TEST(items_are_counted_from_submitting_to_giving_back)
 }
 END_TEST
 
-START_TEST(orders_are_told_once_or_for_good)
+START_TEST(trim_is_received_once_drain_and_stop_always)
 {
     begin();
     struct td_batch_orders orders = td_batch_mailbox_take(&mailbox, &waiting);
@@ -135,8 +135,8 @@ static void *send_stop(void *context)
     return NULL;
 }
 
-/* Whether it comes before the sleep or in it. */
-START_TEST(whatever_comes_ends_the_sleep)
+/* Arriving before the sleep or during it. */
+START_TEST(any_item_or_request_ends_the_sleep)
 {
     static void *(*const senders[])(void *) = { send_item, send_trim, send_drain, send_stop };
     pthread_t thread;
@@ -151,10 +151,10 @@ START_TEST(whatever_comes_ends_the_sleep)
 }
 END_TEST
 
-START_TEST(sleeping_ends_at_its_time)
+START_TEST(sleep_ends_at_its_time)
 {
     begin();
-    td_batch_mailbox_sleep(&mailbox, 1); /* which has passed long ago */
+    td_batch_mailbox_sleep(&mailbox, 1); /* in the past */
     (void)td_batch_mailbox_take(&mailbox, &waiting);
     ck_assert_ptr_null(waiting.first);
     td_batch_mailbox_destroy(&mailbox);
@@ -169,9 +169,9 @@ static void *wait_until_tried(void *context)
     return NULL;
 }
 
-START_TEST(the_first_try_is_waited_for)
+START_TEST(wait_until_tried_waits_for_the_first_try)
 {
-    static const struct td_device_session none; /* nobody asks for its tables here */
+    static const struct td_device_session none; /* its tables are not used here */
     char why[TD_DEVICE_TEXT];
     pthread_t thread;
     bool good = _i == 2;
@@ -191,7 +191,7 @@ START_TEST(the_first_try_is_waited_for)
 }
 END_TEST
 
-START_TEST(a_long_reason_is_cut)
+START_TEST(a_long_reason_is_truncated)
 {
     char reason[2 * TD_DEVICE_TEXT], why[TD_DEVICE_TEXT];
     begin();
@@ -218,7 +218,7 @@ static void *send_many(void *context)
     return NULL;
 }
 
-START_TEST(every_thread_finds_its_items_in_order_and_none_is_lost)
+START_TEST(items_of_each_thread_arrive_in_order_and_none_is_lost)
 {
     pthread_t threads[SENDERS];
     int seen[SENDERS] = { 0 }, n = 0;
@@ -244,14 +244,14 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_test(tcase, items_come_in_their_order_behind_those_that_wait);
-    tcase_add_test(tcase, items_are_counted_from_submitting_to_giving_back);
-    tcase_add_test(tcase, orders_are_told_once_or_for_good);
-    tcase_add_loop_test(tcase, whatever_comes_ends_the_sleep, 0, 4);
-    tcase_add_test(tcase, sleeping_ends_at_its_time);
-    tcase_add_loop_test(tcase, the_first_try_is_waited_for, 0, 3);
-    tcase_add_test(tcase, a_long_reason_is_cut);
-    tcase_add_test(tcase, every_thread_finds_its_items_in_order_and_none_is_lost);
+    tcase_add_test(tcase, items_are_appended_in_order_to_those_that_wait);
+    tcase_add_test(tcase, items_are_counted_from_submit_to_give_back);
+    tcase_add_test(tcase, trim_is_received_once_drain_and_stop_always);
+    tcase_add_loop_test(tcase, any_item_or_request_ends_the_sleep, 0, 4);
+    tcase_add_test(tcase, sleep_ends_at_its_time);
+    tcase_add_loop_test(tcase, wait_until_tried_waits_for_the_first_try, 0, 3);
+    tcase_add_test(tcase, a_long_reason_is_truncated);
+    tcase_add_test(tcase, items_of_each_thread_arrive_in_order_and_none_is_lost);
 }
 
 int main(void)

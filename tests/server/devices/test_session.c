@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* The reference device, whose open and close wait at a gate where a test says so. */
+/* The reference device, whose open and close wait at a gate if a test sets it. */
 static sem_t gate;
 static atomic_bool gated;
 static atomic_int closes;
@@ -111,7 +111,7 @@ START_TEST(a_session_begins_with_nothing_in_flight)
 }
 END_TEST
 
-START_TEST(it_tells_which_batch_is_free_and_which_is_the_oldest)
+START_TEST(a_session_finds_a_free_batch_and_the_oldest_one)
 {
     struct ask asks[3];
     begin("");
@@ -143,7 +143,7 @@ START_TEST(it_tells_which_batch_is_free_and_which_is_the_oldest)
 }
 END_TEST
 
-START_TEST(trimming_gives_back_what_no_batch_uses)
+START_TEST(trim_frees_memory_that_no_batch_uses)
 {
     struct ask ask;
     struct td_device_info before, after;
@@ -168,7 +168,7 @@ START_TEST(trimming_gives_back_what_no_batch_uses)
 }
 END_TEST
 
-START_TEST(what_a_device_says_at_opening_is_handed_on)
+START_TEST(the_error_of_opening_a_device_is_passed_on)
 {
     struct td_device_session *session = NULL;
     struct td_error err;
@@ -182,22 +182,22 @@ START_TEST(what_a_device_says_at_opening_is_handed_on)
 }
 END_TEST
 
-START_TEST(a_device_that_is_opened_for_nobody_is_closed)
+START_TEST(a_device_of_an_abandoned_opener_is_closed)
 {
     begin("");
     atomic_store(&gated, true);
     struct td_device_opener *opener = begin_opening();
     ck_assert(!td_device_opener_is_done(opener));
-    td_device_opener_leave(opener);
-    sem_post(&gate); /* open goes on, */
-    sem_post(&gate); /* and so does close */
+    td_device_opener_abandon(opener);
+    sem_post(&gate); /* open continues, */
+    sem_post(&gate); /* then close */
     while (atomic_load(&closes) == 0)
         sched_yield();
     end();
 }
 END_TEST
 
-/* Gives a device up that hangs, with an item in flight. */
+/* Loses a device that does not respond, with an item in flight. */
 static struct td_device_session *lose(struct ask *answered, struct ask *lost,
                                       const struct td_tensor *table)
 {
@@ -209,7 +209,7 @@ static struct td_device_session *lose(struct ask *answered, struct ask *lost,
     expect_rows(answered);
     ask_row(lost, table, 4);
     start(session, 1, lost);
-    td_error_set(&err, TD_DEVICE_UNAVAILABLE, "it is lost");
+    td_error_set(&err, TD_DEVICE_UNAVAILABLE, "the device was lost");
     td_batch_fail(session->batches[1], &err);
     expect_status(lost, TD_DEVICE_UNAVAILABLE);
     ask_end(lost);
@@ -217,7 +217,7 @@ static struct td_device_session *lose(struct ask *answered, struct ask *lost,
     return session;
 }
 
-START_TEST(a_lost_device_is_closed_once_its_answers_have_been_read)
+START_TEST(a_lost_device_is_closed_once_its_replies_are_released)
 {
     struct ask answered, lost;
     begin("hang_at=2");
@@ -237,7 +237,7 @@ START_TEST(a_lost_device_is_closed_once_its_answers_have_been_read)
 }
 END_TEST
 
-START_TEST(a_closing_that_does_not_end_can_be_left_alone)
+START_TEST(a_close_that_does_not_return_can_be_abandoned)
 {
     struct ask answered, lost;
     begin("hang_at=2");
@@ -247,7 +247,7 @@ START_TEST(a_closing_that_does_not_end_can_be_left_alone)
     atomic_store(&gated, true);
     ck_assert(!td_device_session_close_lost(session)); /* begins */
     ck_assert(!td_device_session_close_lost(session));
-    td_device_session_leave(session);
+    td_device_session_abandon(session);
     sem_post(&gate);
     while (atomic_load(&closes) == 0)
         sched_yield();
@@ -256,7 +256,7 @@ START_TEST(a_closing_that_does_not_end_can_be_left_alone)
 }
 END_TEST
 
-START_TEST(answers_stay_good_of_a_device_that_is_left_open)
+START_TEST(replies_stay_valid_when_the_device_is_left_open)
 {
     struct ask ask;
     begin("");
@@ -266,7 +266,7 @@ START_TEST(answers_stay_good_of_a_device_that_is_left_open)
     ask_row(&ask, &table, 7);
     start(session, 0, &ask);
     end_batch(session, 0);
-    td_device_session_leave(session);
+    td_device_session_abandon(session);
     expect_rows(&ask);
     ask_end(&ask);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
@@ -282,13 +282,13 @@ static const struct {
     uint64_t bytes, copy_bytes_per_us;
     int64_t limit_ms;
 } limits[] = {
-    { "nothing is on its way", 0, 5000, 100 },
+    { "no bytes are moved", 0, 5000, 100 },
     { "as from the slowest disk, twice", 10000000, 5000, 100 + 200 },
-    { "the same where the rate is unknown", 10000000, 0, 100 + 200 },
+    { "as from the slowest disk, twice: unknown rate", 10000000, 0, 100 + 200 },
     { "a device that copies more slowly than that", 10000000, 50, 100 + 400 },
 };
 
-START_TEST(bytes_on_their_way_give_a_batch_more_time)
+START_TEST(bytes_being_moved_extend_the_time_limit)
 {
     const struct td_batch_device on = { .hang_ns = 100 * MS,
                                         .bytes = limits[_i].bytes,
@@ -309,7 +309,7 @@ START_TEST(the_bytes_of_all_batches_are_counted_until_they_end)
     }
     const uint64_t both = session->shared.bytes;
     ck_assert_uint_ge(both, table.bytes);
-    end_batch(session, 0); /* which brought the table */
+    end_batch(session, 0); /* the upload of the table */
     ck_assert_uint_lt(session->shared.bytes, table.bytes);
     ck_assert_uint_gt(session->shared.bytes, 0);
     end_batch(session, 1);
@@ -327,14 +327,14 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_add_test(tcase, a_session_begins_with_nothing_in_flight);
-    tcase_add_test(tcase, it_tells_which_batch_is_free_and_which_is_the_oldest);
-    tcase_add_test(tcase, trimming_gives_back_what_no_batch_uses);
-    tcase_add_test(tcase, what_a_device_says_at_opening_is_handed_on);
-    tcase_add_test(tcase, a_device_that_is_opened_for_nobody_is_closed);
-    tcase_add_test(tcase, a_lost_device_is_closed_once_its_answers_have_been_read);
-    tcase_add_test(tcase, a_closing_that_does_not_end_can_be_left_alone);
-    tcase_add_test(tcase, answers_stay_good_of_a_device_that_is_left_open);
-    tcase_add_loop_test(tcase, bytes_on_their_way_give_a_batch_more_time, 0, COUNT_OF(limits));
+    tcase_add_test(tcase, a_session_finds_a_free_batch_and_the_oldest_one);
+    tcase_add_test(tcase, trim_frees_memory_that_no_batch_uses);
+    tcase_add_test(tcase, the_error_of_opening_a_device_is_passed_on);
+    tcase_add_test(tcase, a_device_of_an_abandoned_opener_is_closed);
+    tcase_add_test(tcase, a_lost_device_is_closed_once_its_replies_are_released);
+    tcase_add_test(tcase, a_close_that_does_not_return_can_be_abandoned);
+    tcase_add_test(tcase, replies_stay_valid_when_the_device_is_left_open);
+    tcase_add_loop_test(tcase, bytes_being_moved_extend_the_time_limit, 0, COUNT_OF(limits));
     tcase_add_test(tcase, the_bytes_of_all_batches_are_counted_until_they_end);
 }
 

@@ -10,7 +10,7 @@
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)
 
-/* A reference device, a budget and staging memory of it. */
+/* A reference device with a budget and staging memory. */
 struct setup {
     const struct td_device_api *api;
     struct td_device *device;
@@ -56,15 +56,15 @@ static void expect_refused(struct setup *setup, size_t bytes)
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
 }
 
-START_TEST(a_buffer_that_came_back_is_used_again)
+START_TEST(a_released_buffer_is_reused)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
     struct td_buffer *first = take(&setup, 100 * KIB);
     const void *data = first->data;
-    ck_assert(!td_staging_is_back(setup.staging));
+    ck_assert(!td_staging_all_returned(setup.staging));
     td_buffer_unref(first);
-    ck_assert(td_staging_is_back(setup.staging));
+    ck_assert(td_staging_all_returned(setup.staging));
     const uint64_t bytes = td_staging_bytes(setup.staging);
     struct td_buffer *second = take(&setup, 90 * KIB);
     ck_assert_ptr_eq(second->data, data);
@@ -74,21 +74,21 @@ START_TEST(a_buffer_that_came_back_is_used_again)
 }
 END_TEST
 
-START_TEST(who_holds_a_buffer_is_asked_for_it_when_more_than_half_is_in_use)
+START_TEST(staging_is_scarce_when_more_than_half_is_in_use)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
     struct td_buffer *other = td_memory_heap()->take(td_memory_heap(), 64, NULL);
     struct td_buffer *a = take(&setup, 4 * MIB), *b = take(&setup, 4 * MIB);
-    ck_assert(!td_staging_wants_back(a));
+    ck_assert(!td_staging_is_scarce(a));
     struct td_buffer *c = take(&setup, 16 * KIB);
-    ck_assert(td_staging_wants_back(a));
-    ck_assert(td_staging_wants_back(c));
-    ck_assert(!td_staging_wants_back(other));
+    ck_assert(td_staging_is_scarce(a));
+    ck_assert(td_staging_is_scarce(c));
+    ck_assert(!td_staging_is_scarce(other));
     td_buffer_unref(b);
-    ck_assert(!td_staging_wants_back(a)); /* what is free is not in use */
+    ck_assert(!td_staging_is_scarce(a)); /* a free buffer is not in use */
     b = take(&setup, 4 * MIB);
-    ck_assert(td_staging_wants_back(b));
+    ck_assert(td_staging_is_scarce(b));
     td_buffer_unref(a);
     td_buffer_unref(b);
     td_buffer_unref(c);
@@ -97,7 +97,7 @@ START_TEST(who_holds_a_buffer_is_asked_for_it_when_more_than_half_is_in_use)
 }
 END_TEST
 
-START_TEST(a_buffer_much_too_large_is_left_for_others)
+START_TEST(a_buffer_more_than_twice_too_large_is_not_reused)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
@@ -114,7 +114,7 @@ START_TEST(a_buffer_much_too_large_is_left_for_others)
 }
 END_TEST
 
-START_TEST(nothing_is_a_buffer_as_well)
+START_TEST(zero_bytes_give_a_buffer_too)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
@@ -125,7 +125,7 @@ START_TEST(nothing_is_a_buffer_as_well)
 }
 END_TEST
 
-START_TEST(free_buffers_make_room_for_other_sizes)
+START_TEST(free_buffers_are_released_to_make_room_for_other_sizes)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 4 * MIB);
@@ -142,7 +142,7 @@ START_TEST(free_buffers_make_room_for_other_sizes)
 }
 END_TEST
 
-START_TEST(what_is_in_use_keeps_to_the_limit)
+START_TEST(buffers_in_use_stay_within_the_limit)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 4 * MIB);
@@ -157,7 +157,7 @@ START_TEST(what_is_in_use_keeps_to_the_limit)
 }
 END_TEST
 
-START_TEST(all_of_it_counts_against_the_budget)
+START_TEST(free_and_used_buffers_count_against_the_budget)
 {
     struct setup setup;
     struct td_error err;
@@ -165,7 +165,7 @@ START_TEST(all_of_it_counts_against_the_budget)
     td_buffer_unref(take(&setup, 2 * MIB));
     ck_assert_uint_eq(td_buffer_pool_stats(setup.pool).in_use, 2 * MIB); /* free, but pinned */
     ck_assert_int_eq(td_buffer_pool_charge(setup.pool, 3 * MIB, &err), TD_OK);
-    /* The free one goes to make room in the budget, as it would in the limit. */
+    /* The free buffer is released to make room in the budget, as for the limit. */
     struct td_buffer *held = take(&setup, 5 * MIB);
     expect_refused(&setup, MIB);
     td_buffer_unref(held);
@@ -174,7 +174,7 @@ START_TEST(all_of_it_counts_against_the_budget)
 }
 END_TEST
 
-START_TEST(trimming_gives_back_what_nobody_uses)
+START_TEST(trim_releases_free_buffers)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
@@ -188,7 +188,7 @@ START_TEST(trimming_gives_back_what_nobody_uses)
     ck_assert_uint_eq(td_staging_bytes(setup.staging), MIB);
     ck_assert_uint_eq(td_buffer_pool_stats(setup.pool).in_use, MIB);
     memset(held->data, 1, MIB);
-    td_buffer_unref(take(&setup, 2 * MIB)); /* there is no less than before */
+    td_buffer_unref(take(&setup, 2 * MIB)); /* as much as before is available */
     td_buffer_unref(held);
     td_staging_trim(setup.staging);
     td_staging_trim(setup.staging);
@@ -203,7 +203,7 @@ static void *unref_later(void *buffer)
     return NULL;
 }
 
-START_TEST(buffers_come_back_from_any_thread)
+START_TEST(any_thread_may_release_a_buffer)
 {
     enum { THREADS = 8 };
     struct setup setup;
@@ -217,12 +217,12 @@ START_TEST(buffers_come_back_from_any_thread)
         for (int i = 0; i < THREADS; i++)
             pthread_join(threads[i], NULL);
     }
-    ck_assert(td_staging_is_back(setup.staging));
+    ck_assert(td_staging_all_returned(setup.staging));
     setup_close(&setup);
 }
 END_TEST
 
-START_TEST(buffers_of_a_lost_device_may_come_back_late)
+START_TEST(buffers_of_a_lost_device_may_be_released_late)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
@@ -233,7 +233,7 @@ START_TEST(buffers_of_a_lost_device_may_come_back_late)
     td_buffer_pool_free(setup.pool);
     ((char *)late->data)[0] = 1;
     td_buffer_unref(late);
-    setup.api->close(setup.device); /* with the memory, of which nothing was given back */
+    setup.api->close(setup.device); /* frees the memory, none of which was released */
     ck_assert_uint_eq(td_device_reference_counts().leaked, 2);
     td_device_reference_reset();
 }
@@ -241,16 +241,16 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_test(tcase, who_holds_a_buffer_is_asked_for_it_when_more_than_half_is_in_use);
-    tcase_add_test(tcase, a_buffer_that_came_back_is_used_again);
-    tcase_add_test(tcase, a_buffer_much_too_large_is_left_for_others);
-    tcase_add_test(tcase, nothing_is_a_buffer_as_well);
-    tcase_add_test(tcase, free_buffers_make_room_for_other_sizes);
-    tcase_add_test(tcase, what_is_in_use_keeps_to_the_limit);
-    tcase_add_test(tcase, all_of_it_counts_against_the_budget);
-    tcase_add_test(tcase, trimming_gives_back_what_nobody_uses);
-    tcase_add_test(tcase, buffers_come_back_from_any_thread);
-    tcase_add_test(tcase, buffers_of_a_lost_device_may_come_back_late);
+    tcase_add_test(tcase, staging_is_scarce_when_more_than_half_is_in_use);
+    tcase_add_test(tcase, a_released_buffer_is_reused);
+    tcase_add_test(tcase, a_buffer_more_than_twice_too_large_is_not_reused);
+    tcase_add_test(tcase, zero_bytes_give_a_buffer_too);
+    tcase_add_test(tcase, free_buffers_are_released_to_make_room_for_other_sizes);
+    tcase_add_test(tcase, buffers_in_use_stay_within_the_limit);
+    tcase_add_test(tcase, free_and_used_buffers_count_against_the_budget);
+    tcase_add_test(tcase, trim_releases_free_buffers);
+    tcase_add_test(tcase, any_thread_may_release_a_buffer);
+    tcase_add_test(tcase, buffers_of_a_lost_device_may_be_released_late);
 }
 
 int main(void)

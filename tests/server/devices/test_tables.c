@@ -63,12 +63,12 @@ static struct td_device_table *use(struct setup *setup, const struct td_tensor *
     return used;
 }
 
-/* Used once, and done with. */
+/* Uses a table once. */
 static void touch(struct setup *setup, const struct td_tensor *table)
 {
     struct td_device_table *used = use(setup, table, 0);
     ck_assert_int_eq(memcmp(td_device_table_data(used), table->data, table->bytes), 0);
-    td_device_tables_settle(setup->tables, setup->streams[0]);
+    td_device_tables_finish_uploads(setup->tables, setup->streams[0]);
     td_device_tables_unuse(setup->tables, used);
 }
 
@@ -77,7 +77,7 @@ static bool has(struct setup *setup, const struct td_tensor *table)
     return td_device_tables_has(setup->tables, table);
 }
 
-/* Neither as a table nor as memory for something else. */
+/* No room for it as a table or as other memory. */
 static void expect_no_room(struct setup *setup, const struct td_tensor *table)
 {
     struct td_device_table *used;
@@ -121,20 +121,20 @@ START_TEST(an_empty_table_has_an_address)
 }
 END_TEST
 
-START_TEST(until_it_is_there_other_streams_wait)
+START_TEST(other_streams_wait_until_the_upload_has_finished)
 {
     struct setup setup;
     setup_open(&setup, 8);
     struct td_tensor table = version(KIB, 1);
-    ck_assert(!td_device_tables_elsewhere(setup.tables, &table, setup.streams[1]));
+    ck_assert(!td_device_tables_uploading(setup.tables, &table, setup.streams[1]));
     struct td_device_table *used = use(&setup, &table, 0);
-    ck_assert(!td_device_tables_elsewhere(setup.tables, &table, setup.streams[0]));
-    ck_assert(td_device_tables_elsewhere(setup.tables, &table, setup.streams[1]));
+    ck_assert(!td_device_tables_uploading(setup.tables, &table, setup.streams[0]));
+    ck_assert(td_device_tables_uploading(setup.tables, &table, setup.streams[1]));
     ck_assert(!has(&setup, &table));
-    td_device_tables_settle(setup.tables, setup.streams[1]); /* not that one */
-    ck_assert(td_device_tables_elsewhere(setup.tables, &table, setup.streams[1]));
-    td_device_tables_settle(setup.tables, setup.streams[0]);
-    ck_assert(!td_device_tables_elsewhere(setup.tables, &table, setup.streams[1]));
+    td_device_tables_finish_uploads(setup.tables, setup.streams[1]); /* another stream */
+    ck_assert(td_device_tables_uploading(setup.tables, &table, setup.streams[1]));
+    td_device_tables_finish_uploads(setup.tables, setup.streams[0]);
+    ck_assert(!td_device_tables_uploading(setup.tables, &table, setup.streams[1]));
     ck_assert(has(&setup, &table));
     td_device_tables_unuse(setup.tables, used);
     setup_close(&setup);
@@ -142,7 +142,7 @@ START_TEST(until_it_is_there_other_streams_wait)
 }
 END_TEST
 
-START_TEST(the_least_recently_used_goes_first)
+START_TEST(the_least_recently_used_table_is_evicted_first)
 {
     struct setup setup;
     struct td_tensor tables[4];
@@ -164,7 +164,7 @@ START_TEST(the_least_recently_used_goes_first)
 }
 END_TEST
 
-START_TEST(what_is_kept_goes_last)
+START_TEST(kept_tables_are_evicted_last)
 {
     struct setup setup;
     struct td_tensor tables[3];
@@ -188,7 +188,7 @@ START_TEST(what_is_kept_goes_last)
 }
 END_TEST
 
-START_TEST(a_table_in_use_stays_whoever_asks_for_room)
+START_TEST(a_table_in_use_is_never_evicted)
 {
     struct setup setup;
     setup_open(&setup, 2);
@@ -213,7 +213,7 @@ START_TEST(a_table_in_use_stays_whoever_asks_for_room)
 }
 END_TEST
 
-START_TEST(what_can_never_fit_evicts_no_table)
+START_TEST(an_allocation_that_can_never_fit_evicts_no_table)
 {
     struct setup setup;
     struct td_tensor tables[2], larger = version(4 * KIB, 2), large = version(3 * KIB, 3);
@@ -239,21 +239,21 @@ START_TEST(what_can_never_fit_evicts_no_table)
 }
 END_TEST
 
-START_TEST(a_version_that_nobody_else_holds_is_dropped)
+START_TEST(a_version_without_other_references_is_dropped)
 {
     struct setup setup;
     setup_open(&setup, 8);
     struct td_tensor old = version(KIB, 1), current = version(KIB, 2);
     touch(&setup, &old);
     touch(&setup, &current);
-    td_device_tables_drop_gone(setup.tables);
+    td_device_tables_drop_stale(setup.tables);
     ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2);
     struct td_device_table *used = use(&setup, &old, 0);
     td_buffer_unref(old.owner); /* replaced */
-    td_device_tables_drop_gone(setup.tables);
+    td_device_tables_drop_stale(setup.tables);
     ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2); /* a batch reads it */
     td_device_tables_unuse(setup.tables, used);
-    td_device_tables_drop_gone(setup.tables);
+    td_device_tables_drop_stale(setup.tables);
     ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 1);
     ck_assert(has(&setup, &current));
     setup_close(&setup);
@@ -261,7 +261,7 @@ START_TEST(a_version_that_nobody_else_holds_is_dropped)
 }
 END_TEST
 
-/* What the store makes of a table put under `name`, held until the test ends. */
+/* The tensor that the store makes of a table put under `name`, referenced until the test ends. */
 static struct td_tensor stored(struct td_store *store, const char *name, int fill)
 {
     const struct td_store_write write = { .name = name };
@@ -276,7 +276,7 @@ static struct td_tensor stored(struct td_store *store, const char *name, int fil
     return *listing.tensor;
 }
 
-START_TEST(a_version_that_was_replaced_goes_at_the_next_upload)
+START_TEST(a_replaced_version_is_dropped_at_the_next_upload)
 {
     struct setup setup;
     struct td_store *store = open_at("");
@@ -285,9 +285,9 @@ START_TEST(a_version_that_was_replaced_goes_at_the_next_upload)
     touch(&setup, &old);
     touch(&setup, &other);
     const struct td_tensor current = stored(store, "table", 3);
-    ck_assert(has(&setup, &old)); /* the store has no word with devices */
+    ck_assert(has(&setup, &old)); /* the store does not notify devices */
     touch(&setup, &current);
-    ck_assert(!has(&setup, &old)); /* though this test holds it still */
+    ck_assert(!has(&setup, &old)); /* although this test still references it */
     ck_assert(has(&setup, &other));
     ck_assert(has(&setup, &current));
     ck_assert_uint_eq(td_device_tables_count(setup.tables).evicted, 0); /* there was room */
@@ -296,7 +296,7 @@ START_TEST(a_version_that_was_replaced_goes_at_the_next_upload)
 }
 END_TEST
 
-START_TEST(two_tables_of_one_owner_go_with_it)
+START_TEST(two_tables_of_one_owner_are_dropped_with_it)
 {
     struct setup setup;
     setup_open(&setup, 8);
@@ -306,16 +306,16 @@ START_TEST(two_tables_of_one_owner_go_with_it)
     touch(&setup, &whole);
     touch(&setup, &half);
     ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2);
-    td_device_tables_drop_gone(setup.tables);
+    td_device_tables_drop_stale(setup.tables);
     ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 2);
     td_buffer_unref(whole.owner);
-    td_device_tables_drop_gone(setup.tables);
+    td_device_tables_drop_stale(setup.tables);
     ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 0);
     setup_close(&setup);
 }
 END_TEST
 
-START_TEST(what_is_gone_makes_room_before_what_is_not)
+START_TEST(stale_tables_are_dropped_before_others_are_evicted)
 {
     struct setup setup;
     setup_open(&setup, 2);
@@ -332,7 +332,7 @@ START_TEST(what_is_gone_makes_room_before_what_is_not)
 }
 END_TEST
 
-START_TEST(a_lost_device_lets_go_of_the_versions)
+START_TEST(abandoning_tables_releases_their_versions)
 {
     struct setup setup;
     setup_open(&setup, 8);
@@ -341,7 +341,7 @@ START_TEST(a_lost_device_lets_go_of_the_versions)
     (void)use(&setup, &on_its_way, 1);
     td_device_tables_abandon(setup.tables, _i == 1);
     ck_assert_uint_eq(atomic_load(&there.owner->refs), 1);
-    /* A device that could not be closed may still be reading it. */
+    /* A device that could not be closed may still read it. */
     ck_assert_uint_eq(atomic_load(&on_its_way.owner->refs), _i == 1 ? 1 : 2);
     if (_i == 0)
         td_buffer_unref(on_its_way.owner);
@@ -356,16 +356,16 @@ static void add(TCase *tcase)
 {
     tcase_add_test(tcase, a_table_is_uploaded_once);
     tcase_add_test(tcase, an_empty_table_has_an_address);
-    tcase_add_test(tcase, until_it_is_there_other_streams_wait);
-    tcase_add_test(tcase, the_least_recently_used_goes_first);
-    tcase_add_test(tcase, what_is_kept_goes_last);
-    tcase_add_test(tcase, a_table_in_use_stays_whoever_asks_for_room);
-    tcase_add_test(tcase, what_can_never_fit_evicts_no_table);
-    tcase_add_test(tcase, a_version_that_nobody_else_holds_is_dropped);
-    tcase_add_test(tcase, a_version_that_was_replaced_goes_at_the_next_upload);
-    tcase_add_test(tcase, two_tables_of_one_owner_go_with_it);
-    tcase_add_test(tcase, what_is_gone_makes_room_before_what_is_not);
-    tcase_add_loop_test(tcase, a_lost_device_lets_go_of_the_versions, 0, 2);
+    tcase_add_test(tcase, other_streams_wait_until_the_upload_has_finished);
+    tcase_add_test(tcase, the_least_recently_used_table_is_evicted_first);
+    tcase_add_test(tcase, kept_tables_are_evicted_last);
+    tcase_add_test(tcase, a_table_in_use_is_never_evicted);
+    tcase_add_test(tcase, an_allocation_that_can_never_fit_evicts_no_table);
+    tcase_add_test(tcase, a_version_without_other_references_is_dropped);
+    tcase_add_test(tcase, a_replaced_version_is_dropped_at_the_next_upload);
+    tcase_add_test(tcase, two_tables_of_one_owner_are_dropped_with_it);
+    tcase_add_test(tcase, stale_tables_are_dropped_before_others_are_evicted);
+    tcase_add_loop_test(tcase, abandoning_tables_releases_their_versions, 0, 2);
 }
 
 int main(void)

@@ -4,7 +4,7 @@
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-START_TEST(a_table_that_two_batches_want_is_uploaded_once)
+START_TEST(a_table_used_by_two_batches_is_uploaded_once)
 {
     struct setup setup = { .options.batch_limit = 1 };
     struct ask asks[4];
@@ -25,7 +25,7 @@ START_TEST(a_table_that_two_batches_want_is_uploaded_once)
 }
 END_TEST
 
-START_TEST(a_version_that_was_replaced_is_dropped_from_the_device)
+START_TEST(a_replaced_version_is_dropped_from_the_device)
 {
     struct setup setup = { 0 };
     struct ask ask;
@@ -48,14 +48,14 @@ START_TEST(a_version_that_was_replaced_is_dropped_from_the_device)
 }
 END_TEST
 
-START_TEST(who_waits_for_an_upload_does_so_until_its_deadline)
+START_TEST(an_upload_is_waited_for_until_the_deadline)
 {
     struct setup setup = { .options.hang_ms = 3600000 };
     struct ask hung, waiting, left;
     setup_open(&setup, "hang_at=1");
     struct td_tensor table = table_of(10, 0), other = table_of(10, 0);
     keep_busy(&setup, &hung, &table);
-    ask_upload(&waiting, &table); /* on its way in what hangs */
+    ask_upload(&waiting, &table); /* already uploading in the batch that hangs */
     ask_upload(&left, &other);
     waiting.item.deadline_ns = left.item.deadline_ns = td_now_ns() + 100 * MS;
     submit(&setup, &waiting);
@@ -73,7 +73,7 @@ START_TEST(who_waits_for_an_upload_does_so_until_its_deadline)
 }
 END_TEST
 
-START_TEST(what_the_device_holds_is_told_at_once)
+START_TEST(has_table_reports_an_uploaded_table_at_once)
 {
     struct setup setup = { 0 };
     setup_open(&setup, "");
@@ -86,7 +86,7 @@ START_TEST(what_the_device_holds_is_told_at_once)
 }
 END_TEST
 
-START_TEST(a_table_can_be_there_before_anybody_asks)
+START_TEST(a_table_can_be_uploaded_before_its_first_use)
 {
     struct setup setup = { .options.device.memory = 512 * 1024 };
     struct ask first, ask;
@@ -101,10 +101,10 @@ START_TEST(a_table_can_be_there_before_anybody_asks)
     submit(&setup, &ask);
     expect_rows(&ask);
     ck_assert_uint_lt(td_device_reference_counts().bytes_to_device - bytes, 4096);
-    upload(&setup, &table, TD_OK); /* again: no harm */
+    upload(&setup, &table, TD_OK); /* a second upload has no effect */
     upload(&setup, &large, TD_RESOURCE_LIMIT);
     const struct td_batcher_counts counts = counts_of(&setup);
-    ck_assert_uint_eq(counts.batches, 2); /* uploads are none */
+    ck_assert_uint_eq(counts.batches, 2); /* uploads do not count */
     ck_assert_uint_eq(counts.items, 2);
     ck_assert_uint_eq(counts.tables, 2);
     ck_assert_uint_eq(counts.waiting + counts.in_flight, 0);
@@ -117,15 +117,15 @@ START_TEST(a_table_can_be_there_before_anybody_asks)
 }
 END_TEST
 
-/* Nobody has asked for idle_ms: scratch memory of the device and staging memory go back, tables
- * stay. One who asks more often than that finds both where they were. */
-START_TEST(memory_for_passing_through_goes_back_when_nobody_asks)
+/* After idle_ms without calls scratch memory of the device and staging memory are freed; tables stay.
+ * More frequent calls keep both. */
+START_TEST(scratch_and_staging_memory_is_freed_after_idle_ms)
 {
     struct setup setup = { .options.idle_ms = 700 };
     struct ask ask;
     setup_open(&setup, "");
     struct td_tensor table = table_of(1000, 0);
-    const int64_t busy_ns = td_now_ns() + 1500 * MS; /* some looks at the clock, by the batcher */
+    const int64_t busy_ns = td_now_ns() + 1500 * MS; /* several rounds of the batcher */
     while (td_now_ns() < busy_ns) {
         const int64_t begun_ns = td_now_ns();
         ask_row(&ask, &table, 7);
@@ -143,7 +143,7 @@ START_TEST(memory_for_passing_through_goes_back_when_nobody_asks)
     EVENTUALLY(counts_of(&setup).device.memory_used < 2 * table.bytes); /* the table itself */
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
     ck_assert(td_batcher_has_table(setup.batcher, &table));
-    ask_row(&ask, &table, 9); /* and it takes them again */
+    ask_row(&ask, &table, 9); /* allocated again */
     submit(&setup, &ask);
     expect_rows(&ask);
     ask_end(&ask);
@@ -154,12 +154,12 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_test(tcase, a_table_that_two_batches_want_is_uploaded_once);
-    tcase_add_test(tcase, a_version_that_was_replaced_is_dropped_from_the_device);
-    tcase_add_test(tcase, who_waits_for_an_upload_does_so_until_its_deadline);
-    tcase_add_test(tcase, what_the_device_holds_is_told_at_once);
-    tcase_add_test(tcase, a_table_can_be_there_before_anybody_asks);
-    tcase_add_test(tcase, memory_for_passing_through_goes_back_when_nobody_asks);
+    tcase_add_test(tcase, a_table_used_by_two_batches_is_uploaded_once);
+    tcase_add_test(tcase, a_replaced_version_is_dropped_from_the_device);
+    tcase_add_test(tcase, an_upload_is_waited_for_until_the_deadline);
+    tcase_add_test(tcase, has_table_reports_an_uploaded_table_at_once);
+    tcase_add_test(tcase, a_table_can_be_uploaded_before_its_first_use);
+    tcase_add_test(tcase, scratch_and_staging_memory_is_freed_after_idle_ms);
 }
 
 int main(void)
