@@ -7,15 +7,15 @@
 #include <string.h>
 
 enum {
-    IN_CALL = 16 << 10,      /* bodies up to this lie in the call itself */
-    FIRST_BUFFER = 16 << 10, /* what the first bytes of a larger one get */
-    GROWTH = 8,              /* and then so many times what has come, */
-    EARNED = 1 << 20,        /* or all that was announced, after this much */
-    STREAMED = 8 << 20,      /* more than stays in a cache until it is read */
-    MADE_AHEAD = 4 << 20,    /* pages of such a body: at a time, */
-    PIECES = 64 << 10,       /* of a body may be small, */
-    PIECE_BYTES = 16,        /* of more than that only few */
-    MADE_LEAST = 256 << 10   /* when so little of the last time is left */
+    IN_CALL = 16 << 10,         /* bodies up to this are stored in the call itself */
+    FIRST_BUFFER = 16 << 10,    /* first buffer of a larger body */
+    GROWTH = 8,                 /* then the buffer is this many times the bytes received, */
+    EARNED = 1 << 20,           /* and Content-Length once this much was received */
+    STREAMED = 8 << 20,         /* larger bodies do not stay in a cache until they are read */
+    POPULATED = 4 << 20,        /* bytes of such a body to populate at a time, */
+    POPULATED_LEFT = 256 << 10, /* when this little is left of the last ones */
+    CHUNKS = 64 << 10,          /* above this many chunks their average must be at least */
+    CHUNK_BYTES = 16            /* this many bytes */
 };
 
 static td_status too_large(struct td_call *call)
@@ -36,11 +36,12 @@ static td_status make_room(struct td_call *call, size_t bytes)
     call->body_buffer = larger;
     call->body = larger->data;
     call->body_capacity = larger->size - TD_JSON_PADDING;
-    call->pages.bytes = 0; /* none of it is made */
+    call->pages.bytes = 0; /* none of it is populated */
     return TD_OK;
 }
 
-/* Who has sent little holds little, whatever he announced. */
+/* The buffer grows with the bytes received, so that a client cannot reserve memory by announcing a
+ * large body. */
 static size_t room_for(const struct td_call *call, size_t bytes)
 {
     const int64_t announced = call->headers.content_length;
@@ -66,21 +67,22 @@ td_status td_body_begin(struct td_call *call)
     return call->body ? TD_OK : call->error.status;
 }
 
-/* Each piece is a chunk or a packet, and costs the same however small it is. */
-static td_status check_pieces(struct td_call *call)
+/* Each chunk, also a packet of a body of known length, has a fixed cost however small it is. */
+static td_status check_chunks(struct td_call *call)
 {
-    if (++call->body_pieces < PIECES || call->body_bytes / call->body_pieces >= PIECE_BYTES)
+    if (++call->body_pieces < CHUNKS || call->body_bytes / call->body_pieces >= CHUNK_BYTES)
         return TD_OK;
     call->close_connection = true;
-    return td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                        "the body came in %d pieces of less than %d bytes each; fewer, larger ones "
-                        "are expected",
-                        PIECES, PIECE_BYTES);
+    return td_error_set(
+        &call->error, TD_MALFORMED_REQUEST,
+        "the body arrived in %d chunks of less than %d bytes each; fewer, larger ones "
+        "are expected",
+        CHUNKS, CHUNK_BYTES);
 }
 
 td_status td_body_receive(struct td_call *call, const char *data, size_t bytes)
 {
-    if (check_pieces(call) != TD_OK)
+    if (check_chunks(call) != TD_OK)
         return call->error.status;
     const size_t limit = td_call_body_limit(call);
     if (bytes > limit - call->body_bytes)
@@ -99,7 +101,7 @@ td_status td_body_receive(struct td_call *call, const char *data, size_t bytes)
     return TD_OK;
 }
 
-/* Where the body is known to end, or the room for it. */
+/* The end of the body, if known, or of its buffer. */
 static size_t known_end(const struct td_call *call)
 {
     const int64_t announced = call->headers.content_length;
@@ -112,12 +114,12 @@ bool td_body_wants_pages(struct td_call *call)
     if (call->body_capacity < STREAMED)
         return false;
     const size_t end = known_end(call), received = call->body_bytes;
-    const size_t made =
+    const size_t populated =
         call->pages.bytes > 0 ? (size_t)(call->pages.data - call->body) + call->pages.bytes : 0;
-    const size_t from = made > received ? made : received;
-    if (from - received > MADE_LEAST || from >= end)
+    const size_t from = populated > received ? populated : received;
+    if (from - received > POPULATED_LEFT || from >= end)
         return false;
-    const size_t bytes = end - from < MADE_AHEAD ? end - from : MADE_AHEAD;
+    const size_t bytes = end - from < POPULATED ? end - from : POPULATED;
     call->pages.data = (char *)(uintptr_t)call->body + from;
     call->pages.bytes = bytes;
     return true;

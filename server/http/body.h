@@ -1,8 +1,8 @@
-/* body.h - where the bytes of a request's body go as they arrive.
+/* body.h - receives the bytes of a request's body.
  *
- * Small bodies lie in the call itself. Larger ones get a buffer that grows with what has come: who
- * has sent little holds little, whatever he announced. The pages of a large one are made ahead of
- * what arrives, by another thread (populate.h).
+ * Small bodies are stored in the call itself. Larger ones get a buffer that grows with the bytes
+ * received, not with Content-Length. Another thread populates the pages of a large one in advance
+ * (populate.h).
  *
  * Ownership  Bytes are copied into the call.
  * Threads    The call's owner.
@@ -12,13 +12,13 @@
 
 #include "server/calls/call.h"
 
-/* Before the first byte: refuses what is announced as too large, and makes room for a small body. */
+/* Before the first byte: refuses a Content-Length above the limit, and makes room for a small body. */
 TD_MUST_CHECK td_status td_body_begin(struct td_call *call);
 
 TD_MUST_CHECK td_status td_body_receive(struct td_call *call, const char *data, size_t bytes);
 
-/* Should the next part of the body's memory be made before more is received? Then call->pages says
- * which, and counts as made. */
+/* Should the next range of the body's memory be populated before more is received? If so call->pages
+ * is set to it, and the range counts as populated. */
 bool td_body_wants_pages(struct td_call *call);
 
 #endif

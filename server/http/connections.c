@@ -9,8 +9,8 @@
 
 struct td_connections {
     pthread_mutex_t mutex;  /* guards all below */
-    struct pollfd *sockets; /* dense, in no order */
-    int *place;             /* by socket: where it stands in sockets, or -1 */
+    struct pollfd *sockets; /* dense, unordered */
+    int *place;             /* [socket]: its index in sockets, or -1 */
     int n_sockets, capacity, n_places;
 };
 

@@ -12,20 +12,21 @@
 #include <string.h>
 #include <strings.h>
 
-/* The headers that are read and checked here, and not kept with the call. */
+/* Headers that are checked here and not stored in the call. */
 struct header_fields {
     struct td_call *call;
-    const char *repeated; /* a header that may be given once only and was given twice */
+    const char *repeated; /* a header that may be given once but was repeated */
     struct td_field host, content_length, transfer_encoding, authorization;
     struct td_field request_id, inference_header;
     struct td_field origin, sec_fetch_site, sec_fetch_mode, preflight_method;
 };
 
-/* Where the value of a header is stored. Of a repeatable header the last one counts. */
+/* Where the value of a header is stored. The last value of a repeatable header counts. */
 struct header_place {
     const char *name;
     size_t length;
-    size_t offset; /* of the value: a text in struct td_headers, a field in struct header_fields */
+    size_t
+        offset; /* of the value: a text in struct td_headers, or a field in struct header_fields */
     bool in_fields;
     bool repeatable;
 };
@@ -67,7 +68,7 @@ static const struct header_place places[] = {
 #undef TO_CALL
 #undef PLACE
 
-/* Sets a header's value. Was it set before? */
+/* Sets a header's value. Returns whether it was set before. */
 static bool place_header(const struct header_place *place, struct header_fields *fields,
                          const char *value, size_t length)
 {
@@ -154,8 +155,8 @@ static td_status check_framing(struct header_fields *fields)
         at_fault = "Content-Length";
     if (!at_fault)
         return TD_OK;
-    /* The client, or a proxy before it, may disagree about where this request ends: accept no other
-     * one on the connection. */
+    /* The client, or a proxy before it, may disagree about where this request ends, so no other request
+     * is accepted on the connection. */
     call->close_connection = true;
     if (fields->repeated)
         snprintf(sentence, sizeof sentence, "duplicate header %s", fields->repeated);
@@ -165,7 +166,7 @@ static td_status check_framing(struct header_fields *fields)
     return refuse_header(&call->error, TD_MALFORMED_REQUEST, at_fault, sentence);
 }
 
-/* The header has a meaning under /v2 only. */
+/* The header has a meaning only under /v2. */
 static td_status read_inference_header(struct td_call *call, const char *text)
 {
     return call->style == TD_STYLE_OIP

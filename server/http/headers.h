@@ -1,12 +1,12 @@
 /* headers.h - the headers of a request, read once and before its body.
  *
- * Sets the call's request id, headers and deadline, and checks what holds for every request: framing
- * that is not ambiguous, and an origin that may send it (origin.h).
+ * Sets the call's request id, headers and deadline, and checks every request for ambiguous framing and
+ * for its origin (origin.h).
  *
  * Ownership  Texts are the connection's, and live as long as its request.
  * Threads    The I/O thread of the connection.
  * Errors     MALFORMED_REQUEST (the header in err->attribute), FORBIDDEN. call->close_connection is
- *            set where the connection must not be used again. */
+ *            set if the connection must not be reused. */
 #ifndef TD_SERVER_HTTP_HEADERS_H
 #define TD_SERVER_HTTP_HEADERS_H
 

@@ -29,8 +29,8 @@
 
 enum {
     DISCARDED_BODY =
-        64 << 10, /* a refused body is read up to this, so that the connection stays usable */
-    SPARE_FILES = 64 + TD_LINGER_SOCKETS /* descriptors beside connections and shared memory */
+        64 << 10, /* a refused body is read up to this, so that the connection can be reused */
+    SPARE_FILES = 64 + TD_LINGER_SOCKETS /* file descriptors beside connections and shared memory */
 };
 
 struct td_http {
@@ -47,10 +47,10 @@ static int socket_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 }
 
-/* ---- a request, from begin to end ----------------------------------------------------------- */
+/* ---- a request ------------------------------------------------------------------------------ */
 
-/* Counts the call before it looks whether the server drains: a drain that sees no call in flight
- * can be sure that none slips in behind its back. */
+/* Counts the call before it checks for draining, so that no call starts after a drain has seen none in
+ * flight. */
 static td_status accept_call(struct td_call *call)
 {
     call->accepted = true;
@@ -61,8 +61,7 @@ static td_status accept_call(struct td_call *call)
     return td_error_set(&call->error, TD_DRAINING, "the server is stopping and takes no new work");
 }
 
-/* A preflight asks for the request that follows it, which is told by itself what is wrong with it.
- */
+/* A preflight gets no errors of the request that follows it, which gets its own. */
 static td_status begin_preflight(struct td_call *call)
 {
     call->error.status = TD_OK;
@@ -71,7 +70,7 @@ static td_status begin_preflight(struct td_call *call)
     return TD_OK;
 }
 
-/* All that can be said before the body. */
+/* All checks that do not need the body. */
 static td_status begin(const struct td_http *http, struct td_call *call)
 {
     struct td_target target;
@@ -99,17 +98,16 @@ static td_status begin(const struct td_http *http, struct td_call *call)
     return status == TD_OK && has_body ? td_body_begin(call) : status;
 }
 
-/* A refused request's body is read and dropped when it is small, so that the next request on the
- * connection finds its place; one that is large, or of unknown length, is answered at once and the
- * connection closed. */
+/* A small body of a refused request is read and dropped, so that the connection can be reused. Before a
+ * large body, or one of unknown length, the error is sent at once and the connection closed. */
 static bool answer_before_body(const struct td_call *call)
 {
     return call->close_connection || call->headers.chunked ||
            call->headers.content_length > DISCARDED_BODY;
 }
 
-static enum MHD_Result first_look(struct td_http *http, struct MHD_Connection *connection,
-                                  const char *path, const char *method, void **state)
+static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection *connection,
+                                     const char *path, const char *method, void **state)
 {
     struct td_call *call = td_call_new(http->services);
     if (!call)
@@ -125,38 +123,38 @@ static enum MHD_Result first_look(struct td_http *http, struct MHD_Connection *c
     return td_reply_send_error(call);
 }
 
-/* On the thread that makes pages. */
-static void read_on(struct td_pages_job *job)
+/* On the thread that populates pages. */
+static void resume(struct td_pages_job *job)
 {
     struct td_call *call =
         (struct td_call *)(void *)((char *)job - offsetof(struct td_call, pages));
     MHD_resume_connection(call->connection);
 }
 
-/* The connection sleeps until the memory for what comes next is there. */
-static void wait_for_pages(struct td_http *http, struct td_call *call)
+/* Suspends the connection until the memory for the next bytes is populated. */
+static void suspend_for_pages(struct td_http *http, struct td_call *call)
 {
-    call->pages.done = read_on;
+    call->pages.done = resume;
     MHD_suspend_connection(call->connection);
     td_pages_populate(http->pages, &call->pages);
 }
 
-static enum MHD_Result take_body(struct td_http *http, struct td_call *call, const char *data,
-                                 size_t bytes)
+static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, const char *data,
+                                    size_t bytes)
 {
     if (call->task && call->body_limit != TD_BODY_NONE && call->error.status == TD_OK) {
-        /* What goes wrong is in call->error, and said after the body. */
+        /* An error stays in call->error and is sent after the body. */
         if (td_body_receive(call, data, bytes) == TD_OK && td_body_wants_pages(call))
-            wait_for_pages(http, call);
+            suspend_for_pages(http, call);
         return MHD_YES;
     }
-    /* The answer to a body that does not end is the end of the connection. */
+    /* An endless body closes the connection. */
     call->discarded += bytes;
     return call->discarded <= td_call_body_limit(call) ? MHD_YES : MHD_NO;
 }
 
 /* On a worker. */
-static void wake(struct td_call *call)
+static void finish_on_worker(struct td_call *call)
 {
     call->answered = true;
     MHD_resume_connection(call->connection);
@@ -172,7 +170,7 @@ static enum MHD_Result body_complete(struct td_call *call)
     if (td_schedule(call) == TD_ANSWERED)
         return td_reply_send(call);
     call->socket = socket_of(call->connection);
-    call->finished = wake;
+    call->finished = finish_on_worker;
     MHD_suspend_connection(call->connection);
     td_schedule_submit(call);
     return MHD_YES;
@@ -185,11 +183,11 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     struct td_call *call = *state;
     (void)version;
     if (!call)
-        return first_look(context, connection, path, method, state);
+        return begin_request(context, connection, path, method, state);
     if (*bytes > 0) {
         const size_t taken = *bytes;
         *bytes = 0;
-        return take_body(context, call, data, taken);
+        return receive_body(context, call, data, taken);
     }
     if (!call->answered)
         return body_complete(call);
@@ -200,7 +198,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return td_reply_send(call);
 }
 
-/* The last byte is sent, or the client is gone. libmicrohttpd may still hold the response, but
+/* The last byte is sent, or the client has disconnected. libmicrohttpd may still hold the response but
  * reads no byte of it any more. */
 static void completed(void *context, struct MHD_Connection *connection, void **state,
                       enum MHD_RequestTerminationCode code)
@@ -211,7 +209,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
         return;
     *state = NULL;
     if (call->lingers && code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
-        /* The library closes its own descriptor; the connection lives on in the other. */
+        /* The library closes its own descriptor; the copy keeps the connection open. */
         const int other = fcntl(socket_of(connection), F_DUPFD_CLOEXEC, 0);
         if (other >= 0)
             td_linger_take(http->linger, other);
@@ -238,21 +236,21 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
 
 /* ---- start and stop ------------------------------------------------------------------------- */
 
-/* As many connections as asked for, or as the limit on open files leaves room for. */
+/* --connection-limit, or less if the limit on open files requires it. */
 static unsigned connection_limit(const struct td_services *services)
 {
     struct rlimit files;
     const int64_t wanted = services->config.connection_limit;
-    const int64_t spare = SPARE_FILES + (services->shm ? TD_SHM_REGIONS : 0);
+    const int64_t reserved = SPARE_FILES + (services->shm ? TD_SHM_REGIONS : 0);
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
         return (unsigned)wanted;
     const rlim_t before = files.rlim_cur;
     files.rlim_cur = files.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &files) != 0)
         files.rlim_cur = before;
-    if (files.rlim_cur == RLIM_INFINITY || files.rlim_cur >= (rlim_t)(wanted + spare))
+    if (files.rlim_cur == RLIM_INFINITY || files.rlim_cur >= (rlim_t)(wanted + reserved))
         return (unsigned)wanted;
-    const int64_t room = (int64_t)files.rlim_cur - spare;
+    const int64_t room = (int64_t)files.rlim_cur - reserved;
     const unsigned limit = room > 1 ? (unsigned)room : 1;
     td_log(&services->log, TD_LOG_WARN, "connection_limit_lowered", TD_INT("wanted", wanted),
            TD_INT("limit", limit), TD_TEXT("reason", "the limit on open files"));
@@ -289,7 +287,7 @@ static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->connection_memory, NULL },
         { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connection_limit(http->services), NULL },
         { MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)timeout_s, NULL },
-        /* A pool of one is refused: without the option there is one thread. */
+        /* libmicrohttpd refuses a pool of one; without the option there is one thread. */
         { config->io_threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
           (intptr_t)config->io_threads, NULL },
         { MHD_OPTION_END, 0, NULL },
@@ -298,7 +296,7 @@ static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
                             MHD_OPTION_END);
 }
 
-/* False where a part cannot be had; *why tells. */
+/* False with *why set if a part cannot be started. */
 static bool start_parts(struct td_http *http, int fd, struct td_listener_address *bound,
                         const char **why)
 {
@@ -365,7 +363,7 @@ void td_http_stop(struct td_http *http)
 {
     if (!http)
         return;
-    td_pages_stop(http->pages);    /* no connection may sleep then */
+    td_pages_stop(http->pages);    /* no connection may be suspended then */
     MHD_stop_daemon(http->daemon); /* closes the listening socket as well */
     free_parts(http);
 }

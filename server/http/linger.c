@@ -16,7 +16,7 @@
 #define PATIENCE_NS INT64_C(5000000000)
 enum { MOST_BYTES = 256 << 20, EACH_READ = 1 << 20 };
 
-/* A connection that is read to its end. */
+/* A lingering connection. */
 struct leaving {
     int socket;
     int64_t until_ns;
@@ -25,12 +25,12 @@ struct leaving {
 
 struct td_linger {
     pthread_t thread;
-    int wake; /* an eventfd: something below has changed */
+    int wake; /* an eventfd: a field below has changed */
 
     pthread_mutex_t mutex; /* guards all below */
     int taken[TD_LINGER_SOCKETS];
-    int n_taken; /* those the thread has not seen yet, */
-    int n_all;   /* and those with it as well */
+    int n_taken; /* sockets that the thread has not taken yet, */
+    int n_all;   /* and including those that it has */
     bool stop;
 };
 
@@ -38,7 +38,7 @@ static void wake(const struct td_linger *linger)
 {
     const uint64_t one = 1;
     const bool woken = write(linger->wake, &one, sizeof one) == sizeof one;
-    (void)woken; /* or so many wakes wait that it cannot sleep */
+    (void)woken; /* fails only if the counter is full, and then the thread wakes anyway */
 }
 
 void td_linger_take(struct td_linger *linger, int socket)
@@ -56,7 +56,7 @@ void td_linger_take(struct td_linger *linger, int socket)
         close(socket);
 }
 
-/* Drops what has come. False when there will be no more, or enough has. */
+/* Drops received bytes. False at the end of the stream, or when the limit is reached. */
 static bool read_on(struct leaving *one)
 {
     for (;;) {
@@ -72,11 +72,11 @@ static bool read_on(struct leaving *one)
     }
 }
 
-/* Moves new sockets to the thread's own list; false when it is to stop. */
+/* Moves new sockets to the thread's own list; false if it must stop. */
 static bool collect(struct td_linger *linger, struct leaving *list, int *count)
 {
     pthread_mutex_lock(&linger->mutex);
-    linger->n_all = linger->n_taken + *count; /* without those that were closed */
+    linger->n_all = linger->n_taken + *count; /* without the closed ones */
     for (int i = 0; i < linger->n_taken; i++)
         list[(*count)++] =
             (struct leaving){ .socket = linger->taken[i], .until_ns = td_now_ns() + PATIENCE_NS };
@@ -86,7 +86,7 @@ static bool collect(struct td_linger *linger, struct leaving *list, int *count)
     return !stop;
 }
 
-/* Until one of them has something to read, or somebody has waited long enough. */
+/* Waits until one of them is readable or its time is over. */
 static void wait_for_some(const struct td_linger *linger, const struct leaving *list, int count)
 {
     enum { TICK_MS = 100 };
@@ -98,7 +98,7 @@ static void wait_for_some(const struct td_linger *linger, const struct leaving *
     if (poll(pollers, (nfds_t)count + 1, count > 0 ? TICK_MS : -1) <= 0)
         return;
     const bool woken = read(linger->wake, &wakes, sizeof wakes) == sizeof wakes;
-    (void)woken; /* or a socket was the reason */
+    (void)woken; /* EAGAIN if a socket woke it */
 }
 
 static void *run(void *context)

@@ -1,12 +1,12 @@
-/* linger.h - connections whose request was refused before its body had arrived.
+/* linger.h - lingering close of connections whose request was refused before its body arrived.
  *
- * The answer is sent at once and our side of the connection ended. Who closes the socket while the
- * client still sends makes the kernel reset it, and the client loses the answer it has not read
- * yet. So what comes is read on and dropped, for a bounded time and size.
+ * The reply is sent at once and the sending side shut down. Closing the socket while the client still
+ * sends makes the kernel reset the connection, and the client loses the reply if it has not read it.
+ * So incoming bytes are read and dropped, for a bounded time and size.
  *
- * Bounds     TD_LINGER_SOCKETS at a time, each for five seconds or 256 MiB; beyond that, and when
- *            the server stops, they are closed.
- * Threads    One of its own; take from any. */
+ * Bounds     TD_LINGER_SOCKETS at a time, each for 5 s or 256 MiB; others, and all when the server
+ *            stops, are closed at once.
+ * Threads    One of its own; any thread calls take. */
 #ifndef TD_SERVER_HTTP_LINGER_H
 #define TD_SERVER_HTTP_LINGER_H
 
@@ -14,7 +14,7 @@ enum { TD_LINGER_SOCKETS = 32 };
 
 struct td_linger;
 
-struct td_linger *td_linger_new(void);         /* NULL without memory or threads */
+struct td_linger *td_linger_new(void);         /* NULL: no memory or thread */
 void td_linger_free(struct td_linger *linger); /* NULL is fine */
 
 /* Takes over the socket, whose sending side has been shut down. */

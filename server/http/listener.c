@@ -19,7 +19,7 @@ int td_listener_open(const char *address, const char **why)
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
     struct addrinfo *found = NULL;
     const int on = 1;
-    (void)td_config_split_address(address, host, &port); /* checked when it was read */
+    (void)td_config_split_address(address, host, &port); /* checked when the options were read */
     snprintf(service, sizeof service, "%u", port);
     const int code = getaddrinfo(host, service, &hints, &found);
     if (code != 0) {

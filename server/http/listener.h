@@ -11,17 +11,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Listens on --listen's address, which was checked when the options were read; -1 when it cannot. */
+/* Listens on --listen's address, which was checked when the options were read; -1 on failure. */
 int td_listener_open(const char *address, const char **why);
 
-/* The address that a socket got, with the port that the system chose. */
+/* The address that a socket is bound to, with the port that the system chose. */
 struct td_listener_address {
     struct sockaddr_storage address;
     socklen_t length;
 };
 bool td_listener_find(int fd, struct td_listener_address *bound, const char **why);
 
-/* Does it take connections from this machine only? */
+/* Does it accept connections from this machine only? */
 bool td_listener_is_loopback(const struct td_listener_address *bound);
 
 /* "127.0.0.1:8080", "[::1]:8080". */

@@ -17,8 +17,7 @@ enum {
     NO_PORT = -1
 };
 
-/* host[:port], as it stands in Host and in an origin. It refers to the text that it was read from.
- */
+/* host[:port], as in Host and in an origin. Refers to the parsed text. */
 struct authority {
     enum { NAME, IPV4, IPV6 } kind;
     struct td_field name;
@@ -81,7 +80,7 @@ static bool read_port(const char *text, size_t length, int *port)
     return number <= 65535;
 }
 
-/* Four decimal numbers, without leading zeros: those are octal for some readers. */
+/* Four decimal numbers without leading zeros, which some parsers read as octal. */
 static bool read_ipv4(const char *text, size_t length, unsigned char address[16])
 {
     size_t at = 0;
@@ -99,12 +98,12 @@ static bool read_ipv4(const char *text, size_t length, unsigned char address[16]
     return at == length;
 }
 
-/* Labels of letters, digits, '-' and '_', the last of which is not a number: such a name is an IPv4
- * address in one of its unusual forms. A trailing dot stays. */
+/* Labels of letters, digits, '-' and '_'. The last must not be a number: such a name is an IPv4 address
+ * in one of its unusual forms. A trailing dot is kept. */
 static bool is_host_name(const char *text, size_t length)
 {
     const size_t end = length > 0 && text[length - 1] == '.' ? length - 1 : length;
-    size_t label = 0; /* where it begins */
+    size_t label = 0; /* its start */
     bool numeric = true;
     if (end == 0 || end > LONGEST_NAME)
         return false;
@@ -131,7 +130,7 @@ static bool read_ipv6(const char *text, size_t length, unsigned char address[16]
         return false;
     memcpy(copy, text, length);
     copy[length] = '\0';
-    return inet_pton(AF_INET6, copy, address) == 1; /* which knows no zones */
+    return inet_pton(AF_INET6, copy, address) == 1; /* which does not accept zones */
 }
 
 static bool read_authority(const char *text, size_t length, struct authority *out)
@@ -185,7 +184,7 @@ static bool is_same_host(const struct authority *a, const struct authority *b)
                            : memcmp(a->address, b->address, a->kind == IPV4 ? 4 : 16) == 0;
 }
 
-/* The port that a scheme has where none stands; NO_PORT of one that is not the web's. */
+/* The default port of a scheme; NO_PORT of one other than http and https. */
 static int default_port(struct td_field scheme)
 {
     return is_word(scheme, "http") ? 80 : is_word(scheme, "https") ? 443 : NO_PORT;
@@ -198,7 +197,7 @@ static bool is_same_authority(const struct authority *a, const struct authority 
     return first == second && is_same_host(a, b);
 }
 
-/* Did the page come from the server itself, through whatever names it there? */
+/* Is it a page of this server, under whatever name the client uses for it? */
 static bool is_own(const struct origin *origin, struct td_field host)
 {
     struct authority authority;
@@ -218,7 +217,7 @@ static bool is_listed(const struct td_origins *origins, const struct origin *ori
     return false;
 }
 
-/* The same name without the dot that ends a complete one. */
+/* The name without the trailing dot of a fully qualified one. */
 static struct td_field without_dot(struct td_field name)
 {
     return (struct td_field){ name.text, name.length - (name.text[name.length - 1] == '.') };
@@ -274,7 +273,7 @@ static td_status refuse_origin(const struct td_origin_request *request, struct t
 {
     const struct td_field host = request->host.text ? request->host : (struct td_field){ "", 0 };
     td_error_set(err, TD_FORBIDDEN,
-                 "Origin is '%.*s', another site than this server's '%.*s'; expected an origin "
+                 "Origin is '%.*s', not the site of this server, '%.*s'; expected an origin "
                  "that --allow-origin names",
                  shown(request->origin), request->origin.text, shown(host), host.text);
     return td_error_at_attribute(err, TD_FORBIDDEN, "Origin");
@@ -283,7 +282,7 @@ static td_status refuse_origin(const struct td_origin_request *request, struct t
 static td_status refuse_site(struct td_field site, struct td_error *err)
 {
     td_error_set(err, TD_FORBIDDEN,
-                 "Sec-Fetch-Site is '%.*s': a web page of another site sends this; expected an "
+                 "Sec-Fetch-Site is '%.*s': a web page of another site sent this; expected an "
                  "Origin that --allow-origin names",
                  shown(site), site.text);
     return td_error_at_attribute(err, TD_FORBIDDEN, "Sec-Fetch-Site");
@@ -324,15 +323,15 @@ td_status td_origin_preflight(struct td_call *call)
                     "Accept, Authorization, Content-Encoding, Content-Type, If-Match, "
                     "If-None-Match, If-Range, Inference-Header-Content-Length, Range, traceparent, "
                     "tracestate, X-Request-Id, X-Request-Timeout-Ms");
-    /* Long enough for a page's many requests, and short enough to change the configuration. */
+    /* Long enough for a page's many requests, short enough for a change of the configuration. */
     td_reply_header(reply, "Access-Control-Max-Age", "600");
     return TD_OK;
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* The next value of a list with commas, without the blanks around it; false after the last. An
- * empty list has none. */
+/* The next value of a comma-separated list, without blanks around it; false after the last. An empty
+ * list has none. */
 static bool next_value(const char **list, struct td_field *value)
 {
     if (!*list || !**list)

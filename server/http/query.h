@@ -1,4 +1,4 @@
-/* query.h - the arguments of a request's query string, decoded and handed to its task.
+/* query.h - decodes the arguments of a request's query string and passes them to its task.
  *
  * Threads  The I/O thread of the connection.
  * Errors   MALFORMED_REQUEST for a malformed escape; otherwise the task's. */
@@ -9,11 +9,11 @@
 
 #include <microhttpd.h>
 
-/* Calls the task's `argument` for each, in order, until one fails. The task has one. */
+/* Calls the task's `argument`, which is not NULL, for each in order until one fails. */
 TD_MUST_CHECK td_status td_query_read(struct td_call *call);
 
-/* libmicrohttpd's decoder of escapes (MHD_OPTION_UNESCAPE_CALLBACK), which decodes nothing: it would
- * decode the path as a whole, so that an encoded slash would separate segments. */
+/* For MHD_OPTION_UNESCAPE_CALLBACK: decodes nothing. Decoding the whole path at once would turn an
+ * encoded slash into a separator of segments. */
 size_t td_query_leave_encoded(void *context, struct MHD_Connection *connection, char *text);
 
 #endif

@@ -9,7 +9,7 @@
 static void add_header(struct MHD_Response *response, const char *name, const char *value)
 {
     (void)MHD_add_response_header(response, name,
-                                  value); /* without memory: the reply lacks a header */
+                                  value); /* fails without memory: the reply lacks the header */
 }
 
 static void add_error_headers(const struct td_call *call, struct MHD_Response *response)
@@ -38,7 +38,7 @@ static void add_timing(const struct td_call *call, struct MHD_Response *response
     add_header(response, "Server-Timing", text);
 }
 
-/* Lets the page that sent the request read the answer, and names the headers that it may read. */
+/* Allows the page that sent the request to read the reply, and lists the headers that it may read. */
 static void add_origin_headers(const struct td_call *call, struct MHD_Response *response)
 {
     if (call->services->config.allow_origin[0])

@@ -16,7 +16,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Enough for any equation over sixteen shapes, and little to do for an I/O thread. */
+/* Enough for any equation over sixteen shapes, and little work for an I/O thread. */
 enum { SMALL_BODY = 64 << 10 };
 
 enum { GET = 1, POST = 2, PUT = 4, DELETE = 8 };
@@ -27,7 +27,7 @@ static const struct route {
     td_handler *handler;
     const struct td_task *task;
     size_t body_limit;      /* a task's */
-    const struct td_op *op; /* a task's, where the path does not name it */
+    const struct td_op *op; /* of a task whose path does not name it */
 } routes[] = {
     { GET, "/healthz", td_get_health, NULL, 0, NULL },
     { GET, "/readyz", td_get_ready, NULL, 0, NULL },
@@ -99,14 +99,14 @@ static unsigned method_bit(const char *method)
     return 0;
 }
 
-/* A segment of the path where the pattern has a {name}. */
+/* A segment of the path matched by a {name} of the pattern. */
 struct segment {
-    const char *name, *text; /* name: within the braces */
+    const char *name, *text; /* name: the text within the braces */
     size_t name_length, length;
 };
 
-/* Does the path have this form? *n of its segments then are where the pattern has names, and still
- * as they were sent. The others have to be as they are in the pattern, without escapes. */
+/* Does the path match the pattern? The *n segments matched by names are returned as sent, not decoded.
+ * The others must equal those of the pattern, without escapes. */
 static bool match(const char *pattern, const char *path, struct segment *segments, int *n)
 {
     *n = 0;
@@ -156,13 +156,14 @@ static td_status decode_segments(struct td_call *call, struct segment *segments,
         if (status != TD_OK)
             return status;
         if (memchr(segment->text, '\0', segment->length))
-            return td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                                "the path has a NUL, as %%00, which no name has");
+            return td_error_set(
+                &call->error, TD_MALFORMED_REQUEST,
+                "the path has a NUL, as %%00; expected none, since no name has one");
     }
     return TD_OK;
 }
 
-/* What the path says beside its pattern. */
+/* Applies the named segments: the op, the version and the arguments. */
 static td_status read_segments(struct td_call *call, struct segment *segments, int n)
 {
     int n_arguments = 0;
@@ -191,7 +192,7 @@ static td_status read_segments(struct td_call *call, struct segment *segments, i
     return TD_OK;
 }
 
-/* "GET, HEAD, PUT", with room for all there are. */
+/* "GET, HEAD, PUT", with room for all methods. */
 enum { ALLOW_SIZE = 40 };
 
 static void allow_text(unsigned methods, char text[ALLOW_SIZE])
@@ -215,7 +216,7 @@ static td_status tell_options(struct td_call *call)
     return TD_OK;
 }
 
-/* The path is known, and the method is none of `methods`. */
+/* The path has a route, but not for this method. */
 static td_status other_method(struct td_call *call, unsigned methods)
 {
     char allow[ALLOW_SIZE];

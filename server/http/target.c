@@ -5,7 +5,7 @@
 
 static const char scheme[] = "http://";
 
-/* Where a URI's authority begins; NULL of another target. */
+/* The authority of a URI; NULL for other targets. */
 static const char *authority_of(const char *text)
 {
     return strncasecmp(text, scheme, sizeof scheme - 1) == 0 ? text + sizeof scheme - 1 : NULL;
@@ -20,7 +20,7 @@ const char *td_target_path(const char *text)
 static td_status refuse(const char *text, struct td_error *err)
 {
     return td_error_set(err, TD_MALFORMED_REQUEST,
-                        "'%.128s' is no request target; expected a path like /v1/ops, "
+                        "'%.128s' is not a request target; expected a path like /v1/ops, "
                         "http://HOST/PATH, or * with OPTIONS",
                         text);
 }
@@ -50,7 +50,7 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* The byte that text[0..2] encodes; -1 where it is no escape. */
+/* The byte that text[0..2] encodes; -1 if it is not an escape. */
 static int escaped_byte(const char *text, const char *end)
 {
     const int high = end - text > 2 ? hex_digit(text[1]) : -1;
@@ -63,9 +63,10 @@ td_status td_target_check(const char *text, size_t length, const char *what, str
     const char *end = text + length;
     for (const char *at = text; (at = memchr(at, '%', (size_t)(end - at))) != NULL; at += 3)
         if (escaped_byte(at, end) < 0)
-            return td_error_set(err, TD_MALFORMED_REQUEST,
-                                "'%.*s' in %s is no escape; expected %% and two hexadecimal digits",
-                                (int)(end - at < 3 ? end - at : 3), at, what);
+            return td_error_set(
+                err, TD_MALFORMED_REQUEST,
+                "'%.*s' in %s is not an escape; expected %% and two hexadecimal digits",
+                (int)(end - at < 3 ? end - at : 3), at, what);
     return TD_OK;
 }
 

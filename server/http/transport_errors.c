@@ -1,15 +1,15 @@
-/* transport_errors.c - what libmicrohttpd refuses by itself, said as application/problem+json, or as
- * /v2 has its errors.
+/* transport_errors.c - rewrites libmicrohttpd's own error replies as application/problem+json, or in
+ * the form of /v2.
  *
- * Broken framing, headers that do not fit and the like never reach our code: the library answers
- * them with a fixed HTML page and closes the connection. It makes that page with
+ * Invalid framing, oversized headers and the like never reach our code: the library replies with a
+ * fixed HTML page and closes the connection. It makes that page with
  * MHD_create_response_from_buffer_static, which nothing else here calls, so the linker's --wrap
- * lets this file put the page's sentence into a problem instead. With a shared library the option
- * has no effect and the HTML stays.
+ * lets this file put the page's text into a problem instead. With a shared library the option
+ * has no effect and the HTML is sent.
  *
- * The library does not tell whose page it makes. It is taken to be for the request whose first line
- * was the last that this thread has read, which is wrong only where another's came in between; so
- * both forms have the members of both.
+ * The library does not say which request the page is for. It is taken to be the one whose request line
+ * this thread read last, which is wrong only if another arrived in between; so both forms have the
+ * members of both.
  *
  * Threads  Any; the text is copied by the library. */
 #include "server/http/transport_errors.h"
@@ -40,8 +40,8 @@ void *td_transport_note_path(void *context, const char *path, struct MHD_Connect
     return NULL;
 }
 
-/* Copies the text between two tags, without what JSON or a reader would trip over: tags become
- * spaces, and entities (quotes, all of them) apostrophes. */
+/* Copies the text between two tags as plain text: tags become spaces, and entities, which are all
+ * quotes, apostrophes. */
 static void text_between(const char *page, size_t size, const char *open, const char *close,
                          char *text)
 {
@@ -49,7 +49,7 @@ static void text_between(const char *page, size_t size, const char *open, const 
     const char *end =
         begin ? memmem(begin, size - (size_t)(begin - page), close, strlen(close)) : NULL;
     size_t length = 0;
-    char within = 0; /* what ends the tag or entity that is being passed over */
+    char within = 0; /* the end of the tag or entity being skipped */
     if (end)
         for (const char *at = begin + strlen(open); at < end && length < SENTENCE_SIZE - 1; at++) {
             if (within) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A connection as libmicrohttpd watches it: for edges. */
+/* A connection in an edge-triggered epoll set, as in libmicrohttpd. */
 struct watched {
     int ours, theirs, epoll;
 };
@@ -34,14 +34,14 @@ static void watched_close(struct watched *watched)
     close(watched->epoll);
 }
 
-/* Was there an edge since the last look? */
+/* Has there been an edge since the last call? */
 static bool has_edge(const struct watched *watched)
 {
     struct epoll_event event;
     return epoll_wait(watched->epoll, &event, 1, 0) == 1;
 }
 
-START_TEST(a_client_that_ended_is_an_edge_again)
+START_TEST(nudge_makes_an_edge_for_a_client_that_has_closed)
 {
     struct td_connections *connections = td_connections_new();
     struct watched watched = watched_open();
@@ -62,7 +62,7 @@ START_TEST(a_client_that_ended_is_an_edge_again)
 }
 END_TEST
 
-START_TEST(a_client_that_did_not_end_is_left_alone)
+START_TEST(nudge_ignores_a_client_that_has_not_closed)
 {
     struct td_connections *connections = td_connections_new();
     struct watched watched = watched_open();
@@ -80,7 +80,7 @@ START_TEST(a_client_that_did_not_end_is_left_alone)
 }
 END_TEST
 
-START_TEST(a_socket_that_was_removed_is_left_alone)
+START_TEST(nudge_ignores_a_removed_socket)
 {
     struct td_connections *connections = td_connections_new();
     struct watched removed = watched_open(), kept = watched_open();
@@ -100,7 +100,7 @@ START_TEST(a_socket_that_was_removed_is_left_alone)
 }
 END_TEST
 
-START_TEST(of_many_sockets_exactly_those_noted_are_nudged)
+START_TEST(nudge_reaches_exactly_the_added_sockets)
 {
     enum { SOCKETS = 200 };
     struct td_connections *connections = td_connections_new();
@@ -142,7 +142,7 @@ static void *come_and_go(void *argument)
     return NULL;
 }
 
-START_TEST(threads_come_and_go_while_others_nudge)
+START_TEST(threads_add_and_remove_sockets_while_others_nudge)
 {
     struct td_connections *connections = td_connections_new();
     pthread_t threads[4];
@@ -159,11 +159,11 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_test(tcase, a_client_that_ended_is_an_edge_again);
-    tcase_add_test(tcase, a_client_that_did_not_end_is_left_alone);
-    tcase_add_test(tcase, a_socket_that_was_removed_is_left_alone);
-    tcase_add_test(tcase, of_many_sockets_exactly_those_noted_are_nudged);
-    tcase_add_test(tcase, threads_come_and_go_while_others_nudge);
+    tcase_add_test(tcase, nudge_makes_an_edge_for_a_client_that_has_closed);
+    tcase_add_test(tcase, nudge_ignores_a_client_that_has_not_closed);
+    tcase_add_test(tcase, nudge_ignores_a_removed_socket);
+    tcase_add_test(tcase, nudge_reaches_exactly_the_added_sockets);
+    tcase_add_test(tcase, threads_add_and_remove_sockets_while_others_nudge);
 }
 
 int main(void)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Both ends of a connection: shared memory between processes would be read another way. */
+/* Both ends of a TCP connection: MSG_TRUNC has another meaning for a socketpair. */
 struct pair {
     int ours, theirs;
 };
@@ -33,17 +33,17 @@ static struct pair pair_open(void)
     return pair;
 }
 
-START_TEST(a_client_that_sends_on_reads_the_answer_and_the_end)
+START_TEST(a_client_that_continues_sending_reads_the_reply_and_the_end)
 {
-    enum { BYTES = 32 << 20, PIECE = 1 << 16 };
+    enum { BYTES = 32 << 20, CHUNK = 1 << 16 };
     struct td_linger *linger = td_linger_new();
     struct pair pair = pair_open();
-    char *piece = calloc(1, PIECE), answer[8];
+    char *piece = calloc(1, CHUNK), answer[8];
     ck_assert_int_eq(send(pair.ours, "answer", 6, 0), 6);
     shutdown(pair.ours, SHUT_WR);
     td_linger_take(linger, pair.ours);
     for (size_t sent = 0; sent < BYTES;) {
-        const ssize_t n = send(pair.theirs, piece, PIECE, MSG_NOSIGNAL);
+        const ssize_t n = send(pair.theirs, piece, CHUNK, MSG_NOSIGNAL);
         ck_assert_int_gt(n, 0);
         sent += (size_t)n;
     }
@@ -61,7 +61,7 @@ static bool is_closed(int socket)
     return poll(&poller, 1, 10000) == 1 && recv(socket, &byte, 1, 0) <= 0;
 }
 
-START_TEST(one_more_than_there_is_room_for_is_closed_at_once)
+START_TEST(a_socket_beyond_the_limit_is_closed_at_once)
 {
     struct td_linger *linger = td_linger_new();
     struct pair pairs[TD_LINGER_SOCKETS + 1];
@@ -78,7 +78,7 @@ START_TEST(one_more_than_there_is_room_for_is_closed_at_once)
 }
 END_TEST
 
-START_TEST(those_that_left_make_room)
+START_TEST(closed_sockets_make_room_for_others)
 {
     struct td_linger *linger = td_linger_new();
     for (int i = 0; i < 4 * TD_LINGER_SOCKETS; i++) {
@@ -102,9 +102,9 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_test(tcase, a_client_that_sends_on_reads_the_answer_and_the_end);
-    tcase_add_test(tcase, one_more_than_there_is_room_for_is_closed_at_once);
-    tcase_add_test(tcase, those_that_left_make_room);
+    tcase_add_test(tcase, a_client_that_continues_sending_reads_the_reply_and_the_end);
+    tcase_add_test(tcase, a_socket_beyond_the_limit_is_closed_at_once);
+    tcase_add_test(tcase, closed_sockets_make_room_for_others);
 }
 
 int main(void)

@@ -39,7 +39,7 @@ static const char *const local_hosts[] = {
     "[::1]:8080", "[0:0:0:0:0:0:0:1]", "[0000::0001]:80", "[::0.0.0.1]",
 };
 
-START_TEST(a_loopback_listener_is_called_by_its_own_names)
+START_TEST(a_loopback_listener_accepts_its_own_names)
 {
     struct td_origins *origins = rules("", "", true);
     struct td_origin_request request = { .host = field(local_hosts[_i]) };
@@ -163,7 +163,7 @@ START_TEST(a_host_ends_where_its_length_says)
 }
 END_TEST
 
-START_TEST(a_very_long_host_is_refused_and_cut_in_the_message)
+START_TEST(a_very_long_host_is_refused_and_truncated_in_the_message)
 {
     static char host[30000];
     struct td_origins *origins = rules("", "", true);
@@ -329,7 +329,7 @@ static const struct {
     { "no mode", "GET", "/", NULL, "localhost", false },
 };
 
-START_TEST(a_link_from_another_site_leads_to_pages_only)
+START_TEST(a_link_from_another_site_may_open_only_the_html_pages)
 {
     struct td_origins *origins = rules("", "", true);
     struct td_origin_request request = { .method = navigations[_i].method,
@@ -381,7 +381,7 @@ START_TEST(allow_origin_names_the_pages_that_may_use_the_server)
 }
 END_TEST
 
-START_TEST(a_listed_origin_reads_why_its_host_is_refused)
+START_TEST(a_listed_origin_may_read_the_refusal_of_its_host)
 {
     struct td_origins *origins = rules("https://a.example", "", true);
     struct td_origin_request request = { .host = field("evil.example"),
@@ -424,7 +424,7 @@ static const struct {
     { "", "a.example, b c", "allow-host: 'b c' is not a host" },
 };
 
-START_TEST(values_that_are_no_origins_or_hosts_are_refused_at_start)
+START_TEST(invalid_origins_and_hosts_are_refused_at_start)
 {
     struct td_origins *origins =
         td_origins_new(wrong[_i].allow_origin, wrong[_i].allow_host, true, message, sizeof message);
@@ -438,21 +438,20 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, a_loopback_listener_is_called_by_its_own_names, 0,
-                        COUNT_OF(local_hosts));
+    tcase_add_loop_test(t, a_loopback_listener_accepts_its_own_names, 0, COUNT_OF(local_hosts));
     tcase_add_loop_test(t, any_other_host_is_refused_on_a_loopback_listener, 0,
                         COUNT_OF(other_hosts));
     tcase_add_test(t, a_host_ends_where_its_length_says);
-    tcase_add_test(t, a_very_long_host_is_refused_and_cut_in_the_message);
+    tcase_add_test(t, a_very_long_host_is_refused_and_truncated_in_the_message);
     tcase_add_test(t, a_request_without_host_passes);
     tcase_add_loop_test(t, allow_host_names_further_hosts, 0, COUNT_OF(named_hosts));
     tcase_add_loop_test(t, pages_of_other_sites_are_refused, 0, COUNT_OF(sites));
-    tcase_add_loop_test(t, a_link_from_another_site_leads_to_pages_only, 0, COUNT_OF(navigations));
+    tcase_add_loop_test(t, a_link_from_another_site_may_open_only_the_html_pages, 0,
+                        COUNT_OF(navigations));
     tcase_add_loop_test(t, allow_origin_names_the_pages_that_may_use_the_server, 0,
                         COUNT_OF(listings));
-    tcase_add_test(t, a_listed_origin_reads_why_its_host_is_refused);
-    tcase_add_loop_test(t, values_that_are_no_origins_or_hosts_are_refused_at_start, 0,
-                        COUNT_OF(wrong));
+    tcase_add_test(t, a_listed_origin_may_read_the_refusal_of_its_host);
+    tcase_add_loop_test(t, invalid_origins_and_hosts_are_refused_at_start, 0, COUNT_OF(wrong));
 }
 
 int main(void)

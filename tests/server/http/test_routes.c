@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* ---- a server without HTTP, and calls without a connection ----------------------------------- */
+/* ---- services without HTTP, calls without a connection --------------------------------------- */
 
 static struct td_services services;
 
@@ -43,13 +43,13 @@ static struct td_call *call_to(const char *method, const char *path)
     return call;
 }
 
-/* ---- which way a request goes ---------------------------------------------------------------- */
+/* ---- routes ---------------------------------------------------------------------------------- */
 
 static const struct {
     const char *method, *path;
-    const char *op;             /* it is about; NULL for none */
-    const struct td_task *task; /* that is run; NULL where a handler answers at once */
-    const char *argument;       /* the first of the path; NULL for none */
+    const char *op;             /* of the path; NULL: none */
+    const struct td_task *task; /* NULL: a handler replies at once */
+    const char *argument;       /* the first of the path; NULL: none */
     size_t body_limit;
 } routes[] = {
     { "GET", "/healthz", NULL, NULL, NULL, 0 },
@@ -67,8 +67,9 @@ static const struct {
     { "GET", "/v1/tensors/model:w", NULL, &td_tensor_get_task, "model:w", 0 },
     { "HEAD", "/v1/tensors/t", NULL, &td_tensor_get_task, "t", 0 },
     { "GET", "/v1/tensors/scatter", NULL, &td_tensor_get_task, "scatter", 0 },
-    { "GET", "/v1/tensors/..", NULL, &td_tensor_get_task, "..", 0 }, /* for the store to judge */
-    { "GET", "/v1/tensors/a%2Fb", NULL, &td_tensor_get_task, "a/b", 0 }, /* a name, no segments */
+    { "GET", "/v1/tensors/..", NULL, &td_tensor_get_task, "..", 0 }, /* refused by the store */
+    { "GET", "/v1/tensors/a%2Fb", NULL, &td_tensor_get_task, "a/b",
+      0 }, /* one name, not two segments */
     { "GET", "/v1/tensors/%2e%2e", NULL, &td_tensor_get_task, "..", 0 },
     { "GET", "/v1/tensors/%2541", NULL, &td_tensor_get_task, "%41", 0 }, /* decoded once */
     { "GET", "/v1/tensors/a%3ab%FF", NULL, &td_tensor_get_task, "a:b\xff", 0 },
@@ -234,7 +235,7 @@ static const struct {
     { "TRACE", "/problems/queue-full", TD_METHOD_NOT_ALLOWED, "GET, HEAD", "" },
 };
 
-START_TEST(anything_else_is_refused)
+START_TEST(other_methods_and_paths_are_refused)
 {
     struct td_call *call = call_to(refusals[_i].method, refusals[_i].path);
     const td_status status = td_route_call(call);
@@ -258,7 +259,7 @@ static const struct {
     { "*", "GET, HEAD, POST, PUT, DELETE" },
 };
 
-START_TEST(options_tells_what_is_allowed)
+START_TEST(options_lists_the_allowed_methods)
 {
     struct td_call *call = call_to("OPTIONS", options[_i].path);
     ck_assert_int_eq(td_route_call(call), TD_OK);
@@ -303,7 +304,7 @@ START_TEST(errors_are_in_the_style_of_the_path)
 }
 END_TEST
 
-START_TEST(a_long_path_is_cut_in_the_message_only)
+START_TEST(a_long_path_is_truncated_in_the_message_only)
 {
     char path[20000] = "/v1/";
     memset(path + 4, 'x', sizeof path - 5);
@@ -336,7 +337,7 @@ static const struct {
     { "/problems/nonsense", 404, "code", "NOT_FOUND" },
 };
 
-START_TEST(handlers_answer_in_json)
+START_TEST(handlers_reply_in_json)
 {
     struct td_call *call = call_to("GET", answers[_i].path);
     if (td_route_call(call) != TD_OK || call->handler(call) != TD_OK)
@@ -359,7 +360,7 @@ START_TEST(handlers_answer_in_json)
 }
 END_TEST
 
-START_TEST(a_path_that_is_no_utf8_does_not_spoil_the_answer)
+START_TEST(a_path_that_is_not_utf8_leaves_the_reply_valid)
 {
     static const char *const paths[] = { "/v1/ops/gath\xffr", "/nowhere/\xc3", "/problems/\x80" };
     for (size_t i = 0; i < COUNT_OF(paths); i++) {
@@ -376,7 +377,7 @@ START_TEST(a_path_that_is_no_utf8_does_not_spoil_the_answer)
 }
 END_TEST
 
-START_TEST(readyz_says_how_much_memory_is_used)
+START_TEST(readyz_reports_the_memory_in_use)
 {
     struct td_call *call = call_to("GET", "/readyz");
     ck_assert_int_eq(td_buffer_pool_charge(services.buffers, 12345, &call->error), TD_OK);
@@ -395,7 +396,7 @@ START_TEST(readyz_says_how_much_memory_is_used)
 }
 END_TEST
 
-START_TEST(a_server_that_stops_is_alive_but_not_ready)
+START_TEST(a_stopping_server_is_alive_but_not_ready)
 {
     static const struct {
         const char *path;
@@ -426,7 +427,7 @@ static struct td_call *plan_call(const char *body)
     return call;
 }
 
-START_TEST(a_plan_knows_the_limits_of_the_server)
+START_TEST(a_plan_respects_the_limits_of_the_server)
 {
     services.config.max_flops = 47; /* of 48 */
     services.config.max_output = 1000;
@@ -447,7 +448,7 @@ START_TEST(a_plan_knows_the_limits_of_the_server)
 }
 END_TEST
 
-START_TEST(a_plan_is_asked_for_in_json)
+START_TEST(a_plan_requires_a_json_body)
 {
     struct td_call *call = plan_call("{}");
     call->headers.content_type = "application/vnd.safetensors";
@@ -488,17 +489,17 @@ static void add(TCase *tcase)
     tcase_add_checked_fixture(tcase, server_open, server_close);
     tcase_add_loop_test(tcase, a_method_and_a_path_have_a_route, 0, COUNT_OF(routes));
     tcase_add_test(tcase, every_op_has_a_route_of_its_name);
-    tcase_add_loop_test(tcase, anything_else_is_refused, 0, COUNT_OF(refusals));
-    tcase_add_loop_test(tcase, options_tells_what_is_allowed, 0, COUNT_OF(options));
+    tcase_add_loop_test(tcase, other_methods_and_paths_are_refused, 0, COUNT_OF(refusals));
+    tcase_add_loop_test(tcase, options_lists_the_allowed_methods, 0, COUNT_OF(options));
     tcase_add_loop_test(tcase, errors_are_in_the_style_of_the_path, 0, COUNT_OF(styles));
-    tcase_add_test(tcase, a_long_path_is_cut_in_the_message_only);
-    tcase_add_loop_test(tcase, handlers_answer_in_json, 0, COUNT_OF(answers));
-    tcase_add_test(tcase, a_path_that_is_no_utf8_does_not_spoil_the_answer);
-    tcase_add_test(tcase, readyz_says_how_much_memory_is_used);
-    tcase_add_test(tcase, a_plan_knows_the_limits_of_the_server);
-    tcase_add_test(tcase, a_plan_is_asked_for_in_json);
+    tcase_add_test(tcase, a_long_path_is_truncated_in_the_message_only);
+    tcase_add_loop_test(tcase, handlers_reply_in_json, 0, COUNT_OF(answers));
+    tcase_add_test(tcase, a_path_that_is_not_utf8_leaves_the_reply_valid);
+    tcase_add_test(tcase, readyz_reports_the_memory_in_use);
+    tcase_add_test(tcase, a_plan_respects_the_limits_of_the_server);
+    tcase_add_test(tcase, a_plan_requires_a_json_body);
     tcase_add_loop_test(tcase, a_body_has_a_limit, 0, COUNT_OF(limits));
-    tcase_add_test(tcase, a_server_that_stops_is_alive_but_not_ready);
+    tcase_add_test(tcase, a_stopping_server_is_alive_but_not_ready);
 }
 
 int main(void)

@@ -65,7 +65,7 @@ static const struct {
     { "CONNECT", "x:80" },
 };
 
-START_TEST(any_other_form_is_malformed_and_shown)
+START_TEST(another_form_is_malformed_and_quoted)
 {
     struct td_target target;
     struct td_error err = { 0 };
@@ -100,7 +100,7 @@ static const struct {
     { "%fF", "\xff", 1 },  { "a+b", "a+b", 3 },   { "x%20", "x ", 2 }, { "%c3%a9", "\xc3\xa9", 2 },
 };
 
-START_TEST(an_escape_is_a_byte)
+START_TEST(an_escape_decodes_to_one_byte)
 {
     struct td_error err = { 0 };
     const char *text = encoded[_i].text;
@@ -120,7 +120,7 @@ static const struct {
     { "%-1", "'%-1' in" },      { "% 1", "'% 1' in" },         { "%0x41", "'%0x' in" },
 };
 
-START_TEST(a_broken_escape_is_malformed_and_shown)
+START_TEST(an_invalid_escape_is_malformed_and_quoted)
 {
     struct td_error err = { 0 };
     const char *text = broken[_i].text;
@@ -145,10 +145,10 @@ END_TEST
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, a_target_has_a_path_and_perhaps_an_authority, 0, COUNT_OF(targets));
-    tcase_add_loop_test(t, any_other_form_is_malformed_and_shown, 0, COUNT_OF(wrong));
+    tcase_add_loop_test(t, another_form_is_malformed_and_quoted, 0, COUNT_OF(wrong));
     tcase_add_test(t, a_path_begins_after_the_authority);
-    tcase_add_loop_test(t, an_escape_is_a_byte, 0, COUNT_OF(encoded));
-    tcase_add_loop_test(t, a_broken_escape_is_malformed_and_shown, 0, COUNT_OF(broken));
+    tcase_add_loop_test(t, an_escape_decodes_to_one_byte, 0, COUNT_OF(encoded));
+    tcase_add_loop_test(t, an_invalid_escape_is_malformed_and_quoted, 0, COUNT_OF(broken));
     tcase_add_test(t, an_escape_ends_with_the_text);
 }
 
