@@ -36,7 +36,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "I/O threads for HTTP; with one, an upload starves under small traffic")                     \
     X(workers, "workers", COUNT, "0", 0, 1024, "N", "compute threads; 0 means one per CPU")        \
     X(queue_limit, "queue-limit", COUNT, "1024", 1, 1000000, "N",                                  \
-      "requests waiting for a worker, or for a device; further ones are answered 429")             \
+      "requests waiting for a worker, or for a device until it answers; further ones get 429")     \
     X(memory_limit, "memory-limit", BYTES, "0", 1 << 20, INT64_MAX, "BYTES",                       \
       "for bodies, outputs and workspaces of all requests; 0 means half of the RAM")               \
     X(tensor_quota, "tensor-quota", BYTES, "0", 0, INT64_MAX, "BYTES",                             \

@@ -235,7 +235,7 @@ class Names(TensorTest):
                      "%2e%2e", "a%5cb", "%25", "a%7f", "a%2fb", "..%2f..%2fetc%2fpasswd", "%2e%2e%2fx", "a%2F", "%2f"):
             with self.subTest(name=name):
                 problem = self.assertProblem(self.put(name, [1]), 422, "INVALID_ARGUMENT")
-                self.assertIn("no name of a tensor", problem["detail"])
+                self.assertIn("is not a valid tensor name", problem["detail"])
                 self.assertStatus(self.delete(name), 422)
                 self.assertProblem(self.get(f"/v1/tensors/{name}"), 404, "TENSOR_NOT_FOUND")
 

@@ -104,7 +104,7 @@ static const struct {
     { "a header and its data", TD_ENCODING_GZIP, { 200, 0, 3 << 20 }, true },
     { "just enough", TD_ENCODING_GZIP, { TD_DEFLATE_LEAST, 0, 0 }, true },
     { "too little to be worth it", TD_ENCODING_GZIP, { TD_DEFLATE_LEAST - 1, 0, 0 }, false },
-    { "nobody asked", TD_ENCODING_NONE, { 5000, 0, 0 }, false },
+    { "no compression requested", TD_ENCODING_NONE, { 5000, 0, 0 }, false },
     { "nothing at all", TD_ENCODING_GZIP, { 0, 0, 0 }, false },
 };
 

@@ -202,18 +202,18 @@ START_TEST(a_long_value_is_truncated)
     memset(value, 'x', sizeof value);
     value[sizeof value - 1] = '\0';
     const struct td_log text = log_of(TD_LOG_INFO, TD_LOG_TEXT);
-    td_log(&text, TD_LOG_INFO, "event", TD_TEXT("v", value), TD_INT("behind", 1));
+    td_log(&text, TD_LOG_INFO, "event", TD_TEXT("v", value), TD_INT("after", 1));
     const char *line = written();
     ck_assert_uint_le(strlen(line), LONGEST);
     ck_assert_uint_gt(strlen(line), LONGEST - 100);
     expect_match(line, TIME " info event v=x+\\.\\.\\.\n");
     const struct td_log json = log_of(TD_LOG_INFO, TD_LOG_JSON);
-    td_log(&json, TD_LOG_INFO, "event", TD_TEXT("v", value), TD_INT("behind", 1));
+    td_log(&json, TD_LOG_INFO, "event", TD_TEXT("v", value), TD_INT("after", 1));
     line = written();
     ck_assert_uint_le(strlen(line), LONGEST);
     cJSON *root = parsed(line);
     expect_match(text_of(root, "v"), "x+\\.\\.\\.");
-    ck_assert_ptr_null(cJSON_GetObjectItem(root, "behind"));
+    ck_assert_ptr_null(cJSON_GetObjectItem(root, "after"));
     cJSON_Delete(root);
 }
 END_TEST

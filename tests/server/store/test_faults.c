@@ -370,7 +370,7 @@ static void change_with_fault(const void *row, const struct fault *fault, const 
     const size_t length = strlen(label);
     snprintf(label + length, sizeof label - length, "; %s", status == TD_OK ? "done" : err.message);
     const struct state *want = done ? &around->after : &around->before;
-    EXPECT(status == TD_OK || err.message[0], "%s: it is not told why", label);
+    EXPECT(status == TD_OK || err.message[0], "%s: the error has no message", label);
     const bool one = fault->span == FAULT_ONCE && !fault->always;
     EXPECT(status == TD_OK || !done || !one, "%s: not undone", label);
     EXPECT(count_descriptors() == descriptors, "%s: descriptors are left", label);

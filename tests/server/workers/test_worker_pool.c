@@ -842,7 +842,7 @@ static const struct {
     const char *dropped;
 } expiries[] = {
     { "an empty queue", "", "", 15, false, "" },
-    { "nobody is late", "2-3", "sss", 15, false, "   " },
+    { "no job is late", "2-3", "sss", 15, false, "   " },
     { "the first", "1-3", "sss", 15, false, "x  " },
     { "the middle one", "-13", "sss", 15, false, " x " },
     { "the last: the queue has a new end", "-31", "sss", 15, false, "  x" },
@@ -942,7 +942,7 @@ static const struct {
     { "ten seconds of one worker", 1, { 10 * SECOND }, 10, 11 },
     { "jobs add up", 1, { 5 * SECOND, 5 * SECOND, SECOND / 2 }, 10, 12 },
     { "ten seconds of two workers", 2, { 10 * SECOND }, 5, 6 },
-    { "a day: nobody waits that long, and the load will have changed",
+    { "a day: no client waits that long, and the load will have changed",
       1,
       { 86400 * SECOND },
       30,
