@@ -63,7 +63,7 @@ static bool patience_left(const struct td_services *services, int64_t begun)
 
 /* Waits for the calls in flight. Past the drain timeout those in the queue are refused, and those
  * still arriving are cut off with their connections; what runs on a worker is waited for, since the
- * HTTP library cannot be stopped with a connection asleep, and answers on their way get as much
+ * HTTP library cannot be stopped with a suspended connection, and answers on their way get as much
  * time again. */
 static void drain(struct td_services *services, struct td_http *http)
 {
@@ -76,7 +76,7 @@ static void drain(struct td_services *services, struct td_http *http)
     }
     atomic_store(&services->refusing, true);
     td_devices_drain(services->devices);
-    for (; atomic_load(&services->asleep) > 0; nanosleep(&tick, NULL))
+    for (; atomic_load(&services->suspended) > 0; nanosleep(&tick, NULL))
         td_worker_pool_expire(services->workers, td_now_ns(), true);
     begun = td_now_ns();
     do /* at least one tick: who was woken just now is not sending yet */

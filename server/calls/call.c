@@ -38,7 +38,7 @@ struct td_call *td_call_new(struct td_services *services)
         return NULL;
     struct td_call *call = &shell->call;
     *call = (struct td_call){ .services = services,
-                              .socket = -1, /* none to look at */
+                              .socket = -1, /* no connection */
                               .headers.inference_header = TD_OIP_NO_HEADER,
                               .start_by_ns = TD_NEVER };
     td_arena_init(&call->arena, shell->block, sizeof shell->block,
@@ -140,8 +140,8 @@ td_status td_call_compute(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
-/* The answer in the encoding that the client likes. What has an ETag stays as it is: parts
- * of it are asked for by their place in it. */
+/* Compresses the reply in the encoding that the client prefers. A reply with an ETag is not compressed:
+ * ranges of it are requested by position. */
 static td_status compress(struct td_call *call)
 {
     struct td_reply *reply = &call->reply;
@@ -164,11 +164,11 @@ td_status td_call_encode(struct td_call *call)
     return status;
 }
 
-/* ---- what tasks have in common --------------------------------------------------------------- */
+/* ---- shared by tasks ------------------------------------------------------------------------- */
 
 td_status td_call_admit_memory(struct td_call *call, size_t bytes)
 {
-    if (bytes <= TD_CALL_BLOCK / 2) /* fits the call itself */
+    if (bytes <= TD_CALL_BLOCK / 2) /* fits in the call itself */
         return TD_OK;
     const size_t held = call->arena.taken + (call->body_buffer ? call->body_buffer->size : 0);
     return td_buffer_pool_admit(call->services->buffers, held, bytes, &call->error);
@@ -207,21 +207,22 @@ td_status td_call_stopped(void *context, struct td_error *err)
     if (td_call_client_left(call)) {
         call->gone = true;
         return td_error_set(err, TD_DEADLINE_EXCEEDED,
-                            "the client left while %s was being computed", td_call_subject(call));
+                            "the client disconnected while %s was being computed",
+                            td_call_subject(call));
     }
     return TD_OK;
 }
 
 void td_call_refuse(struct td_call *call)
 {
-    /* Where memory is short, the answer takes the place of what the request held. */
+    /* If memory is short, the reply reuses what the request held. */
     if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT) {
         call->request.decoded = false;
         td_arena_reset(&call->arena);
     }
     const char *op_name = call->op ? call->op->name : NULL;
-    if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* which says how long the whole is */
-        call->reply.n_headers = 0;                      /* they were about another answer */
+    if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* it gives the total length */
+        call->reply.n_headers = 0;                      /* they belong to another reply */
     if (call->style == TD_STYLE_OIP)
         td_oip_problem(&call->error, op_name, call->request_id, &call->arena, &call->reply);
     else
@@ -251,7 +252,7 @@ void td_call_log(const struct td_call *call)
 {
     const struct td_log *log = &call->services->log;
     const bool failed = call->reply.http_status >= 500 && !call->gone &&
-                        call->error.status != TD_NOT_SUPPORTED; /* which any client can ask for */
+                        call->error.status != TD_NOT_SUPPORTED; /* any client can cause those */
     const enum td_log_level level = failed ? TD_LOG_WARN : TD_LOG_DEBUG;
     char inputs[1024];
     if (!td_log_wants(log, level))

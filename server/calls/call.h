@@ -1,13 +1,13 @@
-/* call.h - the life of one request, from its headers to the last byte of its answer.
+/* call.h - one request, from its headers to the last byte of its reply.
  *
  *     headers, body ──► decode ─► admit ─► compute ─► encode ──► reply sent ──► td_call_free
  *     I/O thread        I/O thread, or a worker while the        I/O thread
- *                       connection sleeps
+ *                       connection is suspended
  *
  * Ownership  One owner at a time: the I/O thread, then perhaps a worker, then the I/O thread.
- *            Everything the request needs lives in the call's arena and goes with it. The memory of
- *            freed calls is kept and reused; a call begins with nothing of the one before.
- * Threads    None of its own; `finished` tells the I/O side that a worker is done. */
+ *            All that the request needs is in the call's arena and is freed with it. The memory of
+ *            freed calls is kept and reused; a call holds nothing of the previous one.
+ * Threads    None of its own; `finished` notifies the I/O side that a worker is done. */
 #ifndef TD_SERVER_CALLS_CALL_H
 #define TD_SERVER_CALLS_CALL_H
 
@@ -29,65 +29,63 @@ struct MHD_Connection;
 struct td_call;
 struct td_device_call;
 
-/* What is found out at admission, once. */
+/* Costs of a call, computed once, at admission. */
 struct td_admission {
     /* By the task. */
     size_t output_bytes;  /* of an op's outputs */
-    size_t encoded_bound; /* of the answer's bytes; strings count little */
+    size_t encoded_bound; /* of the reply; strings count little */
     struct td_cost cost;  /* of compute */
     /* By the scheduler: estimates for a CPU. */
     uint64_t compute_ns, encode_ns;
 };
 
-/* Answers a request at once, from memory, into call->reply. */
+/* Answers a request at once, without blocking, into call->reply. */
 typedef td_status td_handler(struct td_call *call);
 
-/* What a request that may take a while does: the scheduler runs the stages, in this order, on the
- * I/O thread or on a worker. Each needs the one before, and NULL is one with nothing to do. On
- * failure call->error says why. */
+/* What a request runs, as stages. The scheduler runs them in this order, on the I/O thread or on a
+ * worker. Each requires the one before; NULL: nothing to do. On failure call->error is set. */
 struct td_task {
-    /* Before the body, on the I/O thread: what can be told from path and headers. */
+    /* Before the body, on the I/O thread: checks path and headers. */
     td_status (*begin)(struct td_call *call);
-    /* Then for each argument of the query, which is ignored where this is NULL. */
+    /* Then for each argument of the query; NULL: the query is ignored. */
     td_status (*argument)(struct td_call *call, const char *name, size_t length, const char *value,
                           size_t value_length);
 
-    td_status (*decode)(struct td_call *call); /* the body is plain: Content-Encoding is undone */
-    /* May it be computed, and what will that take? Fills in what td_admission says of a task. */
+    td_status (*decode)(struct td_call *call); /* the body is already decompressed */
+    /* Checks limits and fills in the task's part of td_admission. */
     td_status (*admit)(struct td_call *call, struct td_admission *admission);
     td_status (*compute)(struct td_call *call, struct td_worker *worker);
-    /* A resident table that is to be on the device before the answer is written, or NULL: of calls
-     * that are `queued`. Whether it came there, td_device_call_is_done tells encode. */
+    /* The resident table to upload to the device before encode, or NULL. Of must_queue calls only.
+     * td_device_call_is_done then reports whether it is there. */
     const struct td_tensor *(*upload)(const struct td_call *call);
     td_status (*encode)(struct td_call *call);
 
-    bool on_device; /* may compute be left to a device? Then request has the op's arguments */
+    bool on_device; /* may compute run on a device? Then request has the op's arguments */
 
-    /* After decode: how many bytes admit reads. NULL: none to speak of. */
+    /* After decode: how many bytes admit reads. NULL: few. */
     uint64_t (*admit_bytes)(const struct td_call *call);
 
-    /* Once the answer is known and before it is sent; call->error tells what it is. */
+    /* After the reply is made and before it is sent; call->error has its status. */
     void (*ended)(struct td_call *call);
 };
 
 /* How errors are written. */
 typedef enum td_style {
     TD_STYLE_PROBLEM, /* application/problem+json */
-    TD_STYLE_OIP      /* as the Open Inference Protocol has them */
+    TD_STYLE_OIP      /* the Open Inference Protocol's */
 } td_style;
 
 #define TD_PATH_ARGUMENTS 2
 
-/* What the headers of a request said; texts live as long as the connection's request, and are NULL
- * where the header is absent. */
+/* The headers of a request. Texts live as long as the connection's request; NULL: absent. */
 struct td_headers {
     const char *content_type;
     const char *content_encoding;
     const char *accept;
     const char *accept_encoding;
-    const char *if_match, *if_none_match; /* as they came: see etag.h */
+    const char *if_match, *if_none_match; /* not parsed: see etag.h */
     const char *range, *if_range;
-    const char *expect; /* the client waits for leave to send the body */
+    const char *expect; /* the client waits for 100 Continue before the body */
     const char *traceparent;
     const char *timeout_ms;
     size_t inference_header; /* Inference-Header-Content-Length; TD_OIP_NO_HEADER when absent */
@@ -95,8 +93,8 @@ struct td_headers {
     bool chunked;
 };
 
-/* Limits on bodies that are no numbers of bytes. */
-#define TD_BODY_NONE   ((size_t)0)    /* whatever comes is dropped */
+/* Special limits on bodies. */
+#define TD_BODY_NONE   ((size_t)0)    /* a body is dropped */
 #define TD_BODY_ANY    SIZE_MAX       /* --max-body */
 #define TD_BODY_TENSOR (SIZE_MAX - 1) /* --tensor-quota */
 
@@ -104,60 +102,59 @@ struct td_call {
     struct td_job job; /* first: the scheduler casts back */
     struct td_services *services;
 
-    /* the connection, as far as a call needs to know it */
+    /* the connection */
     struct MHD_Connection *connection;
     int socket;                             /* of a call that is queued; -1 otherwise */
-    uint32_t body_pieces;                   /* in which the body has come so far */
+    uint32_t body_chunks;                   /* in which the body has arrived so far */
     void (*finished)(struct td_call *call); /* after a worker is done: wakes the connection */
 
     /* the request */
     const char *method, *path;
     struct td_headers headers;
-    const char *origin; /* of the page that sent it, where --allow-origin names it; else NULL */
-    bool preflight;     /* the browser asks whether that page may send another request */
+    const char *origin; /* of the page that sent it, if --allow-origin names it; else NULL */
+    bool preflight;     /* a CORS preflight */
     char request_id[TD_REQUEST_ID_SIZE];
     td_style style;
     const char *arguments[TD_PATH_ARGUMENTS]; /* of the path, in the arena */
-    const struct td_op *op;                   /* it is about; NULL for none */
-    td_handler *handler;                      /* what is done: one of these two */
+    const struct td_op *op;                   /* NULL: none */
+    td_handler *handler;                      /* one of handler and task is set */
     const struct td_task *task;
     void *state;       /* the task's own, in the arena */
     size_t body_limit; /* of the route; may be one of TD_BODY_... */
     td_format body_format, reply_format;
-    td_encoding encoding; /* which the answer may have, as the client likes, */
-    bool negotiated;      /* where he was asked */
-    bool encoded;         /* the body came compressed */
-    bool queued; /* for a worker only: it may wait for a disk or another writer, or copies what is
-                    shared */
+    td_encoding encoding; /* of the reply, as the client prefers, */
+    bool negotiated;      /* if it is negotiated */
+    bool encoded;         /* the body arrived compressed */
+    bool must_queue;      /* for a worker only: it may wait for a disk or another writer, or copies
+                        shared memory */
     int64_t deadline_ns;
-    int64_t start_by_ns; /* who still waits for a worker then is not begun; at most deadline_ns */
+    int64_t start_by_ns; /* not begun by a worker after this; at most deadline_ns */
     const char *body;    /* TD_JSON_PADDING readable bytes follow */
     size_t body_bytes, body_capacity;
     size_t discarded;              /* body bytes read after the request was refused */
     struct td_buffer *body_buffer; /* NULL while the body is in the arena */
-    struct td_pages_job pages;     /* the part of a large body's memory that was made last */
-    struct td_sources sources;     /* of tensors that the body only names */
-    struct td_admission admission; /* of an admitted call; written by the scheduler only */
-    struct td_device_call *device; /* in the arena, for a call that goes to a device; else NULL */
+    struct td_pages_job pages;     /* the range of a large body's memory populated last */
+    struct td_sources sources;     /* tensors that the body only names */
+    struct td_admission admission; /* of an admitted call; set by the scheduler only */
+    struct td_device_call *device; /* in the arena, of a call placed on a device; else NULL */
     struct td_request request;
 
-    /* the answer */
+    /* the reply */
     bool accepted; /* counts in services->in_flight */
     bool answered; /* a worker has made the reply */
-    bool lingers;  /* the answer comes before the body */
+    bool lingers;  /* the reply is sent before the body has arrived */
     bool sending;  /* counts in services->sending */
     bool close_connection;
-    bool gone; /* the client hung up; nobody reads the answer */
+    bool gone; /* the client has disconnected; no reply is sent */
     bool decoded, admitted, computed;
     struct td_error error;
     struct td_reply reply;
     struct td_times times;
 
-    struct td_arena arena; /* its first block is that of the shell */
+    struct td_arena arena; /* its first block is in the shell */
 };
 
-/* A call in the memory that it lives in. What is small lies in the block, which is not cleared from
- * call to call. */
+/* The memory of a call. Small allocations are in the block, which is not cleared between calls. */
 enum { TD_CALL_BLOCK = 32 << 10 };
 struct td_call_shell {
     struct td_call call; /* first: td_call_free casts back */
@@ -165,52 +162,50 @@ struct td_call_shell {
     _Alignas(64) char block[TD_CALL_BLOCK];
 };
 
-/* A call with an empty arena; NULL without memory. */
+/* A call with an empty arena; NULL: out of memory. */
 struct td_call *td_call_new(struct td_services *services);
 
-/* Lets go of all it holds and keeps the shell for the next one. NULL is fine. */
+/* Releases all it holds and keeps the shell for the next call. NULL is fine. */
 void td_call_free(struct td_call *call);
 
-/* Frees the shells that are kept. */
+/* Frees the kept shells. */
 void td_call_free_shells(struct td_services *services);
 
-/* The stages of a call's task; each needs the one before. On failure call->error says why. */
+/* The stages of a call's task; each requires the one before. On failure call->error is set. */
 TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
 TD_MUST_CHECK td_status td_call_admit(struct td_call *call, struct td_admission *admission);
 TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 
-/* For admission: would so many bytes beside what the call holds already fit into the memory budget?
- */
+/* For admission: would so many bytes fit the memory budget beside what the call holds? */
 TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes);
 
-/* Before a tensor is changed: memory for the short answer that tells of it, so that there is no error
- * for a change that has happened. */
+/* Before a tensor is changed: allocates memory for the short reply, so that a change that has happened
+ * is not answered with an error. */
 TD_MUST_CHECK td_status td_call_reserve_answer(struct td_call *call);
 
-/* Asked between the parts of a long computation: DEADLINE_EXCEEDED when the deadline has passed or
- * the client has left. context is the call. */
+/* Called between the chunks of a long computation: DEADLINE_EXCEEDED if the deadline has passed or the
+ * client has disconnected. context is the call. */
 td_status td_call_stopped(void *context, struct td_error *err);
 
-/* DEADLINE_EXCEEDED "the deadline passed <when>" where it had by the end of the last stage. */
+/* DEADLINE_EXCEEDED "the deadline passed <when>" if it had at the end of the last stage. */
 TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
 
-/* What is being done, for messages: the op's name, or "the request". */
+/* The op's name or "the request", for messages. */
 const char *td_call_subject(const struct td_call *call);
 
-/* The largest body that may arrive: the route's limit, or less where the memory budget could never
- * hold so much. */
+/* The largest body accepted: the route's limit, or less if the memory budget could never hold it. */
 size_t td_call_body_limit(const struct td_call *call);
 
-/* Has the client hung up? poll sees what a peek at the socket would miss: an end behind pipelined
- * bytes, and a reset, which a peek would swallow. A client that only closed its sending side looks
- * the same, so one that does so while its request waits in the queue gets no answer. */
+/* Has the client disconnected? poll reports what MSG_PEEK would miss: a FIN after pipelined bytes, and a
+ * reset, which MSG_PEEK would consume. A half-closed connection looks the same, so a client that closes
+ * its sending side while its request is queued gets no reply. */
 bool td_call_client_left(const struct td_call *call);
 
-/* Turns call->error into the reply, in the call's style. */
+/* Makes the reply from call->error, in the call's style. */
 void td_call_refuse(struct td_call *call);
 
-/* One line in the log, at debug; at warn when the answer is a 5xx. */
+/* Logs one line at debug; at warn if the reply is a 5xx. */
 void td_call_log(const struct td_call *call);
 
 #endif

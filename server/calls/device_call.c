@@ -6,14 +6,14 @@
 #include "server/observe/clock.h"
 
 struct td_device_call {
-    struct td_batch_item item; /* first: the batcher gives it back */
+    struct td_batch_item item; /* first: done casts back */
     struct td_call *call;
     void (*back)(struct td_call *call);
     enum { DUE, DONE, REFUSED, HERE } state;
     struct td_tensor table; /* of an upload */
 };
 
-/* Of the first tensors of all inputs: which are resident tables? */
+/* Which of the first TD_BATCH_TABLES tensors of all inputs are resident tables. */
 static uint32_t resident_mask(const struct td_call *call)
 {
     uint32_t mask = 0;
@@ -87,8 +87,8 @@ static bool gone(struct td_batch_item *item)
     return call->gone;
 }
 
-/* Is the call computed on the CPU after all, or answered though its table is not on the device? With
- * a bad index that is how the error is found, so it holds for device 'gpu' as well. */
+/* Does the call continue on the CPU, or without its table on the device? After a bad index the CPU finds
+ * which it is, so this applies to device 'gpu' too. */
 static bool goes_on_without(const struct td_device_call *device, td_status status)
 {
     return device->item.kind == TD_BATCH_UPLOAD || status == TD_INDEX_OUT_OF_BOUNDS ||
@@ -97,7 +97,7 @@ static bool goes_on_without(const struct td_device_call *device, td_status statu
              status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
 }
 
-/* Pinned memory is for what passes through: what is kept is copied out of it. */
+/* Outputs to be stored are copied out of pinned memory. */
 static void disown_kept(struct td_device_call *device)
 {
     struct td_op_args *args = device->item.args;
@@ -147,7 +147,7 @@ bool td_device_call_is_refused(const struct td_call *call)
     return call->device && call->device->state == REFUSED;
 }
 
-/* False without memory: then some lie where they lay. */
+/* False without memory: then some outputs stay in staging memory. */
 static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
 {
     for (int i = 0; i < args->n_outputs; i++)
@@ -156,7 +156,7 @@ static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
     return true;
 }
 
-td_status td_device_call_settle(struct td_call *call)
+td_status td_device_call_finish(struct td_call *call)
 {
     struct td_op_args *args = &call->request.args;
     struct td_buffer *staged = args->n_outputs > 0 ? args->outputs[0].owner : NULL;

@@ -13,7 +13,7 @@ td_status td_get_ops(struct td_call *call)
     return td_describe_ops(&call->arena, &call->reply, &call->error);
 }
 
-/* Where an op can be planned without data; NULL where it cannot. */
+/* The path that plans an op without data; NULL: none. */
 static const char *plan_path(const struct td_op *op)
 {
     return op == &td_op_einsum ? "/v1/einsum/plan" : NULL;

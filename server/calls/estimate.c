@@ -4,19 +4,19 @@
 #include "server/calls/services.h"
 
 enum {
-    JSON_FIXED = 1500,    /* one JSON request or answer, however small */
+    JSON_FIXED = 1500,    /* fixed cost of a JSON request or reply */
     JSON_IN_PER_BYTE = 3, /* decoding */
     JSON_OUT_PER_BYTE = 2,
     BINARY_FIXED = 500,
     BYTES_PER_NS = 8, /* moving data in cache */
     RANDOM_READ = 20, /* a row from somewhere in a table */
-    FLOPS_PER_NS = 4, /* of a few, packing and tails included */
+    FLOPS_PER_NS = 4, /* a few FLOPs, packing and tails included */
     FEW_FLOPS = 1000000,
     MANY_FLOPS_PER_NS = 16, /* between 3 (complex, plain C) and 100 (float32, AVX-512) */
-    INFLATE_FIXED = 20000,  /* and the memory for zlib's window */
-    INFLATE_PER_BYTE = 20,  /* of the compressed body: expanding it and reading what comes out */
-    DEFLATE_FIXED = 60000,  /* and its memory */
-    DEFLATE_PER_BYTE = 25   /* of what is compressed */
+    INFLATE_FIXED = 20000,  /* including the memory for zlib's window */
+    INFLATE_PER_BYTE = 20,  /* per compressed byte: inflating it and parsing the result */
+    DEFLATE_FIXED = 60000,  /* including its memory */
+    DEFLATE_PER_BYTE = 25   /* per byte to compress */
 };
 
 static uint64_t text_cost(size_t bytes, unsigned per_byte)
@@ -32,7 +32,7 @@ static uint64_t binary_cost(size_t bytes)
 uint64_t td_estimate_decode_ns(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;
-    if (call->encoded) /* never for an I/O thread, since it may be anything once it is expanded */
+    if (call->encoded) /* never on an I/O thread: its inflated size is unknown */
         return INFLATE_FIXED + INFLATE_PER_BYTE * (uint64_t)bytes;
     switch (call->body_format) {
     case TD_FORMAT_OIP:

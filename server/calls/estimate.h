@@ -1,8 +1,8 @@
-/* estimate.h - what the stages of a call take on a CPU, in nanoseconds, from sizes alone.
+/* estimate.h - estimates the time of a call's stages on a CPU, in nanoseconds, from sizes.
  *
- * From tests/bench, rounded up. An estimate only has to tell tiny from not tiny, so one set of figures
- * serves all machines. No sum overflows: bytes and rows are those of tensors that are there or have
- * been found to fit, and a sixteenth of any number of FLOPs leaves room for them.
+ * Constants from tests/bench, rounded up. An estimate only separates tiny calls from others, so one set
+ * of constants serves all machines. No sum overflows: bytes and rows are those of tensors that exist or
+ * have been found to fit, and a sixteenth of any number of FLOPs leaves room for them.
  *
  * Threads  The call's owner. */
 #ifndef TD_SERVER_CALLS_ESTIMATE_H
@@ -10,7 +10,7 @@
 
 #include "server/calls/call.h"
 
-uint64_t td_estimate_decode_ns(const struct td_call *call); /* before anything is known */
+uint64_t td_estimate_decode_ns(const struct td_call *call); /* before it is decoded */
 uint64_t td_estimate_admit_ns(const struct td_call *call);  /* after it is decoded */
 
 /* Of an admitted call. */

@@ -53,7 +53,7 @@ td_status td_oip_model_ready(struct td_call *call)
     return TD_OK;
 }
 
-/* ---- what there is --------------------------------------------------------------------------- */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 td_status td_oip_server_metadata(struct td_call *call)
 {
@@ -87,8 +87,8 @@ td_status td_oip_statistics(struct td_call *call)
 
 /* ---- repository ------------------------------------------------------------------------------ */
 
-/* These have small bodies and answer at once. The answer is made where a task encodes, so that a
- * body may come compressed. */
+/* These have small bodies and reply at once. They are tasks that reply in encode, so that a body may
+ * be compressed. */
 static td_status make_index(struct td_call *call)
 {
     return td_oip_repository_index(call->body, call->body_bytes, &call->arena, &call->reply,

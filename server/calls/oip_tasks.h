@@ -1,10 +1,9 @@
 /* oip_tasks.h - the Open Inference Protocol's paths beside inference: health, models, their statistics,
  * repository, shared memory. Inference is op_task.h.
  *
- * Models are the ops: built in, always loaded. What the protocol has and tensord has not (CUDA
- * shared memory, trace and log settings) answers NOT_SUPPORTED (501); asking for the regions of CUDA
- * memory there are, and letting go of them, is answered as if there were none, since clients do so
- * when they begin. */
+ * Models are the ops: built in, always loaded. Features of the protocol that tensord lacks (CUDA shared
+ * memory, trace and log settings) are NOT_SUPPORTED (501). Listing and unregistering CUDA regions
+ * succeeds as if there were none, since clients do so at start. */
 #ifndef TD_SERVER_CALLS_OIP_TASKS_H
 #define TD_SERVER_CALLS_OIP_TASKS_H
 
@@ -18,7 +17,7 @@ td_handler td_oip_statistics; /* of the call's op, or of all */
 /* repository */
 extern const struct td_task td_oip_index_task, td_oip_load_task, td_oip_unload_task;
 
-/* shared memory; the region is the call's first argument, and there being none means all */
+/* shared memory; the region is the call's first argument; none: all regions */
 extern const struct td_task td_oip_register_task;
 td_handler td_oip_region_status, td_oip_unregister;
 td_handler td_oip_no_cuda_regions, td_oip_no_cuda_unregister, td_oip_no_cuda_register;

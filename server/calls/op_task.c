@@ -14,7 +14,7 @@
 static td_status begin(struct td_call *call)
 {
     td_request_init(&call->request, call->op);
-    if (call->style == TD_STYLE_OIP) { /* whatever Content-Type and Accept say */
+    if (call->style == TD_STYLE_OIP) { /* ignores Content-Type and Accept */
         call->body_format = call->reply_format = TD_FORMAT_OIP;
         return TD_OK;
     }
@@ -29,7 +29,7 @@ td_status td_op_argument(struct td_call *call, const char *name, size_t length, 
                          size_t value_length)
 {
     bool known;
-    if (call->style == TD_STYLE_OIP) /* whose clients may put anything there */
+    if (call->style == TD_STYLE_OIP) /* its clients may send any arguments */
         return TD_OK;
     const td_status status = td_attrs_set_text(&call->request, name, length, value, value_length,
                                                &call->arena, &known, &call->error);
@@ -64,12 +64,12 @@ static td_status decode(struct td_call *call)
             ? decode_oip(call)
             : td_codec_decode(call->body_format, call->body, call->body_bytes,
                               &call->sources.resolver, &call->arena, &call->request, &call->error);
-    call->queued = call->request.options.store != NULL;
+    call->must_queue = call->request.options.store != NULL;
     return status;
 }
 
-/* Some ops look at values to tell the shape of their outputs, and values that an op reads are
- * copied where they are not aligned, as a resident table may not be. */
+/* Some ops read values to infer the shape of their outputs, and values that an op reads are copied if
+ * they are not aligned, as a resident table may not be. */
 static uint64_t admit_bytes(const struct td_call *call)
 {
     uint64_t bytes = td_sources_bytes(&call->request);
@@ -87,13 +87,13 @@ static uint64_t admit_bytes(const struct td_call *call)
 
 /* ---- admit ----------------------------------------------------------------------------------- */
 
-/* What a call needs to know that keeps its outputs. */
+/* State of a call that stores its outputs. */
 struct stored {
-    struct td_store_write write; /* of the output whose turn it is, called: */
+    struct td_store_write write; /* of the output being stored, with this name: */
     char name[192];
 };
 
-enum { ANSWER_PER_OUTPUT = 1024 }; /* of what a listing takes in the answer, and its texts */
+enum { ANSWER_PER_OUTPUT = 1024 }; /* size of a listing in the reply, with its texts */
 
 /* "w"; "w.0", "w.1", ... where the op has a list of outputs; "w.values" where they have names. */
 static void name_output(struct td_call *call, int i)
@@ -128,8 +128,8 @@ static td_status check_names(struct td_call *call)
     return status;
 }
 
-/* Are the outputs within --max-output? *bytes is their sum; strings count with their offsets only,
- * their bytes are limited by the op itself, through exec. */
+/* Checks the outputs against --max-output. *bytes is their sum; of strings only the offsets count here,
+ * the op itself limits their bytes through exec. */
 static td_status check_outputs(struct td_call *call, size_t *bytes)
 {
     const struct td_op_args *args = &call->request.args;
@@ -143,8 +143,8 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
                : td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
 }
 
-/* The same for the answer's text. It may be several times as long as the tensors' bytes; what has
- * no such reason for its length, nested lists of empty lists, say, is held to the limit itself. */
+/* The same for the text of the reply. It may be several times as long as the tensors' bytes; text that
+ * is long for another reason, such as nested lists of empty lists, is held to the limit itself. */
 static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
 {
     enum { TEXT_PER_BYTE = 8 }; /* [-127, of an int8 nested in a list of its own */
@@ -154,7 +154,7 @@ static td_status check_encoded(struct td_call *call, size_t outputs, size_t *byt
     return *bytes <= limit || *bytes / TEXT_PER_BYTE <= outputs
                ? TD_OK
                : td_error_resource(&call->error, "output_bytes", *bytes, limit,
-                                   "the answer, written out,");
+                                   "the text of the reply");
 }
 
 static td_status check_flops(struct td_call *call, uint64_t flops)
@@ -165,16 +165,15 @@ static td_status check_flops(struct td_call *call, uint64_t flops)
                : td_error_resource(&call->error, "flops", flops, limit, call->op->name);
 }
 
-/* a + b, or what is more than any memory. */
+/* a + b, saturating. */
 static size_t plus(size_t a, uint64_t b)
 {
     size_t sum;
     return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
 }
 
-/* The memory, beside that of the inputs, for computing the answer and writing it. The number of
- * threads that will work on it is not known yet, so all workers are counted unless it is
- * single-threaded. */
+/* The memory, beside the inputs, to compute and encode the reply. The number of threads is not known
+ * yet, so all workers count unless it is single-threaded. */
 static size_t memory_needed(const struct td_call *call, const struct td_admission *admission)
 {
     const struct td_cost *cost = &admission->cost;
@@ -191,8 +190,7 @@ td_status td_op_device(struct td_call *call)
     return td_devices_check(call->services->devices, call->request.options.device, &call->error);
 }
 
-/* Who asks for the device gets what TensorFlow's kernels there do, where he says nothing else: zeros
- * for an index out of range. */
+/* device=gpu defaults to bounds=zero, as TensorFlow's GPU kernels do: zeros for an index out of range. */
 static void settle_bounds(struct td_request *request)
 {
     const struct td_op *op = request->op;
@@ -201,8 +199,8 @@ static void settle_bounds(struct td_request *request)
             td_op_choose(&op->attrs[i], &request->args, TD_BOUNDS_ZERO);
 }
 
-/* Has the answer a form, and an acceptable length? What safetensors has no dtype for goes as JSON to
- * who takes that, too. */
+/* Checks the format and length of the reply. Dtypes that safetensors lacks are sent as JSON if the
+ * client accepts that too. */
 static td_status admit_answer(struct td_call *call, struct td_admission *admission)
 {
     if (call->reply_format == TD_FORMAT_SAFETENSORS &&
@@ -215,7 +213,7 @@ static td_status admit_answer(struct td_call *call, struct td_admission *admissi
                : check_encoded(call, admission->output_bytes, &admission->encoded_bound);
 }
 
-/* The same for outputs that are kept: may they have their names, and is there room? */
+/* The same for stored outputs: checks their names and the room in the store. */
 static td_status admit_store(struct td_call *call, struct td_admission *admission)
 {
     struct stored *stored = td_arena_alloc(&call->arena, 1, sizeof *stored, &call->error);
@@ -239,7 +237,7 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
     struct td_op_args *args = &call->request.args;
     if (call->request.options.device == TD_DEVICE_GPU)
         settle_bounds(&call->request);
-    td_status status = td_sources_settle(&call->request, &call->arena, &call->error);
+    td_status status = td_sources_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = td_op_infer(op, args, &call->arena, &call->error);
     if (status == TD_OK)
@@ -256,8 +254,8 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
 
 /* ---- compute, encode ------------------------------------------------------------------------- */
 
-/* Memory of its own for an output that is kept: it goes with the tensor, not with the call. Small
- * ones are copied by the store, and so are strings. */
+/* Allocates separate memory for an output that is stored, since it outlives the call. The store copies
+ * small ones and strings. */
 static td_status alloc_kept(struct td_call *call, struct td_tensor *output)
 {
     if (output->dtype == TD_DTYPE_STRING || output->bytes <= TD_CALL_BLOCK / 2)
@@ -285,7 +283,7 @@ static td_status alloc_outputs(struct td_call *call)
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     struct td_pool_exec exec;
-    /* Not before: who waits in the queue holds no more than its inputs. */
+    /* Not earlier, so that a queued call holds only its inputs. */
     td_status status = alloc_outputs(call);
     if (status != TD_OK)
         return status;
@@ -296,7 +294,7 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 
-/* Keeps the outputs, and answers with what they are. */
+/* Stores the outputs and replies with their metadata. */
 static td_status store_outputs(struct td_call *call)
 {
     struct stored *stored = call->state;
@@ -318,7 +316,7 @@ static td_status store_outputs(struct td_call *call)
 static td_status encode(struct td_call *call)
 {
     const bool keep = call->request.options.store != NULL;
-    size_t outputs, bytes; /* how long strings are is known only now */
+    size_t outputs, bytes; /* the length of strings is known only now */
     td_status status = check_outputs(call, &outputs);
     if (status == TD_OK && !keep)
         status = check_encoded(call, outputs, &bytes);
@@ -330,7 +328,7 @@ static td_status encode(struct td_call *call)
         return store_outputs(call);
     status = td_codec_encode(call->reply_format, &call->request, &call->arena, &call->reply,
                              &call->error);
-    /* Outputs may have gone into memory that is not there any more. */
+    /* The memory of outputs may have been cut short. */
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 

@@ -1,6 +1,6 @@
-/* op_task.h - running an op: what POST /v1/{op} and an inference request of /v2 do.
+/* op_task.h - the task that runs an op: POST /v1/{op} and inference requests of /v2.
  *
- * Which protocol it is shows in the call's style; from the decoded tensors on there is one way.
+ * The call's style gives the protocol; after decoding both are handled alike.
  *
  * `store`    With it the outputs go into the store after they are computed, under its name, or
  *            name.0, name.1, ... of a list, name.values, ... where they have names, and the answer
@@ -15,8 +15,8 @@
 
 extern const struct td_task td_op_task;
 
-/* Of use to other tasks that run an op: attributes and request-wide members from the query, and
- * DEVICE_UNAVAILABLE for a device that is not here. */
+/* For other tasks that run an op: reads attributes and request-wide members from the query, and returns
+ * DEVICE_UNAVAILABLE for a device that is not available. */
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
                          size_t value_length);
 TD_MUST_CHECK td_status td_op_device(struct td_call *call);

@@ -10,8 +10,8 @@
 
 enum { LONG_WAIT_NS = 1000000 };
 
-/* Shared memory may be of any size, and what decides on addresses is copied out of it at decoding:
- * never by an I/O thread, and as a large job. */
+/* Shared memory may be of any size, and values that determine addresses are copied out of it in decode:
+ * never on an I/O thread, and as a large job. */
 static bool names_shared_memory(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;
@@ -27,8 +27,8 @@ static void end(struct td_call *call, td_status status)
         td_call_refuse(call);
 }
 
-/* At the end of admission, before the call waits or is computed: what the time went to until now is
- * neither, and one that is late already need not begin. */
+/* At the end of admission, before the call is queued or computed: the time until now counts as neither,
+ * and a call that is late already is not begun. */
 static td_status read_in_time(struct td_call *call)
 {
     const int64_t now = td_now_ns();
@@ -43,35 +43,35 @@ static td_verdict answer(struct td_call *call, td_status status)
     return TD_ANSWERED;
 }
 
-/* When a call that has not begun by then is answered without. */
+/* The time after which a queued call is refused without being computed. */
 static int64_t start_by(const struct td_call *call)
 {
     return call->start_by_ns < call->deadline_ns ? call->start_by_ns : call->deadline_ns;
 }
 
-/* What a job counts as in the queue: who may have to wait does not do so between two chunks of
- * somebody else's loop. */
+/* The cost of a job in the queue. A job that may block counts as large, so that it does not run between
+ * two chunks of another job's loop. */
 static uint64_t job_cost(const struct td_call *call, uint64_t cost_ns)
 {
-    return call->queued && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
+    return call->must_queue && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
 }
 
 static td_status queue_full(struct td_call *call)
 {
     struct td_services *services = call->services;
     td_error_set(&call->error, TD_QUEUE_FULL,
-                 "%lld requests wait already, the most this server allows",
+                 "%lld requests are queued, the most that this server allows",
                  (long long)services->config.queue_limit);
     call->error.retry_after_s = td_worker_pool_retry_after_s(services->workers);
     return TD_QUEUE_FULL;
 }
 
-/* Counted as asleep before it looks, so that whoever sets `refusing` and then sees nobody asleep
- * knows that nobody will be. */
+/* Counts as suspended before it reads `refusing`, so that no call is suspended after `refusing` is set
+ * and the count has been seen as zero. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
 {
     struct td_services *services = call->services;
-    atomic_fetch_add(&services->asleep, 1);
+    atomic_fetch_add(&services->suspended, 1);
     if (atomic_load(&services->refusing)) {
         td_error_set(&call->error, TD_DRAINING, "the server is stopping");
     } else if (!td_worker_pool_reserve(services->workers)) {
@@ -81,11 +81,11 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
         call->job.deadline_ns = start_by(call);
         return TD_QUEUE;
     }
-    atomic_fetch_sub(&services->asleep, 1); /* from here on the workers may be gone */
+    atomic_fetch_sub(&services->suspended, 1); /* after this the workers may have been stopped */
     return answer(call, call->error.status);
 }
 
-/* The one place where call->admission is written: the task tells what the call takes, and from that
+/* The only place where call->admission is set: the task reports the cost of the call, and from that
  * follows where it is computed. */
 static td_status admit(struct td_call *call)
 {
@@ -106,16 +106,16 @@ td_verdict td_schedule(struct td_call *call)
     td_status status = td_call_late(call, "before the request had arrived");
     if (status != TD_OK)
         return answer(call, status);
-    /* A long text is a large job anyway, which the I/O thread need not look through. */
+    /* A long text is a large job anyway, so the I/O thread does not scan it. */
     if (!call->encoded && (cost <= limit || cost < TD_JOB_SMALL_NS) && names_shared_memory(call))
-        call->queued = true;
-    if (cost > limit || call->encoded || call->queued)
+        call->must_queue = true;
+    if (cost > limit || call->encoded || call->must_queue)
         return enqueue(call, cost);
     status = td_call_decode(call);
     if (status != TD_OK)
         return answer(call, status);
     cost += td_estimate_admit_ns(call);
-    if (cost > limit || call->queued)
+    if (cost > limit || call->must_queue)
         return enqueue(call, cost);
     status = admit(call);
     if (status != TD_OK)
@@ -133,12 +133,12 @@ td_verdict td_schedule(struct td_call *call)
 
 /* ---- on a worker ---------------------------------------------------------------------------- */
 
-/* The last thing a worker does with a call. */
+/* The last step of a call on a worker. */
 static void finish(struct td_call *call)
 {
     struct td_services *services = call->services;
     call->finished(call);
-    atomic_fetch_sub(&services->asleep, 1);
+    atomic_fetch_sub(&services->suspended, 1);
 }
 
 static void left_queue(struct td_call *call)
@@ -157,7 +157,7 @@ static td_status waited_too_long(struct td_call *call)
 static void run(struct td_job *job, struct td_worker *worker);
 static void drop(struct td_job *job, td_status why);
 
-/* On the batcher's thread: what is left, if only to say why there is no answer, is a worker's. */
+/* On the batcher's thread: a worker does the rest, also when that is only an error. */
 static void back_from_device(struct td_call *call)
 {
     const struct td_admission *admission = &call->admission;
@@ -177,8 +177,8 @@ static void submit_to_device(struct td_call *call)
     td_device_call_submit(call, back_from_device);
 }
 
-/* On a worker: gives a call that is due there to the device, with a new place in the queue for when it
- * comes back. False when there is no place: it goes on without the device. */
+/* On a worker: submits a call that is due to the device, with a new place in the queue for its return.
+ * False without a place: it continues on the CPU. */
 static bool hand_to_device(struct td_call *call)
 {
     if (!td_worker_pool_reserve(call->services->workers)) {
@@ -189,8 +189,8 @@ static bool hand_to_device(struct td_call *call)
     return true;
 }
 
-/* On a worker, of a call that has just been admitted: true when it has gone to the device. Where the
- * queue has no place it is computed here, unless the request says "device": "gpu". */
+/* On a worker, for a call just admitted: true if it was submitted to the device. If the queue is full it
+ * is computed here, unless the request has "device": "gpu". */
 static bool goes_to_device(struct td_call *call, td_status *status)
 {
     if (!td_device_call_is_due(call))
@@ -202,17 +202,17 @@ static bool goes_to_device(struct td_call *call, td_status *status)
     return false;
 }
 
-/* Decodes and admits what the I/O thread left to the workers; only then is it known what the rest
- * will cost. */
+/* Decodes and admits a call that the I/O thread left to the workers; only then is the cost of the rest
+ * known. */
 static td_status prepare(struct td_call *call, struct td_worker *worker, bool *put_back)
 {
     const int64_t taken = call->times.lap;
     td_status status = TD_OK;
-    if (call->computed) /* and its table has been brought to the device, or not in time */
+    if (call->computed) /* and its table was uploaded to the device, or not in time */
         return TD_OK;
     if (td_device_call_is_refused(call))
         return call->error.status;
-    if (call->device) /* it is back, and was not late when it began there */
+    if (call->device) /* it is back, and was not late when it started there */
         return taken > call->deadline_ns ? waited_too_long(call) : TD_OK;
     if (taken > start_by(call))
         return waited_too_long(call);
@@ -220,7 +220,7 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
         return TD_OK;
     if (!call->decoded)
         status = td_call_decode(call);
-    if (status == TD_OK && taken > start_by(call)) /* which the body may have told */
+    if (status == TD_OK && taken > start_by(call)) /* the body may have set it */
         return waited_too_long(call);
     if (status == TD_OK)
         status = admit(call);
@@ -238,19 +238,19 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     return status;
 }
 
-/* Unless a device has done it. */
+/* Does nothing if a device has computed it. */
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     if (call->computed)
         return TD_OK;
     const td_status status =
-        td_device_call_is_done(call) ? td_device_call_settle(call) : td_call_compute(call, worker);
+        td_device_call_is_done(call) ? td_device_call_finish(call) : td_call_compute(call, worker);
     call->computed = status == TD_OK;
     return status;
 }
 
-/* On a worker, of a call that has just been computed: true when a table of it has gone to the device.
- * Where the queue has no place the table goes there when an op uses it first. */
+/* On a worker, for a call just computed: true if the upload of its table was submitted. If the queue is
+ * full the table is uploaded when an op first uses it. */
 static bool waits_for_upload(struct td_call *call)
 {
     const struct td_tensor *table = call->task->upload ? call->task->upload(call) : NULL;
@@ -263,7 +263,7 @@ static void run(struct td_job *job, struct td_worker *worker)
     struct td_call *call = (struct td_call *)(void *)job;
     bool put_back = false;
     left_queue(call);
-    /* Who waited less has hardly left, and asking the kernel costs a tenth of a small job. */
+    /* Skips poll() after short waits: a disconnect is unlikely, and the call costs a tenth of a small job. */
     call->gone = call->gone || (call->times.queue > LONG_WAIT_NS && td_call_client_left(call));
     if (!call->gone) {
         td_status status = prepare(call, worker, &put_back);
@@ -283,16 +283,16 @@ static void run(struct td_job *job, struct td_worker *worker)
 static void drop(struct td_job *job, td_status why)
 {
     struct td_call *call = (struct td_call *)(void *)job;
-    /* It has been done: what is left is short. */
+    /* It has been computed: the rest is short. */
     if (call->computed || (why == TD_DRAINING && td_device_call_is_done(call) &&
-                           td_device_call_settle(call) == TD_OK)) {
+                           td_device_call_finish(call) == TD_OK)) {
         left_queue(call);
         end(call, td_call_encode(call));
         finish(call);
         return;
     }
     if (why == TD_DRAINING)
-        td_error_set(&call->error, why, "the server stops and this request was still waiting");
+        td_error_set(&call->error, why, "the server stopped while this request was queued");
     else
         (void)waited_too_long(call);
     left_queue(call);

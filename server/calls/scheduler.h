@@ -1,6 +1,6 @@
-/* scheduler.h - where a task runs: here and now when it is tiny, else on a worker.
+/* scheduler.h - runs tiny tasks inline on the I/O thread and others on workers.
  *
- * Handing work to a worker costs more than a small gather itself, so what is estimated below
+ * Queueing a task for a worker costs more than a small gather, so a task estimated below
  * --inline-limit-us runs on the I/O thread. Everything else is queued, so that one long computation
  * never delays a lookup; large bodies are decoded by the worker as well.
  *
@@ -12,13 +12,13 @@
 
 typedef enum td_verdict {
     TD_ANSWERED, /* call->reply is ready */
-    TD_QUEUE     /* a place in the queue is reserved: put the connection to sleep, then
+    TD_QUEUE     /* a place in the queue is reserved: suspend the connection, then call
                     td_schedule_submit */
 } td_verdict;
 
 td_verdict td_schedule(struct td_call *call);
 
-/* Hands the call to the workers; call->finished is called when call->reply is ready. */
+/* Queues the call for the workers; call->finished is called when call->reply is ready. */
 void td_schedule_submit(struct td_call *call);
 
 #endif

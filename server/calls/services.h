@@ -40,7 +40,7 @@ struct td_services {
     atomic_bool draining;          /* refuse new op requests */
     atomic_bool refusing;          /* refuse to queue even accepted ones: the workers go */
     atomic_int_fast64_t in_flight; /* op requests accepted and not yet answered */
-    atomic_int_fast64_t asleep;    /* of those, how many wait for a worker or run on one */
+    atomic_int_fast64_t suspended; /* of those, how many wait for a worker or run on one */
     atomic_int_fast64_t sending;   /* answers on their way, of any request */
     atomic_uint_fast64_t next_request;
     uint64_t request_seed; /* makes request ids differ between processes */

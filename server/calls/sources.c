@@ -6,24 +6,24 @@
 
 #include <stddef.h>
 
-/* A piece of somebody's memory that the call uses. */
-struct td_loan {
-    struct td_loan *next;
+/* A range of memory that the call has borrowed. */
+struct td_borrowed {
+    struct td_borrowed *next;
     const void *data;
     const char *name;
     size_t name_length;
-    bool shared; /* by a client; else it may be a file */
+    bool shared; /* shared memory of a client; else it may be a mapped file */
 };
 
-static td_status note(struct td_sources *sources, struct td_arena *arena, struct td_loan loan,
+static td_status note(struct td_sources *sources, struct td_arena *arena, struct td_borrowed range,
                       struct td_error *err)
 {
-    struct td_loan *noted = td_arena_alloc(arena, 1, sizeof *noted, err);
+    struct td_borrowed *noted = td_arena_alloc(arena, 1, sizeof *noted, err);
     if (!noted)
         return TD_MEMORY_EXHAUSTED;
-    *noted = loan;
-    noted->next = sources->loans;
-    sources->loans = noted;
+    *noted = range;
+    noted->next = sources->borrowed;
+    sources->borrowed = noted;
     return TD_OK;
 }
 
@@ -33,11 +33,11 @@ static td_status resolve(struct td_resolver *self, const char *name, size_t leng
     struct td_sources *sources =
         (struct td_sources *)(void *)((char *)self - offsetof(struct td_sources, resolver));
     const td_status status = td_resolve(sources->store, name, length, arena, out, err);
-    return status != TD_OK
-               ? status
-               : note(sources, arena,
-                      (struct td_loan){ .data = out->data, .name = name, .name_length = length },
-                      err);
+    return status != TD_OK ? status
+                           : note(sources, arena,
+                                  (struct td_borrowed){
+                                      .data = out->data, .name = name, .name_length = length },
+                                  err);
 }
 
 static td_status find(struct td_regions *self, const char *name, size_t length, uint64_t offset,
@@ -50,7 +50,7 @@ static td_status find(struct td_regions *self, const char *name, size_t length, 
     return status != TD_OK
                ? status
                : note(sources, arena,
-                      (struct td_loan){
+                      (struct td_borrowed){
                           .data = *out, .name = name, .name_length = length, .shared = true },
                       err);
 }
@@ -83,8 +83,8 @@ uint64_t td_sources_bytes(const struct td_request *request)
     return bytes;
 }
 
-td_status td_sources_settle(struct td_request *request, struct td_arena *arena,
-                            struct td_error *err)
+td_status td_sources_copy_indices(struct td_request *request, struct td_arena *arena,
+                                  struct td_error *err)
 {
     td_status status = TD_OK;
     for (int i = 0; i < request->op->n_inputs; i++) {
@@ -100,26 +100,26 @@ bool td_sources_is_table(const struct td_sources *sources, const struct td_tenso
 {
     if (!tensor->owner)
         return false;
-    for (const struct td_loan *loan = sources->loans; loan; loan = loan->next)
-        if (!loan->shared && loan->data == tensor->data)
+    for (const struct td_borrowed *range = sources->borrowed; range; range = range->next)
+        if (!range->shared && range->data == tensor->data)
             return true;
     return false;
 }
 
 td_status td_sources_check(const struct td_sources *sources, struct td_error *err)
 {
-    if (!sources->loans || td_guard_faults() == sources->faults)
+    if (!sources->borrowed || td_guard_faults() == sources->faults)
         return TD_OK;
-    for (const struct td_loan *loan = sources->loans; loan; loan = loan->next) {
-        if (!td_guard_marked_at(loan->data))
+    for (const struct td_borrowed *range = sources->borrowed; range; range = range->next) {
+        if (!td_guard_marked_at(range->data))
             continue;
-        const char *shown = TD_SHOWN(loan->name, loan->name_length);
-        return loan->shared
+        const char *shown = TD_SHOWN(range->name, range->name_length);
+        return range->shared
                    ? td_error_set(err, TD_INVALID_ARGUMENT,
-                                  "the shared memory region '%s' was cut short while it was used",
+                                  "the shared memory region '%s' was cut short while it was in use",
                                   shown)
                    : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                                  "the file behind '%s' was cut short while it was read", shown);
+                                  "the file of tensor '%s' was cut short while it was read", shown);
     }
     return TD_OK;
 }

@@ -24,7 +24,7 @@ static td_status begin_list(struct td_call *call)
     return TD_OK;
 }
 
-/* Of many it is long. */
+/* A long list is for a worker. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_TENSOR = 512 };
@@ -48,22 +48,22 @@ const struct td_task td_tensors_list_task = { .begin = begin_list,
                                               .admit = admit_list,
                                               .encode = encode_list };
 
-/* ---- what all have in common ----------------------------------------------------------------- */
+/* ---- shared ---------------------------------------------------------------------------------- */
 
-/* What is known about a call on one tensor. */
+/* State of a call on one tensor. */
 struct state {
-    struct td_tensor_listing listing; /* that was found, or that was made */
+    struct td_tensor_listing listing; /* of the version found or made */
     /* GET */
-    bool unmodified; /* If-None-Match has it already */
-    bool whole;      /* the tensor itself is wanted, not what it is */
+    bool unmodified; /* If-None-Match matches */
+    bool whole;      /* the reply is the tensor, not its metadata */
     td_layout layout;
-    unsigned given; /* of enum argument, by bit */
-    /* PUT: the new one; scatter: as it was when the body was read; GET: with a copy of its bytes */
+    unsigned given; /* bit set of enum argument */
+    /* PUT: the new one; scatter: as of reading the body; GET: with a copy of its bytes */
     struct td_tensor tensor;
     /* writers */
     struct td_store_write write;
     bool created;
-    bool upload; /* PUT: to the device as well */
+    bool upload; /* PUT: upload to the device too */
 };
 
 /* In the query. */
@@ -91,23 +91,23 @@ static td_status check_write(struct td_call *call)
                            : td_store_admit(call->services->store, &state->write, 0, &call->error);
 }
 
-/* Who waits for leave to send a body is told at once what speaks against it. Others are told when
- * the body is there: many clients do not listen before they have sent it. */
+/* A client that waits for 100 Continue gets errors at once. Others get them after the body: many clients
+ * do not read before they have sent it. */
 static td_status begin_write(struct td_call *call)
 {
     const td_status status = begin_state(call);
-    call->queued = true;
+    call->must_queue = true;
     return status == TD_OK && call->headers.expect ? check_write(call) : status;
 }
 
-/* known: the parameters there are, at most two. */
+/* known: the valid parameters, at most two. */
 static td_status unknown_argument(struct td_call *call, const char *name, size_t length,
                                   const char *const *known, int n)
 {
     const char *shown = TD_SHOWN(name, length);
     td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                 "%s of a tensor does not know the query parameter \"%s\"; there %s%s%s%s",
-                 call->method, shown,
+                 "%s of a tensor has no query parameter \"%s\"; there %s%s%s%s", call->method,
+                 shown,
                  n == 0   ? "is none"
                  : n == 1 ? "is only "
                           : "are only ",
@@ -116,7 +116,7 @@ static td_status unknown_argument(struct td_call *call, const char *name, size_t
     return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, shown);
 }
 
-/* Which of the choices `value` is; -1 with the refusal where it is none, and the second time. */
+/* The index of `value` in the choices; -1 with the error set if it is none, or is given twice. */
 static int choose_once(struct td_call *call, enum argument argument, const char *const *choices,
                        const char *value, size_t length)
 {
@@ -194,7 +194,7 @@ static td_status decode_get(struct td_call *call)
     return status;
 }
 
-/* The length of their text depends on every letter of strings. */
+/* The length of the text of strings depends on every byte. */
 static bool is_measured(const struct td_call *call)
 {
     const struct state *state = call->state;
@@ -208,8 +208,8 @@ static uint64_t get_bytes(const struct td_call *call)
     return is_measured(call) ? state->listing.tensor->bytes : 0;
 }
 
-/* Letters are measured and then written out, and those of a file that is cut short become others,
- * with longer names, between the two: they are copied first. */
+/* Strings are measured and then printed, and the bytes of a file that is cut short in between become
+ * others, with longer escapes, so they are copied first. */
 static td_status settle_letters(struct td_call *call)
 {
     struct state *state = call->state;
@@ -248,8 +248,8 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
     return td_call_admit_memory(call, admission->encoded_bound);
 }
 
-/* What Range asks for, where it counts: HEAD knows no ranges, and If-Range wants the rest of one
- * version only, not a mixture. */
+/* Applies Range: HEAD ignores it, and If-Range limits it to one version, so that the client does not mix
+ * two. */
 static const char *wanted_range(const struct td_call *call)
 {
     const struct state *state = call->state;
@@ -265,7 +265,7 @@ static td_status encode_whole(struct td_call *call)
     const struct state *state = call->state;
     td_status status = td_tensor_write(call->reply_format, state->layout, state->listing.tensor,
                                        &call->arena, &call->reply, &call->error);
-    if (status == TD_OK) /* what was copied, or written out; pieces are read as they are sent */
+    if (status == TD_OK) /* of copied or printed replies; chunks are read as they are sent */
         status = td_store_check(&state->listing, &call->error);
     if (status != TD_OK)
         return status;
@@ -332,9 +332,10 @@ static td_status decode_put(struct td_call *call)
                                             &state->tensor, &in_body, &call->error);
     struct td_tensor *tensor = &state->tensor;
     if (status == TD_OK && in_body)
-        tensor->owner = call->body_buffer; /* NULL where the body lies in the call */
+        tensor->owner = call->body_buffer; /* NULL: the body is in the call */
     else if (status == TD_OK && !tensor->owner && tensor->numel > 0)
-        tensor->owner = td_arena_owner(&call->arena, tensor->data); /* of a text, or converted */
+        tensor->owner =
+            td_arena_owner(&call->arena, tensor->data); /* decoded from text, or converted */
     return status;
 }
 
@@ -342,12 +343,12 @@ static td_status refuse_upload_of_strings(struct td_error *err)
 {
     td_error_set(
         err, TD_UNSUPPORTED_DTYPE,
-        "device is 'gpu', but the tensor is of dtype string, which no device holds; 'auto' "
+        "device is 'gpu', but the tensor is of dtype string, which no device supports; 'auto' "
         "or 'cpu' is expected");
     return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
 }
 
-/* A table that cannot go to the device is refused before it is kept. */
+/* A table that the device does not support is refused before it is stored. */
 static td_status check_upload(struct td_call *call)
 {
     const struct state *state = call->state;
@@ -362,7 +363,7 @@ static td_status admit_put(struct td_call *call, struct td_admission *admission)
 {
     const struct state *state = call->state;
     const td_status status = check_upload(call);
-    (void)admission; /* a worker's in any case */
+    (void)admission; /* on a worker in any case */
     return status != TD_OK ? status
                            : td_store_admit(call->services->store, &state->write,
                                             td_tensor_footprint(&state->tensor), &call->error);
@@ -385,7 +386,7 @@ static const struct td_tensor *upload_put(const struct td_call *call)
     return state->upload ? state->listing.tensor : NULL;
 }
 
-/* It is kept, so the answer tells where it is, and no failure of the device. */
+/* It is stored, so the reply says where it is, and an error of the device is none of the request. */
 static td_status encode_put(struct td_call *call)
 {
     enum { ROOM = 160 }; /* names are short */
@@ -461,8 +462,8 @@ static td_status scatter_argument(struct td_call *call, const char *name, size_t
                : td_op_argument(call, name, length, value, value_length);
 }
 
-/* What the tensor is like now, for the decoder and for infer. It is not held: a version that nobody
- * holds can be changed where it lies. */
+/* The tensor's current metadata, for the decoder and infer. No reference is kept: a version without
+ * other references can be updated in place. */
 static td_status look_at_params(struct td_call *call)
 {
     struct state *state = call->state;
@@ -504,7 +505,7 @@ static td_status admit_scatter(struct td_call *call, struct td_admission *admiss
 {
     td_status status = td_op_device(call);
     if (status == TD_OK)
-        status = td_sources_settle(&call->request, &call->arena, &call->error);
+        status = td_sources_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = td_op_infer(call->op, &call->request.args, &call->arena, &call->error);
     if (status == TD_OK)
@@ -512,8 +513,8 @@ static td_status admit_scatter(struct td_call *call, struct td_admission *admiss
     return status;
 }
 
-/* Changes the version in the making. Its tensor may be another than the one the body was read for:
- * whoever came between is who is changed, if that can be. */
+/* Updates the version being made. Its tensor may differ from the one that the body was decoded for: if
+ * another writer replaced that meanwhile, the new one is updated if possible. */
 static td_status change(struct td_call *call, struct td_store_update *update, struct td_exec *exec,
                         struct td_scatter_slices *slices)
 {
@@ -534,7 +535,8 @@ static td_status change(struct td_call *call, struct td_store_update *update, st
     update->unchanged = false;
     status = call->op->run(args, exec, &call->error);
     if (status != TD_OK) {
-        update->unchanged = status == TD_INDEX_OUT_OF_BOUNDS; /* told before anything is written */
+        update->unchanged =
+            status == TD_INDEX_OUT_OF_BOUNDS; /* reported before anything is written */
         return status;
     }
     status = td_sources_check(&call->sources, &call->error);

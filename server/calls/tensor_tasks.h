@@ -1,16 +1,16 @@
-/* tensor_tasks.h - resident tensors over HTTP: what /v1/tensors and the paths under it do.
+/* tensor_tasks.h - the tasks of /v1/tensors and the paths under it: resident tensors over HTTP.
  *
- * Writers always run on a worker, since they may wait for each other and for the disk. A GET runs
- * there when its answer is long text, or hard to measure; the data of a tensor is sent from where it lies, without a
- * copy, whatever happens to the name meanwhile.
+ * Writers always run on a worker, since they may wait for each other and for the disk. A GET runs there
+ * if its reply is long text or hard to measure. The data of a tensor is sent from the resident version,
+ * without a copy, even if the name is replaced or deleted meanwhile.
  *
- *     list      GET     all, as they are told (api/describe.h)
- *     get       GET     that, or with Accept or ?response the tensor itself; conditions, ranges
- *     put       PUT     a new version; 201 where there was none
+ *     list      GET     metadata of all (api/describe.h)
+ *     get       GET     metadata, or with Accept or ?response the tensor; conditions, ranges
+ *     put       PUT     a new version; 201 if there was none
  *     delete    DELETE  204
  *     scatter   POST    a new version that differs in some slices
  *
- * Errors   INVALID_ARGUMENT for what is no name, TENSOR_NOT_FOUND, PRECONDITION_FAILED and those of
+ * Errors   INVALID_ARGUMENT for an invalid name, TENSOR_NOT_FOUND, PRECONDITION_FAILED and those of
  *          the formats and of the store. */
 #ifndef TD_SERVER_CALLS_TENSOR_TASKS_H
 #define TD_SERVER_CALLS_TENSOR_TASKS_H

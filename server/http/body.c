@@ -70,7 +70,7 @@ td_status td_body_begin(struct td_call *call)
 /* Each chunk, also a packet of a body of known length, has a fixed cost however small it is. */
 static td_status check_chunks(struct td_call *call)
 {
-    if (++call->body_pieces < CHUNKS || call->body_bytes / call->body_pieces >= CHUNK_BYTES)
+    if (++call->body_chunks < CHUNKS || call->body_bytes / call->body_chunks >= CHUNK_BYTES)
         return TD_OK;
     call->close_connection = true;
     return td_error_set(

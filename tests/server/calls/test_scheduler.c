@@ -50,7 +50,7 @@ static void server_open(const char *const *options)
 static void server_close(void)
 {
     td_services_stop_workers(&services);
-    ck_assert_int_eq(atomic_load(&services.asleep), 0);                  /* every call was woken */
+    ck_assert_int_eq(atomic_load(&services.suspended), 0);               /* every call was woken */
     ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0); /* every call was freed */
     td_services_close(&services);
     td_config_free(&services.config);
@@ -557,7 +557,7 @@ START_TEST(what_may_have_to_wait_is_for_a_worker_and_passes_nobody)
     server_open(OPTIONS("--inline-limit-us=1000000"));
     struct td_call *call = call_of("");
     call->task = &patient;
-    call->queued = true;
+    call->must_queue = true;
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
     ck_assert(!call->decoded);
     /* Small jobs run between two chunks of another's loop, who would wait with it. */
@@ -828,7 +828,7 @@ START_TEST(a_server_whose_workers_go_queues_nothing_more)
     struct td_call *call = call_of(GATHER);
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
     expect_reply(call, 503, "DRAINING");
-    ck_assert_int_eq(atomic_load(&services.asleep), 0);
+    ck_assert_int_eq(atomic_load(&services.suspended), 0);
     td_call_free(call);
     server_close();
 }
@@ -1237,7 +1237,7 @@ START_TEST(a_call_begins_with_nothing_of_the_one_before)
     ck_assert(before->request.decoded);
     (void)td_error_set(&before->error, TD_INTERNAL, "not well");
     before->error.allow[0] = before->error.etag[0] = 'x';
-    before->queued = before->gone = before->close_connection = true;
+    before->must_queue = before->gone = before->close_connection = true;
     before->headers.range = "bytes=0-1";
     before->deadline_ns = before->start_by_ns = 1;
     td_call_free(before);
@@ -1245,7 +1245,7 @@ START_TEST(a_call_begins_with_nothing_of_the_one_before)
     struct td_call *call = td_call_new(&services);
     ck_assert_ptr_eq(call, before);
     ck_assert(!call->request.decoded && !call->decoded && !call->admitted && !call->computed);
-    ck_assert(!call->queued && !call->gone && !call->close_connection);
+    ck_assert(!call->must_queue && !call->gone && !call->close_connection);
     ck_assert(!call->request.options.timing && call->request.options.set == 0);
     ck_assert_ptr_null(call->request.op);
     ck_assert_ptr_null(call->request.oip);

@@ -44,7 +44,7 @@ START_TEST(indices_of_a_file_that_is_cut_short_stay_as_they_were)
     request.args.inputs[0] = (struct td_operand){ &inputs[0], 1 };
     request.args.inputs[1] = (struct td_operand){ &inputs[1], 1 };
     ck_assert_uint_eq(td_sources_bytes(&request), VALUES * sizeof(int32_t));
-    ck_assert_int_eq(td_sources_settle(&request, &test_arena, &err), TD_OK);
+    ck_assert_int_eq(td_sources_copy_indices(&request, &test_arena, &err), TD_OK);
     ck_assert_uint_eq(td_sources_bytes(&request), 0);
     ck_assert_ptr_eq(inputs[0].data, table); /* numbers stay where they are */
     ck_assert_int_eq(truncate(path_of("at.npy"), 4096), 0);
@@ -70,7 +70,7 @@ START_TEST(indices_that_are_cut_short_before_they_are_copied_are_told)
     request.args.inputs[0] = (struct td_operand){ &inputs[0], 1 };
     request.args.inputs[1] = (struct td_operand){ &inputs[1], 1 };
     ck_assert_int_eq(truncate(path_of("at.npy"), 4096), 0);
-    ck_assert_int_eq(td_sources_settle(&request, &test_arena, &err), TD_OK);
+    ck_assert_int_eq(td_sources_copy_indices(&request, &test_arena, &err), TD_OK);
     ck_assert_int_eq(value_of(&inputs[1], VALUES - 1), 0);
     ck_assert_int_eq(td_sources_check(&sources, &err), TD_DEVICE_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(err.message, "'at'"));
@@ -91,7 +91,7 @@ START_TEST(what_is_in_memory_or_no_index_is_not_copied)
     request.args.inputs[0] = (struct td_operand){ &inputs[0], 1 };
     request.args.inputs[1] = (struct td_operand){ &inputs[1], 1 };
     ck_assert_uint_eq(td_sources_bytes(&request), 0);
-    ck_assert_int_eq(td_sources_settle(&request, &test_arena, &err), TD_OK);
+    ck_assert_int_eq(td_sources_copy_indices(&request, &test_arena, &err), TD_OK);
     ck_assert_ptr_eq(inputs[1].data, data);
     inputs[1] = named("words");
     inputs[1].dtype = TD_DTYPE_FLOAT32; /* which the op is going to refuse */
