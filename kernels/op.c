@@ -1,34 +1,40 @@
 #include "kernels/op.h"
 
-#include "kernels/name.h"
-
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define TD_OP(name) extern const struct td_op td_op_##name;
+#define TD_OP(folder, name) extern const struct td_op td_op_##name;
 #include "kernels/ops.def"
 #undef TD_OP
 
-static const struct td_op *const ops[] = {
-#define TD_OP(name) &td_op_##name,
+static const struct td_op *const ops[TD_OP_COUNT] = {
+#define TD_OP(folder, name) &td_op_##name,
 #include "kernels/ops.def"
 #undef TD_OP
 };
-#define N_OPS ((int)(sizeof(ops) / sizeof(ops[0])))
 
 const struct td_op *const *td_ops(int *count)
 {
-    *count = N_OPS;
+    *count = TD_OP_COUNT;
     return ops;
 }
 
 const struct td_op *td_op_find(const char *name, size_t length)
 {
-    for (int i = 0; i < N_OPS; i++)
-        if (td_name_is(ops[i]->name, name, length))
+    /* A search that reads no descriptor. */
+    static const struct {
+        const char *name;
+        size_t length;
+    } names[TD_OP_COUNT] = {
+#define TD_OP(folder, name) { #name, sizeof(#name) - 1 },
+#include "kernels/ops.def"
+#undef TD_OP
+    };
+    for (int i = 0; i < TD_OP_COUNT; i++)
+        if (names[i].length == length && memcmp(names[i].name, name, length) == 0)
             return ops[i];
     return NULL;
 }

@@ -1,7 +1,7 @@
-/* op.h - what an op is: one descriptor, from which routes, argument checks, metadata and
- * documentation derive. Adding an op is one folder in kernels/ and one line in ops.def. A device's
- * kernel for an op is found by the op's name in the device plugin's own table: nothing here names
- * devices.
+/* op.h - what an op is: one descriptor, from which routes, argument checks, metadata, statistics and
+ * answers derive. Adding an op is one folder in kernels/ and one line in ops.def. A
+ * device's kernel for an op is found by the op's name in the device plugin's own table: nothing here
+ * names devices.
  *
  * Threads  Descriptors are constants; infer, cost and run are reentrant. */
 #ifndef TD_KERNELS_OP_H
@@ -193,6 +193,14 @@ struct td_op {
     td_status (*run)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
     /* How several calls become one; NULL: not at all. For ops of one output. */
     const struct td_op_merge *merge;
+};
+
+/* Numbers of the ops, in the order of ops.def: for tables that have an entry for each. */
+enum {
+#define TD_OP(folder, name) TD_OP_NUMBER_##name,
+#include "kernels/ops.def"
+#undef TD_OP
+    TD_OP_COUNT
 };
 
 /* All ops, in the order of ops.def. */

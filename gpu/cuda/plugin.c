@@ -25,14 +25,25 @@ _Static_assert(TD_CUDA_MAX_DEPTH == TD_MAX_RANK, "a tuple has at most one compon
 /* NULL if the plugin has no kernels for the op. */
 static const struct td_cuda_op *find_op(const char *name)
 {
-    static const struct td_cuda_op *const ops[] = {
-        &td_cuda_gather_op, &td_cuda_batch_gather_op,    &td_cuda_gather_nd_op,
-        &td_cuda_stitch_op, &td_cuda_parallel_stitch_op, &td_cuda_partition_op,
-        &td_cuda_einsum_op,
+    /* By the numbers of the ops: one that kernels/ops.def does not have does not compile. */
+#define KERNELS_OF(op) [TD_OP_NUMBER_##op] = &td_cuda_##op##_op
+    static const struct td_cuda_op *const kernels[TD_OP_COUNT] = {
+        KERNELS_OF(gather),
+        KERNELS_OF(batch_gather),
+        KERNELS_OF(gather_nd),
+        KERNELS_OF(dynamic_stitch),
+        KERNELS_OF(parallel_dynamic_stitch),
+        KERNELS_OF(dynamic_partition),
+        KERNELS_OF(einsum),
     };
-    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
-        if (strcmp(ops[i]->name, name) == 0)
-            return ops[i];
+    static const char *const names[TD_OP_COUNT] = {
+#define TD_OP(folder, op) #op,
+#include "kernels/ops.def"
+#undef TD_OP
+    };
+    for (int i = 0; i < TD_OP_COUNT; i++)
+        if (strcmp(names[i], name) == 0)
+            return kernels[i];
     return NULL;
 }
 

@@ -138,12 +138,11 @@ static td_status unknown_op(const struct segment *segment, td_style style, struc
 {
     int count;
     const struct td_op *const *ops = td_ops(&count);
-    const char *names[64];
-    int n = 0;
-    for (; n < count && n < (int)(sizeof names / sizeof *names); n++)
-        names[n] = ops[n]->name;
+    const char *names[TD_OP_COUNT];
+    for (int i = 0; i < count; i++)
+        names[i] = ops[i]->name;
     return td_unknown_name(err, TD_UNKNOWN_OP, style == TD_STYLE_OIP ? "model" : "op",
-                           segment->text, segment->length, names, n,
+                           segment->text, segment->length, names, count,
                            style == TD_STYLE_OIP ? "POST /v2/repository/index" : "GET /v1/ops");
 }
 

@@ -6,7 +6,7 @@ static int index_of(const struct td_op *op)
 {
     int count;
     const struct td_op *const *ops = td_ops(&count);
-    for (int i = 0; i < count && i < TD_STATISTICS_OPS; i++)
+    for (int i = 0; i < count; i++)
         if (ops[i] == op)
             return i;
     return -1;

@@ -13,15 +13,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { TD_STATISTICS_OPS = 16 };
-
 /* Durations in nanoseconds. */
 struct td_statistics {
     struct td_op_counters {
         _Alignas(64) atomic_uint_fast64_t succeeded;
         atomic_uint_fast64_t failed, failed_ns, queue_ns, input_ns, infer_ns, output_ns;
         atomic_uint_fast64_t last_ms; /* time of the last success, since the epoch */
-    } ops[TD_STATISTICS_OPS];         /* in the order of td_ops() */
+    } ops[TD_OP_COUNT];               /* in the order of td_ops() */
 };
 
 /* Clock readings and durations of a call, in nanoseconds. */

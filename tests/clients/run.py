@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The examples of api/clients and those of README.md, run against a daemon: do they print what they should?
+"""The examples of api/clients and of the documents, run against a daemon: do they print what they should?
 
     run.py NAME... [--binary PATH]        names: curl python triton node go c readme
+
+readme: README.md, and those of the ops' folders in kernels/.
 
 Exit status 77, and a line that says why, where a named client's runtime or library is not on this machine.  With
 several names each must pass or be skipped, and 77 means that all were skipped.  The C client is compiled here.
@@ -125,7 +127,7 @@ def c(daemon, work):
     expect(run([program, "http://" + daemon.address]), STORY)
 
 
-# ---------------------------------------------------------------- README.md
+# ---------------------------------------------------------------- README.md, kernels/*/README.md
 def blocks(text):
     """(language, lines) of each fenced block"""
     for language, body in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S):
@@ -180,11 +182,16 @@ def check_python(lines, daemon, work):
         raise AssertionError(f"{text}\nprinted\n{printed}\ninstead of\n{shown}")
 
 
-def readme(daemon, work):
-    need("curl", "bash")
-    os.symlink(os.path.abspath(os.path.join(ROOT, "deploy")), os.path.join(work, "deploy"))
+def documents():
+    with open(os.path.join(ROOT, "kernels", "ops.def"), encoding="utf-8") as f:
+        folders = re.findall(r"^TD_OP\((\w+), \w+\)$", f.read(), re.M)
+    return ["README.md", *(os.path.join("kernels", folder, "README.md") for folder in dict.fromkeys(folders))]
+
+
+def check_document(path, daemon, work):
+    """how many of its examples ran"""
     ran = 0
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
         text = f.read()
     for language, lines in blocks(text):
         if language == "python":
@@ -198,8 +205,15 @@ def readme(daemon, work):
                 check_command(command, answer, daemon, work)
                 ran += 1
     if ran == 0:
-        raise AssertionError("README.md shows no command")
-    print(f"{ran} examples of README.md do what it says")
+        raise AssertionError(f"{path} shows no command")
+    return ran
+
+
+def readme(daemon, work):
+    need("curl", "bash")
+    os.symlink(os.path.abspath(os.path.join(ROOT, "deploy")), os.path.join(work, "deploy"))
+    ran = sum(check_document(path, daemon, work) for path in documents())
+    print(f"{ran} examples of {len(documents())} documents do what they say")
 
 
 CLIENTS = {f.__name__: f for f in (curl, python, triton, node, go, c, readme)}

@@ -20,7 +20,7 @@ END_TEST
 START_TEST(the_table_has_the_ops_of_ops_def)
 {
     static const char *const names[] = {
-#define TD_OP(name) #name,
+#define TD_OP(folder, name) #name,
 #include "kernels/ops.def"
 #undef TD_OP
     };

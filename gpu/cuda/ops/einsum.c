@@ -64,5 +64,4 @@ static td_status einsum_run(struct td_device_stream *stream, const struct td_dev
     return status;
 }
 
-const struct td_cuda_op td_cuda_einsum_op = { "einsum", einsum_supports, einsum_workspace_bytes,
-                                              einsum_run };
+const struct td_cuda_op td_cuda_einsum_op = { einsum_supports, einsum_workspace_bytes, einsum_run };

@@ -160,9 +160,8 @@ static td_status gather_nd_run(struct td_device_stream *stream, const struct td_
     return launch(stream, work, &kernel_args, err);
 }
 
-const struct td_cuda_op td_cuda_gather_op = { "gather", gather_supports, gather_workspace_bytes,
-                                              gather_run };
-const struct td_cuda_op td_cuda_batch_gather_op = { "batch_gather", gather_supports,
-                                                    gather_workspace_bytes, batch_gather_run };
-const struct td_cuda_op td_cuda_gather_nd_op = { "gather_nd", gather_supports,
-                                                 gather_workspace_bytes, gather_nd_run };
+const struct td_cuda_op td_cuda_gather_op = { gather_supports, gather_workspace_bytes, gather_run };
+const struct td_cuda_op td_cuda_batch_gather_op = { gather_supports, gather_workspace_bytes,
+                                                    batch_gather_run };
+const struct td_cuda_op td_cuda_gather_nd_op = { gather_supports, gather_workspace_bytes,
+                                                 gather_nd_run };

@@ -9,15 +9,16 @@
 
 /* Functions of the vtable for one op. workspace_bytes returns SIZE_MAX if it cannot be computed. */
 struct td_cuda_op {
-    const char *name;
     bool (*supports)(const struct td_op_args *args);
     size_t (*workspace_bytes)(struct td_device *device, const struct td_device_work *work);
     td_status (*run)(struct td_device_stream *stream, const struct td_device_work *work,
                      struct td_error *err);
 };
 
+/* Named after the ops of kernels/ops.def. A new one also gets a line in the table of plugin.c. */
 extern const struct td_cuda_op td_cuda_gather_op, td_cuda_batch_gather_op, td_cuda_gather_nd_op,
-    td_cuda_stitch_op, td_cuda_parallel_stitch_op, td_cuda_partition_op, td_cuda_einsum_op;
+    td_cuda_dynamic_stitch_op, td_cuda_parallel_dynamic_stitch_op, td_cuda_dynamic_partition_op,
+    td_cuda_einsum_op;
 
 /* ---- For the ops ------------------------------------------------------------------------- */
 

@@ -106,5 +106,5 @@ static td_status partition_run(struct td_device_stream *stream, const struct td_
     return status;
 }
 
-const struct td_cuda_op td_cuda_partition_op = { "dynamic_partition", partition_supports,
-                                                 partition_workspace_bytes, partition_run };
+const struct td_cuda_op td_cuda_dynamic_partition_op = { partition_supports,
+                                                         partition_workspace_bytes, partition_run };

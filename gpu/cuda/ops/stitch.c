@@ -86,7 +86,7 @@ static td_status stitch_run(struct td_device_stream *stream, const struct td_dev
     return status;
 }
 
-const struct td_cuda_op td_cuda_stitch_op = { "dynamic_stitch", stitch_supports,
-                                              stitch_workspace_bytes, stitch_run };
-const struct td_cuda_op td_cuda_parallel_stitch_op = { "parallel_dynamic_stitch", stitch_supports,
-                                                       stitch_workspace_bytes, stitch_run };
+const struct td_cuda_op td_cuda_dynamic_stitch_op = { stitch_supports, stitch_workspace_bytes,
+                                                      stitch_run };
+const struct td_cuda_op td_cuda_parallel_dynamic_stitch_op = { stitch_supports,
+                                                               stitch_workspace_bytes, stitch_run };

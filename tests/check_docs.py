@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Does the documentation of the ops say what their descriptors say?
+
+    check_docs.py [--binary PATH]
+
+Each op of kernels/ops.def has a section "## NAME" in the README.md of its folder, with a table of its inputs, one of its
+attributes where it has any, one of its outputs, a line "Errors: CODE, ...", and a curl command that runs it. Names,
+dtypes, defaults, ranges and shape rules must be those that GET /v1/ops/NAME of a daemon tells. Elsewhere no table lists
+ops, as it would need a line for each new one, and a link to a folder of ops names only ops that are there.
+
+Prints one line per fault and exits with 1; else prints one line that begins with "ok".
+"""
+import argparse, glob, json, os, re, sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+COMPLEX = ["complex64", "complex128"]
+GROUPS = {"integers": INTEGERS, "floats": FLOATS, "complex": COMPLEX, "numbers": INTEGERS + FLOATS + COMPLEX,
+          "any": ["bool", *INTEGERS, *FLOATS, *COMPLEX, "string"]}
+
+faults = []
+
+
+def fault(where, text):
+    faults.append(f"{where}: {text}")
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def folders():
+    """{op: its folder in kernels/}"""
+    return {op: folder for folder, op in re.findall(r"^TD_OP\((\w+), (\w+)\)$", read("kernels/ops.def"), re.M)}
+
+
+# ---------------------------------------------------------------- Markdown
+def sections(text):
+    """{heading of the second level: what follows it}"""
+    parts = re.split(r"^## (.+)$", text, flags=re.M)
+    return {name.strip(): body for name, body in zip(parts[1::2], parts[2::2])}
+
+
+def tables(text):
+    """[(header cells, rows of cells)]"""
+    found = []
+    for block in re.findall(r"(?:^\|.*\|[ \t]*\n)+", text, re.M):
+        rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]] for line in block.splitlines()]
+        if len(rows) >= 2 and all(re.fullmatch(r":?-+:?", cell) for cell in rows[1]):
+            found.append((rows[0], rows[2:]))
+    return found
+
+
+def bare(cell):
+    return cell.replace("`", "").replace("\\|", "|").strip()
+
+
+# ---------------------------------------------------------------- the words of a table
+def dtypes(cell):
+    """the set that a cell names: "any", "any but bool, string", "integers, float32"; None for another text"""
+    every, _, without = cell.partition(" but ")
+    names = set()
+    for part, take in ((every, True), (without, False)):
+        for name in filter(None, (n.strip() for n in part.split(","))):
+            if name not in GROUPS and name not in GROUPS["any"]:
+                return None
+            members = set(GROUPS.get(name, [name]))
+            names = names | members if take else names - members
+    return names
+
+
+def expected_name(spec):
+    marks = [word for word in ("list", "optional") if spec.get(word)]
+    return spec["name"] + (f" ({', '.join(marks)})" if marks else "")
+
+
+def expected_type(attr):
+    kind = ", ".join(attr["values"]) if attr["type"] == "string" and "values" in attr else attr["type"]
+    if "minimum" in attr and "maximum" in attr:
+        return f"{kind} in [{attr['minimum']}, {attr['maximum']}]"
+    if "minimum" in attr:
+        return f"{kind} ≥ {attr['minimum']}"
+    return f"{kind} ≤ {attr['maximum']}" if "maximum" in attr else kind
+
+
+def expected_default(attr):
+    if attr["required"]:
+        return "required"
+    return attr["default"] if isinstance(attr["default"], str) else json.dumps(attr["default"])
+
+
+def same_default(cell, attr):
+    if attr["type"] == "float64" and not attr["required"] and not isinstance(attr["default"], str):
+        try:
+            return float(cell) == attr["default"]
+        except ValueError:
+            return False
+    return cell == expected_default(attr)
+
+
+# ---------------------------------------------------------------- one op
+def rows_of(where, text, header):
+    found = [rows for head, rows in tables(text) if head and bare(head[0]) == header]
+    if len(found) > 1:
+        fault(where, f"there are {len(found)} tables of {header}s")
+    return found[0] if found else []
+
+
+def check_names(where, what, rows, specs):
+    got, want = [bare(row[0]) for row in rows], [expected_name(spec) for spec in specs]
+    if got != want:
+        fault(where, f"its {what}s are {', '.join(got) or 'missing'}; the descriptor has {', '.join(want)}")
+    return got == want
+
+
+def check_dtypes(where, name, cell, names):
+    got = dtypes(bare(cell))
+    if got is None or got != set(names):
+        fault(where, f"{name} has the dtypes \"{bare(cell)}\"; the descriptor has {', '.join(names)}")
+
+
+def check_output(where, row, spec):
+    dtype, shape = bare(row[1]), bare(row[2])
+    if "dtype_of" in spec:
+        if dtype not in (f"that of {spec['dtype_of']}", f"as {spec['dtype_of']} says"):
+            fault(where, f"{spec['name']} has the dtype \"{dtype}\"; that of {spec['dtype_of']} is expected")
+    elif "dtype_rule" in spec:
+        if dtype != spec["dtype_rule"]:
+            fault(where, f"{spec['name']} has the dtype \"{dtype}\"; the descriptor says {spec['dtype_rule']}")
+    else:
+        check_dtypes(where, spec["name"], dtype, spec["dtypes"])
+    if shape != spec["shape_rule"]:
+        fault(where, f"{spec['name']} has the shape \"{shape}\"; the descriptor says {spec['shape_rule']}")
+
+
+def check_op(path, text, op):
+    where = f"{path}: {op['name']}"
+    inputs = rows_of(where, text, "input")
+    if check_names(where, "input", inputs, op["inputs"]):
+        for row, spec in zip(inputs, op["inputs"]):
+            check_dtypes(where, spec["name"], row[1], spec["dtypes"])
+    attributes = rows_of(where, text, "attribute")
+    if check_names(where, "attribute", attributes, op["attributes"]):
+        for row, spec in zip(attributes, op["attributes"]):
+            kind, _, names = bare(row[1]).partition(": ")
+            if kind != expected_type(spec):
+                fault(where, f"{spec['name']} is {kind}; the descriptor says {expected_type(spec)}")
+            if spec["type"] == "dtype":
+                check_dtypes(where, spec["name"], names, spec["values"])
+            if not same_default(bare(row[2]), spec):
+                fault(where, f"the default of {spec['name']} is {bare(row[2])}; the descriptor has {expected_default(spec)}")
+    outputs = rows_of(where, text, "output")
+    if check_names(where, "output", outputs, op["outputs"]):
+        for row, spec in zip(outputs, op["outputs"]):
+            check_output(where, row, spec)
+    errors = re.findall(r"^Errors: ([A-Z_, \n]+?)\n\n", text, re.M)
+    got = set(re.findall(r"\w+", errors[0])) if errors else set()
+    want = {error["code"] for error in op["errors"]}
+    if got != want:
+        fault(where, f"its errors differ from the descriptor's in {', '.join(sorted(got ^ want))}")
+    if not re.search(rf"curl .*/v1/{op['name']}[ '?]", text):
+        fault(where, "no curl command runs it")
+
+
+# ---------------------------------------------------------------- all documents
+def check_other(path, folder_of):
+    """tables and links of a document that is not one op's"""
+    text = read(path)
+    for head, rows in tables(text):
+        if head and bare(head[0]) in ("op", "ops") and any(bare(row[0]) in folder_of for row in rows):
+            fault(path, "a table lists ops: that belongs to the README.md of their folders")
+    for label, folder in re.findall(r"\[([^]]*)\]\((?:\.\./)*kernels/(\w+)(?:/README\.md)?\)", text):
+        for op in re.findall(r"`(\w+)`", label):
+            if folder_of.get(op) != folder:
+                fault(path, f"{op} is not an op of kernels/{folder}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares the documentation of the ops with their descriptors.")
+    parser.add_argument("--binary", help="the daemon (default: build/tensord)")
+    args = parser.parse_args()
+    os.environ["TD_TEST_BINARY"] = os.path.abspath(args.binary or os.path.join(ROOT, "build", "tensord"))
+    sys.path.insert(0, os.path.join(HERE, "http"))
+    import daemon
+    folder_of = folders()
+    with daemon.Daemon() as server, daemon.Client(server) as client:
+        names = [op["name"] for op in client.ask("GET", "/v1/ops").json()["ops"]]
+        if names != list(folder_of):
+            fault("kernels/ops.def", f"the daemon lists {', '.join(names)}")
+        ops = [client.ask("GET", "/v1/ops/" + name).json() for name in names]
+    for op in ops:
+        path = f"kernels/{folder_of[op['name']]}/README.md"
+        text = sections(read(path)).get(op["name"]) if os.path.exists(os.path.join(ROOT, path)) else None
+        if text is None:
+            fault(path, f"there is no section ## {op['name']}")
+        else:
+            check_op(path, text, op)
+    documents = [os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "**", "*.md"), recursive=True)]
+    for path in sorted(documents):
+        if not re.match(r"build|[.]|kernels/", path):
+            check_other(path, folder_of)
+    for line in faults:
+        print(line)
+    if not faults:
+        print(f"ok: {len(ops)} ops are documented as they are described")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
