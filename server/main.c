@@ -1,6 +1,6 @@
 /* main.c - read the configuration, start in order, wait for a signal, drain, stop in reverse order.
  */
-#include "server/calls/services.h"
+#include "server/calls/services_open.h"
 #include "server/config/config.h"
 #include "server/devices/devices.h"
 #include "server/http/http.h"
@@ -18,9 +18,9 @@ extern char **environ;
 
 enum { EXIT_WRONG_CONFIG = 2, EXIT_FAILED = 1 };
 
-#define TICK_NS       100000000   /* how late an expired request may be told so */
-#define DRAIN_TICK_NS 2000000     /* how late a drain ends */
-#define WARM_FOR_NS   10000000000 /* buffers nobody wanted for so long go back to the system */
+#define TICK_NS       100000000   /* delay of the error of an expired request, at most */
+#define DRAIN_TICK_NS 2000000     /* delay of the end of a drain, at most */
+#define WARM_FOR_NS   10000000000 /* buffers unused for so long are returned to the system */
 #define TIDY_EACH_NS  1000000000
 
 static void block_signals(sigset_t *signals)
@@ -29,13 +29,13 @@ static void block_signals(sigset_t *signals)
     sigaddset(signals, SIGTERM);
     sigaddset(signals, SIGINT);
     sigaddset(signals, SIGHUP);
-    /* Before the first thread, so that all inherit it and only main meets the signals. */
+    /* Before the first thread starts: all inherit the mask, so only main receives the signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* Serves until a signal asks to stop; meanwhile answers expired requests, tidies up, and looks at
- * the data folder again where SIGHUP asks for that. */
+/* Serves until a signal to stop. Meanwhile it answers expired requests, trims memory, and scans the data
+ * folder after SIGHUP. */
 static int serve(struct td_services *services, struct td_http *http, const sigset_t *signals)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };
@@ -56,32 +56,32 @@ static int serve(struct td_services *services, struct td_http *http, const sigse
     }
 }
 
-static bool patience_left(const struct td_services *services, int64_t begun)
+static bool time_left(const struct td_services *services, int64_t begun)
 {
     return td_now_ns() - begun < services->config.drain_timeout_ms * 1000000;
 }
 
-/* Waits for the calls in flight. Past the drain timeout those in the queue are refused, and those
- * still arriving are cut off with their connections; what runs on a worker is waited for, since the
- * HTTP library cannot be stopped with a suspended connection, and answers on their way get as much
- * time again. */
+/* Waits for the calls in flight. After the drain timeout queued calls are refused, and calls whose body
+ * is still arriving end with their connections. Calls that run on a worker are waited for, since the
+ * HTTP library cannot be stopped with a suspended connection; replies being sent get the timeout once
+ * more. */
 static void drain(struct td_services *services, struct td_http *http)
 {
     const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
     int64_t begun = td_now_ns();
-    for (; atomic_load(&services->in_flight) > 0 && patience_left(services, begun);
+    for (; atomic_load(&services->in_flight) > 0 && time_left(services, begun);
          nanosleep(&tick, NULL)) {
         td_worker_pool_expire(services->workers, td_now_ns(), false);
-        td_http_nudge(http); /* clients that left are not waited for */
+        td_http_nudge(http); /* do not wait for clients that have disconnected */
     }
     atomic_store(&services->refusing, true);
     td_devices_drain(services->devices);
     for (; atomic_load(&services->suspended) > 0; nanosleep(&tick, NULL))
         td_worker_pool_expire(services->workers, td_now_ns(), true);
     begun = td_now_ns();
-    do /* at least one tick: who was woken just now is not sending yet */
+    do /* at least one tick: a call resumed just now is not sending yet */
         nanosleep(&tick, NULL);
-    while (atomic_load(&services->sending) > 0 && patience_left(services, begun));
+    while (atomic_load(&services->sending) > 0 && time_left(services, begun));
 }
 
 static int run(struct td_services *services)
@@ -96,13 +96,15 @@ static int run(struct td_services *services)
         goto done;
     td_log(&services->log, TD_LOG_INFO, "ready", TD_MS("start_ms", td_now_ns() - begun));
     const int signal_number = serve(services, http, &signals);
-    atomic_store(&services->draining, true); /* before it is said: who reads that may rely on it */
+    atomic_store(&services->draining,
+                 true); /* before it is logged: readers of the log rely on it */
     td_log(&services->log, TD_LOG_INFO, "draining", TD_TEXT("signal", strsignal(signal_number)),
            TD_INT("in_flight", atomic_load(&services->in_flight)));
     drain(services, http);
     status = 0;
 done:
-    td_services_stop_workers(services); /* they may be about to leave a connection they woke */
+    td_services_stop_workers(
+        services); /* before HTTP: a worker may still use the connection that it resumed */
     td_http_stop(http);
     td_services_close(services);
     td_log(&services->log, TD_LOG_INFO, "stopped", TD_INT("exit", status));

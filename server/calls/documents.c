@@ -3,7 +3,7 @@
 #include "api/describe.h"
 #include "api/message/problem.h"
 #include "kernels/einsum/einsum.h"
-#include "server/calls/services.h"
+#include "server/calls/services_open.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "kernels/gather/gather.h"
 #include "server/calls/op_task.h"
 #include "server/calls/scheduler.h"
-#include "server/calls/services.h"
+#include "server/calls/services_open.h"
 #include "server/calls/tensor_tasks.h"
 #include "server/observe/clock.h"
 #include "tests/support/suite.h"

@@ -2,7 +2,7 @@
 #include "kernels/utf8.h"
 #include "server/calls/oip_tasks.h"
 #include "server/calls/op_task.h"
-#include "server/calls/services.h"
+#include "server/calls/services_open.h"
 #include "server/calls/tensor_tasks.h"
 #include "server/http/routes.h"
 #include "tests/support/suite.h"

@@ -1,4 +1,4 @@
-#include "server/calls/services.h"
+#include "server/calls/services_open.h"
 
 #include "server/calls/call.h"
 #include "server/observe/clock.h"
@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-static void let_go_of_spares(void *context)
+static void release_spares(void *context)
 {
     struct td_services *services = context;
     td_store_trim(services->store, INT64_MAX);
@@ -31,7 +31,7 @@ bool td_services_open(struct td_services *services)
             .log = &services->log,
         });
     if (services->buffers && services->store)
-        td_buffer_pool_spares(services->buffers, let_go_of_spares, services);
+        td_buffer_pool_spares(services->buffers, release_spares, services);
     if (config->system_shared_memory)
         services->shm = td_shm_new();
     if (services->buffers)

@@ -1,0 +1,29 @@
+/* services_open.h - opening and closing the parts of the daemon that calls use.
+ *
+ * Threads  The main thread; td_services_memory from any. */
+#ifndef TD_SERVER_CALLS_SERVICES_OPEN_H
+#define TD_SERVER_CALLS_SERVICES_OPEN_H
+
+#include "server/calls/services.h"
+
+/* Opens the parts, as services->config says; false (logged) when one fails. td_services_close also
+ * closes what a failed td_services_open has opened. */
+TD_MUST_CHECK bool td_services_open(struct td_services *services);
+void td_services_close(struct td_services *services);
+
+/* Ends the workers, before the rest. No call may be queued any more. */
+void td_services_stop_workers(struct td_services *services);
+
+/* Scans the data folder, as soon as there is a place in the queue; again when `wanted` during a scan.
+ * Called by the main thread at every tick. */
+void td_services_rescan(struct td_services *services, bool wanted);
+
+/* Memory as GET /readyz reports it. */
+struct td_services_memory {
+    struct td_buffer_pool_stats buffers;
+    uint64_t calls;  /* shells of calls, kept or in use */
+    uint64_t tables; /* mapped files */
+};
+struct td_services_memory td_services_memory(struct td_services *services);
+
+#endif
