@@ -132,7 +132,7 @@ fi
 stage build-release build release
 stage build-asan build asan
 stage build-tsan build tsan
-stage layering bash -c "tests/check_layering.sh && tests/check_references.sh"
+stage layering bash -c "tests/check_layering.sh && tests/check_references.sh && tests/check_architecture.py"
 stage format format_check
 stage tidy tidy_check
 stage unit-release unit build -E '^gpu/emulation/' # a stage of its own

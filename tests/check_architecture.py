@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Does docs/architecture.md show the code as it is?
+
+  tests/check_architecture.py [ROOT]
+
+Its diagram has a box for each room (a folder, or one file) and arrows from a room to those it uses. Checked are:
+  - every #include between two rooms follows arrows downwards, in one step or several;
+  - every arrow is used by at least one #include, and there is no circle;
+  - every source file belongs to a box, and every box has files;
+  - every source file is named in a README of its folder, or of a folder above.
+Prints a line for each fault and exits with 1; else prints one line that begins with "ok".
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+SOURCES = {".c", ".h", ".inc", ".cc", ".cu", ".cuh", ".def"}
+FOLDERS = ("kernels", "api", "gpu", "server")
+ANY_OP = "kernels/OP"  # the box of all folders of kernels/ that have no box of their own
+
+
+def sources(root):
+    """The source files of the tree, those not yet committed included."""
+    command = ["git", "-C", root, "ls-files", "-co", "--exclude-standard", "--", *FOLDERS]
+    files = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
+    return sorted(f for f in files if pathlib.PurePath(f).suffix in SOURCES
+                  and not f.startswith("api/clients/") and (root / f).is_file())
+
+
+def read_diagram(text):
+    """Boxes by path and arrows between them, from the Mermaid block."""
+    block = re.search(r"```mermaid\n(.*?)```", text, re.S)
+    if not block:
+        sys.exit("docs/architecture.md has no mermaid block")
+    path_of = dict(re.findall(r'^\s*(\w+)\["([^"<]+)', block[1], re.M))
+    arrows = set()
+    for line in block[1].split("\n"):
+        arrow = re.fullmatch(r"\s*(\w+) --> (\w+(?: & \w+)*)", line)
+        if arrow:
+            arrows |= {(path_of[arrow[1]], path_of[to]) for to in arrow[2].split(" & ")}
+    return set(path_of.values()), arrows
+
+
+def room_of(path, boxes):
+    """The box that a file belongs to; folders of ops are told apart although they share one."""
+    if path in boxes:
+        return path
+    folder = pathlib.PurePath(path).parent
+    while str(folder) not in boxes:
+        if str(folder.parent) == "kernels" and ANY_OP in boxes:
+            return str(folder)
+        if folder == folder.parent:
+            return None
+        folder = folder.parent
+    return str(folder)
+
+
+def box_of(room, boxes):
+    return room if room in boxes else ANY_OP
+
+
+def below(arrows):
+    """For each box, all boxes that can be reached from it."""
+    reach = {a: {b for x, b in arrows if x == a} for a, _ in arrows}
+    changed = True
+    while changed:
+        changed = False
+        for a, direct in reach.items():
+            more = set().union(*(reach.get(b, set()) for b in direct)) - direct
+            direct |= more
+            changed |= bool(more)
+    return reach
+
+
+def check_includes(root, files, boxes, arrows):
+    reach, used, faults = below(arrows), set(), []
+    faults += [f"the diagram goes in a circle through {a}" for a, to in reach.items() if a in to]
+    for path in files:
+        room = room_of(path, boxes)
+        if room is None:
+            faults.append(f"{path} belongs to no box of the diagram")
+            continue
+        for number, line in enumerate((root / path).read_text().split("\n"), 1):
+            included = re.match(r'\s*#\s*include\s*"((?:kernels|api|gpu|server)/[^"]+)"', line)
+            to = included and room_of(included[1], boxes)
+            if not to or to == room:
+                continue
+            arrow = box_of(room, boxes), box_of(to, boxes)
+            used.add(arrow)
+            if arrow[1] not in reach.get(arrow[0], set()):
+                faults.append(f"{path}:{number}: {room} includes {included[1]}, but the diagram has no way "
+                              f"from {arrow[0]} to {arrow[1]}")
+    faults += [f"the diagram has an arrow from {a} to {b} that no #include needs" for a, b in arrows - used]
+    rooms = {box_of(room_of(path, boxes), boxes) for path in files if room_of(path, boxes)}
+    faults += [f"the diagram has a box {box} without files" for box in boxes - rooms]
+    return faults
+
+
+def names(readme, stem):
+    """Does the README name the file: `stem`, `stem.c`, `stem.[ch]`, `room/stem.c`?"""
+    return re.search(rf"`(?:[\w/]*/)?{re.escape(stem)}(?:\.[\w\[\]]+)?`", readme)
+
+
+def check_readmes(root, files):
+    """A README in the folder of a file, or in one above, names it; a .h and its .c have one name."""
+    faults = []
+    for path in map(pathlib.PurePath, files):
+        if re.search(r"_(generic|avx2|avx512\w*)$", path.stem):
+            continue  # the same code for another instruction set
+        folders = [root / folder for folder in path.parents if str(folder) != "."]
+        readmes = [(folder / "README.md").read_text() for folder in folders if (folder / "README.md").is_file()]
+        if not any(names(readme, path.stem) for readme in readmes):
+            faults.append(f"{path}: no README.md of its folders names it")
+    return faults
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
+    files = sources(root)
+    boxes, arrows = read_diagram((root / "docs/architecture.md").read_text())
+    faults = check_includes(root, files, boxes, arrows) + check_readmes(root, files)
+    print("\n".join(faults) if faults else
+          f"ok: {len(files)} files in {len(boxes)} rooms, {len(arrows)} arrows, as drawn; READMEs name every file")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
