@@ -29,9 +29,9 @@ struct td_option {
     size_t offset;
 };
 
-#define TD_COUNT_OPTION(...) +1
-enum { TD_N_OPTIONS = 0 TD_OPTIONS(TD_COUNT_OPTION) };
-#undef TD_COUNT_OPTION
+#define TD_OPTION_INDEX(member, ...) TD_OPTION_##member,
+enum { TD_OPTIONS(TD_OPTION_INDEX) TD_N_OPTIONS };
+#undef TD_OPTION_INDEX
 extern const struct td_option td_options[TD_N_OPTIONS];
 
 /* The source of a value, for messages: "--workers", "TENSORD_WORKERS", "workers in

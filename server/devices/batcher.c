@@ -62,6 +62,8 @@ static void refresh_info(struct td_batcher *batcher)
 {
     struct td_device_info info;
     batcher->info_stale = false;
+    if (!batcher->session) /* no device is open */
+        return;
     batcher->options.api->info(batcher->session->device, &info);
     td_batch_mailbox_set_info(&batcher->mailbox, &info);
 }
