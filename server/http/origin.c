@@ -168,7 +168,8 @@ static bool read_origin(const char *text, size_t length, struct origin *out)
     if (scheme == 0 || length - scheme < 3 || memcmp(colon, "://", 3) != 0 || !is_letter(text[0]))
         return false;
     for (size_t i = 1; i < scheme; i++)
-        if (!is_letter(text[i]) && !is_digit(text[i]) && !memchr("+-.", text[i], 3))
+        if (!is_letter(text[i]) && !is_digit(text[i]) && text[i] != '+' && text[i] != '-' &&
+            text[i] != '.')
             return false;
     out->scheme = (struct td_field){ text, scheme };
     return read_authority(text + scheme + 3, length - scheme - 3, &out->authority);

@@ -83,8 +83,14 @@ td_status td_target_decode(const char **text, size_t *length, const char *what,
     char *decoded = td_arena_alloc(arena, *length + 1, 1, err);
     if (!decoded)
         return TD_MEMORY_EXHAUSTED;
-    for (; at < end; at += *at == '%' ? 3 : 1)
-        decoded[n++] = *at == '%' ? (char)escaped_byte(at, end) : *at;
+    while (at < end) {
+        const bool escaped = *at == '%';
+        if (escaped)
+            decoded[n++] = (char)escaped_byte(at, end);
+        else
+            decoded[n++] = *at;
+        at += escaped ? 3 : 1;
+    }
     decoded[n] = '\0';
     *text = decoded;
     *length = n;

@@ -166,7 +166,9 @@ static bool is_gone(struct td_store *store, const char *file)
 static bool withdraw(const struct file_scan *scan, const char *name)
 {
     bool ok = true;
-    struct td_version *current = td_store_current(scan->store, name, strlen(name));
+    /* `name` is an array of its owner, never NULL. */
+    const size_t length = strlen(name); /* NOLINT(clang-analyzer-core.NonNullParamChecker) */
+    struct td_version *current = td_store_current(scan->store, name, length);
     if (current && strcmp(current->file, scan->file) == 0) {
         ok = !scan->vanished || is_gone(scan->store, scan->file);
         if (ok)
