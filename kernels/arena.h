@@ -45,8 +45,8 @@ TD_MUST_CHECK td_status td_arena_reserve(struct td_arena *arena, size_t bytes,
  * without memory for the note of it. */
 bool td_arena_keep(struct td_arena *arena, struct td_buffer *buffer, struct td_error *err);
 
-/* Lets go of a reference that keep took over: nothing that is still used may lie there. Of a buffer that
- * it does not keep nothing happens. */
+/* Lets go of a reference that keep took over: nothing that is still used may lie there. Of a buffer
+ * that it does not keep nothing happens. */
 void td_arena_drop(struct td_arena *arena, struct td_buffer *buffer);
 
 /* The buffer that begins at `data`: that of a large allocation, which is alone in it. NULL for one

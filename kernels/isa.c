@@ -1,8 +1,9 @@
 #include "kernels/isa.h"
 
-/* F16C came a processor generation before AVX2, but it may be masked out of a virtual machine. Clang
- * before 15 cannot ask. (The cpuid instruction could, at microseconds a time in a virtual machine;
- * __builtin_cpu_supports reads what was found out when the program began.) */
+/* Every processor with AVX2 has F16C, but a hypervisor may mask it. Clang before 15 does not know
+ * __builtin_cpu_supports("f16c"), so there it is taken for granted. (The cpuid instruction is no
+ * alternative: it costs microseconds in a virtual machine, while __builtin_cpu_supports reads a
+ * variable that is set at program start.) */
 #ifdef __clang__
 #define HAS_F16C true
 #else

@@ -1,9 +1,9 @@
-/* isa.h - which instruction set the arithmetic kernels use.
+/* isa.h - selection of the instruction set that arithmetic kernels use.
  *
- * Kernels that compute are built once per set, from the same source; which build runs is decided at
- * run time, and can be told (struct td_exec) so that tests see all of them. Results of one set are
- * the same bits at every thread count; two sets may round differently, since only the later ones
- * have fused multiply-add.
+ * Kernels that compute are built once per instruction set from the same source, and the build that
+ * runs is selected at run time. Callers can force a set (td_exec.isa), so that tests cover all of
+ * them. Results with one set are bit-identical for every number of threads; results with two sets
+ * may differ in rounding, since the baseline need not have fused multiply-add.
  *
  * Threads  Pure. */
 #ifndef TD_KERNELS_ISA_H
@@ -12,18 +12,18 @@
 #include <stdbool.h>
 
 typedef enum td_isa {
-    TD_ISA_AUTO,        /* the best this machine has */
-    TD_ISA_GENERIC,     /* what the compiler's baseline has: SSE2, NEON */
+    TD_ISA_AUTO,        /* the best that this machine supports */
+    TD_ISA_GENERIC,     /* the compiler's baseline: SSE2, NEON */
     TD_ISA_AVX2,        /* with FMA and F16C */
     TD_ISA_AVX512,      /* F, BW, DQ, VL, on top of AVX2 */
     TD_ISA_AVX512_BF16, /* AVX-512 with BF16 for matrix products of bfloat16: einsum/gemm/gemm.h */
     TD_ISA_COUNT
 } td_isa;
 
-/* Can this machine run it? AUTO and GENERIC: yes. */
+/* Does this machine support it? Always true for AUTO and GENERIC. */
 bool td_isa_supported(td_isa isa);
 
-/* Never AUTO; what is not supported becomes the best that is. */
+/* Returns `wanted`, or the best supported set when that is AUTO or not supported. */
 td_isa td_isa_resolve(td_isa wanted);
 
 const char *td_isa_name(td_isa isa); /* "auto", "generic", "avx2", "avx512", "avx512_bf16" */

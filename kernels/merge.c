@@ -43,7 +43,7 @@ static int same_from(const struct td_op_merge *merge, int i, const struct td_sha
 
 static bool is_settled(const struct td_op *op, int i)
 {
-    return op->merge->settled >> i & 1;
+    return op->merge->default_attrs >> i & 1;
 }
 
 /* ... and of attribute i: these bytes; none where it is settled. */

@@ -35,15 +35,15 @@ struct td_op_merge {
     bool (*can)(const struct td_op_args *args, uint32_t shared);
     int row_rank; /* concat: so many last dimensions of indices are one row */
     /* Bit i: attribute i means its default in every call that can, however it was written. */
-    uint32_t settled;
+    uint32_t default_attrs;
     /* Stack: sets the attributes of the merged call, whose inputs are described. */
     td_status (*attrs)(const struct td_op_args *call, uint32_t shared, struct td_op_args *merged,
                        struct td_arena *arena, struct td_error *err);
 };
 
-/* How this call can be merged with others like it; td_op_infer has accepted it. NONE where the op says
- * nothing of merging or the call has not exactly one output. Concat wants the table shared and the
- * indices not; stack, that some input is not shared. */
+/* How this call can be merged with others like it; td_op_infer has accepted it. NONE where the op
+ * says nothing of merging or the call has not exactly one output. Concat wants the table shared and
+ * the indices not; stack, that some input is not shared. */
 td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
                                uint32_t shared);
 

@@ -24,7 +24,7 @@ const struct td_op *const *td_ops(int *count)
 
 const struct td_op *td_op_find(const char *name, size_t length)
 {
-    /* A search that reads no descriptor. */
+    /* Names with their lengths, so that the search reads no descriptor. */
     static const struct {
         const char *name;
         size_t length;
@@ -104,7 +104,7 @@ const char *td_bounds_name(td_bounds bounds)
     return td_bounds_names[bounds];
 }
 
-/* An enum without negative values is an unsigned int wherever this is built. */
+/* GCC and Clang represent an enum without negative values as unsigned int. */
 _Static_assert(sizeof(td_bounds) == sizeof(unsigned), "choices are stored as unsigned int");
 _Static_assert(sizeof(td_dtype) == sizeof(unsigned), "dtypes are stored as unsigned int");
 
@@ -119,7 +119,7 @@ size_t td_attr_size(td_attr_kind kind)
     return sizes[kind];
 }
 
-void td_op_choose(const struct td_attr_spec *attr, struct td_op_args *args, int choice)
+void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, int choice)
 {
     unsigned value = (unsigned)choice;
     memcpy(args->attrs + attr->offset, &value, sizeof(value));
@@ -144,7 +144,7 @@ void td_op_defaults(const struct td_op *op, struct td_op_args *args)
             break;
         case TD_ATTR_CHOICE:
         case TD_ATTR_DTYPE:
-            td_op_choose(attr, args, (int)attr->default_int);
+            td_op_set_choice(attr, args, (int)attr->default_int);
             break;
         case TD_ATTR_INTS:
         case TD_ATTR_TEXT:
@@ -189,7 +189,8 @@ bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *f
         return false;
     memcpy(copy, bytes, size);
     copy[size] = '\0';
-    memcpy(place, &copy, sizeof(copy)); /* either begins with the pointer */
+    memcpy(place, &copy,
+           sizeof(copy)); /* a text is, and a struct td_ints starts with, the pointer */
     return true;
 }
 
@@ -256,7 +257,7 @@ static td_status check_input(const struct td_input_spec *spec, const struct td_o
     return TD_OK;
 }
 
-/* Have all tensors of one dtype the dtype of the first of them? */
+/* Do all tensors of the inputs with one_dtype have the dtype of the first of them? */
 static td_status check_one_dtype(const struct td_op *op, const struct td_op_args *args,
                                  struct td_error *err)
 {
@@ -285,7 +286,7 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
     return TD_OK;
 }
 
-/* A list names the value at fault, "steps[1]". */
+/* For a list the error names the value at fault, "steps[1]". */
 static td_status check_ints(const struct td_attr_spec *attr, const int64_t *values, int count,
                             struct td_error *err)
 {
@@ -330,7 +331,7 @@ static td_status check_dtype(const struct td_attr_spec *attr, td_dtype dtype, st
     return td_error_at_attribute(err, TD_UNSUPPORTED_DTYPE, attr->name);
 }
 
-/* Is the value that was given within its range? */
+/* Is the given value within its range? */
 static td_status check_attr(const struct td_attr_spec *attr, const struct td_op_args *args,
                             struct td_error *err)
 {

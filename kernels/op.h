@@ -1,7 +1,6 @@
-/* op.h - what an op is: one descriptor, from which routes, argument checks, metadata, statistics and
- * answers derive. Adding an op is one folder in kernels/ and one line in ops.def. A
- * device's kernel for an op is found by the op's name in the device plugin's own table: nothing here
- * names devices.
+/* op.h - the descriptor of an op, from which routes, argument checks, metadata, statistics and
+ * replies are derived. A new op is one folder in kernels/ and one line in ops.def. A device plugin
+ * finds its kernel for an op by the op's name, in a table of its own: nothing here names devices.
  *
  * Threads  Descriptors are constants; infer, cost and run are reentrant. */
 #ifndef TD_KERNELS_OP_H
@@ -20,7 +19,7 @@
 #define TD_ATTRS_SIZE 128
 #define TD_MAX_ATTRS  32
 
-/* What an index outside [0, bound) gives. */
+/* Bounds policy: the result of an index outside [0, bound). */
 typedef enum td_bounds {
     TD_BOUNDS_ERROR, /* INDEX_OUT_OF_BOUNDS, nothing computed */
     TD_BOUNDS_ZERO,  /* a row of zeros (of empty strings) */
@@ -29,20 +28,21 @@ typedef enum td_bounds {
     TD_BOUNDS_COUNT
 } td_bounds;
 
-/* "error", "zero", "clip", "wrap", and NULL: what an attribute `bounds` has as its choices, so that
- * it can be told from others. */
+/* "error", "zero", "clip", "wrap", NULL. Every attribute `bounds` has this array as its choices;
+ * other code recognises the attribute by the address of the array. */
 extern const char *const td_bounds_names[TD_BOUNDS_COUNT + 1];
 const char *td_bounds_name(td_bounds bounds);
 
-/* What the values of an input mean. It decides what an untyped value of JSON is read as, and which
- * tensors are copied before the op sees them: those whose values decide on addresses, where a client
- * may write on (shared memory) or a file may be cut short. All others can change from one look to the
- * next, so a kernel takes no address and no size from a value that it has not copied itself. */
+/* What the values of an input mean. The role decides two things: the dtype of JSON values that have
+ * none, and which tensors are copied before the op runs. Copied are those whose values decide on
+ * addresses, when a client can still write to them (shared memory) or their file can be truncated.
+ * The values of all other tensors may change between two reads, so a kernel derives no address and
+ * no size from a value unless it has copied the value first. */
 typedef enum td_role {
     TD_ROLE_DATA,      /* values to move or to compute with */
     TD_ROLE_INDEX,     /* positions, row numbers, offsets, segments: they decide on addresses */
-    TD_ROLE_KEY,       /* names that are only compared */
-    TD_ROLE_CONDITION, /* truth values that choose */
+    TD_ROLE_KEY,       /* identifiers that are only compared with each other */
+    TD_ROLE_CONDITION, /* truth values that select, as in where() */
     TD_ROLE_COUNT
 } td_role;
 
@@ -55,18 +55,18 @@ struct td_input_spec {
     const char *summary; /* one sentence, shapes included */
     td_role role;
     td_dtype_set dtypes;
-    bool one_dtype;    /* data: all tensors of all inputs that say so have one dtype
-                          (td_op.mixed_dtypes), which an untyped value of JSON takes from the others */
-    bool optional;     /* may be left out: then it has no tensors */
+    bool one_dtype;    /* data: all tensors of all inputs with this flag must have one dtype (else
+                          td_op.mixed_dtypes); JSON values without a dtype get that of the others */
+    bool optional;     /* may be missing: then it has no tensors */
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
-    bool reads_values; /* data: the kernel looks at values. Those of other roles always are */
-    bool sets_shape;   /* infer looks at values: they decide the shape of an output */
+    bool reads_values; /* data: the kernel reads values; for other roles it always does */
+    bool sets_shape;   /* infer reads values: they decide the shape of an output */
 };
 
-/* Does the kernel look at values, so that data must be aligned? */
+/* Does the kernel read values, so that data must be aligned? */
 bool td_input_reads_values(const struct td_input_spec *spec);
 
-/* What values of JSON without a dtype are read as where they leave it open. */
+/* The dtypes of JSON values that have no dtype and whose text allows more than one. */
 struct td_untyped {
     td_dtype empty;   /* [] */
     td_dtype integer; /* the narrowest dtype of integers, int32 or int64 */
@@ -75,22 +75,23 @@ struct td_untyped td_input_untyped(const struct td_input_spec *spec);
 
 /* A declared output. */
 struct td_output_spec {
-    const char *name;       /* "output"; "outputs" of a list; where there are several, any */
+    const char *name;       /* "output", or "outputs" for a list; any where an op has several */
     const char *summary;    /* one sentence */
-    const char *shape_rule; /* as documented */
-    const char *dtype_of;   /* the input that has the same dtype, or the attribute that names it, */
-    td_dtype_set dtypes;    /* or NULL: one of these; */
-    const char *dtype_rule; /* which, as documented; NULL: any of them */
-    bool list;              /* as many tensors as infer makes; then there is no other output */
+    const char *shape_rule; /* for the documentation */
+    const char *dtype_of;   /* the input with the same dtype, or the attribute that names the dtype;
+                               NULL: the dtype is one of `dtypes` */
+    td_dtype_set dtypes;    /* where dtype_of is NULL */
+    const char *dtype_rule; /* which of dtypes, for the documentation; NULL: any of them */
+    bool list;              /* infer decides how many tensors; the op has no other output */
 };
 
-/* How an answer holds the outputs: {"output": T}, {"outputs": [T, ...]}, {"outputs": {"values": T,
+/* How a reply holds the outputs: {"output": T}, {"outputs": [T, ...]}, {"outputs": {"values": T,
  * "indices": T}}. */
 typedef enum td_output_form { TD_OUTPUT_ONE, TD_OUTPUT_LIST, TD_OUTPUT_NAMED } td_output_form;
 
 /* A list of integers, in the arena: axes, sizes of a shape. */
 struct td_ints {
-    const int64_t *values; /* NULL: it was not given */
+    const int64_t *values; /* NULL: not given */
     int count;
 };
 #define TD_MAX_INTS 64 /* in one list: more than any rank */
@@ -100,16 +101,16 @@ typedef enum td_attr_kind {
     TD_ATTR_INTS,   /* struct td_ints */
     TD_ATTR_FLOAT,  /* double, finite */
     TD_ATTR_BOOL,   /* bool */
-    TD_ATTR_CHOICE, /* an enum that counts its choices from 0 */
+    TD_ATTR_CHOICE, /* an enum: the position in td_attr_spec.choices */
     TD_ATTR_DTYPE,  /* td_dtype */
     TD_ATTR_TEXT,   /* const char *, NUL-terminated, in the arena */
     TD_ATTR_KIND_COUNT
 } td_attr_kind;
 
-/* Bytes of a member of this kind. */
+/* Size in bytes of a member of the attrs struct that has this kind. */
 size_t td_attr_size(td_attr_kind kind);
 
-/* The numbers that an attribute may be, both ends among them. */
+/* The values that an attribute accepts, both ends included. */
 struct td_int_range {
     int64_t min, max;
 };
@@ -117,27 +118,27 @@ struct td_float_range {
     double min, max;
 };
 
-#define TD_ATTR_UNSET INT64_MIN /* an int whose default depends on the other arguments */
+#define TD_ATTR_UNSET INT64_MIN /* an int that is not given and whose default depends on the call */
 
-/* An attribute, and where in the op's attrs struct it lies. */
+/* A declared attribute, with its place in the op's attrs struct. */
 struct td_attr_spec {
     const char *name;
     const char *summary;
     td_attr_kind kind;
     bool required;
-    const char *const *choices; /* TD_ATTR_CHOICE: their names, NULL behind the last */
-    td_dtype_set dtypes;        /* TD_ATTR_DTYPE: those it may be, others are UNSUPPORTED_DTYPE */
-    const struct td_int_range *range;         /* TD_ATTR_INT, and each of TD_ATTR_INTS: others are
-                                         INVALID_ARGUMENT; NULL: all are allowed */
-    const struct td_float_range *float_range; /* TD_ATTR_FLOAT: the same */
+    const char *const *choices; /* TD_ATTR_CHOICE: the names, NULL after the last */
+    td_dtype_set dtypes;        /* TD_ATTR_DTYPE: those accepted; others are UNSUPPORTED_DTYPE */
+    const struct td_int_range *range; /* TD_ATTR_INT, and each of TD_ATTR_INTS: values outside
+                                         it are INVALID_ARGUMENT; NULL: all are accepted */
+    const struct td_float_range *float_range; /* TD_ATTR_FLOAT: as range */
     int64_t default_int;      /* TD_ATTR_INT, TD_ATTR_BOOL, TD_ATTR_CHOICE, TD_ATTR_DTYPE */
     double default_float;     /* TD_ATTR_FLOAT */
-    const char *default_text; /* as documented, where the default depends on the call and the op
-                                 looks at attrs_set: "batch_dims"; always of lists and texts */
+    const char *default_text; /* the default in the documentation, "batch_dims", where it depends on
+                                 the call and the op reads attrs_set; always for INTS and TEXT */
     size_t offset;            /* in the attrs struct */
 };
 
-/* The tensors of one input: one, or as many as the list has. */
+/* The tensors of one input: one, or the elements of a list. */
 struct td_operand {
     struct td_tensor *tensors; /* in the call's arena */
     int count;
@@ -150,19 +151,19 @@ struct td_op_args {
     uint32_t attrs_set;        /* bit i: attribute i was given */
     struct td_tensor *outputs; /* described by infer, filled by run */
     int n_outputs;
-    int64_t replaced; /* indices that a bounds policy replaced; set by run */
-    const void *plan; /* what infer worked out for cost and run; in the arena, NULL when nothing */
+    int64_t replaced; /* number of indices that a bounds policy replaced; set by run */
+    const void *plan; /* made by infer for cost and run, op-specific; in the arena; may be NULL */
 };
 
-/* What a call will take, from shapes alone. */
+/* The estimated cost of a call, from shapes alone. */
 struct td_cost {
     uint64_t bytes_read;
     uint64_t bytes_written;
-    uint64_t random_reads; /* rows fetched from unpredictable places: a cache miss each */
+    uint64_t random_reads; /* rows read from unpredictable addresses: a cache miss each */
     uint64_t flops;
-    uint64_t workspace;            /* bytes beyond inputs and outputs, */
-    uint64_t workspace_per_thread; /* and those for each thread that works on it, */
-    bool single_threaded;          /* which is then only one, whatever the number of workers */
+    uint64_t workspace;            /* bytes beyond inputs and outputs, for all threads together */
+    uint64_t workspace_per_thread; /* further bytes for each thread */
+    bool single_threaded;          /* run uses one thread, however many there are */
 };
 
 struct td_op_merge; /* merge.h */
@@ -177,25 +178,25 @@ struct td_op {
     int n_attrs;
     const struct td_output_spec *outputs;
     int n_outputs;
-    td_status mixed_dtypes;  /* the refusal where inputs of one dtype differ; TD_OK stands for
+    td_status mixed_dtypes;  /* the error when inputs with one_dtype differ in dtype; TD_OK means
                                 UNSUPPORTED_DTYPE */
-    const td_status *errors; /* codes it can give, TD_OK ends the list */
-    const char *example;     /* a JSON request that runs */
+    const td_status *errors; /* the codes that it can return, TD_OK after the last */
+    const char *example;     /* a JSON request that succeeds */
 
-    /* Describes the outputs (allocated in arena, data still NULL), in the order in which they are
-     * declared, or says why not. Reads shapes, dtypes and attributes, and values only of inputs that
-     * set a shape. */
+    /* Describes the outputs (allocated in arena, data still NULL) in the order of their
+     * declaration, or fails. Reads shapes, dtypes and attributes, and the values of inputs with
+     * sets_shape only. */
     td_status (*infer)(struct td_op_args *args, struct td_arena *arena, struct td_error *err);
     /* After infer. */
     struct td_cost (*cost)(const struct td_op_args *args);
-    /* After infer, with outputs allocated by the caller. Strings: the caller allocated the offsets,
-     * run takes the bytes from exec->arena. No output may be used when it fails. */
+    /* After infer, with outputs allocated by the caller; for strings the caller allocates the
+     * offsets and run takes the bytes from exec->arena. On failure the outputs are undefined. */
     td_status (*run)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
-    /* How several calls become one; NULL: not at all. For ops of one output. */
+    /* How several calls are merged into one; NULL: they are not. Only for ops with one output. */
     const struct td_op_merge *merge;
 };
 
-/* Numbers of the ops, in the order of ops.def: for tables that have an entry for each. */
+/* Numbers of the ops, in the order of ops.def: indices of tables with an entry for each op. */
 enum {
 #define TD_OP(folder, name) TD_OP_NUMBER_##name,
 #include "kernels/ops.def"
@@ -206,34 +207,37 @@ enum {
 /* All ops, in the order of ops.def. */
 const struct td_op *const *td_ops(int *count);
 
-/* NULL when there is none. `name` need not end in NUL. */
+/* NULL when no op has this name. `name` need not end in NUL. */
 const struct td_op *td_op_find(const char *name, size_t length);
 
 td_output_form td_op_output_form(const struct td_op *op);
 
-/* The dtypes that an output may have, with inputs of any dtype that they may have. */
+/* All dtypes that an output can have, over all dtypes that its inputs accept. */
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec);
 
-/* Sets an attribute that is a choice or a dtype. */
-void td_op_choose(const struct td_attr_spec *attr, struct td_op_args *args, int choice);
+/* Sets an attribute of kind CHOICE or DTYPE. */
+void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, int choice);
 
 /* Sets every attribute of args to its default. */
 void td_op_defaults(const struct td_op *op, struct td_op_args *args);
 
-/* What the value of an attribute consists of, wherever it lies: two are equal where these bytes are. */
+/* The bytes of an attribute's value, those of a list or text included: two values are equal when
+ * these bytes are. NULL for a list or text that is not given. */
 const void *td_op_attr_bytes(const struct td_attr_spec *attr, const struct td_op_args *args,
                              size_t *size);
 
-/* Copies an attribute, and what it points to into the arena. False with err filled without memory. */
+/* Copies an attribute; a list or text is copied into the arena. False, with err filled, when memory
+ * is exhausted. */
 bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *from,
                      struct td_op_args *to, struct td_arena *arena, struct td_error *err);
 
-/* Checks that hold for any op: every input given, lists not empty, dtypes accepted, and one where
- * there must be one, required attributes set, all within their ranges. Part of td_op_infer. */
+/* The checks that are the same for all ops: every input is given, no list is empty, dtypes are
+ * accepted and equal where one_dtype is set, required attributes are given, attributes are within
+ * their ranges. Part of td_op_infer. */
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 
-/* td_op_check, then alignment of the inputs whose values are read, then op->infer. */
+/* td_op_check, then aligns the inputs whose values are read, then op->infer. */
 TD_MUST_CHECK td_status td_op_infer(const struct td_op *op, struct td_op_args *args,
                                     struct td_arena *arena, struct td_error *err);
 

@@ -1,8 +1,8 @@
 /* status.h - how a function says what went wrong, and with which facts.
  *
  * A function that can fail returns td_status and takes a struct td_error last. Whoever knows the
- * facts fills it and returns; nobody rewords it on the way up. Only api/message/problem.c turns it into
- * HTTP.
+ * facts fills it and returns; nobody rewords it on the way up. Only api/message/problem.c turns it
+ * into HTTP.
  *
  * Ownership  struct td_error owns nothing: every text is copied into it, cut off where it is too
  *            long.

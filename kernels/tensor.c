@@ -23,7 +23,8 @@ td_status td_tensor_describe(struct td_tensor *tensor, const char *name, td_dtyp
         td_error_add_shape(err, name, shape);
         return td_error_at_input(err, TD_RESOURCE_LIMIT, "%s", name);
     }
-    /* One by one: a compound literal would be cleared, filled and copied, 20 ns instead of a few. */
+    /* One by one: a compound literal would be cleared, filled and copied, 20 ns instead of a few.
+     */
     tensor->dtype = dtype;
     tensor->shape = *shape;
     tensor->numel = numel;

@@ -161,7 +161,7 @@ static td_status store_choice(const struct td_attr_spec *spec, const struct td_a
         spec->name, spec->kind == TD_ATTR_DTYPE ? dtypes : spec->choices, value, err);
     if (chosen < 0)
         return TD_MALFORMED_REQUEST;
-    td_op_choose(spec, args, chosen);
+    td_op_set_choice(spec, args, chosen);
     return TD_OK;
 }
 

@@ -159,7 +159,7 @@ static td_status run_kernel(const struct td_device_work *work, struct td_exec *e
     const struct td_attr_spec *bounds = bounds_attr(work->op);
     if (status != TD_INDEX_OUT_OF_BOUNDS || !bounds)
         return status;
-    td_op_choose(bounds, &args, TD_BOUNDS_ZERO);
+    td_op_set_choice(bounds, &args, TD_BOUNDS_ZERO);
     return work->op->run(&args, exec, err);
 }
 

@@ -293,7 +293,7 @@ static bool batch_gather_can_merge(const struct td_op_args *args, uint32_t share
 static const struct td_op_merge gather_merge = {
     .kind = TD_MERGE_CONCAT,
     .can = gather_can_merge,
-    .settled = 1u << ATTR_AXIS | 1u << ATTR_BATCH_DIMS,
+    .default_attrs = 1u << ATTR_AXIS | 1u << ATTR_BATCH_DIMS,
 };
 
 static const struct td_op_merge batch_gather_merge = {

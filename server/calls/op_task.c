@@ -196,7 +196,7 @@ static void settle_bounds(struct td_request *request)
     const struct td_op *op = request->op;
     for (int i = 0; i < op->n_attrs; i++)
         if (op->attrs[i].choices == td_bounds_names && !(request->args.attrs_set >> i & 1))
-            td_op_choose(&op->attrs[i], &request->args, TD_BOUNDS_ZERO);
+            td_op_set_choice(&op->attrs[i], &request->args, TD_BOUNDS_ZERO);
 }
 
 /* Checks the format and length of the reply. Dtypes that safetensors lacks are sent as JSON if the

@@ -112,7 +112,7 @@ static td_status run_on_host(const struct td_op *op, struct td_op_args *args,
         return status;
     /* A device writes zeros where the CPU kernel returns an error. */
     struct td_op_args zero_args = *args;
-    td_op_choose(bounds_attr(op), &zero_args, TD_BOUNDS_ZERO);
+    td_op_set_choice(bounds_attr(op), &zero_args, TD_BOUNDS_ZERO);
     return op->run(&zero_args, &serial, err);
 }
 

@@ -37,7 +37,7 @@ static void infer(struct call *call, td_scatter_mode mode, struct td_tensor para
     for (int i = 0; i < 3; i++)
         call->args.inputs[i] = (struct td_operand){ &call->inputs[i], 1 };
     td_op_defaults(&td_op_scatter, &call->args);
-    td_op_choose(&td_op_scatter.attrs[0], &call->args, (int)mode);
+    td_op_set_choice(&td_op_scatter.attrs[0], &call->args, (int)mode);
     call->status = td_op_infer(&td_op_scatter, &call->args, &test_arena, &call->err);
 }
 

@@ -43,11 +43,11 @@ static void set_value(const struct td_attr_spec *attr, struct td_op_args *args, 
         while (attr->choices[choice] && strcmp(text, attr->choices[choice]) != 0)
             choice++;
         EXPECT(attr->choices[choice] != NULL, "%s cannot be %s", attr->name, text);
-        td_op_choose(attr, args, choice);
+        td_op_set_choice(attr, args, choice);
         break;
     case TD_ATTR_DTYPE:
         EXPECT(td_dtype_from_name(text, strlen(text), &dtype), "%s is no dtype", text);
-        td_op_choose(attr, args, (int)dtype);
+        td_op_set_choice(attr, args, (int)dtype);
         break;
     case TD_ATTR_TEXT:
         memcpy(place, &text, sizeof(text));
