@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Does docs/architecture.md show the code as it is?
+"""Checks that docs/architecture.md matches the code.
 
   tests/check_architecture.py [ROOT]
 
-Its diagram has a box for each room (a folder, or one file) and arrows from a room to those it uses. Checked are:
-  - every #include between two rooms follows arrows downwards, in one step or several;
-  - every arrow is used by at least one #include, and there is no circle;
+Its diagram has a box for each module (a folder, or one file) and arrows from a module to those it uses. Checked are:
+  - every #include between two modules follows arrows downwards, in one step or several;
+  - every arrow is used by at least one #include, and there is no cycle;
   - every source file belongs to a box, and every box has files;
   - every source file is named in a README of its folder, or of a folder above.
 Prints a line for each fault and exits with 1; else prints one line that begins with "ok".
@@ -42,8 +42,8 @@ def read_diagram(text):
     return set(path_of.values()), arrows
 
 
-def room_of(path, boxes):
-    """The box that a file belongs to; folders of ops are told apart although they share one."""
+def module_of(path, boxes):
+    """The module of a file: the path of its box, or the folder of an op, since all ops have one box."""
     if path in boxes:
         return path
     folder = pathlib.PurePath(path).parent
@@ -56,8 +56,8 @@ def room_of(path, boxes):
     return str(folder)
 
 
-def box_of(room, boxes):
-    return room if room in boxes else ANY_OP
+def box_of(module, boxes):
+    return module if module in boxes else ANY_OP
 
 
 def below(arrows):
@@ -75,30 +75,30 @@ def below(arrows):
 
 def check_includes(root, files, boxes, arrows):
     reach, used, faults = below(arrows), set(), []
-    faults += [f"the diagram goes in a circle through {a}" for a, to in reach.items() if a in to]
+    faults += [f"the diagram has a cycle through {a}" for a, to in reach.items() if a in to]
     for path in files:
-        room = room_of(path, boxes)
-        if room is None:
-            faults.append(f"{path} belongs to no box of the diagram")
+        module = module_of(path, boxes)
+        if module is None:
+            faults.append(f"{path} is in no box of the diagram")
             continue
         for number, line in enumerate((root / path).read_text().split("\n"), 1):
             included = re.match(r'\s*#\s*include\s*"((?:kernels|api|gpu|server)/[^"]+)"', line)
-            to = included and room_of(included[1], boxes)
-            if not to or to == room:
+            to = included and module_of(included[1], boxes)
+            if not to or to == module:
                 continue
-            arrow = box_of(room, boxes), box_of(to, boxes)
+            arrow = box_of(module, boxes), box_of(to, boxes)
             used.add(arrow)
             if arrow[1] not in reach.get(arrow[0], set()):
-                faults.append(f"{path}:{number}: {room} includes {included[1]}, but the diagram has no way "
+                faults.append(f"{path}:{number}: {module} includes {included[1]}, but the diagram has no path "
                               f"from {arrow[0]} to {arrow[1]}")
     faults += [f"the diagram has an arrow from {a} to {b} that no #include needs" for a, b in arrows - used]
-    rooms = {box_of(room_of(path, boxes), boxes) for path in files if room_of(path, boxes)}
-    faults += [f"the diagram has a box {box} without files" for box in boxes - rooms]
+    modules = {box_of(module_of(path, boxes), boxes) for path in files if module_of(path, boxes)}
+    faults += [f"the diagram has a box {box} without files" for box in boxes - modules]
     return faults
 
 
 def names(readme, stem):
-    """Does the README name the file: `stem`, `stem.c`, `stem.[ch]`, `room/stem.c`?"""
+    """Does the README name the file: `stem`, `stem.c`, `stem.[ch]`, `folder/stem.c`?"""
     return re.search(rf"`(?:[\w/]*/)?{re.escape(stem)}(?:\.[\w\[\]]+)?`", readme)
 
 
@@ -121,7 +121,7 @@ def main():
     boxes, arrows = read_diagram((root / "docs/architecture.md").read_text())
     faults = check_includes(root, files, boxes, arrows) + check_readmes(root, files)
     print("\n".join(faults) if faults else
-          f"ok: {len(files)} files in {len(boxes)} rooms, {len(arrows)} arrows, as drawn; READMEs name every file")
+          f"ok: {len(files)} files in {len(boxes)} modules, {len(arrows)} arrows, as drawn; READMEs name every file")
     return 1 if faults else 0
 
 
