@@ -138,7 +138,7 @@ static size_t listing_room(const struct td_tensor_listing *listing)
 
 static void add_member(struct td_text *text, const char *name, const char *value)
 {
-    td_text_word(text, name);
+    td_text_string(text, name);
     td_text_quote(text, value, strlen(value));
 }
 
@@ -148,18 +148,18 @@ static void add_listing(struct td_text *text, const struct td_tensor_listing *li
     const struct td_tensor *tensor = listing->tensor;
     add_member(text, "{\"name\":", listing->name);
     add_member(text, ",\"dtype\":", td_dtype_info(tensor->dtype)->name);
-    td_text_word(text, ",\"shape\":[");
+    td_text_string(text, ",\"shape\":[");
     td_text_dims(text, &tensor->shape);
-    td_text_word(text, "],\"bytes\":");
+    td_text_string(text, "],\"bytes\":");
     td_text_uint(text, td_tensor_footprint(tensor));
-    td_text_word(text, ",\"version\":");
+    td_text_string(text, ",\"version\":");
     td_text_uint(text, listing->version);
     add_member(text, ",\"etag\":", listing->etag);
     if (listing->source)
         add_member(text, ",\"source\":", listing->source);
     if (listing->device)
         add_member(text, ",\"device\":", listing->device);
-    td_text_word(text, listing->persisted ? ",\"persisted\":true}" : ",\"persisted\":false}");
+    td_text_string(text, listing->persisted ? ",\"persisted\":true}" : ",\"persisted\":false}");
 }
 
 /* Takes a text of `room` bytes from the arena; false, with err filled, without memory. */
@@ -177,10 +177,10 @@ static void add_listings(struct td_text *text, const struct td_output_spec *name
                          const struct td_tensor_listing *list, int count)
 {
     for (int i = 0; i < count; i++) {
-        td_text_word(text, i > 0 ? "," : "");
+        td_text_string(text, i > 0 ? "," : "");
         if (named) {
             td_text_quote(text, named[i].name, strlen(named[i].name));
-            td_text_word(text, ":");
+            td_text_string(text, ":");
         }
         add_listing(text, &list[i]);
     }
@@ -207,9 +207,9 @@ td_status td_describe_tensors(const struct td_tensor_listing *list, int count,
     if (!begin_text(&text, listings_room(list, count), arena, err))
         return err->status;
     const char *begin = text.at;
-    td_text_word(&text, "{\"tensors\":[");
+    td_text_string(&text, "{\"tensors\":[");
     add_listings(&text, NULL, list, count);
-    td_text_word(&text, "]}");
+    td_text_string(&text, "]}");
     reply_with_text(begin, &text, reply);
     return TD_OK;
 }
@@ -237,24 +237,24 @@ td_status td_describe_stored(const struct td_request *request,
     const char *begin = text.at;
     switch (td_op_output_form(request->op)) {
     case TD_OUTPUT_ONE:
-        td_text_word(&text, "{\"output\":");
+        td_text_string(&text, "{\"output\":");
         add_listing(&text, stored);
         break;
     case TD_OUTPUT_LIST:
-        td_text_word(&text, "{\"outputs\":[");
+        td_text_string(&text, "{\"outputs\":[");
         add_listings(&text, NULL, stored, args->n_outputs);
-        td_text_word(&text, "]");
+        td_text_string(&text, "]");
         break;
     case TD_OUTPUT_NAMED:
-        td_text_word(&text, "{\"outputs\":{");
+        td_text_string(&text, "{\"outputs\":{");
         add_listings(&text, request->op->outputs, stored, args->n_outputs);
-        td_text_word(&text, "}");
+        td_text_string(&text, "}");
         break;
     }
     if (args->replaced)
         td_text_print(&text, ",\"bounds\":{\"policy\":\"%s\",\"replaced\":%" PRId64 "}",
                       td_bounds_name(td_request_bounds(request)), args->replaced);
-    td_text_word(&text, "}");
+    td_text_string(&text, "}");
     reply_with_text(begin, &text, reply);
     return TD_OK;
 }

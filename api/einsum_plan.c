@@ -36,7 +36,7 @@ static td_status read_equation(struct reader *reader, const struct td_json_path 
     status = td_attrs_set(reader->request, path->key, path->key_length, &value, reader->arena,
                           &known, reader->err);
     if (status != TD_OK)
-        td_json_point(path, reader->err);
+        td_json_set_pointer(path, reader->err);
     return status;
 }
 
@@ -51,7 +51,7 @@ static td_status too_many(struct reader *reader, const struct td_json_path *step
     td_error_set(reader->err, TD_INVALID_ARGUMENT,
                  "there are more than %d shapes; einsum takes 1 to %d inputs", TD_EINSUM_MAX_INPUTS,
                  TD_EINSUM_MAX_INPUTS);
-    td_json_point(step, reader->err);
+    td_json_set_pointer(step, reader->err);
     return td_error_at_attribute(reader->err, TD_INVALID_ARGUMENT, "shapes");
 }
 
@@ -170,7 +170,7 @@ static td_status set_inputs(struct reader *reader)
 
 static void add_count(struct td_text *text, const char *before, uint64_t value)
 {
-    td_text_word(text, before);
+    td_text_string(text, before);
     td_text_uint(text, value);
 }
 
@@ -179,9 +179,9 @@ static void add_count(struct td_text *text, const char *before, uint64_t value)
 static void add_path(struct td_text *text, const struct td_einsum_plan *plan)
 {
     int list[TD_EINSUM_MAX_INPUTS], n = plan->equation->n_inputs;
-    td_text_word(text, ",\"path\":[");
+    td_text_string(text, ",\"path\":[");
     if (n == 1 && !plan->nothing_to_do)
-        td_text_word(text, "[0]");
+        td_text_string(text, "[0]");
     for (int i = 0; i < n; i++)
         list[i] = i;
     for (int i = 0; i < plan->n_pairs; i++) {
@@ -198,7 +198,7 @@ static void add_path(struct td_text *text, const struct td_einsum_plan *plan)
         list[kept++] = plan->equation->n_inputs + i;
         n = kept;
     }
-    td_text_word(text, "]");
+    td_text_string(text, "]");
 }
 
 static const char *kind_name(td_contraction_kind kind)
@@ -235,7 +235,7 @@ static void add_step(struct td_text *text, const struct td_einsum_plan *plan, in
         td_text_print(text, "%s%" PRId64, i ? "," : "",
                       plan->equation->extent[step->result.label[i]]);
     add_count(text, "],\"bytes\":", step_bytes(step));
-    td_text_word(text, "}");
+    td_text_string(text, "}");
 }
 
 /* In bytes it may be another than in elements: 16-bit operands are 32 bits wide between steps. */
@@ -265,7 +265,7 @@ static void add_limits(struct td_text *text, const struct td_einsum_plan *plan,
     add_count(text, ",\"limits\":{\"max_flops\":", limits->max_flops);
     add_count(text, ",\"max_output\":", limits->max_output);
     add_count(text, ",\"memory_limit\":", limits->memory);
-    td_text_word(text, "},\"exceeds\":[");
+    td_text_string(text, "},\"exceeds\":[");
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         if (checks[i].exceeded) {
             td_text_print(text, "%s\"%s\"", any ? "," : "", checks[i].resource);
@@ -284,7 +284,7 @@ static void add_plan(struct td_text *text, const struct td_op_args *args,
                   td_dtype_info(output->dtype)->name);
     td_text_dims(text, &output->shape);
     add_count(text, "],\"bytes\":", output->bytes);
-    td_text_word(text, "}");
+    td_text_string(text, "}");
     add_path(text, plan);
     add_count(text, ",\"flops\":", plan->flops);
     add_count(text, ",\"naive_flops\":", plan->naive_flops);
@@ -292,10 +292,10 @@ static void add_plan(struct td_text *text, const struct td_op_args *args,
     add_count(text, ",\"bytes\":", largest_bytes(plan, output));
     add_count(text, "},\"workspace_bytes\":", workspace);
     add_limits(text, plan, output->bytes, workspace, limits);
-    td_text_word(text, ",\"steps\":[");
+    td_text_string(text, ",\"steps\":[");
     for (int i = 0; !plan->nothing_to_do && i < plan->n_steps; i++)
         add_step(text, plan, i);
-    td_text_word(text, "]}");
+    td_text_string(text, "]}");
 }
 
 /* Prints into ever more room until the plan fits: how long it gets is up to its labels. */

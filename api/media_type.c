@@ -135,16 +135,16 @@ td_status td_media_of_body(const char *content_type, unsigned formats, td_format
 
 /* A q-value in thousandths: "0.8" is 800. What is no q-value counts as 1, as if it were not there.
  */
-static int weigh(struct td_token text)
+static int parse_q(struct td_token text)
 {
     if (text.length == 0 || text.length > 5 || (text.text[0] != '0' && text.text[0] != '1') ||
         (text.length > 1 && text.text[1] != '.'))
         return 1000;
-    int thousandths = (text.text[0] - '0') * 1000, unit = 100;
-    for (size_t i = 2; i < text.length; i++, unit /= 10) {
+    int thousandths = (text.text[0] - '0') * 1000, digit_weight = 100;
+    for (size_t i = 2; i < text.length; i++, digit_weight /= 10) {
         if (text.text[i] < '0' || text.text[i] > '9')
             return 1000;
-        thousandths += (text.text[i] - '0') * unit;
+        thousandths += (text.text[i] - '0') * digit_weight;
     }
     return thousandths < 1000 ? thousandths : 1000;
 }
@@ -161,7 +161,7 @@ bool td_preference_next(const char **list, const char *list_end, struct td_prefe
         struct td_token name, value;
         split_parameter(cut(&parameters, end, ';'), &name, &value);
         if (td_token_is(name, "q"))
-            out->weight = weigh(value);
+            out->weight = parse_q(value);
     }
     return true;
 }

@@ -257,7 +257,7 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
 
 /* An array on its way from Fortran order, where the first dimension is contiguous, to C order,
  * where the last one is. */
-struct turn {
+struct transposition {
     int rank; /* at least 2 */
     size_t width;
     int64_t size[TD_MAX_RANK];                            /* of the part that is next */
@@ -269,52 +269,53 @@ struct turn {
 #define PART_ELEMENTS 256
 
 /* A plane of the first dimension and the last. */
-static inline void turn_plane(const struct turn *turn, const char *from, char *to, size_t width)
+static inline void transpose_plane(const struct transposition *t, const char *from, char *to,
+                                   size_t width)
 {
-    int last = turn->rank - 1;
-    int64_t from_step = turn->from_step[last], to_step = turn->to_step[0];
-    for (int64_t i = 0; i < turn->size[0]; i++)
-        for (int64_t j = 0; j < turn->size[last]; j++)
+    int last = t->rank - 1;
+    int64_t from_step = t->from_step[last], to_step = t->to_step[0];
+    for (int64_t i = 0; i < t->size[0]; i++)
+        for (int64_t j = 0; j < t->size[last]; j++)
             memcpy(to + i * to_step + j * (int64_t)width, from + i * (int64_t)width + j * from_step,
                    width);
 }
 
 /* With the width as a constant the copies are single moves. */
-static void turn_planes(const struct turn *turn, const char *from, char *to)
+static void transpose_planes(const struct transposition *t, const char *from, char *to)
 {
-    switch (turn->width) {
+    switch (t->width) {
     case 1:
-        turn_plane(turn, from, to, 1);
+        transpose_plane(t, from, to, 1);
         break;
     case 2:
-        turn_plane(turn, from, to, 2);
+        transpose_plane(t, from, to, 2);
         break;
     case 4:
-        turn_plane(turn, from, to, 4);
+        transpose_plane(t, from, to, 4);
         break;
     case 8:
-        turn_plane(turn, from, to, 8);
+        transpose_plane(t, from, to, 8);
         break;
     default:
-        turn_plane(turn, from, to, 16);
+        transpose_plane(t, from, to, 16);
         break;
     }
 }
 
 /* The planes of a part, one for each place in the dimensions between. */
-static void turn_small(const struct turn *turn, const char *from, char *to)
+static void transpose_small(const struct transposition *t, const char *from, char *to)
 {
     int64_t done[TD_MAX_RANK] = { 0 };
     int d;
     do {
-        turn_planes(turn, from, to);
-        for (d = turn->rank - 2; d > 0; d--) {
-            from += turn->from_step[d];
-            to += turn->to_step[d];
-            if (++done[d] < turn->size[d])
+        transpose_planes(t, from, to);
+        for (d = t->rank - 2; d > 0; d--) {
+            from += t->from_step[d];
+            to += t->to_step[d];
+            if (++done[d] < t->size[d])
                 break;
-            from -= done[d] * turn->from_step[d];
-            to -= done[d] * turn->to_step[d];
+            from -= done[d] * t->from_step[d];
+            to -= done[d] * t->to_step[d];
             done[d] = 0;
         }
     } while (d > 0);
@@ -322,64 +323,64 @@ static void turn_small(const struct turn *turn, const char *from, char *to)
 
 /* The widest dimension is halved until what is left is small; of equally wide ones one in the
  * middle, since the first and the last are those that are contiguous on one side. */
-static int widest(const struct turn *turn)
+static int widest(const struct transposition *t)
 {
     int best = 0;
-    for (int d = 1; d < turn->rank; d++) {
-        bool inner = 2 * d < turn->rank;
-        if (turn->size[d] > turn->size[best] || (inner && turn->size[d] == turn->size[best]))
+    for (int d = 1; d < t->rank; d++) {
+        bool inner = 2 * d < t->rank;
+        if (t->size[d] > t->size[best] || (inner && t->size[d] == t->size[best]))
             best = d;
     }
     return best;
 }
 
-static void turn_part(struct turn *turn, const char *from, char *to)
+static void transpose_part(struct transposition *t, const char *from, char *to)
 {
     int64_t elements = 1;
-    for (int d = 0; d < turn->rank; d++)
-        elements *= turn->size[d];
+    for (int d = 0; d < t->rank; d++)
+        elements *= t->size[d];
     if (elements <= PART_ELEMENTS) {
-        turn_small(turn, from, to);
+        transpose_small(t, from, to);
         return;
     }
     /* At a power of two, so that a part begins where a cache line does. */
-    int d = widest(turn);
-    int64_t whole = turn->size[d];
+    int d = widest(t);
+    int64_t whole = t->size[d];
     int64_t first = (int64_t)1 << (63 - __builtin_clzll((unsigned long long)whole - 1));
-    turn->size[d] = first;
-    turn_part(turn, from, to);
-    turn->size[d] = whole - first;
-    turn_part(turn, from + first * turn->from_step[d], to + first * turn->to_step[d]);
-    turn->size[d] = whole;
+    t->size[d] = first;
+    transpose_part(t, from, to);
+    t->size[d] = whole - first;
+    transpose_part(t, from + first * t->from_step[d], to + first * t->to_step[d]);
+    t->size[d] = whole;
 }
 
-static void turn_all(const struct td_tensor *tensor, void *to)
+static void transpose(const struct td_tensor *tensor, void *to)
 {
-    struct turn turn = { .width = td_dtype_info(tensor->dtype)->size };
-    int64_t step = (int64_t)turn.width;
+    struct transposition t = { .width = td_dtype_info(tensor->dtype)->size };
+    int64_t step = (int64_t)t.width;
     for (int d = 0; d < tensor->shape.rank; d++) {
         if (tensor->shape.dim[d] == 1)
             continue;
-        turn.size[turn.rank] = tensor->shape.dim[d];
-        turn.from_step[turn.rank++] = step;
+        t.size[t.rank] = tensor->shape.dim[d];
+        t.from_step[t.rank++] = step;
         step *= tensor->shape.dim[d];
     }
-    step = (int64_t)turn.width;
-    for (int d = turn.rank - 1; d >= 0; d--) {
-        turn.to_step[d] = step;
-        step *= turn.size[d];
+    step = (int64_t)t.width;
+    for (int d = t.rank - 1; d >= 0; d--) {
+        t.to_step[d] = step;
+        step *= t.size[d];
     }
-    turn_part(&turn, tensor->data, to);
+    transpose_part(&t, tensor->data, to);
 }
 
 /* from may be to. */
-static void swap_bytes(void *to, const void *from, size_t bytes, size_t unit)
+static void swap_bytes(void *to, const void *from, size_t bytes, size_t width)
 {
-    for (size_t at = 0; at < bytes; at += unit) {
+    for (size_t at = 0; at < bytes; at += width) {
         uint64_t value = 0;
-        memcpy(&value, (const char *)from + at, unit);
-        value = __builtin_bswap64(value) >> (64 - 8 * unit);
-        memcpy((char *)to + at, &value, unit);
+        memcpy(&value, (const char *)from + at, width);
+        value = __builtin_bswap64(value) >> (64 - 8 * width);
+        memcpy((char *)to + at, &value, width);
     }
 }
 
@@ -388,7 +389,7 @@ void td_npy_convert(const struct td_npy *file, void *to)
     const struct td_tensor *tensor = &file->tensor;
     const void *from = tensor->data;
     if (file->fortran) {
-        turn_all(tensor, to);
+        transpose(tensor, to);
         from = to;
     }
     /* The two parts of a complex number are swapped each on its own: they are what it is aligned
@@ -448,7 +449,7 @@ td_status td_npy_write_header(const struct td_tensor *tensor, char header[TD_NPY
                       : d              ? ", %" PRId64
                                        : "%" PRId64,
                       shape->dim[d]);
-    td_text_word(&text, "), }");
+    td_text_string(&text, "), }");
     while ((text.at + 1 - header) % ALIGNMENT != 0)
         td_text_add(&text, " ", 1);
     td_text_add(&text, "\n", 1);

@@ -44,25 +44,25 @@ static bool read_spec(const char *range, struct spec *out)
     return !out->has_first || !out->has_last || out->first <= out->last;
 }
 
-/* Keeps bytes [begin, end) of the pieces, which are not copied. */
+/* Keeps bytes [begin, end) of the chunks, which are not copied. */
 static void cut(struct td_reply *reply, size_t begin, size_t end)
 {
     int kept = 0;
-    size_t at = 0; /* where a piece begins */
-    for (int i = 0; i < reply->n_pieces; i++) {
-        struct td_piece piece = reply->pieces[i];
+    size_t at = 0; /* where a chunk begins */
+    for (int i = 0; i < reply->n_chunks; i++) {
+        struct td_chunk chunk = reply->chunks[i];
         size_t from = begin > at ? begin - at : 0, to = end > at ? end - at : 0;
-        at += piece.size;
-        to = to < piece.size ? to : piece.size;
+        at += chunk.size;
+        to = to < chunk.size ? to : chunk.size;
         if (from < to)
-            reply->pieces[kept++] = (struct td_piece){ (const char *)piece.data + from, to - from };
+            reply->chunks[kept++] = (struct td_chunk){ (const char *)chunk.data + from, to - from };
     }
-    reply->n_pieces = kept;
+    reply->n_chunks = kept;
 }
 
 /* Adds Content-Range. */
-static td_status tell(struct td_reply *reply, struct td_arena *arena, struct td_error *err,
-                      const char *text)
+static td_status add_content_range(struct td_reply *reply, struct td_arena *arena,
+                                   struct td_error *err, const char *text)
 {
     const char *value = td_arena_text(arena, text, strlen(text), err);
     if (!value)
@@ -87,7 +87,7 @@ td_status td_range_apply(const char *range, struct td_reply *reply, struct td_ar
         end = spec.last + 1;
     if (begin < size) {
         snprintf(text, sizeof text, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, begin, end - 1, size);
-        td_status status = tell(reply, arena, err, text);
+        td_status status = add_content_range(reply, arena, err, text);
         if (status != TD_OK)
             return status;
         cut(reply, begin, end);
@@ -95,7 +95,7 @@ td_status td_range_apply(const char *range, struct td_reply *reply, struct td_ar
         return TD_OK;
     }
     snprintf(text, sizeof text, "bytes */%" PRIu64, size);
-    td_status status = tell(reply, arena, err, text);
+    td_status status = add_content_range(reply, arena, err, text);
     if (status != TD_OK)
         return status;
     td_error_set(err, TD_RANGE_NOT_SATISFIABLE,

@@ -32,7 +32,7 @@ struct header {
     uint64_t data_size;
     struct td_safetensors *out;
     struct range *ranges; /* of the entries */
-    int entry_room, note_room;
+    int entry_room, metadata_room;
 };
 
 static td_status refuse(struct td_error *err, const char *name)
@@ -193,7 +193,7 @@ static td_status read_entry(struct header *header, const char *name, struct td_t
 }
 
 /* {"name": "text", ...} */
-static td_status read_notes(struct header *header)
+static td_status read_metadata(struct header *header)
 {
     struct td_json_scan *scan = &header->scan;
     bool more;
@@ -201,27 +201,27 @@ static td_status read_notes(struct header *header)
     if (status != TD_OK)
         return status;
     while (more) {
-        struct td_safetensors_note note = { 0 };
-        status = read_text(header, "a metadata name in quotes", &note.key);
+        struct td_safetensors_metadata item = { 0 };
+        status = read_text(header, "a metadata name in quotes", &item.key);
         if (status == TD_OK)
             status = td_json_expect(scan, ':', header->err);
         if (status == TD_OK)
-            status = read_text(header, "a metadata value in quotes", &note.value);
+            status = read_text(header, "a metadata value in quotes", &item.value);
         if (status != TD_OK)
             return status;
         struct td_safetensors *out = header->out;
-        if (out->n_notes == header->note_room) {
-            int room = header->note_room ? header->note_room * 2 : 4;
-            struct td_safetensors_note *notes =
-                td_arena_alloc(header->arena, (size_t)room, sizeof *notes, header->err);
-            if (!notes)
+        if (out->n_metadata == header->metadata_room) {
+            int room = header->metadata_room ? header->metadata_room * 2 : 4;
+            struct td_safetensors_metadata *metadata =
+                td_arena_alloc(header->arena, (size_t)room, sizeof *metadata, header->err);
+            if (!metadata)
                 return header->err->status;
-            if (out->n_notes)
-                memcpy(notes, out->notes, (size_t)out->n_notes * sizeof *notes);
-            out->notes = notes;
-            header->note_room = room;
+            if (out->n_metadata)
+                memcpy(metadata, out->metadata, (size_t)out->n_metadata * sizeof *metadata);
+            out->metadata = metadata;
+            header->metadata_room = room;
         }
-        out->notes[out->n_notes++] = note;
+        out->metadata[out->n_metadata++] = item;
         status = td_json_next(scan, '}', &more, header->err);
         if (status != TD_OK)
             return status;
@@ -285,7 +285,7 @@ static td_status check_names(struct header *header, const char *what, const char
 static td_status check_all_names(struct header *header)
 {
     struct td_safetensors *out = header->out;
-    int most = out->n_entries > out->n_notes ? out->n_entries : out->n_notes;
+    int most = out->n_entries > out->n_metadata ? out->n_entries : out->n_metadata;
     const char *few[8];
     const char **names =
         most <= 8 ? few : td_arena_alloc(header->arena, (size_t)most, sizeof *names, header->err);
@@ -296,9 +296,9 @@ static td_status check_all_names(struct header *header)
     td_status status = check_names(header, "tensor", names, out->n_entries);
     if (status != TD_OK)
         return status;
-    for (int i = 0; i < out->n_notes; i++)
-        names[i] = out->notes[i].key;
-    return check_names(header, "metadata entry", names, out->n_notes);
+    for (int i = 0; i < out->n_metadata; i++)
+        names[i] = out->metadata[i].key;
+    return check_names(header, "metadata entry", names, out->n_metadata);
 }
 
 /* The ranges follow each other without overlap or hole, from the first byte of data to the last. */
@@ -356,7 +356,7 @@ static td_status read_length(const char *file, size_t size, uint64_t *length, st
 }
 
 /* A member of the header: the metadata or a tensor. */
-static td_status read_member(struct header *header, bool *notes_read)
+static td_status read_member(struct header *header, bool *metadata_read)
 {
     struct td_json_scan *scan = &header->scan;
     struct td_safetensors *out = header->out;
@@ -367,10 +367,10 @@ static td_status read_member(struct header *header, bool *notes_read)
     if (status != TD_OK)
         return status;
     if (strcmp(name, "__metadata__") == 0) {
-        if (*notes_read)
+        if (*metadata_read)
             return td_json_syntax(scan, begin, header->err, "expected __metadata__ only once");
-        *notes_read = true;
-        return read_notes(header);
+        *metadata_read = true;
+        return read_metadata(header);
     }
     const bool full = !out->entries || !header->ranges || out->n_entries == header->entry_room;
     if (full && !grow_entries(header, out))
@@ -399,10 +399,10 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
         .out = out,
     };
     struct td_json_scan *scan = &header.scan;
-    bool notes_read = false, more;
+    bool metadata_read = false, more;
     status = td_json_open(scan, '{', '}', &more, err);
     while (status == TD_OK && more) {
-        status = read_member(&header, &notes_read);
+        status = read_member(&header, &metadata_read);
         if (status == TD_OK)
             status = td_json_next(scan, '}', &more, err);
     }
@@ -417,18 +417,19 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
 
 /* ---- a request ---- */
 
-/* Attributes, and what libraries note by themselves. */
-static td_status apply_note(struct td_request *request, const struct td_safetensors_note *note,
-                            struct td_arena *arena, struct td_error *err)
+/* Attributes, and what libraries write by themselves. */
+static td_status apply_metadata(struct td_request *request,
+                                const struct td_safetensors_metadata *item, struct td_arena *arena,
+                                struct td_error *err)
 {
     bool known;
-    td_status status = td_attrs_set_text(request, note->key, strlen(note->key), note->value,
-                                         strlen(note->value), arena, &known, err);
+    td_status status = td_attrs_set_text(request, item->key, strlen(item->key), item->value,
+                                         strlen(item->value), arena, &known, err);
     if (status != TD_OK || known)
         return status;
-    if (strcmp(note->key, "format") == 0)
+    if (strcmp(item->key, "format") == 0)
         return TD_OK; /* safetensors for Python says "pt", "np", ... */
-    return td_attrs_unknown(request->op, note->key, strlen(note->key), "metadata entry", err);
+    return td_attrs_unknown(request->op, item->key, strlen(item->key), "metadata entry", err);
 }
 
 td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolver *resolver,
@@ -437,33 +438,34 @@ td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolv
 {
     const struct td_op *op = request->op;
     struct td_safetensors file;
-    struct td_slot slot;
+    struct td_named_input target;
     td_status status = td_safetensors_open(body, bytes, arena, &file, err);
     if (status != TD_OK)
         return status;
 
     for (int i = 0; i < file.n_entries && status == TD_OK; i++)
+        status = td_named_input_count(request, file.entries[i].name, strlen(file.entries[i].name),
+                                      &target, err);
+    for (int i = 0; i < file.n_metadata && status == TD_OK; i++)
         status =
-            td_slot_count(request, file.entries[i].name, strlen(file.entries[i].name), &slot, err);
-    for (int i = 0; i < file.n_notes && status == TD_OK; i++)
-        status = td_slot_of_ref(op, file.notes[i].key, strlen(file.notes[i].key), &slot)
-                     ? td_slot_count_ref(request, slot, err)
-                     : apply_note(request, &file.notes[i], arena, err);
+            td_named_input_find_ref(op, file.metadata[i].key, strlen(file.metadata[i].key), &target)
+                ? td_named_input_count_ref(request, target, err)
+                : apply_metadata(request, &file.metadata[i], arena, err);
     if (status == TD_OK)
-        status = td_slots_begin(request, arena, err);
+        status = td_named_inputs_alloc(request, arena, err);
 
     for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
         struct td_tensor *place = NULL;
-        slot = td_slot_of(op, file.entries[i].name, strlen(file.entries[i].name));
-        status = td_slot_fill(request, slot, &place, err);
+        target = td_named_input_find(op, file.entries[i].name, strlen(file.entries[i].name));
+        status = td_named_input_tensor(request, target, &place, err);
         if (status == TD_OK)
             *place = file.entries[i].tensor;
     }
-    for (int i = 0; i < file.n_notes && status == TD_OK; i++) {
-        const struct td_safetensors_note *note = &file.notes[i];
-        if (td_slot_of_ref(op, note->key, strlen(note->key), &slot))
-            status = td_slot_resolve(request, slot, note->value, strlen(note->value), resolver,
-                                     arena, err);
+    for (int i = 0; i < file.n_metadata && status == TD_OK; i++) {
+        const struct td_safetensors_metadata *item = &file.metadata[i];
+        if (td_named_input_find_ref(op, item->key, strlen(item->key), &target))
+            status = td_named_input_resolve(request, target, item->value, strlen(item->value),
+                                            resolver, arena, err);
     }
     return status;
 }
@@ -479,8 +481,8 @@ bool td_safetensors_encoded_bound(const struct td_request *request, size_t *byte
     int n_large = 0;
     *bytes = LENGTH_BYTES + ENTRY_TEXT;
     for (int i = 0; i < args->n_outputs; i++)
-        if (!td_size_add(*bytes, ENTRY_TEXT + sizeof(struct td_piece) * 2, bytes) ||
-            !td_pieces_count(args->outputs[i].bytes, bytes, &n_large))
+        if (!td_size_add(*bytes, ENTRY_TEXT + sizeof(struct td_chunk) * 2, bytes) ||
+            !td_chunk_count(args->outputs[i].bytes, bytes, &n_large))
             return false;
     return true;
 }
@@ -490,30 +492,30 @@ static char *begin_header(struct td_text *text)
 {
     char *length_at = text->at;
     text->at += LENGTH_BYTES;
-    td_text_word(text, "{");
+    td_text_string(text, "{");
     return length_at;
 }
 
 /* What stands behind a tensor's name. *offset is where its data begins, then where it ends. */
 static void write_entry(struct td_text *text, const struct td_tensor *tensor, uint64_t *offset)
 {
-    td_text_word(text, ":{\"dtype\":\"");
-    td_text_word(text, td_dtype_info(tensor->dtype)->safetensors);
-    td_text_word(text, "\",\"shape\":[");
+    td_text_string(text, ":{\"dtype\":\"");
+    td_text_string(text, td_dtype_info(tensor->dtype)->safetensors);
+    td_text_string(text, "\",\"shape\":[");
     td_text_dims(text, &tensor->shape);
-    td_text_word(text, "],\"data_offsets\":[");
+    td_text_string(text, "],\"data_offsets\":[");
     td_text_uint(text, *offset);
-    td_text_word(text, ",");
+    td_text_string(text, ",");
     *offset += tensor->bytes;
     td_text_uint(text, *offset);
-    td_text_word(text, "]}");
+    td_text_string(text, "]}");
 }
 
 /* Fills up with spaces, so that the data behind the header is aligned to 8 bytes, and puts the
  * length in front. */
 static void end_header(struct td_text *text, char *length_at)
 {
-    td_text_word(text, "}");
+    td_text_string(text, "}");
     while ((text->at - length_at) % 8 != 0)
         td_text_add(text, " ", 1);
     uint64_t length = (uint64_t)(text->at - length_at) - LENGTH_BYTES;
@@ -531,9 +533,9 @@ static void write_header(const struct td_request *request, struct td_text *text)
             "\"__metadata__\":{\"bounds.policy\":\"%s\",\"bounds.replaced\":\"%" PRId64 "\"}%s",
             td_bounds_name(td_request_bounds(request)), args->replaced, args->n_outputs ? "," : "");
     for (int i = 0; i < args->n_outputs; i++) {
-        td_text_word(text, i > 0 ? ",\"" : "\"");
-        td_slot_name_output(text, request->op, i);
-        td_text_word(text, "\"");
+        td_text_string(text, i > 0 ? ",\"" : "\"");
+        td_named_output_write(text, request->op, i);
+        td_text_string(text, "\"");
         write_entry(text, &args->outputs[i], &offset);
     }
     end_header(text, length_at);
@@ -570,7 +572,7 @@ td_status td_safetensors_encode(const struct td_request *request, struct td_aren
     const size_t header_room = room;
     int n_large = 0;
     for (int i = 0; i < args->n_outputs; i++)
-        if (!td_pieces_count(args->outputs[i].bytes, &room, &n_large))
+        if (!td_chunk_count(args->outputs[i].bytes, &room, &n_large))
             return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply");
     char *bytes = td_arena_alloc(arena, room, 1, err);
     if (!bytes)
@@ -578,14 +580,14 @@ td_status td_safetensors_encode(const struct td_request *request, struct td_aren
     struct td_text text = { .at = bytes, .end = bytes + header_room };
     write_header(request, &text);
 
-    struct td_pieces pieces;
-    status = td_pieces_begin(&pieces, reply, "application/vnd.safetensors", bytes,
-                             (size_t)(text.at - bytes), n_large, arena, err);
+    struct td_chunk_writer writer;
+    status = td_chunk_writer_begin(&writer, reply, "application/vnd.safetensors", bytes,
+                                   (size_t)(text.at - bytes), n_large, arena, err);
     if (status != TD_OK)
         return status;
     for (int i = 0; i < args->n_outputs; i++)
-        td_pieces_add(&pieces, args->outputs[i].data, args->outputs[i].bytes);
-    td_pieces_end(&pieces);
+        td_chunk_writer_add(&writer, args->outputs[i].data, args->outputs[i].bytes);
+    td_chunk_writer_end(&writer);
     return TD_OK;
 }
 
@@ -599,7 +601,7 @@ td_status td_safetensors_encode_tensor(const struct td_tensor *tensor, struct td
     struct td_text text = { .at = header, .end = header + sizeof header };
     uint64_t offset = 0;
     char *length_at = begin_header(&text);
-    td_text_word(&text, "\"tensor\"");
+    td_text_string(&text, "\"tensor\"");
     write_entry(&text, tensor, &offset);
     end_header(&text, length_at);
     return td_raw_reply("application/vnd.safetensors", header, (size_t)(text.at - header), tensor,

@@ -22,15 +22,15 @@ struct td_safetensors_entry {
 };
 
 /* An entry of __metadata__; both NUL-terminated, in the arena. */
-struct td_safetensors_note {
+struct td_safetensors_metadata {
     const char *key, *value;
 };
 
 struct td_safetensors {
     struct td_safetensors_entry *entries;
     int n_entries;
-    struct td_safetensors_note *notes; /* __metadata__ */
-    int n_notes;
+    struct td_safetensors_metadata *metadata; /* __metadata__ */
+    int n_metadata;
 };
 
 /* Reads and checks the header of a whole file in memory. bytes[0..size) stays borrowed. */
@@ -53,7 +53,7 @@ bool td_safetensors_encoded_bound(const struct td_request *request, size_t *byte
 
 /* Writes the results: "output" or "outputs.0", ...; a bounds policy that replaced something is in
  * __metadata__ as bounds.policy and bounds.replaced. NOT_ACCEPTABLE as td_safetensors_can_encode.
- * Large outputs are pieces of their own, not copied. */
+ * Large outputs are chunks of their own, not copied. */
 TD_MUST_CHECK td_status td_safetensors_encode(const struct td_request *request,
                                               struct td_arena *arena, struct td_reply *reply,
                                               struct td_error *err);

@@ -13,22 +13,22 @@ struct array {
     struct td_error *err;
 
     td_dtype dtype;
-    td_dtype integer;           /* INFERRED: what integers are first */
-    enum td_leaves_style style; /* INFERRED: dtype is told by elements, and wider ones change it */
+    td_dtype integer_dtype;     /* INFERRED: what integers are first */
+    enum td_scalar_style style; /* INFERRED: dtype is told by elements, and wider ones change it */
     bool started;               /* dtype and room are settled */
     int64_t room;               /* elements that there is room for */
-    size_t width;      /* of what leaves.next points to: an element, or a string's offset */
+    size_t width;      /* of what parser.next points to: an element, or a string's offset */
     char *data;        /* elements, or offsets */
     size_t text_bytes; /* of the whole value: no string unescapes to more */
-    td_leaves_run_fn *run;
-    struct td_leaves leaves;
+    td_parse_scalars_fn *parse;
+    struct td_scalar_parser parser;
 
     const char
         *integers_end; /* the text before it was read as integers, and became floats; or NULL */
 
     /* An integer that fits neither int64 nor uint64, until a float makes it one among floats. */
-    const char *misfit;
-    int64_t misfit_element;
+    const char *overflow;
+    int64_t overflow_element;
 
     int rank;                   /* -1 until the first leaf or empty list */
     int64_t dim[TD_MAX_RANK];   /* -1 until the first list of its level ends */
@@ -43,7 +43,7 @@ static bool is_complex(td_dtype dtype)
 /* Elements read so far. */
 static int64_t elements(const struct array *array)
 {
-    int64_t written = (array->leaves.next - array->data) / (int64_t)array->width;
+    int64_t written = (array->parser.next - array->data) / (int64_t)array->width;
     return written - (array->dtype == TD_DTYPE_STRING);
 }
 
@@ -126,36 +126,36 @@ static const char *oip_elements(td_dtype dtype)
 }
 
 /* The element at p, at `level`, is not one: says why. */
-static td_status refuse_leaf(const struct array *array, const char *p, int level)
+static td_status refuse_scalar(const struct array *array, const char *p, int level)
 {
-    td_status status = array->leaves.fault == TD_LEAF_FAULT_REPORTED ? TD_MALFORMED_REQUEST
-                                                                     : check_syntax(array, p);
+    td_status status = array->parser.fault == TD_SCALAR_FAULT_REPORTED ? TD_MALFORMED_REQUEST
+                                                                       : check_syntax(array, p);
     if (status != TD_OK)
         return status;
 
     const struct td_dtype_info *info = td_dtype_info(array->dtype);
     const char *kind = td_json_kind(*p),
-               *dtype = array->style == TD_LEAVES_OIP ? info->oip : info->name;
+               *dtype = array->style == TD_SCALARS_OIP ? info->oip : info->name;
     char message[256], token[48];
     if (strcmp(kind, "a number") == 0)
-        kind = token_text(p, array->leaves.end, token, sizeof token);
+        kind = token_text(p, array->parser.end, token, sizeof token);
     if (is_complex(array->dtype))
         snprintf(message, sizeof message, "%s is not a %s: expected [re, im], two numbers that fit",
                  kind, dtype);
-    else if (array->leaves.fault == TD_LEAF_FAULT_RANGE)
+    else if (array->parser.fault == TD_SCALAR_FAULT_RANGE)
         snprintf(message, sizeof message, "%s does not fit %s", kind, dtype);
-    else if (array->style == TD_LEAVES_INFERRED && elements(array) == 0 && *p != '[')
+    else if (array->style == TD_SCALARS_INFERRED && elements(array) == 0 && *p != '[')
         snprintf(message, sizeof message,
                  "%s is no element of a tensor: expected a number, a string, true or false", kind);
     else if (*p == '[')
         snprintf(message, sizeof message,
                  "a list stands where the elements before it are single values");
-    else if (array->style == TD_LEAVES_INFERRED)
+    else if (array->style == TD_SCALARS_INFERRED)
         snprintf(message, sizeof message, "%s stands among elements that are %s", kind,
                  array->dtype == TD_DTYPE_BOOL     ? "true or false"
                  : array->dtype == TD_DTYPE_STRING ? "strings"
                                                    : "numbers");
-    else if (array->style == TD_LEAVES_OIP)
+    else if (array->style == TD_SCALARS_OIP)
         snprintf(message, sizeof message, "%s is not %s: expected %s", kind, dtype,
                  oip_elements(array->dtype));
     else
@@ -173,17 +173,17 @@ static td_status start(struct array *array)
     array->data = td_arena_alloc(array->arena, count, array->width, array->err);
     if (!array->data)
         return array->err->status;
-    array->leaves.next = array->data;
+    array->parser.next = array->data;
     if (strings) {
-        array->leaves.bytes = td_arena_alloc(array->arena, array->text_bytes, 1, array->err);
-        if (!array->leaves.bytes)
+        array->parser.bytes = td_arena_alloc(array->arena, array->text_bytes, 1, array->err);
+        if (!array->parser.bytes)
             return array->err->status;
-        array->leaves.bytes_next = array->leaves.bytes;
+        array->parser.bytes_next = array->parser.bytes;
         memset(array->data, 0, array->width); /* offsets[0] */
-        array->leaves.next += array->width;
+        array->parser.next += array->width;
     }
-    array->leaves.limit = array->data + count * array->width;
-    array->run = td_leaves_run_of(array->dtype, array->style);
+    array->parser.limit = array->data + count * array->width;
+    array->parse = td_parse_scalars_of(array->dtype, array->style);
     array->started = true;
     return TD_OK;
 }
@@ -212,9 +212,9 @@ static void integers_to_float32(struct array *array)
     }
     array->dtype = TD_DTYPE_FLOAT32;
     array->width = sizeof(float);
-    array->run = td_leaves_run_of(array->dtype, array->style);
-    array->leaves.next = array->data + (size_t)n * array->width;
-    array->leaves.limit = array->data + (size_t)array->room * array->width;
+    array->parse = td_parse_scalars_of(array->dtype, array->style);
+    array->parser.next = array->data + (size_t)n * array->width;
+    array->parser.limit = array->data + (size_t)array->room * array->width;
 }
 
 static td_status int32_to_int64(struct array *array)
@@ -229,8 +229,8 @@ static td_status int32_to_int64(struct array *array)
         int32_t value;
         memcpy(&value, narrow + (size_t)i * sizeof value, sizeof value);
         int64_t wide = value;
-        memcpy(array->leaves.next, &wide, sizeof wide);
-        array->leaves.next += sizeof wide;
+        memcpy(array->parser.next, &wide, sizeof wide);
+        array->parser.next += sizeof wide;
     }
     return TD_OK;
 }
@@ -238,7 +238,7 @@ static td_status int32_to_int64(struct array *array)
 static bool any_negative(const struct array *array)
 {
     int64_t lowest = 0;
-    for (const char *at = array->data; at < array->leaves.next; at += sizeof lowest) {
+    for (const char *at = array->data; at < array->parser.next; at += sizeof lowest) {
         int64_t value;
         memcpy(&value, at, sizeof value);
         lowest = value < lowest ? value : lowest;
@@ -252,22 +252,22 @@ static td_status widen(struct array *array, const char *p, bool *widened)
 {
     *widened = false;
     bool is_integer;
-    const char *stop = td_json_number_end(p, array->leaves.end, &is_integer);
+    const char *stop = td_json_number_end(p, array->parser.end, &is_integer);
     bool integers = array->dtype == TD_DTYPE_INT32 || array->dtype == TD_DTYPE_INT64 ||
                     array->dtype == TD_DTYPE_UINT64;
-    if (array->style != TD_LEAVES_INFERRED || !integers || !stop)
+    if (array->style != TD_SCALARS_INFERRED || !integers || !stop)
         return TD_OK;
     *widened = true;
     if (is_integer && array->dtype == TD_DTYPE_INT32)
         return int32_to_int64(array);
     if (is_integer && array->dtype == TD_DTYPE_INT64 && *p != '-' && !any_negative(array)) {
         array->dtype = TD_DTYPE_UINT64;
-        array->run = td_leaves_run_of(array->dtype, array->style);
+        array->parse = td_parse_scalars_of(array->dtype, array->style);
         return TD_OK;
     }
     if (is_integer) {
-        array->misfit = p;
-        array->misfit_element = elements(array);
+        array->overflow = p;
+        array->overflow_element = elements(array);
     }
     array->integers_end = p;
     integers_to_float32(array);
@@ -277,7 +277,7 @@ static td_status widen(struct array *array, const char *p, bool *widened)
 /* dtype of a value from its first element. */
 static td_status infer_dtype(struct array *array, const char *p)
 {
-    switch (p < array->leaves.end ? *p : '\0') {
+    switch (p < array->parser.end ? *p : '\0') {
     case 't':
     case 'f':
         array->dtype = TD_DTYPE_BOOL;
@@ -286,7 +286,7 @@ static td_status infer_dtype(struct array *array, const char *p)
         array->dtype = TD_DTYPE_STRING;
         break;
     default:
-        array->dtype = array->integer;
+        array->dtype = array->integer_dtype;
         break;
     }
     return start(array);
@@ -300,7 +300,7 @@ static bool is_pair(const char *p, const char *end)
 }
 
 /* Only a shape limits the room: what the text itself has fits. */
-static td_status refuse_surplus(const struct array *array)
+static td_status refuse_too_many(const struct array *array)
 {
     char message[96];
     snprintf(message, sizeof message, "there are more elements than the shape's %" PRId64,
@@ -309,32 +309,32 @@ static td_status refuse_surplus(const struct array *array)
 }
 
 /* Reads elements from p, at `level`, to the end of their list. */
-static td_status read_leaves(struct array *array, const char **p, int level)
+static td_status read_scalars(struct array *array, const char **p, int level)
 {
     td_status status = TD_OK;
     if (!array->started && (status = infer_dtype(array, *p)) != TD_OK)
         return status;
     int64_t before = elements(array);
     if (level == 0) /* one element, and what follows the comma behind it is not ours */
-        array->leaves.limit = array->leaves.next + array->width;
+        array->parser.limit = array->parser.next + array->width;
     for (;;) {
-        if (array->leaves.next == array->leaves.limit)
-            return refuse_surplus(array);
-        *p = array->run(&array->leaves, *p);
+        if (array->parser.next == array->parser.limit)
+            return refuse_too_many(array);
+        *p = array->parse(&array->parser, *p);
         if (level > 0)
             array->count[level - 1] = elements(array) - before;
-        if (array->leaves.fault == TD_LEAF_FAULT_NONE && level > 0 && *p < array->leaves.end &&
+        if (array->parser.fault == TD_SCALAR_FAULT_NONE && level > 0 && *p < array->parser.end &&
             **p == ',')
-            return refuse_surplus(array);
-        if (array->leaves.fault == TD_LEAF_FAULT_NONE)
+            return refuse_too_many(array);
+        if (array->parser.fault == TD_SCALAR_FAULT_NONE)
             return TD_OK;
         bool widened = false;
-        if (array->leaves.fault != TD_LEAF_FAULT_REPORTED)
+        if (array->parser.fault != TD_SCALAR_FAULT_REPORTED)
             status = widen(array, *p, &widened);
         if (status != TD_OK)
             return status;
         if (!widened)
-            return refuse_leaf(array, *p, level);
+            return refuse_scalar(array, *p, level);
     }
 }
 
@@ -354,7 +354,7 @@ static td_status close_list(struct array *array, int level)
     return refuse_at(array, array->count, level - 1, message);
 }
 
-/* Reads a value: lists in lists around leaves. No recursion, so depth costs nothing. */
+/* Reads a value: lists in lists around parser. No recursion, so depth costs nothing. */
 static td_status read_value(struct array *array)
 {
     const char *end = array->scan->end;
@@ -374,7 +374,7 @@ static td_status read_value(struct array *array)
             if (level == TD_MAX_RANK) {
                 td_error_resource(array->err, "rank", TD_MAX_RANK + 1, TD_MAX_RANK,
                                   "a tensor given as nested lists");
-                td_json_point(array->path, array->err);
+                td_json_set_pointer(array->path, array->err);
                 return TD_RESOURCE_LIMIT;
             }
             array->count[level++] = 0;
@@ -396,7 +396,7 @@ static td_status read_value(struct array *array)
                          kind);
                 return refuse_at(array, array->count, level, message);
             }
-            status = read_leaves(array, &p, level);
+            status = read_scalars(array, &p, level);
             if (status != TD_OK)
                 return status;
             if (level == 0)
@@ -438,8 +438,8 @@ static td_status finish(struct array *array, const struct td_shape *shape, struc
     out->data = array->data;
     if (array->dtype == TD_DTYPE_STRING) {
         out->offsets = (uint64_t *)(void *)array->data;
-        out->data = array->leaves.bytes;
-        out->bytes = (size_t)(array->leaves.bytes_next - array->leaves.bytes);
+        out->data = array->parser.bytes;
+        out->bytes = (size_t)(array->parser.bytes_next - array->parser.bytes);
     }
     return TD_OK;
 }
@@ -490,9 +490,9 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
         .path = path,
         .arena = arena,
         .err = err,
-        .integer = untyped.integer,
-        .style = TD_LEAVES_INFERRED,
-        .leaves = { .end = scan->end, .scan = scan, .err = err },
+        .integer_dtype = untyped.integer,
+        .style = TD_SCALARS_INFERRED,
+        .parser = { .end = scan->end, .scan = scan, .err = err },
     };
     td_json_peek(scan);
     const char *begin = scan->at;
@@ -510,16 +510,16 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
         restore_negative_zeros(&array, begin, array.integers_end);
     struct td_shape shape;
     shape_of(&array, &shape);
-    if (array.misfit) {
+    if (array.overflow) {
         bool fraction = false;
         for (const char *p = begin; p < scan->at && !fraction; p++)
             fraction = *p == '.' || *p == 'e' || *p == 'E';
         if (!fraction) {
             int64_t position[TD_MAX_RANK];
             char message[128], token[48];
-            td_shape_unravel(&shape, array.misfit_element, position);
+            td_shape_unravel(&shape, array.overflow_element, position);
             snprintf(message, sizeof message, "%s fits neither int64 nor uint64 beside the others",
-                     token_text(array.misfit, scan->end, token, sizeof token));
+                     token_text(array.overflow, scan->end, token, sizeof token));
             return refuse_at(&array, position, shape.rank, message);
         }
     }
@@ -542,7 +542,7 @@ static bool shape_fits(const struct td_shape *nested, const struct td_shape *giv
     return td_shape_equal(nested, &prefix);
 }
 
-static td_status read_typed(struct td_json_scan *scan, enum td_leaves_style style, td_dtype dtype,
+static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style style, td_dtype dtype,
                             const struct td_shape *shape, const struct td_json_path *path,
                             struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
@@ -553,7 +553,7 @@ static td_status read_typed(struct td_json_scan *scan, enum td_leaves_style styl
         .err = err,
         .dtype = dtype,
         .style = style,
-        .leaves = { .end = scan->end, .scan = scan, .err = err },
+        .parser = { .end = scan->end, .scan = scan, .err = err },
     };
     td_json_peek(scan);
     td_status status = TD_OK;
@@ -592,12 +592,12 @@ td_status td_json_read_typed(struct td_json_scan *scan, td_dtype dtype,
                              const struct td_shape *shape, const struct td_json_path *path,
                              struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
-    return read_typed(scan, TD_LEAVES_TYPED, dtype, shape, path, arena, out, err);
+    return read_typed(scan, TD_SCALARS_TYPED, dtype, shape, path, arena, out, err);
 }
 
 td_status td_json_read_oip(struct td_json_scan *scan, td_dtype dtype, const struct td_shape *shape,
                            const struct td_json_path *path, struct td_arena *arena,
                            struct td_tensor *out, struct td_error *err)
 {
-    return read_typed(scan, TD_LEAVES_OIP, dtype, shape, path, arena, out, err);
+    return read_typed(scan, TD_SCALARS_OIP, dtype, shape, path, arena, out, err);
 }

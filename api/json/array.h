@@ -16,7 +16,7 @@
 #include "kernels/op.h"
 #include "kernels/tensor.h"
 
-/* TD_JSON_LEAVES_SLACK bytes behind scan->end may be read (their values do not matter). */
+/* TD_JSON_SCALARS_SLACK bytes behind scan->end may be read (their values do not matter). */
 
 /* A value with its dtype to be inferred: bool; int32, else int64, else uint64; float32 when any
  * number has a fraction or exponent; string. `untyped` says what a list without elements is, and the
@@ -33,7 +33,7 @@ TD_MUST_CHECK td_status td_json_read_typed(struct td_json_scan *scan, td_dtype d
                                            const struct td_json_path *path, struct td_arena *arena,
                                            struct td_tensor *out, struct td_error *err);
 
-/* The same with elements spelled as in the Open Inference Protocol (TD_LEAVES_OIP). dtype has a
+/* The same with elements spelled as in the Open Inference Protocol (TD_SCALARS_OIP). dtype has a
  * name there. */
 TD_MUST_CHECK td_status td_json_read_oip(struct td_json_scan *scan, td_dtype dtype,
                                          const struct td_shape *shape,

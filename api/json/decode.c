@@ -64,7 +64,7 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
         if (operand->count == TD_MAX_LIST) {
             td_error_resource(reader->source.err, "tensors", TD_MAX_LIST + 1, TD_MAX_LIST,
                               "a list of tensors");
-            td_json_point(path, reader->source.err);
+            td_json_set_pointer(path, reader->source.err);
             return td_error_at_input(reader->source.err, TD_RESOURCE_LIMIT, "%s", spec->name);
         }
         if (operand->count == room) {
@@ -93,7 +93,7 @@ static td_status read_input(struct reader *reader, int input, const struct td_js
     struct td_operand *operand = &reader->request->args.inputs[input];
     if (reader->by_path >> input & 1) {
         td_input_set_by_path(spec, reader->source.err);
-        td_json_point(path, reader->source.err);
+        td_json_set_pointer(path, reader->source.err);
         return TD_MALFORMED_REQUEST;
     }
     if (operand->tensors) {
@@ -130,7 +130,7 @@ static td_status read_attr(struct reader *reader, const struct td_json_path *pat
         status = td_attrs_unknown(reader->request->op, path->key, path->key_length, "member",
                                   reader->source.err);
     if (status != TD_OK)
-        td_json_point(path, reader->source.err);
+        td_json_set_pointer(path, reader->source.err);
     return status;
 }
 

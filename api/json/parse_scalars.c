@@ -39,50 +39,50 @@ static ALWAYS_INLINE unsigned eight_digits(const char *p, uint64_t *value)
 /* ---- the loop over one list ---- */
 
 /* Reads the element at p to `to`. Returns where it ends, or NULL with fault set. */
-typedef const char *read_fn(const char *p, struct td_leaves *leaves, char *to);
+typedef const char *read_fn(const char *p, struct td_scalar_parser *parser, char *to);
 
-static ALWAYS_INLINE const char *run(struct td_leaves *leaves, const char *p, size_t width,
-                                     read_fn *read)
+static ALWAYS_INLINE const char *parse_list(struct td_scalar_parser *parser, const char *p,
+                                            size_t width, read_fn *read)
 {
-    const char *end = leaves->end;
-    char *next = leaves->next;
-    leaves->fault = TD_LEAF_FAULT_NONE;
+    const char *end = parser->end;
+    char *next = parser->next;
+    parser->fault = TD_SCALAR_FAULT_NONE;
     for (;;) {
-        const char *behind = NULL;
+        const char *after = NULL;
         if (LIKELY(p < end))
-            behind = read(p, leaves, next);
+            after = read(p, parser, next);
         else
-            leaves->fault = TD_LEAF_FAULT_VALUE;
-        if (UNLIKELY(!behind))
+            parser->fault = TD_SCALAR_FAULT_VALUE;
+        if (UNLIKELY(!after))
             break;
-        p = behind;
+        p = after;
         next += width;
         if (*p != ',') {
             p = td_json_skip_space(p, end);
             if (p >= end || *p != ',')
                 break;
         }
-        if (UNLIKELY(next == leaves->limit))
+        if (UNLIKELY(next == parser->limit))
             break;
         p++;
         if (td_json_is_space(*p))
             p = td_json_skip_space(p, end);
     }
-    leaves->next = next;
+    parser->next = next;
     return p;
 }
 
-static const char *fail(struct td_leaves *leaves, enum td_leaf_fault fault)
+static const char *fail(struct td_scalar_parser *parser, enum td_scalar_fault fault)
 {
-    leaves->fault = fault;
+    parser->fault = fault;
     return NULL;
 }
 
 /* ---- integers ---- */
 
 /* most: the largest magnitude of a positive value; least: of a negative one. */
-static ALWAYS_INLINE const char *read_integer(const char *p, struct td_leaves *leaves, char *to,
-                                              size_t width, uint64_t most, uint64_t least)
+static ALWAYS_INLINE const char *read_integer(const char *p, struct td_scalar_parser *parser,
+                                              char *to, size_t width, uint64_t most, uint64_t least)
 {
     bool negative = *p == '-';
     p += negative;
@@ -95,17 +95,17 @@ static ALWAYS_INLINE const char *read_integer(const char *p, struct td_leaves *l
         value = value * power_of_ten[n_more] + more;
         p += n_more;
         if (n_more == 8) {
-            for (; p < leaves->end && *p >= '0' && *p <= '9'; p++)
+            for (; p < parser->end && *p >= '0' && *p <= '9'; p++)
                 if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
                     __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
-                    return fail(leaves, TD_LEAF_FAULT_RANGE);
+                    return fail(parser, TD_SCALAR_FAULT_RANGE);
         }
     }
     bool leading_zero = n > 1 && *first == '0';
     if (UNLIKELY(n == 0 || leading_zero || *p == '.' || (*p | 0x20) == 'e'))
-        return fail(leaves, TD_LEAF_FAULT_VALUE);
+        return fail(parser, TD_SCALAR_FAULT_VALUE);
     if (UNLIKELY(value > (negative ? least : most)))
-        return fail(leaves, TD_LEAF_FAULT_RANGE);
+        return fail(parser, TD_SCALAR_FAULT_RANGE);
     value = negative ? 0 - value : value;
     memcpy(to, &value, width);
     return p;
@@ -122,10 +122,10 @@ static ALWAYS_INLINE const char *read_integer(const char *p, struct td_leaves *l
     X(uint64, 8, UINT64_MAX, 0)
 
 #define TD_READ_INTEGER(name, width, most, least)                                                  \
-    static ALWAYS_INLINE const char *read_##name(const char *p, struct td_leaves *leaves,          \
+    static ALWAYS_INLINE const char *read_##name(const char *p, struct td_scalar_parser *parser,   \
                                                  char *to)                                         \
     {                                                                                              \
-        return read_integer(p, leaves, to, width, most, least);                                    \
+        return read_integer(p, parser, to, width, most, least);                                    \
     }
 INTEGERS(TD_READ_INTEGER)
 #undef TD_READ_INTEGER
@@ -167,7 +167,7 @@ static __attribute__((noinline)) const char *scan_long(const char *token, const 
     return td_json_number_end(token, end, &is_integer);
 }
 
-/* Returns the end of the token, NULL when there is none. Reads up to 34 bytes behind p. */
+/* Returns the end of the token, NULL when there is none. Reads up to 34 bytes after p. */
 static ALWAYS_INLINE const char *scan_number(const char *p, const char *end, struct number *number)
 {
     const char *token = p;
@@ -234,7 +234,7 @@ static const double exact_power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
 #define SLACK UINT64_C(4)
 
 /* Rounds number to `real` where double arithmetic proves the result; false where it cannot tell. */
-static ALWAYS_INLINE bool settle(const struct number *number, enum real real, char *to)
+static ALWAYS_INLINE bool round_fast(const struct number *number, enum real real, char *to)
 {
     if (UNLIKELY(number->n_digits > DIGITS_MAX || number->exponent < -22 || number->exponent > 22))
         return false;
@@ -278,8 +278,8 @@ static ALWAYS_INLINE bool settle(const struct number *number, enum real real, ch
 }
 
 /* The same by exact decimal arithmetic. False when the number is too large for `real`. */
-static __attribute__((noinline)) bool settle_exactly(const char *token, const char *end,
-                                                     enum real real, char *to)
+static __attribute__((noinline)) bool round_exact(const char *token, const char *end,
+                                                  enum real real, char *to)
 {
     bool fits = false;
     switch (real) {
@@ -312,8 +312,9 @@ static __attribute__((noinline)) bool settle_exactly(const char *token, const ch
 }
 
 /* What JSON has no numbers for: in quotes, or without them. */
-static __attribute__((noinline)) const char *read_named(const char *p, struct td_leaves *leaves,
-                                                        enum real real, bool quoted, char *to)
+static __attribute__((noinline)) const char *read_nonfinite(const char *p,
+                                                            struct td_scalar_parser *parser,
+                                                            enum real real, bool quoted, char *to)
 {
     static const struct {
         const char *text;
@@ -323,7 +324,7 @@ static __attribute__((noinline)) const char *read_named(const char *p, struct td
         { "\"Infinity\"", { 0x7c00, 0x7f80, 0x7f800000, UINT64_C(0x7ff0000000000000) } },
         { "\"-Infinity\"", { 0xfc00, 0xff80, 0xff800000, UINT64_C(0xfff0000000000000) } },
     };
-    size_t left = (size_t)(leaves->end - p);
+    size_t left = (size_t)(parser->end - p);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *text = names[i].text + !quoted;
         size_t length = strlen(names[i].text) - (quoted ? 0 : 2);
@@ -332,88 +333,94 @@ static __attribute__((noinline)) const char *read_named(const char *p, struct td
             return p + length;
         }
     }
-    return fail(leaves, TD_LEAF_FAULT_VALUE);
+    return fail(parser, TD_SCALAR_FAULT_VALUE);
 }
 
-static ALWAYS_INLINE const char *read_number(const char *p, struct td_leaves *leaves, char *to,
-                                             enum real real)
+static ALWAYS_INLINE const char *read_number(const char *p, struct td_scalar_parser *parser,
+                                             char *to, enum real real)
 {
     struct number number;
-    const char *behind = scan_number(p, leaves->end, &number);
-    if (UNLIKELY(!behind))
-        return fail(leaves, TD_LEAF_FAULT_VALUE);
-    if (UNLIKELY(!settle(&number, real, to) && !settle_exactly(p, behind, real, to)))
-        return fail(leaves, TD_LEAF_FAULT_RANGE);
-    return behind;
+    const char *after = scan_number(p, parser->end, &number);
+    if (UNLIKELY(!after))
+        return fail(parser, TD_SCALAR_FAULT_VALUE);
+    if (UNLIKELY(!round_fast(&number, real, to) && !round_exact(p, after, real, to)))
+        return fail(parser, TD_SCALAR_FAULT_RANGE);
+    return after;
 }
 
-static ALWAYS_INLINE const char *read_real(const char *p, struct td_leaves *leaves, char *to,
+static ALWAYS_INLINE const char *read_real(const char *p, struct td_scalar_parser *parser, char *to,
                                            enum real real)
 {
     if (UNLIKELY(*p == '"'))
-        return read_named(p, leaves, real, true, to);
-    return read_number(p, leaves, to, real);
+        return read_nonfinite(p, parser, real, true, to);
+    return read_number(p, parser, to, real);
 }
 
 /* [re, im] */
-static ALWAYS_INLINE const char *read_pair(const char *p, struct td_leaves *leaves, char *to,
+static ALWAYS_INLINE const char *read_pair(const char *p, struct td_scalar_parser *parser, char *to,
                                            enum real real)
 {
-    const char *end = leaves->end;
+    const char *end = parser->end;
     static const char punctuation[] = { '[', ',', ']' };
     for (int i = 0; i < 3; i++) {
         p = td_json_skip_space(p, end);
         if (p >= end || *p != punctuation[i])
-            return fail(leaves, TD_LEAF_FAULT_VALUE);
+            return fail(parser, TD_SCALAR_FAULT_VALUE);
         p++;
         if (i == 2)
             break;
         p = td_json_skip_space(p, end);
         if (p >= end)
-            return fail(leaves, TD_LEAF_FAULT_VALUE);
-        p = read_real(p, leaves, to + (size_t)i * real_size[real], real);
+            return fail(parser, TD_SCALAR_FAULT_VALUE);
+        p = read_real(p, parser, to + (size_t)i * real_size[real], real);
         if (!p)
             return NULL;
     }
     return p;
 }
 
-static ALWAYS_INLINE const char *read_float16(const char *p, struct td_leaves *leaves, char *to)
+static ALWAYS_INLINE const char *read_float16(const char *p, struct td_scalar_parser *parser,
+                                              char *to)
 {
-    return read_real(p, leaves, to, FLOAT16);
+    return read_real(p, parser, to, FLOAT16);
 }
-static ALWAYS_INLINE const char *read_bfloat16(const char *p, struct td_leaves *leaves, char *to)
+static ALWAYS_INLINE const char *read_bfloat16(const char *p, struct td_scalar_parser *parser,
+                                               char *to)
 {
-    return read_real(p, leaves, to, BFLOAT16);
+    return read_real(p, parser, to, BFLOAT16);
 }
-static ALWAYS_INLINE const char *read_float32(const char *p, struct td_leaves *leaves, char *to)
+static ALWAYS_INLINE const char *read_float32(const char *p, struct td_scalar_parser *parser,
+                                              char *to)
 {
-    return read_real(p, leaves, to, FLOAT32);
+    return read_real(p, parser, to, FLOAT32);
 }
-static ALWAYS_INLINE const char *read_float64(const char *p, struct td_leaves *leaves, char *to)
+static ALWAYS_INLINE const char *read_float64(const char *p, struct td_scalar_parser *parser,
+                                              char *to)
 {
-    return read_real(p, leaves, to, FLOAT64);
+    return read_real(p, parser, to, FLOAT64);
 }
-static ALWAYS_INLINE const char *read_complex64(const char *p, struct td_leaves *leaves, char *to)
+static ALWAYS_INLINE const char *read_complex64(const char *p, struct td_scalar_parser *parser,
+                                                char *to)
 {
-    return read_pair(p, leaves, to, FLOAT32);
+    return read_pair(p, parser, to, FLOAT32);
 }
-static ALWAYS_INLINE const char *read_complex128(const char *p, struct td_leaves *leaves, char *to)
+static ALWAYS_INLINE const char *read_complex128(const char *p, struct td_scalar_parser *parser,
+                                                 char *to)
 {
-    return read_pair(p, leaves, to, FLOAT64);
+    return read_pair(p, parser, to, FLOAT64);
 }
 /* Without a dtype a string is a string, "NaN" too. */
-static ALWAYS_INLINE const char *read_plain_float32(const char *p, struct td_leaves *leaves,
+static ALWAYS_INLINE const char *read_plain_float32(const char *p, struct td_scalar_parser *parser,
                                                     char *to)
 {
-    return read_number(p, leaves, to, FLOAT32);
+    return read_number(p, parser, to, FLOAT32);
 }
 
 /* ---- truth values and strings ---- */
 
-static ALWAYS_INLINE const char *read_bool(const char *p, struct td_leaves *leaves, char *to)
+static ALWAYS_INLINE const char *read_bool(const char *p, struct td_scalar_parser *parser, char *to)
 {
-    size_t left = (size_t)(leaves->end - p);
+    size_t left = (size_t)(parser->end - p);
     if (td_name_begins("true", p, left)) {
         *to = 1;
         return p + 4;
@@ -422,82 +429,84 @@ static ALWAYS_INLINE const char *read_bool(const char *p, struct td_leaves *leav
         *to = 0;
         return p + 5;
     }
-    return fail(leaves, TD_LEAF_FAULT_VALUE);
+    return fail(parser, TD_SCALAR_FAULT_VALUE);
 }
 
-static const char *read_string(const char *p, struct td_leaves *leaves, char *to)
+static const char *read_string(const char *p, struct td_scalar_parser *parser, char *to)
 {
     if (*p != '"')
-        return fail(leaves, TD_LEAF_FAULT_VALUE);
-    leaves->scan->at = p;
+        return fail(parser, TD_SCALAR_FAULT_VALUE);
+    parser->scan->at = p;
     struct td_json_raw raw;
-    if (td_json_raw_string(leaves->scan, &raw, leaves->err) != TD_OK)
-        return fail(leaves, TD_LEAF_FAULT_REPORTED);
+    if (td_json_raw_string(parser->scan, &raw, parser->err) != TD_OK)
+        return fail(parser, TD_SCALAR_FAULT_REPORTED);
     if (raw.escaped) {
-        char *end = td_json_unescape(leaves->scan, &raw, leaves->bytes_next, leaves->err);
+        char *end = td_json_unescape(parser->scan, &raw, parser->bytes_next, parser->err);
         if (!end)
-            return fail(leaves, TD_LEAF_FAULT_REPORTED);
-        leaves->bytes_next = end;
+            return fail(parser, TD_SCALAR_FAULT_REPORTED);
+        parser->bytes_next = end;
     } else {
-        memcpy(leaves->bytes_next, raw.text, raw.length);
-        leaves->bytes_next += raw.length;
+        memcpy(parser->bytes_next, raw.text, raw.length);
+        parser->bytes_next += raw.length;
     }
-    uint64_t offset = (uint64_t)(leaves->bytes_next - leaves->bytes);
+    uint64_t offset = (uint64_t)(parser->bytes_next - parser->bytes);
     memcpy(to, &offset, sizeof offset);
-    return leaves->scan->at;
+    return parser->scan->at;
 }
 
 /* ---- as the Open Inference Protocol spells them ---- */
 
 /* The loops above, and what they refuse once more, out of line. */
 
-static __attribute__((noinline)) const char *read_integral(const char *p, struct td_leaves *leaves,
+static __attribute__((noinline)) const char *read_integral(const char *p,
+                                                           struct td_scalar_parser *parser,
                                                            char *to, size_t width, uint64_t most,
                                                            uint64_t least)
 {
     bool is_integer, negative;
     uint64_t value;
-    const char *end = td_json_number_end(p, leaves->end, &is_integer);
+    const char *end = td_json_number_end(p, parser->end, &is_integer);
     if (!end || !td_json_integral(p, end, &negative, &value))
         return NULL; /* with the fault that is set */
     if (value > (negative ? least : most))
-        return fail(leaves, TD_LEAF_FAULT_RANGE);
+        return fail(parser, TD_SCALAR_FAULT_RANGE);
     value = negative ? 0 - value : value;
     memcpy(to, &value, width);
-    leaves->fault = TD_LEAF_FAULT_NONE;
+    parser->fault = TD_SCALAR_FAULT_NONE;
     return end;
 }
 
 #define TD_READ_INTEGER(name, width, most, least)                                                  \
-    static ALWAYS_INLINE const char *read_oip_##name(const char *p, struct td_leaves *leaves,      \
-                                                     char *to)                                     \
+    static ALWAYS_INLINE const char *read_oip_##name(const char *p,                                \
+                                                     struct td_scalar_parser *parser, char *to)    \
     {                                                                                              \
-        const char *behind = read_##name(p, leaves, to);                                           \
-        return LIKELY(behind) ? behind : read_integral(p, leaves, to, width, most, least);         \
+        const char *after = read_##name(p, parser, to);                                            \
+        return LIKELY(after) ? after : read_integral(p, parser, to, width, most, least);           \
     }
 INTEGERS(TD_READ_INTEGER)
 #undef TD_READ_INTEGER
 
-static ALWAYS_INLINE const char *read_oip_bool(const char *p, struct td_leaves *leaves, char *to)
+static ALWAYS_INLINE const char *read_oip_bool(const char *p, struct td_scalar_parser *parser,
+                                               char *to)
 {
-    const char *behind = read_bool(p, leaves, to);
-    return LIKELY(behind) ? behind : read_integral(p, leaves, to, 1, 1, 0);
+    const char *after = read_bool(p, parser, to);
+    return LIKELY(after) ? after : read_integral(p, parser, to, 1, 1, 0);
 }
 
-static __attribute__((noinline)) const char *read_odd_real(const char *p, struct td_leaves *leaves,
-                                                           enum real real, char *to)
+static __attribute__((noinline)) const char *
+read_oip_special(const char *p, struct td_scalar_parser *parser, enum real real, char *to)
 {
-    const enum td_leaf_fault fault = leaves->fault;
+    const enum td_scalar_fault fault = parser->fault;
     bool is_integer;
-    leaves->fault = TD_LEAF_FAULT_NONE;
-    if (fault == TD_LEAF_FAULT_VALUE)
-        return read_named(p, leaves, real, false, to);
+    parser->fault = TD_SCALAR_FAULT_NONE;
+    if (fault == TD_SCALAR_FAULT_VALUE)
+        return read_nonfinite(p, parser, real, false, to);
     if (real != FLOAT16 && real != BFLOAT16)
-        return fail(leaves, fault);
+        return fail(parser, fault);
     const uint16_t infinity = real == FLOAT16 ? 0x7c00 : 0x7f80;
     const uint16_t bits = (uint16_t)(infinity | (*p == '-') << 15);
     memcpy(to, &bits, sizeof bits);
-    return td_json_number_end(p, leaves->end, &is_integer);
+    return td_json_number_end(p, parser->end, &is_integer);
 }
 
 #define OIP_REALS(X)                                                                               \
@@ -507,11 +516,11 @@ static __attribute__((noinline)) const char *read_odd_real(const char *p, struct
     X(float64, FLOAT64)
 
 #define TD_READ_REAL(name, real)                                                                   \
-    static ALWAYS_INLINE const char *read_oip_##name(const char *p, struct td_leaves *leaves,      \
-                                                     char *to)                                     \
+    static ALWAYS_INLINE const char *read_oip_##name(const char *p,                                \
+                                                     struct td_scalar_parser *parser, char *to)    \
     {                                                                                              \
-        const char *behind = read_number(p, leaves, to, real);                                     \
-        return LIKELY(behind) ? behind : read_odd_real(p, leaves, real, to);                       \
+        const char *after = read_number(p, parser, to, real);                                      \
+        return LIKELY(after) ? after : read_oip_special(p, parser, real, to);                      \
     }
 OIP_REALS(TD_READ_REAL)
 #undef TD_READ_REAL
@@ -519,7 +528,7 @@ OIP_REALS(TD_READ_REAL)
 /* ---- one loop per dtype ---- */
 
 /* X(enum suffix, name, bytes of an element); complex numbers have no datatype in the protocol. */
-#define OIP_RUNS(X)                                                                                \
+#define OIP_PARSERS(X)                                                                             \
     X(BOOL, bool, 1)                                                                               \
     X(INT8, int8, 1)                                                                               \
     X(INT16, int16, 2)                                                                             \
@@ -534,46 +543,46 @@ OIP_REALS(TD_READ_REAL)
     X(FLOAT32, float32, 4)                                                                         \
     X(FLOAT64, float64, 8)
 
-#define RUNS(X)                                                                                    \
-    OIP_RUNS(X)                                                                                    \
+#define PARSERS(X)                                                                                 \
+    OIP_PARSERS(X)                                                                                 \
     X(COMPLEX64, complex64, 8)                                                                     \
     X(COMPLEX128, complex128, 16)                                                                  \
     X(STRING, string, 8)
 
-#define TD_RUN(dtype, name, width)                                                                 \
-    static const char *run_##name(struct td_leaves *leaves, const char *p)                         \
+#define TD_PARSER(dtype, name, width)                                                              \
+    static const char *parse_##name(struct td_scalar_parser *parser, const char *p)                \
     {                                                                                              \
-        return run(leaves, p, width, read_##name);                                                 \
+        return parse_list(parser, p, width, read_##name);                                          \
     }
-RUNS(TD_RUN)
-TD_RUN(FLOAT32, plain_float32, 4)
-#undef TD_RUN
+PARSERS(TD_PARSER)
+TD_PARSER(FLOAT32, plain_float32, 4)
+#undef TD_PARSER
 
-#define TD_RUN(dtype, name, width)                                                                 \
-    static const char *run_oip_##name(struct td_leaves *leaves, const char *p)                     \
+#define TD_PARSER(dtype, name, width)                                                              \
+    static const char *parse_oip_##name(struct td_scalar_parser *parser, const char *p)            \
     {                                                                                              \
-        return run(leaves, p, width, read_oip_##name);                                             \
+        return parse_list(parser, p, width, read_oip_##name);                                      \
     }
-OIP_RUNS(TD_RUN)
-#undef TD_RUN
+OIP_PARSERS(TD_PARSER)
+#undef TD_PARSER
 
-static td_leaves_run_fn *const runs[TD_DTYPE_COUNT] = {
-#define TD_RUN(dtype, name, width) [TD_DTYPE_##dtype] = run_##name,
-    RUNS(TD_RUN)
-#undef TD_RUN
+static td_parse_scalars_fn *const parsers[TD_DTYPE_COUNT] = {
+#define TD_PARSER(dtype, name, width) [TD_DTYPE_##dtype] = parse_##name,
+    PARSERS(TD_PARSER)
+#undef TD_PARSER
 };
 
-static td_leaves_run_fn *const oip_runs[TD_DTYPE_COUNT] = {
-#define TD_RUN(dtype, name, width) [TD_DTYPE_##dtype] = run_oip_##name,
-    OIP_RUNS(TD_RUN)
-#undef TD_RUN
-        [TD_DTYPE_STRING] = run_string,
+static td_parse_scalars_fn *const oip_parsers[TD_DTYPE_COUNT] = {
+#define TD_PARSER(dtype, name, width) [TD_DTYPE_##dtype] = parse_oip_##name,
+    OIP_PARSERS(TD_PARSER)
+#undef TD_PARSER
+        [TD_DTYPE_STRING] = parse_string,
 };
 
-td_leaves_run_fn *td_leaves_run_of(td_dtype dtype, enum td_leaves_style style)
+td_parse_scalars_fn *td_parse_scalars_of(td_dtype dtype, enum td_scalar_style style)
 {
-    if (style == TD_LEAVES_OIP)
-        return oip_runs[dtype];
-    return style == TD_LEAVES_INFERRED && dtype == TD_DTYPE_FLOAT32 ? run_plain_float32
-                                                                    : runs[dtype];
+    if (style == TD_SCALARS_OIP)
+        return oip_parsers[dtype];
+    return style == TD_SCALARS_INFERRED && dtype == TD_DTYPE_FLOAT32 ? parse_plain_float32
+                                                                     : parsers[dtype];
 }

@@ -128,13 +128,13 @@ static char *write_string(char *at, const char *text, size_t length)
     return at;
 }
 
-/* ---- rows ---- */
+/* ---- printers ---- */
 
 /* Writes elements [begin, begin + n) with a comma behind each. */
-typedef char *row_fn(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n);
+typedef char *print_fn(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n);
 
-/* X(enum suffix, name, bytes in memory, letters an element takes at most) */
-#define ROWS(X)                                                                                    \
+/* X(enum suffix, name, bytes in memory, max_bytes an element takes at most) */
+#define INTEGERS(X)                                                                                \
     X(BOOL, bool, 1, 5)                                                                            \
     X(INT8, int8, 1, 4)                                                                            \
     X(INT16, int16, 2, 6)                                                                          \
@@ -145,8 +145,8 @@ typedef char *row_fn(char *at, const struct td_tensor *tensor, int64_t begin, in
     X(UINT32, uint32, 4, 10)                                                                       \
     X(UINT64, uint64, 8, 20)
 
-#define TD_ROW(dtype, name, width, letters)                                                        \
-    static char *row_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)    \
+#define TD_PRINT(dtype, name, width, max_bytes)                                                    \
+    static char *print_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)  \
     {                                                                                              \
         const char *from = (const char *)tensor->data + begin * (width);                           \
         for (int64_t i = 0; i < n; i++) {                                                          \
@@ -155,31 +155,31 @@ typedef char *row_fn(char *at, const struct td_tensor *tensor, int64_t begin, in
         }                                                                                          \
         return at;                                                                                 \
     }
-ROWS(TD_ROW)
-#undef TD_ROW
+INTEGERS(TD_PRINT)
+#undef TD_PRINT
 
 /* The same for floats, whose text float_text.cc knows. */
-#define FLOAT_ROWS(X)                                                                              \
+#define FLOATS(X)                                                                                  \
     X(FLOAT16, float16, 2, TD_FLOAT16_TEXT)                                                        \
     X(BFLOAT16, bfloat16, 2, TD_FLOAT16_TEXT)                                                      \
     X(FLOAT32, float32, 4, TD_FLOAT32_TEXT)                                                        \
     X(FLOAT64, float64, 8, TD_FLOAT64_TEXT)
 
-#define TD_ROW(dtype, name, width, letters)                                                        \
-    static char *row_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)    \
+#define TD_PRINT(dtype, name, width, max_bytes)                                                    \
+    static char *print_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)  \
     {                                                                                              \
         return td_##name##_list(at, (const char *)tensor->data + begin * (width), n);              \
     }
-FLOAT_ROWS(TD_ROW)
-#undef TD_ROW
+FLOATS(TD_PRINT)
+#undef TD_PRINT
 
 /* Complex numbers are lists of two floats. */
-#define COMPLEX_ROWS(X)                                                                            \
+#define COMPLEXES(X)                                                                               \
     X(COMPLEX64, complex64, float32, 8, 2 * TD_FLOAT32_TEXT + 3)                                   \
     X(COMPLEX128, complex128, float64, 16, 2 * TD_FLOAT64_TEXT + 3)
 
-#define TD_ROW(dtype, name, part, width, letters)                                                  \
-    static char *row_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)    \
+#define TD_PRINT(dtype, name, part, width, max_bytes)                                              \
+    static char *print_##name(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)  \
     {                                                                                              \
         const char *from = (const char *)tensor->data + begin * (width);                           \
         for (int64_t i = 0; i < n; i++) {                                                          \
@@ -190,10 +190,10 @@ FLOAT_ROWS(TD_ROW)
         }                                                                                          \
         return at;                                                                                 \
     }
-COMPLEX_ROWS(TD_ROW)
-#undef TD_ROW
+COMPLEXES(TD_PRINT)
+#undef TD_PRINT
 
-static char *row_string(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)
+static char *print_string(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)
 {
     for (int64_t i = begin; i < begin + n; i++) {
         at = write_string(at, (const char *)tensor->data + tensor->offsets[i],
@@ -203,26 +203,26 @@ static char *row_string(char *at, const struct td_tensor *tensor, int64_t begin,
     return at;
 }
 
-static row_fn *const rows[TD_DTYPE_COUNT] = {
-#define TD_ROW(dtype, name, ...) [TD_DTYPE_##dtype] = row_##name,
-    ROWS(TD_ROW) FLOAT_ROWS(TD_ROW) COMPLEX_ROWS(TD_ROW)
-#undef TD_ROW
-        [TD_DTYPE_STRING] = row_string,
+static print_fn *const printers[TD_DTYPE_COUNT] = {
+#define TD_PRINT(dtype, name, ...) [TD_DTYPE_##dtype] = print_##name,
+    INTEGERS(TD_PRINT) FLOATS(TD_PRINT) COMPLEXES(TD_PRINT)
+#undef TD_PRINT
+        [TD_DTYPE_STRING] = print_string,
 };
 
-static const size_t letters[TD_DTYPE_COUNT] = {
-#define TD_ROW(dtype, name, width, letters)               [TD_DTYPE_##dtype] = (letters),
-#define TD_COMPLEX_ROW(dtype, name, part, width, letters) [TD_DTYPE_##dtype] = (letters),
-    ROWS(TD_ROW) FLOAT_ROWS(TD_ROW) COMPLEX_ROWS(TD_COMPLEX_ROW)
-#undef TD_COMPLEX_ROW
-#undef TD_ROW
+static const size_t max_bytes[TD_DTYPE_COUNT] = {
+#define TD_PRINT(dtype, name, width, max_bytes)               [TD_DTYPE_##dtype] = (max_bytes),
+#define TD_COMPLEX_PRINT(dtype, name, part, width, max_bytes) [TD_DTYPE_##dtype] = (max_bytes),
+    INTEGERS(TD_PRINT) FLOATS(TD_PRINT) COMPLEXES(TD_COMPLEX_PRINT)
+#undef TD_COMPLEX_PRINT
+#undef TD_PRINT
         [TD_DTYPE_STRING] = 2,
 };
 
 /* ---- elements ---- */
 
 /* Letters that escaping adds to a tensor's strings. */
-static size_t escape_letters(const struct td_tensor *tensor)
+static size_t escape_bytes(const struct td_tensor *tensor)
 {
     size_t more = 0;
     const unsigned char *bytes = tensor->data;
@@ -233,29 +233,29 @@ static size_t escape_letters(const struct td_tensor *tensor)
 
 bool td_json_elements_bound(const struct td_tensor *tensor, size_t *bytes)
 {
-    if (!td_size_mul((size_t)tensor->numel, letters[tensor->dtype] + 1, bytes))
+    if (!td_size_mul((size_t)tensor->numel, max_bytes[tensor->dtype] + 1, bytes))
         return false;
     return tensor->dtype != TD_DTYPE_STRING ||
            (td_size_add(*bytes, tensor->bytes, bytes) &&
-            (!tensor->data || td_size_add(*bytes, escape_letters(tensor), bytes)));
+            (!tensor->data || td_size_add(*bytes, escape_bytes(tensor), bytes)));
 }
 
 char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)
 {
-    return rows[tensor->dtype](at, tensor, begin, n);
+    return printers[tensor->dtype](at, tensor, begin, n);
 }
 
 /* Where the quotes are taken off again, text is written in blocks that stay in the first cache. */
 #define BLOCK 1024
 
-char *td_json_write_bare_elements(char *at, const struct td_tensor *tensor)
+char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor)
 {
-    row_fn *row = rows[tensor->dtype];
+    print_fn *print = printers[tensor->dtype];
     if (tensor->dtype == TD_DTYPE_STRING)
-        return row(at, tensor, 0, tensor->numel);
+        return print(at, tensor, 0, tensor->numel);
     for (int64_t done = 0; done < tensor->numel; done += BLOCK) {
         int64_t n = tensor->numel - done < BLOCK ? tensor->numel - done : BLOCK;
-        const char *end = row(at, tensor, done, n), *from = at;
+        const char *end = print(at, tensor, done, n), *from = at;
         /* Of numbers only the names of those that are none have quotes. */
         for (const char *quote; (quote = memchr(from, '"', (size_t)(end - from))); from = quote + 1)
             at = memmove(at, from, (size_t)(quote - from)) + (quote - from);

@@ -25,7 +25,7 @@ char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t b
 
 /* The same for all elements, with NaN, Infinity and -Infinity as they are: no JSON, but what
  * JavaScript, Python's json and RapidJSON read. */
-char *td_json_write_bare_elements(char *at, const struct td_tensor *tensor);
+char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor);
 
 char *td_json_write_int64(char *at, int64_t value);
 

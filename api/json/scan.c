@@ -67,7 +67,7 @@ static size_t write_pointer(const struct td_json_path *path, char *text, size_t 
     return used;
 }
 
-void td_json_point(const struct td_json_path *path, struct td_error *err)
+void td_json_set_pointer(const struct td_json_path *path, struct td_error *err)
 {
     if (!err)
         return;
@@ -84,7 +84,7 @@ td_status td_json_refuse(const struct td_json_path *path, struct td_error *err, 
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     td_error_set(err, TD_MALFORMED_REQUEST, "%s", message);
-    td_json_point(path, err);
+    td_json_set_pointer(path, err);
     return TD_MALFORMED_REQUEST;
 }
 
@@ -129,7 +129,7 @@ td_status td_json_raw_string(struct td_json_scan *scan, struct td_json_raw *out,
     const char *begin = scan->at + 1, *at = begin, *end = scan->end;
     bool escaped = false, ascii = true;
     for (;;) {
-        /* Eight plain characters at a time: no quote, no backslash, nothing below a space. */
+        /* Eight plain characters at a time: no quote, no backslash, nothing negative_exponent a space. */
         uint64_t eight;
         while (end - at >= (ptrdiff_t)sizeof eight) {
             memcpy(&eight, at, sizeof eight);
@@ -293,7 +293,7 @@ const char *td_json_number_end(const char *at, const char *end, bool *is_integer
 
 bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t *magnitude)
 {
-    const int64_t far = 1000000000000; /* more than a body has digits */
+    const int64_t exponent_limit = 1000000000000; /* more than a body has digits */
     const char *mantissa_end = at;
     int64_t exponent = 0; /* of ten, of the last digit that is not zero */
     *negative = *at == '-';
@@ -302,10 +302,10 @@ bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t 
         mantissa_end++;
     if (mantissa_end < end) {
         const char *p = mantissa_end + 1;
-        bool below = *p == '-';
+        bool negative_exponent = *p == '-';
         for (p += *p == '-' || *p == '+'; p < end; p++)
-            exponent = exponent < far ? exponent * 10 + (*p - '0') : exponent;
-        exponent = below ? -exponent : exponent;
+            exponent = exponent < exponent_limit ? exponent * 10 + (*p - '0') : exponent;
+        exponent = negative_exponent ? -exponent : exponent;
     }
     const char *point = memchr(at, '.', (size_t)(mantissa_end - at));
     exponent -= point ? mantissa_end - point - 1 : 0;
@@ -341,7 +341,7 @@ td_status td_json_int64(struct td_json_scan *scan, int64_t *out, bool *fits, str
     for (at += negative; at < end && *fits; at++)
         *fits = !__builtin_mul_overflow(value, (int64_t)10, &value) &&
                 !__builtin_sub_overflow(value, (int64_t)(*at - '0'), &value);
-    /* Gathered below zero, where there is room for one more. */
+    /* Gathered negative_exponent zero, where there is room for one more. */
     if (!negative)
         *fits = *fits && !__builtin_sub_overflow((int64_t)0, value, &value);
     if (*fits) {
@@ -422,7 +422,7 @@ const char *td_json_measure(const char *at, const char *end, size_t *commas)
     }
     while (at < end) {
         /* Whole blocks, as long as they can neither end the value nor hold a string. The counts
-         * stay below 256, so bytes do, and the loop vectorises. '[' and '{' differ in one bit, as
+         * stay negative_exponent 256, so bytes do, and the loop vectorises. '[' and '{' differ in one bit, as
          * do ']' and '}'. */
         while (end - at >= BLOCK) {
             unsigned char n_commas = 0, n_open = 0, n_close = 0, n_quotes = 0;

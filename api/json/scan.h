@@ -37,7 +37,7 @@ td_status td_json_refuse(const struct td_json_path *path, struct td_error *err, 
                          ...) __attribute__((format(printf, 3, 4)));
 
 /* Adds the pointer to an error that somebody else has begun. */
-void td_json_point(const struct td_json_path *path, struct td_error *err);
+void td_json_set_pointer(const struct td_json_path *path, struct td_error *err);
 
 static inline bool td_json_is_space(char c)
 {

@@ -22,8 +22,8 @@ void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_r
 }
 
 /* Passes over the value and notes where it stands. */
-static td_status pass_over(struct td_json_siblings *siblings, struct td_json_source *source,
-                           int input, int index)
+static td_status skip_untyped(struct td_json_siblings *siblings, struct td_json_source *source,
+                              int input, int index)
 {
     struct td_json_scan *scan = &source->scan;
     if (siblings->count == siblings->room) {
@@ -54,7 +54,7 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
 {
     const bool typed = td_json_peek(&source->scan) == '{';
     if (!typed && !siblings->known)
-        return pass_over(siblings, source, input, index);
+        return skip_untyped(siblings, source, input, index);
     const td_status status =
         td_json_tensor(source, siblings->known ? &siblings->dtype : NULL,
                        td_input_untyped(&request->op->inputs[input]), path, out);
@@ -66,8 +66,8 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
 }
 
 /* Reads one of those that were passed over; as NULL: its dtype is inferred. */
-static td_status read_again(struct td_json_source *source, struct td_request *request,
-                            const struct td_json_sibling *sibling, const td_dtype *as)
+static td_status read_skipped(struct td_json_source *source, struct td_request *request,
+                              const struct td_json_sibling *sibling, const td_dtype *as)
 {
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];
     const struct td_json_path path = td_json_member(NULL, spec->name, strlen(spec->name));
@@ -89,7 +89,7 @@ static const struct td_tensor *tensor_of(const struct td_request *request,
 }
 
 /* The numbers that JSON is read as, each wider than those before; 0 for what is none of them. */
-static int width(td_dtype dtype)
+static int promotion_rank(td_dtype dtype)
 {
     switch (dtype) {
     case TD_DTYPE_INT32:
@@ -107,17 +107,18 @@ static int width(td_dtype dtype)
 
 /* The dtype of one list of all values, those without elements aside. False where there is none:
  * numbers stand beside strings or truth values, or there are no elements at all. */
-static bool join(const struct td_json_siblings *siblings, const struct td_request *request,
-                 td_dtype *out)
+static bool common_dtype(const struct td_json_siblings *siblings, const struct td_request *request,
+                         td_dtype *out)
 {
     bool any = false;
     for (int i = 0; i < siblings->count; i++) {
         const struct td_tensor *tensor = tensor_of(request, &siblings->untyped[i]);
         if (tensor->numel == 0)
             continue;
-        if (any && tensor->dtype != *out && (!width(tensor->dtype) || !width(*out)))
+        if (any && tensor->dtype != *out &&
+            (!promotion_rank(tensor->dtype) || !promotion_rank(*out)))
             return false;
-        if (!any || width(tensor->dtype) > width(*out))
+        if (!any || promotion_rank(tensor->dtype) > promotion_rank(*out))
             *out = tensor->dtype;
         any = true;
     }
@@ -132,11 +133,11 @@ td_status td_json_siblings_end(struct td_json_siblings *siblings, struct td_json
     td_status status = TD_OK;
     for (int i = 0; i < siblings->count && status == TD_OK; i++)
         status =
-            read_again(source, request, &siblings->untyped[i], siblings->known ? &dtype : NULL);
-    if (status == TD_OK && !siblings->known && join(siblings, request, &dtype))
+            read_skipped(source, request, &siblings->untyped[i], siblings->known ? &dtype : NULL);
+    if (status == TD_OK && !siblings->known && common_dtype(siblings, request, &dtype))
         for (int i = 0; i < siblings->count && status == TD_OK; i++)
             if (tensor_of(request, &siblings->untyped[i])->dtype != dtype)
-                status = read_again(source, request, &siblings->untyped[i], &dtype);
+                status = read_skipped(source, request, &siblings->untyped[i], &dtype);
     source->scan = scan;
     return status;
 }

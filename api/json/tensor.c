@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-_Static_assert(TD_JSON_PADDING >= TD_JSON_LEAVES_SLACK, "arrays read ahead within the padding");
+_Static_assert(TD_JSON_PADDING >= TD_JSON_SCALARS_SLACK, "arrays read ahead within the padding");
 
 enum member { MEMBER_DTYPE, MEMBER_SHAPE, MEMBER_DATA, MEMBER_BASE64, MEMBER_REF, MEMBER_COUNT };
 
@@ -116,7 +116,7 @@ static td_status decode_base64(struct td_json_source *source, const struct td_js
     status = strings ? td_raw_strings(bytes, size, out, source->arena, source->err)
                      : td_raw_check(out, source->err);
     if (status == TD_MALFORMED_REQUEST)
-        td_json_point(path, source->err);
+        td_json_set_pointer(path, source->err);
     return status;
 }
 
@@ -144,15 +144,15 @@ static td_status find_member(struct td_json_source *source, const struct td_json
 }
 
 /* The tensor of an object whose members are all read and go together. */
-static td_status settle(struct td_json_source *source, const struct td_json_path *path,
-                        struct object *object, struct td_tensor *out)
+static td_status finish_object(struct td_json_source *source, const struct td_json_path *path,
+                               struct object *object, struct td_tensor *out)
 {
     if (object->seen & SEEN(REF)) {
         struct td_json_path step = td_json_member(path, "ref", 3);
         td_status status = td_resolve(source->resolver, object->text, object->text_length,
                                       source->arena, out, source->err);
         if (status != TD_OK)
-            td_json_point(&step, source->err);
+            td_json_set_pointer(&step, source->err);
         return status;
     }
     if (object->seen & SEEN(BASE64)) {
@@ -197,7 +197,7 @@ static td_status read_object(struct td_json_source *source, const struct td_json
             return status;
     }
     status = check_members(source, path, object.seen);
-    return status == TD_OK ? settle(source, path, &object, out) : status;
+    return status == TD_OK ? finish_object(source, path, &object, out) : status;
 }
 
 td_status td_json_tensor(struct td_json_source *source, const td_dtype *as,

@@ -73,7 +73,7 @@ td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *pa
             if (!td_json_measure(begin, scan->end, &commas))
                 return td_json_syntax(scan, scan->end, err, "expected ']'");
             td_error_resource(err, "rank", commas + 1, TD_MAX_RANK, "the shape");
-            td_json_point(path, err);
+            td_json_set_pointer(path, err);
             return TD_RESOURCE_LIMIT;
         }
         td_json_peek(scan);
@@ -178,7 +178,7 @@ td_status td_json_attr(struct td_json_scan *scan, struct td_arena *arena,
         if (!value->text)
             return TD_MALFORMED_REQUEST;
         value->kind = c == 'n' ? TD_VALUE_OTHER : TD_VALUE_BOOL;
-        value->truth = c == 't';
+        value->boolean = c == 't';
         break;
     default:
         if (!kind)

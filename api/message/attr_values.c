@@ -128,8 +128,8 @@ td_status td_attr_of_text(const struct td_attr_spec *spec, const char *text, siz
             out->kind = TD_VALUE_FLOAT;
         break;
     case TD_ATTR_BOOL:
-        out->truth = td_name_is("true", text, length) || td_name_is("1", text, length);
-        if (out->truth || td_name_is("false", text, length) || td_name_is("0", text, length))
+        out->boolean = td_name_is("true", text, length) || td_name_is("1", text, length);
+        if (out->boolean || td_name_is("false", text, length) || td_name_is("0", text, length))
             out->kind = TD_VALUE_BOOL;
         break;
     default:
@@ -190,7 +190,7 @@ td_status td_attr_store(const struct td_attr_spec *spec, const struct td_attr_va
     case TD_ATTR_BOOL:
         if (value->kind != TD_VALUE_BOOL)
             return td_attrs_refuse(err, spec->name, "true or false", value);
-        memcpy(field, &value->truth, sizeof value->truth);
+        memcpy(field, &value->boolean, sizeof value->boolean);
         return TD_OK;
     case TD_ATTR_CHOICE:
     case TD_ATTR_DTYPE:

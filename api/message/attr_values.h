@@ -3,7 +3,7 @@
  *
  * A value may come from JSON, typed, or from text: a query string, the metadata of safetensors, and
  * of lists the parameters of the Open Inference Protocol, which have no lists. There a list of
- * integers is "0,2", and "" the empty one; truth values are true, false, 1 and 0.
+ * integers is "0,2", and "" the empty one; boolean values are true, false, 1 and 0.
  *
  * Ownership  Lists and texts lie in the arena, or where the source has them.
  * Errors     MALFORMED_REQUEST for a value of the wrong kind, with attribute set; what it means is
@@ -24,7 +24,7 @@ struct td_attr_value {
     } kind;
     int64_t integer;
     double number; /* TD_VALUE_FLOAT: infinite where it is too large */
-    bool truth;
+    bool boolean;
     struct td_ints list;
     const char *text;   /* TD_VALUE_TEXT: the string; else what it is, "a list" */
     size_t text_length; /* but of TD_VALUE_INT, which is shown itself */

@@ -14,7 +14,7 @@ static const char *const wide_names[WIDE_COUNT] = { "device", "response", "timin
 /* Their values, by enum value. */
 const char *const td_device_names[] = { "auto", "cpu", "gpu", NULL };
 const char *const td_layout_names[] = { "nested", "flat", "base64", NULL };
-const char *const td_truth_names[] = { "0", "1", "false", "true", NULL };
+const char *const td_bool_names[] = { "0", "1", "false", "true", NULL };
 
 int td_attrs_choose(const char *name, const char *const *choices, const char *text, size_t length,
                     struct td_error *err)
@@ -42,17 +42,17 @@ static td_status set_wide(struct td_options *options, enum wide wide,
             options->layout = (td_layout)chosen;
         break;
     case WIDE_TIMING: {
-        /* As JSON it may also be a number or a truth value, which say the same. */
+        /* As JSON it may also be a number or a boolean value, which say the same. */
         struct td_attr_value text = *value;
         const bool is_number =
             value->kind == TD_VALUE_INT && (value->integer == 0 || value->integer == 1);
         if (is_number || value->kind == TD_VALUE_BOOL)
             text = (struct td_attr_value){
                 .kind = TD_VALUE_TEXT,
-                .text = td_truth_names[is_number ? value->integer == 1 : value->truth],
+                .text = td_bool_names[is_number ? value->integer == 1 : value->boolean],
                 .text_length = 1
             };
-        chosen = td_attr_choose(wide_names[wide], td_truth_names, &text, err);
+        chosen = td_attr_choose(wide_names[wide], td_bool_names, &text, err);
         if (chosen >= 0)
             options->timing = chosen % 2 == 1;
         break;

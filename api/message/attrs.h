@@ -31,7 +31,7 @@ TD_MUST_CHECK td_status td_attrs_set_text(struct td_request *request, const char
 
 /* Names of values, NULL at the end: those of td_device_choice and td_layout, and words for no and yes,
  * of which the odd ones mean yes. */
-extern const char *const td_device_names[], *const td_layout_names[], *const td_truth_names[];
+extern const char *const td_device_names[], *const td_layout_names[], *const td_bool_names[];
 
 /* Which of the choices `text` is, for members that are no op's; -1 with err filled, as above. */
 TD_MUST_CHECK int td_attrs_choose(const char *name, const char *const *choices, const char *text,

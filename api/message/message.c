@@ -28,9 +28,9 @@ void td_reply_set(struct td_reply *reply, int http_status, const char *content_t
 {
     reply->http_status = http_status;
     reply->content_type = content_type;
-    reply->own[0] = (struct td_piece){ .data = data, .size = size };
-    reply->pieces = reply->own;
-    reply->n_pieces = 1;
+    reply->own[0] = (struct td_chunk){ .data = data, .size = size };
+    reply->chunks = reply->own;
+    reply->n_chunks = 1;
 }
 
 void td_reply_header(struct td_reply *reply, const char *name, const char *value)
@@ -42,7 +42,7 @@ void td_reply_header(struct td_reply *reply, const char *name, const char *value
 size_t td_reply_bytes(const struct td_reply *reply)
 {
     size_t bytes = 0;
-    for (int i = 0; i < reply->n_pieces; i++)
-        bytes += reply->pieces[i].size;
+    for (int i = 0; i < reply->n_chunks; i++)
+        bytes += reply->chunks[i].size;
     return bytes;
 }

@@ -65,13 +65,13 @@ struct td_regions {
                       uint64_t bytes, struct td_arena *arena, void **out, struct td_error *err);
 };
 
-/* A reply: pieces that follow each other on the wire. */
-struct td_piece {
+/* A reply: chunks that follow each other on the wire. */
+struct td_chunk {
     const void *data;
     size_t size;
 };
 
-#define TD_REPLY_PIECES 4 /* enough for one output; a list of outputs allocates its own */
+#define TD_REPLY_CHUNKS 4 /* enough for one output; a list of outputs allocates its own */
 
 struct td_header {
     const char *name;  /* static text */
@@ -85,9 +85,9 @@ struct td_reply {
     const char *content_type;                   /* static text; NULL for a reply without a body */
     struct td_header headers[TD_REPLY_HEADERS]; /* beside Content-Type and those of an error */
     int n_headers;
-    struct td_piece *pieces; /* own, or in the arena */
-    int n_pieces;
-    struct td_piece own[TD_REPLY_PIECES];
+    struct td_chunk *chunks; /* own, or in the arena */
+    int n_chunks;
+    struct td_chunk own[TD_REPLY_CHUNKS];
 };
 
 /* The bounds policy of a request, wherever its op keeps it; TD_BOUNDS_ERROR where it has none. */

@@ -30,18 +30,18 @@ static int64_t list_index(const char *list, const char *name, size_t length)
                                                                : -1;
 }
 
-struct td_slot td_slot_of(const struct td_op *op, const char *name, size_t length)
+struct td_named_input td_named_input_find(const struct td_op *op, const char *name, size_t length)
 {
     for (int i = 0; i < op->n_inputs; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
         int64_t index = spec->list ? list_index(spec->name, name, length) : -1;
         if (spec->list ? index >= 0 : td_name_is(spec->name, name, length))
-            return (struct td_slot){ i, index };
+            return (struct td_named_input){ i, index };
     }
-    return (struct td_slot){ -1, -1 };
+    return (struct td_named_input){ -1, -1 };
 }
 
-int64_t td_slot_of_output(const struct td_op *op, const char *name, size_t length)
+int64_t td_named_output_find(const struct td_op *op, const char *name, size_t length)
 {
     if (td_op_output_form(op) == TD_OUTPUT_LIST)
         return list_index(op->outputs[0].name, name, length);
@@ -51,18 +51,18 @@ int64_t td_slot_of_output(const struct td_op *op, const char *name, size_t lengt
     return -1;
 }
 
-void td_slot_name_output(struct td_text *text, const struct td_op *op, int index)
+void td_named_output_write(struct td_text *text, const struct td_op *op, int index)
 {
     if (td_op_output_form(op) != TD_OUTPUT_LIST) {
-        td_text_word(text, op->outputs[index].name);
+        td_text_string(text, op->outputs[index].name);
         return;
     }
-    td_text_word(text, op->outputs[0].name);
-    td_text_word(text, ".");
+    td_text_string(text, op->outputs[0].name);
+    td_text_string(text, ".");
     td_text_uint(text, (uint64_t)index);
 }
 
-const char *td_slots_outputs_text(const struct td_op *op, char *text, size_t size)
+const char *td_output_names_text(const struct td_op *op, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = '\0';
@@ -75,12 +75,13 @@ const char *td_slots_outputs_text(const struct td_op *op, char *text, size_t siz
     return text;
 }
 
-bool td_slot_of_ref(const struct td_op *op, const char *key, size_t length, struct td_slot *out)
+bool td_named_input_find_ref(const struct td_op *op, const char *key, size_t length,
+                             struct td_named_input *out)
 {
     static const char suffix[] = ".ref";
     if (!td_name_ends(suffix, key, length))
         return false;
-    *out = td_slot_of(op, key, length - strlen(suffix));
+    *out = td_named_input_find(op, key, length - strlen(suffix));
     return out->input >= 0;
 }
 
@@ -90,7 +91,7 @@ static bool by_path(const struct td_request *request, int input)
     return request->args.inputs[input].tensors != NULL;
 }
 
-const char *td_slots_text(const struct td_request *request, char *text, size_t size)
+const char *td_input_names_text(const struct td_request *request, char *text, size_t size)
 {
     const struct td_op *op = request->op;
     size_t used = 0;
@@ -110,31 +111,32 @@ static td_status refuse_name(const struct td_request *request, const char *name,
 {
     const struct td_op *op = request->op;
     const char *names[TD_MAX_INPUTS];
-    char expected[TD_SLOTS_TEXT];
+    char expected[TD_TENSOR_NAMES_TEXT];
     const char *shown = TD_SHOWN(name, length);
     int n = 0;
     for (int i = 0; i < op->n_inputs; i++)
         if (!by_path(request, i))
             names[n++] = op->inputs[i].name;
     td_error_set(err, TD_MALFORMED_REQUEST, "%s has no input \"%s\"; expected %s", op->name, shown,
-                 td_slots_text(request, expected, sizeof expected));
+                 td_input_names_text(request, expected, sizeof expected));
     td_suggest(err, name, length, names, n);
     return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", shown);
 }
 
-static td_status refuse_slot(const struct td_op *op, struct td_slot slot, td_status status,
-                             struct td_error *err)
+static td_status refuse_input(const struct td_op *op, struct td_named_input target,
+                              td_status status, struct td_error *err)
 {
-    const struct td_input_spec *spec = &op->inputs[slot.input];
-    return spec->list ? td_error_at_input(err, status, "%s[%" PRId64 "]", spec->name, slot.index)
+    const struct td_input_spec *spec = &op->inputs[target.input];
+    return spec->list ? td_error_at_input(err, status, "%s[%" PRId64 "]", spec->name, target.index)
                       : td_error_at_input(err, status, "%s", spec->name);
 }
 
-td_status td_slot_count_ref(struct td_request *request, struct td_slot slot, struct td_error *err)
+td_status td_named_input_count_ref(struct td_request *request, struct td_named_input target,
+                                   struct td_error *err)
 {
-    const struct td_input_spec *spec = &request->op->inputs[slot.input];
-    int *count = &request->args.inputs[slot.input].count;
-    if (by_path(request, slot.input))
+    const struct td_input_spec *spec = &request->op->inputs[target.input];
+    int *count = &request->args.inputs[target.input].count;
+    if (by_path(request, target.input))
         return td_input_set_by_path(spec, err);
     if (++*count <= (spec->list ? TD_MAX_LIST : 1))
         return TD_OK;
@@ -142,18 +144,19 @@ td_status td_slot_count_ref(struct td_request *request, struct td_slot slot, str
         return td_error_resource(err, "tensors", (uint64_t)*count, TD_MAX_LIST,
                                  "a list of tensors");
     td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", spec->name);
-    return refuse_slot(request->op, slot, TD_MALFORMED_REQUEST, err);
+    return refuse_input(request->op, target, TD_MALFORMED_REQUEST, err);
 }
 
-td_status td_slot_count(struct td_request *request, const char *name, size_t length,
-                        struct td_slot *out, struct td_error *err)
+td_status td_named_input_count(struct td_request *request, const char *name, size_t length,
+                               struct td_named_input *out, struct td_error *err)
 {
-    *out = td_slot_of(request->op, name, length);
+    *out = td_named_input_find(request->op, name, length);
     return out->input < 0 ? refuse_name(request, name, length, err)
-                          : td_slot_count_ref(request, *out, err);
+                          : td_named_input_count_ref(request, *out, err);
 }
 
-td_status td_slots_begin(struct td_request *request, struct td_arena *arena, struct td_error *err)
+td_status td_named_inputs_alloc(struct td_request *request, struct td_arena *arena,
+                                struct td_error *err)
 {
     for (int i = 0; i < request->op->n_inputs; i++) {
         struct td_operand *operand = &request->args.inputs[i];
@@ -168,12 +171,12 @@ td_status td_slots_begin(struct td_request *request, struct td_arena *arena, str
     return TD_OK;
 }
 
-td_status td_slot_fill(struct td_request *request, struct td_slot slot, struct td_tensor **place,
-                       struct td_error *err)
+td_status td_named_input_tensor(struct td_request *request, struct td_named_input target,
+                                struct td_tensor **place, struct td_error *err)
 {
-    const struct td_operand *operand = &request->args.inputs[slot.input];
-    const char *name = request->op->inputs[slot.input].name;
-    int64_t index = slot.index < 0 ? 0 : slot.index;
+    const struct td_operand *operand = &request->args.inputs[target.input];
+    const char *name = request->op->inputs[target.input].name;
+    int64_t index = target.index < 0 ? 0 : target.index;
     if (index < operand->count && operand->tensors[index].data == NULL) {
         *place = &operand->tensors[index];
         return TD_OK;
@@ -181,17 +184,17 @@ td_status td_slot_fill(struct td_request *request, struct td_slot slot, struct t
     td_error_set(err, TD_MALFORMED_REQUEST,
                  "%s.%" PRId64 " is given%s, with %d in all: they are numbered from 0, each once",
                  name, index, index < operand->count ? " twice" : "", operand->count);
-    return refuse_slot(request->op, slot, TD_MALFORMED_REQUEST, err);
+    return refuse_input(request->op, target, TD_MALFORMED_REQUEST, err);
 }
 
-td_status td_slot_resolve(struct td_request *request, struct td_slot slot, const char *name,
-                          size_t length, struct td_resolver *resolver, struct td_arena *arena,
-                          struct td_error *err)
+td_status td_named_input_resolve(struct td_request *request, struct td_named_input target,
+                                 const char *name, size_t length, struct td_resolver *resolver,
+                                 struct td_arena *arena, struct td_error *err)
 {
     struct td_tensor *place = NULL;
-    td_status status = td_slot_fill(request, slot, &place, err);
+    td_status status = td_named_input_tensor(request, target, &place, err);
     if (status != TD_OK)
         return status;
     status = td_resolve(resolver, name, length, arena, place, err);
-    return status == TD_OK ? TD_OK : refuse_slot(request->op, slot, status, err);
+    return status == TD_OK ? TD_OK : refuse_input(request->op, target, status, err);
 }

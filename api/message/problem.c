@@ -161,8 +161,8 @@ static void add_index(struct td_text *text, const struct td_error *err)
 #define PROBLEM_TEXT 16384
 #define REQUEST_ID   256
 
-void td_problem_facts(const struct td_error *err, const char *op_name, const char *request_id,
-                      struct td_text *text)
+void td_problem_members(const struct td_error *err, const char *op_name, const char *request_id,
+                        struct td_text *text)
 {
     add_text(text, "code", td_status_name(err->status));
     add_text(text, "op", op_name);
@@ -205,7 +205,7 @@ static size_t write_problem(const struct td_error *err, const char *op_name, con
     td_text_print(&text, "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"detail\":",
                   problem->slug, problem->title, problem->http_status);
     td_text_quote(&text, err->message, strlen(err->message));
-    td_problem_facts(err, op_name, request_id, &text);
+    td_problem_members(err, op_name, request_id, &text);
     td_text_print(&text, "}");
     return text.full ? 0 : (size_t)(text.at - buffer);
 }

@@ -28,8 +28,8 @@ void td_problem_write(const struct td_error *err, const char *op_name, const cha
 
 /* Writes the members of an error beside its sentence, a comma in front of each: code, op, input,
  * position, ... */
-void td_problem_facts(const struct td_error *err, const char *op_name, const char *request_id,
-                      struct td_text *text);
+void td_problem_members(const struct td_error *err, const char *op_name, const char *request_id,
+                        struct td_text *text);
 
 /* The page behind a problem's "type", as JSON: type, title, status, code, explanation. */
 TD_MUST_CHECK td_status td_problem_describe(td_status status, struct td_arena *arena,

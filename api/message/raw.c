@@ -91,7 +91,7 @@ td_status td_raw_reply(const char *content_type, const char *header, size_t size
         memcpy(bytes + size, tensor->data, copied);
     td_reply_set(reply, 200, content_type, bytes, size + copied);
     if (copied < tensor->bytes)
-        reply->pieces[reply->n_pieces++] =
-            (struct td_piece){ .data = tensor->data, .size = tensor->bytes };
+        reply->chunks[reply->n_chunks++] =
+            (struct td_chunk){ .data = tensor->data, .size = tensor->bytes };
     return TD_OK;
 }

@@ -18,7 +18,7 @@ bool td_raw_strings_size(const struct td_tensor *tensor, size_t *size);
 char *td_raw_write_strings(char *at, const struct td_tensor *tensor);
 
 /* Data up to this size is copied behind its header: a piece of its own costs a reply more than that
- * copy, since the pieces leave in two system calls. */
+ * copy, since the chunks leave in two system calls. */
 #define TD_RAW_COPIED ((size_t)64 * 1024)
 
 static inline bool td_raw_is_copied(const struct td_tensor *tensor)

@@ -5,6 +5,24 @@
 
 #include <string.h>
 
+/* ---- the decoder's state ---- */
+
+void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *room, size_t size)
+{
+    if (count < *room)
+        return items;
+    const int larger = *room ? *room * 2 : 4;
+    void *copy = td_arena_alloc(reader->arena, (size_t)larger, size, reader->err);
+    if (!copy)
+        return NULL;
+    if (count)
+        memcpy(copy, items, (size_t)count * size);
+    *room = larger;
+    return copy;
+}
+
+/* ---- the body ---- */
+
 static td_status read_id(struct td_oip_reader *reader, const struct td_json_path *path)
 {
     const char *text = "";
@@ -56,8 +74,8 @@ static td_status split_body(struct td_oip_reader *reader, const char *body, size
                                      "Inference-Header-Content-Length");
     }
     reader->scan = (struct td_json_scan){ .begin = body, .at = body, .end = body + json_bytes };
-    reader->blob = (char *)body + json_bytes;
-    reader->blobs_end = (char *)body + bytes;
+    reader->binary_data = (char *)body + json_bytes;
+    reader->binary_end = (char *)body + bytes;
     return TD_OK;
 }
 
@@ -86,20 +104,20 @@ static td_status read_body(struct td_oip_reader *reader)
     td_json_peek(scan);
     if (scan->at != scan->end)
         return td_json_syntax(scan, scan->at, reader->err, "expected the end of the JSON text");
-    if (reader->blob == reader->blobs_end)
+    if (reader->binary_data == reader->binary_end)
         return TD_OK;
     td_error_set(
         reader->err, TD_MALFORMED_REQUEST,
         "%td bytes follow those of the inputs: the sum of all binary_data_size is not what "
         "the body has behind its JSON text",
-        reader->blobs_end - reader->blob);
-    reader->err->offset = reader->blob - scan->begin;
+        reader->binary_end - reader->binary_data);
+    reader->err->offset = reader->binary_data - scan->begin;
     return TD_MALFORMED_REQUEST;
 }
 
 /* Floats that are pairs become complex numbers, where they are. */
-static td_status pair_up(struct td_oip_reader *reader, const struct td_oip_entry *entry,
-                         struct td_tensor *tensor)
+static td_status to_complex(struct td_oip_reader *reader, const struct td_oip_input *input,
+                            struct td_tensor *tensor)
 {
     td_dtype pair;
     char text[TD_SHAPE_TEXT];
@@ -107,7 +125,7 @@ static td_status pair_up(struct td_oip_reader *reader, const struct td_oip_entry
     if (tensor->dtype == TD_DTYPE_FLOAT16 || tensor->dtype == TD_DTYPE_BFLOAT16)
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
                      "%s is %s, but complex is true: complex numbers are pairs of FP32 or FP64",
-                     TD_OIP_SHOWN(entry->name), td_dtype_info(tensor->dtype)->oip);
+                     TD_OIP_SHOWN(input->name), td_dtype_info(tensor->dtype)->oip);
     else if (!td_oip_complex_of(tensor->dtype, &pair))
         return TD_OK;
     else if (shape->rank > 0 && shape->dim[shape->rank - 1] == 2) {
@@ -119,44 +137,44 @@ static td_status pair_up(struct td_oip_reader *reader, const struct td_oip_entry
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
                      "%s has shape %s, but complex is true: the last dimension is 2, for real and "
                      "imaginary part",
-                     TD_OIP_SHOWN(entry->name), td_shape_text(shape, text, sizeof text));
-    return td_oip_at_entry(reader, TD_MALFORMED_REQUEST, entry);
+                     TD_OIP_SHOWN(input->name), td_shape_text(shape, text, sizeof text));
+    return td_oip_error_at_input(reader, TD_MALFORMED_REQUEST, input);
 }
 
 /* All is read: puts the tensors into their places. */
-static td_status fill_slots(struct td_oip_reader *reader)
+static td_status fill_inputs(struct td_oip_reader *reader)
 {
     struct td_request *request = reader->request;
     const struct td_op *op = request->op;
     for (int i = 0; i < op->n_inputs; i++) {
-        char expected[TD_SLOTS_TEXT];
+        char expected[TD_TENSOR_NAMES_TEXT];
         if (request->args.inputs[i].count > 0 || op->inputs[i].optional)
             continue;
         td_error_set(reader->err, TD_INVALID_ARGUMENT, "%s%s is missing; %s has the inputs %s",
                      op->inputs[i].name, op->inputs[i].list ? ".0" : "", op->name,
-                     td_slots_text(request, expected, sizeof expected));
+                     td_input_names_text(request, expected, sizeof expected));
         return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "%s", op->inputs[i].name);
     }
-    td_status status = td_slots_begin(request, reader->arena, reader->err);
-    for (int i = 0; i < reader->n_entries && status == TD_OK; i++) {
-        const struct td_oip_entry *entry = &reader->entries[i];
+    td_status status = td_named_inputs_alloc(request, reader->arena, reader->err);
+    for (int i = 0; i < reader->n_inputs && status == TD_OK; i++) {
+        const struct td_oip_input *input = &reader->inputs[i];
         struct td_tensor *place = NULL;
-        status = td_slot_fill(request, entry->slot, &place, reader->err);
+        status = td_named_input_tensor(request, input->target, &place, reader->err);
         if (status != TD_OK)
             break;
-        *place = entry->tensor;
+        *place = input->tensor;
         if (reader->oip->pairs)
-            status = pair_up(reader, entry, place);
+            status = to_complex(reader, input, place);
     }
     for (int i = 0; i < reader->n_refs && status == TD_OK; i++) {
         const struct td_oip_ref *ref = &reader->refs[i];
-        status = td_slot_resolve(request, ref->slot, ref->name, ref->length,
-                                 reader->source->resolver, reader->arena, reader->err);
+        status = td_named_input_resolve(request, ref->target, ref->name, ref->length,
+                                        reader->source->resolver, reader->arena, reader->err);
     }
     return status;
 }
 
-td_status td_oip_header(const char *text, size_t *json_bytes, struct td_error *err)
+td_status td_oip_header_length(const char *text, size_t *json_bytes, struct td_error *err)
 {
     size_t value = 0;
     const char *at = text;
@@ -197,7 +215,7 @@ td_status td_oip_decode(const char *body, size_t bytes, const struct td_oip_sour
     if (status == TD_OK)
         status = read_body(&reader);
     if (status == TD_OK)
-        status = fill_slots(&reader);
+        status = fill_inputs(&reader);
     if (status == TD_OK)
         status = td_oip_check_ranges(&reader);
     oip->outputs = reader.outputs;

@@ -36,7 +36,7 @@ td_status td_oip_describe_server(const struct td_oip_server *server, struct td_a
 
 /* The protocol has no word for "any of these": the datatype that tools use where they know no
  * better. */
-static td_dtype usual_dtype(td_dtype_set set)
+static td_dtype default_dtype(td_dtype_set set)
 {
     if (set & TD_DTYPE_BIT(FLOAT32))
         return TD_DTYPE_FLOAT32;
@@ -79,11 +79,11 @@ static bool add_dims(cJSON *object, const char *name)
 }
 
 /* What the protocol's own members cannot say. */
-static bool add_facts(cJSON *object, const struct model_tensor *tensor)
+static bool add_tensor_parameters(cJSON *object, const struct model_tensor *tensor)
 {
-    cJSON *facts = cJSON_AddObjectToObject(object, "parameters");
-    bool complete = td_document_add(facts, "any_rank", cJSON_CreateTrue());
-    cJSON *list = complete ? cJSON_AddArrayToObject(facts, "datatypes") : NULL;
+    cJSON *parameters = cJSON_AddObjectToObject(object, "parameters");
+    bool complete = td_document_add(parameters, "any_rank", cJSON_CreateTrue());
+    cJSON *list = complete ? cJSON_AddArrayToObject(parameters, "datatypes") : NULL;
     complete = list != NULL;
     for (int i = 0; i < TD_DTYPE_COUNT && complete; i++) {
         const char *name = td_dtype_info((td_dtype)i)->oip;
@@ -91,13 +91,13 @@ static bool add_facts(cJSON *object, const struct model_tensor *tensor)
             complete = td_document_append(list, cJSON_CreateString(name));
     }
     if (complete && tensor->optional)
-        complete = td_document_add(facts, "optional", cJSON_CreateTrue());
+        complete = td_document_add(parameters, "optional", cJSON_CreateTrue());
     if (complete && (tensor->dtypes & TD_DTYPE_BIT(COMPLEX64)))
-        complete = td_document_add(facts, "complex", cJSON_CreateTrue());
+        complete = td_document_add(parameters, "complex", cJSON_CreateTrue());
     if (complete && tensor->list)
-        complete = td_document_add(facts, "variadic", cJSON_CreateTrue()) &&
-                   td_document_add(facts, "min", cJSON_CreateNumber(1)) &&
-                   td_document_add(facts, "max", cJSON_CreateNumber(TD_MAX_LIST));
+        complete = td_document_add(parameters, "variadic", cJSON_CreateTrue()) &&
+                   td_document_add(parameters, "min", cJSON_CreateNumber(1)) &&
+                   td_document_add(parameters, "max", cJSON_CreateNumber(TD_MAX_LIST));
     return complete;
 }
 
@@ -105,8 +105,8 @@ static bool add_metadata(cJSON *list, const struct model_tensor *tensor)
 {
     cJSON *item = cJSON_CreateObject();
     return td_document_append(list, item) && add_name(item, tensor) &&
-           td_document_text(item, "datatype", td_dtype_info(usual_dtype(tensor->dtypes))->oip) &&
-           add_dims(item, "shape") && add_facts(item, tensor);
+           td_document_text(item, "datatype", td_dtype_info(default_dtype(tensor->dtypes))->oip) &&
+           add_dims(item, "shape") && add_tensor_parameters(item, tensor);
 }
 
 /* A parameter that every model takes. */
@@ -165,7 +165,7 @@ static bool add_config(cJSON *list, const struct model_tensor *tensor)
     cJSON *item = cJSON_CreateObject();
     return td_document_append(list, item) && add_name(item, tensor) &&
            td_document_text(item, "data_type",
-                            td_oip_config_name(usual_dtype(tensor->dtypes), type, sizeof type)) &&
+                            td_oip_config_name(default_dtype(tensor->dtypes), type, sizeof type)) &&
            add_dims(item, "dims");
 }
 
@@ -415,7 +415,7 @@ static td_status read_size(struct small_body *small, const struct td_json_path *
         return TD_OK;
     }
     td_attrs_refuse(small->err, name, "an integer from 0 to 2^63 - 1", &value);
-    td_json_point(path, small->err);
+    td_json_set_pointer(path, small->err);
     return TD_MALFORMED_REQUEST;
 }
 

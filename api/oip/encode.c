@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what is asked for ---- */
+/* ---- what is requested ---- */
 
 static int n_outputs(const struct td_request *request)
 {
@@ -24,7 +24,7 @@ static struct td_oip_output output_at(const struct td_request *request, int i)
     const struct td_oip_request *oip = request->oip;
     struct td_oip_output output =
         oip->outputs ? oip->outputs[i] : (struct td_oip_output){ .index = i };
-    if (!output.told)
+    if (!output.has_binary)
         output.binary = oip->binary;
     if (output.range.region)
         output.binary = false;
@@ -61,7 +61,7 @@ static td_status check_output(const struct td_request *request, const struct td_
     char name[64];
     struct td_text text = { .at = name, .end = name + sizeof name };
     const struct td_op_args *args = &request->args;
-    td_slot_name_output(&text, request->op, output->index);
+    td_named_output_write(&text, request->op, output->index);
     td_text_add(&text, "", 1);
     if (output->index >= args->n_outputs)
         return td_error_set(err, TD_INVALID_ARGUMENT, "%s has no output \"%s\": there are %d",
@@ -125,8 +125,8 @@ static bool text_bound(const struct td_request *request, size_t *bytes)
 }
 
 /* Bytes of binary outputs: those that are copied behind the text, and how many are not. */
-static bool count_blobs(const struct td_request *request, size_t *copied, int *n_large,
-                        size_t *strings)
+static bool count_binary(const struct td_request *request, size_t *copied, int *n_large,
+                         size_t *strings)
 {
     *copied = *strings = 0;
     *n_large = 0;
@@ -136,7 +136,7 @@ static bool count_blobs(const struct td_request *request, size_t *copied, int *n
         size_t bytes;
         if (!output.binary)
             continue;
-        if (!binary_bytes(tensor, &bytes) || !td_pieces_count(bytes, copied, n_large) ||
+        if (!binary_bytes(tensor, &bytes) || !td_chunk_count(bytes, copied, n_large) ||
             (tensor->dtype == TD_DTYPE_STRING && !td_size_add(*strings, bytes, strings)))
             return false;
     }
@@ -147,27 +147,27 @@ bool td_oip_encoded_bound(const struct td_request *request, size_t *bytes)
 {
     size_t copied, strings;
     int n_large;
-    return text_bound(request, bytes) && count_blobs(request, &copied, &n_large, &strings) &&
+    return text_bound(request, bytes) && count_binary(request, &copied, &n_large, &strings) &&
            td_size_add(*bytes, copied, bytes) && td_size_add(*bytes, strings, bytes) &&
-           td_size_add(*bytes, 2 * sizeof(struct td_piece) * (size_t)n_large, bytes);
+           td_size_add(*bytes, 2 * sizeof(struct td_chunk) * (size_t)n_large, bytes);
 }
 
 size_t td_oip_copied_bytes(const struct td_request *request)
 {
     size_t copied, strings;
     int n_large;
-    return count_blobs(request, &copied, &n_large, &strings) ? copied : 0;
+    return count_binary(request, &copied, &n_large, &strings) ? copied : 0;
 }
 
 /* ---- the answer ---- */
 
 static void write_shape(struct td_text *text, const struct td_tensor *tensor, bool pairs)
 {
-    td_text_word(text, "[");
+    td_text_string(text, "[");
     td_text_dims(text, &tensor->shape);
     if (pairs)
-        td_text_word(text, tensor->shape.rank > 0 ? ",2" : "2");
-    td_text_word(text, "]");
+        td_text_string(text, tensor->shape.rank > 0 ? ",2" : "2");
+    td_text_string(text, "]");
 }
 
 /* ,"parameters":{...} where there are any. An output in shared memory has none: Triton's C++ client
@@ -177,14 +177,14 @@ static void write_parameters(struct td_text *text, const struct td_oip_output *o
 {
     if (output->range.region || (!pairs && !output->binary))
         return;
-    td_text_word(text, ",\"parameters\":{");
+    td_text_string(text, ",\"parameters\":{");
     if (pairs)
-        td_text_word(text, output->binary ? "\"complex\":true," : "\"complex\":true");
+        td_text_string(text, output->binary ? "\"complex\":true," : "\"complex\":true");
     if (output->binary) {
-        td_text_word(text, "\"binary_data_size\":");
+        td_text_string(text, "\"binary_data_size\":");
         td_text_uint(text, bytes);
     }
-    td_text_word(text, "}");
+    td_text_string(text, "}");
 }
 
 static void write_output(struct td_text *text, const struct td_request *request, int i)
@@ -196,49 +196,50 @@ static void write_output(struct td_text *text, const struct td_request *request,
     size_t bytes = 0;
     if (output.binary)
         binary_bytes(tensor, &bytes);
-    td_text_word(text, i > 0 ? ",{\"name\":\"" : "{\"name\":\"");
-    td_slot_name_output(text, request->op, output.index);
-    td_text_word(text, "\",\"datatype\":\"");
-    td_text_word(text, td_dtype_info(parts.dtype)->oip);
-    td_text_word(text, "\",\"shape\":");
+    td_text_string(text, i > 0 ? ",{\"name\":\"" : "{\"name\":\"");
+    td_named_output_write(text, request->op, output.index);
+    td_text_string(text, "\",\"datatype\":\"");
+    td_text_string(text, td_dtype_info(parts.dtype)->oip);
+    td_text_string(text, "\",\"shape\":");
     write_shape(text, tensor, pairs);
     write_parameters(text, &output, pairs, bytes);
     if (!output.binary && !output.range.region) {
-        td_text_word(text, ",\"data\":[");
+        td_text_string(text, ",\"data\":[");
         if (parts.numel > 0)
-            text->at = td_json_write_bare_elements(text->at, &parts) - 1; /* no comma */
-        td_text_word(text, "]");
+            text->at = td_json_write_oip_elements(text->at, &parts) - 1; /* no comma */
+        td_text_string(text, "]");
     }
-    td_text_word(text, "}");
+    td_text_string(text, "}");
 }
 
 static void write_answer(struct td_text *text, const struct td_request *request)
 {
     const struct td_op_args *args = &request->args;
-    td_text_word(text, "{\"model_name\":\"");
-    td_text_word(text, request->op->name);
-    td_text_word(text, "\",\"model_version\":\"1\"");
+    td_text_string(text, "{\"model_name\":\"");
+    td_text_string(text, request->op->name);
+    td_text_string(text, "\",\"model_version\":\"1\"");
     if (request->oip->id_length > 0) {
-        td_text_word(text, ",\"id\":\"");
+        td_text_string(text, ",\"id\":\"");
         td_text_add(text, request->oip->id, request->oip->id_length);
-        td_text_word(text, "\"");
+        td_text_string(text, "\"");
     }
     if (args->replaced) {
-        td_text_word(text, ",\"parameters\":{\"bounds_policy\":\"");
-        td_text_word(text, td_bounds_name(td_request_bounds(request)));
-        td_text_word(text, "\",\"bounds_replaced\":");
+        td_text_string(text, ",\"parameters\":{\"bounds_policy\":\"");
+        td_text_string(text, td_bounds_name(td_request_bounds(request)));
+        td_text_string(text, "\",\"bounds_replaced\":");
         td_text_uint(text, (uint64_t)args->replaced);
-        td_text_word(text, "}");
+        td_text_string(text, "}");
     }
-    td_text_word(text, ",\"outputs\":[");
+    td_text_string(text, ",\"outputs\":[");
     for (int i = 0; i < n_outputs(request); i++)
         write_output(text, request, i);
-    td_text_word(text, "]}");
+    td_text_string(text, "]}");
 }
 
 /* The bytes of binary outputs behind the text. */
-static td_status add_blobs(const struct td_request *request, struct td_pieces *pieces,
-                           struct td_arena *arena, struct td_error *err)
+static td_status add_binary_outputs(const struct td_request *request,
+                                    struct td_chunk_writer *writer, struct td_arena *arena,
+                                    struct td_error *err)
 {
     for (int i = 0; i < n_outputs(request); i++) {
         const struct td_oip_output output = output_at(request, i);
@@ -255,9 +256,9 @@ static td_status add_blobs(const struct td_request *request, struct td_pieces *p
             td_raw_write_strings(joined, tensor);
             data = joined;
         }
-        td_pieces_add(pieces, data, bytes);
+        td_chunk_writer_add(writer, data, bytes);
     }
-    td_pieces_end(pieces);
+    td_chunk_writer_end(writer);
     return TD_OK;
 }
 
@@ -292,7 +293,7 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
     td_status status = td_oip_can_encode(request, err); /* strings are known only now */
     if (status != TD_OK)
         return status;
-    if (!text_bound(request, &room) || !count_blobs(request, &copied, &n_large, &strings) ||
+    if (!text_bound(request, &room) || !count_binary(request, &copied, &n_large, &strings) ||
         !td_size_add(room, copied, &copied))
         return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply");
     char *begin = td_arena_alloc(arena, copied, 1, err);
@@ -302,17 +303,17 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
     write_answer(&text, request);
     const size_t length = (size_t)(text.at - begin);
     if (any_binary(request)) {
-        struct td_pieces pieces;
+        struct td_chunk_writer writer;
         char *header = td_arena_alloc(arena, LENGTH_TEXT, 1, err);
         if (!header)
             return err->status;
         struct td_text number = { .at = header, .end = header + LENGTH_TEXT };
         td_text_uint(&number, length);
         td_text_add(&number, "", 1);
-        status = td_pieces_begin(&pieces, reply, "application/octet-stream", begin, length, n_large,
-                                 arena, err);
+        status = td_chunk_writer_begin(&writer, reply, "application/octet-stream", begin, length,
+                                       n_large, arena, err);
         if (status == TD_OK)
-            status = add_blobs(request, &pieces, arena, err);
+            status = add_binary_outputs(request, &writer, arena, err);
         if (status != TD_OK)
             return status;
         td_reply_header(reply, "Inference-Header-Content-Length", header);
@@ -364,13 +365,13 @@ void td_oip_problem(const struct td_error *err, const char *op_name, const char 
     enum { ROOM = 16384 };
     static const char begin[] = "{\"error\":\"", end[] = "\"}";
     char buffer[ROOM];
-    struct td_error no_memory, told = *err;
+    struct td_error no_memory, problem = *err;
     struct td_text text = { .at = buffer, .end = buffer + ROOM };
-    rename_input(told.input);
-    td_text_word(&text, "{\"error\":");
-    write_error(&text, err, told.input, op_name);
-    td_problem_facts(&told, op_name, request_id, &text);
-    td_text_word(&text, "}");
+    rename_input(problem.input);
+    td_text_string(&text, "{\"error\":");
+    write_error(&text, err, problem.input, op_name);
+    td_problem_members(&problem, op_name, request_id, &text);
+    td_text_string(&text, "}");
     const size_t length = (size_t)(text.at - buffer);
     char *body = text.full ? NULL : td_arena_alloc(arena, length, 1, &no_memory);
     if (body) {
@@ -380,6 +381,6 @@ void td_oip_problem(const struct td_error *err, const char *op_name, const char 
     }
     const char *title = td_problem_of(err->status)->title;
     td_reply_set(reply, http_status(err->status), "application/json", begin, sizeof begin - 1);
-    reply->own[reply->n_pieces++] = (struct td_piece){ title, strlen(title) };
-    reply->own[reply->n_pieces++] = (struct td_piece){ end, sizeof end - 1 };
+    reply->own[reply->n_chunks++] = (struct td_chunk){ title, strlen(title) };
+    reply->own[reply->n_chunks++] = (struct td_chunk){ end, sizeof end - 1 };
 }

@@ -26,7 +26,8 @@
 #define TD_OIP_NO_HEADER SIZE_MAX
 
 /* The number that the text of Inference-Header-Content-Length is; NULL: there is no such header. */
-TD_MUST_CHECK td_status td_oip_header(const char *text, size_t *json_bytes, struct td_error *err);
+TD_MUST_CHECK td_status td_oip_header_length(const char *text, size_t *json_bytes,
+                                             struct td_error *err);
 
 /* Fills request (begun by td_request_init) from the body, and request->oip with what the answer
  * needs to know. The bytes behind the JSON text may be changed in place, and tensors stay there.
@@ -54,7 +55,7 @@ bool td_oip_encoded_bound(const struct td_request *request, size_t *bytes);
 size_t td_oip_copied_bytes(const struct td_request *request);
 
 /* The answer; outputs that go to a region are written there, once nothing can fail here. Who gives
- * the answer up afterwards has written them all the same. Large binary outputs are pieces of their
+ * the answer up afterwards has written them all the same. Large binary outputs are chunks of their
  * own, not copied. */
 TD_MUST_CHECK td_status td_oip_encode(const struct td_request *request, struct td_arena *arena,
                                       struct td_reply *reply, struct td_error *err);

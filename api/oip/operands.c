@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-td_status td_oip_at_entry(struct td_oip_reader *reader, td_status status,
-                          const struct td_oip_entry *entry)
+td_status td_oip_error_at_input(struct td_oip_reader *reader, td_status status,
+                                const struct td_oip_input *input)
 {
-    return entry->name.text && status != TD_OK
-               ? td_error_at_input(reader->err, status, "%s", TD_OIP_SHOWN(entry->name))
+    return input->name.text && status != TD_OK
+               ? td_error_at_input(reader->err, status, "%s", TD_OIP_SHOWN(input->name))
                : status;
 }
 
@@ -30,7 +30,7 @@ static td_status find_range(struct td_oip_reader *reader, const struct td_json_p
             td_error_set(reader->err, TD_NOT_SUPPORTED,
                          "shared memory is off; the server's --system-shared-memory allows it");
     if (status != TD_OK)
-        td_json_point(path, reader->err);
+        td_json_set_pointer(path, reader->err);
     return status;
 }
 
@@ -52,7 +52,7 @@ static td_status read_dtype(struct td_oip_reader *reader, const struct td_json_p
 
 /* Reads data where it stands, or passes over it until datatype and shape are known. */
 static td_status read_data(struct td_oip_reader *reader, const struct td_json_path *path,
-                           struct td_oip_entry *entry)
+                           struct td_oip_input *input)
 {
     struct td_json_scan *scan = &reader->scan;
     size_t commas;
@@ -60,11 +60,11 @@ static td_status read_data(struct td_oip_reader *reader, const struct td_json_pa
     td_status status = td_json_null(scan, &absent, reader->err);
     if (status != TD_OK || absent)
         return status;
-    entry->data = *scan;
-    if (entry->has_dtype && entry->has_shape) {
-        entry->data_read = true;
-        return td_json_read_oip(scan, entry->dtype, &entry->shape, path, reader->arena,
-                                &entry->tensor, reader->err);
+    input->data = *scan;
+    if (input->has_dtype && input->has_shape) {
+        input->data_read = true;
+        return td_json_read_oip(scan, input->dtype, &input->shape, path, reader->arena,
+                                &input->tensor, reader->err);
     }
     const char *end = td_json_measure(scan->at, scan->end, &commas);
     if (!end)
@@ -77,32 +77,32 @@ static td_status read_input_member(void *context, const struct td_json_path *pat
                                    struct td_json_name name)
 {
     struct td_oip_reader *reader = context;
-    struct td_oip_entry *entry = reader->entry;
+    struct td_oip_input *input = reader->input;
     if (td_json_name_is(name, "name"))
-        return td_json_text(&reader->scan, reader->arena, path, "name", &entry->name.text,
-                            &entry->name.length, reader->err);
+        return td_json_text(&reader->scan, reader->arena, path, "name", &input->name.text,
+                            &input->name.length, reader->err);
     if (td_json_name_is(name, "shape")) {
-        entry->has_shape = true;
-        return td_json_shape(&reader->scan, path, &entry->shape, reader->err);
+        input->has_shape = true;
+        return td_json_shape(&reader->scan, path, &input->shape, reader->err);
     }
     if (td_json_name_is(name, "datatype")) {
-        entry->has_dtype = true;
-        return read_dtype(reader, path, &entry->dtype);
+        input->has_dtype = true;
+        return read_dtype(reader, path, &input->dtype);
     }
     if (td_json_name_is(name, "data"))
-        return read_data(reader, path, entry);
+        return read_data(reader, path, input);
     if (td_json_name_is(name, "parameters")) {
-        struct td_oip_placing placing = { .binary_size = -1 };
-        td_status status = td_oip_read_placing(reader, path, &placing);
-        entry->binary_size = placing.binary_size;
-        entry->range = placing.range;
+        struct td_oip_tensor_parameters parameters = { .binary_size = -1 };
+        td_status status = td_oip_read_tensor_parameters(reader, path, &parameters);
+        input->binary_size = parameters.binary_size;
+        input->range = parameters.range;
         return status;
     }
     return td_json_skip(&reader->scan, 3, reader->arena, reader->err);
 }
 
 /* Any byte but 0 is true. */
-static void settle_bools(unsigned char *to, const unsigned char *from, size_t n)
+static void normalize_bools(unsigned char *to, const unsigned char *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         to[i] = from[i] != 0;
@@ -122,12 +122,12 @@ static td_status check_size(struct td_oip_reader *reader, const struct td_json_p
 
 /* Bytes behind the JSON text. They are the call's own, so truth values and strings are settled
  * where they are. */
-static td_status take_blob(struct td_oip_reader *reader, const struct td_json_path *path,
-                           struct td_oip_entry *entry)
+static td_status read_binary_data(struct td_oip_reader *reader, const struct td_json_path *path,
+                                  struct td_oip_input *input)
 {
-    struct td_tensor *tensor = &entry->tensor;
-    const size_t size = (size_t)entry->binary_size;
-    const size_t left = (size_t)(reader->blobs_end - reader->blob);
+    struct td_tensor *tensor = &input->tensor;
+    const size_t size = (size_t)input->binary_size;
+    const size_t left = (size_t)(reader->binary_end - reader->binary_data);
     td_status status = check_size(reader, path, tensor, "binary_data_size", size);
     if (status != TD_OK)
         return status;
@@ -139,14 +139,14 @@ static td_status take_blob(struct td_oip_reader *reader, const struct td_json_pa
                               reader->source->json_bytes == TD_OIP_NO_HEADER
                                   ? "; the header Inference-Header-Content-Length is missing"
                                   : "");
-    tensor->data = reader->blob;
-    reader->blob += size;
+    tensor->data = reader->binary_data;
+    reader->binary_data += size;
     if (tensor->dtype == TD_DTYPE_BOOL)
-        settle_bools(tensor->data, tensor->data, size);
+        normalize_bools(tensor->data, tensor->data, size);
     if (tensor->dtype == TD_DTYPE_STRING)
         status = td_raw_strings(tensor->data, size, tensor, reader->arena, reader->err);
     if (status == TD_MALFORMED_REQUEST)
-        td_json_point(path, reader->err);
+        td_json_set_pointer(path, reader->err);
     return status;
 }
 
@@ -182,12 +182,12 @@ static td_status check_room(struct td_oip_reader *reader, const struct td_tensor
 
 /* Numbers stay where they are. What decides on addresses, lengths and indices, is copied before
  * anyone looks at it, for the client may go on writing there. */
-static td_status take_range(struct td_oip_reader *reader, const struct td_json_path *path,
-                            struct td_oip_entry *entry)
+static td_status read_shared_memory(struct td_oip_reader *reader, const struct td_json_path *path,
+                                    struct td_oip_input *input)
 {
-    struct td_tensor *tensor = &entry->tensor;
-    struct td_oip_range *range = &entry->range;
-    const struct td_input_spec *spec = &reader->request->op->inputs[entry->slot.input];
+    struct td_tensor *tensor = &input->tensor;
+    struct td_oip_range *range = &input->range;
+    const struct td_input_spec *spec = &reader->request->op->inputs[input->target.input];
     const bool strings = tensor->dtype == TD_DTYPE_STRING, bools = tensor->dtype == TD_DTYPE_BOOL;
     const bool indices = spec->role == TD_ROLE_INDEX;
     td_status status = check_size(reader, path, tensor, "shared_memory_byte_size", range->bytes);
@@ -208,20 +208,20 @@ static td_status take_range(struct td_oip_reader *reader, const struct td_json_p
     if (!tensor->data)
         return reader->err->status;
     if (bools)
-        settle_bools(tensor->data, range->data, size);
+        normalize_bools(tensor->data, range->data, size);
     else
         memcpy(tensor->data, range->data, size);
     if (strings)
         status = td_raw_strings(tensor->data, size, tensor, reader->arena, reader->err);
     if (status == TD_MALFORMED_REQUEST)
-        td_json_point(path, reader->err);
+        td_json_set_pointer(path, reader->err);
     return status;
 }
 
 /* A tensor of no elements needs no data. */
-static td_status take_nothing(struct td_oip_reader *reader, struct td_oip_entry *entry)
+static td_status allocate_empty(struct td_oip_reader *reader, struct td_oip_input *input)
 {
-    struct td_tensor *tensor = &entry->tensor;
+    struct td_tensor *tensor = &input->tensor;
     td_status status = td_tensor_alloc(tensor, reader->arena, reader->err);
     if (status == TD_OK && !tensor->data)
         tensor->data = td_arena_alloc(reader->arena, 0, 1, reader->err);
@@ -229,15 +229,15 @@ static td_status take_nothing(struct td_oip_reader *reader, struct td_oip_entry 
 }
 
 /* The tensor of an input whose members are all read. */
-static td_status settle_input(struct td_oip_reader *reader, const struct td_json_path *path,
-                              struct td_oip_entry *entry)
+static td_status finish_input(struct td_oip_reader *reader, const struct td_json_path *path,
+                              struct td_oip_input *input)
 {
-    const char *name = reader->request->op->inputs[entry->slot.input].name;
+    const char *name = reader->request->op->inputs[input->target.input].name;
     const int sources =
-        (entry->data.begin != NULL) + (entry->binary_size >= 0) + (entry->range.region != NULL);
+        (input->data.begin != NULL) + (input->binary_size >= 0) + (input->range.region != NULL);
     td_status status;
-    if (!entry->data_read) {
-        status = td_tensor_describe(&entry->tensor, name, entry->dtype, &entry->shape, reader->err);
+    if (!input->data_read) {
+        status = td_tensor_describe(&input->tensor, name, input->dtype, &input->shape, reader->err);
         if (status != TD_OK)
             return status;
     }
@@ -245,59 +245,59 @@ static td_status settle_input(struct td_oip_reader *reader, const struct td_json
         return td_json_refuse(path, reader->err,
                               "%s has more than one of data, binary_data_size and "
                               "shared_memory_region; exactly one is expected",
-                              TD_OIP_SHOWN(entry->name));
-    if (entry->binary_size >= 0)
-        return take_blob(reader, path, entry);
-    if (entry->range.region)
-        return take_range(reader, path, entry);
-    if (entry->data_read)
+                              TD_OIP_SHOWN(input->name));
+    if (input->binary_size >= 0)
+        return read_binary_data(reader, path, input);
+    if (input->range.region)
+        return read_shared_memory(reader, path, input);
+    if (input->data_read)
         return TD_OK;
-    if (entry->data.begin) {
+    if (input->data.begin) {
         const struct td_json_path step = td_json_member(path, "data", 4);
-        return td_json_read_oip(&entry->data, entry->dtype, &entry->shape, &step, reader->arena,
-                                &entry->tensor, reader->err);
+        return td_json_read_oip(&input->data, input->dtype, &input->shape, &step, reader->arena,
+                                &input->tensor, reader->err);
     }
-    if (entry->tensor.numel == 0)
-        return take_nothing(reader, entry);
+    if (input->tensor.numel == 0)
+        return allocate_empty(reader, input);
     return td_json_refuse(path, reader->err,
                           "%s has no data; exactly one of data, binary_data_size and "
                           "shared_memory_region is expected",
-                          TD_OIP_SHOWN(entry->name));
+                          TD_OIP_SHOWN(input->name));
 }
 
 static td_status read_input(void *context, const struct td_json_path *path)
 {
     struct td_oip_reader *reader = context;
-    struct td_oip_entry *entries = td_oip_grow(reader, reader->entries, reader->n_entries,
-                                               &reader->entry_room, sizeof *entries);
-    if (!entries)
+    struct td_oip_input *inputs =
+        td_oip_grow(reader, reader->inputs, reader->n_inputs, &reader->input_room, sizeof *inputs);
+    if (!inputs)
         return reader->err->status;
-    reader->entries = entries;
-    struct td_oip_entry *entry = &entries[reader->n_entries];
-    memset(entry, 0, sizeof *entry);
-    entry->binary_size = -1;
-    reader->entry = entry;
+    reader->inputs = inputs;
+    struct td_oip_input *input = &inputs[reader->n_inputs];
+    memset(input, 0, sizeof *input);
+    input->binary_size = -1;
+    reader->input = input;
     td_status status = td_json_object(&reader->scan, path, "an input", read_input_member, reader,
                                       reader->arena, reader->err);
     if (status != TD_OK)
-        return td_oip_at_entry(reader, status, entry);
-    const char *lacks = !entry->name.text   ? "name"
-                        : !entry->has_dtype ? "datatype"
-                        : !entry->has_shape ? "shape"
+        return td_oip_error_at_input(reader, status, input);
+    const char *lacks = !input->name.text   ? "name"
+                        : !input->has_dtype ? "datatype"
+                        : !input->has_shape ? "shape"
                                             : NULL;
     if (lacks) {
-        td_json_refuse(path, reader->err, "the input \"%s\" has no %s", TD_OIP_SHOWN(entry->name),
+        td_json_refuse(path, reader->err, "the input \"%s\" has no %s", TD_OIP_SHOWN(input->name),
                        lacks);
-        return td_oip_at_entry(reader, TD_MALFORMED_REQUEST, entry);
+        return td_oip_error_at_input(reader, TD_MALFORMED_REQUEST, input);
     }
-    status = td_slot_count(reader->request, entry->name.text, entry->name.length, &entry->slot,
-                           reader->err);
+    status = td_named_input_count(reader->request, input->name.text, input->name.length,
+                                  &input->target, reader->err);
     if (status != TD_OK) {
-        td_json_point(path, reader->err);
+        td_json_set_pointer(path, reader->err);
         return status;
     }
-    reader->n_entries++;
-    return td_oip_at_entry(reader, settle_input(reader, path, entry), entry);
+    reader->n_inputs++;
+    return td_oip_error_at_input(reader, finish_input(reader, path, input), input);
 }
 
 td_status td_oip_read_inputs(struct td_oip_reader *reader, const struct td_json_path *path)
@@ -316,23 +316,23 @@ static td_status read_output_member(void *context, const struct td_json_path *pa
         return td_json_text(&reader->scan, reader->arena, path, "name", &own->text, &own->length,
                             reader->err);
     if (td_json_name_is(name, "parameters"))
-        return td_oip_read_placing(reader, path, reader->placing);
+        return td_oip_read_tensor_parameters(reader, path, reader->tensor_parameters);
     return td_json_skip(&reader->scan, 3, reader->arena, reader->err);
 }
 
-/* Notes that an output is asked for; *twice where it was before. */
-static td_status note_asked(struct td_oip_reader *reader, int64_t index, bool *twice)
+/* Notes that an output is requested; *twice where it was before. */
+static td_status mark_requested(struct td_oip_reader *reader, int64_t index, bool *twice)
 {
     enum { BYTES = TD_MAX_LIST / 8 };
-    if (!reader->asked) {
-        reader->asked = td_arena_alloc(reader->arena, BYTES, 1, reader->err);
-        if (!reader->asked)
+    if (!reader->requested) {
+        reader->requested = td_arena_alloc(reader->arena, BYTES, 1, reader->err);
+        if (!reader->requested)
             return reader->err->status;
-        memset(reader->asked, 0, BYTES);
+        memset(reader->requested, 0, BYTES);
     }
     const unsigned char bit = (unsigned char)(1U << index % 8);
-    *twice = reader->asked[index / 8] & bit;
-    reader->asked[index / 8] |= bit;
+    *twice = reader->requested[index / 8] & bit;
+    reader->requested[index / 8] |= bit;
     return TD_OK;
 }
 
@@ -341,43 +341,44 @@ static td_status read_output(void *context, const struct td_json_path *path)
     struct td_oip_reader *reader = context;
     const struct td_op *op = reader->request->op;
     struct td_json_name name = { NULL, 0 };
-    struct td_oip_placing placing = { .output = true };
+    struct td_oip_tensor_parameters parameters = { .output = true };
     reader->output_name = &name;
-    reader->placing = &placing;
+    reader->tensor_parameters = &parameters;
     td_status status = td_json_object(&reader->scan, path, "an output", read_output_member, reader,
                                       reader->arena, reader->err);
     if (status != TD_OK)
         return status;
     if (!name.text)
         return td_json_refuse(path, reader->err, "an output has no name");
-    const int64_t index = td_slot_of_output(op, name.text, name.length);
+    const int64_t index = td_named_output_find(op, name.text, name.length);
     if (index < 0 || index >= TD_MAX_LIST) {
-        char expected[TD_SLOTS_TEXT];
+        char expected[TD_TENSOR_NAMES_TEXT];
         return td_json_refuse(path, reader->err, "%s has no output \"%s\"; expected %s", op->name,
                               TD_OIP_SHOWN(name),
-                              td_slots_outputs_text(op, expected, sizeof expected));
+                              td_output_names_text(op, expected, sizeof expected));
     }
     bool twice = false;
-    status = note_asked(reader, index, &twice);
+    status = mark_requested(reader, index, &twice);
     if (status != TD_OK)
         return status;
     if (twice)
-        return td_json_refuse(path, reader->err, "the output \"%s\" is asked for twice",
+        return td_json_refuse(path, reader->err, "the output \"%s\" is requested twice",
                               TD_OIP_SHOWN(name));
-    if (placing.range.region && placing.binary)
+    if (parameters.range.region && parameters.binary)
         return td_json_refuse(path, reader->err,
                               "binary_data is true for \"%s\", which goes to shared memory",
                               TD_OIP_SHOWN(name));
-    if (placing.range.region && (status = find_range(reader, path, &placing.range)) != TD_OK)
+    if (parameters.range.region && (status = find_range(reader, path, &parameters.range)) != TD_OK)
         return status;
     struct td_oip_output *outputs = td_oip_grow(reader, reader->outputs, reader->n_outputs,
                                                 &reader->output_room, sizeof *outputs);
     if (!outputs)
         return reader->err->status;
     reader->outputs = outputs;
-    outputs[reader->n_outputs++] = (struct td_oip_output){
-        .index = (int)index, .told = placing.told, .binary = placing.binary, .range = placing.range
-    };
+    outputs[reader->n_outputs++] = (struct td_oip_output){ .index = (int)index,
+                                                           .has_binary = parameters.has_binary,
+                                                           .binary = parameters.binary,
+                                                           .range = parameters.range };
     return TD_OK;
 }
 
@@ -414,7 +415,7 @@ static int compare_ranges(const void *a, const void *b)
  * do not overflow. */
 td_status td_oip_check_ranges(struct td_oip_reader *reader)
 {
-    const size_t most = (size_t)reader->n_entries + (size_t)reader->n_outputs;
+    const size_t most = (size_t)reader->n_inputs + (size_t)reader->n_outputs;
     bool any_output = false;
     for (int i = 0; i < reader->n_outputs; i++)
         any_output = any_output || reader->outputs[i].range.region;
@@ -424,9 +425,9 @@ td_status td_oip_check_ranges(struct td_oip_reader *reader)
     if (!used)
         return reader->err->status;
     size_t n = 0;
-    for (int i = 0; i < reader->n_entries; i++)
-        if (reader->entries[i].range.region && reader->entries[i].range.bytes > 0)
-            used[n++] = (struct used_range){ &reader->entries[i].range, false };
+    for (int i = 0; i < reader->n_inputs; i++)
+        if (reader->inputs[i].range.region && reader->inputs[i].range.bytes > 0)
+            used[n++] = (struct used_range){ &reader->inputs[i].range, false };
     for (int i = 0; i < reader->n_outputs; i++)
         if (reader->outputs[i].range.region && reader->outputs[i].range.bytes > 0)
             used[n++] = (struct used_range){ &reader->outputs[i].range, true };

@@ -37,14 +37,14 @@ static td_status refuse_value(struct td_oip_reader *reader, const struct td_json
                               const struct td_attr_value *value)
 {
     td_attrs_refuse(reader->err, name, expected, value);
-    td_json_point(path, reader->err);
+    td_json_set_pointer(path, reader->err);
     return TD_MALFORMED_REQUEST;
 }
 
 static td_status as_bool(struct td_oip_reader *reader, const struct td_json_path *path,
                          const char *name, const struct td_attr_value *value, bool *out)
 {
-    *out = value->truth;
+    *out = value->boolean;
     return value->kind == TD_VALUE_BOOL ? TD_OK
                                         : refuse_value(reader, path, name, "true or false", value);
 }
@@ -135,14 +135,14 @@ static td_status refuse_parameter(struct td_oip_reader *reader, const struct td_
     return TD_MALFORMED_REQUEST;
 }
 
-static td_status note_ref(struct td_oip_reader *reader, const struct td_json_path *path,
-                          struct td_json_name name, struct td_slot slot,
-                          const struct td_attr_value *value)
+static td_status add_ref(struct td_oip_reader *reader, const struct td_json_path *path,
+                         struct td_json_name name, struct td_named_input target,
+                         const struct td_attr_value *value)
 {
     if (value->kind != TD_VALUE_TEXT)
         return refuse_value(reader, path, TD_OIP_SHOWN(name), "the name of a resident tensor",
                             value);
-    td_status status = td_slot_count_ref(reader->request, slot, reader->err);
+    td_status status = td_named_input_count_ref(reader->request, target, reader->err);
     if (status != TD_OK)
         return status;
     struct td_oip_ref *refs =
@@ -150,7 +150,7 @@ static td_status note_ref(struct td_oip_reader *reader, const struct td_json_pat
     if (!refs)
         return reader->err->status;
     reader->refs = refs;
-    refs[reader->n_refs++] = (struct td_oip_ref){ slot, value->text, value->text_length };
+    refs[reader->n_refs++] = (struct td_oip_ref){ target, value->text, value->text_length };
     return TD_OK;
 }
 
@@ -177,15 +177,15 @@ static td_status read_parameter(void *context, const struct td_json_path *path,
     struct td_oip_reader *reader = context;
     struct td_request *request = reader->request;
     struct td_attr_value value = { .kind = TD_VALUE_OTHER, .text = "" };
-    struct td_slot slot;
+    struct td_named_input target;
     td_status status = read_scalar(reader, path, &value);
     if (status != TD_OK)
         return status;
     for (int i = 0; i < RESERVED_COUNT; i++)
         if (td_json_name_is(name, reserved_names[i]))
             return apply_reserved(reader, path, (enum reserved)i, &value);
-    if (td_slot_of_ref(request->op, name.text, name.length, &slot))
-        return note_ref(reader, path, name, slot, &value);
+    if (td_named_input_find_ref(request->op, name.text, name.length, &target))
+        return add_ref(reader, path, name, target, &value);
     if (td_name_begins("triton_", name.text, name.length))
         return td_json_refuse(path, reader->err, "the parameter \"%s\" is not supported",
                               TD_OIP_SHOWN(name));
@@ -199,7 +199,7 @@ static td_status read_parameter(void *context, const struct td_json_path *path,
         status = td_attrs_set(request, name.text, name.length, &value, reader->arena, &known,
                               reader->err);
     if (status != TD_OK)
-        td_json_point(path, reader->err);
+        td_json_set_pointer(path, reader->err);
     return status;
 }
 
@@ -241,19 +241,19 @@ bool td_oip_names_shared_memory(const char *json, size_t bytes)
     return false;
 }
 
-static td_status read_placing_member(void *context, const struct td_json_path *path,
-                                     struct td_json_name name)
+static td_status read_tensor_parameter(void *context, const struct td_json_path *path,
+                                       struct td_json_name name)
 {
     struct td_oip_reader *reader = context;
-    struct td_oip_placing *placing = reader->placing;
+    struct td_oip_tensor_parameters *parameters = reader->tensor_parameters;
     struct td_attr_value value = { .kind = TD_VALUE_OTHER, .text = "" };
     uint64_t count;
     bool region = td_json_name_is(name, region_name),
          bytes = td_json_name_is(name, "shared_memory_byte_size"),
          offset = td_json_name_is(name, "shared_memory_offset"),
-         binary_size = !placing->output && td_json_name_is(name, "binary_data_size"),
-         binary = placing->output && td_json_name_is(name, "binary_data"),
-         classes = placing->output && td_json_name_is(name, "classification");
+         binary_size = !parameters->output && td_json_name_is(name, "binary_data_size"),
+         binary = parameters->output && td_json_name_is(name, "binary_data"),
+         classes = parameters->output && td_json_name_is(name, "classification");
     if (!region && !bytes && !offset && !binary_size && !binary && !classes)
         return td_json_skip(&reader->scan, 4, reader->arena, reader->err);
     td_status status = read_scalar(reader, path, &value);
@@ -262,26 +262,26 @@ static td_status read_placing_member(void *context, const struct td_json_path *p
     if (region) {
         if (value.kind != TD_VALUE_TEXT)
             return refuse_value(reader, path, region_name, "a string", &value);
-        placing->range.region = value.text;
-        placing->range.region_length = value.text_length;
+        parameters->range.region = value.text;
+        parameters->range.region_length = value.text_length;
         return TD_OK;
     }
     if (binary) {
-        placing->told = true;
-        return as_bool(reader, path, "binary_data", &value, &placing->binary);
+        parameters->has_binary = true;
+        return as_bool(reader, path, "binary_data", &value, &parameters->binary);
     }
     if (binary_size) {
         status = as_count(reader, path, "binary_data_size", &value, &count);
-        placing->binary_size = status == TD_OK ? (int64_t)count : -1;
+        parameters->binary_size = status == TD_OK ? (int64_t)count : -1;
         return status;
     }
     if (bytes) {
-        placing->has_range_bytes = true;
-        return as_count(reader, path, "shared_memory_byte_size", &value, &placing->range.bytes);
+        parameters->has_range_bytes = true;
+        return as_count(reader, path, "shared_memory_byte_size", &value, &parameters->range.bytes);
     }
     if (offset) {
-        placing->has_range_offset = true;
-        return as_count(reader, path, "shared_memory_offset", &value, &placing->range.offset);
+        parameters->has_range_offset = true;
+        return as_count(reader, path, "shared_memory_offset", &value, &parameters->range.offset);
     }
     status = as_count(reader, path, "classification", &value, &count);
     if (status == TD_OK && count > 0)
@@ -289,16 +289,17 @@ static td_status read_placing_member(void *context, const struct td_json_path *p
     return status;
 }
 
-td_status td_oip_read_placing(struct td_oip_reader *reader, const struct td_json_path *path,
-                              struct td_oip_placing *placing)
+td_status td_oip_read_tensor_parameters(struct td_oip_reader *reader,
+                                        const struct td_json_path *path,
+                                        struct td_oip_tensor_parameters *parameters)
 {
-    reader->placing = placing;
-    td_status status = td_json_object(&reader->scan, path, "parameters", read_placing_member,
+    reader->tensor_parameters = parameters;
+    td_status status = td_json_object(&reader->scan, path, "parameters", read_tensor_parameter,
                                       reader, reader->arena, reader->err);
     if (status != TD_OK)
         return status;
-    bool region = placing->range.region != NULL;
-    if (region != placing->has_range_bytes || (!region && placing->has_range_offset))
+    bool region = parameters->range.region != NULL;
+    if (region != parameters->has_range_bytes || (!region && parameters->has_range_offset))
         return td_json_refuse(path, reader->err,
                               "shared_memory_region and shared_memory_byte_size belong together; "
                               "%s is missing",

@@ -20,9 +20,9 @@
 #define TD_OIP_SHOWN(name) TD_SHOWN((name).text, (name).length)
 
 /* An input as the request describes it. */
-struct td_oip_entry {
+struct td_oip_input {
     struct td_json_name name;
-    struct td_slot slot;
+    struct td_named_input target;
     bool has_shape, has_dtype;
     struct td_shape shape;
     td_dtype dtype;
@@ -35,7 +35,7 @@ struct td_oip_entry {
 
 /* A resident tensor in the place of an input. */
 struct td_oip_ref {
-    struct td_slot slot;
+    struct td_named_input target;
     const char *name;
     size_t length;
 };
@@ -48,15 +48,15 @@ struct td_oip_reader {
     struct td_oip_request *oip;
     uint64_t *timeout_us;
     struct td_error *err;
-    char *blob, *blobs_end; /* the next input's bytes behind the JSON text */
-    struct td_oip_entry *entries;
+    char *binary_data, *binary_end; /* the next input's bytes behind the JSON text */
+    struct td_oip_input *inputs;
     struct td_oip_ref *refs;
     struct td_oip_output *outputs;
-    unsigned char *asked; /* a bit for each output that was asked for */
-    int n_entries, n_refs, n_outputs, entry_room, ref_room, output_room;
+    unsigned char *requested; /* a bit for each output that was requested for */
+    int n_inputs, n_refs, n_outputs, input_room, ref_room, output_room;
     /* being read */
-    struct td_oip_entry *entry;
-    struct td_oip_placing *placing;
+    struct td_oip_input *input;
+    struct td_oip_tensor_parameters *tensor_parameters;
     struct td_json_name *output_name;
 };
 
@@ -66,10 +66,10 @@ void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *roo
 /* ---- parameters.c ---- */
 
 /* What may stand in the parameters of an input or output. */
-struct td_oip_placing {
+struct td_oip_tensor_parameters {
     bool output;
-    int64_t binary_size; /* of an input; -1: not given */
-    bool told, binary;   /* of an output */
+    int64_t binary_size;     /* of an input; -1: not given */
+    bool has_binary, binary; /* of an output */
     bool has_range_bytes, has_range_offset;
     struct td_oip_range range;
 };
@@ -77,9 +77,9 @@ struct td_oip_placing {
 /* The parameters of the request, and of an input or output. */
 TD_MUST_CHECK td_status td_oip_read_parameters(struct td_oip_reader *reader,
                                                const struct td_json_path *path);
-TD_MUST_CHECK td_status td_oip_read_placing(struct td_oip_reader *reader,
-                                            const struct td_json_path *path,
-                                            struct td_oip_placing *placing);
+TD_MUST_CHECK td_status td_oip_read_tensor_parameters(struct td_oip_reader *reader,
+                                                      const struct td_json_path *path,
+                                                      struct td_oip_tensor_parameters *parameters);
 
 /* ---- operands.c ---- */
 
@@ -89,8 +89,8 @@ TD_MUST_CHECK td_status td_oip_read_outputs(struct td_oip_reader *reader,
                                             const struct td_json_path *path);
 
 /* Notes that an error is about this input; returns status. */
-td_status td_oip_at_entry(struct td_oip_reader *reader, td_status status,
-                          const struct td_oip_entry *entry);
+td_status td_oip_error_at_input(struct td_oip_reader *reader, td_status status,
+                                const struct td_oip_input *input);
 
 /* No output may lie over an input or another output. */
 TD_MUST_CHECK td_status td_oip_check_ranges(struct td_oip_reader *reader);

@@ -30,10 +30,10 @@ struct td_oip_range {
     void *data;
 };
 
-/* An output that the client asked for. */
+/* An output that the client requested. */
 struct td_oip_output {
-    int index;         /* among the op's */
-    bool told, binary; /* as the client told; else the request's word on all of them counts */
+    int index;               /* among the op's */
+    bool has_binary, binary; /* as the client says; else the request's word on all of them counts */
     struct td_oip_range range;
 };
 

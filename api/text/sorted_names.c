@@ -9,8 +9,8 @@ static int compare(const char *known, const char *name, size_t length)
     return order != 0 ? order : (known_length > length) - (known_length < length);
 }
 
-int td_sorted_place(const void *list, int count, td_name_at_fn *name_at, const char *name,
-                    size_t length, bool *found)
+int td_sorted_find(const void *list, int count, td_name_at_fn *name_at, const char *name,
+                   size_t length, bool *found)
 {
     int low = 0, high = count;
     *found = false;

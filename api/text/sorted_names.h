@@ -15,7 +15,7 @@
 typedef const char *td_name_at_fn(const void *list, int i);
 
 /* Where the name stands among `count`, or would; *found tells which of the two. */
-int td_sorted_place(const void *list, int count, td_name_at_fn *name_at, const char *name,
-                    size_t length, bool *found);
+int td_sorted_find(const void *list, int count, td_name_at_fn *name_at, const char *name,
+                   size_t length, bool *found);
 
 #endif

@@ -80,7 +80,7 @@ const char *td_nearest_name(const char *name, size_t length, const char *const *
     return nearest;
 }
 
-static void note(struct td_error *err, const char *nearest)
+static void set_did_you_mean(struct td_error *err, const char *nearest)
 {
     if (err && nearest)
         snprintf(err->did_you_mean, sizeof err->did_you_mean, "%s", nearest);
@@ -90,7 +90,7 @@ void td_suggest(struct td_error *err, const char *name, size_t length, const cha
                 int n_names)
 {
     uint32_t work;
-    note(err, td_nearest_name(name, length, names, n_names, &work));
+    set_did_you_mean(err, td_nearest_name(name, length, names, n_names, &work));
 }
 
 td_status td_unknown_name(struct td_error *err, td_status status, const char *what,
@@ -102,6 +102,6 @@ td_status td_unknown_name(struct td_error *err, td_status status, const char *wh
     td_error_set(err, status, "there is no %s '%s'%s%s%s; %s lists them", what,
                  TD_SHOWN(name, length), nearest ? " (did you mean '" : "", nearest ? nearest : "",
                  nearest ? "'?)" : "", listed_at);
-    note(err, nearest);
+    set_did_you_mean(err, nearest);
     return status;
 }

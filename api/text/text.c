@@ -16,9 +16,9 @@ void td_text_add(struct td_text *text, const char *bytes, size_t length)
     text->at += length;
 }
 
-void td_text_word(struct td_text *text, const char *word)
+void td_text_string(struct td_text *text, const char *string)
 {
-    td_text_add(text, word, strlen(word));
+    td_text_add(text, string, strlen(string));
 }
 
 void td_text_uint(struct td_text *text, uint64_t value)
@@ -35,7 +35,7 @@ void td_text_uint(struct td_text *text, uint64_t value)
 void td_text_dims(struct td_text *text, const struct td_shape *shape)
 {
     for (int i = 0; i < shape->rank; i++) {
-        td_text_word(text, i > 0 ? "," : "");
+        td_text_string(text, i > 0 ? "," : "");
         td_text_uint(text, (uint64_t)shape->dim[i]);
     }
 }

@@ -20,7 +20,7 @@ void td_text_add(struct td_text *text, const char *bytes, size_t length);
 
 /* The same for text that ends in NUL, and for a number in decimal: ten times as fast as printing.
  */
-void td_text_word(struct td_text *text, const char *word);
+void td_text_string(struct td_text *text, const char *string);
 void td_text_uint(struct td_text *text, uint64_t value);
 
 /* "2,3": the dimensions of a shape, for the caller's brackets; nothing for a scalar. */

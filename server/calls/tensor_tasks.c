@@ -133,7 +133,7 @@ static int choose_once(struct td_call *call, enum argument argument, const char 
 
 static td_status read_persist(struct td_call *call, const char *value, size_t length)
 {
-    const int truth = choose_once(call, PERSIST, td_truth_names, value, length);
+    const int truth = choose_once(call, PERSIST, td_bool_names, value, length);
     ((struct state *)call->state)->write.persist = truth % 2 == 1;
     return truth < 0 ? TD_MALFORMED_REQUEST : TD_OK;
 }

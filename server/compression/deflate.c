@@ -46,8 +46,8 @@ static td_status compress_chunks(z_stream *stream, const struct td_reply *reply,
 {
     td_status status = TD_OK;
     *fits = true;
-    for (int i = 0; i < reply->n_pieces; i++) {
-        const struct td_piece *piece = &reply->pieces[i];
+    for (int i = 0; i < reply->n_chunks; i++) {
+        const struct td_chunk *piece = &reply->chunks[i];
         for (size_t at = 0; at < piece->size; at += CHUNK) {
             const size_t left = piece->size - at;
             stream->next_in = (Bytef *)(uintptr_t)piece->data + at;

@@ -170,7 +170,7 @@ static td_status check_framing(struct header_fields *fields)
 static td_status read_inference_header(struct td_call *call, const char *text)
 {
     return call->style == TD_STYLE_OIP
-               ? td_oip_header(text, &call->headers.inference_header, &call->error)
+               ? td_oip_header_length(text, &call->headers.inference_header, &call->error)
                : TD_OK;
 }
 

@@ -72,19 +72,19 @@ static void add_reply_headers(const struct td_call *call, struct MHD_Response *r
 static struct MHD_Response *make_response(struct td_call *call)
 {
     const struct td_reply *reply = &call->reply;
-    if (reply->n_pieces == 0)
+    if (reply->n_chunks == 0)
         return MHD_create_response_empty(MHD_RF_NONE);
-    if (reply->n_pieces == 1)
-        return MHD_create_response_from_buffer(reply->pieces[0].size,
-                                               (void *)(uintptr_t)reply->pieces[0].data,
+    if (reply->n_chunks == 1)
+        return MHD_create_response_from_buffer(reply->chunks[0].size,
+                                               (void *)(uintptr_t)reply->chunks[0].data,
                                                MHD_RESPMEM_PERSISTENT);
-    struct MHD_IoVec *pieces =
-        td_arena_alloc(&call->arena, (size_t)reply->n_pieces, sizeof *pieces, NULL);
-    if (!pieces)
+    struct MHD_IoVec *chunks =
+        td_arena_alloc(&call->arena, (size_t)reply->n_chunks, sizeof *chunks, NULL);
+    if (!chunks)
         return NULL;
-    for (int i = 0; i < reply->n_pieces; i++)
-        pieces[i] = (struct MHD_IoVec){ reply->pieces[i].data, reply->pieces[i].size };
-    return MHD_create_response_from_iovec(pieces, (unsigned)reply->n_pieces, NULL, NULL);
+    for (int i = 0; i < reply->n_chunks; i++)
+        chunks[i] = (struct MHD_IoVec){ reply->chunks[i].data, reply->chunks[i].size };
+    return MHD_create_response_from_iovec(chunks, (unsigned)reply->n_chunks, NULL, NULL);
 }
 
 enum MHD_Result td_reply_send(struct td_call *call)

@@ -59,7 +59,7 @@ static const char *name_at(const void *shm, int i)
 /* Under the mutex: the index of the name, or where it would be inserted; *found says which. */
 static int place_of(const struct td_shm *shm, const char *name, size_t length, bool *found)
 {
-    return td_sorted_place(shm, shm->count, name_at, name, length, found);
+    return td_sorted_find(shm, shm->count, name_at, name, length, found);
 }
 
 static td_status taken(const char *name, struct td_error *err)

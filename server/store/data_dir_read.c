@@ -114,9 +114,9 @@ static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
 
 static const char *metadata(const struct td_safetensors *file, const char *key)
 {
-    for (int i = 0; i < file->n_notes; i++)
-        if (strcmp(file->notes[i].key, key) == 0)
-            return file->notes[i].value;
+    for (int i = 0; i < file->n_metadata; i++)
+        if (strcmp(file->metadata[i].key, key) == 0)
+            return file->metadata[i].value;
     return "";
 }
 

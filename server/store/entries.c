@@ -24,7 +24,7 @@ static const char *name_at(const void *store, int i)
 /* With the lock held: the index of the name, or where it would be inserted. */
 static int place_of(const struct td_store *store, const char *name, size_t length, bool *found)
 {
-    return td_sorted_place(store, store->n_entries, name_at, name, length, found);
+    return td_sorted_find(store, store->n_entries, name_at, name, length, found);
 }
 
 static struct td_entry *find(const struct td_store *store, const char *name, size_t length)

@@ -64,7 +64,7 @@ static const char *tensor_at(const void *known, int i)
 const struct td_known_name *td_known_file_find(const struct td_known_file *known, const char *name)
 {
     bool found;
-    const int place = td_sorted_place(known, known->n_names, tensor_at, name, strlen(name), &found);
+    const int place = td_sorted_find(known, known->n_names, tensor_at, name, strlen(name), &found);
     return found ? &known->names[place] : NULL;
 }
 
@@ -78,7 +78,7 @@ static const char *file_at(const void *store, int i)
 /* With files_mutex held: the index of the file, or where it would be inserted. */
 static int known_place(const struct td_store *store, const char *file, bool *found)
 {
-    return td_sorted_place(store, store->n_files, file_at, file, strlen(file), found);
+    return td_sorted_find(store, store->n_files, file_at, file, strlen(file), found);
 }
 
 /* With files_mutex held. */

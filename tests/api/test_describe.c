@@ -16,9 +16,9 @@ static cJSON *parse(const struct td_reply *reply)
 {
     ck_assert_int_eq(reply->http_status, 200);
     ck_assert_str_eq(reply->content_type, "application/json");
-    cJSON *document = cJSON_ParseWithLength(reply->pieces[0].data, reply->pieces[0].size);
-    ck_assert_msg(document, "%.*s", (int)reply->pieces[0].size,
-                  (const char *)reply->pieces[0].data);
+    cJSON *document = cJSON_ParseWithLength(reply->chunks[0].data, reply->chunks[0].size);
+    ck_assert_msg(document, "%.*s", (int)reply->chunks[0].size,
+                  (const char *)reply->chunks[0].data);
     return document;
 }
 
@@ -156,7 +156,7 @@ END_TEST
 static const char *said(const struct td_reply *reply)
 {
     cJSON_Delete(parse(reply));
-    return td_arena_text(&test_arena, reply->pieces[0].data, reply->pieces[0].size, &err);
+    return td_arena_text(&test_arena, reply->chunks[0].data, reply->chunks[0].size, &err);
 }
 
 START_TEST(tensors_are_listed)

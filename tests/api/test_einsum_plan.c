@@ -41,13 +41,13 @@ static cJSON *plan_of(const char *body, const struct td_plan_limits *limits)
     ck_assert_msg(answer(body, strlen(body), NULL, limits) == TD_OK, "%s: %s", body, err.message);
     ck_assert_int_eq(reply.http_status, 200);
     ck_assert_str_eq(reply.content_type, "application/json");
-    ck_assert_int_eq(reply.n_pieces, 1);
+    ck_assert_int_eq(reply.n_chunks, 1);
     const char *end;
     cJSON *plan =
-        cJSON_ParseWithLengthOpts(reply.pieces[0].data, reply.pieces[0].size, &end, false);
-    ck_assert_msg(cJSON_IsObject(plan), "%.*s", (int)reply.pieces[0].size,
-                  (const char *)reply.pieces[0].data);
-    ck_assert_ptr_eq(end, (const char *)reply.pieces[0].data + reply.pieces[0].size);
+        cJSON_ParseWithLengthOpts(reply.chunks[0].data, reply.chunks[0].size, &end, false);
+    ck_assert_msg(cJSON_IsObject(plan), "%.*s", (int)reply.chunks[0].size,
+                  (const char *)reply.chunks[0].data);
+    ck_assert_ptr_eq(end, (const char *)reply.chunks[0].data + reply.chunks[0].size);
     return plan;
 }
 
@@ -55,7 +55,7 @@ static cJSON *plan_of(const char *body, const struct td_plan_limits *limits)
 static void expect_text(const char *body, const char *part)
 {
     cJSON_Delete(plan_of(body, &generous));
-    const char *text = td_arena_text(&test_arena, reply.pieces[0].data, reply.pieces[0].size, &err);
+    const char *text = td_arena_text(&test_arena, reply.chunks[0].data, reply.chunks[0].size, &err);
     ck_assert_msg(strstr(text, part), "no %s in %s", part, text);
 }
 
@@ -321,7 +321,7 @@ START_TEST(a_long_answer_is_written_whole)
         at += sprintf(at, "%s[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2]", i ? "," : "");
     sprintf(at, "]}");
     cJSON *plan = plan_of(body, &generous);
-    ck_assert_uint_gt(reply.pieces[0].size, 4096);
+    ck_assert_uint_gt(reply.chunks[0].size, 4096);
     ck_assert_int_eq(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(plan, "path")), 15);
     cJSON_Delete(plan);
 }

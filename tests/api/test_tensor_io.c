@@ -281,9 +281,9 @@ static char *joined(const struct td_reply *reply, size_t *size)
 {
     *size = td_reply_bytes(reply);
     char *bytes = td_arena_alloc(&test_arena, *size, 1, &err), *at = bytes;
-    for (int i = 0; i < reply->n_pieces; i++)
-        at = (char *)memcpy(at, reply->pieces[i].data, reply->pieces[i].size) +
-             reply->pieces[i].size;
+    for (int i = 0; i < reply->n_chunks; i++)
+        at = (char *)memcpy(at, reply->chunks[i].data, reply->chunks[i].size) +
+             reply->chunks[i].size;
     return bytes;
 }
 
@@ -337,7 +337,7 @@ static void expect_round_trip(td_format format, td_layout layout, const struct t
     ck_assert_msg(status == TD_OK, "%s: %s", says, err.message);
     ck_assert_int_eq(reply.http_status, 200);
     ck_assert_str_eq(reply.content_type, media[format]);
-    taken = td_reply_bytes(&reply) - (reply.n_pieces > 1 ? given->bytes : 0);
+    taken = td_reply_bytes(&reply) - (reply.n_chunks > 1 ? given->bytes : 0);
     ck_assert_msg(taken <= bound, "%s: %zu bytes, bound %zu", says, taken, bound);
     char *bytes = joined(&reply, &size);
     struct read read = read_bytes(format, bytes, size, NULL);
@@ -366,8 +366,8 @@ START_TEST(large_data_is_not_copied)
         ck_assert_int_eq(
             td_tensor_write(formats[i], TD_LAYOUT_NESTED, &given, &test_arena, &reply, &err),
             TD_OK);
-        ck_assert_int_eq(reply.n_pieces, 2);
-        ck_assert_ptr_eq(reply.pieces[1].data, given.data);
+        ck_assert_int_eq(reply.n_chunks, 2);
+        ck_assert_ptr_eq(reply.chunks[1].data, given.data);
         ck_assert(td_tensor_write_bound(formats[i], TD_LAYOUT_NESTED, &given, &bound));
         ck_assert_uint_lt(bound, 1024);
     }

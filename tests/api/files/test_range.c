@@ -7,9 +7,9 @@
 
 static struct td_error err;
 static struct td_reply reply;
-static struct td_piece many[6];
+static struct td_chunk many[6];
 
-/* The letters a to z in pieces, one of them empty. */
+/* The letters a to z in chunks, one of them empty. */
 static void letters(void)
 {
     static const char text[] = "abcdefghijklmnopqrstuvwxyz";
@@ -18,9 +18,9 @@ static void letters(void)
     memset(&reply, 0, sizeof reply);
     reply.http_status = 200;
     reply.content_type = "text/plain";
-    reply.pieces = many;
+    reply.chunks = many;
     for (int i = 0; i < COUNT_OF(ends); i++) {
-        many[reply.n_pieces++] = (struct td_piece){ text + at, ends[i] - at };
+        many[reply.n_chunks++] = (struct td_chunk){ text + at, ends[i] - at };
         at = ends[i];
     }
 }
@@ -37,9 +37,9 @@ static const char *body(void)
 {
     static char text[64];
     size_t size = 0;
-    for (int i = 0; i < reply.n_pieces; i++) {
-        memcpy(text + size, reply.pieces[i].data, reply.pieces[i].size);
-        size += reply.pieces[i].size;
+    for (int i = 0; i < reply.n_chunks; i++) {
+        memcpy(text + size, reply.chunks[i].data, reply.chunks[i].size);
+        size += reply.chunks[i].size;
     }
     text[size] = '\0';
     return text;
@@ -80,8 +80,8 @@ START_TEST(one_range_is_cut_out)
     ck_assert_str_eq(body(), parts[_i].body);
     ck_assert_uint_eq(td_reply_bytes(&reply), strlen(parts[_i].body));
     ck_assert_str_eq(reply.content_type, "text/plain");
-    for (int i = 0; i < reply.n_pieces; i++)
-        ck_assert_uint_gt(reply.pieces[i].size, 0);
+    for (int i = 0; i < reply.n_chunks; i++)
+        ck_assert_uint_gt(reply.chunks[i].size, 0);
 }
 END_TEST
 
@@ -156,10 +156,10 @@ START_TEST(pieces_are_cut_where_they_lie)
     letters();
     const char *begin = many[0].data;
     ck_assert_int_eq(td_range_apply("bytes=3-21", &reply, &test_arena, &err), TD_OK);
-    ck_assert_int_eq(reply.n_pieces, 4);
-    ck_assert_ptr_eq(reply.pieces[0].data, begin + 3);
-    ck_assert_ptr_eq(reply.pieces[3].data, begin + 20);
-    ck_assert_uint_eq(reply.pieces[3].size, 2);
+    ck_assert_int_eq(reply.n_chunks, 4);
+    ck_assert_ptr_eq(reply.chunks[0].data, begin + 3);
+    ck_assert_ptr_eq(reply.chunks[3].data, begin + 20);
+    ck_assert_uint_eq(reply.chunks[3].size, 2);
 }
 END_TEST
 

@@ -47,10 +47,10 @@ START_TEST(entries_point_into_the_file)
     ck_assert_ptr_eq(opened.entries[0].tensor.data, copy + size - 9);
     ck_assert_str_eq(opened.entries[1].name, "a\xc3\xa9");
     expect_tensor(&opened.entries[1].tensor, "uint8[] 3", "a");
-    ck_assert_int_eq(opened.n_notes, 2);
-    ck_assert_str_eq(opened.notes[0].key, "k");
-    ck_assert_str_eq(opened.notes[0].value, "v\n");
-    ck_assert_str_eq(opened.notes[1].key, "");
+    ck_assert_int_eq(opened.n_metadata, 2);
+    ck_assert_str_eq(opened.metadata[0].key, "k");
+    ck_assert_str_eq(opened.metadata[0].value, "v\n");
+    ck_assert_str_eq(opened.metadata[1].key, "");
     free(copy);
 }
 END_TEST
@@ -413,9 +413,9 @@ END_TEST
 
 static struct td_request request;
 
-/* Encodes and joins the pieces; checks the announced bound and where data lies. */
+/* Encodes and joins the chunks; checks the announced bound and where data lies. */
 static char *encode(const struct td_op *op, struct td_tensor *outputs, int n, size_t *size,
-                    int *n_pieces)
+                    int *n_chunks)
 {
     struct td_reply reply;
     td_request_init(&request, op);
@@ -424,11 +424,11 @@ static char *encode(const struct td_op *op, struct td_tensor *outputs, int n, si
     ck_assert_msg(td_safetensors_encode(&request, &test_arena, &reply, &err) == TD_OK, "%s",
                   err.message);
     *size = td_reply_bytes(&reply);
-    *n_pieces = reply.n_pieces;
+    *n_chunks = reply.n_chunks;
     char *file = malloc(*size), *at = file;
-    for (int i = 0; i < reply.n_pieces; i++) {
-        memcpy(at, reply.pieces[i].data, reply.pieces[i].size);
-        at += reply.pieces[i].size;
+    for (int i = 0; i < reply.n_chunks; i++) {
+        memcpy(at, reply.chunks[i].data, reply.chunks[i].size);
+        at += reply.chunks[i].size;
     }
     return file;
 }
@@ -437,13 +437,13 @@ START_TEST(one_small_output_is_one_piece)
 {
     struct td_tensor output = tensor("int16[2,1] 5 -6");
     size_t size;
-    int n_pieces;
-    char *file = encode(td_op_find("gather", 6), &output, 1, &size, &n_pieces);
+    int n_chunks;
+    char *file = encode(td_op_find("gather", 6), &output, 1, &size, &n_chunks);
     static const char header[] =
         "{\"output\":{\"dtype\":\"I16\",\"shape\":[2,1],\"data_offsets\":[0,4]}}";
     uint64_t length;
     memcpy(&length, file, 8);
-    ck_assert_int_eq(n_pieces, 1);
+    ck_assert_int_eq(n_chunks, 1);
     ck_assert_uint_eq(length % 8, 0);
     ck_assert_uint_ge(length, sizeof header - 1);
     ck_assert_mem_eq(file + 8, header, sizeof header - 1);
@@ -471,9 +471,9 @@ START_TEST(large_outputs_are_not_copied)
             ((char *)outputs[i].data)[k] = (char)random_next(&seed);
     }
     size_t size, bound;
-    int n_pieces;
-    char *file = encode(&list_op, outputs, N, &size, &n_pieces);
-    ck_assert_int_eq(n_pieces, 6);
+    int n_chunks;
+    char *file = encode(&list_op, outputs, N, &size, &n_chunks);
+    ck_assert_int_eq(n_chunks, 6);
     ck_assert(td_safetensors_encoded_bound(&request, &bound));
     ck_assert_uint_lt(bound, 16384); /* what is large is not in it */
     struct td_safetensors opened;
@@ -495,8 +495,8 @@ START_TEST(outputs_bear_their_names)
     struct td_tensor outputs[] = { tensor("float32[2] 0.5 1"), tensor("int32[2] 3 4") };
     struct td_safetensors opened;
     size_t size;
-    int n_pieces;
-    char *file = encode(&pair_op, outputs, 2, &size, &n_pieces);
+    int n_chunks;
+    char *file = encode(&pair_op, outputs, 2, &size, &n_chunks);
     ck_assert_int_eq(td_safetensors_open(file, size, &test_arena, &opened, &err), TD_OK);
     ck_assert_int_eq(opened.n_entries, 2);
     ck_assert_str_eq(opened.entries[0].name, "values");
@@ -520,22 +520,22 @@ START_TEST(a_policy_that_replaced_something_is_noted)
     request.args.replaced = 12;
     ck_assert_int_eq(td_safetensors_encode(&request, &test_arena, &reply, &err), TD_OK);
     ck_assert_int_eq(
-        td_safetensors_open(reply.pieces[0].data, reply.pieces[0].size, &test_arena, &opened, &err),
+        td_safetensors_open(reply.chunks[0].data, reply.chunks[0].size, &test_arena, &opened, &err),
         TD_OK);
-    ck_assert_int_eq(opened.n_notes, 2);
-    ck_assert_str_eq(opened.notes[0].key, "bounds.policy");
-    ck_assert_str_eq(opened.notes[0].value, "clip");
-    ck_assert_str_eq(opened.notes[1].key, "bounds.replaced");
-    ck_assert_str_eq(opened.notes[1].value, "12");
+    ck_assert_int_eq(opened.n_metadata, 2);
+    ck_assert_str_eq(opened.metadata[0].key, "bounds.policy");
+    ck_assert_str_eq(opened.metadata[0].value, "clip");
+    ck_assert_str_eq(opened.metadata[1].key, "bounds.replaced");
+    ck_assert_str_eq(opened.metadata[1].value, "12");
 }
 END_TEST
 
 START_TEST(no_outputs_are_an_empty_file)
 {
     size_t size;
-    int n_pieces;
+    int n_chunks;
     struct td_safetensors opened;
-    char *file = encode(&list_op, NULL, 0, &size, &n_pieces);
+    char *file = encode(&list_op, NULL, 0, &size, &n_chunks);
     ck_assert_int_eq(td_safetensors_open(file, size, &test_arena, &opened, &err), TD_OK);
     ck_assert_int_eq(opened.n_entries, 0);
     free(file);
@@ -570,9 +570,9 @@ START_TEST(the_largest_entry_fits_its_room)
                             "9223372036854775807,9223372036854775807,9223372036854775807,0]");
     outputs[0].data = outputs[1].data = &outputs;
     size_t size;
-    int n_pieces;
+    int n_chunks;
     struct td_safetensors opened;
-    char *file = encode(&list_op, outputs, 2, &size, &n_pieces);
+    char *file = encode(&list_op, outputs, 2, &size, &n_chunks);
     ck_assert_msg(td_safetensors_open(file, size, &test_arena, &opened, &err) == TD_OK, "%s",
                   err.message);
     ck_assert_int_eq(opened.n_entries, 2);

@@ -26,12 +26,12 @@ static const char *encode(struct td_tensor *outputs, int n)
     request.args.n_outputs = n;
     ck_assert(td_json_encoded_bound(&request, &bound));
     ck_assert_msg(td_json_encode(&request, &test_arena, &reply, &err) == TD_OK, "%s", err.message);
-    ck_assert_int_eq(reply.n_pieces, 1);
+    ck_assert_int_eq(reply.n_chunks, 1);
     ck_assert_int_eq(reply.http_status, 200);
     ck_assert_str_eq(reply.content_type, "application/json");
     ck_assert_msg(td_reply_bytes(&reply) <= bound, "%zu bytes, %zu announced",
                   td_reply_bytes(&reply), bound);
-    return td_arena_text(&test_arena, reply.pieces[0].data, reply.pieces[0].size, &err);
+    return td_arena_text(&test_arena, reply.chunks[0].data, reply.chunks[0].size, &err);
 }
 
 static const struct {
@@ -286,7 +286,7 @@ START_TEST(what_is_written_is_read_back)
             EXPECT(td_json_encode(&request, &test_arena, &second, &err) == TD_OK, "%s",
                    err.message);
             EXPECT(td_reply_bytes(&second) == length &&
-                       memcmp(second.pieces[0].data, reply, length) == 0,
+                       memcmp(second.chunks[0].data, reply, length) == 0,
                    "%s: read back otherwise", body);
             free(body);
         }

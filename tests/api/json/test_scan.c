@@ -161,9 +161,9 @@ START_TEST(a_path_becomes_a_pointer)
     struct td_json_path params = { .key = "pa~ra/ms", .key_length = 8 };
     struct td_json_path third = { .up = &params, .index = 3 };
     struct td_json_path data = { .up = &third, .key = "data", .key_length = 4 };
-    td_json_point(&data, &err);
+    td_json_set_pointer(&data, &err);
     ck_assert_str_eq(err.pointer, "/pa~0ra~1ms/3/data");
-    td_json_point(NULL, &err);
+    td_json_set_pointer(NULL, &err);
     ck_assert_str_eq(err.pointer, "");
     ck_assert(err.has_pointer);
 }

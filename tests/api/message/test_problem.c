@@ -13,10 +13,10 @@ static const char *write(const char *op, const char *request_id)
 {
     struct td_reply reply;
     td_problem_write(&err, op, request_id, &test_arena, &reply);
-    ck_assert_int_eq(reply.n_pieces, 1);
+    ck_assert_int_eq(reply.n_chunks, 1);
     ck_assert_str_eq(reply.content_type, "application/problem+json");
     ck_assert_int_eq(reply.http_status, td_problem_of(err.status)->http_status);
-    return td_arena_text(&test_arena, reply.pieces[0].data, reply.pieces[0].size, NULL);
+    return td_arena_text(&test_arena, reply.chunks[0].data, reply.chunks[0].size, NULL);
 }
 
 START_TEST(an_index_out_of_bounds_has_all_its_facts)
@@ -163,8 +163,8 @@ START_TEST(without_memory_code_and_status_are_left)
     ck_assert_int_eq(reply.http_status, 429);
     static const char body[] = "{\"type\":\"/problems/queue-full\",\"title\":\"Queue full\","
                                "\"status\":429,\"code\":\"QUEUE_FULL\"}";
-    ck_assert_uint_eq(reply.pieces[0].size, sizeof body - 1);
-    ck_assert_mem_eq(reply.pieces[0].data, body, sizeof body - 1);
+    ck_assert_uint_eq(reply.chunks[0].size, sizeof body - 1);
+    ck_assert_mem_eq(reply.chunks[0].data, body, sizeof body - 1);
     td_arena_reset(&arena);
 }
 END_TEST
@@ -217,7 +217,7 @@ START_TEST(every_code_has_a_status_and_a_page)
     ck_assert_str_eq(problem->slug, slug);
     ck_assert_int_eq(td_problem_from_slug(slug, strlen(slug)), status);
     ck_assert_int_eq(td_problem_describe(status, &test_arena, &reply, &err), TD_OK);
-    const char *text = td_arena_text(&test_arena, reply.pieces[0].data, reply.pieces[0].size, &err);
+    const char *text = td_arena_text(&test_arena, reply.chunks[0].data, reply.chunks[0].size, &err);
     ck_assert_ptr_nonnull(strstr(text, "\"explanation\":\""));
     ck_assert_ptr_nonnull(strstr(text, td_status_name(status)));
     ck_assert_int_eq(peer_reads_json(text, strlen(text)), 1);

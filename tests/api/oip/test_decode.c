@@ -304,14 +304,15 @@ START_TEST(the_header_is_a_decimal_number)
                                        "5.", "five", "18446744073709551616" };
     size_t bytes;
     struct td_error err;
-    ck_assert_int_eq(td_oip_header(NULL, &bytes, &err), TD_OK);
+    ck_assert_int_eq(td_oip_header_length(NULL, &bytes, &err), TD_OK);
     ck_assert(bytes == TD_OIP_NO_HEADER);
-    ck_assert_int_eq(td_oip_header("0", &bytes, &err), TD_OK);
+    ck_assert_int_eq(td_oip_header_length("0", &bytes, &err), TD_OK);
     ck_assert_uint_eq(bytes, 0);
-    ck_assert_int_eq(td_oip_header("00123", &bytes, &err), TD_OK);
+    ck_assert_int_eq(td_oip_header_length("00123", &bytes, &err), TD_OK);
     ck_assert_uint_eq(bytes, 123);
     for (int i = 0; i < COUNT_OF(bad); i++) {
-        ck_assert_msg(td_oip_header(bad[i], &bytes, &err) == TD_MALFORMED_REQUEST, "%s", bad[i]);
+        ck_assert_msg(td_oip_header_length(bad[i], &bytes, &err) == TD_MALFORMED_REQUEST, "%s",
+                      bad[i]);
         ck_assert_str_eq(err.attribute, "Inference-Header-Content-Length");
     }
 }
@@ -618,7 +619,7 @@ static const struct {
       "no output \"nope\"; expected output" },
     { "{\"inputs\":[" PARAMS "," INDICES
       "],\"outputs\":[{\"name\":\"output\"},{\"name\":\"output\"}]}",
-      "asked for twice" },
+      "requested twice" },
     { "{\"inputs\":[" PARAMS "," INDICES "],\"outputs\":[{}]}", "an output has no name" },
     { "{\"inputs\":[" PARAMS "," INDICES
       "],\"outputs\":[{\"name\":\"output\",\"parameters\":{\"classification\":2}}]}",

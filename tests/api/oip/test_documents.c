@@ -17,8 +17,8 @@ static const char *text(void)
 {
     ck_assert_int_eq(reply.http_status, 200);
     ck_assert_str_eq(reply.content_type, "application/json");
-    ck_assert_int_eq(reply.n_pieces, 1);
-    return td_arena_text(&test_arena, reply.pieces[0].data, reply.pieces[0].size, &err);
+    ck_assert_int_eq(reply.n_chunks, 1);
+    return td_arena_text(&test_arena, reply.chunks[0].data, reply.chunks[0].size, &err);
 }
 
 static cJSON *parsed(void)

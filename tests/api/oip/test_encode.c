@@ -17,9 +17,9 @@ static const char *joined(void)
 {
     const size_t size = td_reply_bytes(&reply);
     char *text = td_arena_alloc(&test_arena, size + 1, 1, &err), *at = text;
-    for (int i = 0; i < reply.n_pieces; i++) {
-        memcpy(at, reply.pieces[i].data, reply.pieces[i].size);
-        at += reply.pieces[i].size;
+    for (int i = 0; i < reply.n_chunks; i++) {
+        memcpy(at, reply.chunks[i].data, reply.chunks[i].size);
+        at += reply.chunks[i].size;
     }
     *at = '\0';
     return text;
@@ -42,8 +42,8 @@ static td_status answer(const char *op, const char *body, struct td_tensor *outp
     }
     if (status == TD_OK) {
         size_t large = 0;
-        for (int i = 0; i < reply.n_pieces; i++)
-            large += reply.pieces[i].size >= 65536 ? reply.pieces[i].size : 0;
+        for (int i = 0; i < reply.n_chunks; i++)
+            large += reply.chunks[i].size >= 65536 ? reply.chunks[i].size : 0;
         ck_assert_msg(td_reply_bytes(&reply) - large <= bound, "%zu bytes, %zu announced",
                       td_reply_bytes(&reply) - large, bound);
         ck_assert_int_eq(reply.http_status, 200);
@@ -324,12 +324,12 @@ START_TEST(large_data_is_not_copied)
                "\"parameters\":{\"num_partitions\":3,\"binary_data_output\":true}}",
                outputs, 3, NULL);
     ck_assert_msg(status == TD_OK, "%s", err.message);
-    ck_assert_int_eq(reply.n_pieces, 3);
-    ck_assert_ptr_eq(reply.pieces[1].data, outputs[1].data);
-    ck_assert_uint_eq(reply.pieces[1].size, 70000);
-    ck_assert_uint_eq(reply.pieces[2].size, 1);
+    ck_assert_int_eq(reply.n_chunks, 3);
+    ck_assert_ptr_eq(reply.chunks[1].data, outputs[1].data);
+    ck_assert_uint_eq(reply.chunks[1].size, 70000);
+    ck_assert_uint_eq(reply.chunks[2].size, 1);
     const size_t json = strtoul(reply.headers[0].value, NULL, 10);
-    ck_assert_uint_eq(reply.pieces[0].size, json + 1);
+    ck_assert_uint_eq(reply.chunks[0].size, json + 1);
     decoded_free(&decoded);
 }
 END_TEST

@@ -15,8 +15,7 @@ START_TEST(every_name_is_found_in_lists_of_every_length)
 {
     bool found;
     for (int i = 0; i < _i; i++) {
-        ck_assert_int_eq(td_sorted_place(names, _i, name_at, names[i], strlen(names[i]), &found),
-                         i);
+        ck_assert_int_eq(td_sorted_find(names, _i, name_at, names[i], strlen(names[i]), &found), i);
         ck_assert_msg(found, "'%s' among %d", names[i], _i);
     }
 }
@@ -41,8 +40,8 @@ static const struct {
 START_TEST(another_name_has_its_place_before_the_next_larger_one)
 {
     bool found = true;
-    ck_assert_msg(td_sorted_place(names, COUNT_OF(names), name_at, others[_i].name,
-                                  others[_i].length, &found) == others[_i].place,
+    ck_assert_msg(td_sorted_find(names, COUNT_OF(names), name_at, others[_i].name,
+                                 others[_i].length, &found) == others[_i].place,
                   "%s", others[_i].says);
     ck_assert_msg(!found, "%s", others[_i].says);
 }
@@ -51,7 +50,7 @@ END_TEST
 START_TEST(an_empty_list_has_the_first_place)
 {
     bool found = true;
-    ck_assert_int_eq(td_sorted_place(NULL, 0, name_at, "a", 1, &found), 0);
+    ck_assert_int_eq(td_sorted_find(NULL, 0, name_at, "a", 1, &found), 0);
     ck_assert(!found);
 }
 END_TEST

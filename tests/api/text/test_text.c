@@ -77,13 +77,13 @@ START_TEST(a_word_is_written_without_its_nul)
 {
     char buffer[8] = "";
     struct td_text text = { buffer, buffer + 4, false };
-    td_text_word(&text, "");
+    td_text_string(&text, "");
     ck_assert(!text.full && text.at == buffer);
-    td_text_word(&text, "abc");
-    td_text_word(&text, "d");
+    td_text_string(&text, "abc");
+    td_text_string(&text, "d");
     ck_assert(!text.full);
     ck_assert_str_eq(buffer, "abcd");
-    td_text_word(&text, "e");
+    td_text_string(&text, "e");
     ck_assert(text.full);
     ck_assert_str_eq(buffer, "abcd");
 }

@@ -96,9 +96,9 @@ static struct td_call *call_of(const char *body)
 static char *reply_text(const struct td_call *call)
 {
     char *text = malloc(td_reply_bytes(&call->reply) + 1), *at = text;
-    for (int i = 0; i < call->reply.n_pieces; i++) {
-        memcpy(at, call->reply.pieces[i].data, call->reply.pieces[i].size);
-        at += call->reply.pieces[i].size;
+    for (int i = 0; i < call->reply.n_chunks; i++) {
+        memcpy(at, call->reply.chunks[i].data, call->reply.chunks[i].size);
+        at += call->reply.chunks[i].size;
     }
     *at = '\0';
     return text;
@@ -1259,7 +1259,7 @@ START_TEST(a_call_begins_with_nothing_of_the_one_before)
     ck_assert_str_eq(call->error.allow, "");
     ck_assert_str_eq(call->error.etag, "");
     ck_assert_int_eq(call->reply.http_status, 0);
-    ck_assert_int_eq(call->reply.n_pieces, 0);
+    ck_assert_int_eq(call->reply.n_chunks, 0);
     ck_assert_int_eq(call->times.arrived, 0);
     ck_assert_ptr_null(call->op);
     ck_assert_ptr_null(call->headers.range);

@@ -111,16 +111,16 @@ static const struct {
 START_TEST(a_compressed_reply_expands_to_the_original)
 {
     struct td_reply reply = { 0 };
-    struct td_piece pieces[3];
+    struct td_chunk chunks[3];
     size_t total = 0;
     char *text = text_of(4 << 20);
     td_reply_set(&reply, 200, "application/json", "", 0);
     for (int i = 0; i < 3; i++) {
-        pieces[i] = (struct td_piece){ text + total, answers[_i].sizes[i] };
+        chunks[i] = (struct td_chunk){ text + total, answers[_i].sizes[i] };
         total += answers[_i].sizes[i];
     }
-    reply.pieces = pieces;
-    reply.n_pieces = 3;
+    reply.chunks = chunks;
+    reply.n_chunks = 3;
     ck_assert_int_eq(deflate_it(&reply, answers[_i].encoding, td_memory_heap()), TD_OK);
     ck_assert_int_eq(reply.http_status, 200);
     ck_assert_str_eq(reply.content_type, "application/json");
@@ -135,11 +135,11 @@ START_TEST(a_compressed_reply_expands_to_the_original)
     ck_assert_str_eq(reply.headers[0].value,
                      answers[_i].encoding == TD_ENCODING_GZIP ? "gzip" : "deflate");
     /* deflate is the zlib format, not raw */
-    const unsigned char *first = reply.pieces[0].data;
+    const unsigned char *first = reply.chunks[0].data;
     ck_assert_int_eq(first[0], answers[_i].encoding == TD_ENCODING_GZIP ? 0x1f : 0x78);
     struct td_buffer *plain;
     size_t bytes;
-    ck_assert_int_eq(td_inflate(reply.pieces[0].data, reply.pieces[0].size, total, 0,
+    ck_assert_int_eq(td_inflate(reply.chunks[0].data, reply.chunks[0].size, total, 0,
                                 td_memory_heap(), &plain, &bytes, &error),
                      TD_OK);
     ck_assert_uint_eq(bytes, total);
@@ -160,7 +160,7 @@ START_TEST(an_incompressible_reply_is_sent_as_it_is)
     td_reply_set(&reply, 200, "application/octet-stream", noise, sizeof noise);
     ck_assert_int_eq(deflate_it(&reply, TD_ENCODING_GZIP, td_memory_heap()), TD_OK);
     ck_assert_int_eq(reply.n_headers, 0);
-    ck_assert_ptr_eq(reply.pieces[0].data, noise);
+    ck_assert_ptr_eq(reply.chunks[0].data, noise);
 }
 END_TEST
 

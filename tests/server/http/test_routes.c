@@ -266,7 +266,7 @@ START_TEST(options_lists_the_allowed_methods)
     ck_assert_ptr_null(call->task);
     ck_assert_int_eq(call->handler(call), TD_OK);
     ck_assert_int_eq(call->reply.http_status, 204);
-    ck_assert_int_eq(call->reply.n_pieces, 0);
+    ck_assert_int_eq(call->reply.n_chunks, 0);
     ck_assert_ptr_null(call->reply.content_type);
     ck_assert_int_eq(call->reply.n_headers, 1);
     ck_assert_str_eq(call->reply.headers[0].name, "Allow");
@@ -292,7 +292,7 @@ START_TEST(errors_are_in_the_style_of_the_path)
         td_error_set(&call->error, TD_INTERNAL, "told anyhow");
     ck_assert_int_eq(call->style, styles[_i].style);
     td_call_refuse(call);
-    cJSON *root = cJSON_ParseWithLength(call->reply.pieces[0].data, call->reply.pieces[0].size);
+    cJSON *root = cJSON_ParseWithLength(call->reply.chunks[0].data, call->reply.chunks[0].size);
     ck_assert_str_eq(call->reply.content_type, styles[_i].style == TD_STYLE_OIP
                                                    ? "application/json"
                                                    : "application/problem+json");
@@ -343,11 +343,11 @@ START_TEST(handlers_reply_in_json)
     if (td_route_call(call) != TD_OK || call->handler(call) != TD_OK)
         td_call_refuse(call);
     ck_assert_int_eq(call->reply.http_status, answers[_i].http_status);
-    ck_assert_int_eq(call->reply.n_pieces, 1);
+    ck_assert_int_eq(call->reply.n_chunks, 1);
     ck_assert_str_eq(call->reply.content_type, answers[_i].http_status == 200
                                                    ? "application/json"
                                                    : "application/problem+json");
-    cJSON *root = cJSON_ParseWithLength(call->reply.pieces[0].data, call->reply.pieces[0].size);
+    cJSON *root = cJSON_ParseWithLength(call->reply.chunks[0].data, call->reply.chunks[0].size);
     ck_assert(cJSON_IsObject(root));
     if (answers[_i].member) {
         const cJSON *member = cJSON_GetObjectItemCaseSensitive(root, answers[_i].member);
@@ -370,8 +370,8 @@ START_TEST(a_path_that_is_not_utf8_leaves_the_reply_valid)
             status = call->handler(call);
         ck_assert_int_ne(status, TD_OK);
         td_call_refuse(call);
-        ck_assert_int_eq(call->reply.n_pieces, 1);
-        ck_assert(td_utf8_valid(call->reply.pieces[0].data, call->reply.pieces[0].size));
+        ck_assert_int_eq(call->reply.n_chunks, 1);
+        ck_assert(td_utf8_valid(call->reply.chunks[0].data, call->reply.chunks[0].size));
         td_call_free(call);
     }
 }
@@ -383,7 +383,7 @@ START_TEST(readyz_reports_the_memory_in_use)
     ck_assert_int_eq(td_buffer_pool_charge(services.buffers, 12345, &call->error), TD_OK);
     ck_assert_int_eq(td_route_call(call), TD_OK);
     ck_assert_int_eq(call->handler(call), TD_OK);
-    cJSON *root = cJSON_ParseWithLength(call->reply.pieces[0].data, call->reply.pieces[0].size);
+    cJSON *root = cJSON_ParseWithLength(call->reply.chunks[0].data, call->reply.chunks[0].size);
     const cJSON *memory = cJSON_GetObjectItem(root, "memory");
     ck_assert_double_eq(cJSON_GetObjectItem(memory, "in_use")->valuedouble, 12345);
     ck_assert_double_eq(cJSON_GetObjectItem(memory, "limit")->valuedouble,
@@ -436,7 +436,7 @@ START_TEST(a_plan_respects_the_limits_of_the_server)
     ck_assert_int_eq(call->task->begin(call), TD_OK);
     ck_assert_int_eq(td_call_decode(call), TD_OK);
     ck_assert_int_eq(td_call_encode(call), TD_OK);
-    cJSON *plan = cJSON_ParseWithLength(call->reply.pieces[0].data, call->reply.pieces[0].size);
+    cJSON *plan = cJSON_ParseWithLength(call->reply.chunks[0].data, call->reply.chunks[0].size);
     const cJSON *limits = cJSON_GetObjectItem(plan, "limits");
     ck_assert_double_eq(cJSON_GetObjectItem(limits, "max_flops")->valuedouble, 47);
     ck_assert_double_eq(cJSON_GetObjectItem(limits, "max_output")->valuedouble, 1000);
