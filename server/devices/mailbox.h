@@ -11,7 +11,7 @@
 #ifndef TD_SERVER_DEVICES_MAILBOX_H
 #define TD_SERVER_DEVICES_MAILBOX_H
 
-#include "server/devices/batcher.h"
+#include "server/devices/batcher_types.h"
 #include "server/devices/session.h"
 
 #include <pthread.h>

@@ -15,7 +15,7 @@
 #define TD_SERVER_DEVICES_SESSION_H
 
 #include "server/devices/batch.h"
-#include "server/devices/batcher.h"
+#include "server/devices/batcher_types.h"
 
 enum { TD_SESSION_BATCHES = 2 };
 
