@@ -1,7 +1,7 @@
 /* main.c - read the configuration, start in order, wait for a signal, drain, stop in reverse order.
  */
 #include "server/calls/services_open.h"
-#include "server/config/config.h"
+#include "server/config/load.h"
 #include "server/devices/devices.h"
 #include "server/http/http.h"
 #include "server/http/origin.h"

@@ -1,93 +1,8 @@
 #include "server/config/config.h"
 
-#include "server/config/options.h"
-#include "server/config/sources.h"
-
-#include <sys/socket.h>
-
-#include <dirent.h>
-#include <errno.h>
-#include <netdb.h>
-#include <sched.h>
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* CPUs that this process may run on: fewer than online under taskset or in a container. */
-static int64_t usable_cpus(void)
-{
-    cpu_set_t set;
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        return CPU_COUNT(&set);
-    return online > 0 ? online : 1;
-}
-
-/* RAM, or the limit of the container's control group (version 2, else 1) if that is lower. */
-static int64_t usable_memory(void)
-{
-    static const char *const limits[] = { "/sys/fs/cgroup/memory.max",
-                                          "/sys/fs/cgroup/memory/memory.limit_in_bytes" };
-    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    if (memory <= 0)
-        memory = (int64_t)2 << 30;
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        char text[32] = "";
-        FILE *file = fopen(limits[i], "r");
-        if (!file)
-            continue;
-        const bool read = fgets(text, sizeof text, file) != NULL;
-        fclose(file);
-        const int64_t limit = read ? strtoll(text, NULL, 10) : 0; /* "max" is 0 */
-        if (limit > 0 && limit < memory)
-            memory = limit;
-    }
-    return memory;
-}
-
-static void resolve_zeros(struct td_config *config)
-{
-    if (config->workers == 0)
-        config->workers = usable_cpus();
-    if (config->memory_limit == 0)
-        config->memory_limit = usable_memory() / 2;
-    if (config->tensor_quota == 0)
-        config->tensor_quota = config->memory_limit / 2;
-}
-
-enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
-                                     char **environment, char message[TD_CONFIG_MESSAGE])
-{
-    static const struct td_option_source built_in = { .text = "built-in default" };
-    struct td_command_line line = { .action = TD_CONFIG_RUN };
-    memset(config, 0, sizeof *config);
-    message[0] = '\0';
-    for (int at = 1; at < argc; at++) {
-        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
-            return TD_CONFIG_HELP;
-        if (strcmp(argv[at], "--version") == 0)
-            return TD_CONFIG_VERSION;
-    }
-    for (int i = 0; i < TD_N_OPTIONS; i++)
-        if (!td_option_set(config, &td_options[i], td_options[i].default_text, &built_in, message))
-            goto wrong;
-    /* The command line is read twice: first for --config, whose file has a lower precedence. */
-    if (!td_config_read_arguments(config, argc, argv, false, &line, message))
-        goto wrong;
-    for (char **entry = environment; *entry && !line.config_path; entry++)
-        if (strncmp(*entry, "TENSORD_CONFIG=", 15) == 0 && (*entry)[15])
-            line.config_path = *entry + 15;
-    if (line.config_path && !td_config_read_file(config, line.config_path, message))
-        goto wrong;
-    if (!td_config_read_environment(config, environment, message) ||
-        !td_config_read_arguments(config, argc, argv, true, &line, message))
-        goto wrong;
-    resolve_zeros(config);
-    return line.action;
-wrong:
-    td_config_free(config);
-    return TD_CONFIG_WRONG;
-}
 
 void td_config_free(struct td_config *config)
 {
@@ -99,34 +14,28 @@ void td_config_free(struct td_config *config)
     memset(config, 0, sizeof *config);
 }
 
-bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
+bool td_config_split_address(const char *address, char host[256], uint16_t *port)
 {
-    char host[256];
-    uint16_t port;
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
-    struct addrinfo *found = NULL;
-    DIR *dir = config->data_dir[0] ? opendir(config->data_dir) : NULL;
-    if (config->data_dir[0] && !dir) {
-        snprintf(message, TD_CONFIG_MESSAGE, "data-dir: cannot read the folder '%.300s': %s",
-                 config->data_dir, strerror(errno));
+    const char *colon = strrchr(address, ':');
+    if (!colon || !isdigit((unsigned char)colon[1]))
         return false;
-    }
-    if (dir)
-        closedir(dir);
-    if (!td_isa_supported(config->isa)) {
-        snprintf(message, TD_CONFIG_MESSAGE,
-                 "isa: this processor cannot run %s; auto would choose %s",
-                 td_isa_name(config->isa), td_isa_name(td_isa_resolve(TD_ISA_AUTO)));
+    char *end;
+    unsigned long number = strtoul(colon + 1, &end, 10);
+    if (*end != '\0' || number > 65535)
         return false;
+    const char *begin = address;
+    size_t length = (size_t)(colon - address);
+    bool bracketed = length >= 2 && begin[0] == '[' && begin[length - 1] == ']';
+    if (bracketed) {
+        begin++;
+        length -= 2;
+    } else if (memchr(begin, ':', length)) {
+        return false; /* a bare IPv6 address, whose last group could be a port */
     }
-    (void)td_config_split_address(config->listen, host,
-                                  &port); /* valid: checked when it was parsed */
-    const int code = getaddrinfo(host, NULL, &hints, &found);
-    if (code != 0) {
-        snprintf(message, TD_CONFIG_MESSAGE, "listen: '%.255s' is not the address of a host: %s",
-                 host, gai_strerror(code));
+    if (length == 0 || length > 255)
         return false;
-    }
-    freeaddrinfo(found);
+    memcpy(host, begin, length);
+    host[length] = '\0';
+    *port = (uint16_t)number;
     return true;
 }

@@ -4,7 +4,7 @@
  * precedence; its spelling derives from its name: --max-body, TENSORD_MAX_BODY, {"max-body": ...}.
  * A switch without a value, --compress, is on; its values are on, off, true, false, yes, no, 1 and 0.
  * A list has comma-separated values, in the JSON file also an array; on the command line the option
- * may be repeated. --help is printed from the same table.
+ * may be repeated. --help is printed from the same table (load.h).
  *
  * Ownership  struct td_config owns its texts; td_config_free.
  * Errors     One sentence with the source of the value, the value and what is expected. */
@@ -15,7 +15,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 enum td_log_level { TD_LOG_ERROR, TD_LOG_WARN, TD_LOG_INFO, TD_LOG_DEBUG };
 enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
@@ -107,6 +106,7 @@ struct td_config {
 #undef TD_CONFIG_MEMBER
 };
 
+/* What the command line asks for. */
 enum td_config_action {
     TD_CONFIG_RUN,
     TD_CONFIG_CHECK,   /* --check-config: the configuration is valid */
@@ -115,19 +115,10 @@ enum td_config_action {
     TD_CONFIG_WRONG    /* message says why */
 };
 
+/* Bytes of an error message about the configuration. */
 #define TD_CONFIG_MESSAGE 768
 
-/* Reads all sources. Zeros ("one per CPU", "half of the RAM") are resolved to numbers. After
- * TD_CONFIG_WRONG there is nothing to free. */
-enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
-                                     char **environment, char message[TD_CONFIG_MESSAGE]);
-/* Checks against the system: the data folder exists, the address resolves, and the processor has
- * the instruction set. */
-bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
-
 void td_config_free(struct td_config *config);
-
-void td_config_help(FILE *out);
 
 /* Splits "HOST:PORT" or "[V6]:PORT". False for anything else. host has room for 256 bytes. */
 bool td_config_split_address(const char *address, char host[256], uint16_t *port);

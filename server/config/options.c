@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,32 +21,6 @@ static const char *const level_names[] = { "error", "warn", "info", "debug", NUL
 static const char *const format_names[] = { "text", "json", NULL };
 
 /* ---- values --------------------------------------------------------------------------------- */
-
-bool td_config_split_address(const char *address, char host[256], uint16_t *port)
-{
-    const char *colon = strrchr(address, ':');
-    if (!colon || !isdigit((unsigned char)colon[1]))
-        return false;
-    char *end;
-    unsigned long number = strtoul(colon + 1, &end, 10);
-    if (*end != '\0' || number > 65535)
-        return false;
-    const char *begin = address;
-    size_t length = (size_t)(colon - address);
-    bool bracketed = length >= 2 && begin[0] == '[' && begin[length - 1] == ']';
-    if (bracketed) {
-        begin++;
-        length -= 2;
-    } else if (memchr(begin, ':', length)) {
-        return false; /* a bare IPv6 address, whose last group could be a port */
-    }
-    if (length == 0 || length > 255)
-        return false;
-    memcpy(host, begin, length);
-    host[length] = '\0';
-    *port = (uint16_t)number;
-    return true;
-}
 
 bool td_option_reject(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
                       const char *value, const char *expected)
@@ -224,33 +199,3 @@ void td_option_environment_name(const struct td_option *option, char *name, size
 }
 
 /* ---- help ----------------------------------------------------------------------------------- */
-
-void td_config_help(FILE *out)
-{
-    fputs(
-        "tensord - tensor ops over HTTP: gather, stitch, partition, einsum, and resident tensors, "
-        "as "
-        "JSON,\n"
-        "safetensors and npy (/v1), or with the Open Inference Protocol (/v2)\n\n"
-        "usage: tensord [--option value]...\n\n"
-        "Every option can also be set in the environment (--max-body as TENSORD_MAX_BODY) or in "
-        "the JSON\n"
-        "object in the file of --config ({\"max-body\": \"64M\"}). The command line wins over the "
-        "environment,\n"
-        "the environment over the file.\n\n",
-        out);
-    for (int i = 0; i < TD_N_OPTIONS; i++) {
-        char left[64];
-        const char *value = td_options[i].default_text;
-        snprintf(left, sizeof left, "--%s%s%s", td_options[i].name,
-                 td_options[i].value_name[0] ? " " : "", td_options[i].value_name);
-        fprintf(out, "  %-30s %s\n  %-30s default: %s\n", left, td_options[i].help, "",
-                value[0] ? value : "none");
-    }
-    fputs("  --config FILE                  JSON file with options\n"
-          "                                 default: none\n"
-          "  --check-config                 check the configuration, report, and exit\n"
-          "  --version                      print the version and exit\n"
-          "  --help                         print this help and exit\n",
-          out);
-}

@@ -5,6 +5,7 @@
 #include "server/calls/scheduler.h"
 #include "server/calls/services_open.h"
 #include "server/calls/tensor_tasks.h"
+#include "server/config/load.h"
 #include "server/observe/clock.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

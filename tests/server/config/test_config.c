@@ -1,7 +1,8 @@
-#include "server/config/config.h"
+#include "server/config/load.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -4,12 +4,14 @@
 #include "server/calls/op_task.h"
 #include "server/calls/services_open.h"
 #include "server/calls/tensor_tasks.h"
+#include "server/config/load.h"
 #include "server/http/routes.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
 #include <cjson/cJSON.h>
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- services without HTTP, calls without a connection --------------------------------------- */

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

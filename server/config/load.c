@@ -1,0 +1,152 @@
+#include "server/config/load.h"
+
+#include "server/config/options.h"
+#include "server/config/sources.h"
+
+#include <sys/socket.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <netdb.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* CPUs that this process may run on: fewer than online under taskset or in a container. */
+static int64_t usable_cpus(void)
+{
+    cpu_set_t set;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return CPU_COUNT(&set);
+    return online > 0 ? online : 1;
+}
+
+/* RAM, or the limit of the container's control group (version 2, else 1) if that is lower. */
+static int64_t usable_memory(void)
+{
+    static const char *const limits[] = { "/sys/fs/cgroup/memory.max",
+                                          "/sys/fs/cgroup/memory/memory.limit_in_bytes" };
+    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    if (memory <= 0)
+        memory = (int64_t)2 << 30;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        char text[32] = "";
+        FILE *file = fopen(limits[i], "r");
+        if (!file)
+            continue;
+        const bool read = fgets(text, sizeof text, file) != NULL;
+        fclose(file);
+        const int64_t limit = read ? strtoll(text, NULL, 10) : 0; /* "max" is 0 */
+        if (limit > 0 && limit < memory)
+            memory = limit;
+    }
+    return memory;
+}
+
+static void resolve_zeros(struct td_config *config)
+{
+    if (config->workers == 0)
+        config->workers = usable_cpus();
+    if (config->memory_limit == 0)
+        config->memory_limit = usable_memory() / 2;
+    if (config->tensor_quota == 0)
+        config->tensor_quota = config->memory_limit / 2;
+}
+
+enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
+                                     char **environment, char message[TD_CONFIG_MESSAGE])
+{
+    static const struct td_option_source built_in = { .text = "built-in default" };
+    struct td_command_line line = { .action = TD_CONFIG_RUN };
+    memset(config, 0, sizeof *config);
+    message[0] = '\0';
+    for (int at = 1; at < argc; at++) {
+        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
+            return TD_CONFIG_HELP;
+        if (strcmp(argv[at], "--version") == 0)
+            return TD_CONFIG_VERSION;
+    }
+    for (int i = 0; i < TD_N_OPTIONS; i++)
+        if (!td_option_set(config, &td_options[i], td_options[i].default_text, &built_in, message))
+            goto wrong;
+    /* The command line is read twice: first for --config, whose file has a lower precedence. */
+    if (!td_config_read_arguments(config, argc, argv, false, &line, message))
+        goto wrong;
+    for (char **entry = environment; *entry && !line.config_path; entry++)
+        if (strncmp(*entry, "TENSORD_CONFIG=", 15) == 0 && (*entry)[15])
+            line.config_path = *entry + 15;
+    if (line.config_path && !td_config_read_file(config, line.config_path, message))
+        goto wrong;
+    if (!td_config_read_environment(config, environment, message) ||
+        !td_config_read_arguments(config, argc, argv, true, &line, message))
+        goto wrong;
+    resolve_zeros(config);
+    return line.action;
+wrong:
+    td_config_free(config);
+    return TD_CONFIG_WRONG;
+}
+
+bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
+{
+    char host[256];
+    uint16_t port;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+    struct addrinfo *found = NULL;
+    DIR *dir = config->data_dir[0] ? opendir(config->data_dir) : NULL;
+    if (config->data_dir[0] && !dir) {
+        snprintf(message, TD_CONFIG_MESSAGE, "data-dir: cannot read the folder '%.300s': %s",
+                 config->data_dir, strerror(errno));
+        return false;
+    }
+    if (dir)
+        closedir(dir);
+    if (!td_isa_supported(config->isa)) {
+        snprintf(message, TD_CONFIG_MESSAGE,
+                 "isa: this processor cannot run %s; auto would choose %s",
+                 td_isa_name(config->isa), td_isa_name(td_isa_resolve(TD_ISA_AUTO)));
+        return false;
+    }
+    (void)td_config_split_address(config->listen, host,
+                                  &port); /* valid: checked when it was parsed */
+    const int code = getaddrinfo(host, NULL, &hints, &found);
+    if (code != 0) {
+        snprintf(message, TD_CONFIG_MESSAGE, "listen: '%.255s' is not the address of a host: %s",
+                 host, gai_strerror(code));
+        return false;
+    }
+    freeaddrinfo(found);
+    return true;
+}
+
+void td_config_help(FILE *out)
+{
+    fputs(
+        "tensord - tensor ops over HTTP: gather, stitch, partition, einsum, and resident tensors, "
+        "as "
+        "JSON,\n"
+        "safetensors and npy (/v1), or with the Open Inference Protocol (/v2)\n\n"
+        "usage: tensord [--option value]...\n\n"
+        "Every option can also be set in the environment (--max-body as TENSORD_MAX_BODY) or in "
+        "the JSON\n"
+        "object in the file of --config ({\"max-body\": \"64M\"}). The command line wins over the "
+        "environment,\n"
+        "the environment over the file.\n\n",
+        out);
+    for (int i = 0; i < TD_N_OPTIONS; i++) {
+        char left[64];
+        const char *value = td_options[i].default_text;
+        snprintf(left, sizeof left, "--%s%s%s", td_options[i].name,
+                 td_options[i].value_name[0] ? " " : "", td_options[i].value_name);
+        fprintf(out, "  %-30s %s\n  %-30s default: %s\n", left, td_options[i].help, "",
+                value[0] ? value : "none");
+    }
+    fputs("  --config FILE                  JSON file with options\n"
+          "                                 default: none\n"
+          "  --check-config                 check the configuration, report, and exit\n"
+          "  --version                      print the version and exit\n"
+          "  --help                         print this help and exit\n",
+          out);
+}

@@ -1,0 +1,23 @@
+/* load.h - the configuration as the daemon starts: sources read, defaults resolved, checked.
+ *
+ * Ownership  The caller frees a loaded configuration with td_config_free. */
+#ifndef TD_SERVER_CONFIG_LOAD_H
+#define TD_SERVER_CONFIG_LOAD_H
+
+#include "server/config/config.h"
+
+#include <stdio.h>
+
+/* Reads all sources. Zeros ("one per CPU", "half of the RAM") are resolved to numbers. After
+ * TD_CONFIG_WRONG there is nothing to free. */
+enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
+                                     char **environment, char message[TD_CONFIG_MESSAGE]);
+
+/* Checks against the system: the data folder exists, the address resolves, and the processor has
+ * the instruction set. */
+bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
+
+/* Prints every option with its default. */
+void td_config_help(FILE *out);
+
+#endif
