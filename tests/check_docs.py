@@ -6,7 +6,7 @@
 Each op of kernels/ops.def has a section "## NAME" in the README.md of its folder, with a table of its inputs, one of its
 attributes where it has any, one of its outputs, a line "Errors: CODE, ...", and a curl command that runs it. Names,
 dtypes, defaults, ranges and shape rules must be those that GET /v1/ops/NAME of a daemon tells. Elsewhere no table lists
-ops, as it would need a line for each new one, and a link to a folder of ops names only ops that are there.
+ops or their folders, as it would need a line for each new one, and a link to a folder of ops names only ops that are there.
 
 Prints one line per fault and exits with 1; else prints one line that begins with "ok".
 """
@@ -174,6 +174,9 @@ def check_other(path, folder_of):
     for head, rows in tables(text):
         if head and bare(head[0]) in ("op", "ops") and any(bare(row[0]) in folder_of for row in rows):
             fault(path, "a table lists ops: that belongs to the README.md of their folders")
+        for row in rows:
+            if bare(row[0]).split("/")[0] in folder_of.values() and "/" in row[0]:
+                fault(path, f"a table lists {bare(row[0])}: that belongs to the README.md of the folder")
     for label, folder in re.findall(r"\[([^]]*)\]\((?:\.\./)*kernels/(\w+)(?:/README\.md)?\)", text):
         for op in re.findall(r"`(\w+)`", label):
             if folder_of.get(op) != folder:
@@ -202,7 +205,8 @@ def main():
             check_op(path, text, op)
     documents = [os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "**", "*.md"), recursive=True)]
     for path in sorted(documents):
-        if not re.match(r"build|[.]|kernels/", path):
+        folder = re.match(r"kernels/(\w+)/", path)
+        if not re.match(r"build|[.]", path) and not (folder and folder[1] in folder_of.values()):
             check_other(path, folder_of)
     for line in faults:
         print(line)
