@@ -6,20 +6,20 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A reference that reset will drop. Notes live in the arena's blocks, not in front of the buffers
- * they are about: a power of two asked for stays a power of two in the pool's size classes. */
-struct td_arena_hold {
-    struct td_arena_hold *next;
+/* A list node: a buffer reference that reset drops. Nodes are allocated in the arena's blocks, not
+ * in front of the buffers' data: a request for a power of two remains one in the pool's size
+ * classes. */
+struct td_arena_node {
+    struct td_arena_node *next;
     struct td_buffer *buffer;
 };
 
 #define BLOCK_SIZE ((size_t)64 * 1024)
-/* What is larger gets a buffer of its own, so that at most a quarter of a block is left unused. */
+/* Larger allocations get a buffer of their own, so that at most a quarter of a block is unused. */
 #define LARGE_SIZE (BLOCK_SIZE / 4)
 
-/* Under AddressSanitizer the free part of a block is poisoned and 16 bytes stay so behind every
- * allocation. The first block belongs to somebody else: it is poisoned from the first allocation to
- * the reset only. */
+/* Under AddressSanitizer the free part of a block is poisoned, and so are 16 bytes after every
+ * allocation. The first block is borrowed: it is poisoned from the first allocation until reset. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ARENA_ASAN 1
 #elif defined(__has_feature)
@@ -30,13 +30,13 @@ struct td_arena_hold {
 
 #ifdef ARENA_ASAN
 #include <sanitizer/asan_interface.h>
-#define RED_ZONE              16
-#define HIDE(pointer, size)   __asan_poison_memory_region(pointer, size)
-#define REVEAL(pointer, size) __asan_unpoison_memory_region(pointer, size)
+#define RED_ZONE                16
+#define POISON(pointer, size)   __asan_poison_memory_region(pointer, size)
+#define UNPOISON(pointer, size) __asan_unpoison_memory_region(pointer, size)
 #else
-#define RED_ZONE              0
-#define HIDE(pointer, size)   ((void)0)
-#define REVEAL(pointer, size) ((void)0)
+#define RED_ZONE                0
+#define POISON(pointer, size)   ((void)0)
+#define UNPOISON(pointer, size) ((void)0)
 #endif
 
 void td_arena_init(struct td_arena *arena, void *first, size_t first_size, struct td_memory *memory)
@@ -50,7 +50,7 @@ void td_arena_init(struct td_arena *arena, void *first, size_t first_size, struc
     };
 }
 
-/* `bytes` from the block in use, or NULL when they do not fit. */
+/* Allocates `bytes` in the current block; NULL when they do not fit. */
 static void *bump(struct td_arena *arena, size_t bytes)
 {
     size_t align = bytes >= 64 ? 64 : 16;
@@ -59,15 +59,16 @@ static void *bump(struct td_arena *arena, size_t bytes)
     if (!arena->next || skip > room || bytes > room - skip)
         return NULL;
     if (arena->next == arena->first)
-        HIDE(arena->first, arena->first_size);
+        POISON(arena->first, arena->first_size);
     char *place = arena->next + skip;
-    REVEAL(place, bytes);
+    UNPOISON(place, bytes);
     size_t taken = skip + bytes + RED_ZONE;
     arena->next += taken < room ? taken : room;
     return place;
 }
 
-/* Replaces the block in use by a fresh one, which begins with the note of itself. */
+/* Replaces the current block by a new one, whose first allocation is the list node of its
+ * buffer. */
 static bool new_block(struct td_arena *arena, struct td_error *err)
 {
     struct td_buffer *buffer = arena->memory->take(arena->memory, BLOCK_SIZE, err);
@@ -76,25 +77,25 @@ static bool new_block(struct td_arena *arena, struct td_error *err)
     arena->taken += BLOCK_SIZE;
     arena->next = buffer->data;
     arena->end = arena->next + BLOCK_SIZE;
-    HIDE(arena->next, BLOCK_SIZE);
-    struct td_arena_hold *hold = bump(arena, sizeof(*hold));
-    *hold = (struct td_arena_hold){ .next = arena->held, .buffer = buffer };
-    arena->held = hold;
+    POISON(arena->next, BLOCK_SIZE);
+    struct td_arena_node *node = bump(arena, sizeof(*node));
+    *node = (struct td_arena_node){ .next = arena->nodes, .buffer = buffer };
+    arena->nodes = node;
     return true;
 }
 
 bool td_arena_keep(struct td_arena *arena, struct td_buffer *buffer, struct td_error *err)
 {
-    struct td_arena_hold *hold = bump(arena, sizeof(*hold));
-    if (!hold) {
+    struct td_arena_node *node = bump(arena, sizeof(*node));
+    if (!node) {
         if (!new_block(arena, err)) {
             td_buffer_unref(buffer);
             return false;
         }
-        hold = bump(arena, sizeof(*hold));
+        node = bump(arena, sizeof(*node));
     }
-    *hold = (struct td_arena_hold){ .next = arena->held, .buffer = buffer };
-    arena->held = hold;
+    *node = (struct td_arena_node){ .next = arena->nodes, .buffer = buffer };
+    arena->nodes = node;
     return true;
 }
 
@@ -106,7 +107,7 @@ void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct t
         return NULL;
     }
     if (bytes == 0)
-        bytes = 1; /* a valid pointer, unlike any other */
+        bytes = 1; /* a valid and unique pointer */
     void *place = bump(arena, bytes);
     if (place)
         return place;
@@ -128,11 +129,11 @@ td_status td_arena_reserve(struct td_arena *arena, size_t bytes, struct td_error
 
 struct td_buffer *td_arena_owner(const struct td_arena *arena, const void *data)
 {
-    /* Blocks begin with their note, which nobody is given. */
-    const struct td_arena_hold *hold = arena->held;
-    while (hold && hold->buffer->data != data)
-        hold = hold->next;
-    return hold ? hold->buffer : NULL;
+    /* A block starts with its own node, so no allocation has the block's address. */
+    const struct td_arena_node *node = arena->nodes;
+    while (node && node->buffer->data != data)
+        node = node->next;
+    return node ? node->buffer : NULL;
 }
 
 char *td_arena_text(struct td_arena *arena, const char *text, size_t length, struct td_error *err)
@@ -147,7 +148,7 @@ char *td_arena_text(struct td_arena *arena, const char *text, size_t length, str
 
 void td_arena_drop(struct td_arena *arena, struct td_buffer *buffer)
 {
-    struct td_arena_hold **link = &arena->held;
+    struct td_arena_node **link = &arena->nodes;
     while (*link && (*link)->buffer != buffer)
         link = &(*link)->next;
     if (!*link)
@@ -158,18 +159,19 @@ void td_arena_drop(struct td_arena *arena, struct td_buffer *buffer)
 
 void td_arena_reset(struct td_arena *arena)
 {
-    /* A note may lie in the very buffer it is about, so it is read before the buffer goes. Blocks
-     * lie in the list behind the notes they contain, so every note outlives its turn. */
-    struct td_arena_hold *hold = arena->held;
-    while (hold) {
-        struct td_arena_hold *next = hold->next;
-        struct td_buffer *buffer = hold->buffer;
-        if (buffer->data == (void *)hold)
-            REVEAL(buffer->data, BLOCK_SIZE); /* a block: its maker may use it again */
+    /* A node may be in the buffer that it refers to, so it is read before the buffer is released.
+     * The buffer of a block comes in the list after all other nodes in that block, so no node is
+     * read after its memory was released. */
+    struct td_arena_node *node = arena->nodes;
+    while (node) {
+        struct td_arena_node *next = node->next;
+        struct td_buffer *buffer = node->buffer;
+        if (buffer->data == (void *)node)
+            UNPOISON(buffer->data, BLOCK_SIZE); /* a block: the pool may reuse it */
         td_buffer_unref(buffer);
-        hold = next;
+        node = next;
     }
     if (arena->first)
-        REVEAL(arena->first, arena->first_size);
+        UNPOISON(arena->first, arena->first_size);
     td_arena_init(arena, arena->first, arena->first_size, arena->memory);
 }

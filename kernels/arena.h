@@ -1,13 +1,13 @@
-/* arena.h - the memory of one call: bump-allocated, freed at one place.
+/* arena.h - the memory of one call: a bump allocator that releases everything at once.
  *
- * Small things (shapes, attributes, messages) and small tensors come from the first block, which
- * its owner reuses from call to call; what does not fit gets a buffer of its own from a struct
- * td_memory.
+ * Small objects (shapes, attributes, messages) and small tensors are allocated in the first block,
+ * which the caller reuses for the next call; when it is full, in further blocks. Large allocations
+ * get a buffer each. Blocks and buffers come from a struct td_memory.
  *
- * Ownership  The arena borrows the first block, owns the buffers it took and the references given
- *            to td_arena_keep, and lets go of all of them in td_arena_reset. Under
- *            AddressSanitizer unused parts of the first block are poisoned until then.
- * Threads    None of its own: it moves with the call. */
+ * Ownership  The arena borrows the first block. It owns the buffers that it took and the references
+ *            given to td_arena_keep; td_arena_reset releases them. Under AddressSanitizer the
+ *            unused part of the first block is poisoned until then.
+ * Threads    Not synchronised: used by one thread at a time, passed on with the call. */
 #ifndef TD_KERNELS_ARENA_H
 #define TD_KERNELS_ARENA_H
 
@@ -16,47 +16,48 @@
 
 #include <stddef.h>
 
-struct td_arena_hold;
+struct td_arena_node;
 
 struct td_arena {
     char *first; /* first block, borrowed */
     size_t first_size;
-    char *next, *end; /* free part of the block in use */
-    struct td_arena_hold *held;
+    char *next, *end; /* free part of the current block */
+    struct td_arena_node *nodes;
     struct td_memory *memory; /* borrowed */
-    size_t taken;             /* bytes of the buffers it has from memory */
+    size_t taken;             /* bytes of the buffers taken from memory */
 };
 
 void td_arena_init(struct td_arena *arena, void *first, size_t first_size,
                    struct td_memory *memory);
 
-/* count * size bytes, contents undefined, aligned to 16 (to 64 when they are 64 or more). Zero
- * bytes give a valid pointer. NULL with err filled when the product overflows or there is no
- * memory. */
+/* Allocates count * size bytes, contents undefined, aligned to 16, or to 64 when they are 64 or
+ * more. For zero bytes the pointer is valid, too. NULL, with err filled, when the product overflows
+ * or memory is exhausted. */
 void *td_arena_alloc(struct td_arena *arena, size_t count, size_t size, struct td_error *err);
 
-/* Makes sure that allocations of `bytes` in all, alignment included and at most TD_ARENA_RESERVE,
- * succeed: before a change that an allocation after it must not turn into a failure. */
+/* Makes the next allocations succeed that have `bytes` (at most TD_ARENA_RESERVE) in total,
+ * alignment included. For changes that cannot be undone and are followed by allocations. */
 #define TD_ARENA_RESERVE ((size_t)8 * 1024)
 TD_MUST_CHECK td_status td_arena_reserve(struct td_arena *arena, size_t bytes,
                                          struct td_error *err);
 
-/* Takes over one reference of the caller's, until reset. False (err filled, reference dropped)
- * without memory for the note of it. */
+/* Takes over one reference of the caller and drops it at reset. False, with err filled and the
+ * reference dropped, when memory for the list node is exhausted. */
 bool td_arena_keep(struct td_arena *arena, struct td_buffer *buffer, struct td_error *err);
 
 /* Lets go of a reference that keep took over: nothing that is still used may lie there. Of a buffer
  * that it does not keep nothing happens. */
 void td_arena_drop(struct td_arena *arena, struct td_buffer *buffer);
 
-/* The buffer that begins at `data`: that of a large allocation, which is alone in it. NULL for one
- * that shares its block with others. For who wants to keep it longer than the call. */
+/* The buffer whose data starts at `data`: that of a large allocation, which has a buffer of its
+ * own. NULL for an allocation inside a block. A caller that references the buffer can keep the data
+ * longer than the call. */
 struct td_buffer *td_arena_owner(const struct td_arena *arena, const void *data);
 
-/* A NUL-terminated copy. */
+/* A NUL-terminated copy of a text in the arena; NULL, with err filled, when memory is exhausted. */
 char *td_arena_text(struct td_arena *arena, const char *text, size_t length, struct td_error *err);
 
-/* Gives everything back; pointers into the arena end here. */
+/* Releases everything; all pointers into the arena become invalid. */
 void td_arena_reset(struct td_arena *arena);
 
 #endif

@@ -17,7 +17,7 @@ void td_buffer_init(struct td_buffer *buffer, void *data, size_t size,
 
 struct td_buffer *td_buffer_ref(struct td_buffer *buffer)
 {
-    /* Relaxed: the caller holds a reference already, so nothing is learnt from the count. */
+    /* Relaxed: the caller holds a reference already, so this synchronises with nothing. */
     atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
     return buffer;
 }
@@ -26,13 +26,13 @@ void td_buffer_unref(struct td_buffer *buffer)
 {
     if (!buffer)
         return;
-    /* Release, so that what this holder wrote comes before the free; acquire, so that the last one
-     * sees what all the others did. */
+    /* Release: the writes of this holder come before the free. Acquire: the last holder sees the
+     * writes of all others. */
     if (atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) == 1)
         buffer->release(buffer);
 }
 
-/* The heap's buffers: one allocation, the struct in its first cache line, the data behind it. */
+/* A heap buffer is one allocation: the struct in the first cache line, the data after it. */
 #define HEAP_ALIGN 64
 static_assert(sizeof(struct td_buffer) <= HEAP_ALIGN, "the data must begin on a cache line");
 
@@ -47,7 +47,7 @@ static struct td_buffer *heap_take(struct td_memory *self, size_t bytes, struct 
     size_t total;
     void *block = NULL;
     if (!td_size_add(bytes, HEAP_ALIGN, &total) || posix_memalign(&block, HEAP_ALIGN, total) != 0) {
-        td_error_set(err, TD_MEMORY_EXHAUSTED, "%zu bytes of memory are not to be had", bytes);
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "%zu bytes of memory are not available", bytes);
         return NULL;
     }
     struct td_buffer *buffer = block;

@@ -31,7 +31,7 @@ bool td_dtype_from_name(const char *name, size_t length, td_dtype *out)
 bool td_dtype_from_safetensors(const char *name, size_t length, td_dtype *out)
 {
     if (length == 0)
-        return false; /* the table's "" stands for "has none" */
+        return false; /* "" in the table means that the format lacks the dtype */
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
         if (td_name_is(infos[i].safetensors, name, length)) {
             *out = (td_dtype)i;

@@ -1,4 +1,4 @@
-/* dtype.h - the element types, in one list that feeds every table. */
+/* dtype.h - the element types: one X-macro list, from which all tables of dtypes are made. */
 #ifndef TD_KERNELS_DTYPE_H
 #define TD_KERNELS_DTYPE_H
 
@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(enum suffix, name in the API, bytes per element, alignment, safetensors name or "" where that
- * format has none, Open Inference Protocol name or ""). Strings have no fixed size: see tensor.h.
- */
+/* X(enum suffix, name in the API, bytes per element, alignment, safetensors name, Open Inference
+ * Protocol name). A name is "" where that format lacks the dtype. Strings have no fixed size: see
+ * tensor.h. */
 #define TD_DTYPES(X)                                                                               \
     X(BOOL, "bool", 1, 1, "BOOL", "BOOL")                                                          \
     X(INT8, "int8", 1, 1, "I8", "INT8")                                                            \
@@ -44,13 +44,13 @@ struct td_dtype_info {
     const char *name;
     size_t size; /* bytes per element; 0 for string */
     size_t align;
-    const char *safetensors; /* "" when the format has no such dtype */
-    const char *oip;
+    const char *safetensors; /* "" when the format lacks the dtype */
+    const char *oip;         /* Open Inference Protocol; "" when it lacks the dtype */
 };
 
 const struct td_dtype_info *td_dtype_info(td_dtype dtype);
 
-/* Look-ups by name, exact; false when there is none. `name` need not end in NUL. */
+/* Look up a dtype by its exact name; false when there is none. `name` need not end in NUL. */
 bool td_dtype_from_name(const char *name, size_t length, td_dtype *out);
 bool td_dtype_from_safetensors(const char *name, size_t length, td_dtype *out);
 

@@ -1,4 +1,4 @@
-/* half.h - float16 and bfloat16 as bit patterns, and rounding to them.
+/* half.h - float16 and bfloat16 as bit patterns: conversion to float, rounding from double.
  *
  * Source  IEEE 754-2008, binary16; bfloat16 is the upper half of a binary32. */
 #ifndef TD_KERNELS_HALF_H
@@ -39,10 +39,10 @@ static inline float td_float16_value(uint16_t bits)
     return value;
 }
 
-/* Rounds a finite value to nearest, ties to even, subnormals included; what is too large becomes
- * the pattern of infinity. *unsure tells that value lies within `slack` of its own last places from
- * the middle between two neighbours, so that a value known only to that accuracy (with slack 0: not
- * known to be exact) may have to go to the other one. */
+/* Rounds a finite value to nearest, ties to even, subnormals included; values that are too large
+ * become infinity. *unsure: value is within `slack` units in its last place of the midpoint between
+ * two representable neighbours. So when value is itself only an approximation with that error (with
+ * slack 0: possibly inexact), the exact value may round to the other neighbour. */
 static inline uint16_t td_narrow_round(double value, struct td_narrow format, uint64_t slack,
                                        bool *unsure)
 {
@@ -56,7 +56,7 @@ static inline uint16_t td_narrow_round(double value, struct td_narrow format, ui
     *unsure = false;
     if (exponent < smallest)
         drop += smallest - exponent;
-    if (drop > 60) /* far below half of the smallest subnormal; zero comes here as well */
+    if (drop > 60) /* far below half of the smallest subnormal, or zero */
         return (uint16_t)sign;
     uint64_t kept = significand >> drop, half = UINT64_C(1) << (drop - 1),
              rest = significand & ((UINT64_C(1) << drop) - 1);

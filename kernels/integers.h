@@ -1,4 +1,4 @@
-/* integers.h - what loops over extents and blocks ask of whole numbers, and the language lacks.
+/* integers.h - minimum, maximum, division that rounds up, for extents, blocks and strides.
  *
  * Bounds   Operands are counts: 0 or more, b of a division 1 or more, sums below 2^63.
  * Threads  Pure. */
@@ -17,19 +17,19 @@ static inline int64_t td_larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The quotient, rounded up. */
+/* a / b, rounded up. */
 static inline int64_t td_ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
 
-/* To a multiple of b. */
+/* The smallest multiple of b that is at least a. */
 static inline int64_t td_round_up(int64_t a, int64_t b)
 {
     return td_ceil_div(a, b) * b;
 }
 
-/* Of a stride, which may be negative. */
+/* The absolute value, of a stride for example. */
 static inline int64_t td_magnitude(int64_t value)
 {
     return value < 0 ? -value : value;

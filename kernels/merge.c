@@ -3,10 +3,10 @@
 #include <assert.h>
 #include <string.h>
 
-/* Of every op that merges by concat. */
+/* The inputs of every op whose calls are merged by concat. */
 enum { TABLE, INDICES };
 
-/* Tensors are numbered through the lists of all inputs. */
+/* `number` counts the tensors of all inputs, each element of a list included. */
 static bool is_shared(uint32_t shared, int number)
 {
     return number < 32 && shared >> number & 1;
@@ -31,30 +31,31 @@ td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *
         return TD_MERGE_NONE;
     if (merge->kind == TD_MERGE_CONCAT && (!is_shared(shared, TABLE) || is_shared(shared, INDICES)))
         return TD_MERGE_NONE;
-    return merge->can(args, shared) ? merge->kind : TD_MERGE_NONE;
+    return merge->can_merge(args, shared) ? merge->kind : TD_MERGE_NONE;
 }
 
-/* What of input i must be the same in all calls: the dimensions from this one on. */
-static int same_from(const struct td_op_merge *merge, int i, const struct td_shape *shape)
+/* In input i, the dimensions from this one on must be equal in all calls. */
+static int first_compared_dim(const struct td_op_merge *merge, int i, const struct td_shape *shape)
 {
     bool rows = merge->kind == TD_MERGE_CONCAT && i == INDICES;
     return rows ? shape->rank - merge->row_rank : 0;
 }
 
-static bool is_settled(const struct td_op *op, int i)
+static bool is_default_attr(const struct td_op *op, int i)
 {
     return op->merge->default_attrs >> i & 1;
 }
 
-/* ... and of attribute i: these bytes; none where it is settled. */
-static const void *same_bytes(const struct td_op *op, const struct td_op_args *args, int i,
-                              size_t *size)
+/* The bytes of attribute i that must be equal in all calls; none for default_attrs. */
+static const void *compared_bytes(const struct td_op *op, const struct td_op_args *args, int i,
+                                  size_t *size)
 {
     *size = 0;
-    return is_settled(op, i) ? NULL : td_op_attr_bytes(&op->attrs[i], args, size);
+    return is_default_attr(op, i) ? NULL : td_op_attr_bytes(&op->attrs[i], args, size);
 }
 
-/* The mixing of splitmix64: every bit of the result depends on every bit of both. */
+/* The mixing function of splitmix64: every bit of the result depends on all bits of hash and
+ * word. */
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
     hash = hash * UINT64_C(0x9e3779b97f4a7c15) + word;
@@ -83,7 +84,7 @@ uint64_t td_merge_key(const struct td_op *op, const struct td_op_args *args, uin
     for (int i = 0, number = 0; i < op->n_inputs; i++) {
         for (int j = 0; j < args->inputs[i].count; j++, number++) {
             const struct td_tensor *tensor = &args->inputs[i].tensors[j];
-            int from = same_from(op->merge, i, &tensor->shape);
+            int from = first_compared_dim(op->merge, i, &tensor->shape);
             hash = mix(hash, (uint64_t)tensor->dtype);
             hash = mix_bytes(hash, tensor->shape.dim + from,
                              (size_t)(tensor->shape.rank - from) * sizeof(int64_t));
@@ -93,7 +94,7 @@ uint64_t td_merge_key(const struct td_op *op, const struct td_op_args *args, uin
     }
     for (int i = 0; i < op->n_attrs; i++) {
         size_t size;
-        const void *bytes = same_bytes(op, args, i, &size);
+        const void *bytes = compared_bytes(op, args, i, &size);
         hash = mix_bytes(hash, bytes, size);
     }
     return hash;
@@ -115,8 +116,8 @@ static bool same_inputs(const struct td_op *op, const struct td_op_args *a,
         for (int j = 0; j < a->inputs[i].count; j++, number++) {
             const struct td_tensor *x = &a->inputs[i].tensors[j], *y = &b->inputs[i].tensors[j];
             if (x->dtype != y->dtype ||
-                !same_shape(&x->shape, same_from(op->merge, i, &x->shape), &y->shape,
-                            same_from(op->merge, i, &y->shape)) ||
+                !same_shape(&x->shape, first_compared_dim(op->merge, i, &x->shape), &y->shape,
+                            first_compared_dim(op->merge, i, &y->shape)) ||
                 (is_shared(shared, number) && x->data != y->data))
                 return false;
         }
@@ -129,7 +130,7 @@ static bool same_attrs(const struct td_op *op, const struct td_op_args *a,
 {
     for (int i = 0; i < op->n_attrs; i++) {
         size_t a_size, b_size;
-        const void *x = same_bytes(op, a, i, &a_size), *y = same_bytes(op, b, i, &b_size);
+        const void *x = compared_bytes(op, a, i, &a_size), *y = compared_bytes(op, b, i, &b_size);
         if (a_size != b_size || (a_size > 0 && memcmp(x, y, a_size) != 0))
             return false;
     }
@@ -156,8 +157,8 @@ struct merger {
     struct td_error *err;
 };
 
-/* As many tensors in each input as a call has, with dtype and shape of its own, no data. */
-static td_status begin_inputs(struct merger *m)
+/* Gives the merged call the tensors of the first one, without data. */
+static td_status describe_inputs(struct merger *m)
 {
     const struct td_op_args *call = m->calls[0];
     for (int i = 0; i < m->op->n_inputs; i++) {
@@ -175,13 +176,13 @@ static td_status begin_inputs(struct merger *m)
     return TD_OK;
 }
 
-/* Those that are not settled; of a stack the op may replace them. */
-static td_status begin_attrs(struct merger *m)
+/* Copies the attributes of the first call, except default_attrs. For stack the op replaces them. */
+static td_status copy_attrs(struct merger *m)
 {
     struct td_op_args *args = &m->out->args;
     td_op_defaults(m->op, args);
     for (int i = 0; i < m->op->n_attrs; i++) {
-        if (is_settled(m->op, i))
+        if (is_default_attr(m->op, i))
             continue;
         if (!td_op_attr_copy(&m->op->attrs[i], m->calls[0], args, m->arena, m->err))
             return m->err->status;
@@ -190,8 +191,8 @@ static td_status begin_attrs(struct merger *m)
     return TD_OK;
 }
 
-/* Indices of all calls, as rows: [sum of the rows, row...]. */
-static td_status concat(struct merger *m)
+/* Describes the concatenated indices: [sum of the calls' rows, dimensions of a row...]. */
+static td_status concat_indices(struct merger *m)
 {
     struct td_tensor *to = &m->out->args.inputs[INDICES].tensors[0];
     int64_t n_rows = 0, n_elements = 0;
@@ -201,20 +202,20 @@ static td_status concat(struct merger *m)
     for (int c = 0; c < m->n; c++) {
         const struct td_tensor *indices = m->calls[c]->inputs[INDICES].tensors;
         int64_t rows;
-        if (!td_shape_product(&indices->shape, 0, same_from(m->op->merge, INDICES, &indices->shape),
-                              &rows) ||
+        if (!td_shape_product(&indices->shape, 0,
+                              first_compared_dim(m->op->merge, INDICES, &indices->shape), &rows) ||
             __builtin_add_overflow(n_rows, rows, &n_rows) ||
             __builtin_add_overflow(n_elements, indices->numel, &n_elements))
             return td_error_resource(m->err, "indices", UINT64_MAX, INT64_MAX, "the merged call");
         m->out->item_end[c] = n_elements;
     }
     struct td_shape shape = { .rank = 1, .dim = { n_rows } };
-    (void)td_shape_append(&shape, &to->shape, same_from(m->op->merge, INDICES, &to->shape),
+    (void)td_shape_append(&shape, &to->shape, first_compared_dim(m->op->merge, INDICES, &to->shape),
                           to->shape.rank);
     return td_tensor_describe(to, m->op->inputs[INDICES].name, to->dtype, &shape, m->err);
 }
 
-static td_status stack(struct merger *m)
+static td_status stack_inputs(struct merger *m)
 {
     for (int i = 0, number = 0; i < m->op->n_inputs; i++) {
         const struct td_operand *input = &m->out->args.inputs[i];
@@ -223,7 +224,7 @@ static td_status stack(struct merger *m)
             struct td_shape shape = { .rank = 1, .dim = { m->n } };
             if (is_shared(m->shared, number))
                 continue;
-            (void)td_shape_append(&shape, &to->shape, 0, to->shape.rank); /* can() saw to it */
+            (void)td_shape_append(&shape, &to->shape, 0, to->shape.rank); /* can_merge checks it */
             td_status status =
                 td_tensor_describe(to, m->op->inputs[i].name, to->dtype, &shape, m->err);
             if (status != TD_OK)
@@ -233,7 +234,7 @@ static td_status stack(struct merger *m)
     return m->op->merge->attrs(m->calls[0], m->shared, &m->out->args, m->arena, m->err);
 }
 
-/* Outputs lie one after the other, by either kind. */
+/* In the merged output the outputs of the calls follow one another, for concat and for stack. */
 static td_status place_outputs(struct merger *m)
 {
     size_t *begin = td_arena_alloc(m->arena, (size_t)m->n, sizeof(begin[0]), m->err);
@@ -242,7 +243,7 @@ static td_status place_outputs(struct merger *m)
     size_t at = 0;
     for (int c = 0; c < m->n; c++) {
         begin[c] = at;
-        at += m->calls[c]->outputs[0].bytes; /* all of them are what has been inferred */
+        at += m->calls[c]->outputs[0].bytes; /* as infer described them */
     }
     assert(at == m->out->args.outputs[0].bytes);
     m->out->output_begin = begin;
@@ -258,11 +259,11 @@ td_status td_merge_calls(const struct td_op *op, const struct td_op_args *const 
     const td_merge_kind kind = td_merge_kind_of(op, calls[0], shared);
     assert(n >= 1 && kind != TD_MERGE_NONE);
     memset(out, 0, sizeof(*out));
-    td_status status = begin_inputs(&m);
+    td_status status = describe_inputs(&m);
     if (status == TD_OK)
-        status = begin_attrs(&m);
+        status = copy_attrs(&m);
     if (status == TD_OK)
-        status = kind == TD_MERGE_CONCAT ? concat(&m) : stack(&m);
+        status = kind == TD_MERGE_CONCAT ? concat_indices(&m) : stack_inputs(&m);
     if (status == TD_OK)
         status = td_op_infer(op, &out->args, arena, m.err);
     if (status == TD_OK)

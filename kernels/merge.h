@@ -1,21 +1,22 @@
-/* merge.h - several calls of one op made one, for a device on which starting is what costs.
+/* merge.h - merges several calls of one op into one, for devices where a launch is expensive.
  *
- *     concat   lookups in one table: their indices, one call's after the other's, give their
- *              outputs one after the other. gather with axis = batch_dims = 0, gather_nd with
- *              batch_dims = 0; same table, attributes, dtypes, rows.
- *     stack    calls with the same equation, shapes and dtypes: what each brings is stacked
- *              along a new first dimension, what all share (a table) is not; so is the output.
- *              einsum.
+ *     concat   lookups in one table: the indices of the calls are concatenated, and the merged
+ *              output is the concatenation of their outputs. gather with axis = batch_dims = 0 and
+ *              gather_nd with batch_dims = 0, when table, attributes, dtypes and the shape of a row
+ *              of indices are equal.
+ *     stack    calls with equal equation, shapes and dtypes: inputs that differ between the calls
+ *              are stacked along a new first dimension, and so are the outputs; inputs that are the
+ *              same tensor in all calls are not. einsum.
  *
- * The merged call is an ordinary one, with an equation and shapes of its own, that td_op_infer has
- * accepted; only its data are not there yet. Which they are is told by td_merge_calls.
+ * The merged call is an ordinary call with its own shapes and attributes, already accepted by
+ * td_op_infer. Only its data is missing: td_merge_calls documents where to copy it from.
  *
- * `shared` says which tensors are the same for all calls, by address: bit i is the i-th tensor of
- * all inputs, counted through the lists.
+ * `shared` is the set of tensors that all calls have in common, compared by address: bit i is the
+ * i-th tensor over all inputs, where each element of a list counts.
  *
- * Ownership  Everything lies in the arena; nothing refers to the calls afterwards.
+ * Ownership  All results are in the arena; they do not refer to the calls.
  * Threads    Reentrant.
- * Errors     RESOURCE_LIMIT where the merged call would be too large: merge fewer.
+ * Errors     RESOURCE_LIMIT when the merged call is too large: merge fewer calls.
  *            MEMORY_EXHAUSTED. */
 #ifndef TD_KERNELS_MERGE_H
 #define TD_KERNELS_MERGE_H
@@ -23,48 +24,50 @@
 #include "kernels/op.h"
 
 typedef enum td_merge_kind {
-    TD_MERGE_NONE, /* only by itself */
+    TD_MERGE_NONE, /* the call cannot be merged */
     TD_MERGE_CONCAT,
     TD_MERGE_STACK
 } td_merge_kind;
 
-/* What an op says of it: how its calls merge, and what of that is its own. */
+/* How an op's calls are merged: the part of a descriptor for this file. */
 struct td_op_merge {
-    td_merge_kind kind; /* of all calls that can; concat: inputs are a table and its indices */
-    /* Can this one, with these tensors shared? After infer; strings have been refused. */
-    bool (*can)(const struct td_op_args *args, uint32_t shared);
-    int row_rank; /* concat: so many last dimensions of indices are one row */
-    /* Bit i: attribute i means its default in every call that can, however it was written. */
+    td_merge_kind kind; /* concat: the op's inputs are a table and its indices */
+    /* Can this call be merged, when these tensors are shared? After infer; not called for
+     * strings. */
+    bool (*can_merge)(const struct td_op_args *args, uint32_t shared);
+    int row_rank; /* concat: the number of trailing dimensions of indices that make up one row */
+    /* Bit i: in every call that can be merged, attribute i has the meaning of its default, even if
+     * the given value is a different one (axis = -2). It is not compared. */
     uint32_t default_attrs;
-    /* Stack: sets the attributes of the merged call, whose inputs are described. */
+    /* Stack: sets the attributes of the merged call, whose inputs are described already. */
     td_status (*attrs)(const struct td_op_args *call, uint32_t shared, struct td_op_args *merged,
                        struct td_arena *arena, struct td_error *err);
 };
 
-/* How this call can be merged with others like it; td_op_infer has accepted it. NONE where the op
- * says nothing of merging or the call has not exactly one output. Concat wants the table shared and
- * the indices not; stack, that some input is not shared. */
+/* How a call that td_op_infer has accepted can be merged with others. NONE when its op has no
+ * td_op_merge or not exactly one output. For concat the table must be shared and the indices must
+ * not; for stack at least one input must not be shared. */
 td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
                                uint32_t shared);
 
-/* Of calls that can be merged with each other, equal for all: a hash to find them by. */
+/* A hash that is equal for calls that can be merged with each other. */
 uint64_t td_merge_key(const struct td_op *op, const struct td_op_args *args, uint32_t shared);
 
-/* Can they, hash or not? Also with itself. */
+/* Can a and b be merged with each other? They may be the same call. */
 bool td_merge_fits(const struct td_op *op, const struct td_op_args *a, const struct td_op_args *b,
                    uint32_t shared);
 
-/* What a merged call is made of. */
+/* The merged call of n calls. */
 struct td_merged {
-    struct td_op_args args; /* inferred: outputs described, plan made; data NULL everywhere */
-    int64_t *item_end;      /* concat: elements of indices up to the end of each call's, n of them;
-                               NULL for stack */
-    size_t *output_begin;   /* byte of the merged output where each call's begins, n of them; it
-                               has as many bytes there as that call's own output */
+    struct td_op_args args; /* after infer: outputs described, plan made; all data NULL */
+    int64_t *item_end;      /* [n], concat: the position in the merged indices, in elements, after
+                               the last index of each call; NULL for stack */
+    size_t *output_begin;   /* [n]: the position in the merged output, in bytes, where the output of
+                               each call begins; its size is that of the call's own output */
 };
 
-/* n >= 1 calls that fit each other. Of a tensor that is shared the merged one is the first call's;
- * of any other, the bytes of all calls one after the other. */
+/* Merges n >= 1 calls that fit each other. The data of a shared tensor is that of the first call;
+ * the data of any other tensor is that of all calls, concatenated. */
 TD_MUST_CHECK td_status td_merge_calls(const struct td_op *op,
                                        const struct td_op_args *const *calls, int n,
                                        uint32_t shared, struct td_arena *arena,

@@ -67,8 +67,8 @@ void td_shape_unravel(const struct td_shape *shape, int64_t linear, int64_t *pos
 
 const char *td_shape_text(const struct td_shape *shape, char *text, size_t size)
 {
-    /* snprintf returns what it would have written, so `used` may pass size: then nothing more is.
-     */
+    /* snprintf returns the length it would have written, so `used` may exceed size: then the loop
+     * ends. */
     size_t used = (size_t)snprintf(text, size, "[");
     for (int i = 0; i < shape->rank && used < size; i++)
         used +=

@@ -15,8 +15,9 @@ const char *td_status_name(td_status status)
     return names[status];
 }
 
-/* Where vsnprintf had to cut a text (it returned `wanted`), cuts it between characters: these texts
- * hold names that clients chose, and half a UTF-8 sequence would spoil the JSON they end up in. */
+/* When vsnprintf truncated a text (it returned `wanted`), truncates it further to a boundary
+ * between characters: the texts contain names chosen by clients, and the JSON that they are written
+ * to must not contain half a UTF-8 sequence. */
 static void cut_between_characters(char *text, size_t size, int wanted)
 {
     if (wanted < 0)
@@ -28,7 +29,7 @@ static void cut_between_characters(char *text, size_t size, int wanted)
     while (start > 0 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
         start--;
     if (start == 0 || (unsigned char)text[start - 1] < 0xC0)
-        return; /* it ends in ASCII, or was no UTF-8 to begin with */
+        return; /* the last character is ASCII, or the text is not UTF-8 */
     unsigned char lead = (unsigned char)text[start - 1];
     size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
     if (start - 1 + length > end)
@@ -85,7 +86,7 @@ void td_error_add_shape(struct td_error *err, const char *name, const struct td_
     err->n_shapes++;
 }
 
-/* What the numbers of a resource count: "output_bytes" bytes, "rank" dimensions. */
+/* The unit of a resource: bytes for "output_bytes", dimensions for "rank". */
 static const char *resource_unit(const char *resource)
 {
     static const char suffix[] = "_bytes";

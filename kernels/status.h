@@ -1,12 +1,11 @@
-/* status.h - how a function says what went wrong, and with which facts.
+/* status.h - error codes, and struct td_error with the details of a failure.
  *
- * A function that can fail returns td_status and takes a struct td_error last. Whoever knows the
- * facts fills it and returns; nobody rewords it on the way up. Only api/message/problem.c turns it
- * into HTTP.
+ * A function that can fail returns td_status and takes a struct td_error last. The function that
+ * detects the failure fills it, and its callers pass it on unchanged. Only api/message/problem.c
+ * turns it into HTTP.
  *
- * Ownership  struct td_error owns nothing: every text is copied into it, cut off where it is too
- *            long.
- * Threads    None of its own; an error belongs to the call that failed. */
+ * Ownership  struct td_error has no pointers: texts are copied into it, truncated if too long.
+ * Threads    Not synchronised: an error belongs to the call that failed. */
 #ifndef TD_KERNELS_STATUS_H
 #define TD_KERNELS_STATUS_H
 
@@ -17,7 +16,7 @@
 
 #define TD_MUST_CHECK __attribute__((warn_unused_result))
 
-/* Every code a client can meet. The names are part of the HTTP contract. */
+/* All error codes that a client can receive. The names are part of the HTTP API. */
 #define TD_STATUSES(X)                                                                             \
     X(MALFORMED_REQUEST)                                                                           \
     X(INDEX_OUT_OF_BOUNDS)                                                                         \
@@ -55,65 +54,65 @@ typedef enum td_status {
         TD_STATUS_COUNT
 } td_status;
 
-/* "INDEX_OUT_OF_BOUNDS" for TD_INDEX_OUT_OF_BOUNDS. Static text. */
+/* "INDEX_OUT_OF_BOUNDS" for TD_INDEX_OUT_OF_BOUNDS. A static string. */
 const char *td_status_name(td_status status);
 
-/* The facts of a failure. td_error_set makes all of it "absent" but the status and the message; the
- * one who reports adds the members that apply. */
+/* The details of a failure. td_error_set sets status and message and makes all other members
+ * absent; the function that fails then adds the members that apply. */
 struct td_error {
     td_status status;
     char message[512];  /* one sentence: what was given, what was expected */
     char input[64];     /* input at fault, "indices" or "data[3]"; "" when none */
     char attribute[64]; /* attribute, header or option at fault; "" when none */
     char device[8];     /* UNSUPPORTED_DTYPE: the device that has no kernel for it; "" when none */
-    char pointer[256];  /* JSON Pointer to the place in a JSON body, which may hold NULs */
+    char pointer[256];  /* JSON Pointer into a JSON body; may contain NULs */
     size_t pointer_length;
     int64_t offset;   /* byte offset into the body or into an equation; -1 when none */
-    bool has_pointer; /* distinguishes "" (the root) from none */
-    bool has_index;   /* position, index, bound, axis, bad_count are set */
-    bool has_bound;   /* ... and bound and axis as well */
+    bool has_pointer; /* pointer is set; "" is the root */
+    bool has_index;   /* position_rank, position, index and bad_count are set */
+    bool has_bound;   /* bound and axis are set */
     int position_rank;
     int axis;
-    int64_t position[TD_MAX_RANK]; /* first bad element in row-major order */
-    int64_t index;
-    int64_t bound;
-    int64_t bad_count;
-    int n_shapes; /* shapes at fault */
+    int64_t position[TD_MAX_RANK]; /* of the first bad element in row-major order */
+    int64_t index;                 /* the value of that element */
+    int64_t bound;                 /* index must be in [0, bound) */
+    int64_t bad_count;             /* number of bad elements */
+    int n_shapes;                  /* shapes that do not match */
     struct {
         char name[64];
         struct td_shape shape;
     } shapes[2];
-    char label[8];    /* of an equation: one character, in UTF-8; "" when none */
-    bool has_extents; /* extents is set: what one dimension is in two places, and should not be */
-    int64_t extents[2];
-    char did_you_mean[64]; /* nearest known name; "" when none is near */
-    char resource[32];     /* RESOURCE_LIMIT: what is limited; "" when none */
+    char label[8];         /* of an equation: one character in UTF-8; "" when none */
+    bool has_extents;      /* extents is set */
+    int64_t extents[2];    /* two sizes of one dimension that should be equal */
+    char did_you_mean[64]; /* the most similar known name; "" when none is similar */
+    char resource[32];     /* RESOURCE_LIMIT: the limited resource; "" when none */
     uint64_t needed;
     uint64_t limit;
     unsigned retry_after_s; /* QUEUE_FULL, MEMORY_EXHAUSTED: 0 when unknown */
-    char allow[64];         /* METHOD_NOT_ALLOWED: the methods that are allowed */
-    char etag[64];          /* PRECONDITION_FAILED: that of what is there; "" when nothing is */
+    char allow[64];         /* METHOD_NOT_ALLOWED: the allowed methods */
+    char etag[64];          /* PRECONDITION_FAILED: the current ETag; "" when nothing exists */
 };
 
 /* Records a failure and returns `status`, so that a refusal is one statement:
  *     return td_error_set(err, TD_INVALID_AXIS, "axis = %lld is not in [-%d, %d)", ...);
- * Everything else in err becomes absent. err may be NULL. */
+ * All other members of err become absent. err may be NULL. */
 td_status td_error_set(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Add a fact to an error that td_error_set has begun. err may be NULL; those that take `status`
- * return it. */
+/* Add a detail to an error after td_error_set. err may be NULL; functions that take `status` return
+ * it. */
 td_status td_error_at_input(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 td_status td_error_at_attribute(struct td_error *err, td_status status, const char *name);
 td_status td_error_at_device(struct td_error *err, td_status status, const char *device);
 void td_error_add_shape(struct td_error *err, const char *name, const struct td_shape *shape);
 
-/* The refusal of something larger than allowed: "<what> needs N <unit>, the limit is M". */
+/* Reports RESOURCE_LIMIT: "<what> needs N <unit>, the limit is M". */
 td_status td_error_resource(struct td_error *err, const char *resource, uint64_t needed,
                             uint64_t limit, const char *what);
 
-/* The refusal of a body: "<what> the limit of N bytes", what being "the body exceeds". */
+/* Reports PAYLOAD_TOO_LARGE: "<what> the limit of N bytes", where what is "the body exceeds". */
 td_status td_error_too_large(struct td_error *err, uint64_t limit, const char *what);
 
 #endif

@@ -23,8 +23,8 @@ td_status td_tensor_describe(struct td_tensor *tensor, const char *name, td_dtyp
         td_error_add_shape(err, name, shape);
         return td_error_at_input(err, TD_RESOURCE_LIMIT, "%s", name);
     }
-    /* One by one: a compound literal would be cleared, filled and copied, 20 ns instead of a few.
-     */
+    /* Assigned one by one: a compound literal is a temporary that is cleared, filled and copied, in
+     * 20 ns instead of a few. */
     tensor->dtype = dtype;
     tensor->shape = *shape;
     tensor->numel = numel;
@@ -39,7 +39,7 @@ td_status td_tensor_alloc(struct td_tensor *tensor, struct td_arena *arena, stru
 {
     struct td_error local;
     if (!err)
-        err = &local; /* the code of the failure is the arena's, and it tells by err alone */
+        err = &local; /* td_arena_alloc reports its status in err only */
     if (tensor->dtype == TD_DTYPE_STRING) {
         size_t count = (size_t)tensor->numel + 1;
         tensor->offsets = td_arena_alloc(arena, count, sizeof(tensor->offsets[0]), err);

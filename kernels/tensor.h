@@ -1,11 +1,12 @@
 /* tensor.h - dtype, shape and row-major data without strides.
  *
- * Strings    As in Arrow: element i is the bytes [offsets[i], offsets[i+1]) of data. Any bytes at
- *            all, NUL included, no terminator. offsets[0] is 0 unless the tensor is a view.
- * Bounds     data may be unaligned where it points into a body or a mapped file; an op whose
- *            descriptor says reads_values gets that input aligned to its dtype (td_op_infer).
- * Ownership  A tensor does not own; whoever made it says what keeps data alive: the call's arena,
- *            or `owner`, which the arena keeps a reference to. */
+ * Strings    As in Arrow: element i is the bytes [offsets[i], offsets[i+1]) of data. Any bytes are
+ *            allowed, NUL included; there is no terminator. offsets[0] is 0 unless the tensor is a
+ *            view.
+ * Bounds     data may be unaligned when it points into a body or a mapped file; inputs with
+ *            reads_values in the op's descriptor are aligned to their dtype (td_op_infer).
+ * Ownership  A tensor does not own its data. The data is in the call's arena, or in `owner`, to
+ *            which the arena holds a reference. */
 #ifndef TD_KERNELS_TENSOR_H
 #define TD_KERNELS_TENSOR_H
 
@@ -18,22 +19,23 @@ struct td_tensor {
     struct td_shape shape;
     int64_t numel;     /* product of shape */
     void *data;        /* numel elements, or the bytes of all strings; never NULL once filled */
-    size_t bytes;      /* at data */
+    size_t bytes;      /* size of data */
     uint64_t *offsets; /* strings: numel + 1; otherwise NULL */
-    struct td_buffer *owner; /* borrowed; NULL when the arena holds data */
+    struct td_buffer *owner; /* borrowed; NULL when data is in the arena */
 };
 
-/* Sets dtype, shape, numel and, but for strings, bytes; data NULL. False (RESOURCE_LIMIT,
- * err->input = name) when the element or byte count exceeds INT64_MAX. */
+/* Sets dtype, shape, numel and, except for strings, bytes; sets data to NULL. RESOURCE_LIMIT, with
+ * err->input = name, when the element or byte count exceeds INT64_MAX. */
 TD_MUST_CHECK td_status td_tensor_describe(struct td_tensor *tensor, const char *name,
                                            td_dtype dtype, const struct td_shape *shape,
                                            struct td_error *err);
 
-/* Gives a described tensor its data (strings: the offsets only, all zero) from the arena. */
+/* Allocates the data of a described tensor (for strings: the offsets only, all zero) in the
+ * arena. */
 TD_MUST_CHECK td_status td_tensor_alloc(struct td_tensor *tensor, struct td_arena *arena,
                                         struct td_error *err);
 
-/* Bytes a tensor occupies: data, and for strings the offsets. */
+/* Bytes that a tensor occupies: data, and for strings the offsets. */
 size_t td_tensor_footprint(const struct td_tensor *tensor);
 
 /* Copies data, of strings their letters, into the arena: what it lay in, or who owned that, is not
@@ -41,13 +43,14 @@ size_t td_tensor_footprint(const struct td_tensor *tensor);
 TD_MUST_CHECK td_status td_tensor_copy(struct td_tensor *tensor, struct td_arena *arena,
                                        struct td_error *err);
 
+/* Is data aligned to the dtype? */
 bool td_tensor_is_aligned(const struct td_tensor *tensor);
 
-/* Copies data to an aligned place when it is not aligned to its dtype. */
+/* As td_tensor_copy when data is not aligned; else does nothing. */
 TD_MUST_CHECK td_status td_tensor_align(struct td_tensor *tensor, struct td_arena *arena,
                                         struct td_error *err);
 
-/* Element of an index tensor (int16, int32 or int64), widened. For messages and slow paths. */
+/* Element i of an index tensor (int16, int32 or int64) as int64. For messages and slow paths. */
 int64_t td_tensor_index_at(const struct td_tensor *tensor, int64_t i);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* The second byte carries what the first leaves open: overlong forms, surrogates and values above
- * U+10FFFF are exactly the second bytes outside [low, high]. */
+/* Overlong forms, surrogates and values above U+10FFFF are exactly the characters whose second byte
+ * is outside [low, high], where low and high depend on the first byte. */
 size_t td_utf8_character(const unsigned char *text, size_t length)
 {
     unsigned char first = text[0];

@@ -1,4 +1,4 @@
-/* utf8.h - is it UTF-8, and if not, where does it stop being so; characters read and written.
+/* utf8.h - UTF-8: validation, with the position of the first error; decoding and encoding.
  *
  * Strict: no overlong forms, no surrogates, nothing above U+10FFFF.
  * Source  RFC 3629, section 4. */
@@ -9,16 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the character that begins at text[0], 1 to 4; 0 when none does. length > 0. Nothing is
- * read behind a byte that does not belong to it, so where a NUL ends the text, TD_UTF8_MAX is
- * length enough. */
+/* Size in bytes of the character at text[0], 1 to 4; 0 when it is not valid UTF-8. length > 0.
+ * Reading stops at the first byte that does not belong to the character, so for NUL-terminated text
+ * the caller can pass TD_UTF8_MAX as length. */
 #define TD_UTF8_MAX 4
 size_t td_utf8_character(const unsigned char *text, size_t length);
 
-/* The code point of that character, whose bytes are `size`. */
+/* The code point of a valid character of `size` bytes. */
 uint32_t td_utf8_code_point(const unsigned char *text, size_t size);
 
-/* Bytes from the beginning that are UTF-8: length when all are. */
+/* Length of the longest prefix that is valid UTF-8: `length` when all of it is. */
 size_t td_utf8_valid_prefix(const char *text, size_t length);
 
 static inline bool td_utf8_valid(const char *text, size_t length)
@@ -26,7 +26,7 @@ static inline bool td_utf8_valid(const char *text, size_t length)
     return td_utf8_valid_prefix(text, length) == length;
 }
 
-/* Writes a code point (a scalar value) and returns the end. */
+/* Writes a code point (no surrogate) and returns the end of what was written. */
 char *td_utf8_write(char *at, uint32_t code_point);
 
 #endif

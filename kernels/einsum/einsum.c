@@ -229,7 +229,7 @@ static td_status stack_equation(const struct td_op_args *call, uint32_t shared,
 
 static const struct td_op_merge merge = {
     .kind = TD_MERGE_STACK,
-    .can = can_merge,
+    .can_merge = can_merge,
     .attrs = stack_equation,
 };
 

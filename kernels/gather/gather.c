@@ -292,13 +292,13 @@ static bool batch_gather_can_merge(const struct td_op_args *args, uint32_t share
 
 static const struct td_op_merge gather_merge = {
     .kind = TD_MERGE_CONCAT,
-    .can = gather_can_merge,
+    .can_merge = gather_can_merge,
     .default_attrs = 1u << ATTR_AXIS | 1u << ATTR_BATCH_DIMS,
 };
 
 static const struct td_op_merge batch_gather_merge = {
     .kind = TD_MERGE_CONCAT,
-    .can = batch_gather_can_merge,
+    .can_merge = batch_gather_can_merge,
 };
 
 /* ---- Descriptors ------------------------------------------------------------------------- */

@@ -179,7 +179,7 @@ static bool can_merge(const struct td_op_args *args, uint32_t shared)
 
 static const struct td_op_merge merge = {
     .kind = TD_MERGE_CONCAT,
-    .can = can_merge,
+    .can_merge = can_merge,
     .row_rank = 1,
 };
 

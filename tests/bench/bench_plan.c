@@ -91,7 +91,7 @@ int main(int argc, char **argv)
                                           &plan, &err),
                       &err);
                 /* If the plan needs a second block, the first one is full. */
-                bytes = arena.held ? sizeof(first) : (size_t)(arena.next - arena.first);
+                bytes = arena.nodes ? sizeof(first) : (size_t)(arena.next - arena.first);
                 td_arena_reset(&arena);
             }
             parse_us[round] = (middle - begin) / 1e3 / CALLS;

@@ -597,7 +597,7 @@ END_TEST
 static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, struct td_error *err)
 {
     (void)self;
-    td_error_set(err, TD_MEMORY_EXHAUSTED, "%zu bytes are not to be had", bytes);
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "%zu bytes are not available", bytes);
     return NULL;
 }
 

@@ -302,7 +302,7 @@ static const struct td_output_spec pair_outputs[] = {
     { .name = "rows", .dtype_of = "table" },
     { .name = "even", .dtypes = TD_DTYPE_BIT(BOOL) },
 };
-static const struct td_op_merge as_lookups = { .kind = TD_MERGE_CONCAT, .can = always };
+static const struct td_op_merge as_lookups = { .kind = TD_MERGE_CONCAT, .can_merge = always };
 static const struct td_op pair_op = { .name = "pair",
                                       .inputs = pair_inputs,
                                       .n_inputs = 2,
