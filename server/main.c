@@ -1,5 +1,5 @@
-/* main.c - read the configuration, start in order, wait for a signal, drain, stop in reverse order.
- */
+/* main.c - reads the configuration, starts the modules in order, waits for a signal, drains, and
+ * stops them in reverse order. */
 #include "server/calls/services_open.h"
 #include "server/config/load.h"
 #include "server/devices/devices.h"
@@ -18,8 +18,8 @@ extern char **environ;
 
 enum { EXIT_WRONG_CONFIG = 2, EXIT_FAILED = 1 };
 
-#define TICK_NS       100000000   /* delay of the error of an expired request, at most */
-#define DRAIN_TICK_NS 2000000     /* delay of the end of a drain, at most */
+#define TICK_NS       100000000   /* an expired request is refused at most this late */
+#define DRAIN_TICK_NS 2000000     /* the end of a drain is noticed at most this late */
 #define WARM_FOR_NS   10000000000 /* buffers unused for so long are returned to the system */
 #define TIDY_EACH_NS  1000000000
 
@@ -34,8 +34,8 @@ static void block_signals(sigset_t *signals)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* Serves until a signal to stop. Meanwhile it answers expired requests, trims memory, and scans the data
- * folder after SIGHUP. */
+/* Serves until a signal to stop. Periodically refuses expired requests and trims memory; scans the
+ * data folder after SIGHUP. */
 static int serve(struct td_services *services, struct td_http *http, const sigset_t *signals)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };
@@ -61,10 +61,10 @@ static bool time_left(const struct td_services *services, int64_t begun)
     return td_now_ns() - begun < services->config.drain_timeout_ms * 1000000;
 }
 
-/* Waits for the calls in flight. After the drain timeout queued calls are refused, and calls whose body
- * is still arriving end with their connections. Calls that run on a worker are waited for, since the
- * HTTP library cannot be stopped with a suspended connection; replies being sent get the timeout once
- * more. */
+/* Waits for the calls in flight. After the drain timeout queued calls are refused, and calls whose
+ * body is still arriving end with their connections. Calls that run on a worker are waited for,
+ * since the HTTP library cannot be stopped with a suspended connection; replies being sent get the
+ * timeout once more. */
 static void drain(struct td_services *services, struct td_http *http)
 {
     const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
     else if (action == TD_CONFIG_RUN)
         status = run(&services);
     else
-        puts("tensord: the configuration is good");
+        puts("tensord: the configuration is valid");
     td_config_free(&services.config);
     return status;
 }

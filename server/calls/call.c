@@ -108,11 +108,11 @@ static td_status expand(struct td_call *call)
     return TD_OK;
 }
 
-/* Time since the last lap; one reading of the clock a stage. */
-static int64_t lap(struct td_call *call)
+/* Ends a stage and returns its duration. */
+static int64_t end_stage(struct td_call *call)
 {
-    const int64_t now = td_now_ns(), elapsed = now - call->times.lap;
-    call->times.lap = now;
+    const int64_t now = td_now_ns(), elapsed = now - call->times.stage_end;
+    call->times.stage_end = now;
     return elapsed;
 }
 
@@ -122,7 +122,7 @@ td_status td_call_decode(struct td_call *call)
     if (status == TD_OK && call->task->decode)
         status = call->task->decode(call);
     call->decoded = status == TD_OK;
-    call->times.decode = lap(call);
+    call->times.decode = end_stage(call);
     return status;
 }
 
@@ -136,12 +136,12 @@ td_status td_call_admit(struct td_call *call, struct td_admission *admission)
 td_status td_call_compute(struct td_call *call, struct td_worker *worker)
 {
     const td_status status = call->task->compute ? call->task->compute(call, worker) : TD_OK;
-    call->times.compute += lap(call);
+    call->times.compute += end_stage(call);
     return status;
 }
 
-/* Compresses the reply in the encoding that the client prefers. A reply with an ETag is not compressed:
- * ranges of it are requested by position. */
+/* Compresses the reply in the encoding that the client prefers. A reply with an ETag is not
+ * compressed: ranges of it are requested by position. */
 static td_status compress(struct td_call *call)
 {
     struct td_reply *reply = &call->reply;
@@ -160,7 +160,7 @@ td_status td_call_encode(struct td_call *call)
     td_status status = call->task->encode ? call->task->encode(call) : TD_OK;
     if (status == TD_OK)
         status = compress(call);
-    call->times.encode = lap(call);
+    call->times.encode = end_stage(call);
     return status;
 }
 
@@ -174,7 +174,7 @@ td_status td_call_admit_memory(struct td_call *call, size_t bytes)
     return td_buffer_pool_admit(call->services->buffers, held, bytes, &call->error);
 }
 
-td_status td_call_reserve_answer(struct td_call *call)
+td_status td_call_reserve_reply(struct td_call *call)
 {
     return td_arena_reserve(&call->arena, TD_ARENA_RESERVE, &call->error);
 }
@@ -186,7 +186,7 @@ const char *td_call_subject(const struct td_call *call)
 
 td_status td_call_late(struct td_call *call, const char *when)
 {
-    if (call->times.lap <= call->deadline_ns)
+    if (call->times.stage_end <= call->deadline_ns)
         return TD_OK;
     return td_error_set(&call->error, TD_DEADLINE_EXCEEDED, "the deadline passed %s", when);
 }

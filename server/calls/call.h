@@ -131,12 +131,12 @@ struct td_call {
     int64_t start_by_ns; /* not begun by a worker after this; at most deadline_ns */
     const char *body;    /* TD_JSON_PADDING readable bytes follow */
     size_t body_bytes, body_capacity;
-    size_t discarded;              /* body bytes read after the request was refused */
-    struct td_buffer *body_buffer; /* NULL while the body is in the arena */
-    struct td_pages_job pages;     /* the range of a large body's memory populated last */
-    struct td_sources sources;     /* tensors that the body only names */
-    struct td_admission admission; /* of an admitted call; set by the scheduler only */
-    struct td_device_call *device; /* in the arena, of a call placed on a device; else NULL */
+    size_t discarded;                /* body bytes read after the request was refused */
+    struct td_buffer *body_buffer;   /* NULL while the body is in the arena */
+    struct td_populate_job populate; /* the range of a large body's memory populated last */
+    struct td_sources sources;       /* tensors that the body only names */
+    struct td_admission admission;   /* of an admitted call; set by the scheduler only */
+    struct td_device_call *device;   /* in the arena, of a call placed on a device; else NULL */
     struct td_request request;
 
     /* the reply */
@@ -180,12 +180,12 @@ TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 /* For admission: would so many bytes fit the memory budget beside what the call holds? */
 TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes);
 
-/* Before a tensor is changed: allocates memory for the short reply, so that a change that has happened
- * is not answered with an error. */
-TD_MUST_CHECK td_status td_call_reserve_answer(struct td_call *call);
+/* Before a tensor is changed: allocates memory for the short reply, so that a change that has
+ * happened is not answered with an error. */
+TD_MUST_CHECK td_status td_call_reserve_reply(struct td_call *call);
 
-/* Called between the chunks of a long computation: DEADLINE_EXCEEDED if the deadline has passed or the
- * client has disconnected. context is the call. */
+/* Called between the chunks of a long computation: DEADLINE_EXCEEDED if the deadline has passed or
+ * the client has disconnected. context is the call. */
 td_status td_call_stopped(void *context, struct td_error *err);
 
 /* DEADLINE_EXCEEDED "the deadline passed <when>" if it had at the end of the last stage. */
@@ -194,12 +194,13 @@ TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
 /* The op's name or "the request", for messages. */
 const char *td_call_subject(const struct td_call *call);
 
-/* The largest body accepted: the route's limit, or less if the memory budget could never hold it. */
+/* The largest body accepted: the route's limit, or less if the memory budget could never hold
+ * it. */
 size_t td_call_body_limit(const struct td_call *call);
 
-/* Has the client disconnected? poll reports what MSG_PEEK would miss: a FIN after pipelined bytes, and a
- * reset, which MSG_PEEK would consume. A half-closed connection looks the same, so a client that closes
- * its sending side while its request is queued gets no reply. */
+/* Has the client disconnected? poll reports what MSG_PEEK would miss: a FIN after pipelined bytes,
+ * and a reset, which MSG_PEEK would consume. A half-closed connection looks the same, so a client
+ * that closes its sending side while its request is queued gets no reply. */
 bool td_call_client_left(const struct td_call *call);
 
 /* Makes the reply from call->error, in the call's style. */

@@ -87,9 +87,9 @@ static bool gone(struct td_batch_item *item)
     return call->gone;
 }
 
-/* Does the call continue on the CPU, or without its table on the device? After a bad index the CPU finds
- * which it is, so this applies to device 'gpu' too. */
-static bool goes_on_without(const struct td_device_call *device, td_status status)
+/* Does the call continue after this error: on the CPU, or without the upload? After a bad index the
+ * CPU runs the op again to find the index, also with device 'gpu'. */
+static bool continues_without(const struct td_device_call *device, td_status status)
 {
     return device->item.kind == TD_BATCH_UPLOAD || status == TD_INDEX_OUT_OF_BOUNDS ||
            (device->call->request.options.device != TD_DEVICE_GPU &&
@@ -97,8 +97,8 @@ static bool goes_on_without(const struct td_device_call *device, td_status statu
              status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
 }
 
-/* Outputs to be stored are copied out of pinned memory. */
-static void disown_kept(struct td_device_call *device)
+/* Outputs to be stored lose their owner, so that the store copies them out of pinned memory. */
+static void disown_stored(struct td_device_call *device)
 {
     struct td_op_args *args = device->item.args;
     if (device->item.kind == TD_BATCH_OP && device->call->request.options.store)
@@ -111,13 +111,13 @@ static void done(struct td_batch_item *item, td_status status, const struct td_e
     struct td_device_call *device = (struct td_device_call *)(void *)item;
     struct td_call *call = device->call;
     const int64_t now = td_now_ns(), begun = item->begun_ns > 0 ? item->begun_ns : now;
-    call->times.queue += begun - call->times.lap;
+    call->times.queue += begun - call->times.stage_end;
     call->times.compute += now - begun;
-    call->times.lap = now;
+    call->times.stage_end = now;
     if (status == TD_OK) {
         device->state = DONE;
-        disown_kept(device);
-    } else if (goes_on_without(device, status)) {
+        disown_stored(device);
+    } else if (continues_without(device, status)) {
         device->state = HERE;
     } else {
         device->state = REFUSED;

@@ -1,8 +1,8 @@
 /* estimate.h - estimates the time of a call's stages on a CPU, in nanoseconds, from sizes.
  *
- * Constants from tests/bench, rounded up. An estimate only separates tiny calls from others, so one set
- * of constants serves all machines. No sum overflows: bytes and rows are those of tensors that exist or
- * have been found to fit, and a sixteenth of any number of FLOPs leaves room for them.
+ * Constants from tests/bench, rounded up. An estimate only separates tiny calls from others, so one
+ * set of constants serves all machines. No sum overflows: bytes and rows are those of tensors that
+ * exist or have been found to fit, and a sixteenth of any number of FLOPs leaves room for them.
  *
  * Threads  The call's owner. */
 #ifndef TD_SERVER_CALLS_ESTIMATE_H

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static void say(struct td_call *call, const char *text)
+static void reply_json(struct td_call *call, const char *text)
 {
     td_reply_set(&call->reply, 200, "application/json", text, strlen(text));
 }
 
-static struct td_oip_server about(const struct td_call *call)
+static struct td_oip_server server_properties(const struct td_call *call)
 {
     return (struct td_oip_server){ .version = TD_VERSION,
                                    .shared_memory = call->services->shm != NULL,
@@ -29,7 +29,7 @@ static td_status check_ready(struct td_call *call)
 
 td_status td_oip_live(struct td_call *call)
 {
-    say(call, "{\"live\":true}");
+    reply_json(call, "{\"live\":true}");
     return TD_OK;
 }
 
@@ -37,7 +37,7 @@ td_status td_oip_ready(struct td_call *call)
 {
     const td_status status = check_ready(call);
     if (status == TD_OK)
-        say(call, "{\"ready\":true,\"live\":true}");
+        reply_json(call, "{\"ready\":true,\"live\":true}");
     return status;
 }
 
@@ -49,7 +49,7 @@ td_status td_oip_model_ready(struct td_call *call)
     if (!text)
         return call->error.status;
     snprintf(text, SIZE, "{\"name\":\"%s\",\"ready\":true}", call->op->name);
-    say(call, text);
+    reply_json(call, text);
     return TD_OK;
 }
 
@@ -57,7 +57,7 @@ td_status td_oip_model_ready(struct td_call *call)
 
 td_status td_oip_server_metadata(struct td_call *call)
 {
-    const struct td_oip_server server = about(call);
+    const struct td_oip_server server = server_properties(call);
     return td_oip_describe_server(&server, &call->arena, &call->reply, &call->error);
 }
 
@@ -68,7 +68,7 @@ td_status td_oip_model_metadata(struct td_call *call)
 
 td_status td_oip_model_config(struct td_call *call)
 {
-    const struct td_oip_server server = about(call);
+    const struct td_oip_server server = server_properties(call);
     return td_oip_describe_config(call->op, &server, &call->arena, &call->reply, &call->error);
 }
 
@@ -87,8 +87,8 @@ td_status td_oip_statistics(struct td_call *call)
 
 /* ---- repository ------------------------------------------------------------------------------ */
 
-/* These have small bodies and reply at once. They are tasks that reply in encode, so that a body may
- * be compressed. */
+/* These have small bodies and reply at once. They are tasks that reply in encode, so that a body
+ * may be compressed. */
 static td_status make_index(struct td_call *call)
 {
     return td_oip_repository_index(call->body, call->body_bytes, &call->arena, &call->reply,
@@ -131,7 +131,7 @@ static td_status register_region(struct td_call *call)
         status = td_shm_register(call->services->shm, call->arguments[0], region.key, region.offset,
                                  region.bytes, &call->error);
     if (status == TD_OK)
-        say(call, "{}");
+        reply_json(call, "{}");
     return status;
 }
 
@@ -156,7 +156,7 @@ td_status td_oip_unregister(struct td_call *call)
     if (status != TD_OK)
         return status;
     td_shm_unregister(call->services->shm, call->arguments[0]);
-    say(call, "{}");
+    reply_json(call, "{}");
     return TD_OK;
 }
 
@@ -165,13 +165,13 @@ td_status td_oip_no_cuda_regions(struct td_call *call)
     if (call->arguments[0])
         return td_error_set(&call->error, TD_NOT_FOUND,
                             "there is no CUDA shared memory region '%.128s'", call->arguments[0]);
-    say(call, "[]");
+    reply_json(call, "[]");
     return TD_OK;
 }
 
 td_status td_oip_no_cuda_unregister(struct td_call *call)
 {
-    say(call, "{}");
+    reply_json(call, "{}");
     return TD_OK;
 }
 

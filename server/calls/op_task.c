@@ -68,8 +68,8 @@ static td_status decode(struct td_call *call)
     return status;
 }
 
-/* Some ops read values to infer the shape of their outputs, and values that an op reads are copied if
- * they are not aligned, as a resident table may not be. */
+/* Some ops read values to infer the shape of their outputs, and values that an op reads are copied
+ * if they are not aligned, as a resident table may not be. */
 static uint64_t admit_bytes(const struct td_call *call)
 {
     uint64_t bytes = td_sources_bytes(&call->request);
@@ -93,7 +93,7 @@ struct stored {
     char name[192];
 };
 
-enum { ANSWER_PER_OUTPUT = 1024 }; /* size of a listing in the reply, with its texts */
+enum { REPLY_PER_OUTPUT = 1024 }; /* size of a listing in the reply, with its texts */
 
 /* "w"; "w.0", "w.1", ... where the op has a list of outputs; "w.values" where they have names. */
 static void name_output(struct td_call *call, int i)
@@ -114,7 +114,7 @@ static void name_output(struct td_call *call, int i)
     stored->write.name = stored->name;
 }
 
-/* May all outputs have their names? Of a list the last has the longest. */
+/* Are the names of all outputs valid? In a list the last one has the longest name. */
 static td_status check_names(struct td_call *call)
 {
     const struct stored *stored = call->state;
@@ -128,8 +128,8 @@ static td_status check_names(struct td_call *call)
     return status;
 }
 
-/* Checks the outputs against --max-output. *bytes is their sum; of strings only the offsets count here,
- * the op itself limits their bytes through exec. */
+/* Checks the outputs against --max-output. *bytes is their sum. Of strings only the offsets are
+ * counted here; the op limits their bytes through exec. */
 static td_status check_outputs(struct td_call *call, size_t *bytes)
 {
     const struct td_op_args *args = &call->request.args;
@@ -143,11 +143,12 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
                : td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
 }
 
-/* The same for the text of the reply. It may be several times as long as the tensors' bytes; text that
- * is long for another reason, such as nested lists of empty lists, is held to the limit itself. */
+/* Checks the length of the reply's text against --max-output. Text of numbers may be several times
+ * as long as their bytes; other long text, such as nested lists of empty lists, must be within the
+ * limit. */
 static td_status check_encoded(struct td_call *call, size_t outputs, size_t *bytes)
 {
-    enum { TEXT_PER_BYTE = 8 }; /* [-127, of an int8 nested in a list of its own */
+    enum { TEXT_PER_BYTE = 8 }; /* an int8 in a list of its own is up to 7 characters: [-127], */
     const uint64_t limit = (uint64_t)call->services->config.max_output;
     if (!td_codec_encoded_bound(call->reply_format, &call->request, bytes))
         *bytes = SIZE_MAX;
@@ -172,8 +173,9 @@ static size_t plus(size_t a, uint64_t b)
     return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
 }
 
-/* The memory, beside the inputs, to compute and encode the reply. The number of threads is not known
- * yet, so all workers count unless it is single-threaded. */
+/* The memory, besides the inputs, to compute the outputs and encode the reply. The number of
+ * threads is not known yet, so all workers are counted unless the computation is
+ * single-threaded. */
 static size_t memory_needed(const struct td_call *call, const struct td_admission *admission)
 {
     const struct td_cost *cost = &admission->cost;
@@ -190,8 +192,9 @@ td_status td_op_device(struct td_call *call)
     return td_devices_check(call->services->devices, call->request.options.device, &call->error);
 }
 
-/* device=gpu defaults to bounds=zero, as TensorFlow's GPU kernels do: zeros for an index out of range. */
-static void settle_bounds(struct td_request *request)
+/* device=gpu defaults to bounds=zero, as TensorFlow's GPU kernels do: zeros for an index out of
+ * bounds. */
+static void default_bounds(struct td_request *request)
 {
     const struct td_op *op = request->op;
     for (int i = 0; i < op->n_attrs; i++)
@@ -201,7 +204,7 @@ static void settle_bounds(struct td_request *request)
 
 /* Checks the format and length of the reply. Dtypes that safetensors lacks are sent as JSON if the
  * client accepts that too. */
-static td_status admit_answer(struct td_call *call, struct td_admission *admission)
+static td_status admit_reply(struct td_call *call, struct td_admission *admission)
 {
     if (call->reply_format == TD_FORMAT_SAFETENSORS &&
         td_codec_can_encode(call->reply_format, &call->request, NULL) != TD_OK &&
@@ -213,7 +216,7 @@ static td_status admit_answer(struct td_call *call, struct td_admission *admissi
                : check_encoded(call, admission->output_bytes, &admission->encoded_bound);
 }
 
-/* The same for stored outputs: checks their names and the room in the store. */
+/* Of a call that stores its outputs: checks their names, and that they fit in the store. */
 static td_status admit_store(struct td_call *call, struct td_admission *admission)
 {
     struct stored *stored = td_arena_alloc(&call->arena, 1, sizeof *stored, &call->error);
@@ -221,7 +224,7 @@ static td_status admit_store(struct td_call *call, struct td_admission *admissio
     if (!stored)
         return call->error.status;
     call->state = stored;
-    admission->encoded_bound = ANSWER_PER_OUTPUT * (size_t)n;
+    admission->encoded_bound = REPLY_PER_OUTPUT * (size_t)n;
     *stored = (struct stored){ 0 };
     stored->write.condition = (struct td_condition){ .if_match = call->headers.if_match,
                                                      .if_none_match = call->headers.if_none_match };
@@ -236,7 +239,7 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
     const struct td_op *op = call->op;
     struct td_op_args *args = &call->request.args;
     if (call->request.options.device == TD_DEVICE_GPU)
-        settle_bounds(&call->request);
+        default_bounds(&call->request);
     td_status status = td_sources_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = td_op_infer(op, args, &call->arena, &call->error);
@@ -244,7 +247,7 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
         status = check_outputs(call, &admission->output_bytes);
     if (status == TD_OK)
         status = call->request.options.store ? admit_store(call, admission)
-                                             : admit_answer(call, admission);
+                                             : admit_reply(call, admission);
     if (status != TD_OK)
         return status;
     admission->cost = op->cost(args);
@@ -254,8 +257,8 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
 
 /* ---- compute, encode ------------------------------------------------------------------------- */
 
-/* Allocates separate memory for an output that is stored, since it outlives the call. The store copies
- * small ones and strings. */
+/* Allocates separate memory for an output that is stored, since it outlives the call. The store
+ * copies small ones and strings. */
 static td_status alloc_kept(struct td_call *call, struct td_tensor *output)
 {
     if (output->dtype == TD_DTYPE_STRING || output->bytes <= TD_CALL_BLOCK / 2)
@@ -301,7 +304,7 @@ static td_status store_outputs(struct td_call *call)
     const struct td_op_args *args = &call->request.args;
     struct td_tensor_listing *list =
         td_arena_alloc(&call->arena, (size_t)args->n_outputs, sizeof *list, &call->error);
-    td_status status = list ? td_call_reserve_answer(call) : call->error.status;
+    td_status status = list ? td_call_reserve_reply(call) : call->error.status;
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
         bool created;
         name_output(call, i);
@@ -316,7 +319,7 @@ static td_status store_outputs(struct td_call *call)
 static td_status encode(struct td_call *call)
 {
     const bool keep = call->request.options.store != NULL;
-    size_t outputs, bytes; /* the length of strings is known only now */
+    size_t outputs, bytes; /* checked again: the length of strings was unknown before */
     td_status status = check_outputs(call, &outputs);
     if (status == TD_OK && !keep)
         status = check_encoded(call, outputs, &bytes);
@@ -328,7 +331,7 @@ static td_status encode(struct td_call *call)
         return store_outputs(call);
     status = td_codec_encode(call->reply_format, &call->request, &call->arena, &call->reply,
                              &call->error);
-    /* The memory of outputs may have been cut short. */
+    /* Outputs in shared memory may have been truncated. */
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 

@@ -2,12 +2,12 @@
  *
  * The call's style gives the protocol; after decoding both are handled alike.
  *
- * `store`    With it the outputs go into the store after they are computed, under its name, or
- *            name.0, name.1, ... of a list, name.values, ... where they have names, and the answer
- *            (200) is their metadata. If-Match and If-None-Match hold for the names that are written. Several
- *            outputs are stored one after the other: room for all of them is looked for before they
- *            are computed, but when another writer takes it or a name's condition fails meanwhile,
- *            those before it stay stored and the answer is that error. */
+ * `store`    Stores the outputs under this name instead of returning them, and replies (200) with
+ *            their metadata. A list of outputs is stored as name.0, name.1, ..., named outputs as
+ *            name.values, .... If-Match and If-None-Match apply to each stored name. Outputs are
+ *            stored one after the other. That all of them fit is checked before they are computed,
+ *            but one may still fail: the quota was used up meanwhile, or a condition does not hold.
+ *            The reply is then that error, and the outputs before it stay stored. */
 #ifndef TD_SERVER_CALLS_OP_TASK_H
 #define TD_SERVER_CALLS_OP_TASK_H
 
@@ -15,8 +15,8 @@
 
 extern const struct td_task td_op_task;
 
-/* For other tasks that run an op: reads attributes and request-wide members from the query, and returns
- * DEVICE_UNAVAILABLE for a device that is not available. */
+/* For other tasks that run an op: reads attributes and request-wide members from the query, and
+ * returns DEVICE_UNAVAILABLE for a device that is not available. */
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
                          size_t value_length);
 TD_MUST_CHECK td_status td_op_device(struct td_call *call);

@@ -10,8 +10,8 @@
 
 enum { LONG_WAIT_NS = 1000000 };
 
-/* Shared memory may be of any size, and values that determine addresses are copied out of it in decode:
- * never on an I/O thread, and as a large job. */
+/* Does the request name shared memory? Decoding copies values that determine addresses out of it,
+ * and they may be of any size, so such a request is decoded by a worker, as a large job. */
 static bool names_shared_memory(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;
@@ -27,13 +27,13 @@ static void end(struct td_call *call, td_status status)
         td_call_refuse(call);
 }
 
-/* At the end of admission, before the call is queued or computed: the time until now counts as neither,
- * and a call that is late already is not begun. */
-static td_status read_in_time(struct td_call *call)
+/* At the end of admission: starts the time of queueing or computing, and refuses a call whose
+ * deadline has passed. */
+static td_status check_read_in_time(struct td_call *call)
 {
     const int64_t now = td_now_ns();
-    call->times.compute += now - call->times.lap;
-    call->times.lap = now;
+    call->times.compute += now - call->times.stage_end;
+    call->times.stage_end = now;
     return td_call_late(call, "while the request was being read and checked");
 }
 
@@ -49,8 +49,8 @@ static int64_t start_by(const struct td_call *call)
     return call->start_by_ns < call->deadline_ns ? call->start_by_ns : call->deadline_ns;
 }
 
-/* The cost of a job in the queue. A job that may block counts as large, so that it does not run between
- * two chunks of another job's loop. */
+/* The cost of a job in the queue. A job that may block counts as large, so that it does not run
+ * between two chunks of another job's loop. */
 static uint64_t job_cost(const struct td_call *call, uint64_t cost_ns)
 {
     return call->must_queue && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
@@ -66,8 +66,8 @@ static td_status queue_full(struct td_call *call)
     return TD_QUEUE_FULL;
 }
 
-/* Counts as suspended before it reads `refusing`, so that no call is suspended after `refusing` is set
- * and the count has been seen as zero. */
+/* Counts the call as suspended before it reads `refusing`: once `refusing` is set and the count is
+ * zero, no call is suspended any more. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
 {
     struct td_services *services = call->services;
@@ -85,8 +85,8 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     return answer(call, call->error.status);
 }
 
-/* The only place where call->admission is set: the task reports the cost of the call, and from that
- * follows where it is computed. */
+/* The only place where call->admission is set. The task returns the cost of the call, which
+ * determines where it is computed. */
 static td_status admit(struct td_call *call)
 {
     struct td_admission admission = { 0 };
@@ -106,7 +106,7 @@ td_verdict td_schedule(struct td_call *call)
     td_status status = td_call_late(call, "before the request had arrived");
     if (status != TD_OK)
         return answer(call, status);
-    /* A long text is a large job anyway, so the I/O thread does not scan it. */
+    /* A long body is a large job anyway and is not searched. */
     if (!call->encoded && (cost <= limit || cost < TD_JOB_SMALL_NS) && names_shared_memory(call))
         call->must_queue = true;
     if (cost > limit || call->encoded || call->must_queue)
@@ -122,7 +122,7 @@ td_verdict td_schedule(struct td_call *call)
         return answer(call, status);
     cost += call->admission.compute_ns + call->admission.encode_ns;
     if (td_device_call_is_due(call) || cost > limit) {
-        status = read_in_time(call);
+        status = check_read_in_time(call);
         return status == TD_OK ? enqueue(call, cost) : answer(call, status);
     }
     status = td_call_compute(call, NULL);
@@ -144,8 +144,8 @@ static void finish(struct td_call *call)
 static void left_queue(struct td_call *call)
 {
     const int64_t now = td_now_ns();
-    call->times.queue += now - call->times.lap;
-    call->times.lap = now;
+    call->times.queue += now - call->times.stage_end;
+    call->times.stage_end = now;
 }
 
 static td_status waited_too_long(struct td_call *call)
@@ -157,7 +157,7 @@ static td_status waited_too_long(struct td_call *call)
 static void run(struct td_job *job, struct td_worker *worker);
 static void drop(struct td_job *job, td_status why);
 
-/* On the batcher's thread: a worker does the rest, also when that is only an error. */
+/* On the batcher's thread: a worker continues, even if only to reply with an error. */
 static void back_from_device(struct td_call *call)
 {
     const struct td_admission *admission = &call->admission;
@@ -177,9 +177,9 @@ static void submit_to_device(struct td_call *call)
     td_device_call_submit(call, back_from_device);
 }
 
-/* On a worker: submits a call that is due to the device, with a new place in the queue for its return.
- * False without a place: it continues on the CPU. */
-static bool hand_to_device(struct td_call *call)
+/* On a worker: reserves a new place in the queue for the call's return and submits it to the
+ * device. False if the queue is full: the call continues on the CPU. */
+static bool queue_for_device(struct td_call *call)
 {
     if (!td_worker_pool_reserve(call->services->workers)) {
         call->device = NULL;
@@ -189,30 +189,30 @@ static bool hand_to_device(struct td_call *call)
     return true;
 }
 
-/* On a worker, for a call just admitted: true if it was submitted to the device. If the queue is full it
- * is computed here, unless the request has "device": "gpu". */
-static bool goes_to_device(struct td_call *call, td_status *status)
+/* On a worker, for a call just admitted: true if it was submitted to the device. If the queue is
+ * full it is computed here, unless the request has "device": "gpu". */
+static bool submitted_to_device(struct td_call *call, td_status *status)
 {
     if (!td_device_call_is_due(call))
         return false;
-    if (hand_to_device(call))
+    if (queue_for_device(call))
         return true;
     if (call->request.options.device == TD_DEVICE_GPU)
         *status = queue_full(call);
     return false;
 }
 
-/* Decodes and admits a call that the I/O thread left to the workers; only then is the cost of the rest
- * known. */
+/* Decodes and admits a call that the I/O thread left to the workers; only then is the cost of the
+ * rest known. */
 static td_status prepare(struct td_call *call, struct td_worker *worker, bool *put_back)
 {
-    const int64_t taken = call->times.lap;
+    const int64_t taken = call->times.stage_end;
     td_status status = TD_OK;
-    if (call->computed) /* and its table was uploaded to the device, or not in time */
+    if (call->computed) /* returned from an upload, complete or not */
         return TD_OK;
     if (td_device_call_is_refused(call))
         return call->error.status;
-    if (call->device) /* it is back, and was not late when it started there */
+    if (call->device) /* returned from the device, where its deadline was checked */
         return taken > call->deadline_ns ? waited_too_long(call) : TD_OK;
     if (taken > start_by(call))
         return waited_too_long(call);
@@ -225,9 +225,9 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     if (status == TD_OK)
         status = admit(call);
     if (status == TD_OK)
-        status = read_in_time(call);
+        status = check_read_in_time(call);
     call->job.deadline_ns = start_by(call);
-    if (status == TD_OK && goes_to_device(call, &status)) {
+    if (status == TD_OK && submitted_to_device(call, &status)) {
         *put_back = true;
         return TD_OK;
     }
@@ -238,7 +238,7 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     return status;
 }
 
-/* Does nothing if a device has computed it. */
+/* Computes the call unless a device has done so. */
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     if (call->computed)
@@ -249,13 +249,13 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
-/* On a worker, for a call just computed: true if the upload of its table was submitted. If the queue is
- * full the table is uploaded when an op first uses it. */
-static bool waits_for_upload(struct td_call *call)
+/* On a worker, for a call just computed: true if the upload of its table was submitted. If the
+ * queue is full the table is uploaded when an op first uses it. */
+static bool submitted_upload(struct td_call *call)
 {
     const struct td_tensor *table = call->task->upload ? call->task->upload(call) : NULL;
     return table && !call->device && td_device_call_place_upload(call, table) &&
-           hand_to_device(call);
+           queue_for_device(call);
 }
 
 static void run(struct td_job *job, struct td_worker *worker)
@@ -263,7 +263,8 @@ static void run(struct td_job *job, struct td_worker *worker)
     struct td_call *call = (struct td_call *)(void *)job;
     bool put_back = false;
     left_queue(call);
-    /* Skips poll() after short waits: a disconnect is unlikely, and the call costs a tenth of a small job. */
+    /* Skips poll() after short waits: a disconnect is unlikely, and the call costs a tenth of a
+     * small job. */
     call->gone = call->gone || (call->times.queue > LONG_WAIT_NS && td_call_client_left(call));
     if (!call->gone) {
         td_status status = prepare(call, worker, &put_back);
@@ -271,7 +272,7 @@ static void run(struct td_job *job, struct td_worker *worker)
             return;
         if (status == TD_OK)
             status = compute(call, worker);
-        if (status == TD_OK && waits_for_upload(call))
+        if (status == TD_OK && submitted_upload(call))
             return;
         if (status == TD_OK)
             status = td_call_encode(call);
@@ -283,7 +284,7 @@ static void run(struct td_job *job, struct td_worker *worker)
 static void drop(struct td_job *job, td_status why)
 {
     struct td_call *call = (struct td_call *)(void *)job;
-    /* It has been computed: the rest is short. */
+    /* A computed call is finished: encoding is short. */
     if (call->computed || (why == TD_DRAINING && td_device_call_is_done(call) &&
                            td_device_call_finish(call) == TD_OK)) {
         left_queue(call);

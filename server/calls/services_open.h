@@ -14,8 +14,8 @@ void td_services_close(struct td_services *services);
 /* Ends the workers, before the rest. No call may be queued any more. */
 void td_services_stop_workers(struct td_services *services);
 
-/* Scans the data folder, as soon as there is a place in the queue; again when `wanted` during a scan.
- * Called by the main thread at every tick. */
+/* Scans the data folder, as soon as there is a place in the queue; again when `wanted` during a
+ * scan. Called by the main thread at every tick. */
 void td_services_rescan(struct td_services *services, bool wanted);
 
 /* Memory as GET /readyz reports it. */

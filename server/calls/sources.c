@@ -15,8 +15,8 @@ struct td_borrowed {
     bool shared; /* shared memory of a client; else it may be a mapped file */
 };
 
-static td_status note(struct td_sources *sources, struct td_arena *arena, struct td_borrowed range,
-                      struct td_error *err)
+static td_status add_borrowed(struct td_sources *sources, struct td_arena *arena,
+                              struct td_borrowed range, struct td_error *err)
 {
     struct td_borrowed *noted = td_arena_alloc(arena, 1, sizeof *noted, err);
     if (!noted)
@@ -33,11 +33,12 @@ static td_status resolve(struct td_resolver *self, const char *name, size_t leng
     struct td_sources *sources =
         (struct td_sources *)(void *)((char *)self - offsetof(struct td_sources, resolver));
     const td_status status = td_resolve(sources->store, name, length, arena, out, err);
-    return status != TD_OK ? status
-                           : note(sources, arena,
-                                  (struct td_borrowed){
-                                      .data = out->data, .name = name, .name_length = length },
-                                  err);
+    return status != TD_OK
+               ? status
+               : add_borrowed(
+                     sources, arena,
+                     (struct td_borrowed){ .data = out->data, .name = name, .name_length = length },
+                     err);
 }
 
 static td_status find(struct td_regions *self, const char *name, size_t length, uint64_t offset,
@@ -49,10 +50,11 @@ static td_status find(struct td_regions *self, const char *name, size_t length, 
         sources->shm->find(sources->shm, name, length, offset, bytes, arena, out, err);
     return status != TD_OK
                ? status
-               : note(sources, arena,
-                      (struct td_borrowed){
-                          .data = *out, .name = name, .name_length = length, .shared = true },
-                      err);
+               : add_borrowed(
+                     sources, arena,
+                     (struct td_borrowed){
+                         .data = *out, .name = name, .name_length = length, .shared = true },
+                     err);
 }
 
 void td_sources_begin(struct td_sources *sources, struct td_resolver *store, struct td_regions *shm)
@@ -64,8 +66,9 @@ void td_sources_begin(struct td_sources *sources, struct td_resolver *store, str
                                     .faults = td_guard_faults() };
 }
 
-/* Is it copied before it is checked? One of another dtype is refused unread. */
-static bool is_settled(const struct td_input_spec *spec, const struct td_tensor *tensor)
+/* Must the tensor be copied before it is checked? An index of another dtype is refused without
+ * being read. */
+static bool must_copy(const struct td_input_spec *spec, const struct td_tensor *tensor)
 {
     return spec->role == TD_ROLE_INDEX && (spec->dtypes >> tensor->dtype & 1) &&
            td_store_is_mapped(tensor);
@@ -77,7 +80,7 @@ uint64_t td_sources_bytes(const struct td_request *request)
     for (int i = 0; i < request->op->n_inputs; i++) {
         const struct td_operand *operand = &request->args.inputs[i];
         for (int j = 0; j < operand->count; j++)
-            if (is_settled(&request->op->inputs[i], &operand->tensors[j]))
+            if (must_copy(&request->op->inputs[i], &operand->tensors[j]))
                 bytes += operand->tensors[j].bytes;
     }
     return bytes;
@@ -90,7 +93,7 @@ td_status td_sources_copy_indices(struct td_request *request, struct td_arena *a
     for (int i = 0; i < request->op->n_inputs; i++) {
         const struct td_operand *operand = &request->args.inputs[i];
         for (int j = 0; status == TD_OK && j < operand->count; j++)
-            if (is_settled(&request->op->inputs[i], &operand->tensors[j]))
+            if (must_copy(&request->op->inputs[i], &operand->tensors[j]))
                 status = td_tensor_copy(&operand->tensors[j], arena, err);
     }
     return status;
@@ -116,10 +119,10 @@ td_status td_sources_check(const struct td_sources *sources, struct td_error *er
         const char *shown = TD_SHOWN(range->name, range->name_length);
         return range->shared
                    ? td_error_set(err, TD_INVALID_ARGUMENT,
-                                  "the shared memory region '%s' was cut short while it was in use",
+                                  "the shared memory region '%s' was truncated while it was in use",
                                   shown)
                    : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                                  "the file of tensor '%s' was cut short while it was read", shown);
+                                  "the file of tensor '%s' was truncated while it was read", shown);
     }
     return TD_OK;
 }

@@ -1,12 +1,12 @@
 /* sources.h - tensors that the body of a call only names: resident tensors and shared memory.
  *
- * Both may be in mapped memory whose file another process can cut short (fault_guard.h). The call
- * records what it borrowed and checks at its end that all of it was readable. Until then any part may
- * turn into zeros, so values that must not change under the ops are copied first.
+ * Both may be in mapped memory that another process can truncate (fault_guard.h). The call records
+ * what it borrowed and checks at its end that all of it was readable. Until then any part may turn
+ * into zeros, so values that must not change while an op runs are copied first.
  *
  * Ownership  Borrows the store, the registry and the arena of the call.
  * Threads    The call's owner.
- * Errors     For memory that was cut short INVALID_ARGUMENT (shared memory) or DEVICE_UNAVAILABLE (a
+ * Errors     For truncated memory: INVALID_ARGUMENT (shared memory) or DEVICE_UNAVAILABLE (a
  *            file). */
 #ifndef TD_SERVER_CALLS_SOURCES_H
 #define TD_SERVER_CALLS_SOURCES_H
@@ -27,8 +27,9 @@ struct td_sources {
 void td_sources_begin(struct td_sources *sources, struct td_resolver *store,
                       struct td_regions *shm);
 
-/* Replaces indices in mapped files by copies, before admission: indices determine addresses and lengths
- * and are read more than once, and the file may be cut short meanwhile. Reads td_sources_bytes. */
+/* Replaces indices in mapped files by copies, before admission: indices determine addresses and
+ * lengths and are read more than once, and the file may be truncated meanwhile. Copies
+ * td_sources_bytes. */
 TD_MUST_CHECK td_status td_sources_copy_indices(struct td_request *request, struct td_arena *arena,
                                                 struct td_error *err);
 uint64_t td_sources_bytes(const struct td_request *request);

@@ -24,7 +24,7 @@ static td_status begin_list(struct td_call *call)
     return TD_OK;
 }
 
-/* A long list is for a worker. */
+/* A long list is encoded by a worker. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_TENSOR = 512 };
@@ -58,7 +58,7 @@ struct state {
     bool whole;      /* the reply is the tensor, not its metadata */
     td_layout layout;
     unsigned given; /* bit set of enum argument */
-    /* PUT: the new one; scatter: as of reading the body; GET: with a copy of its bytes */
+    /* PUT: the new tensor; scatter: the one found while decoding; GET: a copy of mapped strings */
     struct td_tensor tensor;
     /* writers */
     struct td_store_write write;
@@ -91,8 +91,8 @@ static td_status check_write(struct td_call *call)
                            : td_store_admit(call->services->store, &state->write, 0, &call->error);
 }
 
-/* A client that waits for 100 Continue gets errors at once. Others get them after the body: many clients
- * do not read before they have sent it. */
+/* A client that waits for 100 Continue gets errors at once. Others get them after the body: many
+ * clients do not read before they have sent it. */
 static td_status begin_write(struct td_call *call)
 {
     const td_status status = begin_state(call);
@@ -116,7 +116,8 @@ static td_status unknown_argument(struct td_call *call, const char *name, size_t
     return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, shown);
 }
 
-/* The index of `value` in the choices; -1 with the error set if it is none, or is given twice. */
+/* The index of `value` in the choices; -1 with the error set if it is none of them, or is
+ * repeated. */
 static int choose_once(struct td_call *call, enum argument argument, const char *const *choices,
                        const char *value, size_t length)
 {
@@ -144,7 +145,7 @@ static void add_etag(struct td_call *call)
     td_reply_header(&call->reply, "ETag", ((struct state *)call->state)->listing.etag);
 }
 
-static td_status tell_listing(struct td_call *call)
+static td_status encode_listing(struct td_call *call)
 {
     const struct state *state = call->state;
     const td_status status =
@@ -208,9 +209,9 @@ static uint64_t get_bytes(const struct td_call *call)
     return is_measured(call) ? state->listing.tensor->bytes : 0;
 }
 
-/* Strings are measured and then printed, and the bytes of a file that is cut short in between become
- * others, with longer escapes, so they are copied first. */
-static td_status settle_letters(struct td_call *call)
+/* Strings are measured before they are printed. If the file is truncated in between, the zeros need
+ * longer escapes than were measured, so mapped strings are copied first. */
+static td_status copy_mapped_strings(struct td_call *call)
 {
     struct state *state = call->state;
     const struct td_tensor *tensor = state->listing.tensor;
@@ -238,7 +239,7 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
     if (call->reply_format == TD_FORMAT_JSON && td_tensor_footprint(tensor) > limit)
         return td_error_resource(&call->error, "output_bytes", td_tensor_footprint(tensor), limit,
                                  "the tensor as text");
-    const td_status status = settle_letters(call);
+    const td_status status = copy_mapped_strings(call);
     if (status != TD_OK)
         return status;
     tensor = state->listing.tensor;
@@ -248,8 +249,8 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
     return td_call_admit_memory(call, admission->encoded_bound);
 }
 
-/* Applies Range: HEAD ignores it, and If-Range limits it to one version, so that the client does not mix
- * two. */
+/* Applies Range: HEAD ignores it, and If-Range limits it to one version, so that the client does
+ * not mix two. */
 static const char *wanted_range(const struct td_call *call)
 {
     const struct state *state = call->state;
@@ -281,7 +282,7 @@ static td_status encode_get(struct td_call *call)
         call->reply.http_status = 304;
         add_etag(call);
     } else {
-        status = state->whole ? encode_whole(call) : tell_listing(call);
+        status = state->whole ? encode_whole(call) : encode_listing(call);
     }
     if (status == TD_OK)
         td_reply_header(&call->reply, "Vary", "Accept");
@@ -363,7 +364,7 @@ static td_status admit_put(struct td_call *call, struct td_admission *admission)
 {
     const struct state *state = call->state;
     const td_status status = check_upload(call);
-    (void)admission; /* on a worker in any case */
+    (void)admission; /* the call runs on a worker in any case */
     return status != TD_OK ? status
                            : td_store_admit(call->services->store, &state->write,
                                             td_tensor_footprint(&state->tensor), &call->error);
@@ -373,7 +374,7 @@ static td_status compute_put(struct td_call *call, struct td_worker *worker)
 {
     struct state *state = call->state;
     (void)worker;
-    const td_status status = td_call_reserve_answer(call);
+    const td_status status = td_call_reserve_reply(call);
     return status != TD_OK
                ? status
                : td_store_put(call->services->store, &state->write, &state->tensor, &call->arena,
@@ -386,20 +387,21 @@ static const struct td_tensor *upload_put(const struct td_call *call)
     return state->upload ? state->listing.tensor : NULL;
 }
 
-/* It is stored, so the reply says where it is, and an error of the device is none of the request. */
+/* The tensor is stored, so the request succeeds even if the upload failed; the reply reports the
+ * device. */
 static td_status encode_put(struct td_call *call)
 {
-    enum { ROOM = 160 }; /* names are short */
+    enum { LOCATION_SIZE = 160 }; /* fits the longest name */
     struct state *state = call->state;
     if (state->upload)
         state->listing.device = td_device_call_is_done(call) ? "gpu" : "cpu";
-    const td_status status = tell_listing(call);
+    const td_status status = encode_listing(call);
     if (status != TD_OK || !state->created)
         return status;
-    char *location = td_arena_alloc(&call->arena, ROOM, 1, &call->error);
+    char *location = td_arena_alloc(&call->arena, LOCATION_SIZE, 1, &call->error);
     if (!location)
         return call->error.status;
-    snprintf(location, ROOM, "/v1/tensors/%s", state->listing.name);
+    snprintf(location, LOCATION_SIZE, "/v1/tensors/%s", state->listing.name);
     call->reply.http_status = 201;
     td_reply_header(&call->reply, "Location", location);
     return TD_OK;
@@ -462,9 +464,9 @@ static td_status scatter_argument(struct td_call *call, const char *name, size_t
                : td_op_argument(call, name, length, value, value_length);
 }
 
-/* The tensor's current metadata, for the decoder and infer. No reference is kept: a version without
- * other references can be updated in place. */
-static td_status look_at_params(struct td_call *call)
+/* The tensor's current metadata, for decoding and inference. No reference is kept, since a version
+ * without other references can be updated in place. */
+static td_status describe_params(struct td_call *call)
 {
     struct state *state = call->state;
     struct td_tensor_listing found;
@@ -488,7 +490,7 @@ static td_status decode_scatter(struct td_call *call)
     td_sources_begin(&call->sources, td_store_resolver(call->services->store), NULL);
     td_status status = check_write(call);
     if (status == TD_OK)
-        status = look_at_params(call);
+        status = describe_params(call);
     if (status == TD_OK)
         status =
             td_codec_decode(call->body_format, call->body, call->body_bytes,
@@ -513,8 +515,9 @@ static td_status admit_scatter(struct td_call *call, struct td_admission *admiss
     return status;
 }
 
-/* Updates the version being made. Its tensor may differ from the one that the body was decoded for: if
- * another writer replaced that meanwhile, the new one is updated if possible. */
+/* Applies the update to the new version. Its tensor may differ from the one that the body was
+ * decoded for: if another writer has replaced that one meanwhile, the newer one is updated if
+ * possible. */
 static td_status change(struct td_call *call, struct td_store_update *update, struct td_exec *exec,
                         struct td_scatter_slices *slices)
 {
@@ -563,7 +566,7 @@ static td_status compute_scatter(struct td_call *call, struct td_worker *worker)
         return status;
     status = change(call, update, &exec.base, &slices);
     if (status == TD_OK)
-        status = td_call_reserve_answer(call);
+        status = td_call_reserve_reply(call);
     if (status == TD_OK)
         return td_store_update_commit(update, slices.offsets, slices.count, slices.slice_bytes,
                                       &call->arena, &state->listing, &call->error);
@@ -576,4 +579,4 @@ const struct td_task td_tensor_scatter_task = { .begin = begin_scatter,
                                                 .decode = decode_scatter,
                                                 .admit = admit_scatter,
                                                 .compute = compute_scatter,
-                                                .encode = tell_listing };
+                                                .encode = encode_listing };

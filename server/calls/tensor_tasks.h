@@ -1,8 +1,8 @@
 /* tensor_tasks.h - the tasks of /v1/tensors and the paths under it: resident tensors over HTTP.
  *
- * Writers always run on a worker, since they may wait for each other and for the disk. A GET runs there
- * if its reply is long text or hard to measure. The data of a tensor is sent from the resident version,
- * without a copy, even if the name is replaced or deleted meanwhile.
+ * Writers always run on a worker, since they may wait for each other and for the disk. A GET runs
+ * there if its reply is long text or hard to measure. The data of a tensor is sent from the
+ * resident version, without a copy, even if the name is replaced or deleted meanwhile.
  *
  *     list      GET     metadata of all (api/describe.h)
  *     get       GET     metadata, or with Accept or ?response the tensor; conditions, ranges

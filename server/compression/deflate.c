@@ -64,7 +64,7 @@ static td_status compress_chunks(z_stream *stream, const struct td_reply *reply,
 }
 
 /* A buffer of `bytes`, or NULL. */
-static struct td_buffer *take_room(struct td_memory *memory, size_t bytes)
+static struct td_buffer *alloc_output(struct td_memory *memory, size_t bytes)
 {
     struct td_error ignored;
     return memory->take(memory, bytes, &ignored);
@@ -82,7 +82,7 @@ td_status td_deflate(struct td_reply *reply, td_encoding encoding, struct td_mem
     z_stream stream = { 0 };
     if (encoding == TD_ENCODING_NONE || bytes < TD_DEFLATE_LEAST || bytes > UINT32_MAX)
         return TD_OK;
-    struct td_buffer *buffer = take_room(memory, bytes);
+    struct td_buffer *buffer = alloc_output(memory, bytes);
     if (!buffer)
         return TD_OK;
     /* Level 1: on numbers as text 12 ns a byte for 0.45 of the size, where level 6 takes 69 for

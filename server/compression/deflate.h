@@ -1,7 +1,8 @@
 /* deflate.h - compresses replies with Content-Encoding: gzip or deflate.
  *
- * Bounds     A reply below TD_DEFLATE_LEAST bytes, one that would not shrink, and one for which there is
- *            no memory is sent as it is. deflate is the zlib format, as RFC 9110 defines it.
+ * Bounds     A reply below TD_DEFLATE_LEAST bytes, one that would not shrink, and one for which
+ *            there is no memory is sent as it is. deflate is the zlib format, as RFC 9110 defines
+ *            it.
  * Ownership  The arena keeps the buffer of compressed bytes.
  * Errors     Those of `stopped`, which is called between the chunks of a large reply. */
 #ifndef TD_SERVER_COMPRESSION_DEFLATE_H

@@ -6,7 +6,7 @@
 
 enum {
     FIRST_GUESS = 4,      /* times the compressed size */
-    FIRST_ROOM = 1 << 20, /* upper bound of the first buffer */
+    FIRST_MOST = 1 << 20, /* upper bound of the first buffer */
     ANY_HEADER = 32 + 15, /* zlib detects gzip or zlib; 32 KiB window */
     RAW = -15             /* some clients send raw data as "deflate", against the RFC */
 };
@@ -105,7 +105,7 @@ td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t paddin
     z_stream stream = { .next_in = (Bytef *)(uintptr_t)in, .avail_in = (uInt)bytes };
     if (bytes > UINT32_MAX)
         return td_error_set(err, TD_PAYLOAD_TOO_LARGE, "a compressed body may have at most 4 GiB");
-    size_t guess = min_size(bytes > limit / FIRST_GUESS ? limit : bytes * FIRST_GUESS, FIRST_ROOM);
+    size_t guess = min_size(bytes > limit / FIRST_GUESS ? limit : bytes * FIRST_GUESS, FIRST_MOST);
     guess = guess < bytes ? min_size(bytes, limit) : guess;
     buffer = enlarge(NULL, 0, guess + 1 + padding, memory, err);
     if (!buffer)

@@ -4,9 +4,9 @@
  *            it passes the limit. Memory grows with the output, not with what the body claims.
  * Ownership  *out is a new buffer; the caller unrefs it. `padding` bytes after the result are
  *            readable.
- * Errors     MALFORMED_REQUEST for corrupt or truncated data (gzip, zlib and raw deflate are detected
- *            from the data, since clients confuse them); UNSUPPORTED_MEDIA_TYPE for an encoding other
- *            than gzip, deflate or identity. err must not be NULL. */
+ * Errors     MALFORMED_REQUEST for corrupt or truncated data (gzip, zlib and raw deflate are
+ *            detected from the data, since clients confuse them); UNSUPPORTED_MEDIA_TYPE for an
+ *            encoding other than gzip, deflate or identity. err must not be NULL. */
 #ifndef TD_SERVER_COMPRESSION_INFLATE_H
 #define TD_SERVER_COMPRESSION_INFLATE_H
 

@@ -45,7 +45,8 @@ struct td_option_source {
 bool td_option_reject(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
                       const char *value, const char *expected);
 
-/* Parses the value and sets the option's member. False, with the message set, for an invalid one. */
+/* Parses the value and sets the option's member. False, with the message set, for an invalid
+ * one. */
 bool td_option_set(struct td_config *config, const struct td_option *option, const char *value,
                    const struct td_option_source *source, char message[TD_CONFIG_MESSAGE]);
 

@@ -34,7 +34,7 @@ struct td_batch {
     _Alignas(64) char first[FIRST_BLOCK];
 };
 
-/* ---- how long it may take -------------------------------------------------------------------- */
+/* ---- time limit ------------------------------------------------------------------------------ */
 
 int64_t td_batch_time_limit_ns(const struct td_batch_device *shared)
 {
@@ -110,7 +110,8 @@ bool td_batch_trim(struct td_batch *batch)
     return true;
 }
 
-/* Makes the scratch memory at least `bytes`, rounded up if there is room; frees the old block first. */
+/* Makes the scratch memory at least `bytes`, rounded up if there is room; frees the old block
+ * first. */
 static td_status grow_scratch(struct td_batch *batch, size_t bytes, struct td_error *err)
 {
     struct td_device_tables *tables = batch->shared->tables;
@@ -118,7 +119,7 @@ static td_status grow_scratch(struct td_batch *batch, size_t bytes, struct td_er
     if (bytes <= batch->scratch_bytes)
         return TD_OK;
     if (!td_size_add(bytes, SCRATCH_STEP - 1, &rounded))
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no device holds %zu bytes", bytes);
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no device can allocate %zu bytes", bytes);
     rounded = rounded / SCRATCH_STEP * SCRATCH_STEP;
     (void)td_batch_trim(batch);
     td_status status = td_device_tables_alloc(tables, rounded, &batch->scratch, err);
@@ -145,7 +146,7 @@ static td_status lay_out_scratch(struct td_batch *batch, struct td_error *err)
     const size_t workspace = batch->shared->api->workspace_bytes(batch->shared->device, &work);
     if (workspace == SIZE_MAX)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
-                            "the device cannot say how much memory %s needs there",
+                            "the device does not report how much memory %s needs",
                             launch->op->name);
     td_launch_lay_out_scratch(launch, workspace);
     return TD_OK;
@@ -205,8 +206,8 @@ static void release(struct td_batch *batch, bool lost)
         (void)td_batch_trim(batch);
 }
 
-/* After a failed start: waits for what was submitted before, since the stream reads and writes memory
- * that is about to be released. */
+/* After a failed start: waits for what was submitted before, since the stream reads and writes
+ * memory that is about to be released. */
 static td_status drain(struct td_batch *batch, struct td_error *err)
 {
     const int64_t late_ns = td_now_ns() + td_batch_time_limit_ns(batch->shared);

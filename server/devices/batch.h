@@ -9,9 +9,9 @@
  * upload (item.h) is a batch of one item, with a table and nothing to run.
  *
  * Errors     A failed start leaves nothing in flight and the items unchanged: MEMORY_EXHAUSTED (no
- *            room for them now), RESOURCE_LIMIT (never room for all of them), UNSUPPORTED_DTYPE (the
- *            device has no kernel), or the kernel's error. DEVICE_UNAVAILABLE and INTERNAL mean that
- *            the device is lost, as does any error of wait.
+ *            room for them now), RESOURCE_LIMIT (never room for all of them), UNSUPPORTED_DTYPE
+ *            (the device has no kernel), or the kernel's error. DEVICE_UNAVAILABLE and INTERNAL
+ *            mean that the device is lost, as does any error of wait.
  * Time limit A batch that takes longer than td_batch_time_limit_ns means that the device is lost.
  * Threads    The batcher's. */
 #ifndef TD_SERVER_DEVICES_BATCH_H
@@ -36,15 +36,15 @@ struct td_batch_device {
     uint64_t bytes;             /* moved by all batches in flight, uploads of tables included */
 };
 
-/* Time limit of a batch: hang_ns and twice the time to copy the bytes of all batches in flight, since
- * one may wait for another. The copy of a table may also have to read it from a disk. */
+/* Time limit of a batch: hang_ns and twice the time to copy the bytes of all batches in flight,
+ * since one may wait for another. The copy of a table may also have to read it from a disk. */
 int64_t td_batch_time_limit_ns(const struct td_batch_device *shared);
 
 /* NULL with err filled. Borrows `shared`. */
 struct td_batch *td_batch_new(struct td_batch_device *shared, struct td_error *err);
 /* Called with nothing in flight. NULL is fine. */
 void td_batch_free(struct td_batch *batch);
-/* The same for a lost device, without calling it: closing the device frees its memory. */
+/* Frees the batch of a lost device without calling the device: closing it frees its memory. */
 void td_batch_abandon(struct td_batch *batch);
 
 /* Does this status of start or wait mean that the device is lost? */

@@ -3,8 +3,8 @@
  *     oldest ─► a ─ b ─ a ─ c ─ a ─ ...        pick: the a's; the next pick begins with b
  *
  * A batch is the oldest item and those that merge with it (kernels/merge.h), in queue order, up to
- * `batch_limit` items and `batch_bytes` of staging memory. An item that does not merge is a batch of
- * one. Picked items stay in the queue until their batch has started.
+ * `batch_limit` items and `batch_bytes` of staging memory. An item that does not merge is a batch
+ * of one. Picked items stay in the queue until their batch has started.
  *
  * Ownership  Borrows items from add to take. Late and refused items, and those whose client has
  *            disconnected, are given back (item.h). Items added meanwhile stay.

@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* DESIGN. One thread does all work in a loop: open or close the device, receive items, start batches,
- * poll those in flight. It exchanges messages with other threads (mailbox.h): items arrive there and
- * are returned through `done`. batch_queue.h orders and merges the waiting items.
+/* DESIGN. One thread does all work in a loop: open or close the device, receive items, start
+ * batches, poll those in flight. It exchanges messages with other threads (mailbox.h): items arrive
+ * there and are returned through `done`. batch_queue.h orders and merges the waiting items.
  *
  *                    opened                        error of poll, wait or run, or hang_ms
  *     [no device] ──────────────► [device, 2 batches] ──────────────► [lost]
  *          ▲      every retry_ms                                         │ all staging is released
  *          └────────────────── [being closed, on a thread of its own] ◄──┘
  *
- * Opening and closing a device may not return, hence the other threads (session.h). A lost device is
- * closed before it is opened again, as its memory is freed only then.
+ * Opening and closing a device may not return, hence the other threads (session.h). A lost device
+ * is closed before it is opened again, as its memory is freed only then.
  *
  * This file decides when to open, start, poll, give up and sleep. */
 
@@ -32,8 +32,8 @@
 #define IDLE_MS      5000
 #define HOUSEKEEPING (500 * MS)  /* drops stale tables, reads the device's info */
 #define GRACE        (1000 * MS) /* at shutdown: for batches to end, then for the device to close */
-/* A batch starts this long, plus the time that starting takes, before the expected end of the one in
- * flight: an item that arrives later has to wait for a whole batch more. */
+/* A batch starts this long, plus the time that starting takes, before the expected end of the one
+ * in flight: an item that arrives later has to wait for a whole batch more. */
 #define LEAD         (50 * US)
 
 struct td_batcher {
@@ -209,8 +209,8 @@ static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* The picked items did not start together. Returns how many of them to try next; 0: none, and a single
- * item that cannot start has been refused. */
+/* The picked items did not start together. Returns how many of them to try next; 0: none, and a
+ * single item that cannot start has been refused. */
 static int after_refusal(struct td_batcher *batcher, int n, bool *trimmed, struct td_error *err)
 {
     const bool short_of_room =
@@ -413,8 +413,8 @@ static void wait_for_device(struct td_batcher *batcher, struct td_batch_orders o
         td_batch_mailbox_sleep(&batcher->mailbox, wake_ns(batcher, td_now_ns()));
 }
 
-/* All items have been given back. Unread replies are in staging memory, and closing a device that does
- * not respond may never return: both have a second. After that the device is left open. */
+/* All items have been given back. Unread replies are in staging memory, and closing a device that
+ * does not respond may never return: both have a second. After that the device is left open. */
 static void finish(struct td_batcher *batcher)
 {
     const int64_t until_ns = td_now_ns() + GRACE;

@@ -2,10 +2,11 @@
  *
  *     --gpu auto|off|cuda|reference|PATH ──► plugin (gpu/device.h) ──► batcher (batcher.h)
  *
- * `"device": "gpu"` is computed on the device or refused: DEVICE_UNAVAILABLE if it is not available
- * now, UNSUPPORTED_DTYPE if it has no kernel. "cpu" is never computed there. "auto" is if the device
- * is available, has a kernel and is estimated to finish sooner: copies at the measured rates, launches,
- * FLOPs, and the queue. A table counts as bytes to copy until it is on the device.
+ * A request with "device": "gpu" is computed on the device or refused: DEVICE_UNAVAILABLE if it is
+ * not available now, UNSUPPORTED_DTYPE if it has no kernel. One with "cpu" is never computed there.
+ * One with "auto" is if the device is available, has a kernel and is estimated to finish sooner.
+ * The estimate counts copies at the measured rates, launches, FLOPs, and the queue. A table counts
+ * as bytes to copy until it is on the device.
  *
  * Threads  open and close: the main thread; the rest: any. */
 #ifndef TD_SERVER_DEVICES_DEVICES_H
@@ -21,13 +22,13 @@ struct td_devices;
 /* With `auto`, a computation that takes the CPU less than this stays on the CPU. */
 enum { TD_DEVICES_MIN_NS = 50000 };
 
-/* Checks --gpu against the system: a named device can be loaded and accepts its options. False with an
- * error text as that of td_config_check_system. "auto" and "off" always pass. */
+/* Checks --gpu against the system: a named device can be loaded and accepts its options. False with
+ * an error text as that of td_config_check_system. "auto" and "off" always pass. */
 bool td_devices_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
 
-/* NULL (logged) if a named device cannot be loaded, or without memory. "auto" and "off" succeed without
- * a device too; that of "auto" is opened in the background, and calls get DEVICE_UNAVAILABLE until
- * then. */
+/* NULL (logged) if a named device cannot be loaded, or without memory. "auto" and "off" succeed
+ * without a device too; that of "auto" is opened in the background, and calls get
+ * DEVICE_UNAVAILABLE until then. */
 struct td_devices *td_devices_open(const struct td_config *config, struct td_buffer_pool *buffers,
                                    const struct td_log *log);
 void td_devices_trim(struct td_devices *devices);  /* memory is short: see td_batcher_trim */
@@ -42,8 +43,8 @@ TD_MUST_CHECK td_status td_devices_check(struct td_devices *devices, td_device_c
                                          struct td_error *err);
 /* Places an inferred request, of this cost and of cpu_ns on the CPU. `resident` as in struct
  * td_batch_item. *on_device is the result. "device": "gpu" is placed on the device or refused:
- * UNSUPPORTED_DTYPE if the device has no kernel for it, even while it is not available, because a retry
- * would not help; or DEVICE_UNAVAILABLE. */
+ * UNSUPPORTED_DTYPE if the device has no kernel for it, even while it is not available, because a
+ * retry would not help; or DEVICE_UNAVAILABLE. */
 TD_MUST_CHECK td_status td_devices_place(struct td_devices *devices,
                                          const struct td_request *request, uint32_t resident,
                                          const struct td_cost *cost, uint64_t cpu_ns,

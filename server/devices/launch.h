@@ -5,8 +5,8 @@
  *     staging in   [reports | inputs ......]      device  [inputs ...... | outputs | workspace]
  *     staging out  [outputs of item 0 | of item 1 | ...]
  *
- * Resident tables are stored elsewhere on the device (tables.h) and not copied with the inputs. This
- * module allocates from the arena only.
+ * Resident tables are stored elsewhere on the device (tables.h) and not copied with the inputs.
+ * This module allocates from the arena only.
  *
  * Inputs     are numbered through the lists of all inputs.
  * Ownership  All that a launch points to is in the arena. Borrows the items until it is filled.

@@ -4,10 +4,10 @@
  *               counts, available, has_table ◄── state of the device and its batches
  *
  * Ownership  Borrows items from submit to take, and the session from opened to not_available.
- * Threads    Any thread calls the upper half, the batcher's thread the lower half. The mutex is held
- *            for a few instructions; the only calls made under it read the counts of the session's
- *            tables and staging. The batcher's thread writes counts with the mutex held and reads
- *            them without. */
+ * Threads    Any thread calls the upper half, the batcher's thread the lower half. The mutex is
+ *            held for a few instructions; the only calls made under it read the counts of the
+ *            session's tables and staging. The batcher's thread writes counts with the mutex held
+ *            and reads them without. */
 #ifndef TD_SERVER_DEVICES_MAILBOX_H
 #define TD_SERVER_DEVICES_MAILBOX_H
 

@@ -30,8 +30,8 @@ static bool is_replaced(const struct td_batch_item *item)
     return choice == TD_BOUNDS_ZERO || (choice != TD_BOUNDS_ERROR && !has_empty_dimension(item));
 }
 
-/* Finding the index means running the op on the host, in time proportional to the number of indices,
- * so it is not done on the batcher's thread. */
+/* Finding the index means running the op on the host, in time proportional to the number of
+ * indices, so it is not done on the batcher's thread. */
 static td_status check_report(const struct td_results *results, int i, struct td_batch_item *item,
                               struct td_error *err)
 {
@@ -57,7 +57,8 @@ static void *output_of(const struct td_results *results, int i, int j)
     return (char *)results->out->data + launch->begins[i * launch->n_outputs + j];
 }
 
-/* Is its portion of a batch so small that it is copied, so that a slow client does not hold the rest? */
+/* Is its portion of a batch so small that it is copied, so that a slow client does not hold the
+ * rest? */
 static bool is_small_portion(const struct td_launch *launch, const struct td_op_args *args)
 {
     size_t bytes = 0;
@@ -66,8 +67,8 @@ static bool is_small_portion(const struct td_launch *launch, const struct td_op_
     return launch->n_items > 1 && bytes <= SMALL_PORTION;
 }
 
-/* Sets the outputs of an item to its portion of the staging memory, referenced by its arena, or to a
- * copy. */
+/* Sets the outputs of an item to its portion of the staging memory, referenced by its arena, or to
+ * a copy. */
 static td_status set_outputs(const struct td_results *results, int i, struct td_batch_item *item,
                              struct td_error *err)
 {

@@ -1,8 +1,8 @@
 /* results.h - results of the items of a completed launch: their outputs or their errors.
  *
- * Ownership  An item's outputs are views of the staging memory, to which its arena keeps a reference.
- *            Small portions of a merged launch are copied into the arena, since a client that does
- *            not read its reply would otherwise hold the staging memory of all.
+ * Ownership  An item's outputs are views of the staging memory, to which its arena keeps a
+ *            reference. Small portions of a merged launch are copied into the arena, since a client
+ *            that does not read its reply would otherwise hold the staging memory of all.
  * Errors     INDEX_OUT_OF_BOUNDS if the device reported a bad index that no policy has replaced;
  *            MEMORY_EXHAUSTED.
  * Threads    The batcher's. */

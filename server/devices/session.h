@@ -4,8 +4,8 @@
  *                                  ├──► close_lost, until true  the device is lost
  *                                  └──► abandon                 the device stays open
  *
- * Opener     A driver may take seconds to start, or never return, so a device is opened on a thread of
- *            its own, which can be abandoned.
+ * Opener     A driver may take seconds to start, or never return, so a device is opened on a thread
+ *            of its own, which can be abandoned.
  * Lost       Closing a lost device may not return either, so it has a thread of its own. It begins
  *            after all staging buffers are released, as closing the device frees them.
  * Ownership  Owns all that the struct points to. Items in its batches are borrowed.
@@ -59,13 +59,13 @@ bool td_device_session_trim(struct td_device_session *session);
 /* Called with a working device, nothing in flight and all staging buffers released. */
 void td_device_session_close(struct td_device_session *session);
 
-/* One step of closing a lost device, whose items have been given back. True: the device is closed and
- * the session freed. Without memory or threads the next call tries again. */
+/* One step of closing a lost device, whose items have been given back. True: the device is closed
+ * and the session freed. Without memory or threads the next call tries again. */
 bool td_device_session_close_lost(struct td_device_session *session);
 
-/* Frees the host side, with nothing in flight or the device lost. The device stays open and keeps its
- * memory, its pinned memory and a version of a table that it may still read. Staging buffers stay
- * valid. */
+/* Frees the host side, with nothing in flight or the device lost. The device stays open and keeps
+ * its memory, its pinned memory and a version of a table that it may still read. Staging buffers
+ * stay valid. */
 void td_device_session_abandon(struct td_device_session *session);
 
 #endif

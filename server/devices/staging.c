@@ -69,8 +69,8 @@ static void release(struct td_buffer *base)
         destroy(staging);
 }
 
-/* Removes a free buffer from its class or one of up to twice the size, so that not every class fills
- * up when batches vary in size. NULL if there is none. */
+/* Removes a free buffer from its class or one of up to twice the size, so that not every class
+ * fills up when batches vary in size. NULL if there is none. */
 static struct staged *reuse(struct td_staging *staging, int size_class)
 {
     struct staged *buffer = NULL;

@@ -2,14 +2,14 @@
  *
  *     take ──► a batch, then clients' replies ──► last unref ──► free, for the next take
  *
- * Allocating such memory is slow, so buffers are kept by size class, a quarter of a power of two apart,
- * and reused, also for a request of half their size. A free buffer is released to the device only to
- * make room for another class. Replies may hold half of the limit; beyond that they are copied
- * (td_staging_is_scarce), as a client that does not read would hold what others need.
+ * Allocating such memory is slow, so buffers are kept by size class, a quarter of a power of two
+ * apart, and reused, also for a request of half their size. A free buffer is released to the device
+ * only to make room for another class. Replies may hold half of the limit; beyond that they are
+ * copied (td_staging_is_scarce), as a client that does not read would hold what others need.
  *
  * Bounds     At most `limit` bytes, in use or free; all of them count against the pool's budget.
- * Ownership  The memory belongs to the device that allocated it and must not outlive it: a device is
- *            closed when td_staging_all_returned.
+ * Ownership  The memory belongs to the device that allocated it and must not outlive it: a device
+ *            is closed when td_staging_all_returned.
  * Threads    take, trim, free and abandon: the batcher's. Any thread may release a buffer and call
  *            the rest.
  * Errors     take: MEMORY_EXHAUSTED if the limit, the budget or the device has no room; otherwise
@@ -48,8 +48,8 @@ bool td_staging_trim(struct td_staging *staging);
 /* Releases the memory to the device. NULL is fine. */
 void td_staging_free(struct td_staging *staging);
 
-/* The same for a lost device, without calling it: closing it frees its memory. Buffers in use stay
- * valid until the device is closed. */
+/* Frees the staging memory of a lost device without calling the device: closing it frees its
+ * memory. Buffers in use stay valid until the device is closed. */
 void td_staging_abandon(struct td_staging *staging);
 
 #endif

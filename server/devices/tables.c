@@ -216,8 +216,8 @@ void td_device_tables_finish_uploads(struct td_device_tables *tables,
     pthread_mutex_unlock(&tables->mutex);
 }
 
-/* Is its version replaced, or are all references to it the cache's? A new reference can only be made
- * from an existing one, so none can appear then. */
+/* Is its version replaced, or are all references to it the cache's? A new reference can only be
+ * made from an existing one, so none can appear then. */
 static bool is_stale(const struct td_device_tables *tables, const struct td_device_table *table)
 {
     size_t ours = 0;

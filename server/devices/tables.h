@@ -59,8 +59,9 @@ struct td_device_tables_count td_device_tables_count(struct td_device_tables *ta
 /* Frees the memory on the device. NULL is fine. */
 void td_device_tables_free(struct td_device_tables *tables);
 
-/* The same for a lost device, without calling it: closing it frees its memory. One that could not be
- * closed may still read what was being uploaded: these versions are never released. */
+/* Frees the cache of a lost device without calling the device: closing it frees its memory. A
+ * device that was not closed may still read what was being uploaded, so these versions are never
+ * released. */
 void td_device_tables_abandon(struct td_device_tables *tables, bool closed);
 
 #endif

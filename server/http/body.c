@@ -10,7 +10,7 @@ enum {
     IN_CALL = 16 << 10,         /* bodies up to this are stored in the call itself */
     FIRST_BUFFER = 16 << 10,    /* first buffer of a larger body */
     GROWTH = 8,                 /* then the buffer is this many times the bytes received, */
-    EARNED = 1 << 20,           /* and Content-Length once this much was received */
+    TRUSTED = 1 << 20,          /* and Content-Length once this much was received */
     STREAMED = 8 << 20,         /* larger bodies do not stay in a cache until they are read */
     POPULATED = 4 << 20,        /* bytes of such a body to populate at a time, */
     POPULATED_LEFT = 256 << 10, /* when this little is left of the last ones */
@@ -36,7 +36,7 @@ static td_status make_room(struct td_call *call, size_t bytes)
     call->body_buffer = larger;
     call->body = larger->data;
     call->body_capacity = larger->size - TD_JSON_PADDING;
-    call->pages.bytes = 0; /* none of it is populated */
+    call->populate.bytes = 0; /* none of it is populated */
     return TD_OK;
 }
 
@@ -46,7 +46,7 @@ static size_t room_for(const struct td_call *call, size_t bytes)
 {
     const int64_t announced = call->headers.content_length;
     const size_t most = announced > 0 ? (size_t)announced : td_call_body_limit(call);
-    if (bytes >= EARNED)
+    if (bytes >= TRUSTED)
         return announced > 0 || bytes > most / 2 ? most : 2 * bytes;
     const size_t room = bytes * GROWTH;
     return room > most ? most : room < FIRST_BUFFER ? FIRST_BUFFER : room;
@@ -109,18 +109,19 @@ static size_t known_end(const struct td_call *call)
                                                                     : call->body_capacity;
 }
 
-bool td_body_wants_pages(struct td_call *call)
+bool td_body_must_populate(struct td_call *call)
 {
     if (call->body_capacity < STREAMED)
         return false;
     const size_t end = known_end(call), received = call->body_bytes;
-    const size_t populated =
-        call->pages.bytes > 0 ? (size_t)(call->pages.data - call->body) + call->pages.bytes : 0;
+    const size_t populated = call->populate.bytes > 0
+                                 ? (size_t)(call->populate.data - call->body) + call->populate.bytes
+                                 : 0;
     const size_t from = populated > received ? populated : received;
     if (from - received > POPULATED_LEFT || from >= end)
         return false;
     const size_t bytes = end - from < POPULATED ? end - from : POPULATED;
-    call->pages.data = (char *)(uintptr_t)call->body + from;
-    call->pages.bytes = bytes;
+    call->populate.data = (char *)(uintptr_t)call->body + from;
+    call->populate.bytes = bytes;
     return true;
 }

@@ -12,13 +12,14 @@
 
 #include "server/calls/call.h"
 
-/* Before the first byte: refuses a Content-Length above the limit, and makes room for a small body. */
+/* Before the first byte: refuses a Content-Length above the limit, and makes room for a small
+ * body. */
 TD_MUST_CHECK td_status td_body_begin(struct td_call *call);
 
 TD_MUST_CHECK td_status td_body_receive(struct td_call *call, const char *data, size_t bytes);
 
-/* Should the next range of the body's memory be populated before more is received? If so call->pages
- * is set to it, and the range counts as populated. */
-bool td_body_wants_pages(struct td_call *call);
+/* Should the next range of the body's memory be populated before more is received? If so,
+ * call->populate is set to it, and the range counts as populated. */
+bool td_body_must_populate(struct td_call *call);
 
 #endif

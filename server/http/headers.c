@@ -155,8 +155,8 @@ static td_status check_framing(struct header_fields *fields)
         at_fault = "Content-Length";
     if (!at_fault)
         return TD_OK;
-    /* The client, or a proxy before it, may disagree about where this request ends, so no other request
-     * is accepted on the connection. */
+    /* The client, or a proxy before it, may disagree about where this request ends, so no other
+     * request is accepted on the connection. */
     call->close_connection = true;
     if (fields->repeated)
         snprintf(sentence, sizeof sentence, "duplicate header %s", fields->repeated);
@@ -174,8 +174,8 @@ static td_status read_inference_header(struct td_call *call, const char *text)
                : TD_OK;
 }
 
-/* A refused request is answered before its body. The connection closes then, since a client that does
- * not use Expect: 100-continue is already sending the body. */
+/* A refused request is answered before its body. The connection closes then, since a client that
+ * does not use Expect: 100-continue is already sending the body. */
 static td_status check_origin(const struct td_origins *origins, const struct header_fields *fields)
 {
     struct td_call *call = fields->call;

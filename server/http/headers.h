@@ -1,7 +1,7 @@
 /* headers.h - the headers of a request, read once and before its body.
  *
- * Sets the call's request id, headers and deadline, and checks every request for ambiguous framing and
- * for its origin (origin.h).
+ * Sets the call's request id, headers and deadline, and checks every request for ambiguous framing
+ * and for its origin (origin.h).
  *
  * Ownership  Texts are the connection's, and live as long as its request.
  * Threads    The I/O thread of the connection.
@@ -14,7 +14,8 @@
 #include "server/http/origin.h"
 #include "server/http/target.h"
 
-/* authority: that of a target in absolute form, which replaces Host; without text for other forms. */
+/* authority: that of a target in absolute form, which replaces Host; without text for other
+ * forms. */
 TD_MUST_CHECK td_status td_headers_read(struct td_call *call, const struct td_origins *origins,
                                         struct td_field authority);
 

@@ -38,7 +38,7 @@ struct td_http {
     struct MHD_Daemon *daemon;
     struct td_linger *linger;
     struct td_connections *connections;
-    struct td_pages *pages;
+    struct td_populator *populator;
     struct td_origins *origins;
 };
 
@@ -49,8 +49,8 @@ static int socket_of(struct MHD_Connection *connection)
 
 /* ---- a request ------------------------------------------------------------------------------ */
 
-/* Counts the call before it checks for draining, so that no call starts after a drain has seen none in
- * flight. */
+/* Counts the call before it checks for draining, so that no call starts after a drain has seen none
+ * in flight. */
 static td_status accept_call(struct td_call *call)
 {
     call->accepted = true;
@@ -58,10 +58,12 @@ static td_status accept_call(struct td_call *call)
     if (!atomic_load(&call->services->draining))
         return TD_OK;
     call->close_connection = true;
-    return td_error_set(&call->error, TD_DRAINING, "the server is stopping and takes no new work");
+    return td_error_set(&call->error, TD_DRAINING,
+                        "the server is stopping and accepts no new requests");
 }
 
-/* A preflight gets no errors of the request that follows it, which gets its own. */
+/* A preflight does not report errors of the request that it announces; that request reports
+ * them. */
 static td_status begin_preflight(struct td_call *call)
 {
     call->error.status = TD_OK;
@@ -98,8 +100,9 @@ static td_status begin(const struct td_http *http, struct td_call *call)
     return status == TD_OK && has_body ? td_body_begin(call) : status;
 }
 
-/* A small body of a refused request is read and dropped, so that the connection can be reused. Before a
- * large body, or one of unknown length, the error is sent at once and the connection closed. */
+/* A small body of a refused request is read and dropped, so that the connection can be reused.
+ * Before a large body, or one of unknown length, the error is sent at once and the connection
+ * closed. */
 static bool answer_before_body(const struct td_call *call)
 {
     return call->close_connection || call->headers.chunked ||
@@ -123,20 +126,20 @@ static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection
     return td_reply_send_error(call);
 }
 
-/* On the thread that populates pages. */
-static void resume(struct td_pages_job *job)
+/* On the populator's thread. */
+static void resume(struct td_populate_job *job)
 {
     struct td_call *call =
-        (struct td_call *)(void *)((char *)job - offsetof(struct td_call, pages));
+        (struct td_call *)(void *)((char *)job - offsetof(struct td_call, populate));
     MHD_resume_connection(call->connection);
 }
 
 /* Suspends the connection until the memory for the next bytes is populated. */
-static void suspend_for_pages(struct td_http *http, struct td_call *call)
+static void suspend_to_populate(struct td_http *http, struct td_call *call)
 {
-    call->pages.done = resume;
+    call->populate.done = resume;
     MHD_suspend_connection(call->connection);
-    td_pages_populate(http->pages, &call->pages);
+    td_populator_submit(http->populator, &call->populate);
 }
 
 static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, const char *data,
@@ -144,11 +147,11 @@ static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, 
 {
     if (call->task && call->body_limit != TD_BODY_NONE && call->error.status == TD_OK) {
         /* An error stays in call->error and is sent after the body. */
-        if (td_body_receive(call, data, bytes) == TD_OK && td_body_wants_pages(call))
-            suspend_for_pages(http, call);
+        if (td_body_receive(call, data, bytes) == TD_OK && td_body_must_populate(call))
+            suspend_to_populate(http, call);
         return MHD_YES;
     }
-    /* An endless body closes the connection. */
+    /* Close the connection if the body is too long to be discarded. */
     call->discarded += bytes;
     return call->discarded <= td_call_body_limit(call) ? MHD_YES : MHD_NO;
 }
@@ -162,7 +165,7 @@ static void finish_on_worker(struct td_call *call)
 
 static enum MHD_Result body_complete(struct td_call *call)
 {
-    call->times.arrived = call->times.lap = td_now_ns();
+    call->times.arrived = call->times.stage_end = td_now_ns();
     if (call->error.status != TD_OK)
         return td_reply_send_error(call);
     if (call->handler)
@@ -198,8 +201,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return td_reply_send(call);
 }
 
-/* The last byte is sent, or the client has disconnected. libmicrohttpd may still hold the response but
- * reads no byte of it any more. */
+/* The last byte is sent, or the client has disconnected. libmicrohttpd may still hold the response
+ * but reads no byte of it any more. */
 static void completed(void *context, struct MHD_Connection *connection, void **state,
                       enum MHD_RequestTerminationCode code)
 {
@@ -281,7 +284,7 @@ static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
         { MHD_OPTION_LISTEN_SOCKET, fd, NULL },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, http },
         { MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)td_query_leave_encoded, NULL },
-        { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)td_transport_note_path, http },
+        { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)td_transport_record_path, http },
         { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, http },
         { MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL },
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->connection_memory, NULL },
@@ -307,13 +310,13 @@ static bool start_parts(struct td_http *http, int fd, struct td_listener_address
     *why = "no memory";
     http->linger = td_linger_new();
     http->connections = td_connections_new();
-    http->pages = td_pages_new();
+    http->populator = td_populator_new();
     /* The values were checked when the program started. */
     http->origins = td_origins_new(config->allow_origin, config->allow_host,
                                    td_listener_is_loopback(bound), message, sizeof message);
-    if (!http->linger || !http->connections || !http->pages || !http->origins)
+    if (!http->linger || !http->connections || !http->populator || !http->origins)
         return false;
-    *why = "libmicrohttpd did not start";
+    *why = "libmicrohttpd could not start";
     http->daemon = start_daemon(http, fd);
     return http->daemon != NULL;
 }
@@ -322,7 +325,7 @@ static void free_parts(struct td_http *http)
 {
     td_linger_free(http->linger);
     td_connections_free(http->connections);
-    td_pages_free(http->pages);
+    td_populator_free(http->populator);
     td_origins_free(http->origins);
     free(http);
 }
@@ -363,7 +366,7 @@ void td_http_stop(struct td_http *http)
 {
     if (!http)
         return;
-    td_pages_stop(http->pages);    /* no connection may be suspended then */
-    MHD_stop_daemon(http->daemon); /* closes the listening socket as well */
+    td_populator_stop(http->populator); /* no connection may be suspended then */
+    MHD_stop_daemon(http->daemon);      /* closes the listening socket as well */
     free_parts(http);
 }

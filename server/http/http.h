@@ -1,9 +1,9 @@
-/* http.h - the libmicrohttpd side: receives bodies, sends replies, suspends connections while workers
- * run their calls.
+/* http.h - the libmicrohttpd side: receives bodies, sends replies, suspends connections while
+ * workers run their calls.
  *
- * Threads  libmicrohttpd's epoll threads (--io-threads) run everything here except td_http_start and
- *          td_http_stop; a connection stays on one of them. A worker resumes a connection through
- *          call->finished.
+ * Threads  libmicrohttpd's epoll threads (--io-threads) run everything here except td_http_start
+ *          and td_http_stop; a connection stays on one of them. A worker resumes a connection
+ *          through call->finished.
  * Errors   transport_errors.c words libmicrohttpd's own errors (request framing). */
 #ifndef TD_SERVER_HTTP_HTTP_H
 #define TD_SERVER_HTTP_HTTP_H
@@ -19,7 +19,8 @@ struct td_http *td_http_start(struct td_services *services);
  * periodically. */
 void td_http_nudge(struct td_http *http);
 
-/* Stops serving. No connection may be suspended: all calls must have been answered. NULL is fine. */
+/* Stops serving. No connection may be suspended: all calls must have been answered. NULL is
+ * fine. */
 void td_http_stop(struct td_http *http);
 
 #endif

@@ -72,7 +72,7 @@ static bool read_on(struct leaving *one)
     }
 }
 
-/* Moves new sockets to the thread's own list; false if it must stop. */
+/* Moves new sockets to the thread's own list; false if the thread must stop. */
 static bool collect(struct td_linger *linger, struct leaving *list, int *count)
 {
     pthread_mutex_lock(&linger->mutex);
@@ -86,7 +86,7 @@ static bool collect(struct td_linger *linger, struct leaving *list, int *count)
     return !stop;
 }
 
-/* Waits until one of them is readable or its time is over. */
+/* Waits until one of the sockets is readable or has reached its time limit. */
 static void wait_for_some(const struct td_linger *linger, const struct leaving *list, int count)
 {
     enum { TICK_MS = 100 };

@@ -1,8 +1,8 @@
 /* linger.h - lingering close of connections whose request was refused before its body arrived.
  *
- * The reply is sent at once and the sending side shut down. Closing the socket while the client still
- * sends makes the kernel reset the connection, and the client loses the reply if it has not read it.
- * So incoming bytes are read and dropped, for a bounded time and size.
+ * The reply is sent at once and the sending side shut down. Closing the socket while the client
+ * still sends makes the kernel reset the connection, and the client loses the reply if it has not
+ * read it. So incoming bytes are read and dropped, for a bounded time and size.
  *
  * Bounds     TD_LINGER_SOCKETS at a time, each for 5 s or 256 MiB; others, and all when the server
  *            stops, are closed at once.

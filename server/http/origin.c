@@ -98,8 +98,8 @@ static bool read_ipv4(const char *text, size_t length, unsigned char address[16]
     return at == length;
 }
 
-/* Labels of letters, digits, '-' and '_'. The last must not be a number: such a name is an IPv4 address
- * in one of its unusual forms. A trailing dot is kept. */
+/* Labels of letters, digits, '-' and '_'. The last must not be a number: such a name is an IPv4
+ * address in one of its unusual forms. A trailing dot is kept. */
 static bool is_host_name(const char *text, size_t length)
 {
     const size_t end = length > 0 && text[length - 1] == '.' ? length - 1 : length;
@@ -198,7 +198,7 @@ static bool is_same_authority(const struct authority *a, const struct authority 
     return first == second && is_same_host(a, b);
 }
 
-/* Is it a page of this server, under whatever name the client uses for it? */
+/* Is it a page of this server: is its authority that of Host? */
 static bool is_own(const struct origin *origin, struct td_field host)
 {
     struct authority authority;
@@ -324,15 +324,15 @@ td_status td_origin_preflight(struct td_call *call)
                     "Accept, Authorization, Content-Encoding, Content-Type, If-Match, "
                     "If-None-Match, If-Range, Inference-Header-Content-Length, Range, traceparent, "
                     "tracestate, X-Request-Id, X-Request-Timeout-Ms");
-    /* Long enough for a page's many requests, short enough for a change of the configuration. */
+    /* Long enough to cover many requests of a page, short enough for configuration changes. */
     td_reply_header(reply, "Access-Control-Max-Age", "600");
     return TD_OK;
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* The next value of a comma-separated list, without blanks around it; false after the last. An empty
- * list has none. */
+/* The next value of a comma-separated list, without blanks around it; false after the last. An
+ * empty list has none. */
 static bool next_value(const char **list, struct td_field *value)
 {
     if (!*list || !**list)
@@ -347,21 +347,21 @@ static bool next_value(const char **list, struct td_field *value)
     return true;
 }
 
-struct complaint {
+struct rejection {
     char *text;
     size_t size;
 };
 
-static bool complain(struct complaint complaint, const char *option, struct td_field value,
-                     const char *expected)
+static bool reject(struct rejection rejection, const char *option, struct td_field value,
+                   const char *expected)
 {
-    snprintf(complaint.text, complaint.size, "%s: '%.*s' is not %s", option, shown(value),
+    snprintf(rejection.text, rejection.size, "%s: '%.*s' is not %s", option, shown(value),
              value.text, expected);
     return false;
 }
 
 static bool add_origin(struct td_origins *origins, struct td_field value,
-                       struct complaint complaint)
+                       struct rejection rejection)
 {
     const char *expected = "an origin like https://example.com or http://localhost:3000: a scheme, "
                            "a host and perhaps a port, without a path";
@@ -373,17 +373,17 @@ static bool add_origin(struct td_origins *origins, struct td_field value,
                    "https://example.com";
     else if (read_origin(value.text, value.length, &origins->origins[origins->n_origins]))
         return ++origins->n_origins, true;
-    return complain(complaint, "allow-origin", value, expected);
+    return reject(rejection, "allow-origin", value, expected);
 }
 
-static bool add_host(struct td_origins *origins, struct td_field value, struct complaint complaint)
+static bool add_host(struct td_origins *origins, struct td_field value, struct rejection rejection)
 {
     struct authority *host = &origins->hosts[origins->n_hosts];
     const bool good = read_authority(value.text, value.length, host);
     if (!good || host->name.length != value.length)
-        return complain(complaint, "allow-host", value,
-                        "a host like tensors.example.com, 192.0.2.1 or [2001:db8::1], without a "
-                        "port");
+        return reject(rejection, "allow-host", value,
+                      "a host like tensors.example.com, 192.0.2.1 or [2001:db8::1], without a "
+                      "port");
     if (host->kind == NAME)
         host->name = without_dot(host->name);
     return ++origins->n_hosts, true;
@@ -399,14 +399,14 @@ static size_t count_values(const char *list)
 }
 
 static bool add_values(struct td_origins *origins, const char *allow_origin, const char *allow_host,
-                       struct complaint complaint)
+                       struct rejection rejection)
 {
     struct td_field value;
     while (next_value(&allow_origin, &value))
-        if (!add_origin(origins, value, complaint))
+        if (!add_origin(origins, value, rejection))
             return false;
     while (next_value(&allow_host, &value))
-        if (!add_host(origins, value, complaint))
+        if (!add_host(origins, value, rejection))
             return false;
     return true;
 }
@@ -428,7 +428,7 @@ struct td_origins *td_origins_new(const char *allow_origin, const char *allow_ho
     memcpy(origins->text, allow_origin, origins_size);
     memcpy(origins->text + origins_size, allow_host, hosts_size);
     if (add_values(origins, origins->text, origins->text + origins_size,
-                   (struct complaint){ message, size }))
+                   (struct rejection){ message, size }))
         return origins;
 wrong:
     td_origins_free(origins);

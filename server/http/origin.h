@@ -1,19 +1,20 @@
 /* origin.h - refuses requests of web pages of other sites, and hosts that only DNS rebinding uses.
  *
- * A browser sends a page's requests to any address that it can reach, so a page of any site could write
- * to a daemon that listens on loopback only. Two checks, both before the body is read:
+ * A browser sends a page's requests to any address that it can reach, so a page of any site could
+ * write to a daemon that listens on loopback only. Two checks, both before the body is read:
  *
  * Site     FORBIDDEN if Sec-Fetch-Site is cross-site or same-site, or if there is an Origin ("null"
- *          included) whose authority is not that of Host, unless --allow-origin names that origin. A GET that navigates to "/" or "/docs" passes: such pages hold no data. Clients
- *          other than browsers send neither header.
+ *          included) whose authority is not that of Host, unless --allow-origin names that origin.
+ *          A GET that navigates to "/" or "/docs" is allowed, since these pages contain no data.
+ *          Clients other than browsers send neither header.
  * Host     On a loopback address FORBIDDEN unless Host is localhost, a name under it, an address in
- *          127.0.0.0/8, [::1] or a host in --allow-host, with any port: a page of evil.example whose
- *          name then resolves to 127.0.0.1 has the same origin as the server, but its Host is
+ *          127.0.0.0/8, [::1] or a host in --allow-host, with any port: a page of evil.example
+ *          whose name then resolves to 127.0.0.1 has the same origin as the server, but its Host is
  *          still evil.example. On other addresses Host is checked only if --allow-host is set. An
  *          HTTP/1.0 request may lack it; the HTTP library requires it of HTTP/1.1.
  *
- * Names are compared ignoring case. IPv4 addresses are four decimal numbers; other forms that resolvers
- * accept (127.1, 0x7f.0.0.1) are refused, as browsers never send them.
+ * Names are compared ignoring case. IPv4 addresses are four decimal numbers; other forms that
+ * resolvers accept (127.1, 0x7f.0.0.1) are refused, as browsers never send them.
  *
  * Ownership  td_origins owns copies of its lists.
  * Threads    Constant after td_origins_new.
@@ -45,8 +46,8 @@ struct td_origin_request {
     struct td_field sec_fetch_mode;
 };
 
-/* From the comma-separated lists --allow-origin and --allow-host. NULL if one is invalid, or without
- * memory; message, of `size` bytes, then says which. */
+/* From the comma-separated lists --allow-origin and --allow-host. NULL if one is invalid, or
+ * without memory; message, of `size` bytes, then says which. */
 struct td_origins *td_origins_new(const char *allow_origin, const char *allow_host, bool loopback,
                                   char *message, size_t size);
 
@@ -62,7 +63,8 @@ TD_MUST_CHECK td_status td_origin_check(const struct td_origins *origins,
                                         const struct td_origin_request *request, bool *listed,
                                         struct td_error *err);
 
-/* The handler of a preflight: lists what a page of a listed origin may send to any path. */
+/* Handler of a preflight request: replies with the methods and headers that are allowed for every
+ * path. */
 td_status td_origin_preflight(struct td_call *call);
 
 /* Reply headers that a page may read besides those that it always may. */

@@ -38,7 +38,8 @@ static void add_timing(const struct td_call *call, struct MHD_Response *response
     add_header(response, "Server-Timing", text);
 }
 
-/* Allows the page that sent the request to read the reply, and lists the headers that it may read. */
+/* Allows the page that sent the request to read the reply, and lists the headers that it may
+ * read. */
 static void add_origin_headers(const struct td_call *call, struct MHD_Response *response)
 {
     if (call->services->config.allow_origin[0])
@@ -67,8 +68,8 @@ static void add_reply_headers(const struct td_call *call, struct MHD_Response *r
         add_header(response, "Connection", "close");
 }
 
-/* The reply's bytes stay in the call, which outlives the response: the HTTP library's completion callback
- * frees it. */
+/* The reply's bytes stay in the call, which outlives the response: the HTTP library's completion
+ * callback frees it. */
 static struct MHD_Response *make_response(struct td_call *call)
 {
     const struct td_reply *reply = &call->reply;

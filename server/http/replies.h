@@ -1,7 +1,7 @@
 /* replies.h - sends a call's reply as an HTTP response, the body from the call's memory.
  *
- * Ownership  The response borrows the reply's bytes; the call must live until the HTTP library reports
- *            that the request has ended.
+ * Ownership  The response borrows the reply's bytes; the call must live until the HTTP library
+ *            reports that the request has ended.
  * Threads    The I/O thread of the connection.
  * Errors     MHD_NO: out of memory, the connection closes. */
 #ifndef TD_SERVER_HTTP_REPLIES_H

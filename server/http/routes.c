@@ -105,8 +105,8 @@ struct segment {
     size_t name_length, length;
 };
 
-/* Does the path match the pattern? The *n segments matched by names are returned as sent, not decoded.
- * The others must equal those of the pattern, without escapes. */
+/* Does the path match the pattern? The *n segments matched by names are returned as sent, not
+ * decoded. The others must equal those of the pattern, without escapes. */
 static bool match(const char *pattern, const char *path, struct segment *segments, int *n)
 {
     *n = 0;
@@ -208,7 +208,7 @@ static void allow_text(unsigned methods, char text[ALLOW_SIZE])
                                        length ? ", " : "", known[i].names);
 }
 
-static td_status tell_options(struct td_call *call)
+static td_status reply_allowed_methods(struct td_call *call)
 {
     call->reply.http_status = 204;
     td_reply_header(&call->reply, "Allow", call->arguments[0]);
@@ -216,13 +216,13 @@ static td_status tell_options(struct td_call *call)
 }
 
 /* The path has a route, but not for this method. */
-static td_status other_method(struct td_call *call, unsigned methods)
+static td_status refuse_method(struct td_call *call, unsigned methods)
 {
     char allow[ALLOW_SIZE];
     struct td_error *err = &call->error;
     allow_text(methods, allow);
     if (strcmp(call->method, "OPTIONS") == 0) {
-        call->handler = tell_options;
+        call->handler = reply_allowed_methods;
         call->arguments[0] = td_arena_text(&call->arena, allow, strlen(allow), err);
         return call->arguments[0] ? TD_OK : err->status;
     }
@@ -251,7 +251,7 @@ td_status td_route_call(struct td_call *call)
     if (escapes != TD_OK)
         return escapes;
     if (strcmp(call->path, "*") == 0 && strcmp(call->method, "OPTIONS") == 0)
-        return other_method(call, GET | POST | PUT | DELETE);
+        return refuse_method(call, GET | POST | PUT | DELETE);
     for (const struct route *route = routes; route < routes + N_ROUTES; route++) {
         if (pattern ? strcmp(route->pattern, pattern) != 0
                     : !match(route->pattern, call->path, segments, &n))
@@ -272,7 +272,7 @@ td_status td_route_call(struct td_call *call)
         return TD_OK;
     }
     if (pattern)
-        return other_method(call, methods);
+        return refuse_method(call, methods);
     return td_error_set(&call->error, TD_NOT_FOUND, "there is nothing at %.200s%s", call->path,
                         call->style == TD_STYLE_OIP ? "" : "; GET /v1/ops lists the ops");
 }

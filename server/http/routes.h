@@ -1,24 +1,25 @@
 /* routes.h - maps method and path to a handler or a task.
  *
- * One table of path patterns: a segment in braces matches any non-empty text. {op} must be the name of
- * an op and {version} "1"; the text matched by any other becomes an argument of the call. The first
- * matching pattern is used. A pattern may have several lines, with different methods; HEAD is routed
- * like GET, and OPTIONS is answered everywhere (204, Allow). The path is matched as sent, and only the
- * segments in braces are percent-decoded: an encoded slash is part of a name, and the fixed segments of
- * a pattern have one spelling.
+ * One table of path patterns: a segment in braces matches any non-empty text. {op} must be the name
+ * of an op and {version} "1"; the text matched by any other becomes an argument of the call. The
+ * first matching pattern is used. A pattern may have several lines, with different methods; HEAD is
+ * routed like GET, and OPTIONS is answered everywhere (204, Allow). The path is matched as sent,
+ * and only the segments in braces are percent-decoded: an encoded slash is part of a name, and the
+ * fixed segments of a pattern have one spelling.
  *
- * A line has a handler, which replies at once, or a task, which the scheduler runs after a body of at
- * most `body_limit` bytes has arrived.
+ * A line has a handler, which replies at once, or a task, which the scheduler runs after a body of
+ * at most `body_limit` bytes has arrived.
  *
- * Errors   MALFORMED_REQUEST (a broken escape, a NUL), NOT_FOUND, UNKNOWN_OP (with the nearest name),
- *          METHOD_NOT_ALLOWED (with the allowed ones), in the style of the path: /v2 has its own. */
+ * Errors   MALFORMED_REQUEST (a broken escape, a NUL), NOT_FOUND, UNKNOWN_OP (with the nearest
+ *          name), METHOD_NOT_ALLOWED (with the allowed ones), in the style of the path: /v2 has its
+ *          own. */
 #ifndef TD_SERVER_HTTP_ROUTES_H
 #define TD_SERVER_HTTP_ROUTES_H
 
 #include "server/calls/call.h"
 
-/* From call->method and call->path: sets the call's style, arguments, op, body_limit, and its handler
- * or task. On failure call->error is set, and so are style and, if known, op. */
+/* From call->method and call->path: sets the call's style, arguments, op, body_limit, and its
+ * handler or task. On failure call->error is set, and so are style and, if known, op. */
 TD_MUST_CHECK td_status td_route_call(struct td_call *call);
 
 /* The style of errors for this path, which a query may follow. */

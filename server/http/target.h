@@ -1,11 +1,11 @@
 /* target.h - parses the request target of a request line.
  *
- * A target is a path ("/v1/ops"), an absolute http URI, which proxies send and a server has to accept
- * (RFC 9112, 3.2.2), or "*" with OPTIONS. Its query has been removed.
+ * A target is a path ("/v1/ops"), an absolute http URI, which proxies send and a server has to
+ * accept (RFC 9112, 3.2.2), or "*" with OPTIONS. Its query has been removed.
  *
  * The HTTP library decodes nothing: in a decoded path %2F cannot be distinguished from a slash, so
- * "/v1%2fgather" would be a route here but not for a proxy with rules for "/v1/". Paths are split as
- * sent, and each segment is decoded separately, as are the arguments of a query.
+ * "/v1%2fgather" would be a route here but not for a proxy with rules for "/v1/". Paths are split
+ * as sent, and each segment is decoded separately, as are the arguments of a query.
  *
  * Ownership  Decoded text is in the arena; text without '%' is not copied.
  * Errors     MALFORMED_REQUEST, which shows the target or the escape. */

@@ -1,15 +1,15 @@
-/* transport_errors.c - rewrites libmicrohttpd's own error replies as application/problem+json, or in
- * the form of /v2.
+/* transport_errors.c - rewrites libmicrohttpd's own error replies as application/problem+json, or
+ * in the form of /v2.
  *
- * Invalid framing, oversized headers and the like never reach our code: the library replies with a
- * fixed HTML page and closes the connection. It makes that page with
+ * Invalid framing, oversized headers and the like never reach tensord's code: the library replies
+ * with a fixed HTML page and closes the connection. It makes that page with
  * MHD_create_response_from_buffer_static, which nothing else here calls, so the linker's --wrap
- * lets this file put the page's text into a problem instead. With a shared library the option
- * has no effect and the HTML is sent.
+ * lets this file put the page's text into a problem instead. With a shared library the option has
+ * no effect and the HTML is sent.
  *
- * The library does not say which request the page is for. It is taken to be the one whose request line
- * this thread read last, which is wrong only if another arrived in between; so both forms have the
- * members of both.
+ * The library does not say which request the page is for. It is taken to be the one whose request
+ * line this thread read last, which is wrong only if another one was read in between. Therefore
+ * each of the two formats also has the members of the other.
  *
  * Threads  Any; the text is copied by the library. */
 #include "server/http/transport_errors.h"
@@ -32,7 +32,7 @@ enum { SENTENCE_SIZE = 512 };
 
 static _Thread_local td_style style = TD_STYLE_PROBLEM; /* of the last path that was read */
 
-void *td_transport_note_path(void *context, const char *path, struct MHD_Connection *connection)
+void *td_transport_record_path(void *context, const char *path, struct MHD_Connection *connection)
 {
     (void)context;
     (void)connection;

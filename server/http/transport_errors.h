@@ -4,7 +4,7 @@
 
 struct MHD_Connection;
 
-/* For MHD_OPTION_URI_LOG_CALLBACK: records the API of the request that is being read. */
-void *td_transport_note_path(void *context, const char *path, struct MHD_Connection *connection);
+/* For MHD_OPTION_URI_LOG_CALLBACK: records whether the request being read is one of /v1 or /v2. */
+void *td_transport_record_path(void *context, const char *path, struct MHD_Connection *connection);
 
 #endif

@@ -9,8 +9,8 @@
  * (td_buffer_pool_trim). Size classes are a quarter of a power of two apart: at most 1/4 is unused.
  *
  * Bounds     in use + warm never exceed limit; warm buffers are evicted to make room.
- * Errors     take: RESOURCE_LIMIT if the size exceeds the limit, MEMORY_EXHAUSTED if it does not fit
- *            beside the memory in use.
+ * Errors     take: RESOURCE_LIMIT if the size exceeds the limit, MEMORY_EXHAUSTED if it does not
+ *            fit beside the memory in use.
  * Threads    Any. One mutex, not held while memory is mapped or unmapped. */
 #ifndef TD_SERVER_MEMORY_BUFFER_POOL_H
 #define TD_SERVER_MEMORY_BUFFER_POOL_H

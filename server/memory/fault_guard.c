@@ -42,7 +42,7 @@ static int find(uintptr_t address, uintptr_t *end)
 
 /* Maps zeros from the faulting page to the end of the range: the pages after the end of a file
  * all fault, and one mmap is cheaper than one per page. After a read error later pages may be
- * valid, but the range is marked and never handed out again. */
+ * valid, but the range is marked and never returned again. */
 static bool cover(uintptr_t address, uintptr_t end)
 {
     const uintptr_t page = address & ~(page_size - 1);

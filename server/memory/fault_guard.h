@@ -2,10 +2,10 @@
  *
  * Reading a mapped page after the end of its file raises SIGBUS, and so does a page that a failing
  * disk cannot read or a full tmpfs cannot allocate. Within a guarded range the handler maps zeros
- * there, marks the range, counts the fault and lets the read continue; a fault anywhere else ends the
- * process as it would without the handler.
+ * there, marks the range, counts the fault and lets the read continue; a fault anywhere else ends
+ * the process as it would without the handler.
  *
- *     the owner of a mapping  guards the range, and refuses to hand it out once it is marked
+ *     the owner of a mapping  guards the range, and refuses to return it once it is marked
  *     a reader                compares td_guard_faults() before and after: a change means that it may
  *                             have read zeros that are not in the file
  *

@@ -13,11 +13,11 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; older headers lack it */
 #endif
 
-struct td_pages {
+struct td_populator {
     pthread_t thread;
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t changed;
-    struct td_pages_job *first, **last;
+    struct td_populate_job *first, **last;
     bool stopped;
 };
 
@@ -32,29 +32,30 @@ static void populate(char *data, size_t bytes)
         ((volatile char *)data)[i] = 0;
 }
 
-/* The next job, or NULL when stopped and empty; if *stopped, the job is not populated. */
-static struct td_pages_job *next_job(struct td_pages *pages, bool *stopped)
+/* The next job, or NULL after a stop once the queue is empty; if *stopped, it is not to be
+ * populated. */
+static struct td_populate_job *next_job(struct td_populator *populator, bool *stopped)
 {
-    pthread_mutex_lock(&pages->mutex);
-    while (!pages->first && !pages->stopped)
-        pthread_cond_wait(&pages->changed, &pages->mutex);
-    struct td_pages_job *job = pages->first;
+    pthread_mutex_lock(&populator->mutex);
+    while (!populator->first && !populator->stopped)
+        pthread_cond_wait(&populator->changed, &populator->mutex);
+    struct td_populate_job *job = populator->first;
     if (job) {
-        pages->first = job->next;
-        if (!pages->first)
-            pages->last = &pages->first;
+        populator->first = job->next;
+        if (!populator->first)
+            populator->last = &populator->first;
     }
-    *stopped = pages->stopped;
-    pthread_mutex_unlock(&pages->mutex);
+    *stopped = populator->stopped;
+    pthread_mutex_unlock(&populator->mutex);
     return job;
 }
 
 static void *run(void *context)
 {
     const struct sched_param normal = { .sched_priority = 0 };
-    struct td_pages_job *job;
+    struct td_populate_job *job;
     bool stopped;
-    (void)pthread_setname_np(pthread_self(), "pages");
+    (void)pthread_setname_np(pthread_self(), "populate");
     (void)pthread_setschedparam(pthread_self(), SCHED_BATCH,
                                 &normal); /* do not preempt I/O threads */
     while ((job = next_job(context, &stopped))) {
@@ -65,54 +66,54 @@ static void *run(void *context)
     return NULL;
 }
 
-struct td_pages *td_pages_new(void)
+struct td_populator *td_populator_new(void)
 {
-    struct td_pages *pages = calloc(1, sizeof *pages);
-    if (!pages)
+    struct td_populator *populator = calloc(1, sizeof *populator);
+    if (!populator)
         return NULL;
-    pages->last = &pages->first;
-    pthread_mutex_init(&pages->mutex, NULL);
-    pthread_cond_init(&pages->changed, NULL);
-    if (pthread_create(&pages->thread, NULL, run, pages) == 0)
-        return pages;
-    pthread_cond_destroy(&pages->changed);
-    pthread_mutex_destroy(&pages->mutex);
-    free(pages);
+    populator->last = &populator->first;
+    pthread_mutex_init(&populator->mutex, NULL);
+    pthread_cond_init(&populator->changed, NULL);
+    if (pthread_create(&populator->thread, NULL, run, populator) == 0)
+        return populator;
+    pthread_cond_destroy(&populator->changed);
+    pthread_mutex_destroy(&populator->mutex);
+    free(populator);
     return NULL;
 }
 
-void td_pages_stop(struct td_pages *pages)
+void td_populator_stop(struct td_populator *populator)
 {
-    pthread_mutex_lock(&pages->mutex);
-    const bool again = pages->stopped;
-    pages->stopped = true;
-    pthread_cond_signal(&pages->changed);
-    pthread_mutex_unlock(&pages->mutex);
+    pthread_mutex_lock(&populator->mutex);
+    const bool again = populator->stopped;
+    populator->stopped = true;
+    pthread_cond_signal(&populator->changed);
+    pthread_mutex_unlock(&populator->mutex);
     if (!again)
-        pthread_join(pages->thread, NULL);
+        pthread_join(populator->thread, NULL);
 }
 
-void td_pages_free(struct td_pages *pages)
+void td_populator_free(struct td_populator *populator)
 {
-    if (!pages)
+    if (!populator)
         return;
-    td_pages_stop(pages);
-    pthread_cond_destroy(&pages->changed);
-    pthread_mutex_destroy(&pages->mutex);
-    free(pages);
+    td_populator_stop(populator);
+    pthread_cond_destroy(&populator->changed);
+    pthread_mutex_destroy(&populator->mutex);
+    free(populator);
 }
 
-void td_pages_populate(struct td_pages *pages, struct td_pages_job *job)
+void td_populator_submit(struct td_populator *populator, struct td_populate_job *job)
 {
     job->next = NULL;
-    pthread_mutex_lock(&pages->mutex);
-    const bool stopped = pages->stopped;
+    pthread_mutex_lock(&populator->mutex);
+    const bool stopped = populator->stopped;
     if (!stopped) {
-        *pages->last = job;
-        pages->last = &job->next;
-        pthread_cond_signal(&pages->changed);
+        *populator->last = job;
+        populator->last = &job->next;
+        pthread_cond_signal(&populator->changed);
     }
-    pthread_mutex_unlock(&pages->mutex);
+    pthread_mutex_unlock(&populator->mutex);
     if (stopped)
         job->done(job);
 }

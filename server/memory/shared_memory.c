@@ -26,7 +26,7 @@ struct region {
     void *map;              /* from the start of the region's first page */
     size_t map_bytes;
     int fd, guard;
-    atomic_bool cut; /* the object was found to be too short */
+    atomic_bool truncated; /* the object was found to be too short */
 };
 
 struct td_shm {
@@ -213,7 +213,7 @@ td_status td_shm_register(struct td_shm *shm, const char *name, const char *key,
     if (strlen(name) >= NAME_SIZE)
         return td_error_set(err, TD_INVALID_ARGUMENT, "the name of a region has at most %d bytes",
                             NAME_SIZE - 1);
-    if (is_registered(shm, name)) /* before the key is looked at */
+    if (is_registered(shm, name)) /* before the key is checked */
         return taken(name, err);
     region = new_region(name, key, offset, bytes);
     if (!region)
@@ -260,12 +260,12 @@ static td_status check_size(struct region *region, struct td_error *err)
 {
     struct stat stat;
     if (fstat(region->fd, &stat) != 0 || (uint64_t)stat.st_size < region->offset + region->bytes)
-        atomic_store_explicit(&region->cut, true, memory_order_relaxed);
-    if (!atomic_load_explicit(&region->cut, memory_order_relaxed) &&
+        atomic_store_explicit(&region->truncated, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&region->truncated, memory_order_relaxed) &&
         !td_guard_marked(region->guard))
         return TD_OK;
     return td_error_set(err, TD_INVALID_ARGUMENT,
-                        "the shared memory region '%.128s' was cut short since it was registered; "
+                        "the shared memory region '%.128s' was truncated since it was registered; "
                         "register it again",
                         region->name);
 }

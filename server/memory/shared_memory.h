@@ -1,13 +1,13 @@
-/* shared_memory.h - registered regions of POSIX shared memory, as the system shared memory extension of the
- * Open Inference Protocol defines them.
+/* shared_memory.h - registered regions of POSIX shared memory, as the system shared memory
+ * extension of the Open Inference Protocol defines them.
  *
  * A region is mapped until it is unregistered and the last request that uses it has ended. Clients
  * may truncate their object at any time: ranges are guarded (fault_guard.h), the size is checked at
  * every use, and a truncated region is refused from then on. A reader of a region checks
  * td_guard_marked_at when it is done: server/calls/sources.h.
  *
- * A key is one name under /dev/shm, with any number of leading slashes. It must name a regular file:
- * symbolic links are not followed. Registering a region reads nothing from it.
+ * A key is one name under /dev/shm, with any number of leading slashes. It must name a regular
+ * file: symbolic links are not followed. Registering a region reads nothing from it.
  *
  * Bounds     At most TD_SHM_REGIONS at a time; each keeps a file descriptor.
  * Threads    Any.

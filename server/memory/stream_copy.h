@@ -1,8 +1,9 @@
-/* stream_copy.h - memcpy with non-temporal stores, for chunks of a large body that are not read soon.
+/* stream_copy.h - memcpy with non-temporal stores, for chunks of a large body that are not read
+ * soon.
  *
- * Ordinary stores read every line of the destination into the cache first and evict other data, such
- * as the socket's buffers. (tests/bench/run.py --only upload: 13 ms of CPU for 64 MB instead of 16.5.)
- * Short chunks, and machines without such stores, use memcpy.
+ * Ordinary stores read every line of the destination into the cache first and evict other data,
+ * such as the socket's buffers. (tests/bench/run.py --only upload: 13 ms of CPU for 64 MB instead
+ * of 16.5.) Short chunks, and machines without such stores, use memcpy.
  *
  * Threads  Reentrant; the copy is visible to other threads as after memcpy. */
 #ifndef TD_SERVER_MEMORY_STREAM_COPY_H

@@ -6,8 +6,8 @@
  * JSON:  {"time":"2026-01-31T12:00:00.123Z","level":"info","event":"listening",
  *         "address":"127.0.0.1:8080","workers":2}           (all on one line)
  *
- * Bounds   Values are escaped in both formats; a line longer than 4 KiB is truncated within its last
- *          text, with "...".
+ * Bounds   Values are escaped in both formats; a line longer than 4 KiB is truncated within its
+ *          last text, with "...".
  * Threads  Any; a line is one write, so lines never interleave. */
 #ifndef TD_SERVER_OBSERVE_LOG_H
 #define TD_SERVER_OBSERVE_LOG_H

@@ -1,7 +1,7 @@
 /* statistics.h - counts and durations of the ops' calls since the start, over all APIs.
  *
- * A call is counted once, when it has ended and before its reply is sent: a client that has its reply
- * finds it in the statistics.
+ * A call is counted once, when it has ended and before its reply is sent: a client that has its
+ * reply finds it in the statistics.
  *
  * Cost       One cache line per op; 13 ns per call, 90 if two threads do nothing else (AMD EPYC).
  * Threads    Any. A reader may see some counters of a call before others. */
@@ -26,7 +26,7 @@ struct td_statistics {
 struct td_times {
     int64_t begun;                          /* clock readings: the headers were received, */
     int64_t arrived;                        /* the body was complete, */
-    int64_t lap;                            /* and the last stage ended */
+    int64_t stage_end;                      /* the last stage ended */
     int64_t decode, queue, compute, encode; /* durations; admission counts as compute */
 };
 

@@ -13,15 +13,15 @@
  *            keeps its mapping alive beyond the arena; it is NULL if the data had to be converted
  *            into the arena.
  * Crashes    A file is written under a hidden name, fsynced, renamed, and the folder fsynced; a
- *            file to be removed is renamed to a hidden name first. open removes the hidden files that
- *            a crash left, but not those that another process is writing.
+ *            file to be removed is renamed to a hidden name first. open removes the hidden files
+ *            that a crash left, but not those that another process is writing.
  * Failures   A change of the folder that fails is undone. If the folder can neither be fsynced nor
  *            restored, the change stays, *done is true, and the error says so. Until the next
- *            successful fsync of the folder, a power failure may leave either state, each file of it
- *            complete.
- * Errors     RESOURCE_LIMIT (disk_bytes) for a full disk or an exceeded quota, FORBIDDEN for missing
- *            permissions, DEVICE_UNAVAILABLE for any other I/O error; all name the file and the
- *            system's reason.
+ *            successful fsync of the folder, a power failure may leave either state, each file of
+ *            it complete.
+ * Errors     RESOURCE_LIMIT (disk_bytes) for a full disk or an exceeded quota, FORBIDDEN for
+ *            missing permissions, DEVICE_UNAVAILABLE for any other I/O error; all name the file and
+ *            the system's reason.
  * Threads    Any. Callers serialize writes of the same name. */
 #ifndef TD_SERVER_STORE_DATA_DIR_H
 #define TD_SERVER_STORE_DATA_DIR_H

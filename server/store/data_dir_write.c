@@ -132,8 +132,8 @@ static int publish(struct td_data_dir *dir, const char *temporary, const char *f
     return reason;
 }
 
-/* The new file replaces NAME.npy: it is no longer served, but would be again once the new file
- * is removed. */
+/* Removes NAME.npy, which the new file replaces: it would be served again once the new file is
+ * removed. */
 static void remove_plain(struct td_data_dir *dir, const char *name)
 {
     char file[TD_FILE_NAME];
@@ -158,7 +158,7 @@ static td_status fill(struct td_data_dir *dir, int fd, const char *file,
      * thread faulted first. */
     if (reason == EFAULT || (reason == 0 && td_guard_marked(range)))
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "the source of %s was cut short while it was written", file);
+                            "the source of %s was truncated while it was written", file);
     if (reason != 0)
         return td_data_disk_error(dir, file, reason, td_tensor_footprint(tensor), err);
     struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);

@@ -1,5 +1,5 @@
-/* entries.h - what the store's lock guards: the sorted names, the current version of each, and the bytes
- * counted against the quota.
+/* entries.h - what the store's lock guards: the sorted names, the current version of each, and the
+ * bytes counted against the quota.
  *
  *     entry ─► current version
  *           └► spare copy: the version before, kept because the next update may reuse its bytes

@@ -1,4 +1,5 @@
-/* known_files.h - the files of the data folder that were loaded, and the names that each of them holds.
+/* known_files.h - the files of the data folder that were loaded, and the names that each of them
+ * holds.
  *
  * A scan compares the folder with this list. Nothing here accesses the folder.
  *

@@ -83,7 +83,7 @@ static bool same_id(const struct td_file_id *a, const struct td_file_id *b)
 
 /* Whether the file is unchanged since it was read: its tensor may have been deleted or written
  * since. */
-static bool is_as_read(const struct file_scan *scan, const struct td_file_id *id)
+static bool is_unchanged_since_read(const struct file_scan *scan, const struct td_file_id *id)
 {
     struct td_file_id now;
     return td_data_dir_stat(scan->store->dir, scan->file, &now) == TD_FILE_PRESENT &&
@@ -125,8 +125,8 @@ static td_file_state find_earlier(const struct file_scan *scan, const char *name
 /* Publishes the tensor of a file unless another source takes precedence. The name is locked.
  * `changed`: the file has changed, so it replaces a version from another source. False: the
  * tensor should be served but is not. */
-static bool offer(const struct file_scan *scan, const struct td_file_id *id,
-                  const struct td_data_tensor *found, bool changed)
+static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *id,
+                         const struct td_data_tensor *found, bool changed)
 {
     struct td_store *store = scan->store;
     struct td_version *before = td_store_current(store, found->name, strlen(found->name));
@@ -136,7 +136,7 @@ static bool offer(const struct file_scan *scan, const struct td_file_id *id,
         goto done;
     switch (find_earlier(scan, found->name)) {
     case TD_FILE_GONE:
-        ok = is_as_read(scan, id);
+        ok = is_unchanged_since_read(scan, id);
         if (ok && take_tensor(store, scan->file, id, found, before, &err) != TD_OK) {
             skipped(store, scan->file, found->name, err.message);
             ok = false;
@@ -163,7 +163,7 @@ static bool is_gone(struct td_store *store, const char *file)
 
 /* Drops a tensor that its file no longer holds. The name is locked. A file that vanished may
  * have been written again since. False: it is still served, but should not be. */
-static bool withdraw(const struct file_scan *scan, const char *name)
+static bool drop_tensor(const struct file_scan *scan, const char *name)
 {
     bool ok = true;
     /* `name` is an array of its owner, never NULL. */
@@ -182,7 +182,7 @@ static bool withdraw(const struct file_scan *scan, const char *name)
 
 /* Whether all tensors of the file are served; one may have been hidden by another file or failed
  * to load. */
-static bool all_there(struct td_store *store, const struct td_known_file *known)
+static bool all_served(struct td_store *store, const struct td_known_file *known)
 {
     bool all = true;
     for (int i = 0; i < known->n_names && all; i++) {
@@ -194,16 +194,17 @@ static bool all_there(struct td_store *store, const struct td_known_file *known)
     return all;
 }
 
-/* Locks the name and calls offer, or withdraw if `found` is NULL. */
-static bool as_writer(const struct file_scan *scan, const char *name, const struct td_file_id *id,
-                      const struct td_data_tensor *found, bool changed)
+/* Locks the name and calls serve_tensor, or drop_tensor if `found` is NULL. */
+static bool with_name_locked(const struct file_scan *scan, const char *name,
+                             const struct td_file_id *id, const struct td_data_tensor *found,
+                             bool changed)
 {
     struct td_writer writer;
     const bool lock = !scan->locked_name || strcmp(scan->locked_name, name) != 0;
     /* A scan does not run within an update, so it may wait. */
     if (lock && td_writer_lock(scan->store, &writer, name, NULL) != TD_OK)
         return false;
-    const bool ok = found ? offer(scan, id, found, changed) : withdraw(scan, name);
+    const bool ok = found ? serve_tensor(scan, id, found, changed) : drop_tensor(scan, name);
     if (lock)
         td_writer_unlock(scan->store, &writer);
     return ok;
@@ -212,7 +213,7 @@ static bool as_writer(const struct file_scan *scan, const char *name, const stru
 /* Replaces the tensors of the file's old record by those of its content. Without memory for the
  * new record nothing is loaded: the next scan would load an unknown file again and replace later
  * PUTs. */
-static void take_content(const struct file_scan *scan, const struct td_data_content *content,
+static void load_content(const struct file_scan *scan, const struct td_data_content *content,
                          const struct td_known_file *before)
 {
     struct td_error err;
@@ -232,13 +233,14 @@ static void take_content(const struct file_scan *scan, const struct td_data_cont
         }
         const struct td_known_name *old = before ? td_known_file_find(before, found->name) : NULL;
         const bool not_served = old && old->not_served;
-        const bool ok = as_writer(scan, found->name, &content->id, found, changed || not_served);
+        const bool ok =
+            with_name_locked(scan, found->name, &content->id, found, changed || not_served);
         td_known_file_add(known, found->name, !ok);
     }
     td_known_file_sort(known);
     for (int i = 0; before && i < before->n_names; i++)
         if (!td_known_file_find(known, before->names[i].name))
-            as_writer(scan, before->names[i].name, NULL, NULL, true);
+            with_name_locked(scan, before->names[i].name, NULL, NULL, true);
     td_store_remember_file(scan->store, known);
 }
 
@@ -253,7 +255,7 @@ static void orphan(struct td_store *store, const char *file, const char *name)
 
 /* The file cannot be loaded. Its old tensors stay if it is unchanged or was replaced by another
  * file (the old inode is intact), and are dropped if it was overwritten. */
-static void take_failure(const struct file_scan *scan, const struct td_known_file *before)
+static void handle_failure(const struct file_scan *scan, const struct td_known_file *before)
 {
     struct td_file_id id;
     if (!before || td_data_dir_stat(scan->store->dir, scan->file, &id) != TD_FILE_PRESENT ||
@@ -265,7 +267,7 @@ static void take_failure(const struct file_scan *scan, const struct td_known_fil
         return;
     }
     for (int i = 0; i < before->n_names; i++)
-        as_writer(scan, before->names[i].name, NULL, NULL, true);
+        with_name_locked(scan, before->names[i].name, NULL, NULL, true);
     td_store_forget_file(scan->store, scan->file);
 }
 
@@ -282,18 +284,18 @@ static void scan_known(const struct file_scan *scan)
     }
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     if (before && td_data_dir_stat(scan->store->dir, scan->file, &id) == TD_FILE_PRESENT &&
-        same_id(&id, &before->id) && all_there(scan->store, before))
+        same_id(&id, &before->id) && all_served(scan->store, before))
         goto done;
     const td_status status = td_data_dir_load(scan->store->dir, scan->file, &arena, &content, &err);
     if (status == TD_OK) {
-        take_content(scan, &content, before);
+        load_content(scan, &content, before);
         goto done;
     }
     if (status == TD_MALFORMED_REQUEST)
         skipped(scan->store, scan->file, NULL, err.message);
     else
         mark_unread(scan, err.message);
-    take_failure(scan, before);
+    handle_failure(scan, before);
 done:
     td_arena_reset(&arena);
     td_known_file_free(before);
@@ -316,7 +318,8 @@ static void scan_file(struct td_store *store, struct unread_files *unread, const
         td_writer_unlock(store, &writer);
 }
 
-/* ---- the folder ------------------------------------------------------------------------------- */
+/* ---- the folder
+ * ------------------------------------------------------------------------------- */
 
 /* Drops the tensors of a removed file. A file of one name is scanned with the name locked: a
  * failing DELETE may restore it. */
@@ -336,7 +339,7 @@ static void remove_vanished(struct td_store *store, const char *file)
     if (one && td_writer_lock(store, &writer, scan.locked_name, NULL) != TD_OK)
         goto done;
     for (int i = 0; known && i < known->n_names; i++)
-        ok &= as_writer(&scan, known->names[i].name, NULL, NULL, true);
+        ok &= with_name_locked(&scan, known->names[i].name, NULL, NULL, true);
     if (ok && is_gone(store, file))
         td_store_forget_file(store, file);
     if (one)

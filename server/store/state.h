@@ -1,4 +1,5 @@
-/* state.h - the state of the store, private to its files, and the order in which these use each other.
+/* state.h - the state of the store, private to its files, and the order in which these use each
+ * other.
  *
  *     open.c                              opening, closing, rescanning the folder
  *     read.c   write.c   update.c scan.c  GET and refs; PUT and DELETE; row updates; the data folder

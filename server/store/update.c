@@ -1,6 +1,6 @@
-/* Updates of a few bytes of a tensor. Two versions alternate: one is current and may have readers; the
- * other is the spare copy, which lacks what the last update wrote, and gets those slices and the next
- * update before it becomes current. */
+/* Updates of a few bytes of a tensor. Two versions alternate: one is current and may have readers;
+ * the other is the spare copy, which lacks what the last update wrote, and gets those slices and
+ * the next update before it becomes current. */
 #include "server/observe/clock.h"
 #include "server/store/entries.h"
 #include "server/store/state.h"

@@ -67,7 +67,7 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
     if (!td_guard_marked(version->range))
         return TD_OK;
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                        "the file %s of '%s' was cut short while it was served, or cannot be "
+                        "the file %s of '%s' was truncated while it was served, or cannot be "
                         "read; replace the tensor, or the file and send SIGHUP",
                         version->file, version->name);
 }

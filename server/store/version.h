@@ -19,7 +19,7 @@
 struct td_store;
 
 struct td_version {
-    struct td_buffer base;   /* first: release casts back; the owner of the tensor handed out */
+    struct td_buffer base; /* first: release casts back; the owner of the tensor that readers get */
     struct td_tensor tensor; /* owner: &base */
     struct td_buffer *bytes; /* keeps the tensor's data (and offsets) alive; not a version */
     uint64_t number;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 enum {
-    SMALLS_PER_LARGE = 7, /* consecutive small jobs while a large one waits */
+    SMALL_JOBS_PER_LARGE = 7, /* consecutive small jobs while a large one waits */
 };
 
 /* A job that computes in steps opens one loop after the other, and sleeping between two of them
@@ -41,9 +41,9 @@ struct loop {
 struct td_worker {
     struct td_worker_pool *pool;
     pthread_t thread;
-    bool nested; /* is running a small job between the chunks of its own loop */
-    bool
-        opened_loop; /* its job has opened a loop and counts in pool->jobs_with_loops; guarded by the mutex */
+    bool nested;      /* is running a small job between the chunks of its own loop */
+    bool opened_loop; /* guarded by the mutex: its job has opened a loop and is counted in
+                         pool->jobs_with_loops */
 };
 
 struct td_worker_pool {
@@ -106,7 +106,7 @@ static struct td_job *queue_pop(struct td_worker_pool *pool, struct queue *queue
 
 static struct td_job *next_job(struct td_worker_pool *pool)
 {
-    const bool large_turn = pool->smalls_in_a_row >= SMALLS_PER_LARGE || !pool->small.head;
+    const bool large_turn = pool->smalls_in_a_row >= SMALL_JOBS_PER_LARGE || !pool->small.head;
     if (large_turn && pool->large.head) {
         pool->smalls_in_a_row = 0;
         return queue_pop(pool, &pool->large);

@@ -4,11 +4,12 @@
  *                                        large jobs ─┼──► workers: a job, else a chunk of a loop
  *     a running job ── td_exec parallel_for ─► loops ┘
  *
- * A job runs on one worker. When it opens a parallel loop, idle workers take chunks of it, and between
- * two chunks its owner runs a waiting small job, so that small jobs overtake large ones on every
- * thread and chunks of different requests interleave. Small jobs go first; every eighth turn is a
- * large one's, so that neither starves. A worker that has helped polls for the next loop of the running
- * jobs for some 50 us before it sleeps; without running loops no worker spins.
+ * A job runs on one worker. When it opens a parallel loop, idle workers take chunks of it, and
+ * between two chunks its owner runs a waiting small job, so that small jobs overtake large ones on
+ * every thread and chunks of different requests interleave. Small jobs go first; every eighth job
+ * taken is a large one if any waits, so that neither kind starves. A worker that has helped polls
+ * for the next loop of the running jobs for some 50 us before it sleeps; without running loops no
+ * worker spins.
  *
  * Ownership  The pool owns a job from submit until it calls the job's run or drop, once.
  * Threads    submit and expire from any thread; run on a worker; drop on the thread that calls

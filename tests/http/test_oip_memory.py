@@ -1,4 +1,4 @@
-"""System shared memory of /v2: registered, used for inputs and outputs, cut short by its owner."""
+"""System shared memory of /v2: registered, used for inputs and outputs, truncated by its owner."""
 import mmap, threading
 from oip_client import *
 
@@ -214,20 +214,20 @@ class Use(MemoryTest):
 
 
 class CutShort(MemoryTest):
-    def test_a_region_cut_short_is_refused_until_it_is_registered_again(self):
+    def test_a_truncated_region_is_refused_until_it_is_registered_again(self):
         with Object(8192) as memory:
             region = self.region(memory, 8192)
             inputs = [self.shared("params", "FP32", [2048], region, 8192), given("indices", "INT64", [1], [0])]
             self.assertStatus(self.infer("gather", inputs), 200)
             memory.resize(4096)
-            self.assertError(self.infer("gather", inputs), 400, "cut short", region)
+            self.assertError(self.infer("gather", inputs), 400, "truncated", region)
             memory.resize(8192)
-            self.assertError(self.infer("gather", inputs), 400, "cut short")
+            self.assertError(self.infer("gather", inputs), 400, "truncated")
             self.unregister(region)
             self.assertStatus(self.register(region, memory.name, 8192), 200)
             self.assertStatus(self.infer("gather", inputs), 200)
 
-    def test_cutting_it_short_while_it_is_read_or_written_is_survived(self):
+    def test_the_daemon_survives_truncation_of_a_region_in_use(self):
         size, rows = 16 << 20, 1 << 20
         ones = pack("float32", [1.0] * 4) * rows
         with Client(self.daemon) as control:

@@ -77,7 +77,7 @@ static struct td_call *call_of_bytes(const char *op, const void *body, size_t by
     strcpy(call->request_id, "test");
     call->socket = -1; /* no client: none can leave */
     call->finished = finished;
-    call->times.begun = call->times.arrived = call->times.lap = td_now_ns();
+    call->times.begun = call->times.arrived = call->times.stage_end = td_now_ns();
     call->deadline_ns = TD_NEVER;
     char *copy = td_arena_alloc(&call->arena, bytes + TD_JSON_PADDING, 1, &call->error);
     ck_assert_ptr_nonnull(copy);
@@ -457,7 +457,7 @@ START_TEST(a_deadline_that_has_passed_is_said_before_any_work)
 {
     server_open(OPTIONS(_i ? "--inline-limit-us=0" : "--inline-limit-us=20"));
     struct td_call *call = call_of(GATHER);
-    call->deadline_ns = call->times.lap - 1; /* the body came after it */
+    call->deadline_ns = call->times.stage_end - 1; /* the body came after it */
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
     ck_assert(!call->decoded);
     expect_reply(call, 504, "DEADLINE_EXCEEDED");

@@ -28,7 +28,7 @@ static struct td_tensor named(const char *name)
     return tensor;
 }
 
-START_TEST(indices_of_a_file_that_is_cut_short_stay_as_they_were)
+START_TEST(copied_indices_keep_their_values_when_the_file_is_truncated)
 {
     struct td_request request;
     struct td_tensor inputs[2];
@@ -56,7 +56,7 @@ START_TEST(indices_of_a_file_that_is_cut_short_stay_as_they_were)
 }
 END_TEST
 
-START_TEST(indices_that_are_cut_short_before_they_are_copied_are_told)
+START_TEST(truncation_before_indices_are_copied_is_an_error)
 {
     struct td_request request;
     struct td_tensor inputs[2];
@@ -101,7 +101,7 @@ START_TEST(what_is_in_memory_or_no_index_is_not_copied)
 }
 END_TEST
 
-START_TEST(reading_shared_memory_that_was_cut_short_fails_the_call_that_read_it)
+START_TEST(truncated_shared_memory_fails_the_call_that_read_it)
 {
     enum { PAGE = 4096 };
     struct td_sources others;
@@ -124,7 +124,7 @@ START_TEST(reading_shared_memory_that_was_cut_short_fails_the_call_that_read_it)
     const volatile char *bytes = out;
     ck_assert_int_eq(bytes[PAGE + 5], 0); /* and the process lives */
     ck_assert_int_eq(td_sources_check(&sources, &err), TD_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(err.message, "'region' was cut short") != NULL, "%s", err.message);
+    ck_assert_msg(strstr(err.message, "'region' was truncated") != NULL, "%s", err.message);
     /* A fault in another call's region is no failure of this one. */
     ck_assert_int_eq(ftruncate(object, 3 * PAGE), 0);
     ck_assert_int_eq(td_shm_register(shm, "good", key, 0, 2 * PAGE, &err), TD_OK);
@@ -144,10 +144,10 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_add_test(tcase, indices_of_a_file_that_is_cut_short_stay_as_they_were);
-    tcase_add_test(tcase, indices_that_are_cut_short_before_they_are_copied_are_told);
+    tcase_add_test(tcase, copied_indices_keep_their_values_when_the_file_is_truncated);
+    tcase_add_test(tcase, truncation_before_indices_are_copied_is_an_error);
     tcase_add_test(tcase, what_is_in_memory_or_no_index_is_not_copied);
-    tcase_add_test(tcase, reading_shared_memory_that_was_cut_short_fails_the_call_that_read_it);
+    tcase_add_test(tcase, truncated_shared_memory_fails_the_call_that_read_it);
 }
 
 int main(void)

@@ -132,7 +132,7 @@ static void *come_and_go(void *argument)
     return NULL;
 }
 
-static void *read_cut(void *argument)
+static void *read_truncated(void *argument)
 {
     const char *data = argument;
     long sum = 0;
@@ -154,7 +154,7 @@ START_TEST(ranges_are_added_and_removed_while_others_fault)
         const int range = td_guard_add(data, PAGES * PAGE);
         ck_assert_int_eq(ftruncate(file, 0), 0);
         for (int i = 0; i < THREADS; i++)
-            ck_assert_int_eq(pthread_create(&readers[i], NULL, read_cut, data), 0);
+            ck_assert_int_eq(pthread_create(&readers[i], NULL, read_truncated, data), 0);
         for (int i = 0; i < THREADS; i++) {
             void *sum;
             pthread_join(readers[i], &sum);

@@ -777,7 +777,7 @@ START_TEST(a_table_whose_file_is_truncated_is_refused)
     ck_assert_int_eq(td_store_get(store, "m:w", 3, &test_arena, &listing, &err),
                      TD_DEVICE_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(err.message, "m.safetensors"));
-    ck_assert_ptr_nonnull(strstr(err.message, "cut short"));
+    ck_assert_ptr_nonnull(strstr(err.message, "truncated"));
     found(store, "good");
     put_written(store, "m:w", "int8[1] 1", false); /* can be replaced */
     found(store, "m:w");
@@ -788,7 +788,7 @@ START_TEST(a_table_whose_file_is_truncated_is_refused)
 END_TEST
 
 /* Operations on a tensor whose file is truncated while it is read. */
-static td_status copy_cut(struct td_store *store, bool persist)
+static td_status copy_truncated(struct td_store *store, bool persist)
 {
     const struct td_store_write write = write_of("copy", persist);
     struct td_tensor tensor;
@@ -800,12 +800,12 @@ static td_status copy_cut(struct td_store *store, bool persist)
 
 static td_status copy_in_memory(struct td_store *store)
 {
-    return copy_cut(store, false);
+    return copy_truncated(store, false);
 }
 
 static td_status copy_persisted(struct td_store *store)
 {
-    return copy_cut(store, true);
+    return copy_truncated(store, true);
 }
 
 /* Another request faulted before, so writing the file copies zeros. */
@@ -848,7 +848,7 @@ START_TEST(zeros_read_from_a_truncated_file_are_not_stored)
     put_letters();
     struct td_store *store = open_folder();
     ck_assert_int_eq(users[_i](store), TD_DEVICE_UNAVAILABLE);
-    ck_assert_ptr_nonnull(strstr(err.message, "cut short"));
+    ck_assert_ptr_nonnull(strstr(err.message, "truncated"));
     expect_names(store, "m:w");
     ck_assert_int_eq(n_files(), 1);
     ck_assert_uint_eq(td_store_stats(store).held, 0);
