@@ -1,8 +1,8 @@
-/* convert.h - from the dtypes tensors are stored in to the types arithmetic is done in, and back.
+/* convert.h - conversion between the dtypes of tensors and the types used for arithmetic.
  *
- * Arithmetic exists for six types only. float16 and bfloat16 are widened to float32 as they are
- * read and rounded (to nearest, ties to even; NaN stays NaN) as they are stored; integers compute
- * modulo 2^32 or 2^64 and are cut to their width, which is the same as wrapping around in it.
+ * Arithmetic is implemented for six types only. float16 and bfloat16 are widened to float32 when
+ * read, and rounded (to nearest, ties to even; NaN stays NaN) when stored. Integers are computed
+ * modulo 2^32 or 2^64 and truncated when stored, which equals arithmetic modulo 2^width.
  *
  * Threads  Pure. */
 #ifndef TD_KERNELS_CONVERT_H
@@ -24,21 +24,22 @@ typedef enum td_compute {
     TD_COMPUTE_COUNT
 } td_compute;
 
-/* Of any dtype but bool and string. */
+/* The type in which values of this dtype are computed; any dtype but bool and string. */
 td_compute td_compute_of(td_dtype dtype);
-size_t td_compute_size(td_compute compute);
+size_t td_compute_size(td_compute compute); /* in bytes */
 
-/* Is the dtype stored as it is computed in (int32 counts: same bits), so that no conversion is
- * needed? */
+/* Are the bits of a stored value those of the computed one, so that no conversion is needed? True
+ * for int32, which is computed as uint32. */
 bool td_compute_is_native(td_dtype dtype);
 
 /* to[i] = from[i * stride] for i in [0, n), widened; stride in elements, any sign. `from` is
  * aligned to its dtype. */
 typedef void td_widen_fn(void *restrict to, const void *restrict from, int64_t stride, int64_t n);
-/* to[i * stride] = from[i], cut or rounded. */
+/* to[i * stride] = from[i] for i in [0, n), truncated (integers) or rounded. */
 typedef void td_narrow_fn(void *restrict to, int64_t stride, const void *restrict from, int64_t n);
 
-/* isa as td_isa_resolve gives it. Stride 1 is the fast case. */
+/* The conversion loops for a dtype; NULL for bool and string. isa is a result of td_isa_resolve.
+ * Loops with stride 1 are vectorised. */
 td_widen_fn *td_widen(td_dtype dtype, td_isa isa);
 td_narrow_fn *td_narrow(td_dtype dtype, td_isa isa);
 

@@ -1,4 +1,4 @@
-/* convert_isa.h - the conversions as built for one instruction set; convert.c chooses. */
+/* convert_isa.h - the conversion loops, built for each instruction set; convert.c selects. */
 #ifndef TD_KERNELS_CONVERT_ISA_H
 #define TD_KERNELS_CONVERT_ISA_H
 

@@ -228,7 +228,7 @@ static void deal_numbers(const struct partition *job, char **next, int64_t begin
         int64_t n = td_smaller(end - at, TD_ROWS_CHUNK);
         for (int64_t k = 0; k < n; k++)
             rows[k] = at + k;
-        td_rows_deal(next, job->partitions, at, n, rows, sizeof(rows[0]), false);
+        td_rows_distribute(next, job->partitions, at, n, rows, sizeof(rows[0]), false);
     }
 }
 
@@ -240,8 +240,9 @@ static void deal_range(void *context, int64_t begin, int64_t end)
         char **next = job->next + b * plan->n_partitions;
         int64_t at = b * plan->block_rows, last = td_smaller(at + plan->block_rows, plan->n_rows);
         if (job->from)
-            td_rows_deal(next, job->partitions, at, last - at,
-                         job->from + (size_t)at * plan->row_bytes, plan->row_bytes, job->stream);
+            td_rows_distribute(next, job->partitions, at, last - at,
+                               job->from + (size_t)at * plan->row_bytes, plan->row_bytes,
+                               job->stream);
         else
             deal_numbers(job, next, at, last);
     }
@@ -257,7 +258,7 @@ static td_status deal(const struct td_op_args *args, int64_t *order, struct td_e
         .plan = plan,
         .partitions = args->inputs[PARTITIONS].tensors,
         .from = order ? NULL : data->data,
-        .stream = !order && td_rows_stream(data->bytes, plan->row_bytes),
+        .stream = !order && td_rows_should_stream(data->bytes, plan->row_bytes),
     };
     job.next = td_arena_alloc(exec->arena, (size_t)plan->n_blocks,
                               (size_t)plan->n_partitions * sizeof(job.next[0]), err);

@@ -271,7 +271,7 @@ static void stitch_init(struct stitch *job, const struct td_op_args *args)
     int64_t n = n_in(plan);
     job->n_out = plan->n_out;
     job->row_bytes = plan->row_bytes;
-    job->stream = td_rows_stream(out->bytes, job->row_bytes);
+    job->stream = td_rows_should_stream(out->bytes, job->row_bytes);
     if (out->dtype == TD_DTYPE_STRING)
         job->way = WAY_STRINGS;
     else if (job->row_bytes > TD_ROWS_RANGE_BYTES)
@@ -363,8 +363,8 @@ static bool next_chunk(const struct stitch *job, int64_t *begin, int64_t end, st
     if (!next_piece(job, begin, td_smaller(end, *begin + TD_ROWS_CHUNK), chunk))
         return false;
     /* Known to be good, and no bound to compare with: this only widens them. */
-    td_rows_settle(&job->indices[chunk->list], chunk->at, chunk->n, INT64_MAX, TD_BOUNDS_ERROR,
-                   rows);
+    td_rows_resolve_indices(&job->indices[chunk->list], chunk->at, chunk->n, INT64_MAX,
+                            TD_BOUNDS_ERROR, rows);
     return true;
 }
 

@@ -7,18 +7,19 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Of gather, in the order of the descriptor. */
+/* The attributes of gather, in the order of its descriptor. */
 enum { ATTR_AXIS, ATTR_BATCH_DIMS, ATTR_BOUNDS, ATTR_COUNT };
 
-/* What both ops come down to: attributes resolved against the shapes. */
-struct view {
+/* The arguments of either op, with attributes checked against the shapes and defaults filled in. */
+struct resolved {
     const struct td_tensor *params, *indices;
     int axis;
     int batch_dims;
     td_bounds bounds;
 };
 
-static td_status gather_view(const struct td_op_args *args, struct view *view, struct td_error *err)
+static td_status resolve_gather(const struct td_op_args *args, struct resolved *resolved,
+                                struct td_error *err)
 {
     struct td_gather_attrs attrs;
     memcpy(&attrs, args->attrs, sizeof(attrs));
@@ -27,7 +28,7 @@ static td_status gather_view(const struct td_op_args *args, struct view *view, s
     int rank = params->shape.rank, indices_rank = indices->shape.rank;
     char text[TD_SHAPE_TEXT];
 
-    *view = (struct view){ .params = params, .indices = indices, .bounds = attrs.bounds };
+    *resolved = (struct resolved){ .params = params, .indices = indices, .bounds = attrs.bounds };
     if (rank == 0)
         return td_gathering_refuse_scalar("params", err);
     if (attrs.batch_dims < -indices_rank || attrs.batch_dims > indices_rank) {
@@ -46,7 +47,7 @@ static td_status gather_view(const struct td_op_args *args, struct view *view, s
         return td_error_at_attribute(err, TD_INVALID_BATCH_DIMS, "batch_dims");
     }
     int axis = batch_dims;
-    /* INT64_MIN stands for "not given"; a client who gives it meant an axis, and a wrong one. */
+    /* TD_ATTR_UNSET is INT64_MIN. When a client gives that value, it is an invalid axis. */
     bool given = attrs.axis != TD_ATTR_UNSET || args->attrs_set & 1u << ATTR_AXIS;
     if (given && !td_axis_normalize(attrs.axis, rank, &axis)) {
         td_error_set(err, TD_INVALID_AXIS,
@@ -60,13 +61,13 @@ static td_status gather_view(const struct td_op_args *args, struct view *view, s
                      axis);
         return td_error_at_attribute(err, TD_INVALID_BATCH_DIMS, "batch_dims");
     }
-    view->axis = axis;
-    view->batch_dims = batch_dims;
+    resolved->axis = axis;
+    resolved->batch_dims = batch_dims;
     return TD_OK;
 }
 
-static td_status batch_gather_view(const struct td_op_args *args, struct view *view,
-                                   struct td_error *err)
+static td_status resolve_batch_gather(const struct td_op_args *args, struct resolved *resolved,
+                                      struct td_error *err)
 {
     struct td_batch_gather_attrs attrs;
     memcpy(&attrs, args->attrs, sizeof(attrs));
@@ -74,7 +75,7 @@ static td_status batch_gather_view(const struct td_op_args *args, struct view *v
     const struct td_tensor *indices = args->inputs[TD_GATHERING_INDICES].tensors;
     int rank = params->shape.rank, indices_rank = indices->shape.rank;
 
-    *view = (struct view){ .params = params, .indices = indices, .bounds = attrs.bounds };
+    *resolved = (struct resolved){ .params = params, .indices = indices, .bounds = attrs.bounds };
     if (rank == 0)
         return td_gathering_refuse_scalar("params", err);
     if (indices_rank == 0)
@@ -87,143 +88,148 @@ static td_status batch_gather_view(const struct td_op_args *args, struct view *v
                      td_shape_text(&params->shape, more, sizeof(more)), rank);
         return td_gathering_shapes_at_fault(err, &params->shape, &indices->shape);
     }
-    view->axis = view->batch_dims = indices_rank - 1;
+    resolved->axis = resolved->batch_dims = indices_rank - 1;
     return TD_OK;
 }
 
-typedef td_status view_fn(const struct td_op_args *args, struct view *view, struct td_error *err);
+typedef td_status resolve_fn(const struct td_op_args *args, struct resolved *resolved,
+                             struct td_error *err);
 
-static td_status infer(view_fn *resolve, struct td_op_args *args, struct td_arena *arena,
+static td_status infer(resolve_fn *resolve, struct td_op_args *args, struct td_arena *arena,
                        struct td_error *err)
 {
-    struct view view;
-    td_status status = resolve(args, &view, err);
+    struct resolved resolved;
+    td_status status = resolve(args, &resolved, err);
     if (status != TD_OK)
         return status;
-    const struct td_shape *params = &view.params->shape, *indices = &view.indices->shape;
-    status = td_gathering_check_batch(params, indices, view.batch_dims, err);
+    const struct td_shape *params = &resolved.params->shape, *indices = &resolved.indices->shape;
+    status = td_gathering_check_batch(params, indices, resolved.batch_dims, err);
     if (status != TD_OK)
         return status;
     const struct td_gathering_part parts[] = {
-        { params, 0, view.axis },
-        { indices, view.batch_dims, indices->rank },
-        { params, view.axis + 1, params->rank },
+        { params, 0, resolved.axis },
+        { indices, resolved.batch_dims, indices->rank },
+        { params, resolved.axis + 1, params->rank },
     };
     return td_gathering_output(args, parts, 3, arena, err);
 }
 
-static struct td_gather_geometry geometry(const struct view *view, const struct td_tensor *out)
+static struct td_gather_geometry make_geometry(const struct resolved *resolved,
+                                               const struct td_tensor *out)
 {
-    const struct td_shape *params = &view->params->shape, *indices = &view->indices->shape;
-    struct td_gather_geometry made = {
-        .slice_rows = params->dim[view->axis],
-        .bounds = view->bounds,
+    const struct td_shape *params = &resolved->params->shape, *indices = &resolved->indices->shape;
+    struct td_gather_geometry geometry = {
+        .slice_rows = params->dim[resolved->axis],
+        .bounds = resolved->bounds,
     };
     if (out->numel == 0)
-        return made;
+        return geometry;
     /* Each is a factor of the output's element count, so none of the products overflows. */
-    (void)td_shape_product(indices, 0, view->batch_dims, &made.batches);
-    (void)td_shape_product(params, view->batch_dims, view->axis, &made.slices);
-    (void)td_shape_product(indices, view->batch_dims, indices->rank, &made.slice_indices);
-    (void)td_shape_product(params, view->axis + 1, params->rank, &made.row_numel);
-    made.n_rows = out->numel / made.row_numel;
-    made.row_bytes = (size_t)made.row_numel * td_dtype_info(out->dtype)->size;
-    return made;
+    (void)td_shape_product(indices, 0, resolved->batch_dims, &geometry.batches);
+    (void)td_shape_product(params, resolved->batch_dims, resolved->axis, &geometry.slices);
+    (void)td_shape_product(indices, resolved->batch_dims, indices->rank, &geometry.slice_indices);
+    (void)td_shape_product(params, resolved->axis + 1, params->rank, &geometry.row_numel);
+    geometry.n_rows = out->numel / geometry.row_numel;
+    geometry.row_bytes = (size_t)geometry.row_numel * td_dtype_info(out->dtype)->size;
+    return geometry;
 }
 
-static struct td_gather_geometry geometry_of(view_fn *resolve, const struct td_op_args *args)
+static struct td_gather_geometry geometry_of(resolve_fn *resolve, const struct td_op_args *args)
 {
-    struct view view;
-    if (resolve(args, &view, NULL) != TD_OK)
-        return (struct td_gather_geometry){ 0 }; /* infer has let nothing like that through */
-    return geometry(&view, &args->outputs[0]);
+    struct resolved resolved;
+    if (resolve(args, &resolved, NULL) != TD_OK)
+        return (struct td_gather_geometry){ 0 }; /* unreachable: infer has resolved the same call */
+    return make_geometry(&resolved, &args->outputs[0]);
 }
 
 struct td_gather_geometry td_gather_geometry(const struct td_op_args *args)
 {
-    return geometry_of(gather_view, args);
+    return geometry_of(resolve_gather, args);
 }
 
 struct td_gather_geometry td_batch_gather_geometry(const struct td_op_args *args)
 {
-    return geometry_of(batch_gather_view, args);
+    return geometry_of(resolve_batch_gather, args);
 }
 
-/* For an output that is not empty. */
+/* The context of plan_rows, for an output with elements. */
 struct plan {
-    struct td_gather_geometry of;
+    struct td_gather_geometry geometry;
     const struct td_tensor *indices;
-    td_bounds bounds; /* error as well where no policy has anything to do */
-    bool plain;       /* one slice, good int64 indices: they are the row numbers */
+    td_bounds bounds;      /* error also when all indices are in range, so that no policy applies */
+    bool indices_are_rows; /* one slice, int64 indices in range: they are the row numbers */
 };
 
-/* Row numbers of output rows begin .. begin + n, which stand in the order of b, p, i. */
+/* The td_rows_fn of both ops. The output rows are in the order of b, p, i. */
 static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, int64_t *rows)
 {
     const struct plan *plan = context;
-    const struct td_gather_geometry *of = &plan->of;
-    const int64_t size = of->slice_indices;
-    if (plan->plain)
+    const struct td_gather_geometry *geometry = &plan->geometry;
+    const int64_t size = geometry->slice_indices;
+    if (plan->indices_are_rows)
         return (const int64_t *)plan->indices->data + begin;
-    if (of->slices == 1) { /* the order of the indices themselves */
-        td_rows_settle(plan->indices, begin, n, of->slice_rows, plan->bounds, rows);
-        td_gathering_into_slices(rows, n, begin, size, of->slice_rows);
+    if (geometry->slices == 1) { /* output rows are in the order of the indices */
+        td_rows_resolve_indices(plan->indices, begin, n, geometry->slice_rows, plan->bounds, rows);
+        td_gathering_add_slice_offsets(rows, n, begin, size, geometry->slice_rows);
         return rows;
     }
-    /* Slices of one batch use the same indices: those of one slice are settled, and in every
-     * further slice the rows stand slice_rows behind those of the slice before. */
+    /* All slices of one batch use the same indices: they are resolved for the first slice, and the
+     * row numbers of each further slice are those of the previous one plus slice_rows. */
     for (int64_t done = 0; done < n;) {
         int64_t i = (begin + done) % size, slice = (begin + done) / size;
-        int64_t batch = slice / of->slices, p = slice % of->slices;
-        int64_t same = td_smaller((of->slices - p) * size - i, n - done); /* rows of this batch */
-        int64_t head = td_smaller(size - i, same), settled = td_smaller(size, same);
+        int64_t batch = slice / geometry->slices, p = slice % geometry->slices;
+        /* The next output rows that are in this batch. */
+        int64_t count = td_smaller((geometry->slices - p) * size - i, n - done);
+        int64_t head = td_smaller(size - i, count), resolved = td_smaller(size, count);
         int64_t *to = rows + done;
-        td_rows_settle(plan->indices, batch * size + i, head, of->slice_rows, plan->bounds, to);
-        td_rows_settle(plan->indices, batch * size, settled - head, of->slice_rows, plan->bounds,
-                       to + head);
-        td_gathering_into_slices(to, settled, begin + done, size, of->slice_rows);
-        for (int64_t k = settled; k < same; k++)
-            to[k] = to[k - size] == TD_ROW_ZERO ? TD_ROW_ZERO : to[k - size] + of->slice_rows;
-        done += same;
+        td_rows_resolve_indices(plan->indices, batch * size + i, head, geometry->slice_rows,
+                                plan->bounds, to);
+        td_rows_resolve_indices(plan->indices, batch * size, resolved - head, geometry->slice_rows,
+                                plan->bounds, to + head);
+        td_gathering_add_slice_offsets(to, resolved, begin + done, size, geometry->slice_rows);
+        for (int64_t k = resolved; k < count; k++)
+            to[k] = to[k - size] == TD_ROW_ZERO ? TD_ROW_ZERO : to[k - size] + geometry->slice_rows;
+        done += count;
     }
     return rows;
 }
 
-static td_status run(view_fn *resolve, struct td_op_args *args, struct td_exec *exec,
+static td_status run(resolve_fn *resolve, struct td_op_args *args, struct td_exec *exec,
                      struct td_error *err)
 {
-    struct view view;
-    td_status status = resolve(args, &view, err);
+    struct resolved resolved;
+    td_status status = resolve(args, &resolved, err);
     if (status != TD_OK)
         return status;
     struct td_tensor *out = &args->outputs[0];
     struct plan plan = {
-        .of = geometry(&view, out),
-        .indices = view.indices,
-        .bounds = view.bounds,
+        .geometry = make_geometry(&resolved, out),
+        .indices = resolved.indices,
+        .bounds = resolved.bounds,
     };
-    const int64_t bound = plan.of.slice_rows;
+    const int64_t bound = plan.geometry.slice_rows;
 
     int64_t n_bad, first;
-    status = td_rows_check(view.indices, bound, exec, &n_bad, &first, err);
+    status = td_rows_check(resolved.indices, bound, exec, &n_bad, &first, err);
     if (status != TD_OK)
         return status;
-    bool nothing_to_choose = bound == 0 && view.bounds != TD_BOUNDS_ZERO;
-    if (n_bad > 0 && (view.bounds == TD_BOUNDS_ERROR || nothing_to_choose))
-        return td_rows_out_of_bounds(err, "indices", view.indices, first, n_bad, bound, view.axis,
-                                     "");
+    bool no_valid_row = bound == 0 && resolved.bounds != TD_BOUNDS_ZERO;
+    if (n_bad > 0 && (resolved.bounds == TD_BOUNDS_ERROR || no_valid_row))
+        return td_rows_out_of_bounds(err, "indices", resolved.indices, first, n_bad, bound,
+                                     resolved.axis, "");
     args->replaced = n_bad;
     if (n_bad == 0)
-        plan.bounds = TD_BOUNDS_ERROR; /* settling is a widening */
-    if (plan.of.n_rows == 0)
+        plan.bounds = TD_BOUNDS_ERROR; /* indices are only widened */
+    if (plan.geometry.n_rows == 0)
         return TD_OK;
-    plan.plain = plan.bounds == TD_BOUNDS_ERROR && view.indices->dtype == TD_DTYPE_INT64 &&
-                 plan.of.slice_indices == plan.of.n_rows;
+    plan.indices_are_rows = plan.bounds == TD_BOUNDS_ERROR &&
+                            resolved.indices->dtype == TD_DTYPE_INT64 &&
+                            plan.geometry.slice_indices == plan.geometry.n_rows;
     struct td_gathering job = {
-        .table = view.params,
+        .table = resolved.params,
         .out = out,
-        .n_rows = plan.of.n_rows,
-        .row_numel = plan.of.row_numel,
+        .n_rows = plan.geometry.n_rows,
+        .row_numel = plan.geometry.row_numel,
         .rows = plan_rows,
         .context = &plan,
         .may_be_zero = plan.bounds == TD_BOUNDS_ZERO,
@@ -231,63 +237,63 @@ static td_status run(view_fn *resolve, struct td_op_args *args, struct td_exec *
     return td_gathering_run(&job, exec, err);
 }
 
-static struct td_cost cost(view_fn *resolve, const struct td_op_args *args)
+static struct td_cost cost(resolve_fn *resolve, const struct td_op_args *args)
 {
     return td_gathering_cost(args, geometry_of(resolve, args).row_numel);
 }
 
 static td_status gather_infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
-    return infer(gather_view, args, arena, err);
+    return infer(resolve_gather, args, arena, err);
 }
 
 static struct td_cost gather_cost(const struct td_op_args *args)
 {
-    return cost(gather_view, args);
+    return cost(resolve_gather, args);
 }
 
 static td_status gather_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
-    return run(gather_view, args, exec, err);
+    return run(resolve_gather, args, exec, err);
 }
 
 static td_status batch_gather_infer(struct td_op_args *args, struct td_arena *arena,
                                     struct td_error *err)
 {
-    return infer(batch_gather_view, args, arena, err);
+    return infer(resolve_batch_gather, args, arena, err);
 }
 
 static struct td_cost batch_gather_cost(const struct td_op_args *args)
 {
-    return cost(batch_gather_view, args);
+    return cost(resolve_batch_gather, args);
 }
 
 static td_status batch_gather_run(struct td_op_args *args, struct td_exec *exec,
                                   struct td_error *err)
 {
-    return run(batch_gather_view, args, exec, err);
+    return run(resolve_batch_gather, args, exec, err);
 }
 
 /* ---- Merging ----------------------------------------------------------------------------- */
 
-/* Along the first dimension, which no batch can stand before, each index gives a row, whatever the
- * shape that the indices stand in. That is the default of all attributes but bounds. */
-static bool picks_rows(view_fn *resolve, const struct td_op_args *args)
+/* With axis 0, which implies batch_dims 0, each index gives one row of the output, whatever the
+ * shape of indices. Those are the defaults of both attributes. */
+static bool gathers_rows(resolve_fn *resolve, const struct td_op_args *args)
 {
-    struct view view;
-    return resolve(args, &view, NULL) == TD_OK && view.axis == 0;
+    struct resolved resolved;
+    return resolve(args, &resolved, NULL) == TD_OK && resolved.axis == 0;
 }
 
 static bool gather_can_merge(const struct td_op_args *args, uint32_t shared)
 {
     (void)shared;
-    return picks_rows(gather_view, args);
+    return gathers_rows(resolve_gather, args);
 }
 
 static bool batch_gather_can_merge(const struct td_op_args *args, uint32_t shared)
 {
     (void)shared;
-    return picks_rows(batch_gather_view, args);
+    return gathers_rows(resolve_batch_gather, args);
 }
 
 static const struct td_op_merge gather_merge = {
@@ -380,8 +386,8 @@ static const struct td_input_spec batch_gather_inputs[] = {
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
-        .summary = "Positions in the dimension of params that their own last dimension stands for, "
-                   "in a tensor of rank 1 up to the rank of params.",
+        .summary = "Positions in dimension rank(indices) - 1 of params, in a tensor of rank 1 up to "
+                   "the rank of params.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
     },

@@ -3,11 +3,11 @@
  * Shapes     params  [B..., P..., A, Q...]     any dtype, strings included
  *            indices [B..., I...]              int16, int32 or int64
  *            output  [B..., P..., I..., Q...]  dtype of params
- *            B has batch_dims dimensions; A stands at `axis`.
+ *            B has batch_dims dimensions; A is dimension `axis`.
  * Bounds     0 <= index < A. With TD_BOUNDS_ERROR the first index, in row-major order, that is not
- *            ends the call with INDEX_OUT_OF_BOUNDS before the output is touched; zero, clip and
- *            wrap go on and count the replaced. Clip and wrap have nothing to choose from where A
- *            is 0: then any index is INDEX_OUT_OF_BOUNDS.
+ *            ends the call with INDEX_OUT_OF_BOUNDS before the output is written; zero, clip and
+ *            wrap replace indices and count them. When A is 0, no index is valid for clip and wrap:
+ *            then any index is INDEX_OUT_OF_BOUNDS.
  * Ownership  Borrows all tensors for the call; writes only the output.
  * Threads    Reentrant. Splits its rows through exec; the parts of the output never overlap.
  * Cost       numel(output) bytes read and written, one random read per row.
@@ -30,13 +30,13 @@ struct td_batch_gather_attrs {
 extern const struct td_op td_op_gather;
 extern const struct td_op td_op_batch_gather; /* batch_dims = axis = rank(indices) - 1 */
 
-/* A call, after infer, in numbers: the dimensions of params folded into four, those of indices into
- * two: params [B, P, A, Q], indices [B, I], output [B, P, I, Q]. In rows of Q elements, params is
- * B * P slices of A rows and the output B * P slices of I rows. */
+/* The sizes of a call, after infer. The dimensions of params are merged into four, those of indices
+ * into two: params [B, P, A, Q], indices [B, I], output [B, P, I, Q]. In rows of Q elements, params
+ * is B * P slices of A rows and the output B * P slices of I rows. */
 struct td_gather_geometry {
-    int64_t slice_rows; /* A: what indices are compared with, also where there is nothing to copy */
+    int64_t slice_rows; /* A: the bound of the indices, also set when the output has no elements */
     td_bounds bounds;
-    int64_t n_rows;  /* of the output, B * P * I. 0: it has no elements; so is all that follows */
+    int64_t n_rows;  /* of the output, B * P * I; 0, as all that follows, if it has no elements */
     int64_t batches; /* B */
     int64_t slices;  /* P, in each batch */
     int64_t slice_indices; /* I */

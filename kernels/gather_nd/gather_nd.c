@@ -6,16 +6,17 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The arguments with what follows from their shapes: params [B..., D_0, ..., D_{k-1}, Q...],
- * indices [B..., I..., k]. */
-struct view {
+/* The arguments, with attributes checked against the shapes: params [B..., D_0, ..., D_{k-1},
+ * Q...], indices [B..., I..., k]. */
+struct resolved {
     const struct td_tensor *params, *indices;
     int batch_dims;
     int depth; /* k */
     td_bounds bounds;
 };
 
-static td_status resolve(const struct td_op_args *args, struct view *view, struct td_error *err)
+static td_status resolve(const struct td_op_args *args, struct resolved *resolved,
+                         struct td_error *err)
 {
     struct td_gather_nd_attrs attrs;
     memcpy(&attrs, args->attrs, sizeof(attrs));
@@ -24,7 +25,7 @@ static td_status resolve(const struct td_op_args *args, struct view *view, struc
     int rank = params->shape.rank, indices_rank = indices->shape.rank;
     char text[TD_SHAPE_TEXT];
 
-    *view = (struct view){ .params = params, .indices = indices, .bounds = attrs.bounds };
+    *resolved = (struct resolved){ .params = params, .indices = indices, .bounds = attrs.bounds };
     if (rank == 0)
         return td_gathering_refuse_scalar("params", err);
     if (indices_rank == 0)
@@ -47,86 +48,90 @@ static td_status resolve(const struct td_op_args *args, struct view *view, struc
                      td_shape_text(&params->shape, more, sizeof(more)), rank);
         return td_gathering_shapes_at_fault(err, &params->shape, &indices->shape);
     }
-    view->batch_dims = batch_dims;
-    view->depth = (int)depth;
+    resolved->batch_dims = batch_dims;
+    resolved->depth = (int)depth;
     return TD_OK;
 }
 
 static td_status gather_nd_infer(struct td_op_args *args, struct td_arena *arena,
                                  struct td_error *err)
 {
-    struct view view;
-    td_status status = resolve(args, &view, err);
+    struct resolved resolved;
+    td_status status = resolve(args, &resolved, err);
     if (status != TD_OK)
         return status;
-    const struct td_shape *params = &view.params->shape, *indices = &view.indices->shape;
-    status = td_gathering_check_batch(params, indices, view.batch_dims, err);
+    const struct td_shape *params = &resolved.params->shape, *indices = &resolved.indices->shape;
+    status = td_gathering_check_batch(params, indices, resolved.batch_dims, err);
     if (status != TD_OK)
         return status;
     const struct td_gathering_part parts[] = {
         { indices, 0, indices->rank - 1 },
-        { params, view.batch_dims + view.depth, params->rank },
+        { params, resolved.batch_dims + resolved.depth, params->rank },
     };
     return td_gathering_output(args, parts, 2, arena, err);
 }
 
-static struct td_gather_nd_geometry geometry(const struct view *view, const struct td_tensor *out)
+static struct td_gather_nd_geometry make_geometry(const struct resolved *resolved,
+                                                  const struct td_tensor *out)
 {
-    const struct td_shape *params = &view->params->shape, *indices = &view->indices->shape;
-    const int inner = view->batch_dims + view->depth;
-    struct td_gather_nd_geometry made = { .bounds = view->bounds };
-    td_gathering_tuple_space(params, view->batch_dims, view->depth, &made.space);
+    const struct td_shape *params = &resolved->params->shape, *indices = &resolved->indices->shape;
+    const int inner = resolved->batch_dims + resolved->depth;
+    struct td_gather_nd_geometry geometry = { .bounds = resolved->bounds };
+    td_gathering_tuple_space(params, resolved->batch_dims, resolved->depth, &geometry.space);
     if (out->numel == 0)
-        return made;
-    /* No dimension of the output is 0, so an empty params has its 0 among those that tuples index:
-     * then every row is zeros, and no stride is used. Otherwise all products divide numel. */
-    (void)td_shape_product(indices, 0, view->batch_dims, &made.batches);
-    (void)td_shape_product(params, view->batch_dims, inner, &made.block_rows);
-    (void)td_shape_product(indices, view->batch_dims, indices->rank - 1, &made.block_tuples);
-    (void)td_shape_product(params, inner, params->rank, &made.row_numel);
-    made.n_rows = out->numel / made.row_numel;
-    made.row_bytes = (size_t)made.row_numel * td_dtype_info(out->dtype)->size;
-    return made;
+        return geometry;
+    /* The output has no dimension of 0, so when params is empty, a dimension that tuples index is
+     * 0: then every row is zeros, and no stride is used. Otherwise all products divide numel. */
+    (void)td_shape_product(indices, 0, resolved->batch_dims, &geometry.batches);
+    (void)td_shape_product(params, resolved->batch_dims, inner, &geometry.block_rows);
+    (void)td_shape_product(indices, resolved->batch_dims, indices->rank - 1,
+                           &geometry.block_tuples);
+    (void)td_shape_product(params, inner, params->rank, &geometry.row_numel);
+    geometry.n_rows = out->numel / geometry.row_numel;
+    geometry.row_bytes = (size_t)geometry.row_numel * td_dtype_info(out->dtype)->size;
+    return geometry;
 }
 
 struct td_gather_nd_geometry td_gather_nd_geometry(const struct td_op_args *args)
 {
-    struct view view;
-    if (resolve(args, &view, NULL) != TD_OK)
-        return (struct td_gather_nd_geometry){ 0 }; /* infer has let nothing like that through */
-    return geometry(&view, &args->outputs[0]);
+    struct resolved resolved;
+    if (resolve(args, &resolved, NULL) != TD_OK)
+        return (struct td_gather_nd_geometry){ 0 }; /* unreachable: infer has resolved the call */
+    return make_geometry(&resolved, &args->outputs[0]);
 }
 
-/* For an output that is not empty. */
+/* The context of plan_rows, for an output with elements. */
 struct plan {
-    struct td_gather_nd_geometry of;
+    struct td_gather_nd_geometry geometry;
     const struct td_tensor *indices;
-    td_bounds bounds; /* error as well where no policy has anything to do */
+    td_bounds bounds; /* error also when all indices are in range, so that no policy applies */
 };
 
+/* The td_rows_fn of gather_nd. */
 static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, int64_t *rows)
 {
     const struct plan *plan = context;
-    td_rows_settle_tuples(plan->indices, begin, n, &plan->of.space, plan->bounds, rows);
-    td_gathering_into_slices(rows, n, begin, plan->of.block_tuples, plan->of.block_rows);
+    td_rows_resolve_tuples(plan->indices, begin, n, &plan->geometry.space, plan->bounds, rows);
+    td_gathering_add_slice_offsets(rows, n, begin, plan->geometry.block_tuples,
+                                   plan->geometry.block_rows);
     return rows;
 }
 
 static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
-    struct view view;
-    td_status status = resolve(args, &view, err);
+    struct resolved resolved;
+    td_status status = resolve(args, &resolved, err);
     if (status != TD_OK)
         return status;
     struct td_tensor *out = &args->outputs[0];
     struct plan plan = {
-        .of = geometry(&view, out),
-        .indices = view.indices,
-        .bounds = view.bounds,
+        .geometry = make_geometry(&resolved, out),
+        .indices = resolved.indices,
+        .bounds = resolved.bounds,
     };
-    const struct td_tuple_space *space = &plan.of.space;
+    const struct td_tuple_space *space = &plan.geometry.space;
     int n_empty = 0, first_empty = 0; /* components that index a dimension of size 0 */
-    for (int c = view.depth - 1; c >= 0; c--) {
+    for (int c = resolved.depth - 1; c >= 0; c--) {
         if (space->bound[c] == 0) {
             n_empty++;
             first_empty = c;
@@ -134,26 +139,28 @@ static td_status gather_nd_run(struct td_op_args *args, struct td_exec *exec, st
     }
 
     int64_t n_bad, first;
-    status = td_rows_check_tuples(view.indices, space, exec, &n_bad, &first, err);
+    status = td_rows_check_tuples(resolved.indices, space, exec, &n_bad, &first, err);
     if (status != TD_OK)
         return status;
-    if (n_bad > 0 && view.bounds == TD_BOUNDS_ERROR)
-        return td_gathering_bad_tuple(view.params, view.indices, view.batch_dims, first, n_bad,
-                                      err);
-    /* Clip and wrap mend any index but one into a dimension where there is nothing to choose. */
-    if (n_empty > 0 && view.indices->numel > 0 && view.bounds != TD_BOUNDS_ZERO)
-        return td_gathering_bad_tuple(view.params, view.indices, view.batch_dims, first_empty,
-                                      view.indices->numel / view.depth * n_empty, err);
+    if (n_bad > 0 && resolved.bounds == TD_BOUNDS_ERROR)
+        return td_gathering_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims, first,
+                                      n_bad, err);
+    /* Clip and wrap can replace an index, except in a dimension of size 0, which has no valid
+     * one. */
+    if (n_empty > 0 && resolved.indices->numel > 0 && resolved.bounds != TD_BOUNDS_ZERO)
+        return td_gathering_bad_tuple(resolved.params, resolved.indices, resolved.batch_dims,
+                                      first_empty,
+                                      resolved.indices->numel / resolved.depth * n_empty, err);
     args->replaced = n_bad;
     if (n_bad == 0)
-        plan.bounds = TD_BOUNDS_ERROR; /* settling is a sum */
-    if (plan.of.n_rows == 0)
+        plan.bounds = TD_BOUNDS_ERROR; /* row numbers are computed without checks */
+    if (plan.geometry.n_rows == 0)
         return TD_OK;
     struct td_gathering job = {
-        .table = view.params,
+        .table = resolved.params,
         .out = out,
-        .n_rows = plan.of.n_rows,
-        .row_numel = plan.of.row_numel,
+        .n_rows = plan.geometry.n_rows,
+        .row_numel = plan.geometry.row_numel,
         .rows = plan_rows,
         .context = &plan,
         .may_be_zero = plan.bounds == TD_BOUNDS_ZERO,
@@ -166,15 +173,15 @@ static struct td_cost gather_nd_cost(const struct td_op_args *args)
     return td_gathering_cost(args, td_gather_nd_geometry(args).row_numel);
 }
 
-/* Without batches each tuple gives a row. Where tuples are empty and so many that only a product
- * with a 0 counts them, there is nothing to count them by. */
+/* Without batch dimensions each tuple gives one row. The number of tuples must be representable:
+ * empty tuples have no elements, so the product of their dimensions may overflow. */
 static bool can_merge(const struct td_op_args *args, uint32_t shared)
 {
-    struct view view;
+    struct resolved resolved;
     int64_t tuples;
     (void)shared;
-    return resolve(args, &view, NULL) == TD_OK && view.batch_dims == 0 &&
-           td_shape_product(&view.indices->shape, 0, view.indices->shape.rank - 1, &tuples);
+    return resolve(args, &resolved, NULL) == TD_OK && resolved.batch_dims == 0 &&
+           td_shape_product(&resolved.indices->shape, 0, resolved.indices->shape.rank - 1, &tuples);
 }
 
 static const struct td_op_merge merge = {
@@ -193,8 +200,8 @@ static const struct td_input_spec inputs[] = {
     [TD_GATHERING_INDICES] = {
         .name = "indices",
         .summary = "Tuples along the last dimension, of rank 1 or more: component c is a position "
-                   "in dimension batch_dims + c of params. Tuples shorter than the rest of params "
-                   "pick slices.",
+                   "in dimension batch_dims + c of params. Tuples with fewer components than params "
+                   "has further dimensions pick slices.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
     },

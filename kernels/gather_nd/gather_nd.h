@@ -4,9 +4,9 @@
  *            indices [B..., I..., k]                  int16, int32 or int64
  *            output  [B..., I..., Q...]               dtype of params
  *            B has batch_dims dimensions; k may be 0 (the whole slice).
- * Bounds     0 <= component c < D_c. The position reported is that of the component, all
- *            coordinates; bound is D_c. Policies act on each component; a zero policy makes the
- *            whole row zero, and clip and wrap have nothing to choose from where a D_c is 0.
+ * Bounds     0 <= component c < D_c. The error has the position of the component in indices (all
+ *            coordinates) and D_c as bound. Policies apply to each component; with zero the whole
+ *            row becomes zero; with clip and wrap any index is INDEX_OUT_OF_BOUNDS when a D_c is 0.
  * Ownership, Threads  as gather.
  * Source     tf.gather_nd in the TensorFlow API reference. */
 #ifndef TD_KERNELS_GATHER_ND_H
@@ -22,13 +22,13 @@ struct td_gather_nd_attrs {
 
 extern const struct td_op td_op_gather_nd;
 
-/* A call, after infer, in numbers: params as B blocks of block_rows rows, the product of the
- * dimensions that a tuple indexes; the output as B blocks of block_tuples rows. */
+/* The sizes of a call, after infer. params is B blocks of block_rows rows, the product of the
+ * dimensions that a tuple indexes; the output is B blocks of block_tuples rows. */
 struct td_gather_nd_geometry {
-    struct td_tuple_space space; /* its bounds also where there is nothing to copy; its strides tell
-                                    nothing where params has no elements */
+    struct td_tuple_space space; /* bounds are always set; strides are meaningless when params has
+                                    no elements */
     td_bounds bounds;
-    int64_t n_rows;     /* of the output. 0: it has no elements; so is all that follows */
+    int64_t n_rows;     /* of the output; 0, as all that follows, if it has no elements */
     int64_t batches;    /* B */
     int64_t block_rows; /* 0: params has no elements, so every row is zeros */
     int64_t block_tuples;

@@ -95,7 +95,7 @@ td_status td_gathering_output(struct td_op_args *args, const struct td_gathering
     return TD_OK;
 }
 
-/* a * b / c, c > 0, in floating point, since it is an estimate; what is too large stays large. */
+/* a * b / c, c > 0, at most 1e18; in floating point, since it is an estimate. */
 static uint64_t scaled(size_t a, int64_t b, int64_t c)
 {
     double value = (double)a * (double)b / (double)c;
@@ -113,8 +113,8 @@ struct td_cost td_gathering_cost(const struct td_op_args *args, int64_t row_nume
     cost.bytes_written = td_tensor_footprint(out);
     cost.random_reads = (uint64_t)(out->numel / row_numel);
     if (out->dtype == TD_DTYPE_STRING) {
-        /* Strings of average size; each row is met at its offsets and at its bytes, and its offsets
-         * are read in both passes. */
+        /* Assumes strings of average size. Three random reads per row: its offsets in both passes
+         * over the rows, and its bytes. */
         if (params->numel > 0)
             cost.bytes_written += scaled(params->bytes, out->numel, params->numel);
         cost.random_reads *= 3;
@@ -123,12 +123,12 @@ struct td_cost td_gathering_cost(const struct td_op_args *args, int64_t row_nume
     return cost;
 }
 
-void td_gathering_into_slices(int64_t *rows, int64_t n, int64_t begin, int64_t slice_out,
-                              int64_t slice_rows)
+void td_gathering_add_slice_offsets(int64_t *rows, int64_t n, int64_t begin, int64_t slice_out,
+                                    int64_t slice_rows)
 {
     int64_t slice = begin / slice_out, left = slice_out - begin % slice_out;
     if (slice == 0 && left >= n)
-        return; /* the first slice begins at row 0 */
+        return; /* all rows are in the first slice, which begins at row 0 */
     int64_t base = slice * slice_rows;
     for (int64_t k = 0; k < n; left = slice_out, base += slice_rows)
         for (; left > 0 && k < n; left--, k++)
@@ -149,7 +149,7 @@ static void copy_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Rows larger than a range are split: item i is part i % parts of row i / parts. */
+/* For rows larger than a range: work item i is part i % parts of row i / parts. */
 static void copy_part_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_gathering *job = context;
@@ -166,7 +166,7 @@ static void copy_part_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Rows of strings: their offsets in the table. */
+/* The td_string_rows_fn of a gather: looks up the rows' offsets in the table. */
 static const struct td_string_row *string_rows(const void *context, int64_t begin, int64_t n,
                                                struct td_string_row *rows)
 {

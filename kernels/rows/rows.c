@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int64_t td_row_settle_one(int64_t index, int64_t bound, td_bounds policy)
+int64_t td_row_resolve_index(int64_t index, int64_t bound, td_bounds policy)
 {
     if (index >= 0 && index < bound)
         return index;
@@ -19,12 +19,12 @@ int64_t td_row_settle_one(int64_t index, int64_t bound, td_bounds policy)
     }
 }
 
-/* Components in the repeated pattern of bounds that a tuple check runs along: enough for a
- * vectorised inner loop. */
-#define PATTERN 64
+/* Tuple checks compare components with a pattern that repeats the tuple's bounds until it has this
+ * many elements: enough for a vectorised inner loop. */
+#define BOUND_PATTERN 64
 
-/* Up to so many different numbers are counted in several tables, 2 KiB of stack. */
-#define FEW_NUMBERS 64
+/* Up to this bound indices are counted in four tables, which need 2 KiB of stack. */
+#define SMALL_BOUND 64
 
 #define TD_INDEX     int16_t
 #define TD_UINDEX    uint16_t
@@ -44,7 +44,7 @@ int64_t td_row_settle_one(int64_t index, int64_t bound, td_bounds policy)
 #define TD_NAME(f)   f##_int64
 #include "kernels/rows/rows.inc"
 
-/* Calls f_int16, f_int32 or f_int64; td_op_check let no other dtype through. */
+/* Calls f_int16, f_int32 or f_int64; td_op_check has rejected all other dtypes. */
 #define BY_INDEX_TYPE(dtype, f, ...)                                                               \
     ((dtype) == TD_DTYPE_INT16   ? f##_int16(__VA_ARGS__)                                          \
      : (dtype) == TD_DTYPE_INT32 ? f##_int32(__VA_ARGS__)                                          \
@@ -65,7 +65,7 @@ static void check_range(void *context, int64_t begin, int64_t end)
 {
     struct check *check = context;
     const struct td_tuple_space *space = check->space;
-    if (BY_INDEX_TYPE(check->indices->dtype, range_is_clean, check->indices, space, begin, end))
+    if (BY_INDEX_TYPE(check->indices->dtype, range_in_bounds, check->indices, space, begin, end))
         return;
     int64_t n_bad = 0, first = INT64_MAX;
     for (int64_t t = begin; t < end; t++) {
@@ -86,8 +86,8 @@ static void check_range(void *context, int64_t begin, int64_t end)
         ;
 }
 
-/* Indices in a range of a check: read at memory speed, this many int32 take 40 us and int64 80 us,
- * and waking a thread costs 30. */
+/* Indices in one range of a check. At the speed of memory this many int32 take 40 us, int64 80 us,
+ * while waking a thread takes 30 us. */
 #define CHECK_GRAIN 262144
 
 td_status td_rows_check_tuples(const struct td_tensor *indices, const struct td_tuple_space *space,
@@ -97,7 +97,7 @@ td_status td_rows_check_tuples(const struct td_tensor *indices, const struct td_
     *n_bad = 0;
     *first = -1;
     if (indices->numel == 0)
-        return TD_OK; /* depth 0, or no tuple at all */
+        return TD_OK; /* depth 0, or no tuples */
     struct check check = { .indices = indices, .space = space, .n_bad = 0, .first = INT64_MAX };
     int64_t n_tuples = indices->numel / space->depth;
     if (indices->numel <= CHECK_GRAIN) {
@@ -121,9 +121,9 @@ td_status td_rows_check(const struct td_tensor *indices, int64_t bound, struct t
     return td_rows_check_tuples(indices, &space, exec, n_bad, first, err);
 }
 
-/* Reports element `first` of an index tensor: "indices[0,1] = 7 <trouble>". */
+/* Reports element `first` of an index tensor: "indices[0,1] = 7 <problem>". */
 static td_status bad_index(struct td_error *err, const char *name, const struct td_tensor *indices,
-                           int64_t first, int64_t n_bad, const char *trouble)
+                           int64_t first, int64_t n_bad, const char *problem)
 {
     struct td_shape position = { .rank = indices->shape.rank };
     td_shape_unravel(&indices->shape, first, position.dim);
@@ -131,7 +131,7 @@ static td_status bad_index(struct td_error *err, const char *name, const struct 
     char place[TD_SHAPE_TEXT] = ""; /* a scalar has no coordinates */
     if (position.rank > 0)
         td_shape_text(&position, place, sizeof(place));
-    td_error_set(err, TD_INDEX_OUT_OF_BOUNDS, "%s%s = %" PRId64 " %s", name, place, index, trouble);
+    td_error_set(err, TD_INDEX_OUT_OF_BOUNDS, "%s%s = %" PRId64 " %s", name, place, index, problem);
     if (err) {
         err->has_index = true;
         err->position_rank = position.rank;
@@ -146,9 +146,9 @@ td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
                                 const struct td_tensor *indices, int64_t first, int64_t n_bad,
                                 int64_t bound, int axis, const char *more)
 {
-    char trouble[sizeof(err->message)];
-    snprintf(trouble, sizeof(trouble), "is not in [0, %" PRId64 ")%s", bound, more);
-    bad_index(err, name, indices, first, n_bad, trouble);
+    char problem[sizeof(err->message)];
+    snprintf(problem, sizeof(problem), "is not in [0, %" PRId64 ")%s", bound, more);
+    bad_index(err, name, indices, first, n_bad, problem);
     if (err) {
         err->has_bound = true;
         err->bound = bound;
@@ -168,17 +168,18 @@ int64_t td_rows_largest(const struct td_tensor *indices, bool *negative)
     return BY_INDEX_TYPE(indices->dtype, largest, indices->data, indices->numel, negative);
 }
 
-/* ---- Settling ---------------------------------------------------------------------------- */
+/* ---- Resolving --------------------------------------------------------------------------- */
 
 static const void *index_place(const struct td_tensor *indices, int64_t position)
 {
     return (const char *)indices->data + (size_t)position * td_dtype_info(indices->dtype)->size;
 }
 
-void td_rows_settle(const struct td_tensor *indices, int64_t begin, int64_t n, int64_t bound,
-                    td_bounds policy, int64_t *rows)
+void td_rows_resolve_indices(const struct td_tensor *indices, int64_t begin, int64_t n,
+                             int64_t bound, td_bounds policy, int64_t *rows)
 {
-    BY_INDEX_TYPE(indices->dtype, settle, index_place(indices, begin), n, bound, policy, rows);
+    BY_INDEX_TYPE(indices->dtype, resolve_indices, index_place(indices, begin), n, bound, policy,
+                  rows);
 }
 
 void td_rows_mark(const struct td_tensor *indices, int64_t begin, int64_t n, uint8_t *flags)
@@ -192,18 +193,19 @@ void td_rows_count(const struct td_tensor *indices, int64_t begin, int64_t n, in
     BY_INDEX_TYPE(indices->dtype, count, index_place(indices, begin), n, bound, counts);
 }
 
-void td_rows_settle_tuples(const struct td_tensor *indices, int64_t begin, int64_t n,
-                           const struct td_tuple_space *space, td_bounds policy, int64_t *rows)
+void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int64_t n,
+                            const struct td_tuple_space *space, td_bounds policy, int64_t *rows)
 {
-    BY_INDEX_TYPE(indices->dtype, settle_tuples, index_place(indices, begin * space->depth), n,
+    BY_INDEX_TYPE(indices->dtype, resolve_tuples, index_place(indices, begin * space->depth), n,
                   space, policy, rows);
 }
 
 /* ---- Copying ----------------------------------------------------------------------------- */
 
-/* A row is asked for this many rows before it is copied, and only its beginning is: the first line,
- * from MIDDLE_ROW to LARGE_ROW the first four; the processor fetches the rest by itself once the
- * copying has begun. Random rows of 1 GiB on Zen 4, one thread, GB/s by rows ahead (first line):
+/* A row is prefetched this many rows before it is copied, and only its beginning: one cache line,
+ * or four for rows from MIDDLE_ROW to LARGE_ROW; the processor prefetches the rest once the copy
+ * has started. Random rows of 1 GiB on Zen 4, one thread, GB/s by number of rows ahead (first
+ * line):
  *
  *     row      0     2     4     8    16    24    32    64    all lines, 16 ahead
  *     16 B  1.17  1.01  1.13  1.35  1.46  1.46  1.47  1.41
@@ -213,14 +215,14 @@ void td_rows_settle_tuples(const struct td_tensor *indices, int64_t begin, int64
  *      4 K   7.9  10.5  10.1  10.0  10.6  10.3  10.3  10.2   7.5 */
 #define AHEAD 16
 
-/* Rows from MIDDLE_ROW to LARGE_ROW come faster by the string instruction than by glibc's memcpy,
- * which uses it from about 4 KiB on (GB/s, 1 K, 2 K, 3 K, 4 K: 6.0, 5.1, 9.5, 11.5 by memcpy; 8.5,
- * 8.7, 9.4, 11.3 by the instruction). Below, and where everything is in the first cache, it is
+/* Rows from MIDDLE_ROW to LARGE_ROW are copied faster by the instruction rep movsq than by glibc's
+ * memcpy, which uses it from about 4 KiB on (GB/s for 1 K, 2 K, 3 K, 4 K: 6.0, 5.1, 9.5, 11.5 with
+ * memcpy; 8.5, 8.7, 9.4, 11.3 with rep movsq). For smaller rows, and when all data is in L1, it is
  * slower. */
 #define MIDDLE_ROW 1024
 #define LARGE_ROW  4096
 
-/* Calls a loop built for the width; with a constant one its copy is a move or a few. */
+/* Calls the loop for the row width; with a constant width a copy is one or a few moves. */
 #define BY_WIDTH(row_bytes, CALL)                                                                  \
     switch (row_bytes) {                                                                           \
     case 1:                                                                                        \
@@ -248,14 +250,15 @@ void td_rows_settle_tuples(const struct td_tensor *indices, int64_t begin, int64
         CALL(row_bytes);                                                                           \
     }
 
-/* Outputs of this size and more are not written through the cache, where they would not stay. */
+/* Outputs of this size and more are written with streaming stores: they would not stay in the
+ * cache. */
 #define STREAM_BYTES ((size_t)8 * 1024 * 1024)
 #define LINE         64
-/* Rows that are not whole lines go past the cache but for their ends, from here on. */
+/* Rows that are not whole cache lines are streamed from this size on, except for their ends. */
 #define STREAM_ROW   512
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED /* sanitizers do not see what assembly touches */
+#define SANITIZED /* sanitizers do not see the memory accesses of assembly */
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SANITIZED
@@ -301,8 +304,8 @@ void td_rows_copy_part(void *to, const void *from, size_t row_bytes, int64_t par
         memset((char *)to + offset, 0, size);
 }
 
-/* Asks for the first `reach` bytes of a row. The address is a number, since a row number may be
- * TD_ROW_ZERO; asking for a place that is not there does nothing. */
+/* Prefetches the first `reach` bytes of a row. The address is computed as an integer, since with
+ * TD_ROW_ZERO it is outside the table; prefetching an invalid address has no effect. */
 static inline __attribute__((always_inline)) void prefetch_row(const char *table, size_t row_bytes,
                                                                size_t reach, int64_t row)
 {
@@ -311,8 +314,8 @@ static inline __attribute__((always_inline)) void prefetch_row(const char *table
         __builtin_prefetch((const void *)(place + offset));
 }
 
-/* The loop that all gathers end in. Built per width below: with a constant row_bytes the copy is a
- * move or two. */
+/* The copy loop of all gathers, built for each width below: with a constant row_bytes a copy is one
+ * or two moves. */
 static inline __attribute__((always_inline)) void copy_rows(char *restrict out,
                                                             const char *restrict table,
                                                             size_t row_bytes, const int64_t *rows,
@@ -345,13 +348,13 @@ void td_rows_copy(void *out, const void *table, size_t row_bytes, const int64_t 
 
 /* ---- Scattering -------------------------------------------------------------------------- */
 
-bool td_rows_stream(size_t bytes, size_t row_bytes)
+bool td_rows_should_stream(size_t bytes, size_t row_bytes)
 {
     return bytes >= STREAM_BYTES && row_bytes >= LINE &&
            (row_bytes % LINE == 0 || row_bytes >= STREAM_ROW);
 }
 
-/* As memcpy, but what fills a cache line goes past the cache. */
+/* As memcpy, with streaming stores for all whole cache lines of `to`. */
 static inline __attribute__((always_inline)) void
 stream_row(char *restrict to, const char *restrict from, size_t row_bytes)
 {
@@ -377,7 +380,7 @@ stream_row(char *restrict to, const char *restrict from, size_t row_bytes)
 #endif
 }
 
-/* Streaming stores are ordered before whatever tells others that the range is done. */
+/* Orders the streaming stores before the stores that publish the end of the range. */
 static inline void end_stream(void)
 {
 #ifdef STREAMING_STORES
@@ -407,14 +410,14 @@ void td_rows_scatter(void *out, const struct td_tensor *indices, int64_t begin, 
         BY_INDEX_TYPE(indices->dtype, scatter_stream, out, index, n, from, row_bytes);
 }
 
-void td_rows_deal(char **next, const struct td_tensor *piles, int64_t begin, int64_t n,
-                  const void *from, size_t row_bytes, bool stream)
+void td_rows_distribute(char **next, const struct td_tensor *buckets, int64_t begin, int64_t n,
+                        const void *from, size_t row_bytes, bool stream)
 {
-    const void *pile = index_place(piles, begin);
+    const void *bucket = index_place(buckets, begin);
     if (!stream)
-        BY_INDEX_TYPE(piles->dtype, deal, next, pile, n, from, row_bytes);
+        BY_INDEX_TYPE(buckets->dtype, distribute, next, bucket, n, from, row_bytes);
     else
-        BY_INDEX_TYPE(piles->dtype, deal_stream, next, pile, n, from, row_bytes);
+        BY_INDEX_TYPE(buckets->dtype, distribute_stream, next, bucket, n, from, row_bytes);
 }
 
 static inline __attribute__((always_inline)) void
@@ -440,7 +443,7 @@ void td_rows_scatter_picked(void *out, const int64_t *rows, const void *from, si
 #undef SCATTER
 }
 
-/* As memset to 0, past the cache as stream_row. */
+/* As memset to 0, with streaming stores as in stream_row. */
 static inline __attribute__((always_inline)) void stream_zeros(char *to, size_t row_bytes)
 {
 #ifdef STREAMING_STORES

@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-/* Rows in one range of parallel_for: two or more cache misses each. */
+/* Rows in one range of parallel_for: each costs two or more cache misses. */
 #define RANGE_ROWS 2048
-/* A row's offsets are asked for this many rows ahead, its bytes half as many. */
+/* A row's offsets are prefetched this many rows ahead, its bytes half as many. */
 #define AHEAD      16
 
-/* First pass: where the row will end, offsets[(k + 1) * row_numel], holds its size for now. */
+/* First pass: stores the size of row k where its end belongs, in offsets[(k + 1) * row_numel]. */
 static void measure_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_strings *job = context;
@@ -27,8 +27,8 @@ static void measure_range(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Second pass: the sizes become sums. */
-static td_status place_rows(const struct td_strings *job, struct td_error *err)
+/* Second pass: replaces the sizes by their prefix sums, the ends of the rows. */
+static td_status sum_sizes(const struct td_strings *job, struct td_error *err)
 {
     uint64_t *to = job->out->offsets;
     to[0] = 0;
@@ -44,7 +44,7 @@ static td_status place_rows(const struct td_strings *job, struct td_error *err)
     return TD_OK;
 }
 
-/* Third pass: the bytes of each row, and the offsets inside it. */
+/* Third pass: copies the bytes of each row and fills in the offsets inside it. */
 static void copy_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_strings *job = context;
@@ -79,7 +79,7 @@ td_status td_strings_run(const struct td_strings *job, struct td_exec *exec, str
     td_status status = td_exec_for(exec, job->n_rows, grain, measure_range, (void *)job, err);
     if (status != TD_OK)
         return status;
-    status = place_rows(job, err);
+    status = sum_sizes(job, err);
     if (status != TD_OK)
         return status;
     size_t bytes = job->out->offsets[job->out->numel];

@@ -1,28 +1,26 @@
-/* strings.h - rows of strings, which differ in size, put together into one tensor.
+/* strings.h - assembles a tensor of strings from rows, which differ in size.
  *
- * The elements of a row lie one after the other in its bytes, so a row of strings is one copy too,
- * once its place in the output is known: first the sizes of all rows, then their sums, then the
- * bytes.
+ * The strings of a row are contiguous, so a row is one copy, too, once its position in the output
+ * is known. There are three passes: the sizes of all rows, their prefix sums, the bytes.
  *
- * Ownership  The caller allocated out->offsets; out->data is taken from exec->arena.
- * Errors     RESOURCE_LIMIT when the bytes exceed exec->output_limit; what the arena says when it
- *            has none.
- * Threads    Reentrant. Both passes over the rows go through exec. */
+ * Ownership  The caller allocates out->offsets; out->data is allocated in exec->arena.
+ * Errors     RESOURCE_LIMIT when the bytes exceed exec->output_limit; the arena's error when memory
+ *            is exhausted.
+ * Threads    Reentrant. The first and third pass run in parallel through exec. */
 #ifndef TD_KERNELS_ROWS_STRINGS_H
 #define TD_KERNELS_ROWS_STRINGS_H
 
 #include "kernels/exec.h"
 #include "kernels/tensor.h"
 
-/* Where the strings of a row are: row_numel + 1 offsets into bytes. NULL, NULL: a row of empty
- * strings. */
+/* The strings of a row: row_numel + 1 offsets into bytes. NULL, NULL: a row of empty strings. */
 struct td_string_row {
     const uint64_t *offsets;
     const char *bytes;
 };
 
-/* Rows begin .. begin + n of the output, n <= TD_ROWS_CHUNK: written to `rows` and returned, or
- * returned from where they are. Runs on any thread. */
+/* Returns the rows [begin, begin + n) of the output, n <= TD_ROWS_CHUNK: either `rows`, after
+ * writing them there, or an array that has them already. Runs on any thread. */
 typedef const struct td_string_row *td_string_rows_fn(const void *context, int64_t begin, int64_t n,
                                                       struct td_string_row *rows);
 

@@ -152,7 +152,7 @@ static void scatter_init(struct scatter *job, const struct td_op_args *args)
     (void)td_shape_product(params, depth, params->rank, &job->row_numel); /* divides numel */
     job->n = job->updates->numel / job->row_numel;
     job->row_bytes = (size_t)job->row_numel * td_dtype_info(job->out->dtype)->size;
-    job->stream = td_rows_stream(job->updates->bytes, job->row_bytes);
+    job->stream = td_rows_should_stream(job->updates->bytes, job->row_bytes);
 }
 
 static bool in_place(const struct scatter *job)
@@ -267,7 +267,7 @@ static char *row_at(const struct scatter *job, int64_t row)
 /* Tuples at .. at + n, n <= TD_ROWS_CHUNK. */
 static void settle(const struct scatter *job, int64_t at, int64_t n, int64_t *rows)
 {
-    td_rows_settle_tuples(job->indices, at, n, &job->space, TD_BOUNDS_ERROR, rows);
+    td_rows_resolve_tuples(job->indices, at, n, &job->space, TD_BOUNDS_ERROR, rows);
 }
 
 static int64_t chunk_at(const struct scatter *job, int64_t at)

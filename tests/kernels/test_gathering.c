@@ -30,8 +30,8 @@ START_TEST(rows_move_to_their_slices)
 {
     int64_t rows[6];
     memcpy(rows, slices[_i].rows, sizeof(rows));
-    td_gathering_into_slices(rows, slices[_i].n, slices[_i].begin, slices[_i].slice_out,
-                             slices[_i].slice_rows);
+    td_gathering_add_slice_offsets(rows, slices[_i].n, slices[_i].begin, slices[_i].slice_out,
+                                   slices[_i].slice_rows);
     ck_assert_msg(memcmp(rows, slices[_i].moved, sizeof(rows)) == 0, "%s", slices[_i].says);
 }
 END_TEST

@@ -24,7 +24,7 @@ static const struct {
 
 START_TEST(one_index_settles_by_policy)
 {
-    ck_assert_int_eq(td_row_settle_one(settled[_i].index, settled[_i].bound, settled[_i].policy),
+    ck_assert_int_eq(td_row_resolve_index(settled[_i].index, settled[_i].bound, settled[_i].policy),
                      settled[_i].row);
 }
 END_TEST
@@ -38,13 +38,13 @@ START_TEST(indices_settle_by_policy_in_every_type)
                          wrapped[] = { 4, 4, 0, 0, 3 };
     int64_t rows[5];
     struct td_tensor t = index_vector(index_dtypes[_i], indices, 6);
-    td_rows_settle(&t, 1, 5, 5, TD_BOUNDS_ZERO, rows);
+    td_rows_resolve_indices(&t, 1, 5, 5, TD_BOUNDS_ZERO, rows);
     ck_assert_mem_eq(rows, zeroed, sizeof(rows));
-    td_rows_settle(&t, 1, 5, 5, TD_BOUNDS_CLIP, rows);
+    td_rows_resolve_indices(&t, 1, 5, 5, TD_BOUNDS_CLIP, rows);
     ck_assert_mem_eq(rows, clipped, sizeof(rows));
-    td_rows_settle(&t, 1, 5, 5, TD_BOUNDS_WRAP, rows);
+    td_rows_resolve_indices(&t, 1, 5, 5, TD_BOUNDS_WRAP, rows);
     ck_assert_mem_eq(rows, wrapped, sizeof(rows));
-    td_rows_settle(&t, 3, 1, 5, TD_BOUNDS_ERROR, rows);
+    td_rows_resolve_indices(&t, 3, 1, 5, TD_BOUNDS_ERROR, rows);
     ck_assert_int_eq(rows[0], 0);
 }
 END_TEST
@@ -55,13 +55,13 @@ START_TEST(tuples_settle_to_row_numbers)
     struct td_tuple_space space = { .depth = 3, .bound = { 2, 3, 4 }, .stride = { 12, 4, 1 } };
     int64_t rows[3];
     struct td_tensor t = index_vector(index_dtypes[_i], indices, 12);
-    td_rows_settle_tuples(&t, 1, 1, &space, TD_BOUNDS_ERROR, rows);
+    td_rows_resolve_tuples(&t, 1, 1, &space, TD_BOUNDS_ERROR, rows);
     ck_assert_int_eq(rows[0], 12 + 8 + 3);
-    td_rows_settle_tuples(&t, 1, 3, &space, TD_BOUNDS_ZERO, rows);
+    td_rows_resolve_tuples(&t, 1, 3, &space, TD_BOUNDS_ZERO, rows);
     ck_assert(rows[0] == 23 && rows[1] == TD_ROW_ZERO && rows[2] == TD_ROW_ZERO);
-    td_rows_settle_tuples(&t, 1, 3, &space, TD_BOUNDS_CLIP, rows);
+    td_rows_resolve_tuples(&t, 1, 3, &space, TD_BOUNDS_CLIP, rows);
     ck_assert(rows[0] == 23 && rows[1] == 8 && rows[2] == 5);
-    td_rows_settle_tuples(&t, 1, 3, &space, TD_BOUNDS_WRAP, rows);
+    td_rows_resolve_tuples(&t, 1, 3, &space, TD_BOUNDS_WRAP, rows);
     ck_assert(rows[0] == 23 && rows[1] == 0 && rows[2] == 12 + 4 + 1);
 }
 END_TEST
@@ -73,9 +73,9 @@ START_TEST(tuples_of_any_depth_are_summed)
     for (int depth = 0; depth <= TD_MAX_RANK; depth++) {
         space.depth = depth;
         struct td_tensor t = index_vector(index_dtypes[_i], indices, depth);
-        td_rows_settle_tuples(&t, 0, 1, &space, TD_BOUNDS_ERROR, &row);
+        td_rows_resolve_tuples(&t, 0, 1, &space, TD_BOUNDS_ERROR, &row);
         ck_assert_int_eq(row, want);
-        td_rows_settle_tuples(&t, 0, 1, &space, TD_BOUNDS_ZERO, &row);
+        td_rows_resolve_tuples(&t, 0, 1, &space, TD_BOUNDS_ZERO, &row);
         ck_assert_int_eq(row, want);
         if (depth < TD_MAX_RANK) {
             indices[depth] = depth + 1;
@@ -395,7 +395,7 @@ START_TEST(rows_of_any_width_are_scattered_dealt_and_cleared)
                    "scatter picked, %zu bytes", width);
 
             char *next[] = { (char *)to, (char *)to + width };
-            td_rows_deal(next, &to_piles, 1, 4, from, width, stream);
+            td_rows_distribute(next, &to_piles, 1, 4, from, width, stream);
             EXPECT(memcmp(to, source + width, width) == 0, "deal, %zu bytes", width);
             EXPECT(memcmp(to + width, source, width) == 0, "deal, %zu bytes", width);
             EXPECT(memcmp(to + 2 * width, source + 2 * width, 2 * width) == 0, "deal, %zu bytes",
@@ -409,13 +409,13 @@ END_TEST
 START_TEST(only_large_outputs_of_long_rows_are_streamed)
 {
     const size_t large = (size_t)1 << 30;
-    ck_assert(td_rows_stream(large, 64));
-    ck_assert(td_rows_stream(large, 4096));
-    ck_assert(td_rows_stream(large, 1001));
-    ck_assert(!td_rows_stream(large, 4));
-    ck_assert(!td_rows_stream(large, 63));
-    ck_assert(!td_rows_stream(large, 65));
-    ck_assert(!td_rows_stream(4096, 64));
+    ck_assert(td_rows_should_stream(large, 64));
+    ck_assert(td_rows_should_stream(large, 4096));
+    ck_assert(td_rows_should_stream(large, 1001));
+    ck_assert(!td_rows_should_stream(large, 4));
+    ck_assert(!td_rows_should_stream(large, 63));
+    ck_assert(!td_rows_should_stream(large, 65));
+    ck_assert(!td_rows_should_stream(4096, 64));
 }
 END_TEST
 
