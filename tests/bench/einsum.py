@@ -362,6 +362,8 @@ def row(cells):
 def start(args, log):
     """{name: Runner}, tensord first; says who cannot be had"""
     program = os.path.join(os.path.dirname(os.path.abspath(args.binary)), "tests", "bench", "bench_einsum")
+    if not os.access(program, os.X_OK):
+        sys.exit(f"einsum.py: there is no {program}: cmake --build build --target bench_einsum")
     runners = {name: Runner(name, [program, str(THREADS)], THREADS, log) for name in ("tensord", "memcpy")}
     print(f"* tensord: workers and instruction set {runners['tensord'].about}", flush=True)
     for name in args.peers.split(","):

@@ -3,7 +3,7 @@
 
     run.py [--binary build/tensord] [--only NAME] [--seconds S] [--rounds N]
 
-Needs wrk, and the programs of tests/bench beside the binary.  tensord and the drop server (drop_server.c) run
+Needs wrk, and the programs of tests/bench beside the binary: cmake --build build --target tensord benchmarks.  tensord and the drop server (drop_server.c) run
 side by side and take turns of S seconds; figures are medians over N rounds, ratios are medians of the rounds'
 own ratios, with the least and the largest in brackets.  CPU is what the server's process took per request.
 Rounds in which other processes were busy are repeated, up to 3 N in all, and the N quietest count; "others" is
@@ -171,6 +171,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
     daemon.BINARY = args.binary
+    program = os.path.join(os.path.dirname(os.path.abspath(args.binary)), "tests", "bench", "drop_server")
+    if not os.access(program, os.X_OK):
+        sys.exit(f"run.py: there is no {program}: cmake --build build --target tensord benchmarks")
     print(f"{machine()}, shared with the load generator; {args.rounds} rounds of {args.seconds} s each", flush=True)
     broken = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -3,12 +3,13 @@
 plans, with requests run on the I/O thread where they are small and with all of them sent through the worker queue;
 and on the reference device, which takes the way of a GPU.
 
-    test_all.py [--binary PATH] [--only SUBSTR] [--gpu DEVICE]
+    test_all.py [--binary PATH] [--only SUBSTR] [--transport NAME] [--gpu DEVICE]
 
-With --gpu only on that device, as tensord's own option names it.  One line per run; exit status 0 only if all passed.
-TD_TEST_TIME_SCALE stretches the waits.
+With --gpu only on that device, as tensord's own option names it; with --transport over that one alone, and no
+plans.  One line per run, and one with the sums; exit status 0 only if all
+passed.  TD_TEST_TIME_SCALE stretches the waits.
 """
-import argparse, os, subprocess, sys
+import argparse, os, re, subprocess, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRANSPORTS = ("json", "json-nested", "json-base64", "safetensors")
@@ -18,6 +19,7 @@ def main():
     parser = argparse.ArgumentParser(description="All conformance cases against a daemon of its own.")
     parser.add_argument("--binary", help="the daemon (default: build/tensord)")
     parser.add_argument("--only", default="", metavar="SUBSTR", help="only cases whose name contains SUBSTR")
+    parser.add_argument("--transport", choices=TRANSPORTS, help="only over this one, without plans")
     parser.add_argument("--gpu", metavar="DEVICE", help="only on this device: cuda, or the path of a plugin")
     args = parser.parse_args()
     if args.binary:
@@ -28,7 +30,7 @@ def main():
     if not os.access(daemon.BINARY, os.X_OK):
         sys.exit(f"test_all.py: there is no daemon at {os.path.abspath(daemon.BINARY)}")
 
-    failed = False
+    failed, sums = False, [0, 0]
     cpu = {**{transport: ["--transport", transport] for transport in TRANSPORTS}, "plans": ["--plan"]}
     gpu = {f"gpu {transport}": ["--transport", transport, "--device", "gpu"] for transport in ("json", "safetensors")}
     everywhere = (("20", "off", cpu), ("0", "off", cpu), ("20", "reference", gpu))
@@ -48,6 +50,8 @@ def main():
             for what, options in runs.items():
                 if what == "plans" and args.only:  # of which there may be no plan
                     continue
+                if args.transport and args.transport not in options:
+                    continue
                 command = [sys.executable, os.path.join(HERE, "run.py"), "--url", f"http://{server.address}", *options,
                            "--jobs", "4", "--timeout", str(30 * daemon.SCALE), "--only", args.only,
                            *(f for f in files if os.path.exists(f))]
@@ -55,6 +59,9 @@ def main():
                 *lines, summary = result.stdout.strip().splitlines() or ["nothing ran"]
                 print("\n".join([*lines, f"{what:16} --inline-limit-us {inline:2}: {summary}"]), flush=True)
                 failed = failed or result.returncode != 0
+                counts = re.match(r"(\d+) passed, (\d+) failed", summary)
+                sums = [sums[0] + int(counts[1]), sums[1] + int(counts[2])] if counts else sums
+    print(f"{sums[0]} passed, {sums[1]} failed, over all transports")
     sys.exit(1 if failed else 0)
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Runs the black-box tests: starts real daemons on free ports and asks them as clients would.
 
-    run.py [--binary PATH] [--only PATTERN] [--jobs N] [-v]
+    run.py [--binary PATH] [--only PATTERN]... [--jobs N] [-v]
 
-PATTERN is part of a test's name, such as "gzip" or "test_errors".  Prints a line per failing test, then
-"N passed, M failed, K skipped".  Exit status 0 only if something ran and nothing failed.  A daemon that dies, does
-not stop, or prints a sanitizer's report is a failure too.  TD_TEST_TIME_SCALE=8 stretches every wait, for sanitizer
-builds.
+PATTERN is part of a test's name, such as "gzip" or "test_errors"; where there are several, one of them is.  Prints
+a line per failing test, then "N passed, M failed, K skipped".  Exit status 0 only if something ran and nothing
+failed.  A daemon that dies, does not stop, or prints a sanitizer's report is a failure too.  TD_TEST_TIME_SCALE=8
+stretches every wait, for sanitizer builds.
 """
 import argparse, concurrent.futures, glob, importlib, json, os, signal, subprocess, sys, time, unittest
 
@@ -66,7 +66,7 @@ def run_module(name, only):
         for item in suite:
             if isinstance(item, unittest.TestSuite):
                 yield from wanted(item)
-            elif only in item.id():
+            elif not only or any(pattern in item.id() for pattern in only):
                 yield item
     reporter = Reporter()
     unittest.TestSuite(wanted(unittest.defaultTestLoader.loadTestsFromModule(module))).run(reporter)
@@ -88,7 +88,8 @@ def reason(why, verbose):
 def main():
     parser = argparse.ArgumentParser(description="Black-box tests of tensord.")
     parser.add_argument("--binary", help="the daemon (default: build/tensord)")
-    parser.add_argument("--only", default="", metavar="PATTERN", help="only tests whose name contains PATTERN")
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
+                        help="only tests whose name contains PATTERN, or another --only's")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="test files at the same time (2)")
     parser.add_argument("-v", "--verbose", action="store_true", help="every test's line, and whole reasons")
     parser.add_argument("--run-module", help=argparse.SUPPRESS)
@@ -125,7 +126,8 @@ def main():
         signal.signal(number, interrupted)
 
     def one(name):
-        command = [sys.executable, os.path.abspath(__file__), "--run-module", name, "--only", args.only]
+        command = [sys.executable, os.path.abspath(__file__), "--run-module", name,
+                   *(option for pattern in args.only for option in ("--only", pattern))]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
                                  start_new_session=True)
         children.append(child)
