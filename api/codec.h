@@ -1,19 +1,19 @@
-/* codec.h - picks decoder and encoder from Content-Type and Accept. */
+/* codec.h - selects decoder and encoder by Content-Type and Accept. */
 #ifndef TD_API_CODEC_H
 #define TD_API_CODEC_H
 
 #include "api/json/decode.h"
 #include "api/message/message.h"
 
-/* JSON for application/json, none, and what curl -d sends; safetensors for
- * application/vnd.safetensors and application/octet-stream; else UNSUPPORTED_MEDIA_TYPE.
- * content_type may be NULL. Parameters (charset) are ignored but for a charset other than UTF-8 on
- * JSON, which is refused. */
+/* The format of a body: JSON for application/json, for a missing Content-Type and for the type that
+ * curl -d sends; safetensors for application/vnd.safetensors and application/octet-stream;
+ * otherwise UNSUPPORTED_MEDIA_TYPE. content_type may be NULL. Parameters are ignored, except that
+ * JSON with a charset other than UTF-8 is an error. */
 TD_MUST_CHECK td_status td_codec_request_format(const char *content_type, td_format *out,
                                                 struct td_error *err);
 
-/* The answer's format: by the Accept header's q-values among what tensord can write, the request's
- * own format where it is acceptable and none is preferred; NOT_ACCEPTABLE names both. accept may be
+/* The format of the reply, by the q-values of the Accept header. If several formats have the same
+ * q-value, the request's format is preferred. NOT_ACCEPTABLE names both formats. accept may be
  * NULL. */
 TD_MUST_CHECK td_status td_codec_reply_format(const char *accept, td_format request_format,
                                               td_format *out, struct td_error *err);
@@ -22,19 +22,18 @@ TD_MUST_CHECK td_status td_codec_decode(td_format format, const char *body, size
                                         struct td_resolver *resolver, struct td_arena *arena,
                                         struct td_request *request, struct td_error *err);
 
-/* Requests of the Open Inference Protocol are read by td_oip_decode, which needs to know more; the
- * functions below answer them too. */
+/* Requests of the Open Inference Protocol are decoded by td_oip_decode, which needs more arguments;
+ * the functions below encode their replies, too. */
 
-/* Can the outputs be written at all? Looks at their dtypes only, so that a call whose answer has no
- * form is refused once its outputs are inferred, before it runs: NOT_ACCEPTABLE for what
- * safetensors lacks. */
-/* Would the client take JSON as well? accept may be NULL. */
+/* Does the client accept JSON? accept may be NULL. */
 bool td_codec_accepts_json(const char *accept);
 
+/* Can the outputs be encoded? Uses only their dtypes, so that a call is rejected after infer and
+ * before it is computed: NOT_ACCEPTABLE if safetensors lacks a dtype. */
 TD_MUST_CHECK td_status td_codec_can_encode(td_format format, const struct td_request *request,
                                             struct td_error *err);
 
-/* Upper bound of what encoding will allocate. False on overflow. */
+/* Upper bound of what td_codec_encode allocates. False on overflow. */
 bool td_codec_encoded_bound(td_format format, const struct td_request *request, size_t *bytes);
 
 TD_MUST_CHECK td_status td_codec_encode(td_format format, const struct td_request *request,

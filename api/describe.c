@@ -125,12 +125,12 @@ td_status td_describe_op(const struct td_op *op, const char *plan, struct td_are
 
 /* ---- tensors ---- */
 
-/* Text of a listing beside its name, source and ETag: 16 dimensions and four more numbers of at
- * most 20 digits, and the names of the members. */
+/* Maximum length of a listing without name, source and ETag: 16 dimensions and four more numbers of
+ * at most 20 digits, and the names of the members. */
 #define LISTING_TEXT 640
 
-/* Each byte of a text may take six when it is quoted. */
-static size_t listing_room(const struct td_tensor_listing *listing)
+/* Each byte of a string may take six bytes in JSON. */
+static size_t listing_size(const struct td_tensor_listing *listing)
 {
     return LISTING_TEXT + 6 * (strlen(listing->name) + strlen(listing->etag) +
                                (listing->source ? strlen(listing->source) : 0));
@@ -142,7 +142,7 @@ static void add_member(struct td_text *text, const char *name, const char *value
     td_text_quote(text, value, strlen(value));
 }
 
-/* By hand: there may be thousands. */
+/* Written without cJSON, since there may be thousands. */
 static void add_listing(struct td_text *text, const struct td_tensor_listing *listing)
 {
     const struct td_tensor *tensor = listing->tensor;
@@ -162,17 +162,18 @@ static void add_listing(struct td_text *text, const struct td_tensor_listing *li
     td_text_string(text, listing->persisted ? ",\"persisted\":true}" : ",\"persisted\":false}");
 }
 
-/* Takes a text of `room` bytes from the arena; false, with err filled, without memory. */
-static bool begin_text(struct td_text *text, size_t room, struct td_arena *arena,
+/* Allocates a text of `capacity` bytes; false, with err filled, without memory. */
+static bool begin_text(struct td_text *text, size_t capacity, struct td_arena *arena,
                        struct td_error *err)
 {
-    text->at = td_arena_alloc(arena, room, 1, err);
-    text->end = text->at ? text->at + room : NULL;
+    text->at = td_arena_alloc(arena, capacity, 1, err);
+    text->end = text->at ? text->at + capacity : NULL;
     text->full = false;
     return text->at != NULL;
 }
 
-/* Without the brackets. Those of named outputs have their names before them. */
+/* Writes listings separated by commas, without brackets. Those of named outputs are preceded by the
+ * name. */
 static void add_listings(struct td_text *text, const struct td_output_spec *named,
                          const struct td_tensor_listing *list, int count)
 {
@@ -186,12 +187,12 @@ static void add_listings(struct td_text *text, const struct td_output_spec *name
     }
 }
 
-static size_t listings_room(const struct td_tensor_listing *list, int count)
+static size_t listings_size(const struct td_tensor_listing *list, int count)
 {
-    size_t room = LISTING_TEXT;
+    size_t capacity = LISTING_TEXT;
     for (int i = 0; i < count; i++)
-        room += listing_room(&list[i]);
-    return room;
+        capacity += listing_size(&list[i]);
+    return capacity;
 }
 
 static void reply_with_text(const char *begin, const struct td_text *text, struct td_reply *reply)
@@ -204,7 +205,7 @@ td_status td_describe_tensors(const struct td_tensor_listing *list, int count,
                               struct td_arena *arena, struct td_reply *reply, struct td_error *err)
 {
     struct td_text text;
-    if (!begin_text(&text, listings_room(list, count), arena, err))
+    if (!begin_text(&text, listings_size(list, count), arena, err))
         return err->status;
     const char *begin = text.at;
     td_text_string(&text, "{\"tensors\":[");
@@ -218,7 +219,7 @@ td_status td_describe_tensor(const struct td_tensor_listing *tensor, struct td_a
                              struct td_reply *reply, struct td_error *err)
 {
     struct td_text text;
-    if (!begin_text(&text, listing_room(tensor), arena, err))
+    if (!begin_text(&text, listing_size(tensor), arena, err))
         return err->status;
     const char *begin = text.at;
     add_listing(&text, tensor);
@@ -232,7 +233,7 @@ td_status td_describe_stored(const struct td_request *request,
 {
     const struct td_op_args *args = &request->args;
     struct td_text text;
-    if (!begin_text(&text, listings_room(stored, args->n_outputs), arena, err))
+    if (!begin_text(&text, listings_size(stored, args->n_outputs), arena, err))
         return err->status;
     const char *begin = text.at;
     switch (td_op_output_form(request->op)) {

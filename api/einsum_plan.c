@@ -140,7 +140,7 @@ static td_status read_document(struct reader *reader)
                : td_json_syntax(scan, scan->at, reader->err, "expected the end of the body");
 }
 
-/* Tensors without data in the place of the inputs: infer looks at no values. */
+/* Sets the inputs to tensors without data; infer uses only their shapes. */
 static td_status set_inputs(struct reader *reader)
 {
     struct td_operand *inputs = &reader->request->args.inputs[0];
@@ -166,7 +166,7 @@ static td_status set_inputs(struct reader *reader)
     return TD_OK;
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
 static void add_count(struct td_text *text, const char *before, uint64_t value)
 {
@@ -174,8 +174,8 @@ static void add_count(struct td_text *text, const char *before, uint64_t value)
     td_text_uint(text, value);
 }
 
-/* The order as numpy.einsum_path tells it: positions in a list from which the operands of a step
- * disappear, and at whose end its result appears. */
+/* The path as numpy.einsum_path has it: each step removes its operands from a list, by position,
+ * and appends its result. */
 static void add_path(struct td_text *text, const struct td_einsum_plan *plan)
 {
     int list[TD_EINSUM_MAX_INPUTS], n = plan->equation->n_inputs;
@@ -238,7 +238,8 @@ static void add_step(struct td_text *text, const struct td_einsum_plan *plan, in
     td_text_string(text, "}");
 }
 
-/* In bytes it may be another than in elements: 16-bit operands are 32 bits wide between steps. */
+/* Size of the largest intermediate result in bytes. That may be another one than the largest in
+ * elements: 16-bit operands are 32 bits wide between steps. */
 static uint64_t largest_bytes(const struct td_einsum_plan *plan, const struct td_tensor *output)
 {
     uint64_t largest = output->bytes;
@@ -247,19 +248,19 @@ static uint64_t largest_bytes(const struct td_einsum_plan *plan, const struct td
     return largest;
 }
 
-/* The limits, and those that the request would be refused for, named as in RESOURCE_LIMIT. */
+/* Writes the limits and those that the request exceeds, with the names that RESOURCE_LIMIT has. */
 static void add_limits(struct td_text *text, const struct td_einsum_plan *plan,
                        uint64_t output_bytes, uint64_t workspace,
                        const struct td_plan_limits *limits)
 {
-    const uint64_t room = output_bytes < limits->memory ? limits->memory - output_bytes : 0;
+    const uint64_t capacity = output_bytes < limits->memory ? limits->memory - output_bytes : 0;
     const struct {
         const char *resource;
         bool exceeded;
     } checks[] = {
         { "flops", limits->max_flops > 0 && plan->flops > limits->max_flops },
         { "output_bytes", output_bytes > limits->max_output },
-        { "workspace_bytes", output_bytes > limits->memory || workspace > room },
+        { "workspace_bytes", output_bytes > limits->memory || workspace > capacity },
     };
     bool any = false;
     add_count(text, ",\"limits\":{\"max_flops\":", limits->max_flops);
@@ -298,15 +299,15 @@ static void add_plan(struct td_text *text, const struct td_op_args *args,
     td_text_string(text, "]}");
 }
 
-/* Prints into ever more room until the plan fits: how long it gets is up to its labels. */
+/* Prints into larger and larger buffers until the plan fits: its length depends on its labels. */
 static td_status write_plan(const struct td_op_args *args, const struct td_plan_limits *limits,
                             struct td_arena *arena, struct td_reply *reply, struct td_error *err)
 {
-    for (size_t room = 4096;; room *= 4) {
-        char *body = td_arena_alloc(arena, room, 1, err);
+    for (size_t capacity = 4096;; capacity *= 4) {
+        char *body = td_arena_alloc(arena, capacity, 1, err);
         if (!body)
             return err->status;
-        struct td_text text = { .at = body, .end = body + room };
+        struct td_text text = { .at = body, .end = body + capacity };
         add_plan(&text, args, limits);
         if (text.full)
             continue;
@@ -315,9 +316,9 @@ static td_status write_plan(const struct td_op_args *args, const struct td_plan_
     }
 }
 
-td_status td_einsum_plan_answer(const char *body, size_t bytes, const struct td_plan_limits *limits,
-                                struct td_arena *arena, struct td_request *request,
-                                struct td_reply *reply, struct td_error *err)
+td_status td_einsum_plan_reply(const char *body, size_t bytes, const struct td_plan_limits *limits,
+                               struct td_arena *arena, struct td_request *request,
+                               struct td_reply *reply, struct td_error *err)
 {
     struct reader reader = {
         .scan = { .begin = body, .at = body, .end = body + bytes },

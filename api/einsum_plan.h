@@ -1,15 +1,16 @@
-/* einsum_plan.h - POST /v1/einsum/plan: what an einsum would do and take, from shapes alone.
+/* einsum_plan.h - POST /v1/einsum/plan: the steps, operations and memory of an einsum, computed
+ * from shapes alone.
  *
- * A request is that of einsum with "shapes" and, where it is not float32, "dtype" in the place of
- * the inputs:
+ * The request is that of einsum with "shapes" instead of the inputs, and "dtype" unless it is
+ * float32:
  *
  *     {"equation": "ij,jk->ik", "shapes": [[100, 20], [20, 50]], "dtype": "float64"}
  *
- * The answer is JSON, and its integers are exact: "flops" and "naive_flops" may be beyond 2^53, and
- * 18446744073709551615 stands for that and anything above. "path" and "steps" are empty where there
- * is nothing to compute. (README.md shows one.)
+ * The reply is JSON with exact integers: "flops" and "naive_flops" may exceed 2^53;
+ * 18446744073709551615 means that or more. "path" and "steps" are empty if there is nothing to
+ * compute. kernels/einsum/README.md has an example.
  *
- * Errors     Those of the op, with the same members: "inputs[1]" is the second of the shapes.
+ * Errors     Those of the op, with the same members: "inputs[1]" is the second shape.
  * Threads    Reentrant.
  * Cost       Bounded by TD_EINSUM_MAX_INPUTS and the length of the body: far below a
  *            millisecond. */
@@ -18,18 +19,19 @@
 
 #include "api/message/message.h"
 
-/* What the server that answers allows. */
+/* The limits of the server. */
 struct td_plan_limits {
-    int threads;         /* the workspace is told for so many */
+    int threads;         /* number of threads, on which the workspace depends */
     uint64_t max_flops;  /* 0: no limit */
     uint64_t max_output; /* bytes */
-    uint64_t memory;     /* bytes, of all requests together */
+    uint64_t memory;     /* bytes, for all requests together */
 };
 
-/* `request` is begun for td_op_einsum and may have its equation already, from a query string. */
-TD_MUST_CHECK td_status td_einsum_plan_answer(const char *body, size_t bytes,
-                                              const struct td_plan_limits *limits,
-                                              struct td_arena *arena, struct td_request *request,
-                                              struct td_reply *reply, struct td_error *err);
+/* Writes the reply. `request` is initialized for td_op_einsum, and may already have its equation
+ * from the query string. */
+TD_MUST_CHECK td_status td_einsum_plan_reply(const char *body, size_t bytes,
+                                             const struct td_plan_limits *limits,
+                                             struct td_arena *arena, struct td_request *request,
+                                             struct td_reply *reply, struct td_error *err);
 
 #endif

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
-enum { FORMATS = TD_FORMAT_NPY + 1 }; /* those of single documents */
+enum { FORMATS = TD_FORMAT_NPY + 1 }; /* without the Open Inference Protocol */
 
-/* Their names, the one that replies have first. */
+/* Their names; replies have the first. */
 static const char *const types[FORMATS][2] = {
     [TD_FORMAT_JSON] = { "application/json", NULL },
     [TD_FORMAT_SAFETENSORS] = { "application/vnd.safetensors", "application/octet-stream" },
@@ -50,8 +50,8 @@ static struct td_token trim(const char *begin, const char *end)
     return (struct td_token){ begin, (size_t)(end - begin) };
 }
 
-/* Cuts off and returns what stands before the next `separator` outside quotes; *rest is NULL after
- * the last. */
+/* Removes and returns the text before the next `separator` outside quotes; *rest is NULL after the
+ * last part. */
 static struct td_token cut(const char **rest, const char *end, char separator)
 {
     const char *begin = *rest, *at = begin;
@@ -66,7 +66,7 @@ static struct td_token cut(const char **rest, const char *end, char separator)
     return trim(begin, at);
 }
 
-/* Splits "name = value"; quotes around the value are taken off. */
+/* Splits "name = value" and removes quotes around the value. */
 static void split_parameter(struct td_token parameter, struct td_token *name,
                             struct td_token *value)
 {
@@ -133,8 +133,7 @@ td_status td_media_of_body(const char *content_type, unsigned formats, td_format
 
 /* ---- lists of preferences ---- */
 
-/* A q-value in thousandths: "0.8" is 800. What is no q-value counts as 1, as if it were not there.
- */
+/* Parses a q-value, in thousandths: "0.8" is 800. Malformed q-values count as 1. */
 static int parse_q(struct td_token text)
 {
     if (text.length == 0 || text.length > 5 || (text.text[0] != '0' && text.text[0] != '1') ||
@@ -168,8 +167,8 @@ bool td_preference_next(const char **list, const char *list_end, struct td_prefe
 
 /* ---- Accept ---- */
 
-/* How closely a media range names a format: 0 not at all, 1 as one of all, 2 as one of its type, 3
- * by name. The form type that curl -d puts on a JSON body names no format of a reply. */
+/* How specifically a media range matches a format: 0 not at all, 1 as any type, 2 by its main type,
+ * 3 by name. The type that curl -d sends matches no format of a reply. */
 static int match(struct td_token range, td_format format)
 {
     if (td_token_is(range, "*/*") || td_token_is(range, "*"))
@@ -189,7 +188,7 @@ td_status td_media_of_reply(const char *accept, unsigned formats, td_format pref
     if (!accept || trim(accept, end).length == 0)
         return TD_OK;
     while (td_preference_next(&rest, end, &range)) {
-        /* The most specific range decides; of equally specific ones the most favourable. */
+        /* The most specific range decides; among equally specific ones the highest q-value. */
         for (int i = 0; i < FORMATS; i++) {
             int closeness = match(range.name, (td_format)i);
             if (closeness == 0 || closeness < best_match[i])

@@ -24,8 +24,9 @@ td_status td_tensor_io_reply_format(const char *accept, td_format *out, struct t
 
 /* ---- reading ---- */
 
-/* A number is read up to what ends it, as everywhere within an object; here that may be the end of
- * the body. False, with err filled, without memory. */
+/* The parser of a number reads up to the character after it, which exists in an object but not if
+ * the number is the whole body: copies the body and appends zeros. False, with err filled, without
+ * memory. */
 static bool end_number(struct td_json_source *source)
 {
     struct td_json_scan *scan = &source->scan;
@@ -106,7 +107,7 @@ bool td_tensor_write_bound(td_format format, td_layout layout, const struct td_t
 {
     if (format == TD_FORMAT_JSON)
         return td_json_tensor_bound(tensor, layout, bytes);
-    /* The header, and what is copied behind it. */
+    /* The header, and the data if it is copied after it. */
     return td_size_add(TD_NPY_HEADER + 64, td_raw_is_copied(tensor) ? tensor->bytes : 0, bytes);
 }
 

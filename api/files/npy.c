@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The header is a Python literal that numpy writes with repr():
+/* The header is a Python literal that NumPy writes with repr():
  *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
- * Only what such a dict can hold is read here. */
+ * The parser accepts only what such a dict can contain. */
 struct literal {
     const char *begin, *at, *end;
     struct td_error *err;
@@ -47,7 +47,7 @@ static bool take_word(struct literal *literal, const char *word)
     return true;
 }
 
-/* A string without escapes: none of numpy's needs one. */
+/* A string without escapes: no string in a header needs one. */
 static bool take_string(struct literal *literal, const char **text, size_t *length)
 {
     char quote = peek(literal);
@@ -77,7 +77,7 @@ static bool take_size(struct literal *literal, int64_t *out)
     return true;
 }
 
-/* numpy's array-protocol type strings: kind and bytes, behind the byte order. */
+/* NumPy's array-protocol type strings, without the byte order: kind and bytes. */
 static const char descrs[TD_DTYPE_COUNT][4] = {
     [TD_DTYPE_BOOL] = "b1",      [TD_DTYPE_INT8] = "i1",       [TD_DTYPE_INT16] = "i2",
     [TD_DTYPE_INT32] = "i4",     [TD_DTYPE_INT64] = "i8",      [TD_DTYPE_UINT8] = "u1",
@@ -131,7 +131,7 @@ static td_status read_descr(struct literal *literal, struct td_npy *out)
 
 static td_status read_shape(struct literal *literal, struct td_shape *shape)
 {
-    bool tuple = false; /* what Python takes for one: (6) is a number */
+    bool tuple = false; /* Python needs a comma for a tuple of one: (6) is a number */
     shape->rank = 0;
     if (!take(literal, '('))
         return refuse(literal, "a shape such as (3, 4)");
@@ -139,7 +139,7 @@ static td_status read_shape(struct literal *literal, struct td_shape *shape)
         int64_t dim;
         if (!take_size(literal, &dim))
             return refuse(literal, "a dimension from 0 to 2^63 - 1");
-        take(literal, 'L'); /* a long of Python 2 */
+        take(literal, 'L'); /* the suffix of a long in Python 2 */
         if (shape->rank == TD_MAX_RANK)
             return td_error_resource(literal->err, "rank", TD_MAX_RANK + 1, TD_MAX_RANK,
                                      "the array in the .npy file");
@@ -153,7 +153,7 @@ static td_status read_shape(struct literal *literal, struct td_shape *shape)
                                       : TD_OK;
 }
 
-/* Does it matter which dimension comes first in memory? */
+/* Does the order of the dimensions matter? Not if at most one is larger than one. */
 static bool has_order(const struct td_shape *shape)
 {
     int more = 0;
@@ -255,22 +255,22 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
 
 /* ---- conversion ---- */
 
-/* An array on its way from Fortran order, where the first dimension is contiguous, to C order,
- * where the last one is. */
+/* A transposition of an array from Fortran order, where the first dimension is contiguous, to C
+ * order, where the last is contiguous. */
 struct transposition {
     int rank; /* at least 2 */
     size_t width;
-    int64_t size[TD_MAX_RANK];                            /* of the part that is next */
-    int64_t from_step[TD_MAX_RANK], to_step[TD_MAX_RANK]; /* bytes to the next in a dimension */
+    int64_t size[TD_MAX_RANK];                            /* of the block that is transposed next */
+    int64_t from_step[TD_MAX_RANK], to_step[TD_MAX_RANK]; /* stride in bytes */
 };
 
-/* Elements of a part that is turned as it is, its cache lines at hand whichever way it is walked:
- * 16 by 16, chosen by tests/bench/bench_npy. */
-#define PART_ELEMENTS 256
+/* Maximum number of elements of a block that is not divided further; its cache lines fit the L1
+ * cache in either order. 16 by 16, chosen by tests/bench/bench_npy. */
+#define BLOCK_ELEMENTS 256
 
-/* A plane of the first dimension and the last. */
-static inline void transpose_plane(const struct transposition *t, const char *from, char *to,
-                                   size_t width)
+/* Transposes one plane of the first and the last dimension. */
+static inline void transpose_plane_inline(const struct transposition *t, const char *from, char *to,
+                                          size_t width)
 {
     int last = t->rank - 1;
     int64_t from_step = t->from_step[last], to_step = t->to_step[0];
@@ -280,35 +280,35 @@ static inline void transpose_plane(const struct transposition *t, const char *fr
                    width);
 }
 
-/* With the width as a constant the copies are single moves. */
-static void transpose_planes(const struct transposition *t, const char *from, char *to)
+/* The width is a constant in each case, so that the copies are single moves. */
+static void transpose_plane(const struct transposition *t, const char *from, char *to)
 {
     switch (t->width) {
     case 1:
-        transpose_plane(t, from, to, 1);
+        transpose_plane_inline(t, from, to, 1);
         break;
     case 2:
-        transpose_plane(t, from, to, 2);
+        transpose_plane_inline(t, from, to, 2);
         break;
     case 4:
-        transpose_plane(t, from, to, 4);
+        transpose_plane_inline(t, from, to, 4);
         break;
     case 8:
-        transpose_plane(t, from, to, 8);
+        transpose_plane_inline(t, from, to, 8);
         break;
     default:
-        transpose_plane(t, from, to, 16);
+        transpose_plane_inline(t, from, to, 16);
         break;
     }
 }
 
-/* The planes of a part, one for each place in the dimensions between. */
-static void transpose_small(const struct transposition *t, const char *from, char *to)
+/* Transposes a block: one plane for each index of the dimensions in between. */
+static void transpose_block(const struct transposition *t, const char *from, char *to)
 {
     int64_t done[TD_MAX_RANK] = { 0 };
     int d;
     do {
-        transpose_planes(t, from, to);
+        transpose_plane(t, from, to);
         for (d = t->rank - 2; d > 0; d--) {
             from += t->from_step[d];
             to += t->to_step[d];
@@ -321,8 +321,8 @@ static void transpose_small(const struct transposition *t, const char *from, cha
     } while (d > 0);
 }
 
-/* The widest dimension is halved until what is left is small; of equally wide ones one in the
- * middle, since the first and the last are those that are contiguous on one side. */
+/* The dimension to divide: the widest, and among equally wide ones one that is neither first nor
+ * last, since these are contiguous on one side. */
 static int widest(const struct transposition *t)
 {
     int best = 0;
@@ -334,23 +334,23 @@ static int widest(const struct transposition *t)
     return best;
 }
 
-static void transpose_part(struct transposition *t, const char *from, char *to)
+static void transpose_recursive(struct transposition *t, const char *from, char *to)
 {
     int64_t elements = 1;
     for (int d = 0; d < t->rank; d++)
         elements *= t->size[d];
-    if (elements <= PART_ELEMENTS) {
-        transpose_small(t, from, to);
+    if (elements <= BLOCK_ELEMENTS) {
+        transpose_block(t, from, to);
         return;
     }
-    /* At a power of two, so that a part begins where a cache line does. */
+    /* Divides at a power of two, so that blocks start at cache lines. */
     int d = widest(t);
     int64_t whole = t->size[d];
     int64_t first = (int64_t)1 << (63 - __builtin_clzll((unsigned long long)whole - 1));
     t->size[d] = first;
-    transpose_part(t, from, to);
+    transpose_recursive(t, from, to);
     t->size[d] = whole - first;
-    transpose_part(t, from + first * t->from_step[d], to + first * t->to_step[d]);
+    transpose_recursive(t, from + first * t->from_step[d], to + first * t->to_step[d]);
     t->size[d] = whole;
 }
 
@@ -370,10 +370,10 @@ static void transpose(const struct td_tensor *tensor, void *to)
         t.to_step[d] = step;
         step *= t.size[d];
     }
-    transpose_part(&t, tensor->data, to);
+    transpose_recursive(&t, tensor->data, to);
 }
 
-/* from may be to. */
+/* `from` may be equal to `to`. */
 static void swap_bytes(void *to, const void *from, size_t bytes, size_t width)
 {
     for (size_t at = 0; at < bytes; at += width) {
@@ -392,8 +392,8 @@ void td_npy_convert(const struct td_npy *file, void *to)
         transpose(tensor, to);
         from = to;
     }
-    /* The two parts of a complex number are swapped each on its own: they are what it is aligned
-     * to. */
+    /* The byte order is swapped per number, and a complex number is two of them, which its
+     * alignment shows. */
     switch (file->big_endian ? td_dtype_info(tensor->dtype)->align : 1) {
     case 8:
         swap_bytes(to, from, tensor->bytes, 8);
@@ -437,9 +437,10 @@ td_status td_npy_write_header(const struct td_tensor *tensor, char header[TD_NPY
     static const char magic[] = "\x93NUMPY\x01";
     const struct td_shape *shape = &tensor->shape;
     if (!descrs[tensor->dtype][0])
-        return td_error_set(err, TD_NOT_ACCEPTABLE,
-                            ".npy has no type for %s; ask for JSON, with ?response=base64, say",
-                            td_dtype_info(tensor->dtype)->name);
+        return td_error_set(
+            err, TD_NOT_ACCEPTABLE,
+            ".npy has no type for %s; ask for JSON, for example with ?response=base64",
+            td_dtype_info(tensor->dtype)->name);
     struct td_text text = { .at = header + PREFIX, .end = header + TD_NPY_HEADER };
     td_text_print(&text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
                   is_single(tensor->dtype) ? '|' : '<', descrs[tensor->dtype]);
@@ -455,7 +456,7 @@ td_status td_npy_write_header(const struct td_tensor *tensor, char header[TD_NPY
     td_text_add(&text, "\n", 1);
     *size = (size_t)(text.at - header);
     size_t length = *size - PREFIX;
-    memcpy(header, magic, 8); /* its NUL is the minor version */
+    memcpy(header, magic, 8); /* the NUL at its end is the minor version */
     header[8] = (char)(length & 0xff);
     header[9] = (char)(length >> 8);
     return TD_OK;

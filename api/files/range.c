@@ -5,9 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-/* What a header asks for; positions beyond 64 bits are the largest that there is. */
+/* A parsed Range header. Positions that need more than 64 bits are UINT64_MAX. */
 struct spec {
-    bool has_first, has_last; /* "-5" has the last only: so many bytes of the end */
+    bool has_first, has_last; /* "-5" has only `last`, the number of bytes at the end */
     uint64_t first, last;
 };
 
@@ -27,10 +27,10 @@ static const char *read_position(const char *at, bool *there, uint64_t *out)
     return at;
 }
 
-/* False for several ranges, another unit, and what is no range at all. */
+/* False for several ranges, another range unit, and malformed headers. */
 static bool read_spec(const char *range, struct spec *out)
 {
-    /* An element of a list may be empty. */
+    /* Elements of a list may be empty. */
     static const char between[] = " \t,";
     const char *at = skip(range, " \t");
     if (strncasecmp(at, "bytes=", 6) != 0)
@@ -44,11 +44,11 @@ static bool read_spec(const char *range, struct spec *out)
     return !out->has_first || !out->has_last || out->first <= out->last;
 }
 
-/* Keeps bytes [begin, end) of the chunks, which are not copied. */
+/* Keeps bytes [begin, end) of the reply; the chunks are not copied. */
 static void cut(struct td_reply *reply, size_t begin, size_t end)
 {
     int kept = 0;
-    size_t at = 0; /* where a chunk begins */
+    size_t at = 0; /* offset of the chunk in the reply */
     for (int i = 0; i < reply->n_chunks; i++) {
         struct td_chunk chunk = reply->chunks[i];
         size_t from = begin > at ? begin - at : 0, to = end > at ? end - at : 0;
@@ -60,7 +60,7 @@ static void cut(struct td_reply *reply, size_t begin, size_t end)
     reply->n_chunks = kept;
 }
 
-/* Adds Content-Range. */
+/* Adds the header Content-Range. */
 static td_status add_content_range(struct td_reply *reply, struct td_arena *arena,
                                    struct td_error *err, const char *text)
 {
@@ -75,7 +75,7 @@ td_status td_range_apply(const char *range, struct td_reply *reply, struct td_ar
                          struct td_error *err)
 {
     struct spec spec;
-    char text[80]; /* three numbers of 20 digits */
+    char text[80]; /* fits three numbers of 20 digits */
     uint64_t size = td_reply_bytes(reply);
     td_reply_header(reply, "Accept-Ranges", "bytes");
     if (!range || reply->http_status != 200 || !read_spec(range, &spec))

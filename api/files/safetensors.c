@@ -14,11 +14,11 @@
 #include <string.h>
 
 #define LENGTH_BYTES 8
-#define HEADER_LIMIT UINT64_C(100000000) /* as the reference implementation has it */
+#define HEADER_LIMIT UINT64_C(100000000) /* as in the reference implementation */
 
 /* ---- reading a header ---- */
 
-/* Where the data of a tensor lies. */
+/* The range of a tensor's data. */
 struct range {
     uint64_t begin, end;
     int entry;
@@ -28,11 +28,11 @@ struct header {
     struct td_json_scan scan;
     struct td_arena *arena;
     struct td_error *err;
-    char *data; /* behind the header */
+    char *data; /* after the header */
     uint64_t data_size;
     struct td_safetensors *out;
-    struct range *ranges; /* of the entries */
-    int entry_room, metadata_room;
+    struct range *ranges; /* indexed as the entries */
+    int entry_capacity, metadata_capacity;
 };
 
 static td_status refuse(struct td_error *err, const char *name)
@@ -40,7 +40,7 @@ static td_status refuse(struct td_error *err, const char *name)
     return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", name);
 }
 
-/* A string as a NUL-terminated copy. */
+/* Reads a string and copies it, NUL-terminated. */
 static td_status read_text(struct header *header, const char *expected, const char **out)
 {
     const char *text = "";
@@ -58,7 +58,7 @@ static td_status read_text(struct header *header, const char *expected, const ch
     return *out ? TD_OK : header->err->status;
 }
 
-/* A list of integers that are not negative; *count of them, at most `most`. */
+/* Reads a list of nonnegative integers; *count of them, at most `most`. */
 static td_status read_integers(struct header *header, const char *expected, int most, int64_t *out,
                                int *count)
 {
@@ -174,7 +174,7 @@ static td_status read_entry(struct header *header, const char *name, struct td_t
     if (range->begin > range->end || range->end > header->data_size) {
         td_error_set(err, TD_MALFORMED_REQUEST,
                      "tensor \"%.100s\" has data_offsets [%" PRIu64 ", %" PRIu64
-                     "], which is no range within the %" PRIu64 " bytes of data",
+                     "], which is not a range within the %" PRIu64 " bytes of data",
                      name, range->begin, range->end, header->data_size);
         return refuse(err, name);
     }
@@ -210,16 +210,16 @@ static td_status read_metadata(struct header *header)
         if (status != TD_OK)
             return status;
         struct td_safetensors *out = header->out;
-        if (out->n_metadata == header->metadata_room) {
-            int room = header->metadata_room ? header->metadata_room * 2 : 4;
+        if (out->n_metadata == header->metadata_capacity) {
+            int capacity = header->metadata_capacity ? header->metadata_capacity * 2 : 4;
             struct td_safetensors_metadata *metadata =
-                td_arena_alloc(header->arena, (size_t)room, sizeof *metadata, header->err);
+                td_arena_alloc(header->arena, (size_t)capacity, sizeof *metadata, header->err);
             if (!metadata)
                 return header->err->status;
             if (out->n_metadata)
                 memcpy(metadata, out->metadata, (size_t)out->n_metadata * sizeof *metadata);
             out->metadata = metadata;
-            header->metadata_room = room;
+            header->metadata_capacity = capacity;
         }
         out->metadata[out->n_metadata++] = item;
         status = td_json_next(scan, '}', &more, header->err);
@@ -229,14 +229,15 @@ static td_status read_metadata(struct header *header)
     return TD_OK;
 }
 
-/* Doubles the room for entries and their ranges; false, with err filled, without memory. */
+/* Doubles the capacity of entries and ranges; false, with err filled, without memory. */
 static bool grow_entries(struct header *header, struct td_safetensors *out)
 {
-    int room = header->entry_room ? header->entry_room * 2 : 4;
+    int capacity = header->entry_capacity ? header->entry_capacity * 2 : 4;
     struct td_safetensors_entry *entries =
-        td_arena_alloc(header->arena, (size_t)room, sizeof *entries, header->err);
+        td_arena_alloc(header->arena, (size_t)capacity, sizeof *entries, header->err);
     struct range *larger =
-        entries ? td_arena_alloc(header->arena, (size_t)room, sizeof *larger, header->err) : NULL;
+        entries ? td_arena_alloc(header->arena, (size_t)capacity, sizeof *larger, header->err)
+                : NULL;
     if (!larger)
         return false;
     if (out->entries && header->ranges) {
@@ -245,7 +246,7 @@ static bool grow_entries(struct header *header, struct td_safetensors *out)
     }
     out->entries = entries;
     header->ranges = larger;
-    header->entry_room = room;
+    header->entry_capacity = capacity;
     return true;
 }
 
@@ -262,7 +263,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Refuses a name that occurs twice. Few names are compared in pairs, many are sorted. */
+/* Detects repeated names. A few names are compared in pairs, many are sorted. */
 static td_status check_names(struct header *header, const char *what, const char **names, int n)
 {
     const char *twice = NULL;
@@ -301,7 +302,7 @@ static td_status check_all_names(struct header *header)
     return check_names(header, "metadata entry", names, out->n_metadata);
 }
 
-/* The ranges follow each other without overlap or hole, from the first byte of data to the last. */
+/* Checks that the ranges cover the data without overlaps and gaps. */
 static td_status check_ranges(struct header *header)
 {
     const struct td_safetensors *out = header->out;
@@ -355,7 +356,7 @@ static td_status read_length(const char *file, size_t size, uint64_t *length, st
     return TD_MALFORMED_REQUEST;
 }
 
-/* A member of the header: the metadata or a tensor. */
+/* Reads a member of the header: the metadata or a tensor. */
 static td_status read_member(struct header *header, bool *metadata_read)
 {
     struct td_json_scan *scan = &header->scan;
@@ -372,7 +373,7 @@ static td_status read_member(struct header *header, bool *metadata_read)
         *metadata_read = true;
         return read_metadata(header);
     }
-    const bool full = !out->entries || !header->ranges || out->n_entries == header->entry_room;
+    const bool full = !out->entries || !header->ranges || out->n_entries == header->entry_capacity;
     if (full && !grow_entries(header, out))
         return header->err->status;
     const int entry = out->n_entries++;
@@ -417,7 +418,7 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
 
 /* ---- a request ---- */
 
-/* Attributes, and what libraries write by themselves. */
+/* Applies a metadata entry: an attribute, or one that libraries write. */
 static td_status apply_metadata(struct td_request *request,
                                 const struct td_safetensors_metadata *item, struct td_arena *arena,
                                 struct td_error *err)
@@ -428,7 +429,7 @@ static td_status apply_metadata(struct td_request *request,
     if (status != TD_OK || known)
         return status;
     if (strcmp(item->key, "format") == 0)
-        return TD_OK; /* safetensors for Python says "pt", "np", ... */
+        return TD_OK; /* the Python library writes "pt", "np", ... */
     return td_attrs_unknown(request->op, item->key, strlen(item->key), "metadata entry", err);
 }
 
@@ -472,7 +473,8 @@ td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolv
 
 /* ---- a reply ---- */
 
-/* Header text of one output: name, dtype, 16 dimensions and two offsets of 19 digits. */
+/* Maximum length of the header text of one output: name, dtype, 16 dimensions and two offsets of 19
+ * digits. */
 #define ENTRY_TEXT ((size_t)512)
 
 bool td_safetensors_encoded_bound(const struct td_request *request, size_t *bytes)
@@ -487,7 +489,7 @@ bool td_safetensors_encoded_bound(const struct td_request *request, size_t *byte
     return true;
 }
 
-/* Begins a header: room for its length, then the object. */
+/* Starts a header: skips its length, which end_header writes, and opens the object. */
 static char *begin_header(struct td_text *text)
 {
     char *length_at = text->at;
@@ -496,7 +498,7 @@ static char *begin_header(struct td_text *text)
     return length_at;
 }
 
-/* What stands behind a tensor's name. *offset is where its data begins, then where it ends. */
+/* Writes what follows a tensor's name. *offset is the start of its data, and becomes the end. */
 static void write_entry(struct td_text *text, const struct td_tensor *tensor, uint64_t *offset)
 {
     td_text_string(text, ":{\"dtype\":\"");
@@ -511,8 +513,7 @@ static void write_entry(struct td_text *text, const struct td_tensor *tensor, ui
     td_text_string(text, "]}");
 }
 
-/* Fills up with spaces, so that the data behind the header is aligned to 8 bytes, and puts the
- * length in front. */
+/* Pads the header with spaces, so that the data is aligned to 8 bytes, and writes its length. */
 static void end_header(struct td_text *text, char *length_at)
 {
     td_text_string(text, "}");
@@ -568,16 +569,16 @@ td_status td_safetensors_encode(const struct td_request *request, struct td_aren
     td_status status = td_safetensors_can_encode(request, err);
     if (status != TD_OK)
         return status;
-    size_t room = LENGTH_BYTES + ENTRY_TEXT * ((size_t)args->n_outputs + 1);
-    const size_t header_room = room;
+    size_t capacity = LENGTH_BYTES + ENTRY_TEXT * ((size_t)args->n_outputs + 1);
+    const size_t header_size = capacity;
     int n_large = 0;
     for (int i = 0; i < args->n_outputs; i++)
-        if (!td_chunk_count(args->outputs[i].bytes, &room, &n_large))
+        if (!td_chunk_count(args->outputs[i].bytes, &capacity, &n_large))
             return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply");
-    char *bytes = td_arena_alloc(arena, room, 1, err);
+    char *bytes = td_arena_alloc(arena, capacity, 1, err);
     if (!bytes)
         return err->status;
-    struct td_text text = { .at = bytes, .end = bytes + header_room };
+    struct td_text text = { .at = bytes, .end = bytes + header_size };
     write_header(request, &text);
 
     struct td_chunk_writer writer;

@@ -1,27 +1,28 @@
-/* safetensors.h - the binary form: an 8-byte little-endian header length, a JSON header, the data.
+/* safetensors.h - reads and writes safetensors: an 8-byte little-endian header length, a JSON
+ * header, the data.
  *
- * As a request, tensor names are the op's input names (lists: "indices.0", "indices.1", ...) and
- * __metadata__ holds attributes as text. As a file in the data folder, every entry is a table.
+ * In a request the names of tensors are those of the op's inputs (of lists "indices.0",
+ * "indices.1", ...), and __metadata__ has attributes as text. In a file of the data folder every
+ * entry is a table.
  *
- * Bounds     The header must fit the body, each range its tensor's size; ranges must not overlap,
- *            and together cover the data. Anything else is MALFORMED_REQUEST that says what and
- *            where. Bytes behind the end are not read.
- * Ownership  Tensors point into the body, aligned or not.
+ * Bounds     The header must fit the body, and each range must have the size of its tensor. The
+ *            ranges must not overlap and must cover the data. Otherwise MALFORMED_REQUEST with a
+ *            description and the place. Bytes after the end are not read.
+ * Ownership  Tensors point into the body, possibly unaligned.
  * Cost       A header of 128 bytes takes about 0.4 us.
- * Source     The safetensors format description (Hugging Face), "Format".
- */
+ * Source     The safetensors format description (Hugging Face), "Format". */
 #ifndef TD_API_FILES_SAFETENSORS_H
 #define TD_API_FILES_SAFETENSORS_H
 
 #include "api/message/message.h"
 
-/* An entry of a header. */
+/* A tensor of a file. */
 struct td_safetensors_entry {
     const char *name;        /* NUL-terminated, in the arena */
     struct td_tensor tensor; /* data points into the file */
 };
 
-/* An entry of __metadata__; both NUL-terminated, in the arena. */
+/* An entry of __metadata__. Both strings are NUL-terminated, in the arena. */
 struct td_safetensors_metadata {
     const char *key, *value;
 };
@@ -33,32 +34,32 @@ struct td_safetensors {
     int n_metadata;
 };
 
-/* Reads and checks the header of a whole file in memory. bytes[0..size) stays borrowed. */
+/* Reads and checks the header of a complete file in memory. The tensors borrow bytes[0..size). */
 TD_MUST_CHECK td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *arena,
                                             struct td_safetensors *out, struct td_error *err);
 
-/* Fills request (begun by td_request_init, query parameters already applied) from the body. A
- * metadata entry "params.ref" names a resident tensor as that input. */
+/* Decodes the body into a request that td_request_init has initialized and whose query parameters
+ * are applied. A metadata entry "params.ref" is the name of a resident tensor for that input. */
 TD_MUST_CHECK td_status td_safetensors_decode(const char *body, size_t bytes,
                                               struct td_resolver *resolver, struct td_arena *arena,
                                               struct td_request *request, struct td_error *err);
 
-/* NOT_ACCEPTABLE where an output's dtype is one that the format lacks; needs no data. */
+/* NOT_ACCEPTABLE if safetensors lacks the dtype of an output. Needs no data. */
 TD_MUST_CHECK td_status td_safetensors_can_encode(const struct td_request *request,
                                                   struct td_error *err);
 
-/* Upper bound of what encoding allocates: the header and the outputs that are copied behind it.
+/* Upper bound of what encoding allocates: the header, and the outputs that are copied after it.
  * False on overflow. */
 bool td_safetensors_encoded_bound(const struct td_request *request, size_t *bytes);
 
-/* Writes the results: "output" or "outputs.0", ...; a bounds policy that replaced something is in
- * __metadata__ as bounds.policy and bounds.replaced. NOT_ACCEPTABLE as td_safetensors_can_encode.
- * Large outputs are chunks of their own, not copied. */
+/* Encodes the outputs: "output" or "outputs.0", ...; if a bounds policy replaced something,
+ * __metadata__ has bounds.policy and bounds.replaced. NOT_ACCEPTABLE as td_safetensors_can_encode.
+ * Large outputs are chunks of their own and not copied. */
 TD_MUST_CHECK td_status td_safetensors_encode(const struct td_request *request,
                                               struct td_arena *arena, struct td_reply *reply,
                                               struct td_error *err);
 
-/* A file of one tensor, named "tensor". As td_raw_reply; NOT_ACCEPTABLE as above. */
+/* A reply with a file of one tensor, named "tensor". As td_raw_reply; NOT_ACCEPTABLE as above. */
 TD_MUST_CHECK td_status td_safetensors_encode_tensor(const struct td_tensor *tensor,
                                                      struct td_arena *arena, struct td_reply *reply,
                                                      struct td_error *err);

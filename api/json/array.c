@@ -13,26 +13,28 @@ struct array {
     struct td_error *err;
 
     td_dtype dtype;
-    td_dtype integer_dtype;     /* INFERRED: what integers are first */
-    enum td_scalar_style style; /* INFERRED: dtype is told by elements, and wider ones change it */
-    bool started;               /* dtype and room are settled */
-    int64_t room;               /* elements that there is room for */
-    size_t width;      /* of what parser.next points to: an element, or a string's offset */
-    char *data;        /* elements, or offsets */
-    size_t text_bytes; /* of the whole value: no string unescapes to more */
+    td_dtype integer_dtype; /* INFERRED: the dtype to try first for integers */
+    /* INFERRED: dtype is that of the elements so far, and may be widened */
+    enum td_scalar_style style;
+    bool started;      /* dtype is known and memory is allocated */
+    int64_t capacity;  /* elements that fit into the memory */
+    size_t width;      /* bytes per element in `data`; for strings, of an offset */
+    char *data;        /* elements; for strings, their offsets */
+    size_t text_bytes; /* length of the value's text, an upper bound for its unescaped strings */
     td_parse_scalars_fn *parse;
     struct td_scalar_parser parser;
 
-    const char
-        *integers_end; /* the text before it was read as integers, and became floats; or NULL */
+    /* The text before this was parsed as integers and converted to float32; or NULL. */
+    const char *integers_end;
 
-    /* An integer that fits neither int64 nor uint64, until a float makes it one among floats. */
+    /* The first integer that fits neither int64 nor uint64. It is an error unless a later float
+     * makes the tensor float32. */
     const char *overflow;
     int64_t overflow_element;
 
-    int rank;                   /* -1 until the first leaf or empty list */
-    int64_t dim[TD_MAX_RANK];   /* -1 until the first list of its level ends */
-    int64_t count[TD_MAX_RANK]; /* elements so far of the open list of each level */
+    int rank;                   /* -1 until the first scalar or empty list */
+    int64_t dim[TD_MAX_RANK];   /* -1 until the first list of this level ends */
+    int64_t count[TD_MAX_RANK]; /* elements so far in the open list of this level */
 };
 
 static bool is_complex(td_dtype dtype)
@@ -40,14 +42,14 @@ static bool is_complex(td_dtype dtype)
     return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
 }
 
-/* Elements read so far. */
+/* Number of elements read so far. */
 static int64_t elements(const struct array *array)
 {
     int64_t written = (array->parser.next - array->data) / (int64_t)array->width;
     return written - (array->dtype == TD_DTYPE_STRING);
 }
 
-/* Refuses the value reached by the first n_steps of `index`, behind array->path. */
+/* Reports an error at the value whose path is array->path and then the first n_steps of `index`. */
 static td_status refuse_at(const struct array *array, const int64_t *index, int n_steps,
                            const char *message)
 {
@@ -60,7 +62,7 @@ static td_status refuse_at(const struct array *array, const int64_t *index, int 
     return td_json_refuse(up, array->err, "%s", message);
 }
 
-/* A piece of the text for a message: the number token at p, cut off where it is long. */
+/* Copies the number token at p for a message, truncated if it is long. */
 static const char *token_text(const char *p, const char *end, char *text, size_t size)
 {
     bool is_integer;
@@ -73,7 +75,7 @@ static const char *token_text(const char *p, const char *end, char *text, size_t
     return text;
 }
 
-/* Is the value at p JSON at all, as far as its own token or brackets tell? */
+/* Checks the syntax of the value at p, as far as its own token or brackets go. */
 static td_status check_syntax(const struct array *array, const char *p)
 {
     struct td_json_scan scan = *array->scan;
@@ -107,7 +109,7 @@ static td_status check_syntax(const struct array *array, const char *p)
     }
 }
 
-/* What elements of a dtype look like in the Open Inference Protocol. */
+/* Describes the elements of a dtype in the Open Inference Protocol, for messages. */
 static const char *oip_elements(td_dtype dtype)
 {
     switch (dtype) {
@@ -125,7 +127,7 @@ static const char *oip_elements(td_dtype dtype)
     }
 }
 
-/* The element at p, at `level`, is not one: says why. */
+/* Reports why the value at p, in a list of this level, is not an element of the tensor. */
 static td_status refuse_scalar(const struct array *array, const char *p, int level)
 {
     td_status status = array->parser.fault == TD_SCALAR_FAULT_REPORTED ? TD_MALFORMED_REQUEST
@@ -146,13 +148,13 @@ static td_status refuse_scalar(const struct array *array, const char *p, int lev
         snprintf(message, sizeof message, "%s does not fit %s", kind, dtype);
     else if (array->style == TD_SCALARS_INFERRED && elements(array) == 0 && *p != '[')
         snprintf(message, sizeof message,
-                 "%s is no element of a tensor: expected a number, a string, true or false", kind);
+                 "%s is not an element of a tensor: expected a number, a string, true or false",
+                 kind);
     else if (*p == '[')
-        snprintf(message, sizeof message,
-                 "a list stands where the elements before it are single values");
+        snprintf(message, sizeof message, "expected a scalar, as before, not a list");
     else if (array->style == TD_SCALARS_INFERRED)
-        snprintf(message, sizeof message, "%s stands among elements that are %s", kind,
-                 array->dtype == TD_DTYPE_BOOL     ? "true or false"
+        snprintf(message, sizeof message, "found %s in a tensor of %s", kind,
+                 array->dtype == TD_DTYPE_BOOL     ? "booleans"
                  : array->dtype == TD_DTYPE_STRING ? "strings"
                                                    : "numbers");
     else if (array->style == TD_SCALARS_OIP)
@@ -164,11 +166,12 @@ static td_status refuse_scalar(const struct array *array, const char *p, int lev
     return refuse_at(array, array->count, level, message);
 }
 
-/* Makes room for the elements and picks their loop. */
+/* Allocates memory for the elements and selects the parser of the dtype. */
 static td_status start(struct array *array)
 {
     bool strings = array->dtype == TD_DTYPE_STRING;
-    size_t count = (size_t)array->room + strings; /* offsets are one more */
+    /* strings have one offset more than elements */
+    size_t count = (size_t)array->capacity + strings;
     array->width = strings ? sizeof(uint64_t) : td_dtype_info(array->dtype)->size;
     array->data = td_arena_alloc(array->arena, count, array->width, array->err);
     if (!array->data)
@@ -188,7 +191,7 @@ static td_status start(struct array *array)
     return TD_OK;
 }
 
-/* Integers so far become float32, in place: it is never wider than they are. */
+/* Converts the integers so far to float32, in place: no integer dtype used here is narrower. */
 static void integers_to_float32(struct array *array)
 {
     int64_t n = elements(array);
@@ -214,7 +217,7 @@ static void integers_to_float32(struct array *array)
     array->width = sizeof(float);
     array->parse = td_parse_scalars_of(array->dtype, array->style);
     array->parser.next = array->data + (size_t)n * array->width;
-    array->parser.limit = array->data + (size_t)array->room * array->width;
+    array->parser.limit = array->data + (size_t)array->capacity * array->width;
 }
 
 static td_status int32_to_int64(struct array *array)
@@ -246,8 +249,8 @@ static bool any_negative(const struct array *array)
     return lowest < 0;
 }
 
-/* Widens an inferred integer dtype for the number at p. *widened is false when it is no number, or
- * needs no wider one. */
+/* Widens an inferred integer dtype for the number at p. *widened is false if there is no number at
+ * p or the dtype need not be widened. */
 static td_status widen(struct array *array, const char *p, bool *widened)
 {
     *widened = false;
@@ -274,7 +277,7 @@ static td_status widen(struct array *array, const char *p, bool *widened)
     return TD_OK;
 }
 
-/* dtype of a value from its first element. */
+/* Infers the dtype from the first element. */
 static td_status infer_dtype(struct array *array, const char *p)
 {
     switch (p < array->parser.end ? *p : '\0') {
@@ -292,30 +295,31 @@ static td_status infer_dtype(struct array *array, const char *p)
     return start(array);
 }
 
-/* Is the '[' at p an element [re, im], not a list of elements? */
+/* Is the '[' at p the start of a complex element [re, im], rather than of a list of elements? */
 static bool is_pair(const char *p, const char *end)
 {
     p = td_json_skip_space(p + 1, end);
     return p < end && *p != '[' && *p != ']';
 }
 
-/* Only a shape limits the room: what the text itself has fits. */
+/* Reports more elements than the given shape has. Memory that is sized from the text is always
+ * large enough. */
 static td_status refuse_too_many(const struct array *array)
 {
     char message[96];
     snprintf(message, sizeof message, "there are more elements than the shape's %" PRId64,
-             array->room);
+             array->capacity);
     return refuse_at(array, array->count, 0, message);
 }
 
-/* Reads elements from p, at `level`, to the end of their list. */
+/* Reads elements starting at p, to the end of their list. */
 static td_status read_scalars(struct array *array, const char **p, int level)
 {
     td_status status = TD_OK;
     if (!array->started && (status = infer_dtype(array, *p)) != TD_OK)
         return status;
     int64_t before = elements(array);
-    if (level == 0) /* one element, and what follows the comma behind it is not ours */
+    if (level == 0) /* a scalar: stop after one element, a comma after it belongs to the caller */
         array->parser.limit = array->parser.next + array->width;
     for (;;) {
         if (array->parser.next == array->parser.limit)
@@ -338,7 +342,7 @@ static td_status read_scalars(struct array *array, const char **p, int level)
     }
 }
 
-/* The list at `level` ends: its length is that of the others there. */
+/* Ends the list at `level` and compares its length with the other lists of that level. */
 static td_status close_list(struct array *array, int level)
 {
     int64_t *dim = &array->dim[level - 1], count = array->count[level - 1];
@@ -348,13 +352,12 @@ static td_status close_list(struct array *array, int level)
         return TD_OK;
     char message[160];
     snprintf(message, sizeof message,
-             "a list of %" PRId64 " stands beside lists of %" PRId64
-             ": lists of one level have one length",
-             count, *dim);
+             "a list of length %" PRId64 "; the lists before it have length %" PRId64, count, *dim);
     return refuse_at(array, array->count, level - 1, message);
 }
 
-/* Reads a value: lists in lists around parser. No recursion, so depth costs nothing. */
+/* Reads a value: nested lists of scalars. Iterative, so that the depth of the lists uses no
+ * stack. */
 static td_status read_value(struct array *array)
 {
     const char *end = array->scan->end;
@@ -366,7 +369,7 @@ static td_status read_value(struct array *array)
         array->dim[i] = -1;
 
     for (;;) {
-        /* A value begins at p. */
+        /* A list or an element starts at p. */
         bool list = p < end && *p == '[' && level != array->rank;
         if (list && array->rank < 0 && array->started && is_complex(array->dtype))
             list = !is_pair(p, end);
@@ -392,8 +395,7 @@ static td_status read_value(struct array *array)
                 if (!kind)
                     return td_json_syntax(array->scan, p, array->err, "expected a value");
                 char message[96];
-                snprintf(message, sizeof message, "%s stands where the values before it are lists",
-                         kind);
+                snprintf(message, sizeof message, "expected a list, as before, not %s", kind);
                 return refuse_at(array, array->count, level, message);
             }
             status = read_scalars(array, &p, level);
@@ -402,7 +404,7 @@ static td_status read_value(struct array *array)
             if (level == 0)
                 break;
         }
-        /* Behind a value: the next one, or the ends of lists. */
+        /* After a value there is another one or the end of lists. */
         bool more = false;
         while (level > 0 && !more) {
             p = td_json_skip_space(p, end);
@@ -428,7 +430,7 @@ static td_status read_value(struct array *array)
     return TD_OK;
 }
 
-/* Puts what was read into a tensor of the given shape. */
+/* Makes a tensor of the given shape from the elements. */
 static td_status finish(struct array *array, const struct td_shape *shape, struct td_tensor *out)
 {
     memset(out, 0, sizeof *out);
@@ -451,7 +453,8 @@ static void shape_of(const struct array *array, struct td_shape *shape)
         shape->dim[i] = array->dim[i];
 }
 
-/* Measures the value: room for its elements, told from its commas. */
+/* Finds the length of the value's text, and an upper bound for the number of elements from the
+ * number of commas. */
 static td_status measure(struct array *array)
 {
     size_t commas;
@@ -461,19 +464,19 @@ static td_status measure(struct array *array)
         return td_json_syntax(array->scan, array->scan->end, array->err,
                               "expected the end of a value");
     array->text_bytes = (size_t)(stop - at);
-    array->room = (int64_t)(is_complex(array->dtype) ? commas / 2 : commas) + 1;
+    array->capacity = (int64_t)(is_complex(array->dtype) ? commas / 2 : commas) + 1;
     return TD_OK;
 }
 
-/* An integer -0 that turns out to stand among floats is -0.0: gives those that were read as
- * integers their sign back. Between two elements there is just one comma, however lists nest. */
+/* Restores the sign of -0 in elements of a float32 tensor that were parsed as integers at first.
+ * The index of an element is the number of commas before it, however lists nest. */
 static void restore_negative_zeros(struct array *array, const char *begin, const char *end)
 {
     const float negative_zero = -0.0F;
     int64_t element = 0;
     for (const char *p = begin; p < end; p++) {
         element += *p == ',';
-        /* A number does not end the text here, so the character behind it is there. */
+        /* The text does not end with a number here, so p[2] exists. */
         if (p[0] == '-' && p[1] == '0' && p[2] != '.' && (p[2] | 0x20) != 'e' &&
             (p == begin || (p[-1] | 0x20) != 'e'))
             memcpy(array->data + (size_t)element * sizeof negative_zero, &negative_zero,
@@ -518,7 +521,8 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
             int64_t position[TD_MAX_RANK];
             char message[128], token[48];
             td_shape_unravel(&shape, array.overflow_element, position);
-            snprintf(message, sizeof message, "%s fits neither int64 nor uint64 beside the others",
+            snprintf(message, sizeof message,
+                     "%s fits neither int64 nor uint64 with the other elements",
                      token_text(array.overflow, scan->end, token, sizeof token));
             return refuse_at(&array, position, shape.rank, message);
         }
@@ -526,14 +530,14 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
     return finish(&array, &shape, out);
 }
 
-/* May data nested as `nested` be that of a tensor of shape `given`? */
+/* Can data whose lists have the shape `nested` be that of a tensor of shape `given`? */
 static bool shape_fits(const struct td_shape *nested, const struct td_shape *given, int64_t numel)
 {
     if (td_shape_equal(nested, given))
         return true;
     if (nested->rank == 1 && nested->dim[0] == numel)
         return true; /* flat */
-    /* Behind a dimension of zero there is nothing to nest. */
+    /* After a dimension of zero there are no lists, so later dimensions are not visible. */
     if (numel != 0 || nested->rank == 0 || nested->rank > given->rank ||
         nested->dim[nested->rank - 1] != 0)
         return false;
@@ -566,10 +570,11 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
     if (shape) {
         if (!td_shape_numel(shape, &numel))
             return td_tensor_describe(out, "data", dtype, shape, err);
-        /* Whatever the shape claims, an element takes a byte and a comma. */
+        /* An element takes at least a byte and a comma, which limits the memory for a shape that is
+         * larger than the text. */
         int64_t most = (scan->end - scan->at) / 2 + 1;
-        array.room = numel < most ? numel : most;
-        array.room = array.room > 0 ? array.room : 1;
+        array.capacity = numel < most ? numel : most;
+        array.capacity = array.capacity > 0 ? array.capacity : 1;
     }
     status = start(&array);
     if (status == TD_OK)
@@ -581,7 +586,7 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
     shape_of(&array, &nested);
     if (shape && !shape_fits(&nested, shape, numel)) {
         char nested_text[TD_SHAPE_TEXT], shape_text[TD_SHAPE_TEXT];
-        return td_json_refuse(path, err, "data is of shape %s, but shape says %s",
+        return td_json_refuse(path, err, "data has shape %s, but shape is %s",
                               td_shape_text(&nested, nested_text, sizeof nested_text),
                               td_shape_text(shape, shape_text, sizeof shape_text));
     }

@@ -10,17 +10,17 @@
 struct reader {
     struct td_json_source source;
     struct td_request *request;
-    uint32_t by_path; /* inputs that are set already */
+    uint32_t by_path; /* bit i: input i is set by the path */
     struct td_json_siblings siblings;
 };
 
 /* ---- inputs ---- */
 
-/* Doubles the room for the tensors of a list. */
+/* Moves the tensors of a list to a larger array. */
 static struct td_tensor *grow(struct td_arena *arena, const struct td_tensor *tensors, int count,
-                              int room, struct td_error *err)
+                              int capacity, struct td_error *err)
 {
-    struct td_tensor *larger = td_arena_alloc(arena, (size_t)room, sizeof *larger, err);
+    struct td_tensor *larger = td_arena_alloc(arena, (size_t)capacity, sizeof *larger, err);
     if (larger && count)
         memcpy(larger, tensors, (size_t)count * sizeof *larger);
     return larger;
@@ -54,9 +54,9 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
     td_status status = td_json_open(scan, '[', ']', &more, reader->source.err);
     if (status != TD_OK)
         return status;
-    int room = 4;
+    int capacity = 4;
     operand->count = 0;
-    operand->tensors = grow(reader->source.arena, NULL, 0, room, reader->source.err);
+    operand->tensors = grow(reader->source.arena, NULL, 0, capacity, reader->source.err);
     if (!operand->tensors)
         return reader->source.err->status;
     while (more) {
@@ -67,10 +67,10 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
             td_json_set_pointer(path, reader->source.err);
             return td_error_at_input(reader->source.err, TD_RESOURCE_LIMIT, "%s", spec->name);
         }
-        if (operand->count == room) {
-            room *= 2;
-            operand->tensors = grow(reader->source.arena, operand->tensors, operand->count, room,
-                                    reader->source.err);
+        if (operand->count == capacity) {
+            capacity *= 2;
+            operand->tensors = grow(reader->source.arena, operand->tensors, operand->count,
+                                    capacity, reader->source.err);
             if (!operand->tensors)
                 return reader->source.err->status;
         }

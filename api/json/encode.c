@@ -8,11 +8,11 @@
 
 /* ---- a tensor ---- */
 
-/* Everything of a tensor but its elements and their lists: names, dtype, 16 dimensions, brackets.
- */
+/* Upper bound for the text of a tensor without its elements and their lists: member names, dtype,
+ * 16 dimensions, brackets. */
 #define ENVELOPE 512
 
-/* Dimensions that data is nested by: behind one of zero there is nothing to nest. */
+/* Depth of the lists of data: after a dimension of zero there are no further lists. */
 static int nested_rank(const struct td_tensor *tensor, td_layout layout)
 {
     if (layout == TD_LAYOUT_FLAT)
@@ -23,7 +23,7 @@ static int nested_rank(const struct td_tensor *tensor, td_layout layout)
     return rank;
 }
 
-/* Bytes that the elements and their lists take, data known or not. */
+/* Upper bound for the text of elements and lists, whether or not the data is computed yet. */
 static bool data_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes)
 {
     size_t lists = 1, brackets;
@@ -31,7 +31,7 @@ static bool data_bound(const struct td_tensor *tensor, td_layout layout, size_t 
         return false;
     int rank = nested_rank(tensor, layout);
     for (int i = 0; i < rank - 1; i++) {
-        /* The lists within each list of this level: brackets and a comma. */
+        /* Brackets and a comma for each list of the next level. */
         if (!td_size_mul(lists, (size_t)tensor->shape.dim[i], &lists) ||
             !td_size_mul(lists, 3, &brackets) || !td_size_add(*bytes, brackets, bytes))
             return false;
@@ -76,13 +76,13 @@ static char *write_shape(char *at, const struct td_shape *shape)
     return at;
 }
 
-/* Lists in lists: a row at a time, and around it the brackets of the lists that begin and end with
- * it. Only the last of the dimensions may be zero. */
+/* Writes nested lists, one innermost list at a time, with the brackets of the outer lists that
+ * start or end there. Only the last dimension may be zero. */
 static char *write_nested(char *at, const struct td_tensor *tensor, int rank)
 {
     const int64_t *dim = tensor->shape.dim;
     if (rank == 0)
-        return td_json_write_elements(at, tensor, 0, 1) - 1; /* no comma */
+        return td_json_write_elements(at, tensor, 0, 1) - 1; /* without the last comma */
     int64_t n_rows = 1, done[TD_MAX_RANK] = { 0 };
     for (int i = 0; i < rank - 1; i++)
         n_rows *= dim[i];
@@ -114,7 +114,8 @@ static char *write_flat(char *at, const struct td_tensor *tensor)
     return at;
 }
 
-/* NULL with err filled: strings as base64 need their lengths between them first. */
+/* Returns NULL with err filled on error. Strings are first copied to a buffer with their lengths in
+ * between. */
 static char *write_base64(char *at, const struct td_tensor *tensor, struct td_arena *arena,
                           struct td_error *err)
 {
@@ -166,7 +167,8 @@ static char *write_tensor(char *at, const struct td_tensor *tensor, td_layout la
 
 bool td_json_tensor_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes)
 {
-    /* Strings as base64 are put together first; where they cannot be, that is told in time. */
+    /* Strings as base64 need a buffer for their bytes and lengths. If a string is too long for
+     * that, td_json_encode_tensor reports it. */
     size_t joined = 0;
     if (tensor->dtype == TD_DTYPE_STRING && !td_raw_strings_size(tensor, &joined))
         joined = 0;
@@ -177,10 +179,10 @@ td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout
                                 struct td_arena *arena, struct td_reply *reply,
                                 struct td_error *err)
 {
-    size_t room;
-    if (!tensor_bound(tensor, layout, &room))
+    size_t capacity;
+    if (!tensor_bound(tensor, layout, &capacity))
         return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the tensor as JSON");
-    char *text = td_arena_alloc(arena, room, 1, err);
+    char *text = td_arena_alloc(arena, capacity, 1, err);
     char *end = text ? write_tensor(text, tensor, layout, arena, err) : NULL;
     if (!end)
         return err->status;
@@ -188,7 +190,7 @@ td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout
     return TD_OK;
 }
 
-/* What stands around the outputs. */
+/* The text before and after the outputs. */
 static const struct {
     const char *begin, *end;
 } envelopes[] = {
@@ -197,7 +199,7 @@ static const struct {
     [TD_OUTPUT_NAMED] = { "{\"outputs\":{", "}" },
 };
 
-/* A member's name, which needs no escapes, and the colon behind it. */
+/* Writes a member's name, which needs no escapes, and the colon. */
 static char *write_name(char *at, const char *name)
 {
     *at++ = '"';
@@ -225,10 +227,10 @@ td_status td_json_encode(const struct td_request *request, struct td_arena *aren
 {
     const struct td_op_args *args = &request->args;
     const td_output_form form = td_op_output_form(request->op);
-    size_t room;
-    if (!td_json_encoded_bound(request, &room))
+    size_t capacity;
+    if (!td_json_encoded_bound(request, &capacity))
         return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply as JSON");
-    char *text = td_arena_alloc(arena, room, 1, err);
+    char *text = td_arena_alloc(arena, capacity, 1, err);
     if (!text)
         return err->status;
 

@@ -18,10 +18,10 @@ namespace
 
 /* ---- printing ---- */
 
-constexpr int max_digits = 17; /* float64 never needs more */
+constexpr int max_digits = 17; /* of float64 */
 
-/* Digits before the decimal point that are still written out; above it the exponent is shorter, and
- * what the digits say and what only fills up stays apart. */
+/* Largest number of digits before the decimal point that are printed without exponent. Beyond it
+ * the exponent is shorter, and padding zeros would look like digits of the value. */
 constexpr int plain_float64 = 16, plain_float32 = 9;
 
 constexpr uint64_t power_of_ten[] = { 1,
@@ -43,15 +43,16 @@ constexpr uint64_t power_of_ten[] = { 1,
                                       10000000000000000,
                                       100000000000000000 };
 
-/* Decimal digits of x > 0. */
+/* Number of decimal digits of x > 0. */
 inline int count_digits(uint64_t x)
 {
     int guess = ((64 - __builtin_clzll(x)) * 1233) >> 12; /* log10 of 2 is close to 1233 / 4096 */
     return guess + (x >= power_of_ten[guess]);
 }
 
-/* The same below 10^9. A number of b bits has d digits, or d + 1 from a power of ten on: adding
- * 2^32 * (d + 1) less that power carries into the upper half exactly from there on. */
+/* Number of decimal digits of x, 0 < x < 10^9. A number of b bits has d digits, or d + 1 if it is
+ * at least a certain power of ten: the table entry is 2^32 * (d + 1) less that power, so that
+ * adding x carries into the upper half exactly from that power on. */
 inline int count_digits(uint32_t x)
 {
     static constexpr auto table = [] {
@@ -70,8 +71,9 @@ inline int count_digits(uint32_t x)
     return static_cast<int>((x + table[31u ^ static_cast<unsigned>(__builtin_clz(x))]) >> 32);
 }
 
-/* Eight digits of x < 10^8 as bytes 0 to 9, the first in the lowest byte: halves, then pairs, then
- * single digits, all lanes at once. Division by 100 and 10 as multiplication is exact that far. */
+/* The eight digits of x < 10^8 as bytes 0 to 9, the first digit in the lowest byte: x is split into
+ * halves, pairs and single digits, all lanes at once. In these ranges division by 100 and 10 as
+ * multiplication is exact. */
 inline uint64_t eight_digits(uint32_t x)
 {
     uint64_t fours = x / 10000 | static_cast<uint64_t>(x % 10000) << 32;
@@ -89,15 +91,15 @@ inline void put(char *at, uint64_t bytes)
 constexpr uint64_t eight_zeros = 0x3030303030303030;
 constexpr uint64_t zero_and_point = 0x3030303030302e30; /* 0.000000 */
 
-/* Significant ones among the eight digits: up to the last that is not zero. */
+/* Number of digits up to the last one that is not zero. */
 inline int significant(uint64_t digits)
 {
     return digits ? static_cast<int>(8 - (static_cast<unsigned>(__builtin_clzll(digits)) >> 3)) : 0;
 }
 
-/* The digits of a number as bytes 0 to 9: the first, and those behind it as little-endian bytes of
- * `rest`, as many as `significant` says and zeros from there on. In registers, because text
- * gathered in memory and read back at once in larger pieces waits for its stores. */
+/* The digits of a number as bytes 0 to 9: the first digit, and the digits after it as little-endian
+ * bytes of `rest`, followed by zeros; `significant` is their number. They are kept in registers:
+ * loading text that was just stored with narrower stores would wait for these stores. */
 template <bool wide> struct spread_digits {
     using rest_type = std::conditional_t<wide, unsigned __int128, uint64_t>;
     static constexpr int count = wide ? max_digits : 9;
@@ -109,10 +111,10 @@ template <bool wide> struct spread_digits {
 template <bool wide, typename Digits> inline spread_digits<wide> spread(Digits x, int n)
 {
     spread_digits<wide> digits;
-    constexpr Digits first_unit = power_of_ten[digits.count - 1];
+    constexpr Digits first_weight = power_of_ten[digits.count - 1];
     x *= static_cast<Digits>(power_of_ten[digits.count - n]);
-    digits.first = static_cast<unsigned>(x / first_unit);
-    x %= first_unit;
+    digits.first = static_cast<unsigned>(x / first_weight);
+    x %= first_weight;
     if constexpr (wide) {
         uint64_t high = eight_digits(static_cast<uint32_t>(x / power_of_ten[8]));
         uint64_t low = eight_digits(static_cast<uint32_t>(x % power_of_ten[8]));
@@ -136,13 +138,13 @@ inline void put_rest(char *at, unsigned __int128 rest)
     put(at + 8, static_cast<uint64_t>(rest >> 64) | eight_zeros);
 }
 
-/* Writes digits * 10^exponent, digits > 0: not wide, below 10^9. All stores have constant sizes, so
- * more is written than counts. */
+/* Writes digits * 10^exponent, digits > 0; unless `wide`, digits < 10^9. All stores have constant
+ * sizes, so bytes after the text are overwritten, too. */
 template <bool wide, typename Digits>
 inline char *write_decimal(char *at, Digits digits, int exponent, int plain_below)
 {
     int n = count_digits(digits);
-    int point = n + exponent; /* digits before the decimal point */
+    int point = n + exponent; /* number of digits before the decimal point */
     auto spread_out = spread<wide>(digits, n);
     int used = spread_out.significant;
     char first = static_cast<char>('0' + spread_out.first);
@@ -158,7 +160,8 @@ inline char *write_decimal(char *at, Digits digits, int exponent, int plain_belo
         put_rest(at + 1, spread_out.rest);
         at += point;
         *at = '.';
-        /* What stands behind the point again; in two steps, for it may be nothing. */
+        /* The digits after the point, moved behind it. The shift is in two steps, since it may be
+         * the full width. */
         put_rest(at + 1, spread_out.rest >> 4 * (point - 1) >> 4 * (point - 1));
         return at + 1 + std::max(used - point, 1);
     }
@@ -202,7 +205,7 @@ inline char *write_float(char *at, Float value, int plain_below)
     return write_decimal<wide>(at, decimal.significand, decimal.exponent, plain_below);
 }
 
-/* 2^exponent, for exponents that normal doubles have. */
+/* 2^exponent, for exponents of normal doubles. */
 inline double power_of_two(int exponent)
 {
     uint64_t bits = static_cast<uint64_t>(exponent + 1023) << 52;
@@ -211,7 +214,7 @@ inline double power_of_two(int exponent)
     return value;
 }
 
-/* What scales any bfloat16 to five digits. */
+/* Powers of ten that scale any bfloat16 to five digits. */
 constexpr auto scale_by_ten = [] {
     std::array<double, 48> powers{};
     powers[0] = 1;
@@ -220,9 +223,9 @@ constexpr auto scale_by_ten = [] {
     return powers;
 }();
 
-/* The shortest decimal that reads back to a 16-bit float. Five digits always do (float16 may need
- * all of them), so the search is among integers of five digits, those between the middles to either
- * neighbour, and drops their last digit as long as there are shorter ones between. */
+/* Writes the shortest decimal that reads back to the same 16-bit float. Five digits always suffice
+ * (float16 may need all of them), so the candidates are the integers of five digits between the
+ * midpoints to both neighbours; the last digit is dropped as long as shorter candidates exist. */
 char *write_narrow(char *at, uint16_t bits, double value, td_narrow format)
 {
     if (!std::isfinite(value))
@@ -242,23 +245,23 @@ char *write_narrow(char *at, uint16_t bits, double value, td_narrow format)
     double spacing = power_of_two(std::max(stored, 1) - bias - fraction_bits);
     bool narrower_below = fraction == 0 && stored > 1;
     double low = value - spacing / (narrower_below ? 4 : 2), high = value + spacing / 2;
-    bool inclusive = fraction % 2 == 0; /* a middle goes to the even neighbour */
+    bool inclusive = fraction % 2 == 0; /* a midpoint rounds to the even neighbour */
 
-    /* Scaled so that value has five digits before the point. */
+    /* Scaled so that the value has five digits before the point. */
     auto decimal = jkj::dragonbox::to_decimal(static_cast<float>(value));
     int exponent = count_digits(decimal.significand) + decimal.exponent - 5;
     double scale = scale_by_ten[std::abs(exponent)];
     auto scaled = [&](double x) { return exponent > 0 ? x / scale : x * scale; };
-    double least = scaled(low), most = scaled(high), twice = scaled(value) * 2, unit = 1;
+    double least = scaled(low), most = scaled(high), twice = scaled(value) * 2, divisor = 1;
     auto first = static_cast<uint32_t>(least), last = static_cast<uint32_t>(most);
     first += first < least || (first == least && !inclusive);
     last -= last == most && !inclusive;
     for (; (first + 9) / 10 <= last / 10; exponent++) {
         first = (first + 9) / 10;
         last /= 10;
-        unit *= 10;
+        divisor *= 10;
     }
-    uint32_t nearest = (static_cast<uint32_t>(twice / unit) + 1) / 2;
+    uint32_t nearest = (static_cast<uint32_t>(twice / divisor) + 1) / 2;
     uint32_t digits = std::clamp(nearest, first, last);
     return write_decimal<false>(at, digits, exponent, plain_float32);
 }
@@ -291,7 +294,7 @@ char *write_list(char *at, const void *values, int64_t n, int plain_below)
 
 /* ---- reading ---- */
 
-/* The digits of a token: where the first that counts stands, and its power of ten. */
+/* The significant digits of a number token, and the decimal exponent of the first. */
 struct significand {
     const char *first, *end; /* first == end: the number is zero */
     int64_t exponent;
@@ -299,7 +302,8 @@ struct significand {
 
 significand significand_of(const char *token, const char *end)
 {
-    constexpr int64_t far = 1000000000000; /* more than a body has digits */
+    constexpr int64_t exponent_limit =
+        1000000000000; /* more than the number of digits in any body */
     auto is_exponent = [](char c) { return c == 'e' || c == 'E'; };
     auto counts = [](char c) { return c >= '1' && c <= '9'; };
     const char *mantissa_end = std::find_if(token, end, is_exponent);
@@ -310,15 +314,15 @@ significand significand_of(const char *token, const char *end)
         const char *at = mantissa_end + 1;
         bool negative = *at == '-';
         for (at += *at == '-' || *at == '+'; at < end; at++)
-            exponent = exponent < far ? exponent * 10 + (*at - '0') : exponent;
+            exponent = exponent < exponent_limit ? exponent * 10 + (*at - '0') : exponent;
         exponent = negative ? -exponent : exponent;
     }
     exponent += first < point ? point - first - 1 : point - first;
     return { first, mantissa_end, exponent };
 }
 
-/* Sign of |token| - |value|, exactly. value is finite and not zero, and its decimal expansion ends
- * within 160 digits, as that of a middle between two 16-bit floats does. */
+/* Sign of |token| - |value|, exactly. value is finite and not zero, and its decimal expansion has
+ * at most 160 digits, as that of a midpoint between two 16-bit floats. */
 int compare_magnitude(const char *token, const char *end, double value)
 {
     char digits[192]; /* d.ddd...e+xx */
@@ -348,7 +352,7 @@ template <typename Float> bool read_float(const char *begin, const char *end, Fl
     auto result = std::from_chars(begin, end, *out);
     if (result.ec == std::errc::result_out_of_range) {
         if (significand_of(begin, end).exponent > 0)
-            return false; /* too large, rather than too small */
+            return false; /* too large; otherwise too small */
         *out = *begin == '-' ? -static_cast<Float>(0) : static_cast<Float>(0);
     }
     return std::isfinite(*out);
@@ -362,7 +366,7 @@ bool read_narrow(const char *begin, const char *end, td_narrow format, uint16_t 
     bool middle;
     *out = td_narrow_round(value, format, 0, &middle);
     if (middle) {
-        /* As a double it lies exactly between two; as text perhaps not. */
+        /* As a double the value is a midpoint; the decimal value may be above or below it. */
         int side = compare_magnitude(begin, end, value);
         if (side != 0) {
             double toward = side < 0 ? 0 : value * 2;

@@ -1,17 +1,17 @@
-/* float_text.h - decimal text of floats, both ways and exact: the only C++ in api/, because the
- * algorithms that are both exact and fast come as C++ headers.
+/* float_text.h - prints and parses floats as decimal text, exactly. The implementation is the only
+ * C++ in api/: the algorithms that are both exact and fast are available as C++ headers.
  *
- * Printing gives the shortest digits that read back to the same value, as plain decimals where
- * those are short, else with an exponent, always as legal JSON. Whole numbers end in ".0", so that
- * the text still says float; NaN and the infinities are the strings "NaN", "Infinity" and
- * "-Infinity". Each function writes n values at `values`, unaligned as they may be, with a comma
- * behind every one, no NUL, and returns the end. It needs room for TD_FLOATxx_TEXT bytes a value
- * (commas not counted) and TD_FLOAT_SLACK once.
+ * Printing gives the shortest digits that read back to the same value, without exponent if that is
+ * short, always valid JSON. Whole numbers end in ".0", so that the text is recognizably a float;
+ * NaN and infinities are the strings "NaN", "Infinity" and "-Infinity". Each function writes the n
+ * values at `values`, which may be unaligned, each followed by a comma, without a NUL, and returns
+ * the end of the text. `at` must have room for TD_FLOATxx_TEXT bytes per value, plus one per comma,
+ * plus TD_FLOAT_SLACK.
  *
- * Reading takes a complete JSON number token, [begin, end), and rounds it to nearest, ties to even:
- * once, from the decimal text. False when it is too large for the type; what is too small is zero.
- * This is the deciding word; parse_scalars.c settles most numbers faster and asks here about the
- * rest.
+ * Parsing takes a complete JSON number token, [begin, end), and rounds the decimal value once, to
+ * nearest, ties to even. Returns false if the value is too large for the type; values that are too
+ * small become zero. parse_scalars.h parses most numbers by a faster method and calls these
+ * functions for the rest.
  *
  * Source  J. Jeon, "Dragonbox: A New Floating-Point Binary-to-Decimal Conversion Algorithm" (2022);
  *         std::from_chars (ISO/IEC 14882:2020, [charconv.from.chars]). */
@@ -24,7 +24,7 @@
 #define TD_FLOAT16_TEXT 12 /* -0.000061035; bfloat16 as well, -123400000.0 */
 #define TD_FLOAT32_TEXT 16 /* -0.0000123456789 */
 #define TD_FLOAT64_TEXT 24 /* -1.2345678901234567e-308 */
-#define TD_FLOAT_SLACK  40 /* bytes that may be written behind the end */
+#define TD_FLOAT_SLACK  40 /* bytes after the end that may be overwritten */
 
 #ifdef __cplusplus
 extern "C" {

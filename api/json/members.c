@@ -14,7 +14,7 @@ static int compare(const void *a, const void *b)
     return memcmp(left->text, right->text, left->length);
 }
 
-/* By the place of the value: the decoded name may be elsewhere. */
+/* Sets the error for a repeated name, with the offset of its value. */
 static td_status refuse(const struct td_json_scan *scan, const struct td_json_name *name,
                         struct td_error *err)
 {
@@ -25,16 +25,16 @@ static td_status refuse(const struct td_json_scan *scan, const struct td_json_na
     return TD_MALFORMED_REQUEST;
 }
 
-/* Room for one name more. */
+/* Moves the names to a larger array. */
 static bool grow(struct td_json_members *members, struct td_arena *arena, struct td_error *err)
 {
-    size_t room = members->many ? members->room * 2 : (size_t)8 * TD_JSON_FEW_NAMES;
-    struct td_json_name *larger = td_arena_alloc(arena, room, sizeof *larger, err);
+    size_t capacity = members->many ? members->capacity * 2 : (size_t)8 * TD_JSON_FEW_NAMES;
+    struct td_json_name *larger = td_arena_alloc(arena, capacity, sizeof *larger, err);
     if (!larger)
         return false;
     memcpy(larger, members->many ? members->many : members->few, members->count * sizeof *larger);
     members->many = larger;
-    members->room = room;
+    members->capacity = capacity;
     return true;
 }
 
@@ -50,7 +50,7 @@ td_status td_json_member_name(struct td_json_scan *scan, struct td_arena *arena,
     for (size_t i = 0; !members->many && i < members->count; i++)
         if (compare(name, &members->few[i]) == 0)
             return refuse(scan, name, err);
-    bool full = members->count == (members->many ? members->room : TD_JSON_FEW_NAMES);
+    bool full = members->count == (members->many ? members->capacity : TD_JSON_FEW_NAMES);
     if (full && !grow(members, arena, err))
         return err->status;
     (members->many ? members->many : members->few)[members->count++] = *name;
@@ -69,13 +69,13 @@ td_status td_json_members_end(const struct td_json_scan *scan, struct td_json_me
     return TD_OK;
 }
 
-td_status td_json_null(struct td_json_scan *scan, bool *there, struct td_error *err)
+td_status td_json_null(struct td_json_scan *scan, bool *is_null, struct td_error *err)
 {
-    *there = td_json_peek(scan) == 'n';
-    return !*there || td_json_literal(scan, err) ? TD_OK : TD_MALFORMED_REQUEST;
+    *is_null = td_json_peek(scan) == 'n';
+    return !*is_null || td_json_literal(scan, err) ? TD_OK : TD_MALFORMED_REQUEST;
 }
 
-/* Does a value that begins with `open` come, or null? */
+/* Checks that the next value starts with `open`; *absent is true if it is null. */
 static td_status begin_value(struct td_json_scan *scan, const struct td_json_path *path,
                              const char *what, char open, bool *absent, struct td_error *err)
 {

@@ -17,17 +17,17 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are gathered l
 static const uint64_t power_of_ten[] = { 1,      10,      100,      1000,     10000,
                                          100000, 1000000, 10000000, 100000000 };
 
-/* Value of the digits at p, up to eight, and how many they are. */
+/* Parses up to eight digits at p. Returns their number. */
 static ALWAYS_INLINE unsigned eight_digits(const char *p, uint64_t *value)
 {
     uint64_t x;
     memcpy(&x, p, sizeof x);
-    x ^= UINT64_C(0x3030303030303030); /* digits become 0 to 9, everything else more */
+    x ^= UINT64_C(0x3030303030303030); /* digits become 0 to 9, other bytes become larger */
     uint64_t others = ((x + UINT64_C(0x7676767676767676)) | x) & UINT64_C(0x8080808080808080);
     unsigned n = others ? (unsigned)__builtin_ctzll(others) >> 3 : 8;
-    /* Zeros in front of the n digits; in two steps, for n may be 0. */
+    /* Shifts in zeros before the n digits; in two steps, since n may be 0. */
     x = x << 4 * (8 - n) << 4 * (8 - n);
-    /* Pairs, then pairs of pairs, then all: each step joins neighbours. */
+    /* Joins neighbouring digits to pairs, pairs to fours, fours to eight. */
     x = x * 10 + (x >> 8);
     x = ((x & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
          (x >> 16 & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >>
@@ -38,7 +38,7 @@ static ALWAYS_INLINE unsigned eight_digits(const char *p, uint64_t *value)
 
 /* ---- the loop over one list ---- */
 
-/* Reads the element at p to `to`. Returns where it ends, or NULL with fault set. */
+/* Parses the element at p into `to`. Returns its end, or NULL with fault set. */
 typedef const char *read_fn(const char *p, struct td_scalar_parser *parser, char *to);
 
 static ALWAYS_INLINE const char *parse_list(struct td_scalar_parser *parser, const char *p,
@@ -80,7 +80,7 @@ static const char *fail(struct td_scalar_parser *parser, enum td_scalar_fault fa
 
 /* ---- integers ---- */
 
-/* most: the largest magnitude of a positive value; least: of a negative one. */
+/* most is the largest magnitude of a positive value, least that of a negative value. */
 static ALWAYS_INLINE const char *read_integer(const char *p, struct td_scalar_parser *parser,
                                               char *to, size_t width, uint64_t most, uint64_t least)
 {
@@ -132,8 +132,8 @@ INTEGERS(TD_READ_INTEGER)
 
 /* ---- floats ---- */
 
-/* A number token: digits * 10^exponent, where n_digits (leading zeros included) says whether digits
- * could hold them. */
+/* A number token: digits * 10^exponent. n_digits, including leading zeros, tells whether `digits`
+ * can hold them. */
 struct number {
     uint64_t digits;
     int exponent;
@@ -141,7 +141,7 @@ struct number {
     bool negative;
 };
 
-/* What an int64_t surely holds: its conversion to double is one instruction. */
+/* The number of digits that always fit int64_t, whose conversion to double is one instruction. */
 #define DIGITS_MAX 18
 
 static const char *scan_exponent(const char *p, const char *end, struct number *number)
@@ -158,7 +158,7 @@ static const char *scan_exponent(const char *p, const char *end, struct number *
     return q == first ? NULL : q;
 }
 
-/* More digits than the two blocks of a part hold: only the grammar is checked. */
+/* For numbers with more digits than two blocks of eight: checks only the grammar. */
 static __attribute__((noinline)) const char *scan_long(const char *token, const char *end,
                                                        struct number *number)
 {
@@ -167,7 +167,7 @@ static __attribute__((noinline)) const char *scan_long(const char *token, const 
     return td_json_number_end(token, end, &is_integer);
 }
 
-/* Returns the end of the token, NULL when there is none. Reads up to 34 bytes after p. */
+/* Returns the end of the token, NULL if there is none. Reads up to 34 bytes after p. */
 static ALWAYS_INLINE const char *scan_number(const char *p, const char *end, struct number *number)
 {
     const char *token = p;
@@ -224,21 +224,22 @@ enum real { FLOAT16, BFLOAT16, FLOAT32, FLOAT64 };
 
 static const size_t real_size[] = { 2, 2, 4, 8 };
 
-/* The powers of ten that double holds exactly. */
+/* The powers of ten that are exact in double. */
 static const double exact_power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                       1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 
-/* digits * 10^exponent was computed with at most two roundings; this many last places are more than
- * they can be wrong by. */
+/* A bound on the error of digits * 10^exponent, which is computed with at most two roundings, in
+ * units in the last place. */
 #define SLACK UINT64_C(4)
 
-/* Rounds number to `real` where double arithmetic proves the result; false where it cannot tell. */
+/* Rounds a number to `real` in double arithmetic. Returns false if the result is not provably
+ * correct. */
 static ALWAYS_INLINE bool round_fast(const struct number *number, enum real real, char *to)
 {
     if (UNLIKELY(number->n_digits > DIGITS_MAX || number->exponent < -22 || number->exponent > 22))
         return false;
-    /* Both operands exact: the quotient or product is the number rounded once. */
+    /* Both operands are exact, so the quotient or product is the number rounded once. */
     if (real == FLOAT64 && number->digits > UINT64_C(1) << 53)
         return false;
     double value = (double)(int64_t)number->digits;
@@ -252,11 +253,12 @@ static ALWAYS_INLINE bool round_fast(const struct number *number, enum real real
         return true;
     }
     if (real == FLOAT32) {
-        /* The second rounding drops 29 bits. It can only go astray where they are near one half. */
+        /* The second rounding drops 29 bits. The result can be wrong only if these are close to one
+         * half. */
         uint64_t dropped = bits & ((UINT64_C(1) << 29) - 1);
         if (UNLIKELY(dropped - (UINT64_C(1) << 28) + SLACK <= 2 * SLACK))
             return false;
-        /* Never subnormal: what gets here is zero or at least 10^-22. */
+        /* The value is zero or at least 10^-22, so the result is not subnormal. */
         if (UNLIKELY(value >= 0x1p127))
             return false;
         float narrow = (float)value;
@@ -277,7 +279,7 @@ static ALWAYS_INLINE bool round_fast(const struct number *number, enum real real
     return true;
 }
 
-/* The same by exact decimal arithmetic. False when the number is too large for `real`. */
+/* Rounds a number in exact decimal arithmetic. Returns false if it is too large for `real`. */
 static __attribute__((noinline)) bool round_exact(const char *token, const char *end,
                                                   enum real real, char *to)
 {
@@ -311,7 +313,7 @@ static __attribute__((noinline)) bool round_exact(const char *token, const char 
     return fits;
 }
 
-/* What JSON has no numbers for: in quotes, or without them. */
+/* Parses NaN, Infinity and -Infinity, with or without quotes. */
 static __attribute__((noinline)) const char *read_nonfinite(const char *p,
                                                             struct td_scalar_parser *parser,
                                                             enum real real, bool quoted, char *to)
@@ -409,14 +411,14 @@ static ALWAYS_INLINE const char *read_complex128(const char *p, struct td_scalar
 {
     return read_pair(p, parser, to, FLOAT64);
 }
-/* Without a dtype a string is a string, "NaN" too. */
+/* For inferred dtypes, where "NaN" is a string. */
 static ALWAYS_INLINE const char *read_plain_float32(const char *p, struct td_scalar_parser *parser,
                                                     char *to)
 {
     return read_number(p, parser, to, FLOAT32);
 }
 
-/* ---- truth values and strings ---- */
+/* ---- booleans and strings ---- */
 
 static ALWAYS_INLINE const char *read_bool(const char *p, struct td_scalar_parser *parser, char *to)
 {
@@ -454,9 +456,9 @@ static const char *read_string(const char *p, struct td_scalar_parser *parser, c
     return parser->scan->at;
 }
 
-/* ---- as the Open Inference Protocol spells them ---- */
+/* ---- the Open Inference Protocol ---- */
 
-/* The loops above, and what they refuse once more, out of line. */
+/* The parsers above; what they reject is parsed again by a slower function, out of line. */
 
 static __attribute__((noinline)) const char *read_integral(const char *p,
                                                            struct td_scalar_parser *parser,
@@ -467,7 +469,7 @@ static __attribute__((noinline)) const char *read_integral(const char *p,
     uint64_t value;
     const char *end = td_json_number_end(p, parser->end, &is_integer);
     if (!end || !td_json_integral(p, end, &negative, &value))
-        return NULL; /* with the fault that is set */
+        return NULL; /* fault is set already */
     if (value > (negative ? least : most))
         return fail(parser, TD_SCALAR_FAULT_RANGE);
     value = negative ? 0 - value : value;
@@ -527,7 +529,7 @@ OIP_REALS(TD_READ_REAL)
 
 /* ---- one loop per dtype ---- */
 
-/* X(enum suffix, name, bytes of an element); complex numbers have no datatype in the protocol. */
+/* X(enum suffix, name, bytes per element). The protocol has no complex datatypes. */
 #define OIP_PARSERS(X)                                                                             \
     X(BOOL, bool, 1)                                                                               \
     X(INT8, int8, 1)                                                                               \

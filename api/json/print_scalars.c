@@ -15,7 +15,7 @@ static const char two_digits[] = "0001020304050607080910111213141516171819"
                                  "6061626364656667686970717273747576777879"
                                  "8081828384858687888990919293949596979899";
 
-/* Decimal digits of value. */
+/* Number of decimal digits of value. */
 static inline unsigned count_digits(uint32_t value)
 {
     static const uint32_t power[] = { 0,      10,      100,      1000,      10000,
@@ -24,7 +24,8 @@ static inline unsigned count_digits(uint32_t value)
     return guess + (value >= power[guess]);
 }
 
-/* Two digits at a time, from the end, which is where counting them says. */
+/* Writes two digits at a time, backwards from the end, whose position follows from the number of
+ * digits. */
 static inline char *write_uint32(char *at, uint32_t value)
 {
     char *end = at + count_digits(value), *to = end;
@@ -94,7 +95,8 @@ TD_WRITE_INTEGER(uint32, uint32_t, write_uint32)
 TD_WRITE_INTEGER(uint64, uint64_t, write_uint64)
 #undef TD_WRITE_INTEGER
 
-/* Escaped form of each byte: 0 as it is, 'u' as \u00xx, else the letter behind the backslash. */
+/* How each byte is escaped: 0 not at all, 'u' as \u00xx, otherwise with this letter after the
+ * backslash. */
 static const char escapes[256] = {
     ['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r',
     ['\t'] = 't', [0] = 'u',     [1] = 'u',    [2] = 'u',    [3] = 'u',    [4] = 'u',
@@ -130,10 +132,10 @@ static char *write_string(char *at, const char *text, size_t length)
 
 /* ---- printers ---- */
 
-/* Writes elements [begin, begin + n) with a comma behind each. */
+/* Writes elements [begin, begin + n), each followed by a comma. */
 typedef char *print_fn(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n);
 
-/* X(enum suffix, name, bytes in memory, max_bytes an element takes at most) */
+/* X(enum suffix, name, bytes in memory, maximum length of an element's text) */
 #define INTEGERS(X)                                                                                \
     X(BOOL, bool, 1, 5)                                                                            \
     X(INT8, int8, 1, 4)                                                                            \
@@ -158,7 +160,7 @@ typedef char *print_fn(char *at, const struct td_tensor *tensor, int64_t begin, 
 INTEGERS(TD_PRINT)
 #undef TD_PRINT
 
-/* The same for floats, whose text float_text.cc knows. */
+/* Floats are printed by float_text.cc. */
 #define FLOATS(X)                                                                                  \
     X(FLOAT16, float16, 2, TD_FLOAT16_TEXT)                                                        \
     X(BFLOAT16, bfloat16, 2, TD_FLOAT16_TEXT)                                                      \
@@ -185,7 +187,7 @@ FLOATS(TD_PRINT)
         for (int64_t i = 0; i < n; i++) {                                                          \
             *at++ = '[';                                                                           \
             at = td_##part##_list(at, from + i * (width), 2);                                      \
-            at[-1] = ']'; /* where the comma was */                                                \
+            at[-1] = ']'; /* overwrites the comma */                                               \
             *at++ = ',';                                                                           \
         }                                                                                          \
         return at;                                                                                 \
@@ -221,7 +223,7 @@ static const size_t max_bytes[TD_DTYPE_COUNT] = {
 
 /* ---- elements ---- */
 
-/* Letters that escaping adds to a tensor's strings. */
+/* Number of bytes that escaping adds to a tensor's strings. */
 static size_t escape_bytes(const struct td_tensor *tensor)
 {
     size_t more = 0;
@@ -245,7 +247,8 @@ char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t b
     return printers[tensor->dtype](at, tensor, begin, n);
 }
 
-/* Where the quotes are taken off again, text is written in blocks that stay in the first cache. */
+/* Elements per block. Text from which quotes are removed again is written in blocks that stay in
+ * the L1 cache. */
 #define BLOCK 1024
 
 char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor)
@@ -256,7 +259,7 @@ char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor)
     for (int64_t done = 0; done < tensor->numel; done += BLOCK) {
         int64_t n = tensor->numel - done < BLOCK ? tensor->numel - done : BLOCK;
         const char *end = print(at, tensor, done, n), *from = at;
-        /* Of numbers only the names of those that are none have quotes. */
+        /* In the text of numbers only NaN and infinities have quotes. */
         for (const char *quote; (quote = memchr(from, '"', (size_t)(end - from))); from = quote + 1)
             at = memmove(at, from, (size_t)(quote - from)) + (quote - from);
         at = (char *)memmove(at, from, (size_t)(end - from)) + (end - from);

@@ -1,10 +1,10 @@
-/* print_scalars.h - the elements of a tensor as JSON, without the brackets around them.
+/* print_scalars.h - prints the elements of a tensor as JSON, without brackets.
  *
- * Floats print as the shortest text that reads back to the same value of their dtype, complex
+ * Floats are printed as the shortest text that reads back to the same value of their dtype, complex
  * numbers as [re, im].
  *
- * Bounds     TD_JSON_ELEMENTS_SLACK bytes behind the end of what is written may be written too.
- * Cost       About 20 ns a float32. */
+ * Bounds     TD_JSON_ELEMENTS_SLACK bytes after the end of the text may be overwritten.
+ * Cost       About 20 ns per float32. */
 #ifndef TD_API_JSON_PRINT_SCALARS_H
 #define TD_API_JSON_PRINT_SCALARS_H
 
@@ -12,19 +12,19 @@
 
 #define TD_JSON_ELEMENTS_SLACK 40
 
-/* Upper bound of the text of all elements and a comma behind each. Of strings that are not there
- * yet nothing but their quotes counts. False on overflow. */
+/* Upper bound of the text of all elements with a comma after each. If strings are not computed yet
+ * (data is NULL), only their quotes are counted. False on overflow. */
 bool td_json_elements_bound(const struct td_tensor *tensor, size_t *bytes);
 
-/* Can every string be a JSON string? */
+/* Are all strings valid UTF-8, as JSON needs? */
 bool td_json_is_text(const struct td_tensor *strings);
 
-/* Writes elements [begin, begin + n) with a comma behind each, and returns the end. NaN and the
+/* Writes elements [begin, begin + n), each followed by a comma, and returns the end. NaN and
  * infinities are the strings "NaN", "Infinity" and "-Infinity". */
 char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n);
 
-/* The same for all elements, with NaN, Infinity and -Infinity as they are: no JSON, but what
- * JavaScript, Python's json and RapidJSON read. */
+/* Writes all elements, with NaN, Infinity and -Infinity without quotes. That is not JSON, but
+ * JavaScript, Python's json and RapidJSON can read it. */
 char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor);
 
 char *td_json_write_int64(char *at, int64_t value);

@@ -35,7 +35,7 @@ td_status td_json_syntax(const struct td_json_scan *scan, const char *at, struct
     return TD_MALFORMED_REQUEST;
 }
 
-/* Appends to text[0..size) what fits whole, and keeps it NUL-terminated. */
+/* Appends to text[0..size) if it fits as a whole, and keeps the text NUL-terminated. */
 static size_t append(char *text, size_t size, size_t used, const char *more, size_t length)
 {
     if (length >= size - used)
@@ -117,7 +117,7 @@ td_status td_json_next(struct td_json_scan *scan, char close, bool *more, struct
 
 #define EIGHT(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* High bit of every byte of x that is zero (and perhaps of bytes above one that is). */
+/* Sets the high bit of every byte of x that is zero, and perhaps of bytes above such a byte. */
 static uint64_t zero_bytes(uint64_t x)
 {
     return (x - EIGHT(1)) & ~x & EIGHT(0x80);
@@ -129,7 +129,7 @@ td_status td_json_raw_string(struct td_json_scan *scan, struct td_json_raw *out,
     const char *begin = scan->at + 1, *at = begin, *end = scan->end;
     bool escaped = false, ascii = true;
     for (;;) {
-        /* Eight plain characters at a time: no quote, no backslash, nothing negative_exponent a space. */
+        /* Eight characters at a time, if none is a quote, a backslash or a control character. */
         uint64_t eight;
         while (end - at >= (ptrdiff_t)sizeof eight) {
             memcpy(&eight, at, sizeof eight);
@@ -153,7 +153,8 @@ td_status td_json_raw_string(struct td_json_scan *scan, struct td_json_raw *out,
         ascii = ascii && c < 0x80;
         at++;
         if (c == '\\') {
-            /* Any other character does not end the string; td_json_unescape judges it. */
+            /* The character after a backslash cannot end the string; td_json_unescape checks the
+             * rest. */
             if (at < end && ((unsigned char)*at < ' ' || (unsigned char)*at >= 0x80))
                 return td_json_syntax(scan, at - 1, err, "expected a legal escape sequence");
             escaped = true;
@@ -172,7 +173,7 @@ td_status td_json_raw_string(struct td_json_scan *scan, struct td_json_raw *out,
     return TD_OK;
 }
 
-/* Four hexadecimal digits, or -1. */
+/* Parses four hexadecimal digits; -1 if they are not. */
 static int32_t hex4(const char *text, const char *end)
 {
     if (end - text < 4)
@@ -210,21 +211,21 @@ char *td_json_unescape(const struct td_json_scan *scan, const struct td_json_raw
             from += 2;
             continue;
         }
-        int32_t unit = from + 1 < end && from[1] == 'u' ? hex4(from + 2, end) : -1;
-        if (unit < 0) {
+        int32_t code_unit = from + 1 < end && from[1] == 'u' ? hex4(from + 2, end) : -1;
+        if (code_unit < 0) {
             td_json_syntax(scan, from, err, "expected a legal escape sequence");
             return NULL;
         }
-        uint32_t code_point = (uint32_t)unit;
+        uint32_t code_point = (uint32_t)code_unit;
         from += 6;
-        if ((unit & 0xf800) == 0xd800) { /* a surrogate: high, and a low one behind it */
+        if ((code_unit & 0xf800) == 0xd800) { /* a high surrogate, which a low one must follow */
             int32_t low =
                 end - from >= 6 && from[0] == '\\' && from[1] == 'u' ? hex4(from + 2, end) : -1;
-            if (unit >= 0xdc00 || (low & 0xfc00) != 0xdc00) {
+            if (code_unit >= 0xdc00 || (low & 0xfc00) != 0xdc00) {
                 td_json_syntax(scan, from - 6, err, "expected both halves of a surrogate pair");
                 return NULL;
             }
-            code_point = 0x10000 + ((uint32_t)(unit & 0x3ff) << 10 | (uint32_t)(low & 0x3ff));
+            code_point = 0x10000 + ((uint32_t)(code_unit & 0x3ff) << 10 | (uint32_t)(low & 0x3ff));
             from += 6;
         }
         at = td_utf8_write(at, code_point);
@@ -293,9 +294,9 @@ const char *td_json_number_end(const char *at, const char *end, bool *is_integer
 
 bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t *magnitude)
 {
-    const int64_t exponent_limit = 1000000000000; /* more than a body has digits */
+    const int64_t exponent_limit = 1000000000000; /* more than the number of digits in any body */
     const char *mantissa_end = at;
-    int64_t exponent = 0; /* of ten, of the last digit that is not zero */
+    int64_t exponent = 0; /* decimal exponent of the last digit that is not zero */
     *negative = *at == '-';
     at += *negative;
     while (mantissa_end < end && (*mantissa_end | 0x20) != 'e')
@@ -319,7 +320,7 @@ bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t 
         if (*at != '.' && (__builtin_mul_overflow(*magnitude, (uint64_t)10, magnitude) ||
                            __builtin_add_overflow(*magnitude, (uint64_t)(*at - '0'), magnitude)))
             return false;
-    /* Ends soon: what is not zero overflows. */
+    /* Ends after at most 20 steps, since a value other than zero overflows. */
     for (; *magnitude > 0 && exponent > 0; exponent--)
         if (__builtin_mul_overflow(*magnitude, (uint64_t)10, magnitude))
             return false;
@@ -341,7 +342,8 @@ td_status td_json_int64(struct td_json_scan *scan, int64_t *out, bool *fits, str
     for (at += negative; at < end && *fits; at++)
         *fits = !__builtin_mul_overflow(value, (int64_t)10, &value) &&
                 !__builtin_sub_overflow(value, (int64_t)(*at - '0'), &value);
-    /* Gathered negative_exponent zero, where there is room for one more. */
+    /* The value is accumulated as a negative number, since INT64_MIN has no positive
+     * counterpart. */
     if (!negative)
         *fits = *fits && !__builtin_sub_overflow((int64_t)0, value, &value);
     if (*fits) {
@@ -371,7 +373,7 @@ const char *td_json_kind(char c)
     }
 }
 
-/* The literal that begins where the scan stands; NULL where none does. */
+/* The literal at scan->at; NULL if there is none. */
 static const char *literal_at(const struct td_json_scan *scan)
 {
     static const char *const literals[] = { "true", "false", "null" };
@@ -397,7 +399,7 @@ const char *td_json_literal(struct td_json_scan *scan, struct td_error *err)
     return literal;
 }
 
-/* One past the quote that ends the string whose opening quote is at `at`; NULL without one. */
+/* Position after the closing quote of the string that starts at `at`; NULL without one. */
 static const char *string_end(const char *at, const char *end)
 {
     for (at++; at < end; at++) {
@@ -415,14 +417,14 @@ const char *td_json_measure(const char *at, const char *end, size_t *commas)
     size_t depth = 0;
     *commas = 0;
     if (at < end && *at != '[' && *at != '{' && *at != '"') {
-        /* The end of the text ends it as well: it may be all of a document. */
+        /* The end of the text ends a scalar, too: it may be a whole document. */
         while (at < end && !td_json_is_space(*at) && *at != ',' && *at != ']' && *at != '}')
             at++;
         return at;
     }
     while (at < end) {
-        /* Whole blocks, as long as they can neither end the value nor hold a string. The counts
-         * stay negative_exponent 256, so bytes do, and the loop vectorises. '[' and '{' differ in one bit, as
+        /* Whole blocks, as long as they contain no quote and cannot end the value. The counts are
+         * below 256, so they fit bytes and the loop vectorizes. '[' and '{' differ in one bit, as
          * do ']' and '}'. */
         while (end - at >= BLOCK) {
             unsigned char n_commas = 0, n_open = 0, n_close = 0, n_quotes = 0;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A value that was passed over. */
+/* A skipped value. */
 struct td_json_sibling {
     int input, index;
     const char *at;
@@ -21,21 +21,21 @@ void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_r
     }
 }
 
-/* Passes over the value and notes where it stands. */
+/* Skips a value and stores its position. */
 static td_status skip_untyped(struct td_json_siblings *siblings, struct td_json_source *source,
                               int input, int index)
 {
     struct td_json_scan *scan = &source->scan;
-    if (siblings->count == siblings->room) {
-        const int room = siblings->room ? 2 * siblings->room : 8;
+    if (siblings->count == siblings->capacity) {
+        const int capacity = siblings->capacity ? 2 * siblings->capacity : 8;
         struct td_json_sibling *larger =
-            td_arena_alloc(source->arena, (size_t)room, sizeof *larger, source->err);
+            td_arena_alloc(source->arena, (size_t)capacity, sizeof *larger, source->err);
         if (!larger)
             return source->err->status;
         if (siblings->count)
             memcpy(larger, siblings->untyped, (size_t)siblings->count * sizeof *larger);
         siblings->untyped = larger;
-        siblings->room = room;
+        siblings->capacity = capacity;
     }
     size_t commas;
     if (!td_json_kind(td_json_peek(scan)))
@@ -65,7 +65,7 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     return status;
 }
 
-/* Reads one of those that were passed over; as NULL: its dtype is inferred. */
+/* Reads a skipped value with dtype `as`, which is inferred if NULL. */
 static td_status read_skipped(struct td_json_source *source, struct td_request *request,
                               const struct td_json_sibling *sibling, const td_dtype *as)
 {
@@ -88,7 +88,8 @@ static const struct td_tensor *tensor_of(const struct td_request *request,
     return &request->args.inputs[sibling->input].tensors[sibling->index];
 }
 
-/* The numbers that JSON is read as, each wider than those before; 0 for what is none of them. */
+/* The order of the inferred dtypes of numbers, each wider than the one before; 0 for other
+ * dtypes. */
 static int promotion_rank(td_dtype dtype)
 {
     switch (dtype) {
@@ -105,8 +106,8 @@ static int promotion_rank(td_dtype dtype)
     }
 }
 
-/* The dtype of one list of all values, those without elements aside. False where there is none:
- * numbers stand beside strings or truth values, or there are no elements at all. */
+/* The dtype that a single list of all elements would have, without tensors that have none. False if
+ * there is none: numbers with strings or booleans, or no elements at all. */
 static bool common_dtype(const struct td_json_siblings *siblings, const struct td_request *request,
                          td_dtype *out)
 {

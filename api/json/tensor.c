@@ -20,16 +20,16 @@ static const char *const member_names[MEMBER_COUNT] = { "dtype", "shape", "data"
 #define SEEN(member) (1u << MEMBER_##member)
 
 struct object {
-    unsigned seen; /* SEEN(...) of the members so far */
+    unsigned seen; /* SEEN() of the members so far */
     td_dtype dtype;
     struct td_shape shape;
-    struct td_json_scan data; /* where it stands, when it has to wait for dtype or shape */
+    struct td_json_scan data; /* position of data that precedes dtype or shape */
     bool data_read;
-    const char *text; /* of base64 or ref, unescaped */
+    const char *text; /* value of base64 or ref, unescaped */
     size_t text_length;
 };
 
-/* Reads "data" where scan stands, or passes over it until dtype and shape are known. */
+/* Reads "data", or skips it until dtype and shape are known. */
 static td_status read_data(struct td_json_source *source, const struct td_json_path *path,
                            struct object *object, struct td_tensor *out)
 {
@@ -65,7 +65,7 @@ static td_status read_member(struct td_json_source *source, const struct td_json
     }
 }
 
-/* Which member combinations make a tensor. */
+/* Checks that the members of an object together describe a tensor. */
 static td_status check_members(struct td_json_source *source, const struct td_json_path *path,
                                unsigned seen)
 {
@@ -120,7 +120,7 @@ static td_status decode_base64(struct td_json_source *source, const struct td_js
     return status;
 }
 
-/* Which member a key names; one that there is not, or that was there before, is refused. */
+/* Finds the member with this name. An unknown or repeated one is an error. */
 static td_status find_member(struct td_json_source *source, const struct td_json_path *step,
                              const char *key, size_t length, unsigned seen, enum member *out)
 {
@@ -143,7 +143,7 @@ static td_status find_member(struct td_json_source *source, const struct td_json
     return TD_OK;
 }
 
-/* The tensor of an object whose members are all read and go together. */
+/* Makes the tensor of an object whose members are all read and checked. */
 static td_status finish_object(struct td_json_source *source, const struct td_json_path *path,
                                struct object *object, struct td_tensor *out)
 {

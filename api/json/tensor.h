@@ -1,9 +1,9 @@
-/* tensor.h - one tensor of a JSON document, in any of the forms that a request may use: a
- * nested list or a scalar, {"dtype", "shape", "data"}, {"dtype", "shape", "base64"}, {"ref"}.
+/* tensor.h - reads one tensor of a JSON document, in any form that a request may use: a nested list
+ * or a scalar, {"dtype", "shape", "data"}, {"dtype", "shape", "base64"}, {"ref"}.
  *
- * Bounds     TD_JSON_PADDING bytes behind the text may be read.
- * Ownership  What is read lies in the arena; that of a ref is the resolver's, and the arena holds a
- *            reference to it.
+ * Bounds     TD_JSON_PADDING bytes after the text may be read.
+ * Ownership  Tensors are in the arena. The data of a ref is owned by the resolver, and the arena
+ *            has a reference to it.
  * Errors     As decode.h. */
 #ifndef TD_API_JSON_TENSOR_H
 #define TD_API_JSON_TENSOR_H
@@ -13,7 +13,7 @@
 
 #define TD_JSON_PADDING 64 /* readable bytes that must follow the text */
 
-/* A text, and what reading tensors from it takes. */
+/* A text, and what is needed to read tensors from it. */
 struct td_json_source {
     struct td_json_scan scan;
     struct td_resolver *resolver; /* NULL: there are no resident tensors */
@@ -21,8 +21,8 @@ struct td_json_source {
     struct td_error *err;
 };
 
-/* Reads the tensor where source->scan stands. An untyped value has the dtype `as`; with NULL it is
- * inferred, and `untyped` says what its values leave open. */
+/* Reads the tensor at source->scan. An untyped value has dtype `as`; if `as` is NULL its dtype is
+ * inferred, with `untyped` for what the values leave open. */
 TD_MUST_CHECK td_status td_json_tensor(struct td_json_source *source, const td_dtype *as,
                                        struct td_untyped untyped, const struct td_json_path *path,
                                        struct td_tensor *out);

@@ -49,7 +49,7 @@ int td_attr_choose(const char *name, const char *const *choices, const struct td
 
 /* ---- text ---- */
 
-/* Decimal digits with an optional sign, all of the text. */
+/* Parses decimal digits with an optional sign; the whole text must match. */
 static bool parse_int64(const char *text, size_t length, int64_t *out)
 {
     const char *at = text, *end = text + length;
@@ -71,7 +71,8 @@ static bool parse_int64(const char *text, size_t length, int64_t *out)
     return true;
 }
 
-/* "0,2"; *list is NULL where it is no list, or none of TD_MAX_INTS and less. */
+/* Parses "0,2". list->values is unchanged if the text is not a list of at most TD_MAX_INTS
+ * integers. */
 static td_status parse_ints(const char *text, size_t length, struct td_arena *arena,
                             struct td_ints *list, struct td_error *err)
 {
@@ -93,7 +94,8 @@ static td_status parse_ints(const char *text, size_t length, struct td_arena *ar
     return TD_OK;
 }
 
-/* As in JSON it begins with a digit, so it is no "nan" and no "inf". */
+/* Parses a decimal number. As in JSON it begins with a digit, which excludes the "nan" and "inf" of
+ * strtod; 'x' excludes hexadecimal. */
 static bool parse_number(const char *text, size_t length, double *out)
 {
     enum { LONGEST = 64 };

@@ -11,7 +11,7 @@ enum wide { WIDE_DEVICE, WIDE_RESPONSE, WIDE_TIMING, WIDE_STORE, WIDE_COUNT };
 
 static const char *const wide_names[WIDE_COUNT] = { "device", "response", "timing", "store" };
 
-/* Their values, by enum value. */
+/* Indexed by enum value. */
 const char *const td_device_names[] = { "auto", "cpu", "gpu", NULL };
 const char *const td_layout_names[] = { "nested", "flat", "base64", NULL };
 const char *const td_bool_names[] = { "0", "1", "false", "true", NULL };
@@ -42,7 +42,7 @@ static td_status set_wide(struct td_options *options, enum wide wide,
             options->layout = (td_layout)chosen;
         break;
     case WIDE_TIMING: {
-        /* As JSON it may also be a number or a boolean value, which say the same. */
+        /* In JSON timing may also be 0, 1, true or false. */
         struct td_attr_value text = *value;
         const bool is_number =
             value->kind == TD_VALUE_INT && (value->integer == 0 || value->integer == 1);
@@ -166,6 +166,6 @@ uint32_t td_inputs_set(const struct td_request *request)
 td_status td_input_set_by_path(const struct td_input_spec *spec, struct td_error *err)
 {
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "%s is given by the path; it may not stand in the body as well", spec->name);
+                 "%s is given by the path; it may not be in the body as well", spec->name);
     return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", spec->name);
 }

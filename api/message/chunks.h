@@ -1,5 +1,5 @@
-/* chunks.h - a reply of one text and the data of tensors behind it: what is small is copied behind
- * the text, what is large (TD_RAW_COPIED) becomes a piece of its own. */
+/* chunks.h - writes a reply that is text followed by tensor data. Small data is copied after the
+ * text; data of TD_RAW_COPIED bytes or more is a chunk of its own and is not copied. */
 #ifndef TD_API_MESSAGE_CHUNKS_H
 #define TD_API_MESSAGE_CHUNKS_H
 
@@ -7,14 +7,16 @@
 
 struct td_chunk_writer {
     struct td_reply *reply;
-    char *at;          /* where copies go on */
-    const char *begin; /* of the piece that ends there */
+    char *at;          /* where the next copy is written */
+    const char *begin; /* of the chunk that ends at `at` */
 };
 
-/* Counts the data to come: room for copies, and large ones. False on overflow. */
+/* Adds data of `bytes` bytes to the counts that td_chunk_writer_begin needs: *copied bytes, or one
+ * more large chunk. False on overflow. */
 bool td_chunk_count(size_t bytes, size_t *copied, int *n_large);
 
-/* Begins a reply at `text`, `length` of whose bytes are written; room for all copies follows. */
+/* Starts a reply with the `length` bytes at `text`. The memory at `text` must have room for all
+ * copied data after them; n_large is the number of large chunks. */
 TD_MUST_CHECK td_status td_chunk_writer_begin(struct td_chunk_writer *writer,
                                               struct td_reply *reply, const char *content_type,
                                               char *text, size_t length, int n_large,

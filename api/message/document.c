@@ -58,7 +58,7 @@ cJSON *td_document_count(uint64_t value)
     return cJSON_CreateRaw(text);
 }
 
-/* The default as JSON: a number, a name, or the words that say what it depends on. */
+/* The default as JSON: a number, a name, or default_text. */
 static cJSON *default_value(const struct td_attr_spec *spec)
 {
     if (spec->default_text)
@@ -103,7 +103,7 @@ cJSON *td_document_dtypes(td_dtype_set set)
     return choice_list(names);
 }
 
-/* "minimum" and "maximum", where there is one. */
+/* Adds "minimum" and "maximum" if the attribute has them. */
 static bool add_range(cJSON *object, const struct td_attr_spec *spec)
 {
     const struct td_int_range *range = spec->range;

@@ -1,7 +1,7 @@
-/* document.h - documents made with cJSON: what its users share.
+/* document.h - JSON documents built with cJSON.
  *
- * cJSON answers NULL where it has no memory, and passes NULL on, so one look at the end is enough.
- * Those that add free the item where they cannot. */
+ * cJSON functions return NULL without memory and accept NULL, so callers can check once, at the
+ * end. The functions that add an item delete it if they fail. */
 #ifndef TD_API_MESSAGE_DOCUMENT_H
 #define TD_API_MESSAGE_DOCUMENT_H
 
@@ -9,24 +9,25 @@
 
 #include <cjson/cJSON.h>
 
-/* Prints the document into the arena, as a 200, and deletes it; MEMORY_EXHAUSTED where it is not
- * complete. */
+/* Prints the document into the arena, makes it a reply with status 200, and deletes it.
+ * MEMORY_EXHAUSTED if `complete` is false or there is no memory. */
 TD_MUST_CHECK td_status td_document_reply(cJSON *document, bool complete, struct td_arena *arena,
                                           struct td_reply *reply, struct td_error *err);
 
-/* False where the object, the list or the item is NULL, or memory is out. */
+/* Add an item to an object or a list. False if any argument is NULL, or without memory. */
 bool td_document_add(cJSON *object, const char *name, cJSON *item);
 bool td_document_append(cJSON *list, cJSON *item);
 bool td_document_text(cJSON *object, const char *name, const char *text);
 
-/* 64-bit integers, which cJSON's numbers (doubles) would round. */
+/* 64-bit integers as raw JSON: cJSON's numbers are doubles, which would round them. */
 cJSON *td_document_integer(int64_t value);
 cJSON *td_document_count(uint64_t value);
 
-/* The names of dtypes; NULL without memory. */
+/* The names of the dtypes in a set, as a list; NULL without memory. */
 cJSON *td_document_dtypes(td_dtype_set set);
 
-/* Adds type, whether it is required or else its default, the values of a choice, and the range. */
+/* Adds the members that describe an attribute: type, required, default, values, minimum and
+ * maximum. */
 bool td_document_attr(cJSON *object, const struct td_attr_spec *spec);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "3", without leading zeros; -1 for what is no such number. */
+/* Parses "3", without leading zeros; -1 if the text is not such a number. */
 static int64_t number(const char *digits, const char *end)
 {
     int64_t value = 0;
@@ -22,7 +22,7 @@ static int64_t number(const char *digits, const char *end)
     return value;
 }
 
-/* The number behind the dot where `name` is "<list>.<number>"; else -1. */
+/* The number after the dot if `name` is "<list>.<number>", otherwise -1. */
 static int64_t list_index(const char *list, const char *name, size_t length)
 {
     const char *dot = memrchr(name, '.', length);
@@ -85,7 +85,7 @@ bool td_named_input_find_ref(const struct td_op *op, const char *key, size_t len
     return out->input >= 0;
 }
 
-/* Until the places are allocated only an input that the path names has tensors. */
+/* Before td_named_inputs_alloc only the inputs that the path names have tensors. */
 static bool by_path(const struct td_request *request, int input)
 {
     return request->args.inputs[input].tensors != NULL;

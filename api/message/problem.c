@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* slug and title are plain ASCII without quotes, so bare needs no escaping. */
+/* slug and title are ASCII without quotes, so `bare` needs no escaping. */
 #define PROBLEM(code, http, title, slug, explanation)                                              \
     [TD_##code] = { http, title, slug, explanation,                                                \
                     "{\"type\":\"/problems/" slug "\",\"title\":\"" title "\",\"status\":" #http   \
@@ -21,14 +21,14 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
         "member is unknown or given twice, a value has the wrong kind or does not fit its dtype. "
         "`pointer` (a JSON Pointer) or `offset` (a byte position) says where."),
     PROBLEM(INDEX_OUT_OF_BOUNDS, 422, "Index out of bounds", "index-out-of-bounds",
-            "An index lies outside [0, bound). `position` is the place of the first such index in "
+            "An index is outside [0, bound). `position` is the position of the first such index in "
             "row-major order, `bad_count` how many there are. Correct the indices, or choose "
             "another policy with `bounds` (zero, clip or wrap) where the op offers it."),
     PROBLEM(SHAPE_MISMATCH, 422, "Shape mismatch", "shape-mismatch",
             "The shapes of the inputs do not fit each other. `shapes` has those at fault; the op's "
             "page under /v1/ops has the rule they must follow."),
     PROBLEM(INVALID_AXIS, 422, "Invalid axis", "invalid-axis",
-            "`axis` names no dimension of the input: it must lie in [-rank, rank)."),
+            "`axis` names no dimension of the input: it must be in [-rank, rank)."),
     PROBLEM(INVALID_BATCH_DIMS, 422, "Invalid batch_dims", "invalid-batch-dims",
             "`batch_dims` does not fit the ranks of the inputs, or exceeds `axis`."),
     PROBLEM(INVALID_EQUATION, 422, "Invalid equation", "invalid-equation",
@@ -65,10 +65,9 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(PAYLOAD_TOO_LARGE, 413, "Payload too large", "payload-too-large",
             "The body exceeds the server's limit, given as `limit`. Send less at once, or keep the "
             "large tensor resident and refer to it."),
-    PROBLEM(
-        RANGE_NOT_SATISFIABLE, 416, "Range not satisfiable", "range-not-satisfiable",
-        "The Range header asks for bytes behind the end. The Content-Range header says how many "
-        "there are."),
+    PROBLEM(RANGE_NOT_SATISFIABLE, 416, "Range not satisfiable", "range-not-satisfiable",
+            "The Range header asks for bytes after the end. The Content-Range header says how many "
+            "there are."),
     PROBLEM(RESOURCE_LIMIT, 422, "Resource limit", "resource-limit",
             "The request is well-formed but too large for this server: `resource` says of what, "
             "`needed` and `limit` how much. It was refused before anything was computed."),
@@ -77,20 +76,19 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(FORBIDDEN, 403, "Forbidden", "forbidden",
             "The token does not allow this; or the server may not write the file that it is about; "
             "or a browser sends this for a page of another site, or by a name that is not the "
-            "server's: `attribute` is the header that tells, --allow-origin and --allow-host name "
+            "server's: `attribute` is the header in question, --allow-origin and --allow-host name "
             "what is allowed."),
     PROBLEM(QUEUE_FULL, 429, "Queue full", "queue-full",
-            "More work is waiting than the server takes on. Try again after the seconds in the "
+            "The queue of the server is full. Try again after the seconds in the "
             "Retry-After header."),
     PROBLEM(MEMORY_EXHAUSTED, 503, "Memory exhausted", "memory-exhausted",
             "The server's memory budget is in use by other requests. Try again after the seconds "
             "in the Retry-After header."),
     PROBLEM(DRAINING, 503, "Draining", "draining",
             "The server is shutting down and takes no new work. Another instance will."),
-    PROBLEM(
-        DEVICE_UNAVAILABLE, 503, "Device unavailable", "device-unavailable",
-        "The device that the request asked for, or the disk that a tensor lies on, is absent or "
-        "has failed. `device: auto` falls back to the CPU."),
+    PROBLEM(DEVICE_UNAVAILABLE, 503, "Device unavailable", "device-unavailable",
+            "The device that the request asked for, or the disk that a tensor is on, is absent or "
+            "has failed. `device: auto` falls back to the CPU."),
     PROBLEM(DEADLINE_EXCEEDED, 504, "Deadline exceeded", "deadline-exceeded",
             "The time allowed by X-Request-Timeout-Ms or by the server ran out before the result "
             "was ready."),
@@ -118,7 +116,7 @@ td_status td_problem_from_slug(const char *slug, size_t length)
     return TD_OK;
 }
 
-/* ,"name":"value" unless the value is empty. */
+/* Appends ,"name":"value" unless the value is empty. */
 static void add_text(struct td_text *text, const char *name, const char *value)
 {
     if (!value || !*value)
@@ -157,7 +155,8 @@ static void add_index(struct td_text *text, const struct td_error *err)
     td_text_print(text, ",\"bad_count\":%" PRId64, err->bad_count);
 }
 
-/* All texts of a struct td_error, each byte escaped as six, and its numbers, twice over. */
+/* Twice what all strings of a struct td_error take with every byte escaped as six, and its
+ * numbers. */
 #define PROBLEM_TEXT 16384
 #define REQUEST_ID   256
 
@@ -230,12 +229,12 @@ void td_problem_write(const struct td_error *err, const char *op_name, const cha
 td_status td_problem_describe(td_status status, struct td_arena *arena, struct td_reply *reply,
                               struct td_error *err)
 {
-    enum { ROOM = 2048 };
+    enum { CAPACITY = 2048 };
     const struct td_problem *problem = td_problem_of(status);
-    char *body = td_arena_alloc(arena, ROOM, 1, err);
+    char *body = td_arena_alloc(arena, CAPACITY, 1, err);
     if (!body)
         return err->status;
-    struct td_text text = { .at = body, .end = body + ROOM };
+    struct td_text text = { .at = body, .end = body + CAPACITY };
     td_text_print(&text,
                   "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"code\":\"%s\"",
                   problem->slug, problem->title, problem->http_status, td_status_name(status));

@@ -1,24 +1,27 @@
-/* raw.h - tensors as little-endian bytes, as base64, safetensors and .npy bring and take them. */
+/* raw.h - tensor data as little-endian bytes, as in base64, safetensors, .npy and binary requests
+ * of /v2. */
 #ifndef TD_API_MESSAGE_RAW_H
 #define TD_API_MESSAGE_RAW_H
 
 #include "api/message/message.h"
 
-/* Refuses (MALFORMED_REQUEST) bool bytes other than 0 and 1; every bit pattern of the other dtypes
- * is a value. */
+/* MALFORMED_REQUEST if a bool tensor has a byte other than 0 and 1. All bit patterns of other
+ * dtypes are valid. */
 TD_MUST_CHECK td_status td_raw_check(const struct td_tensor *tensor, struct td_error *err);
 
-/* Fills a described string tensor from `size` bytes: each element is its length, 4 bytes, and its
- * bytes. The bytes are moved together in place and become the tensor's data. */
+/* Sets the data of a string tensor, whose shape is set, from `size` bytes: each element is its
+ * length in 4 bytes, then its bytes. The lengths are removed in place, and `bytes` becomes the
+ * tensor's data. */
 TD_MUST_CHECK td_status td_raw_strings(char *bytes, size_t size, struct td_tensor *tensor,
                                        struct td_arena *arena, struct td_error *err);
 
-/* Bytes that td_raw_write_strings writes. False on overflow, or when a string has 4 GiB or more. */
+/* Number of bytes that td_raw_write_strings writes. False on overflow, or if a string has 4 GiB or
+ * more. */
 bool td_raw_strings_size(const struct td_tensor *tensor, size_t *size);
 char *td_raw_write_strings(char *at, const struct td_tensor *tensor);
 
-/* Data up to this size is copied behind its header: a piece of its own costs a reply more than that
- * copy, since the chunks leave in two system calls. */
+/* Data below this size is copied after its header. A chunk of its own would cost more than the
+ * copy, since header and chunk are sent by two system calls. */
 #define TD_RAW_COPIED ((size_t)64 * 1024)
 
 static inline bool td_raw_is_copied(const struct td_tensor *tensor)
@@ -26,8 +29,9 @@ static inline bool td_raw_is_copied(const struct td_tensor *tensor)
     return tensor->bytes < TD_RAW_COPIED;
 }
 
-/* A 200 of a header and the data of one tensor of numbers: in one piece in the arena when the data
- * is small, else in two, the second of which points to the tensor. */
+/* A reply with status 200: a header, then the data of one tensor that is not of strings. Small
+ * data is copied after the header, in the arena; otherwise the second chunk points to the
+ * tensor's data. */
 TD_MUST_CHECK td_status td_raw_reply(const char *content_type, const char *header, size_t size,
                                      const struct td_tensor *tensor, struct td_arena *arena,
                                      struct td_reply *reply, struct td_error *err);

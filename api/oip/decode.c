@@ -7,17 +7,17 @@
 
 /* ---- the decoder's state ---- */
 
-void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *room, size_t size)
+void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *capacity, size_t size)
 {
-    if (count < *room)
+    if (count < *capacity)
         return items;
-    const int larger = *room ? *room * 2 : 4;
+    const int larger = *capacity ? *capacity * 2 : 4;
     void *copy = td_arena_alloc(reader->arena, (size_t)larger, size, reader->err);
     if (!copy)
         return NULL;
     if (count)
         memcpy(copy, items, (size_t)count * size);
-    *room = larger;
+    *capacity = larger;
     return copy;
 }
 
@@ -55,7 +55,7 @@ static td_status read_member(void *context, const struct td_json_path *path,
     return td_json_skip(&reader->scan, 1, reader->arena, reader->err);
 }
 
-/* Where the JSON text ends and the tensors' bytes begin. */
+/* Splits the body into JSON text and binary data. */
 static td_status split_body(struct td_oip_reader *reader, const char *body, size_t bytes)
 {
     size_t json_bytes = reader->source->json_bytes;
@@ -65,7 +65,7 @@ static td_status split_body(struct td_oip_reader *reader, const char *body, size
     else if (json_bytes == 0)
         problem = "a body without JSON, one tensor's bytes alone, is not supported";
     else if (json_bytes > bytes)
-        problem = "the JSON text would end behind the body";
+        problem = "the JSON text would end after the body";
     if (problem) {
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
                      "Inference-Header-Content-Length is %zu with a body of %zu bytes: %s",
@@ -90,7 +90,7 @@ static td_status read_body(struct td_oip_reader *reader)
         reader->err->offset = 0;
         return TD_MALFORMED_REQUEST;
     }
-    bool absent; /* td_json_object takes null for an object without members */
+    bool absent; /* td_json_object accepts null as an object without members */
     td_status status = td_json_null(scan, &absent, reader->err);
     if (absent && status == TD_OK)
         return td_json_refuse(NULL, reader->err,
@@ -109,13 +109,13 @@ static td_status read_body(struct td_oip_reader *reader)
     td_error_set(
         reader->err, TD_MALFORMED_REQUEST,
         "%td bytes follow those of the inputs: the sum of all binary_data_size is not what "
-        "the body has behind its JSON text",
+        "the body has after its JSON text",
         reader->binary_end - reader->binary_data);
     reader->err->offset = reader->binary_data - scan->begin;
     return TD_MALFORMED_REQUEST;
 }
 
-/* Floats that are pairs become complex numbers, where they are. */
+/* Converts a tensor of pairs of floats to complex numbers, without moving its data. */
 static td_status to_complex(struct td_oip_reader *reader, const struct td_oip_input *input,
                             struct td_tensor *tensor)
 {
@@ -141,7 +141,7 @@ static td_status to_complex(struct td_oip_reader *reader, const struct td_oip_in
     return td_oip_error_at_input(reader, TD_MALFORMED_REQUEST, input);
 }
 
-/* All is read: puts the tensors into their places. */
+/* After the body is read: assigns the tensors to the op's inputs. */
 static td_status fill_inputs(struct td_oip_reader *reader)
 {
     struct td_request *request = reader->request;

@@ -34,8 +34,8 @@ td_status td_oip_describe_server(const struct td_oip_server *server, struct td_a
 
 /* ---- a model ---- */
 
-/* The protocol has no word for "any of these": the datatype that tools use where they know no
- * better. */
+/* The datatype in the metadata of a tensor. The protocol cannot express several, so this is what
+ * clients use by default. */
 static td_dtype default_dtype(td_dtype_set set)
 {
     if (set & TD_DTYPE_BIT(FLOAT32))
@@ -45,7 +45,8 @@ static td_dtype default_dtype(td_dtype_set set)
     return (td_dtype)__builtin_ctz(set);
 }
 
-/* A tensor of a model. Of a list its first: that alone makes a request as well. */
+/* An input or output in the metadata of a model. A list is represented by its first tensor, with
+ * which a request is valid. */
 struct model_tensor {
     const char *name;
     bool list, optional;
@@ -71,14 +72,14 @@ static bool add_name(cJSON *object, const struct model_tensor *tensor)
     return td_document_text(object, "name", text);
 }
 
-/* [-1]: one dimension, of any size. */
+/* Adds the shape [-1]: one dimension, of any size. */
 static bool add_dims(cJSON *object, const char *name)
 {
     cJSON *list = cJSON_AddArrayToObject(object, name);
     return td_document_append(list, cJSON_CreateNumber(-1));
 }
 
-/* What the protocol's own members cannot say. */
+/* Adds parameters for what the protocol's own members cannot express. */
 static bool add_tensor_parameters(cJSON *object, const struct model_tensor *tensor)
 {
     cJSON *parameters = cJSON_AddObjectToObject(object, "parameters");
@@ -109,7 +110,7 @@ static bool add_metadata(cJSON *list, const struct model_tensor *tensor)
            add_dims(item, "shape") && add_tensor_parameters(item, tensor);
 }
 
-/* A parameter that every model takes. */
+/* Adds a parameter that every model has. */
 static bool add_parameter(cJSON *parameters, const char *name, const char *type,
                           cJSON *default_value)
 {
@@ -229,12 +230,12 @@ td_status td_oip_describe_config(const struct td_op *op, const struct td_oip_ser
 
 /* ---- bodies of the other requests ---- */
 
-/* A small JSON object, which may be missing altogether. */
+/* The reader of a small JSON object. The body may be empty. */
 struct small_body {
     struct td_json_scan scan;
     struct td_arena *arena;
     struct td_error *err;
-    struct td_oip_region *region; /* of a registration */
+    struct td_oip_region *region; /* set by td_oip_read_region */
 };
 
 static td_status read_small(struct small_body *small, td_json_member_fn *member)
@@ -381,7 +382,7 @@ static bool add_model_stats(cJSON *list, const struct td_op *op, const struct td
                cJSON_AddObjectToObject(item, "response_stats");
     cJSON *batches = complete ? cJSON_AddArrayToObject(item, "batch_stats") : NULL;
     complete = batches != NULL;
-    if (complete && stats->executions > 0) { /* one request is one batch of one */
+    if (complete && stats->executions > 0) { /* every request is a batch of one */
         cJSON *batch = cJSON_CreateObject();
         complete = td_document_append(batches, batch) &&
                    td_document_add(batch, "batch_size", cJSON_CreateNumber(1)) &&
@@ -390,14 +391,14 @@ static bool add_model_stats(cJSON *list, const struct td_op *op, const struct td
     return complete && cJSON_AddArrayToObject(item, "memory_usage");
 }
 
-td_status td_oip_describe_stats(const struct td_op *const *ops, const struct td_oip_stats *of,
+td_status td_oip_describe_stats(const struct td_op *const *ops, const struct td_oip_stats *stats,
                                 int count, struct td_arena *arena, struct td_reply *reply,
                                 struct td_error *err)
 {
     cJSON *document = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(document, "model_stats");
     bool complete = list != NULL;
     for (int i = 0; i < count && complete; i++)
-        complete = add_model_stats(list, ops[i], &of[i]);
+        complete = add_model_stats(list, ops[i], &stats[i]);
     return td_document_reply(document, complete, arena, reply, err);
 }
 

@@ -11,14 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what is requested ---- */
+/* ---- the requested outputs ---- */
 
 static int n_outputs(const struct td_request *request)
 {
     return request->oip->outputs ? request->oip->n_outputs : request->args.n_outputs;
 }
 
-/* The i-th output of the answer. */
+/* The i-th output of the reply. */
 static struct td_oip_output output_at(const struct td_request *request, int i)
 {
     const struct td_oip_request *oip = request->oip;
@@ -31,8 +31,8 @@ static struct td_oip_output output_at(const struct td_request *request, int i)
     return output;
 }
 
-/* An output's data as the protocol has it: complex numbers as their parts. shape stays without the
- * dimension of the pairs. */
+/* An output in a dtype of the protocol: complex numbers as pairs of their parts. The shape does not
+ * get the dimension of the pairs. */
 static struct td_tensor parts_of(const struct td_tensor *tensor)
 {
     struct td_tensor parts = *tensor;
@@ -41,8 +41,8 @@ static struct td_tensor parts_of(const struct td_tensor *tensor)
     return parts;
 }
 
-/* Bytes of the binary form; those of strings that are not there yet do not count. False where a
- * string is too long for it. */
+/* Size of the binary form, without the bytes of strings that are not computed yet. False if a
+ * string is too long. */
 static bool binary_bytes(const struct td_tensor *tensor, size_t *bytes)
 {
     *bytes = tensor->bytes;
@@ -53,7 +53,7 @@ static bool binary_bytes(const struct td_tensor *tensor, size_t *bytes)
     return td_size_mul((size_t)tensor->numel, sizeof(uint32_t), bytes);
 }
 
-/* ---- may it be written? ---- */
+/* ---- checks ---- */
 
 static td_status check_output(const struct td_request *request, const struct td_oip_output *output,
                               struct td_error *err)
@@ -100,16 +100,18 @@ td_status td_oip_can_encode(const struct td_request *request, struct td_error *e
     return status;
 }
 
-/* ---- how long is it? ---- */
+/* ---- upper bounds ---- */
 
-/* Text around the outputs: model, version, the bounds policy and what it replaced. */
-#define ANSWER_TEXT ((size_t)512)
-/* Text of an output beside its data: name, datatype, 17 dimensions, parameters. */
+/* Maximum length of the text besides the outputs: model, version, the bounds policy and the number
+ * of replacements. */
+#define REPLY_TEXT  ((size_t)512)
+/* Maximum length of the text of an output without its data: name, datatype, 17 dimensions,
+ * parameters. */
 #define OUTPUT_TEXT ((size_t)768)
 
 static bool text_bound(const struct td_request *request, size_t *bytes)
 {
-    *bytes = ANSWER_TEXT + TD_JSON_ELEMENTS_SLACK + request->oip->id_length;
+    *bytes = REPLY_TEXT + TD_JSON_ELEMENTS_SLACK + request->oip->id_length;
     for (int i = 0; i < n_outputs(request); i++) {
         const struct td_oip_output output = output_at(request, i);
         size_t data = 0;
@@ -124,7 +126,8 @@ static bool text_bound(const struct td_request *request, size_t *bytes)
     return true;
 }
 
-/* Bytes of binary outputs: those that are copied behind the text, and how many are not. */
+/* Counts the data of binary outputs: bytes that are copied after the text, large chunks that are
+ * not copied, and bytes of strings. */
 static bool count_binary(const struct td_request *request, size_t *copied, int *n_large,
                          size_t *strings)
 {
@@ -159,7 +162,7 @@ size_t td_oip_copied_bytes(const struct td_request *request)
     return count_binary(request, &copied, &n_large, &strings) ? copied : 0;
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
 static void write_shape(struct td_text *text, const struct td_tensor *tensor, bool pairs)
 {
@@ -170,8 +173,8 @@ static void write_shape(struct td_text *text, const struct td_tensor *tensor, bo
     td_text_string(text, "]");
 }
 
-/* ,"parameters":{...} where there are any. An output in shared memory has none: Triton's C++ client
- * expects binary_data_size in any that it finds. */
+/* Writes ,"parameters":{...} if there are any. An output in shared memory has none: Triton's C++
+ * client expects binary_data_size in the parameters of any output. */
 static void write_parameters(struct td_text *text, const struct td_oip_output *output, bool pairs,
                              size_t bytes)
 {
@@ -206,13 +209,14 @@ static void write_output(struct td_text *text, const struct td_request *request,
     if (!output.binary && !output.range.region) {
         td_text_string(text, ",\"data\":[");
         if (parts.numel > 0)
-            text->at = td_json_write_oip_elements(text->at, &parts) - 1; /* no comma */
+            /* without the last comma */
+            text->at = td_json_write_oip_elements(text->at, &parts) - 1;
         td_text_string(text, "]");
     }
     td_text_string(text, "}");
 }
 
-static void write_answer(struct td_text *text, const struct td_request *request)
+static void write_reply(struct td_text *text, const struct td_request *request)
 {
     const struct td_op_args *args = &request->args;
     td_text_string(text, "{\"model_name\":\"");
@@ -236,7 +240,7 @@ static void write_answer(struct td_text *text, const struct td_request *request)
     td_text_string(text, "]}");
 }
 
-/* The bytes of binary outputs behind the text. */
+/* Appends the bytes of binary outputs. */
 static td_status add_binary_outputs(const struct td_request *request,
                                     struct td_chunk_writer *writer, struct td_arena *arena,
                                     struct td_error *err)
@@ -288,19 +292,20 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
                         struct td_reply *reply, struct td_error *err)
 {
     enum { LENGTH_TEXT = 24 };
-    size_t room, copied, strings;
+    size_t capacity, copied, strings;
     int n_large;
-    td_status status = td_oip_can_encode(request, err); /* strings are known only now */
+    /* again, since strings are known only now */
+    td_status status = td_oip_can_encode(request, err);
     if (status != TD_OK)
         return status;
-    if (!text_bound(request, &room) || !count_binary(request, &copied, &n_large, &strings) ||
-        !td_size_add(room, copied, &copied))
+    if (!text_bound(request, &capacity) || !count_binary(request, &copied, &n_large, &strings) ||
+        !td_size_add(capacity, copied, &copied))
         return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply");
     char *begin = td_arena_alloc(arena, copied, 1, err);
     if (!begin)
         return err->status;
-    struct td_text text = { .at = begin, .end = begin + room };
-    write_answer(&text, request);
+    struct td_text text = { .at = begin, .end = begin + capacity };
+    write_reply(&text, request);
     const size_t length = (size_t)(text.at - begin);
     if (any_binary(request)) {
         struct td_chunk_writer writer;
@@ -320,13 +325,13 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
     } else {
         td_reply_set(reply, 200, "application/json", begin, length);
     }
-    write_ranges(request); /* last: where this function fails nothing is written */
+    write_ranges(request); /* last, so that nothing is written if this function fails */
     return TD_OK;
 }
 
 /* ---- errors ---- */
 
-/* The protocol has one code for bad requests, and one for too many. */
+/* The protocol has status 400 for all bad requests, and 429 for too many. */
 static int http_status(td_status status)
 {
     const int v1 = td_problem_of(status)->http_status;
@@ -345,7 +350,8 @@ static void rename_input(char *input)
     *close = '\0';
 }
 
-/* One sentence that says where it belongs: the model, and the input where the message does not. */
+/* Writes the message of an error, preceded by the model's name and the input's, unless the message
+ * has them. */
 static void write_error(struct td_text *text, const struct td_error *err, const char *input,
                         const char *op_name)
 {
@@ -362,11 +368,11 @@ static void write_error(struct td_text *text, const struct td_error *err, const 
 void td_oip_problem(const struct td_error *err, const char *op_name, const char *request_id,
                     struct td_arena *arena, struct td_reply *reply)
 {
-    enum { ROOM = 16384 };
+    enum { CAPACITY = 16384 };
     static const char begin[] = "{\"error\":\"", end[] = "\"}";
-    char buffer[ROOM];
+    char buffer[CAPACITY];
     struct td_error no_memory, problem = *err;
-    struct td_text text = { .at = buffer, .end = buffer + ROOM };
+    struct td_text text = { .at = buffer, .end = buffer + CAPACITY };
     rename_input(problem.input);
     td_text_string(&text, "{\"error\":");
     write_error(&text, err, problem.input, op_name);

@@ -1,20 +1,20 @@
-/* oip.h - the Open Inference Protocol (KServe V2): requests, answers and documents of /v2.
+/* oip.h - the Open Inference Protocol (KServe V2): requests, replies and documents of /v2.
  *
- * Every op is a model of version "1". A list input `indices` has the tensors indices.0, indices.1,
- * ...; an output list likewise. Datatypes and the forms of tensors are the protocol's; complex
- * numbers travel as pairs, the request parameter "complex" being true; a request parameter
- * "params.ref" names a resident tensor as that input.
+ * Every op is a model of version "1". The tensors of a list input `indices` are indices.0,
+ * indices.1, ...; lists of outputs likewise. Datatypes and the forms of tensors are those of the
+ * protocol. With the request parameter "complex": true complex numbers are pairs of floats. A
+ * request parameter "params.ref" is the name of a resident tensor for the input params.
  *
- * A body is JSON, or JSON and behind it the bytes of those tensors that have a binary_data_size;
- * the header Inference-Header-Content-Length tells where the JSON ends.
+ * A body is JSON, or JSON followed by the bytes of the tensors that have a binary_data_size; the
+ * header Inference-Header-Content-Length is the length of the JSON.
  *
- * Ownership  As the other decoders: tensors point into the body, into a shared-memory region (the
- *            arena holds a reference) or into the arena.
- * Errors     The codes of /v1. td_oip_problem writes them as the protocol wants them:
- *            {"error": one sentence, beside the members of a problem document}, and 400 for what
- *            /v1 answers with 422.
- * Source     KServe's Open Inference Protocol, "HTTP/REST" and the extensions binary tensor data,
- *            classification (refused), statistics, model repository, model configuration, system
+ * Ownership  As in the other decoders: tensors point into the body, into a shared-memory region
+ *            (the arena has a reference) or into the arena.
+ * Errors     The codes of /v1. td_oip_problem writes them as the protocol requires: {"error":
+ *            message, and the other members of a problem document}, with status 400 for codes that
+ *            are 422 under /v1.
+ * Source     KServe's Open Inference Protocol, "HTTP/REST", and the extensions binary tensor data,
+ *            classification (rejected), statistics, model repository, model configuration, system
  *            shared memory. */
 #ifndef TD_API_OIP_OIP_H
 #define TD_API_OIP_OIP_H
@@ -25,14 +25,14 @@
 
 #define TD_OIP_NO_HEADER SIZE_MAX
 
-/* The number that the text of Inference-Header-Content-Length is; NULL: there is no such header. */
+/* Parses the value of Inference-Header-Content-Length. TD_OIP_NO_HEADER if text is NULL. */
 TD_MUST_CHECK td_status td_oip_header_length(const char *text, size_t *json_bytes,
                                              struct td_error *err);
 
-/* Fills request (begun by td_request_init) from the body, and request->oip with what the answer
- * needs to know. The bytes behind the JSON text may be changed in place, and tensors stay there.
- * json_bytes is the header's number, TD_OIP_NO_HEADER where there is none. regions NULL: shared
- * memory is off. *timeout_us is the request's own, 0 where it has none. */
+/* Decodes the body into a request that td_request_init has initialized, and sets request->oip to
+ * what the encoder needs. The bytes after the JSON are modified in place, and tensors point to
+ * them. json_bytes is the value of the header, or TD_OIP_NO_HEADER. regions is NULL if shared
+ * memory is off. *timeout_us is the request's timeout, 0 if it has none. */
 struct td_oip_source {
     size_t json_bytes;
     struct td_resolver *resolver;
@@ -43,30 +43,32 @@ TD_MUST_CHECK td_status td_oip_decode(const char *body, size_t bytes,
                                       struct td_request *request, uint64_t *timeout_us,
                                       struct td_error *err);
 
-/* Does a member of the JSON text name a region of shared memory? Before it is decoded, so a string of
- * the data with that text counts as well; a text that is no JSON counts up to where it is none. */
+/* Does the JSON text contain the name of the member that refers to shared memory? The text is not
+ * parsed, so a string in the data counts, too; text that is not JSON is searched up to the first
+ * error. */
 bool td_oip_names_shared_memory(const char *json, size_t bytes);
 
-/* Do the requested outputs exist, have they a datatype, do they fit their regions? After infer. */
+/* Do the requested outputs exist, have datatypes, and fit their shared memory? To be called after
+ * infer. */
 TD_MUST_CHECK td_status td_oip_can_encode(const struct td_request *request, struct td_error *err);
 bool td_oip_encoded_bound(const struct td_request *request, size_t *bytes);
 
-/* How much of that bound are bytes of tensors, which are only copied. */
+/* The part of that bound that is tensor data, which is copied and not printed. */
 size_t td_oip_copied_bytes(const struct td_request *request);
 
-/* The answer; outputs that go to a region are written there, once nothing can fail here. Who gives
- * the answer up afterwards has written them all the same. Large binary outputs are chunks of their
- * own, not copied. */
+/* Encodes the reply. Outputs in shared memory are written there, after everything that can fail. If
+ * the caller discards the reply later, they remain written. Large binary outputs are chunks of
+ * their own and not copied. */
 TD_MUST_CHECK td_status td_oip_encode(const struct td_request *request, struct td_arena *arena,
                                       struct td_reply *reply, struct td_error *err);
 
-/* Cannot fail: without memory it is a static text. */
+/* Writes the reply for an error. Cannot fail: without memory the reply is a static text. */
 void td_oip_problem(const struct td_error *err, const char *op_name, const char *request_id,
                     struct td_arena *arena, struct td_reply *reply);
 
 /* ---- documents ------------------------------------------------------------------------------ */
 
-/* What is on. */
+/* The properties of the server that its documents show. */
 struct td_oip_server {
     const char *version;
     bool shared_memory;
@@ -82,11 +84,11 @@ TD_MUST_CHECK td_status td_oip_describe_config(const struct td_op *op,
                                                struct td_arena *arena, struct td_reply *reply,
                                                struct td_error *err);
 
-/* Body of POST .../repository/index, which may be empty: all ops, ready as they are. */
+/* The body of POST .../repository/index, which may be empty. The reply lists all ops as ready. */
 TD_MUST_CHECK td_status td_oip_repository_index(const char *body, size_t bytes,
                                                 struct td_arena *arena, struct td_reply *reply,
                                                 struct td_error *err);
-/* Bodies of .../load and .../unload of an op that there is. */
+/* The bodies of POST .../load and .../unload for an existing op. */
 TD_MUST_CHECK td_status td_oip_repository_load(const char *body, size_t bytes,
                                                struct td_arena *arena, struct td_reply *reply,
                                                struct td_error *err);
@@ -94,22 +96,24 @@ TD_MUST_CHECK td_status td_oip_repository_unload(const char *body, size_t bytes,
                                                  struct td_arena *arena, struct td_reply *reply,
                                                  struct td_error *err);
 
-/* Sums since the start, as the statistics extension names them. */
+/* Totals since the start, as defined by the statistics extension. */
 struct td_oip_stat {
     uint64_t count, ns;
 };
 struct td_oip_stats {
-    uint64_t last_ms; /* since the epoch, of the last that succeeded; 0 for none */
+    /* milliseconds since the epoch of the last successful inference; 0 for none */
+    uint64_t last_ms;
     uint64_t inferences, executions;
     struct td_oip_stat success, fail, queue, input, infer, output;
 };
-/* of: one set for each of ops. */
+/* `stats` has one element per op. */
 TD_MUST_CHECK td_status td_oip_describe_stats(const struct td_op *const *ops,
-                                              const struct td_oip_stats *of, int count,
+                                              const struct td_oip_stats *stats, int count,
                                               struct td_arena *arena, struct td_reply *reply,
                                               struct td_error *err);
 
-/* A region of shared memory, and the body of .../systemsharedmemory/region/{name}/register. */
+/* A region of shared memory; td_oip_read_region reads it from the body of
+ * .../systemsharedmemory/region/{name}/register. */
 struct td_oip_region {
     const char *name, *key; /* key: in the arena, NUL-terminated */
     uint64_t offset, bytes;

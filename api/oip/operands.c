@@ -50,7 +50,7 @@ static td_status read_dtype(struct td_oip_reader *reader, const struct td_json_p
                           TD_SHOWN(name, length), td_oip_names(TD_DTYPES_ALL, all, sizeof all));
 }
 
-/* Reads data where it stands, or passes over it until datatype and shape are known. */
+/* Reads data, or skips it until datatype and shape are known. */
 static td_status read_data(struct td_oip_reader *reader, const struct td_json_path *path,
                            struct td_oip_input *input)
 {
@@ -101,7 +101,7 @@ static td_status read_input_member(void *context, const struct td_json_path *pat
     return td_json_skip(&reader->scan, 3, reader->arena, reader->err);
 }
 
-/* Any byte but 0 is true. */
+/* Converts bytes to bool: any value but 0 is true. */
 static void normalize_bools(unsigned char *to, const unsigned char *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -120,8 +120,8 @@ static td_status check_size(struct td_oip_reader *reader, const struct td_json_p
                           td_shape_text(&tensor->shape, text, sizeof text), tensor->bytes);
 }
 
-/* Bytes behind the JSON text. They are the call's own, so truth values and strings are settled
- * where they are. */
+/* Takes the next bytes after the JSON text as an input's data. The body belongs to the call, so
+ * booleans and strings are converted in place. */
 static td_status read_binary_data(struct td_oip_reader *reader, const struct td_json_path *path,
                                   struct td_oip_input *input)
 {
@@ -133,7 +133,7 @@ static td_status read_binary_data(struct td_oip_reader *reader, const struct td_
         return status;
     if (size > left)
         return td_json_refuse(path, reader->err,
-                              "binary_data_size is %zu, but the body has %zu bytes left behind its "
+                              "binary_data_size is %zu, but the body has %zu bytes left after its "
                               "JSON text%s",
                               size, left,
                               reader->source->json_bytes == TD_OIP_NO_HEADER
@@ -150,7 +150,7 @@ static td_status read_binary_data(struct td_oip_reader *reader, const struct td_
     return status;
 }
 
-/* Bytes that `n` strings with their lengths take at `from`; `size` where they do not fit. */
+/* Size of n strings with their lengths at `from`; `size` if they do not fit. */
 static size_t strings_end(const char *from, size_t size, int64_t n)
 {
     size_t used = 0;
@@ -167,21 +167,22 @@ static size_t strings_end(const char *from, size_t size, int64_t n)
     return used;
 }
 
-/* Is there room for what strings take however short they are? Asked before a walk over a region
- * that may be larger than any memory. */
+/* Is there memory for the shortest possible strings? Checked before the region, which may be larger
+ * than memory, is read. */
 static td_status check_room(struct td_oip_reader *reader, const struct td_tensor *tensor)
 {
     size_t least;
     if (!td_size_mul((size_t)tensor->numel, sizeof(uint32_t) + sizeof(uint64_t), &least))
         least = SIZE_MAX / 2;
     struct td_memory *memory = reader->arena->memory;
-    struct td_buffer *room = memory->take(memory, least, reader->err);
-    td_buffer_unref(room);
-    return room ? TD_OK : reader->err->status;
+    struct td_buffer *capacity = memory->take(memory, least, reader->err);
+    td_buffer_unref(capacity);
+    return capacity ? TD_OK : reader->err->status;
 }
 
-/* Numbers stay where they are. What decides on addresses, lengths and indices, is copied before
- * anyone looks at it, for the client may go on writing there. */
+/* Takes an input's data from shared memory. Numbers are used in place. Values that determine
+ * addresses, lengths and indices, are copied before they are checked, since the client may modify
+ * the region at any time. */
 static td_status read_shared_memory(struct td_oip_reader *reader, const struct td_json_path *path,
                                     struct td_oip_input *input)
 {
@@ -218,7 +219,7 @@ static td_status read_shared_memory(struct td_oip_reader *reader, const struct t
     return status;
 }
 
-/* A tensor of no elements needs no data. */
+/* An input without elements needs no data. */
 static td_status allocate_empty(struct td_oip_reader *reader, struct td_oip_input *input)
 {
     struct td_tensor *tensor = &input->tensor;
@@ -228,7 +229,7 @@ static td_status allocate_empty(struct td_oip_reader *reader, struct td_oip_inpu
     return status == TD_OK && !tensor->data ? reader->err->status : status;
 }
 
-/* The tensor of an input whose members are all read. */
+/* Makes the tensor of an input whose members are all read. */
 static td_status finish_input(struct td_oip_reader *reader, const struct td_json_path *path,
                               struct td_oip_input *input)
 {
@@ -268,8 +269,8 @@ static td_status finish_input(struct td_oip_reader *reader, const struct td_json
 static td_status read_input(void *context, const struct td_json_path *path)
 {
     struct td_oip_reader *reader = context;
-    struct td_oip_input *inputs =
-        td_oip_grow(reader, reader->inputs, reader->n_inputs, &reader->input_room, sizeof *inputs);
+    struct td_oip_input *inputs = td_oip_grow(reader, reader->inputs, reader->n_inputs,
+                                              &reader->input_capacity, sizeof *inputs);
     if (!inputs)
         return reader->err->status;
     reader->inputs = inputs;
@@ -320,7 +321,7 @@ static td_status read_output_member(void *context, const struct td_json_path *pa
     return td_json_skip(&reader->scan, 3, reader->arena, reader->err);
 }
 
-/* Notes that an output is requested; *twice where it was before. */
+/* Marks an output as requested; *twice is true if it was already. */
 static td_status mark_requested(struct td_oip_reader *reader, int64_t index, bool *twice)
 {
     enum { BYTES = TD_MAX_LIST / 8 };
@@ -371,7 +372,7 @@ static td_status read_output(void *context, const struct td_json_path *path)
     if (parameters.range.region && (status = find_range(reader, path, &parameters.range)) != TD_OK)
         return status;
     struct td_oip_output *outputs = td_oip_grow(reader, reader->outputs, reader->n_outputs,
-                                                &reader->output_room, sizeof *outputs);
+                                                &reader->output_capacity, sizeof *outputs);
     if (!outputs)
         return reader->err->status;
     reader->outputs = outputs;
@@ -411,8 +412,8 @@ static int compare_ranges(const void *a, const void *b)
     return left->offset < right->offset ? -1 : left->offset > right->offset;
 }
 
-/* No output may lie over an input or another output. Ranges are within their regions, so their ends
- * do not overflow. */
+/* Checks overlaps by sorting the ranges. They are within their regions, so their ends do not
+ * overflow. */
 td_status td_oip_check_ranges(struct td_oip_reader *reader)
 {
     const size_t most = (size_t)reader->n_inputs + (size_t)reader->n_outputs;

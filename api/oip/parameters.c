@@ -10,7 +10,7 @@
 
 /* ---- values ---- */
 
-/* A parameter's value. Any number that is an integer is read as one. */
+/* Reads a parameter's value. Any number without fraction becomes an integer, also 5.0 and 5e2. */
 static td_status read_scalar(struct td_oip_reader *reader, const struct td_json_path *path,
                              struct td_attr_value *value)
 {
@@ -58,9 +58,9 @@ static td_status as_count(struct td_oip_reader *reader, const struct td_json_pat
     return TD_OK;
 }
 
-/* ---- of the request ---- */
+/* ---- parameters of the request ---- */
 
-/* The names of parameters that the protocol keeps to itself. */
+/* Parameters that the protocol defines. */
 enum reserved {
     BINARY_DATA_OUTPUT,
     PRIORITY,
@@ -97,7 +97,7 @@ static td_status apply_reserved(struct td_oip_reader *reader, const struct td_js
     case SEQUENCE_START:
     case SEQUENCE_END:
         return as_bool(reader, path, name, value, &flag);
-    case PRIORITY: /* all are served in order of arrival */
+    case PRIORITY: /* has no effect here */
         return as_count(reader, path, name, value, &count);
     case TIMEOUT:
         return as_count(reader, path, name, value, reader->timeout_us);
@@ -146,7 +146,7 @@ static td_status add_ref(struct td_oip_reader *reader, const struct td_json_path
     if (status != TD_OK)
         return status;
     struct td_oip_ref *refs =
-        td_oip_grow(reader, reader->refs, reader->n_refs, &reader->ref_room, sizeof *refs);
+        td_oip_grow(reader, reader->refs, reader->n_refs, &reader->ref_capacity, sizeof *refs);
     if (!refs)
         return reader->err->status;
     reader->refs = refs;
@@ -154,7 +154,7 @@ static td_status add_ref(struct td_oip_reader *reader, const struct td_json_path
     return TD_OK;
 }
 
-/* Of what may be given in any request only the device: the rest is about answers of /v1. */
+/* Attributes of the op, and `device`. The other request-wide members affect only replies of /v1. */
 static bool is_attr(const struct td_op *op, struct td_json_name name)
 {
     for (int i = 0; i < op->n_attrs; i++)
@@ -209,15 +209,16 @@ td_status td_oip_read_parameters(struct td_oip_reader *reader, const struct td_j
                           reader->err);
 }
 
-/* ---- of a tensor ---- */
+/* ---- parameters of a tensor ---- */
 
 static const char region_name[] = "shared_memory_region";
 
-/* Is that the text of a string of JSON, with its escapes undone? Each stands for one letter here. */
+/* Is the JSON string, with its escapes replaced, that name? Each character of it may be an escape
+ * sequence. */
 static bool is_region_name(const struct td_json_scan *scan, const struct td_json_raw *raw)
 {
-    enum { LETTERS = sizeof region_name - 1, ESCAPE = sizeof "\\u0000" - 1 };
-    char text[LETTERS * ESCAPE];
+    enum { LENGTH = sizeof region_name - 1, ESCAPE = sizeof "\\u0000" - 1 };
+    char text[LENGTH * ESCAPE];
     if (raw->length > sizeof text)
         return false;
     const char *end = td_json_unescape(scan, raw, text, NULL);

@@ -1,11 +1,11 @@
-/* reader.h - what the parts of the decoder of /v2 share: the request as far as it is read.
+/* reader.h - the state of the decoder of /v2, shared by its source files:
  *
- *     decode.c      the body as a whole, its members, and the tensors into their places
- *     parameters.c  parameters, of the request and of tensors
+ *     decode.c      the body as a whole, its members; assigns tensors to inputs
+ *     parameters.c  parameters of the request and of tensors
  *     operands.c    inputs and outputs
  *
- * Ownership  All of it lives in the call's arena or on the stack of td_oip_decode.
- * Errors     As td_oip_decode; those in the JSON text have its pointer and offset. */
+ * Ownership  All of it is in the call's arena or on the stack of td_oip_decode.
+ * Errors     As td_oip_decode; errors in the JSON text have pointer or offset. */
 #ifndef TD_API_OIP_READER_H
 #define TD_API_OIP_READER_H
 
@@ -16,24 +16,24 @@
 #include "api/oip/types.h"
 #include "kernels/name.h"
 
-/* A struct td_json_name for "%s" in a message. */
+/* A struct td_json_name as an argument of "%s". */
 #define TD_OIP_SHOWN(name) TD_SHOWN((name).text, (name).length)
 
-/* An input as the request describes it. */
+/* An input of the request. */
 struct td_oip_input {
     struct td_json_name name;
     struct td_named_input target;
     bool has_shape, has_dtype;
     struct td_shape shape;
     td_dtype dtype;
-    struct td_json_scan data; /* where it stands, until it is read; begin NULL: nowhere */
+    struct td_json_scan data; /* position of unread data; begin is NULL if there is none */
     bool data_read;
-    int64_t binary_size; /* -1: none */
+    int64_t binary_size; /* -1: not given */
     struct td_oip_range range;
     struct td_tensor tensor;
 };
 
-/* A resident tensor in the place of an input. */
+/* A resident tensor for an input. */
 struct td_oip_ref {
     struct td_named_input target;
     const char *name;
@@ -48,33 +48,34 @@ struct td_oip_reader {
     struct td_oip_request *oip;
     uint64_t *timeout_us;
     struct td_error *err;
-    char *binary_data, *binary_end; /* the next input's bytes behind the JSON text */
+    char *binary_data, *binary_end; /* the unread bytes after the JSON text */
     struct td_oip_input *inputs;
     struct td_oip_ref *refs;
     struct td_oip_output *outputs;
-    unsigned char *requested; /* a bit for each output that was requested for */
-    int n_inputs, n_refs, n_outputs, input_room, ref_room, output_room;
-    /* being read */
+    unsigned char *requested; /* bit i: output i is requested; NULL before the first */
+    int n_inputs, n_refs, n_outputs, input_capacity, ref_capacity, output_capacity;
+    /* The objects that are being read. */
     struct td_oip_input *input;
     struct td_oip_tensor_parameters *tensor_parameters;
     struct td_json_name *output_name;
 };
 
-/* Room for one more of an array in the arena, doubled where it is full. NULL without memory. */
-void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *room, size_t size);
+/* Makes room for one more element of an array in the arena, doubling its capacity if it is full.
+ * Returns the array; NULL without memory. */
+void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *capacity, size_t size);
 
 /* ---- parameters.c ---- */
 
-/* What may stand in the parameters of an input or output. */
+/* The parameters of an input or output. */
 struct td_oip_tensor_parameters {
     bool output;
     int64_t binary_size;     /* of an input; -1: not given */
-    bool has_binary, binary; /* of an output */
+    bool has_binary, binary; /* of an output: is binary_data given, and its value */
     bool has_range_bytes, has_range_offset;
     struct td_oip_range range;
 };
 
-/* The parameters of the request, and of an input or output. */
+/* Read the parameters of the request, and those of an input or output. */
 TD_MUST_CHECK td_status td_oip_read_parameters(struct td_oip_reader *reader,
                                                const struct td_json_path *path);
 TD_MUST_CHECK td_status td_oip_read_tensor_parameters(struct td_oip_reader *reader,
@@ -88,11 +89,11 @@ TD_MUST_CHECK td_status td_oip_read_inputs(struct td_oip_reader *reader,
 TD_MUST_CHECK td_status td_oip_read_outputs(struct td_oip_reader *reader,
                                             const struct td_json_path *path);
 
-/* Notes that an error is about this input; returns status. */
+/* Sets the input that an error is about; returns status. */
 td_status td_oip_error_at_input(struct td_oip_reader *reader, td_status status,
                                 const struct td_oip_input *input);
 
-/* No output may lie over an input or another output. */
+/* Checks that no output overlaps an input or another output in shared memory. */
 TD_MUST_CHECK td_status td_oip_check_ranges(struct td_oip_reader *reader);
 
 #endif

@@ -2,11 +2,12 @@
 
 #include <stdint.h>
 
-static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Value of each letter, or 0xff. Rows of sixteen, from '\0' on. */
+/* Value of each character, 0xff if it is not in the alphabet. Sixteen per line, starting with
+ * '\0'. */
 /* clang-format off */
-static const unsigned char values[256] = {
+static const unsigned char decoded[256] = {
 #define NONE4  0xff, 0xff, 0xff, 0xff
 #define NONE16 NONE4, NONE4, NONE4, NONE4
     NONE16,
@@ -35,21 +36,21 @@ char *td_base64_encode(char *at, const void *bytes, size_t n)
     size_t i = 0;
     for (; n - i >= 3; i += 3) {
         uint32_t group = (uint32_t)from[i] << 16 | (uint32_t)from[i + 1] << 8 | from[i + 2];
-        at[0] = letters[group >> 18];
-        at[1] = letters[group >> 12 & 63];
-        at[2] = letters[group >> 6 & 63];
-        at[3] = letters[group & 63];
+        at[0] = alphabet[group >> 18];
+        at[1] = alphabet[group >> 12 & 63];
+        at[2] = alphabet[group >> 6 & 63];
+        at[3] = alphabet[group & 63];
         at += 4;
     }
     if (n - i == 1) {
-        at[0] = letters[from[i] >> 2];
-        at[1] = letters[(from[i] & 3) << 4];
+        at[0] = alphabet[from[i] >> 2];
+        at[1] = alphabet[(from[i] & 3) << 4];
         at[2] = at[3] = '=';
         at += 4;
     } else if (n - i == 2) {
-        at[0] = letters[from[i] >> 2];
-        at[1] = letters[(from[i] & 3) << 4 | from[i + 1] >> 4];
-        at[2] = letters[(from[i + 1] & 15) << 2];
+        at[0] = alphabet[from[i] >> 2];
+        at[1] = alphabet[(from[i] & 3) << 4 | from[i + 1] >> 4];
+        at[2] = alphabet[(from[i + 1] & 15) << 2];
         at[3] = '=';
         at += 4;
     }
@@ -66,11 +67,12 @@ bool td_base64_decoded_size(const char *text, size_t length, size_t *out)
     return true;
 }
 
-/* Position of the first wrong letter among the `n` of a group. */
-static size_t first_wrong(const unsigned char *group, size_t n)
+/* Position of the first invalid character among the first n of a group of four; n if all are
+ * valid. */
+static size_t first_invalid(const unsigned char *group, size_t n)
 {
     size_t i = 0;
-    while (i < n && values[group[i]] != 0xff)
+    while (i < n && decoded[group[i]] != 0xff)
         i++;
     return i;
 }
@@ -84,10 +86,10 @@ size_t td_base64_decode(void *bytes, const char *text, size_t length)
         padding = text[length - 2] == '=' ? 2 : 1;
     size_t whole = padding ? length - 4 : length;
     for (size_t i = 0; i < whole; i += 4) {
-        unsigned a = values[from[i]], b = values[from[i + 1]], c = values[from[i + 2]],
-                 d = values[from[i + 3]];
-        if ((a | b | c | d) == 0xff) /* letters are below 64 */
-            return i + first_wrong(from + i, 4);
+        unsigned a = decoded[from[i]], b = decoded[from[i + 1]], c = decoded[from[i + 2]],
+                 d = decoded[from[i + 3]];
+        if ((a | b | c | d) == 0xff) /* the value of a valid character is below 64 */
+            return i + first_invalid(from + i, 4);
         to[0] = (unsigned char)(a << 2 | b >> 4);
         to[1] = (unsigned char)(b << 4 | c >> 2);
         to[2] = (unsigned char)(c << 6 | d);
@@ -97,12 +99,12 @@ size_t td_base64_decode(void *bytes, const char *text, size_t length)
         return length;
 
     const unsigned char *last = from + whole;
-    size_t wrong = first_wrong(last, 4 - padding);
-    if (wrong < 4 - padding)
-        return whole + wrong;
-    to[0] = (unsigned char)(values[last[0]] << 2 | values[last[1]] >> 4);
+    size_t invalid = first_invalid(last, 4 - padding);
+    if (invalid < 4 - padding)
+        return whole + invalid;
+    to[0] = (unsigned char)(decoded[last[0]] << 2 | decoded[last[1]] >> 4);
     if (padding == 1)
-        to[1] = (unsigned char)(values[last[1]] << 4 | values[last[2]] >> 2);
-    unsigned stray = padding == 2 ? values[last[1]] & 15u : values[last[2]] & 3u;
-    return stray ? whole + 3 - padding : length;
+        to[1] = (unsigned char)(decoded[last[1]] << 4 | decoded[last[2]] >> 2);
+    unsigned extra_bits = padding == 2 ? decoded[last[1]] & 15u : decoded[last[2]] & 3u;
+    return extra_bits ? whole + 3 - padding : length;
 }

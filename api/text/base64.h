@@ -1,6 +1,7 @@
-/* base64.h - bytes as text, with the standard alphabet and padding.
+/* base64.h - base64 with the standard alphabet and padding.
  *
- * Strict when reading: no white space, padding where it is due, no stray bits in the last letter.
+ * Decoding is strict: white space, missing padding and nonzero unused bits in the last character
+ * are errors.
  * Source  RFC 4648, section 4. */
 #ifndef TD_API_TEXT_BASE64_H
 #define TD_API_TEXT_BASE64_H
@@ -8,17 +9,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Letters that n bytes take. False on overflow. */
+/* Number of characters that encode n bytes. False on overflow. */
 bool td_base64_encoded_size(size_t n, size_t *out);
 
-/* Writes them and returns the end. */
+/* Encodes n bytes to `at`. Returns the end of the written text. */
 char *td_base64_encode(char *at, const void *bytes, size_t n);
 
-/* Bytes that the text stands for, told from its length and padding. False when the length is not a
- * multiple of four. */
+/* Number of bytes that the text decodes to, from its length and padding. False if the length is not
+ * a multiple of four. */
 bool td_base64_decoded_size(const char *text, size_t length, size_t *out);
 
-/* Writes them. Returns length, or the position of the first letter that is wrong. */
+/* Decodes into `bytes`. Returns `length`, or the position of the first invalid character. */
 size_t td_base64_decode(void *bytes, const char *text, size_t length);
 
 #endif

@@ -7,13 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A letter of a name is a bit of a word. did_you_mean has room for as many, with its NUL. */
+/* A character of a name is one bit of a 64-bit word, and did_you_mean has 64 bytes including the
+ * NUL. */
 enum { LONGEST = 63 };
 
-/* What a name is compared with. */
+/* The given name, as bit masks. */
 struct pattern {
-    uint64_t at[256]; /* bit i of at[c]: letter i is c */
-    uint64_t last;    /* the bit of the last letter */
+    uint64_t at[256]; /* bit i of at[c]: character i is c */
+    uint64_t last;    /* the bit of the last character */
     size_t length;
 };
 
@@ -26,15 +27,16 @@ static void pattern_init(struct pattern *pattern, const char *name, size_t lengt
     pattern->length = length;
 }
 
-/* The edits between the pattern and a name where they are fewer than `least`, which otherwise is
- * the result. A column of the table of distances is two words, bits where the distance is one more
- * (above) or one less (below) than in the row before: H. Hyyro, A bit-vector algorithm for computing
- * Levenshtein and Damerau edit distances, 2003. */
+/* The edit distance between the pattern and a name if it is below `least`, otherwise `least`. A
+ * column of the dynamic programming table is two words: bits for the rows where the distance is one
+ * more (above) or one less (below) than in the previous row. Source: H. Hyyro, A bit-vector
+ * algorithm for computing Levenshtein and Damerau edit distances, 2003. */
 static size_t edit_distance(const struct pattern *pattern, const char *name, size_t length,
                             size_t least, uint32_t *work)
 {
     uint64_t above = ~UINT64_C(0), below = 0, diagonal = 0, match_before = 0;
-    size_t distance = pattern->length; /* of the whole pattern, to the letters of the name so far */
+    size_t distance =
+        pattern->length; /* between the whole pattern and the characters of the name so far */
     for (size_t i = 0; i < length; i++) {
         const uint64_t match = pattern->at[(unsigned char)name[i]];
         const uint64_t exchanged = ((~diagonal & match) << 1) & match_before;
@@ -44,7 +46,8 @@ static size_t edit_distance(const struct pattern *pattern, const char *name, siz
         distance -= (fewer & pattern->last) != 0;
         ++*work;
         if (distance >=
-            least + (length - 1 - i)) /* each letter that is left takes off one at most */
+            least +
+                (length - 1 - i)) /* each remaining character reduces the distance by at most one */
             return least;
         more = more << 1 | 1;
         fewer <<= 1;

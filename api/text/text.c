@@ -42,19 +42,19 @@ void td_text_dims(struct td_text *text, const struct td_shape *shape)
 
 void td_text_print(struct td_text *text, const char *format, ...)
 {
-    size_t room = (size_t)(text->end - text->at);
+    size_t capacity = (size_t)(text->end - text->at);
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text->at, room, format, arguments);
+    int length = vsnprintf(text->at, capacity, format, arguments);
     va_end(arguments);
-    /* The NUL needs room as well, though it does not count. */
-    if (length < 0 || (size_t)length >= room)
+    /* vsnprintf writes a NUL after the text, so `length` bytes are not enough. */
+    if (length < 0 || (size_t)length >= capacity)
         text->full = true;
     else
         text->at += length;
 }
 
-/* Bytes from the beginning that stand for themselves within quotes. */
+/* Length of the longest prefix that needs no escape in a JSON string. */
 static size_t plain_prefix(const char *bytes, size_t length)
 {
     size_t i = 0;

@@ -1,6 +1,6 @@
-/* text.h - writes JSON into a buffer of fixed size, for the small documents that are made by hand.
+/* text.h - writes text into a buffer of fixed size, for small JSON documents.
  *
- * What does not fit is dropped and remembered, so that callers check once, at the end. */
+ * Text that does not fit is dropped and sets `full`, so that callers check once, at the end. */
 #ifndef TD_API_TEXT_TEXT_H
 #define TD_API_TEXT_TEXT_H
 
@@ -18,15 +18,14 @@ struct td_text {
 /* Appends bytes as they are. */
 void td_text_add(struct td_text *text, const char *bytes, size_t length);
 
-/* The same for text that ends in NUL, and for a number in decimal: ten times as fast as printing.
- */
+/* Append a NUL-terminated string, and a number in decimal (ten times as fast as snprintf). */
 void td_text_string(struct td_text *text, const char *string);
 void td_text_uint(struct td_text *text, uint64_t value);
 
 /* "2,3": the dimensions of a shape, for the caller's brackets; nothing for a scalar. */
 void td_text_dims(struct td_text *text, const struct td_shape *shape);
 
-/* Appends as printf does. */
+/* Appends formatted text, as printf. */
 void td_text_print(struct td_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

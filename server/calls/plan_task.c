@@ -27,8 +27,8 @@ static td_status plan(struct td_call *call)
     const td_status status = td_op_device(call);
     if (status != TD_OK)
         return status;
-    return td_einsum_plan_answer(call->body, call->body_bytes, &limits, &call->arena,
-                                 &call->request, &call->reply, &call->error);
+    return td_einsum_plan_reply(call->body, call->body_bytes, &limits, &call->arena, &call->request,
+                                &call->reply, &call->error);
 }
 
 const struct td_task td_plan_task = { .begin = begin_plan,

@@ -31,7 +31,7 @@ static td_status answer(const char *body, size_t size, const char *equation,
                          TD_OK);
     char *copy = padded_copy(body, size, 0); /* nothing behind it may be read */
     const td_status status =
-        td_einsum_plan_answer(copy, size, limits, &test_arena, &request, &reply, &err);
+        td_einsum_plan_reply(copy, size, limits, &test_arena, &request, &reply, &err);
     free(copy);
     return status;
 }

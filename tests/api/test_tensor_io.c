@@ -259,7 +259,7 @@ static const struct {
       "\"b\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
       2, "2 tensors" },
     { "{\"a\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[0,1]}}", 1, "1 bytes" },
-    { "{\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 0, "no range" },
+    { "{\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 0, "not a range" },
     { "{\"a\":{\"dtype\":\"STRING\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "STRING" },
 };
 
