@@ -1,4 +1,5 @@
-/* folder.h - a temporary data folder for a test, functions that write files into it, and a store over it.
+/* folder.h - a temporary data folder for a test, functions that write files into it, and a store
+ * that serves it.
  *
  * Errors     Any failure fails the test. */
 #ifndef TD_TESTS_SERVER_FOLDER_H

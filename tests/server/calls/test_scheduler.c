@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* ---- a server without HTTP, and calls made by hand ------------------------------------------- */
+/* ---- a server without HTTP, and calls without a connection ----------------------------------- */
 
 static struct td_services services;
 static sem_t finished_calls;
@@ -51,7 +51,7 @@ static void server_open(const char *const *options)
 static void server_close(void)
 {
     td_services_stop_workers(&services);
-    ck_assert_int_eq(atomic_load(&services.suspended), 0);               /* every call was woken */
+    ck_assert_int_eq(atomic_load(&services.suspended), 0); /* every call was resumed */
     ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0); /* every call was freed */
     td_services_close(&services);
     td_config_free(&services.config);
@@ -75,7 +75,7 @@ static struct td_call *call_of_bytes(const char *op, const void *body, size_t by
     call->method = "POST";
     call->path = "/v1/op";
     strcpy(call->request_id, "test");
-    call->socket = -1; /* no client: none can leave */
+    call->socket = -1; /* no client that could disconnect */
     call->finished = finished;
     call->times.begun = call->times.arrived = call->times.stage_end = td_now_ns();
     call->deadline_ns = TD_NEVER;
@@ -93,7 +93,7 @@ static struct td_call *call_of(const char *body)
     return call_of_bytes("gather", body, strlen(body));
 }
 
-/* What stands in the reply; the caller frees it. */
+/* The body of the reply; the caller frees it. */
 static char *reply_text(const struct td_call *call)
 {
     char *text = malloc(td_reply_bytes(&call->reply) + 1), *at = text;
@@ -113,7 +113,7 @@ static void expect_reply(const struct td_call *call, int http_status, const char
     free(text);
 }
 
-/* On a worker, from the queue to the end. */
+/* Submits a call that td_schedule has queued, and waits until a worker has finished it. */
 static void run_queued(struct td_call *call)
 {
     td_schedule_submit(call);
@@ -121,13 +121,13 @@ static void run_queued(struct td_call *call)
     ck_assert(call->answered);
 }
 
-static void run_anyhow(struct td_call *call)
+static void run_call(struct td_call *call)
 {
     if (td_schedule(call) == TD_QUEUE)
         run_queued(call);
 }
 
-/* Keeps the only worker until it is told to go on. */
+/* A job that blocks the only worker until `open` is posted. */
 static struct gate {
     struct td_job job;
     sem_t entered, open;
@@ -168,12 +168,12 @@ static char *wide_gather(int n)
     return body;
 }
 
-/* ---- here or on a worker --------------------------------------------------------------------- */
+/* ---- inline or on a worker ------------------------------------------------------------------- */
 
-START_TEST(a_tiny_call_is_answered_here_and_now)
+START_TEST(a_tiny_call_runs_on_the_io_thread)
 {
     server_open(NULL);
-    gate_close(); /* the worker has no part in it */
+    gate_close(); /* the worker is blocked */
     struct td_call *call = call_of(GATHER);
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
     expect_reply(call, 200, GATHER_RESULT);
@@ -199,7 +199,7 @@ START_TEST(with_an_inline_limit_of_zero_every_call_is_queued)
 }
 END_TEST
 
-START_TEST(a_large_body_is_left_for_a_worker_to_decode)
+START_TEST(a_large_body_is_decoded_by_a_worker)
 {
     server_open(NULL);
     char *body = wide_gather(20000);
@@ -215,7 +215,7 @@ START_TEST(a_large_body_is_left_for_a_worker_to_decode)
 }
 END_TEST
 
-START_TEST(a_small_body_with_much_to_compute_is_decoded_here_and_computed_there)
+START_TEST(an_expensive_call_with_a_small_body_is_decoded_inline_and_computed_by_a_worker)
 {
     server_open(OPTIONS("--inline-limit-us=100"));
     char *body = wide_gather(2000); /* 4 KB in, 800 KB out */
@@ -230,30 +230,30 @@ START_TEST(a_small_body_with_much_to_compute_is_decoded_here_and_computed_there)
 }
 END_TEST
 
-/* gather, but that it counts how often its cost is asked for. */
-static int costs_asked;
+/* The op gather with a cost function that counts its calls. */
+static int cost_calls;
 
 static struct td_cost count_cost(const struct td_op_args *args)
 {
-    costs_asked++;
+    cost_calls++;
     return td_op_gather.cost(args);
 }
 
-START_TEST(what_a_call_costs_is_worked_out_once)
+START_TEST(the_cost_of_a_call_is_computed_once)
 {
     static const char *const options[] = { "--inline-limit-us=1000000", "--inline-limit-us=100",
                                            "--inline-limit-us=0" };
     struct td_op counted = td_op_gather;
     char *body = wide_gather(2000);
     counted.cost = count_cost;
-    costs_asked = 0;
+    cost_calls = 0;
     server_open(OPTIONS(options[_i]));
     struct td_call *call = call_of(body);
     call->op = &counted;
     td_request_init(&call->request, call->op);
-    run_anyhow(call);
+    run_call(call);
     ck_assert_int_eq(call->reply.http_status, 200);
-    ck_assert_int_eq(costs_asked, 1);
+    ck_assert_int_eq(cost_calls, 1);
     ck_assert_uint_gt(call->admission.compute_ns, 0);
     ck_assert_uint_gt(call->admission.encode_ns, 0);
     td_call_free(call);
@@ -278,7 +278,7 @@ static void put_zeros(const char *path, int n)
     ck_assert_int_eq(truncate(path, 128 + 4L * n), 0);
 }
 
-START_TEST(a_table_that_sets_a_shape_is_read_by_a_worker)
+START_TEST(a_table_that_determines_a_shape_is_read_by_a_worker)
 {
     char folder[] = "/tmp/test_scheduler.XXXXXX", path[64], option[64];
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -301,7 +301,7 @@ START_TEST(a_table_that_sets_a_shape_is_read_by_a_worker)
 }
 END_TEST
 
-START_TEST(the_answer_is_the_same_from_both_places)
+START_TEST(inline_and_queued_calls_have_the_same_reply)
 {
     static const char *const bodies[] = {
         GATHER,
@@ -343,11 +343,11 @@ static void finished_in_order(struct td_call *call)
     finished(call);
 }
 
-START_TEST(small_calls_pass_one_that_turns_out_to_be_large)
+START_TEST(small_calls_overtake_one_that_turns_out_to_be_large)
 {
     server_open(OPTIONS("--inline-limit-us=0"));
     gate_close();
-    char *body = wide_gather(20000); /* 40 KB in, 8 MB out: only a worker finds that out */
+    char *body = wide_gather(20000); /* 40 KB in, 8 MB out: known only after decoding */
     struct td_call *large = call_of(body), *small = call_of(GATHER);
     finished_first = NULL;
     large->finished = small->finished = finished_in_order;
@@ -368,7 +368,7 @@ START_TEST(small_calls_pass_one_that_turns_out_to_be_large)
 }
 END_TEST
 
-START_TEST(a_compressed_body_is_for_a_worker_however_small)
+START_TEST(any_compressed_body_is_decoded_by_a_worker)
 {
     static const char body[] = GATHER;
     unsigned char packed[200];
@@ -382,17 +382,17 @@ START_TEST(a_compressed_body_is_for_a_worker_however_small)
     run_queued(call);
     expect_reply(call, 200, GATHER_RESULT);
     td_call_free(call);
-    call = call_of(GATHER); /* not what the header says */
+    call = call_of(GATHER); /* not compressed, unlike its header */
     call->headers.content_encoding = "gzip";
     call->encoded = true;
-    run_anyhow(call);
+    run_call(call);
     expect_reply(call, 400, "MALFORMED_REQUEST");
     td_call_free(call);
     server_close();
 }
 END_TEST
 
-START_TEST(a_call_can_follow_another_in_its_shell)
+START_TEST(a_call_reuses_the_memory_of_a_freed_call)
 {
     server_open(NULL);
     struct td_call *first = call_of("{\"params\":[1],\"indices\":[9]}");
@@ -432,7 +432,7 @@ START_TEST(a_full_queue_refuses_with_retry_after)
 }
 END_TEST
 
-START_TEST(a_call_refused_by_a_full_queue_gives_its_memory_back)
+START_TEST(a_call_refused_by_a_full_queue_releases_its_memory)
 {
     server_open(OPTIONS("--inline-limit-us=100", "--queue-limit=1"));
     gate_close();
@@ -453,11 +453,11 @@ START_TEST(a_call_refused_by_a_full_queue_gives_its_memory_back)
 }
 END_TEST
 
-START_TEST(a_deadline_that_has_passed_is_said_before_any_work)
+START_TEST(a_call_past_its_deadline_is_refused_before_any_work)
 {
     server_open(OPTIONS(_i ? "--inline-limit-us=0" : "--inline-limit-us=20"));
     struct td_call *call = call_of(GATHER);
-    call->deadline_ns = call->times.stage_end - 1; /* the body came after it */
+    call->deadline_ns = call->times.stage_end - 1; /* the body arrived after it */
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
     ck_assert(!call->decoded);
     expect_reply(call, 504, "DEADLINE_EXCEEDED");
@@ -466,20 +466,21 @@ START_TEST(a_deadline_that_has_passed_is_said_before_any_work)
 }
 END_TEST
 
-/* What befalls a call in the queue. */
+/* Ways in which a queued call ends without being computed. */
 static const struct {
-    const char *says;
+    const char *description;
     bool deadline_passes, expire, everything;
     int http_status;
     const char *code;
 } waits[] = {
-    { "the worker finds it late", true, false, false, 504, "passed while the request waited" },
-    { "the clock finds it late", true, true, false, 504, "passed while the request waited" },
+    { "a worker takes it after its deadline", true, false, false, 504,
+      "passed while the request waited" },
+    { "it expires in the queue", true, true, false, 504, "passed while the request waited" },
     { "the server stops", false, true, true, 503, "DRAINING" },
     { "nothing", false, true, false, 200, GATHER_RESULT },
 };
 
-START_TEST(a_call_in_the_queue_may_end_there)
+START_TEST(a_queued_call_may_expire_or_be_dropped)
 {
     server_open(OPTIONS("--inline-limit-us=0"));
     gate_close();
@@ -500,8 +501,8 @@ START_TEST(a_call_in_the_queue_may_end_there)
 }
 END_TEST
 
-/* An inference request of the Open Inference Protocol that may wait so many microseconds. */
-static struct td_call *patient_call(unsigned timeout_us)
+/* An inference request of the Open Inference Protocol with this `timeout`, in microseconds. */
+static struct td_call *call_with_timeout(unsigned timeout_us)
 {
     char body[256];
     snprintf(body, sizeof body,
@@ -516,22 +517,22 @@ static struct td_call *patient_call(unsigned timeout_us)
 }
 
 static const struct {
-    const char *says, *limit; /* what the body says is known at once, or only on the worker */
+    const char *description, *limit; /* whether the I/O thread decodes the body, or a worker */
     unsigned timeout_us;
     int http_status;
     const char *part;
-} patiences[] = {
-    { "read by the worker, too late", "--inline-limit-us=0", 1000, 504, "DEADLINE_EXCEEDED" },
-    { "read by the worker, in time", "--inline-limit-us=0", 60000000, 200, "[8]" },
+} timeouts[] = {
+    { "decoded by the worker, too late", "--inline-limit-us=0", 1000, 504, "DEADLINE_EXCEEDED" },
+    { "decoded by the worker, in time", "--inline-limit-us=0", 60000000, 200, "[8]" },
     { "none", "--inline-limit-us=0", 0, 200, "[8]" },
-    { "no wait, no end of patience", "--inline-limit-us=1000000", 1, 200, "[8]" },
+    { "a call that runs inline does not wait", "--inline-limit-us=1000000", 1, 200, "[8]" },
 };
 
-START_TEST(a_request_may_say_how_long_it_waits_for_its_turn)
+START_TEST(a_request_may_limit_its_time_in_the_queue)
 {
-    server_open(OPTIONS(patiences[_i].limit));
+    server_open(OPTIONS(timeouts[_i].limit));
     gate_close();
-    struct td_call *call = patient_call(patiences[_i].timeout_us);
+    struct td_call *call = call_with_timeout(timeouts[_i].timeout_us);
     const td_verdict verdict = td_schedule(call);
     if (verdict == TD_QUEUE)
         td_schedule_submit(call);
@@ -539,29 +540,29 @@ START_TEST(a_request_may_say_how_long_it_waits_for_its_turn)
     sem_post(&gate.open);
     if (verdict == TD_QUEUE)
         sem_wait(&finished_calls);
-    expect_reply(call, patiences[_i].http_status, patiences[_i].part);
+    expect_reply(call, timeouts[_i].http_status, timeouts[_i].part);
     td_call_free(call);
     server_close();
 }
 END_TEST
 
-static td_status wait_for_others(struct td_call *call, struct td_worker *worker)
+static td_status compute_blocking(struct td_call *call, struct td_worker *worker)
 {
     ck_assert_ptr_nonnull(worker);
     td_reply_set(&call->reply, 200, "text/plain", "done", 4);
     return TD_OK;
 }
 
-START_TEST(what_may_have_to_wait_is_for_a_worker_and_passes_nobody)
+START_TEST(a_call_that_may_block_is_queued_as_a_large_job)
 {
-    static const struct td_task patient = { .compute = wait_for_others };
+    static const struct td_task blocking = { .compute = compute_blocking };
     server_open(OPTIONS("--inline-limit-us=1000000"));
     struct td_call *call = call_of("");
-    call->task = &patient;
+    call->task = &blocking;
     call->must_queue = true;
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
     ck_assert(!call->decoded);
-    /* Small jobs run between two chunks of another's loop, who would wait with it. */
+    /* A small job could run between two chunks of another job's loop and block it. */
     ck_assert_uint_ge(call->job.cost_ns, TD_JOB_SMALL_NS);
     run_queued(call);
     expect_reply(call, 200, "done");
@@ -570,7 +571,7 @@ START_TEST(what_may_have_to_wait_is_for_a_worker_and_passes_nobody)
 }
 END_TEST
 
-START_TEST(keeping_a_result_is_for_a_worker)
+START_TEST(a_call_that_stores_its_result_is_queued)
 {
     server_open(OPTIONS("--inline-limit-us=1000000"));
     struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"store\":\"kept\"}");
@@ -586,9 +587,9 @@ START_TEST(keeping_a_result_is_for_a_worker)
 }
 END_TEST
 
-START_TEST(what_is_found_to_keep_its_result_passes_nobody)
+START_TEST(a_call_found_to_store_its_result_becomes_a_large_job)
 {
-    server_open(OPTIONS("--inline-limit-us=0")); /* queued before it is decoded, as a small one */
+    server_open(OPTIONS("--inline-limit-us=0")); /* queued before it is decoded, as a small job */
     struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"store\":\"kept\"}");
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
     ck_assert_uint_lt(call->job.cost_ns, TD_JOB_SMALL_NS);
@@ -616,7 +617,7 @@ static struct td_call *get_words(void)
     return call;
 }
 
-START_TEST(strings_whose_text_has_to_be_measured_are_for_a_worker)
+START_TEST(strings_are_measured_by_a_worker)
 {
     enum { LENGTH = 100000 };
     static char letters[LENGTH];
@@ -647,7 +648,7 @@ START_TEST(strings_whose_text_has_to_be_measured_are_for_a_worker)
 }
 END_TEST
 
-START_TEST(a_text_becomes_a_tensor_without_a_further_copy)
+START_TEST(a_tensor_decoded_from_json_is_stored_without_a_copy)
 {
     enum { NUMBERS = 100000 };
     static char body[2 * NUMBERS + 2];
@@ -675,7 +676,7 @@ START_TEST(a_text_becomes_a_tensor_without_a_further_copy)
 }
 END_TEST
 
-START_TEST(a_long_list_of_tensors_is_for_a_worker)
+START_TEST(a_long_list_of_tensors_is_encoded_by_a_worker)
 {
     const struct td_tensor t = tensor("int8[1] 1");
     struct td_tensor_listing listing;
@@ -706,23 +707,23 @@ START_TEST(a_long_list_of_tensors_is_for_a_worker)
 }
 END_TEST
 
-START_TEST(a_gpu_that_is_not_there_is_device_unavailable)
+START_TEST(without_a_gpu_device_gpu_is_unavailable)
 {
     server_open(OPTIONS(_i ? "--inline-limit-us=0" : "--inline-limit-us=20"));
     struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"device\":\"gpu\"}");
-    run_anyhow(call);
+    run_call(call);
     ck_assert_int_eq(call->error.status, TD_DEVICE_UNAVAILABLE);
     expect_reply(call, 503, "DEVICE_UNAVAILABLE");
     td_call_free(call);
     call = call_of("{\"params\":[1],\"indices\":[0],\"device\":\"auto\"}");
-    run_anyhow(call);
+    run_call(call);
     expect_reply(call, 200, "[1]");
     td_call_free(call);
     server_close();
 }
 END_TEST
 
-START_TEST(an_output_above_the_limit_is_refused_before_memory_is_asked_for)
+START_TEST(an_output_above_the_limit_is_refused_before_it_is_allocated)
 {
     server_open(OPTIONS("--inline-limit-us=1000000", "--max-output=40K"));
     char *body = wide_gather(103); /* 41200 bytes; the limit is 40960 */
@@ -732,12 +733,12 @@ START_TEST(an_output_above_the_limit_is_refused_before_memory_is_asked_for)
     ck_assert_str_eq(call->error.resource, "output_bytes");
     ck_assert_uint_eq(call->error.needed, 41200);
     ck_assert_uint_eq(call->error.limit, 40960);
-    ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
+    ck_assert_int_eq(call->times.compute, 0); /* nothing was computed */
     ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0);
     expect_reply(call, 422, "RESOURCE_LIMIT");
     td_call_free(call);
     free(body);
-    body = wide_gather(102); /* 40800 */
+    body = wide_gather(102); /* 40800 bytes */
     call = call_of(body);
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
     ck_assert_int_eq(call->reply.http_status, 200);
@@ -747,7 +748,7 @@ START_TEST(an_output_above_the_limit_is_refused_before_memory_is_asked_for)
 }
 END_TEST
 
-START_TEST(the_limit_on_outputs_holds_for_strings)
+START_TEST(the_limit_on_outputs_applies_to_strings)
 {
     server_open(OPTIONS("--inline-limit-us=1000000", "--max-output=1K"));
     char body[2048], *at = body;
@@ -763,38 +764,38 @@ START_TEST(the_limit_on_outputs_holds_for_strings)
 }
 END_TEST
 
-START_TEST(an_output_the_memory_limit_can_never_hold_is_a_resource_limit)
+START_TEST(an_output_above_the_memory_limit_is_a_resource_limit)
 {
     server_open(OPTIONS("--inline-limit-us=1000000", "--memory-limit=1M"));
     char *body = wide_gather(5000); /* 2 MB */
     struct td_call *call = call_of(body);
-    run_anyhow(call);
+    run_call(call);
     ck_assert_int_eq(call->error.status, TD_RESOURCE_LIMIT);
     ck_assert_str_eq(call->error.resource, "workspace_bytes");
-    ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
+    ck_assert_int_eq(call->times.compute, 0); /* nothing was computed */
     td_call_free(call);
     free(body);
     server_close();
 }
 END_TEST
 
-START_TEST(an_output_there_is_no_memory_for_now_may_be_tried_again)
+START_TEST(an_output_without_free_memory_can_be_retried)
 {
     server_open(OPTIONS("--inline-limit-us=1000000", "--memory-limit=32M"));
     struct td_error err;
     char *body = wide_gather(2000);
-    /* Leaves 2 MB: the output of 0.8 MB would fit, but not the answer that is made of it. */
+    /* Leaves 2 MB: the output of 0.8 MB would fit, but not the reply with it. */
     ck_assert_int_eq(td_buffer_pool_charge(services.buffers, 30 << 20, &err), TD_OK);
     struct td_call *call = call_of(body);
-    run_anyhow(call);
+    run_call(call);
     ck_assert_int_eq(call->error.status, TD_MEMORY_EXHAUSTED);
     ck_assert_uint_ge(call->error.retry_after_s, 1);
-    ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
+    ck_assert_int_eq(call->times.compute, 0); /* nothing was computed */
     expect_reply(call, 503, "MEMORY_EXHAUSTED");
     td_call_free(call);
     td_buffer_pool_discharge(services.buffers, 30 << 20);
     call = call_of(body);
-    run_anyhow(call);
+    run_call(call);
     ck_assert_int_eq(call->reply.http_status, 200);
     td_call_free(call);
     free(body);
@@ -813,7 +814,7 @@ START_TEST(a_body_that_expands_beyond_the_limit_is_too_large)
     struct td_call *call = call_of_bytes("gather", packed, size);
     call->headers.content_encoding = "deflate";
     call->encoded = true;
-    run_anyhow(call);
+    run_call(call);
     ck_assert_uint_eq(call->error.limit, 65536);
     expect_reply(call, 413, "PAYLOAD_TOO_LARGE");
     td_call_free(call);
@@ -822,7 +823,7 @@ START_TEST(a_body_that_expands_beyond_the_limit_is_too_large)
 }
 END_TEST
 
-START_TEST(a_server_whose_workers_go_queues_nothing_more)
+START_TEST(a_stopping_server_queues_no_call)
 {
     server_open(OPTIONS("--inline-limit-us=0"));
     atomic_store(&services.refusing, true);
@@ -835,10 +836,10 @@ START_TEST(a_server_whose_workers_go_queues_nothing_more)
 }
 END_TEST
 
-/* ---- what an op says it costs ---------------------------------------------------------------- */
+/* ---- costs that an op reports ---------------------------------------------------------------- */
 
-/* An op that costs what the test says. Its output is a scalar; values decides nothing, but says
- * that it does. */
+/* An op whose cost the test sets. Its output is a scalar. Its input `values` is declared to
+ * determine the shape, but does not. */
 static struct {
     struct td_cost cost;
     pthread_t inferred_on;
@@ -906,7 +907,7 @@ static struct td_call *costly_call(const char *body, struct td_cost cost)
 #define COSTLY "{\"values\":[1,2],\"table\":3}"
 
 static const struct {
-    const char *says, *limit;
+    const char *description, *limit;
     uint64_t flops;
     bool refused;
 } flops_cases[] = {
@@ -928,10 +929,10 @@ START_TEST(flops_are_limited_at_admission)
         expect_reply(call, 422, "\"resource\":\"flops\"");
         ck_assert_uint_eq(call->error.needed, flops_cases[_i].flops);
         ck_assert_uint_eq(call->error.limit, (uint64_t)services.config.max_flops);
-        ck_assert_int_eq(call->times.compute, 0); /* nothing was begun */
+        ck_assert_int_eq(call->times.compute, 0); /* nothing was computed */
     } else {
         ck_assert_msg(td_schedule(call) == (tiny ? TD_ANSWERED : TD_QUEUE), "%s",
-                      flops_cases[_i].says);
+                      flops_cases[_i].description);
         if (!tiny)
             run_queued(call);
         expect_reply(call, 200, "42");
@@ -944,7 +945,7 @@ END_TEST
 static const struct {
     uint64_t flops;
     bool here;
-    uint64_t least_ns, most_ns; /* what the queue is told */
+    uint64_t least_ns, most_ns; /* cost of the job in the queue */
 } estimates[] = {
     { 0, true, 0, 0 },
     { 10000, true, 0, 0 },
@@ -953,7 +954,7 @@ static const struct {
     { UINT64_MAX, false, UINT64_MAX / 100, UINT64_MAX / 2 },
 };
 
-START_TEST(many_flops_are_no_work_for_an_io_thread)
+START_TEST(a_call_with_many_flops_is_queued)
 {
     server_open(OPTIONS("--max-flops=0"));
     struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = estimates[_i].flops });
@@ -970,9 +971,9 @@ START_TEST(many_flops_are_no_work_for_an_io_thread)
 }
 END_TEST
 
-/* Where a call is when its shapes are known. */
+/* Where a call is inferred. */
 static const struct {
-    const char *says, *limit;
+    const char *description, *limit;
     uint64_t flops;
 } admissions[] = {
     { "on an I/O thread, and would be queued", "--inline-limit-us=1000", UINT64_MAX },
@@ -980,13 +981,13 @@ static const struct {
     { "on a worker, and would be computed at once", "--inline-limit-us=0", 0 },
 };
 
-START_TEST(a_deadline_that_passes_during_inference_is_not_said_to_have_passed_by_waiting)
+START_TEST(a_deadline_passed_during_inference_is_not_reported_as_queueing)
 {
     server_open(OPTIONS("--max-flops=0", admissions[_i].limit));
     struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = admissions[_i].flops });
-    call->deadline_ns = td_now_ns() + 100000000; /* time enough to get there */
+    call->deadline_ns = td_now_ns() + 100000000; /* passes during inference */
     costly.inference_ns = 110000000;
-    run_anyhow(call);
+    run_call(call);
     expect_reply(call, 504, "the deadline passed while the request was being read and checked");
     ck_assert_int_eq(costly.inferred, 1);
     ck_assert_int_eq(costly.ran, 0);
@@ -995,12 +996,12 @@ START_TEST(a_deadline_that_passes_during_inference_is_not_said_to_have_passed_by
 }
 END_TEST
 
-START_TEST(inference_counts_as_computing_and_not_as_waiting)
+START_TEST(inference_is_timed_as_compute_not_as_queue)
 {
     server_open(OPTIONS("--max-flops=0", admissions[_i].limit));
     struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = admissions[_i].flops });
     costly.inference_ns = 20000000;
-    run_anyhow(call);
+    run_call(call);
     expect_reply(call, 200, "42");
     const struct td_times *times = &call->times;
     ck_assert_int_ge(times->compute, costly.inference_ns);
@@ -1014,9 +1015,9 @@ END_TEST
 #define MIB ((uint64_t)1 << 20)
 
 static const struct {
-    const char *says, *workers;
+    const char *description, *workers;
     struct td_cost cost;
-    uint64_t taken; /* of the limit of 16 MiB, by others */
+    uint64_t taken; /* of the limit of 16 MiB, by other calls */
     td_status status;
 } workspaces[] = {
     { "none", "--workers=2", { 0 }, 0, TD_OK },
@@ -1059,13 +1060,13 @@ static const struct {
 
 START_TEST(workspace_counts_against_the_memory_budget)
 {
-    const char *says = workspaces[_i].says;
+    const char *description = workspaces[_i].description;
     struct td_error err;
     server_open(OPTIONS(workspaces[_i].workers, "--memory-limit=16M", "--inline-limit-us=1000"));
     ck_assert_int_eq(td_buffer_pool_charge(services.buffers, workspaces[_i].taken, &err), TD_OK);
     struct td_call *call = costly_call(COSTLY, workspaces[_i].cost);
-    ck_assert_msg(td_schedule(call) == TD_ANSWERED, "%s", says);
-    ck_assert_msg(call->error.status == workspaces[_i].status, "%s: %s", says,
+    ck_assert_msg(td_schedule(call) == TD_ANSWERED, "%s", description);
+    ck_assert_msg(call->error.status == workspaces[_i].status, "%s: %s", description,
                   td_status_name(call->error.status));
     if (call->error.status != TD_OK)
         ck_assert_int_eq(costly.width, 0); /* it was not run */
@@ -1077,13 +1078,13 @@ START_TEST(workspace_counts_against_the_memory_budget)
 }
 END_TEST
 
-START_TEST(kernels_are_told_their_instruction_set_and_width)
+START_TEST(kernels_get_the_instruction_set_and_the_number_of_threads)
 {
     server_open(OPTIONS("--isa=generic", "--workers=3"));
     struct td_call *call = costly_call(COSTLY, (struct td_cost){ 0 });
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
     ck_assert_int_eq(costly.isa, TD_ISA_GENERIC);
-    ck_assert_int_eq(costly.width, 1); /* alone on the I/O thread */
+    ck_assert_int_eq(costly.width, 1); /* single-threaded on the I/O thread */
     td_call_free(call);
     call = costly_call(COSTLY, (struct td_cost){ .flops = 100000000 });
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
@@ -1095,8 +1096,8 @@ START_TEST(kernels_are_told_their_instruction_set_and_width)
 }
 END_TEST
 
-/* A folder with one table, int32[n] of zeros, as table "t"; its data begins `shift` bytes behind
- * where it would be aligned. */
+/* A folder with one table, int32[n] of zeros, as table "t"; its data begins `shift` bytes after
+ * an aligned address. */
 static void folder_with_table(char *folder, int n, int shift)
 {
     char path[200], text[132] = "\x93NUMPY\x01";
@@ -1124,23 +1125,23 @@ static void folder_with_table(char *folder, int n, int shift)
 }
 
 static const struct {
-    const char *says, *body;
+    const char *description, *body;
     int n, shift;
     bool here;
 } readings[] = {
     { "a small table of values", "{\"values\":[{\"ref\":\"t\"}],\"table\":0}", 1000, 0, true },
     { "a large one", "{\"values\":[{\"ref\":\"t\"}],\"table\":0}", 1000000, 0, false },
-    { "one that is large together",
+    { "two tables that are large together",
       "{\"values\":[{\"ref\":\"t\"},{\"ref\":\"t\"},{\"ref\":\"t\"}],\"table\":0}", 20000, 0,
       false },
-    { "a large table whose values decide nothing", "{\"values\":[1],\"table\":{\"ref\":\"t\"}}",
-      1000000, 0, true },
+    { "a large table whose values do not determine the shape",
+      "{\"values\":[1],\"table\":{\"ref\":\"t\"}}", 1000000, 0, true },
     { "one that has to be copied to be read", "{\"values\":[1],\"table\":{\"ref\":\"t\"}}", 1000000,
       1, false },
     { "a small one that has to be", "{\"values\":[1],\"table\":{\"ref\":\"t\"}}", 1000, 1, true },
 };
 
-START_TEST(values_that_set_a_shape_are_not_read_on_an_io_thread_when_they_are_many)
+START_TEST(many_values_that_determine_a_shape_are_read_by_a_worker)
 {
     char folder[] = "/tmp/tensord-test-scheduler-XXXXXX", option[100], path[100];
     folder_with_table(folder, readings[_i].n, readings[_i].shift);
@@ -1148,7 +1149,7 @@ START_TEST(values_that_set_a_shape_are_not_read_on_an_io_thread_when_they_are_ma
     server_open(OPTIONS(option));
     struct td_call *call = costly_call(readings[_i].body, (struct td_cost){ 0 });
     const td_verdict verdict = td_schedule(call);
-    ck_assert_msg((verdict == TD_ANSWERED) == readings[_i].here, "%s", readings[_i].says);
+    ck_assert_msg((verdict == TD_ANSWERED) == readings[_i].here, "%s", readings[_i].description);
     if (verdict == TD_QUEUE) {
         ck_assert(call->decoded && !call->admitted);
         ck_assert_int_eq(costly.inferred, 0);
@@ -1167,7 +1168,7 @@ END_TEST
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
-START_TEST(nobody_computes_for_a_client_that_left)
+START_TEST(a_call_of_a_disconnected_client_is_not_computed)
 {
     int ends[2];
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
@@ -1176,16 +1177,15 @@ START_TEST(nobody_computes_for_a_client_that_left)
     struct td_call *call = call_of(GATHER);
     call->socket = ends[0];
     ck_assert(!td_call_client_left(call));
-    ck_assert_int_eq(write(ends[1], "pipelined", 9), 9); /* bytes to read do not hide the end */
+    ck_assert_int_eq(write(ends[1], "pipelined", 9), 9); /* unread bytes do not hide the end */
     ck_assert(!td_call_client_left(call));
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
     td_schedule_submit(call);
-    if (_i) /* only its sending side: as good as gone, says call.h */
+    if (_i) /* half-closed: counts as disconnected (call.h) */
         shutdown(ends[1], SHUT_WR);
     else
         close(ends[1]);
-    nanosleep(&(struct timespec){ .tv_nsec = 3000000 },
-              NULL); /* only a longer wait is looked into */
+    nanosleep(&(struct timespec){ .tv_nsec = 3000000 }, NULL); /* shorter waits are not checked */
     sem_post(&gate.open);
     sem_wait(&finished_calls);
     ck_assert(call->gone);
@@ -1199,8 +1199,8 @@ START_TEST(nobody_computes_for_a_client_that_left)
 }
 END_TEST
 
-/* Whatever the inline limit says: a region may be of any size. */
-START_TEST(a_request_that_names_shared_memory_is_queued_however_it_spells_the_name)
+/* Independent of the inline limit, since a region may be of any size. */
+START_TEST(a_request_with_shared_memory_is_queued_even_if_the_member_is_escaped)
 {
 #define REGION(name)                                                                               \
     "{\"inputs\":[{\"name\":\"params\",\"shape\":[2],\"datatype\":\"BOOL\",\"parameters\":{"       \
@@ -1230,13 +1230,13 @@ START_TEST(a_request_that_names_shared_memory_is_queued_however_it_spells_the_na
 }
 END_TEST
 
-START_TEST(a_call_begins_with_nothing_of_the_one_before)
+START_TEST(a_new_call_has_no_state_of_the_previous_one)
 {
     server_open(OPTIONS("--inline-limit-us=1000000"));
     struct td_call *before = call_of("{\"params\":[1,2],\"indices\":[0],\"timing\":true}");
     ck_assert_int_eq(td_schedule(before), TD_ANSWERED);
     ck_assert(before->request.decoded);
-    (void)td_error_set(&before->error, TD_INTERNAL, "not well");
+    (void)td_error_set(&before->error, TD_INTERNAL, "an error");
     before->error.allow[0] = before->error.etag[0] = 'x';
     before->must_queue = before->gone = before->close_connection = true;
     before->headers.range = "bytes=0-1";
@@ -1273,12 +1273,13 @@ START_TEST(a_call_begins_with_nothing_of_the_one_before)
 }
 END_TEST
 
-START_TEST(a_call_without_a_connection_looks_at_no_descriptor)
+START_TEST(a_call_without_a_connection_polls_no_descriptor)
 {
     int ends[2];
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     close(ends[1]);
-    ck_assert_int_eq(dup2(ends[0], STDIN_FILENO), STDIN_FILENO); /* whoever was there has hung up */
+    ck_assert_int_eq(dup2(ends[0], STDIN_FILENO),
+                     STDIN_FILENO); /* descriptor 0 is a closed connection */
     server_open(OPTIONS("--inline-limit-us=1000000"));
     struct td_call *call = td_call_new(&services);
     ck_assert(!td_call_client_left(call));
@@ -1289,12 +1290,13 @@ END_TEST
 
 /* ---- many calls ------------------------------------------------------------------------------ */
 
-enum { THREADS = 4, TURNS = 300 };
+enum { THREADS = 4, ROUNDS = 300 };
 
 static void finished_for_client(struct td_call *call)
 {
     call->answered = true;
-    sem_post((sem_t *)(void *)(uintptr_t)call->headers.accept); /* the test's own use of it */
+    sem_post(
+        (sem_t *)(void *)(uintptr_t)call->headers.accept); /* the test stores its semaphore there */
 }
 
 static void *send_calls(void *argument)
@@ -1302,7 +1304,7 @@ static void *send_calls(void *argument)
     char *wide = argument;
     sem_t done;
     sem_init(&done, 0, 0);
-    for (int i = 0; i < TURNS; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         const char *bodies[] = { GATHER, wide, "{\"params\":[1],\"indices\":[9]}" };
         struct td_call *call = call_of(bodies[i % 3]);
         call->headers.accept = (const char *)(void *)&done;
@@ -1319,7 +1321,7 @@ static void *send_calls(void *argument)
     return NULL;
 }
 
-START_TEST(under_a_hammer_each_call_gets_its_answer)
+START_TEST(under_load_each_call_gets_its_own_reply)
 {
     static const char *const limits[] = { "--inline-limit-us=0", "--inline-limit-us=20",
                                           "--inline-limit-us=1000000" };
@@ -1337,52 +1339,49 @@ END_TEST
 
 static void add(TCase *tcase)
 {
-    tcase_add_test(tcase, a_request_that_names_shared_memory_is_queued_however_it_spells_the_name);
-    tcase_add_test(tcase, a_call_begins_with_nothing_of_the_one_before);
-    tcase_add_test(tcase, a_tiny_call_is_answered_here_and_now);
+    tcase_add_test(tcase, a_request_with_shared_memory_is_queued_even_if_the_member_is_escaped);
+    tcase_add_test(tcase, a_new_call_has_no_state_of_the_previous_one);
+    tcase_add_test(tcase, a_tiny_call_runs_on_the_io_thread);
     tcase_add_test(tcase, with_an_inline_limit_of_zero_every_call_is_queued);
-    tcase_add_test(tcase, a_large_body_is_left_for_a_worker_to_decode);
-    tcase_add_test(tcase, a_small_body_with_much_to_compute_is_decoded_here_and_computed_there);
-    tcase_add_loop_test(tcase, what_a_call_costs_is_worked_out_once, 0, 3);
-    tcase_add_test(tcase, a_table_that_sets_a_shape_is_read_by_a_worker);
-    tcase_add_test(tcase, the_answer_is_the_same_from_both_places);
-    tcase_add_test(tcase, small_calls_pass_one_that_turns_out_to_be_large);
-    tcase_add_test(tcase, a_compressed_body_is_for_a_worker_however_small);
-    tcase_add_test(tcase, a_call_can_follow_another_in_its_shell);
+    tcase_add_test(tcase, a_large_body_is_decoded_by_a_worker);
+    tcase_add_test(tcase,
+                   an_expensive_call_with_a_small_body_is_decoded_inline_and_computed_by_a_worker);
+    tcase_add_loop_test(tcase, the_cost_of_a_call_is_computed_once, 0, 3);
+    tcase_add_test(tcase, a_table_that_determines_a_shape_is_read_by_a_worker);
+    tcase_add_test(tcase, inline_and_queued_calls_have_the_same_reply);
+    tcase_add_test(tcase, small_calls_overtake_one_that_turns_out_to_be_large);
+    tcase_add_test(tcase, any_compressed_body_is_decoded_by_a_worker);
+    tcase_add_test(tcase, a_call_reuses_the_memory_of_a_freed_call);
     tcase_add_test(tcase, a_full_queue_refuses_with_retry_after);
-    tcase_add_test(tcase, a_call_refused_by_a_full_queue_gives_its_memory_back);
-    tcase_add_loop_test(tcase, a_deadline_that_has_passed_is_said_before_any_work, 0, 2);
-    tcase_add_loop_test(tcase, a_call_in_the_queue_may_end_there, 0, COUNT_OF(waits));
-    tcase_add_loop_test(tcase, a_request_may_say_how_long_it_waits_for_its_turn, 0,
-                        COUNT_OF(patiences));
-    tcase_add_test(tcase, what_may_have_to_wait_is_for_a_worker_and_passes_nobody);
-    tcase_add_test(tcase, keeping_a_result_is_for_a_worker);
-    tcase_add_test(tcase, what_is_found_to_keep_its_result_passes_nobody);
-    tcase_add_test(tcase, strings_whose_text_has_to_be_measured_are_for_a_worker);
-    tcase_add_test(tcase, a_text_becomes_a_tensor_without_a_further_copy);
-    tcase_add_test(tcase, a_long_list_of_tensors_is_for_a_worker);
-    tcase_add_loop_test(tcase, a_gpu_that_is_not_there_is_device_unavailable, 0, 2);
-    tcase_add_test(tcase, an_output_above_the_limit_is_refused_before_memory_is_asked_for);
-    tcase_add_test(tcase, the_limit_on_outputs_holds_for_strings);
-    tcase_add_test(tcase, an_output_the_memory_limit_can_never_hold_is_a_resource_limit);
-    tcase_add_test(tcase, an_output_there_is_no_memory_for_now_may_be_tried_again);
+    tcase_add_test(tcase, a_call_refused_by_a_full_queue_releases_its_memory);
+    tcase_add_loop_test(tcase, a_call_past_its_deadline_is_refused_before_any_work, 0, 2);
+    tcase_add_loop_test(tcase, a_queued_call_may_expire_or_be_dropped, 0, COUNT_OF(waits));
+    tcase_add_loop_test(tcase, a_request_may_limit_its_time_in_the_queue, 0, COUNT_OF(timeouts));
+    tcase_add_test(tcase, a_call_that_may_block_is_queued_as_a_large_job);
+    tcase_add_test(tcase, a_call_that_stores_its_result_is_queued);
+    tcase_add_test(tcase, a_call_found_to_store_its_result_becomes_a_large_job);
+    tcase_add_test(tcase, strings_are_measured_by_a_worker);
+    tcase_add_test(tcase, a_tensor_decoded_from_json_is_stored_without_a_copy);
+    tcase_add_test(tcase, a_long_list_of_tensors_is_encoded_by_a_worker);
+    tcase_add_loop_test(tcase, without_a_gpu_device_gpu_is_unavailable, 0, 2);
+    tcase_add_test(tcase, an_output_above_the_limit_is_refused_before_it_is_allocated);
+    tcase_add_test(tcase, the_limit_on_outputs_applies_to_strings);
+    tcase_add_test(tcase, an_output_above_the_memory_limit_is_a_resource_limit);
+    tcase_add_test(tcase, an_output_without_free_memory_can_be_retried);
     tcase_add_test(tcase, a_body_that_expands_beyond_the_limit_is_too_large);
-    tcase_add_test(tcase, a_server_whose_workers_go_queues_nothing_more);
+    tcase_add_test(tcase, a_stopping_server_queues_no_call);
     tcase_add_loop_test(tcase, flops_are_limited_at_admission, 0, COUNT_OF(flops_cases));
-    tcase_add_loop_test(
-        tcase, a_deadline_that_passes_during_inference_is_not_said_to_have_passed_by_waiting, 0,
-        COUNT_OF(admissions));
-    tcase_add_loop_test(tcase, inference_counts_as_computing_and_not_as_waiting, 0,
+    tcase_add_loop_test(tcase, a_deadline_passed_during_inference_is_not_reported_as_queueing, 0,
                         COUNT_OF(admissions));
-    tcase_add_loop_test(tcase, many_flops_are_no_work_for_an_io_thread, 0, COUNT_OF(estimates));
+    tcase_add_loop_test(tcase, inference_is_timed_as_compute_not_as_queue, 0, COUNT_OF(admissions));
+    tcase_add_loop_test(tcase, a_call_with_many_flops_is_queued, 0, COUNT_OF(estimates));
     tcase_add_loop_test(tcase, workspace_counts_against_the_memory_budget, 0, COUNT_OF(workspaces));
-    tcase_add_test(tcase, kernels_are_told_their_instruction_set_and_width);
-    tcase_add_loop_test(tcase,
-                        values_that_set_a_shape_are_not_read_on_an_io_thread_when_they_are_many, 0,
+    tcase_add_test(tcase, kernels_get_the_instruction_set_and_the_number_of_threads);
+    tcase_add_loop_test(tcase, many_values_that_determine_a_shape_are_read_by_a_worker, 0,
                         COUNT_OF(readings));
-    tcase_add_loop_test(tcase, nobody_computes_for_a_client_that_left, 0, 2);
-    tcase_add_test(tcase, a_call_without_a_connection_looks_at_no_descriptor);
-    tcase_add_loop_test(tcase, under_a_hammer_each_call_gets_its_answer, 0, 3);
+    tcase_add_loop_test(tcase, a_call_of_a_disconnected_client_is_not_computed, 0, 2);
+    tcase_add_test(tcase, a_call_without_a_connection_polls_no_descriptor);
+    tcase_add_loop_test(tcase, under_load_each_call_gets_its_own_reply, 0, 3);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Tensors that a request only names, while somebody cuts their files short. */
+/* Resident tensors and shared memory whose file is truncated during a call. */
 #include "api/message/attrs.h"
 #include "kernels/gather/gather.h"
 #include "server/calls/sources.h"
@@ -46,7 +46,7 @@ START_TEST(copied_indices_keep_their_values_when_the_file_is_truncated)
     ck_assert_uint_eq(td_sources_bytes(&request), VALUES * sizeof(int32_t));
     ck_assert_int_eq(td_sources_copy_indices(&request, &test_arena, &err), TD_OK);
     ck_assert_uint_eq(td_sources_bytes(&request), 0);
-    ck_assert_ptr_eq(inputs[0].data, table); /* numbers stay where they are */
+    ck_assert_ptr_eq(inputs[0].data, table); /* params are not copied */
     ck_assert_int_eq(truncate(path_of("at.npy"), 4096), 0);
     for (int i = 0; i < VALUES; i++)
         ck_assert_int_eq(value_of(&inputs[1], i), i);
@@ -79,7 +79,7 @@ START_TEST(truncation_before_indices_are_copied_is_an_error)
 }
 END_TEST
 
-START_TEST(what_is_in_memory_or_no_index_is_not_copied)
+START_TEST(only_mapped_indices_are_copied)
 {
     struct td_request request;
     struct td_tensor inputs[2] = { tensor("int32[2] 1 2"), tensor("int32[1] 0") };
@@ -94,7 +94,7 @@ START_TEST(what_is_in_memory_or_no_index_is_not_copied)
     ck_assert_int_eq(td_sources_copy_indices(&request, &test_arena, &err), TD_OK);
     ck_assert_ptr_eq(inputs[1].data, data);
     inputs[1] = named("words");
-    inputs[1].dtype = TD_DTYPE_FLOAT32; /* which the op is going to refuse */
+    inputs[1].dtype = TD_DTYPE_FLOAT32; /* the op refuses this dtype */
     ck_assert_uint_eq(td_sources_bytes(&request), 0);
     td_arena_reset(&test_arena);
     td_store_free(store);
@@ -122,10 +122,10 @@ START_TEST(truncated_shared_memory_fails_the_call_that_read_it)
     ck_assert_int_eq(td_sources_check(&sources, &err), TD_OK);
     ck_assert_int_eq(ftruncate(object, PAGE), 0);
     const volatile char *bytes = out;
-    ck_assert_int_eq(bytes[PAGE + 5], 0); /* and the process lives */
+    ck_assert_int_eq(bytes[PAGE + 5], 0); /* the process survives */
     ck_assert_int_eq(td_sources_check(&sources, &err), TD_INVALID_ARGUMENT);
     ck_assert_msg(strstr(err.message, "'region' was truncated") != NULL, "%s", err.message);
-    /* A fault in another call's region is no failure of this one. */
+    /* A fault in the region of another call does not fail this one. */
     ck_assert_int_eq(ftruncate(object, 3 * PAGE), 0);
     ck_assert_int_eq(td_shm_register(shm, "good", key, 0, 2 * PAGE, &err), TD_OK);
     td_sources_begin(&others, NULL, td_shm_regions(shm));
@@ -146,7 +146,7 @@ static void add(TCase *tcase)
     tcase_add_checked_fixture(tcase, folder_open, folder_close);
     tcase_add_test(tcase, copied_indices_keep_their_values_when_the_file_is_truncated);
     tcase_add_test(tcase, truncation_before_indices_are_copied_is_an_error);
-    tcase_add_test(tcase, what_is_in_memory_or_no_index_is_not_copied);
+    tcase_add_test(tcase, only_mapped_indices_are_copied);
     tcase_add_test(tcase, truncated_shared_memory_fails_the_call_that_read_it);
 }
 

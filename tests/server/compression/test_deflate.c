@@ -53,7 +53,7 @@ START_TEST(the_preferred_encoding_is_chosen)
 }
 END_TEST
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static td_status never(void *context, struct td_error *err)
 {
@@ -94,7 +94,7 @@ static char *text_of(size_t size)
 }
 
 static const struct {
-    const char *says;
+    const char *description;
     td_encoding encoding;
     size_t sizes[3]; /* of the chunks */
     bool smaller;
@@ -102,10 +102,10 @@ static const struct {
     { "text as gzip", TD_ENCODING_GZIP, { 5000, 0, 0 }, true },
     { "text as deflate", TD_ENCODING_DEFLATE, { 5000, 0, 0 }, true },
     { "a header and its data", TD_ENCODING_GZIP, { 200, 0, 3 << 20 }, true },
-    { "just enough", TD_ENCODING_GZIP, { TD_DEFLATE_LEAST, 0, 0 }, true },
-    { "too little to be worth it", TD_ENCODING_GZIP, { TD_DEFLATE_LEAST - 1, 0, 0 }, false },
+    { "the least size", TD_ENCODING_GZIP, { TD_DEFLATE_LEAST, 0, 0 }, true },
+    { "below the least size", TD_ENCODING_GZIP, { TD_DEFLATE_LEAST - 1, 0, 0 }, false },
     { "no compression requested", TD_ENCODING_NONE, { 5000, 0, 0 }, false },
-    { "nothing at all", TD_ENCODING_GZIP, { 0, 0, 0 }, false },
+    { "an empty reply", TD_ENCODING_GZIP, { 0, 0, 0 }, false },
 };
 
 START_TEST(a_compressed_reply_expands_to_the_original)

@@ -85,12 +85,13 @@ static td_status inflate_to(struct bytes packed, size_t limit, struct td_buffer 
     return td_inflate(packed.data, packed.size, limit, PADDING, &counting.memory, out, size, err);
 }
 
-static void expect_plain(struct bytes packed, size_t limit, struct bytes plain, const char *says)
+static void expect_plain(struct bytes packed, size_t limit, struct bytes plain,
+                         const char *description)
 {
     struct td_buffer *out = NULL;
     struct td_error err;
     size_t size = SIZE_MAX;
-    ck_assert_msg(inflate_to(packed, limit, &out, &size, &err) == TD_OK, "%s: %s", says,
+    ck_assert_msg(inflate_to(packed, limit, &out, &size, &err) == TD_OK, "%s: %s", description,
                   err.message);
     ck_assert_uint_eq(size, plain.size);
     ck_assert(size == 0 || memcmp(out->data, plain.data, size) == 0);
@@ -99,13 +100,13 @@ static void expect_plain(struct bytes packed, size_t limit, struct bytes plain, 
 }
 
 static struct td_error expect_refusal(struct bytes packed, size_t limit, td_status status,
-                                      const char *says)
+                                      const char *description)
 {
     struct td_buffer *out = NULL;
     struct td_error err;
     size_t size;
     const td_status got = inflate_to(packed, limit, &out, &size, &err);
-    ck_assert_msg(got == status, "%s: %s, not %s", says, got ? err.message : "OK",
+    ck_assert_msg(got == status, "%s: %s, not %s", description, got ? err.message : "OK",
                   td_status_name(status));
     ck_assert_ptr_null(out);
     return err;
@@ -199,7 +200,7 @@ START_TEST(a_flipped_bit_fails_the_checksum)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *description;
     const char *data;
     size_t size;
 } garbage[] = {
@@ -216,7 +217,7 @@ START_TEST(garbage_is_malformed)
 {
     struct bytes packed = bytes_of(garbage[_i].size);
     memcpy(packed.data, garbage[_i].data, packed.size);
-    expect_refusal(packed, 1 << 20, TD_MALFORMED_REQUEST, garbage[_i].says);
+    expect_refusal(packed, 1 << 20, TD_MALFORMED_REQUEST, garbage[_i].description);
     free(packed.data);
 }
 END_TEST

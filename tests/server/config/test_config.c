@@ -136,7 +136,7 @@ START_TEST(every_source_sets_every_kind_of_option)
 END_TEST
 
 static const struct {
-    const char *says, *argument, *environment, *file;
+    const char *description, *argument, *environment, *file;
     int64_t queue_limit;
 } precedences[] = {
     { "the file alone", NULL, NULL, "{\"queue-limit\": 3}", 3 },
@@ -156,7 +156,7 @@ START_TEST(the_command_line_wins_over_the_environment_over_the_file)
     file_write(precedences[_i].file, strlen(precedences[_i].file));
     struct loaded loaded = load_good(arguments, environment);
     ck_assert_msg(loaded.config.queue_limit == precedences[_i].queue_limit, "%s: %lld",
-                  precedences[_i].says, (long long)loaded.config.queue_limit);
+                  precedences[_i].description, (long long)loaded.config.queue_limit);
     td_config_free(&loaded.config);
 }
 END_TEST
@@ -286,10 +286,10 @@ END_TEST
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *says, *arguments[4], *environment, *file;
+    const char *description, *arguments[4], *environment, *file;
     const char *list;
 } lists[] = {
-    { "nothing said", { NULL }, NULL, "{}", "" },
+    { "not given", { NULL }, NULL, "{}", "" },
     { "one value", { "--allow-host=a" }, NULL, "{}", "a" },
     { "values with commas", { "--allow-host", "a,b" }, NULL, "{}", "a,b" },
     { "the option repeated", { "--allow-host=a", "--allow-host", "b,c" }, NULL, "{}", "a,b,c" },
@@ -297,13 +297,13 @@ static const struct {
     { "the file", { NULL }, NULL, "{\"allow-host\": \"a,b\"}", "a,b" },
     { "an array in the file", { NULL }, NULL, "{\"allow-host\": [\"a\", \"b\"]}", "a,b" },
     { "an empty array", { NULL }, NULL, "{\"allow-host\": []}", "" },
-    { "a stronger source replaces the list",
+    { "a source of higher precedence replaces the list",
       { "--allow-host=a" },
       "TENSORD_ALLOW_HOST=b",
       "{\"allow-host\": [\"c\"]}",
       "a" },
-    { "... also by nothing", { "--allow-host=" }, "TENSORD_ALLOW_HOST=b", "{}", "" },
-    { "another list is another list",
+    { "... also with an empty one", { "--allow-host=" }, "TENSORD_ALLOW_HOST=b", "{}", "" },
+    { "lists of different options are independent",
       { "--allow-host=a", "--allow-origin=b" },
       NULL,
       "{\"allow-host\": [\"c\"]}",
@@ -317,8 +317,8 @@ START_TEST(a_list_is_comma_separated_or_repeated)
     struct loaded loaded = load_good(WORDS("--config", file_path, lists[_i].arguments[0],
                                            lists[_i].arguments[1], lists[_i].arguments[2]),
                                      environment);
-    ck_assert_msg(strcmp(loaded.config.allow_host, lists[_i].list) == 0, "%s: %s", lists[_i].says,
-                  loaded.config.allow_host);
+    ck_assert_msg(strcmp(loaded.config.allow_host, lists[_i].list) == 0, "%s: %s",
+                  lists[_i].description, loaded.config.allow_host);
     td_config_free(&loaded.config);
 }
 END_TEST
@@ -459,7 +459,8 @@ START_TEST(numbers_in_a_file_keep_every_digit)
 }
 END_TEST
 
-/* ---- invalid values----------------------------------------------------------------------------- */
+/* ---- invalid
+ * values----------------------------------------------------------------------------- */
 
 /* `where` is the source of the value, `what` the invalid value, `expected` a valid form. */
 static void expect_refusal(const struct loaded *loaded, const char *where, const char *what,
@@ -622,7 +623,7 @@ END_TEST
 
 static const struct {
     const char *text;
-    const char *says; /* expected in the message */
+    const char *part; /* of the message */
 } wrong_files[] = {
     { "", "is not a JSON object" },
     { "{", "is not a JSON object" },
@@ -640,7 +641,7 @@ START_TEST(a_file_that_is_not_an_object_of_options_is_rejected)
 {
     file_write(wrong_files[_i].text, strlen(wrong_files[_i].text));
     struct loaded loaded = load(WORDS("--config", file_path), NULL);
-    expect_refusal(&loaded, "", file_path, wrong_files[_i].says);
+    expect_refusal(&loaded, "", file_path, wrong_files[_i].part);
 }
 END_TEST
 

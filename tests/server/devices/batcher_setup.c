@@ -5,11 +5,11 @@
 
 static const struct td_log quiet = { .level = TD_LOG_ERROR, .fd = -1 };
 
-/* ---- a device that is busy for as long as a test likes --------------------------------------- */
+/* ---- a device whose launch a test can hold --------------------------------------------------- */
 
 static const struct td_device_api *plain;
-static struct td_device_api holding; /* plain, but that one launch does not end while it is held */
-static enum { FREE, NEXT, HELD } held; /* NEXT: the launch that comes next will be */
+static struct td_device_api holding;   /* as plain, but one launch does not end while it is held */
+static enum { FREE, NEXT, HELD } held; /* NEXT: the next launch will be held */
 static struct td_device_stream *held_stream;
 static pthread_mutex_t held_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards held and held_stream */
 
@@ -53,7 +53,7 @@ static td_status hold_wait(struct td_device_stream *stream, int64_t timeout_ns, 
     const td_status status = plain->wait(stream, timeout_ns, done, err);
     if (status == TD_OK && *done && is_held(stream)) {
         *done = false;
-        usleep(100); /* not to spin */
+        usleep(100); /* do not spin */
     }
     return status;
 }
@@ -121,165 +121,165 @@ struct td_tensor table_of(int64_t rows, float base)
 
 static void on_done(struct td_batch_item *item, td_status status, const struct td_error *err)
 {
-    struct ask *ask = (struct ask *)(void *)item;
-    ask->status = status;
+    struct batch_call *call = (struct batch_call *)(void *)item;
+    call->status = status;
     if (status != TD_OK)
-        ask->err = *err;
-    ask->done_on = pthread_self();
-    ask->done_ns = td_now_ns();
-    if (ask->sequence)
-        ask->turn = atomic_fetch_add(ask->sequence, 1);
-    atomic_fetch_add(&ask->dones, 1);
-    if (ask->then)
-        ask->then(ask);
+        call->err = *err;
+    call->done_on = pthread_self();
+    call->done_ns = td_now_ns();
+    if (call->sequence)
+        call->order = atomic_fetch_add(call->sequence, 1);
+    atomic_fetch_add(&call->n_done, 1);
+    if (call->on_end)
+        call->on_end(call);
     else
-        sem_post(&ask->over);
+        sem_post(&call->finished);
 }
 
-static bool has_left(struct td_batch_item *item)
+static bool is_disconnected(struct td_batch_item *item)
 {
-    return ((struct ask *)(void *)item)->left;
+    return ((struct batch_call *)(void *)item)->disconnected;
 }
 
-void ask_infer(struct ask *ask, const struct td_op *op, uint32_t resident)
+void batch_call_infer(struct batch_call *call, const struct td_op *op, uint32_t resident)
 {
     struct td_error err;
-    ck_assert_msg(td_op_infer(op, &ask->args, &ask->arena, &err) == TD_OK, "%s", err.message);
-    ask->item = (struct td_batch_item){
+    ck_assert_msg(td_op_infer(op, &call->args, &call->arena, &err) == TD_OK, "%s", err.message);
+    call->item = (struct td_batch_item){
         .op = op,
-        .args = &ask->args,
+        .args = &call->args,
         .resident = resident,
-        .arena = &ask->arena,
+        .arena = &call->arena,
         .deadline_ns = TD_NEVER,
-        .gone = has_left,
+        .gone = is_disconnected,
         .done = on_done,
     };
 }
 
-static void ask_init(struct ask *ask)
+static void batch_call_init(struct batch_call *call)
 {
-    memset(ask, 0, sizeof *ask);
-    td_arena_init(&ask->arena, NULL, 0, td_memory_heap());
-    sem_init(&ask->over, 0, 0);
+    memset(call, 0, sizeof *call);
+    td_arena_init(&call->arena, NULL, 0, td_memory_heap());
+    sem_init(&call->finished, 0, 0);
 }
 
-void ask_begin(struct ask *ask, const struct td_op *op)
+void batch_call_begin(struct batch_call *call, const struct td_op *op)
 {
-    ask_init(ask);
-    td_op_defaults(op, &ask->args);
+    batch_call_init(call);
+    td_op_defaults(op, &call->args);
 }
 
-void ask_end(struct ask *ask)
+void batch_call_end(struct batch_call *call)
 {
-    td_arena_reset(&ask->arena);
-    sem_destroy(&ask->over);
+    td_arena_reset(&call->arena);
+    sem_destroy(&call->finished);
 }
 
-void ask_rows(struct ask *ask, const struct td_tensor *table, td_bounds bounds,
-              const int64_t *indices, int64_t n)
+void batch_call_rows(struct batch_call *call, const struct td_tensor *table, td_bounds bounds,
+                     const int64_t *indices, int64_t n)
 {
     struct td_error err;
     const struct td_shape dims = { .rank = 1, .dim = { n } };
-    ask_begin(ask, &td_op_gather);
+    batch_call_begin(call, &td_op_gather);
     struct td_gather_attrs attrs = { .axis = TD_ATTR_UNSET, .bounds = bounds };
-    memcpy(ask->args.attrs, &attrs, sizeof attrs);
-    ask->inputs[0] = *table;
-    ck_assert_int_eq(td_tensor_describe(&ask->inputs[1], "indices", TD_DTYPE_INT64, &dims, &err),
+    memcpy(call->args.attrs, &attrs, sizeof attrs);
+    call->inputs[0] = *table;
+    ck_assert_int_eq(td_tensor_describe(&call->inputs[1], "indices", TD_DTYPE_INT64, &dims, &err),
                      TD_OK);
-    ck_assert_int_eq(td_tensor_alloc(&ask->inputs[1], &ask->arena, &err), TD_OK);
+    ck_assert_int_eq(td_tensor_alloc(&call->inputs[1], &call->arena, &err), TD_OK);
     if (n > 0)
-        memcpy(ask->inputs[1].data, indices, (size_t)n * sizeof *indices);
-    ask->args.inputs[0] = (struct td_operand){ &ask->inputs[0], 1 };
-    ask->args.inputs[1] = (struct td_operand){ &ask->inputs[1], 1 };
-    ask_infer(ask, &td_op_gather, 1);
+        memcpy(call->inputs[1].data, indices, (size_t)n * sizeof *indices);
+    call->args.inputs[0] = (struct td_operand){ &call->inputs[0], 1 };
+    call->args.inputs[1] = (struct td_operand){ &call->inputs[1], 1 };
+    batch_call_infer(call, &td_op_gather, 1);
 }
 
-void ask_row(struct ask *ask, const struct td_tensor *table, int64_t index)
+void batch_call_row(struct batch_call *call, const struct td_tensor *table, int64_t index)
 {
-    ask_rows(ask, table, TD_BOUNDS_ERROR, &index, 1);
+    batch_call_rows(call, table, TD_BOUNDS_ERROR, &index, 1);
 }
 
-void ask_einsum(struct ask *ask, const char *equation, struct td_tensor a, struct td_tensor b,
-                uint32_t resident)
+void batch_call_einsum(struct batch_call *call, const char *equation, struct td_tensor a,
+                       struct td_tensor b, uint32_t resident)
 {
-    ask_begin(ask, &td_op_einsum);
+    batch_call_begin(call, &td_op_einsum);
     const struct td_einsum_attrs attrs = { .equation = equation };
-    memcpy(ask->args.attrs, &attrs, sizeof attrs);
-    ask->args.attrs_set = 1;
-    ask->inputs[0] = a;
-    ask->inputs[1] = b;
-    ask->args.inputs[0] = (struct td_operand){ ask->inputs, 2 };
-    ask_infer(ask, &td_op_einsum, resident);
+    memcpy(call->args.attrs, &attrs, sizeof attrs);
+    call->args.attrs_set = 1;
+    call->inputs[0] = a;
+    call->inputs[1] = b;
+    call->args.inputs[0] = (struct td_operand){ call->inputs, 2 };
+    batch_call_infer(call, &td_op_einsum, resident);
 }
 
-void ask_upload(struct ask *ask, const struct td_tensor *table)
+void batch_call_upload(struct batch_call *call, const struct td_tensor *table)
 {
-    ask_init(ask);
-    ask->inputs[0] = *table;
-    ask->item = (struct td_batch_item){
+    batch_call_init(call);
+    call->inputs[0] = *table;
+    call->item = (struct td_batch_item){
         .kind = TD_BATCH_UPLOAD,
-        .table = &ask->inputs[0],
+        .table = &call->inputs[0],
         .deadline_ns = TD_NEVER,
-        .gone = has_left,
+        .gone = is_disconnected,
         .done = on_done,
     };
 }
 
-void submit(struct setup *setup, struct ask *ask)
+void submit(struct setup *setup, struct batch_call *call)
 {
-    td_batcher_submit(setup->batcher, &ask->item);
+    td_batcher_submit(setup->batcher, &call->item);
 }
 
-void let_end(struct ask *ask)
+void release_launch(struct batch_call *call)
 {
-    if (ask->holds)
+    if (call->holds_launch)
         hold(false);
-    ask->holds = false;
+    call->holds_launch = false;
 }
 
-void expect_status(struct ask *ask, td_status status)
+void expect_status(struct batch_call *call, td_status status)
 {
-    let_end(ask);
-    while (sem_wait(&ask->over) != 0)
+    release_launch(call);
+    while (sem_wait(&call->finished) != 0)
         ;
-    EXPECT(ask->status == status, "status %s, expected %s: %s", td_status_name(ask->status),
-           td_status_name(status), ask->err.message);
-    ck_assert_int_eq(atomic_load(&ask->dones), 1);
+    EXPECT(call->status == status, "status %s, expected %s: %s", td_status_name(call->status),
+           td_status_name(status), call->err.message);
+    ck_assert_int_eq(atomic_load(&call->n_done), 1);
 }
 
-void expect_rows_now(const struct ask *ask)
+void expect_rows_now(const struct batch_call *call)
 {
-    const struct td_tensor *output = &ask->args.outputs[0];
+    const struct td_tensor *output = &call->args.outputs[0];
     ck_assert_ptr_nonnull(output->data);
-    for (int64_t i = 0; i < ask->inputs[1].numel; i++) {
-        const int64_t row = ((const int64_t *)ask->inputs[1].data)[i];
+    for (int64_t i = 0; i < call->inputs[1].numel; i++) {
+        const int64_t row = ((const int64_t *)call->inputs[1].data)[i];
         EXPECT(memcmp((const float *)output->data + i * COLS,
-                      (const float *)ask->inputs[0].data + row * COLS, COLS * sizeof(float)) == 0,
+                      (const float *)call->inputs[0].data + row * COLS, COLS * sizeof(float)) == 0,
                "row %lld differs from that of the table", (long long)row);
     }
 }
 
-void expect_rows(struct ask *ask)
+void expect_rows(struct batch_call *call)
 {
-    expect_status(ask, TD_OK);
-    expect_rows_now(ask);
+    expect_status(call, TD_OK);
+    expect_rows_now(call);
 }
 
 void upload(struct setup *setup, const struct td_tensor *table, td_status status)
 {
-    struct ask ask;
-    ask_upload(&ask, table);
-    submit(setup, &ask);
-    expect_status(&ask, status);
-    ask_end(&ask);
+    struct batch_call call;
+    batch_call_upload(&call, table);
+    submit(setup, &call);
+    expect_status(&call, status);
+    batch_call_end(&call);
 }
 
-void keep_busy(struct setup *setup, struct ask *ask, const struct td_tensor *table)
+void keep_busy(struct setup *setup, struct batch_call *call, const struct td_tensor *table)
 {
-    ask_row(ask, table, 0);
-    ask->holds = true;
+    batch_call_row(call, table, 0);
+    call->holds_launch = true;
     hold(true);
-    submit(setup, ask);
+    submit(setup, call);
     EVENTUALLY(counts_of(setup).in_flight == 1);
 }
 

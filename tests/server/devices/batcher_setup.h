@@ -1,5 +1,5 @@
-/* batcher_setup.h - a batcher on the reference device, and calls for it: set-up shared by the tests of
- * the batcher.
+/* batcher_setup.h - a batcher on the reference device, and calls for it: set-up shared by the tests
+ * of the batcher.
  *
  * Threads  The test's; `done` is called on the batcher's thread. */
 #ifndef TD_TESTS_SERVER_DEVICES_BATCHER_SETUP_H
@@ -30,7 +30,7 @@ struct setup {
 
 /* `device` as in reference.h; options that are zero get defaults. */
 void setup_open(struct setup *setup, const char *device);
-/* Also checks that nothing is left on the device and no memory is in use. */
+/* Also checks that no memory of the device or the pool is in use. */
 void setup_close(struct setup *setup);
 struct td_batcher_counts counts_of(struct setup *setup);
 uint64_t launches(void);
@@ -52,53 +52,55 @@ enum { COLS = 4 };
 struct td_tensor table_of(int64_t rows, float base);
 
 /* An item, its arguments and its result. */
-struct ask {
+struct batch_call {
     struct td_batch_item item; /* first: done and gone cast back */
     struct td_op_args args;
     struct td_tensor inputs[2];
     struct td_arena arena;
-    sem_t over;
-    atomic_int dones;
+    sem_t finished;
+    atomic_int n_done;
     td_status status;
     struct td_error err;
     pthread_t done_on;
     int64_t done_ns;
-    bool left;            /* the client has disconnected */
-    bool holds;           /* its launch does not end before let_end */
-    atomic_int *sequence; /* counter that gives its turn; NULL: none */
-    int turn;
-    void (*then)(struct ask *ask); /* called at the end of done; NULL: posts `over` */
+    bool disconnected;    /* the client has disconnected */
+    bool holds_launch;    /* its launch does not end before release_launch */
+    atomic_int *sequence; /* counter of ended calls, which gives `order`; NULL: none */
+    int order;
+    void (*on_end)(struct batch_call *call); /* called at the end of done; NULL: posts `finished` */
 };
 
-/* A call of an op; the test sets inputs and attributes before ask_infer. ask_end frees it. */
-void ask_begin(struct ask *ask, const struct td_op *op);
-void ask_infer(struct ask *ask, const struct td_op *op, uint32_t resident);
-void ask_end(struct ask *ask);
+/* A call of an op; the test sets inputs and attributes before
+ * batch_call_infer. batch_call_end frees the call. */
+void batch_call_begin(struct batch_call *call, const struct td_op *op);
+void batch_call_infer(struct batch_call *call, const struct td_op *op, uint32_t resident);
+void batch_call_end(struct batch_call *call);
 
 /* A lookup of n rows, or of one. The call holds the indices. */
-void ask_rows(struct ask *ask, const struct td_tensor *table, td_bounds bounds,
-              const int64_t *indices, int64_t n);
-void ask_row(struct ask *ask, const struct td_tensor *table, int64_t index);
-void ask_einsum(struct ask *ask, const char *equation, struct td_tensor a, struct td_tensor b,
-                uint32_t resident);
+void batch_call_rows(struct batch_call *call, const struct td_tensor *table, td_bounds bounds,
+                     const int64_t *indices, int64_t n);
+void batch_call_row(struct batch_call *call, const struct td_tensor *table, int64_t index);
+void batch_call_einsum(struct batch_call *call, const char *equation, struct td_tensor a,
+                       struct td_tensor b, uint32_t resident);
 /* An upload of a table. */
-void ask_upload(struct ask *ask, const struct td_tensor *table);
+void batch_call_upload(struct batch_call *call, const struct td_tensor *table);
 
-void submit(struct setup *setup, struct ask *ask);
+void submit(struct setup *setup, struct batch_call *call);
 
-void let_end(struct ask *ask);
+/* Lets a held launch end. */
+void release_launch(struct batch_call *call);
 
 /* Waits for it and checks its status. */
-void expect_status(struct ask *ask, td_status status);
+void expect_status(struct batch_call *call, td_status status);
 /* Checks the rows of a lookup with valid indices: now, or after waiting for it. */
-void expect_rows_now(const struct ask *ask);
-void expect_rows(struct ask *ask);
+void expect_rows_now(const struct batch_call *call);
+void expect_rows(struct batch_call *call);
 
 /* Uploads a table and checks the status. */
 void upload(struct setup *setup, const struct td_tensor *table, td_status status);
 
-/* Keeps the device busy with one call, whose launch takes launch_us and lasts until let_end, which
- * expect_status and expect_rows call. */
-void keep_busy(struct setup *setup, struct ask *ask, const struct td_tensor *table);
+/* Keeps the device busy with one call, whose launch takes launch_us and lasts until
+ * release_launch, which expect_status and expect_rows call. */
+void keep_busy(struct setup *setup, struct batch_call *call, const struct td_tensor *table);
 
 #endif

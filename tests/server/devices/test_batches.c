@@ -10,16 +10,16 @@
 START_TEST(an_idle_device_starts_at_once)
 {
     struct setup setup = { 0 };
-    struct ask ask;
+    struct batch_call call;
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
-    ask_rows(&ask, &table, TD_BOUNDS_ERROR, (const int64_t[]){ 9, 0, 3 }, 3);
-    submit(&setup, &ask);
-    expect_rows(&ask);
-    ck_assert(!pthread_equal(ask.done_on, pthread_self()));
-    ck_assert_int_ge(ask.item.begun_ns, ask.item.submitted_ns);
-    ck_assert_int_eq(ask.args.replaced, 0);
-    ask_end(&ask);
+    batch_call_rows(&call, &table, TD_BOUNDS_ERROR, (const int64_t[]){ 9, 0, 3 }, 3);
+    submit(&setup, &call);
+    expect_rows(&call);
+    ck_assert(!pthread_equal(call.done_on, pthread_self()));
+    ck_assert_int_ge(call.item.begun_ns, call.item.submitted_ns);
+    ck_assert_int_eq(call.args.replaced, 0);
+    batch_call_end(&call);
     const struct td_batcher_counts counts = counts_of(&setup);
     ck_assert(counts.available);
     ck_assert_str_eq(counts.why, "");
@@ -39,7 +39,7 @@ START_TEST(waiting_lookups_are_merged_into_one_launch)
 {
     enum { N = 64 };
     struct setup setup = { 0 };
-    struct ask first, *asks = calloc(N, sizeof *asks);
+    struct batch_call first, *calls = calloc(N, sizeof *calls);
     setup_open(&setup, "");
     struct td_tensor table = table_of(1000, 0);
     keep_busy(&setup, &first, &table);
@@ -47,22 +47,22 @@ START_TEST(waiting_lookups_are_merged_into_one_launch)
         int64_t indices[N];
         for (int j = 0; j < i; j++)
             indices[j] = (i * 37 + j * 11) % 1000;
-        ask_rows(&asks[i], &table, TD_BOUNDS_ERROR, indices, i); /* the first has none */
-        submit(&setup, &asks[i]);
+        batch_call_rows(&calls[i], &table, TD_BOUNDS_ERROR, indices, i); /* the first has none */
+        submit(&setup, &calls[i]);
     }
     expect_rows(&first);
     ck_assert_ptr_nonnull(first.args.outputs[0].owner); /* a view */
     for (int i = 0; i < N; i++) {
-        expect_rows(&asks[i]);
-        ck_assert_ptr_null(asks[i].args.outputs[0].owner); /* a copy of a small portion */
-        ask_end(&asks[i]);
+        expect_rows(&calls[i]);
+        ck_assert_ptr_null(calls[i].args.outputs[0].owner); /* a copy of a small portion */
+        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 2);
     ck_assert_uint_eq(td_device_reference_counts().items, N + 1);
     ck_assert_uint_eq(counts_of(&setup).batches, 2);
-    ask_end(&first);
+    batch_call_end(&first);
     setup_close(&setup);
-    free(asks);
+    free(calls);
     td_buffer_unref(table.owner);
 }
 END_TEST
@@ -71,21 +71,21 @@ START_TEST(a_batch_has_no_more_items_than_the_limit)
 {
     enum { N = 10 };
     struct setup setup = { .options.batch_limit = 4 };
-    struct ask first, asks[N];
+    struct batch_call first, calls[N];
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < N; i++) {
-        ask_row(&asks[i], &table, i);
-        submit(&setup, &asks[i]);
+        batch_call_row(&calls[i], &table, i);
+        submit(&setup, &calls[i]);
     }
     expect_rows(&first);
     for (int i = 0; i < N; i++) {
-        expect_rows(&asks[i]);
-        ask_end(&asks[i]);
+        expect_rows(&calls[i]);
+        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 1 + 3);
-    ask_end(&first);
+    batch_call_end(&first);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -95,9 +95,9 @@ START_TEST(tables_take_turns_by_age)
 {
     enum { N = 9 };
     static const char order[] = "baacbcaba";    /* of submission: which table */
-    static const int begin[] = { 1, 4, 8, 10 }; /* turns of b's three, a's four, c's two */
+    static const int begin[] = { 1, 4, 8, 10 }; /* order of b's three, a's four, c's two */
     struct setup setup = { 0 };
-    struct ask first, asks[N];
+    struct batch_call first, calls[N];
     struct td_tensor tables[3];
     atomic_int sequence = 1;
     setup_open(&setup, "");
@@ -105,21 +105,21 @@ START_TEST(tables_take_turns_by_age)
         tables[i] = table_of(10, (float)i);
     keep_busy(&setup, &first, &tables[0]);
     for (int i = 0; i < N; i++) {
-        ask_row(&asks[i], &tables[order[i] - 'a'], i);
-        asks[i].sequence = &sequence;
-        submit(&setup, &asks[i]);
+        batch_call_row(&calls[i], &tables[order[i] - 'a'], i);
+        calls[i].sequence = &sequence;
+        submit(&setup, &calls[i]);
     }
     expect_rows(&first);
     for (int i = 0; i < N; i++)
-        expect_rows(&asks[i]);
+        expect_rows(&calls[i]);
     for (int i = 0; i < N; i++) {
         const int group = order[i] == 'b' ? 0 : order[i] == 'a' ? 1 : 2;
-        EXPECT(asks[i].turn >= begin[group] && asks[i].turn < begin[group + 1],
-               "call %d had turn %d", i, asks[i].turn);
-        ask_end(&asks[i]);
+        EXPECT(calls[i].order >= begin[group] && calls[i].order < begin[group + 1],
+               "call %d ended as number %d", i, calls[i].order);
+        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 4);
-    ask_end(&first);
+    batch_call_end(&first);
     setup_close(&setup);
     for (int i = 0; i < 3; i++)
         td_buffer_unref(tables[i].owner);
@@ -130,7 +130,7 @@ START_TEST(einsums_with_equal_plans_are_merged_into_one_launch)
 {
     enum { N = 12 };
     struct setup setup = { 0 };
-    struct ask first, asks[N];
+    struct batch_call first, calls[N];
     struct td_tensor table = table_of(10, 0), weights = table_of(5, 1);
     setup_open(&setup, "");
     keep_busy(&setup, &first, &table);
@@ -138,25 +138,25 @@ START_TEST(einsums_with_equal_plans_are_merged_into_one_launch)
     for (int i = 0; i < N; i++) {
         struct td_tensor x = tensor("float32[3,5] 0..14");
         ((float *)x.data)[0] = (float)i;
-        ask_einsum(&asks[i], "ij,jk->ik", x, weights, i % 2 ? 2 : 0);
-        submit(&setup, &asks[i]);
+        batch_call_einsum(&calls[i], "ij,jk->ik", x, weights, i % 2 ? 2 : 0);
+        submit(&setup, &calls[i]);
     }
     expect_rows(&first);
     for (int i = 0; i < N; i++) {
-        expect_status(&asks[i], TD_OK);
-        const float *x = asks[i].inputs[0].data, *w = weights.data;
-        const float *out = asks[i].args.outputs[0].data;
+        expect_status(&calls[i], TD_OK);
+        const float *x = calls[i].inputs[0].data, *w = weights.data;
+        const float *out = calls[i].args.outputs[0].data;
         for (int row = 0; row < 3; row++)
             for (int k = 0; k < COLS; k++) {
-                float sum = 0; /* of whole numbers below 2^24: exact in any order */
+                float sum = 0; /* of integers below 2^24: exact in any order */
                 for (int j = 0; j < 5; j++)
                     sum += x[row * 5 + j] * w[j * COLS + k];
                 EXPECT(out[row * COLS + k] == sum, "call %d", i);
             }
-        ask_end(&asks[i]);
+        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 1 + 2); /* with the table, and without */
-    ask_end(&first);
+    batch_call_end(&first);
     setup_close(&setup);
     td_buffer_unref(table.owner);
     td_buffer_unref(weights.owner);
@@ -167,16 +167,16 @@ START_TEST(a_full_batch_does_not_wait_for_others)
 {
     enum { N = 5 };
     struct setup setup = { .options.batch_wait_us = 3600000000, .options.batch_limit = N };
-    struct ask asks[N];
+    struct batch_call calls[N];
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     for (int i = 0; i < N; i++) {
-        ask_row(&asks[i], &table, i);
-        submit(&setup, &asks[i]);
+        batch_call_row(&calls[i], &table, i);
+        submit(&setup, &calls[i]);
     }
     for (int i = 0; i < N; i++) {
-        expect_rows(&asks[i]);
-        ask_end(&asks[i]);
+        expect_rows(&calls[i]);
+        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 1);
     setup_close(&setup);
@@ -187,14 +187,14 @@ END_TEST
 START_TEST(an_idle_device_waits_for_batch_wait_us)
 {
     struct setup setup = { .options.batch_wait_us = 100000 };
-    struct ask ask;
+    struct batch_call call;
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
-    ask_row(&ask, &table, 3);
-    submit(&setup, &ask);
-    expect_rows(&ask);
-    ck_assert_int_ge(ask.item.begun_ns - ask.item.submitted_ns, 100 * MS); /* not a moment less */
-    ask_end(&ask);
+    batch_call_row(&call, &table, 3);
+    submit(&setup, &call);
+    expect_rows(&call);
+    ck_assert_int_ge(call.item.begun_ns - call.item.submitted_ns, 100 * MS); /* and no less */
+    batch_call_end(&call);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -203,23 +203,23 @@ END_TEST
 START_TEST(calls_that_do_not_merge_have_a_launch_each)
 {
     struct setup setup = { 0 };
-    struct ask first, asks[3];
+    struct batch_call first, calls[3];
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0), other = table;
     other.owner = NULL; /* no version: copied with the call */
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < 3; i++) {
-        ask_row(&asks[i], &other, i);
-        submit(&setup, &asks[i]);
+        batch_call_row(&calls[i], &other, i);
+        submit(&setup, &calls[i]);
     }
     expect_rows(&first);
     for (int i = 0; i < 3; i++) {
-        expect_rows(&asks[i]);
-        ask_end(&asks[i]);
+        expect_rows(&calls[i]);
+        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 4);
     ck_assert_uint_eq(counts_of(&setup).tables, 1);
-    ask_end(&first);
+    batch_call_end(&first);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -228,24 +228,24 @@ END_TEST
 START_TEST(an_op_with_several_outputs_sets_all_of_them)
 {
     struct setup setup = { 0 };
-    struct ask ask;
+    struct batch_call call;
     setup_open(&setup, "");
     const struct td_op *op = td_op_find("dynamic_partition", strlen("dynamic_partition"));
     const int64_t parts = 3;
-    ask_begin(&ask, op);
-    ask.inputs[0] = tensor("float32[5] 0..4");
-    ask.inputs[1] = tensor("int32[5] 2 0 2 0 0");
+    batch_call_begin(&call, op);
+    call.inputs[0] = tensor("float32[5] 0..4");
+    call.inputs[1] = tensor("int32[5] 2 0 2 0 0");
     for (int i = 0; i < 2; i++)
-        ask.args.inputs[i] = (struct td_operand){ &ask.inputs[i], 1 };
-    memcpy(ask.args.attrs + op->attrs[0].offset, &parts, sizeof parts);
-    ask.args.attrs_set = 1;
-    ask_infer(&ask, op, 0);
-    submit(&setup, &ask);
-    expect_status(&ask, TD_OK);
-    expect_tensor(&ask.args.outputs[0], "float32[3] 1 3 4", "part 0");
-    expect_tensor(&ask.args.outputs[1], "float32[0]", "part 1");
-    expect_tensor(&ask.args.outputs[2], "float32[2] 0 2", "part 2");
-    ask_end(&ask);
+        call.args.inputs[i] = (struct td_operand){ &call.inputs[i], 1 };
+    memcpy(call.args.attrs + op->attrs[0].offset, &parts, sizeof parts);
+    call.args.attrs_set = 1;
+    batch_call_infer(&call, op, 0);
+    submit(&setup, &call);
+    expect_status(&call, TD_OK);
+    expect_tensor(&call.args.outputs[0], "float32[3] 1 3 4", "part 0");
+    expect_tensor(&call.args.outputs[1], "float32[0]", "part 1");
+    expect_tensor(&call.args.outputs[2], "float32[2] 0 2", "part 2");
+    batch_call_end(&call);
     setup_close(&setup);
 }
 END_TEST
@@ -313,12 +313,13 @@ static const struct td_op pair_op = { .name = "pair",
                                       .run = run_pair };
 
 /* One call of it, with the rows i, i + 1 and i + 2. */
-static void ask_pair(struct ask *ask, const struct td_op *op, const struct td_tensor *table, int i)
+static void batch_call_pair(struct batch_call *call, const struct td_op *op,
+                            const struct td_tensor *table, int i)
 {
     struct td_error err;
-    ask_rows(ask, table, TD_BOUNDS_ERROR, (const int64_t[]){ i, i + 1, i + 2 }, 3);
-    ck_assert_int_eq(op->infer(&ask->args, &ask->arena, &err), TD_OK);
-    ask->item.op = op;
+    batch_call_rows(call, table, TD_BOUNDS_ERROR, (const int64_t[]){ i, i + 1, i + 2 }, 3);
+    ck_assert_int_eq(op->infer(&call->args, &call->arena, &err), TD_OK);
+    call->item.op = op;
 }
 
 /* Without `merge` in its descriptor, or with one that does not fit it. */
@@ -327,32 +328,32 @@ START_TEST(calls_with_several_outputs_are_not_merged)
     enum { N = 4 };
     struct setup setup = { 0 };
     struct td_op op = pair_op;
-    struct ask first, asks[N];
+    struct batch_call first, calls[N];
     op.merge = _i == 0 ? NULL : &as_lookups;
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < N; i++) {
-        ask_pair(&asks[i], &op, &table, i);
-        submit(&setup, &asks[i]);
+        batch_call_pair(&calls[i], &op, &table, i);
+        submit(&setup, &calls[i]);
     }
     expect_rows(&first);
     for (int i = 0; i < N; i++) {
-        expect_rows(&asks[i]);
-        const bool *even = asks[i].args.outputs[1].data;
+        expect_rows(&calls[i]);
+        const bool *even = calls[i].args.outputs[1].data;
         for (int j = 0; j < 3; j++)
             EXPECT(even[j] == ((i + j) % 2 == 0), "call %d, row %d", i, j);
-        ask_end(&asks[i]);
+        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 1 + N);
-    ck_assert_uint_eq(counts_of(&setup).tables, 1); /* shared nevertheless */
-    ask_end(&first);
+    ck_assert_uint_eq(counts_of(&setup).tables, 1); /* uploaded once */
+    batch_call_end(&first);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
 END_TEST
 
-/* A string for each index of gather, for example. */
+/* Infers an output of dtype string. */
 static td_status infer_text(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
     args->n_outputs = 1;
@@ -366,20 +367,20 @@ START_TEST(an_op_that_returns_strings_is_refused)
 {
     struct setup setup = { 0 };
     struct td_op op = pair_op;
-    struct ask ask;
+    struct batch_call call;
     op.name = "spell";
     op.infer = infer_text;
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
-    ask_pair(&ask, &op, &table, 0);
-    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &op, &ask.args, NULL),
+    batch_call_pair(&call, &op, &table, 0);
+    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &op, &call.args, NULL),
                      TD_UNSUPPORTED_DTYPE);
-    submit(&setup, &ask);
-    expect_status(&ask, TD_UNSUPPORTED_DTYPE);
-    ck_assert_str_eq(ask.err.device, "gpu");
-    ck_assert_ptr_nonnull(strstr(ask.err.message, "spell returns strings"));
+    submit(&setup, &call);
+    expect_status(&call, TD_UNSUPPORTED_DTYPE);
+    ck_assert_str_eq(call.err.device, "gpu");
+    ck_assert_ptr_nonnull(strstr(call.err.message, "spell returns strings"));
     ck_assert_uint_eq(launches(), 0);
-    ask_end(&ask);
+    batch_call_end(&call);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -388,16 +389,16 @@ END_TEST
 START_TEST(a_tensor_may_be_used_as_two_inputs)
 {
     struct setup setup = { 0 };
-    struct ask ask;
+    struct batch_call call;
     setup_open(&setup, "");
     struct td_tensor table = table_of(2, 1);
-    ask_einsum(&ask, "ij,kj->ik", table, table, _i == 0 ? 3 : 0);
-    submit(&setup, &ask);
-    expect_status(&ask, TD_OK);
+    batch_call_einsum(&call, "ij,kj->ik", table, table, _i == 0 ? 3 : 0);
+    submit(&setup, &call);
+    expect_status(&call, TD_OK);
     /* Rows 1 2 3 4 and 1001 1002 1003 1004. */
-    expect_tensor(&ask.args.outputs[0], "float32[2,2] 30 10030 10030 4020030", "x x^T");
+    expect_tensor(&call.args.outputs[0], "float32[2,2] 30 10030 10030 4020030", "x x^T");
     ck_assert_uint_eq(counts_of(&setup).tables, _i == 0 ? 1 : 0);
-    ask_end(&ask);
+    batch_call_end(&call);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -409,35 +410,35 @@ START_TEST(a_bad_index_fails_its_own_call_only)
 {
     enum { N = 6 };
     struct setup setup = { 0 };
-    struct ask first, asks[N];
+    struct batch_call first, calls[N];
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < N; i++) {
         const int64_t indices[] = { 1, i == 2 ? 10 : 2, i == 4 ? -7 : 3 };
-        ask_rows(&asks[i], &table, TD_BOUNDS_ERROR, indices, 3);
-        submit(&setup, &asks[i]);
+        batch_call_rows(&calls[i], &table, TD_BOUNDS_ERROR, indices, 3);
+        submit(&setup, &calls[i]);
     }
     expect_rows(&first);
     for (int i = 0; i < N; i++) {
-        expect_status(&asks[i], i == 2 || i == 4 ? TD_INDEX_OUT_OF_BOUNDS : TD_OK);
-        if (asks[i].status == TD_OK)
-            expect_rows_now(&asks[i]);
+        expect_status(&calls[i], i == 2 || i == 4 ? TD_INDEX_OUT_OF_BOUNDS : TD_OK);
+        if (calls[i].status == TD_OK)
+            expect_rows_now(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 2);
-    ck_assert_ptr_null(asks[2].args.outputs[0].data);
-    ck_assert_ptr_nonnull(strstr(asks[2].err.message, "1 indices of gather"));
-    ck_assert_ptr_nonnull(strstr(asks[2].err.message, "element 1"));
-    ck_assert_ptr_nonnull(strstr(asks[4].err.message, "element 2"));
+    ck_assert_ptr_null(calls[2].args.outputs[0].data);
+    ck_assert_ptr_nonnull(strstr(calls[2].err.message, "1 indices of gather"));
+    ck_assert_ptr_nonnull(strstr(calls[2].err.message, "element 1"));
+    ck_assert_ptr_nonnull(strstr(calls[4].err.message, "element 2"));
     for (int i = 0; i < N; i++)
-        ask_end(&asks[i]);
-    ask_end(&first);
+        batch_call_end(&calls[i]);
+    batch_call_end(&first);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
 END_TEST
 
-/* gather whose kernel on the host counts its calls, and a device that runs the real one. */
+/* gather with a host kernel that counts its calls, and a device that runs the original one. */
 static atomic_int host_runs;
 
 static td_status count_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
@@ -459,61 +460,61 @@ START_TEST(the_batchers_thread_does_not_search_for_a_bad_index)
     struct td_device_api api = *td_device_reference();
     struct td_op op = td_op_gather;
     struct setup setup = { .options.api = &api };
-    struct ask ask;
+    struct batch_call call;
     op.run = count_run;
     api.run = run_gather;
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
-    ask_rows(&ask, &table, TD_BOUNDS_ERROR, (const int64_t[]){ 1, 10, 3 }, 3);
-    ask.item.op = &op;
-    submit(&setup, &ask);
-    expect_status(&ask, TD_INDEX_OUT_OF_BOUNDS);
+    batch_call_rows(&call, &table, TD_BOUNDS_ERROR, (const int64_t[]){ 1, 10, 3 }, 3);
+    call.item.op = &op;
+    submit(&setup, &call);
+    expect_status(&call, TD_INDEX_OUT_OF_BOUNDS);
     ck_assert_int_eq(atomic_load(&host_runs), 0);
-    ask_end(&ask);
+    batch_call_end(&call);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *description;
     td_bounds bounds;
     int64_t rows;
     td_status status;
-    int64_t replaced, picked; /* rows that indices 7 and -1 give; -1: zeros */
+    int64_t replaced, picked; /* rows selected by indices 7 and -1; -1: zeros */
 } policies[] = {
     { "zeros", TD_BOUNDS_ZERO, 5, TD_OK, 2, -1 },
     { "clipped to the last row and the first", TD_BOUNDS_CLIP, 5, TD_OK, 2, 4 },
     { "modulo the rows", TD_BOUNDS_WRAP, 5, TD_OK, 2, 2 },
     { "zeros from an empty table", TD_BOUNDS_ZERO, 0, TD_OK, 2, -1 },
-    { "there is no nearest row", TD_BOUNDS_CLIP, 0, TD_INDEX_OUT_OF_BOUNDS, 0, 0 },
-    { "there is no modulo 0", TD_BOUNDS_WRAP, 0, TD_INDEX_OUT_OF_BOUNDS, 0, 0 },
+    { "an empty table has no nearest row", TD_BOUNDS_CLIP, 0, TD_INDEX_OUT_OF_BOUNDS, 0, 0 },
+    { "an empty table has no modulo", TD_BOUNDS_WRAP, 0, TD_INDEX_OUT_OF_BOUNDS, 0, 0 },
 };
 
 START_TEST(bounds_policies_match_those_of_the_op_on_the_host)
 {
     struct setup setup = { 0 };
-    struct ask first, asks[2];
+    struct batch_call first, calls[2];
     setup_open(&setup, "");
     struct td_tensor table = table_of(policies[_i].rows, 1), other = table_of(1, 0);
     keep_busy(&setup, &first, &other);
     for (int i = 0; i < 2; i++) { /* two, so that they are merged */
-        ask_rows(&asks[i], &table, policies[_i].bounds, (const int64_t[]){ 7, -1 }, 2);
-        submit(&setup, &asks[i]);
+        batch_call_rows(&calls[i], &table, policies[_i].bounds, (const int64_t[]){ 7, -1 }, 2);
+        submit(&setup, &calls[i]);
     }
     expect_rows(&first);
     for (int i = 0; i < 2; i++) {
-        expect_status(&asks[i], policies[_i].status);
+        expect_status(&calls[i], policies[_i].status);
         if (policies[_i].status == TD_OK) {
             const float want = policies[_i].picked < 0 ? 0 : 1 + 1000 * (float)policies[_i].picked;
-            ck_assert_msg(((const float *)asks[i].args.outputs[0].data)[0] == want, "%s",
-                          policies[_i].says);
-            ck_assert_int_eq(asks[i].args.replaced, policies[_i].replaced);
+            ck_assert_msg(((const float *)calls[i].args.outputs[0].data)[0] == want, "%s",
+                          policies[_i].description);
+            ck_assert_int_eq(calls[i].args.replaced, policies[_i].replaced);
         }
-        ask_end(&asks[i]);
+        batch_call_end(&calls[i]);
     }
     ck_assert_uint_eq(launches(), 2);
-    ask_end(&first);
+    batch_call_end(&first);
     setup_close(&setup);
     td_buffer_unref(table.owner);
     td_buffer_unref(other.owner);
@@ -525,24 +526,24 @@ END_TEST
 START_TEST(a_call_whose_deadline_passes_in_the_queue_is_not_launched)
 {
     struct setup setup = { 0 };
-    struct ask first, late, next;
+    struct batch_call first, late, next;
     setup_open(&setup, "launch_us=100000");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
-    ask_row(&late, &table, 1);
+    batch_call_row(&late, &table, 1);
     late.item.deadline_ns = td_now_ns() + 10 * MS;
-    ask_row(&next, &table, 2);
+    batch_call_row(&next, &table, 2);
     submit(&setup, &late);
     submit(&setup, &next);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(late.item.begun_ns, 0);
-    ck_assert_int_eq(atomic_load(&first.dones), 0); /* given back before the launch ended */
+    ck_assert_int_eq(atomic_load(&first.n_done), 0); /* given back before the launch ended */
     expect_rows(&first);
     expect_rows(&next);
     ck_assert_uint_eq(td_device_reference_counts().items, 2);
-    ask_end(&first);
-    ask_end(&late);
-    ask_end(&next);
+    batch_call_end(&first);
+    batch_call_end(&late);
+    batch_call_end(&next);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -551,12 +552,12 @@ END_TEST
 START_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
 {
     struct setup setup = { 0 };
-    struct ask first, late, other;
+    struct batch_call first, late, other;
     setup_open(&setup, "launch_us=100000");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
-    ask_row(&late, &table, 1);
-    ask_row(&other, &table, 2);
+    batch_call_row(&late, &table, 1);
+    batch_call_row(&other, &table, 2);
     late.item.deadline_ns =
         first.item.submitted_ns + 150 * MS; /* in the middle of the second launch */
     submit(&setup, &late);
@@ -564,12 +565,12 @@ START_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
     expect_rows(&first);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_gt(late.item.begun_ns, 0);
-    ck_assert_int_eq(atomic_load(&other.dones), 0);
-    ask_end(&late); /* freed while the batch is in flight */
+    ck_assert_int_eq(atomic_load(&other.n_done), 0);
+    batch_call_end(&late); /* freed while the batch is in flight */
     memset(&late, 0xA5, sizeof late);
     expect_rows(&other);
-    ask_end(&first);
-    ask_end(&other);
+    batch_call_end(&first);
+    batch_call_end(&other);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -578,26 +579,26 @@ END_TEST
 START_TEST(a_call_not_launched_by_its_start_time_limit_is_given_back)
 {
     struct setup setup = { 0 };
-    struct ask first, late, flying;
+    struct batch_call first, late, flying;
     setup_open(&setup, "launch_us=100000");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
-    ask_row(&late, &table, 1);
+    batch_call_row(&late, &table, 1);
     late.item.start_by_ns = td_now_ns() + 10 * MS;
-    ask_row(&flying, &table, 2);
-    flying.item.start_by_ns = first.item.submitted_ns + 180 * MS; /* well into the second launch */
+    batch_call_row(&flying, &table, 2);
+    flying.item.start_by_ns = first.item.submitted_ns + 180 * MS; /* during the second launch */
     submit(&setup, &late);
     submit(&setup, &flying);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(late.item.begun_ns, 0);
-    ck_assert_int_eq(atomic_load(&first.dones), 0); /* given back at once */
+    ck_assert_int_eq(atomic_load(&first.n_done), 0); /* given back at once */
     expect_rows(&first);
     expect_rows(&flying); /* in flight only its deadline counts, and it has none */
     ck_assert_int_gt(flying.done_ns, flying.item.start_by_ns);
     ck_assert_uint_eq(td_device_reference_counts().items, 2);
-    ask_end(&first);
-    ask_end(&late);
-    ask_end(&flying);
+    batch_call_end(&first);
+    batch_call_end(&late);
+    batch_call_end(&flying);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -606,15 +607,15 @@ END_TEST
 START_TEST(calls_of_disconnected_clients_are_not_launched)
 {
     struct setup setup = { 0 };
-    struct ask first, gone[2], there;
+    struct batch_call first, gone[2], there;
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < 2; i++) {
-        ask_row(&gone[i], &table, i);
-        gone[i].left = true;
+        batch_call_row(&gone[i], &table, i);
+        gone[i].disconnected = true;
     }
-    ask_row(&there, &table, 5);
+    batch_call_row(&there, &table, 5);
     submit(&setup, &gone[0]);
     submit(&setup, &there);
     submit(&setup, &gone[1]);
@@ -622,11 +623,11 @@ START_TEST(calls_of_disconnected_clients_are_not_launched)
     expect_rows(&there);
     for (int i = 0; i < 2; i++) {
         expect_status(&gone[i], TD_DEADLINE_EXCEEDED);
-        ask_end(&gone[i]);
+        batch_call_end(&gone[i]);
     }
     ck_assert_uint_eq(td_device_reference_counts().items, 2);
-    ask_end(&first);
-    ask_end(&there);
+    batch_call_end(&first);
+    batch_call_end(&there);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -635,34 +636,34 @@ END_TEST
 START_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
 {
     struct setup setup = { 0 };
-    struct ask first, waiting[3], later, idle;
+    struct batch_call first, waiting[3], later, idle;
     setup_open(&setup, "launch_us=100000");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < 3; i++) {
-        ask_row(&waiting[i], &table, i);
+        batch_call_row(&waiting[i], &table, i);
         submit(&setup, &waiting[i]);
     }
     td_batcher_drain(setup.batcher);
     for (int i = 0; i < 3; i++) {
         expect_status(&waiting[i], TD_DRAINING);
         ck_assert_int_eq(waiting[i].item.begun_ns, 0);
-        ask_end(&waiting[i]);
+        batch_call_end(&waiting[i]);
     }
-    ask_row(&later, &table, 4);
+    batch_call_row(&later, &table, 4);
     submit(&setup, &later);
     expect_status(&later, TD_DRAINING);
-    ck_assert_int_eq(atomic_load(&first.dones), 0); /* still in flight */
+    ck_assert_int_eq(atomic_load(&first.n_done), 0); /* still in flight */
     expect_rows(&first);
-    ask_row(&idle, &table, 5); /* also while the device is idle */
+    batch_call_row(&idle, &table, 5); /* also while the device is idle */
     submit(&setup, &idle);
     expect_status(&idle, TD_DRAINING);
     upload(&setup, &table, TD_DRAINING);
     ck_assert_uint_eq(launches(), 1);
     ck_assert(counts_of(&setup).available);
-    ask_end(&first);
-    ask_end(&later);
-    ask_end(&idle);
+    batch_call_end(&first);
+    batch_call_end(&later);
+    batch_call_end(&idle);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -671,23 +672,23 @@ END_TEST
 START_TEST(free_finishes_batches_in_flight_and_drains_the_queue)
 {
     struct setup setup = { 0 };
-    struct ask first, waiting[3];
+    struct batch_call first, waiting[3];
     setup_open(&setup, "launch_us=50000");
     struct td_tensor table = table_of(10, 0);
-    ask_row(&first, &table, 0);
-    first.then = ask_end; /* the reply is released; otherwise free would wait for it */
+    batch_call_row(&first, &table, 0);
+    first.on_end = batch_call_end; /* the reply is released; otherwise free would wait for it */
     submit(&setup, &first);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     for (int i = 0; i < 3; i++) {
-        ask_row(&waiting[i], &table, i);
+        batch_call_row(&waiting[i], &table, i);
         submit(&setup, &waiting[i]);
     }
     td_batcher_free(setup.batcher);
     ck_assert_int_eq(first.status, TD_OK);
-    ck_assert_int_eq(atomic_load(&first.dones), 1);
+    ck_assert_int_eq(atomic_load(&first.n_done), 1);
     for (int i = 0; i < 3; i++) {
         expect_status(&waiting[i], TD_DRAINING);
-        ask_end(&waiting[i]);
+        batch_call_end(&waiting[i]);
     }
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
@@ -699,8 +700,8 @@ END_TEST
 /* The reference device, which records the opened device. */
 static struct td_device *opened;
 
-static td_status remember(const struct td_device_options *options, struct td_device **out,
-                          struct td_error *err)
+static td_status open_recorded(const struct td_device_options *options, struct td_device **out,
+                               struct td_error *err)
 {
     const td_status status = td_device_reference()->open(options, out, err);
     opened = *out;
@@ -711,19 +712,19 @@ START_TEST(replies_outlive_the_batcher)
 {
     struct td_device_api remembering = *td_device_reference();
     struct setup setup = { 0 };
-    struct ask ask;
+    struct batch_call call;
     setup_open(&setup, "");
     td_batcher_free(setup.batcher);
-    remembering.open = remember;
+    remembering.open = open_recorded;
     setup.options.api = &remembering;
     setup.batcher = td_batcher_new(&setup.options);
     struct td_tensor table = table_of(10, 0);
-    ask_row(&ask, &table, 7);
-    submit(&setup, &ask);
-    expect_rows(&ask);
+    batch_call_row(&call, &table, 7);
+    submit(&setup, &call);
+    expect_rows(&call);
     td_batcher_free(setup.batcher); /* times out and leaves the device open */
-    expect_rows_now(&ask);
-    ask_end(&ask);
+    expect_rows_now(&call);
+    batch_call_end(&call);
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
     td_buffer_pool_free(setup.buffers);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);

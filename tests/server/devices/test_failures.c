@@ -13,36 +13,36 @@ START_TEST(losing_the_device_gives_back_all_items_and_opens_it_again)
 {
     enum { N = 20 };
     struct setup setup = { .options.batch_limit = 4, .options.retry_ms = 50 };
-    struct ask first, asks[N], again;
+    struct batch_call first, calls[N], again;
     char why[TD_DEVICE_TEXT];
     setup_open(&setup, "launch_us=20000,lose_at=2");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < N; i++) {
-        ask_row(&asks[i], &table, i % 10);
-        submit(&setup, &asks[i]);
+        batch_call_row(&calls[i], &table, i % 10);
+        submit(&setup, &calls[i]);
     }
     /* The second launch starts when it is full or the first has ended, and may be lost with it. */
-    let_end(&first);
-    while (sem_wait(&first.over) != 0)
+    release_launch(&first);
+    while (sem_wait(&first.finished) != 0)
         ;
     for (int i = 0; i < N; i++)
-        expect_status(&asks[i], TD_DEVICE_UNAVAILABLE);
+        expect_status(&calls[i], TD_DEVICE_UNAVAILABLE);
     ck_assert_uint_ge(counts_of(&setup).failed_items, N);
     EVENTUALLY(td_batcher_available(setup.batcher, why) || why[0]);
-    ask_end(&first);
+    batch_call_end(&first);
     EVENTUALLY(td_batcher_available(setup.batcher, why));
     ck_assert_str_eq(why, "");
     ck_assert_uint_eq(counts_of(&setup).opens, 2);
-    ask_row(&again, &table, 4);
+    batch_call_row(&again, &table, 4);
     submit(&setup, &again);
     expect_rows(&again);
     ck_assert_uint_eq(counts_of(&setup).tables, 1);
     for (int i = 0; i < N; i++) {
-        ck_assert_int_eq(atomic_load(&asks[i].dones), 1);
-        ask_end(&asks[i]);
+        ck_assert_int_eq(atomic_load(&calls[i].n_done), 1);
+        batch_call_end(&calls[i]);
     }
-    ask_end(&again);
+    batch_call_end(&again);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -51,21 +51,21 @@ END_TEST
 START_TEST(a_lost_device_is_closed_after_its_replies_are_released)
 {
     struct setup setup = { .options.retry_ms = 1 };
-    struct ask answered, lost;
+    struct batch_call answered, lost;
     setup_open(&setup, "lose_at=2");
     struct td_tensor table = table_of(10, 0);
-    ask_row(&answered, &table, 3);
+    batch_call_row(&answered, &table, 3);
     submit(&setup, &answered);
     expect_rows(&answered);
-    ask_row(&lost, &table, 4);
+    batch_call_row(&lost, &table, 4);
     submit(&setup, &lost);
     expect_status(&lost, TD_DEVICE_UNAVAILABLE);
     usleep(50000);
     ck_assert(!counts_of(&setup).available);
     expect_rows_now(&answered);
-    ask_end(&answered);
+    batch_call_end(&answered);
     EVENTUALLY(counts_of(&setup).available);
-    ask_end(&lost);
+    batch_call_end(&lost);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -74,13 +74,13 @@ END_TEST
 START_TEST(a_batch_that_does_not_end_means_a_lost_device)
 {
     struct setup setup = { .options.hang_ms = 60 };
-    struct ask hung, waiting, late, again;
+    struct batch_call hung, waiting, late, again;
     setup_open(&setup, "hang_at=1");
     struct td_tensor table = table_of(10, 0), other = table_of(20, 0);
-    ask_row(&hung, &table, 1);
-    ask_row(&late, &table, 1);
+    batch_call_row(&hung, &table, 1);
+    batch_call_row(&late, &table, 1);
     late.item.deadline_ns = td_now_ns() + 20 * MS;
-    ask_row(&waiting, &other, 2);
+    batch_call_row(&waiting, &other, 2);
     const int64_t begun_ns = td_now_ns();
     submit(&setup, &hung);
     submit(&setup, &late);
@@ -90,38 +90,38 @@ START_TEST(a_batch_that_does_not_end_means_a_lost_device)
     expect_status(&waiting, TD_DEVICE_UNAVAILABLE);
     ck_assert_int_ge(td_now_ns() - begun_ns, 60 * MS);
     EVENTUALLY(counts_of(&setup).available);
-    ask_row(&again, &table, 9);
+    batch_call_row(&again, &table, 9);
     submit(&setup, &again);
     expect_rows(&again);
-    ask_end(&hung);
-    ask_end(&late);
-    ask_end(&waiting);
-    ask_end(&again);
+    batch_call_end(&hung);
+    batch_call_end(&late);
+    batch_call_end(&waiting);
+    batch_call_end(&again);
     setup_close(&setup);
     td_buffer_unref(table.owner);
     td_buffer_unref(other.owner);
 }
 END_TEST
 
-/* Copying 10 MB takes 100 ms there, so the time limit of a batch is 50 ms and twice these. */
+/* Copying 10 MB takes 100 ms then, so the time limit of a batch is 50 ms plus twice 100 ms. */
 #define SLOW_COPIES "copy_mb_per_s=100"
 enum { MANY_ROWS = 625000 };
 
 START_TEST(the_time_limit_grows_with_the_bytes_moved)
 {
     struct setup setup = { .options.hang_ms = 50 };
-    struct ask ask;
+    struct batch_call call;
     setup_open(&setup, SLOW_COPIES);
     struct td_tensor table = table_of(MANY_ROWS, 0), other = table_of(MANY_ROWS, 1);
     const int64_t begun_ns = td_now_ns();
     upload(&setup, &other, TD_OK);
     ck_assert_int_ge(td_now_ns() - begun_ns, 100 * MS);
-    ask_row(&ask, &table, MANY_ROWS - 1);
-    submit(&setup, &ask);
-    expect_rows(&ask);
-    ck_assert_int_ge(ask.done_ns - ask.item.submitted_ns, 100 * MS);
+    batch_call_row(&call, &table, MANY_ROWS - 1);
+    submit(&setup, &call);
+    expect_rows(&call);
+    ck_assert_int_ge(call.done_ns - call.item.submitted_ns, 100 * MS);
     ck_assert_uint_eq(counts_of(&setup).opens, 1);
-    ask_end(&ask);
+    batch_call_end(&call);
     setup_close(&setup);
     td_buffer_unref(table.owner);
     td_buffer_unref(other.owner);
@@ -131,23 +131,23 @@ END_TEST
 START_TEST(the_time_limit_includes_the_bytes_of_other_batches)
 {
     struct setup setup = { .options.hang_ms = 50 };
-    struct ask first, brought, ask;
+    struct batch_call first, brought, call;
     setup_open(&setup, SLOW_COPIES);
     struct td_tensor table = table_of(10, 0), large = table_of(MANY_ROWS, 0);
-    ask_row(&first, &table, 1); /* its table is on the device */
+    batch_call_row(&first, &table, 1); /* its table is on the device */
     submit(&setup, &first);
     expect_rows(&first);
-    ask_upload(&brought, &large);
+    batch_call_upload(&brought, &large);
     submit(&setup, &brought);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
-    ask_row(&ask, &table, 2);
-    submit(&setup, &ask);
-    expect_rows(&ask);
+    batch_call_row(&call, &table, 2);
+    submit(&setup, &call);
+    expect_rows(&call);
     expect_status(&brought, TD_OK);
     ck_assert_uint_eq(counts_of(&setup).opens, 1);
-    ask_end(&first);
-    ask_end(&brought);
-    ask_end(&ask);
+    batch_call_end(&first);
+    batch_call_end(&brought);
+    batch_call_end(&call);
     setup_close(&setup);
     td_buffer_unref(table.owner);
     td_buffer_unref(large.owner);
@@ -157,14 +157,14 @@ END_TEST
 START_TEST(a_hang_is_detected_later_when_many_bytes_are_moved)
 {
     struct setup setup = { .options.hang_ms = 50 };
-    struct ask hung;
+    struct batch_call hung;
     setup_open(&setup, SLOW_COPIES ",hang_at=1");
     struct td_tensor table = table_of(MANY_ROWS, 0);
-    ask_row(&hung, &table, 1);
+    batch_call_row(&hung, &table, 1);
     submit(&setup, &hung);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     ck_assert_int_ge(hung.done_ns - hung.item.begun_ns, 250 * MS);
-    ask_end(&hung);
+    batch_call_end(&hung);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -173,17 +173,17 @@ END_TEST
 START_TEST(draining_does_not_wait_for_a_device_that_hangs)
 {
     struct setup setup = { .options.hang_ms = HOUR_MS };
-    struct ask hung;
+    struct batch_call hung;
     setup_open(&setup, "hang_at=1");
     struct td_tensor table = table_of(10, 0);
-    ask_row(&hung, &table, 1);
+    batch_call_row(&hung, &table, 1);
     submit(&setup, &hung);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     td_batcher_drain(setup.batcher);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(hung.err.message, "when the server stopped"));
     setup_close(&setup);
-    ask_end(&hung);
+    batch_call_end(&hung);
     td_buffer_unref(table.owner);
 }
 END_TEST
@@ -191,19 +191,19 @@ END_TEST
 START_TEST(free_does_not_wait_for_a_device_that_hangs)
 {
     struct setup setup = { .options.hang_ms = HOUR_MS };
-    struct ask hung, waiting;
+    struct batch_call hung, waiting;
     setup_open(&setup, "hang_at=1");
     struct td_tensor table = table_of(10, 0);
-    ask_row(&hung, &table, 1);
-    ask_row(&waiting, &table, 1);
+    batch_call_row(&hung, &table, 1);
+    batch_call_row(&waiting, &table, 1);
     submit(&setup, &hung);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     submit(&setup, &waiting);
     setup_close(&setup);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     expect_status(&waiting, TD_DRAINING);
-    ask_end(&hung);
-    ask_end(&waiting);
+    batch_call_end(&hung);
+    batch_call_end(&waiting);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
     td_buffer_unref(table.owner);
 }
@@ -223,7 +223,7 @@ START_TEST(free_abandons_a_device_that_cannot_be_closed)
 {
     struct td_device_api slow = *td_device_reference();
     struct setup setup = { .options.hang_ms = 50 };
-    struct ask hung;
+    struct batch_call hung;
     atomic_store(&stuck, true);
     slow.close = slow_close;
     setup_open(&setup, "hang_at=1");
@@ -232,11 +232,11 @@ START_TEST(free_abandons_a_device_that_cannot_be_closed)
     setup.options.device.text = "hang_at=2,recover=0";
     setup.batcher = td_batcher_new(&setup.options);
     struct td_tensor table = table_of(10, 0), there = table_of(10, 0);
-    ask_row(&hung, &there, 1); /* this table has been uploaded, the other is being uploaded */
+    batch_call_row(&hung, &there, 1); /* this table is uploaded, the other is being uploaded */
     submit(&setup, &hung);
     expect_rows(&hung);
-    ask_end(&hung);
-    ask_row(&hung, &table, 1);
+    batch_call_end(&hung);
+    batch_call_row(&hung, &table, 1);
     submit(&setup, &hung);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     td_batcher_free(setup.batcher);
@@ -245,8 +245,8 @@ START_TEST(free_abandons_a_device_that_cannot_be_closed)
     ck_assert_uint_eq(atomic_load(&there.owner->refs), 1);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 2);
     atomic_store(&stuck, false);
-    usleep(50000); /* for sanitizers: lets the closing thread end */
-    ask_end(&hung);
+    usleep(50000); /* for sanitizers: the closing thread ends */
+    batch_call_end(&hung);
     td_buffer_unref(table.owner);
     td_buffer_unref(table.owner);
     td_buffer_unref(there.owner);
@@ -296,7 +296,7 @@ START_TEST(free_does_not_wait_for_a_device_that_is_being_opened)
     td_batcher_free(setup.batcher);
     atomic_store(&stuck, false);
     EVENTUALLY(td_device_reference_counts().leaked == 0); /* the opened device is closed */
-    usleep(50000);                                        /* for sanitizers: lets that thread end */
+    usleep(50000);                                        /* for sanitizers: the thread ends */
     td_buffer_pool_free(setup.buffers);
 }
 END_TEST
@@ -304,10 +304,10 @@ END_TEST
 START_TEST(a_drain_does_not_open_a_device_again)
 {
     struct setup setup = { .options.retry_ms = 1 };
-    struct ask hung;
+    struct batch_call hung;
     setup_open(&setup, "hang_at=1");
     struct td_tensor table = table_of(10, 0);
-    ask_row(&hung, &table, 1);
+    batch_call_row(&hung, &table, 1);
     submit(&setup, &hung);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     td_batcher_drain(setup.batcher);
@@ -315,7 +315,7 @@ START_TEST(a_drain_does_not_open_a_device_again)
     usleep(100000);
     ck_assert_uint_eq(counts_of(&setup).opens, 1);
     setup_close(&setup);
-    ask_end(&hung);
+    batch_call_end(&hung);
     td_buffer_unref(table.owner);
 }
 END_TEST
@@ -323,24 +323,24 @@ END_TEST
 START_TEST(opening_a_device_is_retried)
 {
     struct setup setup = { .options.retry_ms = 100 };
-    struct ask early, later;
+    struct batch_call early, later;
     char why[TD_DEVICE_TEXT];
     setup_open(&setup, "fail_open=1");
     struct td_tensor table = table_of(10, 0);
     ck_assert(!td_batcher_available(setup.batcher, why));
     ck_assert_ptr_nonnull(strstr(why, "fails at opening 1"));
-    ask_row(&early, &table, 1);
+    batch_call_row(&early, &table, 1);
     submit(&setup, &early);
     expect_status(&early, TD_DEVICE_UNAVAILABLE);
     ck_assert(!pthread_equal(early.done_on, pthread_self()));
     upload(&setup, &table, TD_DEVICE_UNAVAILABLE);
     ck_assert(!td_batcher_has_table(setup.batcher, &table));
     EVENTUALLY(td_batcher_available(setup.batcher, why));
-    ask_row(&later, &table, 1);
+    batch_call_row(&later, &table, 1);
     submit(&setup, &later);
     expect_rows(&later);
-    ask_end(&early);
-    ask_end(&later);
+    batch_call_end(&early);
+    batch_call_end(&later);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -349,29 +349,30 @@ END_TEST
 START_TEST(a_call_without_a_kernel_on_the_device_is_refused)
 {
     struct setup setup = { 0 };
-    struct ask ask, good;
+    struct batch_call call, good;
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
-    ask_begin(&ask, &td_op_gather);
-    ask.inputs[0] = tensor("string[2] 'a' 'b'");
-    ask.inputs[1] = tensor("int32[1] 0");
+    batch_call_begin(&call, &td_op_gather);
+    call.inputs[0] = tensor("string[2] 'a' 'b'");
+    call.inputs[1] = tensor("int32[1] 0");
     for (int i = 0; i < 2; i++)
-        ask.args.inputs[i] = (struct td_operand){ &ask.inputs[i], 1 };
-    ask_infer(&ask, &td_op_gather, 0);
-    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &ask.args, NULL),
+        call.args.inputs[i] = (struct td_operand){ &call.inputs[i], 1 };
+    batch_call_infer(&call, &td_op_gather, 0);
+    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &call.args, NULL),
                      TD_UNSUPPORTED_DTYPE);
-    submit(&setup, &ask);
-    expect_status(&ask, TD_UNSUPPORTED_DTYPE);
-    ck_assert_str_eq(ask.err.device, "gpu");
-    ck_assert_str_eq(ask.err.input, "params");
-    ck_assert_ptr_nonnull(strstr(ask.err.message, "no kernel for gather with params = string[2];"));
-    ask_row(&good, &table, 1);
+    submit(&setup, &call);
+    expect_status(&call, TD_UNSUPPORTED_DTYPE);
+    ck_assert_str_eq(call.err.device, "gpu");
+    ck_assert_str_eq(call.err.input, "params");
+    ck_assert_ptr_nonnull(
+        strstr(call.err.message, "no kernel for gather with params = string[2];"));
+    batch_call_row(&good, &table, 1);
     ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &good.args, NULL),
                      TD_OK);
     submit(&setup, &good);
     expect_rows(&good);
-    ask_end(&ask);
-    ask_end(&good);
+    batch_call_end(&call);
+    batch_call_end(&good);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -383,13 +384,13 @@ END_TEST
 enum { ROWS_EACH = 4096 };
 
 static const struct {
-    const char *says;
+    const char *description;
     uint64_t device, staging; /* 0: unlimited */
     int64_t large;            /* 0: none */
     td_status status;         /* of the large call */
     uint64_t least, most;     /* launches, the first one included */
 } rooms[] = {
-    { "plenty of room", 0, 0, 0, TD_OK, 2, 2 },
+    { "unlimited memory", 0, 0, 0, TD_OK, 2, 2 },
     { "the device holds a few at a time", 600 * 1024, 0, 0, TD_OK, 3, 9 },
     { "the staging memory holds a few at a time", 0, 1 << 20, 0, TD_OK, 3, 9 },
     { "one is too large for the device", 600 * 1024, 0, 16, TD_RESOURCE_LIMIT, 3, 9 },
@@ -402,7 +403,7 @@ START_TEST(calls_that_do_not_fit_in_one_batch_are_split)
     enum { N = 8 };
     struct setup setup = { .options.staging_bytes = rooms[_i].staging,
                            .options.device.memory = rooms[_i].device };
-    struct ask first, asks[N], large;
+    struct batch_call first, calls[N], large;
     int64_t *indices = calloc(ROWS_EACH * 16, sizeof *indices);
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
@@ -410,27 +411,27 @@ START_TEST(calls_that_do_not_fit_in_one_batch_are_split)
         indices[i] = i % 10;
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < N; i++) {
-        ask_rows(&asks[i], &table, TD_BOUNDS_ERROR, indices, ROWS_EACH);
-        submit(&setup, &asks[i]);
+        batch_call_rows(&calls[i], &table, TD_BOUNDS_ERROR, indices, ROWS_EACH);
+        submit(&setup, &calls[i]);
         if (i == 3 && rooms[_i].large) {
-            ask_rows(&large, &table, TD_BOUNDS_ERROR, indices, rooms[_i].large * ROWS_EACH);
+            batch_call_rows(&large, &table, TD_BOUNDS_ERROR, indices, rooms[_i].large * ROWS_EACH);
             submit(&setup, &large);
         }
     }
     expect_rows(&first);
-    ask_end(&first);
+    batch_call_end(&first);
     for (int i = 0; i < N; i++) {
-        expect_rows(&asks[i]);
-        ask_end(&asks[i]);
+        expect_rows(&calls[i]);
+        batch_call_end(&calls[i]);
     }
     if (rooms[_i].large) {
         expect_status(&large, rooms[_i].status);
         if (rooms[_i].status == TD_RESOURCE_LIMIT)
             ck_assert_uint_gt(large.err.needed, large.err.limit);
-        ask_end(&large);
+        batch_call_end(&large);
     }
     ck_assert_msg(launches() >= rooms[_i].least && launches() <= rooms[_i].most,
-                  "%s: %llu launches", rooms[_i].says, (unsigned long long)launches());
+                  "%s: %llu launches", rooms[_i].description, (unsigned long long)launches());
     ck_assert_uint_eq(counts_of(&setup).opens, 1);
     setup_close(&setup);
     free(indices);
@@ -441,14 +442,14 @@ END_TEST
 START_TEST(all_memory_of_the_device_can_be_used)
 {
     struct setup setup = { .options.device.memory = 1 << 20 };
-    struct ask ask;
+    struct batch_call call;
     setup_open(&setup, "");
     struct td_tensor table = table_of(62500, 0); /* of 1,000,000 bytes */
     upload(&setup, &table, TD_OK);
-    ask_row(&ask, &table, 62499);
-    submit(&setup, &ask);
-    expect_rows(&ask);
-    ask_end(&ask);
+    batch_call_row(&call, &table, 62499);
+    submit(&setup, &call);
+    expect_rows(&call);
+    batch_call_end(&call);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -459,15 +460,15 @@ START_TEST(a_call_that_fits_singly_fits_after_any_other)
 {
     static const int64_t counts[] = { 120000, 70000, 120000, 30000, 120000 };
     struct setup setup = { .options.staging_bytes = 4 << 20 };
-    struct ask ask;
+    struct batch_call call;
     int64_t *indices = calloc(120000, sizeof *indices);
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     for (int i = 0; i < COUNT_OF(counts); i++) { /* 8 bytes in and 16 out each */
-        ask_rows(&ask, &table, TD_BOUNDS_ERROR, indices, counts[i]);
-        submit(&setup, &ask);
-        expect_rows(&ask);
-        ask_end(&ask);
+        batch_call_rows(&call, &table, TD_BOUNDS_ERROR, indices, counts[i]);
+        submit(&setup, &call);
+        expect_rows(&call);
+        batch_call_end(&call);
     }
     setup_close(&setup);
     free(indices);
@@ -478,14 +479,14 @@ END_TEST
 START_TEST(a_device_without_memory_refuses_and_is_not_lost)
 {
     struct setup setup = { 0 };
-    struct ask ask;
+    struct batch_call call;
     setup_open(&setup, "fail_alloc=1,recover=0");
     struct td_tensor table = table_of(10, 0);
     for (int i = 0; i < 3; i++) {
-        ask_row(&ask, &table, 1);
-        submit(&setup, &ask);
-        expect_status(&ask, TD_MEMORY_EXHAUSTED);
-        ask_end(&ask);
+        batch_call_row(&call, &table, 1);
+        submit(&setup, &call);
+        expect_status(&call, TD_MEMORY_EXHAUSTED);
+        batch_call_end(&call);
     }
     upload(&setup, &table, TD_MEMORY_EXHAUSTED);
     ck_assert(counts_of(&setup).available);
@@ -504,11 +505,11 @@ START_TEST(tables_are_evicted_to_make_room_for_batches)
         tables[i] = table_of(6250, (float)i);
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < N; i++) {
-            struct ask ask;
-            ask_row(&ask, &tables[i], 6000 + i);
-            submit(&setup, &ask);
-            expect_rows(&ask);
-            ask_end(&ask);
+            struct batch_call call;
+            batch_call_row(&call, &tables[i], 6000 + i);
+            submit(&setup, &call);
+            expect_rows(&call);
+            batch_call_end(&call);
         }
     ck_assert_uint_gt(counts_of(&setup).evicted, 0);
     setup_close(&setup);
@@ -528,35 +529,35 @@ struct client {
     int counts[TD_STATUS_COUNT];
 };
 
-/* One call after another, some with a bad index, some with a short deadline. Check's assertions work on
- * its own thread only, so a failure aborts. */
+/* One call after another, some with a bad index, some with a short deadline. Check's assertions
+ * work on its own thread only, so a failure aborts. */
 static void *run_client(void *context)
 {
     struct client *client = context;
     for (int i = 0; i < CALLS; i++) {
-        struct ask ask;
+        struct batch_call call;
         client->seed = client->seed * 1664525 + 1013904223;
         const unsigned r = client->seed >> 8;
         const bool bad = r % 16 == 3;
         const int64_t indices[] = { r % 100, (r >> 3) % 100, bad ? 100 : 5 };
-        ask_rows(&ask, &client->tables[r % TABLES], TD_BOUNDS_ERROR, indices, 3);
+        batch_call_rows(&call, &client->tables[r % TABLES], TD_BOUNDS_ERROR, indices, 3);
         if (r % 32 == 7)
-            ask.item.deadline_ns = td_now_ns() + r % 1000000;
-        submit(client->setup, &ask);
-        while (sem_wait(&ask.over) != 0)
+            call.item.deadline_ns = td_now_ns() + r % 1000000;
+        submit(client->setup, &call);
+        while (sem_wait(&call.finished) != 0)
             ;
-        if (atomic_load(&ask.dones) != 1 || (ask.status == TD_OK && bad))
+        if (atomic_load(&call.n_done) != 1 || (call.status == TD_OK && bad))
             abort();
-        if (ask.status == TD_OK)
+        if (call.status == TD_OK)
             for (int k = 0; k < 3; k++)
-                if (memcmp((const float *)ask.args.outputs[0].data + k * COLS,
-                           (const float *)ask.inputs[0].data + indices[k] * COLS,
+                if (memcmp((const float *)call.args.outputs[0].data + k * COLS,
+                           (const float *)call.inputs[0].data + indices[k] * COLS,
                            COLS * sizeof(float)) != 0)
                     abort();
-        client->counts[ask.status]++;
-        if (ask.status == TD_DEVICE_UNAVAILABLE)
+        client->counts[call.status]++;
+        if (call.status == TD_DEVICE_UNAVAILABLE)
             usleep(1000);
-        ask_end(&ask);
+        batch_call_end(&call);
     }
     return NULL;
 }

@@ -44,7 +44,7 @@ START_TEST(items_are_appended_in_order_to_those_that_wait)
 }
 END_TEST
 
-static void note_done(struct td_batch_item *item, td_status status, const struct td_error *err)
+static void record_done(struct td_batch_item *item, td_status status, const struct td_error *err)
 {
     (void)item;
     (void)status;
@@ -57,7 +57,7 @@ START_TEST(items_are_counted_from_submit_to_give_back)
     struct td_error err;
     begin();
     for (int i = 0; i < 3; i++) {
-        items[i].done = note_done;
+        items[i].done = record_done;
         td_batch_mailbox_submit(&mailbox, &items[i]);
     }
     for (int i = 0; i < 2; i++)

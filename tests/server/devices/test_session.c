@@ -81,9 +81,9 @@ static struct td_device_session *open_session(void)
     return session;
 }
 
-static void start(struct td_device_session *session, int i, struct ask *ask)
+static void start(struct td_device_session *session, int i, struct batch_call *call)
 {
-    struct td_batch_item *item = &ask->item;
+    struct td_batch_item *item = &call->item;
     struct td_error err;
     td_batch_item_submitted(item, &counts, 0);
     ck_assert_msg(td_batch_start(session->batches[i], &item, 1, &err) == TD_OK, "%s", err.message);
@@ -113,19 +113,19 @@ END_TEST
 
 START_TEST(a_session_finds_a_free_batch_and_the_oldest_one)
 {
-    struct ask asks[3];
+    struct batch_call calls[3];
     begin("");
     struct td_tensor table = table_of(10, 0);
     struct td_device_session *session = open_session();
     for (int i = 0; i < 3; i++)
-        ask_row(&asks[i], &table, i);
-    start(session, 0, &asks[0]);
+        batch_call_row(&calls[i], &table, i);
+    start(session, 0, &calls[0]);
     ck_assert_int_eq(td_device_session_free_batch(session), 1);
     ck_assert_int_eq(td_device_session_oldest_batch(session), 0);
     end_batch(session, 0);
-    start(session, 1, &asks[1]);
+    start(session, 1, &calls[1]);
     ck_assert_int_eq(td_device_session_oldest_batch(session), 1);
-    start(session, 0, &asks[2]);
+    start(session, 0, &calls[2]);
     ck_assert_int_eq(td_device_session_in_flight(session), 2);
     ck_assert_int_eq(td_device_session_free_batch(session), -1);
     ck_assert_uint_eq(atomic_load(&counts.in_flight), 2);
@@ -134,8 +134,8 @@ START_TEST(a_session_finds_a_free_batch_and_the_oldest_one)
     end_batch(session, 0);
     ck_assert_uint_eq(atomic_load(&counts.in_flight), 0);
     for (int i = 0; i < 3; i++) {
-        expect_rows(&asks[i]);
-        ask_end(&asks[i]);
+        expect_rows(&calls[i]);
+        batch_call_end(&calls[i]);
     }
     td_device_session_close(session);
     td_buffer_unref(table.owner);
@@ -145,16 +145,16 @@ END_TEST
 
 START_TEST(trim_frees_memory_that_no_batch_uses)
 {
-    struct ask ask;
+    struct batch_call call;
     struct td_device_info before, after;
     begin("");
     struct td_tensor table = table_of(10, 0);
     struct td_device_session *session = open_session();
-    ask_row(&ask, &table, 1);
-    start(session, 0, &ask);
+    batch_call_row(&call, &table, 1);
+    start(session, 0, &call);
     end_batch(session, 0);
-    expect_rows(&ask);
-    ask_end(&ask);
+    expect_rows(&call);
+    batch_call_end(&call);
     api.info(session->device, &before);
     ck_assert_uint_gt(td_staging_bytes(session->staging), 0);
     ck_assert(td_device_session_trim(session));
@@ -198,28 +198,28 @@ START_TEST(a_device_of_an_abandoned_opener_is_closed)
 END_TEST
 
 /* Loses a device that does not respond, with an item in flight. */
-static struct td_device_session *lose(struct ask *answered, struct ask *lost,
+static struct td_device_session *lose(struct batch_call *answered, struct batch_call *lost,
                                       const struct td_tensor *table)
 {
     struct td_error err;
     struct td_device_session *session = open_session();
-    ask_row(answered, table, 3);
+    batch_call_row(answered, table, 3);
     start(session, 0, answered);
     end_batch(session, 0);
     expect_rows(answered);
-    ask_row(lost, table, 4);
+    batch_call_row(lost, table, 4);
     start(session, 1, lost);
     td_error_set(&err, TD_DEVICE_UNAVAILABLE, "the device was lost");
     td_batch_fail(session->batches[1], &err);
     expect_status(lost, TD_DEVICE_UNAVAILABLE);
-    ask_end(lost);
+    batch_call_end(lost);
     ck_assert_uint_eq(session->shared.bytes, 0);
     return session;
 }
 
 START_TEST(a_lost_device_is_closed_once_its_replies_are_released)
 {
-    struct ask answered, lost;
+    struct batch_call answered, lost;
     begin("hang_at=2");
     struct td_tensor table = table_of(10, 0);
     struct td_device_session *session = lose(&answered, &lost, &table);
@@ -227,7 +227,7 @@ START_TEST(a_lost_device_is_closed_once_its_replies_are_released)
         ck_assert(!td_device_session_close_lost(session));
     ck_assert_int_eq(atomic_load(&closes), 0);
     expect_rows_now(&answered);
-    ask_end(&answered);
+    batch_call_end(&answered);
     while (!td_device_session_close_lost(session))
         sched_yield();
     ck_assert_int_eq(atomic_load(&closes), 1);
@@ -239,11 +239,11 @@ END_TEST
 
 START_TEST(a_close_that_does_not_return_can_be_abandoned)
 {
-    struct ask answered, lost;
+    struct batch_call answered, lost;
     begin("hang_at=2");
     struct td_tensor table = table_of(10, 0);
     struct td_device_session *session = lose(&answered, &lost, &table);
-    ask_end(&answered);
+    batch_call_end(&answered);
     atomic_store(&gated, true);
     ck_assert(!td_device_session_close_lost(session)); /* begins */
     ck_assert(!td_device_session_close_lost(session));
@@ -258,17 +258,17 @@ END_TEST
 
 START_TEST(replies_stay_valid_when_the_device_is_left_open)
 {
-    struct ask ask;
+    struct batch_call call;
     begin("");
     struct td_tensor table = table_of(10, 0);
     struct td_device_session *session = open_session();
     struct td_device *device = session->device;
-    ask_row(&ask, &table, 7);
-    start(session, 0, &ask);
+    batch_call_row(&call, &table, 7);
+    start(session, 0, &call);
     end_batch(session, 0);
     td_device_session_abandon(session);
-    expect_rows(&ask);
-    ask_end(&ask);
+    expect_rows(&call);
+    batch_call_end(&call);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
     ck_assert_uint_eq(td_buffer_pool_stats(options.buffers).in_use, 0);
     td_buffer_pool_free(options.buffers);
@@ -278,7 +278,7 @@ START_TEST(replies_stay_valid_when_the_device_is_left_open)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *description;
     uint64_t bytes, copy_bytes_per_us;
     int64_t limit_ms;
 } limits[] = {
@@ -293,19 +293,20 @@ START_TEST(bytes_being_moved_extend_the_time_limit)
     const struct td_batch_device on = { .hang_ns = 100 * MS,
                                         .bytes = limits[_i].bytes,
                                         .copy_bytes_per_us = limits[_i].copy_bytes_per_us };
-    ck_assert_msg(td_batch_time_limit_ns(&on) == limits[_i].limit_ms * MS, "%s", limits[_i].says);
+    ck_assert_msg(td_batch_time_limit_ns(&on) == limits[_i].limit_ms * MS, "%s",
+                  limits[_i].description);
 }
 END_TEST
 
 START_TEST(the_bytes_of_all_batches_are_counted_until_they_end)
 {
-    struct ask asks[2];
+    struct batch_call calls[2];
     begin("");
     struct td_tensor table = table_of(1000, 0);
     struct td_device_session *session = open_session();
     for (int i = 0; i < 2; i++) {
-        ask_row(&asks[i], &table, i);
-        start(session, i, &asks[i]);
+        batch_call_row(&calls[i], &table, i);
+        start(session, i, &calls[i]);
     }
     const uint64_t both = session->shared.bytes;
     ck_assert_uint_ge(both, table.bytes);
@@ -315,8 +316,8 @@ START_TEST(the_bytes_of_all_batches_are_counted_until_they_end)
     end_batch(session, 1);
     ck_assert_uint_eq(session->shared.bytes, 0);
     for (int i = 0; i < 2; i++) {
-        expect_rows(&asks[i]);
-        ask_end(&asks[i]);
+        expect_rows(&calls[i]);
+        batch_call_end(&calls[i]);
     }
     td_device_session_close(session);
     td_buffer_unref(table.owner);

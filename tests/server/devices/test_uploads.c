@@ -7,16 +7,16 @@
 START_TEST(a_table_used_by_two_batches_is_uploaded_once)
 {
     struct setup setup = { .options.batch_limit = 1 };
-    struct ask asks[4];
+    struct batch_call calls[4];
     setup_open(&setup, "launch_us=10000,copy_mb_per_s=100");
     struct td_tensor table = table_of(62500, 0); /* 1 MB: 10 ms */
     for (int i = 0; i < 4; i++) {
-        ask_row(&asks[i], &table, i * 1000);
-        submit(&setup, &asks[i]);
+        batch_call_row(&calls[i], &table, i * 1000);
+        submit(&setup, &calls[i]);
     }
     for (int i = 0; i < 4; i++) {
-        expect_rows(&asks[i]);
-        ask_end(&asks[i]);
+        expect_rows(&calls[i]);
+        batch_call_end(&calls[i]);
     }
     ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, table.bytes + 4096);
     ck_assert_uint_eq(counts_of(&setup).table_bytes, table.bytes);
@@ -28,20 +28,20 @@ END_TEST
 START_TEST(a_replaced_version_is_dropped_from_the_device)
 {
     struct setup setup = { 0 };
-    struct ask ask;
+    struct batch_call call;
     setup_open(&setup, "");
     struct td_tensor table = table_of(1000, 0), next = table_of(1000, 1);
-    ask_row(&ask, &table, 7);
-    submit(&setup, &ask);
-    expect_rows(&ask);
-    ask_end(&ask);
+    batch_call_row(&call, &table, 7);
+    submit(&setup, &call);
+    expect_rows(&call);
+    batch_call_end(&call);
     ck_assert(td_batcher_has_table(setup.batcher, &table));
     td_buffer_unref(table.owner);
     EVENTUALLY(counts_of(&setup).tables == 0);
-    ask_row(&ask, &next, 7);
-    submit(&setup, &ask);
-    expect_rows(&ask);
-    ask_end(&ask);
+    batch_call_row(&call, &next, 7);
+    submit(&setup, &call);
+    expect_rows(&call);
+    batch_call_end(&call);
     ck_assert_uint_eq(counts_of(&setup).tables, 1);
     setup_close(&setup);
     td_buffer_unref(next.owner);
@@ -51,23 +51,23 @@ END_TEST
 START_TEST(an_upload_is_waited_for_until_the_deadline)
 {
     struct setup setup = { .options.hang_ms = 3600000 };
-    struct ask hung, waiting, left;
+    struct batch_call hung, waiting, late;
     setup_open(&setup, "hang_at=1");
     struct td_tensor table = table_of(10, 0), other = table_of(10, 0);
     keep_busy(&setup, &hung, &table);
-    ask_upload(&waiting, &table); /* already uploading in the batch that hangs */
-    ask_upload(&left, &other);
-    waiting.item.deadline_ns = left.item.deadline_ns = td_now_ns() + 100 * MS;
+    batch_call_upload(&waiting, &table); /* already uploading in the batch that hangs */
+    batch_call_upload(&late, &other);
+    waiting.item.deadline_ns = late.item.deadline_ns = td_now_ns() + 100 * MS;
     submit(&setup, &waiting);
-    submit(&setup, &left);
+    submit(&setup, &late);
     expect_status(&waiting, TD_DEADLINE_EXCEEDED);
-    expect_status(&left, TD_DEADLINE_EXCEEDED);
-    ck_assert_int_eq(atomic_load(&hung.dones), 0);
+    expect_status(&late, TD_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(atomic_load(&hung.n_done), 0);
     setup_close(&setup);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
-    ask_end(&hung);
-    ask_end(&waiting);
-    ask_end(&left);
+    batch_call_end(&hung);
+    batch_call_end(&waiting);
+    batch_call_end(&late);
     td_buffer_unref(table.owner);
     td_buffer_unref(other.owner);
 }
@@ -89,7 +89,7 @@ END_TEST
 START_TEST(a_table_can_be_uploaded_before_its_first_use)
 {
     struct setup setup = { .options.device.memory = 512 * 1024 };
-    struct ask first, ask;
+    struct batch_call first, call;
     setup_open(&setup, "");
     struct td_tensor table = table_of(1000, 0), other = table_of(10, 0), large = table_of(40000, 0);
     keep_busy(&setup, &first, &other);
@@ -97,9 +97,9 @@ START_TEST(a_table_can_be_uploaded_before_its_first_use)
     ck_assert(td_batcher_has_table(setup.batcher, &table));
     expect_rows(&first);
     const uint64_t bytes = td_device_reference_counts().bytes_to_device;
-    ask_row(&ask, &table, 999);
-    submit(&setup, &ask);
-    expect_rows(&ask);
+    batch_call_row(&call, &table, 999);
+    submit(&setup, &call);
+    expect_rows(&call);
     ck_assert_uint_lt(td_device_reference_counts().bytes_to_device - bytes, 4096);
     upload(&setup, &table, TD_OK); /* a second upload has no effect */
     upload(&setup, &large, TD_RESOURCE_LIMIT);
@@ -108,8 +108,8 @@ START_TEST(a_table_can_be_uploaded_before_its_first_use)
     ck_assert_uint_eq(counts.items, 2);
     ck_assert_uint_eq(counts.tables, 2);
     ck_assert_uint_eq(counts.waiting + counts.in_flight, 0);
-    ask_end(&first);
-    ask_end(&ask);
+    batch_call_end(&first);
+    batch_call_end(&call);
     setup_close(&setup);
     td_buffer_unref(table.owner);
     td_buffer_unref(other.owner);
@@ -117,21 +117,21 @@ START_TEST(a_table_can_be_uploaded_before_its_first_use)
 }
 END_TEST
 
-/* After idle_ms without calls scratch memory of the device and staging memory are freed; tables stay.
- * More frequent calls keep both. */
+/* After idle_ms without calls scratch memory of the device and staging memory are freed; tables
+ * stay. More frequent calls keep both. */
 START_TEST(scratch_and_staging_memory_is_freed_after_idle_ms)
 {
     struct setup setup = { .options.idle_ms = 700 };
-    struct ask ask;
+    struct batch_call call;
     setup_open(&setup, "");
     struct td_tensor table = table_of(1000, 0);
     const int64_t busy_ns = td_now_ns() + 1500 * MS; /* several rounds of the batcher */
     while (td_now_ns() < busy_ns) {
         const int64_t begun_ns = td_now_ns();
-        ask_row(&ask, &table, 7);
-        submit(&setup, &ask);
-        expect_rows(&ask);
-        ask_end(&ask);
+        batch_call_row(&call, &table, 7);
+        submit(&setup, &call);
+        expect_rows(&call);
+        batch_call_end(&call);
         usleep(10000);
         const uint64_t staging_bytes = counts_of(&setup).staging_bytes;
         ck_assert(staging_bytes > 0 || td_now_ns() - begun_ns > 500 * MS);
@@ -143,10 +143,10 @@ START_TEST(scratch_and_staging_memory_is_freed_after_idle_ms)
     EVENTUALLY(counts_of(&setup).device.memory_used < 2 * table.bytes); /* the table itself */
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
     ck_assert(td_batcher_has_table(setup.batcher, &table));
-    ask_row(&ask, &table, 9); /* allocated again */
-    submit(&setup, &ask);
-    expect_rows(&ask);
-    ask_end(&ask);
+    batch_call_row(&call, &table, 9); /* allocated again */
+    submit(&setup, &call);
+    expect_rows(&call);
+    batch_call_end(&call);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }

@@ -48,14 +48,14 @@ START_TEST(nudge_makes_an_edge_for_a_client_that_has_closed)
     td_connections_add(connections, watched.ours);
     ck_assert_int_eq(write(watched.theirs, "GET", 3), 3);
     shutdown(watched.theirs, SHUT_WR);
-    ck_assert(has_edge(&watched)); /* the bytes and the end are one */
+    ck_assert(has_edge(&watched)); /* one edge for the bytes and the end */
     ck_assert(!has_edge(&watched));
     td_connections_nudge(connections);
     ck_assert(has_edge(&watched));
-    char bytes[8]; /* what it had sent is still there, and then its end */
+    char bytes[8]; /* the bytes that it sent can still be read, then the end */
     ck_assert_int_eq(read(watched.ours, bytes, sizeof bytes), 3);
     ck_assert_int_eq(read(watched.ours, bytes, sizeof bytes), 0);
-    ck_assert_int_eq(write(watched.ours, "HTTP", 4), 4); /* and it can be answered */
+    ck_assert_int_eq(write(watched.ours, "HTTP", 4), 4); /* and the reply can be sent */
     ck_assert_int_eq(read(watched.theirs, bytes, sizeof bytes), 4);
     watched_close(&watched);
     td_connections_free(connections);
@@ -73,7 +73,7 @@ START_TEST(nudge_ignores_a_client_that_has_not_closed)
     td_connections_nudge(connections);
     ck_assert(!has_edge(&watched));
     ck_assert_int_eq(read(watched.ours, bytes, sizeof bytes), 3);
-    ck_assert_int_eq(write(watched.theirs, "more", 4), 4); /* it can go on */
+    ck_assert_int_eq(write(watched.theirs, "more", 4), 4); /* it can continue sending */
     ck_assert_int_eq(read(watched.ours, bytes, sizeof bytes), 4);
     watched_close(&watched);
     td_connections_free(connections);
@@ -87,7 +87,7 @@ START_TEST(nudge_ignores_a_removed_socket)
     td_connections_add(connections, removed.ours);
     td_connections_add(connections, kept.ours);
     td_connections_remove(connections, removed.ours);
-    td_connections_remove(connections, removed.ours); /* as one that could not be noted is */
+    td_connections_remove(connections, removed.ours); /* removing an unknown socket has no effect */
     td_connections_remove(connections, 100000);
     shutdown(removed.theirs, SHUT_WR);
     shutdown(kept.theirs, SHUT_WR);
@@ -129,7 +129,7 @@ START_TEST(nudge_reaches_exactly_the_added_sockets)
 }
 END_TEST
 
-static void *come_and_go(void *argument)
+static void *add_and_remove(void *argument)
 {
     for (int i = 0; i < 500; i++) {
         struct watched watched = watched_open();
@@ -147,7 +147,7 @@ START_TEST(threads_add_and_remove_sockets_while_others_nudge)
     struct td_connections *connections = td_connections_new();
     pthread_t threads[4];
     for (size_t i = 0; i < COUNT_OF(threads); i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, come_and_go, connections), 0);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, add_and_remove, connections), 0);
     for (int i = 0; i < 500; i++)
         td_connections_nudge(connections);
     for (size_t i = 0; i < COUNT_OF(threads); i++)

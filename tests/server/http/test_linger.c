@@ -70,7 +70,7 @@ START_TEST(a_socket_beyond_the_limit_is_closed_at_once)
         td_linger_take(linger, pairs[i].ours);
     }
     ck_assert(is_closed(pairs[TD_LINGER_SOCKETS].theirs));
-    td_linger_free(linger); /* and with it the others */
+    td_linger_free(linger); /* closes the others */
     for (int i = 0; i <= TD_LINGER_SOCKETS; i++) {
         ck_assert(is_closed(pairs[i].theirs));
         close(pairs[i].theirs);
@@ -94,7 +94,7 @@ START_TEST(closed_sockets_make_room_for_others)
     struct pair last = pair_open();
     td_linger_take(linger, last.ours);
     struct pollfd poller = { .fd = last.theirs, .events = POLLIN };
-    ck_assert_int_eq(poll(&poller, 1, 50), 0); /* it is kept */
+    ck_assert_int_eq(poll(&poller, 1, 50), 0); /* not closed */
     close(last.theirs);
     td_linger_free(linger);
 }

@@ -51,7 +51,7 @@ START_TEST(a_loopback_listener_accepts_its_own_names)
 }
 END_TEST
 
-/* What a page whose name was resolved anew could send, and what only looks like a local name. */
+/* Hosts that a page could send after DNS rebinding, and hosts that only look local. */
 static const char *const other_hosts[] = {
     "evil.example",
     "evil.example:8080",
@@ -200,26 +200,26 @@ START_TEST(a_request_without_host_passes)
 END_TEST
 
 static const struct {
-    const char *says, *allow_host, *host;
+    const char *description, *allow_host, *host;
     bool loopback, good;
 } named_hosts[] = {
-    { "a host that is named", "tensors.example", "tensors.example", true, true },
+    { "a host in the list", "tensors.example", "tensors.example", true, true },
     { "... with any port", "tensors.example", "tensors.example:8443", true, true },
     { "... in any case", "Tensors.Example", "tensors.eXAMPLE", true, true },
     { "... with a trailing dot", "tensors.example", "tensors.example.:1", true, true },
-    { "... named with a trailing dot", "tensors.example.", "tensors.example", true, true },
+    { "... listed with a trailing dot", "tensors.example.", "tensors.example", true, true },
     { "not a name under it", "tensors.example", "a.tensors.example", true, false },
-    { "not one that it ends", "sors.example", "tensors.example", true, false },
+    { "not a name that ends with it", "sors.example", "tensors.example", true, false },
     { "the second of a list", "a.example, b.example", "b.example", true, true },
     { "an address", "192.0.2.1", "192.0.2.1:80", true, true },
     { "not another address", "192.0.2.1", "192.0.2.11", true, false },
     { "an IPv6 address", "[2001:db8::1]", "[2001:DB8:0::1]:80", true, true },
-    { "localhost beside it", "tensors.example", "localhost", true, true },
+    { "localhost besides", "tensors.example", "localhost", true, true },
     { "on other addresses any host", "", "evil.example", false, true },
-    { "... or none that is one", "", "user@x", false, true },
-    { "... but what is named where one is", "tensors.example", "evil.example", false, false },
-    { "... which passes", "tensors.example", "tensors.example", false, true },
-    { "... as localhost does", "tensors.example", "127.0.0.1:8080", false, true },
+    { "... even an invalid one", "", "user@x", false, true },
+    { "... unless there is a list", "tensors.example", "evil.example", false, false },
+    { "... which allows its hosts", "tensors.example", "tensors.example", false, true },
+    { "... and local ones", "tensors.example", "127.0.0.1:8080", false, true },
 };
 
 START_TEST(allow_host_names_further_hosts)
@@ -230,7 +230,7 @@ START_TEST(allow_host_names_further_hosts)
     bool listed;
     ck_assert_msg(check(origins, &request, &listed, &err) ==
                       (named_hosts[_i].good ? TD_OK : TD_FORBIDDEN),
-                  "%s", named_hosts[_i].says);
+                  "%s", named_hosts[_i].description);
     td_origins_free(origins);
 }
 END_TEST
@@ -238,25 +238,25 @@ END_TEST
 /* ---- Origin and Sec-Fetch-Site --------------------------------------------------------------- */
 
 static const struct {
-    const char *says, *host, *origin, *site;
-    const char *at_fault; /* NULL: it passes */
+    const char *description, *host, *origin, *site;
+    const char *at_fault; /* NULL: allowed */
 } sites[] = {
     { "no browser", "localhost:8080", NULL, NULL, NULL },
     { "the server's own page", "localhost:8080", "http://localhost:8080", "same-origin", NULL },
     { "... of an older browser", "localhost:8080", "http://localhost:8080", NULL, NULL },
-    { "an address that was typed", "localhost:8080", NULL, "none", NULL },
-    { "an own page that reads", "localhost:8080", NULL, "same-origin", NULL },
+    { "a URL typed by the user", "localhost:8080", NULL, "none", NULL },
+    { "the server's own page, a GET", "localhost:8080", NULL, "same-origin", NULL },
     { "a value that no browser sends yet", "localhost:8080", NULL, "sideways", NULL },
     { "another site", "localhost:8080", "https://evil.example", "cross-site", "Sec-Fetch-Site" },
-    { "... that reads", "localhost:8080", NULL, "cross-site", "Sec-Fetch-Site" },
+    { "... a GET", "localhost:8080", NULL, "cross-site", "Sec-Fetch-Site" },
     { "another port of localhost", "localhost:8080", NULL, "same-site", "Sec-Fetch-Site" },
     { "... in another case", "localhost:8080", NULL, "Cross-Site", "Sec-Fetch-Site" },
-    { "... which an origin does not excuse", "localhost:8080", "http://localhost:8080",
-      "cross-site", "Sec-Fetch-Site" },
+    { "... even with the right origin", "localhost:8080", "http://localhost:8080", "cross-site",
+      "Sec-Fetch-Site" },
     { "another origin", "localhost:8080", "https://evil.example", NULL, "Origin" },
-    { "... which a site does not excuse", "localhost:8080", "https://evil.example", "same-origin",
+    { "... even with the right site", "localhost:8080", "https://evil.example", "same-origin",
       "Origin" },
-    { "... nor none", "localhost:8080", "https://evil.example", "none", "Origin" },
+    { "... even with no site", "localhost:8080", "https://evil.example", "none", "Origin" },
     { "a page without origin", "localhost:8080", "null", NULL, "Origin" },
     { "an empty origin", "localhost:8080", "", NULL, "Origin" },
     { "another port", "localhost:8080", "http://localhost:3000", NULL, "Origin" },
@@ -264,19 +264,19 @@ static const struct {
     { "... on one side", "localhost:80", "http://localhost", NULL, NULL },
     { "... on the other", "localhost", "http://localhost:80", NULL, NULL },
     { "... of https", "localhost:443", "https://localhost", NULL, NULL },
-    { "... is not that of http", "localhost:80", "https://localhost", NULL, "Origin" },
-    { "... nor any other", "localhost:8080", "http://localhost", NULL, "Origin" },
+    { "... of https is not that of http", "localhost:80", "https://localhost", NULL, "Origin" },
+    { "... is not another port", "localhost:8080", "http://localhost", NULL, "Origin" },
     { "an empty port", "localhost:", "http://localhost", NULL, NULL },
     { "https before a proxy that forwards Host", "localhost", "https://localhost", NULL, NULL },
     { "case does not matter", "LOCALHOST:8080", "HTTP://localhost:8080", NULL, NULL },
     { "a trailing dot is another origin", "localhost.:8080", "http://localhost:8080", NULL,
       "Origin" },
-    { "... and the same on both sides", "localhost.:8080", "http://localhost.:8080", NULL, NULL },
+    { "... unless both have it", "localhost.:8080", "http://localhost.:8080", NULL, NULL },
     { "another name of this machine", "127.0.0.1:8080", "http://localhost:8080", NULL, "Origin" },
     { "an address", "127.0.0.1:8080", "http://127.0.0.1:8080", NULL, NULL },
     { "another address", "127.0.0.1:8080", "http://127.0.0.2:8080", NULL, "Origin" },
     { "IPv6", "[::1]:8080", "http://[::1]:8080", NULL, NULL },
-    { "... written otherwise", "[0::1]:8080", "http://[::1]:8080", NULL, NULL },
+    { "... in another spelling", "[0::1]:8080", "http://[::1]:8080", NULL, NULL },
     { "... without brackets", "[::1]:8080", "http://::1:8080", NULL, "Origin" },
     { "... with a zone", "[::1]:8080", "http://[::1%25lo]:8080", NULL, "Origin" },
     { "a path", "localhost:8080", "http://localhost:8080/", NULL, "Origin" },
@@ -286,14 +286,15 @@ static const struct {
       "Origin" },
     { "no scheme", "localhost:8080", "localhost:8080", NULL, "Origin" },
     { "... but its slashes", "localhost:8080", "//localhost:8080", NULL, "Origin" },
-    { "one slash", "localhost:8080", "http:/localhost:8080", NULL, "Origin" },
+    { "one slash after the scheme", "localhost:8080", "http:/localhost:8080", NULL, "Origin" },
     { "a scheme without a host", "localhost:8080", "http://", NULL, "Origin" },
-    { "... and nothing more", "localhost:8080", "http:", NULL, "Origin" },
-    { "a scheme that is not the web's", "localhost:8080", "app://localhost:8080", NULL, "Origin" },
-    { "a file", "localhost:8080", "file://", NULL, "Origin" },
-    { "a name that begins alike", "localhost:8080", "http://localhost:8080.evil.example", NULL,
+    { "... nor slashes", "localhost:8080", "http:", NULL, "Origin" },
+    { "a scheme other than http and https", "localhost:8080", "app://localhost:8080", NULL,
       "Origin" },
-    { "a name that ends alike", "localhost:8080", "http://evil-localhost:8080", NULL, "Origin" },
+    { "a file", "localhost:8080", "file://", NULL, "Origin" },
+    { "a name that begins with it", "localhost:8080", "http://localhost:8080.evil.example", NULL,
+      "Origin" },
+    { "a name that ends with it", "localhost:8080", "http://evil-localhost:8080", NULL, "Origin" },
     { "an origin without a host to compare with", NULL, "http://localhost", NULL, "Origin" },
 };
 
@@ -306,7 +307,8 @@ START_TEST(pages_of_other_sites_are_refused)
     struct td_error err = { 0 };
     bool listed;
     const td_status status = check(origins, &request, &listed, &err);
-    ck_assert_msg(status == (sites[_i].at_fault ? TD_FORBIDDEN : TD_OK), "%s", sites[_i].says);
+    ck_assert_msg(status == (sites[_i].at_fault ? TD_FORBIDDEN : TD_OK), "%s",
+                  sites[_i].description);
     if (status != TD_OK)
         ck_assert_str_eq(err.attribute, sites[_i].at_fault);
     ck_assert(!listed);
@@ -315,14 +317,14 @@ START_TEST(pages_of_other_sites_are_refused)
 END_TEST
 
 static const struct {
-    const char *says, *method, *path, *mode, *host;
+    const char *description, *method, *path, *mode, *host;
     bool good;
 } navigations[] = {
     { "a link to the console", "GET", "/", "navigate", "localhost", true },
     { "... to the documentation", "GET", "/docs", "navigate", "localhost", true },
     { "... by a name that is not local", "GET", "/", "navigate", "evil.example", false },
     { "a link to anything else", "GET", "/v1/tensors", "navigate", "localhost", false },
-    { "... to what begins alike", "GET", "/docs/x", "navigate", "localhost", false },
+    { "... to a longer path", "GET", "/docs/x", "navigate", "localhost", false },
     { "a form", "POST", "/", "navigate", "localhost", false },
     { "a script that reads the console", "GET", "/", "cors", "localhost", false },
     { "an image", "GET", "/", "no-cors", "localhost", false },
@@ -341,18 +343,18 @@ START_TEST(a_link_from_another_site_may_open_only_the_html_pages)
     bool listed;
     ck_assert_msg(check(origins, &request, &listed, &err) ==
                       (navigations[_i].good ? TD_OK : TD_FORBIDDEN),
-                  "%s", navigations[_i].says);
+                  "%s", navigations[_i].description);
     td_origins_free(origins);
 }
 END_TEST
 
 static const struct {
-    const char *says, *allow_origin, *origin;
+    const char *description, *allow_origin, *origin;
     bool listed;
 } listings[] = {
-    { "the origin that is named", "https://a.example", "https://a.example", true },
+    { "the origin in the list", "https://a.example", "https://a.example", true },
     { "... with its default port", "https://a.example", "https://a.example:443", true },
-    { "... named with it", "http://a.example:80", "http://a.example", true },
+    { "... listed with its default port", "http://a.example:80", "http://a.example", true },
     { "... in any case", "HTTPS://A.example", "https://a.EXAMPLE", true },
     { "one of a list", "https://a.example,http://localhost:3000", "http://localhost:3000", true },
     { "... with blanks", " https://a.example , http://b.example ", "http://b.example", true },
@@ -375,7 +377,7 @@ START_TEST(allow_origin_names_the_pages_that_may_use_the_server)
     bool listed;
     ck_assert_msg(check(origins, &request, &listed, &err) ==
                       (listings[_i].listed ? TD_OK : TD_FORBIDDEN),
-                  "%s", listings[_i].says);
+                  "%s", listings[_i].description);
     ck_assert_int_eq(listed, listings[_i].listed);
     td_origins_free(origins);
 }

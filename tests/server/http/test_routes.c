@@ -191,7 +191,7 @@ static const struct {
     { "POST", "/v2/models/gather/versions//infer", TD_NOT_FOUND, "", "" },
     { "POST", "//v1/gather", TD_NOT_FOUND, "", "" },
     { "POST", "*", TD_NOT_FOUND, "", "" },
-    { "POST", "/v1%2fgather", TD_NOT_FOUND, "", "" }, /* only names have other spellings */
+    { "POST", "/v1%2fgather", TD_NOT_FOUND, "", "" }, /* only names may be escaped */
     { "POST", "/v1%2Fgather", TD_NOT_FOUND, "", "" },
     { "POST", "%2fv1/gather", TD_NOT_FOUND, "", "" },
     { "POST", "/%76%31/gather", TD_NOT_FOUND, "", "" },
@@ -224,7 +224,7 @@ static const struct {
     { "GET", "/v1/gather", TD_METHOD_NOT_ALLOWED, "POST", "" },
     { "HEAD", "/v1/gather", TD_METHOD_NOT_ALLOWED, "POST", "" },
     { "PUT", "/v1/gather", TD_METHOD_NOT_ALLOWED, "POST", "" },
-    { "post", "/v1/gather", TD_METHOD_NOT_ALLOWED, "POST", "" }, /* methods have a case */
+    { "post", "/v1/gather", TD_METHOD_NOT_ALLOWED, "POST", "" }, /* methods are case-sensitive */
     { "GET", "/v2/models/gather/infer", TD_METHOD_NOT_ALLOWED, "POST", "" },
     { "POST", "/v1/ops", TD_METHOD_NOT_ALLOWED, "GET, HEAD", "" },
     { "POST", "/v1/ops/gather", TD_METHOD_NOT_ALLOWED, "GET, HEAD", "" },
@@ -291,7 +291,7 @@ START_TEST(errors_are_in_the_style_of_the_path)
 {
     struct td_call *call = call_to("POST", styles[_i].path);
     if (td_route_call(call) == TD_OK)
-        td_error_set(&call->error, TD_INTERNAL, "told anyhow");
+        td_error_set(&call->error, TD_INTERNAL, "an error");
     ck_assert_int_eq(call->style, styles[_i].style);
     td_call_refuse(call);
     cJSON *root = cJSON_ParseWithLength(call->reply.chunks[0].data, call->reply.chunks[0].size);
@@ -322,12 +322,12 @@ START_TEST(a_long_path_is_truncated_in_the_message_only)
 }
 END_TEST
 
-/* ---- what the handlers say ------------------------------------------------------------------- */
+/* ---- replies of the handlers ----------------------------------------------------------------- */
 
 static const struct {
     const char *path;
     int http_status;
-    const char *member, *value; /* a member of the answer, of text; NULL: none is looked at */
+    const char *member, *value; /* a string member of the reply; NULL: not checked */
 } answers[] = {
     { "/healthz", 200, "status", "alive" },
     { "/readyz", 200, "status", "ready" },
@@ -460,17 +460,17 @@ START_TEST(a_plan_requires_a_json_body)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *description;
     size_t route;
     int64_t max_body, quota, memory;
     size_t limit;
 } limits[] = {
     { "a plan's body has its own limit", 65536, 100000, 100000, 100000, 65536 },
-    { "below the server's", 65536, 2000, 100000, 100000, 2000 },
-    { "a request has the server's", TD_BODY_ANY, 2000, 100000, 100000, 2000 },
-    { "which the memory bounds", TD_BODY_ANY, 200000, 300000, 100000, 100000 },
-    { "a tensor's is the quota", TD_BODY_TENSOR, 2000, 70000, 100000, 70000 },
-    { "which the memory bounds too", TD_BODY_TENSOR, 2000, 200000, 100000, 100000 },
+    { "... if below the server's", 65536, 2000, 100000, 100000, 2000 },
+    { "a request has the server's limit", TD_BODY_ANY, 2000, 100000, 100000, 2000 },
+    { "... and at most the memory limit", TD_BODY_ANY, 200000, 300000, 100000, 100000 },
+    { "a tensor is limited by the quota", TD_BODY_TENSOR, 2000, 70000, 100000, 70000 },
+    { "... and at most the memory limit, too", TD_BODY_TENSOR, 2000, 200000, 100000, 100000 },
 };
 
 START_TEST(a_body_has_a_limit)
@@ -480,7 +480,7 @@ START_TEST(a_body_has_a_limit)
     services.config.max_body = limits[_i].max_body;
     services.config.tensor_quota = limits[_i].quota;
     services.config.memory_limit = limits[_i].memory;
-    ck_assert_msg(td_call_body_limit(call) == limits[_i].limit, "%s: %zu", limits[_i].says,
+    ck_assert_msg(td_call_body_limit(call) == limits[_i].limit, "%s: %zu", limits[_i].description,
                   td_call_body_limit(call));
     td_call_free(call);
 }

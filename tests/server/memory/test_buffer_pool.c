@@ -29,7 +29,7 @@ static struct td_error refused(struct td_buffer_pool *pool, size_t bytes)
     return err;
 }
 
-static void take_and_give_back(struct td_buffer_pool *pool, size_t bytes)
+static void take_and_release(struct td_buffer_pool *pool, size_t bytes)
 {
     td_buffer_unref(take(pool, bytes));
 }
@@ -45,7 +45,7 @@ static void expect_stats(struct td_buffer_pool *pool, uint64_t in_use, uint64_t 
 
 static struct td_buffer *spare;
 
-static void let_go(void *context)
+static void release_spare(void *context)
 {
     ++*(int *)context;
     td_buffer_unref(spare);
@@ -56,7 +56,7 @@ START_TEST(spare_buffers_are_released_before_a_request_is_refused)
 {
     int asked = 0;
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 0);
-    td_buffer_pool_spares(pool, let_go, &asked);
+    td_buffer_pool_spares(pool, release_spare, &asked);
     spare = take(pool, 512 * KIB);
     struct td_buffer *half = take(pool, 512 * KIB);
     ck_assert_int_eq(asked, 0);
@@ -66,7 +66,7 @@ START_TEST(spare_buffers_are_released_before_a_request_is_refused)
     ck_assert_int_eq(td_buffer_pool_admit(pool, 0, 512 * KIB, &err), TD_MEMORY_EXHAUSTED);
     ck_assert_int_eq(asked, 2);
     ck_assert_int_eq(refused(pool, 2 * MIB).status, TD_RESOURCE_LIMIT);
-    ck_assert_int_eq(asked, 2); /* exceeds the limit, so the callback is not called */
+    ck_assert_int_eq(asked, 2); /* exceeds the limit: the callback is not called */
     td_buffer_unref(half);
     td_buffer_unref(other);
     td_buffer_pool_free(pool);
@@ -190,11 +190,11 @@ END_TEST
 START_TEST(warm_buffers_never_exceed_the_warm_limit)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 256 * KIB);
-    take_and_give_back(pool, 512 * KIB);
+    take_and_release(pool, 512 * KIB);
     expect_stats(pool, 0, 0);
-    take_and_give_back(pool, 256 * KIB); /* exactly the limit */
+    take_and_release(pool, 256 * KIB); /* exactly the limit */
     expect_stats(pool, 0, 256 * KIB);
-    take_and_give_back(pool, 4 * KIB);
+    take_and_release(pool, 4 * KIB);
     expect_stats(pool, 0, 256 * KIB);
     td_buffer_pool_free(pool);
 }
@@ -203,7 +203,7 @@ END_TEST
 START_TEST(a_warm_limit_of_zero_keeps_nothing)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 0);
-    take_and_give_back(pool, 1);
+    take_and_release(pool, 1);
     expect_stats(pool, 0, 0);
     td_buffer_pool_free(pool);
 }
@@ -217,7 +217,7 @@ START_TEST(warm_buffers_are_evicted_for_a_buffer)
     td_buffer_unref(b);
     expect_stats(pool, 0, 768 * KIB);
     struct td_buffer *c =
-        take(pool, 384 * KIB); /* 128 KiB too many: the 512 have to go, the 256 stay */
+        take(pool, 384 * KIB); /* 128 KiB too many: the 512 KiB are evicted, the 256 KiB stay */
     expect_stats(pool, 384 * KIB, 256 * KIB);
     struct td_buffer *d = take(pool, 640 * KIB);
     expect_stats(pool, MIB, 0);
@@ -231,7 +231,7 @@ START_TEST(warm_buffers_are_evicted_for_a_charge)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
-    take_and_give_back(pool, 512 * KIB);
+    take_and_release(pool, 512 * KIB);
     ck_assert_int_eq(td_buffer_pool_charge(pool, 512 * KIB, &err), TD_OK);
     expect_stats(pool, 512 * KIB, 512 * KIB);
     ck_assert_int_eq(td_buffer_pool_charge(pool, 1, &err), TD_OK);
@@ -270,13 +270,13 @@ END_TEST
 
 /* ---- the budget ------------------------------------------------------------------------------ */
 
-START_TEST(the_whole_limit_can_be_used_and_not_a_byte_more)
+START_TEST(exactly_the_limit_can_be_used)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *all = take(pool, MIB);
     ck_assert_int_eq(refused(pool, 1).status, TD_MEMORY_EXHAUSTED);
     td_buffer_unref(all);
-    take_and_give_back(pool, 1);
+    take_and_release(pool, 1);
     td_buffer_pool_free(pool);
 }
 END_TEST
@@ -304,7 +304,7 @@ START_TEST(a_request_that_does_not_fit_now_is_memory_exhausted_with_a_retry)
     ck_assert_uint_ge(err.retry_after_s, 1);
     expect_stats(pool, 768 * KIB, 0);
     td_buffer_unref(others);
-    take_and_give_back(pool, 512 * KIB);
+    take_and_release(pool, 512 * KIB);
     td_buffer_pool_free(pool);
 }
 END_TEST
@@ -337,21 +337,21 @@ START_TEST(charges_count_like_buffers)
     ck_assert_int_eq(td_buffer_pool_charge(pool, 0, &err), TD_OK);
     td_buffer_pool_discharge(pool, MIB);
     expect_stats(pool, 0, 0);
-    take_and_give_back(pool, MIB);
+    take_and_release(pool, MIB);
     td_buffer_pool_free(pool);
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *description;
     uint64_t in_use, bytes;
     td_status status;
 } admissions[] = {
-    { "all of an idle server", 0, MIB, TD_OK },
-    { "what is left beside others", MIB - 10, 10, TD_OK },
-    { "nothing, of a full server", MIB, 0, TD_OK },
-    { "one byte more than is left", MIB - 10, 11, TD_MEMORY_EXHAUSTED },
-    { "one byte more than there is", 0, MIB + 1, TD_RESOURCE_LIMIT },
+    { "the whole limit, nothing in use", 0, MIB, TD_OK },
+    { "all that is free", MIB - 10, 10, TD_OK },
+    { "nothing, the limit in use", MIB, 0, TD_OK },
+    { "one byte more than is free", MIB - 10, 11, TD_MEMORY_EXHAUSTED },
+    { "one byte more than the limit", 0, MIB + 1, TD_RESOURCE_LIMIT },
     { "a sum that would overflow", MIB, UINT64_MAX, TD_RESOURCE_LIMIT },
 };
 
@@ -362,10 +362,10 @@ START_TEST(admit_and_charge_agree)
     ck_assert_int_eq(td_buffer_pool_charge(pool, admissions[_i].in_use, &err), TD_OK);
     ck_assert_msg(td_buffer_pool_admit(pool, 0, admissions[_i].bytes, &err) ==
                       admissions[_i].status,
-                  "%s", admissions[_i].says);
+                  "%s", admissions[_i].description);
     expect_stats(pool, admissions[_i].in_use, 0); /* admission takes nothing */
     ck_assert_msg(td_buffer_pool_charge(pool, admissions[_i].bytes, &err) == admissions[_i].status,
-                  "%s", admissions[_i].says);
+                  "%s", admissions[_i].description);
     td_buffer_pool_discharge(pool, td_buffer_pool_stats(pool).in_use);
     td_buffer_pool_free(pool);
 }
@@ -375,7 +375,7 @@ START_TEST(warm_buffers_do_not_count_in_admission)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
-    take_and_give_back(pool, 512 * KIB);
+    take_and_release(pool, 512 * KIB);
     ck_assert_int_eq(td_buffer_pool_admit(pool, 0, MIB, &err), TD_OK);
     td_buffer_pool_free(pool);
 }
@@ -406,9 +406,9 @@ END_TEST
 
 /* ---- many threads ---------------------------------------------------------------------------- */
 
-enum { THREADS = 8, TURNS = 3000, HELD = 4 };
+enum { THREADS = 8, ROUNDS = 3000, HELD = 4 };
 
-struct hammer {
+struct client {
     struct td_buffer_pool *pool;
     unsigned number, seed;
     int refusals;
@@ -427,13 +427,13 @@ static void expect_stamp(const struct td_buffer *buffer, unsigned char mark)
         ck_assert(bytes[i] == mark && bytes[buffer->size - 1 - i] == mark);
 }
 
-static void *hammer(void *argument)
+static void *client(void *argument)
 {
-    struct hammer *self = argument;
+    struct client *self = argument;
     struct td_memory *memory = td_buffer_pool_memory(self->pool);
     struct td_buffer *held[HELD] = { NULL };
     struct td_error err;
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int turn = 0; turn < ROUNDS; turn++) {
         const unsigned slot = (unsigned)rand_r(&self->seed) % HELD;
         const unsigned char mark = (unsigned char)(self->number * HELD + slot + 1);
         if (held[slot])
@@ -457,16 +457,16 @@ static void *hammer(void *argument)
     return NULL;
 }
 
-START_TEST(under_load_buffers_never_overlap_and_the_limit_holds)
+START_TEST(under_load_buffers_never_overlap_and_stay_within_the_limit)
 {
     struct td_buffer_pool *pool =
         td_buffer_pool_new(MIB, 512 * KIB); /* less than all threads request at once */
-    struct hammer hammers[THREADS];
+    struct client hammers[THREADS];
     pthread_t threads[THREADS];
     int refusals = 0;
     for (unsigned i = 0; i < THREADS; i++) {
-        hammers[i] = (struct hammer){ .pool = pool, .number = i, .seed = i + 1 };
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, hammer, &hammers[i]), 0);
+        hammers[i] = (struct client){ .pool = pool, .number = i, .seed = i + 1 };
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, client, &hammers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
@@ -495,7 +495,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, warm_buffers_are_evicted_for_a_buffer);
     tcase_add_test(tcase, warm_buffers_are_evicted_for_a_charge);
     tcase_add_test(tcase, trim_unmaps_buffers_that_stayed_warm_too_long);
-    tcase_add_test(tcase, the_whole_limit_can_be_used_and_not_a_byte_more);
+    tcase_add_test(tcase, exactly_the_limit_can_be_used);
     tcase_add_loop_test(tcase, a_request_above_the_limit_is_a_resource_limit, 0, 5);
     tcase_add_test(tcase, a_request_that_does_not_fit_now_is_memory_exhausted_with_a_retry);
     tcase_add_test(tcase, a_refusal_accepts_a_null_error);
@@ -505,7 +505,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_error_does_not_count_the_callers_own_memory_as_in_use);
     tcase_add_test(tcase, free_takes_null);
     tcase_add_test(tcase, spare_buffers_are_released_before_a_request_is_refused);
-    tcase_add_test(tcase, under_load_buffers_never_overlap_and_the_limit_holds);
+    tcase_add_test(tcase, under_load_buffers_never_overlap_and_stay_within_the_limit);
 }
 
 int main(void)

@@ -31,7 +31,7 @@ static char *map_pages(int *file)
 }
 
 /* A volatile read, so that it is neither cached nor moved. */
-static char look(const char *at)
+static char read_volatile(const char *at)
 {
     return *(const volatile char *)at;
 }
@@ -44,17 +44,17 @@ START_TEST(a_truncated_file_reads_as_zeros_and_is_marked)
     const int range = td_guard_add(data, PAGES * PAGE),
               other_range = td_guard_add(other, PAGES * PAGE);
     const uint64_t faults = td_guard_faults();
-    ck_assert_int_eq(look(data + 5 * PAGE), 'x');
+    ck_assert_int_eq(read_volatile(data + 5 * PAGE), 'x');
     ck_assert(!td_guard_marked(range));
     ck_assert_int_eq(ftruncate(file, 3 * PAGE), 0);
-    ck_assert_int_eq(look(data + 6 * PAGE + 7), 0);
-    ck_assert_int_eq(look(data + 7 * PAGE), 0);
-    ck_assert_int_eq(look(data + 3 * PAGE), 0);
-    ck_assert_int_eq(look(data + 2 * PAGE), 'x');
+    ck_assert_int_eq(read_volatile(data + 6 * PAGE + 7), 0);
+    ck_assert_int_eq(read_volatile(data + 7 * PAGE), 0);
+    ck_assert_int_eq(read_volatile(data + 3 * PAGE), 0);
+    ck_assert_int_eq(read_volatile(data + 2 * PAGE), 'x');
     ck_assert(td_guard_marked(range));
     ck_assert(!td_guard_marked(other_range));
     ck_assert_uint_gt(td_guard_faults(), faults);
-    ck_assert_int_eq(look(other + 6 * PAGE), 'x');
+    ck_assert_int_eq(read_volatile(other + 6 * PAGE), 'x');
     td_guard_remove(range);
     td_guard_remove(other_range);
     td_guard_remove(-1);
@@ -73,7 +73,7 @@ START_TEST(a_reused_range_is_not_marked)
     char *data = map_pages(&file);
     int range = td_guard_add(data, PAGES * PAGE);
     ck_assert_int_eq(ftruncate(file, 0), 0);
-    ck_assert_int_eq(look(data), 0);
+    ck_assert_int_eq(read_volatile(data), 0);
     ck_assert(td_guard_marked(range));
     td_guard_remove(range);
     range = td_guard_add(data, PAGES * PAGE);
@@ -104,9 +104,9 @@ static void read_unguarded(void)
     int file;
     char *data = map_pages(&file);
     const int range = td_guard_add(data, PAGE); /* the first page only */
-    if (ftruncate(file, 0) != 0 || look(data) != 0)
+    if (ftruncate(file, 0) != 0 || read_volatile(data) != 0)
         _exit(1);
-    (void)look(data + PAGE);
+    (void)read_volatile(data + PAGE);
     td_guard_remove(range);
 }
 
@@ -124,7 +124,7 @@ START_TEST(faults_outside_all_ranges_end_the_process)
 }
 END_TEST
 
-static void *come_and_go(void *argument)
+static void *add_and_remove(void *argument)
 {
     char *data = argument;
     for (int i = 0; i < 20000; i++)
@@ -137,7 +137,7 @@ static void *read_truncated(void *argument)
     const char *data = argument;
     long sum = 0;
     for (int i = 0; i < PAGES; i++)
-        sum += look(data + (size_t)i * PAGE);
+        sum += read_volatile(data + (size_t)i * PAGE);
     return (void *)sum;
 }
 
@@ -147,7 +147,7 @@ START_TEST(ranges_are_added_and_removed_while_others_fault)
     pthread_t coming, readers[THREADS];
     char own[PAGE];
     td_guard_install();
-    ck_assert_int_eq(pthread_create(&coming, NULL, come_and_go, own), 0);
+    ck_assert_int_eq(pthread_create(&coming, NULL, add_and_remove, own), 0);
     for (int round = 0; round < 50; round++) {
         int file;
         char *data = map_pages(&file);

@@ -62,7 +62,7 @@ static td_status find(const char *name, uint64_t offset, uint64_t bytes, void **
 /* ---- registering ------------------------------------------------------------------ */
 
 static const struct {
-    const char *says;
+    const char *description;
     const char *slashes; /* before the name */
     uint64_t offset, bytes;
     const char *refusal; /* "" for none */
@@ -75,11 +75,11 @@ static const struct {
     { "nothing", "/", 0, 0, "byte_size is 0" },
     { "one byte too many", "/", 0, 3 * PAGE + 1, "beyond the 12288 bytes" },
     { "one byte too far", "/", 1, 3 * PAGE, "beyond the 12288 bytes" },
-    { "an end past all numbers", "/", UINT64_MAX, 2, "beyond the 12288 bytes" },
-    { "as many bytes as there are numbers", "/", 2, UINT64_MAX, "beyond the 12288 bytes" },
+    { "an end beyond 64 bits", "/", UINT64_MAX, 2, "beyond the 12288 bytes" },
+    { "a size of 64 bits", "/", 2, UINT64_MAX, "beyond the 12288 bytes" },
 };
 
-START_TEST(a_region_lies_within_its_object)
+START_TEST(a_region_must_be_within_its_object)
 {
     struct td_error err = { 0 };
     char spelled[80];
@@ -87,11 +87,11 @@ START_TEST(a_region_lies_within_its_object)
     const td_status status =
         td_shm_register(shm, "region", spelled, extents[_i].offset, extents[_i].bytes, &err);
     if (extents[_i].refusal[0]) {
-        ck_assert_msg(status == TD_INVALID_ARGUMENT, "%s", extents[_i].says);
-        ck_assert_msg(strstr(err.message, extents[_i].refusal) != NULL, "%s: %s", extents[_i].says,
-                      err.message);
+        ck_assert_msg(status == TD_INVALID_ARGUMENT, "%s", extents[_i].description);
+        ck_assert_msg(strstr(err.message, extents[_i].refusal) != NULL, "%s: %s",
+                      extents[_i].description, err.message);
     } else {
-        ck_assert_msg(status == TD_OK, "%s: %s", extents[_i].says, err.message);
+        ck_assert_msg(status == TD_OK, "%s: %s", extents[_i].description, err.message);
     }
 }
 END_TEST
@@ -240,7 +240,7 @@ static const struct {
     { 100, 1, false }, { 101, 0, false }, { UINT64_MAX, 2, false }, { 2, UINT64_MAX, false },
 };
 
-START_TEST(a_range_lies_within_its_region)
+START_TEST(a_range_must_be_within_its_region)
 {
     struct td_error err = { 0 };
     void *out;
@@ -292,7 +292,7 @@ END_TEST
 
 static atomic_bool stop;
 
-static void *come_and_go(void *context)
+static void *register_and_unregister(void *context)
 {
     struct td_error err;
     (void)context;
@@ -310,7 +310,7 @@ START_TEST(regions_are_registered_and_unregistered_while_in_use)
     int found = 0;
     atomic_store(&stop, false);
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, register_and_unregister, NULL), 0);
     while (found < FOUND) {
         struct td_arena arena;
         struct td_error err;
@@ -333,7 +333,7 @@ END_TEST
 static void add_tests(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, open_all, close_all);
-    tcase_add_loop_test(tcase, a_region_lies_within_its_object, 0, COUNT_OF(extents));
+    tcase_add_loop_test(tcase, a_region_must_be_within_its_object, 0, COUNT_OF(extents));
     tcase_add_loop_test(tcase, a_key_is_one_name, 0, COUNT_OF(bad_keys));
     tcase_add_test(tcase, a_key_of_256_bytes_is_too_long);
     tcase_add_test(tcase, every_key_that_cannot_be_opened_gets_the_same_error);
@@ -342,7 +342,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, regions_are_listed_by_name);
     tcase_add_test(tcase, a_name_may_hold_any_byte_and_is_not_found_by_a_prefix);
     tcase_add_test(tcase, the_clients_writes_are_read_in_place);
-    tcase_add_loop_test(tcase, a_range_lies_within_its_region, 0, COUNT_OF(ranges));
+    tcase_add_loop_test(tcase, a_range_must_be_within_its_region, 0, COUNT_OF(ranges));
     tcase_add_test(tcase, an_unregistered_region_lives_until_its_last_user_releases_it);
     tcase_add_test(tcase, unregistering_an_unknown_region_succeeds);
     tcase_add_test(tcase, a_truncated_region_is_refused_even_when_it_grows_again);

@@ -140,22 +140,22 @@ END_TEST
 /* ---- values from outside --------------------------------------------------------------------- */
 
 static const struct {
-    const char *says, *value, *text, *json;
+    const char *description, *value, *text, *json;
 } escapes[] = {
     { "plain", "/v1/gather?x", "v=/v1/gather?x", "\"v\":\"/v1/gather?x\"" },
-    { "an empty value is seen", "", "v=\"\"", "\"v\":\"\"" },
+    { "an empty value is quoted", "", "v=\"\"", "\"v\":\"\"" },
     { "a space needs quotes", "a b", "v=\"a b\"", "\"v\":\"a b\"" },
     { "so does an equals sign", "a=b", "v=\"a=b\"", "\"v\":\"a=b\"" },
     { "a quote does not end the value", "a\"b", "v=\"a\\\"b\"", "\"v\":\"a\\\"b\"" },
     { "nor does a backslash before it", "a\\\" x=1", "v=\"a\\\\\\\" x=1\"",
       "\"v\":\"a\\\\\\\" x=1\"" },
-    { "a new line does not begin a line", "a\nb\r", "v=a\\x0ab\\x0d",
+    { "a line feed does not begin a line", "a\nb\r", "v=a\\x0ab\\x0d",
       "\"v\":\"a\\u000ab\\u000d\"" },
-    { "nor colours the terminal", "\x1b[31m", "v=\\x1b[31m", "\"v\":\"\\u001b[31m\"" },
+    { "nor does an escape sequence reach the terminal", "\x1b[31m", "v=\\x1b[31m",
+      "\"v\":\"\\u001b[31m\"" },
     { "delete and tab", "\x7f\t", "v=\\x7f\\x09", "\"v\":\"\\u007f\\u0009\"" },
-    { "beyond ASCII each byte is written out", "\xc3\xa9", "v=\\xc3\\xa9",
-      "\"v\":\"\\u00c3\\u00a9\"" },
-    { "what is no UTF-8 as well", "\xff\x80", "v=\\xff\\x80", "\"v\":\"\\u00ff\\u0080\"" },
+    { "bytes beyond ASCII are escaped", "\xc3\xa9", "v=\\xc3\\xa9", "\"v\":\"\\u00c3\\u00a9\"" },
+    { "also invalid UTF-8", "\xff\x80", "v=\\xff\\x80", "\"v\":\"\\u00ff\\u0080\"" },
 };
 
 START_TEST(a_value_cannot_break_out_of_its_field)
@@ -167,10 +167,10 @@ START_TEST(a_value_cannot_break_out_of_its_field)
     const char *behind = strstr(line, " event ") + 7;
     ck_assert_msg(strncmp(behind, escapes[_i].text, strlen(escapes[_i].text)) == 0 &&
                       strcmp(behind + strlen(escapes[_i].text), " n=1\n") == 0,
-                  "%s: %s", escapes[_i].says, line);
+                  "%s: %s", escapes[_i].description, line);
     td_log(&json, TD_LOG_INFO, "event", TD_TEXT("v", escapes[_i].value), TD_INT("n", 1));
     line = written();
-    ck_assert_msg(strstr(line, escapes[_i].json) != NULL, "%s: %s", escapes[_i].says, line);
+    ck_assert_msg(strstr(line, escapes[_i].json) != NULL, "%s: %s", escapes[_i].description, line);
     cJSON *root = parsed(line);
     ck_assert_double_eq(cJSON_GetObjectItem(root, "n")->valuedouble, 1);
     cJSON_Delete(root);

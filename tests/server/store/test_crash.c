@@ -29,7 +29,7 @@ static struct td_tensor content(int k)
 }
 
 /* Runs in the child; reports every put. */
-static _Noreturn void put_for_ever(const struct td_tensor *contents, int done)
+static _Noreturn void put_in_loop(const struct td_tensor *contents, int done)
 {
     struct td_store *store = open_at(folder);
     const struct td_store_write on_t = { .name = "t", .persist = true };
@@ -45,10 +45,10 @@ static _Noreturn void put_for_ever(const struct td_tensor *contents, int done)
             break;
         td_arena_reset(&arena);
     }
-    _exit(1); /* the parent should have killed it */
+    _exit(1); /* the parent kills it before */
 }
 
-static void expect_whole(const struct td_tensor *contents, int *seen)
+static void expect_complete(const struct td_tensor *contents, int *seen)
 {
     struct td_store *store = open_folder();
     if (td_store_stats(store).tensors > 0) {
@@ -80,7 +80,7 @@ START_TEST(a_kill_at_any_moment_leaves_the_old_or_the_new_version)
         ck_assert_int_eq(pipe(ends), 0);
         const pid_t child = fork();
         if (child == 0)
-            put_for_ever(contents, ends[1]);
+            put_in_loop(contents, ends[1]);
         for (int i = 0; i < puts; i++) {
             const int64_t begun = td_now_ns();
             ck_assert_int_eq(read(ends[0], &byte, 1), 1);
@@ -94,7 +94,7 @@ START_TEST(a_kill_at_any_moment_leaves_the_old_or_the_new_version)
         ck_assert(WIFSIGNALED(status));
         close(ends[0]);
         close(ends[1]);
-        expect_whole(contents, seen);
+        expect_complete(contents, seen);
     }
     ck_assert(seen[0] > 0 && seen[1] > 0);
 }

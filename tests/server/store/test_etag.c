@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const struct {
-    const char *says, *list, *etag;
+    const char *description, *list, *etag;
     bool strong, weak; /* whether it is listed */
 } lists[] = {
     { "one tag", "\"a\"", "\"a\"", true, true },
@@ -13,15 +13,15 @@ static const struct {
     { "a list", "\"b\", \"a\"", "\"a\"", true, true },
     { "blanks and empty elements", " ,\"b\" ,\t, \"a\" , ", "\"a\"", true, true },
     { "a comma within quotes is part of the tag", "\"a,b\"", "\"a,b\"", true, true },
-    { "... and divides nothing", "\"a,b\"", "\"a\"", false, false },
+    { "... and does not separate tags", "\"a,b\"", "\"a\"", false, false },
     { "a weak tag never matches strongly", "W/\"a\"", "\"a\"", false, true },
     { "a weak one beside a strong one", "W/\"a\", \"a\"", "\"a\"", true, true },
     { "any", "*", "\"a\"", true, true },
     { "any, between blanks", " * ", "\"a\"", true, true },
-    { "any of nothing", "*", NULL, false, false },
-    { "a tag of nothing", "\"a\"", NULL, false, false },
+    { "any, but the tensor does not exist", "*", NULL, false, false },
+    { "a tag, but the tensor does not exist", "\"a\"", NULL, false, false },
     { "an empty tag", "\"\"", "\"a\"", false, false },
-    { "a beginning is no match", "\"ab\"", "\"a\"", false, false },
+    { "a prefix does not match", "\"ab\"", "\"a\"", false, false },
 };
 
 START_TEST(a_list_matches_an_entity_tag_or_not)
@@ -30,10 +30,10 @@ START_TEST(a_list_matches_an_entity_tag_or_not)
     struct td_error err;
     ck_assert_int_eq(
         td_etag_listed("If-Match", lists[_i].list, lists[_i].etag, false, &listed, &err), TD_OK);
-    ck_assert_msg(listed == lists[_i].strong, "%s", lists[_i].says);
+    ck_assert_msg(listed == lists[_i].strong, "%s", lists[_i].description);
     ck_assert_int_eq(
         td_etag_listed("If-Match", lists[_i].list, lists[_i].etag, true, &listed, &err), TD_OK);
-    ck_assert_msg(listed == lists[_i].weak, "%s", lists[_i].says);
+    ck_assert_msg(listed == lists[_i].weak, "%s", lists[_i].description);
 }
 END_TEST
 
@@ -55,22 +55,22 @@ START_TEST(a_malformed_list_is_rejected)
 END_TEST
 
 static const struct {
-    const char *says, *if_match, *if_none_match, *etag;
+    const char *description, *if_match, *if_none_match, *etag;
     const char *refused; /* the failing header; NULL if the conditions hold */
 } conditions[] = {
-    { "no condition, nothing there", NULL, NULL, NULL, NULL },
-    { "no condition, something there", NULL, NULL, "\"1\"", NULL },
-    { "replace what was seen", "\"1\"", NULL, "\"1\"", NULL },
-    { "it is another one by now", "\"1\"", NULL, "\"2\"", "If-Match" },
-    { "it is gone by now", "\"1\"", NULL, NULL, "If-Match" },
+    { "no condition, no tensor", NULL, NULL, NULL, NULL },
+    { "no condition, a tensor", NULL, NULL, "\"1\"", NULL },
+    { "If-Match of the current version", "\"1\"", NULL, "\"1\"", NULL },
+    { "If-Match of an older version", "\"1\"", NULL, "\"2\"", "If-Match" },
+    { "If-Match of a deleted tensor", "\"1\"", NULL, NULL, "If-Match" },
     { "replace only", "*", NULL, "\"1\"", NULL },
-    { "replace only, and nothing is there", "*", NULL, NULL, "If-Match" },
+    { "replace only, but there is no tensor", "*", NULL, NULL, "If-Match" },
     { "create only", NULL, "*", NULL, NULL },
-    { "create only, and something is there", NULL, "*", "\"1\"", "If-None-Match" },
-    { "not this one", NULL, "\"1\"", "\"1\"", "If-None-Match" },
-    { "not this one, weakly", NULL, "W/\"1\"", "\"1\"", "If-None-Match" },
-    { "not that one", NULL, "\"2\"", "\"1\"", NULL },
-    { "If-Match goes first", "\"2\"", "\"1\"", "\"1\"", "If-Match" },
+    { "create only, but there is a tensor", NULL, "*", "\"1\"", "If-None-Match" },
+    { "If-None-Match of the current version", NULL, "\"1\"", "\"1\"", "If-None-Match" },
+    { "... as a weak tag", NULL, "W/\"1\"", "\"1\"", "If-None-Match" },
+    { "If-None-Match of another version", NULL, "\"2\"", "\"1\"", NULL },
+    { "If-Match is evaluated first", "\"2\"", "\"1\"", "\"1\"", "If-Match" },
     { "both have to hold", "\"1\"", "\"1\"", "\"1\"", "If-None-Match" },
     { "both hold", "\"1\"", "\"2\"", "\"1\"", NULL },
 };
@@ -81,7 +81,8 @@ START_TEST(a_failed_condition_returns_the_current_etag)
     const struct td_condition condition = { conditions[_i].if_match, conditions[_i].if_none_match };
     const td_status status = td_condition_check(&condition, "t", conditions[_i].etag, &err);
     const char *refused = conditions[_i].refused;
-    ck_assert_msg(status == (refused ? TD_PRECONDITION_FAILED : TD_OK), "%s", conditions[_i].says);
+    ck_assert_msg(status == (refused ? TD_PRECONDITION_FAILED : TD_OK), "%s",
+                  conditions[_i].description);
     if (refused) {
         ck_assert_str_eq(err.attribute, refused);
         ck_assert_str_eq(err.etag, conditions[_i].etag ? conditions[_i].etag : "");

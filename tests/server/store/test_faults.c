@@ -1,5 +1,5 @@
-/* Whichever system call fails, and however often, three things agree: the answer, the served
- * tensors, and the tensors that a new start serves from the same folder. */
+/* Makes every system call and allocation fail, once or from then on, and checks that three things
+ * agree: the result of the call, the served tensors, and those that a restart serves. */
 #include "tests/server/folder.h"
 #include "tests/server/store/faults.h"
 #include "tests/support/suite.h"
@@ -81,7 +81,7 @@ static int count_descriptors(void)
 enum { TEXT = 2048 };
 
 /* ";name=values;name=values;" of all tensors; with `tags` also whether they are persisted. */
-static void describe(struct td_store *store, bool tags, char text[TEXT])
+static void describe(struct td_store *store, bool show_persisted, char text[TEXT])
 {
     struct td_arena arena;
     struct td_tensor_listing *list;
@@ -98,7 +98,7 @@ static void describe(struct td_store *store, bool tags, char text[TEXT])
             at += snprintf(at, (size_t)(end - at), "'%.*s'", (int)t->bytes, (const char *)t->data);
         for (int64_t j = 0; j < t->numel && j < 3 && t->dtype != TD_DTYPE_STRING; j++)
             at += snprintf(at, (size_t)(end - at), "%d,", value_of(t, (int)j));
-        if (tags)
+        if (show_persisted)
             at += snprintf(at, (size_t)(end - at), list[i].persisted ? "persisted" : "");
         at += snprintf(at, (size_t)(end - at), ";");
         ck_assert(at < end - 1);
@@ -117,7 +117,7 @@ static void describe_start(char text[TEXT])
 static void expect_kept(struct td_store *store)
 {
     struct td_store *start = open_folder();
-    struct td_tensor_listing *list, again;
+    struct td_tensor_listing *list, rescan;
     struct td_arena arena;
     int count;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
@@ -125,11 +125,11 @@ static void expect_kept(struct td_store *store)
     for (int i = 0; i < count; i++) {
         if (!list[i].persisted)
             continue;
-        EXPECT(td_store_get(start, list[i].name, strlen(list[i].name), &arena, &again, &err) ==
+        EXPECT(td_store_get(start, list[i].name, strlen(list[i].name), &arena, &rescan, &err) ==
                    TD_OK,
                "%s: %s", label, err.message);
-        EXPECT(strcmp(again.etag, list[i].etag) == 0, "%s: %s has the ETag %s, then %s", label,
-               list[i].name, list[i].etag, again.etag);
+        EXPECT(strcmp(rescan.etag, list[i].etag) == 0, "%s: %s has the ETag %s, then %s", label,
+               list[i].name, list[i].etag, rescan.etag);
     }
     td_arena_reset(&arena);
     td_store_free(start);
@@ -142,7 +142,7 @@ struct state {
 };
 
 /* Hidden files are counted first: a new start removes them. */
-static void look(struct td_store *store, struct state *state)
+static void read_state(struct td_store *store, struct state *state)
 {
     td_store_trim(store, INT64_MAX);
     describe(store, true, state->served);
@@ -185,7 +185,7 @@ static struct {
 } calls[1000];
 static int n_calls;
 
-static void note_calls(void)
+static void record_calls(void)
 {
     n_calls = faults_calls();
     ck_assert(n_calls > 0 && n_calls <= COUNT_OF(calls));
@@ -193,12 +193,12 @@ static void note_calls(void)
         calls[i].function = faults_function(i + 1, &calls[i].memory);
 }
 
-static void run_one(const char *says, const struct fault *fault, run_fn *run, const void *row,
-                    const void *wanted)
+static void run_one(const char *description, const struct fault *fault, run_fn *run,
+                    const void *row, const void *wanted)
 {
-    static const char *const spans[] = { "once", "and its like", "and all after it" };
+    static const char *const spans[] = { "once", "and later calls of it", "and all later calls" };
     const bool memory = calls[fault->at - 1].memory;
-    snprintf(label, sizeof label, "%s: call %d, %s, fails %s with %s%s%s", says, fault->at,
+    snprintf(label, sizeof label, "%s: call %d, %s, fails %s with %s%s%s", description, fault->at,
              calls[fault->at - 1].function, spans[fault->span],
              strerror(memory ? ENOMEM : fault->reason), fault->always ? ", without " : "",
              fault->always ? fault->always : "");
@@ -206,7 +206,8 @@ static void run_one(const char *says, const struct fault *fault, run_fn *run, co
 }
 
 /* Runs with every possible fault in the recorded calls. */
-static void for_each_fault(const char *says, run_fn *run, const void *row, const void *wanted)
+static void for_each_fault(const char *description, run_fn *run, const void *row,
+                           const void *wanted)
 {
     for (int at = 1; at <= n_calls; at++) {
         const int n_reasons = calls[at - 1].memory ? 1 : COUNT_OF(reasons);
@@ -215,7 +216,7 @@ static void for_each_fault(const char *says, run_fn *run, const void *row, const
                 const struct fault fault = { .at = at,
                                              .reason = reasons[i],
                                              .span = (enum fault_span)span };
-                run_one(says, &fault, run, row, wanted);
+                run_one(description, &fault, run, row, wanted);
             }
         }
     }
@@ -223,14 +224,14 @@ static void for_each_fault(const char *says, run_fn *run, const void *row, const
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static struct td_tensor fresh; /* the tensor that a change puts */
+static struct td_tensor new_tensor; /* the tensor that a change puts */
 
 static td_status put(struct td_store *store, const char *name, bool persist, struct td_arena *arena)
 {
     const struct td_store_write write = { .name = name, .persist = persist };
     struct td_tensor_listing listing;
     bool created;
-    return td_store_put(store, &write, &fresh, arena, &listing, &created, &err);
+    return td_store_put(store, &write, &new_tensor, arena, &listing, &created, &err);
 }
 
 static td_status persist(struct td_store *store, const char *name, struct td_arena *arena)
@@ -250,13 +251,13 @@ static td_status scatter(struct td_store *store, const char *name, struct td_are
     if (status != TD_OK)
         return status;
     if (update->tensor.dtype == TD_DTYPE_STRING)
-        update->tensor = fresh;
+        update->tensor = new_tensor;
     else
         memcpy((char *)update->tensor.data + offset, &value, sizeof value);
     return td_store_update_commit(update, &offset, 1, sizeof value, arena, &listing, &err);
 }
 
-static td_status forget(struct td_store *store, const char *name, struct td_arena *arena)
+static td_status delete_tensor(struct td_store *store, const char *name, struct td_arena *arena)
 {
     const struct td_store_write write = { .name = name };
     (void)arena;
@@ -267,16 +268,16 @@ static td_status forget(struct td_store *store, const char *name, struct td_aren
 #define STRINGS "string[3] 'one' '' 'three'"
 
 static const struct change {
-    const char *says;
+    const char *description;
     td_status (*run)(struct td_store *store, const char *name, struct td_arena *arena);
     const char *name;
-    const char *fresh;  /* tensor */
-    const char *own;    /* names persisted before; 'name: strings */
-    const char *files;  /* files added before the store is opened */
-    const char *memory; /* names put in memory after that */
+    const char *new_tensor; /* tensor */
+    const char *own;        /* names persisted before; 'name: strings */
+    const char *files;      /* files added before the store is opened */
+    const char *memory;     /* names put in memory after that */
 } changes[] = {
     { "PUT of a new name", persist, "t", NUMBERS, "other", NULL, NULL },
-    { "PUT over a file of ours", persist, "t", NUMBERS, "t other", NULL, NULL },
+    { "PUT over a .tensord file", persist, "t", NUMBERS, "t other", NULL, NULL },
     { "PUT over .npy", persist, "t", NUMBERS, NULL, "t.npy other.npy", NULL },
     { "PUT over both", persist, "t", NUMBERS, "t", "t.npy", NULL },
     { "PUT over memory", persist, "t", NUMBERS, NULL, NULL, "t other" },
@@ -285,21 +286,22 @@ static const struct change {
     { "PUT of strings", persist, "t", STRINGS, NULL, NULL, NULL },
     { "PUT of strings over strings", persist, "t", STRINGS, "'t", NULL, NULL },
     { "PUT of numbers over strings", persist, "t", NUMBERS, "'t", NULL, "'t" },
-    { "scatter into a file of ours", scatter, "t", NUMBERS, "t", NULL, NULL },
+    { "scatter into a .tensord file", scatter, "t", NUMBERS, "t", NULL, NULL },
     { "scatter into .npy", scatter, "t", NUMBERS, NULL, "t.npy", NULL },
     { "scatter into both", scatter, "t", NUMBERS, "t", "t.npy", NULL },
     { "scatter into memory", scatter, "t", NUMBERS, NULL, NULL, "t" },
     { "scatter into memory over a file", scatter, "t", NUMBERS, "t", NULL, "t" },
     { "scatter into strings", scatter, "t", STRINGS, "'t", NULL, NULL },
-    { "DELETE of a file of ours", forget, "t", NUMBERS, "t other", NULL, NULL },
-    { "DELETE of .npy", forget, "t", NUMBERS, NULL, "t.npy", NULL },
-    { "DELETE of both", forget, "t", NUMBERS, "t", "t.npy", NULL },
-    { "DELETE of .safetensors", forget, "m:w", NUMBERS, NULL, "m.safetensors/w", NULL },
-    { "DELETE of all three", forget, "m:w", NUMBERS, "m:w", "m.safetensors/w m:w.npy", NULL },
-    { "DELETE of three of which none is ours", forget, "a:b:c", NUMBERS, NULL,
+    { "DELETE of a .tensord file", delete_tensor, "t", NUMBERS, "t other", NULL, NULL },
+    { "DELETE of .npy", delete_tensor, "t", NUMBERS, NULL, "t.npy", NULL },
+    { "DELETE of both", delete_tensor, "t", NUMBERS, "t", "t.npy", NULL },
+    { "DELETE of .safetensors", delete_tensor, "m:w", NUMBERS, NULL, "m.safetensors/w", NULL },
+    { "DELETE of all three", delete_tensor, "m:w", NUMBERS, "m:w", "m.safetensors/w m:w.npy",
+      NULL },
+    { "DELETE of three without a .tensord file", delete_tensor, "a:b:c", NUMBERS, NULL,
       "a.safetensors/b:c a:b.safetensors/c a:b:c.npy", NULL },
-    { "DELETE of memory", forget, "t", NUMBERS, "other", NULL, "t" },
-    { "DELETE of memory over files", forget, "t", NUMBERS, "t", "t.npy", "t" },
+    { "DELETE of memory", delete_tensor, "t", NUMBERS, "other", NULL, "t" },
+    { "DELETE of memory over files", delete_tensor, "t", NUMBERS, "t", "t.npy", "t" },
 };
 
 static struct td_store *filled;
@@ -310,7 +312,7 @@ static void fill(const char *word, int32_t value)
     char text[64];
     const bool strings = *word == '\'';
     snprintf(text, sizeof text, strings ? "string[2] 'no %d' ''" : "int32[2] %d 0", (int)value);
-    fresh = tensor(text);
+    new_tensor = tensor(text);
     EXPECT(put(filled, word + strings, filled_files, &test_arena) == TD_OK, "%s", err.message);
 }
 
@@ -337,7 +339,7 @@ static td_status run_change(const struct change *change, struct td_store *store,
 {
     struct td_arena arena;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
-    fresh = tensor(change->fresh);
+    new_tensor = tensor(change->new_tensor);
     err.message[0] = '\0';
     faults_begin(fault);
     const td_status status = change->run(store, change->name, &arena);
@@ -349,46 +351,46 @@ static td_status run_change(const struct change *change, struct td_store *store,
 
 static const struct fault none = { 0 };
 
-/* If both the fsync of the folder and the undo fail, the change stays and the answer says so. */
-static bool happened(td_status status)
+/* If both the fsync of the folder and the undo fail, the change stays and the error reports it. */
+static bool took_effect(td_status status)
 {
     return status == TD_OK || strstr(err.message, "power failure");
 }
 
-struct around {
+struct states {
     struct state before, after;
 };
 
 static void change_with_fault(const void *row, const struct fault *fault, const void *wanted)
 {
     const struct change *change = row;
-    const struct around *around = wanted;
+    const struct states *states = wanted;
     struct state now;
     struct td_store *store = prepare(change);
     const int descriptors = count_descriptors();
     const td_status status = run_change(change, store, fault);
-    const bool done = happened(status);
+    const bool done = took_effect(status);
     const size_t length = strlen(label);
     snprintf(label + length, sizeof label - length, "; %s", status == TD_OK ? "done" : err.message);
-    const struct state *want = done ? &around->after : &around->before;
+    const struct state *want = done ? &states->after : &states->before;
     EXPECT(status == TD_OK || err.message[0], "%s: the error has no message", label);
     const bool one = fault->span == FAULT_ONCE && !fault->always;
     EXPECT(status == TD_OK || !done || !one, "%s: not undone", label);
     EXPECT(count_descriptors() == descriptors, "%s: descriptors are left", label);
     EXPECT(count_hidden() == 0 || !one, "%s: hidden files are left", label);
-    look(store, &now);
+    read_state(store, &now);
     expect_state(&now, want, "then");
     expect_kept(store);
     EXPECT(count_hidden() == 0, "%s: hidden files are left at a start", label);
     td_store_rescan(store);
-    look(store, &now);
+    read_state(store, &now);
     expect_state(&now, want, "after a rescan");
     expect_room(store);
-    const td_status again = run_change(change, store, &none);
-    EXPECT(again == (done && change->run == forget ? TD_TENSOR_NOT_FOUND : TD_OK),
+    const td_status rescan = run_change(change, store, &none);
+    EXPECT(rescan == (done && change->run == delete_tensor ? TD_TENSOR_NOT_FOUND : TD_OK),
            "%s: once more: %s", label, err.message);
-    look(store, &now);
-    expect_state(&now, &around->after, "once more");
+    read_state(store, &now);
+    expect_state(&now, &states->after, "once more");
     EXPECT(count_hidden() == 0, "%s: hidden files are left once more", label);
     td_store_free(store);
 }
@@ -396,19 +398,19 @@ static void change_with_fault(const void *row, const struct fault *fault, const 
 /* Runs the change with each fault, and with each function that always fails. */
 static void try_change(const struct change *change, const char *always)
 {
-    static struct around around;
+    static struct states states;
     struct td_store *store = prepare(change);
-    look(store, &around.before);
+    read_state(store, &states.before);
     ck_assert_msg(run_change(change, store, &none) == TD_OK, "%s", err.message);
-    note_calls();
-    look(store, &around.after);
+    record_calls();
+    read_state(store, &states.after);
     td_store_free(store);
-    ck_assert_str_ne(around.before.served, around.after.served);
+    ck_assert_str_ne(states.before.served, states.after.served);
     if (!always)
-        for_each_fault(change->says, change_with_fault, change, &around);
+        for_each_fault(change->description, change_with_fault, change, &states);
     for (int at = 1; at <= n_calls && always; at++) {
         const struct fault fault = { .at = at, .reason = EIO, .always = always };
-        run_one(change->says, &fault, change_with_fault, change, &around);
+        run_one(change->description, &fault, change_with_fault, change, &states);
     }
 }
 
@@ -432,10 +434,10 @@ END_TEST
 
 /* ---- rescanning ------------------------------------------------------------------------------ */
 
-static const struct look_again {
-    const char *says;
+static const struct rescan_case {
+    const char *description;
     struct change change; /* the state before; its name is put in memory later */
-    const char *then; /* "t.npy" comes, or another one in its place; "-t.npy" goes; "=t": another
+    const char *then; /* "t.npy": the file is added or replaced; "-t.npy": removed; "=t": another
                              process persists t */
     const char *may_miss; /* a name that another file provides then, which may be unreadable */
 } looks[] = {
@@ -444,7 +446,7 @@ static const struct look_again {
       { .name = "t", .files = "t.npy m.safetensors/w" },
       "t.npy m.safetensors/w",
       NULL },
-    { "a changed file of ours", { .name = "t", .own = "t 'u" }, "=t", NULL },
+    { "a changed .tensord file", { .name = "t", .own = "t 'u" }, "=t", NULL },
     { "another tensor in a file",
       { .name = "m:v", .files = "m.safetensors/w" },
       "m.safetensors/v",
@@ -453,19 +455,22 @@ static const struct look_again {
       { .name = "o", .own = "t", .files = "u.npy o.npy" },
       "-t.tensord -u.npy",
       NULL },
-    { "a file that covers another comes", { .name = "t", .files = "t.npy" }, "=t t.npy", NULL },
-    { "a file that covered another goes",
+    { "a file that takes precedence over another is added",
+      { .name = "t", .files = "t.npy" },
+      "=t t.npy",
+      NULL },
+    { "a file that took precedence is removed",
       { .name = "t", .own = "t", .files = "t.npy" },
       "-t.tensord",
       "t" },
-    { "what was put stays", { .name = "u", .files = "t.npy u.npy", .memory = "t" }, "u.npy", NULL },
-    { "what was put goes with its file",
+    { "a put tensor stays", { .name = "u", .files = "t.npy u.npy", .memory = "t" }, "u.npy", NULL },
+    { "a put tensor is removed with its file",
       { .name = "t", .files = "t.npy u.npy", .memory = "t" },
       "t.npy",
       NULL },
 };
 
-static void happen(const char *word, int32_t value)
+static void apply_file_change(const char *word, int32_t value)
 {
     if (*word == '-') {
         ck_assert_int_eq(unlink(path_of(word + 1)), 0);
@@ -489,16 +494,16 @@ static void happen(const char *word, int32_t value)
     }
 }
 
-static struct td_store *prepare_look(const struct look_again *again)
+static struct td_store *prepare_rescan(const struct rescan_case *rescan)
 {
-    struct td_store *store = prepare(&again->change);
-    for_each(again->then, happen, 200);
+    struct td_store *store = prepare(&rescan->change);
+    for_each(rescan->then, apply_file_change, 200);
     td_arena_reset(&test_arena);
     return store;
 }
 
 /* Whether the log reports it. */
-static bool tells(const char *text, const char *item)
+static bool contains(const char *text, const char *item)
 {
     char plain[TEXT], tagged[TEXT];
     const char *tag = strstr(item, "persisted");
@@ -509,67 +514,67 @@ static bool tells(const char *text, const char *item)
 }
 
 /* Each tensor is as before or as after, and none that is in both is missing. */
-static void expect_either(const char *now, const struct around *around, const char *may_miss)
+static void expect_either(const char *now, const struct states *states, const char *may_miss)
 {
     char item[TEXT];
     for (const char *at = now; at[1]; at += strcspn(at + 1, ";") + 1) {
         snprintf(item, sizeof item, ";%.*s;", (int)strcspn(at + 1, ";"), at + 1);
-        EXPECT(tells(around->before.served, item) || tells(around->after.served, item),
+        EXPECT(contains(states->before.served, item) || contains(states->after.served, item),
                "%s: \"%s\" is served", label, item);
     }
-    for (const char *at = around->before.served; at[1]; at += strcspn(at + 1, ";") + 1) {
+    for (const char *at = states->before.served; at[1]; at += strcspn(at + 1, ";") + 1) {
         snprintf(item, sizeof item, ";%.*s=", (int)strcspn(at + 1, "="), at + 1);
         const bool may = may_miss && strncmp(item + 1, may_miss, strlen(item) - 2) == 0;
-        EXPECT(strstr(now, item) || !strstr(around->after.served, item) || may,
+        EXPECT(strstr(now, item) || !strstr(states->after.served, item) || may,
                "%s: \"%s\" is missing", label, item);
     }
 }
 
-static void look_with_fault(const void *row, const struct fault *fault, const void *wanted)
+static void rescan_with_fault(const void *row, const struct fault *fault, const void *wanted)
 {
-    const struct look_again *again = row;
-    const struct around *around = wanted;
+    const struct rescan_case *rescan = row;
+    const struct states *states = wanted;
     struct state now;
-    struct td_store *store = prepare_look(again);
+    struct td_store *store = prepare_rescan(rescan);
     const int descriptors = count_descriptors();
     faults_begin(fault);
     td_store_rescan(store);
     faults_end();
     EXPECT(count_descriptors() == descriptors, "%s: descriptors are left", label);
-    look(store, &now);
-    expect_either(now.served, around, again->may_miss);
+    read_state(store, &now);
+    expect_either(now.served, states, rescan->may_miss);
     expect_room(store);
-    const bool all = strcmp(now.served, around->after.served) == 0;
+    const bool all = strcmp(now.served, states->after.served) == 0;
     if (all) { /* later changes stay, though a fault may have kept a file from being remembered */
-        fresh = tensor("int32[1] 3000");
-        EXPECT(put(store, again->change.name, false, &test_arena) == TD_OK, "%s", err.message);
+        new_tensor = tensor("int32[1] 3000");
+        EXPECT(put(store, rescan->change.name, false, &test_arena) == TD_OK, "%s", err.message);
         td_arena_reset(&test_arena);
     }
     td_store_rescan(store);
-    look(store, &now);
+    read_state(store, &now);
     if (all)
         EXPECT(strstr(now.served, "=3000,;"), "%s: \"%s\" after a PUT and a rescan", label,
                now.served);
     else
-        expect_state(&now, &around->after, "after another rescan");
+        expect_state(&now, &states->after, "after another rescan");
     expect_kept(store);
     td_store_free(store);
 }
 
 START_TEST(a_failed_rescan_serves_the_old_or_the_new_version)
 {
-    const struct look_again *again = &looks[_i];
-    static struct around around;
-    struct td_store *store = prepare_look(again);
-    look(store, &around.before);
+    const struct rescan_case *rescan = &looks[_i];
+    static struct states states;
+    struct td_store *store = prepare_rescan(rescan);
+    read_state(store, &states.before);
     faults_begin(&none);
     td_store_rescan(store);
     faults_end();
-    note_calls();
-    look(store, &around.after);
+    record_calls();
+    read_state(store, &states.after);
     td_store_free(store);
-    ck_assert_str_ne(around.before.served, around.after.served);
-    for_each_fault(again->says, look_with_fault, again, &around);
+    ck_assert_str_ne(states.before.served, states.after.served);
+    for_each_fault(rescan->description, rescan_with_fault, rescan, &states);
 }
 END_TEST
 
@@ -584,7 +589,7 @@ static void start_with_fault(const void *row, const struct fault *fault, const v
     faults_end();
     if (store) {
         td_store_rescan(store);
-        look(store, &now);
+        read_state(store, &now);
         expect_state(&now, want, "after a rescan");
         td_store_free(store);
     }
@@ -601,8 +606,8 @@ START_TEST(a_rescan_completes_a_failed_start)
     faults_begin(&none);
     struct td_store *store = open_folder();
     faults_end();
-    note_calls();
-    look(store, &want);
+    record_calls();
+    read_state(store, &want);
     td_store_free(store);
     for_each_fault("start", start_with_fault, NULL, &want);
 }

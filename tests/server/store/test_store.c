@@ -111,13 +111,14 @@ START_TEST(a_folder_that_cannot_be_read_is_an_error)
 }
 END_TEST
 
-/* ---- skipped files ---------------------------------------------------------------------------- */
+/* ---- skipped files
+ * ---------------------------------------------------------------------------- */
 
 #define LETTERS_32  "abcdefghijklmnopqrstuvwxyzabcdef"
 #define LETTERS_126 LETTERS_32 LETTERS_32 LETTERS_32 "abcdefghijklmnopqrstuvwxyzabcd"
 
 static const struct {
-    const char *says, *file;
+    const char *description, *file;
     const char *name; /* NULL: skipped, and logged */
 } file_names[] = {
     { "letters, digits and . _ : - are written as they are", "aZ09._:-.npy", "aZ09._:-" },
@@ -142,9 +143,9 @@ START_TEST(files_with_invalid_names_are_skipped)
         found(store, file_names[_i].name);
         ck_assert_str_eq(text, "");
     } else {
-        ck_assert_msg(td_store_stats(store).tensors == 1, "%s", file_names[_i].says);
+        ck_assert_msg(td_store_stats(store).tensors == 1, "%s", file_names[_i].description);
         ck_assert_msg(strstr(text, " warn table_skipped file=") != NULL, "%s: %s",
-                      file_names[_i].says, text);
+                      file_names[_i].description, text);
         ck_assert_ptr_nonnull(strstr(text, "is not a valid tensor name"));
         ck_assert_msg(strchr(text, '\n') == text + strlen(text) - 1, "one line: %s", text);
     }
@@ -368,7 +369,7 @@ START_TEST(a_nul_is_a_byte_of_a_name_like_any_other)
         memset(name + 8, 'x', lengths[i] - 8);
         missing_error(store, name, lengths[i]);
     }
-    memset(name, 'x', 100000); /* long, and no neighbour */
+    memset(name, 'x', 100000); /* long, and not similar to any */
     missing_error(store, name, 100000);
     free(name);
     td_store_free(store);

@@ -24,7 +24,7 @@ static void fill(int32_t *values, int32_t value)
         values[i] = values[i + N / 2] = value + i;
 }
 
-static void look_at(const char *name, uint64_t *version)
+static void check_tensor(const char *name, uint64_t *version)
 {
     struct td_arena arena;
     char first[4096];
@@ -44,18 +44,18 @@ static void look_at(const char *name, uint64_t *version)
     td_arena_reset(&arena);
 }
 
-static void *read_on(void *argument)
+static void *read_in_loop(void *argument)
 {
     uint64_t versions[2] = { 0 };
     (void)argument;
     while (!atomic_load(&stop)) {
-        look_at("a", &versions[0]);
-        look_at("b", &versions[1]);
+        check_tensor("a", &versions[0]);
+        check_tensor("b", &versions[1]);
     }
     return NULL;
 }
 
-static void *list_on(void *argument)
+static void *list_in_loop(void *argument)
 {
     (void)argument;
     while (!atomic_load(&stop)) {
@@ -118,7 +118,7 @@ static void update_once(const char *name, unsigned *random, struct td_arena *are
            "%s", err.message);
 }
 
-static void *write_on(void *argument)
+static void *write_in_loop(void *argument)
 {
     unsigned random = (unsigned)(size_t)argument;
     const bool persists = random >= 100; /* with a data folder */
@@ -161,11 +161,11 @@ START_TEST(no_reader_sees_half_a_change)
     put_once("b", 1, false, &test_arena);
     atomic_store(&stop, false);
     for (int i = 0; i < READERS; i++)
-        ck_assert_int_eq(pthread_create(&readers[i], NULL, read_on, NULL), 0);
-    ck_assert_int_eq(pthread_create(&lister, NULL, list_on, NULL), 0);
+        ck_assert_int_eq(pthread_create(&readers[i], NULL, read_in_loop, NULL), 0);
+    ck_assert_int_eq(pthread_create(&lister, NULL, list_in_loop, NULL), 0);
     for (int i = 0; i < WRITERS; i++) {
         const size_t seed = (size_t)i + (setups[_i].folder ? 100 : 1);
-        ck_assert_int_eq(pthread_create(&writers[i], NULL, write_on, (void *)seed), 0);
+        ck_assert_int_eq(pthread_create(&writers[i], NULL, write_in_loop, (void *)seed), 0);
     }
     for (int i = 0; i < WRITERS; i++)
         pthread_join(writers[i], NULL);

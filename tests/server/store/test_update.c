@@ -165,7 +165,7 @@ START_TEST(an_update_changes_only_its_own_name)
     put_copy(store, "t1", "t");
     put_copy(store, "t2", "t1");
     put_copy(store, "t", "t2");          /* "t" is the copy of a copy of "t1" */
-    ck_assert_int_eq(counting.taken, 1); /* all share the same bytes */
+    ck_assert_int_eq(counting.taken, 1); /* all refer to the same bytes */
     ck_assert_int_eq(td_store_delete(store, &(struct td_store_write){ .name = "t2" }, &err), TD_OK);
     td_arena_reset(&test_arena);
     for (int i = 0; i < 5; i++) {
@@ -296,7 +296,7 @@ START_TEST(an_update_copies_a_mapped_tensor_first)
     ck_assert_uint_eq(td_store_stats(store).mapped, 0);
     td_store_free(store);
     store = open_with(QUOTA, folder);
-    expect_tensor(found(store, "t")->tensor, "int32[4] 1 2 3 4", "the file is as it was");
+    expect_tensor(found(store, "t")->tensor, "int32[4] 1 2 3 4", "the file is unchanged");
     td_store_free(store);
 }
 END_TEST

@@ -43,7 +43,8 @@ static td_status put_tensor(struct td_store *store, const struct td_store_write 
 }
 
 /* Puts the tensor that `text` describes; fails the test if that fails. */
-static void put_written(struct td_store *store, const char *name, const char *text, bool persist)
+static void put_text_tensor(struct td_store *store, const char *name, const char *text,
+                            bool persist)
 {
     const struct td_store_write write = write_of(name, persist);
     const struct td_tensor t = tensor(text);
@@ -76,19 +77,19 @@ static int n_files(void)
 START_TEST(a_put_tensor_can_be_fetched)
 {
     struct td_store *store = open_at("");
-    put_written(store, "a", "int32[2,3] 1 2 3 4 5 6", false);
+    put_text_tensor(store, "a", "int32[2,3] 1 2 3 4 5 6", false);
     ck_assert(created);
     const struct td_tensor_listing *a = found(store, "a");
     expect_tensor(a->tensor, "int32[2,3] 1 2 3 4 5 6", "a");
     ck_assert_ptr_null(a->source);
     ck_assert(!a->persisted);
-    put_written(store, "b", "string[3] 'x' '' '\\x00y'", false);
+    put_text_tensor(store, "b", "string[3] 'x' '' '\\x00y'", false);
     expect_tensor(found(store, "b")->tensor, "string[3] 'x' '' '\\x00y'", "b");
     expect_names(store, "a b");
-    put_written(store, "a", "float32[] 2.5", false);
+    put_text_tensor(store, "a", "float32[] 2.5", false);
     ck_assert(!created);
     expect_tensor(found(store, "a")->tensor, "float32[] 2.5", "a, replaced");
-    expect_tensor(a->tensor, "int32[2,3] 1 2 3 4 5 6", "who has the old one keeps it");
+    expect_tensor(a->tensor, "int32[2,3] 1 2 3 4 5 6", "a reader of the old version keeps it");
     td_store_free(store);
 }
 END_TEST
@@ -102,7 +103,7 @@ START_TEST(versions_increase_and_etags_differ)
         const char *name = i % 3 ? "a" : "b";
         if (i == 10)
             ck_assert_int_eq(delete_name(store, "a"), TD_OK);
-        put_written(store, name, "int8[1] 7", false);
+        put_text_tensor(store, name, "int8[1] 7", false);
         const struct td_tensor_listing *got = found(store, name);
         ck_assert_uint_gt(got->version, last);
         last = got->version;
@@ -113,7 +114,7 @@ START_TEST(versions_increase_and_etags_differ)
     }
     td_store_free(store);
     store = open_at(""); /* another start: the same version numbers, different ETags */
-    put_written(store, "b", "int8[1] 7", false);
+    put_text_tensor(store, "b", "int8[1] 7", false);
     for (int j = 0; j < 20; j++)
         ck_assert_str_ne(found(store, "b")->etag, tags[j]);
     td_store_free(store);
@@ -148,7 +149,7 @@ START_TEST(names_have_up_to_128_characters)
     ck_assert_int_eq(td_store_check_name(name, &err), TD_INVALID_ARGUMENT);
     name[128] = '\0';
     ck_assert_int_eq(td_store_check_name(name, &err), TD_OK);
-    put_written(store, name, "int8[1] 1", false);
+    put_text_tensor(store, name, "int8[1] 1", false);
     found(store, name);
     td_store_free(store);
 }
@@ -220,7 +221,7 @@ START_TEST(an_owner_is_kept_until_the_last_reader_releases_it)
     struct td_tensor_listing held;
     td_arena_init(&reader, NULL, 0, td_memory_heap());
     ck_assert_int_eq(td_store_get(store, "a", 1, &reader, &held, &err), TD_OK);
-    put_written(store, "a", "int8[1] 1", false);
+    put_text_tensor(store, "a", "int8[1] 1", false);
     td_arena_reset(&test_arena); /* releases what found() returned */
     ck_assert_int_eq(counting.alive, 1);
     ck_assert_mem_eq(held.tensor->data, body->data, 100000);
@@ -231,7 +232,7 @@ START_TEST(an_owner_is_kept_until_the_last_reader_releases_it)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *description;
     size_t owner, offset, bytes;
     td_dtype dtype;
     bool kept;
@@ -240,7 +241,7 @@ static const struct {
     { "a header in front", 100200, 128, 100000, TD_DTYPE_FLOAT32, true },
     { "a quarter larger", 125000, 0, 100000, TD_DTYPE_UINT8, true },
     { "much larger", 130000, 0, 100000, TD_DTYPE_UINT8, false },
-    { "not aligned: every reader of values would copy it", 100200, 127, 100000, TD_DTYPE_FLOAT32,
+    { "not aligned: each reader would have to copy it", 100200, 127, 100000, TD_DTYPE_FLOAT32,
       false },
 };
 
@@ -259,7 +260,7 @@ START_TEST(an_owner_that_is_not_much_larger_is_kept)
     memset(body->data, 7, body->size);
     ck_assert_int_eq(put_tensor(store, &write, &t), TD_OK);
     ck_assert_msg((found(store, "a")->tensor->data == t.data) == owners[_i].kept, "%s",
-                  owners[_i].says);
+                  owners[_i].description);
     ck_assert(td_tensor_is_aligned(found(store, "a")->tensor));
     ck_assert_mem_eq(found(store, "a")->tensor->data, t.data, t.bytes);
     td_buffer_unref(body);
@@ -284,7 +285,7 @@ START_TEST(a_view_of_strings_is_stored_with_offsets_from_0)
 }
 END_TEST
 
-START_TEST(the_quota_holds)
+START_TEST(bytes_above_the_quota_are_refused)
 {
     struct td_store *store = open_counted(1000);
     const struct td_tensor t600 = bytes_tensor(600), t400 = bytes_tensor(400),
@@ -327,7 +328,7 @@ START_TEST(without_memory_nothing_changes)
         .dir = "", .quota = QUOTA, .memory = &none, .log = &store_log });
     const struct td_store_write write = write_of("a", false);
     const struct td_tensor large = bytes_tensor(100000);
-    put_written(store, "a", "int8[1] 1", false);
+    put_text_tensor(store, "a", "int8[1] 1", false);
     ck_assert_int_eq(put_tensor(store, &write, &large), TD_MEMORY_EXHAUSTED);
     expect_tensor(found(store, "a")->tensor, "int8[1] 1", "a");
     ck_assert_uint_eq(td_store_stats(store).held, 1);
@@ -364,7 +365,7 @@ static const char *const dtypes_and_shapes[] = {
 START_TEST(every_dtype_comes_back_from_its_file)
 {
     struct td_store *store = open_folder();
-    put_written(store, "t", dtypes_and_shapes[_i], true);
+    put_text_tensor(store, "t", dtypes_and_shapes[_i], true);
     const struct td_tensor_listing *t = found(store, "t");
     expect_tensor(t->tensor, dtypes_and_shapes[_i], "put");
     ck_assert(t->persisted);
@@ -392,7 +393,7 @@ END_TEST
 START_TEST(numeric_data_is_aligned_in_its_file)
 {
     struct td_store *store = open_folder();
-    put_written(store, "t", "float32[3] 1 2 3", true);
+    put_text_tensor(store, "t", "float32[3] 1 2 3", true);
     ck_assert_uint_eq((uintptr_t)found(store, "t")->tensor->data % 64, 0);
     td_store_free(store);
 }
@@ -401,14 +402,14 @@ END_TEST
 START_TEST(version_numbers_continue_after_a_restart)
 {
     struct td_store *store = open_folder();
-    put_written(store, "a", "int8[1] 1", false);
-    put_written(store, "a", "int8[1] 2", false);
-    put_written(store, "a", "int8[1] 3", true);
+    put_text_tensor(store, "a", "int8[1] 1", false);
+    put_text_tensor(store, "a", "int8[1] 2", false);
+    put_text_tensor(store, "a", "int8[1] 3", true);
     const uint64_t version = found(store, "a")->version;
     ck_assert_uint_eq(version, 3);
     td_store_free(store);
     store = open_folder();
-    put_written(store, "b", "int8[1] 1", false);
+    put_text_tensor(store, "b", "int8[1] 1", false);
     ck_assert_uint_gt(found(store, "b")->version, version);
     td_store_free(store);
 }
@@ -419,10 +420,10 @@ START_TEST(persisting_replaces_the_source_file_of_the_tensor)
     put_npy("a.npy", 10, 3);
     struct td_store *store = open_folder();
     const struct td_tensor_listing *old = found(store, "a");
-    put_written(store, "a", "int8[1] 1", true);
+    put_text_tensor(store, "a", "int8[1] 1", true);
     ck_assert(!is_file("a.npy") && is_file("a.tensord"));
     ck_assert_int_eq(value_of(old->tensor, 2), 12); /* a reader keeps the old version */
-    put_written(store, "a", "int8[1] 2", true);
+    put_text_tensor(store, "a", "int8[1] 2", true);
     td_store_rescan(store);
     expect_tensor(found(store, "a")->tensor, "int8[1] 2", "a");
     ck_assert_int_eq(n_files(), 1);
@@ -433,12 +434,12 @@ START_TEST(persisting_replaces_the_source_file_of_the_tensor)
 }
 END_TEST
 
-START_TEST(a_tensor_that_is_not_persisted_is_gone_after_a_restart)
+START_TEST(a_tensor_that_is_not_persisted_is_lost_at_a_restart)
 {
     struct td_store *store = open_folder();
-    put_written(store, "a", "int8[1] 1", true);
-    put_written(store, "a", "int8[1] 2", false);
-    put_written(store, "b", "int8[1] 3", false);
+    put_text_tensor(store, "a", "int8[1] 1", true);
+    put_text_tensor(store, "a", "int8[1] 2", false);
+    put_text_tensor(store, "b", "int8[1] 3", false);
     ck_assert(!found(store, "a")->persisted);
     td_store_free(store);
     store = open_folder();
@@ -466,7 +467,7 @@ START_TEST(a_failed_write_keeps_the_old_version)
     const struct td_store_write write = write_of("a", true);
     const struct td_tensor t = bytes_tensor(100000);
     const struct rlimit small = { 4096, RLIM_INFINITY }, none = { RLIM_INFINITY, RLIM_INFINITY };
-    put_written(store, "a", "int8[1] 1", true);
+    put_text_tensor(store, "a", "int8[1] 1", true);
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
     const td_status status = put_tensor(store, &write, &t);
@@ -489,7 +490,7 @@ START_TEST(a_directory_of_the_same_name_keeps_the_old_version)
     struct td_store *store = open_folder();
     const struct td_store_write write = write_of("a", true);
     const struct td_tensor t = tensor("int8[1] 2");
-    put_written(store, "a", "int8[1] 1", false);
+    put_text_tensor(store, "a", "int8[1] 1", false);
     ck_assert_int_eq(mkdir(path_of("a.tensord"), 0700), 0);
     ck_assert_int_eq(put_tensor(store, &write, &t), TD_DEVICE_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(err.message, "Is a directory"));
@@ -502,8 +503,8 @@ END_TEST
 START_TEST(the_next_start_removes_temporary_files_of_a_crash)
 {
     put_text(".tensord-tmp-1-0", "half a file");
-    put_text(".tensord-tmp-2-0", "of one who is writing still");
-    put_text(".hidden", "not ours");
+    put_text(".tensord-tmp-2-0", "of a process that still writes");
+    put_text(".hidden", "of another program");
     const int fd = open(path_of(".tensord-tmp-2-0"), O_RDWR);
     ck_assert_int_eq(flock(fd, LOCK_EX), 0);
     td_store_free(open_folder());
@@ -525,27 +526,28 @@ static void put_own(const char *name, const char *header)
     put_safetensors(name, padded, 0, 4);
 }
 
-#define NOTES(dtype, shape)                                                                        \
+#define METADATA(dtype, shape)                                                                     \
     "{\"__metadata__\":{\"tensord\":\"1\",\"dtype\":\"" dtype "\",\"shape\":\"" shape "\"},"
 #define INTS "\"tensor\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]}}"
 
 static const struct {
     const char *header, *reason;
 } wrong_files[] = {
-    { NOTES("int32", "[3]") INTS, "lacks the tensor" },
-    { NOTES("int64", "[4]") INTS, "lacks the tensor" },
-    { NOTES("integer", "[4]") INTS, "__metadata__" },
-    { NOTES("int32", "4") INTS, "__metadata__" },
-    { NOTES("int32", "[-4]") INTS, "__metadata__" },
-    { NOTES("int32", "[4") INTS, "__metadata__" },
-    { NOTES("int32", "[4]]") INTS, "__metadata__" },
-    { NOTES("int32", "[4,,1]") INTS, "__metadata__" },
-    { NOTES("int32", "[99999999999999999999]") INTS, "__metadata__" },
-    { NOTES("int32", "[4611686018427387904,4]") INTS, "needs more than" },
+    { METADATA("int32", "[3]") INTS, "lacks the tensor" },
+    { METADATA("int64", "[4]") INTS, "lacks the tensor" },
+    { METADATA("integer", "[4]") INTS, "__metadata__" },
+    { METADATA("int32", "4") INTS, "__metadata__" },
+    { METADATA("int32", "[-4]") INTS, "__metadata__" },
+    { METADATA("int32", "[4") INTS, "__metadata__" },
+    { METADATA("int32", "[4]]") INTS, "__metadata__" },
+    { METADATA("int32", "[4,,1]") INTS, "__metadata__" },
+    { METADATA("int32", "[99999999999999999999]") INTS, "__metadata__" },
+    { METADATA("int32", "[4611686018427387904,4]") INTS, "needs more than" },
     { "{" INTS, "__metadata__" },
-    { NOTES("string", "[1]") INTS, "offsets and bytes" },
-    { NOTES("string", "[0]") "\"offsets\":{\"dtype\":\"U64\",\"shape\":[1],\"data_offsets\":[0,8]},"
-                             "\"bytes\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[8,16]}}",
+    { METADATA("string", "[1]") INTS, "offsets and bytes" },
+    { METADATA("string",
+               "[0]") "\"offsets\":{\"dtype\":\"U64\",\"shape\":[1],\"data_offsets\":[0,8]},"
+                      "\"bytes\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[8,16]}}",
       "do not increase" }, /* its one offset is not 0 */
 };
 
@@ -563,7 +565,7 @@ END_TEST
 START_TEST(strings_with_invalid_offsets_are_skipped)
 {
     struct td_store *store = open_folder();
-    put_written(store, "a", "string[3] 'one' 'two' 'three'", true);
+    put_text_tensor(store, "a", "string[3] 'one' 'two' 'three'", true);
     td_store_free(store);
     const int fd = open(path_of("a.tensord"), O_RDWR);
     uint64_t length, offset = 1000;
@@ -580,11 +582,11 @@ END_TEST
 START_TEST(a_tensord_file_takes_precedence_over_other_files)
 {
     struct td_store *store = open_folder();
-    put_written(store, "m:w", "int8[1] 1", true);
+    put_text_tensor(store, "m:w", "int8[1] 1", true);
     td_store_free(store);
     put_safetensors("m.safetensors", TWO_TENSORS, 100, 6);
     put_npy("a.npy", 1, 1);
-    put_own("a.tensord", NOTES("int32", "[4]") INTS);
+    put_own("a.tensord", METADATA("int32", "[4]") INTS);
     store = open_folder();
     expect_names(store, "a m:b.x m:w");
     expect_tensor(found(store, "m:w")->tensor, "int8[1] 1", "m:w");
@@ -599,10 +601,10 @@ START_TEST(a_deleted_tensor_does_not_return)
 {
     put_npy("a.npy", 1, 2);
     struct td_store *store = open_folder();
-    put_written(store, "b", "int8[1] 1", false);
-    put_written(store, "c", "int8[1] 1", true);
-    put_written(store, "d", "int8[1] 1", true);
-    put_written(store, "d", "int8[1] 2", false);
+    put_text_tensor(store, "b", "int8[1] 1", false);
+    put_text_tensor(store, "c", "int8[1] 1", true);
+    put_text_tensor(store, "d", "int8[1] 1", true);
+    put_text_tensor(store, "d", "int8[1] 2", false);
     const struct td_tensor_listing *a = found(store, "a");
     static const char *const names[] = { "a", "b", "c", "d" };
     for (int i = 0; i < 4; i++) {
@@ -630,7 +632,7 @@ START_TEST(a_tensor_of_a_file_with_others_cannot_be_deleted)
     struct td_store *store = open_folder();
     ck_assert_int_eq(delete_name(store, "m:w"), TD_FORBIDDEN);
     ck_assert_ptr_nonnull(strstr(err.message, "m.safetensors"));
-    put_written(store, "m:w", "int8[1] 1", true); /* hides it; no file is removed */
+    put_text_tensor(store, "m:w", "int8[1] 1", true); /* hides it; no file is removed */
     ck_assert_int_eq(delete_name(store, "m:w"), TD_FORBIDDEN);
     ck_assert(is_file("m:w.tensord"));
     ck_assert_int_eq(delete_name(store, "one:w"), TD_OK); /* the only tensor of its file */
@@ -692,12 +694,12 @@ START_TEST(a_put_tensor_stays_unless_its_file_changed_since)
     put_npy("b.npy", 2, 1);
     put_npy("c.npy", 3, 1);
     struct td_store *store = open_folder();
-    put_written(store, "a", "int8[1] 1", false);
-    put_written(store, "b", "int8[1] 2", false);
-    put_written(store, "c", "int8[1] 3", false);
-    put_written(store, "d", "int8[1] 4", false);
-    put_written(store, "e", "int8[1] 5", true);
-    put_written(store, "f", "int8[1] 6", true);
+    put_text_tensor(store, "a", "int8[1] 1", false);
+    put_text_tensor(store, "b", "int8[1] 2", false);
+    put_text_tensor(store, "c", "int8[1] 3", false);
+    put_text_tensor(store, "d", "int8[1] 4", false);
+    put_text_tensor(store, "e", "int8[1] 5", true);
+    put_text_tensor(store, "f", "int8[1] 6", true);
     replace_npy("b.npy", 20, 1);
     unlink(path_of("c.npy"));
     put_npy("d.npy", 40, 1);
@@ -705,11 +707,11 @@ START_TEST(a_put_tensor_stays_unless_its_file_changed_since)
     unlink(path_of("f.tensord"));
     td_store_rescan(store);
     expect_names(store, "a b c d e");
-    expect_tensor(found(store, "a")->tensor, "int8[1] 1", "its file is as it was");
+    expect_tensor(found(store, "a")->tensor, "int8[1] 1", "its file is unchanged");
     ck_assert_int_eq(value_of(found(store, "b")->tensor, 0), 20);
-    expect_tensor(found(store, "c")->tensor, "int8[1] 3", "a file that goes changes nothing");
+    expect_tensor(found(store, "c")->tensor, "int8[1] 3", "removing a file changes nothing");
     ck_assert_int_eq(value_of(found(store, "d")->tensor, 0), 40);
-    expect_tensor(found(store, "e")->tensor, "int8[1] 5", "a file of ours goes first");
+    expect_tensor(found(store, "e")->tensor, "int8[1] 5", "a .tensord file takes precedence");
     td_store_free(store);
 }
 END_TEST
@@ -717,7 +719,7 @@ END_TEST
 START_TEST(removing_a_file_serves_the_one_it_hid)
 {
     put_npy("a.npy", 7, 1);
-    put_own("a.tensord", NOTES("int32", "[4]") INTS);
+    put_own("a.tensord", METADATA("int32", "[4]") INTS);
     struct td_store *store = open_folder();
     ck_assert_int_eq(found(store, "a")->tensor->numel, 4);
     unlink(path_of("a.tensord"));
@@ -750,9 +752,9 @@ START_TEST(a_changed_file_that_is_corrupt_is_skipped)
 }
 END_TEST
 
-/* "m:w" is 40000 letters x, and the file is longer than what it is cut down to. */
+/* Tensor "m:w" is a string of 40000 letters; the file is later truncated to CUT bytes. */
 enum { LETTERS = 40000, CUT = 5000 };
-static void put_letters(void)
+static void put_long_string(void)
 {
     static char large[8 + 256 + LETTERS];
     const char *header =
@@ -767,7 +769,7 @@ static void put_letters(void)
 START_TEST(a_table_whose_file_is_truncated_is_refused)
 {
     td_guard_install();
-    put_letters();
+    put_long_string();
     put_npy("good.npy", 1, 1);
     struct td_store *store = open_folder();
     const struct td_tensor_listing *w = found(store, "m:w");
@@ -779,7 +781,7 @@ START_TEST(a_table_whose_file_is_truncated_is_refused)
     ck_assert_ptr_nonnull(strstr(err.message, "m.safetensors"));
     ck_assert_ptr_nonnull(strstr(err.message, "truncated"));
     found(store, "good");
-    put_written(store, "m:w", "int8[1] 1", false); /* can be replaced */
+    put_text_tensor(store, "m:w", "int8[1] 1", false); /* can be replaced */
     found(store, "m:w");
     td_store_rescan(store);
     found(store, "m:w"); /* a put tensor does not depend on the file */
@@ -818,7 +820,7 @@ static td_status persist_zeros(struct td_store *store)
     return put_tensor(store, &write, w->tensor);
 }
 
-static td_status change_some(struct td_store *store)
+static td_status update_some(struct td_store *store)
 {
     const struct td_store_write write = write_of("m:w", false);
     struct td_store_update *update;
@@ -829,7 +831,7 @@ static td_status change_some(struct td_store *store)
     return td_store_update_commit(update, &offset, 1, 1, &test_arena, &listing, &err);
 }
 
-static td_status send_away(struct td_store *store)
+static td_status send_tensor(struct td_store *store)
 {
     const struct td_tensor_listing *w = found(store, "m:w");
     ck_assert_int_eq(td_store_check(w, &err), TD_OK);
@@ -838,16 +840,16 @@ static td_status send_away(struct td_store *store)
     return td_store_check(w, &err);
 }
 
-static td_status (*const users[])(struct td_store *store) = { copy_in_memory, copy_persisted,
-                                                              persist_zeros, change_some,
-                                                              send_away };
+static td_status (*const operations[])(struct td_store *store) = { copy_in_memory, copy_persisted,
+                                                                   persist_zeros, update_some,
+                                                                   send_tensor };
 
 START_TEST(zeros_read_from_a_truncated_file_are_not_stored)
 {
     td_guard_install();
-    put_letters();
+    put_long_string();
     struct td_store *store = open_folder();
-    ck_assert_int_eq(users[_i](store), TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(operations[_i](store), TD_DEVICE_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(err.message, "truncated"));
     expect_names(store, "m:w");
     ck_assert_int_eq(n_files(), 1);
@@ -898,7 +900,7 @@ START_TEST(offsets_of_mapped_strings_count_against_the_quota)
 {
     const struct td_store_write write = write_of("s", true);
     struct td_store *store = open_folder();
-    put_written(store, "s", "string[3] 'one' 'two' 'three'", true); /* 32 bytes of offsets */
+    put_text_tensor(store, "s", "string[3] 'one' 'two' 'three'", true); /* 32 bytes of offsets */
     td_store_free(store);
     counting_init(&counting);
     store = td_store_open(&(struct td_store_options){
@@ -907,7 +909,7 @@ START_TEST(offsets_of_mapped_strings_count_against_the_quota)
     ck_assert_ptr_nonnull(strstr(logged(), "resident tensors"));
     const struct td_tensor three = tensor("string[3] 'one' 'two' 'three'");
     ck_assert_int_eq(put_tensor(store, &write, &three), TD_RESOURCE_LIMIT);
-    put_written(store, "s", "string[1] 'a long string, but its offsets are short'", true);
+    put_text_tensor(store, "s", "string[1] 'a long string, but its offsets are short'", true);
     ck_assert_uint_eq(td_store_stats(store).held, 16);
     td_store_free(store);
 }
@@ -944,14 +946,14 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_owner_is_kept_until_the_last_reader_releases_it);
     tcase_add_loop_test(tcase, an_owner_that_is_not_much_larger_is_kept, 0, COUNT_OF(owners));
     tcase_add_test(tcase, a_view_of_strings_is_stored_with_offsets_from_0);
-    tcase_add_test(tcase, the_quota_holds);
+    tcase_add_test(tcase, bytes_above_the_quota_are_refused);
     tcase_add_test(tcase, without_memory_nothing_changes);
     tcase_add_loop_test(tcase, every_dtype_comes_back_from_its_file, 0,
                         COUNT_OF(dtypes_and_shapes));
     tcase_add_test(tcase, numeric_data_is_aligned_in_its_file);
     tcase_add_test(tcase, version_numbers_continue_after_a_restart);
     tcase_add_test(tcase, persisting_replaces_the_source_file_of_the_tensor);
-    tcase_add_test(tcase, a_tensor_that_is_not_persisted_is_gone_after_a_restart);
+    tcase_add_test(tcase, a_tensor_that_is_not_persisted_is_lost_at_a_restart);
     tcase_add_test(tcase, without_a_folder_nothing_can_be_persisted);
     tcase_add_test(tcase, a_failed_write_keeps_the_old_version);
     tcase_add_test(tcase, a_directory_of_the_same_name_keeps_the_old_version);
@@ -966,7 +968,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, removing_a_file_serves_the_one_it_hid);
     tcase_add_test(tcase, a_changed_file_that_is_corrupt_is_skipped);
     tcase_add_test(tcase, a_table_whose_file_is_truncated_is_refused);
-    tcase_add_loop_test(tcase, zeros_read_from_a_truncated_file_are_not_stored, 0, COUNT_OF(users));
+    tcase_add_loop_test(tcase, zeros_read_from_a_truncated_file_are_not_stored, 0,
+                        COUNT_OF(operations));
     tcase_add_test(tcase, strings_of_a_truncated_file_keep_their_lengths);
     tcase_add_test(tcase, offsets_of_mapped_strings_count_against_the_quota);
     tcase_add_test(tcase, a_folder_cannot_hold_more_tensors_than_the_store_allows);

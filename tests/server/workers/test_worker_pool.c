@@ -12,49 +12,51 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A job that records its number. Small jobs cost SMALL, large ones LARGE; the bound between them
- * is a millisecond. */
+/* Costs of small and large jobs; the bound between them is a millisecond. */
 enum { SMALL = 1000, LARGE = 50000000 };
 
-struct noted {
+/* A job that records its number when it runs, and counts its runs and drops. */
+struct recorded_job {
     struct td_job job; /* first: run and drop cast back */
     int number;
-    struct diary *diary; /* where it records its number; may be NULL */
+    struct run_order *run_order; /* where it records its number; may be NULL */
     atomic_int runs, drops;
     td_status why;
     pthread_t dropped_on;
 };
 
-struct diary {
+struct run_order {
     atomic_int length;
     int numbers[64]; /* written by one worker, read after it has ended */
 };
 
-static void note(struct td_job *job, struct td_worker *worker)
+static void record_run(struct td_job *job, struct td_worker *worker)
 {
-    struct noted *noted = (struct noted *)(void *)job;
+    struct recorded_job *recorded_job = (struct recorded_job *)(void *)job;
     (void)worker;
-    if (noted->diary)
-        noted->diary->numbers[atomic_fetch_add(&noted->diary->length, 1)] = noted->number;
-    atomic_fetch_add(&noted->runs, 1);
+    if (recorded_job->run_order)
+        recorded_job->run_order->numbers[atomic_fetch_add(&recorded_job->run_order->length, 1)] =
+            recorded_job->number;
+    atomic_fetch_add(&recorded_job->runs, 1);
 }
 
-static void note_drop(struct td_job *job, td_status why)
+static void record_drop(struct td_job *job, td_status why)
 {
-    struct noted *noted = (struct noted *)(void *)job;
-    noted->why = why;
-    noted->dropped_on = pthread_self();
-    atomic_fetch_add(&noted->drops, 1);
+    struct recorded_job *recorded_job = (struct recorded_job *)(void *)job;
+    recorded_job->why = why;
+    recorded_job->dropped_on = pthread_self();
+    atomic_fetch_add(&recorded_job->drops, 1);
 }
 
-static void noted_init(struct noted *noted, int number, uint64_t cost_ns, struct diary *diary)
+static void recorded_job_init(struct recorded_job *recorded_job, int number, uint64_t cost_ns,
+                              struct run_order *run_order)
 {
-    memset(noted, 0, sizeof *noted);
-    noted->job = (struct td_job){
-        .cost_ns = cost_ns, .deadline_ns = TD_NEVER, .run = note, .drop = note_drop
+    memset(recorded_job, 0, sizeof *recorded_job);
+    recorded_job->job = (struct td_job){
+        .cost_ns = cost_ns, .deadline_ns = TD_NEVER, .run = record_run, .drop = record_drop
     };
-    noted->number = number;
-    noted->diary = diary;
+    recorded_job->number = number;
+    recorded_job->run_order = run_order;
 }
 
 static void submit(struct td_worker_pool *pool, struct td_job *job)
@@ -107,7 +109,7 @@ enum { SUBMITTERS = 4, JOBS_EACH = 3000 };
 
 struct submitter {
     struct td_worker_pool *pool;
-    struct noted *jobs;
+    struct recorded_job *jobs;
 };
 
 static void *submit_all(void *argument)
@@ -122,11 +124,11 @@ START_TEST(every_submitted_job_runs_exactly_once)
 {
     static const int workers[] = { 1, 2, 4, 8 };
     struct td_worker_pool *pool = td_worker_pool_new(workers[_i], 100); /* full most of the time */
-    struct noted *jobs = calloc(SUBMITTERS * JOBS_EACH, sizeof *jobs);
+    struct recorded_job *jobs = calloc(SUBMITTERS * JOBS_EACH, sizeof *jobs);
     struct submitter submitters[SUBMITTERS];
     pthread_t threads[SUBMITTERS];
     for (int i = 0; i < SUBMITTERS * JOBS_EACH; i++)
-        noted_init(&jobs[i], i, i % 3 ? SMALL : LARGE, NULL);
+        recorded_job_init(&jobs[i], i, i % 3 ? SMALL : LARGE, NULL);
     for (int i = 0; i < SUBMITTERS; i++) {
         submitters[i] = (struct submitter){ pool, jobs + i * JOBS_EACH };
         ck_assert_int_eq(pthread_create(&threads[i], NULL, submit_all, &submitters[i]), 0);
@@ -146,10 +148,10 @@ START_TEST(reserve_fails_when_the_queue_is_full)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
     struct gate gate;
-    struct noted jobs[3];
+    struct recorded_job jobs[3];
     gate_close(&gate, pool); /* it runs, so its place is free */
     for (int i = 0; i < 3; i++) {
-        noted_init(&jobs[i], i, i == 1 ? LARGE : SMALL, NULL);
+        recorded_job_init(&jobs[i], i, i == 1 ? LARGE : SMALL, NULL);
         ck_assert(td_worker_pool_reserve(pool));
     }
     ck_assert(!td_worker_pool_reserve(pool)); /* reserved places count before they are used */
@@ -171,10 +173,10 @@ START_TEST(free_runs_queued_jobs)
 {
     struct td_worker_pool *pool = pool_of(1);
     struct gate gate;
-    struct noted jobs[20];
+    struct recorded_job jobs[20];
     gate_close(&gate, pool);
     for (int i = 0; i < 20; i++) {
-        noted_init(&jobs[i], i, i % 2 ? SMALL : LARGE, NULL);
+        recorded_job_init(&jobs[i], i, i % 2 ? SMALL : LARGE, NULL);
         submit(pool, &jobs[i].job);
     }
     gate_open(&gate);
@@ -197,94 +199,95 @@ END_TEST
 /* Letters stand for jobs in the order they are submitted: s small, L large. The numbers are the
  * order in which one worker runs them. */
 static const struct {
-    const char *says, *submitted;
+    const char *description, *submitted;
     int order[24];
 } orders[] = {
     { "small jobs run in the order they came", "sss", { 0, 1, 2 } },
     { "large jobs as well", "LLL", { 0, 1, 2 } },
     { "small jobs pass large ones", "LsLs", { 1, 3, 0, 2 } },
-    { "every eighth turn is a large one's",
-      "LLssssssssss",
-      { 2, 3, 4, 5, 6, 7, 8, 0, 9, 10, 11, 1 } },
-    { "and again",
+    { "every eighth job is a large one", "LLssssssssss", { 2, 3, 4, 5, 6, 7, 8, 0, 9, 10, 11, 1 } },
+    { "... repeatedly",
       "LLLssssssssssssssss",
       { 3, 4, 5, 6, 7, 8, 9, 0, 10, 11, 12, 13, 14, 15, 16, 1, 17, 18, 2 } },
-    { "turns count only while a large one waits", "ssssssssss", { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 } },
+    { "small jobs are counted only while a large one waits",
+      "ssssssssss",
+      { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 } },
 };
 
 START_TEST(jobs_run_in_this_order)
 {
     struct td_worker_pool *pool = pool_of(1);
     struct gate gate;
-    struct diary diary = { 0 };
-    struct noted jobs[24];
+    struct run_order run_order = { 0 };
+    struct recorded_job jobs[24];
     const int n = (int)strlen(orders[_i].submitted);
     gate_close(&gate, pool);
     for (int i = 0; i < n; i++) {
-        noted_init(&jobs[i], i, orders[_i].submitted[i] == 'L' ? LARGE : SMALL, &diary);
+        recorded_job_init(&jobs[i], i, orders[_i].submitted[i] == 'L' ? LARGE : SMALL, &run_order);
         submit(pool, &jobs[i].job);
     }
     gate_open(&gate);
     td_worker_pool_free(pool);
-    ck_assert_int_eq(atomic_load(&diary.length), n);
+    ck_assert_int_eq(atomic_load(&run_order.length), n);
     for (int i = 0; i < n; i++)
-        ck_assert_msg(diary.numbers[i] == orders[_i].order[i], "%s: turn %d was job %d, not %d",
-                      orders[_i].says, i, diary.numbers[i], orders[_i].order[i]);
+        ck_assert_msg(run_order.numbers[i] == orders[_i].order[i],
+                      "%s: number %d was job %d, not %d", orders[_i].description, i,
+                      run_order.numbers[i], orders[_i].order[i]);
 }
 END_TEST
 
 /* ---- misestimated jobs ---------------------------------------------------------------------- */
 
 /* A job whose cost turns out to be different when it runs. */
-struct surprise {
-    struct noted noted; /* first: run casts back */
+struct misestimated {
+    struct recorded_job recorded_job; /* first: run casts back */
     uint64_t real_cost_ns;
     int runs;
-    bool went_back;
+    bool was_put_back;
 };
 
-static void run_surprise(struct td_job *job, struct td_worker *worker)
+static void run_misestimated(struct td_job *job, struct td_worker *worker)
 {
-    struct surprise *self = (struct surprise *)(void *)job;
+    struct misestimated *self = (struct misestimated *)(void *)job;
     if (self->runs++ == 0) {
-        self->went_back = true; /* set before: after it is put back the pool owns it */
+        self->was_put_back = true; /* set before: after it is put back the pool owns it */
         if (td_worker_pool_put_back(worker, job, self->real_cost_ns))
             return;
-        self->went_back = false;
+        self->was_put_back = false;
     }
-    note(job, worker);
+    record_run(job, worker);
 }
 
 static const struct {
-    const char *says;
+    const char *description;
     uint64_t thought, real;
     bool goes_back;
 } surprises[] = {
     { "a small job that is large", SMALL, LARGE, true },
     { "a small job that is small", SMALL, 2 * SMALL, false },
-    { "a large job that is small runs, since its turn has come", LARGE, SMALL, false },
+    { "a large job that is small runs at once", LARGE, SMALL, false },
     { "a large job that is larger", LARGE, 2 * (uint64_t)LARGE, false },
-    { "a small job beyond all estimates", SMALL, UINT64_MAX, true },
+    { "a small job with the largest cost", SMALL, UINT64_MAX, true },
 };
 
 START_TEST(an_underestimated_job_moves_to_the_end_of_the_large_queue)
 {
     const bool goes_back = surprises[_i].goes_back;
-    struct td_worker_pool *pool = td_worker_pool_new(1, 3); /* even a full queue takes it back */
+    struct td_worker_pool *pool = td_worker_pool_new(1, 3); /* a full queue accepts it again */
     struct gate gate;
-    struct diary diary = { 0 };
-    struct noted large, small;
-    struct surprise surprise = { .real_cost_ns = surprises[_i].real };
-    noted_init(&surprise.noted, 0, surprises[_i].thought, &diary);
-    surprise.noted.job.run = run_surprise;
-    noted_init(&large, 1, LARGE, &diary);
-    noted_init(&small, 2, SMALL, &diary);
+    struct run_order run_order = { 0 };
+    struct recorded_job large, small;
+    struct misestimated misestimated = { .real_cost_ns = surprises[_i].real };
+    recorded_job_init(&misestimated.recorded_job, 0, surprises[_i].thought, &run_order);
+    misestimated.recorded_job.job.run = run_misestimated;
+    recorded_job_init(&large, 1, LARGE, &run_order);
+    recorded_job_init(&small, 2, SMALL, &run_order);
     gate_close(&gate, pool);
-    submit(pool, &surprise.noted.job);
+    submit(pool, &misestimated.recorded_job.job);
     submit(pool, &large.job);
     submit(pool, &small.job);
     gate_open(&gate);
-    while (atomic_load(&diary.length) < 3)
+    while (atomic_load(&run_order.length) < 3)
         sched_yield();
     int places = 0;
     while (td_worker_pool_reserve(pool))
@@ -292,11 +295,11 @@ START_TEST(an_underestimated_job_moves_to_the_end_of_the_large_queue)
     ck_assert_int_eq(places, 3);
     ck_assert_uint_eq(td_worker_pool_retry_after_s(pool), 1);
     td_worker_pool_free(pool);
-    ck_assert_msg(surprise.went_back == goes_back, "%s", surprises[_i].says);
-    ck_assert_int_eq(surprise.runs, goes_back ? 2 : 1);
-    ck_assert_int_eq(atomic_load(&surprise.noted.runs), 1);
+    ck_assert_msg(misestimated.was_put_back == goes_back, "%s", surprises[_i].description);
+    ck_assert_int_eq(misestimated.runs, goes_back ? 2 : 1);
+    ck_assert_int_eq(atomic_load(&misestimated.recorded_job.runs), 1);
     if (goes_back)
-        ck_assert_int_eq(diary.numbers[2], 0); /* after the small one and the large one */
+        ck_assert_int_eq(run_order.numbers[2], 0); /* after the small one and the large one */
 }
 END_TEST
 
@@ -310,7 +313,7 @@ static td_status never_stopped(void *context, struct td_error *err)
 }
 
 /* A job that runs a loop and counts the visits of each item. */
-struct looping {
+struct looping_job {
     struct td_job job; /* first: run casts back */
     int64_t count, grain;
     atomic_int *visits;
@@ -321,7 +324,7 @@ struct looping {
 
 static void visit(void *context, int64_t begin, int64_t end)
 {
-    struct looping *self = context;
+    struct looping_job *self = context;
     const int64_t grain = self->grain > 0 ? self->grain : 1;
     if (begin < 0 || begin >= end || end > self->count || end - begin > grain) {
         atomic_fetch_add(&self->bad_ranges, 1);
@@ -333,7 +336,7 @@ static void visit(void *context, int64_t begin, int64_t end)
 
 static void run_loop(struct td_job *job, struct td_worker *worker)
 {
-    struct looping *self = (struct looping *)(void *)job;
+    struct looping_job *self = (struct looping_job *)(void *)job;
     struct td_pool_exec exec;
     struct td_error err;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
@@ -341,7 +344,7 @@ static void run_loop(struct td_job *job, struct td_worker *worker)
     atomic_store(&self->done, 1);
 }
 
-static void looping_init(struct looping *self, uint64_t cost_ns, int64_t count, int64_t grain)
+static void looping_init(struct looping_job *self, uint64_t cost_ns, int64_t count, int64_t grain)
 {
     memset(self, 0, sizeof *self);
     self->job = (struct td_job){ .cost_ns = cost_ns, .deadline_ns = TD_NEVER, .run = run_loop };
@@ -351,7 +354,7 @@ static void looping_init(struct looping *self, uint64_t cost_ns, int64_t count, 
 }
 
 /* Fails unless each item was visited exactly once. */
-static void looping_expect(struct looping *self)
+static void looping_expect(struct looping_job *self)
 {
     ck_assert_int_eq(atomic_load(&self->done), 1);
     ck_assert_int_eq(self->status, TD_OK);
@@ -378,16 +381,16 @@ enum { N_LOOPS = COUNT_OF(loops), N_WORKER_COUNTS = COUNT_OF(worker_counts) };
 START_TEST(parallel_for_runs_each_item_exactly_once)
 {
     const int workers = worker_counts[_i / N_LOOPS];
-    struct looping looping;
-    looping_init(&looping, LARGE, loops[_i % N_LOOPS].count, loops[_i % N_LOOPS].grain);
+    struct looping_job looping_job;
+    looping_init(&looping_job, LARGE, loops[_i % N_LOOPS].count, loops[_i % N_LOOPS].grain);
     if (workers == 0) {
-        run_loop(&looping.job, NULL);
+        run_loop(&looping_job.job, NULL);
     } else {
         struct td_worker_pool *pool = pool_of(workers);
-        submit(pool, &looping.job);
+        submit(pool, &looping_job.job);
         td_worker_pool_free(pool);
     }
-    looping_expect(&looping);
+    looping_expect(&looping_job);
 }
 END_TEST
 
@@ -395,7 +398,7 @@ START_TEST(loops_of_several_jobs_do_not_mix)
 {
     enum { JOBS = 24 };
     struct td_worker_pool *pool = pool_of(worker_counts[_i]);
-    struct looping jobs[JOBS];
+    struct looping_job jobs[JOBS];
     for (int i = 0; i < JOBS; i++) {
         looping_init(&jobs[i], i % 3 ? LARGE : SMALL, 500 + 13 * i, 1 + i % 5);
         submit(pool, &jobs[i].job);
@@ -406,43 +409,44 @@ START_TEST(loops_of_several_jobs_do_not_mix)
 }
 END_TEST
 
-static void meet(void *context, int64_t begin, int64_t end)
+static void wait_for_all(void *context, int64_t begin, int64_t end)
 {
     (void)begin;
     (void)end;
     pthread_barrier_wait(context);
 }
 
-struct meeting {
+struct rendezvous {
     struct td_job job;
     pthread_barrier_t barrier;
     sem_t over;
 };
 
-static void run_meeting(struct td_job *job, struct td_worker *worker)
+static void run_rendezvous(struct td_job *job, struct td_worker *worker)
 {
-    struct meeting *self = (struct meeting *)(void *)job;
+    struct rendezvous *self = (struct rendezvous *)(void *)job;
     struct td_pool_exec exec;
     struct td_error err;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    ck_assert_int_eq(td_exec_for(&exec.base, 4, 1, meet, &self->barrier, &err), TD_OK);
+    ck_assert_int_eq(td_exec_for(&exec.base, 4, 1, wait_for_all, &self->barrier, &err), TD_OK);
     sem_post(&self->over);
 }
 
-START_TEST(idle_workers_help) /* four chunks that wait for each other need four threads */
+START_TEST(
+    idle_workers_take_chunks_of_a_loop) /* four chunks that wait for each other need four threads */
 {
     struct td_worker_pool *pool = pool_of(4);
-    struct meeting meeting = {
-        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_meeting }
+    struct rendezvous rendezvous = {
+        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_rendezvous }
     };
-    pthread_barrier_init(&meeting.barrier, NULL, 4);
-    sem_init(&meeting.over, 0, 0);
+    pthread_barrier_init(&rendezvous.barrier, NULL, 4);
+    sem_init(&rendezvous.over, 0, 0);
     for (int i = 0; i < 500; i++) {
-        submit(pool, &meeting.job);
-        sem_wait(&meeting.over); /* never returns if a chunk is missing */
+        submit(pool, &rendezvous.job);
+        sem_wait(&rendezvous.over); /* never returns if a chunk is missing */
     }
     td_worker_pool_free(pool);
-    pthread_barrier_destroy(&meeting.barrier);
+    pthread_barrier_destroy(&rendezvous.barrier);
 }
 END_TEST
 
@@ -481,8 +485,8 @@ END_TEST
 struct outer {
     struct td_job job;
     struct td_worker_pool *pool;
-    struct noted small, large;
-    struct looping small_loop;
+    struct recorded_job small, large;
+    struct looping_job small_loop;
     int small_had_run, large_had_run, small_loop_had_run; /* at the last chunk */
     sem_t over;
 };
@@ -516,8 +520,8 @@ START_TEST(small_jobs_run_between_the_chunks_of_a_large_one)
 {
     struct outer outer = { .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_outer } };
     outer.pool = pool_of(1);
-    noted_init(&outer.small, 0, SMALL, NULL);
-    noted_init(&outer.large, 1, LARGE, NULL);
+    recorded_job_init(&outer.small, 0, SMALL, NULL);
+    recorded_job_init(&outer.large, 1, LARGE, NULL);
     looping_init(&outer.small_loop, SMALL, 100, 7); /* with a loop of its own */
     submit(outer.pool, &outer.job);
     td_worker_pool_free(outer.pool);
@@ -582,13 +586,13 @@ START_TEST(loops_and_small_jobs_complete_under_load)
 {
     enum { LOOPS = 40, SMALLS = 2000 };
     struct td_worker_pool *pool = pool_of(worker_counts[_i]);
-    struct looping *looping = calloc(LOOPS, sizeof *looping);
-    struct noted *smalls = calloc(SMALLS, sizeof *smalls);
+    struct looping_job *looping_job = calloc(LOOPS, sizeof *looping_job);
+    struct recorded_job *smalls = calloc(SMALLS, sizeof *smalls);
     for (int i = 0; i < SMALLS; i++) {
-        noted_init(&smalls[i], i, SMALL, NULL);
+        recorded_job_init(&smalls[i], i, SMALL, NULL);
         submit(pool, &smalls[i].job);
         if (i % (SMALLS / LOOPS) == 0) {
-            struct looping *loop = &looping[i / (SMALLS / LOOPS)];
+            struct looping_job *loop = &looping_job[i / (SMALLS / LOOPS)];
             looping_init(loop, i % 100 ? SMALL : LARGE, 1000 + i % 17, 3);
             submit(pool, &loop->job);
         }
@@ -597,8 +601,8 @@ START_TEST(loops_and_small_jobs_complete_under_load)
     for (int i = 0; i < SMALLS; i++)
         ck_assert_int_eq(atomic_load(&smalls[i].runs), 1);
     for (int i = 0; i < LOOPS; i++)
-        looping_expect(&looping[i]);
-    free(looping);
+        looping_expect(&looping_job[i]);
+    free(looping_job);
     free(smalls);
 }
 END_TEST
@@ -609,7 +613,7 @@ enum { STOPPED_COUNT = 100000 };
 
 struct stoppable {
     struct td_job job;
-    int asked, stop_at; /* the call of stopped that returns DEADLINE_EXCEEDED; 0: the first */
+    int checks, stop_at; /* the call of stopped that returns DEADLINE_EXCEEDED; 0: the first */
     int64_t count;
     pthread_t owner;
     bool asked_elsewhere;
@@ -619,13 +623,13 @@ struct stoppable {
     struct td_error err;
 };
 
-static td_status ask(void *context, struct td_error *err)
+static td_status check_stop(void *context, struct td_error *err)
 {
     struct stoppable *self = context;
     self->asked_elsewhere |= !pthread_equal(self->owner, pthread_self());
-    if (self->asked++ < self->stop_at)
+    if (self->checks++ < self->stop_at)
         return TD_OK;
-    return td_error_set(err, TD_DEADLINE_EXCEEDED, "enough after %d", self->asked);
+    return td_error_set(err, TD_DEADLINE_EXCEEDED, "stopped at check %d", self->checks);
 }
 
 static void slow_chunk(void *context, int64_t begin, int64_t end)
@@ -644,7 +648,7 @@ static void run_stoppable(struct td_job *job, struct td_worker *worker)
     struct stoppable *self = (struct stoppable *)(void *)job;
     struct td_pool_exec exec;
     self->owner = pthread_self();
-    td_pool_exec_init(&exec, worker, NULL, ask, self);
+    td_pool_exec_init(&exec, worker, NULL, check_stop, self);
     self->status = td_exec_for(&exec.base, self->count, 1, slow_chunk, self, &self->err);
     self->inside_after = atomic_load(&self->inside);
     self->chunks_after = atomic_load(&self->chunks);
@@ -652,7 +656,7 @@ static void run_stoppable(struct td_job *job, struct td_worker *worker)
     self->chunks_later = atomic_load(&self->chunks);
 }
 
-static void run_alone(struct td_job *job, int workers)
+static void run_on_new_pool(struct td_job *job, int workers)
 {
     if (workers == 0) {
         job->run(job, NULL);
@@ -670,9 +674,9 @@ START_TEST(a_stop_ends_the_loop_and_no_helper_remains_in_it)
         .count = STOPPED_COUNT,
         .stop_at = 5,
     };
-    run_alone(&self.job, worker_counts[_i]);
+    run_on_new_pool(&self.job, worker_counts[_i]);
     ck_assert_int_eq(self.status, TD_DEADLINE_EXCEEDED);
-    ck_assert_str_eq(self.err.message, "enough after 6"); /* the error of stopped, unchanged */
+    ck_assert_str_eq(self.err.message, "stopped at check 6"); /* the error of stopped, unchanged */
     ck_assert(!self.asked_elsewhere);
     ck_assert_int_lt(self.chunks_after, STOPPED_COUNT);
     ck_assert_int_eq(self.inside_after, 0);
@@ -686,7 +690,7 @@ START_TEST(a_finished_loop_is_not_stopped)
         .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable },
         .count = 1,
     };
-    run_alone(&self.job, worker_counts[_i]);
+    run_on_new_pool(&self.job, worker_counts[_i]);
     ck_assert_int_eq(self.status, TD_OK);
     ck_assert_int_eq(self.chunks_after, 1);
 }
@@ -698,7 +702,7 @@ static void run_stoppable_loops(struct td_job *job, struct td_worker *worker)
     struct stoppable *self = (struct stoppable *)(void *)job;
     struct td_pool_exec exec;
     self->owner = pthread_self();
-    td_pool_exec_init(&exec, worker, NULL, ask, self);
+    td_pool_exec_init(&exec, worker, NULL, check_stop, self);
     do
         self->status = td_exec_for(&exec.base, 1, 1, slow_chunk, self, &self->err);
     while (self->status == TD_OK && atomic_load(&self->chunks) < 100);
@@ -710,9 +714,9 @@ START_TEST(a_job_is_stopped_between_its_loops_as_well)
         .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable_loops },
         .stop_at = 5,
     };
-    run_alone(&self.job, worker_counts[_i]);
+    run_on_new_pool(&self.job, worker_counts[_i]);
     ck_assert_int_eq(self.status, TD_DEADLINE_EXCEEDED);
-    ck_assert_int_eq(self.asked, 6);
+    ck_assert_int_eq(self.checks, 6);
     ck_assert_int_eq(atomic_load(&self.chunks),
                      6); /* stopped was not called before the first loop */
 }
@@ -720,7 +724,7 @@ END_TEST
 
 /* ---- one loop after the other ---------------------------------------------------------------- */
 
-struct row_of_loops {
+struct loop_sequence {
     struct td_job job;
     int loops;
     int64_t sum; /* plain additions: each loop reads what all chunks of the one before wrote */
@@ -730,14 +734,14 @@ struct row_of_loops {
 
 static void add_up(void *context, int64_t begin, int64_t end)
 {
-    struct row_of_loops *self = context;
+    struct loop_sequence *self = context;
     for (int64_t i = begin; i < end; i++)
         self->parts[i] = self->sum + i;
 }
 
-static void run_row(struct td_job *job, struct td_worker *worker)
+static void run_loop_sequence(struct td_job *job, struct td_worker *worker)
 {
-    struct row_of_loops *self = (struct row_of_loops *)(void *)job;
+    struct loop_sequence *self = (struct loop_sequence *)(void *)job;
     struct td_pool_exec exec;
     struct td_error err;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
@@ -757,9 +761,10 @@ START_TEST(each_loop_sees_what_the_one_before_wrote)
     for (int i = 0; i < LOOPS; i++)
         expected = (8 * expected + 28) % 1000003;
     struct td_worker_pool *pool = pool_of(worker_counts[_i]);
-    struct row_of_loops rows[2] = { 0 };
+    struct loop_sequence rows[2] = { 0 };
     for (int i = 0; i < 2; i++) {
-        rows[i].job = (struct td_job){ .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_row };
+        rows[i].job =
+            (struct td_job){ .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_loop_sequence };
         rows[i].loops = LOOPS;
         sem_init(&rows[i].over, 0, 0);
         submit(pool, &rows[i].job);
@@ -782,8 +787,8 @@ static int64_t processor_time_ns(void)
 START_TEST(workers_sleep_when_the_loops_are_over)
 {
     struct td_worker_pool *pool = pool_of(4);
-    struct row_of_loops row = {
-        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_row }, .loops = 100
+    struct loop_sequence row = {
+        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_loop_sequence }, .loops = 100
     };
     sem_init(&row.over, 0, 0);
     submit(pool, &row.job);
@@ -796,7 +801,7 @@ START_TEST(workers_sleep_when_the_loops_are_over)
 }
 END_TEST
 
-/* A job with a loop, which then works on until the other jobs have run. */
+/* A job with a loop that then runs until the other jobs have run. */
 static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
 {
     struct outer *self = (struct outer *)(void *)job;
@@ -820,8 +825,8 @@ START_TEST(a_lingering_worker_takes_a_new_job)
             .pool = pool,
         };
         sem_init(&outer.over, 0, 0);
-        noted_init(&outer.small, 0, SMALL, NULL);
-        noted_init(&outer.large, 1, LARGE, NULL);
+        recorded_job_init(&outer.small, 0, SMALL, NULL);
+        recorded_job_init(&outer.large, 1, LARGE, NULL);
         looping_init(&outer.small_loop, SMALL, 100, 1);
         submit(pool, &outer.job);
         sem_wait(&outer.over);
@@ -836,7 +841,7 @@ END_TEST
 /* Deadlines in the order of submission ('-' for none, else ten times the digit), the time, and
  * the dropped jobs. */
 static const struct {
-    const char *says, *deadlines, *costs;
+    const char *description, *deadlines, *costs;
     int64_t now;
     bool everything;
     const char *dropped;
@@ -845,51 +850,51 @@ static const struct {
     { "no job is late", "2-3", "sss", 15, false, "   " },
     { "the first", "1-3", "sss", 15, false, "x  " },
     { "the middle one", "-13", "sss", 15, false, " x " },
-    { "the last: the queue has a new end", "-31", "sss", 15, false, "  x" },
+    { "the last", "-31", "sss", 15, false, "  x" },
     { "all of them", "111", "sss", 15, false, "xxx" },
     { "among large ones", "1-1", "LLL", 15, false, "x x" },
     { "among both", "1-12-1", "sLLsLs", 15, false, "x x  x" },
-    { "no deadline never comes", "--", "sL", INT64_MAX - 1, false, "  " },
+    { "jobs without a deadline", "--", "sL", INT64_MAX - 1, false, "  " },
     { "everything", "1-9", "sLs", 15, true, "xxx" },
 };
 
 START_TEST(expire_drops_only_jobs_past_their_deadline)
 {
-    const char *deadlines = expiries[_i].deadlines, *says = expiries[_i].says;
+    const char *deadlines = expiries[_i].deadlines, *description = expiries[_i].description;
     const int n = (int)strlen(deadlines);
     const td_status why = expiries[_i].everything ? TD_DRAINING : TD_DEADLINE_EXCEEDED;
     struct td_worker_pool *pool = td_worker_pool_new(1, n + 1);
     struct gate gate;
-    struct noted jobs[8], late_comers[2];
+    struct recorded_job jobs[8], late_comers[2];
     gate_close(&gate, pool);
     for (int i = 0; i < n; i++) {
-        noted_init(&jobs[i], i, expiries[_i].costs[i] == 'L' ? LARGE : SMALL, NULL);
+        recorded_job_init(&jobs[i], i, expiries[_i].costs[i] == 'L' ? LARGE : SMALL, NULL);
         jobs[i].job.deadline_ns = deadlines[i] == '-' ? TD_NEVER : (deadlines[i] - '0') * 10;
         submit(pool, &jobs[i].job);
     }
     td_worker_pool_expire(pool, expiries[_i].now, expiries[_i].everything);
     for (int i = 0; i < n; i++) {
         const bool dropped = expiries[_i].dropped[i] == 'x';
-        ck_assert_msg(atomic_load(&jobs[i].drops) == dropped, "%s: job %d", says, i);
+        ck_assert_msg(atomic_load(&jobs[i].drops) == dropped, "%s: job %d", description, i);
         if (dropped)
             ck_assert_msg(jobs[i].why == why && pthread_equal(jobs[i].dropped_on, pthread_self()),
-                          "%s: job %d", says, i);
+                          "%s: job %d", description, i);
     }
     int places = 0; /* only the places of dropped jobs are free */
     while (td_worker_pool_reserve(pool))
         places++;
     for (int i = 0; i < n; i++)
         places += expiries[_i].dropped[i] != 'x';
-    ck_assert_msg(places == n + 1, "%s: %d places", says, places);
+    ck_assert_msg(places == n + 1, "%s: %d places", description, places);
     for (int i = 0; i < 2 && i < places; i++) { /* both queues still accept jobs */
-        noted_init(&late_comers[i], i, i ? LARGE : SMALL, NULL);
+        recorded_job_init(&late_comers[i], i, i ? LARGE : SMALL, NULL);
         td_worker_pool_submit(pool, &late_comers[i].job);
     }
     gate_open(&gate);
     td_worker_pool_free(pool);
     for (int i = 0; i < n; i++)
         ck_assert_msg(atomic_load(&jobs[i].runs) + atomic_load(&jobs[i].drops) == 1, "%s: job %d",
-                      says, i);
+                      description, i);
     for (int i = 0; i < 2 && i < places; i++)
         ck_assert_int_eq(atomic_load(&late_comers[i].runs), 1);
 }
@@ -911,11 +916,11 @@ START_TEST(each_job_runs_or_is_dropped_exactly_once)
 {
     enum { JOBS = 5000 };
     struct td_worker_pool *pool = pool_of(4);
-    struct noted *jobs = calloc(JOBS, sizeof *jobs);
+    struct recorded_job *jobs = calloc(JOBS, sizeof *jobs);
     pthread_t thread;
     ck_assert_int_eq(pthread_create(&thread, NULL, expire_all_the_time, pool), 0);
     for (int i = 0; i < JOBS; i++) {
-        noted_init(&jobs[i], i, i % 5 ? SMALL : LARGE, NULL);
+        recorded_job_init(&jobs[i], i, i % 5 ? SMALL : LARGE, NULL);
         jobs[i].job.deadline_ns = i % 2 ? 10 : TD_NEVER;
         submit(pool, &jobs[i].job);
     }
@@ -932,7 +937,7 @@ END_TEST
 #define SECOND ((uint64_t)1000000000)
 
 static const struct {
-    const char *says;
+    const char *description;
     int workers;
     uint64_t costs[5];
     unsigned least, most;
@@ -942,12 +947,8 @@ static const struct {
     { "ten seconds of one worker", 1, { 10 * SECOND }, 10, 11 },
     { "jobs add up", 1, { 5 * SECOND, 5 * SECOND, SECOND / 2 }, 10, 12 },
     { "ten seconds of two workers", 2, { 10 * SECOND }, 5, 6 },
-    { "a day: no client waits that long, and the load will have changed",
-      1,
-      { 86400 * SECOND },
-      30,
-      3600 },
-    { "estimates whose sum does not fit 64 bits are a long wait",
+    { "a day is capped", 1, { 86400 * SECOND }, 30, 3600 },
+    { "a sum that overflows 64 bits",
       1,
       { UINT64_MAX / 4, UINT64_MAX / 4, UINT64_MAX / 4, UINT64_MAX / 4, SECOND },
       30,
@@ -956,21 +957,22 @@ static const struct {
 
 START_TEST(retry_after_is_the_queued_work_divided_by_the_workers)
 {
-    const char *says = retries[_i].says;
+    const char *description = retries[_i].description;
     struct td_worker_pool *pool = pool_of(retries[_i].workers);
     struct gate gates[2];
-    struct noted jobs[5];
+    struct recorded_job jobs[5];
     for (int i = 0; i < retries[_i].workers; i++)
         gate_close(&gates[i], pool);
     for (int i = 0; i < 5 && retries[_i].costs[i]; i++) {
-        noted_init(&jobs[i], i, retries[_i].costs[i], NULL);
+        recorded_job_init(&jobs[i], i, retries[_i].costs[i], NULL);
         submit(pool, &jobs[i].job);
     }
     const unsigned seconds = td_worker_pool_retry_after_s(pool);
-    ck_assert_msg(seconds >= retries[_i].least && seconds <= retries[_i].most, "%s: %u", says,
-                  seconds);
+    ck_assert_msg(seconds >= retries[_i].least && seconds <= retries[_i].most, "%s: %u",
+                  description, seconds);
     td_worker_pool_expire(pool, 0, true);
-    ck_assert_msg(td_worker_pool_retry_after_s(pool) == 1, "%s: after all were dropped", says);
+    ck_assert_msg(td_worker_pool_retry_after_s(pool) == 1, "%s: after all were dropped",
+                  description);
     for (int i = 0; i < retries[_i].workers; i++)
         gate_open(&gates[i]);
     td_worker_pool_free(pool);
@@ -989,7 +991,7 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, parallel_for_runs_each_item_exactly_once, 0,
                         N_LOOPS * N_WORKER_COUNTS);
     tcase_add_loop_test(tcase, loops_of_several_jobs_do_not_mix, 1, N_WORKER_COUNTS);
-    tcase_add_test(tcase, idle_workers_help);
+    tcase_add_test(tcase, idle_workers_take_chunks_of_a_loop);
     tcase_add_test(tcase, exec_provides_its_arena);
     tcase_add_test(tcase, exec_checks_for_a_stop_outside_a_loop);
     tcase_add_test(tcase, small_jobs_run_between_the_chunks_of_a_large_one);
