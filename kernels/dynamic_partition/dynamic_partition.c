@@ -8,17 +8,17 @@
 
 enum { DATA, PARTITIONS };
 
-/* What infer found. The rows are cut into blocks, by size; run deals each block by itself: the
- * rows, or, where they are strings or larger than a range, their numbers, by which they are
- * gathered. */
+/* Made by infer. The rows of data are divided into blocks of about equal size, which run
+ * distributes in parallel. When rows are strings or larger than TD_ROWS_RANGE_BYTES, their numbers
+ * are distributed instead, and each output is then gathered by them. */
 struct plan {
     int64_t n_rows;
     int64_t n_partitions;
-    bool numbers;       /* numbers are dealt */
-    size_t row_bytes;   /* of what is dealt */
-    int64_t block_rows; /* rows in a block; fewer in the last one */
+    bool by_number;     /* row numbers are distributed */
+    size_t row_bytes;   /* of a row, or of a row number */
+    int64_t block_rows; /* rows in a block; the last one may have fewer */
     int64_t n_blocks;
-    int64_t *start; /* [n_blocks][n_partitions]: the row of output p where block b begins */
+    int64_t *start; /* [n_blocks][n_partitions]: the first row of block b in output p */
 };
 
 /* ---- Shapes ------------------------------------------------------------------------------ */
@@ -57,16 +57,16 @@ struct td_dynamic_partition_geometry td_dynamic_partition_geometry(const struct 
 {
     const struct td_tensor *data = args->inputs[DATA].tensors;
     const struct td_tensor *partitions = args->inputs[PARTITIONS].tensors;
-    struct td_dynamic_partition_geometry made = {
+    struct td_dynamic_partition_geometry geometry = {
         .n_rows = partitions->numel,
         .n_partitions = num_partitions(args),
     };
-    /* An empty tensor may have dimensions whose product has no number. */
+    /* In an empty tensor the product of some dimensions may overflow. */
     if (data->numel > 0)
         (void)td_shape_product(&data->shape, partitions->shape.rank, data->shape.rank,
-                               &made.row_numel);
-    made.row_bytes = (size_t)made.row_numel * td_dtype_info(data->dtype)->size;
-    return made;
+                               &geometry.row_numel);
+    geometry.row_bytes = (size_t)geometry.row_numel * td_dtype_info(data->dtype)->size;
+    return geometry;
 }
 
 static td_status check_numbers(const struct td_op_args *args, struct td_arena *arena,
@@ -74,32 +74,32 @@ static td_status check_numbers(const struct td_op_args *args, struct td_arena *a
 {
     const struct td_tensor *partitions = args->inputs[PARTITIONS].tensors;
     int64_t n_bad, first, bound = num_partitions(args);
-    struct td_exec serial; /* who infers has no other hands to lend */
+    struct td_exec serial; /* infer has no td_exec */
     td_exec_serial(&serial, arena);
     td_status status = td_rows_check(partitions, bound, &serial, &n_bad, &first, err);
     if (status != TD_OK || n_bad == 0)
         return status;
-    /* Axis 0: of the list of outputs, the only thing that a partition number is a position in. */
+    /* A partition number is a position in the list of outputs: axis 0 of that. */
     return td_rows_out_of_bounds(err, "partitions", partitions, first, n_bad, bound, 0, "");
 }
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-/* Bytes in a block for each partition: the table of starts, 8 bytes for each partition in each
- * block, is at most a sixteenth of data. */
-#define BLOCK_SHARE 128
+/* Bytes of a block per partition. plan.start has 8 bytes per block and partition, a sixteenth of
+ * this. */
+#define BLOCK_BYTES_PER_PARTITION 128
 
-static void cut_blocks(struct plan *plan)
+static void choose_block_size(struct plan *plan)
 {
     size_t row_cost = plan->row_bytes > TD_ROWS_NARROW ? plan->row_bytes : TD_ROWS_NARROW;
-    size_t block = (size_t)plan->n_partitions * BLOCK_SHARE;
+    size_t block = (size_t)plan->n_partitions * BLOCK_BYTES_PER_PARTITION;
     if (block < TD_ROWS_RANGE_BYTES)
         block = TD_ROWS_RANGE_BYTES;
     plan->block_rows = block > row_cost ? (int64_t)(block / row_cost) : 1;
     plan->n_blocks = plan->n_rows == 0 ? 1 : (plan->n_rows - 1) / plan->block_rows + 1;
 }
 
-/* start[b][p] = how many rows of block b go to p. */
+/* start[b][p] = the number of rows of block b for output p. */
 static void count_blocks(const struct plan *plan, const struct td_tensor *partitions)
 {
     int64_t *count = plan->start;
@@ -111,8 +111,9 @@ static void count_blocks(const struct plan *plan, const struct td_tensor *partit
     }
 }
 
-/* Makes the counts sums over the blocks before; total[p] is the sum over all. */
-static void place_blocks(const struct plan *plan, int64_t *total)
+/* Replaces the counts by their sums over all previous blocks; total[p] = the sum over all
+ * blocks. */
+static void sum_counts(const struct plan *plan, int64_t *total)
 {
     memset(total, 0, (size_t)plan->n_partitions * sizeof(total[0]));
     for (int64_t b = 0; b < plan->n_blocks; b++) {
@@ -125,27 +126,29 @@ static void place_blocks(const struct plan *plan, int64_t *total)
     }
 }
 
-static td_status make_plan(struct td_op_args *args, const struct td_dynamic_partition_geometry *of,
+static td_status make_plan(struct td_op_args *args,
+                           const struct td_dynamic_partition_geometry *geometry,
                            struct td_arena *arena, int64_t *total, struct td_error *err)
 {
-    bool numbers = of->row_numel > 0 && (of->row_bytes == 0 || of->row_bytes > TD_ROWS_RANGE_BYTES);
+    bool by_number = geometry->row_numel > 0 &&
+                     (geometry->row_bytes == 0 || geometry->row_bytes > TD_ROWS_RANGE_BYTES);
     const struct td_tensor *partitions = args->inputs[PARTITIONS].tensors;
     struct plan *plan = td_arena_alloc(arena, 1, sizeof(*plan), err);
     if (!plan)
         return err->status;
     *plan = (struct plan){
-        .n_rows = of->n_rows,
-        .n_partitions = of->n_partitions,
-        .numbers = numbers,
-        .row_bytes = numbers ? sizeof(int64_t) : of->row_bytes,
+        .n_rows = geometry->n_rows,
+        .n_partitions = geometry->n_partitions,
+        .by_number = by_number,
+        .row_bytes = by_number ? sizeof(int64_t) : geometry->row_bytes,
     };
-    cut_blocks(plan);
+    choose_block_size(plan);
     plan->start = td_arena_alloc(arena, (size_t)plan->n_blocks,
                                  (size_t)plan->n_partitions * sizeof(plan->start[0]), err);
     if (!plan->start)
         return err->status;
     count_blocks(plan, partitions);
-    place_blocks(plan, total);
+    sum_counts(plan, total);
     args->plan = plan;
     return TD_OK;
 }
@@ -163,18 +166,18 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 
     const struct td_tensor *data = args->inputs[DATA].tensors;
     int depth = args->inputs[PARTITIONS].tensors->shape.rank;
-    const struct td_dynamic_partition_geometry of = td_dynamic_partition_geometry(args);
-    const int64_t n = of.n_partitions;
+    const struct td_dynamic_partition_geometry geometry = td_dynamic_partition_geometry(args);
+    const int64_t n = geometry.n_partitions;
     int64_t *total = td_arena_alloc(arena, (size_t)n, sizeof(total[0]), err);
     struct td_tensor *outputs = td_arena_alloc(arena, (size_t)n, sizeof(outputs[0]), err);
     if (!total || !outputs)
         return err->status;
-    status = make_plan(args, &of, arena, total, err);
+    status = make_plan(args, &geometry, arena, total, err);
     if (status != TD_OK)
         return status;
-    /* One output as large as data, then as many rows of it as go to each. */
+    /* Checks the size of an output with all rows, then describes each output with its own. */
     struct td_tensor all;
-    struct td_shape shape = { .rank = 1, .dim = { of.n_rows } };
+    struct td_shape shape = { .rank = 1, .dim = { geometry.n_rows } };
     (void)td_shape_append(&shape, &data->shape, depth, data->shape.rank);
     status = td_tensor_describe(&all, "outputs", data->dtype, &shape, err);
     if (status != TD_OK)
@@ -182,19 +185,19 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     for (int64_t p = 0; p < n; p++) {
         outputs[p] = all;
         outputs[p].shape.dim[0] = total[p];
-        outputs[p].numel = total[p] * of.row_numel;
-        outputs[p].bytes = (size_t)total[p] * of.row_bytes;
+        outputs[p].numel = total[p] * geometry.row_numel;
+        outputs[p].bytes = (size_t)total[p] * geometry.row_bytes;
     }
     args->outputs = outputs;
     args->n_outputs = (int)n;
     return TD_OK;
 }
 
-/* Beside the outputs: where each block's rows for each of them go, and numbers. */
+/* Scratch memory: the write positions of each block in each output, and the row numbers. */
 static uint64_t scratch_bytes(const struct plan *plan)
 {
     uint64_t table = (uint64_t)(plan->n_blocks * plan->n_partitions) * sizeof(char *);
-    return plan->numbers ? table + (uint64_t)plan->n_rows * sizeof(int64_t) : table;
+    return plan->by_number ? table + (uint64_t)plan->n_rows * sizeof(int64_t) : table;
 }
 
 static struct td_cost cost(const struct td_op_args *args)
@@ -211,17 +214,18 @@ static struct td_cost cost(const struct td_op_args *args)
     };
 }
 
-/* ---- Dealing ----------------------------------------------------------------------------- */
+/* ---- Distribution ------------------------------------------------------------------------ */
 
 struct partition {
     const struct plan *plan;
     const struct td_tensor *partitions;
-    const char *from; /* data; NULL when numbers are dealt */
-    char **next;      /* as plan->start: where the next row of block b for output p goes */
+    const char *from; /* data; NULL when row numbers are distributed */
+    char **next;      /* [n_blocks][n_partitions]: where block b writes its next row for output p */
     bool stream;
 };
 
-static void deal_numbers(const struct partition *job, char **next, int64_t begin, int64_t end)
+static void distribute_row_numbers(const struct partition *job, char **next, int64_t begin,
+                                   int64_t end)
 {
     int64_t rows[TD_ROWS_CHUNK];
     for (int64_t at = begin; at < end; at += TD_ROWS_CHUNK) {
@@ -232,7 +236,7 @@ static void deal_numbers(const struct partition *job, char **next, int64_t begin
     }
 }
 
-static void deal_range(void *context, int64_t begin, int64_t end)
+static void distribute_range(void *context, int64_t begin, int64_t end)
 {
     struct partition *job = context;
     const struct plan *plan = job->plan;
@@ -244,13 +248,14 @@ static void deal_range(void *context, int64_t begin, int64_t end)
                                job->from + (size_t)at * plan->row_bytes, plan->row_bytes,
                                job->stream);
         else
-            deal_numbers(job, next, at, last);
+            distribute_row_numbers(job, next, at, last);
     }
 }
 
-/* Deals the rows to the outputs, or their numbers to `order`, those for output 0 first. */
-static td_status deal(const struct td_op_args *args, int64_t *order, struct td_exec *exec,
-                      struct td_error *err)
+/* Distributes the rows to the outputs, or, when order is not NULL, the row numbers to `order`:
+ * first those for output 0, then those for output 1, and so on. */
+static td_status distribute(const struct td_op_args *args, int64_t *order, struct td_exec *exec,
+                            struct td_error *err)
 {
     const struct plan *plan = args->plan;
     const struct td_tensor *data = args->inputs[DATA].tensors;
@@ -273,11 +278,11 @@ static td_status deal(const struct td_op_args *args, int64_t *order, struct td_e
         if (order)
             order += args->outputs[p].shape.dim[0];
     }
-    return td_exec_for(exec, plan->n_blocks, 1, deal_range, &job, err);
+    return td_exec_for(exec, plan->n_blocks, 1, distribute_range, &job, err);
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): td_rows_fn may write its rows. */
-static const int64_t *rows_in_order(const void *context, int64_t begin, int64_t n, int64_t *rows)
+static const int64_t *ordered_rows(const void *context, int64_t begin, int64_t n, int64_t *rows)
 {
     const int64_t *order = context;
     (void)n;
@@ -285,12 +290,13 @@ static const int64_t *rows_in_order(const void *context, int64_t begin, int64_t 
     return order + begin;
 }
 
-static td_status gather(const struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+static td_status gather_by_number(const struct td_op_args *args, struct td_exec *exec,
+                                  struct td_error *err)
 {
     const struct plan *plan = args->plan;
     const struct td_tensor *data = args->inputs[DATA].tensors;
     if (data->dtype == TD_DTYPE_STRING) {
-        /* Each row goes to one output, so all of them together are as large as data. */
+        /* Each row goes to one output, so all outputs together have the bytes of data. */
         uint64_t bytes = data->offsets[data->numel] - data->offsets[0];
         if (bytes > exec->output_limit)
             return td_error_resource(err, "output_bytes", bytes, exec->output_limit, "the output");
@@ -298,7 +304,7 @@ static td_status gather(const struct td_op_args *args, struct td_exec *exec, str
     int64_t *order = td_arena_alloc(exec->arena, (size_t)plan->n_rows, sizeof(order[0]), err);
     if (!order)
         return err->status;
-    td_status status = deal(args, order, exec, err);
+    td_status status = distribute(args, order, exec, err);
     for (int p = 0; status == TD_OK && p < args->n_outputs; p++) {
         struct td_tensor *out = &args->outputs[p];
         int64_t n_rows = out->shape.dim[0];
@@ -309,7 +315,7 @@ static td_status gather(const struct td_op_args *args, struct td_exec *exec, str
             .out = out,
             .n_rows = n_rows,
             .row_numel = out->numel / n_rows,
-            .rows = rows_in_order,
+            .rows = ordered_rows,
             .context = order,
         };
         status = td_gathering_run(&job, exec, err);
@@ -326,7 +332,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
         err = &local;
     if (args->inputs[DATA].tensors->numel == 0)
         return TD_OK;
-    return plan->numbers ? gather(args, exec, err) : deal(args, NULL, exec, err);
+    return plan->by_number ? gather_by_number(args, exec, err) : distribute(args, NULL, exec, err);
 }
 
 /* ---- Descriptor -------------------------------------------------------------------------- */
@@ -334,12 +340,12 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs[] = {
     [DATA] = {
         .name = "data",
-        .summary = "The tensor to share out; its shape begins with that of partitions.",
+        .summary = "The tensor to distribute; its shape begins with that of partitions.",
         .dtypes = TD_DTYPES_ALL,
     },
     [PARTITIONS] = {
         .name = "partitions",
-        .summary = "The output that each row of data goes to, each in [0, num_partitions), in a "
+        .summary = "The number of the output for each row of data, in [0, num_partitions), in a "
                    "tensor of any rank.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
@@ -350,7 +356,7 @@ static const struct td_input_spec inputs[] = {
 static const struct td_attr_spec attrs[] = {
     {
         .name = "num_partitions",
-        .summary = "How many outputs there are, 1 to 16384; those that no row goes to are empty.",
+        .summary = "The number of outputs, 1 to 16384; outputs without rows are empty.",
         .kind = TD_ATTR_INT,
         .required = true,
         .range = &(const struct td_int_range){ 1, INT64_MAX },
@@ -366,7 +372,7 @@ static const td_status errors[] = {
 static const struct td_output_spec outputs[] = {
     {
         .name = "outputs",
-        .summary = "For each partition its rows of data, in their order.",
+        .summary = "For each partition the rows of data with its number, in their order.",
         .shape_rule = "num_partitions times [count] + data.shape[rank(partitions):]",
         .dtype_of = "data",
         .list = true,
@@ -375,7 +381,7 @@ static const struct td_output_spec outputs[] = {
 
 const struct td_op td_op_dynamic_partition = {
     .name = "dynamic_partition",
-    .summary = "Shares the rows of data out to num_partitions tensors, by number and in order.",
+    .summary = "Distributes the rows of data to num_partitions tensors, by number and in order.",
     .source = "tf.dynamic_partition (TensorFlow 2 API reference)",
     .inputs = inputs,
     .n_inputs = 2,

@@ -8,15 +8,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Behind TD_GATHERING_PARAMS and TD_GATHERING_INDICES. */
+/* After TD_GATHERING_PARAMS and TD_GATHERING_INDICES. */
 enum { UPDATES = 2 };
 
-/* Adds n numbers, which are parts of numbers where these are complex. */
+/* to[i] += from[i] for n numbers; a complex number counts as two. */
 struct scatter;
 typedef void add_fn(const struct scatter *job, void *restrict to, const void *restrict from,
                     int64_t n);
 
-/* The arguments with what follows from their shapes. A row is a slice that a tuple names. */
+/* The arguments and the sizes that follow from their shapes. A row is the slice that a tuple
+ * selects. */
 struct scatter {
     const struct td_tensor *params, *indices, *updates;
     struct td_tensor *out;
@@ -27,16 +28,16 @@ struct scatter {
     size_t row_bytes;  /* 0 for strings */
     bool stream;
 
-    /* "add". */
+    /* For mode "add". */
     add_fn *add;
     size_t addend_bytes;
-    td_widen_fn *widen; /* float16 and bfloat16 */
+    td_widen_fn *widen; /* for float16 and bfloat16 */
     td_narrow_fn *narrow;
 
-    int64_t begin, end; /* the tuples that are written now, */
-    int64_t parts;      /* in so many parts, one after the other or at once */
+    int64_t begin, end; /* the tuples of the current step, */
+    int64_t parts;      /* which is split into this many parts */
 
-    int64_t *sources; /* strings: for each row of out the tuple it is from, or FROM_PARAMS */
+    int64_t *sources; /* strings: for each row of out the tuple that writes it, or FROM_PARAMS */
 };
 
 #define FROM_PARAMS (-1)
@@ -62,7 +63,7 @@ static td_status check_mode(const struct td_op_args *args, struct td_error *err)
     return TD_OK;
 }
 
-/* Do tuples of this depth name slices of params? */
+/* Can tuples of this depth index params? */
 static td_status check_depth(const struct td_shape *params, const struct td_shape *indices,
                              struct td_error *err)
 {
@@ -81,7 +82,8 @@ static td_status check_depth(const struct td_shape *params, const struct td_shap
     return td_gathering_shapes_at_fault(err, params, indices);
 }
 
-/* SHAPE_MISMATCH of updates: adds its shape, and that of the input it does not go with. */
+/* Completes a SHAPE_MISMATCH of updates with its shape and that of the input that it
+ * contradicts. */
 static td_status updates_at_fault(struct td_error *err, const struct td_shape *updates,
                                   const char *name, const struct td_shape *other)
 {
@@ -90,7 +92,7 @@ static td_status updates_at_fault(struct td_error *err, const struct td_shape *u
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "updates");
 }
 
-/* Is there an update for every tuple, and is it a slice of params? */
+/* Is there an update for each tuple, with the shape of a slice of params? */
 static td_status check_updates(const struct td_shape *params, const struct td_shape *indices,
                                const struct td_shape *updates, struct td_error *err)
 {
@@ -205,8 +207,8 @@ ADD(f64, double)
 #undef ADD
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* float16 and bfloat16. A float has more than twice the digits and two: rounding to it first does
- * not change what the sum is rounded to. */
+/* float16 and bfloat16. float has more than twice their precision plus two bits, so rounding the
+ * sum to float first does not change the result (no double rounding). */
 static void add_halves(const struct scatter *job, void *restrict to, const void *restrict from,
                        int64_t n)
 {
@@ -252,20 +254,20 @@ static void add_bytes(const struct scatter *job, void *to, const void *from, siz
 
 /* ---- Writing ----------------------------------------------------------------------------- */
 
-/* Less is not worth sharing. */
-#define SHARED_BYTES ((size_t)512 * 1024)
-/* Updates between two looks at the deadline, for each thread: a few milliseconds. */
-#define STEP_BYTES   ((size_t)4 * 1024 * 1024)
-/* Rows to ask for before they are added to. */
-#define AHEAD        16
+/* Fewer bytes of updates are written by one thread. */
+#define PARALLEL_BYTES ((size_t)512 * 1024)
+/* Bytes of updates per thread between two checks of the deadline: a few milliseconds. */
+#define STEP_BYTES     ((size_t)4 * 1024 * 1024)
+/* A row is prefetched this many rows before it is added to. */
+#define AHEAD          16
 
 static char *row_at(const struct scatter *job, int64_t row)
 {
     return (char *)job->out->data + (size_t)row * job->row_bytes;
 }
 
-/* Tuples at .. at + n, n <= TD_ROWS_CHUNK. */
-static void settle(const struct scatter *job, int64_t at, int64_t n, int64_t *rows)
+/* Row numbers of the tuples [at, at + n), n <= TD_ROWS_CHUNK. */
+static void resolve(const struct scatter *job, int64_t at, int64_t n, int64_t *rows)
 {
     td_rows_resolve_tuples(job->indices, at, n, &job->space, TD_BOUNDS_ERROR, rows);
 }
@@ -280,9 +282,9 @@ static const char *update_at(const struct scatter *job, int64_t tuple)
     return (const char *)job->updates->data + (size_t)tuple * job->row_bytes;
 }
 
-/* picked[j] are those of rows[0..n) whose rows belong to `part`; returns how many. Neighbours in a
- * cache line belong together. The golden ratio deals lines that follow each other evenly, and those
- * that come up often at random. */
+/* Writes to picked the positions in rows[0..n) of the rows that belong to `part`, and returns their
+ * number. Rows in one cache line belong to the same part. Multiplication by the golden ratio
+ * spreads consecutive lines evenly over the parts, and frequent ones at random. */
 static int64_t pick(const struct scatter *job, int64_t part, const int64_t *rows, int64_t n,
                     uint16_t *picked)
 {
@@ -310,39 +312,39 @@ static void add_rows(const struct scatter *job, const int64_t *rows, const char 
     }
 }
 
-/* Parts [begin, end) of the output, each a set of its rows: the updates that go there, in order.
- * That every part looks at all tuples costs less than dealing them out first. */
+/* Writes the parts [begin, end) of the output. A part is a set of rows; their updates are written
+ * in order. Each part reads all tuples, which costs less than sorting them by part first. */
 static void rows_range(void *context, int64_t begin, int64_t end)
 {
     const struct scatter *job = context;
     int64_t rows[TD_ROWS_CHUNK], n;
     uint16_t picked[TD_ROWS_CHUNK];
-    const struct td_tensor settled = { .dtype = TD_DTYPE_INT64, .data = rows };
+    const struct td_tensor row_numbers = { .dtype = TD_DTYPE_INT64, .data = rows };
     for (int64_t part = begin; part < end; part++)
         for (int64_t at = job->begin; at < job->end; at += n) {
             n = chunk_at(job, at);
-            settle(job, at, n, rows);
+            resolve(job, at, n, rows);
             int64_t n_picked = pick(job, part, rows, n, picked);
             if (job->mode == TD_SCATTER_ADD)
                 add_rows(job, rows, update_at(job, at), picked, n_picked);
             else if (n_picked == n)
-                td_rows_scatter(job->out->data, &settled, 0, n, update_at(job, at), job->row_bytes,
-                                job->stream, NULL);
+                td_rows_scatter(job->out->data, &row_numbers, 0, n, update_at(job, at),
+                                job->row_bytes, job->stream, NULL);
             else
                 td_rows_scatter_picked(job->out->data, rows, update_at(job, at), job->row_bytes,
                                        picked, n_picked, job->stream);
         }
 }
 
-/* Parts [begin, end) of every row, for rows that are shared out. */
-static void pieces_range(void *context, int64_t begin, int64_t end)
+/* Writes the parts [begin, end) of every row, for rows larger than TD_ROWS_RANGE_BYTES. */
+static void row_parts_range(void *context, int64_t begin, int64_t end)
 {
     const struct scatter *job = context;
     int64_t rows[TD_ROWS_CHUNK], n;
     for (int64_t part = begin; part < end; part++)
         for (int64_t at = job->begin; at < job->end; at += n) {
             n = chunk_at(job, at);
-            settle(job, at, n, rows);
+            resolve(job, at, n, rows);
             for (int64_t k = 0; k < n; k++) {
                 size_t offset = (size_t)part * TD_ROWS_RANGE_BYTES;
                 size_t left = job->row_bytes - offset;
@@ -356,20 +358,20 @@ static void pieces_range(void *context, int64_t begin, int64_t end)
         }
 }
 
-/* Each row of the output is written by one thread, which takes its updates in order: so the result
- * is the same however many there are. */
+/* Each byte of the output is written by one thread, in the order of the updates: so the result does
+ * not depend on the number of threads. */
 static td_status write_updates(struct scatter *job, struct td_exec *exec, struct td_error *err)
 {
     size_t row_cost = job->row_bytes > TD_ROWS_NARROW ? job->row_bytes : TD_ROWS_NARROW;
     bool wide = job->row_bytes > TD_ROWS_RANGE_BYTES;
-    bool alone = exec->width == 1 || (size_t)job->n < SHARED_BYTES / row_cost;
-    td_range_fn *fn = wide ? pieces_range : rows_range;
-    job->parts = wide ? td_rows_parts(job->row_bytes) : alone ? 1 : exec->width;
+    bool single_threaded = exec->width == 1 || (size_t)job->n < PARALLEL_BYTES / row_cost;
+    td_range_fn *fn = wide ? row_parts_range : rows_range;
+    job->parts = wide ? td_rows_parts(job->row_bytes) : single_threaded ? 1 : exec->width;
     int64_t step = td_larger((int64_t)((size_t)exec->width * STEP_BYTES / row_cost), 1);
     td_status status = TD_OK;
     for (job->begin = 0; job->begin < job->n && status == TD_OK; job->begin = job->end) {
         job->end = job->begin + td_smaller(job->n - job->begin, step);
-        if (!alone) {
+        if (!single_threaded) {
             status = td_exec_for(exec, job->parts, 1, fn, job, err);
             continue;
         }
@@ -396,12 +398,12 @@ static void from_params_range(void *context, int64_t begin, int64_t end)
         job->sources[row] = FROM_PARAMS;
 }
 
-static void note_sources(struct scatter *job)
+static void record_sources(struct scatter *job)
 {
     int64_t rows[TD_ROWS_CHUNK], n;
     for (int64_t at = job->begin; at < job->end; at += n) {
         n = chunk_at(job, at);
-        settle(job, at, n, rows);
+        resolve(job, at, n, rows);
         for (int64_t k = 0; k < n; k++)
             job->sources[rows[k]] = at + k;
     }
@@ -430,7 +432,7 @@ static td_status run_strings(struct scatter *job, struct td_exec *exec, struct t
     td_status status = td_exec_for(exec, n_rows, grain, from_params_range, job, err);
     for (job->begin = 0; job->begin < job->n && status == TD_OK; job->begin = job->end) {
         job->end = job->begin + td_smaller(job->n - job->begin, grain);
-        note_sources(job);
+        record_sources(job);
         status = td_exec_check(exec, err);
     }
     if (status != TD_OK)
@@ -485,7 +487,7 @@ td_status td_scatter_slices(const struct td_op_args *args, struct td_arena *aren
     int64_t rows[TD_ROWS_CHUNK], n;
     for (int64_t at = 0; at < job.n; at += n) {
         n = td_smaller(job.n - at, TD_ROWS_CHUNK);
-        settle(&job, at, n, rows);
+        resolve(&job, at, n, rows);
         for (int64_t k = 0; k < n; k++)
             offsets[at + k] = (uint64_t)rows[k] * job.row_bytes;
     }
@@ -505,7 +507,8 @@ static const struct td_input_spec inputs[] = {
     [TD_GATHERING_INDICES] = {
         .name = "indices",
         .summary = "Tuples along the last dimension, of rank 1 or more: component c is a position "
-                   "in dimension c of params. Tuples shorter than the rank of params name slices.",
+                   "in dimension c of params. Tuples shorter than the rank of params select "
+                   "slices.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
     },

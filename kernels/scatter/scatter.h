@@ -1,20 +1,20 @@
-/* scatter.h - write slices or elements of a tensor by index tuples.
+/* scatter.h - writes slices or elements of a tensor at positions given by index tuples.
  *
- * Shapes     params  [D_0, ..., D_{k-1}, Q...]  any dtype; "add": any but bool and string; no scalar
- *            indices [I..., k]                  int16, int32 or int64; 0 <= k <= rank of params;
- *                                               with k = 0 each of updates goes to all of params
- *            updates [I..., Q...]               dtype of params
- *            output  shape and dtype of params: params with the updates in it
- * Bounds     0 <= component c < D_c; the first that is not is INDEX_OUT_OF_BOUNDS, told as gather_nd
- *            tells it, before anything is written.
- * Meaning    "set": of equal tuples the later wins. "add": all are added, in order; integers wrap
- *            around, float16 and bfloat16 are rounded after each addition. The same at every
- *            number of threads.
- * In place   Where outputs[0].data is params' data already, nothing is copied: only the slices
- *            that the updates name are written; indices and updates must lie elsewhere. cost tells
- *            of it where it is so before, also where neither has data yet. Once it writes it takes
- *            no memory and stops only where exec says so: who may not have half of a change gives
- *            it an exec without deadline. Strings are never in place.
+ * Shapes     params  [D_0, ..., D_{k-1}, Q...]  any dtype; "add": any but bool and string; no
+ *            scalar indices [I..., k]                  int16, int32 or int64; 0 <= k <= rank of
+ *            params; with k = 0 each update applies to all of params updates [I..., Q...]
+ *            dtype of params output  shape and dtype of params: params with the updates written to
+ *            it
+ * Bounds     0 <= component c < D_c; the first component out of range is INDEX_OUT_OF_BOUNDS, with
+ *            the details of gather_nd's error, before anything is written.
+ * Meaning    "set": of equal tuples the last one counts. "add": all updates are added, in order;
+ *            integers wrap around, float16 and bfloat16 are rounded after each addition. The result
+ *            does not depend on the number of threads.
+ * In place   When outputs[0].data is the data of params, params is not copied: only the updated
+ *            slices are written. indices and updates must not overlap with params. cost recognises
+ *            this case, also when both data pointers are still NULL. Once writing has started, run
+ *            allocates no memory and fails only when exec cancels it: a caller that cannot accept a
+ *            partial update passes an exec without a deadline. Strings are never updated in place.
  * Ownership, Threads  as gather.
  * Source     tf.tensor_scatter_nd_update and tf.tensor_scatter_nd_add in the TensorFlow API
  *            reference. */
@@ -29,11 +29,12 @@ struct td_scatter_attrs {
     td_scatter_mode mode;
 };
 
-/* Not one of td_ops(): it runs on a resident tensor, under that tensor's own path. */
+/* Not one of td_ops(): it runs on a resident tensor, under the URL path of that tensor. */
 extern const struct td_op td_op_scatter;
 
-/* Where the updates of a call go: update i to the `slice_bytes` bytes at offsets[i] of the output;
- * none where nothing has bytes. After infer, indices in range, no strings. Offsets lie in arena. */
+/* The bytes that a call writes: update i is written to the `slice_bytes` bytes at offsets[i] of the
+ * output; count is 0 when there are no bytes to write. To be called after infer, for indices in
+ * range, not for strings. offsets is allocated in arena. */
 struct td_scatter_slices {
     const uint64_t *offsets;
     int64_t count;
