@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Memory that counts what is out, and refuses from a number of takes on. */
+/* An allocator that counts its buffers in use and fails after a number of allocations. */
 struct counting {
     struct td_memory memory;
     int taken, out, allowed;
@@ -27,7 +27,7 @@ static void give_back(struct td_buffer *self)
     struct counted *counted = (struct counted *)self;
     struct td_buffer *heap = counted->heap;
     counted->from->out--;
-    td_buffer_unref(heap); /* counted lies in it */
+    td_buffer_unref(heap); /* counted is inside of it */
 }
 
 static struct td_buffer *take(struct td_memory *self, size_t bytes, struct td_error *err)
@@ -84,7 +84,7 @@ START_TEST(a_large_allocation_has_a_buffer_of_its_own)
 }
 END_TEST
 
-START_TEST(small_things_come_from_the_first_block)
+START_TEST(small_allocations_come_from_the_first_block)
 {
     struct td_error err;
     ck_assert(in_first_block(td_arena_alloc(&arena, 10, 4, &err)));
@@ -115,7 +115,7 @@ START_TEST(the_first_block_may_begin_anywhere)
 }
 END_TEST
 
-START_TEST(what_only_fits_unaligned_goes_elsewhere)
+START_TEST(an_allocation_that_fits_only_unaligned_gets_a_new_block)
 {
     struct td_error err;
     ck_assert(in_first_block(td_arena_alloc(&arena, 8, 1, &err)));
@@ -139,7 +139,7 @@ START_TEST(allocations_do_not_overlap)
 }
 END_TEST
 
-START_TEST(nothing_is_a_valid_pointer_too)
+START_TEST(an_allocation_of_zero_bytes_is_a_valid_pointer)
 {
     struct td_error err;
     char *a = td_arena_alloc(&arena, 0, 8, &err), *b = td_arena_alloc(&arena, 8, 0, &err);
@@ -159,10 +159,10 @@ START_TEST(a_product_that_overflows_is_refused)
 }
 END_TEST
 
-START_TEST(small_overflow_shares_blocks)
+START_TEST(small_allocations_have_further_blocks_in_common)
 {
     struct td_error err;
-    for (int i = 0; i < 1000; i++) /* 32000 bytes at the least */
+    for (int i = 0; i < 1000; i++) /* at least 32000 bytes */
         ck_assert_ptr_nonnull(td_arena_alloc(&arena, 32, 1, &err));
     ck_assert_int_eq(memory.taken, 1);
 }
@@ -174,8 +174,9 @@ START_TEST(a_large_request_has_a_buffer_of_its_size)
     char *large = td_arena_alloc(&arena, 1 << 20, 1, &err);
     memset(large, 1, 1 << 20);
     ck_assert_uint_eq(memory.largest, 1 << 20);
-    ck_assert_int_eq(memory.taken, 1); /* the note of it is in the first block */
-    ck_assert(in_first_block(td_arena_alloc(&arena, 8, 1, &err))); /* which stays in use */
+    ck_assert_int_eq(memory.taken, 1); /* its list node is in the first block */
+    ck_assert(
+        in_first_block(td_arena_alloc(&arena, 8, 1, &err))); /* which is still the current block */
 }
 END_TEST
 
@@ -189,7 +190,7 @@ START_TEST(an_arena_needs_no_first_block)
 }
 END_TEST
 
-START_TEST(reset_gives_all_back_and_begins_anew)
+START_TEST(reset_releases_all_and_starts_again)
 {
     struct td_error err;
     void *begin = td_arena_alloc(&arena, 8, 1, &err);
@@ -200,7 +201,7 @@ START_TEST(reset_gives_all_back_and_begins_anew)
     ck_assert_int_eq(memory.out, 0);
     ck_assert_ptr_eq(td_arena_alloc(&arena, 8, 1, &err), begin);
     td_arena_reset(&arena);
-    memset(first, 0, sizeof(first)); /* it is its owner's again */
+    memset(first, 0, sizeof(first)); /* not poisoned any more */
 }
 END_TEST
 
@@ -216,18 +217,18 @@ START_TEST(without_memory_there_is_an_error_and_no_leak)
 }
 END_TEST
 
-START_TEST(a_large_request_without_room_for_its_note_is_given_back)
+START_TEST(a_large_buffer_without_memory_for_its_list_node_is_released)
 {
     struct td_error err;
     td_arena_init(&arena, NULL, 0, &memory.memory);
-    memory.allowed = 1; /* the buffer is to be had, the block for the note is not */
+    memory.allowed = 1; /* memory for the buffer, none for the block of its list node */
     ck_assert_ptr_null(td_arena_alloc(&arena, 1 << 20, 1, &err));
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
     ck_assert_int_eq(memory.out, 0);
 }
 END_TEST
 
-START_TEST(what_is_reserved_can_be_had_without_memory)
+START_TEST(reserved_bytes_are_allocated_without_memory)
 {
     struct td_error err;
     for (int in_first = 0; in_first < 2; in_first++) {
@@ -258,7 +259,7 @@ START_TEST(a_kept_buffer_lives_until_reset)
 }
 END_TEST
 
-START_TEST(a_kept_buffer_can_go_before_the_others)
+START_TEST(a_kept_buffer_can_be_dropped_before_reset)
 {
     struct td_error err;
     struct td_buffer *buffers[3];
@@ -269,7 +270,7 @@ START_TEST(a_kept_buffer_can_go_before_the_others)
     const char *text = td_arena_text(&arena, "still there", 11, &err);
     td_arena_drop(&arena, buffers[1]);
     ck_assert_int_eq(memory.out, 2);
-    td_arena_drop(&arena, buffers[1]); /* it holds no such buffer: nothing happens */
+    td_arena_drop(&arena, buffers[1]); /* a buffer that the arena does not hold: no effect */
     td_arena_drop(&arena, buffers[2]);
     ck_assert_int_eq(memory.out, 1);
     ck_assert_str_eq(text, "still there");
@@ -293,7 +294,7 @@ END_TEST
 START_TEST(many_buffers_are_kept)
 {
     struct td_error err;
-    for (int i = 0; i < 5000; i++) /* their notes fill more than one block */
+    for (int i = 0; i < 5000; i++) /* their list nodes fill more than one block */
         ck_assert(td_arena_keep(&arena, take(&memory.memory, 1, &err), &err));
     td_arena_reset(&arena);
     ck_assert_int_eq(memory.out, 0);
@@ -322,7 +323,7 @@ END_TEST
 #ifdef ASAN_SEES
 #include <sanitizer/asan_interface.h>
 
-START_TEST(the_sanitizer_sees_an_overrun)
+START_TEST(the_sanitizer_detects_an_overrun)
 {
     struct td_error err;
     for (size_t size = 1; size < 100; size++) {
@@ -335,7 +336,7 @@ START_TEST(the_sanitizer_sees_an_overrun)
 }
 END_TEST
 
-/* A pool of one block, which it gets back to hand out again. */
+/* A pool of one block, which is reused after its release. */
 static _Alignas(64) char pool[1 << 16];
 
 static void keep_block(struct td_buffer *self)
@@ -370,27 +371,27 @@ static void add(TCase *t)
 {
     tcase_add_test(t, a_large_allocation_has_a_buffer_of_its_own);
     tcase_add_checked_fixture(t, open_arena, close_arena);
-    tcase_add_test(t, small_things_come_from_the_first_block);
+    tcase_add_test(t, small_allocations_come_from_the_first_block);
     tcase_add_test(t, allocations_are_aligned_to_16_large_ones_to_64);
     tcase_add_test(t, the_first_block_may_begin_anywhere);
-    tcase_add_test(t, what_only_fits_unaligned_goes_elsewhere);
+    tcase_add_test(t, an_allocation_that_fits_only_unaligned_gets_a_new_block);
     tcase_add_test(t, allocations_do_not_overlap);
-    tcase_add_test(t, nothing_is_a_valid_pointer_too);
+    tcase_add_test(t, an_allocation_of_zero_bytes_is_a_valid_pointer);
     tcase_add_test(t, a_product_that_overflows_is_refused);
-    tcase_add_test(t, small_overflow_shares_blocks);
+    tcase_add_test(t, small_allocations_have_further_blocks_in_common);
     tcase_add_test(t, a_large_request_has_a_buffer_of_its_size);
     tcase_add_test(t, an_arena_needs_no_first_block);
-    tcase_add_test(t, reset_gives_all_back_and_begins_anew);
+    tcase_add_test(t, reset_releases_all_and_starts_again);
     tcase_add_test(t, without_memory_there_is_an_error_and_no_leak);
-    tcase_add_test(t, a_large_request_without_room_for_its_note_is_given_back);
-    tcase_add_test(t, what_is_reserved_can_be_had_without_memory);
+    tcase_add_test(t, a_large_buffer_without_memory_for_its_list_node_is_released);
+    tcase_add_test(t, reserved_bytes_are_allocated_without_memory);
     tcase_add_test(t, a_kept_buffer_lives_until_reset);
-    tcase_add_test(t, a_kept_buffer_can_go_before_the_others);
+    tcase_add_test(t, a_kept_buffer_can_be_dropped_before_reset);
     tcase_add_test(t, a_buffer_that_cannot_be_kept_is_dropped);
     tcase_add_test(t, many_buffers_are_kept);
     tcase_add_test(t, a_text_is_copied_and_ends_in_nul);
 #ifdef ASAN_SEES
-    tcase_add_test(t, the_sanitizer_sees_an_overrun);
+    tcase_add_test(t, the_sanitizer_detects_an_overrun);
     tcase_add_test(t, blocks_go_back_to_the_pool_unpoisoned);
 #endif
 }

@@ -29,7 +29,7 @@ START_TEST(the_last_reference_releases)
 }
 END_TEST
 
-START_TEST(to_give_up_no_buffer_is_fine)
+START_TEST(null_can_be_unreferenced)
 {
     td_buffer_unref(NULL);
 }
@@ -62,7 +62,7 @@ END_TEST
 
 static const size_t sizes[] = { 0, 1, 63, 64, 65, 4096, 1 << 20 };
 
-START_TEST(the_heap_gives_whole_cache_lines)
+START_TEST(heap_buffers_begin_on_a_cache_line)
 {
     struct td_memory *heap = td_memory_heap();
     struct td_error err;
@@ -75,7 +75,7 @@ START_TEST(the_heap_gives_whole_cache_lines)
 }
 END_TEST
 
-START_TEST(the_heap_refuses_what_there_is_not)
+START_TEST(the_heap_refuses_more_than_there_is)
 {
     struct td_memory *heap = td_memory_heap();
     struct td_error err;
@@ -94,11 +94,11 @@ static void add(TCase *t)
 {
     tcase_add_checked_fixture(t, nothing_released, NULL);
     tcase_add_test(t, the_last_reference_releases);
-    tcase_add_test(t, to_give_up_no_buffer_is_fine);
+    tcase_add_test(t, null_can_be_unreferenced);
     tcase_add_test(t, references_are_counted_from_any_thread);
-    tcase_add_loop_test(t, the_heap_gives_whole_cache_lines, 0,
+    tcase_add_loop_test(t, heap_buffers_begin_on_a_cache_line, 0,
                         (int)(sizeof(sizes) / sizeof(sizes[0])));
-    tcase_add_test(t, the_heap_refuses_what_there_is_not);
+    tcase_add_test(t, the_heap_refuses_more_than_there_is);
 }
 
 int main(void)

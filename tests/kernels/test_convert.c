@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The instruction sets of this machine; loop tests run over all and leave out what it lacks. */
+/* All instruction sets: loop tests skip those that this machine does not support. */
 #define FOR_EACH_ISA(isa)                                                                          \
     for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++)                                   \
         if (td_isa_supported(isa))
@@ -126,7 +126,7 @@ START_TEST(narrowing_undoes_widening)
 }
 END_TEST
 
-/* What half.h makes of it, which rounds in integers from a double. */
+/* The result of half.h, which rounds a double with integer arithmetic. */
 static uint16_t round_slowly(float value, struct td_narrow format)
 {
     bool unsure;
@@ -163,8 +163,8 @@ static const struct {
     { TD_DTYPE_BFLOAT16, TD_NARROW_BFLOAT16 },
 };
 
-/* Below and above are the neighbours of each middle as floats: what is nearest decides there. */
-START_TEST(every_middle_between_neighbours_goes_to_the_even_one)
+/* The floats just below and above each midpoint round to the nearer value. */
+START_TEST(every_midpoint_between_neighbours_rounds_to_even)
 {
     const td_dtype dtype = narrow_floats[_i].dtype;
     const struct td_narrow format = narrow_floats[_i].format;
@@ -191,7 +191,7 @@ START_TEST(random_floats_of_all_sizes_round_as_in_integers)
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < ALL_HALVES; i++) {
             uint32_t bits = (uint32_t)random_next(&state);
-            /* Half of them where float16 has its own range. */
+            /* Half of the values are in the range of float16. */
             if (i % 2)
                 bits = (bits & 0x80ffffff) | (0x33u + (bits >> 24 & 0x1f) % 0x16) << 24;
             widened[i] = float_of(bits);
@@ -207,7 +207,7 @@ static const struct {
     td_dtype dtype;
     uint32_t from;
     uint16_t to;
-    const char *says;
+    const char *case_name;
 } roundings[] = {
     { TD_DTYPE_FLOAT16, 0x477fe000, 0x7bff, "65504 is the largest" },
     { TD_DTYPE_FLOAT16, 0x477fefff, 0x7bff, "just below 65520 goes down" },
@@ -246,14 +246,14 @@ START_TEST(floats_round_to_nearest_even)
 {
     FOR_EACH_ISA(isa)
     {
-        /* Enough for the vector loop to take part. */
+        /* Enough elements for the vector loop. */
         float from[37];
         uint16_t to[37];
         for (int i = 0; i < COUNT_OF(from); i++)
             from[i] = float_of(roundings[_i].from);
         td_narrow(roundings[_i].dtype, isa)(to, 1, from, COUNT_OF(from));
         for (int i = 0; i < COUNT_OF(to); i++)
-            EXPECT(to[i] == roundings[_i].to, "%s, %s: 0x%04x", roundings[_i].says,
+            EXPECT(to[i] == roundings[_i].to, "%s, %s: 0x%04x", roundings[_i].case_name,
                    td_isa_name(isa), to[i]);
     }
 }
@@ -273,7 +273,7 @@ static const struct {
     { "uint32[4] 0 1 2147483648 4294967295", { 0, 1, 0x80000000, 0xffffffff } },
 };
 
-START_TEST(integers_grow_by_their_sign_and_come_back)
+START_TEST(integers_are_sign_extended_and_narrowed_back)
 {
     struct td_tensor stored = tensor(grown[_i].stored);
     FOR_EACH_ISA(isa)
@@ -298,7 +298,7 @@ static const char *const cut[] = {
     "uint32[3] 305419905 4294967295 16777216",
 };
 
-START_TEST(integers_are_cut_to_their_width)
+START_TEST(integers_are_truncated_to_their_width)
 {
     static const uint32_t wide[] = { 0x12345681, 0xffffffff, 0x01000000 };
     struct td_tensor want = tensor(cut[_i]);
@@ -316,12 +316,12 @@ END_TEST
 #define RUN   70
 #define REACH 3 /* the largest stride tried */
 
-/* Bytes for runs with room on both sides, aligned for anything. */
+/* Bytes for the elements of a loop with margins on both sides, aligned for every dtype. */
 struct bytes {
     _Alignas(64) unsigned char at[(2 * RUN + 1) * REACH * 16];
 };
 
-/* Element 0 in the middle, so that strides of both signs stay inside. */
+/* Element 0 is in the middle, so that strides of both signs stay inside. */
 static void *middle(struct bytes *bytes, size_t size)
 {
     return bytes->at + RUN * REACH * size;
@@ -333,7 +333,7 @@ static void fill(struct bytes *bytes, uint64_t seed)
         bytes->at[i] = (unsigned char)random_next(&seed);
 }
 
-/* One element at a time at stride 1: what the tests above have checked. */
+/* The reference: one element at a time with stride 1, as the tests above check it. */
 static void expect_widened(td_dtype dtype, td_isa isa, int64_t stride, int64_t n)
 {
     static struct bytes from, got, want;
@@ -365,7 +365,7 @@ static void expect_narrowed(td_dtype dtype, td_isa isa, int64_t stride, int64_t 
            td_dtype_info(dtype)->name, td_isa_name(isa), (int)stride, (int)n);
 }
 
-START_TEST(runs_of_any_length_and_stride_touch_their_elements_only)
+START_TEST(loops_of_any_length_and_stride_access_their_elements_only)
 {
     FOR_EACH_ISA(isa)
     {
@@ -396,14 +396,14 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, every_float16_widens_to_its_value);
     tcase_add_test(tcase, every_bfloat16_widens_to_its_value);
     tcase_add_loop_test(tcase, narrowing_undoes_widening, 0, 2);
-    tcase_add_loop_test(tcase, every_middle_between_neighbours_goes_to_the_even_one, 0,
+    tcase_add_loop_test(tcase, every_midpoint_between_neighbours_rounds_to_even, 0,
                         COUNT_OF(narrow_floats));
     tcase_add_loop_test(tcase, random_floats_of_all_sizes_round_as_in_integers, 0,
                         COUNT_OF(narrow_floats));
     tcase_add_loop_test(tcase, floats_round_to_nearest_even, 0, COUNT_OF(roundings));
-    tcase_add_loop_test(tcase, integers_grow_by_their_sign_and_come_back, 0, COUNT_OF(grown));
-    tcase_add_loop_test(tcase, integers_are_cut_to_their_width, 0, COUNT_OF(cut));
-    tcase_add_loop_test(tcase, runs_of_any_length_and_stride_touch_their_elements_only, 0,
+    tcase_add_loop_test(tcase, integers_are_sign_extended_and_narrowed_back, 0, COUNT_OF(grown));
+    tcase_add_loop_test(tcase, integers_are_truncated_to_their_width, 0, COUNT_OF(cut));
+    tcase_add_loop_test(tcase, loops_of_any_length_and_stride_access_their_elements_only, 0,
                         COUNT_OF(computed));
     tcase_add_test(tcase, bool_and_string_have_no_conversion);
 }

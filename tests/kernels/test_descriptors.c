@@ -1,5 +1,5 @@
-/* What every descriptor of ops.def must be for routes, checks, metadata and answers to derive from
- * it. That the examples run is looked at in tests/api/test_describe.c. */
+/* Requirements of every descriptor in ops.def, on which routes, checks, metadata and replies
+ * depend. tests/api/test_describe.c runs the examples. */
 #include "kernels/op.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -24,7 +24,7 @@ static const struct td_op *const *first_op(void)
     return td_ops(&count);
 }
 
-/* Lower case, as all names of the API are, and short enough for every text that holds one. */
+/* Names are lower case, as all names of the API, and fit the buffers that hold names. */
 static bool is_name(const char *name)
 {
     const size_t length = name ? strlen(name) : 0;
@@ -89,7 +89,7 @@ START_TEST(inputs_are_described_in_full)
 }
 END_TEST
 
-/* Is it told, by a value within the range or by words? */
+/* Is the default documented: a value within the range, or a text? */
 static bool has_default(const struct td_attr_spec *spec)
 {
     const int64_t value = spec->default_int;
@@ -154,14 +154,14 @@ START_TEST(attributes_are_described_in_full)
             const struct td_attr_spec *spec = &op->attrs[i];
             check_attr(op, spec);
             for (size_t k = 0; k < td_attr_size(spec->kind); k++)
-                EXPECT(used[spec->offset + k]++ == 0, "%s: %s lies over another attribute",
-                       op->name, spec->name);
+                EXPECT(used[spec->offset + k]++ == 0, "%s: %s overlaps another attribute", op->name,
+                       spec->name);
         }
     }
 }
 END_TEST
 
-START_TEST(a_name_means_one_thing)
+START_TEST(names_are_unique)
 {
     FOR_EACH_OP(op)
     {
@@ -243,7 +243,7 @@ static void add(TCase *t)
     tcase_add_test(t, every_op_has_its_texts_and_functions);
     tcase_add_test(t, inputs_are_described_in_full);
     tcase_add_test(t, attributes_are_described_in_full);
-    tcase_add_test(t, a_name_means_one_thing);
+    tcase_add_test(t, names_are_unique);
     tcase_add_test(t, outputs_are_described_in_full);
     tcase_add_test(t, errors_are_listed_once);
 }

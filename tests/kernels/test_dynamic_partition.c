@@ -12,17 +12,17 @@
 
 /* Cases with "tf" are the examples of tf.dynamic_partition's documentation. */
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *attrs;
     const char *data, *partitions;
     const char *outputs[4];
 } results[] = {
-    { "tf: a scalar sends all of data to one output",
+    { "tf: with a scalar all of data is one row",
       "num_partitions=2",
       "int32[2] 10 20",
       "int32[] 1",
       { "int32[0,2]", "int32[1,2] 10 20" } },
-    { "tf: a vector shares out the rows, in order",
+    { "tf: a vector distributes the rows, in order",
       "num_partitions=2",
       "int32[5] 10 20 30 40 50",
       "int32[5] 0 0 1 1 0",
@@ -37,7 +37,7 @@ static const struct {
       "int8[2,2,2] 0..7",
       "int16[2,2] 2 0 0 2",
       { "int8[2,2] 2 3 4 5", "int8[0,2]", "int8[2,2] 0 1 6 7" } },
-    { "as many dimensions as data",
+    { "partitions of the rank of data",
       "num_partitions=2",
       "bool[2,2] 0 1 1 0",
       "int32[2,2] 0 1 0 1",
@@ -59,67 +59,68 @@ static const struct {
       "int32[0]",
       { "float32[0,3]", "float32[0,3]" } },
     { "no strings", "num_partitions=2", "string[0]", "int32[0]", { "string[0]", "string[0]" } },
-    { "rows of no elements",
+    { "rows without elements",
       "num_partitions=2",
       "int32[3,0]",
       "int32[3] 1 0 1",
       { "int32[1,0]", "int32[2,0]" } },
-    { "a scalar of a scalar",
+    { "scalar data and partitions",
       "num_partitions=1",
       "complex64[] 1 2",
       "int32[] 0",
       { "complex64[1] 1 2" } },
-    { "dimensions whose product has no number, beside a 0",
+    { "dimensions whose product overflows, besides a 0",
       "num_partitions=1",
       "int8[1,1099511627776,1099511627776,0]",
       "int32[1] 0",
       { "int8[1,1099511627776,1099511627776,0]" } },
 };
 
-START_TEST(partition_gives)
+START_TEST(partition_has_outputs)
 {
     struct op_call call;
     call_op(&call, OP, results[_i].attrs, tensor(results[_i].data), tensor(results[_i].partitions),
             NULL);
-    ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].case_name, call.err.message);
     int n = 0;
     for (; n < 4 && results[_i].outputs[n]; n++) {
         ck_assert_int_lt(n, call.args.n_outputs);
-        expect_tensor(&call.args.outputs[n], results[_i].outputs[n], results[_i].says);
+        expect_tensor(&call.args.outputs[n], results[_i].outputs[n], results[_i].case_name);
     }
     ck_assert_int_eq(call.args.n_outputs, n);
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *attrs;
     const char *data, *partitions;
     td_status status;
     const char *message, *input, *attribute;
     int n_shapes;
 } refusals[] = {
-    { "no num_partitions", "", "float32[2] 0 0", "int32[2] 0 0", TD_INVALID_ARGUMENT,
+    { "num_partitions is missing", "", "float32[2] 0 0", "int32[2] 0 0", TD_INVALID_ARGUMENT,
       "num_partitions is missing; dynamic_partition requires it", "", "num_partitions", 0 },
-    { "no outputs, before a bad number", "num_partitions=0", "float32[1] 0", "int32[1] 5",
-      TD_INVALID_ARGUMENT, "num_partitions is 0; 1 or more is expected", "", "num_partitions", 0 },
-    { "fewer than none", "num_partitions=-1", "float32[1] 0", "int32[1] 0", TD_INVALID_ARGUMENT,
-      "num_partitions is -1; 1 or more is expected", "", "num_partitions", 0 },
-    { "too many", "num_partitions=16385", "float32[1] 0", "int32[1] 0", TD_RESOURCE_LIMIT,
+    { "zero outputs, reported before a bad number", "num_partitions=0", "float32[1] 0",
+      "int32[1] 5", TD_INVALID_ARGUMENT, "num_partitions is 0; 1 or more is expected", "",
+      "num_partitions", 0 },
+    { "a negative number of outputs", "num_partitions=-1", "float32[1] 0", "int32[1] 0",
+      TD_INVALID_ARGUMENT, "num_partitions is -1; 1 or more is expected", "", "num_partitions", 0 },
+    { "too many outputs", "num_partitions=16385", "float32[1] 0", "int32[1] 0", TD_RESOURCE_LIMIT,
       "num_partitions needs 16385 outputs, the limit is 16384", "", "num_partitions", 0 },
-    { "far too many", "num_partitions=9223372036854775807", "float32[1] 0", "int32[1] 0",
+    { "INT64_MAX outputs", "num_partitions=9223372036854775807", "float32[1] 0", "int32[1] 0",
       TD_RESOURCE_LIMIT, "num_partitions needs 9223372036854775807 outputs, the limit is 16384", "",
       "num_partitions", 0 },
-    { "shapes that differ, before a bad number", "num_partitions=2", "float32[3] 0 0 0",
+    { "different shapes, reported before a bad number", "num_partitions=2", "float32[3] 0 0 0",
       "int32[2] 0 -1", TD_SHAPE_MISMATCH,
       "data [3] does not begin with the shape of partitions, [2]", "partitions", "", 2 },
     { "partitions of higher rank", "num_partitions=2", "float32[3] 0 0 0", "int32[1,3] 0 0 0",
       TD_SHAPE_MISMATCH, "data [3] does not begin with the shape of partitions, [1,3]",
       "partitions", "", 2 },
-    { "partitions of a fraction", "num_partitions=2", "float32[1] 0", "float32[1] 0",
+    { "floating-point partitions", "num_partitions=2", "float32[1] 0", "float32[1] 0",
       TD_UNSUPPORTED_DTYPE, "partitions has dtype float32; int16, int32 or int64 is expected",
       "partitions", "", 0 },
-    { "an output of rank 17, before a bad number", "num_partitions=2",
+    { "an output of rank 17, reported before a bad number", "num_partitions=2",
       "float32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 0", "int32[] 2", TD_RESOURCE_LIMIT,
       "output needs 17 dimensions, the limit is 16", "", "", 0 },
 };
@@ -130,7 +131,7 @@ START_TEST(infer_refuses)
     call_begin(&call, OP, refusals[_i].attrs, tensor(refusals[_i].data),
                tensor(refusals[_i].partitions));
     call_infer(&call, OP);
-    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
+    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].case_name,
                   td_status_name(call.status));
     ck_assert_str_eq(call.err.message, refusals[_i].message);
     ck_assert_str_eq(call.err.input, refusals[_i].input);
@@ -142,7 +143,7 @@ START_TEST(infer_refuses)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *data, *partitions;
     const char *message;
     int rank;
@@ -197,7 +198,7 @@ START_TEST(infer_refuses_the_first_number_out_of_bounds)
     call_begin(&call, OP, "num_partitions=3", tensor(out_of_bounds[_i].data),
                tensor(out_of_bounds[_i].partitions));
     call_infer(&call, OP);
-    ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s", out_of_bounds[_i].says);
+    ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s", out_of_bounds[_i].case_name);
     ck_assert_str_eq(call.err.message, out_of_bounds[_i].message);
     ck_assert_str_eq(call.err.input, "partitions");
     ck_assert(call.err.has_index && call.err.has_bound);
@@ -239,7 +240,7 @@ START_TEST(cost_follows_from_shapes)
 }
 END_TEST
 
-START_TEST(rows_of_no_elements_need_no_scratch_of_their_own)
+START_TEST(rows_without_elements_need_no_scratch_per_row)
 {
     for (int i = 0; i < 2; i++) {
         struct op_call call;
@@ -292,7 +293,7 @@ static struct td_tensor random_numbers(const struct td_shape *shape, int n_parti
     return numbers;
 }
 
-/* The rows of all outputs, put back where they came from. */
+/* Stitches the rows of all outputs back to their positions in data. */
 static void expect_round_trip(const struct td_tensor *data, const struct td_tensor *partitions,
                               const struct op_call *parted, struct td_exec *exec, const char *what)
 {
@@ -317,7 +318,7 @@ static void expect_round_trip(const struct td_tensor *data, const struct td_tens
     expect_same_tensor(&call.args.outputs[0], &want, what);
 }
 
-START_TEST(any_partition_is_what_its_definition_says_and_stitch_undoes_it)
+START_TEST(any_partition_agrees_with_its_definition_and_stitch_inverts_it)
 {
     enum { SAMPLES = 100 };
     for (int s = 0; s < SAMPLES; s++) {
@@ -350,16 +351,16 @@ END_TEST
 
 /* Enough rows for several blocks. */
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *row; /* dtype and shape of a row */
     int n, n_partitions;
     uint64_t most_scratch;
 } large[] = {
     { "bytes", "uint8[]", 100000, 5, 100000 },
     { "narrow rows", "int32[]", 100000, 64, 100000 },
-    { "rows of whole lines", "float32[1024]", 2200, 3, 563200 },
-    { "rows that cross lines", "uint8[4099]", 2200, 7, 563600 },
-    { "rows in parts", "uint8[140001]", 30, 4, 350000 },
+    { "rows of whole cache lines", "float32[1024]", 2200, 3, 563200 },
+    { "rows that cross cache lines", "uint8[4099]", 2200, 7, 563600 },
+    { "rows larger than a range", "uint8[140001]", 30, 4, 350000 },
     { "strings", "string[3]", 30000, 6, 30000 * 9 },
 };
 
@@ -372,7 +373,7 @@ static struct td_tensor large_data(int which, struct td_tensor *partitions)
     return random_tensor(row.dtype, &shape);
 }
 
-START_TEST(a_large_partition_does_not_depend_on_how_it_is_shared_out)
+START_TEST(a_large_partition_does_not_depend_on_how_it_is_split)
 {
     static const int64_t grains[] = { 0, 1, 3 };
     char attrs[64];
@@ -383,7 +384,7 @@ START_TEST(a_large_partition_does_not_depend_on_how_it_is_shared_out)
     struct td_tensor data = large_data(_i, &partitions);
     call_op(&serial, OP, attrs, data, partitions, NULL);
     ck_assert_int_eq(serial.status, TD_OK);
-    expect_partitioned(&data, &partitions, &serial, large[_i].says);
+    expect_partitioned(&data, &partitions, &serial, large[_i].case_name);
     ck_assert_uint_le(td_op_dynamic_partition.cost(&serial.args).workspace, large[_i].most_scratch);
     for (int g = 0; g < COUNT_OF(grains); g++) {
         for (int threads = 2; threads <= 4; threads *= 2) {
@@ -393,14 +394,15 @@ START_TEST(a_large_partition_does_not_depend_on_how_it_is_shared_out)
             call_op(&call, OP, attrs, data, partitions, &exec.exec);
             ck_assert_int_eq(call.status, TD_OK);
             for (int p = 0; p < call.args.n_outputs; p++)
-                expect_same_tensor(&call.args.outputs[p], &serial.args.outputs[p], large[_i].says);
-            expect_round_trip(&data, &partitions, &call, &exec.exec, large[_i].says);
+                expect_same_tensor(&call.args.outputs[p], &serial.args.outputs[p],
+                                   large[_i].case_name);
+            expect_round_trip(&data, &partitions, &call, &exec.exec, large[_i].case_name);
         }
     }
 }
 END_TEST
 
-START_TEST(a_deadline_ends_a_large_partition)
+START_TEST(a_deadline_stops_a_large_partition)
 {
     char attrs[64];
     struct td_tensor partitions;
@@ -418,7 +420,7 @@ START_TEST(a_deadline_ends_a_large_partition)
         thread_exec_init(&exec, 1, 0);
         exec.ranges_allowed = allowed;
         call_op(&call, OP, attrs, data, partitions, &exec.exec);
-        ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s: %d of %d", large[_i].says,
+        ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s: %d of %d", large[_i].case_name,
                       (int)allowed, (int)needed);
     }
 }
@@ -462,7 +464,7 @@ START_TEST(a_partition_without_memory_is_refused)
     struct td_error err;
     struct op_call call;
     char space[4096];
-    /* as little memory as it takes to fail at each place, in infer and in run */
+    /* memory is exhausted at each allocation in turn, in infer and in run */
     for (size_t size = 0; size < sizeof(space); size += 16) {
         call_begin(&call, OP, "num_partitions=2", tensor(data[_i]), tensor("int32[2] 1 0"));
         td_arena_init(&arena, space, size, &none);
@@ -480,14 +482,14 @@ START_TEST(a_partition_without_memory_is_refused)
 END_TEST
 
 static const struct {
-    const char *says, *attrs, *data, *partitions;
+    const char *case_name, *attrs, *data, *partitions;
     struct td_dynamic_partition_geometry geometry;
 } geometries[] = {
     { "rows", "num_partitions=3", "float32[2,2,5] 0..19", "int32[2,2] 0 1 2 0", { 4, 3, 5, 20 } },
     { "one row", "num_partitions=2", "int16[2,3] 0..5", "int32[] 1", { 1, 2, 6, 12 } },
     { "strings", "num_partitions=1", "string[2] 'a' 'b'", "int32[2] 0 0", { 2, 1, 1, 0 } },
     { "rows without elements", "num_partitions=2", "int16[2,0]", "int32[2] 1 0", { 2, 2, 0, 0 } },
-    { "no row", "num_partitions=2", "int16[0,4611686018427387904,4]", "int32[0]", { 0, 2, 0, 0 } },
+    { "no rows", "num_partitions=2", "int16[0,4611686018427387904,4]", "int32[0]", { 0, 2, 0, 0 } },
 };
 
 START_TEST(geometry_counts_rows)
@@ -497,7 +499,7 @@ START_TEST(geometry_counts_rows)
     call_begin(&call, OP, geometries[_i].attrs, tensor(geometries[_i].data),
                tensor(geometries[_i].partitions));
     call_infer(&call, OP);
-    ck_assert_msg(call.status == TD_OK, "%s: %s", geometries[_i].says, call.err.message);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", geometries[_i].case_name, call.err.message);
     struct td_dynamic_partition_geometry got = td_dynamic_partition_geometry(&call.args);
     ck_assert_int_eq(got.n_rows, want.n_rows);
     ck_assert_int_eq(got.n_partitions, want.n_partitions);
@@ -508,17 +510,17 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, partition_gives, 0, COUNT_OF(results));
+    tcase_add_loop_test(t, partition_has_outputs, 0, COUNT_OF(results));
     tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
     tcase_add_loop_test(t, infer_refuses_the_first_number_out_of_bounds, 0,
                         COUNT_OF(out_of_bounds));
     tcase_add_test(t, there_may_be_16384_outputs);
     tcase_add_test(t, cost_follows_from_shapes);
-    tcase_add_test(t, rows_of_no_elements_need_no_scratch_of_their_own);
-    tcase_add_loop_test(t, any_partition_is_what_its_definition_says_and_stitch_undoes_it, 0, 20);
-    tcase_add_loop_test(t, a_large_partition_does_not_depend_on_how_it_is_shared_out, 0,
+    tcase_add_test(t, rows_without_elements_need_no_scratch_per_row);
+    tcase_add_loop_test(t, any_partition_agrees_with_its_definition_and_stitch_inverts_it, 0, 20);
+    tcase_add_loop_test(t, a_large_partition_does_not_depend_on_how_it_is_split, 0,
                         COUNT_OF(large));
-    tcase_add_loop_test(t, a_deadline_ends_a_large_partition, 0, COUNT_OF(large));
+    tcase_add_loop_test(t, a_deadline_stops_a_large_partition, 0, COUNT_OF(large));
     tcase_add_test(t, strings_may_be_a_view);
     tcase_add_loop_test(t, a_partition_without_memory_is_refused, 0, 2);
     tcase_add_loop_test(t, geometry_counts_rows, 0, COUNT_OF(geometries));

@@ -21,7 +21,7 @@ static void begin_text(struct op_call *call, const char *op, const char *indices
 
 /* Cases with "tf" are the examples of tf.dynamic_stitch's documentation. */
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *indices, *data;
     const char *output;
 } results[] = {
@@ -29,21 +29,21 @@ static const struct {
       "int32[2] 61 62; int32[2,2] 41 42 11 12; int32[2,2,2] 51 52 21 22 1 2 31 32",
       "int32[7,2] 1 2 11 12 21 22 31 32 41 42 51 52 61 62" },
     { "one tensor", "int32[3] 2 0 1", "float32[3] 20 0 10", "float32[3] 0 10 20" },
-    { "of equal indices the later in a tensor counts", "int32[3] 1 0 1", "int32[3] 1 2 3",
+    { "of equal indices in a tensor the last counts", "int32[3] 1 0 1", "int32[3] 1 2 3",
       "int32[2] 2 3" },
-    { "of equal indices the later tensor counts", "int32[2] 0 1; int32[1] 0",
+    { "of equal indices in two tensors the last counts", "int32[2] 0 1; int32[1] 0",
       "int32[2] 1 2; int32[1] 3", "int32[2] 3 2" },
-    { "though its index stands before others", "int32[2] 1 0; int32[2] 0 1; int32[1] 1",
+    { "also when its index is not the last of its tensor", "int32[2] 1 0; int32[2] 0 1; int32[1] 1",
       "int32[2] 1 2; int32[2] 3 4; int32[1] 5", "int32[2] 3 5" },
     { "rows that no index names are zeros", "int32[2] 4 1", "float32[2,2] 1 2 3 4",
       "float32[5,2] 0 0 3 4 0 0 0 0 1 2" },
     { "false", "int32[1] 2", "bool[1] 1", "bool[3] 0 0 1" },
     { "empty strings", "int32[1] 2; int64[1] 0", "string[1,2] 'a' 'bc'; string[1,2] '' 'd'",
       "string[3,2] '' 'd' '' '' 'a' 'bc'" },
-    { "strings: the later counts", "int32[2] 0 0; int32[2] 1 1",
+    { "strings: the last counts", "int32[2] 0 0; int32[2] 1 1",
       "string[2] 'first' 'second'; string[2] 'third' '\\x00\\xff'",
       "string[2] 'second' '\\x00\\xff'" },
-    { "wide rows: the later counts, the rest is zeros", "int32[3] 3 1 1; int32[] 3",
+    { "large rows: the last counts, the rest is zeros", "int32[3] 3 1 1; int32[] 3",
       "complex128[3,5] 0..29; complex128[5] 30..39",
       "complex128[4,5] 0 0 0 0 0 0 0 0 0 0 20..29 0 0 0 0 0 0 0 0 0 0 30..39" },
     { "scalars", "int32[] 1; int32[] 0", "int8[] 7; int8[] 8", "int8[2] 8 7" },
@@ -53,30 +53,30 @@ static const struct {
     { "no strings", "int32[0]; int32[2,0]", "string[0]; string[2,0]", "string[0]" },
     { "an empty tensor among others", "int32[0]; int32[2] 0 1; int32[0]; int32[1] 2; int32[0]",
       "int32[0]; int32[2] 5 6; int32[0]; int32[1] 7; int32[0]", "int32[3] 5 6 7" },
-    { "rows of no elements", "int32[1] 3", "float32[1,0]", "float32[4,0]" },
-    { "as many as can be counted", "int64[1] 9223372036854775806", "string[1,0]",
+    { "rows without elements", "int32[1] 3", "float32[1,0]", "float32[4,0]" },
+    { "INT64_MAX rows without elements", "int64[1] 9223372036854775806", "string[1,0]",
       "string[9223372036854775807,0]" },
 };
 
-START_TEST(stitch_gives)
+START_TEST(stitch_has_output)
 {
     for (int i = 0; i < COUNT_OF(names); i++) {
         struct op_call call;
         begin_text(&call, names[i], results[_i].indices, results[_i].data);
         call_run(&call, names[i], NULL);
-        ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+        ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].case_name, call.err.message);
         ck_assert_int_eq(call.args.n_outputs, 1);
-        expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
+        expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].case_name);
     }
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *indices, *data;
     td_status status;
     const char *message, *input;
-    const char *shapes[2]; /* names of those at fault */
+    const char *shapes[2]; /* names of the shapes in the error */
 } refusals[] = {
     { "no tensors",
       "",
@@ -99,14 +99,14 @@ static const struct {
       "indices is a list of 2 and data of 1; the same length is expected",
       "data",
       { 0 } },
-    { "dtypes that differ",
+    { "different dtypes",
       "int32[1] 0; int32[1] 1; int32[1] 1",
       "float32[1] 1; float32[1] 1; int32[1] 2",
       TD_INVALID_ARGUMENT,
       "data[2] has dtype int32 and data[0] float32; the same is expected",
       "data[2]",
       { 0 } },
-    { "indices of a fraction",
+    { "floating-point indices",
       "int32[1] 0; float32[1] 0",
       "float32[1] 1; float32[1] 1",
       TD_UNSUPPORTED_DTYPE,
@@ -127,14 +127,14 @@ static const struct {
       "data[1] [1] does not begin with the shape of indices[1], [1,2]",
       "data[1]",
       { "data[1]", "indices[1]" } },
-    { "rows that differ, before a bad index",
+    { "different rows, reported before a bad index",
       "int32[1] -1; int32[1] 1",
       "float32[1,2] 0 0; float32[1,3] 0 0 0",
       TD_SHAPE_MISMATCH,
       "the rows of data[1] have shape [3] and those of data[0] [2]; the same is expected",
       "data[1]",
       { "data[1]", "data[0]" } },
-    { "rows of other rank",
+    { "rows of different rank",
       "int32[] 0; int32[1] 1",
       "float32[2] 0 0; float32[1,2,1] 0 0",
       TD_SHAPE_MISMATCH,
@@ -148,14 +148,14 @@ static const struct {
       "output needs 17 dimensions, the limit is 16",
       "",
       { 0 } },
-    { "the largest index of all",
+    { "index INT64_MAX",
       "int64[2] 0 9223372036854775807",
       "int8[2] 0 1",
       TD_RESOURCE_LIMIT,
       "output needs 9223372036854775808 rows, the limit is 9223372036854775807",
       "",
       { 0 } },
-    { "rows whose bytes have no number",
+    { "rows whose size overflows",
       "int64[1] 2305843009213693951",
       "float32[1] 0",
       TD_RESOURCE_LIMIT,
@@ -171,7 +171,7 @@ START_TEST(infer_refuses)
         struct op_call call;
         begin_text(&call, names[i], refusals[_i].indices, refusals[_i].data);
         call_infer(&call, names[i]);
-        ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
+        ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].case_name,
                       td_status_name(call.status));
         ck_assert_str_eq(call.err.message, refusals[_i].message);
         ck_assert_str_eq(call.err.input, refusals[_i].input);
@@ -186,7 +186,7 @@ START_TEST(infer_refuses)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *indices, *data;
     const char *message, *input;
     int rank;
@@ -220,7 +220,7 @@ static const struct {
       { 0 },
       -32768,
       1 },
-    { "in tensors before others that are bad too",
+    { "in the first of several tensors with bad indices",
       "int32[1] -1; int32[2] -1 -1",
       "int8[1] 1; int8[2] 1 1",
       "indices[0][0] = -1 is negative; 0 or more is expected",
@@ -229,7 +229,7 @@ static const struct {
       { 0 },
       -1,
       1 },
-    { "before an index that is too large",
+    { "reported before an index that is too large",
       "int64[2] 9223372036854775807 -1",
       "int8[2] 1 1",
       "indices[0][1] = -1 is negative; 0 or more is expected",
@@ -254,7 +254,7 @@ START_TEST(infer_refuses_the_first_negative_index)
     struct op_call call;
     begin_text(&call, "dynamic_stitch", negatives[_i].indices, negatives[_i].data);
     call_infer(&call, "dynamic_stitch");
-    ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s: %s", negatives[_i].says,
+    ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s: %s", negatives[_i].case_name,
                   td_status_name(call.status));
     ck_assert_str_eq(call.err.message, negatives[_i].message);
     ck_assert_str_eq(call.err.input, negatives[_i].input);
@@ -276,7 +276,7 @@ START_TEST(an_index_of_2_to_31_describes_an_output_and_allocates_none)
     struct op_call call;
     begin_text(&call, "dynamic_stitch", "int64[1] 2147483648; int32[1] 0",
                "float64[1,2] 1 2; float64[1,2] 3 4");
-    td_arena_init(&arena, space, sizeof(space), NULL); /* there is no more */
+    td_arena_init(&arena, space, sizeof(space), NULL); /* no memory for data */
     ck_assert_int_eq(td_op_infer(&td_op_dynamic_stitch, &call.args, &arena, &err), TD_OK);
     expect_shape(&call.args.outputs[0].shape, "[2147483649,2]", "2^31");
     ck_assert_uint_eq(call.args.outputs[0].bytes, (size_t)2147483649 * 16);
@@ -287,8 +287,8 @@ START_TEST(an_index_of_2_to_31_describes_an_output_and_allocates_none)
 }
 END_TEST
 
-/* Without that infer would read 2^36 indices, far beyond the time that a test has. */
-START_TEST(large_indices_that_are_named_again_and_again_are_read_once)
+/* Reading all of the repeated tensors would mean 2^36 indices, more than the timeout of a test. */
+START_TEST(large_indices_that_are_repeated_in_the_list_are_read_once)
 {
     enum { LIST = 16384, ROWS = 1 << 22 };
     struct td_error err;
@@ -312,7 +312,7 @@ START_TEST(large_indices_that_are_named_again_and_again_are_read_once)
     ck_assert_int_eq(td_op_infer(&td_op_dynamic_stitch, &args, &test_arena, &err), TD_OK);
     expect_shape(&args.outputs[0].shape, "[10]", "named again");
 
-    /* The same place, but not the same indices: the one behind reads further. */
+    /* The same address, but more indices: not a repetition. */
     args.inputs[0].tensors[0].numel = args.inputs[0].tensors[0].shape.dim[0] = ROWS - 1;
     args.inputs[1].tensors[0].numel = args.inputs[1].tensors[0].shape.dim[0] = ROWS - 1;
     ck_assert_int_eq(td_op_infer(&td_op_dynamic_stitch, &args, &test_arena, &err), TD_OK);
@@ -341,7 +341,7 @@ struct lists {
     struct td_tensor indices[MAX_LIST], data[MAX_LIST];
 };
 
-/* The tensor and the row that output row `row` is; false when none is. */
+/* Finds the tensor and the row in it that are written to output row `row`; false when none is. */
 static bool source_of(const struct lists *lists, int64_t row, int *list, int64_t *from)
 {
     for (int m = lists->n - 1; m >= 0; m--) {
@@ -356,7 +356,7 @@ static bool source_of(const struct lists *lists, int64_t row, int *list, int64_t
     return false;
 }
 
-/* The same for all rows at once, for long lists: entry = list << 32 | row + 1, 0 for none. */
+/* As source_of, for all rows at once and long lists: entry = list << 32 | row + 1, 0 for none. */
 static uint64_t *all_sources(const struct lists *lists, int64_t n_rows)
 {
     struct td_error err;
@@ -388,7 +388,7 @@ static void expect_stitched(const struct lists *lists, const struct td_tensor *o
     for (int64_t row = 0; row < n_rows; row++) {
         int list = (int)(sources[row] >> 32), slow_list;
         int64_t from = (int64_t)(sources[row] & UINT32_MAX) - 1, slow_from;
-        if (row < 3 && n_rows < 50) { /* the quick way agrees with the definition */
+        if (row < 3 && n_rows < 50) { /* the fast function agrees with the definition */
             bool found = source_of(lists, row, &slow_list, &slow_from);
             EXPECT(found == (from >= 0) && (!found || (slow_list == list && slow_from == from)),
                    "%s: the reference", what);
@@ -444,7 +444,7 @@ static void run_lists(struct op_call *call, const char *op, const struct lists *
     call_run(call, op, exec);
 }
 
-START_TEST(any_stitch_is_what_its_definition_says)
+START_TEST(any_stitch_agrees_with_its_definition)
 {
     enum { SAMPLES = 100 };
     for (int n = 0; n < SAMPLES; n++) {
@@ -464,27 +464,27 @@ START_TEST(any_stitch_is_what_its_definition_says)
 }
 END_TEST
 
-/* Enough rows that they are shared out, in each of the ways there are. */
+/* Enough rows for several threads, in each of the strategies. */
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *row; /* dtype and shape of a row */
     int n;           /* rows of the input */
-    int n_rows;      /* of the output, about; 0: as many, each once */
+    int n_rows;      /* of the output, about; 0: as many as input rows, each once */
 } large[] = {
     { "narrow rows", "int32[]", 40000, 50000 },
-    { "narrow rows that leave the cache", "float64[4]", 300000, 0 },
-    { "rows of whole lines, each once", "float32[1024]", 2200, 0 },
-    { "rows of whole lines, some twice, some never", "float32[1024]", 2200, 2200 },
-    { "all of them into a few", "float32[1024]", 2200, 7 },
-    { "rows that cross lines, each once", "uint8[4099]", 2200, 0 },
-    { "rows that cross lines, some twice, some never", "uint8[4099]", 2200, 2200 },
-    { "rows too short to pass the cache by", "uint8[101]", 90000, 60000 },
-    { "hardly any row is written", "uint8[100]", 50, 90000 },
+    { "narrow rows that exceed the cache", "float64[4]", 300000, 0 },
+    { "rows of whole cache lines, each once", "float32[1024]", 2200, 0 },
+    { "rows of whole cache lines, some twice, some never", "float32[1024]", 2200, 2200 },
+    { "many rows of few indices", "float32[1024]", 2200, 7 },
+    { "rows that cross cache lines, each once", "uint8[4099]", 2200, 0 },
+    { "rows that cross cache lines, some twice, some never", "uint8[4099]", 2200, 2200 },
+    { "rows too short for streaming stores", "uint8[101]", 90000, 60000 },
+    { "few rows of a large output", "uint8[100]", 50, 90000 },
     { "rows that fit the cache", "uint8[100]", 3000, 3000 },
-    { "rows that fit the cache and are shared out, each once", "uint8[200]", 8000, 0 },
-    { "rows that fit the cache and are shared out, some twice", "uint8[200]", 8000, 8000 },
+    { "rows that fit the cache, in parallel, each once", "uint8[200]", 8000, 0 },
+    { "rows that fit the cache, in parallel, some twice", "uint8[200]", 8000, 8000 },
     { "short rows that fit the cache, of an output that does not", "float64[8]", 30000, 200000 },
-    { "rows in parts, some twice, some never", "uint8[140001]", 40, 40 },
+    { "rows larger than a range, some twice, some never", "uint8[140001]", 40, 40 },
     { "strings", "string[3]", 30000, 25000 },
 };
 
@@ -498,7 +498,7 @@ static struct lists large_lists(int which)
         struct td_shape shape = { .rank = 1, .dim = { sizes[m] } };
         lists.indices[m] = random_indices(&shape, large[which].n_rows + 1);
         if (lists.indices[m].dtype == TD_DTYPE_INT16) {
-            /* too narrow for these */
+            /* the row is too narrow for them */
             lists.indices[m] = random_tensor(TD_DTYPE_INT32, &shape);
             for (int64_t i = 0; i < sizes[m]; i++)
                 ((int32_t *)lists.indices[m].data)[i] = random_below(large[which].n_rows + 1);
@@ -514,7 +514,7 @@ static struct lists large_lists(int which)
     return lists;
 }
 
-START_TEST(a_large_stitch_does_not_depend_on_how_it_is_shared_out)
+START_TEST(a_large_stitch_does_not_depend_on_how_it_is_split)
 {
     static const int64_t grains[] = { 0, 100, 1031 };
     random_seed(1);
@@ -522,7 +522,7 @@ START_TEST(a_large_stitch_does_not_depend_on_how_it_is_shared_out)
     struct op_call serial;
     run_lists(&serial, "dynamic_stitch", &lists, NULL);
     ck_assert_int_eq(serial.status, TD_OK);
-    expect_stitched(&lists, &serial.args.outputs[0], large[_i].says);
+    expect_stitched(&lists, &serial.args.outputs[0], large[_i].case_name);
     for (int g = 0; g < COUNT_OF(grains); g++) {
         for (int threads = 2; threads <= 4; threads *= 2) {
             struct thread_exec exec;
@@ -530,13 +530,13 @@ START_TEST(a_large_stitch_does_not_depend_on_how_it_is_shared_out)
             thread_exec_init(&exec, threads, grains[g]);
             run_lists(&call, names[g % 2], &lists, &exec.exec);
             ck_assert_int_eq(call.status, TD_OK);
-            expect_same_tensor(&call.args.outputs[0], &serial.args.outputs[0], large[_i].says);
+            expect_same_tensor(&call.args.outputs[0], &serial.args.outputs[0], large[_i].case_name);
         }
     }
 }
 END_TEST
 
-START_TEST(a_deadline_ends_a_large_stitch)
+START_TEST(a_deadline_stops_a_large_stitch)
 {
     random_seed(1);
     struct lists lists = large_lists(_i);
@@ -547,11 +547,11 @@ START_TEST(a_deadline_ends_a_large_stitch)
     ck_assert_int_eq(call.status, TD_OK);
     int64_t needed = atomic_load(&exec.ranges_run);
     for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / 10) {
-        /* ranges that find nothing left are not counted */
+        /* ranges after the deadline are not counted */
         thread_exec_init(&exec, 1, 0);
         exec.ranges_allowed = allowed;
         run_lists(&call, "dynamic_stitch", &lists, &exec.exec);
-        ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s: %d of %d", large[_i].says,
+        ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s: %d of %d", large[_i].case_name,
                       (int)allowed, (int)needed);
         ck_assert_int_eq(call.err.status, TD_DEADLINE_EXCEEDED);
     }
@@ -596,26 +596,32 @@ START_TEST(strings_beyond_the_output_limit_are_refused)
     ck_assert_uint_eq(call.err.needed, 4);
     begin_text(&call, "dynamic_stitch", "int32[2] 0 0", "string[2] 'ab' 'cde'");
     call_run(&call, "dynamic_stitch", &exec);
-    ck_assert_int_eq(call.status, TD_OK); /* only what is left counts */
+    ck_assert_int_eq(call.status, TD_OK); /* only 'cde' is written */
 }
 END_TEST
 
 static const struct {
-    const char *says, *indices, *data;
+    const char *case_name, *indices, *data;
     int64_t first[4]; /* one more than there are tensors */
     int64_t n_out, row_numel;
     size_t row_bytes;
 } geometries[] = {
-    { "rows are numbered through the tensors",
+    { "rows are numbered over all tensors",
       "int32[2] 6 0; int32[] 1; int32[2,2] 0 1 2 3",
       "float32[2,3] 0..5; float32[3] 1 2 3; float32[2,2,3] 0..11",
       { 0, 2, 3, 7 },
       7,
       3,
       12 },
-    { "none in one of them", "int32[0]; int32[1] 1", "int8[0]; int8[1] 1", { 0, 0, 1 }, 2, 1, 1 },
+    { "one tensor without rows",
+      "int32[0]; int32[1] 1",
+      "int8[0]; int8[1] 1",
+      { 0, 0, 1 },
+      2,
+      1,
+      1 },
     { "strings", "int32[1] 1", "string[1,2] 'a' 'b'", { 0, 1 }, 2, 2, 0 },
-    { "none at all", "int32[0]", "int16[0,3]", { 0, 0 }, 0, 0, 0 },
+    { "no rows at all", "int32[0]", "int16[0,3]", { 0, 0 }, 0, 0, 0 },
     { "rows without elements", "int32[1] 4", "int16[1,0]", { 0, 1 }, 5, 0, 0 },
 };
 
@@ -625,7 +631,7 @@ START_TEST(geometry_counts_rows)
         struct op_call call;
         begin_text(&call, names[op], geometries[_i].indices, geometries[_i].data);
         call_infer(&call, names[op]);
-        ck_assert_msg(call.status == TD_OK, "%s: %s", geometries[_i].says, call.err.message);
+        ck_assert_msg(call.status == TD_OK, "%s: %s", geometries[_i].case_name, call.err.message);
         const struct td_dynamic_stitch_geometry *got = td_dynamic_stitch_geometry(&call.args);
         ck_assert_int_eq(got->n_tensors, call.args.inputs[0].count);
         for (int m = 0; m <= got->n_tensors; m++)
@@ -639,16 +645,15 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, stitch_gives, 0, COUNT_OF(results));
+    tcase_add_loop_test(t, stitch_has_output, 0, COUNT_OF(results));
     tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
     tcase_add_loop_test(t, infer_refuses_the_first_negative_index, 0, COUNT_OF(negatives));
     tcase_add_test(t, an_index_of_2_to_31_describes_an_output_and_allocates_none);
-    tcase_add_test(t, large_indices_that_are_named_again_and_again_are_read_once);
+    tcase_add_test(t, large_indices_that_are_repeated_in_the_list_are_read_once);
     tcase_add_test(t, cost_follows_from_shapes);
-    tcase_add_loop_test(t, any_stitch_is_what_its_definition_says, 0, 20);
-    tcase_add_loop_test(t, a_large_stitch_does_not_depend_on_how_it_is_shared_out, 0,
-                        COUNT_OF(large));
-    tcase_add_loop_test(t, a_deadline_ends_a_large_stitch, 0, COUNT_OF(large));
+    tcase_add_loop_test(t, any_stitch_agrees_with_its_definition, 0, 20);
+    tcase_add_loop_test(t, a_large_stitch_does_not_depend_on_how_it_is_split, 0, COUNT_OF(large));
+    tcase_add_loop_test(t, a_deadline_stops_a_large_stitch, 0, COUNT_OF(large));
     tcase_add_loop_test(t, a_stitch_without_memory_for_its_scratch_is_refused, 0, COUNT_OF(large));
     tcase_add_test(t, strings_beyond_the_output_limit_are_refused);
     tcase_add_loop_test(t, geometry_counts_rows, 0, COUNT_OF(geometries));

@@ -3,7 +3,7 @@
 #include "tests/support/tensors.h"
 
 struct seen {
-    int64_t next;  /* where the next range must begin */
+    int64_t next;  /* expected begin of the next range */
     int64_t count; /* ranges */
     int64_t largest;
 };
@@ -19,13 +19,13 @@ static void see(void *context, int64_t begin, int64_t end)
 }
 
 static const struct {
-    const char *says;
+    const char *case_name;
     int64_t count, grain, ranges;
 } loops[] = {
-    { "nothing to do", 0, 10, 0 },
+    { "no work items", 0, 10, 0 },
     { "less than a grain is one range", 7, 10, 1 },
     { "a grain is one range", 10, 10, 1 },
-    { "the last range is what is left", 25, 10, 3 },
+    { "the last range has the rest", 25, 10, 3 },
     { "a grain below 1 is 1", 3, 0, 3 },
     { "a count near INT64_MAX does not overflow", INT64_MAX, INT64_MAX - 1, 2 },
 };
@@ -37,13 +37,13 @@ START_TEST(serial_ranges_follow_each_other)
     struct seen seen = { 0 };
     td_exec_serial(&exec, &test_arena);
     ck_assert_int_eq(td_exec_for(&exec, loops[_i].count, loops[_i].grain, see, &seen, &err), TD_OK);
-    ck_assert_msg(seen.next == loops[_i].count, "%s", loops[_i].says);
-    ck_assert_msg(seen.count == loops[_i].ranges, "%s", loops[_i].says);
+    ck_assert_msg(seen.next == loops[_i].count, "%s", loops[_i].case_name);
+    ck_assert_msg(seen.count == loops[_i].ranges, "%s", loops[_i].case_name);
     ck_assert_int_le(seen.largest, loops[_i].grain > 0 ? loops[_i].grain : 1);
 }
 END_TEST
 
-START_TEST(the_arena_is_handed_on)
+START_TEST(the_arena_is_that_of_the_caller)
 {
     struct td_exec exec;
     td_exec_serial(&exec, &test_arena);
@@ -57,12 +57,12 @@ static td_status refuse(struct td_exec *self, struct td_error *err)
     return td_error_set(err, TD_DEADLINE_EXCEEDED, "late");
 }
 
-START_TEST(a_check_asks_whoever_made_the_exec)
+START_TEST(a_check_calls_the_function_of_the_exec)
 {
     struct td_exec exec;
     struct td_error err;
     td_exec_serial(&exec, &test_arena);
-    ck_assert_int_eq(td_exec_check(&exec, &err), TD_OK); /* nobody to ask */
+    ck_assert_int_eq(td_exec_check(&exec, &err), TD_OK); /* no check */
     exec.check = refuse;
     ck_assert_int_eq(td_exec_check(&exec, &err), TD_DEADLINE_EXCEEDED);
     ck_assert_str_eq(err.message, "late");
@@ -72,8 +72,8 @@ END_TEST
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, serial_ranges_follow_each_other, 0, COUNT_OF(loops));
-    tcase_add_test(t, the_arena_is_handed_on);
-    tcase_add_test(t, a_check_asks_whoever_made_the_exec);
+    tcase_add_test(t, the_arena_is_that_of_the_caller);
+    tcase_add_test(t, a_check_calls_the_function_of_the_exec);
 }
 
 int main(void)

@@ -7,14 +7,14 @@
 
 /* Cases with "tf" are the examples of tf.gather's documentation. */
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *op, *attrs;
     const char *params, *indices;
     const char *output;
 } results[] = {
-    { "tf: a scalar picks one", "gather", "", "string[6] 'p0' 'p1' 'p2' 'p3' 'p4' 'p5'",
+    { "tf: a scalar picks one element", "gather", "", "string[6] 'p0' 'p1' 'p2' 'p3' 'p4' 'p5'",
       "int32[] 3", "string[] 'p3'" },
-    { "tf: a vector picks several, in its order", "gather", "",
+    { "tf: a vector picks several elements, in its order", "gather", "",
       "string[6] 'p0' 'p1' 'p2' 'p3' 'p4' 'p5'", "int32[4] 2 0 2 5",
       "string[4] 'p2' 'p0' 'p2' 'p5'" },
     { "tf: a matrix gives a matrix", "gather", "", "string[6] 'p0' 'p1' 'p2' 'p3' 'p4' 'p5'",
@@ -27,42 +27,43 @@ static const struct {
     { "tf: a batch of index lists", "gather", "axis=1 batch_dims=1",
       "int32[3,5] 0 0 1 0 2 3 0 0 0 4 0 5 0 6 0", "int32[3,2] 2 4 0 4 1 3",
       "int32[3,2] 1 2 3 4 5 6" },
-    { "a scalar takes its dimension away", "gather", "axis=1", "int8[2,3,2] 0..11", "int64[] 2",
+    { "a scalar removes the dimension", "gather", "axis=1", "int8[2,3,2] 0..11", "int64[] 2",
       "int8[2,2] 4 5 10 11" },
-    { "indices of rank 2 stand in the place of the axis", "gather", "axis=1", "int16[2,3] 0..5",
+    { "the dimensions of indices replace the axis", "gather", "axis=1", "int16[2,3] 0..5",
       "int32[2,2] 0 2 1 1", "int16[2,2,2] 0 2 1 1 3 5 4 4" },
     { "a negative axis counts from the end", "gather", "axis=-1", "int32[2,3] 0..5", "int32[1] 2",
       "int32[2,1] 2 5" },
-    { "the axis is batch_dims where none is given", "gather", "batch_dims=1", "int32[2,2,2] 0..7",
+    { "the default of axis is batch_dims", "gather", "batch_dims=1", "int32[2,2,2] 0..7",
       "int32[2,1] 1 0", "int32[2,1,2] 2 3 4 5" },
     { "negative batch_dims count from the rank of indices", "gather", "axis=1 batch_dims=-1",
       "int32[2,2,2] 0..7", "int32[2,1] 1 0", "int32[2,1,2] 2 3 4 5" },
-    { "batch_dims may be the whole of indices", "gather", "batch_dims=1", "int32[2,3] 0..5",
+    { "batch_dims may be the rank of indices", "gather", "batch_dims=1", "int32[2,3] 0..5",
       "int32[2] 2 0", "int32[2] 2 3" },
-    { "the axis may stand behind the batch dimensions", "gather", "axis=2 batch_dims=1",
-      "int32[2,2,3] 0..11", "int32[2,2] 0 2 1 1", "int32[2,2,2] 0 2 3 5 7 7 10 10" },
+    { "the axis may be above batch_dims", "gather", "axis=2 batch_dims=1", "int32[2,2,3] 0..11",
+      "int32[2,2] 0 2 1 1", "int32[2,2,2] 0 2 3 5 7 7 10 10" },
     { "indices of 16 bits", "gather", "", "float64[3] 1.5 2.5 3.5", "int16[3] 2 2 0",
       "float64[3] 3.5 3.5 1.5" },
-    { "complex elements move whole", "gather", "", "complex64[2] 1 2 3 4", "int32[2] 1 0",
+    { "complex elements", "gather", "", "complex64[2] 1 2 3 4", "int32[2] 1 0",
       "complex64[2] 3 4 1 2" },
-    { "16 bytes an element", "gather", "", "complex128[2] 1 2 3 4", "int32[2] 1 0",
+    { "elements of 16 bytes", "gather", "", "complex128[2] 1 2 3 4", "int32[2] 1 0",
       "complex128[2] 3 4 1 2" },
-    { "bits are not looked at", "gather", "", "float16[3] 0x7e01 0xfc00 0x8000", "int32[3] 2 1 0",
+    { "NaN bits are preserved", "gather", "", "float16[3] 0x7e01 0xfc00 0x8000", "int32[3] 2 1 0",
       "float16[3] 0x8000 0xfc00 0x7e01" },
-    { "strings hold any bytes", "gather", "", "string[3] '\\x00\\xff' '' 'a'", "int32[3] 2 1 0",
+    { "strings of any bytes", "gather", "", "string[3] '\\x00\\xff' '' 'a'", "int32[3] 2 1 0",
       "string[3] 'a' '' '\\x00\\xff'" },
     { "rows of strings", "gather", "", "string[2,2] 'a' 'bb' '' 'ccc'", "int32[3] 1 0 1",
       "string[3,2] '' 'ccc' 'a' 'bb' '' 'ccc'" },
     { "no indices, no rows", "gather", "", "float32[2,2] 0..3", "int32[0]", "float32[0,2]" },
-    { "no strings either", "gather", "", "string[2] 'a' 'b'", "int32[0]", "string[0]" },
-    { "rows of no elements", "gather", "", "float32[2,0]", "int32[3] 0 1 0", "float32[3,0]" },
-    { "none of an empty axis", "gather", "", "float32[0,3]", "int32[0]", "float32[0,3]" },
+    { "no indices into strings", "gather", "", "string[2] 'a' 'b'", "int32[0]", "string[0]" },
+    { "rows without elements", "gather", "", "float32[2,0]", "int32[3] 0 1 0", "float32[3,0]" },
+    { "no indices into an empty axis", "gather", "", "float32[0,3]", "int32[0]", "float32[0,3]" },
     { "no batches", "gather", "batch_dims=1", "float32[0,3]", "int32[0,2]", "float32[0,2]" },
-    { "dimensions whose product has no number, beside a 0", "gather", "axis=2",
+    { "dimensions whose product overflows, besides a 0", "gather", "axis=2",
       "float32[1099511627776,1099511627776,0]", "int32[0]",
       "float32[1099511627776,1099511627776,0]" },
-    { "the same, behind the axis", "gather", "", "float32[0,1099511627776,1099511627776]",
-      "int32[0]", "float32[0,1099511627776,1099511627776]" },
+    { "dimensions after the axis whose product overflows, besides a 0", "gather", "",
+      "float32[0,1099511627776,1099511627776]", "int32[0]",
+      "float32[0,1099511627776,1099511627776]" },
     { "batch_gather pairs all but the last dimension", "batch_gather", "", "int32[2,3] 0..5",
       "int32[2,2] 2 0 1 1", "int32[2,2] 2 0 4 4" },
     { "batch_gather of slices", "batch_gather", "", "int32[2,2,2] 0..7", "int64[2,1] 1 0",
@@ -71,20 +72,20 @@ static const struct {
       "int32[3,2] 2 3 2 3 0 1" },
 };
 
-START_TEST(gather_gives)
+START_TEST(gather_has_output)
 {
     struct op_call call;
     call_op(&call, results[_i].op, results[_i].attrs, tensor(results[_i].params),
             tensor(results[_i].indices), NULL);
-    ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].case_name, call.err.message);
     ck_assert_int_eq(call.args.n_outputs, 1);
     ck_assert_int_eq(call.args.replaced, 0);
-    expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
+    expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].case_name);
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *op, *attrs;
     const char *params, *indices;
     const char *output;
@@ -96,7 +97,7 @@ static const struct {
       2 },
     { "wrap", "gather", "bounds=wrap", "int32[3] 1 2 3", "int32[5] 3 1 -1 7 -4",
       "int32[5] 1 2 3 2 3", 4 },
-    { "good indices are no business of a policy", "gather", "bounds=wrap", "int32[3] 1 2 3",
+    { "a policy does not change indices in range", "gather", "bounds=wrap", "int32[3] 1 2 3",
       "int32[2] 2 0", "int32[2] 3 1", 0 },
     { "zero makes strings empty", "gather", "bounds=zero", "string[2,2] 'a' 'b' 'c' 'd'",
       "int32[3] 1 2 0", "string[3,2] 'c' 'd' '' '' 'a' 'b'", 1 },
@@ -106,27 +107,28 @@ static const struct {
       "int32[2,3] 0 2 1 -1 1 0", "int32[2,3] 1 0 2 0 4 3", 2 },
     { "wrap in every batch", "gather", "batch_dims=1 axis=2 bounds=wrap", "int32[2,2,2] 0..7",
       "int64[2,2] -1 2 3 -2", "int32[2,2,2] 1 0 3 2 5 4 7 6", 4 },
-    { "zero needs no rows to choose from", "gather", "bounds=zero", "float32[0,2]", "int32[2] 0 5",
+    { "zero with an empty axis", "gather", "bounds=zero", "float32[0,2]", "int32[2] 0 5",
       "float32[2,2] 0 0 0 0", 2 },
-    { "nor strings", "gather", "bounds=zero", "string[0]", "int32[2] 0 5", "string[2] '' ''", 2 },
-    { "batch_gather has policies too", "batch_gather", "bounds=clip", "int32[2,2] 1..4",
+    { "zero with an empty axis of strings", "gather", "bounds=zero", "string[0]", "int32[2] 0 5",
+      "string[2] '' ''", 2 },
+    { "policies of batch_gather", "batch_gather", "bounds=clip", "int32[2,2] 1..4",
       "int32[2,2] 5 0 -1 1", "int32[2,2] 2 1 3 4", 2 },
 };
 
-START_TEST(a_policy_replaces_and_counts)
+START_TEST(a_policy_replaces_indices_and_counts_them)
 {
     struct op_call call;
     call_op(&call, policies[_i].op, policies[_i].attrs, tensor(policies[_i].params),
             tensor(policies[_i].indices), NULL);
-    ck_assert_msg(call.status == TD_OK, "%s: %s", policies[_i].says, call.err.message);
-    expect_tensor(&call.args.outputs[0], policies[_i].output, policies[_i].says);
-    ck_assert_msg(call.args.replaced == policies[_i].replaced, "%s: replaced %d", policies[_i].says,
-                  (int)call.args.replaced);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", policies[_i].case_name, call.err.message);
+    expect_tensor(&call.args.outputs[0], policies[_i].output, policies[_i].case_name);
+    ck_assert_msg(call.args.replaced == policies[_i].replaced, "%s: replaced %d",
+                  policies[_i].case_name, (int)call.args.replaced);
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *op, *attrs;
     const char *params, *indices;
     td_status status;
@@ -134,12 +136,13 @@ static const struct {
 } refusals[] = {
     { "scalar params", "gather", "axis=0", "float32[] 1", "int32[1] 0", TD_INVALID_ARGUMENT,
       "params is a scalar; at least one dimension is expected", "params", "" },
-    { "an axis above the last", "gather", "axis=2", "float32[3,4]", "int32[1] 0", TD_INVALID_AXIS,
-      "axis = 2 is not in [-2, 2): params has shape [3,4]", "", "axis" },
-    { "an axis below the first", "gather", "axis=-3", "float32[3,4]", "int32[1] 0", TD_INVALID_AXIS,
-      "axis = -3 is not in [-2, 2): params has shape [3,4]", "", "axis" },
-    { "an axis of 2^32 is not 0", "gather", "axis=4294967296", "float32[3,4]", "int32[1] 0",
-      TD_INVALID_AXIS, "axis = 4294967296 is not in [-2, 2): params has shape [3,4]", "", "axis" },
+    { "an axis equal to the rank", "gather", "axis=2", "float32[3,4]", "int32[1] 0",
+      TD_INVALID_AXIS, "axis = 2 is not in [-2, 2): params has shape [3,4]", "", "axis" },
+    { "an axis below minus the rank", "gather", "axis=-3", "float32[3,4]", "int32[1] 0",
+      TD_INVALID_AXIS, "axis = -3 is not in [-2, 2): params has shape [3,4]", "", "axis" },
+    { "an axis of 2^32 is not truncated to 0", "gather", "axis=4294967296", "float32[3,4]",
+      "int32[1] 0", TD_INVALID_AXIS, "axis = 4294967296 is not in [-2, 2): params has shape [3,4]",
+      "", "axis" },
     { "the smallest axis is not the default", "gather", "axis=-9223372036854775808", "float32[3,4]",
       "int32[1] 0", TD_INVALID_AXIS,
       "axis = -9223372036854775808 is not in [-2, 2): params has shape [3,4]", "", "axis" },
@@ -155,11 +158,11 @@ static const struct {
     { "batch_dims above the axis", "gather", "axis=0 batch_dims=1", "float32[2,3,4]",
       "int32[2,1] 0 0", TD_INVALID_BATCH_DIMS,
       "batch_dims = 1 is above axis = 0; at most the axis is expected", "", "batch_dims" },
-    { "batch dimensions that differ", "gather", "axis=1 batch_dims=1", "float32[2,3,4]",
+    { "different batch dimensions", "gather", "axis=1 batch_dims=1", "float32[2,3,4]",
       "int32[3,1] 0 0 9", TD_SHAPE_MISMATCH,
       "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the same is expected",
       "indices", "" },
-    { "indices of a fraction", "gather", "", "float32[3]", "float32[1] 0", TD_UNSUPPORTED_DTYPE,
+    { "floating-point indices", "gather", "", "float32[3]", "float32[1] 0", TD_UNSUPPORTED_DTYPE,
       "indices has dtype float32; int16, int32 or int64 is expected", "indices", "" },
     { "an output of rank 17", "gather", "", "float32[1,1,1,1,1,1,1,1,1,1]",
       "int32[1,1,1,1,1,1,1,1] 0", TD_RESOURCE_LIMIT, "output needs 17 dimensions, the limit is 16",
@@ -173,7 +176,7 @@ static const struct {
       TD_SHAPE_MISMATCH,
       "indices [3,4,1] has more dimensions than params [3,4]; at most 2 are expected", "indices",
       "" },
-    { "batch_gather: batch dimensions that differ", "batch_gather", "", "float32[2,3,4]",
+    { "batch_gather: different batch dimensions", "batch_gather", "", "float32[2,3,4]",
       "int32[3,1] 0 0 9", TD_SHAPE_MISMATCH,
       "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the same is expected",
       "indices", "" },
@@ -185,7 +188,7 @@ START_TEST(infer_refuses)
     call_begin(&call, refusals[_i].op, refusals[_i].attrs, tensor_without_data(refusals[_i].params),
                tensor_without_data(refusals[_i].indices));
     call_infer(&call, refusals[_i].op);
-    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
+    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].case_name,
                   td_status_name(call.status));
     ck_assert_int_eq(call.err.status, refusals[_i].status);
     ck_assert_str_eq(call.err.message, refusals[_i].message);
@@ -213,7 +216,7 @@ START_TEST(an_output_too_large_to_count_is_refused)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *op, *attrs;
     const char *params, *indices;
     const char *message;
@@ -221,7 +224,7 @@ static const struct {
     int64_t position[2];
     int64_t index, bound, bad_count;
 } out_of_bounds[] = {
-    { "the bound",
+    { "an index equal to the bound",
       "gather",
       "",
       "float32[3,1] 0 0 0",
@@ -245,7 +248,7 @@ static const struct {
       -1,
       3,
       1 },
-    { "the first of two, and the axis",
+    { "the first of two, with the axis",
       "gather",
       "axis=-1",
       "float32[1,3] 0 0 0",
@@ -269,7 +272,7 @@ static const struct {
       3,
       3,
       1 },
-    { "2^32 is not 0",
+    { "2^32 is not truncated to 0",
       "gather",
       "",
       "float32[3] 0 0 0",
@@ -305,7 +308,7 @@ static const struct {
       0,
       0,
       1 },
-    { "clip has nothing to choose from",
+    { "clip with an empty axis",
       "gather",
       "bounds=clip",
       "float32[0]",
@@ -317,7 +320,7 @@ static const struct {
       0,
       0,
       2 },
-    { "nor has wrap",
+    { "wrap with an empty axis",
       "gather",
       "bounds=wrap",
       "float32[0]",
@@ -329,7 +332,7 @@ static const struct {
       -1,
       0,
       1 },
-    { "also where no row has elements",
+    { "rows without elements",
       "gather",
       "",
       "float32[3,0]",
@@ -372,7 +375,7 @@ START_TEST(run_refuses_the_first_bad_index)
     struct op_call call;
     call_op(&call, out_of_bounds[_i].op, out_of_bounds[_i].attrs, tensor(out_of_bounds[_i].params),
             tensor(out_of_bounds[_i].indices), NULL);
-    ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s", out_of_bounds[_i].says);
+    ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s", out_of_bounds[_i].case_name);
     ck_assert_str_eq(call.err.message, out_of_bounds[_i].message);
     ck_assert_str_eq(call.err.input, "indices");
     ck_assert(call.err.has_index && call.err.has_bound);
@@ -385,7 +388,7 @@ START_TEST(run_refuses_the_first_bad_index)
     ck_assert_int_eq(call.err.axis, out_of_bounds[_i].axis);
     const unsigned char *out = call.args.outputs[0].data;
     for (size_t i = 0; i < call.args.outputs[0].bytes; i++)
-        EXPECT(out[i] == 0xA5, "%s: the output was touched", out_of_bounds[_i].says);
+        EXPECT(out[i] == 0xA5, "%s: the output was touched", out_of_bounds[_i].case_name);
 }
 END_TEST
 
@@ -429,7 +432,7 @@ END_TEST
 
 /* Members in the order of the struct. */
 static const struct {
-    const char *says, *op, *attrs, *params, *indices;
+    const char *case_name, *op, *attrs, *params, *indices;
     struct td_gather_geometry geometry;
 } geometries[] = {
     { "rows", "gather", "", "float32[5,2]", "int32[3]", { 5, TD_BOUNDS_ERROR, 3, 1, 1, 3, 2, 8 } },
@@ -439,7 +442,7 @@ static const struct {
       "int16[2,3,4,5]",
       "int64[2,6]",
       { 4, TD_BOUNDS_ERROR, 36, 2, 3, 6, 5, 10 } },
-    { "several dimensions in each",
+    { "several dimensions in each group",
       "gather",
       "axis=4 batch_dims=2 bounds=clip",
       "int8[2,3,4,5,6,7,8]",
@@ -475,14 +478,14 @@ static const struct {
       "float32[5,0]",
       "int32[3]",
       { .slice_rows = 5 } },
-    { "no slice", "gather", "axis=1", "float32[0,7]", "int32[3]", { .slice_rows = 7 } },
-    { "no index",
+    { "no slices", "gather", "axis=1", "float32[0,7]", "int32[3]", { .slice_rows = 7 } },
+    { "no indices",
       "gather",
       "bounds=clip",
       "float32[5,2]",
       "int32[0]",
       { .slice_rows = 5, .bounds = TD_BOUNDS_CLIP } },
-    { "a row without number",
+    { "rows whose size overflows",
       "gather",
       "",
       "int8[0,4611686018427387904,4611686018427387904]",
@@ -490,40 +493,40 @@ static const struct {
       { 0 } },
 };
 
-START_TEST(geometry_folds_dimensions)
+START_TEST(geometry_merges_dimensions)
 {
     struct op_call call;
     const struct td_gather_geometry want = geometries[_i].geometry;
-    const char *says = geometries[_i].says, *op = geometries[_i].op;
+    const char *case_name = geometries[_i].case_name, *op = geometries[_i].op;
     call_begin(&call, op, geometries[_i].attrs, tensor_without_data(geometries[_i].params),
                tensor_without_data(geometries[_i].indices));
     call_infer(&call, op);
-    ck_assert_msg(call.status == TD_OK, "%s: %s", says, call.err.message);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", case_name, call.err.message);
     struct td_gather_geometry got = strcmp(op, "gather") == 0
                                         ? td_gather_geometry(&call.args)
                                         : td_batch_gather_geometry(&call.args);
     ck_assert_msg(got.slice_rows == want.slice_rows && got.bounds == want.bounds, "%s: bound",
-                  says);
-    ck_assert_msg(got.n_rows == want.n_rows, "%s: n_rows", says);
+                  case_name);
+    ck_assert_msg(got.n_rows == want.n_rows, "%s: n_rows", case_name);
     ck_assert_msg(got.batches == want.batches && got.slices == want.slices &&
                       got.slice_indices == want.slice_indices,
-                  "%s: slices", says);
+                  "%s: slices", case_name);
     ck_assert_msg(got.row_numel == want.row_numel && got.row_bytes == want.row_bytes, "%s: rows",
-                  says);
+                  case_name);
 }
 END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, gather_gives, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, a_policy_replaces_and_counts, 0, COUNT_OF(policies));
+    tcase_add_loop_test(t, gather_has_output, 0, COUNT_OF(results));
+    tcase_add_loop_test(t, a_policy_replaces_indices_and_counts_them, 0, COUNT_OF(policies));
     tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
     tcase_add_test(t, an_output_too_large_to_count_is_refused);
     tcase_add_loop_test(t, run_refuses_the_first_bad_index, 0, COUNT_OF(out_of_bounds));
     tcase_add_test(t, cost_follows_from_shapes);
     tcase_add_test(t, an_empty_output_costs_its_indices);
     tcase_add_test(t, strings_cost_their_average);
-    tcase_add_loop_test(t, geometry_folds_dimensions, 0, COUNT_OF(geometries));
+    tcase_add_loop_test(t, geometry_merges_dimensions, 0, COUNT_OF(geometries));
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 
 /* Cases with "tf" are the examples of tf.gather_nd's documentation. */
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *attrs;
     const char *params, *indices;
     const char *output;
@@ -16,53 +16,53 @@ static const struct {
       "string[2] 'a' 'd'" },
     { "tf: rows of a matrix", "", "string[2,2] 'a' 'b' 'c' 'd'", "int32[2,1] 1 0",
       "string[2,2] 'c' 'd' 'a' 'b'" },
-    { "tf: a matrix out of three dimensions", "",
+    { "tf: a matrix of a tensor of rank 3", "",
       "string[2,2,2] 'a0' 'b0' 'c0' 'd0' 'a1' 'b1' 'c1' 'd1'", "int32[1,1] 1",
       "string[1,2,2] 'a1' 'b1' 'c1' 'd1'" },
-    { "tf: rows out of three dimensions", "",
-      "string[2,2,2] 'a0' 'b0' 'c0' 'd0' 'a1' 'b1' 'c1' 'd1'", "int32[2,2] 0 1 1 0",
-      "string[2,2] 'c0' 'd0' 'a1' 'b1'" },
-    { "tf: elements out of three dimensions", "",
+    { "tf: rows of a tensor of rank 3", "", "string[2,2,2] 'a0' 'b0' 'c0' 'd0' 'a1' 'b1' 'c1' 'd1'",
+      "int32[2,2] 0 1 1 0", "string[2,2] 'c0' 'd0' 'a1' 'b1'" },
+    { "tf: elements of a tensor of rank 3", "",
       "string[2,2,2] 'a0' 'b0' 'c0' 'd0' 'a1' 'b1' 'c1' 'd1'", "int32[2,3] 0 0 1 1 0 1",
       "string[2] 'b0' 'b1'" },
     { "tf: batches of tuples", "", "string[2,2] 'a' 'b' 'c' 'd'", "int32[2,1,2] 0 0 0 1",
       "string[2,1] 'a' 'b'" },
-    { "tf: batch_dims pairs params with indices", "batch_dims=1",
+    { "tf: batch_dims pairs params with indices, slices", "batch_dims=1",
       "string[2,2,2] 'a0' 'b0' 'c0' 'd0' 'a1' 'b1' 'c1' 'd1'", "int32[2,1] 1 0",
       "string[2,2] 'c0' 'd0' 'a1' 'b1'" },
-    { "tf: and picks elements", "batch_dims=1",
+    { "tf: batch_dims pairs params with indices, elements", "batch_dims=1",
       "string[2,2,2] 'a0' 'b0' 'c0' 'd0' 'a1' 'b1' 'c1' 'd1'", "int32[2,1,2] 1 0 0 1",
       "string[2,1] 'c0' 'b1'" },
     { "one tuple gives one slice", "", "int32[3,2] 0..5", "int64[1] 2", "int32[2] 4 5" },
     { "one full tuple gives a scalar", "", "int32[3,2] 0..5", "int16[2] 2 0", "int32[] 4" },
-    { "tuples of four", "", "int8[2,2,2,2] 0..15", "int32[2,4] 1 0 1 0 0 1 1 1", "int8[2] 10 7" },
+    { "tuples of four components", "", "int8[2,2,2,2] 0..15", "int32[2,4] 1 0 1 0 0 1 1 1",
+      "int8[2] 10 7" },
     { "empty tuples give all of params", "", "int32[2] 7 8", "int32[3,0]",
       "int32[3,2] 7 8 7 8 7 8" },
-    { "an empty tuple gives it once", "", "int32[2] 7 8", "int32[0]", "int32[2] 7 8" },
+    { "one empty tuple gives params", "", "int32[2] 7 8", "int32[0]", "int32[2] 7 8" },
     { "empty tuples in batches", "batch_dims=1", "int32[2,2] 0..3", "int32[2,3,0]",
       "int32[2,3,2] 0 1 0 1 0 1 2 3 2 3 2 3" },
     { "no tuples", "", "float32[2,3] 0..5", "int32[0,2]", "float32[0]" },
-    { "no tuples into nothing", "", "float32[0,2]", "int32[0,2]", "float32[0]" },
-    { "slices of no elements", "", "float32[2,0]", "int32[3,1] 0 1 0", "float32[3,0]" },
+    { "no tuples into an empty tensor", "", "float32[0,2]", "int32[0,2]", "float32[0]" },
+    { "slices without elements", "", "float32[2,0]", "int32[3,1] 0 1 0", "float32[3,0]" },
     { "no batches", "batch_dims=1", "float32[0,3]", "int32[0,1]", "float32[0]" },
-    { "dimensions whose product has no number, beside a 0", "",
+    { "dimensions whose product overflows, besides a 0", "",
       "float32[1099511627776,1099511627776,0]", "int32[1,2] 1099 1099", "float32[1,0]" },
 };
 
-START_TEST(gather_nd_gives)
+START_TEST(gather_nd_has_output)
 {
     struct op_call call;
     call_op(&call, "gather_nd", results[_i].attrs, tensor(results[_i].params),
             tensor(results[_i].indices), NULL);
-    ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].case_name, call.err.message);
     ck_assert_int_eq(call.args.n_outputs, 1);
     ck_assert_int_eq(call.args.replaced, 0);
-    expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
+    expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].case_name);
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *attrs;
     const char *params, *indices;
     const char *output;
@@ -82,26 +82,26 @@ static const struct {
       "string[3,2] '' '' 'c' 'd' 'a' 'b'", 1 },
     { "in batches", "batch_dims=1 bounds=wrap", "int32[2,2] 1..4", "int32[2,1] -1 2",
       "int32[2] 2 3", 2 },
-    { "zero needs nothing to choose from", "bounds=zero", "int32[0,3,2]", "int32[1,2] 0 1",
+    { "zero with an empty dimension", "bounds=zero", "int32[0,3,2]", "int32[1,2] 0 1",
       "int32[1,2] 0 0", 1 },
-    { "also where the other products have no number", "bounds=zero",
+    { "zero with an empty dimension, other products overflow", "bounds=zero",
       "int8[0,1099511627776,1099511627776]", "int32[2,3] 0 1 2 3 4 5", "int8[2] 0 0", 2 },
 };
 
-START_TEST(a_policy_replaces_and_counts)
+START_TEST(a_policy_replaces_indices_and_counts_them)
 {
     struct op_call call;
     call_op(&call, "gather_nd", policies[_i].attrs, tensor(policies[_i].params),
             tensor(policies[_i].indices), NULL);
-    ck_assert_msg(call.status == TD_OK, "%s: %s", policies[_i].says, call.err.message);
-    expect_tensor(&call.args.outputs[0], policies[_i].output, policies[_i].says);
-    ck_assert_msg(call.args.replaced == policies[_i].replaced, "%s: replaced %d", policies[_i].says,
-                  (int)call.args.replaced);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", policies[_i].case_name, call.err.message);
+    expect_tensor(&call.args.outputs[0], policies[_i].output, policies[_i].case_name);
+    ck_assert_msg(call.args.replaced == policies[_i].replaced, "%s: replaced %d",
+                  policies[_i].case_name, (int)call.args.replaced);
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *attrs;
     const char *params, *indices;
     td_status status;
@@ -116,17 +116,16 @@ static const struct {
     { "batch_dims of the rank of indices", "batch_dims=2", "float32[2,3,4]", "int32[2,1]",
       TD_INVALID_BATCH_DIMS, "batch_dims = 2 is not in [0, 2): indices has shape [2,1]", "",
       "batch_dims" },
-    { "tuples longer than params has dimensions", "", "float32[2,2]", "int32[1,3]",
-      TD_SHAPE_MISMATCH,
+    { "tuples longer than the rank of params", "", "float32[2,2]", "int32[1,3]", TD_SHAPE_MISMATCH,
       "batch_dims = 0 and the last dimension of indices [1,3], 3, together exceed the rank of "
       "params [2,2], 2",
       "indices", "" },
-    { "tuples longer than the batches leave", "batch_dims=1", "float32[2,2]", "int32[2,1,2]",
-      TD_SHAPE_MISMATCH,
+    { "tuples longer than the rank without batch dimensions", "batch_dims=1", "float32[2,2]",
+      "int32[2,1,2]", TD_SHAPE_MISMATCH,
       "batch_dims = 1 and the last dimension of indices [2,1,2], 2, together exceed the rank of "
       "params [2,2], 2",
       "indices", "" },
-    { "more batches than params has dimensions", "batch_dims=2", "float32[2]", "int32[2,1,0]",
+    { "more batch dimensions than the rank of params", "batch_dims=2", "float32[2]", "int32[2,1,0]",
       TD_SHAPE_MISMATCH,
       "batch_dims = 2 and the last dimension of indices [2,1,0], 0, together exceed the rank of "
       "params [2], 1",
@@ -135,11 +134,11 @@ static const struct {
       "batch_dims = 0 and the last dimension of indices [0,1099511627776], 1099511627776, together "
       "exceed the rank of params [2], 1",
       "indices", "" },
-    { "batch dimensions that differ", "batch_dims=1", "float32[2,3,4]", "int32[3,1]",
+    { "different batch dimensions", "batch_dims=1", "float32[2,3,4]", "int32[3,1]",
       TD_SHAPE_MISMATCH,
       "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the same is expected",
       "indices", "" },
-    { "indices of a fraction", "", "float32[3]", "float32[1,1]", TD_UNSUPPORTED_DTYPE,
+    { "floating-point indices", "", "float32[3]", "float32[1,1]", TD_UNSUPPORTED_DTYPE,
       "indices has dtype float32; int16, int32 or int64 is expected", "indices", "" },
     { "an output of rank 17", "", "float32[1,1,1,1,1,1,1,1,1,1]", "int32[1,1,1,1,1,1,1,1,1]",
       TD_RESOURCE_LIMIT, "output needs 17 dimensions, the limit is 16", "", "" },
@@ -151,7 +150,7 @@ START_TEST(infer_refuses)
     call_begin(&call, "gather_nd", refusals[_i].attrs, tensor_without_data(refusals[_i].params),
                tensor_without_data(refusals[_i].indices));
     call_infer(&call, "gather_nd");
-    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
+    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].case_name,
                   td_status_name(call.status));
     ck_assert_str_eq(call.err.message, refusals[_i].message);
     ck_assert_str_eq(call.err.input, refusals[_i].input);
@@ -161,7 +160,7 @@ START_TEST(infer_refuses)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *attrs;
     const char *params, *indices;
     const char *message;
@@ -180,7 +179,7 @@ static const struct {
       2,
       2,
       1 },
-    { "a negative one does not wrap",
+    { "a negative component does not wrap",
       "",
       "int32[2,2] 0..3",
       "int32[1,2,2] 0 0 -1 0",
@@ -202,7 +201,7 @@ static const struct {
       3,
       3,
       1 },
-    { "the first of both, and both count",
+    { "two bad components: the first is reported, both count",
       "",
       "float32[3,4] 0..11",
       "int32[2,2] 0 0 3 4",
@@ -213,7 +212,7 @@ static const struct {
       3,
       3,
       2 },
-    { "the dimension stands behind the batch",
+    { "the dimension is after the batch dimensions",
       "batch_dims=1",
       "float32[2,3,1] 0..5",
       "int32[2,1] 2 3",
@@ -224,7 +223,7 @@ static const struct {
       3,
       3,
       1 },
-    { "2^32 is not 0",
+    { "2^32 is not truncated to 0",
       "",
       "float32[3,4] 0..11",
       "int64[1,2] 4294967296 0",
@@ -236,7 +235,7 @@ static const struct {
       4294967296,
       3,
       1 },
-    { "into nothing",
+    { "an empty dimension",
       "",
       "float32[0,2]",
       "int32[1,2] 0 0",
@@ -247,7 +246,7 @@ static const struct {
       0,
       0,
       1 },
-    { "clip has nothing to choose from",
+    { "clip with an empty dimension",
       "bounds=clip",
       "float32[2,0]",
       "int32[1,2] 0 0",
@@ -258,7 +257,7 @@ static const struct {
       0,
       0,
       1 },
-    { "also where no slice has elements",
+    { "slices without elements",
       "",
       "float32[2,0]",
       "int32[1,1] 2",
@@ -269,7 +268,7 @@ static const struct {
       2,
       2,
       1 },
-    { "a tuple alone",
+    { "one tuple without other dimensions",
       "",
       "float32[2,2] 0..3",
       "int16[2] 1 5",
@@ -287,7 +286,7 @@ START_TEST(run_refuses_the_first_bad_component)
     struct op_call call;
     call_op(&call, "gather_nd", out_of_bounds[_i].attrs, tensor(out_of_bounds[_i].params),
             tensor(out_of_bounds[_i].indices), NULL);
-    ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s", out_of_bounds[_i].says);
+    ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s", out_of_bounds[_i].case_name);
     ck_assert_str_eq(call.err.message, out_of_bounds[_i].message);
     ck_assert_str_eq(call.err.input, "indices");
     ck_assert_int_eq(call.err.position_rank, out_of_bounds[_i].rank);
@@ -315,7 +314,7 @@ END_TEST
 
 /* Members in the order of the structs. */
 static const struct {
-    const char *says, *attrs, *params, *indices;
+    const char *case_name, *attrs, *params, *indices;
     struct td_gather_nd_geometry geometry;
 } geometries[] = {
     { "elements of a matrix",
@@ -353,42 +352,42 @@ static const struct {
       "int8[4,5,0]",
       "int64[2,2]",
       { .space = { 2, { 4, 5 }, { 5, 1 } } } },
-    { "no tuple", "", "int8[4,5]", "int64[0,2]", { .space = { 2, { 4, 5 }, { 5, 1 } } } },
+    { "no tuples", "", "int8[4,5]", "int64[0,2]", { .space = { 2, { 4, 5 }, { 5, 1 } } } },
 };
 
-START_TEST(geometry_folds_dimensions)
+START_TEST(geometry_merges_dimensions)
 {
     struct op_call call;
     const struct td_gather_nd_geometry want = geometries[_i].geometry;
-    const char *says = geometries[_i].says;
+    const char *case_name = geometries[_i].case_name;
     call_begin(&call, "gather_nd", geometries[_i].attrs, tensor_without_data(geometries[_i].params),
                tensor_without_data(geometries[_i].indices));
     call_infer(&call, "gather_nd");
-    ck_assert_msg(call.status == TD_OK, "%s: %s", says, call.err.message);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", case_name, call.err.message);
     struct td_gather_nd_geometry got = td_gather_nd_geometry(&call.args);
     ck_assert_msg(got.space.depth == want.space.depth && got.bounds == want.bounds, "%s: tuples",
-                  says);
+                  case_name);
     for (int c = 0; c < want.space.depth; c++)
         ck_assert_msg(got.space.bound[c] == want.space.bound[c] &&
                           got.space.stride[c] == want.space.stride[c],
-                      "%s: component %d", says, c);
-    ck_assert_msg(got.n_rows == want.n_rows, "%s: n_rows", says);
+                      "%s: component %d", case_name, c);
+    ck_assert_msg(got.n_rows == want.n_rows, "%s: n_rows", case_name);
     ck_assert_msg(got.batches == want.batches && got.block_rows == want.block_rows &&
                       got.block_tuples == want.block_tuples,
-                  "%s: blocks", says);
+                  "%s: blocks", case_name);
     ck_assert_msg(got.row_numel == want.row_numel && got.row_bytes == want.row_bytes, "%s: rows",
-                  says);
+                  case_name);
 }
 END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, gather_nd_gives, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, a_policy_replaces_and_counts, 0, COUNT_OF(policies));
+    tcase_add_loop_test(t, gather_nd_has_output, 0, COUNT_OF(results));
+    tcase_add_loop_test(t, a_policy_replaces_indices_and_counts_them, 0, COUNT_OF(policies));
     tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
     tcase_add_loop_test(t, run_refuses_the_first_bad_component, 0, COUNT_OF(out_of_bounds));
     tcase_add_test(t, cost_follows_from_shapes);
-    tcase_add_loop_test(t, geometry_folds_dimensions, 0, COUNT_OF(geometries));
+    tcase_add_loop_test(t, geometry_merges_dimensions, 0, COUNT_OF(geometries));
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* What gathering ops share: sharing out rows, splitting large ones, strings, deadlines. */
+/* What gathering ops have in common: parallel copies, parts of large rows, strings, deadlines. */
 #include "kernels/rows/gathering.h"
 #include "tests/support/op_call.h"
 #include "tests/support/suite.h"
@@ -8,35 +8,35 @@
 #include <string.h>
 
 static const struct {
-    const char *says;
+    const char *case_name;
     int64_t begin, n, slice_out, slice_rows;
     int64_t rows[6], moved[6];
 } slices[] = {
-    { "one slice stays", 0, 3, 3, 10, { 1, 2, 3 }, { 1, 2, 3 } },
-    { "the second begins behind the rows of the first",
+    { "rows of the first slice do not change", 0, 3, 3, 10, { 1, 2, 3 }, { 1, 2, 3 } },
+    { "the second slice begins after the rows of the first",
       0,
       4,
       2,
       10,
       { 1, 2, 1, 2 },
       { 1, 2, 11, 12 } },
-    { "beginning inside a slice", 3, 4, 2, 10, { 1, 2, 3, 4 }, { 11, 22, 23, 34 } },
-    { "slices of one", 2, 3, 1, 10, { 1, 2, 3 }, { 21, 32, 43 } },
-    { "zeros stay zeros", 2, 3, 2, 10, { -1, 0, -1 }, { -1, 10, -1 } },
-    { "nothing to move", 4, 0, 2, 10, { 0 }, { 0 } },
+    { "starting inside a slice", 3, 4, 2, 10, { 1, 2, 3, 4 }, { 11, 22, 23, 34 } },
+    { "slices of one row", 2, 3, 1, 10, { 1, 2, 3 }, { 21, 32, 43 } },
+    { "TD_ROW_ZERO stays", 2, 3, 2, 10, { -1, 0, -1 }, { -1, 10, -1 } },
+    { "no rows", 4, 0, 2, 10, { 0 }, { 0 } },
 };
 
-START_TEST(rows_move_to_their_slices)
+START_TEST(row_numbers_get_the_offsets_of_their_slices)
 {
     int64_t rows[6];
     memcpy(rows, slices[_i].rows, sizeof(rows));
     td_gathering_add_slice_offsets(rows, slices[_i].n, slices[_i].begin, slices[_i].slice_out,
                                    slices[_i].slice_rows);
-    ck_assert_msg(memcmp(rows, slices[_i].moved, sizeof(rows)) == 0, "%s", slices[_i].says);
+    ck_assert_msg(memcmp(rows, slices[_i].moved, sizeof(rows)) == 0, "%s", slices[_i].case_name);
 }
 END_TEST
 
-/* rows x width bytes that differ from place to place. */
+/* A table of rows x width bytes with different values. */
 static struct td_tensor byte_table(int64_t rows, int64_t width)
 {
     struct td_shape dims = { .rank = 2, .dim = { rows, width } };
@@ -71,7 +71,7 @@ START_TEST(rows_larger_than_a_range_are_split)
 }
 END_TEST
 
-/* One exec range or many, one thread or eight: the same output. */
+/* The output is the same for one range or many, one thread or eight. */
 static void expect_same_at_any_split(const char *op, const char *attrs, struct td_tensor params,
                                      struct td_tensor indices)
 {
@@ -92,7 +92,7 @@ static void expect_same_at_any_split(const char *op, const char *attrs, struct t
     }
 }
 
-START_TEST(an_output_does_not_depend_on_how_it_is_shared_out)
+START_TEST(an_output_does_not_depend_on_how_it_is_split)
 {
     enum { N = 5000 };
     int64_t values[N];
@@ -107,7 +107,7 @@ START_TEST(an_output_does_not_depend_on_how_it_is_shared_out)
 }
 END_TEST
 
-START_TEST(strings_do_not_depend_on_how_they_are_shared_out)
+START_TEST(strings_do_not_depend_on_how_they_are_split)
 {
     enum { N = 5000 };
     int64_t values[N];
@@ -136,7 +136,7 @@ END_TEST
 
 START_TEST(strings_too_long_to_count_are_refused)
 {
-    /* Claims 2^62 bytes; the refusal comes before any is read. */
+    /* Claims 2^62 bytes; the call is refused before any is read. */
     uint64_t offsets[] = { 0, (uint64_t)1 << 62 };
     char byte = 'x';
     struct td_tensor params = tensor_without_data("string[1]");
@@ -175,7 +175,7 @@ START_TEST(strings_without_memory_for_their_bytes_are_refused)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *dtype;
     int64_t width;
     int64_t ranges_allowed;
@@ -186,7 +186,7 @@ static const struct {
     { "bytes of strings", "string", 1, 12 },
 };
 
-START_TEST(a_deadline_ends_the_copying)
+START_TEST(a_deadline_stops_the_copy)
 {
     enum { N = 20000 };
     static int64_t zeros[N];
@@ -199,10 +199,11 @@ START_TEST(a_deadline_ends_the_copying)
     thread_exec_init(&exec, 2, 0);
     exec.ranges_allowed = deadlines[_i].ranges_allowed;
     call_op(&call, "gather", "", params, index_vector(TD_DTYPE_INT32, zeros, n), &exec.exec);
-    ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s", deadlines[_i].says);
+    ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s", deadlines[_i].case_name);
     ck_assert_int_eq(call.err.status, TD_DEADLINE_EXCEEDED);
     if (strings && deadlines[_i].ranges_allowed == 3)
-        ck_assert_uint_eq(call.args.outputs[0].bytes, 0); /* none taken for sizes half known */
+        ck_assert_uint_eq(call.args.outputs[0].bytes,
+                          0); /* none allocated before all sizes are known */
 }
 END_TEST
 
@@ -219,14 +220,14 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, rows_move_to_their_slices, 0, COUNT_OF(slices));
+    tcase_add_loop_test(t, row_numbers_get_the_offsets_of_their_slices, 0, COUNT_OF(slices));
     tcase_add_test(t, rows_larger_than_a_range_are_split);
-    tcase_add_test(t, an_output_does_not_depend_on_how_it_is_shared_out);
-    tcase_add_test(t, strings_do_not_depend_on_how_they_are_shared_out);
+    tcase_add_test(t, an_output_does_not_depend_on_how_it_is_split);
+    tcase_add_test(t, strings_do_not_depend_on_how_they_are_split);
     tcase_add_test(t, strings_may_be_a_view);
     tcase_add_test(t, strings_too_long_to_count_are_refused);
     tcase_add_test(t, strings_without_memory_for_their_bytes_are_refused);
-    tcase_add_loop_test(t, a_deadline_ends_the_copying, 0, COUNT_OF(deadlines));
+    tcase_add_loop_test(t, a_deadline_stops_the_copy, 0, COUNT_OF(deadlines));
     tcase_add_test(t, small_outputs_are_one_range);
 }
 

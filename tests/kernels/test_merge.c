@@ -1,5 +1,5 @@
-/* Merged calls against the calls themselves: each is run by the op's own kernel, and what the merged
- * one gives is theirs, one after the other. */
+/* Compares merged calls with the original ones: all are run by the op's kernel, and the output of
+ * the merged call must be the concatenation of the outputs of the original calls. */
 #include "kernels/einsum/einsum.h"
 #include "kernels/merge.h"
 #include "tests/support/equations.h"
@@ -37,37 +37,38 @@ static struct td_tensor *tensor_at(const struct td_op_args *args, int number)
 
 /* ---- Merging, running, comparing --------------------------------------------------------- */
 
-static void alloc(struct td_tensor *t, const char *says)
+static void alloc(struct td_tensor *t, const char *case_name)
 {
     struct td_error err;
-    EXPECT(td_tensor_alloc(t, &test_arena, &err) == TD_OK, "%s: %s", says, err.message);
+    EXPECT(td_tensor_alloc(t, &test_arena, &err) == TD_OK, "%s: %s", case_name, err.message);
     memset(t->data, 0xA5, t->bytes);
 }
 
-/* As the header says: the first call's, or all of them one after the other. */
+/* Fills the inputs of the merged call as merge.h says: shared data from the first call, other data
+ * concatenated. */
 static void fill_inputs(const struct td_op *op, struct td_merged *merged,
                         const struct td_op_args *const *calls, int n, uint32_t shared,
-                        const char *says)
+                        const char *case_name)
 {
     for (int t = 0; t < n_tensors(op, calls[0]); t++) {
         struct td_tensor *to = tensor_at(&merged->args, t);
-        EXPECT(to->data == NULL && to->owner == NULL, "%s: tensor %d has data", says, t);
+        EXPECT(to->data == NULL && to->owner == NULL, "%s: tensor %d has data", case_name, t);
         if (shared >> t & 1) {
             *to = *tensor_at(calls[0], t);
             continue;
         }
-        alloc(to, says);
+        alloc(to, case_name);
         size_t at = 0;
         for (int c = 0; c < n; at += tensor_at(calls[c++], t)->bytes) {
             const struct td_tensor *from = tensor_at(calls[c], t);
-            EXPECT(at + from->bytes <= to->bytes, "%s: tensor %d is too small", says, t);
+            EXPECT(at + from->bytes <= to->bytes, "%s: tensor %d is too small", case_name, t);
             memcpy((char *)to->data + at, from->data, from->bytes);
         }
-        EXPECT(at == to->bytes, "%s: tensor %d is too large", says, t);
+        EXPECT(at == to->bytes, "%s: tensor %d is too large", case_name, t);
     }
 }
 
-/* Of complex numbers a 0 may have either sign, as the order of the sums has it. */
+/* For complex numbers the sign of a 0 may differ: it depends on the order of the sums. */
 static bool same_elements(td_dtype dtype, const void *a, const void *b, size_t bytes)
 {
     if (memcmp(a, b, bytes) == 0)
@@ -84,74 +85,74 @@ static bool same_elements(td_dtype dtype, const void *a, const void *b, size_t b
 }
 
 static void expect_slices(const struct td_merged *merged, const struct td_op_args *const *calls,
-                          int n, const char *says)
+                          int n, const char *case_name)
 {
     const struct td_tensor *out = &merged->args.outputs[0];
     int64_t n_indices = 0;
     size_t at = 0;
     for (int c = 0; c < n; c++) {
         const struct td_tensor *want = &calls[c]->outputs[0];
-        EXPECT(merged->output_begin[c] == at, "%s: output %d begins at %zu, should at %zu", says, c,
-               merged->output_begin[c], at);
+        EXPECT(merged->output_begin[c] == at, "%s: output %d begins at %zu, should at %zu",
+               case_name, c, merged->output_begin[c], at);
         EXPECT(out->dtype == want->dtype && at + want->bytes <= out->bytes &&
                    same_elements(out->dtype, (char *)out->data + at, want->data, want->bytes),
-               "%s: output %d", says, c);
+               "%s: output %d", case_name, c);
         at += want->bytes;
         if (!merged->item_end)
             continue;
         n_indices += calls[c]->inputs[1].tensors[0].numel;
-        EXPECT(merged->item_end[c] == n_indices, "%s: item %d", says, c);
+        EXPECT(merged->item_end[c] == n_indices, "%s: item %d", case_name, c);
     }
-    EXPECT(at == out->bytes, "%s: the output is too large", says);
+    EXPECT(at == out->bytes, "%s: the output is too large", case_name);
 }
 
 static void expect_all_fit(const struct td_op *op, const struct td_op_args *const *calls, int n,
-                           uint32_t shared, td_merge_kind kind, const char *says)
+                           uint32_t shared, td_merge_kind kind, const char *case_name)
 {
     for (int a = 0; a < n; a++) {
-        EXPECT(td_merge_kind_of(op, calls[a], shared) == kind, "%s: kind of %d", says, a);
+        EXPECT(td_merge_kind_of(op, calls[a], shared) == kind, "%s: kind of %d", case_name, a);
         for (int b = 0; b < n; b++) {
-            EXPECT(td_merge_fits(op, calls[a], calls[b], shared), "%s: %d and %d", says, a, b);
+            EXPECT(td_merge_fits(op, calls[a], calls[b], shared), "%s: %d and %d", case_name, a, b);
             EXPECT(td_merge_key(op, calls[a], shared) == td_merge_key(op, calls[b], shared),
-                   "%s: keys of %d and %d", says, a, b);
+                   "%s: keys of %d and %d", case_name, a, b);
         }
     }
 }
 
-static void run(const struct td_op *op, struct td_op_args *args, const char *says)
+static void run(const struct td_op *op, struct td_op_args *args, const char *case_name)
 {
     struct td_error err;
     struct td_exec exec;
     td_exec_serial(&exec, &test_arena);
     for (int i = 0; i < args->n_outputs; i++)
-        alloc(&args->outputs[i], says);
-    EXPECT(op->run(args, &exec, &err) == TD_OK, "%s: %s", says, err.message);
+        alloc(&args->outputs[i], case_name);
+    EXPECT(op->run(args, &exec, &err) == TD_OK, "%s: %s", case_name, err.message);
 }
 
-/* The calls have been inferred. Runs them, and all as one. */
+/* Runs the calls, after infer, and the merged call, and compares the outputs. */
 static void expect_merges(const char *name, struct op_call *call, int n, uint32_t shared,
-                          struct td_merged *merged, const char *says)
+                          struct td_merged *merged, const char *case_name)
 {
     const struct td_op *op = find(name);
     const struct td_op_args *calls[MAX_CALLS];
     struct td_error err;
     int64_t replaced = 0;
     for (int c = 0; c < n; c++) {
-        EXPECT(call[c].status == TD_OK, "%s: %s", says, call[c].err.message);
-        run(op, &call[c].args, says);
+        EXPECT(call[c].status == TD_OK, "%s: %s", case_name, call[c].err.message);
+        run(op, &call[c].args, case_name);
         replaced += call[c].args.replaced;
         calls[c] = &call[c].args;
     }
     bool is_einsum = op == &td_op_einsum;
-    expect_all_fit(op, calls, n, shared, is_einsum ? TD_MERGE_STACK : TD_MERGE_CONCAT, says);
-    EXPECT(td_merge_calls(op, calls, n, shared, &test_arena, merged, &err) == TD_OK, "%s: %s", says,
-           err.message);
-    EXPECT(!merged->item_end == is_einsum, "%s: items", says);
-    EXPECT(merged->args.n_outputs == 1 && !merged->args.outputs[0].data, "%s: outputs", says);
-    fill_inputs(op, merged, calls, n, shared, says);
-    run(op, &merged->args, says);
-    expect_slices(merged, calls, n, says);
-    EXPECT(merged->args.replaced == replaced, "%s: replaced", says);
+    expect_all_fit(op, calls, n, shared, is_einsum ? TD_MERGE_STACK : TD_MERGE_CONCAT, case_name);
+    EXPECT(td_merge_calls(op, calls, n, shared, &test_arena, merged, &err) == TD_OK, "%s: %s",
+           case_name, err.message);
+    EXPECT(!merged->item_end == is_einsum, "%s: items", case_name);
+    EXPECT(merged->args.n_outputs == 1 && !merged->args.outputs[0].data, "%s: outputs", case_name);
+    fill_inputs(op, merged, calls, n, shared, case_name);
+    run(op, &merged->args, case_name);
+    expect_slices(merged, calls, n, case_name);
+    EXPECT(merged->args.replaced == replaced, "%s: replaced", case_name);
 }
 
 /* ---- Lookups ----------------------------------------------------------------------------- */
@@ -164,7 +165,7 @@ struct lookup {
 };
 
 static const struct {
-    const char *says, *op, *params;
+    const char *case_name, *op, *params;
     struct lookup calls[4];
     const char *merged_indices, *merged_output; /* shapes */
 } lookups[] = {
@@ -181,19 +182,19 @@ static const struct {
       { { "", "int64[] 3" }, { "", "int64[2,3] 0 1 2 3 4 0" }, { "", "int64[1,1,1] 2" } },
       "[8]",
       "[8]" },
-    { "none at all among them",
+    { "one call without indices",
       "gather",
       "int8[5,3] 0..14",
       { { "", "int16[0]" }, { "", "int16[2] 1 2" }, { "", "int16[3,0]" } },
       "[2]",
       "[2,3]" },
-    { "nothing but none",
+    { "all calls without indices",
       "gather",
       "int8[5,3] 0..14",
       { { "", "int16[0]" }, { "", "int16[0,7]" } },
       "[0]",
       "[0,3]" },
-    { "the first axis, written in any way",
+    { "the first axis, given as different values",
       "gather",
       "float64[3,2] 0..5",
       { { "axis=0", "int32[1] 2" },
@@ -208,7 +209,7 @@ static const struct {
       { { "", "int32[1] 2" }, { "", "int32[2] 1 0" } },
       "[3]",
       "[3,0]" },
-    { "zero for what is out of range",
+    { "the policy zero",
       "gather",
       "complex64[2] 1 2 3 4",
       { { "bounds=zero", "int32[2] 1 2" }, { "bounds=zero", "int32[2] -1 0" } },
@@ -232,7 +233,7 @@ static const struct {
       { { "bounds=zero", "int32[2] 0 1" }, { "bounds=zero", "int32[1] 5" } },
       "[3]",
       "[3,2]" },
-    { "a batch_gather that has no batch",
+    { "a batch_gather without batch dimensions",
       "batch_gather",
       "int32[4,2] 0..7",
       { { "", "int32[1] 3" }, { "", "int32[2] 0 1" } },
@@ -250,19 +251,19 @@ static const struct {
       { { "", "int64[1] 1" }, { "", "int64[2,2,1] 1 0 0 1" }, { "", "int64[0,1]" } },
       "[5,1]",
       "[5,3,2]" },
-    { "empty tuples, each of which is all of it",
+    { "empty tuples, which pick all of params",
       "gather_nd",
       "float32[2] 3 4",
       { { "", "int64[0]" }, { "", "int64[2,2,0]" } },
       "[5,0]",
       "[5,2]" },
-    { "tuples clipped",
+    { "tuples with the policy clip",
       "gather_nd",
       "int16[2,2] 1 2 3 4",
       { { "bounds=clip", "int16[1,2] 5 -5" }, { "bounds=clip", "int16[1,2] 0 1" } },
       "[2,2]",
       "[2]" },
-    { "tuples made zeros",
+    { "tuples with the policy zero",
       "gather_nd",
       "int16[2,2] 1 2 3 4",
       { { "bounds=zero", "int16[1,2] 5 -5" }, { "bounds=zero", "int16[1,2] 0 1" } },
@@ -282,59 +283,63 @@ static int begin_lookups(const char *op, const struct td_tensor *params, const s
     return n;
 }
 
-START_TEST(lookups_in_one_table_are_one_lookup)
+START_TEST(lookups_in_one_table_are_merged)
 {
     struct op_call call[4];
     struct td_merged merged;
     struct td_tensor params = tensor(lookups[_i].params);
     int n = begin_lookups(lookups[_i].op, &params, lookups[_i].calls, call);
-    expect_merges(lookups[_i].op, call, n, TABLE, &merged, lookups[_i].says);
+    expect_merges(lookups[_i].op, call, n, TABLE, &merged, lookups[_i].case_name);
     expect_shape(&merged.args.inputs[1].tensors[0].shape, lookups[_i].merged_indices,
-                 lookups[_i].says);
-    expect_shape(&merged.args.outputs[0].shape, lookups[_i].merged_output, lookups[_i].says);
+                 lookups[_i].case_name);
+    expect_shape(&merged.args.outputs[0].shape, lookups[_i].merged_output, lookups[_i].case_name);
 }
 END_TEST
 
 /* ---- Sums of products -------------------------------------------------------------------- */
 
 static const struct {
-    const char *says, *equation, *merged, *inputs;
+    const char *case_name, *equation, *merged, *inputs;
     uint32_t shared;
 } sums[] = {
     { "products of matrices", "ij,jk->ik", "aij,ajk->aik", "float32[2,3] 0..5; float32[3,2] 1..6",
       0 },
-    { "by one table", "ij,jk->ik", "aij,jk->aik", "float32[2,3] 0..5; float32[3,2] 1..6", 2 },
-    { "the other way round", "ij,jk->ik", "ij,ajk->aik", "float32[2,3] 0..5; float32[3,2] 1..6",
-      1 },
-    { "an output that nobody wrote is sorted", "kj,ji", "akj,aji->aik",
+    { "the second input is shared", "ij,jk->ik", "aij,jk->aik",
+      "float32[2,3] 0..5; float32[3,2] 1..6", 2 },
+    { "the first input is shared", "ij,jk->ik", "ij,ajk->aik",
+      "float32[2,3] 0..5; float32[3,2] 1..6", 1 },
+    { "an implicit output is sorted", "kj,ji", "akj,aji->aik", "int32[2,3] 0..5; int32[3,4] 0..11",
+      0 },
+    { "the new label comes first in the output, whatever its code point", "ab,bc", "dab,dbc->dac",
       "int32[2,3] 0..5; int32[3,4] 0..11", 0 },
-    { "the new label may come before all in it, or not", "ab,bc", "dab,dbc->dac",
-      "int32[2,3] 0..5; int32[3,4] 0..11", 0 },
-    { "nothing is left without it", "i,i", "ai,ai->a", "int64[3] 1 2 3; int64[3] 4 5 6", 0 },
-    { "spaces go", " i j , j -> i ", "aij,aj->ai", "uint8[2,2] 1 2 3 4; uint8[2] 5 6", 0 },
-    { "the ellipsis stays where it was", "i...j,...j->j...i", "ai...j,a...j->aj...i",
+    { "the new label is the only one of the output", "i,i", "ai,ai->a",
+      "int64[3] 1 2 3; int64[3] 4 5 6", 0 },
+    { "spaces are removed", " i j , j -> i ", "aij,aj->ai", "uint8[2,2] 1 2 3 4; uint8[2] 5 6", 0 },
+    { "the ellipsis keeps its position", "i...j,...j->j...i", "ai...j,a...j->aj...i",
       "int32[2,2,3] 0..11; int32[4,1,3] 0..11", 0 },
-    { "of the shared one too", "...ij,jk->...ik", "...ij,ajk->a...ik",
+    { "the ellipsis of a shared input keeps its position", "...ij,jk->...ik", "...ij,ajk->a...ik",
       "int32[2,2,3] 0..11; int32[3,1] 1 2 3", 1 },
-    { "and comes first in an output that nobody wrote", "i...,...j", "ai...,a...j->a...ij",
+    { "an ellipsis in an implicit output", "i...,...j", "ai...,a...j->a...ij",
       "int32[2,3] 0..5; int32[3,4] 0..11", 0 },
-    { "one that stands for nothing goes", "i...j->...ji", "aij->aji", "int32[2,3] 0..5", 0 },
-    { "one of a scalar goes", "...,...i->...i", "a,a...i->a...i", "int32[] 3; int32[2,3] 0..5", 0 },
+    { "an ellipsis without dimensions is removed", "i...j->...ji", "aij->aji", "int32[2,3] 0..5",
+      0 },
+    { "an ellipsis of a scalar is removed", "...,...i->...i", "a,a...i->a...i",
+      "int32[] 3; int32[2,3] 0..5", 0 },
     { "a diagonal", "ii->i", "aii->ai", "int16[3,3] 0..8", 0 },
     { "a trace", "ii", "aii->a", "int16[3,3] 0..8", 0 },
-    { "a diagonal is written", "i->ii", "ai->aii", "int16[3] 1 2 3", 0 },
+    { "a diagonal of the output", "i->ii", "ai->aii", "int16[3] 1 2 3", 0 },
     { "scalars", "->", "a->a", "float64[] 2.5", 0 },
-    { "an equation of nothing", "", "a->a", "float64[] 2.5", 0 },
-    { "a scalar all share", ",i->i", ",ai->ai", "int8[] 3; int8[2] 1 2", 1 },
-    { "what they bring is in no output", "i,j->i", "i,aj->ai", "int8[2] 3 4; int8[2] 1 2", 1 },
-    { "labels that are no letters",
+    { "an empty equation", "", "a->a", "float64[] 2.5", 0 },
+    { "a shared scalar", ",i->i", ",ai->ai", "int8[] 3; int8[2] 1 2", 1 },
+    { "an input whose labels are not in the output", "i,j->i", "i,aj->ai",
+      "int8[2] 3 4; int8[2] 1 2", 1 },
+    { "labels that are not ASCII letters",
       "\xc3\xa9\xe2\x88\x91,\xe2\x88\x91"
       "1->1\xc3\xa9",
       "a\xc3\xa9\xe2\x88\x91,a\xe2\x88\x91"
       "1->a1\xc3\xa9",
       "int32[2,3] 0..5; int32[3,2] 1..6", 0 },
-    { "labels as far as the alphabet goes",
-      "abcdefghijklm,nopqrstuvwxyz,ABCDEFGHIJKLM,NOPQRSTUVWXYZ->Z",
+    { "all ASCII letters are used", "abcdefghijklm,nopqrstuvwxyz,ABCDEFGHIJKLM,NOPQRSTUVWXYZ->Z",
       "\xc4\x80"
       "abcdefghijklm,\xc4\x80nopqrstuvwxyz,\xc4\x80"
       "ABCDEFGHIJKLM,NOPQRSTUVWXYZ->\xc4\x80Z",
@@ -342,21 +347,21 @@ static const struct {
       "int8[1,1,1,1,1,1,1,1,1,1,1,1,1] 4; int8[1,1,1,1,1,1,1,1,1,1,1,1,2] 5 6",
       8 },
     { "an empty output", "ij,jk->ik", "aij,ajk->aik", "int32[0,3]; int32[3,2] 1..6", 0 },
-    { "sums of nothing", "ij,jk->ik", "aij,ajk->aik", "int32[2,0]; int32[0,2]", 0 },
+    { "empty sums", "ij,jk->ik", "aij,ajk->aik", "int32[2,0]; int32[0,2]", 0 },
     { "sixteen inputs", "i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i->i",
       "ai,i,ai,i,ai,i,ai,i,ai,i,ai,i,ai,i,ai,i->ai",
       "int64[2] 1 2; int64[2] 2 3; int64[2] 3 4; int64[2] 4 5; int64[2] 5 6; int64[2] 6 7; "
       "int64[2] 7 8; int64[2] 8 9; int64[2] 9 1; int64[2] 1 2; int64[2] 2 3; int64[2] 3 4; "
       "int64[2] 4 5; int64[2] 5 6; int64[2] 6 7; int64[2] 7 8",
       0xaaaa },
-    { "as many dimensions as can be", "abcdefghijklmno->onmlkjihgfedcba",
-      "pabcdefghijklmno->ponmlkjihgfedcba", "int8[1,2,1,1,1,1,1,1,3,1,1,1,1,1,2] 0..11", 0 },
-    { "a full shared one", "abcdefghijklmnop,p->p", "abcdefghijklmnop,qp->qp",
+    { "15 dimensions", "abcdefghijklmno->onmlkjihgfedcba", "pabcdefghijklmno->ponmlkjihgfedcba",
+      "int8[1,2,1,1,1,1,1,1,3,1,1,1,1,1,2] 0..11", 0 },
+    { "a shared input of 16 dimensions", "abcdefghijklmnop,p->p", "abcdefghijklmnop,qp->qp",
       "int8[1,2,1,1,1,1,1,1,3,1,1,1,1,1,1,2] 0..11; int8[2] 3 4", 1 },
 };
 
-/* Calls of one equation, the first with these inputs; the others have other numbers where they are
- * not shared. */
+/* Makes calls with one equation: the first has these inputs, the others different values in inputs
+ * that are not shared. */
 static void begin_sums(const char *equation, const struct td_tensor *inputs, int n_inputs,
                        uint32_t shared, struct op_call *call, int n)
 {
@@ -370,8 +375,7 @@ static void begin_sums(const char *equation, const struct td_tensor *inputs, int
                 continue;
             alloc(t, equation);
             size_t size = td_dtype_info(t->dtype)->size;
-            for (int64_t k = 0; k < t->numel;
-                 k++) /* turned round: other numbers of the same kind */
+            for (int64_t k = 0; k < t->numel; k++) /* reversed: different values of the same kind */
                 memcpy((char *)t->data + (size_t)k * size,
                        (const char *)inputs[i].data + (size_t)((k + c) % t->numel) * size, size);
         }
@@ -395,9 +399,9 @@ START_TEST(sums_of_products_are_stacked)
     int n_inputs = tensor_list(sums[_i].inputs, inputs, 16);
     for (int n = 1; n <= 3; n++) {
         begin_sums(sums[_i].equation, inputs, n_inputs, sums[_i].shared, call, n);
-        expect_merges("einsum", call, n, sums[_i].shared, &merged, sums[_i].says);
+        expect_merges("einsum", call, n, sums[_i].shared, &merged, sums[_i].case_name);
         ck_assert_msg(strcmp(equation_of(&merged.args), sums[_i].merged) == 0, "%s: %s",
-                      sums[_i].says, equation_of(&merged.args));
+                      sums[_i].case_name, equation_of(&merged.args));
         for (int i = 0; i < n_inputs; i++) {
             const struct td_shape *shape = &merged.args.inputs[0].tensors[i].shape;
             bool stacked = !(sums[_i].shared >> i & 1);
@@ -408,8 +412,9 @@ START_TEST(sums_of_products_are_stacked)
 }
 END_TEST
 
-/* The 256th, which no equation of these limits is too many for. */
-START_TEST(there_is_always_one_more_label)
+/* The largest number of labels, 255 (one input of rank 15, the others of rank 16): the new label is
+ * the 256th. */
+START_TEST(a_new_label_is_found_for_any_equation)
 {
     char equation[16 * 16 * 3 + 32], *at = equation;
     struct td_tensor inputs[16];
@@ -434,31 +439,33 @@ END_TEST
 /* ---- What does not merge ----------------------------------------------------------------- */
 
 static const struct {
-    const char *says, *op, *attrs, *first, *second;
+    const char *case_name, *op, *attrs, *first, *second;
     uint32_t shared;
-} alone[] = {
+} unmergeable[] = {
     { "another axis", "gather", "axis=1", "int32[2,3] 0..5", "int32[1] 0", 1 },
     { "batches", "gather", "batch_dims=1", "int32[2,3] 0..5", "int32[2] 0 1", 1 },
-    { "batches, counted from the end", "gather", "batch_dims=-1", "int32[2,3] 0..5",
+    { "batch dimensions, counted from the end", "gather", "batch_dims=-1", "int32[2,3] 0..5",
       "int32[2,1] 0 1", 1 },
     { "a table that is not shared", "gather", "", "int32[2,3] 0..5", "int32[1] 0", 0 },
-    { "indices that are", "gather", "", "int32[2,3] 0..5", "int32[1] 0", 3 },
+    { "indices that are shared", "gather", "", "int32[2,3] 0..5", "int32[1] 0", 3 },
     { "strings", "gather", "", "string[2] 'a' 'b'", "int32[1] 0", 1 },
-    { "batches of batch_gather", "batch_gather", "", "int32[2,3] 0..5", "int32[2,1] 0 1", 1 },
-    { "batches of tuples", "gather_nd", "batch_dims=1", "int32[2,3] 0..5", "int32[2,1] 0 1", 1 },
+    { "batch dimensions of batch_gather", "batch_gather", "", "int32[2,3] 0..5", "int32[2,1] 0 1",
+      1 },
+    { "batch dimensions of gather_nd", "gather_nd", "batch_dims=1", "int32[2,3] 0..5",
+      "int32[2,1] 0 1", 1 },
     { "tuples into a table that is not shared", "gather_nd", "", "int32[2,3] 0..5", "int32[1] 0",
       0 },
-    { "strings by tuples", "gather_nd", "", "string[2] 'a' 'b'", "int32[1] 0", 1 },
-    { "empty tuples without number", "gather_nd", "", "int32[0]", "int32[4611686018427387904,4,0]",
-      1 },
-    { "sums of what all share", "einsum", "equation=ij,jk", "int32[1,2] 1 2; int32[2,1] 1 2", NULL,
+    { "strings in gather_nd", "gather_nd", "", "string[2] 'a' 'b'", "int32[1] 0", 1 },
+    { "empty tuples whose number overflows", "gather_nd", "", "int32[0]",
+      "int32[4611686018427387904,4,0]", 1 },
+    { "all inputs are shared", "einsum", "equation=ij,jk", "int32[1,2] 1 2; int32[2,1] 1 2", NULL,
       3 },
-    { "no room for a dimension of the input", "einsum", "equation=abcdefghijklmnop->",
+    { "an input of rank 16", "einsum", "equation=abcdefghijklmnop->",
       "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 1", NULL, 0 },
-    { "no room for one of the output", "einsum", "equation=abcdefgh,ijklmnop",
+    { "an output of rank 16", "einsum", "equation=abcdefgh,ijklmnop",
       "int32[1,1,1,1,1,1,1,1] 1; int32[1,1,1,1,1,1,1,1] 1", NULL, 1 },
     { "stitching", "dynamic_stitch", "", "int32[1] 0; int32[] 1", "int32[1] 5; int32[] 6", 0 },
-    { "stitching in parallel", "parallel_dynamic_stitch", "", "int32[1] 0", "int32[1] 5", 0 },
+    { "an op without merge", "parallel_dynamic_stitch", "", "int32[1] 0", "int32[1] 5", 0 },
     { "partitions", "dynamic_partition", "num_partitions=2", "int32[2] 5 6", "int32[2] 0 1", 0 },
 };
 
@@ -473,31 +480,32 @@ static void begin_call(struct op_call *call, const char *op, const char *attrs, 
     EXPECT(call->status == TD_OK, "%s", call->err.message);
 }
 
-START_TEST(some_calls_stay_alone)
+START_TEST(some_calls_cannot_be_merged)
 {
     struct op_call call;
-    begin_call(&call, alone[_i].op, alone[_i].attrs, alone[_i].first, alone[_i].second);
-    const struct td_op *op = find(alone[_i].op);
-    ck_assert_msg(td_merge_kind_of(op, &call.args, alone[_i].shared) == TD_MERGE_NONE, "%s",
-                  alone[_i].says);
-    ck_assert_msg(!td_merge_fits(op, &call.args, &call.args, alone[_i].shared), "%s",
-                  alone[_i].says);
-    (void)td_merge_key(op, &call.args, alone[_i].shared);
+    begin_call(&call, unmergeable[_i].op, unmergeable[_i].attrs, unmergeable[_i].first,
+               unmergeable[_i].second);
+    const struct td_op *op = find(unmergeable[_i].op);
+    ck_assert_msg(td_merge_kind_of(op, &call.args, unmergeable[_i].shared) == TD_MERGE_NONE, "%s",
+                  unmergeable[_i].case_name);
+    ck_assert_msg(!td_merge_fits(op, &call.args, &call.args, unmergeable[_i].shared), "%s",
+                  unmergeable[_i].case_name);
+    (void)td_merge_key(op, &call.args, unmergeable[_i].shared);
 }
 END_TEST
 
-/* `same`: tensors of the second call that are those of the first. */
+/* `same`: the set of tensors that both calls have in common. */
 static const struct {
-    const char *says, *op, *a_attrs, *a, *a_indices, *b_attrs, *b, *b_indices;
+    const char *case_name, *op, *a_attrs, *a, *a_indices, *b_attrs, *b, *b_indices;
     uint32_t shared, same;
-} apart[] = {
+} incompatible[] = {
     { "another table", "gather", "", "int32[2] 1 2", "int32[1] 0", "", "int32[2] 1 2", "int32[1] 0",
       1, 0 },
     { "another policy", "gather", "bounds=clip", "int32[2] 1 2", "int32[1] 0", "bounds=wrap",
       "int32[2] 1 2", "int32[1] 0", 1, 1 },
     { "indices of another dtype", "gather", "", "int32[2] 1 2", "int32[1] 0", "", "int32[2] 1 2",
       "int64[1] 0", 1, 1 },
-    { "the same attributes, but batches with these indices", "gather", "batch_dims=-1",
+    { "equal attributes, which mean a batch with these indices", "gather", "batch_dims=-1",
       "int32[2,2] 1 2 3 4", "int32[1] 0", "batch_dims=-1", "int32[2,2] 1 2 3 4", "int32[2,1] 0 0",
       1, 1 },
     { "another policy of batch_gather", "batch_gather", "bounds=clip", "int32[2] 1 2", "int32[1] 0",
@@ -506,8 +514,8 @@ static const struct {
       "int32[2,2] 1 2 3 4", "int32[1,2] 0 0", 1, 1 },
     { "another equation", "einsum", "equation=ij->ij", "int32[2,2] 1 2 3 4", NULL,
       "equation=ij->ji", "int32[2,2] 1 2 3 4", NULL, 0, 0 },
-    { "one that goes on", "einsum", "equation=ij->i", "int32[2,2] 1 2 3 4", NULL, "equation=ij->ij",
-      "int32[2,2] 1 2 3 4", NULL, 0, 0 },
+    { "a longer equation", "einsum", "equation=ij->i", "int32[2,2] 1 2 3 4", NULL,
+      "equation=ij->ij", "int32[2,2] 1 2 3 4", NULL, 0, 0 },
     { "another dtype", "einsum", "equation=ij->ij", "int32[2,2] 1 2 3 4", NULL, "equation=ij->ij",
       "uint32[2,2] 1 2 3 4", NULL, 0, 0 },
     { "another shape", "einsum", "equation=ij->ij", "int32[2,2] 1 2 3 4", NULL, "equation=ij->ij",
@@ -516,26 +524,28 @@ static const struct {
       "int32[4,1] 1 2 3 4", NULL, 0, 0 },
     { "another number of inputs", "einsum", "equation=i,i", "int32[1] 1; int32[1] 1", NULL,
       "equation=i,i,i", "int32[1] 1; int32[1] 1; int32[1] 1", NULL, 0, 0 },
-    { "another matrix than the shared one", "einsum", "equation=ij,j", "int32[1,1] 1; int32[1] 1",
+    { "another matrix than the shared input", "einsum", "equation=ij,j", "int32[1,1] 1; int32[1] 1",
       NULL, "equation=ij,j", "int32[1,1] 1; int32[1] 1", NULL, 1, 0 },
 };
 
-START_TEST(some_do_not_go_together)
+START_TEST(some_calls_cannot_be_merged_with_each_other)
 {
     struct op_call a, b;
-    begin_call(&a, apart[_i].op, apart[_i].a_attrs, apart[_i].a, apart[_i].a_indices);
-    begin_call(&b, apart[_i].op, apart[_i].b_attrs, apart[_i].b, apart[_i].b_indices);
-    const struct td_op *op = find(apart[_i].op);
+    begin_call(&a, incompatible[_i].op, incompatible[_i].a_attrs, incompatible[_i].a,
+               incompatible[_i].a_indices);
+    begin_call(&b, incompatible[_i].op, incompatible[_i].b_attrs, incompatible[_i].b,
+               incompatible[_i].b_indices);
+    const struct td_op *op = find(incompatible[_i].op);
     for (int t = 0; t < n_tensors(op, &b.args); t++)
-        if (apart[_i].same >> t & 1)
+        if (incompatible[_i].same >> t & 1)
             *tensor_at(&b.args, t) = *tensor_at(&a.args, t);
-    const uint32_t shared = apart[_i].shared;
-    ck_assert_msg(!td_merge_fits(op, &a.args, &b.args, shared), "%s", apart[_i].says);
-    ck_assert_msg(!td_merge_fits(op, &b.args, &a.args, shared), "%s", apart[_i].says);
+    const uint32_t shared = incompatible[_i].shared;
+    ck_assert_msg(!td_merge_fits(op, &a.args, &b.args, shared), "%s", incompatible[_i].case_name);
+    ck_assert_msg(!td_merge_fits(op, &b.args, &a.args, shared), "%s", incompatible[_i].case_name);
     bool both = td_merge_kind_of(op, &a.args, shared) != TD_MERGE_NONE &&
                 td_merge_kind_of(op, &b.args, shared) != TD_MERGE_NONE;
     ck_assert_msg(!both || td_merge_key(op, &a.args, shared) != td_merge_key(op, &b.args, shared),
-                  "%s: keys", apart[_i].says);
+                  "%s: keys", incompatible[_i].case_name);
 }
 END_TEST
 
@@ -552,13 +562,14 @@ END_TEST
 /* ---- What is too large ------------------------------------------------------------------- */
 
 static const struct {
-    const char *says, *op, *attrs, *first, *second, *input;
+    const char *case_name, *op, *attrs, *first, *second, *input;
     int n;
     uint32_t shared;
 } large[] = {
     { "indices", "gather", "", "int8[4]", "int16[2305843009213693952]", "indices", 2, 1 },
     { "rows of indices", "gather", "", "int8[4]", "int16[2305843009213693952]", "", 4, 1 },
-    { "elements of them", "gather_nd", "", "int8[1,1]", "int16[1152921504606846976,2]", "", 4, 1 },
+    { "elements of indices", "gather_nd", "", "int8[1,1]", "int16[1152921504606846976,2]", "", 4,
+      1 },
     { "the output", "gather", "", "int8[4,8]", "int16[288230376151711744]", "output", 4, 1 },
     { "tuples", "gather_nd", "", "int8[3,0]", "int16[4611686018427387904,0]", "", 2, 1 },
     { "an input", "einsum", "equation=i->", "float32[1152921504606846976]", NULL, "inputs", 2, 0 },
@@ -566,7 +577,7 @@ static const struct {
       "int8[] 1", "output", 2, 1 },
 };
 
-START_TEST(what_would_be_too_large_is_refused)
+START_TEST(a_merged_call_that_is_too_large_is_refused)
 {
     struct op_call call;
     struct td_tensor inputs[2] = { tensor_without_data(large[_i].first) };
@@ -576,7 +587,7 @@ START_TEST(what_would_be_too_large_is_refused)
         inputs[1] = tensor_without_data(large[_i].second), n_first += is_einsum;
     call_begin_lists(&call, large[_i].op, large[_i].attrs, n_first, inputs, !is_einsum, inputs + 1);
     call_infer(&call, large[_i].op);
-    ck_assert_msg(call.status == TD_OK, "%s: %s", large[_i].says, call.err.message);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", large[_i].case_name, call.err.message);
     const struct td_op_args *calls[] = { &call.args, &call.args, &call.args, &call.args };
     const struct td_op *op = find(large[_i].op);
     struct td_merged merged;
@@ -584,8 +595,9 @@ START_TEST(what_would_be_too_large_is_refused)
     ck_assert(td_merge_fits(op, &call.args, &call.args, large[_i].shared));
     td_status status =
         td_merge_calls(op, calls, large[_i].n, large[_i].shared, &test_arena, &merged, &err);
-    ck_assert_msg(status == TD_RESOURCE_LIMIT && err.status == status, "%s", large[_i].says);
-    ck_assert_msg(strcmp(err.input, large[_i].input) == 0, "%s: %s", large[_i].says, err.message);
+    ck_assert_msg(status == TD_RESOURCE_LIMIT && err.status == status, "%s", large[_i].case_name);
+    ck_assert_msg(strcmp(err.input, large[_i].input) == 0, "%s: %s", large[_i].case_name,
+                  err.message);
     ck_assert_int_eq(
         td_merge_calls(op, calls, large[_i].n, large[_i].shared, &test_arena, &merged, NULL),
         TD_RESOURCE_LIMIT);
@@ -601,8 +613,8 @@ static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, stru
     return NULL;
 }
 
-/* Whichever allocation it is that fails. */
-START_TEST(an_end_of_memory_is_reported)
+/* Each allocation fails in turn. */
+START_TEST(exhausted_memory_is_reported)
 {
     struct td_memory memory = { take_nothing };
     static _Alignas(64) char block[1 << 14];
@@ -646,7 +658,7 @@ static void random_indices(struct td_tensor *indices, const struct td_shape *par
     }
 }
 
-/* Writes attributes that mean the first axis and no batch, one way or another. */
+/* Writes random attributes that mean axis 0 without batch dimensions. */
 static void random_attrs(char *text, size_t size, int op, td_bounds policy,
                          const struct td_shape *params, const struct td_shape *indices)
 {
@@ -659,7 +671,7 @@ static void random_attrs(char *text, size_t size, int op, td_bounds policy,
                  random_below(2) ? 0 : -indices->rank);
 }
 
-START_TEST(any_lookups_are_one)
+START_TEST(random_lookups_are_merged)
 {
     static const char *const ops[] = { "gather", "batch_gather", "gather_nd" };
     static const td_dtype index_dtypes[] = { TD_DTYPE_INT16, TD_DTYPE_INT32, TD_DTYPE_INT64 };
@@ -674,12 +686,12 @@ START_TEST(any_lookups_are_one)
         int depth = random_below(table.rank + 1);
         for (int d = 0; d < (op == 2 ? depth : 1); d++)
             if (table.dim[d] == 0)
-                policy = TD_BOUNDS_ZERO; /* the only one that has an answer */
+                policy = TD_BOUNDS_ZERO; /* the only policy that is not an error */
         struct td_tensor params = random_tensor((td_dtype)random_below(TD_DTYPE_STRING), &table);
         td_dtype dtype = index_dtypes[random_below(3)];
         struct op_call call[MAX_CALLS];
-        char says[100] = "", attrs[80];
-        snprintf(says, sizeof(says), "seed %d: %s", seed, ops[op]);
+        char case_name[100] = "", attrs[80];
+        snprintf(case_name, sizeof(case_name), "seed %d: %s", seed, ops[op]);
         for (int c = 0; c < n; c++) {
             struct td_shape dims = { .rank = op == 1 ? 1 : random_below(4) };
             for (int d = 0; d < dims.rank; d++)
@@ -687,14 +699,15 @@ START_TEST(any_lookups_are_one)
             if (op == 2)
                 dims.dim[dims.rank++] = depth;
             struct td_tensor indices = random_tensor(dtype, &dims);
-            /* Zero is also the policy where nothing can be chosen from, and all is out of range. */
+            /* With an empty table all indices are out of range, and only the policy zero has an
+             * output. */
             random_indices(&indices, &table, op == 2 ? depth : 0, policy != TD_BOUNDS_ERROR);
             random_attrs(attrs, sizeof(attrs), op, policy, &table, &dims);
             call_begin(&call[c], ops[op], attrs, params, indices);
             call_infer(&call[c], ops[op]);
         }
         struct td_merged merged;
-        expect_merges(ops[op], call, n, TABLE, &merged, says);
+        expect_merges(ops[op], call, n, TABLE, &merged, case_name);
     }
 }
 END_TEST
@@ -704,7 +717,7 @@ static const td_dtype number_dtypes[] = { TD_DTYPE_INT8,      TD_DTYPE_UINT16,  
                                           TD_DTYPE_FLOAT32,   TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX64,
                                           TD_DTYPE_COMPLEX128 };
 
-/* Whole numbers so small that no sum of theirs is rounded, and none is a negative zero. */
+/* Integers so small that their sums are exact, and no negative zeros. */
 static void put_small(struct td_tensor *t)
 {
     static const uint16_t float16[] = { 0, 0x3c00, 0x4000 }, bfloat16[] = { 0, 0x3f80, 0x4000 };
@@ -745,7 +758,7 @@ static bool has_room(const struct random_equation *e, uint32_t shared)
 static void merge_random_sums(uint64_t seed, bool product)
 {
     struct random_equation e;
-    char says[700], attrs[600];
+    char case_name[700], attrs[600];
     if (product)
         random_product(seed * 1000003 + 11, &e);
     else
@@ -754,7 +767,7 @@ static void merge_random_sums(uint64_t seed, bool product)
     const int n = 1 + random_below(product ? 3 : MAX_CALLS);
     const uint32_t shared = (uint32_t)random_next() & (uint32_t)random_next();
     td_dtype dtype = number_dtypes[random_below(COUNT_OF(number_dtypes))];
-    snprintf(says, sizeof(says), "seed %" PRIu64 ", %d times %s, %s", seed, n,
+    snprintf(case_name, sizeof(case_name), "seed %" PRIu64 ", %d times %s, %s", seed, n,
              td_dtype_info(dtype)->name, e.text);
     snprintf(attrs, sizeof(attrs), "equation='%s'", e.text);
     struct td_tensor inputs[MAX_EQUATION_INPUTS];
@@ -765,24 +778,25 @@ static void merge_random_sums(uint64_t seed, bool product)
                 inputs[i] = numbers(dtype, &e.shapes[i]);
         call_begin_lists(&call[c], "einsum", attrs, e.n_inputs, inputs, 0, NULL);
         call_infer(&call[c], "einsum");
-        EXPECT(call[c].status == TD_OK, "%s: %s", says, call[c].err.message);
+        EXPECT(call[c].status == TD_OK, "%s: %s", case_name, call[c].err.message);
     }
     struct td_merged merged;
     if (has_room(&e, shared))
-        expect_merges("einsum", call, n, shared, &merged, says);
+        expect_merges("einsum", call, n, shared, &merged, case_name);
     else
-        EXPECT(td_merge_kind_of(&td_op_einsum, &call[0].args, shared) == TD_MERGE_NONE, "%s", says);
+        EXPECT(td_merge_kind_of(&td_op_einsum, &call[0].args, shared) == TD_MERGE_NONE, "%s",
+               case_name);
     td_arena_reset(&test_arena);
 }
 
-START_TEST(any_sums_are_one)
+START_TEST(random_sums_are_merged)
 {
     for (uint64_t seed = 0; seed < 1500; seed++)
         merge_random_sums(seed, false);
 }
 END_TEST
 
-START_TEST(any_products_of_matrices_are_one)
+START_TEST(random_matrix_products_are_merged)
 {
     for (uint64_t seed = 0; seed < 150; seed++)
         merge_random_sums(seed, true);
@@ -791,17 +805,17 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, lookups_in_one_table_are_one_lookup, 0, COUNT_OF(lookups));
+    tcase_add_loop_test(t, lookups_in_one_table_are_merged, 0, COUNT_OF(lookups));
     tcase_add_loop_test(t, sums_of_products_are_stacked, 0, COUNT_OF(sums));
-    tcase_add_test(t, there_is_always_one_more_label);
-    tcase_add_loop_test(t, some_calls_stay_alone, 0, COUNT_OF(alone));
-    tcase_add_loop_test(t, some_do_not_go_together, 0, COUNT_OF(apart));
+    tcase_add_test(t, a_new_label_is_found_for_any_equation);
+    tcase_add_loop_test(t, some_calls_cannot_be_merged, 0, COUNT_OF(unmergeable));
+    tcase_add_loop_test(t, some_calls_cannot_be_merged_with_each_other, 0, COUNT_OF(incompatible));
     tcase_add_test(t, an_equation_is_compared_by_its_text);
-    tcase_add_loop_test(t, what_would_be_too_large_is_refused, 0, COUNT_OF(large));
-    tcase_add_test(t, an_end_of_memory_is_reported);
-    tcase_add_loop_test(t, any_lookups_are_one, 0, 10);
-    tcase_add_test(t, any_sums_are_one);
-    tcase_add_test(t, any_products_of_matrices_are_one);
+    tcase_add_loop_test(t, a_merged_call_that_is_too_large_is_refused, 0, COUNT_OF(large));
+    tcase_add_test(t, exhausted_memory_is_reported);
+    tcase_add_loop_test(t, random_lookups_are_merged, 0, 10);
+    tcase_add_test(t, random_sums_are_merged);
+    tcase_add_test(t, random_matrix_products_are_merged);
 }
 
 int main(void)

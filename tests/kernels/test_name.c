@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* A text in memory of exactly its size, for AddressSanitizer to watch. */
+/* A copy of the text in memory of its exact size, so that AddressSanitizer detects overruns. */
 static char *exact(const char *text, size_t length)
 {
     char *copy = malloc(length ? length : 1);
@@ -13,52 +13,52 @@ static char *exact(const char *text, size_t length)
 }
 
 static const struct {
-    const char *says, *name, *text;
+    const char *case_name, *name, *text;
     size_t length;
     bool is, caseless, begins, ends;
 } pairs[] = {
     { "the name itself", "INT32", "INT32", 5, true, true, true, true },
-    { "in the other case", "int32", "Int32", 5, false, true, false, false },
+    { "other case", "int32", "Int32", 5, false, true, false, false },
     { "a NUL and more after it", "INT32", "INT32\0xxxx", 10, false, false, true, false },
-    { "a NUL alone after it", "INT32", "INT32", 6, false, false, true, false },
+    { "one NUL after it", "INT32", "INT32", 6, false, false, true, false },
     { "a NUL before it", "INT32", "\0INT32", 6, false, false, false, true },
     { "a NUL within it", "INT32",
       "INT\0"
       "2",
       5, false, false, false, false },
-    { "its beginning", "INT32", "INT3", 4, false, false, false, false },
-    { "its beginning and a NUL", "INT32", "INT3", 5, false, false, false, false },
+    { "a prefix of the name", "INT32", "INT3", 4, false, false, false, false },
+    { "a prefix and a NUL", "INT32", "INT3", 5, false, false, false, false },
     { "more after it", "INT32", "INT32x", 6, false, false, true, false },
     { "nothing", "INT32", "", 0, false, false, false, false },
-    { "NULs alone", "INT32", "\0\0\0\0", 5, false, false, false, false },
-    { "a name of nothing and no text", "", "", 0, true, true, true, true },
-    { "a name of nothing and a NUL", "", "", 1, false, false, true, true },
+    { "only NULs", "INT32", "\0\0\0\0", 5, false, false, false, false },
+    { "an empty name and an empty text", "", "", 0, true, true, true, true },
+    { "an empty name and a NUL", "", "", 1, false, false, true, true },
 };
 
 START_TEST(name_is_a_text_of_its_length_and_bytes)
 {
     const size_t length = pairs[_i].length;
-    const char *name = pairs[_i].name, *says = pairs[_i].says;
+    const char *name = pairs[_i].name, *case_name = pairs[_i].case_name;
     char *text = exact(pairs[_i].text, length);
-    ck_assert_msg(td_name_is(name, text, length) == pairs[_i].is, "%s", says);
-    ck_assert_msg(td_name_is_caseless(name, text, length) == pairs[_i].caseless, "%s", says);
-    ck_assert_msg(td_name_begins(name, text, length) == pairs[_i].begins, "%s", says);
-    ck_assert_msg(td_name_ends(name, text, length) == pairs[_i].ends, "%s", says);
+    ck_assert_msg(td_name_is(name, text, length) == pairs[_i].is, "%s", case_name);
+    ck_assert_msg(td_name_is_caseless(name, text, length) == pairs[_i].caseless, "%s", case_name);
+    ck_assert_msg(td_name_begins(name, text, length) == pairs[_i].begins, "%s", case_name);
+    ck_assert_msg(td_name_ends(name, text, length) == pairs[_i].ends, "%s", case_name);
     free(text);
 }
 END_TEST
 
 static const struct {
-    const char *says, *text;
+    const char *case_name, *text;
     size_t length;
     const char *shown;
 } texts[] = {
     { "plain text", "params", 6, "params" },
     { "nothing", "", 0, "" },
     { "a NUL", "INT32\0x", 7, "INT32\\u0000x" },
-    { "NULs alone", "\0\0", 2, "\\u0000\\u0000" },
-    { "UTF-8 stays", "\xc3\xa9\0\xe2\x82\xac", 6, "\xc3\xa9\\u0000\xe2\x82\xac" },
-    { "what is no UTF-8 stays",
+    { "only NULs", "\0\0", 2, "\\u0000\\u0000" },
+    { "UTF-8 is copied", "\xc3\xa9\0\xe2\x82\xac", 6, "\xc3\xa9\\u0000\xe2\x82\xac" },
+    { "bytes that are not UTF-8 are copied",
       "a\xff"
       "b",
       3,
@@ -82,8 +82,9 @@ START_TEST(shown_text_may_be_absent)
 }
 END_TEST
 
-/* One escape or character of `size` bytes after so many letters: it is there whole, or not. */
-START_TEST(shown_text_is_cut_between_characters)
+/* An escape or character of `size` bytes after a number of letters is printed as a whole or left
+ * out. */
+START_TEST(shown_text_is_truncated_between_characters)
 {
     static const struct {
         const char *character;
@@ -105,7 +106,8 @@ static void add(TCase *t)
     tcase_add_loop_test(t, name_is_a_text_of_its_length_and_bytes, 0, COUNT_OF(pairs));
     tcase_add_loop_test(t, shown_text_has_its_nuls_escaped, 0, COUNT_OF(texts));
     tcase_add_test(t, shown_text_may_be_absent);
-    tcase_add_loop_test(t, shown_text_is_cut_between_characters, TD_SHOWN_SIZE - 8, TD_SHOWN_SIZE);
+    tcase_add_loop_test(t, shown_text_is_truncated_between_characters, TD_SHOWN_SIZE - 8,
+                        TD_SHOWN_SIZE);
 }
 
 int main(void)

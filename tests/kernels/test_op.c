@@ -141,27 +141,27 @@ START_TEST(defaults_fill_every_attribute)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     int attr;
     struct sample_attrs value;
     td_status status;
     const char *message;
 } ranges[] = {
-    { "the least", COUNT, { .count = 0 }, TD_OK, "" },
-    { "too little",
+    { "the minimum", COUNT, { .count = 0 }, TD_OK, "" },
+    { "below the minimum",
       COUNT,
       { .count = -1 },
       TD_INVALID_ARGUMENT,
       "count is -1; 0 or more is expected" },
     { "no list", AXES, { .axes = { (const int64_t[]){ 0 }, 0 } }, TD_OK, "" },
     { "a list", AXES, { .axes = { (const int64_t[]){ -4, 3 }, 2 } }, TD_OK, "" },
-    { "one of a list",
+    { "one value of a list",
       AXES,
       { .axes = { (const int64_t[]){ 1, 4 }, 2 } },
       TD_INVALID_ARGUMENT,
       "axes[1] is 4; -4 to 3 is expected" },
-    { "a number", EPSILON, { .epsilon = 0 }, TD_OK, "" },
-    { "a number too small",
+    { "a float", EPSILON, { .epsilon = 0 }, TD_OK, "" },
+    { "a float below the minimum",
       EPSILON,
       { .epsilon = -0.5 },
       TD_INVALID_ARGUMENT,
@@ -174,7 +174,7 @@ static const struct {
       "dtype is string; int16, int32 or int64 is expected" },
 };
 
-START_TEST(attributes_that_are_given_are_held_to_their_ranges)
+START_TEST(given_attributes_are_checked_against_their_ranges)
 {
     struct td_tensor one = tensor("int32[1] 0"), many = tensor("int16[1] 0");
     struct td_op_args args = { .attrs_set = 1u << COUNT | 1u << ranges[_i].attr };
@@ -182,7 +182,8 @@ START_TEST(attributes_that_are_given_are_held_to_their_ranges)
     args.inputs[0] = (struct td_operand){ &one, 1 };
     args.inputs[1] = (struct td_operand){ &many, 1 };
     memcpy(args.attrs, &ranges[_i].value, sizeof(ranges[_i].value));
-    ck_assert_msg(td_op_check(&sample, &args, &err) == ranges[_i].status, "%s", ranges[_i].says);
+    ck_assert_msg(td_op_check(&sample, &args, &err) == ranges[_i].status, "%s",
+                  ranges[_i].case_name);
     ck_assert_str_eq(err.message, ranges[_i].message);
     if (ranges[_i].status != TD_OK)
         ck_assert_str_eq(err.attribute, sample.attrs[ranges[_i].attr].name);
@@ -219,13 +220,13 @@ START_TEST(an_attribute_is_copied_with_what_it_points_to)
 END_TEST
 
 static const struct {
-    const char *says;
-    const char *one[2], *many[2]; /* the tensors given; NULL: none */
+    const char *case_name;
+    const char *one[2], *many[2]; /* tensors; NULL: none */
     uint32_t attrs_set;
     td_status status;
     const char *message, *input, *attribute;
 } checks[] = {
-    { "all is well", { "int32[1] 0" }, { "float32[1] 0", "float32[0]" }, 1, TD_OK, "", "", "" },
+    { "valid arguments", { "int32[1] 0" }, { "float32[1] 0", "float32[0]" }, 1, TD_OK, "", "", "" },
     { "a missing input",
       { NULL },
       { "float32[1] 0" },
@@ -250,7 +251,7 @@ static const struct {
       "many has no tensors; a list of at least one is expected",
       "many",
       "" },
-    { "a dtype of three that are not",
+    { "an unsupported dtype of three",
       { "uint8[1] 0" },
       { "float32[1] 0" },
       1,
@@ -313,7 +314,7 @@ START_TEST(arguments_are_checked_before_infer)
 }
 END_TEST
 
-START_TEST(an_input_may_be_left_out_but_is_checked_where_it_is_given)
+START_TEST(an_optional_input_is_checked_when_it_is_given)
 {
     struct td_tensor one = tensor("int32[1] 0"), many = tensor("int16[1] 0");
     struct td_tensor like = tensor("int16[1] 0"), other = tensor("float32[1] 0");
@@ -327,24 +328,24 @@ START_TEST(an_input_may_be_left_out_but_is_checked_where_it_is_given)
     args.inputs[2] = (struct td_operand){ &other, 1 };
     ck_assert_int_eq(td_op_check(&sample, &args, &err), TD_UNSUPPORTED_DTYPE);
     ck_assert_str_eq(err.input, "like");
-    struct td_op stern = sample;
-    stern.mixed_dtypes = TD_INVALID_ARGUMENT;
-    ck_assert_int_eq(td_op_check(&stern, &args, &err), TD_INVALID_ARGUMENT);
+    struct td_op other_code = sample;
+    other_code.mixed_dtypes = TD_INVALID_ARGUMENT;
+    ck_assert_int_eq(td_op_check(&other_code, &args, &err), TD_INVALID_ARGUMENT);
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     struct td_input_spec spec;
     td_dtype empty, integer;
     bool reads;
 } roles[] = {
-    { "data are float32, and moved unread",
+    { "data is float32, its values are not read",
       { .dtypes = TD_DTYPES_ALL },
       TD_DTYPE_FLOAT32,
       TD_DTYPE_INT32,
       false },
-    { "data that cannot be float32 are what comes first",
+    { "data that cannot be float32 has the first accepted dtype",
       { .dtypes = TD_DTYPE_BIT(BOOL), .reads_values = true },
       TD_DTYPE_BOOL,
       TD_DTYPE_INT32,
@@ -366,17 +367,18 @@ static const struct {
       true },
 };
 
-START_TEST(the_role_of_an_input_says_what_untyped_values_are)
+START_TEST(the_role_of_an_input_decides_the_dtype_of_untyped_values)
 {
     const struct td_untyped untyped = td_input_untyped(&roles[_i].spec);
-    ck_assert_msg(untyped.empty == roles[_i].empty, "%s", roles[_i].says);
-    ck_assert_msg(untyped.integer == roles[_i].integer, "%s", roles[_i].says);
-    ck_assert_msg(td_input_reads_values(&roles[_i].spec) == roles[_i].reads, "%s", roles[_i].says);
+    ck_assert_msg(untyped.empty == roles[_i].empty, "%s", roles[_i].case_name);
+    ck_assert_msg(untyped.integer == roles[_i].integer, "%s", roles[_i].case_name);
+    ck_assert_msg(td_input_reads_values(&roles[_i].spec) == roles[_i].reads, "%s",
+                  roles[_i].case_name);
 }
 END_TEST
 
-/* Whether the data of the two inputs was aligned when infer saw it. */
-static bool saw_aligned[2];
+/* Was the data of the two inputs aligned when infer was called? */
+static bool was_aligned[2];
 
 static td_status looking_infer(struct td_op_args *args, struct td_arena *arena,
                                struct td_error *err)
@@ -384,7 +386,7 @@ static td_status looking_infer(struct td_op_args *args, struct td_arena *arena,
     (void)arena;
     (void)err;
     for (int i = 0; i < 2; i++)
-        saw_aligned[i] = td_tensor_is_aligned(&args->inputs[i].tensors[0]);
+        was_aligned[i] = td_tensor_is_aligned(&args->inputs[i].tensors[0]);
     return TD_OK;
 }
 
@@ -404,8 +406,8 @@ START_TEST(values_that_an_op_reads_are_aligned_before_infer)
         struct td_tensor read = given, moved = given;
         struct td_op_args args = { .inputs = { { &read, 1 }, { &moved, 1 } } };
         ck_assert_int_eq(td_op_infer(&op, &args, &test_arena, &err), TD_OK);
-        ck_assert(saw_aligned[0]);
-        ck_assert(saw_aligned[1] == (offset == 0)); /* no copy that nobody needs */
+        ck_assert(was_aligned[0]);
+        ck_assert(was_aligned[1] == (offset == 0)); /* not copied: its values are not read */
         ck_assert_mem_eq(read.data, bytes + offset, read.bytes);
     }
 }
@@ -417,11 +419,12 @@ static void add(TCase *t)
     tcase_add_test(t, the_table_has_the_ops_of_ops_def);
     tcase_add_test(t, policies_have_the_names_of_the_api);
     tcase_add_test(t, defaults_fill_every_attribute);
-    tcase_add_loop_test(t, attributes_that_are_given_are_held_to_their_ranges, 0, COUNT_OF(ranges));
+    tcase_add_loop_test(t, given_attributes_are_checked_against_their_ranges, 0, COUNT_OF(ranges));
     tcase_add_test(t, an_attribute_is_copied_with_what_it_points_to);
     tcase_add_loop_test(t, arguments_are_checked_before_infer, 0, COUNT_OF(checks));
-    tcase_add_test(t, an_input_may_be_left_out_but_is_checked_where_it_is_given);
-    tcase_add_loop_test(t, the_role_of_an_input_says_what_untyped_values_are, 0, COUNT_OF(roles));
+    tcase_add_test(t, an_optional_input_is_checked_when_it_is_given);
+    tcase_add_loop_test(t, the_role_of_an_input_decides_the_dtype_of_untyped_values, 0,
+                        COUNT_OF(roles));
     tcase_add_test(t, values_that_an_op_reads_are_aligned_before_infer);
 }
 

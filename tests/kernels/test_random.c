@@ -1,5 +1,6 @@
-/* gather, batch_gather and gather_nd against their definitions, element by element, for random
- * shapes, dtypes, attributes, policies and splits. Seeds are fixed: a failure names its own. */
+/* Compares gather, batch_gather and gather_nd with their definitions, element by element, for
+ * random shapes, dtypes, attributes, policies and splits. Seeds are fixed: a failure prints its
+ * seed. */
 #include "kernels/op.h"
 #include "tests/support/op_call.h"
 #include "tests/support/random.h"
@@ -10,13 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 1 to 4; 0 once in a while. */
+/* 1 to 4, sometimes 0. */
 static int64_t random_dim(void)
 {
     return random_below(20) == 0 ? 0 : 1 + random_below(4);
 }
 
-/* What the definition says of an index: a place, TD_ROW... or that there is none. */
+/* The position that an index selects by definition, NOWHERE (zeros) or REFUSED. */
 enum { NOWHERE = -1, REFUSED = -2 };
 
 static int64_t place_of(int64_t index, int64_t bound, td_bounds policy)
@@ -36,7 +37,7 @@ static int64_t place_of(int64_t index, int64_t bound, td_bounds policy)
     return index;
 }
 
-/* A shape counts its positions as an odometer does. */
+/* Advances to the next position in row-major order. */
 static void advance(const struct td_shape *dims, int64_t *position)
 {
     for (int i = dims->rank - 1; i >= 0; i--) {
@@ -63,14 +64,14 @@ struct sample {
     int axis, batch_dims, depth;
 };
 
-/* The place in params that output position `out` comes from; NOWHERE; or REFUSED. */
+/* The position in params of the element at output position `out`, NOWHERE or REFUSED. */
 static int64_t source_of(const struct sample *s, const int64_t *out)
 {
     int64_t from[2 * TD_MAX_RANK], tuple[2 * TD_MAX_RANK];
     int params_rank = s->params.shape.rank, indices_rank = s->indices.shape.rank;
     bool nowhere = false;
     if (s->axis >= 0) {
-        int picked = indices_rank - s->batch_dims; /* output dimensions that indices gave */
+        int picked = indices_rank - s->batch_dims; /* output dimensions from indices */
         memcpy(tuple, out, (size_t)s->batch_dims * sizeof(*out));
         memcpy(tuple + s->batch_dims, out + s->axis, (size_t)picked * sizeof(*out));
         memcpy(from, out, (size_t)s->axis * sizeof(*out));
@@ -97,7 +98,7 @@ static int64_t source_of(const struct sample *s, const int64_t *out)
     return nowhere ? NOWHERE : linear(&s->params.shape, from);
 }
 
-/* Bound of element i of the index tensor. */
+/* The bound of element i of the index tensor. */
 static int64_t bound_of(const struct sample *s, int64_t i)
 {
     int dim = s->axis >= 0 ? s->axis : s->batch_dims + (int)(i % s->depth);
@@ -176,7 +177,7 @@ static void expect_output(const struct sample *s, const struct td_tensor *out, c
     }
 }
 
-START_TEST(any_gather_is_what_its_definition_says)
+START_TEST(any_gather_agrees_with_its_definition)
 {
     enum { SAMPLES = 200 };
     for (int n = 0; n < SAMPLES; n++) {
@@ -191,7 +192,7 @@ START_TEST(any_gather_is_what_its_definition_says)
                  td_shape_text(&s.indices.shape, indices, sizeof(indices)));
 
         int64_t n_bad = 0, n_refused = 0,
-                first = -1; /* clip and wrap refuse only what they cannot mend */
+                first = -1; /* clip and wrap refuse only indices into an empty dimension */
         for (int64_t i = 0; i < s.indices.numel; i++) {
             int64_t index = td_tensor_index_at(&s.indices, i);
             if (index >= 0 && index < bound_of(&s, i))
@@ -207,7 +208,7 @@ START_TEST(any_gather_is_what_its_definition_says)
         call_infer(&call, s.op);
         EXPECT(call.status == TD_OK, "%s: %s", what, call.err.message);
         if (call.args.outputs[0].numel > 50000)
-            continue; /* long slices along long indices: nothing new, but slow */
+            continue; /* long slices with many indices: slow, and covered by others */
         call_run(&call, s.op, &exec.exec);
         if (n_refused > 0) {
             EXPECT(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s: %s", what,
@@ -226,7 +227,7 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, any_gather_is_what_its_definition_says, 0, 60);
+    tcase_add_loop_test(t, any_gather_agrees_with_its_definition, 0, 60);
 }
 
 int main(void)

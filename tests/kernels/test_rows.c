@@ -9,7 +9,7 @@ static const struct {
     int64_t index, bound;
     td_bounds policy;
     int64_t row;
-} settled[] = {
+} resolved[] = {
     { 0, 3, TD_BOUNDS_ZERO, 0 },           { 2, 3, TD_BOUNDS_ZERO, 2 },
     { 3, 3, TD_BOUNDS_ZERO, TD_ROW_ZERO }, { -1, 3, TD_BOUNDS_ZERO, TD_ROW_ZERO },
     { 0, 0, TD_BOUNDS_ZERO, TD_ROW_ZERO }, { 2, 3, TD_BOUNDS_CLIP, 2 },
@@ -22,16 +22,17 @@ static const struct {
     { INT64_MIN, 1, TD_BOUNDS_WRAP, 0 },
 };
 
-START_TEST(one_index_settles_by_policy)
+START_TEST(one_index_is_resolved_by_policy)
 {
-    ck_assert_int_eq(td_row_resolve_index(settled[_i].index, settled[_i].bound, settled[_i].policy),
-                     settled[_i].row);
+    ck_assert_int_eq(
+        td_row_resolve_index(resolved[_i].index, resolved[_i].bound, resolved[_i].policy),
+        resolved[_i].row);
 }
 END_TEST
 
 static const td_dtype index_dtypes[] = { TD_DTYPE_INT16, TD_DTYPE_INT32, TD_DTYPE_INT64 };
 
-START_TEST(indices_settle_by_policy_in_every_type)
+START_TEST(indices_are_resolved_by_policy_in_every_type)
 {
     static const int64_t indices[] = { 99, 4, -1, 0, 5, 3 };
     static const int64_t zeroed[] = { 4, -1, 0, -1, 3 }, clipped[] = { 4, 0, 0, 4, 3 },
@@ -49,7 +50,7 @@ START_TEST(indices_settle_by_policy_in_every_type)
 }
 END_TEST
 
-START_TEST(tuples_settle_to_row_numbers)
+START_TEST(tuples_are_resolved_to_row_numbers)
 {
     static const int64_t indices[] = { 9, 9, 9, 1, 2, 3, 0, 3, 0, -1, 1, 1 };
     struct td_tuple_space space = { .depth = 3, .bound = { 2, 3, 4 }, .stride = { 12, 4, 1 } };
@@ -88,20 +89,20 @@ START_TEST(tuples_of_any_depth_are_summed)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     int64_t index, bound;
     td_dtype dtype;
     bool good;
 } bounds[] = {
-    { "the last one", 2, 3, TD_DTYPE_INT32, true },
+    { "the last valid index", 2, 3, TD_DTYPE_INT32, true },
     { "the bound itself", 3, 3, TD_DTYPE_INT32, false },
     { "minus one", -1, 3, TD_DTYPE_INT32, false },
-    { "nothing is in an empty range", 0, 0, TD_DTYPE_INT32, false },
-    { "nor is minus one", -1, 0, TD_DTYPE_INT64, false },
+    { "an empty range", 0, 0, TD_DTYPE_INT32, false },
+    { "minus one with an empty range", -1, 0, TD_DTYPE_INT64, false },
     { "a bound that int16 cannot reach", 32767, 32768, TD_DTYPE_INT16, true },
     { "a bound far beyond int16", 32767, (int64_t)1 << 40, TD_DTYPE_INT16, true },
     { "a bound that is 0 in 16 bits", 5, 65536, TD_DTYPE_INT16, true },
-    { "negative stays bad under it", -32768, 65536, TD_DTYPE_INT16, false },
+    { "a negative index with that bound", -32768, 65536, TD_DTYPE_INT16, false },
     { "a bound that int32 cannot reach", INT32_MAX, (int64_t)1 << 31, TD_DTYPE_INT32, true },
     { "a bound that is 0 in 32 bits", 7, (int64_t)1 << 32, TD_DTYPE_INT32, true },
     { "the smallest int32", INT32_MIN, 3, TD_DTYPE_INT32, false },
@@ -109,8 +110,8 @@ static const struct {
     { "the smallest int64", INT64_MIN, 3, TD_DTYPE_INT64, false },
     { "the smallest int64 and a huge bound", INT64_MIN, INT64_MAX, TD_DTYPE_INT64, false },
     { "the largest int64", INT64_MAX, INT64_MAX, TD_DTYPE_INT64, false },
-    { "the largest int64 but one", INT64_MAX - 1, INT64_MAX, TD_DTYPE_INT64, true },
-    { "2^32 is not 0", (int64_t)1 << 32, 3, TD_DTYPE_INT64, false },
+    { "INT64_MAX - 1", INT64_MAX - 1, INT64_MAX, TD_DTYPE_INT64, true },
+    { "2^32 is not truncated to 0", (int64_t)1 << 32, 3, TD_DTYPE_INT64, false },
 };
 
 START_TEST(an_index_is_checked_against_the_bound)
@@ -121,8 +122,8 @@ START_TEST(an_index_is_checked_against_the_bound)
     struct td_tensor t = index_vector(bounds[_i].dtype, &bounds[_i].index, 1);
     td_exec_serial(&exec, &test_arena);
     ck_assert_int_eq(td_rows_check(&t, bounds[_i].bound, &exec, &n_bad, &first, &err), TD_OK);
-    ck_assert_msg(n_bad == !bounds[_i].good, "%s", bounds[_i].says);
-    ck_assert_msg(first == (bounds[_i].good ? -1 : 0), "%s", bounds[_i].says);
+    ck_assert_msg(n_bad == !bounds[_i].good, "%s", bounds[_i].case_name);
+    ck_assert_msg(first == (bounds[_i].good ? -1 : 0), "%s", bounds[_i].case_name);
 }
 END_TEST
 
@@ -132,8 +133,8 @@ static void put_index(struct td_tensor *t, int64_t i, int64_t value)
     memcpy((char *)t->data + (size_t)i * size, &value, size);
 }
 
-/* Vector loops have heads, bodies and tails: one bad index in each place of each length. */
-START_TEST(a_bad_index_is_found_wherever_it_stands)
+/* One bad index at each position of each length: in the head, body and tail of the vector loop. */
+START_TEST(a_bad_index_is_found_at_any_position)
 {
     enum { LONGEST = 150 };
     static const int depths[] = { 1, 2, 3, 5, 16 };
@@ -147,7 +148,7 @@ START_TEST(a_bad_index_is_found_wherever_it_stands)
         for (int c = 0; c < space.depth; c++)
             space.bound[c] = 10 + c;
         for (int i = 0; i < LONGEST; i++)
-            put_index(&t, i, space.bound[i % space.depth] - 1); /* the last that is good */
+            put_index(&t, i, space.bound[i % space.depth] - 1); /* the last valid index */
         for (t.numel = 0; t.numel <= LONGEST; t.numel += space.depth) {
             for (int64_t bad = -1; bad < t.numel; bad++) {
                 int64_t n_bad, first, bound = bad < 0 ? 0 : space.bound[bad % space.depth];
@@ -180,7 +181,7 @@ START_TEST(all_bad_indices_are_counted)
 }
 END_TEST
 
-/* Large enough to be shared out; bad indices in several ranges, the first not in the first. */
+/* Large enough for several threads; bad indices in several ranges, none in the first. */
 START_TEST(the_first_bad_index_is_the_same_at_any_thread_count)
 {
     enum { N = 1000000 };
@@ -204,7 +205,7 @@ START_TEST(the_first_bad_index_is_the_same_at_any_thread_count)
 }
 END_TEST
 
-START_TEST(a_deadline_ends_a_check)
+START_TEST(a_deadline_stops_a_check)
 {
     enum { N = 1000000 };
     int64_t *indices = td_arena_alloc(&test_arena, N, sizeof(indices[0]), NULL);
@@ -220,7 +221,7 @@ START_TEST(a_deadline_ends_a_check)
 }
 END_TEST
 
-/* Widths on both sides of every limit between the loops. */
+/* Widths on both sides of all limits at which another loop is used. */
 static const size_t widths[] = { 1,    2,    3,    4,    5,    7,    8,    9,    12,   15,
                                  16,   17,   24,   31,   32,   33,   48,   63,   64,   65,
                                  96,   128,  200,  256,  511,  1000, 1023, 1024, 1025, 1032,
@@ -230,7 +231,7 @@ START_TEST(rows_of_any_width_are_copied)
 {
     enum { TABLE_ROWS = 37, ROWS = 50, GUARD = 64, GUARDS = 2 * GUARD };
     size_t width = widths[_i];
-    for (size_t shift = 0; shift < 2; shift++) { /* aligned, and as in the middle of a body */
+    for (size_t shift = 0; shift < 2; shift++) { /* aligned, and unaligned as in a request body */
         unsigned char *table = td_arena_alloc(&test_arena, TABLE_ROWS * width + 1, 1, NULL);
         unsigned char *out = td_arena_alloc(&test_arena, ROWS * width + GUARDS, 1, NULL);
         table += shift;
@@ -257,7 +258,7 @@ START_TEST(rows_of_any_width_are_copied)
 }
 END_TEST
 
-START_TEST(no_rows_are_copied_to_nowhere)
+START_TEST(copying_no_rows_accesses_no_memory)
 {
     char out[8] = "untouch";
     td_rows_copy(out, "table", 4, NULL, 0, false);
@@ -278,7 +279,7 @@ static const struct {
     { "int64[2,2] 0 0 4294967296 0", 2, "indices[1,0] = 4294967296 is not in [0, 3)", 2, { 1, 0 } },
 };
 
-START_TEST(a_bad_index_is_reported_with_its_place)
+START_TEST(a_bad_index_is_reported_with_its_position)
 {
     struct td_error err;
     struct td_tensor t = tensor(reports[_i].indices);
@@ -299,7 +300,7 @@ START_TEST(a_bad_index_is_reported_with_its_place)
 }
 END_TEST
 
-START_TEST(the_largest_index_is_found_wherever_it_stands)
+START_TEST(the_largest_index_is_found_at_any_position)
 {
     enum { N = 77 };
     int64_t values[N];
@@ -324,7 +325,7 @@ START_TEST(the_largest_index_is_found_wherever_it_stands)
 }
 END_TEST
 
-START_TEST(the_largest_index_of_64_bits_is_whole)
+START_TEST(the_largest_index_has_64_bits)
 {
     struct td_tensor indices =
         tensor("int64[3] -9223372036854775807 4294967296 9223372036854775807");
@@ -334,10 +335,10 @@ START_TEST(the_largest_index_of_64_bits_is_whole)
 }
 END_TEST
 
-START_TEST(indices_are_counted_each_by_itself)
+START_TEST(each_index_is_counted)
 {
     enum { N = 203 };
-    /* Few different ones are counted in another way than many. */
+    /* Small bounds have a loop of their own. */
     static const int64_t limits[] = { 1, 2, 63, 64, 65, 150 };
     int64_t values[N];
     for (size_t b = 0; b < sizeof(limits) / sizeof(limits[0]); b++) {
@@ -346,7 +347,7 @@ START_TEST(indices_are_counted_each_by_itself)
         struct td_tensor indices = index_vector(index_dtypes[_i], values, N);
         for (int begin = 0; begin < 5; begin++) {
             int64_t counts[151] = { 0 }, want[151] = { 0 };
-            counts[0] = want[0] = 7; /* added to */
+            counts[0] = want[0] = 7; /* counts are added to */
             for (int i = begin; i < N - 1; i++)
                 want[values[i]]++;
             td_rows_count(&indices, begin, N - 1 - begin, limits[b], counts);
@@ -357,7 +358,7 @@ START_TEST(indices_are_counted_each_by_itself)
 }
 END_TEST
 
-START_TEST(rows_of_any_width_are_scattered_dealt_and_cleared)
+START_TEST(rows_of_any_width_are_scattered_distributed_and_zeroed)
 {
     static const int64_t rows[] = { 4, 0, 4, 2 };
     static const uint16_t picked[] = { 1, 2 };
@@ -365,12 +366,12 @@ START_TEST(rows_of_any_width_are_scattered_dealt_and_cleared)
     static const uint8_t marked[] = { 1, 0, 1, 0, 1 };
     struct td_tensor to_rows =
         index_vector(index_dtypes[_i], (const int64_t[]){ 1, 4, 0, 4, 2 }, 5);
-    struct td_tensor to_piles =
+    struct td_tensor bucket_numbers =
         index_vector(index_dtypes[_i], (const int64_t[]){ 0, 1, 0, 1, 1 }, 5);
     for (size_t i = 0; i < sizeof(from); i++)
         from[i] = (unsigned char)(1 + i * 7919 % 251);
     for (size_t width = 1; width <= 300; width++) {
-        /* Streaming asks for rows of a line or more, at any place. */
+        /* Streaming requires rows of a cache line or more, at any alignment. */
         for (int kind = 0; kind < (width >= 64 ? 4 : 1); kind++) {
             bool stream = kind > 0;
             unsigned char *to = out + kind * 13;
@@ -395,11 +396,11 @@ START_TEST(rows_of_any_width_are_scattered_dealt_and_cleared)
                    "scatter picked, %zu bytes", width);
 
             char *next[] = { (char *)to, (char *)to + width };
-            td_rows_distribute(next, &to_piles, 1, 4, from, width, stream);
-            EXPECT(memcmp(to, source + width, width) == 0, "deal, %zu bytes", width);
-            EXPECT(memcmp(to + width, source, width) == 0, "deal, %zu bytes", width);
-            EXPECT(memcmp(to + 2 * width, source + 2 * width, 2 * width) == 0, "deal, %zu bytes",
-                   width);
+            td_rows_distribute(next, &bucket_numbers, 1, 4, from, width, stream);
+            EXPECT(memcmp(to, source + width, width) == 0, "distribute, %zu bytes", width);
+            EXPECT(memcmp(to + width, source, width) == 0, "distribute, %zu bytes", width);
+            EXPECT(memcmp(to + 2 * width, source + 2 * width, 2 * width) == 0,
+                   "distribute, %zu bytes", width);
             EXPECT(next[0] == (char *)to + width && next[1] == (char *)to + 4 * width, "next");
         }
     }
@@ -435,27 +436,26 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, one_index_settles_by_policy, 0, COUNT_OF(settled));
-    tcase_add_loop_test(t, indices_settle_by_policy_in_every_type, 0, COUNT_OF(index_dtypes));
-    tcase_add_loop_test(t, tuples_settle_to_row_numbers, 0, COUNT_OF(index_dtypes));
+    tcase_add_loop_test(t, one_index_is_resolved_by_policy, 0, COUNT_OF(resolved));
+    tcase_add_loop_test(t, indices_are_resolved_by_policy_in_every_type, 0, COUNT_OF(index_dtypes));
+    tcase_add_loop_test(t, tuples_are_resolved_to_row_numbers, 0, COUNT_OF(index_dtypes));
     tcase_add_loop_test(t, tuples_of_any_depth_are_summed, 0, COUNT_OF(index_dtypes));
     tcase_add_loop_test(t, an_index_is_checked_against_the_bound, 0, COUNT_OF(bounds));
-    tcase_add_loop_test(t, a_bad_index_is_found_wherever_it_stands, 0, COUNT_OF(index_dtypes));
+    tcase_add_loop_test(t, a_bad_index_is_found_at_any_position, 0, COUNT_OF(index_dtypes));
     tcase_add_loop_test(t, all_bad_indices_are_counted, 0, COUNT_OF(index_dtypes));
     tcase_add_loop_test(t, the_first_bad_index_is_the_same_at_any_thread_count, 0,
                         COUNT_OF(index_dtypes));
-    tcase_add_test(t, a_deadline_ends_a_check);
+    tcase_add_test(t, a_deadline_stops_a_check);
     tcase_add_loop_test(t, rows_of_any_width_are_copied, 0, COUNT_OF(widths));
-    tcase_add_test(t, no_rows_are_copied_to_nowhere);
-    tcase_add_loop_test(t, the_largest_index_is_found_wherever_it_stands, 0,
-                        COUNT_OF(index_dtypes));
-    tcase_add_test(t, the_largest_index_of_64_bits_is_whole);
-    tcase_add_loop_test(t, indices_are_counted_each_by_itself, 0, COUNT_OF(index_dtypes));
-    tcase_add_loop_test(t, rows_of_any_width_are_scattered_dealt_and_cleared, 0,
+    tcase_add_test(t, copying_no_rows_accesses_no_memory);
+    tcase_add_loop_test(t, the_largest_index_is_found_at_any_position, 0, COUNT_OF(index_dtypes));
+    tcase_add_test(t, the_largest_index_has_64_bits);
+    tcase_add_loop_test(t, each_index_is_counted, 0, COUNT_OF(index_dtypes));
+    tcase_add_loop_test(t, rows_of_any_width_are_scattered_distributed_and_zeroed, 0,
                         COUNT_OF(index_dtypes));
     tcase_add_test(t, only_large_outputs_of_long_rows_are_streamed);
     tcase_add_test(t, a_negative_index_is_reported_without_a_bound);
-    tcase_add_loop_test(t, a_bad_index_is_reported_with_its_place, 0, COUNT_OF(reports));
+    tcase_add_loop_test(t, a_bad_index_is_reported_with_its_position, 0, COUNT_OF(reports));
 }
 
 int main(void)

@@ -29,7 +29,7 @@ static struct td_tensor copy_of(const struct td_tensor *tensor)
     return copy;
 }
 
-/* With a copy of params, which an update in place changes. */
+/* Takes a copy of params, since an update in place modifies it. */
 static void infer(struct call *call, td_scatter_mode mode, struct td_tensor params,
                   struct td_tensor indices, struct td_tensor updates)
 {
@@ -41,7 +41,7 @@ static void infer(struct call *call, td_scatter_mode mode, struct td_tensor para
     call->status = td_op_infer(&td_op_scatter, &call->args, &test_arena, &call->err);
 }
 
-/* What is not written in place goes to memory full of rubbish, as a warm buffer would be. */
+/* An output that is not in place is filled with arbitrary bytes first, as in a reused buffer. */
 static void run(struct call *call, bool in_place, struct td_exec *exec)
 {
     struct td_exec serial;
@@ -63,7 +63,7 @@ static void run(struct call *call, bool in_place, struct td_exec *exec)
 /* Cases with "tf" are the examples of tf.tensor_scatter_nd_update and tf.tensor_scatter_nd_add in
  * TensorFlow's documentation. */
 static const struct {
-    const char *says;
+    const char *case_name;
     td_scatter_mode mode;
     const char *params, *indices, *updates;
     const char *output;
@@ -80,33 +80,33 @@ static const struct {
     { "tf: added to matrices", TD_SCATTER_ADD, "int32[4,4] 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
       "int32[2,1] 0 2", "int32[2,4] 5 5 5 5 6 6 6 6",
       "int32[4,4] 6 6 6 6 1 1 1 1 7 7 7 7 1 1 1 1" },
-    { "of equal tuples the later wins", TD_SCATTER_SET, "int32[3] 0 0 0", "int64[4,1] 1 2 1 1",
+    { "of equal tuples the last counts", TD_SCATTER_SET, "int32[3] 0 0 0", "int64[4,1] 1 2 1 1",
       "int32[4] 5 6 7 8", "int32[3] 0 8 6" },
     { "of equal tuples all are added", TD_SCATTER_ADD, "int32[3] 1 2 3", "int64[4,1] 1 2 1 1",
       "int32[4] 5 6 7 8", "int32[3] 1 22 9" },
     { "batches of tuples", TD_SCATTER_SET, "int8[2,2] 1 2 3 4", "int16[2,1,2] 0 0 1 1",
       "int8[2,1] 7 8", "int8[2,2] 7 2 3 8" },
-    { "one tuple without a batch", TD_SCATTER_SET, "int8[2,2] 1 2 3 4", "int16[1] 1", "int8[2] 7 8",
-      "int8[2,2] 1 2 7 8" },
+    { "one tuple without other dimensions", TD_SCATTER_SET, "int8[2,2] 1 2 3 4", "int16[1] 1",
+      "int8[2] 7 8", "int8[2,2] 1 2 7 8" },
     { "one full tuple and a scalar", TD_SCATTER_ADD, "int8[2,2] 1 2 3 4", "int16[2] 1 0",
       "int8[] 7", "int8[2,2] 1 2 10 4" },
-    { "tuples of four", TD_SCATTER_SET, "int8[2,2,2,2] 0..15", "int32[2,4] 1 0 1 0 0 1 1 1",
-      "int8[2] 50 51", "int8[2,2,2,2] 0..6 51 8 9 50 11..15" },
-    { "an empty tuple is all of params", TD_SCATTER_SET, "int32[2] 7 8", "int32[0]", "int32[2] 1 2",
-      "int32[2] 1 2" },
-    { "empty tuples come in order", TD_SCATTER_SET, "int32[2] 7 8", "int32[3,0]",
+    { "tuples of four components", TD_SCATTER_SET, "int8[2,2,2,2] 0..15",
+      "int32[2,4] 1 0 1 0 0 1 1 1", "int8[2] 50 51", "int8[2,2,2,2] 0..6 51 8 9 50 11..15" },
+    { "an empty tuple selects all of params", TD_SCATTER_SET, "int32[2] 7 8", "int32[0]",
+      "int32[2] 1 2", "int32[2] 1 2" },
+    { "empty tuples are written in order", TD_SCATTER_SET, "int32[2] 7 8", "int32[3,0]",
       "int32[3,2] 1 2 3 4 5 6", "int32[2] 5 6" },
     { "empty tuples add to all of params", TD_SCATTER_ADD, "int32[2] 7 8", "int32[3,0]",
       "int32[3,2] 1 2 3 4 5 6", "int32[2] 16 20" },
     { "no tuples change nothing", TD_SCATTER_ADD, "float32[2,3] 0..5", "int32[0,2]", "float32[0]",
       "float32[2,3] 0..5" },
-    { "nor of strings", TD_SCATTER_SET, "string[2] 'a' 'bc'", "int32[0,1]", "string[0]",
-      "string[2] 'a' 'bc'" },
-    { "no tuples into nothing", TD_SCATTER_SET, "float32[0,2]", "int32[0,2]", "float32[0]",
+    { "no tuples change no strings", TD_SCATTER_SET, "string[2] 'a' 'bc'", "int32[0,1]",
+      "string[0]", "string[2] 'a' 'bc'" },
+    { "no tuples into an empty tensor", TD_SCATTER_SET, "float32[0,2]", "int32[0,2]", "float32[0]",
       "float32[0,2]" },
-    { "slices of no elements", TD_SCATTER_SET, "float32[2,0]", "int32[3,1] 0 1 0", "float32[3,0]",
+    { "slices without elements", TD_SCATTER_SET, "float32[2,0]", "int32[3,1] 0 1 0", "float32[3,0]",
       "float32[2,0]" },
-    { "slices of no strings", TD_SCATTER_SET, "string[2,0]", "int32[3,1] 0 1 0", "string[3,0]",
+    { "slices without strings", TD_SCATTER_SET, "string[2,0]", "int32[3,1] 0 1 0", "string[3,0]",
       "string[2,0]" },
     { "strings", TD_SCATTER_SET, "string[3] 'one' '' 'three'", "int32[3,1] 1 2 1",
       "string[3] 'x' '\\x00\\xff' 'later'", "string[3] 'one' 'later' '\\x00\\xff'" },
@@ -131,26 +131,26 @@ static const struct {
       "uint64[1] 5", "uint64[1] 4" },
     { "float32", TD_SCATTER_ADD, "float32[2] 0.5 1", "int32[1,1] 0", "float32[1] 0.25",
       "float32[2] 0.75 1" },
-    { "float32 is rounded each time", TD_SCATTER_ADD, "float32[1] 16777216", "int32[3,1] 0 0 0",
-      "float32[3] 1 1 1", "float32[1] 16777216" },
+    { "float32 is rounded after each addition", TD_SCATTER_ADD, "float32[1] 16777216",
+      "int32[3,1] 0 0 0", "float32[3] 1 1 1", "float32[1] 16777216" },
     { "float64", TD_SCATTER_ADD, "float64[1] 16777216", "int32[2,1] 0 0", "float64[2] 1 0.5",
       "float64[1] 16777217.5" },
     { "complex64", TD_SCATTER_ADD, "complex64[2] 1 2 3 4", "int32[2,1] 1 1",
       "complex64[2] 10 20 100 200", "complex64[2] 1 2 113 224" },
     { "complex128", TD_SCATTER_ADD, "complex128[1,2] 1 2 3 4", "int32[1,1] 0",
       "complex128[1,2] 10 20 30 40", "complex128[1,2] 11 22 33 44" },
-    /* 2048 + 1 lies between 2048 and 2050, and goes to the even one: each time again. 2048 + 3 lies
-     * between 2050 and 2052, of which 2052 is the even one. */
-    { "float16 is rounded each time", TD_SCATTER_ADD, "float16[2] 0x6800 0x6800",
+    /* 2048 + 1 is the midpoint of 2048 and 2050 and rounds to 2048 (even), each time. 2048 + 3 is
+     * the midpoint of 2050 and 2052 and rounds to 2052. */
+    { "float16 is rounded after each addition", TD_SCATTER_ADD, "float16[2] 0x6800 0x6800",
       "int32[3,1] 0 0 1", "float16[3] 0x3c00 0x3c00 0x4200", "float16[2] 0x6800 0x6802" },
     { "float16 overflows to infinity", TD_SCATTER_ADD, "float16[1] 0x7bff", "int32[1,1] 0",
       "float16[1] 0x7bff", "float16[1] 0x7c00" },
-    /* 256 + 1 lies between 256 and 258, 256 + 3 between 258 and 260. */
-    { "bfloat16 is rounded each time", TD_SCATTER_ADD, "bfloat16[2] 0x4380 0x4380",
+    /* 256 + 1 is the midpoint of 256 and 258, 256 + 3 that of 258 and 260. */
+    { "bfloat16 is rounded after each addition", TD_SCATTER_ADD, "bfloat16[2] 0x4380 0x4380",
       "int32[3,1] 0 0 1", "bfloat16[3] 0x3f80 0x3f80 0x4040", "bfloat16[2] 0x4380 0x4382" },
 };
 
-START_TEST(scatter_gives)
+START_TEST(scatter_has_output)
 {
     for (int in_place = 0; in_place < 2; in_place++) {
         struct call call;
@@ -158,19 +158,19 @@ START_TEST(scatter_gives)
         infer(&call, results[_i].mode, params, tensor(results[_i].indices),
               tensor(results[_i].updates));
         run(&call, in_place, NULL);
-        ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+        ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].case_name, call.err.message);
         ck_assert_int_eq(call.args.n_outputs, 1);
         ck_assert_int_eq(call.args.replaced, 0);
-        expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
+        expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].case_name);
         if (!in_place)
-            expect_same_tensor(&call.inputs[0], &params, results[_i].says);
+            expect_same_tensor(&call.inputs[0], &params, results[_i].case_name);
     }
 }
 END_TEST
 
 START_TEST(updates_may_overwrite_a_large_tensor_with_itself)
 {
-    /* Ten rows of 300 KB: wider than what one thread is given at a time. */
+    /* Ten rows of 300 KB: larger than a range. */
     struct td_shape rows = { .rank = 2, .dim = { 10, 75000 } };
     struct td_tensor params = random_tensor(TD_DTYPE_INT32, &rows);
     struct call call;
@@ -187,12 +187,12 @@ END_TEST
 /* ---- Refusals ---------------------------------------------------------------------------- */
 
 static const struct {
-    const char *says;
+    const char *case_name;
     td_scatter_mode mode;
     const char *params, *indices, *updates;
     td_status status;
     const char *message, *input;
-    const char *shapes[2]; /* names of those at fault */
+    const char *shapes[2]; /* names of the shapes in the error */
 } refusals[] = {
     { "scalar params",
       TD_SCATTER_SET,
@@ -212,7 +212,7 @@ static const struct {
       "indices is a scalar; at least one dimension is expected",
       "indices",
       { 0 } },
-    { "indices of a fraction",
+    { "floating-point indices",
       TD_SCATTER_SET,
       "float32[3]",
       "float32[1,1]",
@@ -221,7 +221,7 @@ static const struct {
       "indices has dtype float32; int16, int32 or int64 is expected",
       "indices",
       { 0 } },
-    { "dtypes that differ",
+    { "different dtypes",
       TD_SCATTER_SET,
       "float32[3]",
       "int32[1,1]",
@@ -231,7 +231,7 @@ static const struct {
       "dtype = float32 converts",
       "updates",
       { 0 } },
-    { "sums of truth values",
+    { "adding bools",
       TD_SCATTER_ADD,
       "bool[3]",
       "int32[1,1]",
@@ -240,7 +240,7 @@ static const struct {
       "params has dtype bool; mode \"add\" expects one of numbers",
       "params",
       { 0 } },
-    { "sums of strings",
+    { "adding strings",
       TD_SCATTER_ADD,
       "string[3]",
       "int32[1,1]",
@@ -249,7 +249,7 @@ static const struct {
       "params has dtype string; mode \"add\" expects one of numbers",
       "params",
       { 0 } },
-    { "tuples longer than params has dimensions",
+    { "tuples longer than the rank of params",
       TD_SCATTER_SET,
       "float32[2,2]",
       "int32[1,3]",
@@ -286,7 +286,7 @@ static const struct {
       "updates [1] does not begin with the shape of indices but its last dimension, [1,1]",
       "updates",
       { "updates", "indices" } },
-    { "updates that are not slices",
+    { "updates that do not have the shape of a slice",
       TD_SCATTER_SET,
       "float32[4,2]",
       "int32[3,1]",
@@ -295,7 +295,7 @@ static const struct {
       "each of updates has shape [3], but tuples of 1 name slices of shape [2]",
       "updates",
       { "updates", "params" } },
-    { "elements where slices are named",
+    { "elements where tuples select slices",
       TD_SCATTER_ADD,
       "float32[4,2]",
       "int32[3,1]",
@@ -304,7 +304,7 @@ static const struct {
       "each of updates has shape [], but tuples of 1 name slices of shape [2]",
       "updates",
       { "updates", "params" } },
-    { "slices where elements are named",
+    { "slices where tuples select elements",
       TD_SCATTER_ADD,
       "float32[4,2]",
       "int32[3,2]",
@@ -330,7 +330,7 @@ START_TEST(infer_refuses)
     struct call call;
     infer(&call, refusals[_i].mode, tensor_without_data(refusals[_i].params),
           tensor_without_data(refusals[_i].indices), tensor_without_data(refusals[_i].updates));
-    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
+    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].case_name,
                   td_status_name(call.status));
     ck_assert_str_eq(call.err.message, refusals[_i].message);
     ck_assert_str_eq(call.err.input, refusals[_i].input);
@@ -343,14 +343,14 @@ START_TEST(infer_refuses)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *params, *indices, *updates;
     const char *message;
     int rank, axis;
     int64_t position[3];
     int64_t index, bound, bad_count;
 } out_of_bounds[] = {
-    { "a row behind the last",
+    { "a row after the last",
       "int32[3,2] 0..5",
       "int32[3,1] 0 3 -1",
       "int32[3,2] 0..5",
@@ -361,7 +361,7 @@ static const struct {
       3,
       3,
       2 },
-    { "a negative one does not wrap",
+    { "a negative component does not wrap",
       "float32[3,4] 0..11",
       "int64[1,2,2] 0 0 2 -1",
       "float32[1,2] 1 2",
@@ -383,7 +383,7 @@ static const struct {
       2,
       2,
       1 },
-    { "into nothing",
+    { "an empty dimension",
       "float32[0,2]",
       "int32[1,2] 0 0",
       "float32[1] 1",
@@ -394,7 +394,7 @@ static const struct {
       0,
       0,
       1 },
-    { "also where no slice has elements",
+    { "slices without elements",
       "float32[2,0]",
       "int32[1,1] 2",
       "float32[1,0]",
@@ -415,7 +415,7 @@ START_TEST(run_refuses_the_first_bad_component_before_anything_is_written)
         infer(&call, TD_SCATTER_SET, params, tensor(out_of_bounds[_i].indices),
               tensor(out_of_bounds[_i].updates));
         run(&call, in_place, NULL);
-        ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s", out_of_bounds[_i].says);
+        ck_assert_msg(call.status == TD_INDEX_OUT_OF_BOUNDS, "%s", out_of_bounds[_i].case_name);
         ck_assert_str_eq(call.err.message, out_of_bounds[_i].message);
         ck_assert_str_eq(call.err.input, "indices");
         ck_assert_int_eq(call.err.position_rank, out_of_bounds[_i].rank);
@@ -425,7 +425,7 @@ START_TEST(run_refuses_the_first_bad_component_before_anything_is_written)
         ck_assert_int_eq(call.err.bound, out_of_bounds[_i].bound);
         ck_assert_int_eq(call.err.bad_count, out_of_bounds[_i].bad_count);
         ck_assert_int_eq(call.err.axis, out_of_bounds[_i].axis);
-        expect_same_tensor(&call.inputs[0], &params, out_of_bounds[_i].says);
+        expect_same_tensor(&call.inputs[0], &params, out_of_bounds[_i].case_name);
     }
 }
 END_TEST
@@ -446,7 +446,7 @@ START_TEST(cost_follows_from_shapes)
     ck_assert_uint_eq(cost.flops, 400);
     ck_assert_uint_eq(cost.workspace, 0);
 
-    /* In place, and where both still have none. */
+    /* In place, and with both data pointers still NULL. */
     call.args.outputs[0].data = &here;
     for (int i = 0; i < 2; i++) {
         cost = td_op_scatter.cost(&call.args);
@@ -457,7 +457,7 @@ START_TEST(cost_follows_from_shapes)
 }
 END_TEST
 
-START_TEST(strings_cost_a_number_for_each_row)
+START_TEST(strings_need_scratch_for_each_row)
 {
     struct call call;
     infer(&call, TD_SCATTER_SET, tensor_without_data("string[1000,8]"),
@@ -466,7 +466,7 @@ START_TEST(strings_cost_a_number_for_each_row)
 }
 END_TEST
 
-START_TEST(slices_tell_where_updates_go)
+START_TEST(slices_are_the_bytes_that_updates_write)
 {
     struct call call;
     struct td_scatter_slices slices;
@@ -488,7 +488,8 @@ END_TEST
 
 /* ---- Against the definition -------------------------------------------------------------- */
 
-/* Infinities and NaNs of halves that are added would be rounded by what is tested here. */
+/* float16 and bfloat16: no infinities and NaNs, whose sums would depend on the tested
+ * conversion. */
 static void make_finite(struct td_tensor *t)
 {
     uint16_t *halves = t->data;
@@ -499,8 +500,8 @@ static void make_finite(struct td_tensor *t)
                 halves[i] = (uint16_t)(halves[i] & ~(infinity >> 1));
 }
 
-/* Whole numbers, whose sums are exact, in place of bits that may be a NaN with this or that
- * payload. */
+/* Replaces random bits by integers: their sums are exact, and there are no NaNs, whose payload is
+ * not specified. */
 static void make_whole(struct td_tensor *t)
 {
     bool wide = t->dtype == TD_DTYPE_FLOAT64 || t->dtype == TD_DTYPE_COMPLEX128;
@@ -516,7 +517,7 @@ static uint16_t add_half(uint16_t a, uint16_t b, bool brain)
     bool unsure;
     double sum = brain ? (double)td_bfloat16_value(a) + (double)td_bfloat16_value(b)
                        : (double)td_float16_value(a) + (double)td_float16_value(b);
-    if (sum == 0) /* its sign is that of both, or plus */
+    if (sum == 0) /* the sign of a sum of zeros: minus only if both are */
         return a & b & 0x8000;
     return td_narrow_round(sum, brain ? TD_NARROW_BFLOAT16 : TD_NARROW_FLOAT16, 0, &unsure);
 }
@@ -563,8 +564,8 @@ static void add_element(td_dtype dtype, void *to, const void *from)
 #undef AS
 }
 
-/* For each element of the output where its value is: a tensor and a place in it. Adding is done in
- * a copy of params. */
+/* The reference: for each element of the output the tensor and position of its value. For "add" the
+ * tensor is a copy of params. */
 struct element {
     const struct td_tensor *tensor;
     int64_t i;
@@ -602,7 +603,7 @@ struct sample {
     struct td_tensor params, indices, updates;
 };
 
-/* `large`: often, rows or tuples enough for several threads, chunks and steps. */
+/* `large`: often enough rows or tuples for several threads, chunks and steps. */
 static struct sample random_sample(bool large)
 {
     static const td_dtype index_dtypes[] = { TD_DTYPE_INT16, TD_DTYPE_INT32, TD_DTYPE_INT64 };
@@ -614,7 +615,7 @@ static struct sample random_sample(bool large)
     for (int i = 0; i < params.rank; i++)
         params.dim[i] = random_below(20) == 0 ? 0 : 1 + random_below(6);
     int depth = random_below(params.rank + 1);
-    bool empty = false; /* nothing that a tuple could name */
+    bool empty = false; /* no valid tuple */
     for (int c = 0; c < depth; c++)
         empty = empty || params.dim[c] == 0;
     for (int i = 0; i < indices.rank; i++)
@@ -650,7 +651,7 @@ static struct sample random_sample(bool large)
     return s;
 }
 
-/* random_tensor's strings have offsets and bytes that nobody else has, so a shallow copy serves. */
+/* The strings of random_tensor have their own offsets and bytes, so a shallow copy is enough. */
 static void expect_naive(const struct td_tensor *got, const struct element *want, const char *what)
 {
     for (int64_t i = 0; i < got->numel; i++) {
@@ -670,7 +671,7 @@ static void try_sample(int seed, bool large)
     struct sample s = random_sample(large);
     struct td_tensor model = copy_of(&s.params);
     if (s.updates.numel > 4000000 || s.params.numel > 4000000)
-        return; /* wide rows, and many: nothing new, but slow */
+        return; /* many large rows: slow, and covered by others */
     snprintf(what, sizeof(what), "seed %d: %s %s params %.60s indices %.60s", seed,
              s.mode == TD_SCATTER_ADD ? "add" : "set", td_dtype_info(s.params.dtype)->name,
              td_shape_text(&s.params.shape, params, sizeof(params)),
@@ -688,7 +689,7 @@ static void try_sample(int seed, bool large)
         }
 }
 
-START_TEST(any_scatter_is_what_its_definition_says)
+START_TEST(any_scatter_agrees_with_its_definition)
 {
     enum { SAMPLES = 100 };
     for (int n = 0; n < SAMPLES; n++)
@@ -696,7 +697,7 @@ START_TEST(any_scatter_is_what_its_definition_says)
 }
 END_TEST
 
-START_TEST(also_a_large_one)
+START_TEST(a_large_scatter_agrees_with_its_definition)
 {
     enum { SAMPLES = 10 };
     for (int n = 0; n < SAMPLES; n++)
@@ -704,7 +705,7 @@ START_TEST(also_a_large_one)
 }
 END_TEST
 
-/* 300,000 rows of 64 bytes into 1,000: some five steps, whose rows come in order. */
+/* 300,000 updates of 64 bytes to 1,000 rows: about five steps, all in order. */
 static struct sample many_rows(td_scatter_mode mode)
 {
     struct td_shape params = { .rank = 2, .dim = { 1000, 16 } };
@@ -738,7 +739,7 @@ START_TEST(many_updates_of_few_rows_are_in_order_at_any_number_of_threads)
 }
 END_TEST
 
-START_TEST(a_deadline_stops_it_between_steps)
+START_TEST(a_deadline_stops_a_scatter_between_steps)
 {
     for (int threads = 1; threads <= 2; threads++) {
         random_seed(7);
@@ -757,18 +758,18 @@ END_TEST
 static void add(TCase *t)
 {
     tcase_set_timeout(t, 60);
-    tcase_add_loop_test(t, scatter_gives, 0, COUNT_OF(results));
+    tcase_add_loop_test(t, scatter_has_output, 0, COUNT_OF(results));
     tcase_add_test(t, updates_may_overwrite_a_large_tensor_with_itself);
     tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
     tcase_add_loop_test(t, run_refuses_the_first_bad_component_before_anything_is_written, 0,
                         COUNT_OF(out_of_bounds));
     tcase_add_test(t, cost_follows_from_shapes);
-    tcase_add_test(t, strings_cost_a_number_for_each_row);
-    tcase_add_test(t, slices_tell_where_updates_go);
-    tcase_add_loop_test(t, any_scatter_is_what_its_definition_says, 0, 40);
-    tcase_add_loop_test(t, also_a_large_one, 0, 20);
+    tcase_add_test(t, strings_need_scratch_for_each_row);
+    tcase_add_test(t, slices_are_the_bytes_that_updates_write);
+    tcase_add_loop_test(t, any_scatter_agrees_with_its_definition, 0, 40);
+    tcase_add_loop_test(t, a_large_scatter_agrees_with_its_definition, 0, 20);
     tcase_add_test(t, many_updates_of_few_rows_are_in_order_at_any_number_of_threads);
-    tcase_add_test(t, a_deadline_stops_it_between_steps);
+    tcase_add_test(t, a_deadline_stops_a_scatter_between_steps);
 }
 
 int main(void)

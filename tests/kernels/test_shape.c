@@ -5,32 +5,32 @@
 #include <string.h>
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *shape;
     int begin, end;
     int64_t product; /* -1: it overflows */
 } products[] = {
     { "a scalar has one element", "[]", 0, 0, 1 },
     { "dimensions multiply", "[2,3,4]", 0, 3, 24 },
-    { "a range takes part of them", "[2,3,4]", 1, 2, 3 },
+    { "a range of dimensions", "[2,3,4]", 1, 2, 3 },
     { "an empty range is 1", "[2,3,4]", 2, 2, 1 },
-    { "a zero makes it 0", "[2,0,4]", 0, 3, 0 },
-    { "a zero outside the range does not", "[0,3,4]", 1, 3, 12 },
+    { "a dimension of 0 makes it 0", "[2,0,4]", 0, 3, 0 },
+    { "a 0 outside the range does not", "[0,3,4]", 1, 3, 12 },
     { "the largest count fits", "[9223372036854775807,1]", 0, 2, INT64_MAX },
     { "2^31 * 2^31 fits", "[2147483648,2147483648]", 0, 2, (int64_t)1 << 62 },
     { "2^32 * 2^31 is one too many", "[4294967296,2147483648]", 0, 2, -1 },
-    { "2^64 overflows, it is not 0", "[4294967296,4294967296]", 0, 2, -1 },
-    { "a zero behind a huge product wins", "[4294967296,4294967296,0]", 0, 3, 0 },
-    { "a zero before a huge product wins", "[0,4294967296,4294967296]", 0, 3, 0 },
+    { "2^64 is not truncated to 0", "[4294967296,4294967296]", 0, 2, -1 },
+    { "a 0 after a huge product", "[4294967296,4294967296,0]", 0, 3, 0 },
+    { "a 0 before a huge product", "[0,4294967296,4294967296]", 0, 3, 0 },
 };
 
-START_TEST(dimensions_multiply_without_unseen_overflow)
+START_TEST(dimensions_multiply_with_overflow_checks)
 {
     struct td_shape s = shape(products[_i].shape);
     int64_t product = -7;
     bool fits = td_shape_product(&s, products[_i].begin, products[_i].end, &product);
-    ck_assert_msg(fits == (products[_i].product >= 0), "%s", products[_i].says);
-    ck_assert_msg(product == (fits ? products[_i].product : -7), "%s", products[_i].says);
+    ck_assert_msg(fits == (products[_i].product >= 0), "%s", products[_i].case_name);
+    ck_assert_msg(product == (fits ? products[_i].product : -7), "%s", products[_i].case_name);
 }
 END_TEST
 
@@ -46,7 +46,7 @@ END_TEST
 START_TEST(shapes_are_equal_in_rank_and_dimensions)
 {
     struct td_shape a = shape("[2,3]"), b = shape("[2,3]"), c = shape("[2,4]"), d = shape("[2]");
-    b.dim[2] = 9; /* behind the rank: means nothing */
+    b.dim[2] = 9; /* after the last dimension: ignored */
     ck_assert(td_shape_equal(&a, &b));
     ck_assert(!td_shape_equal(&a, &c));
     ck_assert(!td_shape_equal(&a, &d));
@@ -134,14 +134,14 @@ START_TEST(the_largest_shape_fits_its_text)
 }
 END_TEST
 
-START_TEST(sizes_multiply_and_add_without_unseen_overflow)
+START_TEST(sizes_multiply_and_add_with_overflow_checks)
 {
     size_t out = 7;
     ck_assert(td_size_mul(6, 7, &out));
     ck_assert_uint_eq(out, 42);
     ck_assert(!td_size_mul(SIZE_MAX / 2 + 1, 2, &out));
     ck_assert(!td_size_add(SIZE_MAX, 1, &out));
-    ck_assert_uint_eq(out, 42); /* left alone */
+    ck_assert_uint_eq(out, 42); /* unchanged */
     ck_assert(td_size_add(SIZE_MAX - 1, 1, &out));
     ck_assert_uint_eq(out, SIZE_MAX);
     ck_assert(td_size_mul(0, SIZE_MAX, &out));
@@ -167,7 +167,7 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, dimensions_multiply_without_unseen_overflow, 0, COUNT_OF(products));
+    tcase_add_loop_test(t, dimensions_multiply_with_overflow_checks, 0, COUNT_OF(products));
     tcase_add_test(t, numel_is_the_product_of_all);
     tcase_add_test(t, shapes_are_equal_in_rank_and_dimensions);
     tcase_add_loop_test(t, a_shape_starts_with_some_of_its_dimensions, 0, COUNT_OF(starts));
@@ -177,7 +177,7 @@ static void add(TCase *t)
     tcase_add_test(t, a_linear_position_unravels_row_major);
     tcase_add_test(t, a_shape_prints_as_a_list);
     tcase_add_test(t, the_largest_shape_fits_its_text);
-    tcase_add_test(t, sizes_multiply_and_add_without_unseen_overflow);
+    tcase_add_test(t, sizes_multiply_and_add_with_overflow_checks);
 }
 
 int main(void)

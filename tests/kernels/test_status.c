@@ -20,7 +20,7 @@ START_TEST(every_code_has_a_name)
 }
 END_TEST
 
-START_TEST(a_new_error_keeps_nothing_of_the_old_one)
+START_TEST(a_new_error_clears_the_previous_one)
 {
     struct td_error err;
     memset(&err, 0xFF, sizeof(err));
@@ -40,7 +40,7 @@ START_TEST(a_new_error_keeps_nothing_of_the_old_one)
 }
 END_TEST
 
-START_TEST(facts_are_added_to_an_error)
+START_TEST(details_are_added_to_an_error)
 {
     struct td_error err;
     struct td_shape params = { .rank = 1, .dim = { 3 } };
@@ -57,7 +57,7 @@ START_TEST(facts_are_added_to_an_error)
 }
 END_TEST
 
-START_TEST(a_third_shape_has_no_room_and_is_left_out)
+START_TEST(a_third_shape_is_left_out)
 {
     struct td_error err;
     struct td_shape shape = { .rank = 0 };
@@ -69,7 +69,7 @@ START_TEST(a_third_shape_has_no_room_and_is_left_out)
 }
 END_TEST
 
-START_TEST(who_wants_no_facts_passes_null)
+START_TEST(an_error_may_be_null)
 {
     struct td_shape shape = { .rank = 0 };
     ck_assert_int_eq(td_error_set(NULL, TD_INTERNAL, "lost"), TD_INTERNAL);
@@ -80,23 +80,23 @@ START_TEST(who_wants_no_facts_passes_null)
 }
 END_TEST
 
-/* The message has room for 511 bytes. */
+/* The message holds 511 bytes. */
 static const struct {
-    const char *says;
-    const char *end; /* what follows 509 times 'a' */
+    const char *case_name;
+    const char *end; /* after 509 times 'a' */
     const char *kept;
 } cuts[] = {
-    { "what fits stays", "bc", "bc" },
-    { "ASCII is cut at the size", "bcd", "bc" },
-    { "a two-byte character that fits stays", "\xc3\xa9", "\xc3\xa9" },
-    { "a two-byte character before the cut stays", "\xc3\xa9z", "\xc3\xa9" },
-    { "a two-byte character is not halved", "b\xc3\xa9", "b" },
-    { "a three-byte character is not cut", "\xe2\x82\xac", "" },
-    { "a four-byte character is not cut", "\xf0\x9f\x98\x80", "" },
-    { "bytes that are no UTF-8 are cut at the size", "\x80\x80\x80", "\x80\x80" },
+    { "a text that fits", "bc", "bc" },
+    { "ASCII is truncated at the size", "bcd", "bc" },
+    { "a two-byte character that fits is kept", "\xc3\xa9", "\xc3\xa9" },
+    { "a two-byte character before the end is kept", "\xc3\xa9z", "\xc3\xa9" },
+    { "a two-byte character is not split", "b\xc3\xa9", "b" },
+    { "a three-byte character is not split", "\xe2\x82\xac", "" },
+    { "a four-byte character is not split", "\xf0\x9f\x98\x80", "" },
+    { "bytes that are not UTF-8 are truncated at the size", "\x80\x80\x80", "\x80\x80" },
 };
 
-START_TEST(a_long_message_is_cut_between_characters)
+START_TEST(a_long_message_is_truncated_between_characters)
 {
     char text[600], want[600];
     struct td_error err;
@@ -105,7 +105,7 @@ START_TEST(a_long_message_is_cut_between_characters)
     memcpy(text + 509, cuts[_i].end, strlen(cuts[_i].end) + 1);
     memcpy(want + 509, cuts[_i].kept, strlen(cuts[_i].kept) + 1);
     td_error_set(&err, TD_INTERNAL, "%s", text);
-    ck_assert_msg(strcmp(err.message, want) == 0, "%s", cuts[_i].says);
+    ck_assert_msg(strcmp(err.message, want) == 0, "%s", cuts[_i].case_name);
 }
 END_TEST
 
@@ -137,11 +137,11 @@ static void add(TCase *t)
 {
     tcase_add_test(t, codes_are_spelled_as_in_the_api);
     tcase_add_test(t, every_code_has_a_name);
-    tcase_add_test(t, a_new_error_keeps_nothing_of_the_old_one);
-    tcase_add_test(t, facts_are_added_to_an_error);
-    tcase_add_test(t, a_third_shape_has_no_room_and_is_left_out);
-    tcase_add_test(t, who_wants_no_facts_passes_null);
-    tcase_add_loop_test(t, a_long_message_is_cut_between_characters, 0, COUNT_OF(cuts));
+    tcase_add_test(t, a_new_error_clears_the_previous_one);
+    tcase_add_test(t, details_are_added_to_an_error);
+    tcase_add_test(t, a_third_shape_is_left_out);
+    tcase_add_test(t, an_error_may_be_null);
+    tcase_add_loop_test(t, a_long_message_is_truncated_between_characters, 0, COUNT_OF(cuts));
     tcase_add_loop_test(t, a_limit_is_stated_with_its_unit, 0, COUNT_OF(resources));
 }
 

@@ -21,7 +21,7 @@ START_TEST(a_tensor_is_described_before_it_has_data)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *shape;
     td_dtype dtype;
     bool fits;
@@ -30,16 +30,16 @@ static const struct {
     { "a byte count above INT64_MAX", "[1152921504606846976]", TD_DTYPE_FLOAT64, false },
     { "a byte count just below", "[1152921504606846974]", TD_DTYPE_FLOAT64, true },
     { "offsets of strings above INT64_MAX", "[1152921504606846975]", TD_DTYPE_STRING, false },
-    { "huge dimensions beside a 0", "[1099511627776,0,1099511627776]", TD_DTYPE_FLOAT64, true },
+    { "huge dimensions besides a 0", "[1099511627776,0,1099511627776]", TD_DTYPE_FLOAT64, true },
 };
 
-START_TEST(what_no_machine_can_count_is_refused)
+START_TEST(a_tensor_beyond_int64_is_refused)
 {
     struct td_tensor t;
     struct td_error err;
     struct td_shape dims = shape(descriptions[_i].shape);
     td_status status = td_tensor_describe(&t, "params", descriptions[_i].dtype, &dims, &err);
-    ck_assert_msg((status == TD_OK) == descriptions[_i].fits, "%s", descriptions[_i].says);
+    ck_assert_msg((status == TD_OK) == descriptions[_i].fits, "%s", descriptions[_i].case_name);
     if (status == TD_OK)
         return;
     ck_assert_int_eq(status, TD_RESOURCE_LIMIT);
@@ -115,7 +115,7 @@ START_TEST(without_memory_there_is_no_tensor)
 }
 END_TEST
 
-START_TEST(aligned_data_stays_where_it_is)
+START_TEST(aligned_data_is_not_copied)
 {
     struct td_tensor t = tensor("int64[2] 1 2");
     struct td_error err;
@@ -125,7 +125,7 @@ START_TEST(aligned_data_stays_where_it_is)
 }
 END_TEST
 
-START_TEST(unaligned_data_moves)
+START_TEST(unaligned_data_is_copied)
 {
     struct td_tensor t = tensor("int64[2] 1 -2");
     struct td_error err;
@@ -154,14 +154,14 @@ END_TEST
 static void add(TCase *t)
 {
     tcase_add_test(t, a_tensor_is_described_before_it_has_data);
-    tcase_add_loop_test(t, what_no_machine_can_count_is_refused, 0, COUNT_OF(descriptions));
+    tcase_add_loop_test(t, a_tensor_beyond_int64_is_refused, 0, COUNT_OF(descriptions));
     tcase_add_test(t, data_comes_from_the_arena);
     tcase_add_test(t, an_empty_tensor_has_a_pointer_too);
     tcase_add_test(t, new_strings_are_empty);
     tcase_add_test(t, the_footprint_of_strings_has_offsets_and_bytes);
     tcase_add_test(t, without_memory_there_is_no_tensor);
-    tcase_add_test(t, aligned_data_stays_where_it_is);
-    tcase_add_test(t, unaligned_data_moves);
+    tcase_add_test(t, aligned_data_is_not_copied);
+    tcase_add_test(t, unaligned_data_is_copied);
     tcase_add_test(t, index_values_are_widened);
 }
 

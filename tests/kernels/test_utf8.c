@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct {
-    const char *says, *text;
+    const char *case_name, *text;
     size_t valid; /* bytes */
 } texts[] = {
     { "ASCII", "abc", 3 },
@@ -15,34 +15,35 @@ static const struct {
     { "three", "\xe2\x82\xac", 3 },
     { "four", "\xf0\x9f\x98\x80", 4 },
     { "the last code point", "\xf4\x8f\xbf\xbf", 4 },
-    { "one more", "a\xf4\x90\x80\x80", 1 },
+    { "one code point more", "a\xf4\x90\x80\x80", 1 },
     { "before the surrogates", "\xed\x9f\xbf", 3 },
     { "a surrogate", "a\xed\xa0\x80", 1 },
-    { "behind the surrogates", "\xee\x80\x80", 3 },
+    { "after the surrogates", "\xee\x80\x80", 3 },
     { "overlong, two bytes", "\xc1\xbf", 0 },
-    { "overlong, three", "\xe0\x9f\xbf", 0 },
-    { "overlong, four", "\xf0\x8f\xbf\xbf", 0 },
-    { "a continuation alone", "ab\x80", 2 },
-    { "a lead alone", "ab\xc3", 2 },
-    { "a lead and ASCII", "\xe2\x82z", 0 },
+    { "overlong, three bytes", "\xe0\x9f\xbf", 0 },
+    { "overlong, four bytes", "\xf0\x8f\xbf\xbf", 0 },
+    { "a continuation byte without lead", "ab\x80", 2 },
+    { "a lead byte at the end", "ab\xc3", 2 },
+    { "a lead byte before ASCII", "\xe2\x82z", 0 },
     { "five bytes", "\xf8\x88\x80\x80\x80", 0 },
     { "eight ASCII bytes in front", "abcdefgh\xff", 8 },
     { "the end of a block", "abcdefg\xc3\xa9xyzxyz\xe9", 15 },
 };
 
-START_TEST(utf8_is_valid_up_to_the_first_wrong_byte)
+START_TEST(utf8_is_valid_up_to_the_first_invalid_byte)
 {
     size_t length = strlen(texts[_i].text);
     char *exact = malloc(length ? length : 1);
     memcpy(exact, texts[_i].text, length);
-    ck_assert_msg(td_utf8_valid_prefix(exact, length) == texts[_i].valid, "%s", texts[_i].says);
+    ck_assert_msg(td_utf8_valid_prefix(exact, length) == texts[_i].valid, "%s",
+                  texts[_i].case_name);
     ck_assert_msg(td_utf8_valid(exact, length) == (texts[_i].valid == length), "%s",
-                  texts[_i].says);
+                  texts[_i].case_name);
     free(exact);
 }
 END_TEST
 
-START_TEST(a_nul_ends_a_character_as_the_end_of_the_text_does)
+START_TEST(a_nul_ends_a_truncated_character)
 {
     for (size_t length = 1; length < TD_UTF8_MAX; length++) {
         char *exact = calloc(1, length + 1);
@@ -53,7 +54,7 @@ START_TEST(a_nul_ends_a_character_as_the_end_of_the_text_does)
 }
 END_TEST
 
-START_TEST(every_code_point_is_written_as_it_is_read)
+START_TEST(every_code_point_is_written_and_read_back)
 {
     for (uint32_t code = 0; code < 0x110000; code++) {
         if (code >= 0xd800 && code < 0xe000)
@@ -72,9 +73,9 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, utf8_is_valid_up_to_the_first_wrong_byte, 0, COUNT_OF(texts));
-    tcase_add_test(t, a_nul_ends_a_character_as_the_end_of_the_text_does);
-    tcase_add_test(t, every_code_point_is_written_as_it_is_read);
+    tcase_add_loop_test(t, utf8_is_valid_up_to_the_first_invalid_byte, 0, COUNT_OF(texts));
+    tcase_add_test(t, a_nul_ends_a_truncated_character);
+    tcase_add_test(t, every_code_point_is_written_and_read_back);
 }
 
 int main(void)

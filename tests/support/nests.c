@@ -340,13 +340,13 @@ static const char *describe(const struct nest *nest)
     return text;
 }
 
-void nest_expect(const struct nest *nest, const char *says)
+void nest_expect(const struct nest *nest, const char *case_name)
 {
     const size_t size = size_of(nest, TD_C);
     for (int64_t i = 0; i < nest->n_elements[TD_C]; i++)
         EXPECT(memcmp((const char *)nest->data[TD_C] + (size_t)i * size,
                       (const char *)nest->want + (size_t)i * size, size) == 0,
-               "%s: element %ld of %s", says, (long)i, describe(nest));
+               "%s: element %ld of %s", case_name, (long)i, describe(nest));
 }
 
 /* ---- Workspaces -------------------------------------------------------------------------- */
@@ -362,10 +362,11 @@ static char *guarded_part(size_t bytes)
     return part;
 }
 
-static void expect_guard(const char *guard, const char *says)
+static void expect_guard(const char *guard, const char *case_name)
 {
     for (int i = 0; i < GUARD; i++)
-        EXPECT(guard[i] == 0x5a, "%s: written %d bytes past the end of the workspace", says, i);
+        EXPECT(guard[i] == 0x5a, "%s: written %d bytes past the end of the workspace", case_name,
+               i);
 }
 
 void guarded_workspace_open(struct guarded_workspace *guarded, struct td_workspace_size size,
@@ -381,14 +382,15 @@ void guarded_workspace_open(struct guarded_workspace *guarded, struct td_workspa
         memset((char *)td_workspace_scratch(workspace, i) + size.per_thread, 0x5a, GUARD);
 }
 
-void guarded_workspace_close(struct guarded_workspace *guarded, const char *says)
+void guarded_workspace_close(struct guarded_workspace *guarded, const char *case_name)
 {
     struct td_workspace *workspace = &guarded->workspace;
-    expect_guard(workspace->shared + guarded->size.shared, says);
+    expect_guard(workspace->shared + guarded->size.shared, case_name);
     for (int i = 0; i < workspace->n_threads; i++) {
-        expect_guard((char *)td_workspace_scratch(workspace, i) + guarded->size.per_thread, says);
+        expect_guard((char *)td_workspace_scratch(workspace, i) + guarded->size.per_thread,
+                     case_name);
         EXPECT(atomic_load(&workspace->in_use[i]) == 0,
-               "%s: the scratch of a thread was not released", says);
+               "%s: the scratch of a thread was not released", case_name);
     }
     free(workspace->shared);
     free(workspace->scratch);

@@ -43,8 +43,8 @@ void nest_fill(struct nest *nest, uint64_t *state);
 /* Fills want: floats computed in double and rounded once, integers modulo 2^64 and truncated. */
 void nest_reference(struct nest *nest);
 
-/* Fails the test unless C is bitwise equal to want; `says` names the case. */
-void nest_expect(const struct nest *nest, const char *says);
+/* Fails the test unless C is bitwise equal to want; `case_name` names the case. */
+void nest_expect(const struct nest *nest, const char *case_name);
 
 void nest_free(struct nest *nest);
 
@@ -56,6 +56,6 @@ struct guarded_workspace {
 void guarded_workspace_open(struct guarded_workspace *guarded, struct td_workspace_size size,
                             int n_threads);
 /* Fails the test when a guard was overwritten or the scratch of a thread was not released. */
-void guarded_workspace_close(struct guarded_workspace *guarded, const char *says);
+void guarded_workspace_close(struct guarded_workspace *guarded, const char *case_name);
 
 #endif

@@ -1,4 +1,4 @@
-/* op_call.h - runs an op in a test, from arguments written down to its output or its refusal. */
+/* op_call.h - runs an op in a test: arguments as text, an output or an error as the result. */
 #ifndef TD_TESTS_SUPPORT_OP_CALL_H
 #define TD_TESTS_SUPPORT_OP_CALL_H
 
@@ -12,22 +12,23 @@ struct op_call {
 };
 
 /* Takes the two inputs, and attributes as "axis=1 bounds=zero" ("" leaves the defaults); a value
- * with spaces stands in quotes: "equation='ij, jk'". args.inputs has copies, in test_arena. */
+ * with spaces is quoted: "equation='ij, jk'". args.inputs has copies in test_arena. */
 void call_begin(struct op_call *call, const char *op, const char *attrs, struct td_tensor first,
                 struct td_tensor second);
 
-/* The same with lists of tensors, of any length; the second counts only where the op takes it. */
+/* call_begin with lists of tensors of any length; the second list is ignored when the op has only
+ * one input. */
 void call_begin_lists(struct op_call *call, const char *op, const char *attrs, int n_first,
                       const struct td_tensor *first, int n_second, const struct td_tensor *second);
 
-/* Checks the arguments and describes the output; status tells. */
+/* Checks the arguments and describes the output; sets call->status. */
 void call_infer(struct op_call *call, const char *op);
 
-/* From inference to the output, in test_arena. exec may be NULL: then on this thread. The output is
- * filled with rubbish before, as a warm buffer would be. */
+/* call_infer, then allocates the output in test_arena and runs the op. exec NULL: on this thread.
+ * The output is filled with arbitrary bytes first, as in a reused buffer. */
 void call_run(struct op_call *call, const char *op, struct td_exec *exec);
 
-/* All of it. */
+/* call_begin and call_run. */
 void call_op(struct op_call *call, const char *op, const char *attrs, struct td_tensor first,
              struct td_tensor second, struct td_exec *exec);
 

@@ -1,4 +1,4 @@
-/* random.h - arguments drawn at random, the same ones for the same seed. */
+/* random.h - random numbers and tensors, reproducible by seed. */
 #ifndef TD_TESTS_SUPPORT_RANDOM_H
 #define TD_TESTS_SUPPORT_RANDOM_H
 
@@ -8,10 +8,10 @@ void random_seed(uint64_t seed);
 uint64_t random_next(void);
 int random_below(int n); /* 0 .. n - 1 */
 
-/* Any bytes at all, in test_arena; strings of up to 16, many of them empty. */
+/* A tensor of random bytes, in test_arena; strings of up to 16 bytes, many of them empty. */
 struct td_tensor random_tensor(td_dtype dtype, const struct td_shape *dims);
 
-/* Element i and its size: strings differ in theirs. */
+/* The address of element i and its size in bytes. */
 const void *tensor_element(const struct td_tensor *t, int64_t i, size_t *size);
 
 #endif

@@ -9,7 +9,7 @@ int run_suite(const char *name, void (*add)(TCase *tcase))
     Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);
     tcase_add_checked_fixture(tcase, test_arena_open, test_arena_close);
-    tcase_set_timeout(tcase, 120); /* seconds a test, with room for valgrind */
+    tcase_set_timeout(tcase, 120); /* seconds per test, enough for valgrind */
     add(tcase);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

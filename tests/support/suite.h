@@ -1,5 +1,5 @@
-/* suite.h - the main function of a test program: one suite, one case, test_arena open in each test.
- */
+/* suite.h - the main function of a test program with one suite of one case; test_arena is open in
+ * each test. */
 #ifndef TD_TESTS_SUPPORT_SUITE_H
 #define TD_TESTS_SUPPORT_SUITE_H
 

@@ -178,24 +178,25 @@ struct td_tensor index_vector(td_dtype dtype, const int64_t *values, int64_t n)
     return result;
 }
 
-void expect_shape(const struct td_shape *got, const char *want, const char *says)
+void expect_shape(const struct td_shape *got, const char *want, const char *case_name)
 {
     char text[TD_SHAPE_TEXT];
     ck_assert_msg(strcmp(td_shape_text(got, text, sizeof(text)), want) == 0,
-                  "%s: shape is %s, should be %s", says, text, want);
+                  "%s: shape is %s, should be %s", case_name, text, want);
 }
 
-void expect_same_tensor(const struct td_tensor *got, const struct td_tensor *want, const char *says)
+void expect_same_tensor(const struct td_tensor *got, const struct td_tensor *want,
+                        const char *case_name)
 {
     char got_shape[TD_SHAPE_TEXT], want_shape[TD_SHAPE_TEXT];
-    ck_assert_msg(got->dtype == want->dtype, "%s: dtype is %s, should be %s", says,
+    ck_assert_msg(got->dtype == want->dtype, "%s: dtype is %s, should be %s", case_name,
                   td_dtype_info(got->dtype)->name, td_dtype_info(want->dtype)->name);
-    ck_assert_msg(td_shape_equal(&got->shape, &want->shape), "%s: shape is %s, should be %s", says,
-                  td_shape_text(&got->shape, got_shape, sizeof(got_shape)),
+    ck_assert_msg(td_shape_equal(&got->shape, &want->shape), "%s: shape is %s, should be %s",
+                  case_name, td_shape_text(&got->shape, got_shape, sizeof(got_shape)),
                   td_shape_text(&want->shape, want_shape, sizeof(want_shape)));
-    ck_assert_msg(got->numel == want->numel, "%s: numel does not fit the shape", says);
-    ck_assert_msg(got->data != NULL, "%s: there is no data", says);
-    ck_assert_msg(got->bytes == want->bytes, "%s: %zu bytes, should be %zu", says, got->bytes,
+    ck_assert_msg(got->numel == want->numel, "%s: numel does not fit the shape", case_name);
+    ck_assert_msg(got->data != NULL, "%s: there is no data", case_name);
+    ck_assert_msg(got->bytes == want->bytes, "%s: %zu bytes, should be %zu", case_name, got->bytes,
                   want->bytes);
     for (int64_t i = 0; i < want->numel; i++) {
         size_t size = td_dtype_info(want->dtype)->size;
@@ -205,15 +206,15 @@ void expect_same_tensor(const struct td_tensor *got, const struct td_tensor *wan
             want_at = want->offsets[i];
             size = want->offsets[i + 1] - want_at;
             EXPECT(got->offsets[i + 1] - at == size && got->offsets[i + 1] <= got->bytes,
-                   "%s: string %" PRId64 " has the wrong length", says, i);
+                   "%s: string %" PRId64 " has the wrong length", case_name, i);
         }
         EXPECT(memcmp((char *)got->data + at, (char *)want->data + want_at, size) == 0,
-               "%s: element %" PRId64 " differs", says, i);
+               "%s: element %" PRId64 " differs", case_name, i);
     }
 }
 
-void expect_tensor(const struct td_tensor *got, const char *want, const char *says)
+void expect_tensor(const struct td_tensor *got, const char *want, const char *case_name)
 {
     struct td_tensor wanted = tensor(want);
-    expect_same_tensor(got, &wanted, says);
+    expect_same_tensor(got, &wanted, case_name);
 }

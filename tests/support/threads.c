@@ -15,7 +15,7 @@ struct loop {
     atomic_bool late;
 };
 
-/* Takes one more range of those that are allowed. */
+/* Counts a range; true when it exceeds ranges_allowed. */
 static bool is_late(struct thread_exec *exec)
 {
     int64_t before = atomic_fetch_add(&exec->ranges_run, 1);

@@ -1,5 +1,5 @@
-/* threads.h - a struct td_exec for tests: real threads, ranges as small as a test likes, a deadline
- * that comes after a number of ranges. */
+/* threads.h - a struct td_exec for tests: threads, ranges of any size, a deadline that expires
+ * after a number of ranges. */
 #ifndef TD_TESTS_SUPPORT_THREADS_H
 #define TD_TESTS_SUPPORT_THREADS_H
 
@@ -16,7 +16,8 @@ struct thread_exec {
     atomic_int_fast64_t ranges_run;
 };
 
-/* The caller and threads - 1 more, made for each parallel_for; ranges go to whoever asks next. */
+/* parallel_for uses the calling thread and threads - 1 new ones, each of which takes the next range
+ * when it has finished one. */
 void thread_exec_init(struct thread_exec *exec, int threads, int64_t grain);
 
 #endif

@@ -129,7 +129,7 @@ struct sample {
     bool exact; /* small integers: no sum is rounded before it is stored */
     struct td_tensor inputs[MAX_EQUATION_INPUTS];
     char attrs[600];
-    char says[700];
+    char case_name[700];
 };
 
 static struct td_tensor numbers(const struct sample *s, const struct td_shape *shape)
@@ -161,7 +161,7 @@ static void random_sample(struct sample *s, uint64_t seed, int64_t max_products)
     for (int k = 0; k < s->equation.n_inputs; k++)
         s->inputs[k] = numbers(s, &s->equation.shapes[k]);
     snprintf(s->attrs, sizeof(s->attrs), "equation='%s'", s->equation.text);
-    snprintf(s->says, sizeof(s->says), "seed %" PRIu64 ", %s, %s", seed,
+    snprintf(s->case_name, sizeof(s->case_name), "seed %" PRIu64 ", %s, %s", seed,
              td_dtype_info(dtypes[s->d].dtype)->name, s->equation.text);
 }
 
@@ -170,7 +170,7 @@ static struct td_tensor run_sample(const struct sample *s, struct td_exec *exec)
     struct op_call call;
     call_begin_lists(&call, "einsum", s->attrs, s->equation.n_inputs, s->inputs, 0, NULL);
     call_run(&call, "einsum", exec);
-    EXPECT(call.status == TD_OK, "%s: %s", s->says, call.err.message);
+    EXPECT(call.status == TD_OK, "%s: %s", s->case_name, call.err.message);
     return call.args.outputs[0];
 }
 
@@ -198,7 +198,7 @@ static double stored_value(const struct sample *s, double exact)
 static void compare(const struct sample *s, const struct td_tensor *got)
 {
     EXPECT(got->dtype == dtypes[s->d].dtype && td_shape_equal(&got->shape, &s->equation.output),
-           "%s: dtype or shape", s->says);
+           "%s: dtype or shape", s->case_name);
     int64_t n = got->numel;
     struct reference r = {
         .n_inputs = s->equation.n_inputs,
@@ -215,7 +215,7 @@ static void compare(const struct sample *s, const struct td_tensor *got)
         if (r.is_integer) {
             uint64_t mask = UINT64_MAX >> (64 - dtypes[s->d].bits);
             EXPECT(get_integer(got, i) == (r.integer[i] & mask),
-                   "%s: element %" PRId64 " is %" PRIu64 ", should be %" PRIu64, s->says, i,
+                   "%s: element %" PRId64 " is %" PRIu64 ", should be %" PRIu64, s->case_name, i,
                    get_integer(got, i), r.integer[i] & mask);
             continue;
         }
@@ -225,8 +225,8 @@ static void compare(const struct sample *s, const struct td_tensor *got)
             double bound = error_bound(s, sum, r.weight[i][component], r.count[i]);
             /* ==: the difference of two infinities, in float16, is NaN */
             EXPECT(is == want || fabs(is - want) <= bound,
-                   "%s: element %" PRId64 " is %.17g, should be %.17g, within %g", s->says, i, is,
-                   want, bound);
+                   "%s: element %" PRId64 " is %.17g, should be %.17g, within %g", s->case_name, i,
+                   is, want, bound);
         }
     }
 }
@@ -270,10 +270,10 @@ START_TEST(results_have_the_same_bits_at_every_thread_count)
         struct thread_exec threads;
         thread_exec_init(&threads, 3, 0);
         struct td_tensor parallel = run_sample(&s, &threads.exec);
-        expect_same_tensor(&parallel, &serial, s.says);
+        expect_same_tensor(&parallel, &serial, s.case_name);
         thread_exec_init(&threads, 2, 1);
         parallel = run_sample(&s, &threads.exec);
-        expect_same_tensor(&parallel, &serial, s.says);
+        expect_same_tensor(&parallel, &serial, s.case_name);
         td_arena_reset(&test_arena);
     }
 }

@@ -49,7 +49,7 @@ static const char *parsed_text(const struct td_equation *equation, char *text)
 
 /* Cases with "tf" are from tf.einsum's documentation, those with "numpy" from numpy.einsum's. */
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *equation, *shapes;
     const char *parsed, *output;
 } results[] = {
@@ -111,11 +111,11 @@ START_TEST(an_equation_is_parsed_as_this)
     struct td_equation *equation;
     struct td_error err;
     td_status status = parse(results[_i].equation, results[_i].shapes, &equation, &err);
-    ck_assert_msg(status == TD_OK, "%s: %s", results[_i].says, err.message);
+    ck_assert_msg(status == TD_OK, "%s: %s", results[_i].case_name, err.message);
     char text[4096];
     ck_assert_msg(strcmp(parsed_text(equation, text), results[_i].parsed) == 0, "%s: parsed as %s",
-                  results[_i].says, text);
-    expect_shape(&equation->output_shape, results[_i].output, results[_i].says);
+                  results[_i].case_name, text);
+    expect_shape(&equation->output_shape, results[_i].output, results[_i].case_name);
 }
 END_TEST
 
@@ -159,7 +159,7 @@ START_TEST(an_equation_may_have_256_labels)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *equation;
     int64_t offset;
     const char *message;
@@ -218,7 +218,7 @@ START_TEST(malformed_text_is_rejected_with_its_byte_offset)
     struct td_equation *equation;
     struct td_error err;
     td_status status = parse(malformed[_i].equation, "[2,3]", &equation, &err);
-    ck_assert_msg(status == TD_INVALID_EQUATION, "%s: %s", malformed[_i].says,
+    ck_assert_msg(status == TD_INVALID_EQUATION, "%s: %s", malformed[_i].case_name,
                   td_status_name(status));
     ck_assert_int_eq(err.status, TD_INVALID_EQUATION);
     ck_assert_int_eq(err.offset, malformed[_i].offset);
@@ -230,7 +230,7 @@ START_TEST(malformed_text_is_rejected_with_its_byte_offset)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *equation, *shapes;
     td_status status;
     const char *message;
@@ -307,7 +307,7 @@ START_TEST(shapes_that_do_not_match_the_equation_are_rejected)
     struct td_equation *equation;
     struct td_error err;
     td_status status = parse(rejected[_i].equation, rejected[_i].shapes, &equation, &err);
-    ck_assert_msg(status == rejected[_i].status, "%s: %s", rejected[_i].says,
+    ck_assert_msg(status == rejected[_i].status, "%s: %s", rejected[_i].case_name,
                   td_status_name(status));
     ck_assert_str_eq(err.message, rejected[_i].message);
     ck_assert_str_eq(err.input, rejected[_i].input);

@@ -279,16 +279,18 @@ static bool all_canary(const char *from, const char *to)
 
 /* Frees the workspace; fails the test if more was written than its size. */
 static void workspace_check(struct td_workspace *workspace, const struct nest *nest,
-                            const char *says)
+                            const char *case_name)
 {
     const struct td_workspace_size size = td_gemm_workspace(&nest->contraction);
     const char *end = workspace->shared + (size.shared + 63) / 64 * 64 + 64;
-    EXPECT(all_canary(workspace->shared + size.shared, end), "%s: shared workspace overrun", says);
+    EXPECT(all_canary(workspace->shared + size.shared, end), "%s: shared workspace overrun",
+           case_name);
     for (int i = 0; i < workspace->n_threads; i++) {
         const char *scratch = td_workspace_scratch(workspace, i);
         EXPECT(all_canary(scratch + size.per_thread, scratch + workspace->scratch_bytes),
-               "%s: thread scratch overrun", says);
-        EXPECT(workspace->in_use[i] == 0, "%s: the scratch of thread %d was not released", says, i);
+               "%s: thread scratch overrun", case_name);
+        EXPECT(workspace->in_use[i] == 0, "%s: the scratch of thread %d was not released",
+               case_name, i);
     }
     free(workspace->shared);
     free(workspace->scratch);
@@ -296,7 +298,7 @@ static void workspace_check(struct td_workspace *workspace, const struct nest *n
 }
 
 static td_status run(const struct nest *nest, struct operands *o, struct td_exec *exec,
-                     const char *says)
+                     const char *case_name)
 {
     struct td_error err;
     struct td_workspace *workspace = workspace_make(nest, exec->width);
@@ -304,11 +306,11 @@ static td_status run(const struct nest *nest, struct operands *o, struct td_exec
     const td_status status =
         td_gemm_run(&nest->contraction, element(o, nest, TD_A), element(o, nest, TD_B),
                     element(o, nest, TD_C), workspace, exec, &err);
-    workspace_check(workspace, nest, says);
+    workspace_check(workspace, nest, case_name);
     return status;
 }
 
-static void expect_equal(const struct nest *nest, const struct operands *o, const char *says,
+static void expect_equal(const struct nest *nest, const struct operands *o, const char *case_name,
                          td_isa isa)
 {
     if (memcmp(o->memory[TD_C], o->want, o->bytes[TD_C]) == 0)
@@ -317,13 +319,13 @@ static void expect_equal(const struct nest *nest, const struct operands *o, cons
     size_t i = 0;
     while (memcmp(o->memory[TD_C] + i * size, o->want + i * size, size) == 0)
         i++;
-    ck_abort_msg("%s, %s, %s: element %lld of C is wrong", says,
+    ck_abort_msg("%s, %s, %s: element %lld of C is wrong", case_name,
                  td_dtype_info(nest->contraction.dtype[TD_C])->name, td_isa_name(isa),
                  (long long)i - MARGIN);
 }
 
 /* On one thread with the kernel's own grain, on three with a grain of 1, on two with 7. */
-static void check_nest(const struct nest *nest, const char *says)
+static void check_nest(const struct nest *nest, const char *case_name)
 {
     struct operands o;
     operands_make(&o, nest);
@@ -339,8 +341,8 @@ static void check_nest(const struct nest *nest, const char *says)
             struct thread_exec exec;
             thread_exec_init(&exec, executions[i].threads, executions[i].grain);
             exec.exec.isa = isa;
-            EXPECT(run(nest, &o, &exec.exec, says) == TD_OK, "%s: failed", says);
-            expect_equal(nest, &o, says, isa);
+            EXPECT(run(nest, &o, &exec.exec, case_name) == TD_OK, "%s: failed", case_name);
+            expect_equal(nest, &o, case_name, isa);
         }
     }
     operands_free(&o);
@@ -492,7 +494,7 @@ END_TEST
 /* C is float32. Row 3 of A holds `first` and then `a`, column 2 of B holds `b`, all else is 1. k is
  * odd, so that the last pair has one element. */
 static const struct {
-    const char *says;
+    const char *case_name;
     uint16_t first, a, b;
     float want[2];    /* C[3, 2], C[3, 1]: k is 7 */
     float flushed[2]; /* with avx512_bf16, which treats denormals as 0 */
@@ -546,14 +548,14 @@ START_TEST(bfloat16_propagates_nan_and_inf_and_avx512_bf16_flushes_denormals)
         struct td_exec serial;
         td_exec_serial(&serial, &test_arena);
         serial.isa = isa;
-        ck_assert(run(&nest, &o, &serial, specials[_i].says) == TD_OK);
+        ck_assert(run(&nest, &o, &serial, specials[_i].case_name) == TD_OK);
         const float *c = element(&o, &nest, TD_C);
         const float *want = isa == TD_ISA_AVX512_BF16 ? specials[_i].flushed : specials[_i].want;
         for (int i = 0; i < 2; i++)
-            EXPECT(same(c[3 * 33 + 2 - i], want[i]), "%s, %s: %g, not %g", specials[_i].says,
+            EXPECT(same(c[3 * 33 + 2 - i], want[i]), "%s, %s: %g, not %g", specials[_i].case_name,
                    td_isa_name(isa), (double)c[3 * 33 + 2 - i], (double)want[i]);
-        EXPECT(c[4 * 33 + 1] == 7, "%s, %s: the element in the next row is %g", specials[_i].says,
-               td_isa_name(isa), (double)c[4 * 33 + 1]);
+        EXPECT(c[4 * 33 + 1] == 7, "%s, %s: the element in the next row is %g",
+               specials[_i].case_name, td_isa_name(isa), (double)c[4 * 33 + 1]);
     }
     operands_free(&o);
 }
@@ -759,7 +761,7 @@ END_TEST
 /* ---- Selection and workspace ---------------------------------------------------------------- */
 
 static const struct {
-    const char *says, *text;
+    const char *case_name, *text;
     bool suits;
 } choices[] = {
     { "a matrix product", "mk,kn->mn m=8 n=8 k=8", true },
@@ -777,7 +779,8 @@ START_TEST(only_matrix_products_of_sufficient_size_suit_gemm)
 {
     struct nest nest;
     nest_make(&nest, choices[_i].text, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
-    ck_assert_msg(td_gemm_suits(&nest.contraction) == choices[_i].suits, "%s", choices[_i].says);
+    ck_assert_msg(td_gemm_suits(&nest.contraction) == choices[_i].suits, "%s",
+                  choices[_i].case_name);
 }
 END_TEST
 

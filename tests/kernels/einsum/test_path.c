@@ -76,7 +76,7 @@ static void find_path(const struct network *net, struct td_pair *pairs)
 }
 
 /* The cost of the order cost_found by td_path_find; every operand and result must be used once. */
-static struct cost cost_found(const struct network *net, const char *says)
+static struct cost cost_found(const struct network *net, const char *case_name)
 {
     struct td_pair pairs[MAX_OPERANDS];
     find_path(net, pairs);
@@ -87,7 +87,7 @@ static struct cost cost_found(const struct network *net, const char *says)
     for (int i = 0; i < net->n - 1; i++) {
         int a = pairs[i].a, b = pairs[i].b, result = net->n + i;
         EXPECT(0 <= a && a < b && b < result && !used[a] && !used[b], "%s: pair %d is (%d, %d)",
-               says, i, a, b);
+               case_name, i, a, b);
         used[a] = used[b] = true;
         uint64_t others = 0;
         for (int k = 0; k < result; k++)
@@ -118,7 +118,7 @@ static struct network network_of(const char *text, int64_t extent, const char *e
 }
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *network;
     int64_t extent;
     const char *extents;
@@ -148,9 +148,9 @@ static const struct {
 START_TEST(the_best_order_has_these_costs)
 {
     struct network net = network_of(known[_i].network, known[_i].extent, known[_i].extents);
-    struct cost cost = cost_found(&net, known[_i].says);
-    ck_assert_msg(cost.flops == known[_i].flops, "%s: %g FLOPs", known[_i].says, cost.flops);
-    ck_assert_msg(cost.largest == known[_i].largest, "%s: %g elements", known[_i].says,
+    struct cost cost = cost_found(&net, known[_i].case_name);
+    ck_assert_msg(cost.flops == known[_i].flops, "%s: %g FLOPs", known[_i].case_name, cost.flops);
+    ck_assert_msg(cost.largest == known[_i].largest, "%s: %g elements", known[_i].case_name,
                   cost.largest);
 }
 END_TEST

@@ -58,17 +58,17 @@ static td_status run(struct nest *nest, td_isa isa, int threads, int64_t grain,
     return td_permute_run(&nest->contraction, nest->data[TD_A], nest->data[TD_C], &exec.exec, &err);
 }
 
-static void expect_permuted(struct nest *nest, const char *says)
+static void expect_permuted(struct nest *nest, const char *case_name)
 {
     uint64_t state = 1;
     fill_bits(nest, &state);
     permute_reference(nest);
     FOR_EACH_ISA(isa)
     {
-        EXPECT(run(nest, isa, 1, 0, -1) == TD_OK, "%s", says);
-        nest_expect(nest, says);
-        EXPECT(run(nest, isa, 3, 2, -1) == TD_OK, "%s", says);
-        nest_expect(nest, says);
+        EXPECT(run(nest, isa, 1, 0, -1) == TD_OK, "%s", case_name);
+        nest_expect(nest, case_name);
+        EXPECT(run(nest, isa, 3, 2, -1) == TD_OK, "%s", case_name);
+        nest_expect(nest, case_name);
     }
 }
 

@@ -52,7 +52,7 @@ static const char *steps_text(const struct td_einsum_plan *plan, char *text)
 }
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *equation, *shapes;
     const char *steps;
 } plans[] = {
@@ -89,13 +89,13 @@ START_TEST(an_equation_is_planned_as_these_steps)
     char text[1024];
     const struct td_einsum_plan *plan =
         make_plan(plans[_i].equation, TD_DTYPE_FLOAT32, plans[_i].shapes);
-    ck_assert_msg(strcmp(steps_text(plan, text), plans[_i].steps) == 0, "%s: %s", plans[_i].says,
-                  text);
+    ck_assert_msg(strcmp(steps_text(plan, text), plans[_i].steps) == 0, "%s: %s",
+                  plans[_i].case_name, text);
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *equation, *shapes;
     const char *loops; /* of the last step: extent(stride of A,B,C) */
     td_contraction_kind kind;
@@ -125,13 +125,13 @@ START_TEST(the_last_step_has_this_loop_nest_and_kind)
         at += sprintf(at, "%s%" PRId64 "(%" PRId64 ",%" PRId64 ",%" PRId64 ")", i ? " " : "",
                       loop->extent, loop->stride[TD_A], loop->stride[TD_B], loop->stride[TD_C]);
     }
-    ck_assert_msg(strcmp(text, nests[_i].loops) == 0, "%s: %s", nests[_i].says, text);
-    ck_assert_msg(last->kind == nests[_i].kind, "%s: kind %d", nests[_i].says, last->kind);
+    ck_assert_msg(strcmp(text, nests[_i].loops) == 0, "%s: %s", nests[_i].case_name, text);
+    ck_assert_msg(last->kind == nests[_i].kind, "%s: kind %d", nests[_i].case_name, last->kind);
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *equation, *shapes;
     uint64_t flops, naive_flops, largest;
     bool fill_zeros, nothing_to_do;
@@ -156,15 +156,15 @@ START_TEST(a_plan_has_these_costs)
 {
     const struct td_einsum_plan *plan =
         make_plan(totals[_i].equation, TD_DTYPE_INT8, totals[_i].shapes);
-    ck_assert_msg(plan->flops == totals[_i].flops, "%s: %" PRIu64 " FLOPs", totals[_i].says,
+    ck_assert_msg(plan->flops == totals[_i].flops, "%s: %" PRIu64 " FLOPs", totals[_i].case_name,
                   plan->flops);
     ck_assert_msg(plan->naive_flops == totals[_i].naive_flops, "%s: %" PRIu64 " naive FLOPs",
-                  totals[_i].says, plan->naive_flops);
+                  totals[_i].case_name, plan->naive_flops);
     ck_assert_msg(plan->largest_intermediate == totals[_i].largest, "%s: %" PRIu64 " elements",
-                  totals[_i].says, plan->largest_intermediate);
-    ck_assert_msg(plan->fill_zeros == totals[_i].fill_zeros, "%s: zeros", totals[_i].says);
+                  totals[_i].case_name, plan->largest_intermediate);
+    ck_assert_msg(plan->fill_zeros == totals[_i].fill_zeros, "%s: zeros", totals[_i].case_name);
     ck_assert_msg(plan->nothing_to_do == totals[_i].nothing_to_do, "%s: nothing to do",
-                  totals[_i].says);
+                  totals[_i].case_name);
     ck_assert_int_eq(plan->n_steps == 0, plan->nothing_to_do);
 }
 END_TEST
@@ -234,7 +234,7 @@ START_TEST(the_workspace_has_scratch_for_each_thread)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *equation, *shapes;
     td_dtype dtype;
     td_status status;
@@ -268,7 +268,7 @@ START_TEST(sizes_beyond_63_bits_are_rejected)
     struct td_error err;
     td_status status =
         make(rejected[_i].equation, rejected[_i].dtype, rejected[_i].shapes, &plan, &err);
-    ck_assert_msg(status == rejected[_i].status, "%s: %s", rejected[_i].says,
+    ck_assert_msg(status == rejected[_i].status, "%s: %s", rejected[_i].case_name,
                   td_status_name(status));
     if (rejected[_i].message)
         ck_assert_str_eq(err.message, rejected[_i].message);

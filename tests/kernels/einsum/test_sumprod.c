@@ -13,7 +13,7 @@
         if (td_isa_supported(isa))
 
 static td_status run_with(struct nest *nest, td_isa isa, int threads, int64_t grain,
-                          int64_t ranges_allowed, const char *says)
+                          int64_t ranges_allowed, const char *case_name)
 {
     struct thread_exec exec;
     struct guarded_workspace guarded;
@@ -26,13 +26,13 @@ static td_status run_with(struct nest *nest, td_isa isa, int threads, int64_t gr
     td_status status = td_sumprod_run(&nest->contraction, nest->data[TD_A],
                                       nest->contraction.has_b ? nest->data[TD_B] : NULL,
                                       nest->data[TD_C], &guarded.workspace, &exec.exec, &err);
-    guarded_workspace_close(&guarded, says);
+    guarded_workspace_close(&guarded, case_name);
     return status;
 }
 
-static void run(struct nest *nest, td_isa isa, const char *says)
+static void run(struct nest *nest, td_isa isa, const char *case_name)
 {
-    EXPECT(run_with(nest, isa, 1, 0, -1, says) == TD_OK, "%s", says);
+    EXPECT(run_with(nest, isa, 1, 0, -1, case_name) == TD_OK, "%s", case_name);
 }
 
 /* ---- Nests against the reference ---------------------------------------------------------- */
@@ -309,7 +309,7 @@ START_TEST(float16_and_bfloat16_sums_are_rounded_once)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     float a, b, sum; /* one element of A is a, the others are 0; all of B is b */
 } specials[] = {
     { "NaN propagates", NAN, 1, NAN },
@@ -340,11 +340,11 @@ START_TEST(nan_and_infinity_propagate_to_their_own_output_only)
             {
                 run(&nest, isa, texts[t]);
                 EXPECT(isnan(specials[_i].sum) ? isnan(c[hit]) : c[hit] == specials[_i].sum,
-                       "%s, %s, %s: %g", specials[_i].says, texts[t], td_isa_name(isa),
+                       "%s, %s, %s: %g", specials[_i].case_name, texts[t], td_isa_name(isa),
                        (double)c[hit]);
                 for (int64_t i = 0; i < n && isfinite(specials[_i].b); i++)
                     EXPECT(i == hit || c[i] == 0, "%s, %s: output %ld is affected",
-                           specials[_i].says, texts[t], (long)i);
+                           specials[_i].case_name, texts[t], (long)i);
             }
         }
         nest_free(&nest);
