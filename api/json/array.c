@@ -1,56 +1,18 @@
 #include "api/json/array.h"
 
-#include "api/json/parse_scalars.h"
+#include "api/json/infer_dtype.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-struct array {
-    struct td_json_scan *scan;
-    const struct td_json_path *path;
-    struct td_arena *arena;
-    struct td_error *err;
-
-    td_dtype dtype;
-    td_dtype integer_dtype; /* INFERRED: the dtype to try first for integers */
-    /* INFERRED: dtype is that of the elements so far, and may be widened */
-    enum td_scalar_style style;
-    bool started;      /* dtype is known and memory is allocated */
-    int64_t capacity;  /* elements that fit into the memory */
-    size_t width;      /* bytes per element in `data`; for strings, of an offset */
-    char *data;        /* elements; for strings, their offsets */
-    size_t text_bytes; /* length of the value's text, an upper bound for its unescaped strings */
-    td_parse_scalars_fn *parse;
-    struct td_scalar_parser parser;
-
-    /* The text before this was parsed as integers and converted to float32; or NULL. */
-    const char *integers_end;
-
-    /* The first integer that fits neither int64 nor uint64. It is an error unless a later float
-     * makes the tensor float32. */
-    const char *overflow;
-    int64_t overflow_element;
-
-    int rank;                   /* -1 until the first scalar or empty list */
-    int64_t dim[TD_MAX_RANK];   /* -1 until the first list of this level ends */
-    int64_t count[TD_MAX_RANK]; /* elements so far in the open list of this level */
-};
 
 static bool is_complex(td_dtype dtype)
 {
     return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
 }
 
-/* Number of elements read so far. */
-static int64_t elements(const struct array *array)
-{
-    int64_t written = (array->parser.next - array->data) / (int64_t)array->width;
-    return written - (array->dtype == TD_DTYPE_STRING);
-}
-
 /* Reports an error at the value whose path is array->path and then the first n_steps of `index`. */
-static td_status refuse_at(const struct array *array, const int64_t *index, int n_steps,
+static td_status refuse_at(const struct td_json_array *array, const int64_t *index, int n_steps,
                            const char *message)
 {
     struct td_json_path steps[TD_MAX_RANK];
@@ -76,7 +38,7 @@ static const char *token_text(const char *p, const char *end, char *text, size_t
 }
 
 /* Checks the syntax of the value at p, as far as its own token or brackets go. */
-static td_status check_syntax(const struct array *array, const char *p)
+static td_status check_syntax(const struct td_json_array *array, const char *p)
 {
     struct td_json_scan scan = *array->scan;
     struct td_json_raw raw;
@@ -128,7 +90,7 @@ static const char *oip_elements(td_dtype dtype)
 }
 
 /* Reports why the value at p, in a list of this level, is not an element of the tensor. */
-static td_status refuse_scalar(const struct array *array, const char *p, int level)
+static td_status refuse_scalar(const struct td_json_array *array, const char *p, int level)
 {
     td_status status = array->parser.fault == TD_SCALAR_FAULT_REPORTED ? TD_MALFORMED_REQUEST
                                                                        : check_syntax(array, p);
@@ -146,7 +108,7 @@ static td_status refuse_scalar(const struct array *array, const char *p, int lev
                  kind, dtype);
     else if (array->parser.fault == TD_SCALAR_FAULT_RANGE)
         snprintf(message, sizeof message, "%s does not fit %s", kind, dtype);
-    else if (array->style == TD_SCALARS_INFERRED && elements(array) == 0 && *p != '[')
+    else if (array->style == TD_SCALARS_INFERRED && td_json_array_numel(array) == 0 && *p != '[')
         snprintf(message, sizeof message,
                  "%s is not an element of a tensor: expected a number, a string, true or false",
                  kind);
@@ -166,135 +128,6 @@ static td_status refuse_scalar(const struct array *array, const char *p, int lev
     return refuse_at(array, array->count, level, message);
 }
 
-/* Allocates memory for the elements and selects the parser of the dtype. */
-static td_status start(struct array *array)
-{
-    bool strings = array->dtype == TD_DTYPE_STRING;
-    /* strings have one offset more than elements */
-    size_t count = (size_t)array->capacity + strings;
-    array->width = strings ? sizeof(uint64_t) : td_dtype_info(array->dtype)->size;
-    array->data = td_arena_alloc(array->arena, count, array->width, array->err);
-    if (!array->data)
-        return array->err->status;
-    array->parser.next = array->data;
-    if (strings) {
-        array->parser.bytes = td_arena_alloc(array->arena, array->text_bytes, 1, array->err);
-        if (!array->parser.bytes)
-            return array->err->status;
-        array->parser.bytes_next = array->parser.bytes;
-        memset(array->data, 0, array->width); /* offsets[0] */
-        array->parser.next += array->width;
-    }
-    array->parser.limit = array->data + count * array->width;
-    array->parse = td_parse_scalars_of(array->dtype, array->style);
-    array->started = true;
-    return TD_OK;
-}
-
-/* Converts the integers so far to float32, in place: no integer dtype used here is narrower. */
-static void integers_to_float32(struct array *array)
-{
-    int64_t n = elements(array);
-    for (int64_t i = 0; i < n; i++) {
-        const char *from = array->data + (size_t)i * array->width;
-        float value = 0;
-        if (array->dtype == TD_DTYPE_INT32) {
-            int32_t integer;
-            memcpy(&integer, from, sizeof integer);
-            value = (float)integer;
-        } else if (array->dtype == TD_DTYPE_INT64) {
-            int64_t integer;
-            memcpy(&integer, from, sizeof integer);
-            value = (float)integer;
-        } else {
-            uint64_t integer;
-            memcpy(&integer, from, sizeof integer);
-            value = (float)integer;
-        }
-        memcpy(array->data + (size_t)i * sizeof value, &value, sizeof value);
-    }
-    array->dtype = TD_DTYPE_FLOAT32;
-    array->width = sizeof(float);
-    array->parse = td_parse_scalars_of(array->dtype, array->style);
-    array->parser.next = array->data + (size_t)n * array->width;
-    array->parser.limit = array->data + (size_t)array->capacity * array->width;
-}
-
-static td_status int32_to_int64(struct array *array)
-{
-    const char *narrow = array->data;
-    int64_t n = elements(array);
-    array->dtype = TD_DTYPE_INT64;
-    td_status status = start(array);
-    if (status != TD_OK)
-        return status;
-    for (int64_t i = 0; i < n; i++) {
-        int32_t value;
-        memcpy(&value, narrow + (size_t)i * sizeof value, sizeof value);
-        int64_t wide = value;
-        memcpy(array->parser.next, &wide, sizeof wide);
-        array->parser.next += sizeof wide;
-    }
-    return TD_OK;
-}
-
-static bool any_negative(const struct array *array)
-{
-    int64_t lowest = 0;
-    for (const char *at = array->data; at < array->parser.next; at += sizeof lowest) {
-        int64_t value;
-        memcpy(&value, at, sizeof value);
-        lowest = value < lowest ? value : lowest;
-    }
-    return lowest < 0;
-}
-
-/* Widens an inferred integer dtype for the number at p. *widened is false if there is no number at
- * p or the dtype need not be widened. */
-static td_status widen(struct array *array, const char *p, bool *widened)
-{
-    *widened = false;
-    bool is_integer;
-    const char *stop = td_json_number_end(p, array->parser.end, &is_integer);
-    bool integers = array->dtype == TD_DTYPE_INT32 || array->dtype == TD_DTYPE_INT64 ||
-                    array->dtype == TD_DTYPE_UINT64;
-    if (array->style != TD_SCALARS_INFERRED || !integers || !stop)
-        return TD_OK;
-    *widened = true;
-    if (is_integer && array->dtype == TD_DTYPE_INT32)
-        return int32_to_int64(array);
-    if (is_integer && array->dtype == TD_DTYPE_INT64 && *p != '-' && !any_negative(array)) {
-        array->dtype = TD_DTYPE_UINT64;
-        array->parse = td_parse_scalars_of(array->dtype, array->style);
-        return TD_OK;
-    }
-    if (is_integer) {
-        array->overflow = p;
-        array->overflow_element = elements(array);
-    }
-    array->integers_end = p;
-    integers_to_float32(array);
-    return TD_OK;
-}
-
-/* Infers the dtype from the first element. */
-static td_status infer_dtype(struct array *array, const char *p)
-{
-    switch (p < array->parser.end ? *p : '\0') {
-    case 't':
-    case 'f':
-        array->dtype = TD_DTYPE_BOOL;
-        break;
-    case '"':
-        array->dtype = TD_DTYPE_STRING;
-        break;
-    default:
-        array->dtype = array->integer_dtype;
-        break;
-    }
-    return start(array);
-}
-
 /* Is the '[' at p the start of a complex element [re, im], rather than of a list of elements? */
 static bool is_pair(const char *p, const char *end)
 {
@@ -304,7 +137,7 @@ static bool is_pair(const char *p, const char *end)
 
 /* Reports more elements than the given shape has. Memory that is sized from the text is always
  * large enough. */
-static td_status refuse_too_many(const struct array *array)
+static td_status refuse_too_many(const struct td_json_array *array)
 {
     char message[96];
     snprintf(message, sizeof message, "there are more elements than the shape's %" PRId64,
@@ -313,12 +146,12 @@ static td_status refuse_too_many(const struct array *array)
 }
 
 /* Reads elements starting at p, to the end of their list. */
-static td_status read_scalars(struct array *array, const char **p, int level)
+static td_status read_scalars(struct td_json_array *array, const char **p, int level)
 {
     td_status status = TD_OK;
-    if (!array->started && (status = infer_dtype(array, *p)) != TD_OK)
+    if (!array->started && (status = td_json_infer_dtype(array, *p)) != TD_OK)
         return status;
-    int64_t before = elements(array);
+    int64_t before = td_json_array_numel(array);
     if (level == 0) /* a scalar: stop after one element, a comma after it belongs to the caller */
         array->parser.limit = array->parser.next + array->width;
     for (;;) {
@@ -326,7 +159,7 @@ static td_status read_scalars(struct array *array, const char **p, int level)
             return refuse_too_many(array);
         *p = array->parse(&array->parser, *p);
         if (level > 0)
-            array->count[level - 1] = elements(array) - before;
+            array->count[level - 1] = td_json_array_numel(array) - before;
         if (array->parser.fault == TD_SCALAR_FAULT_NONE && level > 0 && *p < array->parser.end &&
             **p == ',')
             return refuse_too_many(array);
@@ -334,7 +167,7 @@ static td_status read_scalars(struct array *array, const char **p, int level)
             return TD_OK;
         bool widened = false;
         if (array->parser.fault != TD_SCALAR_FAULT_REPORTED)
-            status = widen(array, *p, &widened);
+            status = td_json_widen_dtype(array, *p, &widened);
         if (status != TD_OK)
             return status;
         if (!widened)
@@ -343,7 +176,7 @@ static td_status read_scalars(struct array *array, const char **p, int level)
 }
 
 /* Ends the list at `level` and compares its length with the other lists of that level. */
-static td_status close_list(struct array *array, int level)
+static td_status close_list(struct td_json_array *array, int level)
 {
     int64_t *dim = &array->dim[level - 1], count = array->count[level - 1];
     if (*dim < 0)
@@ -358,7 +191,7 @@ static td_status close_list(struct array *array, int level)
 
 /* Reads a value: nested lists of scalars. Iterative, so that the depth of the lists uses no
  * stack. */
-static td_status read_value(struct array *array)
+static td_status read_value(struct td_json_array *array)
 {
     const char *end = array->scan->end;
     const char *p = td_json_skip_space(array->scan->at, end);
@@ -431,7 +264,8 @@ static td_status read_value(struct array *array)
 }
 
 /* Makes a tensor of the given shape from the elements. */
-static td_status finish(struct array *array, const struct td_shape *shape, struct td_tensor *out)
+static td_status finish(struct td_json_array *array, const struct td_shape *shape,
+                        struct td_tensor *out)
 {
     memset(out, 0, sizeof *out);
     td_status status = td_tensor_describe(out, "data", array->dtype, shape, array->err);
@@ -446,7 +280,7 @@ static td_status finish(struct array *array, const struct td_shape *shape, struc
     return TD_OK;
 }
 
-static void shape_of(const struct array *array, struct td_shape *shape)
+static void shape_of(const struct td_json_array *array, struct td_shape *shape)
 {
     shape->rank = array->rank;
     for (int i = 0; i < array->rank; i++)
@@ -455,7 +289,7 @@ static void shape_of(const struct array *array, struct td_shape *shape)
 
 /* Finds the length of the value's text, and an upper bound for the number of elements from the
  * number of commas. */
-static td_status measure(struct array *array)
+static td_status measure(struct td_json_array *array)
 {
     size_t commas;
     const char *at = array->scan->at;
@@ -468,27 +302,11 @@ static td_status measure(struct array *array)
     return TD_OK;
 }
 
-/* Restores the sign of -0 in elements of a float32 tensor that were parsed as integers at first.
- * The index of an element is the number of commas before it, however lists nest. */
-static void restore_negative_zeros(struct array *array, const char *begin, const char *end)
-{
-    const float negative_zero = -0.0F;
-    int64_t element = 0;
-    for (const char *p = begin; p < end; p++) {
-        element += *p == ',';
-        /* The text does not end with a number here, so p[2] exists. */
-        if (p[0] == '-' && p[1] == '0' && p[2] != '.' && (p[2] | 0x20) != 'e' &&
-            (p == begin || (p[-1] | 0x20) != 'e'))
-            memcpy(array->data + (size_t)element * sizeof negative_zero, &negative_zero,
-                   sizeof negative_zero);
-    }
-}
-
 td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped untyped,
                                const struct td_json_path *path, struct td_arena *arena,
                                struct td_tensor *out, struct td_error *err)
 {
-    struct array array = {
+    struct td_json_array array = {
         .scan = scan,
         .path = path,
         .arena = arena,
@@ -504,13 +322,13 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
         status = read_value(&array);
     if (status == TD_OK && !array.started) {
         array.dtype = untyped.empty;
-        status = start(&array);
+        status = td_json_array_start(&array);
     }
     if (status != TD_OK)
         return status;
 
     if (array.integers_end)
-        restore_negative_zeros(&array, begin, array.integers_end);
+        td_json_restore_negative_zeros(&array, begin, array.integers_end);
     struct td_shape shape;
     shape_of(&array, &shape);
     if (array.overflow) {
@@ -550,7 +368,7 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
                             const struct td_shape *shape, const struct td_json_path *path,
                             struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
-    struct array array = {
+    struct td_json_array array = {
         .scan = scan,
         .path = path,
         .arena = arena,
@@ -576,7 +394,7 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
         array.capacity = numel < most ? numel : most;
         array.capacity = array.capacity > 0 ? array.capacity : 1;
     }
-    status = start(&array);
+    status = td_json_array_start(&array);
     if (status == TD_OK)
         status = read_value(&array);
     if (status != TD_OK)

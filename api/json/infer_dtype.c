@@ -1,0 +1,142 @@
+#include "api/json/infer_dtype.h"
+
+#include <string.h>
+
+td_status td_json_array_start(struct td_json_array *array)
+{
+    bool strings = array->dtype == TD_DTYPE_STRING;
+    /* strings have one offset more than elements */
+    size_t count = (size_t)array->capacity + strings;
+    array->width = strings ? sizeof(uint64_t) : td_dtype_info(array->dtype)->size;
+    array->data = td_arena_alloc(array->arena, count, array->width, array->err);
+    if (!array->data)
+        return array->err->status;
+    array->parser.next = array->data;
+    if (strings) {
+        array->parser.bytes = td_arena_alloc(array->arena, array->text_bytes, 1, array->err);
+        if (!array->parser.bytes)
+            return array->err->status;
+        array->parser.bytes_next = array->parser.bytes;
+        memset(array->data, 0, array->width); /* offsets[0] */
+        array->parser.next += array->width;
+    }
+    array->parser.limit = array->data + count * array->width;
+    array->parse = td_parse_scalars_of(array->dtype, array->style);
+    array->started = true;
+    return TD_OK;
+}
+
+td_status td_json_infer_dtype(struct td_json_array *array, const char *p)
+{
+    switch (p < array->parser.end ? *p : '\0') {
+    case 't':
+    case 'f':
+        array->dtype = TD_DTYPE_BOOL;
+        break;
+    case '"':
+        array->dtype = TD_DTYPE_STRING;
+        break;
+    default:
+        array->dtype = array->integer_dtype;
+        break;
+    }
+    return td_json_array_start(array);
+}
+
+/* Converts the integers so far to float32, in place: no integer dtype used here is narrower. */
+static void integers_to_float32(struct td_json_array *array)
+{
+    int64_t n = td_json_array_numel(array);
+    for (int64_t i = 0; i < n; i++) {
+        const char *from = array->data + (size_t)i * array->width;
+        float value = 0;
+        if (array->dtype == TD_DTYPE_INT32) {
+            int32_t integer;
+            memcpy(&integer, from, sizeof integer);
+            value = (float)integer;
+        } else if (array->dtype == TD_DTYPE_INT64) {
+            int64_t integer;
+            memcpy(&integer, from, sizeof integer);
+            value = (float)integer;
+        } else {
+            uint64_t integer;
+            memcpy(&integer, from, sizeof integer);
+            value = (float)integer;
+        }
+        memcpy(array->data + (size_t)i * sizeof value, &value, sizeof value);
+    }
+    array->dtype = TD_DTYPE_FLOAT32;
+    array->width = sizeof(float);
+    array->parse = td_parse_scalars_of(array->dtype, array->style);
+    array->parser.next = array->data + (size_t)n * array->width;
+    array->parser.limit = array->data + (size_t)array->capacity * array->width;
+}
+
+static td_status int32_to_int64(struct td_json_array *array)
+{
+    const char *narrow = array->data;
+    int64_t n = td_json_array_numel(array);
+    array->dtype = TD_DTYPE_INT64;
+    td_status status = td_json_array_start(array);
+    if (status != TD_OK)
+        return status;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t value;
+        memcpy(&value, narrow + (size_t)i * sizeof value, sizeof value);
+        int64_t wide = value;
+        memcpy(array->parser.next, &wide, sizeof wide);
+        array->parser.next += sizeof wide;
+    }
+    return TD_OK;
+}
+
+static bool any_negative(const struct td_json_array *array)
+{
+    int64_t lowest = 0;
+    for (const char *at = array->data; at < array->parser.next; at += sizeof lowest) {
+        int64_t value;
+        memcpy(&value, at, sizeof value);
+        lowest = value < lowest ? value : lowest;
+    }
+    return lowest < 0;
+}
+
+td_status td_json_widen_dtype(struct td_json_array *array, const char *p, bool *widened)
+{
+    *widened = false;
+    bool is_integer;
+    const char *stop = td_json_number_end(p, array->parser.end, &is_integer);
+    bool integers = array->dtype == TD_DTYPE_INT32 || array->dtype == TD_DTYPE_INT64 ||
+                    array->dtype == TD_DTYPE_UINT64;
+    if (array->style != TD_SCALARS_INFERRED || !integers || !stop)
+        return TD_OK;
+    *widened = true;
+    if (is_integer && array->dtype == TD_DTYPE_INT32)
+        return int32_to_int64(array);
+    if (is_integer && array->dtype == TD_DTYPE_INT64 && *p != '-' && !any_negative(array)) {
+        array->dtype = TD_DTYPE_UINT64;
+        array->parse = td_parse_scalars_of(array->dtype, array->style);
+        return TD_OK;
+    }
+    if (is_integer) {
+        array->overflow = p;
+        array->overflow_element = td_json_array_numel(array);
+    }
+    array->integers_end = p;
+    integers_to_float32(array);
+    return TD_OK;
+}
+
+void td_json_restore_negative_zeros(struct td_json_array *array, const char *begin, const char *end)
+{
+    const float negative_zero = -0.0F;
+    int64_t element = 0;
+    for (const char *p = begin; p < end; p++) {
+        element += *p == ',';
+        /* The text does not end with a number here, so p[2] exists. */
+        if (p[0] == '-' && p[1] == '0' && p[2] != '.' && (p[2] | 0x20) != 'e' &&
+            (p == begin || (p[-1] | 0x20) != 'e'))
+            memcpy(array->data + (size_t)element * sizeof negative_zero, &negative_zero,
+                   sizeof negative_zero);
+    }
+}
