@@ -192,10 +192,10 @@ def main():
     import daemon
     folder_of = folders()
     with daemon.Daemon() as server, daemon.Client(server) as client:
-        names = [op["name"] for op in client.ask("GET", "/v1/ops").json()["ops"]]
+        names = [op["name"] for op in client.request("GET", "/v1/ops").json()["ops"]]
         if names != list(folder_of):
             fault("kernels/ops.def", f"the daemon lists {', '.join(names)}")
-        ops = [client.ask("GET", "/v1/ops/" + name).json() for name in names]
+        ops = [client.request("GET", "/v1/ops/" + name).json() for name in names]
     for op in ops:
         path = f"kernels/{folder_of[op['name']]}/README.md"
         text = sections(read(path)).get(op["name"]) if os.path.exists(os.path.join(ROOT, path)) else None

@@ -1,4 +1,4 @@
-"""Requests of the benchmarks, and their right answers."""
+"""Requests of the benchmarks, and their right replies."""
 import array, collections, json, os, random
 from turns import Broken  # first: it finds daemon
 import daemon
@@ -57,19 +57,19 @@ def post(client, request):
     return client.post(request.path, request.body, request.headers())
 
 
-def ask(server, request):
+def send(server, request):
     with Client(server) as client:
         return post(client, request)
 
 
 def check_json(server, request, rows):
-    answer = ask(server, request)
+    reply = send(server, request)
     wanted = {"output": {"dtype": "float32", "shape": [len(rows), len(rows[0])], "data": rows}}
-    if answer.status != 200 or answer.json() != wanted:
-        raise Broken(f"a wrong answer: {answer}")
+    if reply.status != 200 or reply.json() != wanted:
+        raise Broken(f"a wrong reply: {reply}")
 
 
 def check_binary(server, request, shape, raw):
-    answer = ask(server, request)
-    if answer.status != 200 or daemon.read_safetensors(answer.body)[0] != {"output": ("float32", shape, raw)}:
-        raise Broken(f"a wrong answer: {answer}")
+    reply = send(server, request)
+    if reply.status != 200 or daemon.read_safetensors(reply.body)[0] != {"output": ("float32", shape, raw)}:
+        raise Broken(f"a wrong reply: {reply}")

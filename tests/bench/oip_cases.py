@@ -3,14 +3,14 @@ import json, os
 from turns import Broken, DropServer, report, take_turns, upload_turn, wrk_turn
 import daemon
 from daemon import JSON, SAFETENSORS
-from inputs import LOOKUP_IDS, TABLE_WIDTH, Request, ask, check_binary, floats, ints, rows_of_range
+from inputs import LOOKUP_IDS, TABLE_WIDTH, Request, send, check_binary, floats, ints, rows_of_range
 
 ROWS, WIDTH = 65536, 256  # 64 MB of float32
 HEADER = "Inference-Header-Content-Length"
 
 
 def oip_request(inputs, parameters=(), outputs=None):
-    """of gather, with binary answers; inputs are {name: (datatype, shape, bytes, or parameters that say where they are)},
+    """of gather, with binary replies; inputs are {name: (datatype, shape, bytes, or parameters that say where they are)},
     in the order and the spacing that tritonclient writes"""
     listed, blobs = [], b""
     for name, (datatype, shape, data) in inputs.items():
@@ -28,13 +28,13 @@ def oip_request(inputs, parameters=(), outputs=None):
 
 
 def check_oip(server, request, shape, raw):
-    answer = ask(server, request)
-    length = int(answer.headers.get(HEADER) or 0)
-    if answer.status != 200 or not length:
-        raise Broken(f"a wrong answer: {answer}")
-    output, = json.loads(answer.body[:length])["outputs"]
-    if (output["datatype"], output["shape"]) != ("FP32", shape) or answer.body[length:] != raw:
-        raise Broken(f"a wrong answer: {answer}")
+    reply = send(server, request)
+    length = int(reply.headers.get(HEADER) or 0)
+    if reply.status != 200 or not length:
+        raise Broken(f"a wrong reply: {reply}")
+    output, = json.loads(reply.body[:length])["outputs"]
+    if (output["datatype"], output["shape"]) != ("FP32", shape) or reply.body[length:] != raw:
+        raise Broken(f"a wrong reply: {reply}")
 
 
 class Target:
@@ -68,9 +68,9 @@ class Shared:
     def __enter__(self):
         try:
             body = json.dumps({"key": "/" + self.key, "byte_size": self.size}).encode()
-            answer = ask(self.server, Request(f"/v2/systemsharedmemory/region/{self.name}/register", body, JSON))
-            if answer.status != 200:
-                raise Broken(f"no shared memory: {answer}")
+            reply = send(self.server, Request(f"/v2/systemsharedmemory/region/{self.name}/register", body, JSON))
+            if reply.status != 200:
+                raise Broken(f"no shared memory: {reply}")
         except BaseException:
             os.unlink(self.path())
             raise
@@ -112,7 +112,7 @@ class OipCases:
         report("oip round trip", pairs, "GB/s", (len(request.body) + len(raw)) / 1e9, "at least 0.7")
 
     def shared_memory(self):
-        """params through shared memory, held against the same over the socket; then the answer as well"""
+        """params through shared memory, held against the same over the socket; then the reply as well"""
         params, indices, raw = self.large([7919 * i % ROWS for i in range(1000)])
         with self.tensord("--system-shared-memory") as tensord, Shared(tensord, "params", params) as region:
             sent = oip_request({"params": ("FP32", [ROWS, WIDTH], params), "indices": indices})
@@ -126,9 +126,9 @@ class OipCases:
                 sent = oip_request({"params": ("FP32", [ROWS, WIDTH], params), "indices": indices})
                 shared = oip_request({"params": ("FP32", [ROWS, WIDTH], region.where()), "indices": indices},
                                      outputs=[{"name": "output", "parameters": output.where()}])
-                answer = ask(tensord, shared)
-                if answer.status != 200 or output.read() != raw:
-                    raise Broken(f"a wrong answer: {answer}")
+                reply = send(tensord, shared)
+                if reply.status != 200 or output.read() != raw:
+                    raise Broken(f"a wrong reply: {reply}")
                 self.shared_turns("shm there and back", tensord, shared, sent, "")
 
     def shared_turns(self, name, tensord, shared, sent, target):

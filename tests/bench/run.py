@@ -7,7 +7,7 @@ Needs wrk, and the programs of tests/bench beside the binary: cmake --build buil
 side by side and take turns of S seconds; figures are medians over N rounds, ratios are medians of the rounds'
 own ratios, with the least and the largest in brackets.  CPU is what the server's process took per request.
 Rounds in which other processes were busy are repeated, up to 3 N in all, and the N quietest count; "others" is
-what was left of them.  Each case first checks one answer.  Ratios never fail the run: exit status 1 means that
+what was left of them.  Each case first checks one reply.  Ratios never fail the run: exit status 1 means that
 something broke.
 """
 import argparse, json, os, random, sys, tempfile, threading
@@ -89,10 +89,10 @@ class Bench(DeviceCases, OipCases, TableCases):
     def memory(self):
         with self.tensord() as tensord:
             with Client(tensord) as client:
-                client.ask("GET", "/readyz")
+                client.request("GET", "/readyz")
                 idle = resident(tensord.process)
                 run_mixture(tensord, mixture())
-                announced = client.ask("GET", "/readyz").json()["memory"]
+                announced = client.request("GET", "/readyz").json()["memory"]
             used, peak = resident(tensord.process), resident(tensord.process, "VmHWM")
             touched = resident_of_file(tensord.process, "table.npy")
         total = announced["in_use"] + announced["warm"] + announced["calls"] + touched
@@ -150,16 +150,16 @@ def run_mixture(server, requests, threads=4):
     def run(part):
         with Client(server) as client:
             for status, request in part:
-                answer = post(client, request)
-                if answer.status != status:
-                    wrong.append(f"{status} expected, got {answer}")
+                reply = post(client, request)
+                if reply.status != status:
+                    wrong.append(f"{status} expected, got {reply}")
     workers = [threading.Thread(target=run, args=(requests[i::threads],)) for i in range(threads)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
     if wrong:
-        raise Broken(f"{len(wrong)} wrong answers; the first: {wrong[0]}")
+        raise Broken(f"{len(wrong)} wrong replies; the first: {wrong[0]}")
 
 
 # ---------------------------------------------------------------- all of it

@@ -4,7 +4,7 @@ from turns import (Broken, DropServer, output_during, output_of, report, report_
                    take_turns, turn, upload_command, upload_times, wrk_command, wrk_figures)
 import daemon
 from daemon import SAFETENSORS, Client, Daemon
-from inputs import Request, ask, check_binary, ints
+from inputs import Request, send, check_binary, ints
 
 ROWS, WIDTH = 4 << 20, 64  # 1 GiB of float32
 BYTES = 4 * ROWS * WIDTH
@@ -37,7 +37,7 @@ class Watch:
     def run(self):
         with Client(self.server) as client:
             while not self.stop.wait(0.05):
-                self.in_use = max(self.in_use, client.ask("GET", "/readyz").json()["memory"]["in_use"])
+                self.in_use = max(self.in_use, client.request("GET", "/readyz").json()["memory"]["in_use"])
 
     def __enter__(self):
         self.thread.start()
@@ -93,9 +93,9 @@ class TableCases:
                                ((), (("replace, new memory", 8, 3, 1250),))):
             with Daemon(*OPTIONS, *options) as tensord, DropServer(self.tools) as drop:
                 with open(table, "rb") as f, Client(tensord) as client:
-                    answer = client.ask("PUT", put.path, f.read(), put.headers())
-                if answer.status != 201:
-                    raise Broken(f"a wrong answer: {answer}")
+                    reply = client.request("PUT", put.path, f.read(), put.headers())
+                if reply.status != 201:
+                    raise Broken(f"a wrong reply: {reply}")
                 check_binary(tensord, look, [len(IDS), WIDTH], raw)
                 for name, pause_ms, uploads, mb_per_s in loads:
                     self.replace_under(name, Lookups(tensord, drop, look, body, pause_ms),
@@ -143,7 +143,7 @@ class TableCases:
                     drop_pages(table)
                 begun = time.monotonic()
                 with Daemon("--data-dir", folder, *OPTIONS) as tensord, Client(tensord) as client:
-                    if client.ask("GET", "/readyz").status != 200:
+                    if client.request("GET", "/readyz").status != 200:
                         raise Broken("not ready")
                     times.append(time.monotonic() - begun)
                     if folder != empty:

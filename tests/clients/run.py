@@ -143,7 +143,7 @@ def unfinished(command):
 
 
 def commands(lines):
-    """(command, lines of the answer or None) of each curl command; "$ " before it means that an answer follows"""
+    """(command, lines of the reply or None) of each curl command; "$ " before it means that a reply follows"""
     at = 0
     while at < len(lines):
         shown, command = lines[at].startswith("$ curl "), lines[at].removeprefix("$ ")
@@ -152,24 +152,24 @@ def commands(lines):
             continue
         while unfinished(command):
             command, at = command + "\n" + lines[at], at + 1
-        answer = []
+        reply = []
         while shown and at < len(lines) and not lines[at].startswith("$ "):
-            answer, at = answer + [lines[at]], at + 1
-        yield command, answer if shown else None
+            reply, at = reply + [lines[at]], at + 1
+        yield command, reply if shown else None
 
 
 def same(printed, shown):
-    """whether the answer is as shown, where an ellipsis stands for anything and white space for nothing"""
+    """whether the reply is as shown, where an ellipsis stands for anything and white space for nothing"""
     pattern = ".*?".join(re.escape(re.sub(r"\s", "", part)) for part in shown.split("…"))
     return re.fullmatch(pattern, re.sub(r"\s", "", printed), re.S) is not None
 
 
-def check_command(command, answer, daemon, work):
+def check_command(command, reply, daemon, work):
     printed = run(["bash", "-c", command.replace("localhost:8080", daemon.address)], cwd=work)
-    if answer is None and '"code":' in printed:
+    if reply is None and '"code":' in printed:
         raise AssertionError(f"{command}\nwas answered with\n{printed}")
-    if answer is not None and not same(printed, "".join(answer)):
-        raise AssertionError(f"{command}\nprinted\n{printed}\ninstead of\n" + "\n".join(answer))
+    if reply is not None and not same(printed, "".join(reply)):
+        raise AssertionError(f"{command}\nprinted\n{printed}\ninstead of\n" + "\n".join(reply))
 
 
 def check_python(lines, daemon, work):
@@ -200,9 +200,9 @@ def check_document(path, daemon, work):
                 ran += 1
             except Skip as e:
                 print(f"a block of Python is left out: {e}")
-        for command, answer in commands(lines):
+        for command, reply in commands(lines):
             if "minilm" not in command:  # the model of tests/real
-                check_command(command, answer, daemon, work)
+                check_command(command, reply, daemon, work)
                 ran += 1
     if ran == 0:
         raise AssertionError(f"{path} shows no command")

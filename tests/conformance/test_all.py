@@ -37,7 +37,7 @@ def main():
     for inline, device, runs in (("20", args.gpu, gpu),) if args.gpu else everywhere:
         with daemon.Daemon("--inline-limit-us", inline, "--gpu", device) as server:
             with daemon.Client(server) as client:
-                ops = [op["name"] for op in client.ask("GET", "/v1/ops").json()["ops"]]
+                ops = [op["name"] for op in client.request("GET", "/v1/ops").json()["ops"]]
             files = [os.path.join(HERE, "cases", op + ".jsonl") for op in ops]
             without = [f for f in files if not os.path.exists(f)]
             if without or not ops:

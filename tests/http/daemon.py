@@ -1,12 +1,12 @@
-"""What every test of the daemon needs: the process, clients, and tensors as bytes.  Standard library only.
+"""Shared by all tests of the daemon: the process, HTTP clients, and tensors as bytes.  Standard library only.
 
-Daemon      starts tensord on a free port, keeps its log, stops it and looks at how it ended.
-HttpTest    a unittest.TestCase with a shared daemon and assertions about answers.
-Raw         a socket that says exactly what it is told and reads one HTTP answer at a time.
-safetensors, read_safetensors, npy, tensor, raw_strings   the formats, written and read in plain Python.
+Daemon      starts tensord on a free port, collects its log, stops it and checks how it ended.
+HttpTest    a unittest.TestCase with a shared daemon and assertions about replies.
+Raw         a socket that sends exact bytes and reads one HTTP reply at a time.
+safetensors, read_safetensors, npy, tensor, raw_strings   writers and readers of the formats.
 
-Environment: TD_TEST_BINARY names the daemon, TD_TEST_TIME_SCALE multiplies every wait (sanitizers are slow),
-TD_TEST_SEED seeds the random tests.
+Environment: TD_TEST_BINARY is the path of the daemon, TD_TEST_TIME_SCALE multiplies all time limits (sanitizers are
+slow), TD_TEST_SEED seeds the random tests.
 """
 import atexit, base64, concurrent.futures, http.client, json, os, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
 import unittest
@@ -15,12 +15,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BINARY = os.environ.get("TD_TEST_BINARY") or os.path.join(HERE, "..", "..", "build", "tensord")
 SCALE = float(os.environ.get("TD_TEST_TIME_SCALE", "1"))
 SEED = int(os.environ.get("TD_TEST_SEED", "1"))
-PATIENCE = 20 * SCALE  # seconds until something that should happen has not happened
+WAIT_LIMIT = 20 * SCALE  # seconds to wait for an expected event
 JSON, SAFETENSORS, PROBLEM = "application/json", "application/vnd.safetensors", "application/problem+json"
 
 
 def temporary_folder():
-    """the path of an empty folder that is gone after the tests"""
+    """the path of an empty folder, which is removed after the tests"""
     path = tempfile.mkdtemp(prefix="tensord-test-")
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
@@ -28,15 +28,15 @@ def temporary_folder():
 
 # ---------------------------------------------------------------- the process
 def environment(**extra):
-    """the environment for a daemon: ours, without anything that would configure it"""
+    """the environment of a daemon: that of the tests, without options of tensord"""
     env = {k: v for k, v in os.environ.items() if not k.startswith("TENSORD_")}
     env.update(extra)
     return env
 
 
 class Daemon:
-    """A running tensord.  Options beyond --listen and the log are the caller's; later ones win."""
-    failures = []  # how daemons ended badly, for the runner to report
+    """A running tensord.  The caller passes further options; a later one takes precedence."""
+    failures = []  # errors of daemons that ended, for the runner to report
 
     def __init__(self, *options, listen="127.0.0.1:0", env=None, log_format="json"):
         command = [BINARY, "--listen", listen, *options]
@@ -63,7 +63,7 @@ class Daemon:
             self.changed.notify_all()
 
     def events(self):
-        """the log so far, as objects; lines that are none are left out"""
+        """the log so far, as objects; lines that are not JSON objects are skipped"""
         with self.changed:
             lines = list(self.lines)
         out = []
@@ -76,8 +76,8 @@ class Daemon:
                 pass
         return out
 
-    def wait_log(self, wanted, what="a log line", seconds=PATIENCE):
-        """the first log event that `wanted` accepts, waiting for it"""
+    def wait_log(self, wanted, what="a log line", seconds=WAIT_LIMIT):
+        """waits for the first log event that `wanted` accepts"""
         deadline = time.monotonic() + seconds
         while True:
             for event in self.events():
@@ -86,7 +86,7 @@ class Daemon:
             ended = self.process.poll() is not None and not self.reader.is_alive()
             if ended or time.monotonic() > deadline:
                 self.process.kill()
-                raise AssertionError(f"{what} did not come; the daemon said:\n" + self.tail())
+                raise AssertionError(f"{what} was not logged; the log ends with:\n" + self.tail())
             with self.changed:
                 self.changed.wait(0.05)
 
@@ -100,31 +100,31 @@ class Daemon:
     def send_signal(self, number=signal.SIGTERM):
         self.process.send_signal(number)
 
-    def wait(self, seconds=PATIENCE):
-        """exit status, after the process has ended by itself"""
+    def wait(self, seconds=WAIT_LIMIT):
+        """waits for the process to end; its exit status"""
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"the daemon did not end within {seconds:.0f} s; it said:\n{self.tail()}") from None
-        self.reader.join(PATIENCE)
+            raise AssertionError(f"the daemon did not end within {seconds:.0f} s; its log ends with:\n{self.tail()}") from None
+        self.reader.join(WAIT_LIMIT)
         self.process.stderr.close()
         self.stopped = True
         return status
 
     def stop(self, number=signal.SIGTERM):
-        """ends the daemon; raises when it had died, ended badly, or a sanitizer spoke"""
+        """stops the daemon; raises if it had crashed, failed, or printed a sanitizer report"""
         if self.stopped:
             return
         died = not self.alive()
         if not died:
             self.send_signal(number)
-        status = self.wait(PATIENCE + 30)  # past the drain timeout, so that a slow end is a test's to judge
+        status = self.wait(WAIT_LIMIT + 30)  # longer than the drain timeout
         report = [l for l in self.lines if "Sanitizer" in l or "runtime error:" in l]
         if died or status != 0 or report:
-            raise AssertionError(f"the daemon {'had died' if died else 'ended'} with status {status}"
-                                 f" (options {' '.join(self.options) or 'none'}); it said:\n" + self.tail(60))
+            raise AssertionError(f"the daemon {'had ended' if died else 'ended'} with status {status}"
+                                 f" (options {' '.join(self.options) or 'none'}); its log ends with:\n" + self.tail(60))
 
     def __enter__(self):
         return self
@@ -132,7 +132,7 @@ class Daemon:
     def __exit__(self, kind, *_):
         if kind is None:
             self.stop()
-        else:  # the test has failed already: say how the daemon ended too, but do not hide why
+        else:  # the test has failed already: report how the daemon ended, without hiding that error
             try:
                 self.stop()
             except AssertionError as e:
@@ -151,7 +151,7 @@ def shared(*options):
 
 
 def stop_shared():
-    """stops the shared daemons; a list of how they ended badly"""
+    """stops the shared daemons; a list of their errors"""
     bad = []
     for daemon in _shared.values():
         try:
@@ -183,12 +183,12 @@ def pack(dtype, values):
 
 
 def raw_strings(values):
-    """byte strings -> the base64 form's bytes: each its length and itself"""
+    """byte strings -> the bytes of the base64 form: for each string its length, then its bytes"""
     return b"".join(struct.pack("<I", len(v)) + v for v in values)
 
 
 def tensor(dtype, shape, raw):
-    """a JSON tensor carrying raw bytes"""
+    """a JSON tensor with its data in base64"""
     return {"dtype": dtype, "shape": list(shape), "base64": base64.b64encode(raw).decode()}
 
 
@@ -206,7 +206,7 @@ def safetensors(tensors, metadata=None, pad=0):
 
 
 def safetensors_file(header_text, data=b""):
-    """a file with this header, well-formed or not"""
+    """a file with this header, valid or not"""
     header_text = header_text if isinstance(header_text, bytes) else header_text.encode()
     return struct.pack("<Q", len(header_text)) + header_text + data
 
@@ -220,7 +220,7 @@ def read_safetensors(body):
     out, covered = {}, 0
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         begin, end = entry["data_offsets"]
-        assert begin == covered and end <= len(data), f"{name} lies at {begin}..{end}, {covered} expected"
+        assert begin == covered and end <= len(data), f"{name} is at {begin}..{end}, {covered} expected"
         dtype, covered = API_NAMES[entry["dtype"]], end
         count = 1
         for d in entry["shape"]:
@@ -254,7 +254,7 @@ def _no_duplicates(pairs):
     return out
 
 
-class Answer:
+class Reply:
     def __init__(self, status, headers, body):
         self.status, self.headers, self.body = status, headers, body
 
@@ -271,9 +271,9 @@ class Answer:
 
 
 class Client:
-    """a keep-alive connection that knows how to ask"""
+    """a keep-alive connection"""
 
-    def __init__(self, daemon, timeout=PATIENCE):
+    def __init__(self, daemon, timeout=WAIT_LIMIT):
         self.connection = http.client.HTTPConnection(daemon.host, daemon.port, timeout=timeout)
 
     def send(self, method, path, body=None, headers=None):
@@ -281,9 +281,9 @@ class Client:
 
     def receive(self):
         response = self.connection.getresponse()
-        return Answer(response.status, response.headers, response.read())
+        return Reply(response.status, response.headers, response.read())
 
-    def ask(self, method, path, body=None, headers=None):
+    def request(self, method, path, body=None, headers=None):
         """dicts are sent as JSON"""
         headers = dict(headers or {})
         if isinstance(body, (dict, list)):
@@ -293,7 +293,7 @@ class Client:
         return self.receive()
 
     def post(self, path, body, headers=None):
-        return self.ask("POST", path, body, headers)
+        return self.request("POST", path, body, headers)
 
     def close(self):
         self.connection.close()
@@ -305,11 +305,11 @@ class Client:
         self.close()
 
 
-def answers_of(sockets):
-    """the answers that come on these sockets, each read as soon as it comes; None where the connection ended first"""
+def replies_of(sockets):
+    """the replies on these sockets, read concurrently; None where the connection was closed instead"""
     def one(raw):
         try:
-            return raw.answer()
+            return raw.reply()
         except AssertionError:
             return None
     with concurrent.futures.ThreadPoolExecutor(len(sockets)) as pool:
@@ -317,15 +317,15 @@ def answers_of(sockets):
 
 
 class Raw:
-    """a socket, for saying what no client library would say"""
+    """a socket, for requests that a client library would not send"""
 
-    def __init__(self, daemon, timeout=PATIENCE):
+    def __init__(self, daemon, timeout=WAIT_LIMIT):
         self.socket = socket.create_connection((daemon.host, daemon.port), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.seen = bytearray()
 
     def send(self, data):
-        """False when the other side has closed meanwhile"""
+        """False if the server has closed the connection"""
         try:
             self.socket.sendall(data)
             return True
@@ -333,7 +333,7 @@ class Raw:
             return False
 
     def more(self):
-        """reads what there is; False at the end"""
+        """reads the bytes that have arrived; False at the end of the stream"""
         try:
             data = self.socket.recv(1 << 18)
         except (ConnectionResetError, BrokenPipeError):
@@ -341,33 +341,33 @@ class Raw:
         self.seen += data
         return bool(data)
 
-    def answer(self, head=False):
-        """the next answer, or None when the connection was closed instead"""
+    def reply(self, head=False):
+        """the next reply, or None when the connection was closed instead"""
         while b"\r\n\r\n" not in self.seen:
             if not self.more():
                 if self.seen:
-                    raise AssertionError(f"the connection was closed inside an answer: {bytes(self.seen[:200])!r}")
+                    raise AssertionError(f"the connection was closed inside a reply: {bytes(self.seen[:200])!r}")
                 return None
         end = self.seen.index(b"\r\n\r\n") + 4
         top = self.take(end).decode("latin-1")
         lines = top.split("\r\n")
         version, status = lines[0].split(" ")[:2]
         if version not in ("HTTP/1.1", "HTTP/1.0"):
-            raise AssertionError(f"not an answer: {top[:200]!r}")
+            raise AssertionError(f"not a reply: {top[:200]!r}")
         headers = http.client.HTTPMessage()
         for line in lines[1:-2]:
             name, _, value = line.partition(":")
             headers[name] = value.strip()
         length = 0 if head or status.startswith("1") or status in ("204", "304") else headers.get("Content-Length")
         if length is None:
-            return Answer(int(status), headers, self.rest())
+            return Reply(int(status), headers, self.rest())
         while len(self.seen) < int(length):
             if not self.more():
                 raise AssertionError(f"the connection was closed inside a body, after {len(self.seen)} bytes: {top[:300]!r}")
-        return Answer(int(status), headers, self.take(int(length)))
+        return Reply(int(status), headers, self.take(int(length)))
 
     def take(self, n):
-        """the next n bytes; a large body is handed out, not copied, lest other threads wait for that"""
+        """the next n bytes; a large body is moved, not copied, so that other threads need not wait"""
         if n == len(self.seen):
             out, self.seen = self.seen, bytearray()
             return out
@@ -376,7 +376,7 @@ class Raw:
         return out
 
     def rest(self):
-        """everything until the other side closes"""
+        """all bytes until the server closes"""
         while self.more():
             pass
         return self.take(len(self.seen))
@@ -392,33 +392,32 @@ class Raw:
 
 
 def http_request(method, path, body=b"", headers=()):
-    """the bytes of an ordinary request"""
+    """the bytes of a valid request"""
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
     if method in ("POST", "PUT"):
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join([*lines, *headers]).encode() + b"\r\n\r\n" + body
 
 
-# ---------------------------------------------------------------- work that takes a while
+# ---------------------------------------------------------------- slow requests
 def ring(factors, factor):
-    """an einsum of that many square matrices whose labels close a circle, so that no order makes it cheap"""
+    """an einsum of that many square matrices whose labels form a ring, so that every order is expensive"""
     labels = [chr(ord("a") + i) for i in range(factors)]
     terms = [labels[i] + labels[(i + 1) % factors] for i in range(factors)]
     return {"equation": ",".join(terms) + "->", "inputs": [factor] * factors}
 
 
 class SlowWork:
-    """A small request that keeps one worker busy for about so many seconds with products of matrices, and needs
-    little memory.
+    """A small request that occupies one worker for about so many seconds with matrix products, in little memory.
 
-    How large they are is measured, once per daemon, because machines and sanitizers differ. A worker takes
-    small requests between two chunks of such work; LargeAnswer leaves no such gaps."""
+    The size of the matrices is calibrated once per daemon, because machines and sanitizers differ. Between two
+    chunks of this work a worker runs small requests; while it prints a LargeReply it does not."""
     NAME, FACTORS, SMALLEST, LARGEST = "slow-work", 16, 64, 1536
 
     def __init__(self, daemon, seconds):
         size, took = self.SMALLEST, 0
-        with Client(daemon, timeout=10 * PATIENCE) as client:
-            for goal in (seconds / 8, seconds / 2, seconds):  # small ones tell little of large ones
+        with Client(daemon, timeout=10 * WAIT_LIMIT) as client:
+            for goal in (seconds / 8, seconds / 2, seconds):  # small sizes predict large ones badly
                 if took:
                     size = min(max(int(size * (goal / took) ** (1 / 3)), self.SMALLEST), self.LARGEST)
                 self.put(client, size)
@@ -428,21 +427,21 @@ class SlowWork:
 
     def put(self, client, size):
         table = safetensors({self.NAME: ("int64", (size, size), bytes(8 * size * size))})
-        answer = client.ask("PUT", f"/v1/tensors/{self.NAME}", table, {"Content-Type": SAFETENSORS})
-        assert answer.status in (200, 201), str(answer)
+        reply = client.request("PUT", f"/v1/tensors/{self.NAME}", table, {"Content-Type": SAFETENSORS})
+        assert reply.status in (200, 201), str(reply)
 
     def time(self, client):
         began = time.monotonic()
-        answer = client.post("/v1/einsum", self.request)
-        assert answer.status == 200, str(answer)
+        reply = client.post("/v1/einsum", self.request)
+        assert reply.status == 200, str(reply)
         return time.monotonic() - began
 
     def http(self, headers=()):
         return http_request("POST", "/v1/einsum", self.request, headers)
 
 
-class LargeAnswer:
-    """A small gather with an answer of so many million printed numbers."""
+class LargeReply:
+    """A small gather whose reply has so many million printed numbers."""
     COLUMNS = 10000
 
     def __init__(self, millions):
@@ -471,61 +470,61 @@ class HttpTest(unittest.TestCase):
 
     def _still_alive(self):
         if not self.daemon.alive():
-            self.fail("the daemon died; it said:\n" + self.daemon.tail(60))
+            self.fail("the daemon has ended; its log ends with:\n" + self.daemon.tail(60))
 
-    def ask(self, method, path, body=None, headers=None):
+    def request(self, method, path, body=None, headers=None):
         with Client(self.daemon) as client:
-            return client.ask(method, path, body, headers)
+            return client.request(method, path, body, headers)
 
     def get(self, path, headers=None):
-        return self.ask("GET", path, None, headers)
+        return self.request("GET", path, None, headers)
 
     def post(self, path, body, headers=None):
-        return self.ask("POST", path, body, headers)
+        return self.request("POST", path, body, headers)
 
-    def assertStatus(self, answer, status):
-        self.assertEqual(answer.status, status, str(answer))
+    def assertStatus(self, reply, status):
+        self.assertEqual(reply.status, status, str(reply))
 
-    def assertProblem(self, answer, http_status, code, **members):
-        """a complete problem document with this status and code, and these members; returns it"""
-        self.assertEqual(answer.status, http_status, str(answer))
-        problem = self.assertAnyProblem(answer)
-        self.assertEqual(problem["code"], code, str(answer))
+    def assertProblem(self, reply, http_status, code, **members):
+        """checks for a complete problem document with this status, code and members, and returns it"""
+        self.assertEqual(reply.status, http_status, str(reply))
+        problem = self.assertAnyProblem(reply)
+        self.assertEqual(problem["code"], code, str(reply))
         for name, value in members.items():
-            self.assertEqual(problem.get(name), value, f"member {name} of {answer}")
+            self.assertEqual(problem.get(name), value, f"member {name} of {reply}")
         return problem
 
-    def assertAnyProblem(self, answer):
-        self.assertEqual(answer.type, PROBLEM, str(answer))
-        problem = answer.json()
-        self.assertEqual(problem.get("status"), answer.status, str(answer))
-        self.assertIsInstance(problem.get("code"), str, str(answer))
+    def assertAnyProblem(self, reply):
+        self.assertEqual(reply.type, PROBLEM, str(reply))
+        problem = reply.json()
+        self.assertEqual(problem.get("status"), reply.status, str(reply))
+        self.assertIsInstance(problem.get("code"), str, str(reply))
         self.assertEqual(problem.get("type"), "/problems/" + slug(problem["code"]))
         for member in ("title", "detail", "request_id"):
-            self.assertTrue(isinstance(problem.get(member), str) and problem[member], f"no {member}: {answer}")
-        self.assertEqual(answer.headers.get("X-Request-Id"), problem["request_id"])
+            self.assertTrue(isinstance(problem.get(member), str) and problem[member], f"no {member}: {reply}")
+        self.assertEqual(reply.headers.get("X-Request-Id"), problem["request_id"])
         return problem
 
-    def assertOutput(self, answer, dtype, shape, data):
-        """{"output": T} with exactly these; data as JSON says it"""
-        self.assertEqual(answer.status, 200, str(answer))
-        self.assertEqual(answer.type, JSON)
-        output = answer.json()["output"]
+    def assertOutput(self, reply, dtype, shape, data):
+        """checks for {"output": T} with exactly this dtype, shape and data (as JSON values)"""
+        self.assertEqual(reply.status, 200, str(reply))
+        self.assertEqual(reply.type, JSON)
+        output = reply.json()["output"]
         self.assertEqual((output["dtype"], output["shape"], output.get("data", output.get("base64"))),
                          (dtype, list(shape), data))
 
-    def assertBinary(self, answer, dtype, shape, raw):
-        self.assertEqual(answer.status, 200, str(answer))
-        self.assertEqual(answer.type, SAFETENSORS)
-        tensors, metadata = read_safetensors(answer.body)
+    def assertBinary(self, reply, dtype, shape, raw):
+        self.assertEqual(reply.status, 200, str(reply))
+        self.assertEqual(reply.type, SAFETENSORS)
+        tensors, metadata = read_safetensors(reply.body)
         self.assertEqual(list(tensors), ["output"])
         got = tensors["output"]
         self.assertEqual(got[:2], (dtype, list(shape)))
         self.assertTrue(got[2] == raw, f"bytes differ: {got[2][:64]!r}..., {raw[:64]!r}... expected")
         return metadata
 
-    def assertWorks(self, client=None):
-        """the daemon answers an ordinary request"""
+    def assertServes(self, client=None):
+        """checks that the daemon replies to a valid request"""
         body = {"params": [10, 20, 30], "indices": [2, 0]}
-        answer = client.post("/v1/gather", body) if client else self.post("/v1/gather", body)
-        self.assertOutput(answer, "int32", [2], [30, 10])
+        reply = client.post("/v1/gather", body) if client else self.post("/v1/gather", body)
+        self.assertOutput(reply, "int32", [2], [30, 10])

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol as its clients speak it, in plain Python: for the tests of /v2."""
+"""A client of the Open Inference Protocol in plain Python, for the tests of /v2."""
 import struct
 from daemon import *
 
@@ -9,7 +9,7 @@ HEADER = "Inference-Header-Content-Length"
 
 
 def given(name, datatype, shape, data, **parameters):
-    """an input: bytes travel behind the JSON text, anything else within it; None: neither"""
+    """an input: bytes are sent after the JSON text, other values within it; None: no data"""
     item = {"name": name, "datatype": datatype, "shape": list(shape)}
     if parameters:
         item["parameters"] = dict(parameters)
@@ -37,10 +37,10 @@ def envelope(inputs, outputs=None, parameters=None, **members):
     return text + b"".join(blobs), ({HEADER: str(len(text))} if blobs else {})
 
 
-def read_answer(answer):
-    """(document, {name: (datatype, shape, data)}); data is bytes where it came as such"""
-    length = answer.headers.get(HEADER)
-    text, rest = (answer.body, b"") if length is None else (answer.body[:int(length)], answer.body[int(length):])
+def read_reply(reply):
+    """(document, {name: (datatype, shape, data)}); data is bytes if it was sent in binary"""
+    length = reply.headers.get(HEADER)
+    text, rest = (reply.body, b"") if length is None else (reply.body[:int(length)], reply.body[int(length):])
     document = json.loads(text.decode("utf-8"))
     out = {}
     for item in document["outputs"]:
@@ -66,28 +66,28 @@ class OipTest(HttpTest):
 
     def infer(self, model, inputs, outputs=None, parameters=None, headers=None, path="/infer", **members):
         body, own = envelope(inputs, outputs, parameters, **members)
-        return self.ask("POST", f"/v2/models/{model}{path}", body, {**own, **(headers or {})})
+        return self.request("POST", f"/v2/models/{model}{path}", body, {**own, **(headers or {})})
 
-    def outputs(self, answer):
-        self.assertEqual(answer.status, 200, str(answer))
-        return read_answer(answer)[1]
+    def outputs(self, reply):
+        self.assertEqual(reply.status, 200, str(reply))
+        return read_reply(reply)[1]
 
-    def assertGathered(self, answer, data=(3.5, 4.5, 1.5, 2.5)):
-        """the answer of gather_inputs, as JSON or as bytes"""
-        datatype, shape, got = self.outputs(answer)["output"]
+    def assertGathered(self, reply, data=(3.5, 4.5, 1.5, 2.5)):
+        """checks the reply to gather_inputs, in JSON or binary"""
+        datatype, shape, got = self.outputs(reply)["output"]
         self.assertEqual((datatype, shape), ("FP32", [len(data) // 2, 2]))
         self.assertEqual(list(struct.unpack(f"<{len(data)}f", got)) if isinstance(got, bytes) else got, list(data))
 
-    def assertError(self, answer, status, *words, code=None):
-        """an error as the protocol has them, in whose sentence one of the words stands; the document"""
-        self.assertEqual(answer.status, status, str(answer))
-        self.assertEqual(answer.headers.get("Content-Type"), JSON)
-        self.assertIsNone(answer.headers.get("Content-Encoding"))
-        document = answer.json()
-        self.assertIsInstance(document.get("error"), str, str(answer))
+    def assertError(self, reply, status, *words, code=None):
+        """checks for an error of the protocol whose message contains all words, and returns the document"""
+        self.assertEqual(reply.status, status, str(reply))
+        self.assertEqual(reply.headers.get("Content-Type"), JSON)
+        self.assertIsNone(reply.headers.get("Content-Encoding"))
+        document = reply.json()
+        self.assertIsInstance(document.get("error"), str, str(reply))
         self.assertGreater(len(document["error"]), 8)
         for word in words:
             self.assertIn(word.lower(), document["error"].lower())
         if code:
-            self.assertEqual(document["code"], code, str(answer))
+            self.assertEqual(document["code"], code, str(reply))
         return document

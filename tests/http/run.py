@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the black-box tests: starts real daemons on free ports and asks them as clients would.
+"""Runs the black-box tests: starts daemons on free ports and sends them requests over HTTP.
 
     run.py [--binary PATH] [--only PATTERN]... [--jobs N] [-v]
 
-PATTERN is part of a test's name, such as "gzip" or "test_errors"; where there are several, one of them is.  Prints
-a line per failing test, then "N passed, M failed, K skipped".  Exit status 0 only if something ran and nothing
-failed.  A daemon that dies, does not stop, or prints a sanitizer's report is a failure too.  TD_TEST_TIME_SCALE=8
-stretches every wait, for sanitizer builds.
+PATTERN is part of a test's name, such as "gzip" or "test_errors"; with several, a test matches one of them.  Prints
+a line per failing test, then "N passed, M failed, K skipped".  Exit status 0 only if at least one test ran and none
+failed.  A daemon that crashes, does not stop, or prints a sanitizer report is a failure too.  TD_TEST_TIME_SCALE=8
+multiplies all time limits by 8, for sanitizer builds.
 """
 import argparse, concurrent.futures, glob, importlib, json, os, signal, subprocess, sys, time, unittest
 
@@ -20,7 +20,7 @@ class Reporter(unittest.TestResult):
         super().__init__()
         self.began = 0.0
 
-    def say(self, test, outcome, why=""):
+    def emit(self, test, outcome, why=""):
         line = {"test": test if isinstance(test, str) else test.id(), "outcome": outcome, "why": why,
                 "seconds": round(time.monotonic() - self.began, 3)}
         print(json.dumps(line), flush=True)
@@ -31,7 +31,7 @@ class Reporter(unittest.TestResult):
 
     def _fail(self, test, err):
         self.bad = True
-        self.say(test, "failed", self._exc_info_to_string(err, test))
+        self.emit(test, "failed", self._exc_info_to_string(err, test))
 
     def addFailure(self, test, err):
         self._fail(test, err)
@@ -45,19 +45,19 @@ class Reporter(unittest.TestResult):
 
     def addSkip(self, test, reason):
         self.bad = True
-        self.say(test, "skipped", reason)
+        self.emit(test, "skipped", reason)
 
     def addSuccess(self, test):
         pass
 
     def stopTest(self, test):
         if not self.bad:
-            self.say(test, "passed")
+            self.emit(test, "passed")
         super().stopTest(test)
 
 
 def run_module(name, only):
-    """in a process of its own, so that one file's daemons and threads do not meet another's"""
+    """runs a test file, in a process of its own so that files do not share daemons and threads"""
     sys.path.insert(0, HERE)
     module = importlib.import_module(name)
     import daemon
@@ -72,14 +72,14 @@ def run_module(name, only):
     unittest.TestSuite(wanted(unittest.defaultTestLoader.loadTestsFromModule(module))).run(reporter)
     reporter.began = time.monotonic()
     for why in daemon.stop_shared():
-        reporter.say(f"{name}: how the daemon ended", "failed", why)
+        reporter.emit(f"{name}: the end of the daemon", "failed", why)
 
 
 def reason(why, verbose):
     lines = [line for line in why.strip().splitlines() if line.strip()]
     if verbose:
         return "\n" + "\n".join("    " + line for line in lines)
-    for i, line in enumerate(lines):  # the exception, not the way to it
+    for i, line in enumerate(lines):  # the exception without the traceback
         if not line.startswith((" ", "Traceback")) and ":" in line:
             return " " + " ".join(l.strip() for l in lines[i:])[:600]
     return " " + lines[-1][:600]
@@ -89,9 +89,9 @@ def main():
     parser = argparse.ArgumentParser(description="Black-box tests of tensord.")
     parser.add_argument("--binary", help="the daemon (default: build/tensord)")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
-                        help="only tests whose name contains PATTERN, or another --only's")
+                        help="only tests whose name contains a PATTERN")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="test files at the same time (2)")
-    parser.add_argument("-v", "--verbose", action="store_true", help="every test's line, and whole reasons")
+    parser.add_argument("-v", "--verbose", action="store_true", help="a line for every test, and complete errors")
     parser.add_argument("--run-module", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.run_module:
@@ -106,7 +106,7 @@ def main():
     modules = [os.path.basename(f)[:-3] for f in sorted(glob.glob(os.path.join(HERE, "test_*.py")))]
     counts = {"passed": 0, "failed": 0, "skipped": 0}
 
-    def tell(outcome, test, why, seconds):
+    def report(outcome, test, why, seconds):
         counts[outcome] += 1
         if outcome == "failed":
             print(f"FAIL {test}:{reason(why, args.verbose)}", flush=True)
@@ -118,7 +118,7 @@ def main():
     children = []
 
     def interrupted(*_):
-        for child in children:  # with their daemons, which nobody else would stop
+        for child in children:  # and their daemons
             if child.poll() is None:
                 os.killpg(child.pid, signal.SIGKILL)
         os._exit(130)
@@ -135,7 +135,7 @@ def main():
             out, err = child.communicate(timeout=240 * scale)
             ended = f"ended with status {child.returncode}: {err}" if child.returncode else ""
         except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)  # with its daemons
+            os.killpg(child.pid, signal.SIGKILL)  # and its daemons
             out, err = child.communicate()
             ended = "did not end"
         return name, [json.loads(line) for line in out.splitlines() if line.startswith("{")], ended
@@ -144,9 +144,9 @@ def main():
         for future in concurrent.futures.as_completed([pool.submit(one, name) for name in modules]):
             name, lines, ended = future.result()
             for line in lines:
-                tell(line["outcome"], line["test"], line["why"], line["seconds"])
+                report(line["outcome"], line["test"], line["why"], line["seconds"])
             if ended:
-                tell("failed", name, ended, 0)
+                report("failed", name, ended, 0)
     print(f"{counts['passed']} passed, {counts['failed']} failed"
           + (f", {counts['skipped']} skipped" if counts["skipped"] else ""))
     sys.exit(0 if counts["passed"] and not counts["failed"] else 1)

@@ -1,4 +1,4 @@
-"""Bodies that are wrong in every way: always one well-formed refusal, and nobody else notices."""
+"""Invalid bodies of every kind: each gets one well-formed error, and other connections are not affected."""
 import base64, gzip, random, threading, time
 from daemon import *
 
@@ -10,7 +10,7 @@ HUGE = 9223372036854775807
 
 
 class BadInput(HttpTest):
-    """asks on one connection, which must stay usable; a neighbour asks on another all the while"""
+    """sends on one connection, which must stay usable, while a second client sends valid requests"""
 
     def setUp(self):
         super().setUp()
@@ -19,72 +19,72 @@ class BadInput(HttpTest):
 
     @classmethod
     def setUpClass(cls):
-        cls.done, cls.disturbed, cls.asked = threading.Event(), [], 0
+        cls.done, cls.wrong, cls.n_sent = threading.Event(), [], 0
         daemon = shared(*cls.options)
 
-        def neighbour():
+        def send_valid():
             body = {"params": [[1, 2], [3, 4]], "indices": [1]}
             with Client(daemon) as client:
                 while not cls.done.wait(0.005):
-                    answer = client.post("/v1/gather", body)
-                    cls.asked += 1
-                    if answer.status != 200 or answer.json()["output"]["data"] != [[3, 4]]:
-                        cls.disturbed.append(str(answer))
-        cls.neighbour = threading.Thread(target=neighbour, daemon=True)
-        cls.neighbour.start()
+                    reply = client.post("/v1/gather", body)
+                    cls.n_sent += 1
+                    if reply.status != 200 or reply.json()["output"]["data"] != [[3, 4]]:
+                        cls.wrong.append(str(reply))
+        cls.second_client = threading.Thread(target=send_valid, daemon=True)
+        cls.second_client.start()
 
     @classmethod
     def tearDownClass(cls):
         cls.done.set()
-        cls.neighbour.join(PATIENCE)
-        if cls.disturbed or not cls.asked:
-            raise AssertionError(f"a neighbour was disturbed: {cls.disturbed[:3]}")
+        cls.second_client.join(WAIT_LIMIT)
+        if cls.wrong or not cls.n_sent:
+            raise AssertionError(f"the second client got wrong replies: {cls.wrong[:3]}")
 
     def send(self, body, headers=None, path="/v1/gather"):
         if isinstance(body, str):
             body = body.encode("utf-8", "surrogatepass")
         headers = dict(headers or {"Content-Type": JSON})
-        answer = self.client.ask("POST", path, body, headers)
-        if (answer.headers.get("Connection") or "").lower() == "close":
+        reply = self.client.request("POST", path, body, headers)
+        if (reply.headers.get("Connection") or "").lower() == "close":
             self.client.close()
-        return answer
+        return reply
 
     def refused(self, body, headers=None, statuses=(400,), path="/v1/gather"):
-        answer = self.send(body, headers, path)
-        self.assertIn(answer.status, statuses, f"{body[:200]!r}: {answer}")
-        problem = self.assertAnyProblem(answer)
-        if answer.status == 400:
-            self.assertEqual(problem["code"], "MALFORMED_REQUEST", str(answer))
+        reply = self.send(body, headers, path)
+        self.assertIn(reply.status, statuses, f"{body[:200]!r}: {reply}")
+        problem = self.assertAnyProblem(reply)
+        if reply.status == 400:
+            self.assertEqual(problem["code"], "MALFORMED_REQUEST", str(reply))
         return problem
 
     def survived(self, body, headers=None, path="/v1/gather"):
-        """any answer, but a well-formed one, and no server error"""
-        answer = self.send(body, headers, path)
-        if answer.status == 200:
-            if answer.type == JSON:
-                answer.json()
+        """accepts any well-formed reply except a server error"""
+        reply = self.send(body, headers, path)
+        if reply.status == 200:
+            if reply.type == JSON:
+                reply.json()
             else:
-                read_safetensors(answer.body)
+                read_safetensors(reply.body)
         else:
-            self.assertAnyProblem(answer)
-            self.assertLess(answer.status, 500, f"{body[:200]!r}: {answer}")
-        return answer
+            self.assertAnyProblem(reply)
+            self.assertLess(reply.status, 500, f"{body[:200]!r}: {reply}")
+        return reply
 
 
 class Json(BadInput):
     def tearDown(self):
-        self.assertWorks(self.client)
+        self.assertServes(self.client)
 
     def test_every_prefix_of_a_request_is_refused(self):
         self.assertStatus(self.send(GOOD), 200)
         for n in range(len(GOOD)):
             self.refused(GOOD[:n])
 
-    def test_anything_behind_the_object_is_refused(self):
+    def test_bytes_after_the_object_are_refused(self):
         for tail in (b"x", b"{}", b",", b"}", b"]", b"\x00", b"null", b' "a"', GOOD):
             self.refused(GOOD + tail)
 
-    def test_what_only_resembles_json_is_refused(self):
+    def test_text_that_is_almost_json_is_refused(self):
         for params in ("[1,]", "[,1]", "[1 2]", "[1,,2]", "[1", "1]", "{", "[01]", "[+1]", "[.5]", "[1.]", "[0x10]", "[1e]", "[1e+]",
                        "[-]", "[--1]", "['a']", "[NaN]", "[nan]", "[Infinity]", "[-Infinity]", "[inf]", "[True]", "[truee]",
                        "[tru]", "[undefined]", "[1/*c*/]", "[1]//c\n", "[1;2]", "(1)", '["a]', '["\\x41"]', '["\\u12"]',
@@ -106,7 +106,7 @@ class Json(BadInput):
                              '{"params":' + opening * depth, opening * depth):
                     self.refused(body, statuses=(400, 422))
 
-    def test_sixteen_dimensions_are_still_read(self):
+    def test_sixteen_dimensions_are_accepted(self):
         body = '{"params":' + "[" * 16 + "1" + "]" * 16 + ',"indices":[0]}'
         self.assertStatus(self.send(body), 200)
 
@@ -118,9 +118,9 @@ class Json(BadInput):
     def test_numbers_too_small_or_too_precise_are_rounded(self):
         for number, value in (("1e-999", 0), ("0." + "0" * 5000 + "1", 0), ("1." + "0" * 5000 + "1", 1), ("0e999", 0),
                               ("1e-99999999999999999999", 0), ("100000e-5", 1), ("0." + "3" * 1000, 1 / 3)):
-            answer = self.survived('{"params":[%s],"indices":[0]}' % number)
-            if answer.status == 200:
-                self.assertAlmostEqual(answer.json()["output"]["data"][0], value, places=6)
+            reply = self.survived('{"params":[%s],"indices":[0]}' % number)
+            if reply.status == 200:
+                self.assertAlmostEqual(reply.json()["output"]["data"][0], value, places=6)
 
     def test_invalid_utf8_is_refused(self):
         for raw in (b"\xff", b"\xc3", b"\xc3\x28", b"\xc0\x80", b"\xe0\x80\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80",
@@ -134,7 +134,7 @@ class Json(BadInput):
             self.refused('{"params":["%s"],"indices":[0]}' % text)
             self.refused('{"%s":1,"params":[1],"indices":[0]}' % text)
 
-    def test_surrogate_pairs_are_characters(self):
+    def test_surrogate_pairs_are_decoded(self):
         self.assertOutput(self.send('{"params":["\\ud83d\\ude00"],"indices":[0]}'), "string", [1], ["\U0001F600"])
 
     def test_shapes_whose_product_overflows_are_refused(self):
@@ -146,7 +146,7 @@ class Json(BadInput):
                     self.refused(body, statuses=(400, 422))
                     self.refused('{"params":[1],"indices":{"dtype":"int32","shape":%s,"data":[]}}' % shape, statuses=(400, 422))
 
-    def test_empty_tensors_with_huge_neighbours_are_answered_at_once(self):
+    def test_empty_tensors_with_huge_dimensions_are_answered_quickly(self):
         """[1, 10^12, 0] has no elements, but 10^12 empty lists"""
         for shape in ([1, 0, HUGE], [1, HUGE, 0], [1, 1 << 40, 0], [0, HUGE, HUGE], [1, 100000, 0, 1000000]):
             for layout in ("nested", "flat", "base64"):
@@ -156,7 +156,7 @@ class Json(BadInput):
                                   % (dtype, shape, layout))
                     self.survived('{"params":[1],"indices":{"dtype":"int32","shape":%s,"base64":""},"response":"%s"}'
                                   % (shape, layout))
-                    self.assertLess(time.monotonic() - began, PATIENCE / 4, (shape, layout))
+                    self.assertLess(time.monotonic() - began, WAIT_LIMIT / 4, (shape, layout))
             self.survived(safetensors({"params": ("float32", shape, b""), "indices": PICK}), BINARY)
 
     def test_more_than_sixteen_dimensions_are_refused(self):
@@ -168,43 +168,43 @@ class Json(BadInput):
             problem = self.refused('{"params":{"dtype":"int32","shape":[3],"base64":"%s"},"indices":[0]}' % text)
             self.assertTrue(problem["pointer"].startswith("/params"), problem)
 
-    def test_base64_garbage_is_refused(self):
+    def test_invalid_base64_is_refused(self):
         for text in ("A", "AA", "AAA", "AAA\u00e9", "====", "AA==AA==", "A===", "AAAA=", "AA=A", "!!!!", "AA AAAA=", "-_-_-_==",
                      "AAAAAA=\\u0000", "AAAAAA==\\n", "AAAAAB==", "\\uD83D\\uDE00"):
             body = '{"params":{"dtype":"int32","shape":[1],"base64":"%s"},"indices":[0]}' % text
-            if text == "AAAAAB==":  # bits that no byte holds: refused or ignored
+            if text == "AAAAAB==":  # excess bits: refused or ignored
                 self.assertIn(self.survived(body).status, (200, 400))
             else:
                 self.refused(body)
 
-    def test_base64_strings_that_do_not_add_up_are_refused(self):
+    def test_base64_strings_of_inconsistent_lengths_are_refused(self):
         for raw in (b"", b"\x01", b"\x01\0\0\0", b"\0\0\0\0", b"\0\0\0\0\0\0\0\0\0", b"\xff\xff\xff\xff" * 2, b"\xff\xff\xff\x7fabc\0\0\0\0",
                     b"\x01\0\0\0a\x02\0\0\0b", raw_strings([b"a", b"b", b"c"]), raw_strings([b"a", b"b"]) + b"x"):
             self.refused(json.dumps({"params": tensor("string", [2], raw), "indices": [0]}))
 
-    def test_bytes_that_are_no_booleans_never_come_out_as_such(self):
+    def test_invalid_boolean_bytes_are_never_returned(self):
         for raw in (b"\x02", b"\xff"):
-            answer = self.survived('{"params":{"dtype":"bool","shape":[1],"base64":"%s"},"indices":[0]}' % base64.b64encode(raw).decode())
-            if answer.status == 200:
-                self.assertIn(answer.json()["output"]["data"][0], (True, False))
+            reply = self.survived('{"params":{"dtype":"bool","shape":[1],"base64":"%s"},"indices":[0]}' % base64.b64encode(raw).decode())
+            if reply.status == 200:
+                self.assertIn(reply.json()["output"]["data"][0], (True, False))
 
-    def test_long_names_and_values_are_refused_briefly(self):
+    def test_long_names_and_values_are_refused_with_a_short_message(self):
         for body in ('{"%s":1}', '{"params":{"dtype":"%s","data":[1]},"indices":[0]}', '{"params":{"ref":"%s"},"indices":[0]}',
                      '{"params":[1],"indices":[0],"bounds":"%s"}', '{"params":{"%s":1},"indices":[0]}'):
             for name in ("x" * 100000, "é" * 5000, "\\u0000" * 1000, "😀" * 3000, '\\"' * 3000):
-                answer = self.send(body % name)
-                self.assertIn(answer.status, (400, 404, 422))
-                self.assertAnyProblem(answer)
-                self.assertLess(len(answer.body), 8192)
+                reply = self.send(body % name)
+                self.assertIn(reply.status, (400, 404, 422))
+                self.assertAnyProblem(reply)
+                self.assertLess(len(reply.body), 8192)
 
-    def test_long_paths_queries_and_types_are_refused_briefly(self):
+    def test_long_paths_queries_and_types_are_refused_with_a_short_message(self):
         for path in ("/v1/" + "x" * 3000, "/v1/" + "%C3%A9" * 500, "/v1/gather?" + "x" * 3000 + "=1", "/v1/gather?axis=" + "9" * 3000,
                      "/v1/gather?" + "&" * 3000, "/v1/gather?" + "a=1&" * 800, "/v1/%ff%fe", "/v1/gather?%ff=%ff", "/v1/gather?axis=%zz",
                      "/v1/gather?axis=%", "/v1/gather?=", "/v1/tensors/" + "y" * 2000, "/problems/" + "z" * 2000):
-            answer = self.send(GOOD, path=path)
-            self.assertIn(answer.status, (400, 404, 405, 414, 431), path[:40])
-            self.assertEqual(answer.type, PROBLEM)
-            self.assertLess(len(answer.body), 8192, path[:40])
+            reply = self.send(GOOD, path=path)
+            self.assertIn(reply.status, (400, 404, 405, 414, 431), path[:40])
+            self.assertEqual(reply.type, PROBLEM)
+            self.assertLess(len(reply.body), 8192, path[:40])
 
     def test_many_members_are_read_or_refused_quickly(self):
         body = "{" + ",".join(f'"m{i}":1' for i in range(50000)) + "}"
@@ -216,14 +216,14 @@ class Safetensors(BadInput):
     GOOD = safetensors({"params": ROWS, "indices": PICK}, {"axis": "0"})
 
     def tearDown(self):
-        self.assertWorks(self.client)
+        self.assertServes(self.client)
 
     def test_every_prefix_of_a_request_is_refused(self):
         self.assertStatus(self.send(self.GOOD, BINARY), 200)
         for n in range(len(self.GOOD)):
             self.refused(self.GOOD[:n], BINARY)
 
-    def test_bytes_behind_the_last_tensor_are_refused(self):
+    def test_bytes_after_the_last_tensor_are_refused(self):
         for tail in (b"\0", b"x" * 100):
             self.refused(self.GOOD + tail, BINARY)
 
@@ -234,7 +234,7 @@ class Safetensors(BadInput):
             self.refused(struct.pack("<Q", length) + self.GOOD[8:], BINARY)
 
     def entry(self, **changes):
-        """the header of a one-element float32 called params with something else in it"""
+        """the header of a one-element float32 named params, with changed members"""
         fields = {"dtype": '"F32"', "shape": "[1]", "data_offsets": "[0,4]", **changes}
         inner = ",".join(f'"{k}":{v}' for k, v in fields.items() if v is not None)
         return safetensors_file('{"params":{%s},"indices":{"dtype":"I32","shape":[1],"data_offsets":[4,8]}}' % inner, bytes(8))
@@ -287,7 +287,7 @@ class Safetensors(BadInput):
 
 
 class Fuzz(BadInput):
-    """seeded: TD_TEST_SEED changes what is tried"""
+    """random mutations, seeded by TD_TEST_SEED"""
     ROUNDS = 600
 
     def mutate(self, rng, body):
@@ -313,10 +313,10 @@ class Fuzz(BadInput):
         rng = random.Random(f"{SEED} {op} {headers}")
         for i in range(self.ROUNDS):
             body = self.mutate(rng, rng.choice(seeds))
-            answer = self.survived(body, headers, "/v1/" + op)
-            self.assertIn(answer.status, (200, 400, 404, 406, 413, 422), f"{body!r}: {answer}")
+            reply = self.survived(body, headers, "/v1/" + op)
+            self.assertIn(reply.status, (200, 400, 404, 406, 413, 422), f"{body!r}: {reply}")
             if i % 20 == 0:
-                self.assertWorks(self.client)
+                self.assertServes(self.client)
 
     def test_mutated_json(self):
         seeds = [GOOD, b'{"params":[["a","b"],["c","\\u00e9d"]],"indices":[1,0],"response":"flat"}',

@@ -1,4 +1,4 @@
-"""The same answers at any number of workers and for any number of clients."""
+"""Replies do not depend on the number of workers and clients."""
 import random, threading
 from daemon import *
 
@@ -7,7 +7,7 @@ WORKERS = ("1", "2", "4", "8")
 
 
 class FirstBadIndex(HttpTest):
-    """parallel checks must still name the first bad index in row-major order"""
+    """parallel checks report the first bad index in row-major order"""
     N = 1_000_000
 
     def test_of_a_large_gather(self):
@@ -23,9 +23,9 @@ class FirstBadIndex(HttpTest):
                         values[at] = rng.choice((-1, 5, 1 << 30, -(1 << 31)))
                         struct.pack_into("<i", indices, 4 * at, values[at])
                     body = safetensors({"params": ("uint8", (5, 1), bytes(5)), "indices": ("int32", (1000, self.N // 1000), bytes(indices))})
-                    answer = client.post("/v1/gather", body, BINARY)
+                    reply = client.post("/v1/gather", body, BINARY)
                     first = bad[0]
-                    self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", position=[first // 1000, first % 1000], index=values[first], bound=5,
+                    self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[first // 1000, first % 1000], index=values[first], bound=5,
                                        bad_count=len(bad))
 
     def test_of_a_large_gather_nd(self):
@@ -38,8 +38,8 @@ class FirstBadIndex(HttpTest):
                 for at in bad:
                     struct.pack_into("<i", indices, 4 * at, 7)
                 body = safetensors({"params": ("uint8", (3, 4), bytes(12)), "indices": ("int32", (n, 2), bytes(indices))})
-                answer = client.post("/v1/gather_nd", body, BINARY)
-                self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", position=[bad[0] // 2, bad[0] % 2], index=7, bound=3 + bad[0] % 2)
+                reply = client.post("/v1/gather_nd", body, BINARY)
+                self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[bad[0] // 2, bad[0] % 2], index=7, bound=3 + bad[0] % 2)
 
     def test_of_a_batched_gather(self):
         rng = random.Random(SEED + 2)
@@ -50,12 +50,12 @@ class FirstBadIndex(HttpTest):
                 for at in bad:
                     struct.pack_into("<q", indices, 8 * at, -3)
                 body = safetensors({"params": ("float32", (200, 6), bytes(4 * 1200)), "indices": ("int64", (200, 2000), bytes(indices))})
-                answer = client.post("/v1/batch_gather", body, BINARY)
-                self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", position=[bad[0] // 2000, bad[0] % 2000], index=-3, bound=6)
+                reply = client.post("/v1/batch_gather", body, BINARY)
+                self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[bad[0] // 2000, bad[0] % 2000], index=-3, bound=6)
 
 
 class SameBytes(HttpTest):
-    """eight clients, each its own large gather, compared byte for byte"""
+    """eight clients with different large gathers, compared byte for byte"""
 
     def clients(self, daemon, work, n=8):
         """work(client, i) in n threads; raises what the first failing one raised"""
@@ -63,9 +63,9 @@ class SameBytes(HttpTest):
 
         def one(i):
             try:
-                with Client(daemon, timeout=3 * PATIENCE) as client:
+                with Client(daemon, timeout=3 * WAIT_LIMIT) as client:
                     work(client, i)
-            except Exception as e:  # of whatever kind: it is raised again below
+            except Exception as e:  # raised again below
                 failures.append(e)
         threads = [threading.Thread(target=one, args=(i,)) for i in range(n)]
         for thread in threads:
@@ -83,8 +83,8 @@ class SameBytes(HttpTest):
                 raw = rng.randbytes(rows * width)
                 order = [rng.randrange(rows) for _ in range(max(8, 400_000 // width))][:60_000]
                 body = safetensors({"params": ("uint8", (rows, width), raw), "indices": ("int32", (len(order),), pack("int32", order))})
-                answer = client.post("/v1/gather", body, BINARY)
-                self.assertBinary(answer, "uint8", (len(order), width), b"".join([raw[k * width:(k + 1) * width] for k in order]))
+                reply = client.post("/v1/gather", body, BINARY)
+                self.assertBinary(reply, "uint8", (len(order), width), b"".join([raw[k * width:(k + 1) * width] for k in order]))
         for workers in WORKERS:
             self.clients(shared("--workers", workers), work, 8 if workers == "2" else 2)
 
@@ -108,8 +108,8 @@ class SameBytes(HttpTest):
             rng = random.Random(f"{SEED} strings {i}")
             words = ["".join(chr(rng.choice((97, 233, 8364, 128512))) for _ in range(rng.randrange(30))) for _ in range(500)]
             order = [rng.randrange(500) for _ in range(5000)]
-            answer = client.post("/v1/gather", {"params": words, "indices": order})
-            self.assertOutput(answer, "string", [5000], [words[k] for k in order])
+            reply = client.post("/v1/gather", {"params": words, "indices": order})
+            self.assertOutput(reply, "string", [5000], [words[k] for k in order])
         self.clients(shared("--workers", "4", "--inline-limit-us", "0"), work)
 
     def test_of_small_requests_mixed_with_large_ones_and_refusals(self):
@@ -123,9 +123,9 @@ class SameBytes(HttpTest):
                 elif kind == 1:
                     order = [rng.randrange(100) for _ in range(200)]
                     body = safetensors({"params": ("uint8", (100, 1000), raw), "indices": ("int32", (200,), pack("int32", order))})
-                    answer = client.post("/v1/gather", body, BINARY)
-                    self.assertBinary(answer, "uint8", (200, 1000), b"".join([raw[r * 1000:(r + 1) * 1000] for r in order]))
+                    reply = client.post("/v1/gather", body, BINARY)
+                    self.assertBinary(reply, "uint8", (200, 1000), b"".join([raw[r * 1000:(r + 1) * 1000] for r in order]))
                 else:
-                    answer = client.post("/v1/gather", {"params": [1, 2, 3], "indices": [0, k + 3]})
-                    self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", position=[1], index=k + 3, bound=3)
+                    reply = client.post("/v1/gather", {"params": [1, 2, 3], "indices": [0, k + 3]})
+                    self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[1], index=k + 3, bound=3)
         self.clients(shared("--workers", "2"), work)

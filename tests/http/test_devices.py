@@ -1,4 +1,4 @@
-"""Ops on a device: the reference device, which takes the way of a GPU."""
+"""Ops on the reference device, which is used like a GPU."""
 import concurrent.futures, contextlib, random, threading, time
 from daemon import *
 
@@ -18,11 +18,11 @@ class DeviceTest(HttpTest):
         self.put_table(self)
 
     def put_table(self, asker):
-        self.assertIn(asker.ask("PUT", "/v1/tensors/table", TABLE).status, (200, 201))
+        self.assertIn(asker.request("PUT", "/v1/tensors/table", TABLE).status, (200, 201))
 
     def gpu(self, asker=None):
         asker = asker or self
-        return next(d for d in asker.ask("GET", "/v1/devices").json()["devices"] if d["device"] == "gpu")
+        return next(d for d in asker.request("GET", "/v1/devices").json()["devices"] if d["device"] == "gpu")
 
     def rows(self, *indices):
         return {"output": {"dtype": "float32", "shape": [len(indices), 4], "data": [TABLE[i] for i in indices]}}
@@ -33,13 +33,13 @@ class Absent(HttpTest):
 
     def test_gpu_is_refused_and_auto_is_not(self):
         for device, status in (("gpu", 503), ("auto", 200), ("cpu", 200)):
-            answer = self.post("/v1/gather", {"params": [1, 2], "indices": [1], "device": device})
-            self.assertStatus(answer, status)
+            reply = self.post("/v1/gather", {"params": [1, 2], "indices": [1], "device": device})
+            self.assertStatus(reply, status)
         problem = self.assertProblem(self.post("/v1/gather", {"params": [1], "indices": [0], "device": "gpu"}), 503,
                                      "DEVICE_UNAVAILABLE")
         self.assertIn("--gpu off", problem["detail"])
 
-    def test_devices_tells_the_processor_and_why_there_is_no_other(self):
+    def test_devices_reports_the_cpu_and_why_there_is_no_gpu(self):
         cpu, gpu = self.get("/v1/devices").json()["devices"]
         self.assertEqual((cpu["device"], cpu["state"]), ("cpu", "ready"))
         self.assertGreaterEqual(cpu["workers"], 1)
@@ -48,41 +48,41 @@ class Absent(HttpTest):
 
 
 class Start(HttpTest):
-    def test_a_device_that_is_asked_for_by_name_has_to_be_there(self):
+    def test_a_named_device_must_exist(self):
         for name, said in (("nonsense", "nonsense"), ("/nowhere/plugin.so", "/nowhere/plugin.so"), ("reference:nonsense=1", "nonsense")):
             result = subprocess.run([BINARY, "--listen", "127.0.0.1:0", "--gpu", name], stderr=subprocess.PIPE, text=True,
-                                    timeout=PATIENCE, env=environment())
+                                    timeout=WAIT_LIMIT, env=environment())
             self.assertNotEqual(result.returncode, 0, name)
             self.assertIn(said, result.stderr)
 
 
-    def test_a_device_that_is_there_and_cannot_be_opened_is_tried_again(self):
+    def test_opening_a_device_is_retried(self):
         with Daemon("--gpu", "reference:fail_open=1", "--gpu-retry-ms", str(int(500 * SCALE))) as daemon, Client(daemon) as client:
             def gpu():
-                return client.ask("GET", "/v1/devices").json()["devices"][1]
+                return client.request("GET", "/v1/devices").json()["devices"][1]
             before = gpu()
             self.assertEqual((before["state"], before["kind"], before["name"], before["times_opened"]), ("unavailable", "reference", "", 0))
             self.assertIn("fail_open", before["reason"])
-            for params, status, code in ((["a"], 422, "UNSUPPORTED_DTYPE"), ([1], 503, "DEVICE_UNAVAILABLE")): # a retry may help, or not
-                answer = client.ask("POST", "/v1/gather", {"params": params, "indices": [0], "device": "gpu"})
-                self.assertEqual((answer.status, answer.json()["code"]), (status, code))
-            deadline = time.monotonic() + PATIENCE
+            for params, status, code in ((["a"], 422, "UNSUPPORTED_DTYPE"), ([1], 503, "DEVICE_UNAVAILABLE")): # a retry may help only in the second case
+                reply = client.request("POST", "/v1/gather", {"params": params, "indices": [0], "device": "gpu"})
+                self.assertEqual((reply.status, reply.json()["code"]), (status, code))
+            deadline = time.monotonic() + WAIT_LIMIT
             while gpu()["state"] != "ready" and time.monotonic() < deadline:
                 time.sleep(0.05)
             self.assertEqual((gpu()["state"], gpu()["times_opened"]), ("ready", 1))
 
 
 class Answers(DeviceTest):
-    def test_a_lookup_is_computed_there(self):
+    def test_a_lookup_is_computed_on_the_device(self):
         before = self.gpu()
-        answer = self.post("/v1/gather", lookup(3, 0, 99))
-        self.assertStatus(answer, 200)
-        self.assertEqual(answer.json(), self.rows(3, 0, 99))
+        reply = self.post("/v1/gather", lookup(3, 0, 99))
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json(), self.rows(3, 0, 99))
         after = self.gpu()
         self.assertEqual(after["requests"], before["requests"] + 1)
         self.assertGreaterEqual(after["memory"]["tables"], 1)
 
-    def test_every_op(self):
+    def test_every_op_runs_on_the_device(self):
         for op, body, output in (
                 ("gather", {"params": [[1, 2], [3, 4]], "indices": [1]}, [[3, 4]]),
                 ("batch_gather", {"params": [[1, 2], [3, 4]], "indices": [[1], [0]]}, [[2], [3]]),
@@ -92,39 +92,39 @@ class Answers(DeviceTest):
                 ("einsum", {"equation": "ij,jk->ik", "inputs": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]}, [[19, 22], [43, 50]])):
             with self.subTest(op):
                 before = self.gpu()["requests"]
-                answer = self.post(f"/v1/{op}", {**body, "device": "gpu"})
-                self.assertStatus(answer, 200)
-                self.assertEqual(answer.json()["output"]["data"], output)
+                reply = self.post(f"/v1/{op}", {**body, "device": "gpu"})
+                self.assertStatus(reply, 200)
+                self.assertEqual(reply.json()["output"]["data"], output)
                 self.assertEqual(self.gpu()["requests"], before + 1)
-        answer = self.post("/v1/dynamic_partition", {"data": [1, 2, 3], "partitions": [1, 0, 1], "num_partitions": 2, "device": "gpu"})
-        self.assertEqual([o["data"] for o in answer.json()["outputs"]], [[2], [1, 3]])
+        reply = self.post("/v1/dynamic_partition", {"data": [1, 2, 3], "partitions": [1, 0, 1], "num_partitions": 2, "device": "gpu"})
+        self.assertEqual([o["data"] for o in reply.json()["outputs"]], [[2], [1, 3]])
 
-    def test_large_outputs_come_back_whole(self):
+    def test_large_outputs_are_complete(self):
         rng = random.Random(SEED)
         params, rows = rng.randbytes(64 * 1000), [rng.randrange(1000) for _ in range(50000)]
         body = safetensors({"params": ("uint8", (1000, 64), params), "indices": ("int32", (len(rows),), pack("int32", rows))})
-        answer = self.post("/v1/gather?device=gpu", body, BINARY_HEADERS)
-        self.assertStatus(answer, 200)
-        self.assertTrue(read_safetensors(answer.body)[0]["output"][2] == b"".join(params[64 * i:64 * i + 64] for i in rows))
+        reply = self.post("/v1/gather?device=gpu", body, BINARY_HEADERS)
+        self.assertStatus(reply, 200)
+        self.assertTrue(read_safetensors(reply.body)[0]["output"][2] == b"".join(params[64 * i:64 * i + 64] for i in rows))
 
-    def test_out_of_range_is_zero_unless_the_request_says_otherwise(self):
-        answer = self.post("/v1/gather", lookup(1, 100, -1))
-        self.assertStatus(answer, 200)
-        self.assertEqual(answer.json()["output"]["data"], [TABLE[1], [0.0] * 4, [0.0] * 4])
-        self.assertEqual(answer.json()["bounds"], {"policy": "zero", "replaced": 2})
+    def test_bounds_default_to_zero_on_the_device(self):
+        reply = self.post("/v1/gather", lookup(1, 100, -1))
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json()["output"]["data"], [TABLE[1], [0.0] * 4, [0.0] * 4])
+        self.assertEqual(reply.json()["bounds"], {"policy": "zero", "replaced": 2})
         clipped = self.post("/v1/gather", lookup(1, 100, bounds="clip")).json()
         self.assertEqual(clipped["output"]["data"], [TABLE[1], TABLE[99]])
 
-    def test_error_says_what_the_processor_says(self):
+    def test_errors_are_those_of_the_cpu(self):
         for op, indices in (("gather", [1, 100, -1]), ("gather_nd", [[1, 0], [0, 4], [100, 0]])):
             body = {"params": {"ref": "table"}, "indices": indices, "bounds": "error"}
             here, there = (self.post(f"/v1/{op}", {**body, "device": device}) for device in ("cpu", "gpu"))
             self.assertProblem(there, 422, "INDEX_OUT_OF_BOUNDS", input="indices")
-            for answer in (here, there):
-                answer.problem = {k: v for k, v in answer.json().items() if k != "request_id"}
+            for reply in (here, there):
+                reply.problem = {k: v for k, v in reply.json().items() if k != "request_id"}
             self.assertEqual(here.problem, there.problem)
 
-    def test_strings_stay_on_the_processor(self):
+    def test_strings_are_computed_on_the_cpu(self):
         body = {"params": ["a", "b"], "indices": [1]}
         problem = self.assertProblem(self.post("/v1/gather", {**body, "device": "gpu"}), 422, "UNSUPPORTED_DTYPE",
                                      device="gpu", input="params")
@@ -133,65 +133,65 @@ class Answers(DeviceTest):
         self.assertProblem(self.post("/v1/dynamic_stitch", lists), 422, "UNSUPPORTED_DTYPE", device="gpu", input="data[0]")
         inference = {"inputs": [{"name": "params", "datatype": "BYTES", "shape": [2], "data": ["a", "b"]},
                                 {"name": "indices", "datatype": "INT32", "shape": [1], "data": [1]}]}
-        answer = self.post("/v2/models/gather/infer", {**inference, "parameters": {"device": "gpu"}})
-        self.assertStatus(answer, 400)
-        self.assertEqual({k: answer.json()[k] for k in ("code", "device", "input")},
+        reply = self.post("/v2/models/gather/infer", {**inference, "parameters": {"device": "gpu"}})
+        self.assertStatus(reply, 400)
+        self.assertEqual({k: reply.json()[k] for k in ("code", "device", "input")},
                          {"code": "UNSUPPORTED_DTYPE", "device": "gpu", "input": "params"})
         self.assertEqual(self.post("/v1/gather", {**body, "device": "auto"}).json()["output"]["data"], ["b"])
 
-    def test_a_replaced_table_is_the_new_one_there_too(self):
+    def test_a_replaced_table_is_replaced_on_the_device(self):
         self.post("/v1/gather", lookup(1))
-        self.assertStatus(self.ask("PUT", "/v1/tensors/table", [[7.0] * 4]), 200)
+        self.assertStatus(self.request("PUT", "/v1/tensors/table", [[7.0] * 4]), 200)
         self.assertEqual(self.post("/v1/gather", lookup(0)).json()["output"]["data"], [[7.0] * 4])
         self.put_table(self)
 
-    def test_rows_that_were_written_are_written_there_too(self):
-        self.assertStatus(self.ask("PUT", "/v1/tensors/changing", TABLE), 201)
+    def test_updated_rows_are_updated_on_the_device(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/changing", TABLE), 201)
         for i in range(10):
             self.assertStatus(self.post("/v1/tensors/changing/scatter", {"indices": [[i]], "updates": [[float(-i)] * 4]}), 200)
             body = {"params": {"ref": "changing"}, "indices": [i, 50], "device": "gpu"}
             self.assertEqual(self.post("/v1/gather", body).json()["output"]["data"], [[float(-i)] * 4, TABLE[50]])
-        self.ask("DELETE", "/v1/tensors/changing")
-        deadline = time.monotonic() + PATIENCE
+        self.request("DELETE", "/v1/tensors/changing")
+        deadline = time.monotonic() + WAIT_LIMIT
         while self.gpu()["memory"]["tables"] > 1 and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertLessEqual(self.gpu()["memory"]["tables"], 1)
 
-    def test_a_put_may_bring_a_table_there_at_once(self):
-        answer = self.ask("PUT", "/v1/tensors/uploaded?device=gpu", TABLE)
-        self.assertStatus(answer, 201)
-        self.assertEqual(answer.json()["device"], "gpu")
+    def test_a_put_may_upload_a_table(self):
+        reply = self.request("PUT", "/v1/tensors/uploaded?device=gpu", TABLE)
+        self.assertStatus(reply, 201)
+        self.assertEqual(reply.json()["device"], "gpu")
         before = self.gpu()["memory"]["tables"]
         self.assertGreaterEqual(before, 1)
         self.assertEqual(self.post("/v1/gather", {"params": {"ref": "uploaded"}, "indices": [5], "device": "gpu"}).json(), self.rows(5))
         self.assertEqual(self.gpu()["memory"]["tables"], before)
         self.assertNotIn("device", self.get("/v1/tensors/uploaded").json())
-        self.assertProblem(self.ask("PUT", "/v1/tensors/letters?device=gpu", ["a"]), 422, "UNSUPPORTED_DTYPE", device="gpu")
+        self.assertProblem(self.request("PUT", "/v1/tensors/letters?device=gpu", ["a"]), 422, "UNSUPPORTED_DTYPE", device="gpu")
         self.assertStatus(self.get("/v1/tensors/letters"), 404)
-        self.assertProblem(self.ask("PUT", "/v1/tensors/uploaded?device=tpu", TABLE), 400, "MALFORMED_REQUEST")
+        self.assertProblem(self.request("PUT", "/v1/tensors/uploaded?device=tpu", TABLE), 400, "MALFORMED_REQUEST")
         for elsewhere in ("auto", "cpu"):
-            answer = self.ask("PUT", f"/v1/tensors/uploaded?device={elsewhere}", TABLE)
-            self.assertStatus(answer, 200)
-            self.assertNotIn("device", answer.json())
-        self.ask("DELETE", "/v1/tensors/uploaded")
+            reply = self.request("PUT", f"/v1/tensors/uploaded?device={elsewhere}", TABLE)
+            self.assertStatus(reply, 200)
+            self.assertNotIn("device", reply.json())
+        self.request("DELETE", "/v1/tensors/uploaded")
 
-    def test_what_is_stored_outlives_the_device_s_memory(self):
+    def test_stored_results_do_not_depend_on_device_memory(self):
         for i in range(20):
             self.assertStatus(self.post("/v1/gather", lookup(i, i + 1, store=f"kept{i}")), 200)
         for i in range(20):
             self.assertEqual(self.get(f"/v1/tensors/kept{i}?response=nested").json()["data"], [TABLE[i], TABLE[i + 1]])
-            self.ask("DELETE", f"/v1/tensors/kept{i}")
+            self.request("DELETE", f"/v1/tensors/kept{i}")
 
-    def test_the_open_inference_protocol_goes_there_too(self):
+    def test_v2_requests_run_on_the_device(self):
         before = self.gpu()["requests"]
         body = {"inputs": [{"name": "params", "datatype": "INT32", "shape": [3], "data": [5, 6, 7]},
                            {"name": "indices", "datatype": "INT32", "shape": [2], "data": [2, 0]}], "parameters": {"device": "gpu"}}
-        answer = self.post("/v2/models/gather/infer", body)
-        self.assertStatus(answer, 200)
-        self.assertEqual(answer.json()["outputs"][0]["data"], [7, 5])
+        reply = self.post("/v2/models/gather/infer", body)
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json()["outputs"][0]["data"], [7, 5])
         self.assertEqual(self.gpu()["requests"], before + 1)
 
-    def test_through_the_workers_as_well(self):
+    def test_queued_requests_run_on_the_device(self):
         with Daemon("--gpu", "reference", "--inline-limit-us", "0", "--workers", "1") as daemon, Client(daemon) as client:
             self.put_table(client)
             for _ in range(3):
@@ -199,17 +199,17 @@ class Answers(DeviceTest):
 
 
 class Batches(DeviceTest):
-    def test_lookups_that_come_while_the_device_is_busy_become_one_launch(self):
+    def test_lookups_that_arrive_while_the_device_is_busy_are_one_launch(self):
         with Daemon("--gpu", "reference:launch_us=30000") as daemon, Client(daemon) as client:
             self.put_table(client)
             before = self.gpu(client)
 
-            def ask(i):
-                with Client(daemon, timeout=5 * PATIENCE) as own:
+            def send_one(i):
+                with Client(daemon, timeout=5 * WAIT_LIMIT) as own:
                     return own.post("/v1/gather", lookup(i, 2 * i)).json()
             with concurrent.futures.ThreadPoolExecutor(32) as pool:
-                answers = list(pool.map(ask, range(32)))
-            self.assertEqual(answers, [self.rows(i, 2 * i) for i in range(32)])
+                replies = list(pool.map(send_one, range(32)))
+            self.assertEqual(replies, [self.rows(i, 2 * i) for i in range(32)])
             after = self.gpu(client)
             self.assertEqual(after["requests"] - before["requests"], 32)
             self.assertLess(after["batches"] - before["batches"], 16)
@@ -219,115 +219,115 @@ class Batches(DeviceTest):
         with Daemon("--gpu", "reference:launch_us=30000") as daemon, Client(daemon) as client:
             self.put_table(client)
 
-            def ask(i):
-                with Client(daemon, timeout=5 * PATIENCE) as own:
+            def send_one(i):
+                with Client(daemon, timeout=5 * WAIT_LIMIT) as own:
                     return own.post("/v1/gather", lookup(i, 100 if i == 7 else 0, bounds="error"))
             with concurrent.futures.ThreadPoolExecutor(16) as pool:
-                answers = list(pool.map(ask, range(16)))
-            for i, answer in enumerate(answers):
+                replies = list(pool.map(send_one, range(16)))
+            for i, reply in enumerate(replies):
                 if i == 7:
-                    self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", position=[1], index=100, bound=100)
+                    self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[1], index=100, bound=100)
                 else:
-                    self.assertEqual(answer.json(), self.rows(i, 0))
+                    self.assertEqual(reply.json(), self.rows(i, 0))
 
 
 class Faults(DeviceTest):
-    def test_what_waits_for_the_device_is_given_back_when_the_drain_timeout_is_over(self):
+    def test_waiting_requests_are_refused_after_the_drain_timeout(self):
         daemon = Daemon("--gpu", "reference:launch_us=400000", "--batch-limit", "1", "--drain-timeout-ms", "600")
         with Client(daemon) as client:
             self.put_table(client)
-        raws = [Raw(daemon, timeout=5 * PATIENCE) for _ in range(12)]
+        raws = [Raw(daemon, timeout=5 * WAIT_LIMIT) for _ in range(12)]
         for raw in raws:
             raw.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode()))
         time.sleep(0.2 * SCALE)
         daemon.send_signal(signal.SIGTERM)
-        statuses = [answer.status for answer in answers_of(raws)]
+        statuses = [reply.status for reply in replies_of(raws)]
         for raw in raws:
             raw.close()
         self.assertEqual(set(statuses), {200, 503})
-        self.assertEqual(daemon.wait(5 * PATIENCE), 0)
+        self.assertEqual(daemon.wait(5 * WAIT_LIMIT), 0)
 
-    def test_the_queue_timeout_of_the_inference_protocol_is_over_when_it_is_launched(self):
+    def test_the_queue_timeout_of_v2_ends_at_the_launch(self):
         body = json.dumps({"inputs": [{"name": "params", "datatype": "INT32", "shape": [3], "data": [5, 6, 7]},
                                       {"name": "indices", "datatype": "INT32", "shape": [1], "data": [2]}],
                            "parameters": {"device": "gpu", "timeout": int(100000 * SCALE)}}).encode()
         with Daemon("--gpu", f"reference:launch_us={int(300000 * SCALE)}") as daemon, Client(daemon) as client:
             self.assertStatus(client.post("/v2/models/gather/infer", body), 200)
 
-    def test_idle_staging_memory_goes_back_to_the_budget(self):
-        with Daemon("--gpu", "reference") as daemon, Client(daemon, timeout=5 * PATIENCE) as client:
+    def test_idle_staging_memory_is_returned_to_the_budget(self):
+        with Daemon("--gpu", "reference") as daemon, Client(daemon, timeout=5 * WAIT_LIMIT) as client:
             self.put_table(client)
             self.assertStatus(client.post("/v1/gather", lookup(*range(100))), 200)
             self.assertGreater(self.gpu(client)["memory"]["staging"], 0)
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + WAIT_LIMIT
             while self.gpu(client)["memory"]["staging"] and time.monotonic() < deadline:
                 time.sleep(0.2)
             self.assertEqual(self.gpu(client)["memory"]["staging"], 0)
 
-    def test_a_lost_device_refuses_who_insists_and_comes_back(self):
+    def test_device_gpu_is_refused_while_the_device_is_lost_and_reopened(self):
         with Daemon("--gpu", "reference:lose_at=3", "--gpu-retry-ms", "300") as daemon, Client(daemon) as client:
             self.put_table(client)
             statuses = [client.post("/v1/gather", lookup(i)).status for i in range(4)]
             self.assertEqual(statuses[:2], [200, 200])
             self.assertEqual(statuses[2], 503)
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + WAIT_LIMIT
             while self.gpu(client)["state"] != "ready" and time.monotonic() < deadline:
                 time.sleep(0.05)
             self.assertEqual(client.post("/v1/gather", lookup(5)).json(), self.rows(5))
             self.assertEqual(self.gpu(client)["times_opened"], 2)
 
-    def test_who_does_not_insist_is_answered_by_the_processor(self):
-        # Large enough that auto sends it to a device that costs nothing.
+    def test_device_auto_falls_back_to_the_cpu(self):
+        # Large enough that auto chooses the device, whose costs are zero.
         n = 300
         body = safetensors({"inputs.0": ("float32", (n, n), bytes(4 * n * n)), "inputs.1": ("float32", (n, n), bytes(4 * n * n))})
         with Daemon("--gpu", "reference:lose_at=2", "--gpu-retry-ms", "60000") as daemon, Client(daemon) as client:
             for _ in range(4):
-                answer = client.ask("POST", "/v1/einsum?equation=ij,jk->ik", body, BINARY_HEADERS)
-                self.assertStatus(answer, 200)
+                reply = client.request("POST", "/v1/einsum?equation=ij,jk->ik", body, BINARY_HEADERS)
+                self.assertStatus(reply, 200)
             self.assertEqual(self.gpu(client)["state"], "unavailable")
             self.assertGreaterEqual(self.gpu(client)["requests_given_back"], 1)
 
-    def test_a_device_that_hangs_is_504_at_the_deadline_and_comes_back(self):
+    def test_a_request_on_a_hanging_device_is_504_and_the_device_is_reopened(self):
         with Daemon("--gpu", "reference:hang_at=1", "--gpu-hang-ms", "1500", "--gpu-retry-ms", "100") as daemon, \
-                Client(daemon, timeout=5 * PATIENCE) as client:
+                Client(daemon, timeout=5 * WAIT_LIMIT) as client:
             self.put_table(client)
             body, headers = json.dumps(lookup(1)).encode(), {"X-Request-Timeout-Ms": "300"}
-            self.assertProblem(client.ask("POST", "/v1/gather", body, headers), 504, "DEADLINE_EXCEEDED")
-            deadline = time.monotonic() + PATIENCE
+            self.assertProblem(client.request("POST", "/v1/gather", body, headers), 504, "DEADLINE_EXCEEDED")
+            deadline = time.monotonic() + WAIT_LIMIT
             while self.gpu(client)["times_opened"] < 2 and time.monotonic() < deadline:
                 time.sleep(0.05)
             self.assertEqual(client.post("/v1/gather", lookup(5)).json(), self.rows(5))
 
-    def test_no_memory_on_the_device_is_503_for_who_insists(self):
+    def test_device_gpu_without_device_memory_is_503(self):
         with Daemon("--gpu", "reference:fail_alloc=1", "--gpu-retry-ms", "60000") as daemon, Client(daemon) as client:
             self.put_table(client)
             self.assertProblem(client.post("/v1/gather", lookup(1)), 503, "MEMORY_EXHAUSTED")
             self.assertStatus(client.post("/v1/gather", lookup(1, device="auto")), 200)
 
-    def test_nothing_is_lost_and_nothing_answered_twice(self):
+    def test_under_faults_each_request_gets_one_reply(self):
         with Daemon("--gpu", "reference:launch_us=2000,lose_at=20", "--gpu-retry-ms", "100") as daemon, Client(daemon) as client:
             self.put_table(client)
             counts, lock = {}, threading.Lock()
 
-            def ask(worker):
+            def send_one(worker):
                 rng = random.Random(SEED + worker)
-                with Client(daemon, timeout=5 * PATIENCE) as own:
+                with Client(daemon, timeout=5 * WAIT_LIMIT) as own:
                     for _ in range(40):
                         i = rng.randrange(100)
-                        answer = own.post("/v1/gather", lookup(i))
-                        if answer.status == 200:
-                            self.assertEqual(answer.json(), self.rows(i))
+                        reply = own.post("/v1/gather", lookup(i))
+                        if reply.status == 200:
+                            self.assertEqual(reply.json(), self.rows(i))
                         with lock:
-                            counts[answer.status] = counts.get(answer.status, 0) + 1
+                            counts[reply.status] = counts.get(reply.status, 0) + 1
             with concurrent.futures.ThreadPoolExecutor(16) as pool:
-                for result in [pool.submit(ask, w) for w in range(16)]:
+                for result in [pool.submit(send_one, w) for w in range(16)]:
                     result.result()
             self.assertEqual(sum(counts.values()), 16 * 40)
             self.assertLessEqual(set(counts), {200, 503})
             self.assertGreater(counts[200], 16)
 
     def wait_for(self, client, state):
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_LIMIT
         while not state(self.gpu(client)) and time.monotonic() < deadline:
             time.sleep(0.01)
         self.assertTrue(state(self.gpu(client)), self.gpu(client))
@@ -335,21 +335,21 @@ class Faults(DeviceTest):
     def wait_until_busy(self, client):
         self.wait_for(client, lambda gpu: gpu["queue"]["in_flight"] > 0)
 
-    def test_an_upload_behind_a_hung_device_holds_no_worker_and_ends_at_its_deadline(self):
+    def test_an_upload_to_a_hanging_device_occupies_no_worker_and_ends_at_its_deadline(self):
         with Daemon("--gpu", "reference:hang_at=1", "--gpu-hang-ms", "600000", "--workers", "1", "--drain-timeout-ms", "100") as daemon, \
-                Client(daemon) as client, Raw(daemon) as hung, Raw(daemon, timeout=5 * PATIENCE) as upload:
+                Client(daemon) as client, Raw(daemon) as hung, Raw(daemon, timeout=5 * WAIT_LIMIT) as upload:
             self.put_table(client)
             hung.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode()))
             self.wait_until_busy(client)
             upload.send(http_request("PUT", "/v1/tensors/late?device=gpu", json.dumps(TABLE).encode(),
                                      [f"X-Request-Timeout-Ms: {int(1500 * SCALE)}"]))
-            deadline = time.monotonic() + PATIENCE
-            while client.ask("GET", "/v1/tensors/late").status != 200 and time.monotonic() < deadline:
+            deadline = time.monotonic() + WAIT_LIMIT
+            while client.request("GET", "/v1/tensors/late").status != 200 and time.monotonic() < deadline:
                 time.sleep(0.01)
-            self.assertStatus(client.ask("PUT", "/v1/tensors/other", TABLE), 201)  # the only worker has done it
-            answer = upload.answer()
-            self.assertStatus(answer, 201)  # it is kept, and the client's time is over
-            self.assertEqual(answer.json()["device"], "cpu")
+            self.assertStatus(client.request("PUT", "/v1/tensors/other", TABLE), 201)  # by the only worker
+            reply = upload.reply()
+            self.assertStatus(reply, 201)  # it is kept, and the client's time is over
+            self.assertEqual(reply.json()["device"], "cpu")
 
     def test_the_drain_timeout_ends_the_waiting_for_a_hung_device(self):
         with Daemon("--gpu", "reference:hang_at=1", "--gpu-hang-ms", "600000", "--drain-timeout-ms", "100") as daemon:
@@ -358,15 +358,15 @@ class Faults(DeviceTest):
                 hung.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode()))
                 self.wait_until_busy(client)
                 upload.send(http_request("PUT", "/v1/tensors/late?device=gpu", json.dumps(TABLE).encode()))
-                deadline = time.monotonic() + PATIENCE
-                while client.ask("GET", "/v1/tensors/late").status != 200 and time.monotonic() < deadline:
+                deadline = time.monotonic() + WAIT_LIMIT
+                while client.request("GET", "/v1/tensors/late").status != 200 and time.monotonic() < deadline:
                     time.sleep(0.01)
                 daemon.send_signal(signal.SIGTERM)
-                self.assertEqual([answer.status for answer in answers_of((hung, upload))], [503, 201])
+                self.assertEqual([reply.status for reply in replies_of((hung, upload))], [503, 201])
             self.assertEqual(daemon.wait(), 0)
 
     def test_clients_that_do_not_read_their_answers_leave_the_device_to_others(self):
-        rows = [i % 100 for i in range(1 << 20)]  # answers of 16 MiB, more than sockets take
+        rows = [i % 100 for i in range(1 << 20)]  # replies of 16 MiB, more than the socket buffers
         body = safetensors({"indices": ("int32", (len(rows),), pack("int32", rows))}, {"params.ref": "table"})
         request = http_request("POST", "/v1/gather?device=gpu", body, [f"Content-Type: {SAFETENSORS}"])
         with Daemon("--gpu", "reference", "--gpu-staging", "96M") as daemon, Client(daemon) as client, contextlib.ExitStack() as silent:
@@ -375,28 +375,28 @@ class Faults(DeviceTest):
                 silent.enter_context(Raw(daemon)).send(request)
                 self.wait_for(client, lambda gpu: gpu["requests"] == i + 1 and gpu["queue"]["in_flight"] == 0)
             for _ in range(3):
-                answer = client.ask("POST", "/v1/gather?device=gpu", body, BINARY_HEADERS)
-                self.assertStatus(answer, 200)
-                self.assertTrue(read_safetensors(answer.body)[0]["output"][2][-16:] == pack("float32", TABLE[rows[-1]]))
+                reply = client.request("POST", "/v1/gather?device=gpu", body, BINARY_HEADERS)
+                self.assertStatus(reply, 200)
+                self.assertTrue(read_safetensors(reply.body)[0]["output"][2][-16:] == pack("float32", TABLE[rows[-1]]))
 
-    def test_what_the_device_can_never_hold_is_422_for_who_insists(self):
+    def test_device_gpu_above_the_device_memory_is_422(self):
         for options, resource in ((("--gpu-memory", "16M"), "gpu_memory_bytes"), (("--gpu-staging", "16M"), "gpu_staging_bytes")):
             with self.subTest(resource), Daemon("--gpu", "reference", *options) as daemon, Client(daemon) as client:
                 body = safetensors({"params": ("uint8", (5, 4 << 20), bytes(20 << 20)), "indices": ("int32", (1,), pack("int32", [4]))})
-                problem = self.assertProblem(client.ask("POST", "/v1/gather?device=gpu", body, BINARY_HEADERS), 422, "RESOURCE_LIMIT",
+                problem = self.assertProblem(client.request("POST", "/v1/gather?device=gpu", body, BINARY_HEADERS), 422, "RESOURCE_LIMIT",
                                              resource=resource, limit=16 << 20)
                 self.assertGreater(problem["needed"], 20 << 20)
-                answer = client.ask("POST", "/v1/gather?device=auto", body, BINARY_HEADERS)
-                self.assertStatus(answer, 200)
+                reply = client.request("POST", "/v1/gather?device=auto", body, BINARY_HEADERS)
+                self.assertStatus(reply, 200)
 
-    def test_a_stop_in_the_middle_answers_what_was_accepted(self):
+    def test_a_stop_answers_accepted_requests(self):
         daemon = Daemon("--gpu", "reference:launch_us=200000")
         with Client(daemon) as client:
             self.put_table(client)
-        with Raw(daemon, timeout=5 * PATIENCE) as a, Raw(daemon, timeout=5 * PATIENCE) as b:
+        with Raw(daemon, timeout=5 * WAIT_LIMIT) as a, Raw(daemon, timeout=5 * WAIT_LIMIT) as b:
             for raw in (a, b):
                 raw.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode()))
             time.sleep(0.1 * SCALE)
             daemon.send_signal(signal.SIGTERM)
-            self.assertEqual([answer.status for answer in answers_of((a, b))], [200, 200])
-        self.assertEqual(daemon.wait(5 * PATIENCE), 0)
+            self.assertEqual([reply.status for reply in replies_of((a, b))], [200, 200])
+        self.assertEqual(daemon.wait(5 * WAIT_LIMIT), 0)

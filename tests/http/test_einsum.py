@@ -1,4 +1,4 @@
-"""einsum as clients see it, and POST /v1/einsum/plan, which tells what one would do and take."""
+"""einsum over HTTP, and POST /v1/einsum/plan, which returns its steps and costs."""
 import itertools, math, os, random, threading
 from daemon import *
 
@@ -7,7 +7,7 @@ BINARY = {"Content-Type": SAFETENSORS}
 A, B = [[1, 2], [3, 4]], [[5, 6], [7, 8]]
 AB = [[19, 22], [43, 50]]
 MATMUL = {"equation": "ij,jk->ik", "inputs": [A, B]}
-SIDE = 4096  # of a table whose square takes a while: 137 GFLOP
+SIDE = 4096  # of a table whose square takes long: 137 GFLOP
 
 
 def setUpModule():
@@ -17,7 +17,7 @@ def setUpModule():
         f.write(safetensors({"x": ("uint8", (1,), b"\0"), "w": ("float32", (2, 2), pack("float32", [5, 6, 7, 8]))}))
     with open(os.path.join(TABLES, "large.npy"), "wb") as f:
         f.write(npy("float32", (SIDE, SIDE), b""))
-        f.truncate(f.tell() + 4 * SIDE * SIDE)  # zeros that take no room
+        f.truncate(f.tell() + 4 * SIDE * SIDE)  # a sparse file of zeros
 
 
 def einsum(equation, operands):
@@ -48,13 +48,13 @@ def tensor_of(dtype, shape, values):
 
 
 class Json(HttpTest):
-    def test_the_example_of_the_description_answers_exactly_so(self):
+    def test_the_example_of_the_description_has_exactly_this_reply(self):
         example = self.get("/v1/ops/einsum").json()["example"]
         self.assertEqual(example["endpoint"], "POST /v1/einsum")
-        answer = self.post("/v1/einsum", example["request"])
-        self.assertEqual(answer.body.strip(), b'{"output":{"dtype":"int32","shape":[2,2],"data":[[19,22],[43,50]]}}')
+        reply = self.post("/v1/einsum", example["request"])
+        self.assertEqual(reply.body.strip(), b'{"output":{"dtype":"int32","shape":[2,2],"data":[[19,22],[43,50]]}}')
 
-    def test_equations_mean_what_numpy_says(self):
+    def test_equations_agree_with_numpy(self):
         for equation, inputs, shape, data in (
                 ("ij,jk->ik", [A, B], [2, 2], AB),
                 ("ij,jk", [A, B], [2, 2], AB),
@@ -79,8 +79,8 @@ class Json(HttpTest):
                 ("ij,jk,kl->il", [A, B, A], [2, 2], [[85, 126], [193, 286]]),
                 ("αβ,βγ->αγ", [A, B], [2, 2], AB)):
             with self.subTest(equation=equation):
-                answer = self.post("/v1/einsum", {"equation": equation, "inputs": inputs})
-                self.assertOutput(answer, "int32", shape, data)
+                reply = self.post("/v1/einsum", {"equation": equation, "inputs": inputs})
+                self.assertOutput(reply, "int32", shape, data)
 
     def test_random_equations_agree_with_one_loop_over_all_labels(self):
         rng = random.Random(SEED)
@@ -98,37 +98,37 @@ class Json(HttpTest):
                 for dtype in ("int64", "float64", "int8"):
                     want = [(v + 128) % 256 - 128 for v in values] if dtype == "int8" else values
                     body = {"equation": equation, "inputs": [tensor_of(dtype, *o) for o in operands], "response": "flat"}
-                    answer = client.post("/v1/einsum", body)
+                    reply = client.post("/v1/einsum", body)
                     with self.subTest(equation=equation, dtype=dtype):
-                        self.assertOutput(answer, dtype, shape, want)
+                        self.assertOutput(reply, dtype, shape, want)
 
-    def test_the_equation_may_stand_in_the_query_string(self):
-        answer = self.post("/v1/einsum?equation=ij,jk-%3Eik", {"inputs": [A, B]})
-        self.assertOutput(answer, "int32", [2, 2], AB)
-        answer = self.post("/v1/einsum?equation=ij,jk-%3Eik", MATMUL)
-        self.assertProblem(answer, 400, "MALFORMED_REQUEST", attribute="equation")
+    def test_the_equation_may_be_in_the_query_string(self):
+        reply = self.post("/v1/einsum?equation=ij,jk-%3Eik", {"inputs": [A, B]})
+        self.assertOutput(reply, "int32", [2, 2], AB)
+        reply = self.post("/v1/einsum?equation=ij,jk-%3Eik", MATMUL)
+        self.assertProblem(reply, 400, "MALFORMED_REQUEST", attribute="equation")
 
     def test_integers_wrap_around_in_their_dtype(self):
-        answer = self.post("/v1/einsum", {"equation": "i,i->", "inputs": [
+        reply = self.post("/v1/einsum", {"equation": "i,i->", "inputs": [
             {"dtype": "int8", "data": [100, 1]}, {"dtype": "int8", "data": [3, 1]}]})
-        self.assertOutput(answer, "int8", [], 45)
-        answer = self.post("/v1/einsum", {"equation": "i->", "inputs": [{"dtype": "uint64", "data": [18446744073709551615, 3]}]})
-        self.assertOutput(answer, "uint64", [], 2)
+        self.assertOutput(reply, "int8", [], 45)
+        reply = self.post("/v1/einsum", {"equation": "i->", "inputs": [{"dtype": "uint64", "data": [18446744073709551615, 3]}]})
+        self.assertOutput(reply, "uint64", [], 2)
 
     def test_floats_of_every_width_and_complex_numbers(self):
         for dtype in ("float16", "bfloat16", "float32", "float64"):
-            answer = self.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": [
+            reply = self.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": [
                 {"dtype": dtype, "data": A}, {"dtype": dtype, "data": B}]})
-            self.assertOutput(answer, dtype, [2, 2], AB)
+            self.assertOutput(reply, dtype, [2, 2], AB)
         for dtype in ("complex64", "complex128"):
-            answer = self.post("/v1/einsum", {"equation": "i,i->", "inputs": [
+            reply = self.post("/v1/einsum", {"equation": "i,i->", "inputs": [
                 {"dtype": dtype, "data": [[1, 2], [0, 1]]}, {"dtype": dtype, "data": [[3, 4], [0, 1]]}]})
-            self.assertOutput(answer, dtype, [], [-6, 10])  # (1+2i)(3+4i) + i·i, nothing conjugated
+            self.assertOutput(reply, dtype, [], [-6, 10])  # (1+2i)(3+4i) + i·i, without conjugation
 
-    def test_what_is_not_finite_is_data(self):
-        answer = self.post("/v1/einsum", {"equation": "i,i->i", "inputs": [
+    def test_nan_and_infinities_are_computed(self):
+        reply = self.post("/v1/einsum", {"equation": "i,i->i", "inputs": [
             {"dtype": "float32", "data": ["NaN", "Infinity", "-Infinity", "Infinity"]}, [1.0, 2.0, 2.0, 0.0]]})
-        self.assertOutput(answer, "float32", [4], ["NaN", "Infinity", "-Infinity", "NaN"])
+        self.assertOutput(reply, "float32", [4], ["NaN", "Infinity", "-Infinity", "NaN"])
 
     def test_empty_sums_are_zero_and_empty_outputs_are_empty(self):
         empty = {"dtype": "int32", "shape": [2, 0], "data": []}
@@ -140,16 +140,16 @@ class Json(HttpTest):
 
 class Refusals(HttpTest):
     def refused(self, status, code, equation, inputs, **members):
-        answer = self.post("/v1/einsum", {"equation": equation, "inputs": inputs})
+        reply = self.post("/v1/einsum", {"equation": equation, "inputs": inputs})
         with self.subTest(equation=equation):
-            return self.assertProblem(answer, status, code, op="einsum", **members)
+            return self.assertProblem(reply, status, code, op="einsum", **members)
 
-    def test_a_bad_equation_is_told_with_its_column(self):
+    def test_an_invalid_equation_is_reported_with_its_column(self):
         for equation, offset in (("ij,jk-ik", 6), ("ij,jk>ik", 5), ("ij,jk->ik->", 9), ("i..j->ij", 3), ("...i...->i", 4),
                                  ("ij->ik", 5), ("ij->i,j", 5), ("ij->ij.", 7)):
             self.refused(422, "INVALID_EQUATION", equation, [A] * (equation.split("-")[0].count(",") + 1), offset=offset)
 
-    def test_shapes_that_do_not_fit_are_told(self):
+    def test_shape_mismatches_are_reported(self):
         self.refused(422, "SHAPE_MISMATCH", "ij,jk->ik", [A, [[1, 2], [3, 4], [5, 6]]], label="j", extents=[2, 3],
                      shapes={"inputs[0]": [2, 2], "inputs[1]": [3, 2]})
         self.refused(422, "SHAPE_MISMATCH", "ijk->i", [A])
@@ -157,7 +157,7 @@ class Refusals(HttpTest):
         self.refused(422, "SHAPE_MISMATCH", "ij,jk->ik", [A, [[1, 2]]])  # labels do not broadcast
         self.refused(422, "SHAPE_MISMATCH", "...,...->...", [[1, 2], [1, 2, 3]])
 
-    def test_wrong_arguments_are_told(self):
+    def test_invalid_arguments_are_reported(self):
         self.refused(422, "INVALID_ARGUMENT", "ij,jk->ik", [A])
         self.refused(422, "INVALID_ARGUMENT", "ij->ij", [A, B])
         self.refused(422, "INVALID_ARGUMENT", "...i->i", [A])
@@ -167,11 +167,11 @@ class Refusals(HttpTest):
         self.assertProblem(self.post("/v1/einsum", {"inputs": [A]}), 422, "INVALID_ARGUMENT", attribute="equation")
         self.assertProblem(self.post("/v1/einsum", {"equation": "ij->ij"}), 422, "INVALID_ARGUMENT", input="inputs")
 
-    def test_dtypes_without_arithmetic_are_told(self):
+    def test_dtypes_without_arithmetic_are_unsupported(self):
         self.refused(422, "UNSUPPORTED_DTYPE", "i->", [["a", "b"]], input="inputs[0]")
         self.refused(422, "UNSUPPORTED_DTYPE", "i,i->", [[1, 2], [True, False]], input="inputs[1]")
 
-    def test_what_is_malformed_is_told_with_a_pointer(self):
+    def test_malformed_requests_are_reported_with_a_pointer(self):
         for body, pointer in (({"equation": 3, "inputs": [A]}, "/equation"), ({"equation": "ij", "inputs": 3}, "/inputs"),
                               ({"equation": "ij", "inputs": [A, [[1, 2], [3]]]}, "/inputs/1/1"),
                               ({"equation": "i\0j", "inputs": [A]}, "/equation"),
@@ -181,8 +181,8 @@ class Refusals(HttpTest):
 
     def test_an_output_of_too_high_a_rank_is_a_resource_limit(self):
         labels = "abcdefghijklmnopqr"
-        answer = self.post("/v1/einsum", {"equation": ",".join(labels[:16]) + "->" + labels[:16], "inputs": [[1]] * 16})
-        self.assertStatus(answer, 200)
+        reply = self.post("/v1/einsum", {"equation": ",".join(labels[:16]) + "->" + labels[:16], "inputs": [[1]] * 16})
+        self.assertStatus(reply, 200)
         nested = [[[[[[[[[1]]]]]]]]]  # rank 9
         self.refused(422, "RESOURCE_LIMIT", "abcdefghi,jklmnopqr->abcdefghijklmnopqr", [nested, nested], resource="rank")
 
@@ -191,32 +191,32 @@ class Binary(HttpTest):
     ONES = {"inputs.0": ("float32", (2, 2), pack("float32", [1, 2, 3, 4])), "inputs.1": ("float32", (2, 2), pack("float32", [5, 6, 7, 8]))}
     RESULT = ("float32", (2, 2), pack("float32", [19, 22, 43, 50]))
 
-    def test_the_inputs_are_a_numbered_list_and_the_equation_is_metadata(self):
+    def test_inputs_are_numbered_and_the_equation_is_metadata(self):
         body = safetensors(self.ONES, {"equation": "ij,jk->ik"})
         self.assertBinary(self.post("/v1/einsum", body, BINARY), *self.RESULT)
 
-    def test_the_equation_may_stand_in_the_query_string(self):
+    def test_the_equation_may_be_in_the_query_string(self):
         body = safetensors(self.ONES)
         self.assertBinary(self.post("/v1/einsum?equation=ij%2Cjk-%3Eik", body, BINARY), *self.RESULT)
         body = safetensors(self.ONES, {"equation": "ij,jk->ik"})
         self.assertProblem(self.post("/v1/einsum?equation=ij%2Cjk-%3Eik", body, BINARY), 400, "MALFORMED_REQUEST")
 
-    def test_numbers_say_the_order_wherever_the_bytes_lie(self):
+    def test_inputs_are_ordered_by_number_not_by_offset(self):
         swapped = {"inputs.1": self.ONES["inputs.0"], "inputs.0": self.ONES["inputs.1"]}
-        answer = self.post("/v1/einsum?equation=ij,jk", safetensors(swapped), BINARY)
-        self.assertBinary(answer, "float32", (2, 2), pack("float32", [23, 34, 31, 46]))
+        reply = self.post("/v1/einsum?equation=ij,jk", safetensors(swapped), BINARY)
+        self.assertBinary(reply, "float32", (2, 2), pack("float32", [23, 34, 31, 46]))
 
     def test_a_gap_in_the_numbers_is_refused(self):
         body = safetensors({"inputs.0": self.ONES["inputs.0"], "inputs.2": self.ONES["inputs.1"]})
         self.assertProblem(self.post("/v1/einsum?equation=ij,jk", body, BINARY), 400, "MALFORMED_REQUEST")
 
-    def test_accept_asks_for_the_other_form(self):
-        answer = self.post("/v1/einsum?equation=ij,jk", safetensors(self.ONES), {**BINARY, "Accept": JSON})
-        self.assertOutput(answer, "float32", [2, 2], AB)
-        answer = self.post("/v1/einsum", MATMUL, {"Accept": SAFETENSORS})
-        self.assertBinary(answer, "int32", (2, 2), pack("int32", [19, 22, 43, 50]))
+    def test_accept_selects_the_other_format(self):
+        reply = self.post("/v1/einsum?equation=ij,jk", safetensors(self.ONES), {**BINARY, "Accept": JSON})
+        self.assertOutput(reply, "float32", [2, 2], AB)
+        reply = self.post("/v1/einsum", MATMUL, {"Accept": SAFETENSORS})
+        self.assertBinary(reply, "int32", (2, 2), pack("int32", [19, 22, 43, 50]))
 
-    def test_unaligned_bytes_compute_the_same(self):
+    def test_unaligned_inputs_have_the_same_result(self):
         for pad in range(8):
             body = safetensors(self.ONES, {"equation": "ij,jk->ik"}, pad=pad)
             self.assertBinary(self.post("/v1/einsum", body, BINARY), *self.RESULT)
@@ -226,21 +226,21 @@ class Refs(HttpTest):
     options = ("--data-dir", TABLES)
 
     def test_resident_tensors_are_inputs(self):
-        answer = self.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": [{"ref": "a"}, {"ref": "model:w"}]})
-        self.assertOutput(answer, "float32", [2, 2], AB)
-        answer = self.post("/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "a"}, [1.0, 10.5]]})
-        self.assertOutput(answer, "float32", [2], [22, 45])
-        answer = self.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": [{"ref": "a"}, {"ref": "a"}]})
-        self.assertOutput(answer, "float32", [2, 2], [[7, 10], [15, 22]])
+        reply = self.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": [{"ref": "a"}, {"ref": "model:w"}]})
+        self.assertOutput(reply, "float32", [2, 2], AB)
+        reply = self.post("/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "a"}, [1.0, 10.5]]})
+        self.assertOutput(reply, "float32", [2], [22, 45])
+        reply = self.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": [{"ref": "a"}, {"ref": "a"}]})
+        self.assertOutput(reply, "float32", [2, 2], [[7, 10], [15, 22]])
 
-    def test_a_ref_in_metadata_stands_for_one_of_the_list(self):
+    def test_a_ref_in_metadata_is_an_input_of_the_list(self):
         body = safetensors({"inputs.0": ("float32", (2, 2), pack("float32", [1, 2, 3, 4]))},
                            {"equation": "ij,jk->ik", "inputs.1.ref": "model:w"})
         self.assertBinary(self.post("/v1/einsum", body, BINARY), *Binary.RESULT)
 
-    def test_one_that_is_not_there_is_named(self):
-        answer = self.post("/v1/einsum", {"equation": "ij->ji", "inputs": [{"ref": "b"}]})
-        self.assertProblem(answer, 404, "TENSOR_NOT_FOUND", input="inputs[0]", pointer="/inputs/0/ref")
+    def test_an_unknown_ref_is_named(self):
+        reply = self.post("/v1/einsum", {"equation": "ij->ji", "inputs": [{"ref": "b"}]})
+        self.assertProblem(reply, 404, "TENSOR_NOT_FOUND", input="inputs[0]", pointer="/inputs/0/ref")
         body = safetensors({"inputs.0": ("float32", (1,), pack("float32", [1]))}, {"equation": "i,j->ij", "inputs.1.ref": "b"})
         self.assertProblem(self.post("/v1/einsum", body, BINARY), 404, "TENSOR_NOT_FOUND", input="inputs[1]")
 
@@ -249,15 +249,15 @@ class Plan(HttpTest):
     options = ("--workers", "2")
 
     def plan(self, equation, *shapes, **members):
-        answer = self.post("/v1/einsum/plan", {"equation": equation, "shapes": list(shapes), **members})
-        self.assertStatus(answer, 200)
-        self.assertEqual(answer.type, JSON)
-        return answer.json()
+        reply = self.post("/v1/einsum/plan", {"equation": equation, "shapes": list(shapes), **members})
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.type, JSON)
+        return reply.json()
 
     def refused(self, status, code, body, headers=None, **members):
-        answer = self.post("/v1/einsum/plan", body, headers)
+        reply = self.post("/v1/einsum/plan", body, headers)
         with self.subTest(body=body if len(str(body)) < 200 else "..."):
-            return self.assertProblem(answer, status, code, op="einsum", **members)
+            return self.assertProblem(reply, status, code, op="einsum", **members)
 
     def test_a_product_of_matrices(self):
         plan = self.plan("ij,jk->ik", [100, 20], [20, 50])
@@ -281,7 +281,7 @@ class Plan(HttpTest):
         plan = self.plan("ij,jk,kl->il", [100, 5], [5, 50], [50, 2])
         self.assertEqual((plan["path"], plan["flops"]), ([[1, 2], [0, 1]], 2 * 5 * 50 * 2 + 2 * 100 * 5 * 2))
 
-    def test_every_step_follows_from_the_ones_before(self):
+    def test_every_step_uses_results_of_earlier_steps(self):
         plan = self.plan("ab,bc,cd,de,ef->af", [30, 35], [35, 15], [15, 5], [5, 10], [10, 20], dtype="float64")
         known = {0: [30, 35], 1: [35, 15], 2: [15, 5], 3: [5, 10], 4: [10, 20]}
         total = 0
@@ -298,13 +298,13 @@ class Plan(HttpTest):
         self.assertEqual(list(known.values()), [[30, 20]])
         self.assertEqual(total, plan["flops"])
 
-    def test_one_input_has_a_path_of_one(self):
+    def test_one_input_has_a_path_of_one_step(self):
         plan = self.plan("ij->ji", [3, 4])
         self.assertEqual((plan["path"], [s["kind"] for s in plan["steps"]]), ([[0]], ["permute"]))
         self.assertNotIn("m", plan["steps"][0])
         self.assertEqual([s["kind"] for s in self.plan("ij->", [3, 4])["steps"]], ["sumprod"])
 
-    def test_the_dtype_decides_the_bytes(self):
+    def test_the_dtype_determines_the_bytes(self):
         for dtype, size in (("float32", 4), ("float64", 8), ("complex128", 16), ("int8", 1), ("float16", 2)):
             plan = self.plan("ij,jk->ik", [100, 20], [20, 50], dtype=dtype)
             self.assertEqual(plan["output"], {"dtype": dtype, "shape": [100, 50], "bytes": size * 5000})
@@ -318,7 +318,7 @@ class Plan(HttpTest):
         self.assertEqual((plan["admitted"], plan["exceeds"]), (False, ["flops", "output_bytes", "workspace_bytes"]))
         self.refused(422, "RESOURCE_LIMIT", {"equation": "ij,jk->ik", "shapes": [[2**22, 2**22]] * 2}, resource="flops")
 
-    def test_what_exceeds_a_limit_is_planned_and_named(self):
+    def test_a_plan_above_a_limit_names_the_limit(self):
         with Daemon("--max-flops", "2000", "--max-output", "4K", "--memory-limit", "1M") as daemon, Client(daemon) as client:
             for shapes, exceeds in (([[5, 10], [10, 10]], []), ([[5, 10], [10, 21]], ["flops"]),
                                     ([[41, 1], [1, 26]], ["output_bytes"]), ([[41, 10], [10, 26]], ["flops", "output_bytes"])):
@@ -327,10 +327,10 @@ class Plan(HttpTest):
                 self.assertEqual((plan["exceeds"], plan["admitted"]), (exceeds, not exceeds), str(plan))
                 self.assertEqual(plan["limits"], {"max_flops": 2000, "max_output": 4096, "memory_limit": 1 << 20})
                 inputs = [tensor_of("float32", s, [0] * math.prod(s)) for s in shapes]
-                answer = client.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": inputs})
-                self.assertEqual(answer.status, 422 if exceeds else 200, str(answer))
+                reply = client.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": inputs})
+                self.assertEqual(reply.status, 422 if exceeds else 200, str(reply))
 
-    def test_empty_outputs_have_nothing_to_do(self):
+    def test_empty_outputs_cost_nothing(self):
         plan = self.plan("ij,jk->ik", [0, 3], [3, 4])
         self.assertEqual((plan["output"]["shape"], plan["path"], plan["steps"], plan["admitted"]), ([0, 4], [], [], True))
         self.assertEqual(self.plan("ij->j", [0, 3])["path"], [])
@@ -347,13 +347,13 @@ class Plan(HttpTest):
             run = {"inputs": inputs, **{k: v for k, v in body.items() if k == "equation"}}
             problems = []
             for path, sent in (("/v1/einsum", run), ("/v1/einsum/plan", body)):
-                answer = self.post(path, sent)
-                problems.append(self.assertAnyProblem(answer))
+                reply = self.post(path, sent)
+                problems.append(self.assertAnyProblem(reply))
                 problems[-1].pop("request_id")
             with self.subTest(body=body):
                 self.assertEqual(*problems)
 
-    def test_what_is_malformed_is_told_with_its_place(self):
+    def test_malformed_plan_requests_are_reported_with_a_pointer(self):
         matmul = {"equation": "ij,jk->ik", "shapes": [[2, 2], [2, 2]]}
         for body, pointer in ((matmul | {"shape": [[1]]}, "/shape"), (matmul | {"equation": 7}, "/equation"),
                               (matmul | {"equation": "a\0b"}, "/equation"), (matmul | {"shapes": 3}, "/shapes"),
@@ -385,13 +385,13 @@ class Plan(HttpTest):
     def test_a_body_of_more_than_64_kib_is_too_large(self):
         body = json.dumps({"equation": "ij->ji", "shapes": [[2, 3]]}).encode()
         for size, status in ((65536, 200), (65537, 413)):
-            answer = self.ask("POST", "/v1/einsum/plan", body + b" " * (size - len(body)))
-            self.assertStatus(answer, status)
-        self.assertProblem(answer, 413, "PAYLOAD_TOO_LARGE", limit=65536)
-        answer = self.ask("POST", "/v1/einsum/plan", iter([body, b" " * 70000]))  # chunked: it does not say how long it is
-        self.assertProblem(answer, 413, "PAYLOAD_TOO_LARGE", limit=65536)
+            reply = self.request("POST", "/v1/einsum/plan", body + b" " * (size - len(body)))
+            self.assertStatus(reply, status)
+        self.assertProblem(reply, 413, "PAYLOAD_TOO_LARGE", limit=65536)
+        reply = self.request("POST", "/v1/einsum/plan", iter([body, b" " * 70000]))  # chunked: without a length
+        self.assertProblem(reply, 413, "PAYLOAD_TOO_LARGE", limit=65536)
 
-    def test_a_long_equation_is_no_trouble(self):
+    def test_a_long_equation_is_accepted(self):
         self.refused(422, "SHAPE_MISMATCH", {"equation": "a" * 60000, "shapes": [[2, 3]]})
         plan = self.plan("i" + " " * 60000 + "j", [2, 3])
         self.assertEqual(plan["output"]["shape"], [2, 3])
@@ -400,29 +400,29 @@ class Plan(HttpTest):
         letters = [chr(0x3b1 + i) for i in range(16)] + [chr(0x430 + i) for i in range(240)]
         subscripts = ["".join(letters[(7 * i + k) % 60] for k in range(16)) for i in range(16)]
         began = time.monotonic()
-        answer = self.post("/v1/einsum/plan", {"equation": ",".join(subscripts) + "->", "shapes": [[2] * 16] * 16})
-        self.assertStatus(answer, 200)
+        reply = self.post("/v1/einsum/plan", {"equation": ",".join(subscripts) + "->", "shapes": [[2] * 16] * 16})
+        self.assertStatus(reply, 200)
         self.assertLess(time.monotonic() - began, 0.5 * SCALE)
-        self.assertEqual(len(answer.json()["path"]), 15)
+        self.assertEqual(len(reply.json()["path"]), 15)
 
     def test_only_post_with_json(self):
         for method in ("GET", "HEAD", "PUT", "DELETE"):
-            answer = self.ask(method, "/v1/einsum/plan")
-            self.assertStatus(answer, 405)
-            self.assertEqual(answer.headers["Allow"], "POST")
+            reply = self.request(method, "/v1/einsum/plan")
+            self.assertStatus(reply, 405)
+            self.assertEqual(reply.headers["Allow"], "POST")
         self.refused(415, "UNSUPPORTED_MEDIA_TYPE", safetensors({}), BINARY)
         self.refused(415, "UNSUPPORTED_MEDIA_TYPE", b"{}", {"Content-Type": "text/xml"})
         for path in ("/v1/einsum/plans", "/v1/einsum/plan/", "/v1/gather/plan"):
             self.assertProblem(self.post(path, {}), 404, "NOT_FOUND")
 
-    def test_the_equation_may_stand_in_the_query_string(self):
-        answer = self.post("/v1/einsum/plan?equation=ij-%3Eji", {"shapes": [[2, 3]]})
-        self.assertEqual(answer.json()["output"]["shape"], [3, 2])
-        answer = self.post("/v1/einsum/plan?equation=ij-%3Eji", {"equation": "ij->ji", "shapes": [[2, 3]]})
-        self.assertProblem(answer, 400, "MALFORMED_REQUEST", attribute="equation")
+    def test_the_equation_may_be_in_the_query_string(self):
+        reply = self.post("/v1/einsum/plan?equation=ij-%3Eji", {"shapes": [[2, 3]]})
+        self.assertEqual(reply.json()["output"]["shape"], [3, 2])
+        reply = self.post("/v1/einsum/plan?equation=ij-%3Eji", {"equation": "ij->ji", "shapes": [[2, 3]]})
+        self.assertProblem(reply, 400, "MALFORMED_REQUEST", attribute="equation")
         self.assertProblem(self.post("/v1/einsum/plan?shapes=2", {"shapes": [[2, 3]]}), 400, "MALFORMED_REQUEST")
 
-    def test_a_device_that_is_not_there_is_refused_as_by_the_op(self):
+    def test_an_absent_device_is_refused_as_by_the_op(self):
         body = {"equation": "ij->ji", "shapes": [[2, 3]]}
         for device, code in (("gpu", "DEVICE_UNAVAILABLE"), ("tpu", "MALFORMED_REQUEST")):
             status = {"DEVICE_UNAVAILABLE": 503, "MALFORMED_REQUEST": 400}[code]
@@ -435,17 +435,17 @@ class Plan(HttpTest):
     def test_compressed_bodies_are_read(self):
         import gzip
         body = gzip.compress(json.dumps({"equation": "ij->ji", "shapes": [[2, 3]]}).encode())
-        answer = self.ask("POST", "/v1/einsum/plan", body, {"Content-Encoding": "gzip"})
-        self.assertEqual(answer.json()["output"]["shape"], [3, 2])
+        reply = self.request("POST", "/v1/einsum/plan", body, {"Content-Encoding": "gzip"})
+        self.assertEqual(reply.json()["output"]["shape"], [3, 2])
         body = gzip.compress(json.dumps({"equation": "ij->ji", "shapes": [[2, 3]]}).encode() + b" " * 70000)
-        answer = self.ask("POST", "/v1/einsum/plan", body, {"Content-Encoding": "gzip"})
-        self.assertProblem(answer, 413, "PAYLOAD_TOO_LARGE", limit=65536)
+        reply = self.request("POST", "/v1/einsum/plan", body, {"Content-Encoding": "gzip"})
+        self.assertProblem(reply, 413, "PAYLOAD_TOO_LARGE", limit=65536)
 
-    def test_the_op_s_description_tells_of_it(self):
+    def test_the_description_of_the_op_names_the_plan(self):
         self.assertEqual(self.get("/v1/ops/einsum").json()["plan"], "POST /v1/einsum/plan")
         self.assertNotIn("plan", self.get("/v1/ops/gather").json())
 
-    def test_mutated_requests_do_no_harm(self):
+    def test_mutated_requests_are_harmless(self):
         rng = random.Random(SEED)
         whole = json.dumps({"equation": "ij,jk,kl->il", "shapes": [[10, 100], [100, 5], [5, 50]], "dtype": "float64"}).encode()
         with Client(self.daemon) as client:
@@ -454,34 +454,34 @@ class Plan(HttpTest):
                 for _ in range(rng.randrange(1, 4)):
                     at = rng.randrange(len(body))
                     body[at:at + rng.randrange(3)] = rng.choice((b"", b"9" * 30, b"[", b"]", b'"', b"->", b"-", b"\\", b"...", b"\xc3", b","))
-                answer = client.post("/v1/einsum/plan", bytes(body), {"Content-Type": JSON})
-                if answer.status != 200:
-                    self.assertIn(answer.status, (400, 422))
-                    self.assertAnyProblem(answer)
+                reply = client.post("/v1/einsum/plan", bytes(body), {"Content-Type": JSON})
+                if reply.status != 200:
+                    self.assertIn(reply.status, (400, 422))
+                    self.assertAnyProblem(reply)
 
 
 class Limits(HttpTest):
-    def test_flops_beyond_the_limit_are_refused_with_both_numbers(self):
+    def test_flops_above_the_limit_are_refused_with_both_numbers(self):
         with Daemon("--max-flops", "1999", "--data-dir", TABLES) as daemon, Client(daemon) as client:
             body = {"equation": "ij,jk->ik", "inputs": [[[1] * 10] * 10] * 2}
             problem = self.assertProblem(client.post("/v1/einsum", body), 422, "RESOURCE_LIMIT", resource="flops", needed=2000, limit=1999)
             self.assertIn("2000", problem["detail"])
             body = {"equation": "ij,jk->ik", "inputs": [{"ref": "large"}, {"ref": "large"}]}
-            answer = client.post("/v1/einsum", body)
-            self.assertProblem(answer, 422, "RESOURCE_LIMIT", resource="flops", needed=2 * SIDE**3, limit=1999)
-            self.assertWorks(client)
+            reply = client.post("/v1/einsum", body)
+            self.assertProblem(reply, 422, "RESOURCE_LIMIT", resource="flops", needed=2 * SIDE**3, limit=1999)
+            self.assertServes(client)
 
-    def test_what_the_memory_can_never_hold_is_refused_before_it_is_asked_for(self):
+    def test_an_output_above_the_memory_limit_is_refused_before_it_is_allocated(self):
         with Daemon("--memory-limit", "32M", "--data-dir", TABLES) as daemon, Client(daemon) as client:
-            body = {"equation": "ij,jk->ik", "inputs": [{"ref": "large"}, {"ref": "large"}]}  # 64 MB come out of it
+            body = {"equation": "ij,jk->ik", "inputs": [{"ref": "large"}, {"ref": "large"}]}  # an output of 64 MB
             problem = self.assertProblem(client.post("/v1/einsum", body), 422, "RESOURCE_LIMIT", limit=32 << 20)
             self.assertGreaterEqual(problem["needed"], 4 * SIDE * SIDE)
-            memory = client.ask("GET", "/readyz").json()["memory"]
+            memory = client.request("GET", "/readyz").json()["memory"]
             self.assertLess(memory["in_use"], 4 << 20)
             body = {"equation": "ij,jk,kl->", "inputs": [{"ref": "large"}] * 3}
-            answer = client.post("/v1/einsum", body)
-            self.assertIn(answer.status, (200, 422), str(answer))
-            self.assertWorks(client)
+            reply = client.post("/v1/einsum", body)
+            self.assertIn(reply.status, (200, 422), str(reply))
+            self.assertServes(client)
 
 
 class Deadlines(HttpTest):
@@ -491,13 +491,13 @@ class Deadlines(HttpTest):
     def test_a_long_computation_ends_soon_after_its_deadline(self):
         for path in ("/v1/einsum", "/v1/einsum?response=base64"):
             began = time.monotonic()
-            answer = self.post(path, self.SLOW, {"X-Request-Timeout-Ms": "300"})
+            reply = self.post(path, self.SLOW, {"X-Request-Timeout-Ms": "300"})
             seconds = time.monotonic() - began
-            self.assertProblem(answer, 504, "DEADLINE_EXCEEDED", op="einsum")
+            self.assertProblem(reply, 504, "DEADLINE_EXCEEDED", op="einsum")
             self.assertGreaterEqual(seconds, 0.29)
             self.assertLess(seconds, 0.3 + 0.7 * SCALE)
 
-    def test_lookups_go_on_while_it_computes(self):
+    def test_lookups_are_served_during_a_long_computation(self):
         done = threading.Event()
 
         def slow():
@@ -509,7 +509,7 @@ class Deadlines(HttpTest):
         with Client(self.daemon) as client:
             while not done.is_set():
                 began = time.monotonic()
-                self.assertWorks(client)
+                self.assertServes(client)
                 times.append(time.monotonic() - began)
         thread.join()
         self.assertGreater(len(times), 50)
@@ -517,7 +517,7 @@ class Deadlines(HttpTest):
 
 
 class SameBytes(HttpTest):
-    """whatever the number of workers, whoever else computes"""
+    """for any number of workers and concurrent requests"""
 
     @staticmethod
     def requests():
@@ -547,39 +547,39 @@ class SameBytes(HttpTest):
             out.append(safetensors(tensors, {"equation": equation}))
         return out
 
-    def answers(self, daemon, bodies):
+    def replies(self, daemon, bodies):
         with Client(daemon) as client:
             out = []
             for body in bodies:
-                answer = client.post("/v1/einsum", body, BINARY)
-                self.assertStatus(answer, 200)
-                out.append(answer.body)
+                reply = client.post("/v1/einsum", body, BINARY)
+                self.assertStatus(reply, 200)
+                out.append(reply.body)
             return out
 
     def test_at_every_number_of_workers_and_on_an_io_thread(self):
         bodies = self.requests()
-        reference = self.answers(shared("--workers", "1"), bodies)
+        reference = self.replies(shared("--workers", "1"), bodies)
         for options in (("--workers", "2"), ("--workers", "4"), ("--workers", "7", "--inline-limit-us", "0"),
                         ("--workers", "2", "--inline-limit-us", "1000000")):
-            for body, got, want in zip(bodies, self.answers(shared(*options), bodies), reference):
+            for body, got, want in zip(bodies, self.replies(shared(*options), bodies), reference):
                 self.assertTrue(got == want, f"{options}: {body[8:300]!r}")
 
-    def test_under_a_hammer_of_many_clients(self):
+    def test_with_many_concurrent_clients(self):
         bodies = self.requests()
         daemon = shared("--workers", "4")
-        reference = self.answers(daemon, bodies)
+        reference = self.replies(daemon, bodies)
         failures = []
 
         def work(i):
             rng = random.Random(f"{SEED} {i}")
             try:
-                with Client(daemon, timeout=3 * PATIENCE) as client:
+                with Client(daemon, timeout=3 * WAIT_LIMIT) as client:
                     for _ in range(40):
                         k = i % len(bodies) if i < 4 and rng.random() < 0.5 else rng.randrange(len(bodies))
-                        answer = client.post("/v1/einsum", bodies[k], BINARY)
-                        self.assertStatus(answer, 200)
-                        self.assertTrue(answer.body == reference[k], f"request {k} got another answer")
-            except Exception as e:  # of whatever kind: it is raised again below
+                        reply = client.post("/v1/einsum", bodies[k], BINARY)
+                        self.assertStatus(reply, 200)
+                        self.assertTrue(reply.body == reference[k], f"request {k} got another reply")
+            except Exception as e:  # raised again below
                 failures.append(e)
         threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
         for thread in threads:

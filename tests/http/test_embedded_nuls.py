@@ -1,4 +1,4 @@
-"""NULs inside names and values: a text ends where its length says, never at a NUL, and messages show it whole."""
+"""NULs inside names and values: a text ends after its length, not at a NUL, and messages show all of it."""
 import copy, random, urllib.parse
 from oip_client import *
 
@@ -8,7 +8,7 @@ INT = ("int32", (2,), pack("int32", [1, 0]))
 PARAMS = {"name": "params", "datatype": "INT32", "shape": [2], "data": [10, 20]}
 INDICES = {"name": "indices", "datatype": "INT32", "shape": [2], "data": [1, 0]}
 
-# Requests that succeed, for every place where a text of the client's is compared with something.
+# Valid requests with a text in every place where the server compares a client's text.
 JSON_REQUESTS = [
     ("POST", "/v1/gather", {"params": [[1, 2], [3, 4]], "indices": [1], "axis": 1, "bounds": "clip", "device": "cpu",
                             "response": "flat", "timing": "true"}),
@@ -38,7 +38,7 @@ JSON_REQUESTS = [
 
 
 def texts(value, path=()):
-    """the places of all strings in a document: (path, whether it is a member's name)"""
+    """the positions of all strings in a document: (path, whether it is a member's name)"""
     if isinstance(value, dict):
         for key, item in value.items():
             yield (*path, key), True
@@ -51,7 +51,7 @@ def texts(value, path=()):
 
 
 def with_text(document, path, is_name, text):
-    """a copy with another text in that place"""
+    """a copy with another text at that position"""
     out = copy.deepcopy(document)
     at = out
     for step in path[:-1]:
@@ -72,32 +72,32 @@ class EmbeddedNuls(OipTest):
         super().setUp()
         self.client = Client(self.daemon)
         self.addCleanup(self.client.close)
-        self.assertIn(self.client.ask("PUT", f"/v1/tensors/{TABLE}", b"[7, 8, 9]").status, (200, 201))
+        self.assertIn(self.client.request("PUT", f"/v1/tensors/{TABLE}", b"[7, 8, 9]").status, (200, 201))
 
     def send(self, method, path, body, headers=None):
-        answer = self.client.ask(method, path, body, headers)
-        if (answer.headers.get("Connection") or "").lower() == "close":
+        reply = self.client.request(method, path, body, headers)
+        if (reply.headers.get("Connection") or "").lower() == "close":
             self.client.close()
-        return answer
+        return reply
 
     def same_as_unknown(self, method, path, changed, unknown, what, headers=None):
-        """A text with a NUL is treated as one with another letter there; or refused, where that is no NUL's place."""
-        answer = self.send(method, path, changed, headers)
+        """A text with a NUL is treated like an unknown text, or refused where a NUL is not allowed."""
+        reply = self.send(method, path, changed, headers)
         expected = self.send(method, path, unknown, headers)
-        self.assertIn(answer.status, (expected.status, 400), f"{method} {path} with a NUL in {what}: {answer}, not as {expected}")
-        self.assertLess(answer.status, 500)
-        if answer.type in (JSON, PROBLEM):
-            answer.json()
-        return answer
+        self.assertIn(reply.status, (expected.status, 400), f"{method} {path} with a NUL in {what}: {reply}, not as {expected}")
+        self.assertLess(reply.status, 500)
+        if reply.type in (JSON, PROBLEM):
+            reply.json()
+        return reply
 
 
 class Json(EmbeddedNuls):
     def test_all_requests_succeed_without_a_nul(self):
         for method, path, body in JSON_REQUESTS:
-            answer = self.send(method, path, body)
-            self.assertIn(answer.status, (200, 201), f"{path} {body}: {answer}")
+            reply = self.send(method, path, body)
+            self.assertIn(reply.status, (200, 201), f"{path} {body}: {reply}")
 
-    def test_a_text_with_a_nul_is_no_other_text(self):
+    def test_a_text_with_a_nul_differs_from_its_prefix(self):
         rng = random.Random(SEED)
         for method, path, body in JSON_REQUESTS:
             for place, is_name in texts(body):
@@ -109,16 +109,16 @@ class Json(EmbeddedNuls):
                     changed, unknown = (with_text(body, place, is_name, text[:at] + letter + tail + text[at:])
                                         for letter in ("\0", "?"))
                     self.same_as_unknown(method, path, changed, unknown, f"{place} at {at}")
-        self.assertWorks(self.client)
+        self.assertServes(self.client)
 
     def test_a_datatype_with_a_nul_is_refused_at_every_length(self):
         for length in (0, 1, 10, 17, 100, 4096, 1 << 20, LONGEST):
             body = {"inputs": [dict(PARAMS, datatype="INT32\0" + "x" * length), INDICES]}
             document = self.assertError(self.send("POST", "/v2/models/gather/infer", body), 400, '"INT32\\u0000' + "x" * min(length, 50))
             self.assertEqual((document["input"], document["pointer"]), ("params", "/inputs/0/datatype"))
-        self.assertWorks(self.client)
+        self.assertServes(self.client)
 
-    def test_messages_show_a_nul_and_what_follows_it(self):
+    def test_messages_show_a_nul_and_the_text_after_it(self):
         def v2(op="gather", **members):
             return f"/v2/models/{op}/infer", {"inputs": [PARAMS, INDICES], **members}
         good = {"params": [1], "indices": [0]}
@@ -137,12 +137,12 @@ class Json(EmbeddedNuls):
                 ("/v1/einsum/plan", {"equation": "i", "shapes": [[1]], "par\0ams": 1}),
                 ("/v1/einsum/plan", {"equation": "par\0ams", "shapes": [[1]]})):
             with self.subTest(path=path, body=body):
-                answer = self.send("POST", path, body)
-                self.assertIn(answer.status, (400, 404), str(answer))
-                document = answer.json()
+                reply = self.send("POST", path, body)
+                self.assertIn(reply.status, (400, 404), str(reply))
+                document = reply.json()
                 self.assertIn("par\\u0000am", document["error" if path.startswith("/v2") else "detail"])
 
-    def test_a_pointer_leads_to_a_member_with_a_nul(self):
+    def test_a_pointer_may_name_a_member_with_a_nul(self):
         problem = self.assertProblem(self.send("POST", "/v1/gather", {"par\0ams": 1}), 400, "MALFORMED_REQUEST")
         self.assertEqual((problem["pointer"], problem["attribute"]), ("/par\0ams", "par\\u0000ams"))
         document = self.assertError(self.send("POST", "/v2/models/gather/infer", {"parameters": {"ax\0is": 1}}), 400)
@@ -154,34 +154,34 @@ class Binary(EmbeddedNuls):
         tensors = {name: (dtype, *INT[1:]), "indices": INT}
         return safetensors(tensors, {note: value})
 
-    def test_names_in_safetensors_hold_no_nul(self):
+    def test_names_in_safetensors_with_a_nul_are_unknown(self):
         for at in range(7):
             for tail in ("", "x", "x" * 5000):
                 for text in (lambda s: self.files(s("params"), "bounds", "clip"), lambda s: self.files("params", s("bounds"), "clip"),
                              lambda s: self.files("params", "bounds", s("clip")), lambda s: self.files("params", "bounds", "clip", s("I32"))):
                     changed, unknown = (text(lambda word: word[:at] + letter + tail + word[at:]) for letter in ("\0", "?"))
-                    answer = self.same_as_unknown("POST", "/v1/gather", changed, unknown, f"a safetensors file at {at}",
+                    reply = self.same_as_unknown("POST", "/v1/gather", changed, unknown, f"a safetensors file at {at}",
                                                   {"Content-Type": SAFETENSORS})
-                    self.assertStatus(answer, 400)
+                    self.assertStatus(reply, 400)
         self.assertStatus(self.send("POST", "/v1/gather", self.files("params", "bounds", "clip"), {"Content-Type": SAFETENSORS}), 200)
 
-    def test_types_and_keys_in_npy_hold_no_nul(self):
+    def test_types_and_keys_in_npy_with_a_nul_are_invalid(self):
         good = npy("int32", (2,), INT[2])
         self.assertIn(self.send("PUT", "/v1/tensors/nul-npy", good, {"Content-Type": "application/x-npy"}).status, (200, 201))
         for at in range(10, len(good) - len(INT[2])):
             body = good[:at] + b"\0" + good[at + 1:]
-            answer = self.send("PUT", "/v1/tensors/nul-npy", body, {"Content-Type": "application/x-npy"})
-            self.assertAnyProblem(answer)
-            self.assertStatus(answer, 400)
-        answer = self.send("PUT", "/v1/tensors/nul-npy", npy("<i\x004", (2,), INT[2]), {"Content-Type": "application/x-npy"})
-        self.assertIn("'<i\\u00004'", answer.json()["detail"])
+            reply = self.send("PUT", "/v1/tensors/nul-npy", body, {"Content-Type": "application/x-npy"})
+            self.assertAnyProblem(reply)
+            self.assertStatus(reply, 400)
+        reply = self.send("PUT", "/v1/tensors/nul-npy", npy("<i\x004", (2,), INT[2]), {"Content-Type": "application/x-npy"})
+        self.assertIn("'<i\\u00004'", reply.json()["detail"])
 
 
 class Addresses(EmbeddedNuls):
     BODY = {"params": [1, 2], "indices": [0]}
     ARGUMENTS = {"axis": "0", "bounds": "clip", "device": "cpu", "response": "flat", "timing": "1", "store": "nul-kept"}
 
-    def test_a_query_argument_with_a_nul_is_no_other_argument(self):
+    def test_a_query_argument_with_a_nul_differs_from_its_prefix(self):
         cases = [("POST", "/v1/gather", self.BODY, self.ARGUMENTS), ("GET", f"/v1/tensors/{TABLE}", None, {"response": "flat"}),
                  ("PUT", "/v1/tensors/nul-put", b"[1]", {"device": "cpu", "persist": "0"}),
                  ("POST", "/v1/einsum", {"inputs": [[1]]}, {"equation": "i"})]
@@ -193,10 +193,10 @@ class Addresses(EmbeddedNuls):
                         for tail in ("", "x", "x" * 3000):
                             changed, unknown = ("=".join(map(urllib.parse.quote, texts_of(lambda t: t[:at] + letter + tail + t[at:])))
                                                 for letter in ("\0", "?"))
-                            answer = self.send(method, f"{path}?{changed}", body)
+                            reply = self.send(method, f"{path}?{changed}", body)
                             expected = self.send(method, f"{path}?{unknown}", body)
-                            self.assertIn(answer.status, (expected.status, 400), f"{changed}: {answer}, not as {expected}")
-                            self.assertProblem(answer, 400, "MALFORMED_REQUEST")
+                            self.assertIn(reply.status, (expected.status, 400), f"{changed}: {reply}, not as {expected}")
+                            self.assertProblem(reply, 400, "MALFORMED_REQUEST")
 
     def test_messages_show_the_nul_of_a_query_argument(self):
         for method, path, body in (("POST", "/v1/gather?ax%00is=1", self.BODY), ("POST", "/v1/gather?bounds=ax%00is", self.BODY),
@@ -205,13 +205,13 @@ class Addresses(EmbeddedNuls):
             problem = self.assertProblem(self.send(method, path, body), 400, "MALFORMED_REQUEST")
             self.assertIn("ax\\u0000is", problem["detail"])
 
-    def test_a_path_with_a_nul_is_no_other_path(self):
+    def test_a_path_with_a_nul_differs_from_its_prefix(self):
         for path in ("/healthz", "/v1/gather", f"/v1/tensors/{TABLE}", "/v1/ops/gather", "/v2/models/gather/infer", "/v2/models/gather",
                      "/v2/models/gather/versions/1", "/v2/systemsharedmemory/region/r/register", "/problems/not-found"):
             for at in range(1, len(path) + 1, 3):
                 with Client(self.daemon) as client:
-                    answer = client.ask("GET", path[:at] + "%00" + path[at:])
-                    self.assertIn((answer.status, answer.json()["code"]),
+                    reply = client.request("GET", path[:at] + "%00" + path[at:])
+                    self.assertIn((reply.status, reply.json()["code"]),
                                   ((400, "MALFORMED_REQUEST"), (404, "NOT_FOUND"), (404, "UNKNOWN_OP")), f"{path} at {at}")
 
     def test_a_header_with_a_nul_is_refused(self):
@@ -222,13 +222,13 @@ class Addresses(EmbeddedNuls):
             for at in (0, 1, len(value)):
                 with Raw(self.daemon) as raw:
                     raw.send(http_request("POST", "/v1/gather", body, (f"{name}: {value[:at]}\0{value[at:]}",)))
-                    answer = raw.answer()
-                    self.assertTrue(answer is None or answer.status == 400, f"{name}: {answer}")
-        self.assertWorks(self.client)
+                    reply = raw.reply()
+                    self.assertTrue(reply is None or reply.status == 400, f"{name}: {reply}")
+        self.assertServes(self.client)
 
 
 class SharedMemory(EmbeddedNuls):
-    def test_a_region_or_key_with_a_nul_is_no_other(self):
+    def test_a_region_or_key_with_a_nul_differs_from_its_prefix(self):
         name = f"tensord-test-nul-{os.getpid()}"
         with open(f"/dev/shm/{name}", "wb") as file:
             file.write(pack("int32", [10, 20]))

@@ -1,4 +1,4 @@
-"""Refusals and headers: every code with its members, discovery, request ids, timing."""
+"""Errors and headers: every code with its members, discovery, request ids, timing."""
 import re
 from daemon import *
 
@@ -19,73 +19,73 @@ def zeros(*shape, dtype="float32"):
 
 
 class OpRefusals(HttpTest):
-    def test_a_bad_index_is_named_with_place_value_and_bound(self):
-        answer = self.post("/v1/gather", {"params": zeros(2, 3), "indices": [[0, 7], [-1, 2]], "axis": 1})
-        problem = self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", op="gather", input="indices", position=[0, 1],
+    def test_a_bad_index_is_reported_with_position_value_and_bound(self):
+        reply = self.post("/v1/gather", {"params": zeros(2, 3), "indices": [[0, 7], [-1, 2]], "axis": 1})
+        problem = self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", op="gather", input="indices", position=[0, 1],
                                      index=7, bound=3, axis=1, bad_count=2, status=422,
                                      type="/problems/index-out-of-bounds", title="Index out of bounds")
         self.assertEqual(problem["detail"], "indices[0,1] = 7 is not in [0, 3)")
 
     def test_gather_nd_names_the_component(self):
-        answer = self.post("/v1/gather_nd", {"params": zeros(3, 4), "indices": [[0, 0], [2, 4], [9, 9]]})
-        self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", op="gather_nd", input="indices", position=[1, 1],
+        reply = self.post("/v1/gather_nd", {"params": zeros(3, 4), "indices": [[0, 0], [2, 4], [9, 9]]})
+        self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", op="gather_nd", input="indices", position=[1, 1],
                            index=4, bound=4)
 
     def test_a_bad_scalar_index_has_an_empty_position(self):
-        answer = self.post("/v1/gather", {"params": [1, 2], "indices": 2})
-        self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", position=[], index=2, bound=2, bad_count=1)
+        reply = self.post("/v1/gather", {"params": [1, 2], "indices": 2})
+        self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[], index=2, bound=2, bad_count=1)
 
     def test_every_bad_index_is_counted(self):
-        answer = self.post("/v1/gather", {"params": [1, 2], "indices": [5] * 1000})
-        self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", position=[0], bad_count=1000)
+        reply = self.post("/v1/gather", {"params": [1, 2], "indices": [5] * 1000})
+        self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[0], bad_count=1000)
 
-    def test_64_bit_indices_are_reported_whole(self):
-        answer = self.post("/v1/gather", {"params": [1], "indices": [0, -9223372036854775808]})
-        self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", position=[1], index=-9223372036854775808)
+    def test_64_bit_indices_are_reported_exactly(self):
+        reply = self.post("/v1/gather", {"params": [1], "indices": [0, -9223372036854775808]})
+        self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[1], index=-9223372036854775808)
 
     def test_batch_shapes_that_differ_are_a_mismatch(self):
-        answer = self.post("/v1/gather", {"params": zeros(2, 3), "indices": zeros(3, 1, dtype="int32"), "batch_dims": 1})
-        self.assertProblem(answer, 422, "SHAPE_MISMATCH", op="gather")
+        reply = self.post("/v1/gather", {"params": zeros(2, 3), "indices": zeros(3, 1, dtype="int32"), "batch_dims": 1})
+        self.assertProblem(reply, 422, "SHAPE_MISMATCH", op="gather")
 
     def test_an_axis_outside_the_rank_names_the_attribute(self):
         for axis in (2, -3, 9223372036854775807, -9223372036854775807):
-            answer = self.post("/v1/gather", {"params": zeros(2, 3), "indices": [0], "axis": axis})
-            self.assertProblem(answer, 422, "INVALID_AXIS", op="gather", attribute="axis")
+            reply = self.post("/v1/gather", {"params": zeros(2, 3), "indices": [0], "axis": axis})
+            self.assertProblem(reply, 422, "INVALID_AXIS", op="gather", attribute="axis")
 
     def test_bad_batch_dims_name_the_attribute(self):
         for body in ({"params": zeros(2, 3, 4), "indices": zeros(2, 1, dtype="int32"), "axis": 0, "batch_dims": 1},
                      {"params": zeros(2, 3, 4), "indices": [0], "axis": 2, "batch_dims": 2},
                      {"params": zeros(2, 3), "indices": [0], "batch_dims": 9223372036854775807}):
             self.assertProblem(self.post("/v1/gather", body), 422, "INVALID_BATCH_DIMS", attribute="batch_dims")
-        answer = self.post("/v1/gather_nd", {"params": zeros(2, 3), "indices": [[0]], "batch_dims": -1})
-        self.assertProblem(answer, 422, "INVALID_BATCH_DIMS", attribute="batch_dims", op="gather_nd")
+        reply = self.post("/v1/gather_nd", {"params": zeros(2, 3), "indices": [[0]], "batch_dims": -1})
+        self.assertProblem(reply, 422, "INVALID_BATCH_DIMS", attribute="batch_dims", op="gather_nd")
 
     def test_an_unsuitable_dtype_names_the_input(self):
         for indices in ([0.5], ["0"], [True], {"dtype": "uint8", "data": [0]}, {"dtype": "uint32", "data": [0]}):
-            answer = self.post("/v1/gather", {"params": [1, 2], "indices": indices})
-            problem = self.assertProblem(answer, 422, "UNSUPPORTED_DTYPE", input="indices")
+            reply = self.post("/v1/gather", {"params": [1, 2], "indices": indices})
+            problem = self.assertProblem(reply, 422, "UNSUPPORTED_DTYPE", input="indices")
             self.assertIn("int32", problem["detail"])
 
     def test_scalar_params_are_an_invalid_argument(self):
         for op in OPS:
-            answer = self.post("/v1/" + op, {"params": 1, "indices": [[0]]})
-            self.assertEqual(answer.status, 422)
-            self.assertAnyProblem(answer)
+            reply = self.post("/v1/" + op, {"params": 1, "indices": [[0]]})
+            self.assertEqual(reply.status, 422)
+            self.assertAnyProblem(reply)
         self.assertProblem(self.post("/v1/gather", {"params": 1, "indices": [0]}), 422, "INVALID_ARGUMENT", input="params")
 
     def test_a_missing_input_is_named(self):
         for body, missing in (({"params": [1]}, "indices"), ({"indices": [0]}, "params"), ({}, "params")):
-            answer = self.post("/v1/gather", body)
-            self.assertIn(answer.status, (400, 422), str(answer))
-            self.assertIn(missing, self.assertAnyProblem(answer)["detail"])
+            reply = self.post("/v1/gather", body)
+            self.assertIn(reply.status, (400, 422), str(reply))
+            self.assertIn(missing, self.assertAnyProblem(reply)["detail"])
 
     def test_an_output_of_too_many_dimensions_is_over_the_rank_limit(self):
-        answer = self.post("/v1/gather", {"params": zeros(*[1] * 10), "indices": zeros(*[1] * 10, dtype="int32")})
-        self.assertProblem(answer, 422, "RESOURCE_LIMIT", resource="rank", needed=19, limit=16)
+        reply = self.post("/v1/gather", {"params": zeros(*[1] * 10), "indices": zeros(*[1] * 10, dtype="int32")})
+        self.assertProblem(reply, 422, "RESOURCE_LIMIT", resource="rank", needed=19, limit=16)
 
     def test_an_input_of_too_many_dimensions_is_over_the_rank_limit(self):
-        answer = self.post("/v1/gather", {"params": zeros(*[1] * 17), "indices": [0]})
-        self.assertProblem(answer, 422, "RESOURCE_LIMIT", resource="rank", needed=17, limit=16)
+        reply = self.post("/v1/gather", {"params": zeros(*[1] * 17), "indices": [0]})
+        self.assertProblem(reply, 422, "RESOURCE_LIMIT", resource="rank", needed=17, limit=16)
 
 
 class MalformedRequests(HttpTest):
@@ -97,18 +97,18 @@ class MalformedRequests(HttpTest):
         self.assertProblem(self.post("/v1/gather", b""), 400, "MALFORMED_REQUEST")
         self.assertProblem(self.post("/v1/gather", b"  \n"), 400, "MALFORMED_REQUEST")
 
-    def test_a_body_that_is_no_object_is_refused(self):
+    def test_a_body_that_is_not_an_object_is_refused(self):
         for body in (b"[]", b"1", b'"x"', b"null", b"true"):
             self.assertProblem(self.post("/v1/gather", body), 400, "MALFORMED_REQUEST")
 
-    def test_an_unknown_member_is_named_with_its_neighbour(self):
+    def test_an_unknown_member_is_reported_with_a_suggestion(self):
         for member, near in (("indexes", "indices"), ("param", "params"), ("axs", "axis"), ("batch_dim", "batch_dims")):
-            answer = self.post("/v1/gather", {"params": [1], "indices": [0], member: [0]})
-            self.assertProblem(answer, 400, "MALFORMED_REQUEST", pointer="/" + member, did_you_mean=near)
+            reply = self.post("/v1/gather", {"params": [1], "indices": [0], member: [0]})
+            self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/" + member, did_you_mean=near)
 
-    def test_an_unknown_member_far_from_all_names_none(self):
-        answer = self.post("/v1/gather", {"params": [1], "indices": [0], "temperature": 1})
-        self.assertNotIn("did_you_mean", self.assertProblem(answer, 400, "MALFORMED_REQUEST", pointer="/temperature"))
+    def test_an_unknown_member_unlike_all_others_has_no_suggestion(self):
+        reply = self.post("/v1/gather", {"params": [1], "indices": [0], "temperature": 1})
+        self.assertNotIn("did_you_mean", self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/temperature"))
 
     def test_duplicate_members_are_refused(self):
         for body, pointer in ((b'{"params":[1],"params":[1],"indices":[0]}', "/params"),
@@ -120,32 +120,32 @@ class MalformedRequests(HttpTest):
     def test_duplicate_members_inside_a_tensor_are_refused(self):
         for params in (b'{"dtype":"int32","dtype":"int8","data":[1]}', b'{"data":[1],"dtype":"int32","data":[1]}',
                        b'{"ref":"a","ref":"a"}'):
-            answer = self.post("/v1/gather", b'{"params":' + params + b',"indices":[0]}')
-            problem = self.assertProblem(answer, 400, "MALFORMED_REQUEST")
+            reply = self.post("/v1/gather", b'{"params":' + params + b',"indices":[0]}')
+            problem = self.assertProblem(reply, 400, "MALFORMED_REQUEST")
             self.assertTrue(problem["pointer"].startswith("/params/"), problem)
 
     def test_attributes_in_body_and_query_are_refused(self):
-        answer = self.post("/v1/gather?axis=0", {"params": [1], "indices": [0], "axis": 0})
-        problem = self.assertProblem(answer, 400, "MALFORMED_REQUEST")
+        reply = self.post("/v1/gather?axis=0", {"params": [1], "indices": [0], "axis": 0})
+        problem = self.assertProblem(reply, 400, "MALFORMED_REQUEST")
         self.assertIn("axis", problem["detail"])
 
     def test_attributes_twice_in_the_query_are_refused(self):
         for query in ("axis=0&axis=0", "bounds=clip&bounds=clip", "response=flat&response=flat"):
             self.assertProblem(self.post("/v1/gather?" + query, {"params": [1], "indices": [0]}), 400, "MALFORMED_REQUEST")
 
-    def test_unknown_query_parameters_are_refused_with_their_neighbour(self):
-        answer = self.post("/v1/gather?axsi=0&axis=0", {"params": [1], "indices": [0]})
-        self.assertProblem(answer, 400, "MALFORMED_REQUEST")
-        answer = self.post("/v1/gather?batch_dim=0", {"params": [1], "indices": [0]})
-        self.assertProblem(answer, 400, "MALFORMED_REQUEST", did_you_mean="batch_dims")
+    def test_unknown_query_parameters_are_refused_with_a_suggestion(self):
+        reply = self.post("/v1/gather?axsi=0&axis=0", {"params": [1], "indices": [0]})
+        self.assertProblem(reply, 400, "MALFORMED_REQUEST")
+        reply = self.post("/v1/gather?batch_dim=0", {"params": [1], "indices": [0]})
+        self.assertProblem(reply, 400, "MALFORMED_REQUEST", did_you_mean="batch_dims")
 
     def test_attributes_of_the_wrong_kind_are_refused(self):
         for axis in ("0", 0.5, None, True, [0], {}, 1e30):
-            answer = self.post("/v1/gather", {"params": [1], "indices": [0], "axis": axis})
-            self.assertProblem(answer, 400, "MALFORMED_REQUEST", pointer="/axis")
+            reply = self.post("/v1/gather", {"params": [1], "indices": [0], "axis": axis})
+            self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/axis")
         for axis in ("", "x", "1x", "0x1", "1.5", "%201", "99999999999999999999", "--1"):
-            answer = self.post("/v1/gather?axis=" + axis, {"params": [1], "indices": [0]})
-            self.assertProblem(answer, 400, "MALFORMED_REQUEST")
+            reply = self.post("/v1/gather?axis=" + axis, {"params": [1], "indices": [0]})
+            self.assertProblem(reply, 400, "MALFORMED_REQUEST")
 
     def test_tensor_objects_are_checked_member_by_member(self):
         for params in ({}, {"dtype": "int32"}, {"dtype": "int32", "shape": [1]}, {"data": [1], "shape": "1", "dtype": "int32"},
@@ -162,13 +162,13 @@ class MalformedRequests(HttpTest):
                 self.assertTrue(problem["pointer"].startswith("/params"), problem)
 
     def test_an_unknown_dtype_is_refused_by_name(self):
-        answer = self.post("/v1/gather", {"params": {"dtype": "float31", "data": [1]}, "indices": [0]})
-        self.assertIn(answer.status, (400, 422))
-        self.assertIn("float31", self.assertAnyProblem(answer)["detail"])
+        reply = self.post("/v1/gather", {"params": {"dtype": "float31", "data": [1]}, "indices": [0]})
+        self.assertIn(reply.status, (400, 422))
+        self.assertIn("float31", self.assertAnyProblem(reply)["detail"])
 
 
 class Routes(HttpTest):
-    def test_an_unknown_op_is_404_with_its_neighbour(self):
+    def test_an_unknown_op_is_404_with_a_suggestion(self):
         self.assertProblem(self.post("/v1/gathr", {}), 404, "UNKNOWN_OP", did_you_mean="gather")
         self.assertProblem(self.post("/v1/gather_md", {}), 404, "UNKNOWN_OP", did_you_mean="gather_nd")
         self.assertNotIn("did_you_mean", self.assertProblem(self.post("/v1/softmax", {}), 404, "UNKNOWN_OP"))
@@ -176,54 +176,54 @@ class Routes(HttpTest):
 
     def test_an_unknown_path_is_404(self):
         for path in ("/nope", "/v1", "/v1/", "/v3/nope/nope", "/v1/gather/extra", "//", "/v1/ops/gather/x", "/../etc/passwd"):
-            answer = self.get(path)
-            self.assertStatus(answer, 404)
-            self.assertAnyProblem(answer)
+            reply = self.get(path)
+            self.assertStatus(reply, 404)
+            self.assertAnyProblem(reply)
 
     def test_an_unknown_table_is_404(self):
         self.assertProblem(self.get("/v1/tensors/nope"), 404, "TENSOR_NOT_FOUND")
 
-    def test_a_wrong_method_is_405_with_what_is_allowed(self):
+    def test_a_wrong_method_is_405_with_the_allowed_ones(self):
         for method, path, allowed in (("GET", "/v1/gather", "POST"), ("PUT", "/v1/gather", "POST"), ("DELETE", "/v1/gather_nd", "POST"),
                                       ("POST", "/v1/ops", "GET"), ("POST", "/v1/ops/gather", "GET"), ("POST", "/healthz", "GET"),
                                       ("DELETE", "/readyz", "GET"), ("PATCH", "/v1/tensors", "GET"),
                                       ("POST", "/problems/not-found", "GET")):
             with self.subTest(method=method, path=path):
-                answer = self.ask(method, path, b"{}" if method in ("POST", "PUT", "PATCH") else None)
-                self.assertProblem(answer, 405, "METHOD_NOT_ALLOWED")
-                methods = [m.strip() for m in answer.headers["Allow"].split(",")]
+                reply = self.request(method, path, b"{}" if method in ("POST", "PUT", "PATCH") else None)
+                self.assertProblem(reply, 405, "METHOD_NOT_ALLOWED")
+                methods = [m.strip() for m in reply.headers["Allow"].split(",")]
                 self.assertIn(allowed, methods)
                 self.assertNotIn(method, methods)
                 if allowed == "GET":
                     self.assertIn("HEAD", methods)
 
-    def test_made_up_methods_are_405_or_501(self):
+    def test_unknown_methods_are_405_or_501(self):
         for method in ("BREW", "get", "M-SEARCH", "X" * 30, "G{}T"):
-            answer = self.ask(method, "/v1/gather")
-            self.assertIn(answer.status, (400, 405, 501), str(answer))
+            reply = self.request(method, "/v1/gather")
+            self.assertIn(reply.status, (400, 405, 501), str(reply))
 
-    def test_head_answers_as_get_without_the_body(self):
+    def test_head_has_the_headers_of_get_without_the_body(self):
         for path in ("/healthz", "/readyz", "/v1/ops", "/v1/ops/gather", "/v1/tensors", "/problems/not-found", "/nope", "/v1/gather"):
             with self.subTest(path=path), Raw(self.daemon) as raw:
                 raw.send(http_request("GET", path) + http_request("HEAD", path) + http_request("GET", "/healthz"))
-                get, head, after = raw.answer(), raw.answer(head=True), raw.answer()
+                get, head, after = raw.reply(), raw.reply(head=True), raw.reply()
                 self.assertEqual(get.status, head.status)
                 self.assertEqual(get.type, head.type)
                 if get.status == 200:
                     self.assertEqual(get.headers["Content-Length"], head.headers["Content-Length"])
-                self.assertStatus(after, 200)  # no stray body in between
+                self.assertStatus(after, 200)  # without a body before it
 
     def test_ops_are_listed(self):
-        answer = self.get("/v1/ops")
-        self.assertStatus(answer, 200)
-        self.assertEqual(answer.type, JSON)
-        self.assertEqual([op["name"] for op in answer.json()["ops"]][:3], list(OPS))
+        reply = self.get("/v1/ops")
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.type, JSON)
+        self.assertEqual([op["name"] for op in reply.json()["ops"]][:3], list(OPS))
 
     def test_an_op_is_described_with_an_example_that_runs(self):
         for op in OPS:
-            answer = self.get("/v1/ops/" + op)
-            self.assertStatus(answer, 200)
-            doc = answer.json()
+            reply = self.get("/v1/ops/" + op)
+            self.assertStatus(reply, 200)
+            doc = reply.json()
             self.assertEqual(doc["name"], op)
             self.assertEqual([i["name"] for i in doc["inputs"]], ["params", "indices"])
             self.assertEqual(set(doc["inputs"][1]["dtypes"]), {"int16", "int32", "int64"})
@@ -235,27 +235,27 @@ class Routes(HttpTest):
             for fact in ("INDEX_OUT_OF_BOUNDS", "SHAPE_MISMATCH", "error"):
                 self.assertIn(fact, text)
             method, path = doc["example"]["endpoint"].split(" ")
-            self.assertStatus(self.ask(method, path, doc["example"]["request"]), 200)
+            self.assertStatus(self.request(method, path, doc["example"]["request"]), 200)
 
     def test_health_and_readiness(self):
         for path in ("/healthz", "/readyz"):
-            answer = self.get(path)
-            self.assertStatus(answer, 200)
-            self.assertTrue(answer.body)
+            reply = self.get(path)
+            self.assertStatus(reply, 200)
+            self.assertTrue(reply.body)
 
     def test_no_tables_are_an_empty_list(self):
-        answer = self.get("/v1/tensors")
-        self.assertStatus(answer, 200)
-        self.assertEqual(answer.json(), {"tensors": []})
+        reply = self.get("/v1/tensors")
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json(), {"tensors": []})
 
 
 class ProblemPages(HttpTest):
     def test_every_code_has_a_page(self):
         for code, status in CODES.items():
             with self.subTest(code=code):
-                answer = self.get("/problems/" + slug(code))
-                self.assertStatus(answer, 200)
-                doc = answer.json()
+                reply = self.get("/problems/" + slug(code))
+                self.assertStatus(reply, 200)
+                doc = reply.json()
                 self.assertEqual((doc["type"], doc["status"], doc["code"]), ("/problems/" + slug(code), status, code))
                 self.assertTrue(doc["title"])
                 self.assertGreater(len(doc["explanation"]), 20)
@@ -273,34 +273,34 @@ class RequestIds(HttpTest):
     def test_an_id_is_echoed(self):
         for request_id in ("abc-123", "f47ac10b-58cc-4372-a567-0e02b2c3d479", "A.b_c:d/e+f="):
             for body, status in (({"params": [1], "indices": [0]}, 200), ({}, None)):
-                answer = self.post("/v1/gather", body, {"X-Request-Id": request_id})
-                self.assertEqual(answer.headers.get_all("X-Request-Id"), [request_id])
+                reply = self.post("/v1/gather", body, {"X-Request-Id": request_id})
+                self.assertEqual(reply.headers.get_all("X-Request-Id"), [request_id])
                 if status is None:
-                    self.assertEqual(answer.json()["request_id"], request_id)
+                    self.assertEqual(reply.json()["request_id"], request_id)
 
-    def test_an_id_is_made_where_there_is_none(self):
+    def test_a_request_without_an_id_gets_one(self):
         seen = {self.get("/healthz").headers["X-Request-Id"] for _ in range(20)}
         seen |= {self.post("/v1/gather", {"params": [1], "indices": [0]}).headers["X-Request-Id"] for _ in range(20)}
         self.assertEqual(len(seen), 40)
         for request_id in seen:
             self.assertRegex(request_id, r"^[A-Za-z0-9._-]{8,64}$")
 
-    def test_hostile_ids_do_no_harm(self):
+    def test_hostile_ids_cannot_inject_headers(self):
         for request_id in (b'"><script>alert(1)</script>', b'","status":200,"x":"', b"a\tb", b"\xff\xfe\xc3\x28", b"x" * 3000,
                            b"%0d%0aSet-Cookie: a=b", b"\\u0000", b"", b" ", b"\xe2\x80\xae", b"\x7f", b"a\\"):
             with self.subTest(request_id=request_id[:40]), Raw(self.daemon) as raw:
                 raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: " + request_id
                          + b"\r\nContent-Length: 2\r\n\r\n{}")
-                answer = raw.answer()
-                self.assertIn(answer.status, (400, 422, 431), str(answer))
-                if answer.type == PROBLEM:
-                    self.assertAnyProblem(answer)
-                    self.assertEqual(len(answer.headers.get_all("X-Request-Id")), 1)
-                    self.assertRegex(answer.headers["X-Request-Id"], r"^[ -~]{1,256}$")
-                self.assertIsNone(answer.headers.get("Set-Cookie"))
-        self.assertWorks()
+                reply = raw.reply()
+                self.assertIn(reply.status, (400, 422, 431), str(reply))
+                if reply.type == PROBLEM:
+                    self.assertAnyProblem(reply)
+                    self.assertEqual(len(reply.headers.get_all("X-Request-Id")), 1)
+                    self.assertRegex(reply.headers["X-Request-Id"], r"^[ -~]{1,256}$")
+                self.assertIsNone(reply.headers.get("Set-Cookie"))
+        self.assertServes()
 
-    def test_ids_and_traceparent_stand_in_the_log(self):
+    def test_ids_and_traceparent_are_logged(self):
         trace = "4bf92f3577b34da6a3ce929d0e0e4736"
         for extra in ((), ("--inline-limit-us", "0")):
             with Daemon("--log-level", "debug", *extra) as daemon, Client(daemon) as client:
@@ -317,7 +317,7 @@ class RequestIds(HttpTest):
                 with Raw(daemon) as raw:
                     raw.send(b"POST /v1/gather?axis=" + b"%22%0a%7b HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: " + value
                              + b"\r\ntraceparent: " + value + b"\r\nContent-Length: 2\r\n\r\n{}")
-                    raw.answer()
+                    raw.reply()
             with Client(daemon) as client:
                 client.post("/v1/gather", {"params": [1], "indices": [0]}, {"X-Request-Id": "the-last"})
             daemon.wait_log(lambda e: "the-last" in map(str, e.values()))
@@ -329,19 +329,19 @@ class Timing(HttpTest):
     PATTERN = r"^decode;dur=[0-9.]+, ?queue;dur=[0-9.]+, ?compute;dur=[0-9.]+, ?encode;dur=[0-9.]+"
     BODY = {"params": [1, 2], "indices": [1]}
 
-    def test_server_timing_comes_when_asked(self):
+    def test_server_timing_is_sent_on_request(self):
         self.assertRegex(self.post("/v1/gather?timing=1", self.BODY).headers.get("Server-Timing") or "", self.PATTERN)
 
-    def test_server_timing_comes_for_queued_work(self):
+    def test_server_timing_of_queued_requests(self):
         with Daemon("--inline-limit-us", "0") as daemon, Client(daemon) as client:
-            answer = client.post("/v1/gather?timing=1", self.BODY)
-            self.assertRegex(answer.headers.get("Server-Timing") or "", self.PATTERN)
+            reply = client.post("/v1/gather?timing=1", self.BODY)
+            self.assertRegex(reply.headers.get("Server-Timing") or "", self.PATTERN)
 
-    def test_server_timing_comes_with_refusals(self):
-        answer = self.post("/v1/gather?timing=1", {"params": [1, 2], "indices": [2]})
-        self.assertStatus(answer, 422)
-        self.assertRegex(answer.headers.get("Server-Timing") or "", r"decode;dur=[0-9.]+")
+    def test_server_timing_of_errors(self):
+        reply = self.post("/v1/gather?timing=1", {"params": [1, 2], "indices": [2]})
+        self.assertStatus(reply, 422)
+        self.assertRegex(reply.headers.get("Server-Timing") or "", r"decode;dur=[0-9.]+")
 
-    def test_server_timing_does_not_come_unasked(self):
+    def test_server_timing_is_not_sent_by_default(self):
         for query in ("", "?timing=0"):
             self.assertIsNone(self.post("/v1/gather" + query, self.BODY).headers.get("Server-Timing"))

@@ -1,4 +1,4 @@
-"""Starting, configuring, listing what is resident, and stopping without losing a request."""
+"""Start, configuration, resident tables, and stopping without losing a request."""
 import contextlib, os, re, shutil, signal, subprocess, tempfile, threading, time
 from daemon import *
 
@@ -11,8 +11,8 @@ OPTIONS = {"listen": "127.0.0.1:8080", "data-dir": "none", "io-threads": "2", "w
 
 
 def run(*arguments, env=None):
-    """a daemon that is expected to end by itself"""
-    return subprocess.run([BINARY, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
+    """runs a daemon that is expected to exit"""
+    return subprocess.run([BINARY, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_LIMIT,
                           env=environment(**(env or {})))
 
 
@@ -38,7 +38,7 @@ class Folder:
 
 class CommandLine(unittest.TestCase):
     def assertRefused(self, result, *words):
-        """exit status 2 and one line that says why"""
+        """checks for exit status 2 and one line with the reason"""
         self.assertEqual(result.returncode, 2, result)
         self.assertEqual(result.stdout, "")
         self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
@@ -77,7 +77,7 @@ class CommandLine(unittest.TestCase):
             with self.subTest(arguments=arguments):
                 self.assertRefused(run(*arguments), *words)
 
-    def test_wrong_environment_and_files_name_where_they_stand(self):
+    def test_invalid_environment_and_files_are_reported_with_their_source(self):
         self.assertRefused(run(env={"TENSORD_WORKERS": "many"}), "TENSORD_WORKERS", "many")
         with Folder() as folder:
             for content, words in (('{"workers": "many"}', ["workers", "many"]), ('{"wrokers": 1}', ["wrokers"]), ("[]", []), ("{", []), ("", []),
@@ -86,7 +86,7 @@ class CommandLine(unittest.TestCase):
                 with self.subTest(content=content):
                     self.assertRefused(run("--config", folder.write("tensord.json", content)), "tensord.json", *words)
 
-    def test_check_config_says_yes_or_why_not_and_starts_nothing(self):
+    def test_check_config_reports_and_starts_nothing(self):
         with Folder() as folder:
             result = run("--check-config", "--config", folder.write("good.json", '{"workers": 2, "max-body": "1M", "log-level": "debug"}'))
             self.assertEqual(result.returncode, 0, result)
@@ -95,7 +95,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(run("--check-config").returncode, 0)
         self.assertRefused(run("--check-config", "--workers", "x"), "workers")
 
-    def test_a_device_that_cannot_be_had_is_refused_by_the_start_and_by_the_check(self):
+    def test_an_unavailable_device_fails_the_start_and_check_config(self):
         with Folder(**{"text.so": "no shared object"}) as folder:
             for device, words in (("auto:x", ["--gpu", "'auto:x'", "one of auto, off, cuda[:OPTIONS]"]), ("off:", ["--gpu", "'off:'"]),
                                   ("", ["--gpu", "''"]), ("/nowhere/plugin.so", ["gpu: ", "/nowhere/plugin.so: ", "No such file"]),
@@ -113,10 +113,10 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(run("--check-config", "--workers=2", "--max-body=1M").returncode, 0)
 
     def limit(self, *options, env=None):
-        """the limit on bodies that a daemon started so has"""
+        """the body limit of a daemon with these options"""
         with Daemon(*options, env=env) as daemon, Raw(daemon) as raw:
             raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n")
-            return raw.answer().json()["limit"]
+            return raw.reply().json()["limit"]
 
     def test_the_command_line_wins_over_the_environment_over_the_file(self):
         with Folder() as folder:
@@ -136,7 +136,7 @@ class CommandLine(unittest.TestCase):
             self.assertIn(daemon.address, result.stderr)
             self.assertIn("in use", result.stderr)
 
-    def test_a_data_folder_that_is_not_there_is_a_failure(self):
+    def test_a_missing_data_folder_is_a_failure(self):
         result = run("--listen", "127.0.0.1:0", "--data-dir", "/nonexistent/folder", "--log-level", "error")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("/nonexistent/folder", result.stderr)
@@ -146,7 +146,7 @@ class CommandLine(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("host.invalid", result.stderr)
 
-    def test_it_listens_on_ipv6_too(self):
+    def test_the_daemon_listens_on_ipv6(self):
         try:
             socket.socket(socket.AF_INET6).bind(("::1", 0))
         except OSError as e:
@@ -155,18 +155,18 @@ class CommandLine(unittest.TestCase):
             self.assertTrue(daemon.address.startswith("[::1]:"), daemon.address)
             daemon.host = "::1"
             with Client(daemon) as client:
-                self.assertEqual(client.ask("GET", "/healthz").status, 200)
+                self.assertEqual(client.request("GET", "/healthz").status, 200)
 
 
 class Log(unittest.TestCase):
-    def ask(self, daemon, headers=None):
+    def request(self, daemon, headers=None):
         with Client(daemon) as client:
             client.post("/v1/gather", {"params": [1], "indices": [0]}, headers)
             client.post("/v1/gather", {"params": [1], "indices": [0], "device": "gpu"}, {"X-Request-Id": "failing"})
 
     def test_json_lines_are_objects_with_time_level_and_event(self):
         with Daemon("--log-level", "debug") as daemon:
-            self.ask(daemon)
+            self.request(daemon)
             daemon.wait_log(lambda e: e.get("request_id") == "failing")
             self.assertEqual(len(daemon.events()), len(daemon.lines), daemon.tail())
             for event in daemon.events():
@@ -184,14 +184,14 @@ class Log(unittest.TestCase):
             process.terminate()
             rest = process.stderr.read()
             process.stderr.close()
-            self.assertEqual(process.wait(PATIENCE), 0, rest)
+            self.assertEqual(process.wait(WAIT_LIMIT), 0, rest)
         for line in rest.splitlines():
             self.assertRegex(line, r"^\d{4}-\d\d-\d\dT\S+Z (error|warn|info|debug) \S+")
 
-    def test_requests_stand_in_the_log_at_debug_and_server_errors_at_warn(self):
+    def test_requests_are_logged_at_debug_and_server_errors_at_warn(self):
         for level, ordinary, failing in (("debug", 1, 1), ("info", 0, 1)):
             with Daemon("--log-level", level) as daemon:
-                self.ask(daemon, {"X-Request-Id": "ordinary"})
+                self.request(daemon, {"X-Request-Id": "ordinary"})
                 daemon.stop()
                 found = {name: [e for e in daemon.events() if e.get("request_id") == name] for name in ("ordinary", "failing")}
                 self.assertEqual((len(found["ordinary"]), len(found["failing"])), (ordinary, failing), level)
@@ -207,12 +207,12 @@ class Tables(unittest.TestCase):
 
     def listed(self, folder):
         with Daemon("--data-dir", folder.path) as daemon, Client(daemon) as client:
-            answer = client.ask("GET", "/v1/tensors")
-            self.assertEqual(answer.status, 200)
-            tables = {t["name"]: (t["dtype"], t["shape"], t["bytes"]) for t in answer.json()["tensors"]}
+            reply = client.request("GET", "/v1/tensors")
+            self.assertEqual(reply.status, 200)
+            tables = {t["name"]: (t["dtype"], t["shape"], t["bytes"]) for t in reply.json()["tensors"]}
             for name, listed in tables.items():
                 for path in ("/v1/tensors/" + name, "/v1/tensors/" + name.replace(":", "%3A")):
-                    one = client.ask("GET", path)
+                    one = client.request("GET", path)
                     self.assertEqual(one.status, 200, str(one))
                     doc = one.json()
                     self.assertEqual((doc["name"], (doc["dtype"], doc["shape"], doc["bytes"])), (name, listed))
@@ -245,8 +245,8 @@ class Tables(unittest.TestCase):
                 folder.write(name + ".npy", content)
             with Daemon("--data-dir", folder.path) as daemon, Client(daemon) as client:
                 for name in files:
-                    answer = client.ask("GET", f"/v1/tensors/{name}?response=nested")
-                    self.assertEqual(answer.json(), {"dtype": "float32", "shape": [2, 2], "data": [[1, 2], [3, 4]]})
+                    reply = client.request("GET", f"/v1/tensors/{name}?response=nested")
+                    self.assertEqual(reply.json(), {"dtype": "float32", "shape": [2, 2], "data": [[1, 2], [3, 4]]})
 
     def test_files_that_cannot_be_tables_are_skipped_and_logged(self):
         good = npy("float32", (3, 2), self.F32)
@@ -254,7 +254,7 @@ class Tables(unittest.TestCase):
                "tail.npy": good + b"x", "object.npy": npy("|O", (1,), bytes(8)), "huge.npy": npy("float32", (1 << 62, 4), self.F32), "version.npy": good[:6] + b"\x09" + good[7:],
                "negative.npy": npy("float32", (-1, 2), b""), "rank.npy": npy("int8", [1] * 17, b"x"), "unicode.npy": npy("<U3", (2,), bytes(24)),
                "length.npy": good[:8] + b"\xff\xff" + good[10:], "void.safetensors": b"", "short.safetensors": b"\x01\0\0",
-               "long.safetensors": struct.pack("<Q", 1 << 62) + b"{}", "text.safetensors": b"hello, world, this is no tensor",
+               "long.safetensors": struct.pack("<Q", 1 << 62) + b"{}", "text.safetensors": b"hello, world, not a tensor",
                "hole.safetensors": safetensors_file('{"a":{"dtype":"I8","shape":[1],"data_offsets":[1,2]}}', b"ab"),
                "cut.safetensors": safetensors({"a": ("int8", (100,), bytes(100))})[:-1], ".hidden.npy": good, "sp ace.npy": good, "é.npy": good}
         with Folder() as folder:
@@ -286,7 +286,7 @@ class Stopping(HttpTest):
         for number in (signal.SIGTERM, signal.SIGINT):
             with Daemon() as daemon, Raw(daemon) as idle, Raw(daemon) as half:
                 idle.send(http_request("GET", "/healthz"))
-                self.assertStatus(idle.answer(), 200)
+                self.assertStatus(idle.reply(), 200)
                 half.send(b"POST /v1/ga")
                 began = time.monotonic()
                 daemon.stop(number)
@@ -297,25 +297,25 @@ class Stopping(HttpTest):
             daemon = Daemon("--workers", "1", "--inline-limit-us", "0")
             with contextlib.ExitStack() as stack:
                 slow = SlowWork(daemon, 0.3 * SCALE)
-                accepted = [stack.enter_context(Raw(daemon, timeout=5 * PATIENCE)) for _ in range(4)]
+                accepted = [stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT)) for _ in range(4)]
                 for raw in accepted:
                     raw.send(slow.http())
-                time.sleep(0.15 * SCALE)  # the daemon has read them all
+                time.sleep(0.15 * SCALE)  # until the daemon has read them all
                 daemon.send_signal(number)
-                self.assertEqual([answer and answer.status for answer in answers_of(accepted)], [200] * 4)
+                self.assertEqual([reply and reply.status for reply in replies_of(accepted)], [200] * 4)
                 for raw in accepted:
                     raw.close()
-                self.assertEqual(daemon.wait(5 * PATIENCE), 0)
+                self.assertEqual(daemon.wait(5 * WAIT_LIMIT), 0)
 
-    def test_while_draining_new_work_is_refused_and_health_is_told(self):
+    def test_while_draining_new_requests_are_refused_and_health_reports_it(self):
         daemon = Daemon("--workers", "1", "--inline-limit-us", "0")
         with contextlib.ExitStack() as stack:
             slow = SlowWork(daemon, 0.8 * SCALE)
-            first = stack.enter_context(Raw(daemon, timeout=5 * PATIENCE))
+            first = stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT))
             old = [stack.enter_context(Raw(daemon)) for _ in range(3)]
-            for raw in old:  # so that they are open when the signal comes
+            for raw in old:  # so that they are open when the signal arrives
                 raw.send(http_request("GET", "/readyz"))
-                self.assertStatus(raw.answer(), 200)
+                self.assertStatus(raw.reply(), 200)
             first.send(slow.http())
             time.sleep(0.1 * SCALE)
             daemon.send_signal(signal.SIGTERM)
@@ -324,27 +324,27 @@ class Stopping(HttpTest):
             for raw, request, status in ((old[0], http_request("POST", "/v1/gather", BODY), 503), (old[1], http_request("GET", "/readyz"), 503),
                                          (old[2], http_request("GET", "/healthz"), 200)):
                 raw.send(request)
-                answer = raw.answer()
-                self.assertIsNotNone(answer, "the connection was closed without an answer")
-                self.assertEqual(answer.status, status, str(answer))
+                reply = raw.reply()
+                self.assertIsNotNone(reply, "the connection was closed without a reply")
+                self.assertEqual(reply.status, status, str(reply))
                 if status == 503:
-                    self.assertProblem(answer, 503, "DRAINING")
+                    self.assertProblem(reply, 503, "DRAINING")
                 if request.startswith(b"POST"):
-                    self.assertEqual((answer.headers.get("Connection") or "").lower(), "close")
+                    self.assertEqual((reply.headers.get("Connection") or "").lower(), "close")
                     self.assertEqual(raw.rest(), b"")
             try:
                 with Raw(daemon) as late:
                     late.send(http_request("POST", "/v1/gather", BODY))
-                    answer = late.answer()
-                    if answer is not None:
-                        self.assertProblem(answer, 503, "DRAINING")
+                    reply = late.reply()
+                    if reply is not None:
+                        self.assertProblem(reply, 503, "DRAINING")
             except ConnectionRefusedError:
                 pass
-            self.assertStatus(first.answer(), 200)
+            self.assertStatus(first.reply(), 200)
             first.close()
-            self.assertEqual(daemon.wait(5 * PATIENCE), 0)
+            self.assertEqual(daemon.wait(5 * WAIT_LIMIT), 0)
 
-    def test_under_load_every_answer_is_whole_until_the_end(self):
+    def test_under_load_every_reply_is_complete_during_a_stop(self):
         for inline in ("20", "0"):
             daemon = Daemon("--inline-limit-us", inline)
             counts, wrong, go_on = [0] * 8, [], threading.Event()
@@ -354,48 +354,48 @@ class Stopping(HttpTest):
                 try:
                     with Client(daemon) as client:
                         while True:
-                            answer = client.post("/v1/gather", {"params": params, "indices": [49, i]})
-                            if answer.status == 503:
-                                if answer.json()["code"] != "DRAINING":
-                                    wrong.append(str(answer))
+                            reply = client.post("/v1/gather", {"params": params, "indices": [49, i]})
+                            if reply.status == 503:
+                                if reply.json()["code"] != "DRAINING":
+                                    wrong.append(str(reply))
                                 return
-                            if answer.status != 200 or answer.json()["output"]["data"] != [params[49], params[i]]:
-                                wrong.append(str(answer))
+                            if reply.status != 200 or reply.json()["output"]["data"] != [params[49], params[i]]:
+                                wrong.append(str(reply))
                             counts[i] += 1
                             if sum(counts) > 200:
                                 go_on.set()
                 except http.client.IncompleteRead as e:
                     wrong.append(repr(e))
                 except (ConnectionError, http.client.BadStatusLine):
-                    pass  # closed between two requests, or refused: the daemon is stopping
+                    pass  # closed between two requests or refused, since the daemon stops
                 except http.client.HTTPException as e:
                     wrong.append(repr(e))
             threads = [threading.Thread(target=load, args=(i,)) for i in range(8)]
             for thread in threads:
                 thread.start()
-            self.assertTrue(go_on.wait(PATIENCE))
+            self.assertTrue(go_on.wait(WAIT_LIMIT))
             daemon.stop()
             for thread in threads:
-                thread.join(PATIENCE)
+                thread.join(WAIT_LIMIT)
             self.assertEqual(wrong, [])
 
-    def test_the_drain_timeout_ends_the_waiting(self):
+    def test_the_drain_timeout_ends_the_drain(self):
         daemon = Daemon("--workers", "1", "--inline-limit-us", "0", "--drain-timeout-ms", "100")
         with contextlib.ExitStack() as stack:
             slow = SlowWork(daemon, 0.4 * SCALE)
-            crowd = [stack.enter_context(Raw(daemon, timeout=5 * PATIENCE)) for _ in range(10)]
+            crowd = [stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT)) for _ in range(10)]
             for raw in crowd:
                 raw.send(slow.http())
             time.sleep(0.1 * SCALE)
             daemon.send_signal(signal.SIGTERM)
-            answers = [answer for answer in answers_of(crowd) if answer]
-            self.assertLess([answer.status for answer in answers].count(200), 10)
-            for answer in answers:
-                if answer.status != 200:
-                    self.assertProblem(answer, 503, "DRAINING")
-        self.assertEqual(daemon.wait(5 * PATIENCE), 0)
+            replies = [reply for reply in replies_of(crowd) if reply]
+            self.assertLess([reply.status for reply in replies].count(200), 10)
+            for reply in replies:
+                if reply.status != 200:
+                    self.assertProblem(reply, 503, "DRAINING")
+        self.assertEqual(daemon.wait(5 * WAIT_LIMIT), 0)
 
-    def test_a_client_that_never_finishes_does_not_hold_the_daemon(self):
+    def test_an_unfinished_request_does_not_delay_the_stop(self):
         daemon = Daemon("--drain-timeout-ms", "200")
         with Raw(daemon) as raw:
             raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")

@@ -1,4 +1,4 @@
-"""/v2: what there is, inference in JSON and binary, errors, statistics; without a client library."""
+"""/v2: metadata, inference in JSON and binary, errors, statistics; without a client library."""
 import threading
 from oip_client import *
 
@@ -12,39 +12,39 @@ class Health(OipTest):
                            ("/v2/models/gather/ready", {"name": "gather", "ready": True}),
                            ("/v2/models/einsum/versions/1/ready", {"name": "einsum", "ready": True})):
             with self.subTest(path):
-                answer = self.get(path)
-                self.assertStatus(answer, 200)
-                self.assertEqual(answer.headers["Content-Type"], JSON)
-                self.assertEqual(answer.json(), body)
+                reply = self.get(path)
+                self.assertStatus(reply, 200)
+                self.assertEqual(reply.headers["Content-Type"], JSON)
+                self.assertEqual(reply.json(), body)
 
-    def test_head_answers_like_get_without_the_body(self):
+    def test_head_has_the_headers_of_get_without_the_body(self):
         for path in ("/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/gather", "/v2/models/gather/ready",
                      "/v2/models/gather/config", "/v2/models/einsum/versions/1"):
             with self.subTest(path), Raw(self.daemon) as raw:
                 raw.send(http_request("HEAD", path))
-                head = raw.answer(head=True)
+                head = raw.reply(head=True)
                 self.assertEqual((head.status, head.body), (200, b""))
                 self.assertEqual(int(head.headers["Content-Length"]), len(self.get(path).body))
 
-    def test_ready_says_503_while_the_server_drains_and_live_does_not(self):
+    def test_while_draining_ready_is_503_and_live_is_200(self):
         with Daemon("--workers=1", "--drain-timeout-ms=60000") as daemon, Raw(daemon) as slow, \
                 Client(daemon) as client:
             work = SlowWork(daemon, 2 * SCALE)
-            self.assertEqual(client.ask("GET", "/v2/health/ready").status, 200)
+            self.assertEqual(client.request("GET", "/v2/health/ready").status, 200)
             slow.send(work.http())
             time.sleep(0.3)
             daemon.send_signal()
             daemon.wait_log(lambda e: e.get("event") == "draining")
             for path in ("/v2/health/ready", "/v2/models/gather/ready"):
-                self.assertError(client.ask("GET", path), 503, code="DRAINING")
-            self.assertEqual(client.ask("GET", "/v2/health/live").json(), {"live": True})
-            self.assertError(client.ask("POST", "/v2/models/gather/infer", b"{}"), 503, code="DRAINING")
-            self.assertEqual(slow.answer().status, 200)
+                self.assertError(client.request("GET", path), 503, code="DRAINING")
+            self.assertEqual(client.request("GET", "/v2/health/live").json(), {"live": True})
+            self.assertError(client.request("POST", "/v2/models/gather/infer", b"{}"), 503, code="DRAINING")
+            self.assertEqual(slow.reply().status, 200)
             self.assertEqual(daemon.wait(), 0)
 
 
 class Documents(OipTest):
-    def test_the_server_tells_its_extensions(self):
+    def test_the_server_lists_its_extensions(self):
         for path in ("/v2", "/v2/", "/v2?any=thing"):
             document = self.get(path).json()
             self.assertEqual(document["name"], "tensord")
@@ -82,7 +82,7 @@ class Documents(OipTest):
         self.assertStatus(self.get("/v2/models/%67ather"), 200)
         self.assertStatus(self.get("/v2/models/%2567ather"), 404)
 
-    def test_other_paths_are_404_in_the_protocols_form(self):
+    def test_other_paths_are_404_in_the_format_of_the_protocol(self):
         for path in ("/v2/nothing", "/v2/models", "/v2/models/gather/generate", "/v2/models/gather/nothing"):
             self.assertError(self.get(path), 404)
         self.assertError(self.post("/v2/models/gather/generate_stream", b"{}"), 404)
@@ -93,12 +93,12 @@ class Documents(OipTest):
                                     ("GET", "/v2/repository/index", "POST"),
                                     ("DELETE", "/v2/systemsharedmemory/region/r/unregister", "POST")):
             with self.subTest(path=path, method=method):
-                answer = self.ask(method, path, b"{}" if method in ("POST", "PUT") else None)
-                self.assertError(answer, 405, code="METHOD_NOT_ALLOWED")
-                self.assertEqual(answer.headers["Allow"], allow)
-        answer = self.ask("OPTIONS", "/v2/models/gather/infer")
-        self.assertIn(answer.status, (200, 204))
-        self.assertEqual(answer.headers["Allow"], "POST")
+                reply = self.request(method, path, b"{}" if method in ("POST", "PUT") else None)
+                self.assertError(reply, 405, code="METHOD_NOT_ALLOWED")
+                self.assertEqual(reply.headers["Allow"], allow)
+        reply = self.request("OPTIONS", "/v2/models/gather/infer")
+        self.assertIn(reply.status, (200, 204))
+        self.assertEqual(reply.headers["Allow"], "POST")
 
 
 class Repository(OipTest):
@@ -106,17 +106,17 @@ class Repository(OipTest):
         for path in ("/v2/repository/index", "/v2/repository/any/index"):
             for body in (b"", b"{}", b'{"ready":true}', b'{"ready":false}', b' {"other":[1]} '):
                 with self.subTest(path=path, body=body):
-                    answer = self.post(path, body)
-                    self.assertStatus(answer, 200)
-                    index = answer.json()
+                    reply = self.post(path, body)
+                    self.assertStatus(reply, 200)
+                    index = reply.json()
                     self.assertIsInstance(index, list)
                     self.assertEqual({(m["name"], m["version"], m["state"]) for m in index},
                                      {(op, "1", "READY") for op in OPS})
         self.assertError(self.post("/v2/repository/index", b'{"ready":"yes"}'), 400, "ready")
         self.assertError(self.post("/v2/repository/index", b'{"ready":'), 400)
 
-    def test_a_request_without_tensors_logs_none_of_the_request_before(self):
-        # Each call reuses the memory of the one before; that of 4,000 tensors goes back to the system at once.
+    def test_a_request_without_tensors_logs_no_inputs_of_the_previous_request(self):
+        # A call reuses the memory of the previous one, except large memory such as that of 4,000 tensors.
         lists = {"indices": [[i] for i in range(4000)], "data": [[i] for i in range(4000)]}
         with Daemon("--log-level=debug", "--io-threads=1", "--pool-limit=0") as daemon:
             with Client(daemon) as client:
@@ -132,8 +132,8 @@ class Repository(OipTest):
     def test_models_are_loaded_and_cannot_be_unloaded(self):
         for prefix in ("/v2/repository/models", "/v2/repository/any/models"):
             for body in (b"", b"{}", b'{"parameters":{}}'):
-                answer = self.post(f"{prefix}/gather/load", body)
-                self.assertEqual((answer.status, answer.json()), (200, {}), str(answer))
+                reply = self.post(f"{prefix}/gather/load", body)
+                self.assertEqual((reply.status, reply.json()), (200, {}), str(reply))
             self.assertError(self.post(f"{prefix}/gather/load", b'{"parameters":{"config":"{}"}}'), 400, "built-in")
             self.assertError(self.post(f"{prefix}/gather/load", b'{"parameters":{"file:1/m":"QQ=="}}'), 400, "built-in")
             for body in (b"", b'{"parameters":{"unload_dependents":true}}'):
@@ -142,29 +142,29 @@ class Repository(OipTest):
                 self.assertError(self.post(f"{prefix}/nope/{action}", b"{}"), 404, "nope")
         self.assertStatus(self.get("/v2/models/gather/ready"), 200)
 
-    def test_what_is_not_supported_says_so(self):
+    def test_unsupported_features_are_501(self):
         for method, path, word in (("GET", "/v2/trace/setting", "trace"), ("POST", "/v2/trace/setting", "trace"),
                                    ("GET", "/v2/models/gather/trace/setting", "trace"),
                                    ("POST", "/v2/models/gather/trace/setting", "trace"),
                                    ("GET", "/v2/logging", "log"), ("POST", "/v2/logging", "log")):
-            self.assertError(self.ask(method, path, b"{}" if method == "POST" else None), 501, word, code="NOT_SUPPORTED")
+            self.assertError(self.request(method, path, b"{}" if method == "POST" else None), 501, word, code="NOT_SUPPORTED")
         self.assertError(self.get("/v2/models/nope/trace/setting"), 404, "nope")
 
 
 class Inference(OipTest):
-    def test_json_goes_in_and_out(self):
-        answer = self.infer("gather", self.gather_inputs())
-        self.assertGathered(answer)
-        self.assertEqual(answer.headers["Content-Type"], JSON)
-        self.assertIsNone(answer.headers.get(HEADER))
-        self.assertEqual(read_answer(answer)[0]["model_name"], "gather")
+    def test_json_inputs_and_outputs(self):
+        reply = self.infer("gather", self.gather_inputs())
+        self.assertGathered(reply)
+        self.assertEqual(reply.headers["Content-Type"], JSON)
+        self.assertIsNone(reply.headers.get(HEADER))
+        self.assertEqual(read_reply(reply)[0]["model_name"], "gather")
 
-    def test_binary_goes_in_and_out(self):
+    def test_binary_inputs_and_outputs(self):
         for parameters, outputs in (({"binary_data_output": True}, None), (None, [wanted("output", binary_data=True)])):
-            answer = self.infer("gather", self.gather_inputs(binary=True), outputs, parameters)
-            self.assertGathered(answer)
-            self.assertEqual(answer.headers["Content-Type"], OCTETS)
-            self.assertIsInstance(self.outputs(answer)["output"][2], bytes)
+            reply = self.infer("gather", self.gather_inputs(binary=True), outputs, parameters)
+            self.assertGathered(reply)
+            self.assertEqual(reply.headers["Content-Type"], OCTETS)
+            self.assertIsInstance(self.outputs(reply)["output"][2], bytes)
 
     def test_versions_queries_and_other_headers_do_not_matter(self):
         for path in ("/infer", "/versions/1/infer", "/infer?a=1&b=%20", "/versions/1/infer?axis=1"):
@@ -176,22 +176,22 @@ class Inference(OipTest):
         body, _ = envelope(self.gather_inputs())
         with Raw(self.daemon) as raw:  # no Content-Type at all
             raw.send(http_request("POST", "/v2/models/gather/infer", body))
-            self.assertGathered(raw.answer())
+            self.assertGathered(raw.reply())
 
-    def test_the_id_comes_back(self):
+    def test_the_id_is_returned(self):
         for name in ("42", "a b/é\"\\\n", "x" * 300):
-            document, _ = read_answer(self.infer("gather", self.gather_inputs(), id=name))
+            document, _ = read_reply(self.infer("gather", self.gather_inputs(), id=name))
             self.assertEqual(document["id"], name)
         for name in ("", None):
-            self.assertNotIn("id", read_answer(self.infer("gather", self.gather_inputs(), id=name))[0])
+            self.assertNotIn("id", read_reply(self.infer("gather", self.gather_inputs(), id=name))[0])
         self.assertError(self.infer("gather", self.gather_inputs(), id=42), 400, "id")
 
-    def test_outputs_come_in_the_order_they_are_asked_for(self):
+    def test_outputs_have_the_requested_order(self):
         inputs = [given("data", "FP64", [4], pack("float64", [1, 2, 3, 4])),
                   given("partitions", "INT32", [4], [0, 1, 0, 2])]
-        answer = self.infer("dynamic_partition", inputs, [wanted("outputs.2", binary_data=True), wanted("outputs.0")],
+        reply = self.infer("dynamic_partition", inputs, [wanted("outputs.2", binary_data=True), wanted("outputs.0")],
                             {"num_partitions": 3})
-        document, outputs = read_answer(answer)
+        document, outputs = read_reply(reply)
         self.assertEqual([o["name"] for o in document["outputs"]], ["outputs.2", "outputs.0"])
         self.assertEqual(outputs["outputs.0"], ("FP64", [2], [1, 3]))
         self.assertEqual(outputs["outputs.2"], ("FP64", [1], pack("float64", [4])))
@@ -199,7 +199,7 @@ class Inference(OipTest):
             self.assertError(self.infer("dynamic_partition", inputs, [wanted(n) for n in names], {"num_partitions": 3}),
                              400, names[0])
 
-    def test_what_v1_answers_with_422_is_400_with_the_same_facts(self):
+    def test_errors_with_422_under_v1_are_400_with_the_same_members(self):
         document = self.assertError(self.infer("gather", self.gather_inputs(indices=(0, 7))), 400, "7",
                                     code="INDEX_OUT_OF_BOUNDS")
         self.assertEqual((document["input"], document["position"], document["index"], document["bound"]),
@@ -213,21 +213,21 @@ class Inference(OipTest):
         bad, bad_headers = envelope(self.gather_inputs(indices=(99,), binary=True))
         with Client(self.daemon) as client:
             for _ in range(10):
-                self.assertError(client.ask("POST", "/v2/models/gather/infer", bad, bad_headers), 400, "99")
-                self.assertError(client.ask("POST", "/v2/models/nope/infer", good, headers), 404)
-                self.assertError(client.ask("POST", "/v2/models/gather/infer", b"{"), 400)
-                self.assertGathered(client.ask("POST", "/v2/models/gather/infer", good, headers))
+                self.assertError(client.request("POST", "/v2/models/gather/infer", bad, bad_headers), 400, "99")
+                self.assertError(client.request("POST", "/v2/models/nope/infer", good, headers), 404)
+                self.assertError(client.request("POST", "/v2/models/gather/infer", b"{"), 400)
+                self.assertGathered(client.request("POST", "/v2/models/gather/infer", good, headers))
 
-    def test_a_resident_tensor_stands_for_an_input(self):
-        self.assertEqual(self.ask("PUT", "/v1/tensors/oip-table", [[1.5, 2.5], [3.5, 4.5], [5.5, 6.5]]).status, 201)
+    def test_a_resident_tensor_may_be_an_input(self):
+        self.assertEqual(self.request("PUT", "/v1/tensors/oip-table", [[1.5, 2.5], [3.5, 4.5], [5.5, 6.5]]).status, 201)
         indices = [given("indices", "INT64", [2], pack("int64", [1, 0]))]
-        answer = self.infer("gather", indices, parameters={"params.ref": "oip-table", "binary_data_output": True})
-        self.assertGathered(answer)
+        reply = self.infer("gather", indices, parameters={"params.ref": "oip-table", "binary_data_output": True})
+        self.assertGathered(reply)
         self.assertError(self.infer("gather", indices, parameters={"params.ref": "absent"}), 404, "absent")
         self.assertError(self.infer("gather", self.gather_inputs(), parameters={"params.ref": "oip-table"}), 400, "params")
-        self.assertStatus(self.ask("DELETE", "/v1/tensors/oip-table"), 204)
+        self.assertStatus(self.request("DELETE", "/v1/tensors/oip-table"), 204)
 
-    def test_priorities_are_taken_and_sequences_refused(self):
+    def test_priorities_are_accepted_and_sequences_refused(self):
         self.assertGathered(self.infer("gather", self.gather_inputs(), parameters={"priority": 1, "timeout": 10_000_000}))
         self.assertError(self.infer("gather", self.gather_inputs(), parameters={"sequence_id": 5}), 400, "stateless")
         self.assertError(self.infer("gather", self.gather_inputs(), parameters={"triton_enable_empty_final_response": True}),
@@ -238,47 +238,47 @@ class Inference(OipTest):
     def test_a_timeout_that_passes_in_the_queue_is_504(self):
         with Daemon("--workers=1", "--inline-limit-us=0") as daemon, Raw(daemon) as slow, Client(daemon) as client:
             body, headers = envelope(self.gather_inputs(binary=True), parameters={"timeout": 100})
-            slow.send(LargeAnswer(12).http())
-            for _ in range(1000):  # while the worker computes it looks at small requests, while it prints it does not
+            slow.send(LargeReply(12).http())
+            for _ in range(1000):  # a worker runs small requests between chunks of a computation, but not while it prints
                 began = time.monotonic()
-                answer = client.ask("POST", "/v2/models/gather/infer", body, headers)
-                if answer.status != 200:
+                reply = client.request("POST", "/v2/models/gather/infer", body, headers)
+                if reply.status != 200:
                     break
             waited = time.monotonic() - began
-            # Told when a worker looks at it: the body, which has the timeout, is read there.
-            self.assertError(answer, 504, "waited", code="DEADLINE_EXCEEDED")
+            # The timeout is in the body, which the worker decodes.
+            self.assertError(reply, 504, "waited", code="DEADLINE_EXCEEDED")
             self.assertLess(waited, 30 * SCALE)
-            self.assertEqual(slow.answer().status, 200)
+            self.assertEqual(slow.reply().status, 200)
             body, headers = envelope(self.gather_inputs(binary=True), parameters={"timeout": 10_000_000})
-            self.assertGathered(client.ask("POST", "/v2/models/gather/infer", body, headers))
+            self.assertGathered(client.request("POST", "/v2/models/gather/infer", body, headers))
 
     def test_a_full_queue_is_429(self):
         with Daemon("--workers=1", "--queue-limit=1", "--inline-limit-us=0") as daemon:
             body, headers = envelope(self.gather_inputs(binary=True))
             request = http_request("POST", "/v2/models/gather/infer", body, [f"{k}: {v}" for k, v in headers.items()])
             sockets = [Raw(daemon) for _ in range(6)]
-            sockets[0].send(LargeAnswer(12).http())
+            sockets[0].send(LargeReply(12).http())
             time.sleep(0.05 * SCALE)
             for raw in sockets[1:]:
                 raw.send(request)
-            answers = answers_of(sockets)
-            refused = [a for a in answers[1:] if a.status == 429]
+            replies = replies_of(sockets)
+            refused = [a for a in replies[1:] if a.status == 429]
             self.assertTrue(refused)
-            for answer in refused:
-                self.assertError(answer, 429, code="QUEUE_FULL")
-                self.assertGreaterEqual(int(answer.headers["Retry-After"]), 1)
+            for reply in refused:
+                self.assertError(reply, 429, code="QUEUE_FULL")
+                self.assertGreaterEqual(int(reply.headers["Retry-After"]), 1)
             for raw in sockets:
                 raw.close()
 
 
 class References(OipTest):
-    def test_a_name_that_is_none_is_told_with_its_parameter(self):
+    def test_an_invalid_ref_is_reported_with_its_parameter(self):
         body, headers = envelope(self.gather_inputs()[1:], parameters={"params.ref": 5})
         self.assertError(self.post("/v2/models/gather/infer", body, headers), 400, "params.ref is 5")
 
 
 class Framing(OipTest):
-    def test_the_header_has_to_fit_the_body(self):
+    def test_the_header_length_must_fit_the_body(self):
         body, headers = envelope(self.gather_inputs(binary=True))
         right = int(headers[HEADER])
         path = "/v2/models/gather/infer"
@@ -286,14 +286,14 @@ class Framing(OipTest):
                       str(right - 1), str(right + 1), "18446744073709551615"):
             with self.subTest(value), Raw(self.daemon) as raw:
                 raw.send(http_request("POST", path, body, [f"{HEADER}: {value}"]))
-                self.assertError(raw.answer(), 400)
+                self.assertError(raw.reply(), 400)
         with Raw(self.daemon) as raw:
             raw.send(http_request("POST", path, body, [f"{HEADER}: abc"]))
-            self.assertError(raw.answer(), 400, '"abc"')
-        self.assertError(self.post(path, body), 400)  # none at all
+            self.assertError(raw.reply(), 400, '"abc"')
+        self.assertError(self.post(path, body), 400)  # no header
         self.assertGathered(self.post(path, body, {HEADER.lower(): str(right)}))
 
-    def test_sizes_have_to_add_up(self):
+    def test_binary_sizes_must_add_up_to_the_body(self):
         path = "/v2/models/gather/infer"
         body, headers = envelope(self.gather_inputs(binary=True))
         self.assertError(self.post(path, body[:-1], headers), 400)
@@ -313,7 +313,7 @@ class Framing(OipTest):
             for i in range(0, len(body), 7):
                 raw.send(b"%x\r\n%s\r\n" % (len(body[i:i + 7]), body[i:i + 7]))
             raw.send(b"0\r\n\r\n")
-            self.assertGathered(raw.answer())
+            self.assertGathered(raw.reply())
 
     def test_expect_100_continue_is_answered(self):
         body, headers = envelope(self.gather_inputs(binary=True))
@@ -325,7 +325,7 @@ class Framing(OipTest):
             self.assertTrue(raw.seen.startswith(b"HTTP/1.1 100"))
             raw.take(raw.seen.index(b"\r\n\r\n") + 4)
             raw.send(body)
-            self.assertGathered(raw.answer())
+            self.assertGathered(raw.reply())
 
     def test_pipelined_requests_are_answered_in_order(self):
         body, headers = envelope(self.gather_inputs(binary=True))
@@ -333,67 +333,67 @@ class Framing(OipTest):
         with Raw(self.daemon) as raw:
             raw.send((infer + http_request("GET", "/v2/health/live") + http_request("GET", "/v2/models/nope")) * 5)
             for _ in range(5):
-                self.assertGathered(raw.answer())
-                self.assertEqual(raw.answer().json(), {"live": True})
-                self.assertError(raw.answer(), 404)
+                self.assertGathered(raw.reply())
+                self.assertEqual(raw.reply().json(), {"live": True})
+                self.assertError(raw.reply(), 404)
 
-    def test_what_the_http_layer_refuses_has_the_protocols_form(self):
+    def test_errors_of_the_http_library_have_the_format_of_the_protocol(self):
         for request, status in ((b"GET /v2 HTTP/1.1\r\nHost: localhost\r\nHost: b\r\n\r\n", 400),
                                 (b"GET /v2/models HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 40000 + b"\r\n\r\n", 431),
                                 (b"POST /v2/models/gather/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", 400)):
             with self.subTest(request[:40]), Raw(self.daemon) as raw:
                 raw.send(request)
-                answer = raw.answer()
-                self.assertEqual(answer.status, status, str(answer))
-                self.assertEqual(answer.headers["Content-Type"], JSON)
-                self.assertIsInstance(answer.json()["error"], str)
+                reply = raw.reply()
+                self.assertEqual(reply.status, status, str(reply))
+                self.assertEqual(reply.headers["Content-Type"], JSON)
+                self.assertIsInstance(reply.json()["error"], str)
         with Raw(self.daemon) as raw:
             raw.send(b"POST /v2/models/gather/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked"
                      b"\r\n\r\n{}")
-            self.assertEqual(raw.answer().status, 400)
+            self.assertEqual(raw.reply().status, 400)
             self.assertFalse(raw.more())
 
 
 class LargeBodies(OipTest):
     options = ("--max-body=1M",)
 
-    def test_a_body_over_the_limit_is_refused_and_the_answer_can_be_read(self):
+    def test_the_reply_to_a_body_above_the_limit_can_be_read(self):
         for path, of_v2 in (("/v2/models/gather/infer", True), ("/v1/gather", False)):
             for megabytes in (2, 64):
                 with self.subTest(path=path, megabytes=megabytes), Raw(self.daemon) as raw:
                     size = megabytes << 20
                     raw.send(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n".encode())
-                    # A client that sends all of it before it reads: none of that may fail.
+                    # The client sends the whole body before it reads; none of the sends may fail.
                     self.assertTrue(all(raw.send(bytes(1 << 16)) for _ in range(size >> 16)))
-                    answer = raw.answer()
-                    self.assertEqual(answer.status, 413, str(answer))
+                    reply = raw.reply()
+                    self.assertEqual(reply.status, 413, str(reply))
                     if of_v2:
-                        self.assertEqual(self.assertError(answer, 413, "1048576")["limit"], 1 << 20)
+                        self.assertEqual(self.assertError(reply, 413, "1048576")["limit"], 1 << 20)
                     else:
-                        self.assertProblem(answer, 413, "PAYLOAD_TOO_LARGE", limit=1 << 20)
+                        self.assertProblem(reply, 413, "PAYLOAD_TOO_LARGE", limit=1 << 20)
                     self.assertFalse(raw.more())
 
     def test_a_small_refused_body_leaves_the_connection_open(self):
         with Client(self.daemon) as client:
             for _ in range(3):
-                self.assertError(client.ask("POST", "/v2/models/nope/infer", bytes(50000)), 404)
-                self.assertEqual(client.ask("GET", "/v2/health/live").json(), {"live": True})
+                self.assertError(client.request("POST", "/v2/models/nope/infer", bytes(50000)), 404)
+                self.assertEqual(client.request("GET", "/v2/health/live").json(), {"live": True})
 
 
 class Statistics(OipTest):
     def stats(self, path="/v2/models/gather/stats"):
-        answer = self.get(path)
-        self.assertStatus(answer, 200)
-        return answer.json()["model_stats"]
+        reply = self.get(path)
+        self.assertStatus(reply, 200)
+        return reply.json()["model_stats"]
 
     def test_there_is_one_entry_for_each_model(self):
         self.assertEqual([s["name"] for s in self.stats("/v2/models/stats")], OPS)
         self.assertEqual([s["name"] for s in self.stats("/v2/models/einsum/versions/1/stats")], ["einsum"])
 
-    def test_calls_are_counted_whichever_api_they_come_by(self):
+    def test_calls_of_both_apis_are_counted(self):
         with Daemon("--workers=1") as daemon, Client(daemon) as client:
             def stats():
-                return client.ask("GET", "/v2/models/gather/stats").json()["model_stats"][0]
+                return client.request("GET", "/v2/models/gather/stats").json()["model_stats"][0]
             before = stats()
             self.assertEqual(before["last_inference"], 0)
             self.assertEqual(before["batch_stats"], [])
@@ -402,18 +402,18 @@ class Statistics(OipTest):
             body, headers = envelope(self.gather_inputs(binary=True))
             bad, bad_headers = envelope(self.gather_inputs(indices=(9,), binary=True))
             v1 = {"params": [1, 2, 3], "indices": [0]}
-            with Client(daemon) as one:  # what failed inferred nothing
-                self.assertEqual(one.ask("POST", "/v2/models/gather_nd/infer", b"{", {}).status, 400)
-                failed = one.ask("GET", "/v2/models/gather_nd/stats").json()["model_stats"][0]
+            with Client(daemon) as one:  # failed requests are not inferences
+                self.assertEqual(one.request("POST", "/v2/models/gather_nd/infer", b"{", {}).status, 400)
+                failed = one.request("GET", "/v2/models/gather_nd/stats").json()["model_stats"][0]
             self.assertEqual(failed["inference_stats"]["fail"]["count"], 1)
             self.assertEqual(failed["last_inference"], 0)
             for i in range(1, 6):
-                self.assertEqual(client.ask("POST", "/v2/models/gather/infer", body, headers).status, 200)
+                self.assertEqual(client.request("POST", "/v2/models/gather/infer", body, headers).status, 200)
                 self.assertEqual(client.post("/v1/gather", v1).status, 200)
-                self.assertEqual(client.ask("POST", "/v2/models/gather/infer", bad, bad_headers).status, 400)
+                self.assertEqual(client.request("POST", "/v2/models/gather/infer", bad, bad_headers).status, 400)
                 self.assertEqual(client.post("/v1/gather", {"params": [1], "indices": [5]}).status, 422)
                 self.assertEqual(client.post("/v1/gather", b"{").status, 400)
-                now = stats()  # an answer that was read is in it
+                now = stats()  # includes the reply that was read
                 self.assertEqual(now["inference_stats"]["success"]["count"], 2 * i)
                 self.assertEqual(now["inference_stats"]["fail"]["count"], 3 * i)
                 self.assertEqual((now["inference_count"], now["execution_count"]), (2 * i, 2 * i))
@@ -424,32 +424,32 @@ class Statistics(OipTest):
             self.assertGreater(parts, 0)
             self.assertLess(abs(now["last_inference"] / 1000 - time.time()), 60)
             self.assertEqual([b["batch_size"] for b in now["batch_stats"]], [1])
-            other = client.ask("GET", "/v2/models/einsum/stats").json()["model_stats"][0]
+            other = client.request("GET", "/v2/models/einsum/stats").json()["model_stats"][0]
             self.assertEqual(other["inference_count"], 0)
 
-    def test_binary_outputs_of_some_kilobytes_wait_for_no_worker(self):
+    def test_binary_outputs_of_some_kilobytes_are_encoded_inline(self):
         with Daemon() as daemon, Client(daemon) as client:
             def queued_ns():
-                return client.ask("GET", "/v2/models/gather/stats").json()["model_stats"][0]["inference_stats"]["queue"]["ns"]
+                return client.request("GET", "/v2/models/gather/stats").json()["model_stats"][0]["inference_stats"]["queue"]["ns"]
             params = given("params", "FP32", [64, 32], bytes(8192))
             indices = given("indices", "INT32", [64], bytes(256))
-            for binary in (True, False):  # as text it is as much as a worker is for
+            for binary in (True, False):  # as text it is large enough for a worker
                 body, headers = envelope([params, indices], parameters={"binary_data_output": binary})
-                self.assertEqual(client.ask("POST", "/v2/models/gather/infer", body, headers).status, 200)
+                self.assertEqual(client.request("POST", "/v2/models/gather/infer", body, headers).status, 200)
                 self.assertEqual(queued_ns() > 0, not binary)
 
-    def test_many_threads_lose_no_count(self):
+    def test_concurrent_calls_are_all_counted(self):
         with Daemon() as daemon:
             body, headers = envelope(self.gather_inputs(binary=True))
             def work():
                 with Client(daemon) as client:
                     for _ in range(100):
-                        assert client.ask("POST", "/v2/models/gather/infer", body, headers).status == 200
+                        assert client.request("POST", "/v2/models/gather/infer", body, headers).status == 200
             threads = [threading.Thread(target=work) for _ in range(8)]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
             with Client(daemon) as client:
-                stats = client.ask("GET", "/v2/models/gather/stats").json()["model_stats"][0]
+                stats = client.request("GET", "/v2/models/gather/stats").json()["model_stats"][0]
             self.assertEqual(stats["inference_stats"]["success"]["count"], 800)

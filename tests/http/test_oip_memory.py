@@ -4,7 +4,7 @@ from oip_client import *
 
 
 class Object:
-    """a client's shared memory"""
+    """a shared memory object of a client"""
 
     def __init__(self, size, name=None):
         self.name = name or f"tensord-test-{os.getpid()}-{time.monotonic_ns()}"
@@ -45,10 +45,10 @@ class MemoryTest(OipTest):
         return self.get(f"/v2/systemsharedmemory/{f'region/{name}/' if name else ''}status")
 
     def region(self, memory, size, name=None, offset=None):
-        """registers for the rest of the test"""
+        """registers a region until the end of the test"""
         name = name or f"r{time.monotonic_ns()}"
-        answer = self.register(name, "/" + memory.name, size, offset)
-        self.assertEqual((answer.status, answer.json()), (200, {}), str(answer))
+        reply = self.register(name, "/" + memory.name, size, offset)
+        self.assertEqual((reply.status, reply.json()), (200, {}), str(reply))
         self.addCleanup(self.unregister, name)
         return name
 
@@ -60,10 +60,10 @@ class MemoryTest(OipTest):
 
 
 class Regions(MemoryTest):
-    def test_it_is_announced(self):
+    def test_the_extension_is_announced(self):
         self.assertIn("system_shared_memory", self.get("/v2").json()["extensions"])
 
-    def test_regions_are_registered_told_and_let_go_of(self):
+    def test_regions_are_registered_listed_and_unregistered(self):
         with Object(4096) as memory:
             self.assertEqual(self.status().json(), [])
             name = self.region(memory, 1000, "a%20b", 96)
@@ -74,9 +74,9 @@ class Regions(MemoryTest):
             self.assertEqual(self.unregister(name).json(), {})
             self.assertEqual(self.status().json(), [])
             self.assertError(self.status(name), 404, "a b")
-            self.assertEqual(self.unregister(name).status, 200)  # whatever there is
+            self.assertEqual(self.unregister(name).status, 200)  # registered or not
 
-    def test_all_can_be_let_go_of_at_once(self):
+    def test_all_regions_can_be_unregistered_at_once(self):
         with Object(4096) as memory:
             for i in range(5):
                 self.assertStatus(self.register(f"all{i}", memory.name, 16 + i), 200)
@@ -103,7 +103,7 @@ class Regions(MemoryTest):
                 self.assertStatus(self.register("slashes", key, 16), 200)
                 self.assertStatus(self.unregister("slashes"), 200)
 
-    def test_what_is_no_shared_memory_is_refused_without_a_word_on_what_it_is(self):
+    def test_other_files_are_refused_without_revealing_what_they_are(self):
         with Object(4096) as memory:
             link = memory.path + "-link"
             os.symlink("/etc/passwd", link)
@@ -126,22 +126,22 @@ class Use(MemoryTest):
         memory.write(64, pack("int64", [1, 0]))
         return [self.shared("params", "FP32", [3, 2], region, 24), self.shared("indices", "INT64", [2], region, 16, 64)]
 
-    def test_inputs_and_outputs_lie_in_regions(self):
+    def test_inputs_and_outputs_may_be_in_regions(self):
         with Object(4096) as source, Object(8192) as target:
             inputs = self.in_memory(source, self.region(source, 4096))
             into = self.region(target, 4096, offset=4096)
             self.assertGathered(self.infer("gather", inputs))
             target.write(0, b"\xee" * 8192)
-            answer = self.infer("gather", inputs, [wanted("output", shared_memory_region=into,
+            reply = self.infer("gather", inputs, [wanted("output", shared_memory_region=into,
                                 shared_memory_byte_size=100, shared_memory_offset=200, binary_data=False)])
-            document, outputs = read_answer(answer)
+            document, outputs = read_reply(reply)
             self.assertEqual(outputs["output"], ("FP32", [2, 2], None))
             self.assertEqual(document["outputs"], [{"name": "output", "datatype": "FP32", "shape": [2, 2]}])
             self.assertEqual(target.read(4296, 16), pack("float32", [3.5, 4.5, 1.5, 2.5]))
             self.assertEqual(target.read(0, 4296), b"\xee" * 4296)
             self.assertEqual(target.read(4312, 3880), b"\xee" * 3880)
 
-    def test_what_the_client_wrote_last_counts(self):
+    def test_a_request_reads_the_latest_bytes_of_a_region(self):
         with Object(4096) as memory:
             inputs = self.in_memory(memory, self.region(memory, 4096))
             self.assertGathered(self.infer("gather", inputs))
@@ -176,19 +176,19 @@ class Use(MemoryTest):
             self.assertEqual(memory.read(0, 1000), before)
             self.assertGathered(self.infer("gather", good, [wanted("output")]))
 
-    def test_strings_may_end_before_their_range(self):
+    def test_strings_may_be_shorter_than_their_range(self):
         with Object(4096) as memory:
             region = self.region(memory, 4096)
             memory.write(0, raw_strings([b"one", b"", b"three\xff"]) + b"\xff" * 100)
             inputs = [self.shared("params", "BYTES", [3], region, 100), given("indices", "INT64", [2], [2, 1])]
-            answer = self.infer("gather", inputs, [wanted("output", binary_data=True)])
-            self.assertEqual(self.outputs(answer)["output"], ("BYTES", [2], raw_strings([b"three\xff", b""])))
+            reply = self.infer("gather", inputs, [wanted("output", binary_data=True)])
+            self.assertEqual(self.outputs(reply)["output"], ("BYTES", [2], raw_strings([b"three\xff", b""])))
             memory.write(0, b"\xff\xff\xff\xff")
             self.assertError(self.infer("gather", inputs), 400)
 
-    def test_unregistering_does_not_disturb_who_is_at_work(self):
+    def test_unregistering_does_not_affect_requests_in_flight(self):
         with Object(32 << 20) as memory, Client(self.daemon) as client:
-            stop, answers = threading.Event(), []
+            stop, replies = threading.Event(), []
             rows = 1 << 20
 
             def work():
@@ -196,7 +196,7 @@ class Use(MemoryTest):
                     while not stop.is_set():
                         body, headers = envelope([self.shared("params", "FP32", [rows, 8], "busy", 32 << 20),
                                                   given("indices", "INT64", [4], [0, rows - 1, 5, 7])])
-                        answers.append(mine.ask("POST", "/v2/models/gather/infer", body, headers))
+                        replies.append(mine.request("POST", "/v2/models/gather/infer", body, headers))
             threads = [threading.Thread(target=work) for _ in range(3)]
             for thread in threads:
                 thread.start()
@@ -207,13 +207,13 @@ class Use(MemoryTest):
             stop.set()
             for thread in threads:
                 thread.join()
-            self.assertTrue(any(a.status == 200 for a in answers))
-            for answer in answers:
-                if answer.status != 200:
-                    self.assertError(answer, 404, "busy")
+            self.assertTrue(any(a.status == 200 for a in replies))
+            for reply in replies:
+                if reply.status != 200:
+                    self.assertError(reply, 404, "busy")
 
 
-class CutShort(MemoryTest):
+class Truncation(MemoryTest):
     def test_a_truncated_region_is_refused_until_it_is_registered_again(self):
         with Object(8192) as memory:
             region = self.region(memory, 8192)
@@ -244,27 +244,27 @@ class CutShort(MemoryTest):
                 body, headers = envelope([params, indices], outputs)
                 with Client(self.daemon) as mine:
                     while not stop.is_set():
-                        answer = mine.ask("POST", "/v2/models/gather/infer", body, headers)
-                        seen.add((into_memory, answer.status))
-                        if answer.status not in (200, 400, 404):
-                            wrong.append(str(answer))
-                        # Zeros that nobody wrote are no answer.
-                        if answer.status == 200 and not into_memory and \
-                                read_answer(answer)[1]["output"][2] != ones[:4 * rows]:
-                            wrong.append("the answer has other values")
+                        reply = mine.request("POST", "/v2/models/gather/infer", body, headers)
+                        seen.add((into_memory, reply.status))
+                        if reply.status not in (200, 400, 404):
+                            wrong.append(str(reply))
+                        # Zeros from the truncation must not be returned.
+                        if reply.status == 200 and not into_memory and \
+                                read_reply(reply)[1]["output"][2] != ones[:4 * rows]:
+                            wrong.append("the reply has other values")
             threads = [threading.Thread(target=work, args=(i == 1,)) for i in range(2)]
             for thread in threads:
                 thread.start()
             deadline = time.monotonic() + 4 * SCALE
             turn = 0
             while time.monotonic() < deadline:
-                # They never grow again: their own zeros would be the client's word.
+                # The objects do not grow again: zeros written by the client would be valid.
                 with Object(size) as read, Object(size) as written:
                     read.write(0, ones)
                     for name, memory in (("read", read), ("written", written)):
                         self.unregister(name, control)
                         self.assertStatus(self.register(name, memory.name, size, client=control), 200)
-                    whole = turn % 8 == 7  # now and then one is read to its end
+                    whole = turn % 8 == 7  # some replies are read completely
                     limit = time.monotonic() + (SCALE if whole else 0.004 * SCALE * (turn % 8))
                     while time.monotonic() < limit and not (whole and (False, 200) in seen):
                         time.sleep(0.004)
@@ -279,21 +279,21 @@ class CutShort(MemoryTest):
             self.assertEqual(wrong[:3], [])
             self.assertIn((False, 200), seen)
             self.assertIn((False, 400), seen)
-        self.assertWorks()
+        self.assertServes()
 
 
 class Off(OipTest):
-    def test_everything_about_it_names_the_switch(self):
+    def test_without_the_option_every_request_names_it(self):
         for method, path, body in (("GET", "/v2/systemsharedmemory/status", None),
                                    ("GET", "/v2/systemsharedmemory/region/r/status", None),
                                    ("POST", "/v2/systemsharedmemory/unregister", b""),
                                    ("POST", "/v2/systemsharedmemory/region/r/unregister", b""),
                                    ("POST", "/v2/systemsharedmemory/region/r/register", {"key": "k", "byte_size": 1})):
-            self.assertError(self.ask(method, path, body), 501, "--system-shared-memory", code="NOT_SUPPORTED")
+            self.assertError(self.request(method, path, body), 501, "--system-shared-memory", code="NOT_SUPPORTED")
         shared = given("params", "FP32", [3], None, shared_memory_region="r", shared_memory_byte_size=12)
         self.assertError(self.infer("gather", [shared, given("indices", "INT64", [1], [0])]), 501, "--system-shared-memory")
 
-    def test_cuda_memory_is_not_there_and_can_be_cleaned_up(self):
+    def test_cuda_shared_memory_is_unsupported_but_unregistering_succeeds(self):
         self.assertEqual(self.get("/v2/cudasharedmemory/status").json(), [])
         for path in ("/v2/cudasharedmemory/unregister", "/v2/cudasharedmemory/region/r/unregister"):
             self.assertEqual(self.post(path, b"").json(), {})

@@ -1,4 +1,4 @@
-"""The ops as a JSON client sees them: what goes in, what comes out, in every spelling and dtype."""
+"""The ops over JSON: inputs and outputs in every spelling and dtype."""
 import base64, decimal, json, math, os, random, struct
 from daemon import *
 
@@ -15,148 +15,148 @@ def setUpModule():
 
 
 class Gather(HttpTest):
-    def test_the_example_of_the_contract_answers_exactly_so(self):
-        answer = self.ask("POST", "/v1/gather", json.dumps(LETTERS).encode(),
+    def test_the_example_of_the_documentation_has_exactly_this_reply(self):
+        reply = self.request("POST", "/v1/gather", json.dumps(LETTERS).encode(),
                           {"Content-Type": "application/x-www-form-urlencoded"})
-        self.assertStatus(answer, 200)
-        self.assertEqual(answer.body.strip(), b'{"output":{"dtype":"string","shape":[2,2],"data":[["c","d"],["a","b"]]}}')
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.body.strip(), b'{"output":{"dtype":"string","shape":[2,2],"data":[["c","d"],["a","b"]]}}')
 
-    def test_axis_picks_columns_and_counts_from_the_end_when_negative(self):
+    def test_axis_selects_columns_and_may_be_negative(self):
         for axis in (1, -1):
-            answer = self.post("/v1/gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [2, 0], "axis": axis})
-            self.assertOutput(answer, "int32", [2, 2], [[3, 1], [6, 4]])
+            reply = self.post("/v1/gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [2, 0], "axis": axis})
+            self.assertOutput(reply, "int32", [2, 2], [[3, 1], [6, 4]])
 
     def test_axis_defaults_to_batch_dims(self):
-        answer = self.post("/v1/gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [[2], [0]], "batch_dims": 1})
-        self.assertOutput(answer, "int32", [2, 1], [[3], [4]])
+        reply = self.post("/v1/gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [[2], [0]], "batch_dims": 1})
+        self.assertOutput(reply, "int32", [2, 1], [[3], [4]])
 
-    def test_minus_zero_keeps_its_sign_wherever_it_stands(self):
+    def test_minus_zero_keeps_its_sign_in_every_position(self):
         for params in ([-0.0, 1.5], [1.5, -0.0], [-0.0, 3, 1.5]):
             body = json.dumps({"params": params, "indices": [0, 1]}).replace("-0.0", "-0").encode()
-            answer = self.ask("POST", "/v1/gather", body, {"Content-Type": "application/json"})
-            self.assertEqual(str(answer.json()["output"]["data"]), str([float(p) for p in params[:2]]))
+            reply = self.request("POST", "/v1/gather", body, {"Content-Type": "application/json"})
+            self.assertEqual(str(reply.json()["output"]["data"]), str([float(p) for p in params[:2]]))
 
     def test_a_scalar_index_drops_the_axis(self):
-        answer = self.post("/v1/gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": 1})
-        self.assertOutput(answer, "int32", [3], [4, 5, 6])
+        reply = self.post("/v1/gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": 1})
+        self.assertOutput(reply, "int32", [3], [4, 5, 6])
 
     def test_a_scalar_index_into_a_vector_gives_a_scalar(self):
         self.assertOutput(self.post("/v1/gather", {"params": [7, 8], "indices": 1}), "int32", [], 8)
 
-    def test_indices_of_any_rank_take_the_place_of_the_axis(self):
-        answer = self.post("/v1/gather", {"params": [5, 6, 7], "indices": [[0, 1], [2, 0]]})
-        self.assertOutput(answer, "int32", [2, 2], [[5, 6], [7, 5]])
+    def test_indices_of_any_rank_replace_the_axis(self):
+        reply = self.post("/v1/gather", {"params": [5, 6, 7], "indices": [[0, 1], [2, 0]]})
+        self.assertOutput(reply, "int32", [2, 2], [[5, 6], [7, 5]])
 
     def test_no_indices_give_an_empty_output(self):
-        answer = self.post("/v1/gather", {"params": [[1, 2], [3, 4]], "indices": []})
-        self.assertOutput(answer, "int32", [0, 2], [])
+        reply = self.post("/v1/gather", {"params": [[1, 2], [3, 4]], "indices": []})
+        self.assertOutput(reply, "int32", [0, 2], [])
 
     def test_index_dtypes_are_int16_int32_and_int64(self):
         for dtype in ("int16", "int32", "int64"):
-            answer = self.post("/v1/gather", {"params": [1, 2, 3], "indices": {"dtype": dtype, "data": [2, 1]}})
-            self.assertOutput(answer, "int32", [2], [3, 2])
+            reply = self.post("/v1/gather", {"params": [1, 2, 3], "indices": {"dtype": dtype, "data": [2, 1]}})
+            self.assertOutput(reply, "int32", [2], [3, 2])
 
-    def test_attributes_may_stand_in_the_query_string(self):
-        answer = self.post("/v1/gather?axis=1", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [2, 0]})
-        self.assertOutput(answer, "int32", [2, 2], [[3, 1], [6, 4]])
-        answer = self.post("/v1/gather?axis=-1&bounds=clip&response=flat",
+    def test_attributes_may_be_in_the_query_string(self):
+        reply = self.post("/v1/gather?axis=1", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [2, 0]})
+        self.assertOutput(reply, "int32", [2, 2], [[3, 1], [6, 4]])
+        reply = self.post("/v1/gather?axis=-1&bounds=clip&response=flat",
                            {"params": [[1, 2, 3], [4, 5, 6]], "indices": [9, 0]})
-        self.assertOutput(answer, "int32", [2, 2], [3, 1, 6, 4])
+        self.assertOutput(reply, "int32", [2, 2], [3, 1, 6, 4])
 
     def test_query_strings_are_percent_decoded(self):
-        answer = self.post("/v1/gather?%61xis=%31", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [2, 0]})
-        self.assertOutput(answer, "int32", [2, 2], [[3, 1], [6, 4]])
+        reply = self.post("/v1/gather?%61xis=%31", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [2, 0]})
+        self.assertOutput(reply, "int32", [2, 2], [[3, 1], [6, 4]])
 
-    def test_members_may_come_in_any_order_with_any_white_space(self):
-        answer = self.post("/v1/gather", b' \r\n\t{ "axis" : 1 ,\n"indices":[ 2,0 ] , "params":[[1,2,3],[4,5,6]]\t} \n')
-        self.assertOutput(answer, "int32", [2, 2], [[3, 1], [6, 4]])
+    def test_members_may_have_any_order_and_white_space(self):
+        reply = self.post("/v1/gather", b' \r\n\t{ "axis" : 1 ,\n"indices":[ 2,0 ] , "params":[[1,2,3],[4,5,6]]\t} \n')
+        self.assertOutput(reply, "int32", [2, 2], [[3, 1], [6, 4]])
 
-    def test_escaped_member_names_mean_what_they_spell(self):
-        answer = self.post("/v1/gather", b'{"p\\u0061rams":[1,2],"indices":[1]}')
-        self.assertOutput(answer, "int32", [1], [2])
+    def test_member_names_may_be_escaped(self):
+        reply = self.post("/v1/gather", b'{"p\\u0061rams":[1,2],"indices":[1]}')
+        self.assertOutput(reply, "int32", [1], [2])
 
 
 class BatchGather(HttpTest):
-    def test_each_row_of_indices_picks_in_its_row_of_params(self):
-        answer = self.post("/v1/batch_gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [[0, 2], [1, 1]]})
-        self.assertOutput(answer, "int32", [2, 2], [[1, 3], [5, 5]])
+    def test_each_row_of_indices_selects_from_its_row_of_params(self):
+        reply = self.post("/v1/batch_gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [[0, 2], [1, 1]]})
+        self.assertOutput(reply, "int32", [2, 2], [[1, 3], [5, 5]])
 
     def test_it_has_no_axis(self):
-        answer = self.post("/v1/batch_gather", {"params": [[1, 2]], "indices": [[0]], "axis": 1})
-        self.assertProblem(answer, 400, "MALFORMED_REQUEST", pointer="/axis")
+        reply = self.post("/v1/batch_gather", {"params": [[1, 2]], "indices": [[0]], "axis": 1})
+        self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/axis")
 
 
 class GatherNd(HttpTest):
-    def test_index_tuples_pick_elements(self):
-        answer = self.post("/v1/gather_nd", {"params": [[1, 2], [3, 4]], "indices": [[0, 1], [1, 0]]})
-        self.assertOutput(answer, "int32", [2], [2, 3])
+    def test_index_tuples_select_elements(self):
+        reply = self.post("/v1/gather_nd", {"params": [[1, 2], [3, 4]], "indices": [[0, 1], [1, 0]]})
+        self.assertOutput(reply, "int32", [2], [2, 3])
 
-    def test_short_tuples_pick_slices(self):
-        answer = self.post("/v1/gather_nd", {"params": [["a", "b"], ["c", "d"]], "indices": [[1], [0]]})
-        self.assertOutput(answer, "string", [2, 2], [["c", "d"], ["a", "b"]])
+    def test_short_tuples_select_slices(self):
+        reply = self.post("/v1/gather_nd", {"params": [["a", "b"], ["c", "d"]], "indices": [[1], [0]]})
+        self.assertOutput(reply, "string", [2, 2], [["c", "d"], ["a", "b"]])
 
-    def test_empty_tuples_pick_everything(self):
-        answer = self.post("/v1/gather_nd", {"params": [1, 2], "indices": {"dtype": "int32", "shape": [2, 0], "data": []}})
-        self.assertOutput(answer, "int32", [2, 2], [[1, 2], [1, 2]])
+    def test_empty_tuples_select_everything(self):
+        reply = self.post("/v1/gather_nd", {"params": [1, 2], "indices": {"dtype": "int32", "shape": [2, 0], "data": []}})
+        self.assertOutput(reply, "int32", [2, 2], [[1, 2], [1, 2]])
 
     def test_batch_dims_pair_up(self):
-        answer = self.post("/v1/gather_nd", {"params": [[1, 2], [3, 4]], "indices": [[1], [0]], "batch_dims": 1})
-        self.assertOutput(answer, "int32", [2], [2, 3])
+        reply = self.post("/v1/gather_nd", {"params": [[1, 2], [3, 4]], "indices": [[1], [0]], "batch_dims": 1})
+        self.assertOutput(reply, "int32", [2], [2, 3])
 
 
 class Inference(HttpTest):
     """the dtype of untyped JSON"""
 
-    def test_untyped_values_have_the_dtype_the_contract_says(self):
+    def test_untyped_values_have_the_documented_dtype(self):
         for params, dtype in (([True, False], "bool"), ([1, 2], "int32"), ([2147483647, -2147483648], "int32"),
                               ([1, 2147483648], "int64"), ([-2147483649, 1], "int64"),
                               ([9223372036854775807, -9223372036854775808], "int64"),
                               ([9223372036854775808, 0], "uint64"), ([18446744073709551615, 0], "uint64"),
                               ([1, 2.5], "float32"), ([2.5, 1], "float32"), (["x", ""], "string")):
             with self.subTest(params=params):
-                answer = self.post("/v1/gather", {"params": params, "indices": [0, 1]})
-                self.assertOutput(answer, dtype, [2], params)
+                reply = self.post("/v1/gather", {"params": params, "indices": [0, 1]})
+                self.assertOutput(reply, dtype, [2], params)
 
     def test_a_fraction_or_an_exponent_makes_float32(self):
         for text in (b"1.0", b"1e0", b"1E+0", b"10e-1"):
-            answer = self.post("/v1/gather", b'{"params":[' + text + b'],"indices":[0]}')
-            self.assertStatus(answer, 200)
-            output = answer.json()["output"]
+            reply = self.post("/v1/gather", b'{"params":[' + text + b'],"indices":[0]}')
+            self.assertStatus(reply, 200)
+            output = reply.json()["output"]
             self.assertEqual((output["dtype"], output["data"]), ("float32", [1]), text)
 
     def test_an_empty_list_is_float32(self):
-        answer = self.post("/v1/gather", {"params": [[], []], "indices": [1]})
-        self.assertOutput(answer, "float32", [1, 0], [[]])
+        reply = self.post("/v1/gather", {"params": [[], []], "indices": [1]})
+        self.assertOutput(reply, "float32", [1, 0], [[]])
 
-    def test_integers_that_no_integer_type_holds_together_are_refused(self):
+    def test_integers_without_a_common_dtype_are_refused(self):
         for text in (b"[18446744073709551616]", b"[-9223372036854775809]", b"[-1,18446744073709551615]",
                      b"[18446744073709551615,-1]"):
-            answer = self.post("/v1/gather", b'{"params":' + text + b',"indices":[0]}')
-            self.assertProblem(answer, 400, "MALFORMED_REQUEST")
+            reply = self.post("/v1/gather", b'{"params":' + text + b',"indices":[0]}')
+            self.assertProblem(reply, 400, "MALFORMED_REQUEST")
 
-    def test_mixed_kinds_are_refused_with_a_pointer_to_the_place(self):
+    def test_mixed_kinds_are_refused_with_a_pointer(self):
         for params, pointer in (([1, True], "/params/1"), ([True, 1], "/params/1"), ([1, "a"], "/params/1"),
                                 ([["a", "b"], ["c", 4]], "/params/1/1"), ([1.5, None], "/params/1"),
                                 ([[1, 2], [3, {}]], "/params/1/1"), (None, "/params")):
             with self.subTest(params=params):
-                answer = self.post("/v1/gather", {"params": params, "indices": [0]})
-                self.assertProblem(answer, 400, "MALFORMED_REQUEST", pointer=pointer)
+                reply = self.post("/v1/gather", {"params": params, "indices": [0]})
+                self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer=pointer)
 
-    def test_ragged_lists_are_refused_with_a_pointer_to_the_place(self):
+    def test_ragged_lists_are_refused_with_a_pointer(self):
         for params, pointer in (([[1, 2], [3]], "/params/1"), ([[1], 2], "/params/1"), ([1, [2]], "/params/1"),
                                 ([[[1], [2]], [[3], [4, 5]]], "/params/1/1")):
             with self.subTest(params=params):
-                answer = self.post("/v1/gather", {"params": params, "indices": [0]})
-                problem = self.assertProblem(answer, 400, "MALFORMED_REQUEST")
+                reply = self.post("/v1/gather", {"params": params, "indices": [0]})
+                problem = self.assertProblem(reply, 400, "MALFORMED_REQUEST")
                 self.assertTrue(problem["pointer"].startswith(pointer), problem)
 
     def test_pointers_escape_tilde_and_slash(self):
-        answer = self.post("/v1/gather", {"params": [1], "indices": [0], "a/b~c": 1})
-        self.assertProblem(answer, 400, "MALFORMED_REQUEST", pointer="/a~1b~0c")
+        reply = self.post("/v1/gather", {"params": [1], "indices": [0], "a/b~c": 1})
+        self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/a~1b~0c")
 
 
 class Dtypes(HttpTest):
-    """every dtype goes through unchanged, in text and in bytes"""
+    """every dtype is returned unchanged, as text and as bytes"""
     NUMBERS = {
         "bool": [True, False], "int8": [-128, 127], "uint8": [0, 255], "int16": [-32768, 32767], "uint16": [0, 65535],
         "int32": [-2147483648, 2147483647], "uint32": [0, 4294967295],
@@ -167,76 +167,76 @@ class Dtypes(HttpTest):
         "string": ["", "é 😀 \u0000 \" \\ \u2028"],
     }
 
-    def test_extreme_values_come_back_as_they_were_written(self):
+    def test_extreme_values_are_returned_unchanged(self):
         for dtype, values in self.NUMBERS.items():
             with self.subTest(dtype=dtype):
-                answer = self.post("/v1/gather", {"params": {"dtype": dtype, "shape": [2], "data": values},
+                reply = self.post("/v1/gather", {"params": {"dtype": dtype, "shape": [2], "data": values},
                                                   "indices": [1, 0]})
                 if dtype == "float16":  # 65504 may be printed as 65500, which is the same float16
                     values = [struct.unpack("<e", struct.pack("<e", v))[0] for v in (65500.0, -0.1)]
-                    got = answer.json()["output"]["data"]
+                    got = reply.json()["output"]["data"]
                     self.assertEqual([struct.unpack("<e", struct.pack("<e", v))[0] for v in got], values[::-1])
                 else:
-                    self.assertOutput(answer, dtype, [2], values[::-1])
+                    self.assertOutput(reply, dtype, [2], values[::-1])
 
     def test_shape_may_be_left_out_when_data_is_nested(self):
-        answer = self.post("/v1/gather", {"params": {"dtype": "uint8", "data": [[1, 2], [3, 4]]}, "indices": [1]})
-        self.assertOutput(answer, "uint8", [1, 2], [[3, 4]])
+        reply = self.post("/v1/gather", {"params": {"dtype": "uint8", "data": [[1, 2], [3, 4]]}, "indices": [1]})
+        self.assertOutput(reply, "uint8", [1, 2], [[3, 4]])
 
     def test_complex_data_may_be_flat_or_nested(self):
         flat = {"dtype": "complex64", "shape": [2, 1], "data": [[1, 2], [3, 4]]}
         nested = {"dtype": "complex64", "shape": [2, 1], "data": [[[1, 2]], [[3, 4]]]}
         for params in (flat, nested):
-            answer = self.post("/v1/gather", {"params": params, "indices": [1]})
-            self.assertOutput(answer, "complex64", [1, 1], [[[3, 4]]])
+            reply = self.post("/v1/gather", {"params": params, "indices": [1]})
+            self.assertOutput(reply, "complex64", [1, 1], [[[3, 4]]])
 
-    def test_raw_bytes_come_back_bit_for_bit_in_base64(self):
+    def test_raw_bytes_are_returned_bit_for_bit_in_base64(self):
         rng = random.Random(SEED)
         for dtype, size in SIZES.items():
             with self.subTest(dtype=dtype):
                 raw = bytes(rng.randrange(2) for _ in range(20)) if dtype == "bool" else rng.randbytes(20 * size)
-                answer = self.post("/v1/gather", {"params": tensor(dtype, (4, 5), raw), "indices": [3, 1],
+                reply = self.post("/v1/gather", {"params": tensor(dtype, (4, 5), raw), "indices": [3, 1],
                                                   "response": "base64"})
-                self.assertStatus(answer, 200)
-                output = answer.json()["output"]
+                self.assertStatus(reply, 200)
+                output = reply.json()["output"]
                 self.assertEqual((output["dtype"], output["shape"]), (dtype, [2, 5]))
                 row = 5 * size
                 self.assertEqual(base64.b64decode(output["base64"], validate=True), raw[3 * row:] + raw[row:2 * row])
 
     def test_nan_and_infinities_are_strings_in_typed_tensors(self):
         for dtype in ("float16", "bfloat16", "float32", "float64"):
-            answer = self.post("/v1/gather", {"params": {"dtype": dtype, "data": ["NaN", "Infinity", "-Infinity", 0.5]},
+            reply = self.post("/v1/gather", {"params": {"dtype": dtype, "data": ["NaN", "Infinity", "-Infinity", 0.5]},
                                               "indices": [3, 2, 1, 0]})
-            self.assertOutput(answer, dtype, [4], [0.5, "-Infinity", "Infinity", "NaN"])
+            self.assertOutput(reply, dtype, [4], [0.5, "-Infinity", "Infinity", "NaN"])
 
     def test_nan_may_be_part_of_a_complex_number(self):
         for dtype in ("complex64", "complex128"):
-            answer = self.post("/v1/gather", {"params": {"dtype": dtype, "shape": [1], "data": [["NaN", "-Infinity"]]},
+            reply = self.post("/v1/gather", {"params": {"dtype": dtype, "shape": [1], "data": [["NaN", "-Infinity"]]},
                                               "indices": [0]})
-            self.assertOutput(answer, dtype, [1], [["NaN", "-Infinity"]])
+            self.assertOutput(reply, dtype, [1], [["NaN", "-Infinity"]])
 
     def test_minus_zero_keeps_its_sign(self):
         for dtype in ("float16", "bfloat16", "float32", "float64"):
-            answer = self.post("/v1/gather", {"params": {"dtype": dtype, "data": [-0.0]}, "indices": [0],
+            reply = self.post("/v1/gather", {"params": {"dtype": dtype, "data": [-0.0]}, "indices": [0],
                                               "response": "base64"})
-            self.assertStatus(answer, 200)
-            self.assertEqual(base64.b64decode(answer.json()["output"]["base64"])[-1], 0x80)
-            answer = self.post("/v1/gather", {"params": tensor(dtype, [1], bytes(SIZES[dtype] - 1) + b"\x80"), "indices": [0]})
-            self.assertEqual(math.copysign(1, answer.json()["output"]["data"][0]), -1, dtype)
+            self.assertStatus(reply, 200)
+            self.assertEqual(base64.b64decode(reply.json()["output"]["base64"])[-1], 0x80)
+            reply = self.post("/v1/gather", {"params": tensor(dtype, [1], bytes(SIZES[dtype] - 1) + b"\x80"), "indices": [0]})
+            self.assertEqual(math.copysign(1, reply.json()["output"]["data"][0]), -1, dtype)
 
-    def test_strings_that_are_not_utf8_travel_as_base64_both_ways(self):
+    def test_strings_that_are_not_utf8_are_base64_in_both_directions(self):
         values = [b"\xff\xfe", b"", b"ok", bytes(range(256))]
-        answer = self.post("/v1/gather", {"params": tensor("string", [4], raw_strings(values)), "indices": [3, 1, 0]})
-        self.assertStatus(answer, 200)
-        output = answer.json()["output"]
+        reply = self.post("/v1/gather", {"params": tensor("string", [4], raw_strings(values)), "indices": [3, 1, 0]})
+        self.assertStatus(reply, 200)
+        output = reply.json()["output"]
         self.assertEqual((output["dtype"], output["shape"], "data" in output), ("string", [3], False))
         self.assertEqual(base64.b64decode(output["base64"], validate=True),
                          raw_strings([values[3], values[1], values[0]]))
 
-    def test_utf8_strings_that_came_as_base64_come_back_as_text(self):
+    def test_utf8_strings_sent_as_base64_are_returned_as_text(self):
         raw = raw_strings(["ä".encode(), b"\x00\n\"", "😀".encode()])
-        answer = self.post("/v1/gather", {"params": tensor("string", [3], raw), "indices": [2, 1, 0]})
-        self.assertOutput(answer, "string", [3], ["😀", "\x00\n\"", "ä"])
+        reply = self.post("/v1/gather", {"params": tensor("string", [3], raw), "indices": [2, 1, 0]})
+        self.assertOutput(reply, "string", [3], ["😀", "\x00\n\"", "ä"])
 
     def test_values_that_do_not_fit_are_refused_with_a_pointer(self):
         for dtype, text in (("int8", "128"), ("int8", "-129"), ("uint8", "-1"), ("uint8", "256"), ("uint16", "65536"),
@@ -249,8 +249,8 @@ class Dtypes(HttpTest):
             with self.subTest(dtype=dtype, text=text):
                 body = '{"params":{"dtype":"%s","shape":[2],"data":[%s,%s]},"indices":[0]}'
                 good = {"bool": "true", "string": '"x"'}.get(dtype, "0")
-                answer = self.post("/v1/gather", (body % (dtype, good, text)).encode())
-                self.assertProblem(answer, 400, "MALFORMED_REQUEST", pointer="/params/data/1")
+                reply = self.post("/v1/gather", (body % (dtype, good, text)).encode())
+                self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/params/data/1")
 
     def test_complex_elements_are_pairs(self):
         for data in ("[1]", "[[1]]", "[[1,2,3]]", '[["1",2]]', "[1,2]"):
@@ -259,7 +259,7 @@ class Dtypes(HttpTest):
 
 
 def longest_allowed(scientific):
-    """characters that 1.25e-03 may take: with an exponent, or plain where that is short; two more for .0 or e+"""
+    """the longest allowed text of a number: with an exponent, or plain if that is shorter; two more for .0 or e+"""
     plain = f"{decimal.Decimal(scientific):f}"
     digits, exponent = scientific.split("e")
     return max(len(f"{digits}e{int(exponent)}"), len(plain) if len(plain) <= 20 else 0) + 2
@@ -273,19 +273,19 @@ def bfloat16_bits(value):
 
 
 class FloatText(HttpTest):
-    """floats print as the shortest text that reads back to the same value"""
+    """floats are printed as the shortest text that is read as the same value"""
 
     def texts(self, dtype, raw):
-        """what the daemon prints for these elements, unread"""
+        """the texts that the daemon prints for these elements"""
         n = len(raw) // SIZES[dtype]
-        answer = self.post("/v1/gather", {"params": tensor(dtype, [n], raw), "indices": list(range(n))})
-        self.assertStatus(answer, 200)
-        return json.loads(answer.body, parse_float=str, parse_int=str)["output"]["data"]
+        reply = self.post("/v1/gather", {"params": tensor(dtype, [n], raw), "indices": list(range(n))})
+        self.assertStatus(reply, 200)
+        return json.loads(reply.body, parse_float=str, parse_int=str)["output"]["data"]
 
     def check(self, dtype, values, store):
         raws = [store(v) for v in values]
         for value, raw, text in zip(values, raws, self.texts(dtype, b"".join(raws))):
-            self.assertEqual(store(float(text)), raw, f"{text} reads back as another {dtype} than {value!r}")
+            self.assertEqual(store(float(text)), raw, f"{text} is read as another {dtype} than {value!r}")
             for digits in range(1, 18):
                 shortest = f"{value:.{digits - 1}e}"
                 if store(float(shortest)) == raw:
@@ -334,76 +334,76 @@ class FloatText(HttpTest):
         values = [struct.unpack("<f", struct.pack("<I", bits << 16))[0] for bits in range(0, 0x7F80, 41)]
         self.check("bfloat16", values, self.store_bf16)
 
-    def test_common_numbers_look_as_people_write_them(self):
+    def test_common_numbers_have_their_usual_spelling(self):
         raw = pack("float32", [0.1, 1.5, 100, 0.001, -2.25])
         self.assertEqual([float(t) for t in self.texts("float32", raw)], [0.1, 1.5, 100.0, 0.001, -2.25])
         self.assertNotIn("e", "".join(self.texts("float32", raw)).lower())
 
 
 class Bounds(HttpTest):
-    """what an index outside gives, by policy"""
+    """the result of an index out of bounds, by policy"""
     PARAMS = [[1, 2], [3, 4], [5, 6]]
 
-    def ask_bounds(self, policy, indices, params=None, op="gather"):
-        answer = self.post("/v1/" + op, {"params": self.PARAMS if params is None else params, "indices": indices,
+    def gather_with_policy(self, policy, indices, params=None, op="gather"):
+        reply = self.post("/v1/" + op, {"params": self.PARAMS if params is None else params, "indices": indices,
                                          "bounds": policy})
-        self.assertStatus(answer, 200)
-        doc = answer.json()
+        self.assertStatus(reply, 200)
+        doc = reply.json()
         return doc["output"]["data"], doc.get("bounds")
 
     def test_zero_stores_zeros_and_counts(self):
-        self.assertEqual(self.ask_bounds("zero", [0, 3, -1, 1]),
+        self.assertEqual(self.gather_with_policy("zero", [0, 3, -1, 1]),
                          ([[1, 2], [0, 0], [0, 0], [3, 4]], {"policy": "zero", "replaced": 2}))
 
     def test_zero_stores_empty_strings_and_false(self):
-        self.assertEqual(self.ask_bounds("zero", [1, 9], ["a", "b"])[0], ["b", ""])
-        self.assertEqual(self.ask_bounds("zero", [1, 9], [True, True])[0], [True, False])
+        self.assertEqual(self.gather_with_policy("zero", [1, 9], ["a", "b"])[0], ["b", ""])
+        self.assertEqual(self.gather_with_policy("zero", [1, 9], [True, True])[0], [True, False])
 
-    def test_clip_takes_the_nearest(self):
-        self.assertEqual(self.ask_bounds("clip", [99, -5, 1]),
+    def test_clip_selects_the_nearest(self):
+        self.assertEqual(self.gather_with_policy("clip", [99, -5, 1]),
                          ([[5, 6], [1, 2], [3, 4]], {"policy": "clip", "replaced": 2}))
 
-    def test_wrap_counts_from_the_end_and_goes_round(self):
-        self.assertEqual(self.ask_bounds("wrap", [-1, 3, -4, 7, 0]),
+    def test_wrap_is_modulo_the_size(self):
+        self.assertEqual(self.gather_with_policy("wrap", [-1, 3, -4, 7, 0]),
                          ([[5, 6], [1, 2], [5, 6], [3, 4], [1, 2]], {"policy": "wrap", "replaced": 4}))
 
     def test_extreme_indices_are_replaced_correctly(self):
         extremes = {"dtype": "int64", "data": [-9223372036854775808, 9223372036854775807]}
-        self.assertEqual(self.ask_bounds("zero", extremes)[0], [[0, 0], [0, 0]])
-        self.assertEqual(self.ask_bounds("clip", extremes)[0], [[1, 2], [5, 6]])
+        self.assertEqual(self.gather_with_policy("zero", extremes)[0], [[0, 0], [0, 0]])
+        self.assertEqual(self.gather_with_policy("clip", extremes)[0], [[1, 2], [5, 6]])
         rows = [self.PARAMS[-9223372036854775808 % 3], self.PARAMS[9223372036854775807 % 3]]
-        self.assertEqual(self.ask_bounds("wrap", extremes)[0], rows)
+        self.assertEqual(self.gather_with_policy("wrap", extremes)[0], rows)
 
-    def test_nothing_is_said_when_nothing_was_replaced(self):
+    def test_nothing_is_reported_when_nothing_was_replaced(self):
         for policy in ("error", "zero", "clip", "wrap"):
-            self.assertEqual(self.ask_bounds(policy, [2, 0]), ([[5, 6], [1, 2]], None), policy)
+            self.assertEqual(self.gather_with_policy(policy, [2, 0]), ([[5, 6], [1, 2]], None), policy)
 
     def test_gather_nd_acts_on_components_and_zero_on_the_whole_row(self):
         params = [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
-        self.assertEqual(self.ask_bounds("clip", [[1, 9], [-3, 0]], params, "gather_nd")[0], [[7, 8], [1, 2]])
-        self.assertEqual(self.ask_bounds("wrap", [[-1, 2], [2, -1]], params, "gather_nd")[0], [[5, 6], [3, 4]])
-        self.assertEqual(self.ask_bounds("zero", [[1, 9], [1, 1]], params, "gather_nd")[0], [[0, 0], [7, 8]])
+        self.assertEqual(self.gather_with_policy("clip", [[1, 9], [-3, 0]], params, "gather_nd")[0], [[7, 8], [1, 2]])
+        self.assertEqual(self.gather_with_policy("wrap", [[-1, 2], [2, -1]], params, "gather_nd")[0], [[5, 6], [3, 4]])
+        self.assertEqual(self.gather_with_policy("zero", [[1, 9], [1, 1]], params, "gather_nd")[0], [[0, 0], [7, 8]])
 
     def test_batch_gather_has_the_policies_too(self):
-        data, bounds = self.ask_bounds("clip", [[0, 5], [-1, 1]], [[1, 2], [3, 4]], "batch_gather")
+        data, bounds = self.gather_with_policy("clip", [[0, 5], [-1, 1]], [[1, 2], [3, 4]], "batch_gather")
         self.assertEqual((data, bounds), ([[1, 2], [3, 4]], {"policy": "clip", "replaced": 2}))
 
-    def test_error_is_the_default_and_may_be_said(self):
+    def test_error_is_the_default_and_may_be_given(self):
         for extra in ({}, {"bounds": "error"}):
-            answer = self.post("/v1/gather", {"params": [1, 2, 3], "indices": [[0, 7, 3]], **extra})
-            self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", input="indices", position=[0, 1], index=7, bound=3,
+            reply = self.post("/v1/gather", {"params": [1, 2, 3], "indices": [[0, 7, 3]], **extra})
+            self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", input="indices", position=[0, 1], index=7, bound=3,
                                axis=0, bad_count=2, op="gather")
 
-    def test_clip_and_wrap_have_nothing_to_choose_from_an_empty_axis(self):
+    def test_clip_and_wrap_fail_on_an_empty_axis(self):
         empty = {"dtype": "float32", "shape": [0, 2], "data": []}
         for policy in ("clip", "wrap", "error"):
-            answer = self.post("/v1/gather", {"params": empty, "indices": [0], "bounds": policy})
-            self.assertProblem(answer, 422, "INDEX_OUT_OF_BOUNDS", position=[0], index=0, bound=0)
-        self.assertEqual(self.ask_bounds("zero", [0, 4], empty), ([[0, 0], [0, 0]], {"policy": "zero", "replaced": 2}))
+            reply = self.post("/v1/gather", {"params": empty, "indices": [0], "bounds": policy})
+            self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[0], index=0, bound=0)
+        self.assertEqual(self.gather_with_policy("zero", [0, 4], empty), ([[0, 0], [0, 0]], {"policy": "zero", "replaced": 2}))
 
     def test_an_unknown_policy_is_refused(self):
-        answer = self.post("/v1/gather", {"params": [1], "indices": [0], "bounds": "clamp"})
-        self.assertProblem(answer, 400, "MALFORMED_REQUEST", pointer="/bounds")
+        reply = self.post("/v1/gather", {"params": [1], "indices": [0], "bounds": "clamp"})
+        self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/bounds")
 
 
 class Layouts(HttpTest):
@@ -418,78 +418,78 @@ class Layouts(HttpTest):
         self.assertOutput(self.post("/v1/gather", {**self.BODY, "response": "flat"}), "int32", [2, 2], [3, 4, 1, 2])
 
     def test_base64_is_little_endian_bytes(self):
-        answer = self.post("/v1/gather", {**self.BODY, "response": "base64"})
-        self.assertOutput(answer, "int32", [2, 2], base64.b64encode(pack("int32", [3, 4, 1, 2])).decode())
+        reply = self.post("/v1/gather", {**self.BODY, "response": "base64"})
+        self.assertOutput(reply, "int32", [2, 2], base64.b64encode(pack("int32", [3, 4, 1, 2])).decode())
 
     def test_base64_strings_carry_their_lengths(self):
-        answer = self.post("/v1/gather", {**LETTERS, "response": "base64"})
+        reply = self.post("/v1/gather", {**LETTERS, "response": "base64"})
         raw = base64.b64encode(raw_strings([b"c", b"d", b"a", b"b"])).decode()
-        self.assertOutput(answer, "string", [2, 2], raw)
+        self.assertOutput(reply, "string", [2, 2], raw)
 
     def test_scalars_and_empty_tensors_in_each_layout(self):
         for layout, scalar, empty in (("nested", 8, [[], []]), ("flat", [8], [])):
-            answer = self.post("/v1/gather", {"params": [7, 8], "indices": 1, "response": layout})
-            self.assertStatus(answer, 200)
-            self.assertIn(answer.json()["output"]["data"], (8, scalar))
-            answer = self.post("/v1/gather", {"params": {"dtype": "int32", "shape": [2, 0], "data": []},
+            reply = self.post("/v1/gather", {"params": [7, 8], "indices": 1, "response": layout})
+            self.assertStatus(reply, 200)
+            self.assertIn(reply.json()["output"]["data"], (8, scalar))
+            reply = self.post("/v1/gather", {"params": {"dtype": "int32", "shape": [2, 0], "data": []},
                                               "indices": [1, 0], "response": layout})
-            self.assertOutput(answer, "int32", [2, 0], empty)
+            self.assertOutput(reply, "int32", [2, 0], empty)
 
     def test_an_unknown_layout_is_refused(self):
-        answer = self.post("/v1/gather", {**self.BODY, "response": "flatt"})
-        self.assertProblem(answer, 400, "MALFORMED_REQUEST", pointer="/response")
+        reply = self.post("/v1/gather", {**self.BODY, "response": "flatt"})
+        self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/response")
 
 
 class Device(HttpTest):
     BODY = {"params": [1, 2], "indices": [1]}
 
-    def test_cpu_and_auto_answer(self):
+    def test_cpu_and_auto_are_computed(self):
         for device in ("cpu", "auto"):
             self.assertOutput(self.post("/v1/gather", {**self.BODY, "device": device}), "int32", [1], [2])
 
-    def test_gpu_is_unavailable_where_there_is_none(self):
+    def test_gpu_is_unavailable_without_one(self):
         self.assertProblem(self.post("/v1/gather", {**self.BODY, "device": "gpu"}), 503, "DEVICE_UNAVAILABLE")
         self.assertProblem(self.post("/v1/gather?device=gpu", self.BODY), 503, "DEVICE_UNAVAILABLE")
 
     def test_an_unknown_device_is_refused(self):
-        answer = self.post("/v1/gather", {**self.BODY, "device": "tpu"})
-        self.assertProblem(answer, 400, "MALFORMED_REQUEST", pointer="/device")
+        reply = self.post("/v1/gather", {**self.BODY, "device": "tpu"})
+        self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/device")
 
 
 class Refs(HttpTest):
-    """resident tables stand for inputs"""
+    """resident tables as inputs"""
 
     @property
     def options(self):
         return ("--data-dir", TABLES)
 
     def test_a_npy_file_is_a_table_by_its_name(self):
-        answer = self.post("/v1/gather", {"params": {"ref": "table"}, "indices": [2, 0]})
-        self.assertOutput(answer, "float32", [2, 2], [[5, 6], [1, 2]])
+        reply = self.post("/v1/gather", {"params": {"ref": "table"}, "indices": [2, 0]})
+        self.assertOutput(reply, "float32", [2, 2], [[5, 6], [1, 2]])
 
     def test_a_safetensors_entry_is_a_table_by_file_and_name(self):
-        answer = self.post("/v1/gather", {"params": {"ref": "model:w"}, "indices": [3]})
-        self.assertOutput(answer, "int16", [1], [40])
+        reply = self.post("/v1/gather", {"params": {"ref": "model:w"}, "indices": [3]})
+        self.assertOutput(reply, "int16", [1], [40])
 
     def test_any_input_may_be_a_ref(self):
-        answer = self.post("/v1/gather", {"params": {"ref": "model:w"}, "indices": {"ref": "model:ids"}})
-        self.assertOutput(answer, "int16", [2], [40, 20])
+        reply = self.post("/v1/gather", {"params": {"ref": "model:w"}, "indices": {"ref": "model:ids"}})
+        self.assertOutput(reply, "int16", [2], [40, 20])
 
     def test_gather_nd_and_batch_gather_take_refs(self):
-        answer = self.post("/v1/gather_nd", {"params": {"ref": "table"}, "indices": [[2, 1]]})
-        self.assertOutput(answer, "float32", [1], [6])
-        answer = self.post("/v1/batch_gather", {"params": {"ref": "table"}, "indices": [[1], [0], [1]]})
-        self.assertOutput(answer, "float32", [3, 1], [[2], [3], [6]])
+        reply = self.post("/v1/gather_nd", {"params": {"ref": "table"}, "indices": [[2, 1]]})
+        self.assertOutput(reply, "float32", [1], [6])
+        reply = self.post("/v1/batch_gather", {"params": {"ref": "table"}, "indices": [[1], [0], [1]]})
+        self.assertOutput(reply, "float32", [3, 1], [[2], [3], [6]])
 
-    def test_an_unknown_table_is_404_and_a_near_one_is_named(self):
-        answer = self.post("/v1/gather", {"params": {"ref": "tabl"}, "indices": [0]})
-        self.assertProblem(answer, 404, "TENSOR_NOT_FOUND", did_you_mean="table")
+    def test_an_unknown_table_is_404_with_a_suggestion(self):
+        reply = self.post("/v1/gather", {"params": {"ref": "tabl"}, "indices": [0]})
+        self.assertProblem(reply, 404, "TENSOR_NOT_FOUND", did_you_mean="table")
 
-    def test_a_ref_with_anything_beside_it_is_refused(self):
-        answer = self.post("/v1/gather", {"params": {"ref": "table", "dtype": "float32"}, "indices": [0]})
-        self.assertProblem(answer, 400, "MALFORMED_REQUEST")
+    def test_a_ref_with_other_members_is_refused(self):
+        reply = self.post("/v1/gather", {"params": {"ref": "table", "dtype": "float32"}, "indices": [0]})
+        self.assertProblem(reply, 400, "MALFORMED_REQUEST")
 
     def test_a_ref_is_a_string(self):
         for ref in (1, None, ["table"], {"ref": "table"}):
-            answer = self.post("/v1/gather", {"params": {"ref": ref}, "indices": [0]})
-            self.assertProblem(answer, 400, "MALFORMED_REQUEST", pointer="/params/ref")
+            reply = self.post("/v1/gather", {"params": {"ref": ref}, "indices": [0]})
+            self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/params/ref")

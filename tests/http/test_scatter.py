@@ -1,4 +1,4 @@
-"""Rows of resident tensors written and added to: POST /v1/tensors/{name}/scatter."""
+"""Row updates of resident tensors: POST /v1/tensors/{name}/scatter."""
 import os, threading
 from daemon import *
 from test_tensors import TensorTest
@@ -17,21 +17,21 @@ class ScatterTest(TensorTest):
         return self.post(f"/v1/tensors/{name}/scatter{query}", body, headers)
 
     def assertUntouched(self, name, before):
-        """the version is still the one of this metadata"""
+        """checks that the version is that of this metadata"""
         self.assertMetadata(self.get(f"/v1/tensors/{name}"), 200, **before)
 
 
 class Scatter(ScatterTest):
     def test_rows_are_set(self):  # tf.tensor_scatter_nd_update in the TensorFlow API reference
         name, before = self.resident([[1, 1, 1]] * 6)
-        answer = self.scatter(name, {"indices": [[2], [4]], "updates": [[1, 2, 3], [4, 5, 6]]})
-        after = self.assertMetadata(answer, 200, name=name, dtype="int32", shape=[6, 3], bytes=72)
+        reply = self.scatter(name, {"indices": [[2], [4]], "updates": [[1, 2, 3], [4, 5, 6]]})
+        after = self.assertMetadata(reply, 200, name=name, dtype="int32", shape=[6, 3], bytes=72)
         self.assertGreater(after["version"], before["version"])
         self.assertNotEqual(after["etag"], before["etag"])
         self.assertData(name, "int32", [6, 3], [[1, 1, 1], [1, 1, 1], [1, 2, 3], [1, 1, 1], [4, 5, 6], [1, 1, 1]])
         self.assertMetadata(self.get(f"/v1/tensors/{name}"), 200, **after)
 
-    def test_elements_are_added_to(self):  # tf.tensor_scatter_nd_add, the same place
+    def test_elements_are_added_to(self):  # tf.tensor_scatter_nd_add in the TensorFlow API reference
         name, _ = self.resident([1] * 8)
         self.assertStatus(self.scatter(name, {"mode": "add", "indices": [[4], [3], [1], [7]], "updates": [9, 10, 11, 12]}), 200)
         self.assertData(name, "int32", [8], [1, 12, 1, 11, 10, 1, 1, 13])
@@ -49,14 +49,14 @@ class Scatter(ScatterTest):
                 self.assertStatus(self.scatter(name, {"indices": [[1]], "updates": [value]}), 200)
                 self.assertData(name, dtype, [2], [value, value])
 
-    def test_of_equal_indices_the_later_wins_and_all_are_added(self):
+    def test_the_later_of_equal_indices_is_set_and_all_are_added(self):
         name, _ = self.resident([0, 0])
         self.assertStatus(self.scatter(name, {"indices": [[1], [1], [1]], "updates": [5, 6, 7]}), 200)
         self.assertData(name, "int32", [2], [0, 7])
         self.assertStatus(self.scatter(name, {"mode": "add", "indices": [[1], [1], [0]], "updates": [5, 6, 7]}), 200)
         self.assertData(name, "int32", [2], [7, 18])
 
-    def test_one_after_the_other(self):
+    def test_consecutive_updates(self):
         name, _ = self.resident([0] * 5)
         for i in range(50):
             self.assertStatus(self.scatter(name, {"mode": "add", "indices": [[i % 5]], "updates": [i]}), 200)
@@ -89,7 +89,7 @@ class Scatter(ScatterTest):
                 got, _ = read_safetensors(self.get(f"/v1/tensors/{name}", {"Accept": SAFETENSORS}).body)
                 self.assertEqual(got["tensor"], (dtype, [3, 2], pack(dtype, want)))
 
-    def test_mode_stands_in_the_body_in_the_query_or_in_metadata(self):
+    def test_mode_may_be_in_the_body_the_query_or_metadata(self):
         name, _ = self.resident([1, 1])
         self.assertStatus(self.scatter(name, {"indices": [[0]], "updates": [1]}, "?mode=add"), 200)
         self.assertStatus(self.scatter(name, {"indices": [[0]], "updates": [1], "mode": "add"}), 200)
@@ -99,7 +99,7 @@ class Scatter(ScatterTest):
         self.assertProblem(self.scatter(name, {"indices": [[0]], "updates": [1], "mode": "add"}, "?mode=set"), 400,
                            "MALFORMED_REQUEST", attribute="mode")
 
-    def test_updates_may_be_resident_even_the_tensor_itself(self):
+    def test_updates_may_be_a_resident_tensor_or_the_tensor_itself(self):
         name, _ = self.resident([1, 2, 3])
         rows, _ = self.resident([10, 20])
         self.assertStatus(self.scatter(name, {"indices": [[2], [0]], "updates": {"ref": rows}}), 200)
@@ -107,19 +107,19 @@ class Scatter(ScatterTest):
         self.assertStatus(self.scatter(name, {"indices": [[1], [2], [0]], "updates": {"ref": name}}), 200)
         self.assertData(name, "int32", [3], [10, 20, 2])
 
-    def test_what_ops_see_is_the_new_version(self):
+    def test_ops_read_the_new_version(self):
         name, _ = self.resident([[1, 2], [3, 4]])
         self.assertStatus(self.scatter(name, {"indices": [[1]], "updates": [[5, 6]]}), 200)
         self.assertOutput(self.post("/v1/gather", {"params": {"ref": name}, "indices": [1]}), "int32", [1, 2], [[5, 6]])
 
 
 class Refusals(ScatterTest):
-    def test_they_leave_the_tensor_as_it_was(self):
+    def test_refused_updates_leave_the_tensor_unchanged(self):
         name, before = self.resident([[1, 2], [3, 4], [5, 6]])
         flags, _ = self.resident([True, False])
         good = {"indices": [[0]], "updates": [[7, 8]]}
         for says, path, body, status, code, members in (
-            ("an index behind the end", name, {"indices": [[0], [3]], "updates": [[7, 8], [7, 8]]}, 422, "INDEX_OUT_OF_BOUNDS",
+            ("an index after the end", name, {"indices": [[0], [3]], "updates": [[7, 8], [7, 8]]}, 422, "INDEX_OUT_OF_BOUNDS",
              {"input": "indices", "position": [1, 0], "bound": 3, "axis": 0, "bad_count": 1}),
             ("a negative index", name, {"indices": [[-1]], "updates": [[7, 8]]}, 422, "INDEX_OUT_OF_BOUNDS",
              {"input": "indices", "position": [0, 0], "bad_count": 1}),
@@ -134,13 +134,13 @@ class Refusals(ScatterTest):
             ("sums of truth values", flags, {"indices": [[0]], "updates": [True], "mode": "add"}, 422, "UNSUPPORTED_DTYPE", {}),
             ("no updates", name, {"indices": [[0]]}, 422, "INVALID_ARGUMENT", {"input": "updates"}),
             ("no indices", name, {"updates": [[7, 8]]}, 422, "INVALID_ARGUMENT", {"input": "indices"}),
-            ("a mode there is not", name, {**good, "mode": "sett"}, 400, "MALFORMED_REQUEST", {"attribute": "mode", "did_you_mean": "set", "pointer": "/mode"}),
+            ("an unknown mode", name, {**good, "mode": "sett"}, 400, "MALFORMED_REQUEST", {"attribute": "mode", "did_you_mean": "set", "pointer": "/mode"}),
             ("params, which the path names", name, {**good, "params": [[0, 0]]}, 400, "MALFORMED_REQUEST", {"input": "params", "pointer": "/params"}),
-            ("bounds, which there are not", name, {**good, "bounds": "clip"}, 400, "MALFORMED_REQUEST", {"pointer": "/bounds"}),
+            ("bounds, which scatter has not", name, {**good, "bounds": "clip"}, 400, "MALFORMED_REQUEST", {"pointer": "/bounds"}),
             ("another member", name, {**good, "update": 1}, 400, "MALFORMED_REQUEST", {"did_you_mean": "updates", "pointer": "/update"}),
-            ("a name to store it as", name, {**good, "store": "x"}, 400, "MALFORMED_REQUEST", {"attribute": "store"}),
-            ("a device there is not", name, {**good, "device": "gpu"}, 503, "DEVICE_UNAVAILABLE", {}),
-            ("a name there cannot be", ".x", good, 422, "INVALID_ARGUMENT", {}),
+            ("a name to store the result", name, {**good, "store": "x"}, 400, "MALFORMED_REQUEST", {"attribute": "store"}),
+            ("an absent device", name, {**good, "device": "gpu"}, 503, "DEVICE_UNAVAILABLE", {}),
+            ("an invalid name", ".x", good, 422, "INVALID_ARGUMENT", {}),
             ("no object", name, [1, 2], 400, "MALFORMED_REQUEST", {"pointer": ""}),
             ("no JSON", name, b"{", 400, "MALFORMED_REQUEST", {}),
             ("no tensor of that name", name + "nobody", good, 404, "TENSOR_NOT_FOUND", {}),
@@ -150,7 +150,7 @@ class Refusals(ScatterTest):
                 self.assertUntouched(name, before)
                 self.assertData(name, "int32", [3, 2], [[1, 2], [3, 4], [5, 6]])
 
-    def test_a_query_that_means_nothing_here(self):
+    def test_unknown_query_parameters_are_refused(self):
         name, before = self.resident([1, 2])
         body = {"indices": [[0]], "updates": [7]}
         self.assertProblem(self.scatter(name, body, "?presist=1"), 400, "MALFORMED_REQUEST")
@@ -165,13 +165,13 @@ class Refusals(ScatterTest):
             self.assertProblem(self.scatter(name, body, headers=BINARY), 400, "MALFORMED_REQUEST", input="params")
         self.assertUntouched(name, before)
 
-    def test_a_type_that_is_no_request(self):
+    def test_an_unsupported_content_type_is_refused(self):
         name, _ = self.resident([1, 2])
         self.assertProblem(self.scatter(name, b"", headers={"Content-Type": "application/x-npy"}), 415, "UNSUPPORTED_MEDIA_TYPE")
 
 
 class Versions(ScatterTest):
-    def test_if_match_guards_it(self):
+    def test_if_match_is_checked(self):
         name, before = self.resident([1, 2])
         body = {"indices": [[0]], "updates": [7]}
         self.assertProblem(self.scatter(name, body, headers={"If-Match": '"other"'}), 412, "PRECONDITION_FAILED")
@@ -180,7 +180,7 @@ class Versions(ScatterTest):
         self.assertProblem(self.scatter(name, body, headers={"If-Match": before["etag"]}), 412, "PRECONDITION_FAILED")
         self.assertData(name, "int32", [2], [7, 2])
 
-    def test_of_many_who_add_none_is_lost(self):
+    def test_no_concurrent_addition_is_lost(self):
         name, _ = self.resident([0, 0, 0])
         def add(i):
             with Client(self.daemon) as client:
@@ -191,8 +191,8 @@ class Versions(ScatterTest):
             list(pool.map(add, range(4)))
         self.assertData(name, "int32", [3], [200, 2 * sum(range(50)), 2 * sum(range(50))])
 
-    def test_large_changes_by_many_never_fail(self):
-        """a change whose copy is shared among workers meets others for the same tensor"""
+    def test_large_concurrent_updates_succeed(self):
+        """concurrent large updates of one tensor, whose copies run on several workers"""
         n = 4 << 20
         name, _ = self.resident(tensor("uint8", (n,), bytes(n)))
         def change(worker):
@@ -202,10 +202,10 @@ class Versions(ScatterTest):
                     self.assertStatus(client.post(f"/v1/tensors/{name}/scatter", body), 200)
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             list(pool.map(change, range(6)))
-        answer = self.post("/v1/gather", {"params": {"ref": name}, "indices": list(range(7))})
-        self.assertOutput(answer, "uint8", [7], [10] * 6 + [0])
+        reply = self.post("/v1/gather", {"params": {"ref": name}, "indices": list(range(7))})
+        self.assertOutput(reply, "uint8", [7], [10] * 6 + [0])
 
-    def test_readers_see_all_of_it_or_nothing(self):
+    def test_readers_see_complete_updates(self):
         rows, columns = 4000, 64
         name, _ = self.resident(tensor("int32", (rows, columns), bytes(4 * rows * columns)))
         body = safetensors({"indices": ("int32", (rows, 1), pack("int32", list(range(rows)))),
@@ -214,9 +214,9 @@ class Versions(ScatterTest):
         def read():
             with Client(self.daemon) as client:
                 while not over.is_set():
-                    answer = client.ask("GET", f"/v1/tensors/{name}", None, {"Accept": SAFETENSORS})
-                    self.assertStatus(answer, 200)
-                    raw = read_safetensors(answer.body)[0]["tensor"][2]
+                    reply = client.request("GET", f"/v1/tensors/{name}", None, {"Accept": SAFETENSORS})
+                    self.assertStatus(reply, 200)
+                    raw = read_safetensors(reply.body)[0]["tensor"][2]
                     self.assertEqual(raw, raw[:4] * (rows * columns))
                     seen.add(struct.unpack("<i", raw[:4])[0])
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
@@ -233,24 +233,24 @@ class Versions(ScatterTest):
 
 
 class Files(ScatterTest):
-    def test_a_mapped_tensor_is_copied_its_file_stays(self):
+    def test_an_updated_mapped_tensor_leaves_its_file_unchanged(self):
         path = os.path.join(TABLES, "mapped.npy")
         with open(path, "rb") as f:
             before = f.read()
         with Daemon("--data-dir", TABLES) as daemon, Client(daemon) as client:
-            answer = client.post("/v1/tensors/mapped/scatter", {"indices": [[1]], "updates": [[30, 40]]})
-            self.assertStatus(answer, 200)
-            answer = client.ask("GET", "/v1/tensors/mapped?response=nested")
-            self.assertEqual(answer.json()["data"], [[1, 2], [30, 40], [5, 6]])
+            reply = client.post("/v1/tensors/mapped/scatter", {"indices": [[1]], "updates": [[30, 40]]})
+            self.assertStatus(reply, 200)
+            reply = client.request("GET", "/v1/tensors/mapped?response=nested")
+            self.assertEqual(reply.json()["data"], [[1, 2], [30, 40], [5, 6]])
             with open(path, "rb") as f:
                 self.assertEqual(f.read(), before)
 
-    def test_what_persists_is_there_after_a_restart(self):
+    def test_persisted_tensors_survive_a_restart(self):
         folder = temporary_folder()
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
-            self.assertStatus(client.ask("PUT", "/v1/tensors/t?persist=1", [1, 2, 3]), 201)
-            answer = client.post("/v1/tensors/t/scatter?persist=1", {"indices": [[1]], "updates": [20]})
-            self.assertEqual((answer.status, answer.json()["persisted"]), (200, True), str(answer))
+            self.assertStatus(client.request("PUT", "/v1/tensors/t?persist=1", [1, 2, 3]), 201)
+            reply = client.post("/v1/tensors/t/scatter?persist=1", {"indices": [[1]], "updates": [20]})
+            self.assertEqual((reply.status, reply.json()["persisted"]), (200, True), str(reply))
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
-            answer = client.ask("GET", "/v1/tensors/t?response=nested")
-            self.assertEqual(answer.json()["data"], [1, 20, 3])
+            reply = client.request("GET", "/v1/tensors/t?response=nested")
+            self.assertEqual(reply.json()["data"], [1, 20, 3])

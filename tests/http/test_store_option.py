@@ -1,4 +1,4 @@
-""""store": an op's output becomes a resident tensor, and the answer says which."""
+"""The option "store": an op's output becomes a resident tensor, and the reply is its metadata."""
 import itertools
 from daemon import *
 
@@ -14,22 +14,22 @@ class StoreTest(HttpTest):
 
 
 class Store(StoreTest):
-    def test_the_output_is_kept_and_told(self):
+    def test_the_output_is_stored_and_its_metadata_returned(self):
         name = self.name()
-        answer = self.post("/v1/gather", {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0], "store": name})
-        self.assertStatus(answer, 200)
-        self.assertEqual(answer.type, JSON)
-        self.assertEqual(answer.json(), {"output": self.get(f"/v1/tensors/{name}").json()})
+        reply = self.post("/v1/gather", {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0], "store": name})
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.type, JSON)
+        self.assertEqual(reply.json(), {"output": self.get(f"/v1/tensors/{name}").json()})
         self.assertEqual(self.data(name), {"dtype": "int32", "shape": [2, 2], "data": [[5, 6], [1, 2]]})
 
-    def test_it_replaces_what_had_the_name(self):
+    def test_it_replaces_a_tensor_of_that_name(self):
         name = self.name()
         first = self.post("/v1/gather", {"params": [1, 2], "indices": [0], "store": name}).json()["output"]
         second = self.post("/v1/gather", {"params": {"ref": name}, "indices": [0, 0], "store": name}).json()["output"]
         self.assertGreater(second["version"], first["version"])
         self.assertEqual(self.data(name)["data"], [1, 1])
 
-    def test_it_may_stand_in_the_query(self):
+    def test_store_may_be_in_the_query(self):
         name = self.name()
         self.assertStatus(self.post(f"/v1/gather?store={name}", {"params": [1, 2], "indices": [1]}), 200)
         self.assertEqual(self.data(name)["data"], [2])
@@ -39,41 +39,41 @@ class Store(StoreTest):
         body = safetensors({"params": ("float64", (3,), pack("float64", [1, 2, 3])), "indices": ("int32", (1,), pack("int32", [2]))},
                            {"store": name})
         for accept in (SAFETENSORS, "*/*"):
-            answer = self.post("/v1/gather", body, {"Content-Type": SAFETENSORS, "Accept": accept})
-            self.assertStatus(answer, 200)
-            self.assertEqual((answer.type, answer.json()["output"]["name"]), (JSON, name))
+            reply = self.post("/v1/gather", body, {"Content-Type": SAFETENSORS, "Accept": accept})
+            self.assertStatus(reply, 200)
+            self.assertEqual((reply.type, reply.json()["output"]["name"]), (JSON, name))
         self.assertEqual(self.data(name), {"dtype": "float64", "shape": [1], "data": [3]})
 
     def test_a_list_of_outputs_has_numbers(self):
         name = self.name()
-        answer = self.post("/v1/dynamic_partition", {"data": ["a", "b", "c"], "partitions": [2, 0, 2], "num_partitions": 3,
+        reply = self.post("/v1/dynamic_partition", {"data": ["a", "b", "c"], "partitions": [2, 0, 2], "num_partitions": 3,
                                                      "store": name})
-        self.assertStatus(answer, 200)
-        self.assertEqual([o["name"] for o in answer.json()["outputs"]], [f"{name}.{i}" for i in range(3)])
+        self.assertStatus(reply, 200)
+        self.assertEqual([o["name"] for o in reply.json()["outputs"]], [f"{name}.{i}" for i in range(3)])
         self.assertEqual([self.data(f"{name}.{i}")["data"] for i in range(3)], [["b"], [], ["a", "c"]])
         self.assertStatus(self.get(f"/v1/tensors/{name}"), 404)
 
-    def test_every_dtype_can_be_kept(self):
+    def test_every_dtype_can_be_stored(self):
         for dtype, size in {**SIZES, "string": None}.items():
             raw = raw_strings([b"x\xff", b"", b"y"]) if dtype == "string" else bytes(3 * size)
             name = self.name()
-            answer = self.post("/v1/gather", {"params": tensor(dtype, (3,), raw), "indices": [0, 1, 2], "store": name})
-            self.assertStatus(answer, 200)
+            reply = self.post("/v1/gather", {"params": tensor(dtype, (3,), raw), "indices": [0, 1, 2], "store": name})
+            self.assertStatus(reply, 200)
             self.assertEqual(self.get(f"/v1/tensors/{name}?response=base64").json(), tensor(dtype, (3,), raw))
 
-    def test_large_outputs_are_kept_too(self):
+    def test_large_outputs_are_stored(self):
         name, n = self.name(), 300000
-        answer = self.post("/v1/gather", {"params": [[7]], "indices": [0] * n, "store": name})
-        self.assertStatus(answer, 200)
-        self.assertEqual(answer.json()["output"]["bytes"], 4 * n)
-        answer = self.get(f"/v1/tensors/{name}", {"Accept": SAFETENSORS})
-        self.assertTrue(read_safetensors(answer.body)[0]["tensor"][2] == pack("int32", [7]) * n)
+        reply = self.post("/v1/gather", {"params": [[7]], "indices": [0] * n, "store": name})
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json()["output"]["bytes"], 4 * n)
+        reply = self.get(f"/v1/tensors/{name}", {"Accept": SAFETENSORS})
+        self.assertTrue(read_safetensors(reply.body)[0]["tensor"][2] == pack("int32", [7]) * n)
 
-    def test_replaced_indices_are_told_all_the_same(self):
-        answer = self.post("/v1/gather", {"params": [1, 2], "indices": [5, 0], "bounds": "clip", "store": self.name()})
-        self.assertEqual(answer.json()["bounds"], {"policy": "clip", "replaced": 1})
+    def test_replaced_indices_are_reported(self):
+        reply = self.post("/v1/gather", {"params": [1, 2], "indices": [5, 0], "bounds": "clip", "store": self.name()})
+        self.assertEqual(reply.json()["bounds"], {"policy": "clip", "replaced": 1})
 
-    def test_conditions_hold_for_the_name(self):
+    def test_conditions_apply_to_the_name(self):
         name = self.name()
         body = {"params": [1, 2], "indices": [0], "store": name}
         self.assertStatus(self.post("/v1/gather", body, {"If-None-Match": "*"}), 200)
@@ -82,7 +82,7 @@ class Store(StoreTest):
         self.assertProblem(self.post("/v1/gather", body, {"If-Match": '"x"'}), 412, "PRECONDITION_FAILED")
         self.assertStatus(self.post("/v1/gather", body, {"If-Match": etag}), 200)
 
-    def test_a_failed_op_keeps_nothing(self):
+    def test_a_failed_op_stores_nothing(self):
         name = self.name()
         self.assertProblem(self.post("/v1/gather", {"params": [1], "indices": [3], "store": name}), 422, "INDEX_OUT_OF_BOUNDS")
         self.assertStatus(self.get(f"/v1/tensors/{name}"), 404)
@@ -90,7 +90,7 @@ class Store(StoreTest):
     def test_bad_names_are_refused_before_anything_is_computed(self):
         for name in ("", ".x", "a/b", "../x", "x" * 129, "é"):
             self.assertProblem(self.post("/v1/gather", {"params": [1], "indices": [0], "store": name}), 422, "INVALID_ARGUMENT")
-        body = {"data": [1], "partitions": [0], "num_partitions": 1, "store": "x" * 127}  # too long with its number
+        body = {"data": [1], "partitions": [0], "num_partitions": 1, "store": "x" * 127}  # too long with the number appended
         self.assertProblem(self.post("/v1/dynamic_partition", body), 422, "INVALID_ARGUMENT")
         self.assertProblem(self.post("/v1/gather", {"params": [1], "indices": [0], "store": 1}), 400, "MALFORMED_REQUEST")
 
@@ -98,14 +98,14 @@ class Store(StoreTest):
 class Limits(StoreTest):
     options = ("--tensor-quota", "100000", "--memory-limit", "64M")
 
-    def test_what_exceeds_the_quota_is_refused_before_it_is_computed(self):
+    def test_an_output_above_the_quota_is_refused_before_it_is_computed(self):
         body = {"params": [7], "indices": [0] * 30000, "store": self.name()}
         self.assertProblem(self.post("/v1/gather", body), 422, "RESOURCE_LIMIT", resource="resident_bytes")
         self.assertStatus(self.get(f"/v1/tensors/{body['store']}"), 404)
         del body["store"]
         self.assertStatus(self.post("/v1/gather", body), 200)
 
-    def test_of_a_list_there_has_to_be_room_for_all(self):
+    def test_all_outputs_of_a_list_must_fit_in_the_quota(self):
         name = self.name()
         body = {"data": {"dtype": "int8", "shape": [3, 40000], "base64": base64.b64encode(bytes(120000)).decode()},
                 "partitions": [0, 1, 2], "num_partitions": 3, "store": name}
@@ -120,10 +120,10 @@ class Load(StoreTest):
             with Client(self.daemon) as client:
                 seen = []
                 for j in range(30):
-                    answer = client.post("/v1/gather", {"params": [i], "indices": [0] * (1 + j), "store": name})
-                    self.assertStatus(answer, 200)
-                    self.assertEqual(answer.json()["output"]["shape"], [1 + j])
-                    seen.append(answer.json()["output"]["version"])
+                    reply = client.post("/v1/gather", {"params": [i], "indices": [0] * (1 + j), "store": name})
+                    self.assertStatus(reply, 200)
+                    self.assertEqual(reply.json()["output"]["shape"], [1 + j])
+                    seen.append(reply.json()["output"]["version"])
                 return seen
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             seen = list(pool.map(write, range(6)))

@@ -1,48 +1,48 @@
-"""What the request line asks for: its forms, and percent-encoding in paths and queries."""
+"""Request targets: their forms, and percent-encoding in paths and queries."""
 from daemon import *
 
 GATHER = b'{"params":[1,2],"indices":[1]}'
 
 
 class Encoding(HttpTest):
-    def test_an_encoded_slash_is_no_slash(self):
+    def test_an_encoded_slash_is_not_a_separator(self):
         for path in ("/v1%2fgather", "/v1%2Fgather", "/%2fv1/gather", "/v1/tensors%2ft", "/v2%2fmodels/gather/infer"):
             self.assertStatus(self.post(path, GATHER), 404)
         self.assertProblem(self.post("/v1/%2fgather", GATHER), 404, "UNKNOWN_OP")
 
-    def test_only_names_have_another_spelling(self):
+    def test_only_names_may_be_percent_encoded(self):
         self.assertOutput(self.post("/v1/g%61ther", GATHER), "int32", [1], [2])
         for path in ("/%76%31/gather", "/%761/gather", "/v1/%74ensors/x/scatter"):
             self.assertProblem(self.post(path, GATHER), 404, "NOT_FOUND")
 
-    def test_a_broken_escape_in_a_path_is_malformed_and_shown(self):
+    def test_an_invalid_escape_in_a_path_is_malformed_and_shown(self):
         for path, escape in (("/v1/gather%", "%"), ("/v1/gather%4", "%4"), ("/v1/%zzgather", "%zz"), ("/nowhere%g1", "%g1"),
                              ("/v1/tensors/%%41", "%%4"), ("/healthz%/x", "%/x")):
             with self.subTest(path=path):
                 problem = self.assertProblem(self.post(path, GATHER), 400, "MALFORMED_REQUEST")
                 self.assertIn(f"'{escape}'", problem["detail"])
-        answer = self.get("/v2/models/%zz")
-        self.assertEqual((answer.status, answer.type), (400, JSON))
-        self.assertIn("%zz", answer.json()["error"])
+        reply = self.get("/v2/models/%zz")
+        self.assertEqual((reply.status, reply.type), (400, JSON))
+        self.assertIn("%zz", reply.json()["error"])
 
     def test_a_refused_path_keeps_the_connection(self):
         with Raw(self.daemon) as raw:
             raw.send(http_request("POST", "/v1/gather%", GATHER) + http_request("GET", "/v1/tensors/t%00") + http_request("GET", "/healthz"))
-            self.assertEqual([raw.answer().status for _ in range(3)], [400, 400, 200])
+            self.assertEqual([raw.reply().status for _ in range(3)], [400, 400, 200])
 
     def test_arguments_of_a_query_are_decoded(self):
         for query in ("?axis=%30", "?%61xis=0", "?ax%69s=%30&device=c%70u", "?axis=%2b0"):
             self.assertOutput(self.post("/v1/gather" + query, GATHER), "int32", [1], [2])
-        self.assertProblem(self.post("/v1/gather?axis=+0", GATHER), 400, "MALFORMED_REQUEST")  # a blank
+        self.assertProblem(self.post("/v1/gather?axis=+0", GATHER), 400, "MALFORMED_REQUEST")  # a space
         for query in ("?axis=0%00", "?axis%00=0", "?%00axis=0"):
             self.assertProblem(self.post("/v1/gather" + query, GATHER), 400, "MALFORMED_REQUEST")
-        self.assertStatus(self.ask("PUT", "/v1/tensors/a:b", [1]), 201)
+        self.assertStatus(self.request("PUT", "/v1/tensors/a:b", [1]), 201)
         for query in ("response=fl%61t", "%72esponse=flat"):
             self.assertEqual(self.get("/v1/tensors/a:b?" + query).json()["data"], [1])
         for query in ("response=fl%2561t", "response%3dflat", "response=flat%26x"):
             self.assertProblem(self.get("/v1/tensors/a:b?" + query), 400, "MALFORMED_REQUEST")
 
-    def test_a_broken_escape_in_a_query_is_malformed_too(self):
+    def test_an_invalid_escape_in_a_query_is_malformed(self):
         for query, escape in (("response=%zz", "%zz"), ("response=flat%4", "%4"), ("%=flat", "%"), ("response=%", "%")):
             problem = self.assertProblem(self.get("/v1/tensors/any?" + query), 400, "MALFORMED_REQUEST")
             self.assertIn(f"'{escape}'", problem["detail"])
@@ -50,50 +50,50 @@ class Encoding(HttpTest):
 
     def test_the_log_has_the_path_as_it_was_sent(self):
         with Daemon("--log-level", "debug") as daemon, Client(daemon) as client:
-            client.ask("GET", "/v1/tensors/a%0a%2fb")
+            client.request("GET", "/v1/tensors/a%0a%2fb")
             daemon.wait_log(lambda e: e.get("path") == "/v1/tensors/a%0a%2fb")
 
 
 class Forms(HttpTest):
-    def ask_for(self, target, *headers, method="GET", host="localhost", version="HTTP/1.1", body=b"", daemon=None):
+    def request_for(self, target, *headers, method="GET", host="localhost", version="HTTP/1.1", body=b"", daemon=None):
         lines = [f"{method} {target} {version}", *([f"Host: {host}"] if host is not None else []), *headers]
         with Raw(daemon or self.daemon) as raw:
             raw.send("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
-            return raw.answer(head=method == "HEAD")
+            return raw.reply(head=method == "HEAD")
 
-    def test_a_whole_uri_is_served_like_its_path(self):
+    def test_an_absolute_uri_is_served_like_its_path(self):
         for target in ("http://localhost/healthz", "HTTP://LOCALHOST:8080/healthz", "http://127.0.0.1/healthz?x=1", "http://[::1]:1/healthz"):
-            self.assertEqual(self.ask_for(target).json(), {"status": "alive"})
-        answer = self.ask_for("http://localhost/v1/gather?axis=%30", f"Content-Length: {len(GATHER)}", method="POST", body=GATHER)
-        self.assertOutput(answer, "int32", [1], [2])
-        self.assertStatus(self.ask_for("http://localhost/v1%2fgather", method="POST"), 404)
-        self.assertProblem(self.ask_for("http://localhost"), 404, "NOT_FOUND")  # the path is "/"
-        self.assertProblem(self.ask_for("http://localhost?x"), 404, "NOT_FOUND")
-        self.assertStatus(self.ask_for("http://localhost/healthz", host=None, version="HTTP/1.0"), 200)
+            self.assertEqual(self.request_for(target).json(), {"status": "alive"})
+        reply = self.request_for("http://localhost/v1/gather?axis=%30", f"Content-Length: {len(GATHER)}", method="POST", body=GATHER)
+        self.assertOutput(reply, "int32", [1], [2])
+        self.assertStatus(self.request_for("http://localhost/v1%2fgather", method="POST"), 404)
+        self.assertProblem(self.request_for("http://localhost"), 404, "NOT_FOUND")  # the path is "/"
+        self.assertProblem(self.request_for("http://localhost?x"), 404, "NOT_FOUND")
+        self.assertStatus(self.request_for("http://localhost/healthz", host=None, version="HTTP/1.0"), 200)
 
-    def test_its_authority_takes_the_place_of_host(self):
-        answer = self.ask_for("http://evil.example/healthz")
-        self.assertEqual(self.assertProblem(answer, 403, "FORBIDDEN")["attribute"], "Host")
-        self.assertIn("evil.example", answer.json()["detail"])
-        self.assertStatus(self.ask_for("http://localhost/healthz", host="evil.example"), 200)
-        self.assertStatus(self.ask_for("http://localhost:1/healthz", "Origin: http://localhost:1", host="localhost:2"), 200)
-        self.assertProblem(self.ask_for("http://localhost:1/healthz", "Origin: http://localhost:2", host="localhost:2"), 403, "FORBIDDEN")
+    def test_the_authority_of_an_absolute_uri_replaces_host(self):
+        reply = self.request_for("http://evil.example/healthz")
+        self.assertEqual(self.assertProblem(reply, 403, "FORBIDDEN")["attribute"], "Host")
+        self.assertIn("evil.example", reply.json()["detail"])
+        self.assertStatus(self.request_for("http://localhost/healthz", host="evil.example"), 200)
+        self.assertStatus(self.request_for("http://localhost:1/healthz", "Origin: http://localhost:1", host="localhost:2"), 200)
+        self.assertProblem(self.request_for("http://localhost:1/healthz", "Origin: http://localhost:2", host="localhost:2"), 403, "FORBIDDEN")
 
-    def test_host_still_has_to_be_there_once(self):
-        self.assertStatus(self.ask_for("http://localhost/healthz", host=None), 400)
-        self.assertStatus(self.ask_for("http://localhost/healthz", "Host: localhost"), 400)
+    def test_an_absolute_uri_still_requires_host(self):
+        self.assertStatus(self.request_for("http://localhost/healthz", host=None), 400)
+        self.assertStatus(self.request_for("http://localhost/healthz", "Host: localhost"), 400)
 
-    def test_errors_have_the_form_of_its_path(self):
-        answer = self.ask_for("http://localhost/v2/nowhere")
-        self.assertEqual((answer.status, answer.type), (404, JSON))
-        answer = self.ask_for("http://localhost/v2/health/live", "Content-Length: 1", "Content-Length: 2")
-        self.assertEqual((answer.status, answer.type), (400, JSON))
+    def test_errors_have_the_format_of_the_path(self):
+        reply = self.request_for("http://localhost/v2/nowhere")
+        self.assertEqual((reply.status, reply.type), (404, JSON))
+        reply = self.request_for("http://localhost/v2/health/live", "Content-Length: 1", "Content-Length: 2")
+        self.assertEqual((reply.status, reply.type), (400, JSON))
 
-    def test_options_of_the_server_tells_all_methods(self):
+    def test_options_of_the_server_lists_all_methods(self):
         for target in ("*", "http://localhost"):
-            answer = self.ask_for(target, method="OPTIONS")
-            self.assertEqual((answer.status, answer.headers["Allow"], answer.body), (204, "GET, HEAD, POST, PUT, DELETE", b""))
-        self.assertStatus(self.ask_for("http://localhost/", method="OPTIONS"), 404)
+            reply = self.request_for(target, method="OPTIONS")
+            self.assertEqual((reply.status, reply.headers["Allow"], reply.body), (204, "GET, HEAD, POST, PUT, DELETE", b""))
+        self.assertStatus(self.request_for("http://localhost/", method="OPTIONS"), 404)
 
     def test_other_targets_are_malformed(self):
         for target in ("healthz", "*", "**", "ftp://localhost/healthz", "https://localhost/healthz", "http:/healthz", "http:///healthz",
@@ -102,16 +102,16 @@ class Forms(HttpTest):
                        "http://localhost#/healthz", "x" * 5000):
             for method in ("GET", "POST", "CONNECT"):
                 with self.subTest(target=target[:40], method=method):
-                    problem = self.assertProblem(self.ask_for(target, "Content-Length: 0", method=method), 400, "MALFORMED_REQUEST")
+                    problem = self.assertProblem(self.request_for(target, "Content-Length: 0", method=method), 400, "MALFORMED_REQUEST")
                     self.assertIn("target", problem["detail"])
-        self.assertProblem(self.ask_for("*x", method="OPTIONS"), 400, "MALFORMED_REQUEST")
-        answer = self.ask_for("https://localhost/v2/health/live")
-        self.assertEqual(answer.status, 400)
+        self.assertProblem(self.request_for("*x", method="OPTIONS"), 400, "MALFORMED_REQUEST")
+        reply = self.request_for("https://localhost/v2/health/live")
+        self.assertEqual(reply.status, 400)
 
     def test_a_preflight_of_a_malformed_target_is_malformed(self):
         with Daemon("--allow-origin", "https://a.example") as daemon:
             more = ("Origin: https://a.example", "Access-Control-Request-Method: PUT")
-            self.assertStatus(self.ask_for("/x", *more, method="OPTIONS", daemon=daemon), 204)
-            answer = self.ask_for("x", *more, method="OPTIONS", daemon=daemon)
-            self.assertProblem(answer, 400, "MALFORMED_REQUEST")
-            self.assertEqual(answer.headers["Access-Control-Allow-Origin"], "https://a.example")
+            self.assertStatus(self.request_for("/x", *more, method="OPTIONS", daemon=daemon), 204)
+            reply = self.request_for("x", *more, method="OPTIONS", daemon=daemon)
+            self.assertProblem(reply, 400, "MALFORMED_REQUEST")
+            self.assertEqual(reply.headers["Access-Control-Allow-Origin"], "https://a.example")

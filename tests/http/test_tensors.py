@@ -1,4 +1,4 @@
-"""Resident tensors: put, told, fetched whole or in part, replaced under load, deleted."""
+"""Resident tensors: PUT, metadata, GET with ranges, replacement under load, DELETE."""
 import http.client, itertools, os, random
 from daemon import *
 
@@ -8,10 +8,10 @@ NUMBERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32
 
 
 def sample(dtype):
-    """bytes of [2, 3] of this dtype, no two elements alike where that can be"""
+    """bytes of [2, 3] of this dtype, all elements different if possible"""
     if dtype == "bool":
         return bytes([1, 0, 1, 1, 0, 0])
-    if dtype in ("float16", "bfloat16"):  # small numbers: any exponent but that of NaN
+    if dtype in ("float16", "bfloat16"):  # small numbers: no exponent of NaN
         return struct.pack("<6H", 0x0001, 0x3c00, 0xbc00, 0x4248, 0x0000, 0x8000)
     kind = {"float32": "f", "float64": "d", "complex64": "f", "complex128": "d"}.get(dtype)
     if kind:
@@ -24,7 +24,7 @@ def read_npy(body):
     """a .npy file of version 1 -> (descr, shape, bytes), strictly"""
     assert body[:8] == b"\x93NUMPY\x01\x00", body[:16]
     length = struct.unpack_from("<H", body, 8)[0]
-    header = eval(body[10:10 + length].decode("ascii"), {"__builtins__": {}})  # as numpy reads it, but of our making
+    header = eval(body[10:10 + length].decode("ascii"), {"__builtins__": {}})  # as NumPy writes it; the text is from the daemon
     assert header["fortran_order"] is False
     return header["descr"], list(header["shape"]), bytes(body[10 + length:])
 
@@ -36,26 +36,26 @@ class TensorTest(HttpTest):
         return f"t{next(self.names)}"
 
     def put(self, name, body, headers=None, query=""):
-        return self.ask("PUT", f"/v1/tensors/{name}{query}", body, headers)
+        return self.request("PUT", f"/v1/tensors/{name}{query}", body, headers)
 
     def delete(self, name, headers=None):
-        return self.ask("DELETE", f"/v1/tensors/{name}", None, headers)
+        return self.request("DELETE", f"/v1/tensors/{name}", None, headers)
 
     def resident(self, body=None, name=None):
-        """a new tensor; (its name, its metadata)"""
+        """puts a new tensor; (name, metadata)"""
         name = name or self.name()
-        answer = self.put(name, body or [[1, 2, 3], [4, 5, 6]])
-        self.assertStatus(answer, 201)
-        return name, answer.json()
+        reply = self.put(name, body or [[1, 2, 3], [4, 5, 6]])
+        self.assertStatus(reply, 201)
+        return name, reply.json()
 
-    def assertMetadata(self, answer, status, **members):
-        self.assertStatus(answer, status)
-        self.assertEqual(answer.type, JSON)
-        metadata = answer.json()
-        self.assertEqual(answer.headers["ETag"], metadata["etag"])
+    def assertMetadata(self, reply, status, **members):
+        self.assertStatus(reply, status)
+        self.assertEqual(reply.type, JSON)
+        metadata = reply.json()
+        self.assertEqual(reply.headers["ETag"], metadata["etag"])
         self.assertRegex(metadata["etag"], r'^"[!#-~]+"$')
         for name, value in members.items():
-            self.assertEqual(metadata[name], value, f"member {name} of {answer}")
+            self.assertEqual(metadata[name], value, f"member {name} of {reply}")
         return metadata
 
     def assertData(self, name, dtype, shape, data):
@@ -64,46 +64,46 @@ class TensorTest(HttpTest):
 
 
 class Put(TensorTest):
-    def test_a_new_tensor_is_created_and_told(self):
+    def test_put_creates_a_tensor_and_returns_its_metadata(self):
         name = self.name()
-        answer = self.put(name, [[1, 2, 3], [4, 5, 6]])
-        self.assertMetadata(answer, 201, name=name, dtype="int32", shape=[2, 3], bytes=24, persisted=False)
-        self.assertEqual(answer.headers["Location"], f"/v1/tensors/{name}")
-        self.assertMetadata(self.get(f"/v1/tensors/{name}"), 200, **answer.json())
+        reply = self.put(name, [[1, 2, 3], [4, 5, 6]])
+        self.assertMetadata(reply, 201, name=name, dtype="int32", shape=[2, 3], bytes=24, persisted=False)
+        self.assertEqual(reply.headers["Location"], f"/v1/tensors/{name}")
+        self.assertMetadata(self.get(f"/v1/tensors/{name}"), 200, **reply.json())
 
-    def test_a_tensor_that_is_there_is_replaced(self):
+    def test_put_replaces_an_existing_tensor(self):
         name, before = self.resident()
-        answer = self.put(name, ["a", "b"])
-        after = self.assertMetadata(answer, 200, name=name, dtype="string", shape=[2])
-        self.assertNotIn("Location", answer.headers)
+        reply = self.put(name, ["a", "b"])
+        after = self.assertMetadata(reply, 200, name=name, dtype="string", shape=[2])
+        self.assertNotIn("Location", reply.headers)
         self.assertGreater(after["version"], before["version"])
         self.assertNotEqual(after["etag"], before["etag"])
         self.assertData(name, "string", [2], ["a", "b"])
 
-    def test_a_large_one_comes_back_as_it_was_however_it_is_sent(self):
+    def test_a_large_tensor_is_returned_unchanged_however_it_is_sent(self):
         data = random.Random(SEED).randbytes(20_000_003)
         body = safetensors({"large": ("uint8", (len(data),), data)})
         pieces = [body[i:i + 777_777] for i in range(0, len(body), 777_777)]
         for framing, sent in (("as announced", body), ("in chunks", iter(pieces))):
             with self.subTest(framing):
-                connection = http.client.HTTPConnection("127.0.0.1", self.daemon.port, timeout=PATIENCE)
+                connection = http.client.HTTPConnection("127.0.0.1", self.daemon.port, timeout=WAIT_LIMIT)
                 connection.request("PUT", "/v1/tensors/large", sent, {"Content-Type": SAFETENSORS})
                 self.assertIn(connection.getresponse().status, (200, 201))
                 connection.close()
-                answer = self.get("/v1/tensors/large", {"Accept": SAFETENSORS})
-                self.assertTrue(read_safetensors(answer.body)[0]["tensor"][2] == data)
+                reply = self.get("/v1/tensors/large", {"Accept": SAFETENSORS})
+                self.assertTrue(read_safetensors(reply.body)[0]["tensor"][2] == data)
         self.delete("large")
 
-    def test_the_same_again_is_another_version(self):
+    def test_a_repeated_put_is_a_new_version(self):
         name, before = self.resident([1])
         self.assertNotEqual(self.put(name, [1]).json()["etag"], before["etag"])
 
-    def test_a_version_grows_past_a_deletion(self):
+    def test_versions_increase_across_a_deletion(self):
         name, before = self.resident([1])
         self.assertStatus(self.delete(name), 204)
         self.assertGreater(self.put(name, [1]).json()["version"], before["version"])
 
-    def test_every_dtype_comes_back_from_every_format_in_every_format(self):
+    def test_every_dtype_in_every_pair_of_formats(self):
         for dtype in NUMBERS:
             raw, bodies = sample(dtype), []
             bodies.append((tensor(dtype, (2, 3), raw), JSON))
@@ -114,27 +114,27 @@ class Put(TensorTest):
             for body, kind in bodies:
                 with self.subTest(dtype=dtype, sent=kind):
                     name = self.name()
-                    answer = self.put(name, body, {"Content-Type": kind})
-                    self.assertMetadata(answer, 201, dtype=dtype, shape=[2, 3], bytes=len(raw))
+                    reply = self.put(name, body, {"Content-Type": kind})
+                    self.assertMetadata(reply, 201, dtype=dtype, shape=[2, 3], bytes=len(raw))
                     self.assertWhole(name, dtype, [2, 3], raw)
 
     def assertWhole(self, name, dtype, shape, raw):
         path = f"/v1/tensors/{name}"
         self.assertEqual(self.get(path + "?response=base64").json(), tensor(dtype, shape, raw))
-        answer = self.get(path, {"Accept": SAFETENSORS})
+        reply = self.get(path, {"Accept": SAFETENSORS})
         if dtype == "complex128":
-            self.assertProblem(answer, 406, "NOT_ACCEPTABLE")
+            self.assertProblem(reply, 406, "NOT_ACCEPTABLE")
         else:
-            self.assertEqual(answer.type, SAFETENSORS)
-            self.assertEqual(read_safetensors(answer.body)[0], {"tensor": (dtype, shape, raw)})
-        answer = self.get(path, {"Accept": NPY})
+            self.assertEqual(reply.type, SAFETENSORS)
+            self.assertEqual(read_safetensors(reply.body)[0], {"tensor": (dtype, shape, raw)})
+        reply = self.get(path, {"Accept": NPY})
         if dtype == "bfloat16":
-            self.assertProblem(answer, 406, "NOT_ACCEPTABLE")
+            self.assertProblem(reply, 406, "NOT_ACCEPTABLE")
         else:
-            self.assertEqual(answer.type, NPY)
-            self.assertEqual(read_npy(answer.body), (NPY_NAMES[dtype], shape, raw))
+            self.assertEqual(reply.type, NPY)
+            self.assertEqual(read_npy(reply.body), (NPY_NAMES[dtype], shape, raw))
 
-    def test_strings_of_any_bytes_come_back(self):
+    def test_strings_of_any_bytes_are_returned_unchanged(self):
         raw = raw_strings([b"", b"a\0b", b"\xff\xfe", "é".encode()])
         name = self.name()
         self.assertMetadata(self.put(name, tensor("string", (4,), raw)), 201, dtype="string", shape=[4])
@@ -142,7 +142,7 @@ class Put(TensorTest):
         for kind in (SAFETENSORS, NPY):
             self.assertProblem(self.get(f"/v1/tensors/{name}", {"Accept": kind}), 406, "NOT_ACCEPTABLE")
 
-    def test_shapes_of_any_kind_come_back(self):
+    def test_every_kind_of_shape_is_returned_unchanged(self):
         for shape, count in (([], 1), ([0], 0), ([3, 0, 2], 0), ([1] * 16, 1), ([5], 5)):
             raw = pack("int16", list(range(count)))
             for body, kind in ((tensor("int16", shape, raw), JSON), (npy("int16", shape, raw), NPY),
@@ -162,7 +162,7 @@ class Put(TensorTest):
             self.assertMetadata(self.put(name, body, {"Content-Type": NPY}), 201, dtype="float32", shape=[2, 3])
             self.assertData(name, "float32", [2, 3], [[0, 1, 2], [3, 4, 5]])
 
-    def test_a_tensor_can_be_a_copy_of_another(self):
+    def test_a_tensor_can_be_put_from_a_ref(self):
         source, _ = self.resident([[1, 2], [3, 4]])
         name = self.name()
         self.assertMetadata(self.put(name, {"ref": source}), 201, name=name, shape=[2, 2])
@@ -170,7 +170,7 @@ class Put(TensorTest):
         self.delete(source)
         self.assertData(name, "int32", [2, 2], [[1, 2], [3, 4]])
 
-    def test_a_chunked_and_a_compressed_body_are_bodies(self):
+    def test_bodies_may_be_chunked_or_compressed(self):
         import zlib
         name = self.name()
         self.assertMetadata(self.put(name, zlib.compress(b"[1,2,3]"), {"Content-Encoding": "deflate"}), 201, shape=[3])
@@ -179,7 +179,7 @@ class Put(TensorTest):
                                       headers={"Transfer-Encoding": "chunked"})
             self.assertMetadata(client.receive(), 200, shape=[2])
 
-    def test_bad_bodies_leave_what_there_was(self):
+    def test_invalid_bodies_leave_the_tensor_unchanged(self):
         name, before = self.resident()
         for body, kind, status, code in (
                 (b"", JSON, 400, "MALFORMED_REQUEST"), (b"[1,", JSON, 400, "MALFORMED_REQUEST"),
@@ -195,21 +195,21 @@ class Put(TensorTest):
                 self.assertProblem(self.put(name, body, {"Content-Type": kind}), status, code)
         self.assertMetadata(self.get(f"/v1/tensors/{name}"), 200, etag=before["etag"])
 
-    def test_a_query_that_nobody_knows_is_refused(self):
+    def test_unknown_query_parameters_are_refused(self):
         name = self.name()
         for query in ("?persit=1", "?response=flat", "?persist=2", "?persist=", "?persist=0&persist=0", "?device=cpu&device=cpu"):
             self.assertProblem(self.put(name, [1], query=query), 400, "MALFORMED_REQUEST")
         self.assertStatus(self.put(name, [1], query="?persist=0"), 201)
-        self.assertProblem(self.ask("DELETE", f"/v1/tensors/{name}?force=1"), 400, "MALFORMED_REQUEST")
+        self.assertProblem(self.request("DELETE", f"/v1/tensors/{name}?force=1"), 400, "MALFORMED_REQUEST")
         for query in ("?respons=flat", "?response=text", "?persist=1", "?response=flat&response=flat"):
             self.assertProblem(self.get(f"/v1/tensors/{name}{query}"), 400, "MALFORMED_REQUEST")
         for query, meant in (("?respons=flat", "response"), ("?response=neste", "nested")):
             self.assertEqual(self.get(f"/v1/tensors/{name}{query}").json()["did_you_mean"], meant)
 
-    def test_without_a_data_folder_nothing_persists(self):
+    def test_persist_requires_a_data_folder(self):
         self.assertProblem(self.put(self.name(), [1], query="?persist=1"), 422, "INVALID_ARGUMENT")
 
-    def test_ops_use_it(self):
+    def test_ops_use_a_put_tensor(self):
         name, _ = self.resident({"dtype": "float32", "data": [[1, 2], [3, 4], [5, 6]]})
         self.assertOutput(self.post("/v1/gather", {"params": {"ref": name}, "indices": [2, 0]}), "float32", [2, 2],
                           [[5, 6], [1, 2]])
@@ -239,71 +239,71 @@ class Names(TensorTest):
                 self.assertStatus(self.delete(name), 422)
                 self.assertProblem(self.get(f"/v1/tensors/{name}"), 404, "TENSOR_NOT_FOUND")
 
-    def test_a_slash_in_a_name_is_a_slash_in_the_path(self):
+    def test_a_slash_cannot_be_in_a_name(self):
         for name in ("a/b", "../x", "a/", "/a", "", "a/b%2fc"):
             with self.subTest(name=name):
                 for method in ("PUT", "GET", "DELETE"):
-                    self.assertProblem(self.ask(method, f"/v1/tensors/{name}", b"[1]" if method == "PUT" else None), 404,
+                    self.assertProblem(self.request(method, f"/v1/tensors/{name}", b"[1]" if method == "PUT" else None), 404,
                                        "NOT_FOUND")
 
-    def test_a_nul_ends_no_name(self):
+    def test_a_nul_does_not_end_a_name(self):
         name, _ = self.resident()
         for path in (f"{name}%00", f"{name}%00.npy", f"{name}%00/x"):
             with self.subTest(path=path):
-                self.assertIn(self.ask("PUT", f"/v1/tensors/{path}", b"[9]").status, (400, 404))
+                self.assertIn(self.request("PUT", f"/v1/tensors/{path}", b"[9]").status, (400, 404))
                 self.assertIn(self.get(f"/v1/tensors/{path}").status, (400, 404))
         self.assertIn("NUL", self.assertProblem(self.get(f"/v1/tensors/{name}%00"), 400, "MALFORMED_REQUEST")["detail"])
         self.assertData(name, "int32", [2, 3], [[1, 2, 3], [4, 5, 6]])
 
-    def test_an_unknown_name_is_not_found_and_the_nearest_is_told(self):
+    def test_an_unknown_name_is_not_found_with_a_suggestion(self):
         name, _ = self.resident(name="embedding-table")
         self.assertProblem(self.get("/v1/tensors/embeding-table"), 404, "TENSOR_NOT_FOUND", did_you_mean=name)
         self.assertProblem(self.delete("embeding-table"), 404, "TENSOR_NOT_FOUND")
 
 
 class Methods(TensorTest):
-    def test_405_tells_what_there_is(self):
+    def test_405_lists_the_allowed_methods(self):
         for method, path, allow in (("POST", "/v1/tensors/t", "GET, HEAD, PUT, DELETE"), ("PUT", "/v1/tensors", "GET, HEAD"),
                                     ("PATCH", "/v1/tensors/t", "GET, HEAD, PUT, DELETE"),
                                     ("DELETE", "/v1/tensors", "GET, HEAD"), ("GET", "/v1/tensors/t/scatter", "POST"),
                                     ("PUT", "/v1/gather", "POST"), ("DELETE", "/v1/ops/gather", "GET, HEAD")):
             with self.subTest(method=method, path=path):
-                answer = self.ask(method, path, b"[1]" if method in ("PUT", "POST") else None)
-                self.assertProblem(answer, 405, "METHOD_NOT_ALLOWED")
-                self.assertEqual(answer.headers["Allow"], allow)
+                reply = self.request(method, path, b"[1]" if method in ("PUT", "POST") else None)
+                self.assertProblem(reply, 405, "METHOD_NOT_ALLOWED")
+                self.assertEqual(reply.headers["Allow"], allow)
 
-    def test_options_tells_it_without_being_an_error(self):
+    def test_options_lists_the_allowed_methods(self):
         for path, allow in (("/v1/tensors/t", "GET, HEAD, PUT, DELETE"), ("/v1/tensors", "GET, HEAD"), ("/v1/gather", "POST"),
                             ("/healthz", "GET, HEAD"), ("/v1/tensors/t/scatter", "POST"),
                             ("*", "GET, HEAD, POST, PUT, DELETE")):
             with self.subTest(path=path):
-                answer = self.ask("OPTIONS", path)
-                self.assertEqual((answer.status, answer.body, answer.headers["Allow"]), (204, b"", allow))
-                self.assertNotIn("Content-Type", answer.headers)
-        self.assertProblem(self.ask("OPTIONS", "/nowhere"), 404, "NOT_FOUND")
+                reply = self.request("OPTIONS", path)
+                self.assertEqual((reply.status, reply.body, reply.headers["Allow"]), (204, b"", allow))
+                self.assertNotIn("Content-Type", reply.headers)
+        self.assertProblem(self.request("OPTIONS", "/nowhere"), 404, "NOT_FOUND")
 
-    def test_head_says_what_get_says(self):
+    def test_head_has_the_headers_of_get(self):
         name, _ = self.resident(tensor("float32", (100, 100), bytes(40000)))
         for path, accept in ((f"/v1/tensors/{name}", "*/*"), (f"/v1/tensors/{name}", SAFETENSORS),
                              (f"/v1/tensors/{name}", NPY), (f"/v1/tensors/{name}?response=flat", JSON), ("/v1/tensors", "*/*"),
                              ("/v1/ops/gather", "*/*"), ("/v1/tensors/nowhere", "*/*")):
             with self.subTest(path=path, accept=accept), Client(self.daemon) as client:
                 headers = {"Accept": accept, "X-Request-Id": "same"}
-                get, head = client.ask("GET", path, None, headers), client.ask("HEAD", path, None, headers)
+                get, head = client.request("GET", path, None, headers), client.request("HEAD", path, None, headers)
                 self.assertEqual((head.status, head.body), (get.status, b""))
-                def told(answer):
-                    return sorted((k, v) for k, v in answer.headers.items() if k != "Date")
-                self.assertEqual(told(head), told(get))
+                def headers_of(reply):
+                    return sorted((k, v) for k, v in reply.headers.items() if k != "Date")
+                self.assertEqual(headers_of(head), headers_of(get))
 
-    def test_delete_forgets(self):
+    def test_delete_removes_the_tensor(self):
         name, _ = self.resident()
-        answer = self.delete(name)
-        self.assertEqual((answer.status, answer.body), (204, b""))
-        self.assertNotIn("Content-Type", answer.headers)
+        reply = self.delete(name)
+        self.assertEqual((reply.status, reply.body), (204, b""))
+        self.assertNotIn("Content-Type", reply.headers)
         self.assertProblem(self.get(f"/v1/tensors/{name}"), 404, "TENSOR_NOT_FOUND")
         self.assertProblem(self.delete(name), 404, "TENSOR_NOT_FOUND")
 
-    def test_a_connection_survives_all_of_it(self):
+    def test_the_connection_stays_open(self):
         name = self.name()
         with Client(self.daemon) as client:
             path = f"/v1/tensors/{name}"
@@ -311,14 +311,14 @@ class Methods(TensorTest):
                     ("PUT", [1], {}, 201), ("PUT", [1], {"If-None-Match": "*"}, 412), ("GET", None, {}, 200),
                     ("GET", None, {"If-None-Match": "*"}, 304), ("OPTIONS", None, {}, 204), ("PATCH", None, {}, 405),
                     ("HEAD", None, {}, 200), ("DELETE", None, {}, 204), ("DELETE", None, {}, 404), ("PUT", [1], {}, 201)):
-                self.assertStatus(client.ask(method, path, body, headers), status)
-            self.assertWorks(client)
+                self.assertStatus(client.request(method, path, body, headers), status)
+            self.assertServes(client)
 
-    def test_the_list_is_of_all_of_them_in_order(self):
+    def test_the_list_has_all_tensors_in_order(self):
         made = sorted([self.resident()[0], self.resident(["x"])[0], self.resident(name="aaa")[0]])
-        answer = self.get("/v1/tensors")
-        self.assertStatus(answer, 200)
-        listed = answer.json()["tensors"]
+        reply = self.get("/v1/tensors")
+        self.assertStatus(reply, 200)
+        listed = reply.json()["tensors"]
         names = [item["name"] for item in listed]
         self.assertEqual(names, sorted(names))
         self.assertEqual([n for n in names if n in made], made)
@@ -327,15 +327,15 @@ class Methods(TensorTest):
 
 
 class Conditions(TensorTest):
-    """If-Match and If-None-Match, as RFC 9110 has them."""
+    """If-Match and If-None-Match (RFC 9110)."""
 
     def test_if_none_match_star_creates_once(self):
         name = self.name()
         self.assertStatus(self.put(name, [1], {"If-None-Match": "*"}), 201)
-        answer = self.put(name, [2], {"If-None-Match": "*"})
-        problem = self.assertProblem(answer, 412, "PRECONDITION_FAILED")
+        reply = self.put(name, [2], {"If-None-Match": "*"})
+        problem = self.assertProblem(reply, 412, "PRECONDITION_FAILED")
         etag = self.get(f"/v1/tensors/{name}").headers["ETag"]
-        self.assertEqual((problem["etag"], answer.headers["ETag"]), (etag, etag))
+        self.assertEqual((problem["etag"], reply.headers["ETag"]), (etag, etag))
         self.assertData(name, "int32", [1], [1])
 
     def test_if_match_guards_against_lost_updates(self):
@@ -348,7 +348,7 @@ class Conditions(TensorTest):
         self.assertProblem(self.delete(name, {"If-Match": first["etag"]}), 412, "PRECONDITION_FAILED")
         self.assertStatus(self.delete(name, {"If-Match": second.json()["etag"]}), 204)
 
-    def test_what_is_not_there_matches_nothing(self):
+    def test_no_condition_matches_an_absent_tensor(self):
         for condition in ("*", '"abc"'):
             self.assertProblem(self.put(self.name(), [1], {"If-Match": condition}), 412, "PRECONDITION_FAILED")
 
@@ -363,13 +363,13 @@ class Conditions(TensorTest):
         self.assertProblem(self.put(name, [2], {"If-Match": weak}), 412, "PRECONDITION_FAILED")
         self.assertStatus(self.get(f"/v1/tensors/{name}", {"If-None-Match": weak}), 304)
 
-    def test_a_reader_who_has_it_is_told_so(self):
+    def test_if_none_match_of_the_current_version_is_304(self):
         name, made = self.resident([1])
         for accept in ("*/*", SAFETENSORS, NPY):
             for tags in (made["etag"], "*", f'"x", {made["etag"]}'):
-                answer = self.get(f"/v1/tensors/{name}", {"If-None-Match": tags, "Accept": accept})
-                self.assertEqual((answer.status, answer.body, answer.headers["ETag"]), (304, b"", made["etag"]))
-                self.assertEqual(answer.headers["Vary"], "Accept")
+                reply = self.get(f"/v1/tensors/{name}", {"If-None-Match": tags, "Accept": accept})
+                self.assertEqual((reply.status, reply.body, reply.headers["ETag"]), (304, b"", made["etag"]))
+                self.assertEqual(reply.headers["Vary"], "Accept")
         self.assertStatus(self.get(f"/v1/tensors/{name}", {"If-None-Match": '"x"'}), 200)
         self.assertStatus(self.get(f"/v1/tensors/{name}", {"If-Match": made["etag"]}), 200)
         self.assertProblem(self.get(f"/v1/tensors/{name}", {"If-Match": '"x"'}), 412, "PRECONDITION_FAILED")
@@ -387,9 +387,9 @@ class Conditions(TensorTest):
         for header in ("If-Match", "If-None-Match", "Range", "If-Range"):
             with Raw(self.daemon) as raw:
                 raw.send(http_request("GET", f"/v1/tensors/{name}", headers=[f"{header}: *", f"{header}: *"]))
-                self.assertProblem(raw.answer(), 400, "MALFORMED_REQUEST", attribute=header)
+                self.assertProblem(raw.reply(), 400, "MALFORMED_REQUEST", attribute=header)
 
-    def test_who_waits_for_leave_is_refused_before_the_body(self):
+    def test_expect_100_continue_gets_a_failed_condition_before_the_body(self):
         name, _ = self.resident([1])
         for path, condition, status in ((name, "If-None-Match: *", 412), (name, 'If-Match: "x"', 412), (".x", "X-None: 1", 422),
                                         (f"{name}/scatter", 'If-Match: "x"', 412)):
@@ -397,32 +397,32 @@ class Conditions(TensorTest):
                 method = "POST" if path.endswith("scatter") else "PUT"
                 raw.send(http_request(method, f"/v1/tensors/{path}")[:-2].replace(b"Content-Length: 0\r\n", b"")
                          + f"Content-Length: 100000\r\nExpect: 100-continue\r\n{condition}\r\n\r\n".encode())
-                self.assertStatus(raw.answer(), status)
+                self.assertStatus(raw.reply(), status)
 
-    def test_who_does_not_wait_is_refused_all_the_same(self):
+    def test_other_clients_get_a_failed_condition_after_the_body(self):
         name, _ = self.resident([1])
-        body = npy("uint8", (5000000,), bytes(5000000))  # far more than sockets hold
+        body = npy("uint8", (5000000,), bytes(5000000))  # far more than the socket buffers
         with Client(self.daemon) as client:
-            answer = client.ask("PUT", f"/v1/tensors/{name}", body, {"Content-Type": NPY, "If-None-Match": "*"})
-            self.assertProblem(answer, 412, "PRECONDITION_FAILED")
-            self.assertWorks(client)
+            reply = client.request("PUT", f"/v1/tensors/{name}", body, {"Content-Type": NPY, "If-None-Match": "*"})
+            self.assertProblem(reply, 412, "PRECONDITION_FAILED")
+            self.assertServes(client)
 
-    def test_of_many_who_create_one_does(self):
+    def test_of_concurrent_creators_one_succeeds(self):
         name = self.name()
         def create(i):
             return self.put(name, [i], {"If-None-Match": "*"}).status
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             self.assertEqual(sorted(pool.map(create, range(8))), [201] + [412] * 7)
 
-    def test_counting_with_if_match_loses_nothing(self):
+    def test_concurrent_increments_with_if_match_lose_nothing(self):
         name, _ = self.resident([0])
         def count(_):
             with Client(self.daemon) as client:
                 done = 0
                 while done < 10:
-                    answer = client.ask("GET", f"/v1/tensors/{name}?response=flat")
-                    value = answer.json()["data"][0]
-                    put = client.ask("PUT", f"/v1/tensors/{name}", [value + 1], {"If-Match": answer.headers["ETag"]})
+                    reply = client.request("GET", f"/v1/tensors/{name}?response=flat")
+                    value = reply.json()["data"][0]
+                    put = client.request("PUT", f"/v1/tensors/{name}", [value + 1], {"If-Match": reply.headers["ETag"]})
                     self.assertIn(put.status, (200, 412))
                     done += put.status == 200
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -431,12 +431,12 @@ class Conditions(TensorTest):
 
 
 class Ranges(TensorTest):
-    """Parts of a whole tensor, as RFC 9110 has them."""
+    """Range requests (RFC 9110)."""
 
     def setUp(self):
         super().setUp()
         self.tensor = self.name()
-        raw = bytes(i * 7 % 251 for i in range(300000))  # long enough to be sent from where it lies
+        raw = bytes(i * 7 % 251 for i in range(300000))  # long enough to be sent without a copy
         self.assertStatus(self.put(self.tensor, npy("uint8", (300000,), raw), {"Content-Type": NPY}), 201)
         self.path = f"/v1/tensors/{self.tensor}"
         self.file = self.get(self.path, {"Accept": NPY})
@@ -445,82 +445,82 @@ class Ranges(TensorTest):
     def part(self, value, accept=NPY, **headers):
         return self.get(self.path, {"Accept": accept, "Range": value, **{k.replace("_", "-"): v for k, v in headers.items()}})
 
-    def test_a_whole_answer_says_that_ranges_work(self):
+    def test_a_complete_reply_announces_ranges(self):
         self.assertEqual((self.file.status, self.file.headers["Accept-Ranges"]), (200, "bytes"))
         self.assertEqual(self.file.headers["Content-Length"], str(self.size))
 
-    def test_a_part_is_what_was_asked_for(self):
+    def test_a_range_is_returned(self):
         n = self.size
         for value, begin, end in (("bytes=0-0", 0, 1), ("bytes=0-", 0, n), ("bytes=5-9", 5, 10), (f"bytes={n - 1}-", n - 1, n),
                                   ("bytes=-1", n - 1, n), (f"bytes=-{n}", 0, n), (f"bytes=-{n + 5}", 0, n),
                                   ("bytes=120-140", 120, 141), (f"bytes=100000-{n + 100}", 100000, n),
                                   ("bytes=100-18446744073709551615", 100, n), (f"bytes=0-{n - 1}", 0, n)):
             with self.subTest(value=value):
-                answer = self.part(value)
-                self.assertEqual(answer.status, 206, str(answer)[:300])
-                self.assertEqual(answer.headers["Content-Range"], f"bytes {begin}-{end - 1}/{n}")
-                self.assertEqual(answer.headers["Content-Length"], str(end - begin))
-                self.assertEqual(answer.headers["ETag"], self.file.headers["ETag"])
-                self.assertEqual(answer.type, NPY)
-                self.assertTrue(bytes(answer.body) == bytes(self.file.body[begin:end]))
+                reply = self.part(value)
+                self.assertEqual(reply.status, 206, str(reply)[:300])
+                self.assertEqual(reply.headers["Content-Range"], f"bytes {begin}-{end - 1}/{n}")
+                self.assertEqual(reply.headers["Content-Length"], str(end - begin))
+                self.assertEqual(reply.headers["ETag"], self.file.headers["ETag"])
+                self.assertEqual(reply.type, NPY)
+                self.assertTrue(bytes(reply.body) == bytes(self.file.body[begin:end]))
 
-    def test_the_parts_make_the_whole(self):
+    def test_ranges_add_up_to_the_whole(self):
         step, body = 70001, b""
         while len(body) < self.size:
             body += self.part(f"bytes={len(body)}-{len(body) + step - 1}", If_Range=self.file.headers["ETag"]).body
         self.assertTrue(body == bytes(self.file.body))
 
-    def test_behind_the_end_there_is_nothing(self):
+    def test_a_range_after_the_end_is_416(self):
         for value in (f"bytes={self.size}-", f"bytes={self.size + 5}-{self.size + 9}", "bytes=-0"):
             with self.subTest(value=value):
-                answer = self.part(value)
-                self.assertProblem(answer, 416, "RANGE_NOT_SATISFIABLE")
-                self.assertEqual(answer.headers["Content-Range"], f"bytes */{self.size}")
+                reply = self.part(value)
+                self.assertProblem(reply, 416, "RANGE_NOT_SATISFIABLE")
+                self.assertEqual(reply.headers["Content-Range"], f"bytes */{self.size}")
 
-    def test_what_is_no_single_range_gets_everything(self):
+    def test_other_range_headers_are_ignored(self):
         for value in ("bytes=1-2,5-6", "bytes=9-5", "bytes=", "bytes=-", "bytes=a-b", "rows=1-2", "bytes 1-2", "bytes=1 - 2x",
                       "bytes=99999999999999999999999999-1"):
             with self.subTest(value=value):
-                answer = self.part(value)
-                self.assertEqual((answer.status, len(answer.body)), (200, self.size))
+                reply = self.part(value)
+                self.assertEqual((reply.status, len(reply.body)), (200, self.size))
 
-    def test_if_range_wants_one_version(self):
+    def test_if_range_names_one_version(self):
         etag = self.file.headers["ETag"]
         self.assertStatus(self.part("bytes=0-9", If_Range=etag), 206)
         for other in ('"x"', "W/" + etag, "Sat, 01 Jan 2022 00:00:00 GMT", "*"):
-            answer = self.part("bytes=0-9", If_Range=other)
-            self.assertEqual((answer.status, len(answer.body)), (200, self.size))
+            reply = self.part("bytes=0-9", If_Range=other)
+            self.assertEqual((reply.status, len(reply.body)), (200, self.size))
         self.put(self.tensor, [1])
         self.assertStatus(self.part("bytes=0-9", If_Range=etag), 200)
 
-    def test_every_form_of_the_whole_has_parts(self):
+    def test_every_format_supports_ranges(self):
         for accept, path in ((SAFETENSORS, self.path), (JSON, self.path + "?response=base64")):
             whole = self.get(path, {"Accept": accept})
-            answer = self.get(path, {"Accept": accept, "Range": "bytes=70-200000"})
-            self.assertStatus(answer, 206)
-            self.assertTrue(bytes(answer.body) == bytes(whole.body[70:200001]))
+            reply = self.get(path, {"Accept": accept, "Range": "bytes=70-200000"})
+            self.assertStatus(reply, 206)
+            self.assertTrue(bytes(reply.body) == bytes(whole.body[70:200001]))
 
-    def test_head_and_metadata_have_none(self):
-        answer = self.ask("HEAD", self.path, None, {"Accept": NPY, "Range": "bytes=0-9"})
-        self.assertEqual((answer.status, answer.headers["Content-Length"]), (200, str(self.size)))
+    def test_head_and_metadata_ignore_ranges(self):
+        reply = self.request("HEAD", self.path, None, {"Accept": NPY, "Range": "bytes=0-9"})
+        self.assertEqual((reply.status, reply.headers["Content-Length"]), (200, str(self.size)))
         self.assertStatus(self.get(self.path, {"Range": "bytes=0-9"}), 200)
 
-    def test_a_condition_goes_before_a_range(self):
+    def test_a_condition_is_checked_before_a_range(self):
         etag = self.file.headers["ETag"]
         self.assertStatus(self.part("bytes=0-9", If_None_Match=etag), 304)
         self.assertStatus(self.part("bytes=0-9", If_Match='"x"'), 412)
 
 
 class Accept(TensorTest):
-    def test_metadata_is_what_nobody_in_particular_gets(self):
+    def test_metadata_is_the_default(self):
         name, made = self.resident()
         for accept in (None, "*/*", JSON, "application/*", "text/html, */*;q=0.1"):
-            answer = self.get(f"/v1/tensors/{name}", {"Accept": accept} if accept else None)
-            self.assertEqual(self.assertMetadata(answer, 200), made)
-            self.assertEqual(answer.headers["Vary"], "Accept")
-            self.assertNotIn("Accept-Ranges", answer.headers)
+            reply = self.get(f"/v1/tensors/{name}", {"Accept": accept} if accept else None)
+            self.assertEqual(self.assertMetadata(reply, 200), made)
+            self.assertEqual(reply.headers["Vary"], "Accept")
+            self.assertNotIn("Accept-Ranges", reply.headers)
 
-    def test_the_best_liked_form_is_chosen(self):
+    def test_the_preferred_format_is_chosen(self):
         name, _ = self.resident()
         for accept, kind in ((f"{NPY}, {SAFETENSORS};q=0.5", NPY), (f"{NPY};q=0.1, {SAFETENSORS};q=0.5", SAFETENSORS),
                              (f"{JSON};q=0.9, {NPY}", NPY), ("application/octet-stream", SAFETENSORS),
@@ -534,10 +534,10 @@ class Accept(TensorTest):
         base = {"dtype": "int32", "shape": [2, 2]}
         for layout, member in (("nested", {"data": [[1, 2], [3, 4]]}), ("flat", {"data": [1, 2, 3, 4]}),
                                ("base64", {"base64": base64.b64encode(pack("int32", [1, 2, 3, 4])).decode()})):
-            answer = self.get(f"/v1/tensors/{name}?response={layout}")
-            self.assertEqual((answer.status, answer.json()), (200, {**base, **member}))
+            reply = self.get(f"/v1/tensors/{name}?response={layout}")
+            self.assertEqual((reply.status, reply.json()), (200, {**base, **member}))
             copy = self.name()
-            self.assertStatus(self.put(copy, answer.body), 201)  # it is what PUT takes
+            self.assertStatus(self.put(copy, reply.body), 201)  # the format that PUT accepts
             self.assertData(copy, "int32", [2, 2], [[1, 2], [3, 4]])
 
 
@@ -549,7 +549,7 @@ class Limits(TensorTest):
         self.assertStatus(self.put(name, npy("uint8", (900000,), bytes(900000)), {"Content-Type": NPY}), 201)
         with Raw(self.daemon) as raw:
             raw.send(b"PUT /v1/tensors/large HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n")
-            self.assertProblem(raw.answer(), 413, "PAYLOAD_TOO_LARGE", limit=1 << 20)
+            self.assertProblem(raw.reply(), 413, "PAYLOAD_TOO_LARGE", limit=1 << 20)
         self.assertProblem(self.put(self.name(), npy("uint8", (900000,), bytes(900000)), {"Content-Type": NPY}), 422,
                            "RESOURCE_LIMIT", resource="resident_bytes")
         self.assertStatus(self.delete(name), 204)
@@ -557,20 +557,20 @@ class Limits(TensorTest):
         self.assertStatus(self.put(name, npy("uint8", (900000,), bytes(900000)), {"Content-Type": NPY}), 201)
         self.assertStatus(self.delete(name), 204)
 
-    def test_text_that_means_more_than_the_quota_is_refused(self):
+    def test_text_of_a_tensor_above_the_quota_is_refused(self):
         body = b'{"dtype":"float64","shape":[200000],"data":[' + b",".join([b"1"] * 200000) + b"]}"
         self.assertProblem(self.put(self.name(), body), 422, "RESOURCE_LIMIT", resource="resident_bytes")
 
-    def test_a_tensor_whose_text_would_be_too_long_comes_in_binary(self):
+    def test_a_tensor_whose_text_is_too_long_is_available_in_binary(self):
         with Daemon("--max-output", "10K") as daemon, Client(daemon) as client:
-            self.assertStatus(client.ask("PUT", "/v1/tensors/t", npy("int8", (20000,), bytes(20000)), {"Content-Type": NPY}), 201)
-            answer = client.ask("GET", "/v1/tensors/t?response=flat")
-            self.assertProblem(answer, 422, "RESOURCE_LIMIT", resource="output_bytes", limit=10240)
-            self.assertEqual(len(client.ask("GET", "/v1/tensors/t", None, {"Accept": NPY}).body), 20128)
+            self.assertStatus(client.request("PUT", "/v1/tensors/t", npy("int8", (20000,), bytes(20000)), {"Content-Type": NPY}), 201)
+            reply = client.request("GET", "/v1/tensors/t?response=flat")
+            self.assertProblem(reply, 422, "RESOURCE_LIMIT", resource="output_bytes", limit=10240)
+            self.assertEqual(len(client.request("GET", "/v1/tensors/t", None, {"Accept": NPY}).body), 20128)
 
 
 class Load(TensorTest):
-    def test_readers_see_one_version_whole_while_it_is_replaced(self):
+    def test_readers_see_complete_versions_during_replacement(self):
         rows, columns = 200, 500
         def body(value):
             return npy("int32", (rows, columns), pack("int32", [value]) * (rows * columns))
@@ -582,13 +582,13 @@ class Load(TensorTest):
             with Client(self.daemon) as client:
                 while not stop.is_set():
                     if whole:
-                        answer = client.ask("GET", f"/v1/tensors/{name}", None, {"Accept": NPY})
-                        self.assertStatus(answer, 200)
-                        values = set(struct.unpack(f"<{rows * columns}i", read_npy(answer.body)[2]))
+                        reply = client.request("GET", f"/v1/tensors/{name}", None, {"Accept": NPY})
+                        self.assertStatus(reply, 200)
+                        values = set(struct.unpack(f"<{rows * columns}i", read_npy(reply.body)[2]))
                     else:
-                        answer = client.post("/v1/gather", {"params": {"ref": name}, "indices": [0, rows - 1]})
-                        self.assertStatus(answer, 200)
-                        values = {v for row in answer.json()["output"]["data"] for v in row}
+                        reply = client.post("/v1/gather", {"params": {"ref": name}, "indices": [0, rows - 1]})
+                        self.assertStatus(reply, 200)
+                        values = {v for row in reply.json()["output"]["data"] for v in row}
                     self.assertEqual(len(values), 1)
                     seen.update(values)
 
@@ -597,30 +597,30 @@ class Load(TensorTest):
             try:
                 with Client(self.daemon) as client:
                     for value in range(1, 40):
-                        self.assertStatus(client.ask("PUT", f"/v1/tensors/{name}", body(value), {"Content-Type": NPY}), 200)
+                        self.assertStatus(client.request("PUT", f"/v1/tensors/{name}", body(value), {"Content-Type": NPY}), 200)
             finally:
                 stop.set()
             for reader in readers:
                 reader.result()
         self.assertGreater(len(seen), 1)
 
-    def test_an_answer_on_its_way_keeps_the_version_it_began_with(self):
+    def test_a_reply_in_progress_keeps_its_version(self):
         name, n = self.name(), 30_000_000
         with Daemon() as daemon, Client(daemon) as client:
             def in_use():
-                return client.ask("GET", "/readyz").json()["memory"]["in_use"]
+                return client.request("GET", "/readyz").json()["memory"]["in_use"]
             empty = in_use()
-            self.assertStatus(client.ask("PUT", f"/v1/tensors/{name}", npy("uint8", (n,), b"a" * n), {"Content-Type": NPY}), 201)
+            self.assertStatus(client.request("PUT", f"/v1/tensors/{name}", npy("uint8", (n,), b"a" * n), {"Content-Type": NPY}), 201)
             raw = Raw(daemon)
             raw.send(http_request("GET", f"/v1/tensors/{name}", headers=[f"Accept: {NPY}"]))
-            self.assertTrue(raw.more())  # begun, and far more to come than sockets hold
-            self.assertStatus(client.ask("PUT", f"/v1/tensors/{name}", [1]), 200)
-            self.assertStatus(client.ask("DELETE", f"/v1/tensors/{name}"), 204)
-            self.assertGreater(in_use(), n)  # held by the answer
-            answer = raw.answer()
-            self.assertEqual(read_npy(bytes(answer.body))[2], b"a" * n)
+            self.assertTrue(raw.more())  # started, and longer than the socket buffers
+            self.assertStatus(client.request("PUT", f"/v1/tensors/{name}", [1]), 200)
+            self.assertStatus(client.request("DELETE", f"/v1/tensors/{name}"), 204)
+            self.assertGreater(in_use(), n)  # in use by the reply
+            reply = raw.reply()
+            self.assertEqual(read_npy(bytes(reply.body))[2], b"a" * n)
             raw.close()
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + WAIT_LIMIT
             while in_use() > empty and time.monotonic() < deadline:
                 time.sleep(0.05)
             self.assertEqual(in_use(), empty)
@@ -636,62 +636,62 @@ class DataFolder(TensorTest):
             f.write(npy("int32", (len(values),), pack("int32", values)))
         os.rename(path + ".new", path)
 
-    def test_sighup_finds_new_files_changed_files_and_those_that_are_gone(self):
+    def test_sighup_loads_new_changed_and_removed_files(self):
         self.file("a.npy", 1)
         self.file("b.npy", 2)
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
             def data(name):
-                answer = client.ask("GET", f"/v1/tensors/{name}?response=flat")
-                return answer.json()["data"] if answer.status == 200 else answer.status
+                reply = client.request("GET", f"/v1/tensors/{name}?response=flat")
+                return reply.json()["data"] if reply.status == 200 else reply.status
             self.assertEqual((data("a"), data("b"), data("c")), ([1], [2], 404))
             self.file("a.npy", 10, 11)
             os.remove(os.path.join(self.folder, "b.npy"))
             self.file("c.npy", 3)
             daemon.send_signal(signal.SIGHUP)
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + WAIT_LIMIT
             while (data("a"), data("b"), data("c")) != ([10, 11], 404, [3]) and time.monotonic() < deadline:
                 time.sleep(0.02)
             self.assertEqual((data("a"), data("b"), data("c")), ([10, 11], 404, [3]))
 
-    def test_a_file_that_was_cut_short_is_told_before_any_of_it_is_sent(self):
+    def test_a_truncated_file_is_reported_before_it_is_sent(self):
         self.file("cut.npy", *range(100000))
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
             os.truncate(os.path.join(self.folder, "cut.npy"), 5000)
             for headers in ({"Accept": NPY}, {"Accept": SAFETENSORS}, {"Accept": NPY, "Range": "bytes=100000-100010"}):
-                self.assertProblem(client.ask("GET", "/v1/tensors/cut", None, headers), 503, "DEVICE_UNAVAILABLE")
+                self.assertProblem(client.request("GET", "/v1/tensors/cut", None, headers), 503, "DEVICE_UNAVAILABLE")
 
-    def test_what_a_damaged_file_has_taken_the_place_of_is_not_persisted(self):
+    def test_a_tensor_hidden_by_an_invalid_file_is_not_reported_as_persisted(self):
         self.file("a.npy", 1, 2)
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
-            self.assertTrue(client.ask("GET", "/v1/tensors/a").json()["persisted"])
+            self.assertTrue(client.request("GET", "/v1/tensors/a").json()["persisted"])
             with open(os.path.join(self.folder, "bad"), "wb") as f:
                 f.write(npy("int32", (2,), pack("int32", [3, 4]))[:-1])
             os.rename(os.path.join(self.folder, "bad"), os.path.join(self.folder, "a.npy"))
             daemon.send_signal(signal.SIGHUP)
             daemon.wait_log(lambda e: e.get("event") == "table_skipped")
-            deadline = time.monotonic() + PATIENCE
-            while client.ask("GET", "/v1/tensors/a").json()["persisted"] and time.monotonic() < deadline:
+            deadline = time.monotonic() + WAIT_LIMIT
+            while client.request("GET", "/v1/tensors/a").json()["persisted"] and time.monotonic() < deadline:
                 time.sleep(0.02)
-            self.assertFalse(client.ask("GET", "/v1/tensors/a").json()["persisted"])
-            self.assertEqual(client.ask("GET", "/v1/tensors/a?response=flat").json()["data"], [1, 2])
+            self.assertFalse(client.request("GET", "/v1/tensors/a").json()["persisted"])
+            self.assertEqual(client.request("GET", "/v1/tensors/a?response=flat").json()["data"], [1, 2])
 
-    def test_sighup_disturbs_nobody(self):
+    def test_sighup_does_not_affect_requests(self):
         self.file("a.npy", *range(1000))
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
             for i in range(200):
                 daemon.send_signal(signal.SIGHUP)
-                answer = client.post("/v1/gather", {"params": {"ref": "a"}, "indices": [i]})
-                self.assertOutput(answer, "int32", [1], [i])
+                reply = client.post("/v1/gather", {"params": {"ref": "a"}, "indices": [i]})
+                self.assertOutput(reply, "int32", [1], [i])
 
-    def test_what_persists_is_there_after_a_restart(self):
+    def test_persisted_tensors_survive_a_restart(self):
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
-            answer = client.ask("PUT", "/v1/tensors/kept?persist=1", ["a", ""])
-            self.assertStatus(answer, 201)
-            self.assertTrue(answer.json()["persisted"])
-            self.assertStatus(client.ask("PUT", "/v1/tensors/lost", [1]), 201)
+            reply = client.request("PUT", "/v1/tensors/kept?persist=1", ["a", ""])
+            self.assertStatus(reply, 201)
+            self.assertTrue(reply.json()["persisted"])
+            self.assertStatus(client.request("PUT", "/v1/tensors/lost", [1]), 201)
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
-            self.assertEqual(client.ask("GET", "/v1/tensors/kept?response=nested").json()["data"], ["a", ""])
-            self.assertStatus(client.ask("GET", "/v1/tensors/lost"), 404)
-            self.assertStatus(client.ask("DELETE", "/v1/tensors/kept"), 204)
+            self.assertEqual(client.request("GET", "/v1/tensors/kept?response=nested").json()["data"], ["a", ""])
+            self.assertStatus(client.request("GET", "/v1/tensors/lost"), 404)
+            self.assertStatus(client.request("DELETE", "/v1/tensors/kept"), 204)
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
-            self.assertEqual(client.ask("GET", "/v1/tensors").json()["tensors"], [])
+            self.assertEqual(client.request("GET", "/v1/tensors").json()["tensors"], [])

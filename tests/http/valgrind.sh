@@ -2,8 +2,8 @@
 # valgrind.sh [BINARY] - the daemon under valgrind: serves the conformance cases of all ops and einsum's plans,
 # inline and through the queue, stops on SIGTERM, and must leave no error and no leak.
 #
-# valgrind runs nothing above AVX2 and says so to who asks the processor: what the daemon chooses by itself is the
-# code for AVX2. The second run has that for any processor. The code for AVX-512 is left to AddressSanitizer.
+# valgrind supports and reports at most AVX2, so the daemon chooses that by default; the second run uses the generic
+# code. AddressSanitizer covers the code for AVX-512.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 binary=${1:-build/tensord}

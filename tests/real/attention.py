@@ -4,14 +4,14 @@
     attention.py MODEL_FOLDER        (model.safetensors and vocab.txt; run.sh fetches them, and NumPy)
 
 The server looks up embeddings, projects them on queries, keys and values, and forms scores and weighted sums; this
-client adds, applies LayerNorm and softmax, and splits heads by naming a shape.  Every answer of an einsum is held
+client adds, applies LayerNorm and softmax, and splits heads by naming a shape.  Every reply of an einsum is held
 against NumPy, in float64 and in float32.
 
 How far float32 may be off: a sum of n products, each rounded and added in any order, with or without fused
 multiply-add, differs from the exact one by at most g(n) * sum |a_i b_i|, where g(n) = n u / (1 - n u) and u = 2^-24
 (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).  So against float64, whose own error is 2^-29
 of that, the bound is g(n) * sum |a_i b_i| for each element, and against NumPy in float32, which is off by as much,
-twice that.  The inputs of each step are the answers of the step before, so that every bound is about one einsum.
+twice that.  The inputs of each step are the replies of the step before, so that every bound is about one einsum.
 """
 import math, os, sys, tempfile
 
@@ -44,9 +44,9 @@ class Weights:
 def post(client, path, tensors, metadata):
     kinds = {np.dtype("f4"): "float32", np.dtype("i4"): "int32"}
     body = safetensors({n: (kinds[t.dtype], t.shape, t.tobytes()) for n, t in tensors.items()}, metadata)
-    answer = client.post(path, body, {"Content-Type": SAFETENSORS})
-    require(answer.status == 200, f"{path} {metadata}: {answer}")
-    dtype, shape, raw = read_safetensors(answer.body)[0]["output"]
+    reply = client.post(path, body, {"Content-Type": SAFETENSORS})
+    require(reply.status == 200, f"{path} {metadata}: {reply}")
+    dtype, shape, raw = read_safetensors(reply.body)[0]["output"]
     require(dtype == "float32", f"{path}: a float32 tensor, not {dtype}")
     return np.frombuffer(raw, "<f4").reshape(shape)
 

@@ -128,7 +128,7 @@ def main():
         began = time.monotonic()
         with Daemon("--data-dir", data) as daemon, Client(daemon) as client:
             ready = time.monotonic() - began
-            tables = {t["name"]: t for t in client.ask("GET", "/v1/tensors").json()["tensors"]}
+            tables = {t["name"]: t for t in client.request("GET", "/v1/tensors").json()["tensors"]}
             total = sum(t["bytes"] for t in tables.values())
             print(f"{len(tables)} tables, {total / 1e6:.1f} MB, served {1000 * ready:.0f} ms after the start")
             require(set(tables) == {"minilm:" + name for name in file.header if name != "__metadata__"}, "every tensor of the file is a table")
@@ -153,9 +153,9 @@ def main():
             longest = max(len(tokenize(t)) for t in SENTENCES)
             batch = [([tokenize.ids[p] for p in tokenize(t)] + [tokenize.ids["[PAD]"]] * longest)[:longest] for t in SENTENCES]
             flat = [i for ids in batch for i in ids]
-            answer = client.post("/v1/gather", {"params": {"ref": "minilm:" + TABLE}, "indices": batch}, {"Accept": SAFETENSORS})
-            require(answer.status == 200, str(answer))
-            dtype, shape, raw = read_safetensors(answer.body)[0]["output"]
+            reply = client.post("/v1/gather", {"params": {"ref": "minilm:" + TABLE}, "indices": batch}, {"Accept": SAFETENSORS})
+            require(reply.status == 200, str(reply))
+            dtype, shape, raw = read_safetensors(reply.body)[0]["output"]
             require((dtype, shape) == ("float32", [len(batch), longest, width]), f"{dtype} {shape}")
             require(raw == b"".join(file.row(TABLE, i) for i in flat), "the padded batch is the file's rows")
             compared += len(raw)
@@ -173,10 +173,10 @@ def main():
             require(got == b"".join(file.row(POSITIONS, i) for i in range(longest)), "positions are those of the file")
             compared += len(got)
 
-            answer = client.post("/v1/gather", {"params": {"ref": "minilm:" + TABLE}, "indices": [0, rows]})
-            require(answer.status == 422 and answer.json()["bound"] == rows, f"an id beyond the vocabulary is refused: {answer}")
-            answer = client.post("/v1/gather", {"params": {"ref": "minilm:" + TABLE[:-1]}, "indices": [0]})
-            require(answer.status == 404 and answer.json()["did_you_mean"] == "minilm:" + TABLE, f"a misspelt table is named: {answer}")
+            reply = client.post("/v1/gather", {"params": {"ref": "minilm:" + TABLE}, "indices": [0, rows]})
+            require(reply.status == 422 and reply.json()["bound"] == rows, f"an id beyond the vocabulary is refused: {reply}")
+            reply = client.post("/v1/gather", {"params": {"ref": "minilm:" + TABLE[:-1]}, "indices": [0]})
+            require(reply.status == 404 and reply.json()["did_you_mean"] == "minilm:" + TABLE, f"a misspelt table is named: {reply}")
 
             cat, kitten, market = (sentences[i] for i in range(3))
             print(f"mean word vectors: cat ~ kitten {cosine(cat, kitten):.3f}, cat ~ stock market {cosine(cat, market):.3f}")
