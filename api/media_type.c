@@ -190,12 +190,12 @@ td_status td_media_of_reply(const char *accept, unsigned formats, td_format pref
     while (td_preference_next(&rest, end, &range)) {
         /* The most specific range decides; among equally specific ones the highest q-value. */
         for (int i = 0; i < FORMATS; i++) {
-            int closeness = match(range.name, (td_format)i);
-            if (closeness == 0 || closeness < best_match[i])
+            int specificity = match(range.name, (td_format)i);
+            if (specificity == 0 || specificity < best_match[i])
                 continue;
-            if (closeness > best_match[i] || range.weight > q[i])
+            if (specificity > best_match[i] || range.weight > q[i])
                 q[i] = range.weight;
-            best_match[i] = closeness;
+            best_match[i] = specificity;
         }
     }
     for (int i = 0; i < FORMATS; i++)

@@ -3,8 +3,8 @@
  *     cc -o client api/clients/client.c $(pkg-config --cflags --libs libcurl libcjson)
  *     ./client [http://host:port]
  *
- * Keeps a table, looks rows up in JSON and in binary, multiplies, updates, reads an error and cleans
- * up. A little-endian machine, as most are, finds the binary numbers in its own order. */
+ * Stores a table, looks up rows in JSON and in binary, multiplies, updates, reads an error and
+ * deletes the table. Assumes a little-endian machine: the binary numbers are little-endian. */
 #include <cjson/cJSON.h>
 #include <curl/curl.h>
 
@@ -18,7 +18,7 @@
 #define TABLE       "/v1/tensors/c-example"
 #define REF         "{\"ref\": \"c-example\"}"
 
-struct answer {
+struct reply {
     long status;
     size_t size;
     char *body; /* size bytes and a NUL; free it */
@@ -32,25 +32,25 @@ static void die(const char *what)
     exit(1);
 }
 
-/* libcurl calls this with each piece of the body that arrives; 0 ends the transfer with an error. */
-static size_t append(char *piece, size_t one, size_t size, void *user)
+/* libcurl calls this for each chunk of the body; returning 0 ends the transfer with an error. */
+static size_t append(char *chunk, size_t item_size, size_t size, void *user)
 {
-    struct answer *answer = user;
-    char *body = realloc(answer->body, answer->size + one * size + 1);
+    struct reply *reply = user;
+    char *body = realloc(reply->body, reply->size + item_size * size + 1);
     if (body == NULL)
         return 0;
-    memcpy(body + answer->size, piece, one * size);
-    answer->body = body;
-    answer->size += one * size;
-    body[answer->size] = '\0';
-    return one * size;
+    memcpy(body + reply->size, chunk, item_size * size);
+    reply->body = body;
+    reply->size += item_size * size;
+    body[reply->size] = '\0';
+    return item_size * size;
 }
 
-/* Sends JSON. One handle serves all requests, so that they share a connection. */
-static struct answer ask(CURL *curl, const char *method, const char *path, const char *json,
-                         const char *accept)
+/* Sends JSON. All requests use one handle, so that they share a connection. */
+static struct reply send_request(CURL *curl, const char *method, const char *path, const char *json,
+                                 const char *accept)
 {
-    struct answer answer = { .body = calloc(1, 1) };
+    struct reply reply = { .body = calloc(1, 1) };
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: " JSON);
     char url[512];
 
@@ -61,48 +61,48 @@ static struct answer ask(CURL *curl, const char *method, const char *path, const
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, json);
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &reply);
     CURLcode code = curl_easy_perform(curl);
     if (code != CURLE_OK)
         die(curl_easy_strerror(code));
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer.status);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &reply.status);
     curl_slist_free_all(headers);
-    return answer;
+    return reply;
 }
 
-/* The answer as JSON, whether it is a result or an error; cJSON_Delete it. */
-static cJSON *ask_json(CURL *curl, const char *method, const char *path, const char *json)
+/* Sends JSON and returns the reply, a result or an error, as JSON; cJSON_Delete it. */
+static cJSON *send_json(CURL *curl, const char *method, const char *path, const char *json)
 {
-    struct answer answer = ask(curl, method, path, json, "Accept: " JSON);
-    cJSON *parsed = cJSON_Parse(answer.body);
+    struct reply reply = send_request(curl, method, path, json, "Accept: " JSON);
+    cJSON *parsed = cJSON_Parse(reply.body);
     if (parsed == NULL)
-        die(answer.body);
-    free(answer.body);
+        die(reply.body);
+    free(reply.body);
     return parsed;
 }
 
-/* Sends an op's request and prints the data of its output. */
+/* Sends a request for an op and prints the data of its output. */
 static void print_output(CURL *curl, const char *title, const char *path, const char *json)
 {
-    cJSON *answer = ask_json(curl, "POST", path, json);
-    const cJSON *output = cJSON_GetObjectItem(answer, "output");
+    cJSON *reply = send_json(curl, "POST", path, json);
+    const cJSON *output = cJSON_GetObjectItem(reply, "output");
     if (output == NULL)
-        die(cJSON_GetStringValue(cJSON_GetObjectItem(answer, "detail")));
+        die(cJSON_GetStringValue(cJSON_GetObjectItem(reply, "detail")));
     char *data = cJSON_PrintUnformatted(cJSON_GetObjectItem(output, "data"));
     printf("%s: %s\n", title, data);
     free(data);
-    cJSON_Delete(answer);
+    cJSON_Delete(reply);
 }
 
-/* A member that is a number, or element i of one that is an array. */
+/* The value of a member that is a number, or of element i if it is an array. */
 static double number(const cJSON *object, const char *name, int i)
 {
     const cJSON *item = cJSON_GetObjectItem(object, name);
     return cJSON_GetNumberValue(cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item);
 }
 
-/* A safetensors file is its header's length, the header as JSON, and the tensors' bytes. */
-static void print_float32(const struct answer *file, const char *name)
+/* Prints a tensor of a safetensors file: the length of the header, the header as JSON, the data. */
+static void print_float32(const struct reply *file, const char *name)
 {
     uint64_t header_size;
     memcpy(&header_size, file->body, sizeof header_size);
@@ -114,7 +114,7 @@ static void print_float32(const struct answer *file, const char *name)
 
     printf("binary:");
     for (float value; begin < end; begin += sizeof value) {
-        memcpy(&value, data + begin, sizeof value); /* the file may lie at any address */
+        memcpy(&value, data + begin, sizeof value); /* the data may be unaligned */
         printf(" %g", value);
     }
     printf("\n");
@@ -129,21 +129,21 @@ int main(int argc, char **argv)
     if (curl == NULL)
         die("no memory");
 
-    /* The table is kept under its name from now on. */
-    cJSON *about = ask_json(curl, "PUT", TABLE, "[[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]]");
+    /* The table is stored under its name. */
+    cJSON *about = send_json(curl, "PUT", TABLE, "[[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]]");
     printf("table: %s [%g, %g]\n", cJSON_GetStringValue(cJSON_GetObjectItem(about, "dtype")),
            number(about, "shape", 0), number(about, "shape", 1));
     cJSON_Delete(about);
 
-    /* Rows 2 and 0: the table is named, only the indices travel. A question in JSON may have its
-     * answer in binary. */
+    /* Rows 2 and 0: the request refers to the table and contains only the indices. A request in
+     * JSON may have a binary reply. */
     const char *rows = "{\"params\": " REF ", \"indices\": [2, 0]}";
     print_output(curl, "json", "/v1/gather", rows);
-    struct answer answer = ask(curl, "POST", "/v1/gather", rows, "Accept: " SAFETENSORS);
-    if (answer.status != 200)
-        die(answer.body);
-    print_float32(&answer, "output");
-    free(answer.body);
+    struct reply reply = send_request(curl, "POST", "/v1/gather", rows, "Accept: " SAFETENSORS);
+    if (reply.status != 200)
+        die(reply.body);
+    print_float32(&reply, "output");
+    free(reply.body);
 
     /* The dot product of every row with [1, 2]. */
     print_output(curl, "einsum", "/v1/einsum",
@@ -151,12 +151,12 @@ int main(int argc, char **argv)
 
     /* Row 1 is replaced in place. Each index is a list of coordinates. */
     const char *update = "{\"indices\": [[1]], \"updates\": [[7.5, 8.5]]}";
-    cJSON_Delete(ask_json(curl, "POST", TABLE "/scatter", update));
+    cJSON_Delete(send_json(curl, "POST", TABLE "/scatter", update));
     print_output(curl, "scatter", "/v1/gather", "{\"params\": " REF ", \"indices\": 1}");
 
-    /* There is no row 7. Every error has a code for programs and a sentence, detail, for people. */
+    /* There is no row 7. Every error has a code for programs and a message, detail, for people. */
     cJSON *problem =
-        ask_json(curl, "POST", "/v1/gather", "{\"params\": " REF ", \"indices\": [0, 7]}");
+        send_json(curl, "POST", "/v1/gather", "{\"params\": " REF ", \"indices\": [0, 7]}");
     printf("error: %s: %s[%g] is %g, the bound %g\n",
            cJSON_GetStringValue(cJSON_GetObjectItem(problem, "code")),
            cJSON_GetStringValue(cJSON_GetObjectItem(problem, "input")),
@@ -164,9 +164,9 @@ int main(int argc, char **argv)
            number(problem, "bound", 0));
     cJSON_Delete(problem);
 
-    answer = ask(curl, "DELETE", TABLE, NULL, "Accept: " JSON);
-    printf("%s\n", answer.status == 204 ? "deleted" : answer.body);
-    free(answer.body);
+    reply = send_request(curl, "DELETE", TABLE, NULL, "Accept: " JSON);
+    printf("%s\n", reply.status == 204 ? "deleted" : reply.body);
+    free(reply.body);
     curl_easy_cleanup(curl);
     return 0;
 }

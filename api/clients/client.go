@@ -2,7 +2,7 @@
 //
 //	go run api/clients/client.go [http://host:port]
 //
-// Keeps a table, looks rows up in JSON and in binary, multiplies, updates, reads an error and cleans up.
+// Stores a table, looks up rows in JSON and in binary, multiplies, updates, reads an error and deletes the table.
 package main
 
 import (
@@ -20,11 +20,11 @@ const safetensors = "application/vnd.safetensors"
 
 var server = "http://127.0.0.1:8080"
 
-// object is a request in JSON.
+// object is a JSON object of a request.
 type object map[string]any
 
-// answer has the members that these requests are answered with: of a table, of an op, of an error.
-type answer struct {
+// reply has the members of the replies used here: of a table, of an op, of an error.
+type reply struct {
 	DType  string
 	Shape  []int
 	Output struct{ Data any }
@@ -40,8 +40,8 @@ func check(err error) {
 	}
 }
 
-// ask returns the status and the body of the answer.
-func ask(method, path, contentType string, body []byte, accept string) (int, []byte) {
+// sendRequest sends a request and returns the status and the body of the reply.
+func sendRequest(method, path, contentType string, body []byte, accept string) (int, []byte) {
 	request, err := http.NewRequest(method, server+path, bytes.NewReader(body))
 	check(err)
 	request.Header.Set("Content-Type", contentType)
@@ -54,25 +54,25 @@ func ask(method, path, contentType string, body []byte, accept string) (int, []b
 	return response.StatusCode, data
 }
 
-// try is a request in JSON; of an answer that is an error Code is set.
-func try(path string, body object) (a answer) {
+// tryPost sends a request in JSON. Code is set if the reply is an error.
+func tryPost(path string, body object) (a reply) {
 	text, err := json.Marshal(body)
 	check(err)
-	_, data := ask("POST", path, "application/json", text, "application/json")
+	_, data := sendRequest("POST", path, "application/json", text, "application/json")
 	check(json.Unmarshal(data, &a))
 	return a
 }
 
-// post is try where nothing should go wrong.
-func post(path string, body object) answer {
-	a := try(path, body)
+// post is tryPost for requests that must succeed.
+func post(path string, body object) reply {
+	a := tryPost(path, body)
 	if a.Code != "" {
 		log.Fatalf("%s: %s", a.Code, a.Detail)
 	}
 	return a
 }
 
-// npy is a file as numpy.save writes it: magic, version, the header's length, the header, the values.
+// npy returns a file as written by numpy.save: magic, version, the length of the header, the header, the values.
 func npy(rows, columns int, values []float32) []byte {
 	header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", rows, columns)
 	file := bytes.NewBufferString("\x93NUMPY\x01\x00\x76\x00")
@@ -81,7 +81,7 @@ func npy(rows, columns int, values []float32) []byte {
 	return file.Bytes()
 }
 
-// float32Of reads a tensor out of a safetensors file: the header's length, the header as JSON, the tensors' bytes.
+// float32Of reads a tensor of a safetensors file: the length of the header, the header as JSON, the tensors' bytes.
 func float32Of(file []byte, name string) []float32 {
 	start := 8 + binary.LittleEndian.Uint64(file)
 	header := map[string]struct {
@@ -99,30 +99,30 @@ func main() {
 		server = os.Args[1]
 	}
 
-	// The table is kept under its name from now on.
+	// The table is stored under its name.
 	const table = "/v1/tensors/go-example"
 	file := npy(3, 2, []float32{0.5, 1.5, 2.5, 3.5, 4.5, 5.5})
-	status, data := ask("PUT", table, "application/x-npy", file, "application/json")
+	status, data := sendRequest("PUT", table, "application/x-npy", file, "application/json")
 	if status >= 400 {
 		log.Fatalf("%s", data)
 	}
-	var about answer
+	var about reply
 	check(json.Unmarshal(data, &about))
 	fmt.Println("table:", about.DType, about.Shape)
 
-	// Rows 2 and 0: the table is named, only the indices travel.
+	// Rows 2 and 0: the request refers to the table and contains only the indices.
 	params := object{"ref": "go-example"}
 	rows := post("/v1/gather", object{"params": params, "indices": []int{2, 0}})
 	fmt.Println("json:", rows.Output.Data)
 
-	// A question in JSON may have its answer in binary.
-	question := []byte(`{"params": {"ref": "go-example"}, "indices": [2, 0]}`)
-	if status, data = ask("POST", "/v1/gather", "application/json", question, safetensors); status >= 400 {
+	// A request in JSON may have a binary reply.
+	lookup := []byte(`{"params": {"ref": "go-example"}, "indices": [2, 0]}`)
+	if status, data = sendRequest("POST", "/v1/gather", "application/json", lookup, safetensors); status >= 400 {
 		log.Fatalf("%s", data)
 	}
 	fmt.Println("binary:", float32Of(data, "output"))
 
-	// The dot product of every row with [1, 2]. Go writes 1.0 as 1, so the dtype is said.
+	// The dot product of every row with [1, 2]. Go writes 1.0 as 1, so the dtype is given.
 	query := object{"dtype": "float32", "data": []float32{1, 2}}
 	dots := post("/v1/einsum", object{"equation": "ij,j->i", "inputs": []object{params, query}})
 	fmt.Println("einsum:", dots.Output.Data)
@@ -132,12 +132,12 @@ func main() {
 	row := post("/v1/gather", object{"params": params, "indices": 1})
 	fmt.Println("scatter:", row.Output.Data)
 
-	// There is no row 7. Every error has a code for programs and a sentence, Detail, for people.
-	if e := try("/v1/gather", object{"params": params, "indices": []int{0, 7}}); e.Code != "" {
+	// There is no row 7. Every error has a Code for programs and a message, Detail, for people.
+	if e := tryPost("/v1/gather", object{"params": params, "indices": []int{0, 7}}); e.Code != "" {
 		fmt.Printf("error: %s: %s%v is %d, the bound %d\n", e.Code, e.Input, e.Position, e.Index, e.Bound)
 	}
 
-	if status, _ = ask("DELETE", table, "", nil, ""); status == http.StatusNoContent {
+	if status, _ = sendRequest("DELETE", table, "", nil, ""); status == http.StatusNoContent {
 		fmt.Println("deleted")
 	}
 }

@@ -3,34 +3,34 @@
 //
 //     api/clients/node.mjs [http://host:port]
 //
-// Keeps a table, looks rows up in JSON and in binary, multiplies, updates, reads an error and cleans up.
+// Stores a table, looks up rows in JSON and in binary, multiplies, updates, reads an error and deletes the table.
 
 const server = process.argv[2] ?? 'http://127.0.0.1:8080';
 const SAFETENSORS = 'application/vnd.safetensors';
 
-/** What the server refused; `problem` is its problem document: code, detail, and what applies. */
-class Refused extends Error {
+/** An error reply; `problem` is the problem document, with code, detail and other members. */
+class ServerError extends Error {
   constructor(problem) {
     super(problem.detail);
     this.problem = problem;
   }
 }
 
-/** The answer to a request. An ArrayBuffer is sent as safetensors, everything else as JSON. */
-async function ask(method, path, body, accept = 'application/json') {
+/** Sends a request and returns the reply. An ArrayBuffer is sent as safetensors, anything else as JSON. */
+async function sendRequest(method, path, body, accept = 'application/json') {
   const binary = body instanceof ArrayBuffer;
-  const answer = await fetch(server + path, {
+  const reply = await fetch(server + path, {
     method,
     headers: { 'Content-Type': binary ? SAFETENSORS : 'application/json', Accept: accept },
     body: binary ? body : JSON.stringify(body),
   });
-  if (!answer.ok) throw new Refused(await answer.json());
-  return answer;
+  if (!reply.ok) throw new ServerError(await reply.json());
+  return reply;
 }
 
-const post = async (path, body) => (await ask('POST', path, body)).json();
+const post = async (path, body) => (await sendRequest('POST', path, body)).json();
 
-/** A safetensors file of one int32 tensor: the header's length, the header as JSON, the tensor's bytes. */
+/** A safetensors file of one int32 tensor: the length of the header, the header as JSON, the tensor's bytes. */
 function safetensorsOf(name, values, metadata) {
   const header = {
     __metadata__: metadata,
@@ -44,7 +44,7 @@ function safetensorsOf(name, values, metadata) {
   return file.buffer;
 }
 
-/** The values of a float32 tensor in such a file. */
+/** The values of a float32 tensor in a safetensors file. */
 function float32Of(file, name) {
   const start = 8 + Number(new DataView(file).getBigUint64(0, true));
   const entry = JSON.parse(new TextDecoder().decode(file.slice(8, start)))[name];
@@ -52,20 +52,19 @@ function float32Of(file, name) {
   return new Float32Array(file.slice(start + entry.data_offsets[0], start + entry.data_offsets[1]));
 }
 
-// The table is kept under its name from now on. JavaScript writes 1.0 as 1, which would be an integer, so the
-// dtype is said.
+// The table is stored under its name. JavaScript writes 1.0 as 1, which would be an integer, so the dtype is given.
 const table = { dtype: 'float32', data: [[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]] };
-const about = await (await ask('PUT', '/v1/tensors/node-example', table)).json();
+const about = await (await sendRequest('PUT', '/v1/tensors/node-example', table)).json();
 console.log('table:', about.dtype, about.shape);
 
-// Rows 2 and 0: the table is named, only the indices travel.
+// Rows 2 and 0: the request refers to the table and contains only the indices.
 const params = { ref: 'node-example' };
 console.log('json:', (await post('/v1/gather', { params, indices: [2, 0] })).output.data);
 
-// The same in binary: tensors are named after the op's inputs, the metadata holds references and attributes.
+// The same in binary: tensors have the names of the op's inputs, the metadata has references and attributes.
 const request = safetensorsOf('indices', Int32Array.of(2, 0), { 'params.ref': 'node-example' });
-const answer = await ask('POST', '/v1/gather', request, SAFETENSORS);
-console.log('binary:', ...float32Of(await answer.arrayBuffer(), 'output'));
+const reply = await sendRequest('POST', '/v1/gather', request, SAFETENSORS);
+console.log('binary:', ...float32Of(await reply.arrayBuffer(), 'output'));
 
 // The dot product of every row with [1, 2].
 const inputs = [params, { dtype: 'float32', data: [1, 2] }];
@@ -79,10 +78,10 @@ console.log('scatter:', (await post('/v1/gather', { params, indices: 1 })).outpu
 try {
   await post('/v1/gather', { params, indices: [0, 7] });
 } catch (e) {
-  if (!(e instanceof Refused)) throw e;
+  if (!(e instanceof ServerError)) throw e;
   const p = e.problem;
   console.log(`error: ${p.code}: ${p.input}[${p.position}] is ${p.index}, the bound ${p.bound}`);
 }
 
-await ask('DELETE', '/v1/tensors/node-example');
+await sendRequest('DELETE', '/v1/tensors/node-example');
 console.log('deleted');

@@ -3,8 +3,8 @@
 
     api/clients/python.py [http://host:port]
 
-Keeps a table, looks rows up in JSON and in binary, multiplies, updates, reads an error and cleans up.  For NumPy
-replace the two functions of safetensors by safetensors.numpy.save and load, which do the same for arrays.
+Stores a table, looks up rows in JSON and in binary, multiplies, updates, reads an error and deletes the table.  With NumPy
+replace the two functions for safetensors by safetensors.numpy.save and load, which do the same for arrays.
 """
 import array, json, struct, sys, urllib.error, urllib.request
 
@@ -12,30 +12,30 @@ SERVER = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"
 SAFETENSORS = "application/vnd.safetensors"
 
 
-class Refused(Exception):
-    """an error of the server's; `problem` is the problem document, with `code`, `detail` and what applies"""
+class ServerError(Exception):
+    """an error reply; `problem` is the problem document, with `code`, `detail` and other members"""
 
     def __init__(self, problem):
         super().__init__(problem["detail"])
         self.problem = problem
 
 
-def ask(method, path, body=None, content_type="application/json", accept="application/json"):
-    """the answer's body: an object of JSON, or bytes where something else was asked for"""
+def send_request(method, path, body=None, content_type="application/json", accept="application/json"):
+    """sends a request; returns the reply's body, parsed if it is JSON, otherwise bytes"""
     if content_type == "application/json" and body is not None:
         body = json.dumps(body).encode()
     headers = {"Content-Type": content_type, "Accept": accept}
     request = urllib.request.Request(SERVER + path, body, headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            data = answer.read()
-            return json.loads(data) if answer.headers.get_content_type() == "application/json" else data
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            data = reply.read()
+            return json.loads(data) if reply.headers.get_content_type() == "application/json" else data
     except urllib.error.HTTPError as e:
-        raise Refused(json.load(e)) from None
+        raise ServerError(json.load(e)) from None
 
 
 def to_safetensors(tensors, metadata=None):
-    """{name: (dtype, shape, array)} -> a file: the header's length, the header as JSON, the tensors' bytes"""
+    """{name: (dtype, shape, array)} -> a file: the length of the header, the header as JSON, the tensors' bytes"""
     header, data = {"__metadata__": metadata or {}}, b""
     for name, (dtype, shape, values) in tensors.items():
         begin, data = len(data), data + values.tobytes()
@@ -53,34 +53,34 @@ def float32_of(file, name):
     return array.array("f", file[data_at + begin:data_at + end])
 
 
-# A file of one tensor, whatever its name in there, is kept as the table "python-example".
+# A file of one tensor, of any name, is stored as the table "python-example".
 table = array.array("f", [0.5, 1.5, 2.5, 3.5, 4.5, 5.5])
-about = ask("PUT", "/v1/tensors/python-example", to_safetensors({"table": ("F32", [3, 2], table)}), SAFETENSORS)
+about = send_request("PUT", "/v1/tensors/python-example", to_safetensors({"table": ("F32", [3, 2], table)}), SAFETENSORS)
 print("table:", about["dtype"], about["shape"])
 
-# Rows 2 and 0: the table is named, only the indices travel.
-answer = ask("POST", "/v1/gather", {"params": {"ref": "python-example"}, "indices": [2, 0]})
-print("json:", answer["output"]["data"])
+# Rows 2 and 0: the request refers to the table and contains only the indices.
+reply = send_request("POST", "/v1/gather", {"params": {"ref": "python-example"}, "indices": [2, 0]})
+print("json:", reply["output"]["data"])
 
-# The same in binary: tensors are named after the op's inputs, the metadata holds references and attributes.
+# The same in binary: tensors have the names of the op's inputs, the metadata has references and attributes.
 request = to_safetensors({"indices": ("I32", [2], array.array("i", [2, 0]))}, {"params.ref": "python-example"})
-print("binary:", *float32_of(ask("POST", "/v1/gather", request, SAFETENSORS, SAFETENSORS), "output"))
+print("binary:", *float32_of(send_request("POST", "/v1/gather", request, SAFETENSORS, SAFETENSORS), "output"))
 
 # The dot product of every row with [1, 2].
-answer = ask("POST", "/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "python-example"}, [1.0, 2.0]]})
-print("einsum:", answer["output"]["data"])
+reply = send_request("POST", "/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "python-example"}, [1.0, 2.0]]})
+print("einsum:", reply["output"]["data"])
 
 # Row 1 is replaced in place. Each index is a list of coordinates; "mode": "add" would add instead.
-ask("POST", "/v1/tensors/python-example/scatter", {"indices": [[1]], "updates": [[7.5, 8.5]]})
-answer = ask("POST", "/v1/gather", {"params": {"ref": "python-example"}, "indices": 1})
-print("scatter:", answer["output"]["data"])
+send_request("POST", "/v1/tensors/python-example/scatter", {"indices": [[1]], "updates": [[7.5, 8.5]]})
+reply = send_request("POST", "/v1/gather", {"params": {"ref": "python-example"}, "indices": 1})
+print("scatter:", reply["output"]["data"])
 
 # There is no row 7.
 try:
-    ask("POST", "/v1/gather", {"params": {"ref": "python-example"}, "indices": [0, 7]})
-except Refused as e:
+    send_request("POST", "/v1/gather", {"params": {"ref": "python-example"}, "indices": [0, 7]})
+except ServerError as e:
     p = e.problem
     print(f"error: {p['code']}: {p['input']}{p['position']} is {p['index']}, the bound {p['bound']}")
 
-ask("DELETE", "/v1/tensors/python-example")
+send_request("DELETE", "/v1/tensors/python-example")
 print("deleted")

@@ -4,8 +4,8 @@
     pip install 'tritonclient[http]' numpy
     api/clients/triton.py [host:port]
 
-Every op is a model.  Looks rows up in JSON and in binary, multiplies and reads an error through /v2; the protocol
-knows no resident tensors, so keeping, updating and deleting the table are requests of /v1.
+Every op is a model.  Looks up rows in JSON and in binary, multiplies and reads an error with /v2; the protocol
+has no resident tensors, so the table is stored, updated and deleted with /v1.
 """
 import io, json, sys, urllib.request
 
@@ -17,15 +17,15 @@ SERVER = (sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8080").removeprefix("
 TABLE = f"http://{SERVER}/v1/tensors/triton-example"
 
 
-def ask(method, url, body=None, content_type="application/json"):
-    """a request of /v1; the answer's body"""
+def send_request(method, url, body=None, content_type="application/json"):
+    """sends a request of /v1; returns the reply's body"""
     request = urllib.request.Request(url, body, {"Content-Type": content_type}, method=method)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return answer.read()
+    with urllib.request.urlopen(request, timeout=30) as reply:
+        return reply.read()
 
 
 def infer(client, op, parameters=None, binary=True, **arrays):
-    """runs an op on arrays, which are named after its inputs; its output as an array"""
+    """runs an op on arrays, whose names are those of its inputs; returns its output as an array"""
     inputs = []
     for name, array in arrays.items():
         tensor = triton.InferInput(name, array.shape, np_to_triton_dtype(array.dtype))
@@ -35,14 +35,14 @@ def infer(client, op, parameters=None, binary=True, **arrays):
     return client.infer(op, inputs, outputs=[output], parameters=parameters).as_numpy("output")
 
 
-# A file as numpy.save writes it is kept as the table "triton-example".
+# A file as written by numpy.save is stored as the table "triton-example".
 file = io.BytesIO()
 np.save(file, np.array([[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]], np.float32))
-about = json.loads(ask("PUT", TABLE, file.getvalue(), "application/x-npy"))
+about = json.loads(send_request("PUT", TABLE, file.getvalue(), "application/x-npy"))
 print("table:", about["dtype"], about["shape"])
 
 with triton.InferenceServerClient(SERVER) as client:
-    # Rows 2 and 0: a parameter names the table, only the indices travel. In binary they travel as they are.
+    # Rows 2 and 0: a parameter refers to the table, and the request contains only the indices.
     table, rows = {"params.ref": "triton-example"}, np.array([2, 0], np.int32)
     print("json:", infer(client, "gather", table, binary=False, indices=rows).tolist())
     print("binary:", *infer(client, "gather", table, indices=rows).ravel())
@@ -52,15 +52,15 @@ with triton.InferenceServerClient(SERVER) as client:
     print("einsum:", infer(client, "einsum", parameters, **{"inputs.1": np.array([1, 2], np.float32)}).tolist())
 
     # Row 1 is replaced in place. Each index is a list of coordinates.
-    ask("POST", TABLE + "/scatter", json.dumps({"indices": [[1]], "updates": [[7.5, 8.5]]}).encode())
+    send_request("POST", TABLE + "/scatter", json.dumps({"indices": [[1]], "updates": [[7.5, 8.5]]}).encode())
     print("scatter:", infer(client, "gather", table, indices=np.array(1, np.int32)).tolist())
 
-    # There is no row 7. tritonclient keeps the sentence of an error and its status; the members beside it, which
-    # /v1 and the plain protocol have, it drops.
+    # There is no row 7. tritonclient returns the message of an error and its status, but not the other members that
+    # the reply has.
     try:
         infer(client, "gather", table, indices=np.array([0, 7], np.int32))
     except InferenceServerException as e:
         print(f"error: {e.status()}: {e.message()}")
 
-ask("DELETE", TABLE)
+send_request("DELETE", TABLE)
 print("deleted")

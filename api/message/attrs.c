@@ -7,9 +7,9 @@
 #include <string.h>
 
 /* Request-wide members, by their bit in td_options.set. */
-enum wide { WIDE_DEVICE, WIDE_RESPONSE, WIDE_TIMING, WIDE_STORE, WIDE_COUNT };
+enum option { OPTION_DEVICE, OPTION_RESPONSE, OPTION_TIMING, OPTION_STORE, OPTION_COUNT };
 
-static const char *const wide_names[WIDE_COUNT] = { "device", "response", "timing", "store" };
+static const char *const option_names[OPTION_COUNT] = { "device", "response", "timing", "store" };
 
 /* Indexed by enum value. */
 const char *const td_device_names[] = { "auto", "cpu", "gpu", NULL };
@@ -25,23 +25,23 @@ int td_attrs_choose(const char *name, const char *const *choices, const char *te
     return td_attr_choose(name, choices, &value, err);
 }
 
-static td_status set_wide(struct td_options *options, enum wide wide,
-                          const struct td_attr_value *value, struct td_arena *arena,
-                          struct td_error *err)
+static td_status set_option(struct td_options *options, enum option option,
+                            const struct td_attr_value *value, struct td_arena *arena,
+                            struct td_error *err)
 {
     int chosen = -1;
-    switch (wide) {
-    case WIDE_DEVICE:
-        chosen = td_attr_choose(wide_names[wide], td_device_names, value, err);
+    switch (option) {
+    case OPTION_DEVICE:
+        chosen = td_attr_choose(option_names[option], td_device_names, value, err);
         if (chosen >= 0)
             options->device = (td_device_choice)chosen;
         break;
-    case WIDE_RESPONSE:
-        chosen = td_attr_choose(wide_names[wide], td_layout_names, value, err);
+    case OPTION_RESPONSE:
+        chosen = td_attr_choose(option_names[option], td_layout_names, value, err);
         if (chosen >= 0)
             options->layout = (td_layout)chosen;
         break;
-    case WIDE_TIMING: {
+    case OPTION_TIMING: {
         /* In JSON timing may also be 0, 1, true or false. */
         struct td_attr_value text = *value;
         const bool is_number =
@@ -52,14 +52,14 @@ static td_status set_wide(struct td_options *options, enum wide wide,
                 .text = td_bool_names[is_number ? value->integer == 1 : value->boolean],
                 .text_length = 1
             };
-        chosen = td_attr_choose(wide_names[wide], td_bool_names, &text, err);
+        chosen = td_attr_choose(option_names[option], td_bool_names, &text, err);
         if (chosen >= 0)
             options->timing = chosen % 2 == 1;
         break;
     }
-    case WIDE_STORE:
-        return td_attr_copy_text(wide_names[wide], value, arena, &options->store, err);
-    case WIDE_COUNT:
+    case OPTION_STORE:
+        return td_attr_copy_text(option_names[option], value, arena, &options->store, err);
+    case OPTION_COUNT:
         break;
     }
     return chosen < 0 ? TD_MALFORMED_REQUEST : TD_OK;
@@ -74,10 +74,10 @@ static const struct td_attr_spec *find_attr(const struct td_op *op, const char *
     return NULL;
 }
 
-static int find_wide(const char *name, size_t length)
+static int find_option(const char *name, size_t length)
 {
     int i = 0;
-    while (i < WIDE_COUNT && !td_name_is(wide_names[i], name, length))
+    while (i < OPTION_COUNT && !td_name_is(option_names[i], name, length))
         i++;
     return i;
 }
@@ -88,19 +88,19 @@ td_status td_attrs_set(struct td_request *request, const char *name, size_t leng
 {
     int index;
     const struct td_attr_spec *spec = find_attr(request->op, name, length, &index);
-    int wide = spec ? WIDE_COUNT : find_wide(name, length);
-    *known = spec || wide < WIDE_COUNT;
+    int option = spec ? OPTION_COUNT : find_option(name, length);
+    *known = spec || option < OPTION_COUNT;
     if (!*known)
         return TD_OK;
     uint32_t *set = spec ? &request->args.attrs_set : &request->options.set;
-    uint32_t bit = UINT32_C(1) << (spec ? index : wide);
-    const char *own_name = spec ? spec->name : wide_names[wide];
+    uint32_t bit = UINT32_C(1) << (spec ? index : option);
+    const char *own_name = spec ? spec->name : option_names[option];
     if (*set & bit) {
         td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", own_name);
         return td_error_at_attribute(err, TD_MALFORMED_REQUEST, own_name);
     }
     td_status status = spec ? td_attr_store(spec, value, &request->args, arena, err)
-                            : set_wide(&request->options, (enum wide)wide, value, arena, err);
+                            : set_option(&request->options, (enum option)option, value, arena, err);
     if (status == TD_OK)
         *set |= bit;
     return status;
@@ -124,7 +124,7 @@ td_status td_attrs_set_text(struct td_request *request, const char *name, size_t
 td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t length,
                            const char *where, struct td_error *err)
 {
-    enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + WIDE_COUNT };
+    enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + OPTION_COUNT };
     const char *names[MAX_NAMES];
     int n = 0;
     for (int i = 0; i < op->n_inputs && n < MAX_NAMES; i++) {
@@ -138,8 +138,8 @@ td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t leng
     }
     for (int i = 0; i < op->n_attrs && n < MAX_NAMES; i++)
         names[n++] = op->attrs[i].name;
-    for (int i = 0; i < WIDE_COUNT && n < MAX_NAMES; i++)
-        names[n++] = wide_names[i];
+    for (int i = 0; i < OPTION_COUNT && n < MAX_NAMES; i++)
+        names[n++] = option_names[i];
 
     const char *shown = TD_SHOWN(name, length);
     td_error_set(err, TD_MALFORMED_REQUEST, "%s does not know the %s \"%s\"", op->name, where,

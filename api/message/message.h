@@ -28,7 +28,7 @@ struct td_options {
      * in the arena, NULL if not given. The outputs of a list are NAME.0, NAME.1, ..., named outputs
      * NAME.values, ... */
     const char *store;
-    uint32_t set; /* bit i: member i was given; enum wide in attrs.c numbers them */
+    uint32_t set; /* bit i: member i was given; enum option in attrs.c numbers them */
 };
 
 struct td_oip_request; /* what the encoder of /v2 needs besides the outputs (api/oip/types.h) */
