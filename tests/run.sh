@@ -47,7 +47,9 @@ unit() {
     return $status
 }
 
-layering() { tests/check_layering.sh && tests/check_references.sh && tests/check_architecture.py; }
+layering() {
+    tests/check_layering.sh && tests/check_references.sh && tests/check_excerpts.py && tests/check_architecture.py
+}
 
 format_check() {
     git ls-files -co --exclude-standard '*.c' '*.h' '*.cc' '*.inc' | xargs clang-format --dry-run -Werror
