@@ -3,6 +3,7 @@
 #include "kernels/half.h"
 #include "tests/support/tensors.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,7 @@ void nest_draw(struct nest *nest, const struct nest_kind *kind, uint64_t *state)
         .has_b = kind->has_b,
         .kind = kind->sums || kind->has_b ? TD_CONTRACT_SUMPROD : TD_CONTRACT_PERMUTE,
         .rank = rank,
+        .loops = nest->loops,
     };
     for (int operand = TD_A; operand <= TD_C; operand++)
         lay_out(nest, operand, letters[operand], n_letters[operand], state);
@@ -150,42 +152,68 @@ void nest_draw(struct nest *nest, const struct nest_kind *kind, uint64_t *state)
     allocate(nest);
 }
 
-/* ---- Nests from equations ---------------------------------------------------------------- */
+/* ---- Nests from text --------------------------------------------------------------------- */
 
-void nest_parse(struct nest *nest, const char *equation, const int64_t *extents, td_dtype in,
-                td_dtype out)
+static int64_t extent_of(const char *text, char letter)
 {
-    *nest = (struct nest){ 0 };
-    char letters[NEST_LOOPS + 1] = "", labels[3][NEST_LOOPS + 1] = { "", "", "" };
-    int operand = TD_A, rank = 0;
-    for (const char *at = equation; *at; at++) {
-        if (*at == ',') {
-            operand = TD_B;
-        } else if (*at == '-') {
-            operand = TD_C;
-            at++;
-        } else {
-            strncat(labels[operand], at, 1);
-            if (!strchr(letters, *at)) {
-                nest->loops[rank++].extent = extents[strlen(letters)];
-                strncat(letters, at, 1);
-            }
-        }
+    const char pattern[] = { ' ', letter, '=', '\0' };
+    const char *at = strstr(text, pattern);
+    EXPECT(at, "no extent of %c in %s", letter, text);
+    return strtoll(at + 3, NULL, 10);
+}
+
+/* Adds a loop for each letter in [text, end), in the order of their first occurrence. */
+static void parse_loops(struct nest *nest, const char *text, const char *end, char *letters)
+{
+    int rank = 0;
+    for (const char *at = text; at < end; at++) {
+        if (!isalpha((unsigned char)*at) || strchr(letters, *at))
+            continue;
+        nest->loops[rank].extent = extent_of(text, *at);
+        letters[rank++] = *at;
     }
-    for (operand = TD_A; operand <= TD_C; operand++) {
-        int64_t step = 1;
-        for (size_t i = strlen(labels[operand]); i-- > 0;) {
-            struct td_loop *loop = &nest->loops[strchr(letters, labels[operand][i]) - letters];
-            loop->stride[operand] += step;
-            step *= loop->extent;
+    nest->contraction.rank = rank;
+}
+
+/* Sets the strides of an operand with the letters and gaps in [begin, end). */
+static void parse_operand(struct nest *nest, int operand, const char *begin, const char *end,
+                          const char *letters)
+{
+    int64_t step = 1;
+    int gap = 1;
+    for (const char *at = end; at-- > begin;) {
+        if (isdigit((unsigned char)*at)) {
+            gap = *at - '0';
+            continue;
         }
-        nest->n_elements[operand] = step;
+        struct td_loop *loop = &nest->loops[strchr(letters, *at) - letters];
+        step *= gap;
+        loop->stride[operand] += step;
+        step *= loop->extent;
+        gap = 1;
     }
-    nest->contraction = (struct td_contraction){ .dtype = { in, in, out },
-                                                 .has_b = strchr(equation, ',') != NULL,
-                                                 .kind = TD_CONTRACT_SUMPROD,
-                                                 .rank = rank };
-    qsort(nest->loops, (size_t)rank, sizeof(nest->loops[0]), compare_loops);
+    nest->n_elements[operand] = step;
+}
+
+void nest_parse(struct nest *nest, const char *text, td_dtype a, td_dtype b, td_dtype c)
+{
+    const char *arrow = strstr(text, "->"), *end = text + strcspn(text, " ");
+    const char *comma = strchr(text, ','), *end_of_a = comma ? comma : arrow;
+    char letters[NEST_LOOPS + 1] = "";
+    *nest = (struct nest){ .contraction = { .dtype = { a, b, c },
+                                            .has_b = comma != NULL,
+                                            .kind = TD_CONTRACT_SUMPROD,
+                                            .loops = nest->loops } };
+    parse_loops(nest, text, end, letters);
+    parse_operand(nest, TD_A, text, end_of_a, letters);
+    parse_operand(nest, TD_B, comma ? comma + 1 : arrow, arrow, letters);
+    parse_operand(nest, TD_C, arrow + 2, end, letters);
+    qsort(nest->loops, (size_t)nest->contraction.rank, sizeof(nest->loops[0]), compare_loops);
+}
+
+void nest_make(struct nest *nest, const char *text, td_dtype in, td_dtype out)
+{
+    nest_parse(nest, text, in, in, out);
     allocate(nest);
 }
 
@@ -276,6 +304,11 @@ static void put(void *data, td_dtype dtype, int64_t i, struct number number)
     default:
         ck_abort_msg("no numbers of dtype %d", (int)dtype);
     }
+}
+
+void nest_store(void *data, td_dtype dtype, int64_t i, int64_t re, int64_t im)
+{
+    put(data, dtype, i, (struct number){ (double)re, (double)im, (uint64_t)re });
 }
 
 void nest_fill(struct nest *nest, uint64_t *state)

@@ -2,6 +2,7 @@
 #include "kernels/einsum/gemm/gemm.h"
 #include "kernels/einsum/nest/workspace.h"
 #include "kernels/half.h"
+#include "tests/support/nests.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
@@ -18,17 +19,9 @@
 
 static uint64_t random_state = 1;
 
-static uint64_t random_next(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
 static int64_t random_between(int64_t low, int64_t high)
 {
-    return low + (int64_t)(random_next() % (uint64_t)(high - low + 1));
+    return low + (int64_t)(nest_random(&random_state) % (uint64_t)(high - low + 1));
 }
 
 /* ---- Elements of any dtype ------------------------------------------------------------------ */
@@ -37,100 +30,26 @@ struct number {
     int64_t re, im;
 };
 
-static void store(td_dtype dtype, void *to, int64_t i, struct number x)
-{
-    bool unsure;
-    switch (dtype) {
-    case TD_DTYPE_FLOAT16:
-        ((uint16_t *)to)[i] = td_narrow_round((double)x.re, TD_NARROW_FLOAT16, 0, &unsure);
-        return;
-    case TD_DTYPE_BFLOAT16:
-        ((uint16_t *)to)[i] = td_narrow_round((double)x.re, TD_NARROW_BFLOAT16, 0, &unsure);
-        return;
-    case TD_DTYPE_FLOAT32:
-        ((float *)to)[i] = (float)x.re;
-        return;
-    case TD_DTYPE_FLOAT64:
-        ((double *)to)[i] = (double)x.re;
-        return;
-    case TD_DTYPE_COMPLEX64:
-        ((float *)to)[2 * i] = (float)x.re;
-        ((float *)to)[2 * i + 1] = (float)x.im;
-        return;
-    case TD_DTYPE_COMPLEX128:
-        ((double *)to)[2 * i] = (double)x.re;
-        ((double *)to)[2 * i + 1] = (double)x.im;
-        return;
-    default: /* integers, truncated to their width */
-        memcpy((char *)to + (size_t)i * td_dtype_info(dtype)->size, &x.re,
-               td_dtype_info(dtype)->size);
-    }
-}
-
 static bool is_complex(td_dtype dtype)
 {
     return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
 }
 
-/* ---- Nests from equations ------------------------------------------------------------------- */
+/* ---- Nests ----------------------------------------------------------------------------------- */
 
-/* "zmk,zkn->zmn z=2 m=5 n=7 k=3": row-major operands. A digit after a letter of an operand gives
- * that dimension a gap: only every so many-th element is used. */
-struct nest {
-    struct td_contraction contraction;
-    struct td_loop loops[TD_MAX_LOOPS];
-    int64_t numel[3]; /* with gaps */
-};
-
-static int64_t extent_of(const char *text, char letter)
+/* gemm requires simplified nests: these have no loops of extent 1. */
+static void gemm_nest(struct nest *nest, const char *text, td_dtype a, td_dtype b, td_dtype c)
 {
-    const char pattern[] = { ' ', letter, '=', '\0' };
-    const char *at = strstr(text, pattern);
-    EXPECT(at, "no extent of %c in %s", letter, text);
-    return strtoll(at + 3, NULL, 10);
-}
-
-static int64_t lay_out(const char *text, const char *begin, const char *end, int64_t stride[128])
-{
-    int64_t numel = 1;
-    int gap = 1;
-    memset(stride, 0, 128 * sizeof(stride[0]));
-    for (const char *at = end; at-- > begin;) {
-        if (isdigit((unsigned char)*at)) {
-            gap = *at - '0';
-            continue;
-        }
-        numel *= gap;
-        stride[(int)*at] += numel;
-        numel *= extent_of(text, *at);
-        gap = 1;
-    }
-    return numel;
-}
-
-static void nest_make(struct nest *nest, const char *text, td_dtype a, td_dtype b, td_dtype c)
-{
-    int64_t stride[3][128];
-    const char *comma = strchr(text, ','), *arrow = strstr(text, "->"), *space = strchr(text, ' ');
-    *nest = (struct nest){ .contraction = { .dtype = { a, b, c }, .has_b = true } };
-    nest->contraction.loops = nest->loops;
+    nest_parse(nest, text, a, b, c);
     nest->contraction.kind = TD_CONTRACT_GEMM;
-    nest->numel[TD_A] = lay_out(text, text, comma, stride[TD_A]);
-    nest->numel[TD_B] = lay_out(text, comma + 1, arrow, stride[TD_B]);
-    nest->numel[TD_C] = lay_out(text, arrow + 2, space, stride[TD_C]);
-    for (int summed = 0; summed < 2; summed++) {
-        for (const char *at = summed ? text : arrow + 2; at != (summed ? comma : space); at++) {
-            const int l = *at;
-            if (isdigit(l) || (summed && stride[TD_C][l]) || extent_of(text, *at) == 1)
-                continue;
-            struct td_loop loop = { .extent = extent_of(text, *at) };
-            for (int i = TD_A; i <= TD_C; i++)
-                loop.stride[i] = stride[i][l];
-            nest->loops[nest->contraction.rank++] = loop;
-        }
-    }
+    int rank = 0;
+    for (int i = 0; i < nest->contraction.rank; i++)
+        if (nest->loops[i].extent > 1)
+            nest->loops[rank++] = nest->loops[i];
+    nest->contraction.rank = rank;
 }
 
+/* The offsets of the operands at iteration `index` of the loops over C, or of the summed loops. */
 static void nest_offsets(const struct nest *nest, int64_t index, bool summed, int64_t offset[3])
 {
     memset(offset, 0, 3 * sizeof(offset[0]));
@@ -169,8 +88,8 @@ struct operands {
 /* Marks the elements that the nest reads; the others are gaps. */
 static bool *elements_used(const struct nest *nest, int operand)
 {
-    bool *used = calloc((size_t)nest->numel[operand], 1),
-         *seen = calloc((size_t)nest->numel[operand], 1);
+    bool *used = calloc((size_t)nest->n_elements[operand], 1),
+         *seen = calloc((size_t)nest->n_elements[operand], 1);
     const int64_t n_out = nest_size(nest, false), n_sum = nest_size(nest, true);
     int64_t c[3], k[3];
     for (int64_t r = 0; r < n_out; r++) {
@@ -193,7 +112,7 @@ static void operands_make(struct operands *o, const struct nest *nest)
     const td_dtype *dtype = nest->contraction.dtype;
     for (int i = TD_A; i <= TD_C; i++) {
         const size_t size = td_dtype_info(dtype[i])->size;
-        o->bytes[i] = (size_t)(nest->numel[i] + 2 * MARGIN) * size;
+        o->bytes[i] = (size_t)(nest->n_elements[i] + 2 * MARGIN) * size;
         const size_t shift = td_dtype_info(dtype[i])->align;
         o->block[i] = malloc(o->bytes[i] + shift); /* on a boundary of 16 */
         o->memory[i] = o->block[i] + shift;
@@ -201,13 +120,13 @@ static void operands_make(struct operands *o, const struct nest *nest)
     }
     for (int i = TD_A; i <= TD_B; i++) {
         bool *used = elements_used(nest, i);
-        o->value[i] = calloc((size_t)nest->numel[i], sizeof(*o->value[i]));
-        for (int64_t e = 0; e < nest->numel[i]; e++) {
+        o->value[i] = calloc((size_t)nest->n_elements[i], sizeof(*o->value[i]));
+        for (int64_t e = 0; e < nest->n_elements[i]; e++) {
             if (!used[e])
                 continue;
             o->value[i][e].re = random_between(-4, 4);
             o->value[i][e].im = is_complex(dtype[i]) ? random_between(-4, 4) : 0;
-            store(dtype[i], o->memory[i], MARGIN + e, o->value[i][e]);
+            nest_store(o->memory[i], dtype[i], MARGIN + e, o->value[i][e].re, o->value[i][e].im);
         }
         free(used);
     }
@@ -232,7 +151,7 @@ static void operands_expect(struct operands *o, const struct nest *nest)
             sum.re += x.re * y.re - x.im * y.im;
             sum.im += x.re * y.im + x.im * y.re;
         }
-        store(nest->contraction.dtype[TD_C], o->want, MARGIN + c[TD_C], sum);
+        nest_store(o->want, nest->contraction.dtype[TD_C], MARGIN + c[TD_C], sum.re, sum.im);
     }
     free(k);
 }
@@ -253,60 +172,17 @@ static void *element(const struct operands *o, const struct nest *nest, int oper
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-#define CANARY 0x5a
-
-static struct td_workspace *workspace_make(const struct nest *nest, int threads)
-{
-    const struct td_workspace_size size = td_gemm_workspace(&nest->contraction);
-    struct td_workspace *workspace = calloc(1, sizeof(*workspace));
-    workspace->n_threads = threads;
-    workspace->scratch_bytes = (size_t)(size.per_thread + 63) / 64 * 64 + 64;
-    const size_t shared = (size_t)(size.shared + 63) / 64 * 64 + 64;
-    workspace->shared = aligned_alloc(64, shared);
-    workspace->scratch = aligned_alloc(64, workspace->scratch_bytes * (size_t)threads);
-    memset(workspace->shared, CANARY, shared);
-    memset(workspace->scratch, CANARY, workspace->scratch_bytes * (size_t)threads);
-    return workspace;
-}
-
-static bool all_canary(const char *from, const char *to)
-{
-    while (from < to)
-        if (*from++ != CANARY)
-            return false;
-    return true;
-}
-
-/* Frees the workspace; fails the test if more was written than its size. */
-static void workspace_check(struct td_workspace *workspace, const struct nest *nest,
-                            const char *case_name)
-{
-    const struct td_workspace_size size = td_gemm_workspace(&nest->contraction);
-    const char *end = workspace->shared + (size.shared + 63) / 64 * 64 + 64;
-    EXPECT(all_canary(workspace->shared + size.shared, end), "%s: shared workspace overrun",
-           case_name);
-    for (int i = 0; i < workspace->n_threads; i++) {
-        const char *scratch = td_workspace_scratch(workspace, i);
-        EXPECT(all_canary(scratch + size.per_thread, scratch + workspace->scratch_bytes),
-               "%s: thread scratch overrun", case_name);
-        EXPECT(workspace->in_use[i] == 0, "%s: the scratch of thread %d was not released",
-               case_name, i);
-    }
-    free(workspace->shared);
-    free(workspace->scratch);
-    free(workspace);
-}
-
 static td_status run(const struct nest *nest, struct operands *o, struct td_exec *exec,
                      const char *case_name)
 {
     struct td_error err;
-    struct td_workspace *workspace = workspace_make(nest, exec->width);
+    struct guarded_workspace guarded;
+    guarded_workspace_open(&guarded, td_gemm_workspace(&nest->contraction), exec->width);
     memset(o->memory[TD_C], 0xff, o->bytes[TD_C]);
     const td_status status =
         td_gemm_run(&nest->contraction, element(o, nest, TD_A), element(o, nest, TD_B),
-                    element(o, nest, TD_C), workspace, exec, &err);
-    workspace_check(workspace, nest, case_name);
+                    element(o, nest, TD_C), &guarded.workspace, exec, &err);
+    guarded_workspace_close(&guarded, case_name);
     return status;
 }
 
@@ -351,7 +227,7 @@ static void check_nest(const struct nest *nest, const char *case_name)
 static void check_text(const char *text, td_dtype dtype)
 {
     struct nest nest;
-    nest_make(&nest, text, dtype, dtype, dtype);
+    gemm_nest(&nest, text, dtype, dtype, dtype);
     check_nest(&nest, text);
 }
 
@@ -388,7 +264,8 @@ START_TEST(products_are_correct_for_every_layout_and_dtype)
             char text[120];
             int64_t side[3];
             for (int i = 0; i < 3; i++)
-                side[i] = repeat % 2 ? random_between(1, 70) : near[random_next() % COUNT_OF(near)];
+                side[i] = repeat % 2 ? random_between(1, 70)
+                                     : near[nest_random(&random_state) % COUNT_OF(near)];
             snprintf(text, sizeof(text), "%s m=%d n=%d k=%d z=%d i=%d j=%d", layouts[f],
                      (int)side[0], (int)side[1], (int)side[2], (int)random_between(1, 4),
                      (int)random_between(1, 5), (int)random_between(1, 5));
@@ -453,7 +330,7 @@ START_TEST(bfloat16_products_are_correct_for_even_and_odd_k)
         struct nest nest;
         snprintf(text, sizeof(text), "%s m=15 n=35 k=%d z=2", edges[_i], k);
         check_text(text, TD_DTYPE_BFLOAT16);
-        nest_make(&nest, text, TD_DTYPE_BFLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32);
+        gemm_nest(&nest, text, TD_DTYPE_BFLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32);
         check_nest(&nest, text);
     }
 }
@@ -474,7 +351,7 @@ START_TEST(operands_of_one_compute_type_may_differ_in_dtype)
             char text[120];
             struct nest nest;
             snprintf(text, sizeof(text), "%s m=41 n=37 k=43 z=2 i=2 j=3", layouts[f]);
-            nest_make(&nest, text, mixed[i][0], mixed[i][1], mixed[i][2]);
+            gemm_nest(&nest, text, mixed[i][0], mixed[i][1], mixed[i][2]);
             check_nest(&nest, text);
         }
     }
@@ -533,7 +410,7 @@ START_TEST(bfloat16_propagates_nan_and_inf_and_avx512_bf16_flushes_denormals)
 {
     struct nest nest;
     struct operands o;
-    nest_make(&nest, "mk,kn->mn m=16 n=33 k=7", TD_DTYPE_BFLOAT16, TD_DTYPE_BFLOAT16,
+    gemm_nest(&nest, "mk,kn->mn m=16 n=33 k=7", TD_DTYPE_BFLOAT16, TD_DTYPE_BFLOAT16,
               TD_DTYPE_FLOAT32);
     operands_make(&o, &nest);
     o.want = NULL;
@@ -577,8 +454,8 @@ static void fill_floats(struct operands *o, const struct nest *nest)
         const td_dtype dtype = nest->contraction.dtype[i];
         bool unsure;
         void *to = element(o, nest, i);
-        for (int64_t e = 0; e < nest->numel[i]; e++) {
-            const double x = (double)(random_next() >> 11) * 0x1p-53 - 0.25;
+        for (int64_t e = 0; e < nest->n_elements[i]; e++) {
+            const double x = (double)(nest_random(&random_state) >> 11) * 0x1p-53 - 0.25;
             if (dtype == TD_DTYPE_FLOAT32)
                 ((float *)to)[e] = (float)x;
             else if (dtype == TD_DTYPE_BFLOAT16)
@@ -599,7 +476,7 @@ START_TEST(results_have_the_same_bits_at_every_thread_count_and_grain)
     for (int d = 0; d < COUNT_OF(floats); d++) {
         struct nest nest;
         struct operands o;
-        nest_make(&nest, threaded[_i], floats[d][0], floats[d][0], floats[d][1]);
+        gemm_nest(&nest, threaded[_i], floats[d][0], floats[d][0], floats[d][1]);
         operands_make(&o, &nest);
         fill_floats(&o, &nest);
         o.want = malloc(o.bytes[TD_C]);
@@ -630,7 +507,7 @@ START_TEST(an_expired_deadline_stops_the_product)
 {
     struct nest nest;
     struct operands o;
-    nest_make(&nest, "zmk,zkn->zmn z=4 m=300 n=280 k=700", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32,
+    gemm_nest(&nest, "zmk,zkn->zmn z=4 m=300 n=280 k=700", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32,
               TD_DTYPE_FLOAT32);
     operands_make(&o, &nest);
     operands_expect(&o, &nest);
@@ -666,7 +543,7 @@ START_TEST(large_products_are_split_into_many_ranges)
         struct operands o;
         struct thread_exec exec;
         const td_dtype dtype = cases[i].dtype;
-        nest_make(&nest, cases[i].text, dtype, dtype, dtype);
+        gemm_nest(&nest, cases[i].text, dtype, dtype, dtype);
         operands_make(&o, &nest);
         o.want = NULL;
         thread_exec_init(&exec, 2, 0);
@@ -686,7 +563,7 @@ START_TEST(small_products_run_as_one_range)
         struct nest nest;
         struct operands o;
         struct thread_exec exec;
-        nest_make(&nest, texts[i], TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+        gemm_nest(&nest, texts[i], TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
         operands_make(&o, &nest);
         o.want = NULL;
         thread_exec_init(&exec, 2, 0);
@@ -743,7 +620,7 @@ START_TEST(concurrent_callers_get_the_same_result)
     pthread_t threads[4];
     snprintf(text, sizeof(text), "mk,kn->mn m=%d n=%d k=%d", caller_sizes[_i], caller_sizes[_i],
              caller_sizes[_i]);
-    nest_make(&nest, text, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    gemm_nest(&nest, text, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     operands_make(&o, &nest);
     operands_expect(&o, &nest);
     for (int i = 0; i < COUNT_OF(callers); i++) {
@@ -778,7 +655,7 @@ static const struct {
 START_TEST(only_matrix_products_of_sufficient_size_suit_gemm)
 {
     struct nest nest;
-    nest_make(&nest, choices[_i].text, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    gemm_nest(&nest, choices[_i].text, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     ck_assert_msg(td_gemm_suits(&nest.contraction) == choices[_i].suits, "%s",
                   choices[_i].case_name);
 }
@@ -787,7 +664,7 @@ END_TEST
 START_TEST(the_workspace_of_a_huge_product_is_bounded)
 {
     struct nest nest;
-    nest_make(&nest, "mk,kn->mn m=100000 n=100000 k=100000", TD_DTYPE_FLOAT64, TD_DTYPE_FLOAT64,
+    gemm_nest(&nest, "mk,kn->mn m=100000 n=100000 k=100000", TD_DTYPE_FLOAT64, TD_DTYPE_FLOAT64,
               TD_DTYPE_FLOAT64);
     const struct td_workspace_size size = td_gemm_workspace(&nest.contraction);
     ck_assert_uint_le(size.shared, (uint64_t)33 << 20);
@@ -801,7 +678,7 @@ START_TEST(the_workspace_of_a_very_long_k_is_bounded)
     static const td_dtype some[] = { TD_DTYPE_FLOAT64, TD_DTYPE_BFLOAT16 };
     for (int d = 0; d < COUNT_OF(some); d++) {
         struct nest nest;
-        nest_make(&nest, "mk,kn->mn m=64 n=64 k=1000000000", some[d], some[d], some[d]);
+        gemm_nest(&nest, "mk,kn->mn m=64 n=64 k=1000000000", some[d], some[d], some[d]);
         const struct td_workspace_size size = td_gemm_workspace(&nest.contraction);
         ck_assert_uint_le(size.shared, (uint64_t)16 << 20);
         ck_assert_uint_le(size.per_thread, (uint64_t)2 << 20);

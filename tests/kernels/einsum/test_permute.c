@@ -49,7 +49,6 @@ static td_status run(struct nest *nest, td_isa isa, int threads, int64_t grain,
 {
     struct thread_exec exec;
     struct td_error err;
-    nest->contraction.loops = nest->loops;
     thread_exec_init(&exec, threads, grain);
     exec.exec.isa = isa;
     exec.ranges_allowed = ranges_allowed;
@@ -88,44 +87,41 @@ END_TEST
 /* Whole micro-tiles, micro-tiles shifted back at an edge, dimensions shorter than a micro-tile,
  * partial tiles and blocks, rows that map to few cache sets, short runs of odd widths, long runs.
  * */
-static const struct {
-    const char *equation;
-    int64_t extents[4];
-} equations[] = {
-    { "->", { 1 } },
-    { "i->i", { 1 } },
-    { "i->i", { 200003 } },
-    { "ij->ji", { 64, 64 } },
-    { "ij->ji", { 65, 67 } },
-    { "ij->ji", { 3, 500 } },
-    { "ij->ji", { 500, 3 } },
-    { "ij->ji", { 17, 1000 } },
-    { "ij->ji", { 1000, 31 } },
-    { "ij->ji", { 300, 1024 } },
-    { "ij->ji", { 1024, 300 } },
-    { "ij->ji", { 601, 599 } },
-    { "ijk->kji", { 33, 34, 35 } },
-    { "ijk->jik", { 50, 60, 2 } },
-    { "ijk->jik", { 50, 60, 3 } },
-    { "ijk->jik", { 50, 60, 5 } },
-    { "ijk->jik", { 50, 60, 7 } },
-    { "ijk->jik", { 50, 60, 13 } },
-    { "ijk->jik", { 20, 30, 61 } },
-    { "ijk->jik", { 20, 30, 300 } },
-    { "ijk->ikj", { 7, 40, 50 } },
-    { "ijkl->ljki", { 9, 8, 7, 17 } },
-    { "ii->i", { 300 } },
-    { "iij->ij", { 40, 50 } },
-    { "iij->ji", { 40, 50 } },
-    { "ijj->ij", { 40, 50 } },
+static const char *const equations[] = {
+    "->",
+    "i->i i=1",
+    "i->i i=200003",
+    "ij->ji i=64 j=64",
+    "ij->ji i=65 j=67",
+    "ij->ji i=3 j=500",
+    "ij->ji i=500 j=3",
+    "ij->ji i=17 j=1000",
+    "ij->ji i=1000 j=31",
+    "ij->ji i=300 j=1024",
+    "ij->ji i=1024 j=300",
+    "ij->ji i=601 j=599",
+    "ijk->kji i=33 j=34 k=35",
+    "ijk->jik i=50 j=60 k=2",
+    "ijk->jik i=50 j=60 k=3",
+    "ijk->jik i=50 j=60 k=5",
+    "ijk->jik i=50 j=60 k=7",
+    "ijk->jik i=50 j=60 k=13",
+    "ijk->jik i=20 j=30 k=61",
+    "ijk->jik i=20 j=30 k=300",
+    "ijk->ikj i=7 j=40 k=50",
+    "ijkl->ljki i=9 j=8 k=7 l=17",
+    "ii->i i=300",
+    "iij->ij i=40 j=50",
+    "iij->ji i=40 j=50",
+    "ijj->ij i=40 j=50",
 };
 
 START_TEST(known_equations_are_permuted_bit_for_bit)
 {
     for (int w = 0; w < COUNT_OF(widths); w++) {
         struct nest nest;
-        nest_parse(&nest, equations[_i].equation, equations[_i].extents, widths[w], widths[w]);
-        expect_permuted(&nest, equations[_i].equation);
+        nest_make(&nest, equations[_i], widths[w], widths[w]);
+        expect_permuted(&nest, equations[_i]);
         nest_free(&nest);
     }
 }
@@ -134,9 +130,8 @@ END_TEST
 /* 2048 x 1040 complex128 are more than 32 MiB: non-temporal stores, if C is aligned. */
 START_TEST(large_outputs_are_correct_aligned_or_not)
 {
-    static const int64_t extents[] = { 2048, 1040 };
     struct nest nest;
-    nest_parse(&nest, "ij->ji", extents, TD_DTYPE_COMPLEX128, TD_DTYPE_COMPLEX128);
+    nest_make(&nest, "ij->ji i=2048 j=1040", TD_DTYPE_COMPLEX128, TD_DTYPE_COMPLEX128);
     void *heap = nest.data[TD_C];
     const size_t bytes = (size_t)nest.n_elements[TD_C] * 16;
     char *aligned = aligned_alloc(64, bytes + 64);
@@ -160,9 +155,8 @@ END_TEST
 
 START_TEST(an_expired_deadline_stops_the_permutation)
 {
-    static const int64_t extents[] = { 1000, 1000 };
     struct nest nest;
-    nest_parse(&nest, "ij->ji", extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    nest_make(&nest, "ij->ji i=1000 j=1000", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     memset(nest.data[TD_A], 0, 4000000);
     ck_assert_int_eq(run(&nest, TD_ISA_AUTO, 2, 0, 1), TD_DEADLINE_EXCEEDED);
     nest_free(&nest);
@@ -171,9 +165,8 @@ END_TEST
 
 START_TEST(a_small_permutation_runs_as_one_range)
 {
-    static const int64_t extents[] = { 250, 250 };
     struct nest nest;
-    nest_parse(&nest, "ij->ji", extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    nest_make(&nest, "ij->ji i=250 j=250", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     memset(nest.data[TD_A], 0, 250000);
     ck_assert_int_eq(run(&nest, TD_ISA_AUTO, 2, 0, 1), TD_OK);
     nest_free(&nest);

@@ -18,7 +18,6 @@ static td_status run_with(struct nest *nest, td_isa isa, int threads, int64_t gr
     struct thread_exec exec;
     struct guarded_workspace guarded;
     struct td_error err;
-    nest->contraction.loops = nest->loops;
     thread_exec_init(&exec, threads, grain);
     exec.exec.isa = isa;
     exec.ranges_allowed = ranges_allowed;
@@ -73,64 +72,61 @@ START_TEST(random_nests_match_the_reference)
 END_TEST
 
 /* Every path through the kernels, with full and partial blocks. */
-static const struct {
-    const char *equation;
-    int64_t extents[4];
-} equations[] = {
-    { "ij->", { 37, 141 } },
-    { "ij->i", { 37, 141 } },
-    { "ij->j", { 600, 37 } },
-    { "ijk->j", { 11, 23, 29 } },
-    { "ijk->ik", { 11, 300, 29 } },
-    { "ijk->k", { 30, 30, 7 } },
-    { "ii->", { 101 } },
-    { "ii->i", { 101 } },
-    { "i,i->", { 9001 } },
-    { "bi,bi->b", { 19, 333 } },
-    { "ij,j->i", { 37, 1041 } },
-    { "ij,i->j", { 1041, 37 } },
-    { "ji,j->i", { 37, 141 } },
-    { "bij,bj->bi", { 5, 17, 130 } },
-    { "bij,bi->bj", { 5, 130, 17 } },
-    { "ij,ij->ij", { 37, 141 } },
-    { "ij,ji->ij", { 37, 141 } },
-    { "ij,ji->", { 37, 141 } },
-    { "i,j->ij", { 37, 5000 } },
-    { "i,j->ji", { 37, 141 } },
-    { "ij,j->ij", { 37, 141 } },
-    { "ij,->ij", { 37, 141 } },
-    { ",->", { 1 } },
-    { "->", { 1 } },
-    { "i->i", { 5003 } },
-    { "ij->ji", { 37, 141 } },
-    { "ij,jk->ik", { 19, 23, 29 } },
-    { "ik,jk->ij", { 19, 23, 300 } },
-    { "ijk,ijk->j", { 11, 12, 13 } },
-    { "ij->i", { 3000, 3 } },
-    { "ij->j", { 3, 3000 } },
-    { "bij,bj->bi", { 500, 4, 4 } },
+static const char *const equations[] = {
+    "ij-> i=37 j=141",
+    "ij->i i=37 j=141",
+    "ij->j i=600 j=37",
+    "ijk->j i=11 j=23 k=29",
+    "ijk->ik i=11 j=300 k=29",
+    "ijk->k i=30 j=30 k=7",
+    "ii-> i=101",
+    "ii->i i=101",
+    "i,i-> i=9001",
+    "bi,bi->b b=19 i=333",
+    "ij,j->i i=37 j=1041",
+    "ij,i->j i=1041 j=37",
+    "ji,j->i j=37 i=141",
+    "bij,bj->bi b=5 i=17 j=130",
+    "bij,bi->bj b=5 i=130 j=17",
+    "ij,ij->ij i=37 j=141",
+    "ij,ji->ij i=37 j=141",
+    "ij,ji-> i=37 j=141",
+    "i,j->ij i=37 j=5000",
+    "i,j->ji i=37 j=141",
+    "ij,j->ij i=37 j=141",
+    "ij,->ij i=37 j=141",
+    ",->",
+    "->",
+    "i->i i=5003",
+    "ij->ji i=37 j=141",
+    "ij,jk->ik i=19 j=23 k=29",
+    "ik,jk->ij i=19 k=23 j=300",
+    "ijk,ijk->j i=11 j=12 k=13",
+    "ij->i i=3000 j=3",
+    "ij->j i=3 j=3000",
+    "bij,bj->bi b=500 i=4 j=4",
     /* Short contiguous rows: each summed, or added to one row; of one operand, of products of rows,
      * of products with the same vector. */
-    { "ijk->k", { 60, 31, 3 } },
-    { "ijk->ik", { 7, 500, 3 } },
-    { "ijk->ij", { 9, 130, 3 } },
-    { "ijk->j", { 11, 90, 3 } },
-    { "ijk->j", { 3, 600, 20 } },
-    { "ij->i", { 1500, 2 } },
-    { "ij,j->i", { 2000, 3 } },
-    { "ij,ij->i", { 600, 4 } },
-    { "ij,ij->j", { 1700, 5 } },
-    { "bij,ij->bj", { 3, 700, 3 } },
-    { "ij->j", { 9001, 2 } },
-    { "ij->j", { 90, 65 } },
+    "ijk->k i=60 j=31 k=3",
+    "ijk->ik i=7 j=500 k=3",
+    "ijk->ij i=9 j=130 k=3",
+    "ijk->j i=11 j=90 k=3",
+    "ijk->j i=3 j=600 k=20",
+    "ij->i i=1500 j=2",
+    "ij,j->i i=2000 j=3",
+    "ij,ij->i i=600 j=4",
+    "ij,ij->j i=1700 j=5",
+    "bij,ij->bj b=3 i=700 j=3",
+    "ij->j i=9001 j=2",
+    "ij->j i=90 j=65",
     /* Rows that end within a vector, and rows that are longer than a buffer. */
-    { "ij->i", { 20, 31 } },
-    { "ij,j->i", { 20, 63 } },
-    { "ij,j->i", { 3, 5003 } },
+    "ij->i i=20 j=31",
+    "ij,j->i i=20 j=63",
+    "ij,j->i i=3 j=5003",
     /* Long rows times the same vector, several at a time and the remaining ones. */
-    { "ij,j->i", { 21, 3337 } },
-    { "bij,bj->bi", { 2, 9, 6149 } },
-    { "ij,i->j", { 300, 17 } },
+    "ij,j->i i=21 j=3337",
+    "bij,bj->bi b=2 i=9 j=6149",
+    "ij,i->j i=300 j=17",
 };
 
 START_TEST(known_equations_match_the_reference)
@@ -138,14 +134,13 @@ START_TEST(known_equations_match_the_reference)
     uint64_t state = 1;
     for (int d = 0; d < COUNT_OF(dtypes); d++) {
         struct nest nest;
-        nest_parse(&nest, equations[_i].equation, equations[_i].extents, dtypes[d].in,
-                   dtypes[d].out);
+        nest_make(&nest, equations[_i], dtypes[d].in, dtypes[d].out);
         nest_fill(&nest, &state);
         nest_reference(&nest);
         FOR_EACH_ISA(isa)
         {
-            run(&nest, isa, equations[_i].equation);
-            nest_expect(&nest, equations[_i].equation);
+            run(&nest, isa, equations[_i]);
+            nest_expect(&nest, equations[_i]);
         }
         nest_free(&nest);
     }
@@ -156,23 +151,22 @@ END_TEST
 
 /* Large enough that reductions are split. */
 static const struct {
-    const char *equation;
-    int64_t extents[3];
+    const char *text;
     td_dtype dtype;
 } threaded[] = {
-    { "ij->", { 1100, 1100 }, TD_DTYPE_FLOAT32 },
-    { "ij->j", { 2000, 700 }, TD_DTYPE_FLOAT32 },
-    { "ij->i", { 3, 500000 }, TD_DTYPE_FLOAT32 },
-    { "ij,ij->", { 1100, 1100 }, TD_DTYPE_FLOAT16 },
-    { "ij,i->j", { 2000, 700 }, TD_DTYPE_FLOAT32 },
-    { "ij,j->i", { 1200, 1000 }, TD_DTYPE_FLOAT64 },
-    { "ij,j->i", { 91, 20011 }, TD_DTYPE_FLOAT32 },
-    { "ij,j->i", { 1200, 1000 }, TD_DTYPE_COMPLEX64 },
-    { "ij,ji->", { 1100, 1100 }, TD_DTYPE_FLOAT32 },
-    { "i,j->ij", { 1000, 1000 }, TD_DTYPE_FLOAT32 },
-    { "ijk->k", { 100, 200, 70 }, TD_DTYPE_FLOAT64 },
-    { "ijk->k", { 500, 1400, 3 }, TD_DTYPE_FLOAT32 },
-    { "ijk->j", { 50, 600, 100 }, TD_DTYPE_FLOAT32 },
+    { "ij-> i=1100 j=1100", TD_DTYPE_FLOAT32 },
+    { "ij->j i=2000 j=700", TD_DTYPE_FLOAT32 },
+    { "ij->i i=3 j=500000", TD_DTYPE_FLOAT32 },
+    { "ij,ij-> i=1100 j=1100", TD_DTYPE_FLOAT16 },
+    { "ij,i->j i=2000 j=700", TD_DTYPE_FLOAT32 },
+    { "ij,j->i i=1200 j=1000", TD_DTYPE_FLOAT64 },
+    { "ij,j->i i=91 j=20011", TD_DTYPE_FLOAT32 },
+    { "ij,j->i i=1200 j=1000", TD_DTYPE_COMPLEX64 },
+    { "ij,ji-> i=1100 j=1100", TD_DTYPE_FLOAT32 },
+    { "i,j->ij i=1000 j=1000", TD_DTYPE_FLOAT32 },
+    { "ijk->k i=100 j=200 k=70", TD_DTYPE_FLOAT64 },
+    { "ijk->k i=500 j=1400 k=3", TD_DTYPE_FLOAT32 },
+    { "ijk->j i=50 j=600 k=100", TD_DTYPE_FLOAT32 },
 };
 
 /* Values whose sums depend on the order of addition. */
@@ -196,20 +190,19 @@ START_TEST(results_have_the_same_bits_at_every_thread_count_and_grain)
 {
     uint64_t state = 2;
     struct nest nest;
-    nest_parse(&nest, threaded[_i].equation, threaded[_i].extents, threaded[_i].dtype,
-               threaded[_i].dtype);
+    nest_make(&nest, threaded[_i].text, threaded[_i].dtype, threaded[_i].dtype);
     fill_fractions(&nest, &state);
     const size_t bytes = (size_t)nest.n_elements[TD_C] * td_dtype_info(threaded[_i].dtype)->size;
     FOR_EACH_ISA(isa)
     {
-        run(&nest, isa, threaded[_i].equation);
+        run(&nest, isa, threaded[_i].text);
         memcpy(nest.want, nest.data[TD_C], bytes);
         for (int threads = 1; threads <= 4; threads++) {
             for (int64_t grain = 0; grain <= 5; grain += 1 + 2 * (grain > 0)) {
                 memset(nest.data[TD_C], 0xa5, bytes);
                 EXPECT(run_with(&nest, isa, threads, grain, -1, "threads") == TD_OK, "%s",
-                       threaded[_i].equation);
-                nest_expect(&nest, threaded[_i].equation);
+                       threaded[_i].text);
+                nest_expect(&nest, threaded[_i].text);
             }
         }
     }
@@ -221,8 +214,7 @@ START_TEST(an_expired_deadline_stops_the_reduction)
 {
     uint64_t state = 3;
     struct nest nest;
-    nest_parse(&nest, threaded[_i].equation, threaded[_i].extents, threaded[_i].dtype,
-               threaded[_i].dtype);
+    nest_make(&nest, threaded[_i].text, threaded[_i].dtype, threaded[_i].dtype);
     nest_fill(&nest, &state);
     /* With a grain of 1 each of these has more than one range. */
     ck_assert_int_eq(run_with(&nest, TD_ISA_AUTO, 2, 1, 1, "deadline"), TD_DEADLINE_EXCEEDED);
@@ -232,10 +224,9 @@ END_TEST
 
 START_TEST(a_small_reduction_runs_as_one_range)
 {
-    static const int64_t extents[] = { 500, 500 };
     uint64_t state = 4;
     struct nest nest;
-    nest_parse(&nest, "ij,j->i", extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    nest_make(&nest, "ij,j->i i=500 j=500", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     nest_fill(&nest, &state);
     ck_assert_int_eq(run_with(&nest, TD_ISA_AUTO, 2, 0, 1, "one range"), TD_OK);
     nest_free(&nest);
@@ -244,14 +235,10 @@ END_TEST
 
 /* ---- Numerics ---------------------------------------------------------------------------- */
 
-static const struct {
-    const char *equation;
-    int64_t extents[2];
-} long_sums[] = {
-    { "i->", { 4000000 } },        { "ij->j", { 1000000, 4 } }, { "ij->j", { 40000, 100 } },
-    { "ij->i", { 4, 1000000 } },   { "i,i->", { 4000000 } },    { "ij,i->j", { 40000, 100 } },
-    { "ij,j->i", { 4, 1000000 } }, { "ij->j", { 1300000, 3 } }, { "ij->i", { 1000000, 4 } },
-    { "ij,j->i", { 16, 250000 } },
+static const char *const long_sums[] = {
+    "i-> i=4000000",       "ij->j i=1000000 j=4",   "ij->j i=40000 j=100",   "ij->i i=4 j=1000000",
+    "i,i-> i=4000000",     "ij,i->j i=40000 j=100", "ij,j->i i=4 j=1000000", "ij->j i=1300000 j=3",
+    "ij->i i=1000000 j=4", "ij,j->i i=16 j=250000",
 };
 
 /* 0.1f is 0.100000001490116; added one after the other, 4 million of them give 384524.8. Blocked
@@ -259,8 +246,7 @@ static const struct {
 START_TEST(long_float32_sums_are_accurate_to_two_millionths)
 {
     struct nest nest;
-    nest_parse(&nest, long_sums[_i].equation, long_sums[_i].extents, TD_DTYPE_FLOAT32,
-               TD_DTYPE_FLOAT32);
+    nest_make(&nest, long_sums[_i], TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     const int64_t n = nest.n_elements[TD_A];
     for (int64_t i = 0; i < n; i++)
         ((float *)nest.data[TD_A])[i] = 0.1f;
@@ -269,10 +255,10 @@ START_TEST(long_float32_sums_are_accurate_to_two_millionths)
     const double want = 0.1f * ((double)n / (double)nest.n_elements[TD_C]);
     FOR_EACH_ISA(isa)
     {
-        run(&nest, isa, long_sums[_i].equation);
+        run(&nest, isa, long_sums[_i]);
         for (int64_t i = 0; i < nest.n_elements[TD_C]; i++) {
             const double got = (double)((float *)nest.data[TD_C])[i];
-            EXPECT(fabs(got - want) < 2e-6 * want, "%s, %s: %.9g, not %.9g", long_sums[_i].equation,
+            EXPECT(fabs(got - want) < 2e-6 * want, "%s, %s: %.9g, not %.9g", long_sums[_i],
                    td_isa_name(isa), got, want);
         }
     }
@@ -288,11 +274,11 @@ START_TEST(float16_and_bfloat16_sums_are_rounded_once)
         td_dtype dtype;
         uint16_t one, sum;
     } narrow[] = { { TD_DTYPE_FLOAT16, 0x3c00, 0x6ce2 }, { TD_DTYPE_BFLOAT16, 0x3f80, 0x459c } };
-    static const char *const texts[] = { "i->", "ij->j", "i,i->", "ij,i->j" };
-    static const int64_t extents[] = { 5000, 3 };
+    static const char *const texts[] = { "i-> i=5000", "ij->j i=5000 j=3", "i,i-> i=5000",
+                                         "ij,i->j i=5000 j=3" };
     for (int t = 0; t < COUNT_OF(texts); t++) {
         struct nest nest;
-        nest_parse(&nest, texts[t], extents, narrow[_i].dtype, narrow[_i].dtype);
+        nest_make(&nest, texts[t], narrow[_i].dtype, narrow[_i].dtype);
         for (int operand = TD_A; operand <= TD_B; operand++)
             for (int64_t i = 0; i < nest.n_elements[operand]; i++)
                 ((uint16_t *)nest.data[operand])[i] = narrow[_i].one;
@@ -322,11 +308,11 @@ static const struct {
 
 START_TEST(nan_and_infinity_propagate_to_their_own_output_only)
 {
-    static const char *const texts[] = { "ij,ij->", "ij,j->i", "ij,i->j", "ij,ij->ij" };
-    static const int64_t extents[] = { 67, 67 };
+    static const char *const texts[] = { "ij,ij-> i=67 j=67", "ij,j->i i=67 j=67",
+                                         "ij,i->j i=67 j=67", "ij,ij->ij i=67 j=67" };
     for (int t = 0; t < COUNT_OF(texts); t++) {
         struct nest nest;
-        nest_parse(&nest, texts[t], extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+        nest_make(&nest, texts[t], TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
         for (int64_t place = 0; place < 67 * 67; place += 331) {
             float *a = nest.data[TD_A], *b = nest.data[TD_B], *c = nest.data[TD_C];
             for (int64_t i = 0; i < nest.n_elements[TD_A]; i++)
@@ -356,9 +342,8 @@ END_TEST
 START_TEST(nan_affects_only_its_own_long_row)
 {
     enum { rows = 17, n = 9001 };
-    static const int64_t extents[] = { rows, n };
     struct nest nest;
-    nest_parse(&nest, "ij,j->i", extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    nest_make(&nest, "ij,j->i i=17 j=9001", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     float *a = nest.data[TD_A], *b = nest.data[TD_B], *c = nest.data[TD_C];
     memset(a, 0, sizeof(float) * rows * n);
     for (int i = 0; i < n; i++)
@@ -381,10 +366,9 @@ END_TEST
 /* (1 + 2i)(3 + 4i) = -5 + 10i, added three times. */
 START_TEST(complex_dot_products_use_complex_multiplication)
 {
-    static const int64_t extents[] = { 3 };
     static const float a[] = { 1, 2, 1, 2, 1, 2 }, b[] = { 3, 4, 3, 4, 3, 4 };
     struct nest nest;
-    nest_parse(&nest, "i,i->", extents, TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX64);
+    nest_make(&nest, "i,i-> i=3", TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX64);
     memcpy(nest.data[TD_A], a, sizeof(a));
     memcpy(nest.data[TD_B], b, sizeof(b));
     FOR_EACH_ISA(isa)
@@ -398,9 +382,8 @@ END_TEST
 
 START_TEST(products_that_are_not_summed_keep_minus_zero)
 {
-    static const int64_t extents[] = { 100 };
     struct nest nest;
-    nest_parse(&nest, "i,i->i", extents, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
+    nest_make(&nest, "i,i->i i=100", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     for (int i = 0; i < 100; i++) {
         ((float *)nest.data[TD_A])[i] = -0.0f;
         ((float *)nest.data[TD_B])[i] = 2;
