@@ -1,4 +1,4 @@
-# The image of tensord. docker, podman and buildah build it alike:
+# The image of tensord. docker, podman and buildah can build it:
 #
 #   docker build -t tensord .                    the daemon and the libraries it uses, nothing else
 #   docker build -t tensord-test --target test . builds and runs the test suite instead
@@ -11,13 +11,13 @@ ARG BASE=debian:12-slim
 FROM ${BASE} AS build
 ENV TENSORD_CACHE=/opt/tensord
 WORKDIR /src
-# Alone first: the dependencies stay cached while only sources change.
+# Before the sources, so that the dependencies stay cached while only sources change.
 COPY deploy/dependencies.sh deploy/
 RUN deploy/dependencies.sh
 COPY . .
 RUN cmake --preset release -DTD_TESTS=OFF && cmake --build --preset release --target tensord --parallel "$(nproc)" \
     && strip -o /tensord build/tensord
-# What the binary loads decides what the image needs; the names differ from release to release.
+# The packages of the libraries that the binary loads; their names depend on the release.
 RUN ldd /tensord | sed -n 's|.* => .*/\([^/ ]*\) (.*|*/\1|p' | xargs dpkg-query -S \
     | sed 's|:.*||' | sort -u >/packages
 
@@ -34,14 +34,14 @@ RUN apt-get update -qq \
     && useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin tensord \
     && install -d -o tensord -g tensord /data
 COPY --from=build /tensord /usr/local/bin/tensord
-# A library left out above would show here and not at the first start.
+# Fails here if a library is missing.
 RUN tensord --version
 ENV TENSORD_LISTEN=0.0.0.0:8080 TENSORD_DATA_DIR=/data
 USER tensord
 EXPOSE 8080
 VOLUME /data
 STOPSIGNAL SIGTERM
-# bash speaks TCP by itself, so the image carries no HTTP client.
+# bash can open TCP connections, so the image needs no HTTP client.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD ["/bin/bash", "-c", \
     "exec 3<>/dev/tcp/127.0.0.1/${TENSORD_LISTEN##*:} && printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [ \"$status\" = 200 ]"]
 ENTRYPOINT ["/usr/local/bin/tensord"]

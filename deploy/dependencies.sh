@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# dependencies.sh - gets everything that tensord is built with, on Debian and Ubuntu.
+# dependencies.sh - installs the dependencies of tensord on Debian and Ubuntu.
 #
-#   deploy/dependencies.sh          what building and running needs
-#   deploy/dependencies.sh --test   also what the tests and checks use
+#   deploy/dependencies.sh          to build and run tensord
+#   deploy/dependencies.sh --test   also for the tests and checks
 #
-# Run it as yourself or as root: it asks for root through sudo, and only where a package is missing.
-# A second run finds everything in place and is over in a fraction of a second.
+# Run it as any user: it uses sudo, and only if a package is missing. If nothing is missing it ends within a
+# fraction of a second.
 #
-# All packages are the distribution's own, with one exception. libmicrohttpd has to be 1.0.5 or newer,
-# because older ones let ambiguous request framing through (request smuggling). The first of these that
-# is new enough is taken; CMake looks in the same places:
-#   1. what pkg-config finds on the system, or the distribution's own package, installed from there;
-#   2. TENSORD_MICROHTTPD_PREFIX=/path   an installation of yours;
+# All packages are the distribution's own, with one exception. libmicrohttpd must be 1.0.5 or newer, because
+# older versions accept ambiguous request framing (request smuggling). The first of these that is new enough
+# is used; CMake searches the same places:
+#   1. what pkg-config finds on the system, or the distribution's own package, which is then installed;
+#   2. TENSORD_MICROHTTPD_PREFIX=/path   an existing installation;
 #   3. the cache, ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/libmicrohttpd: a static library,
 #      built here once from
-#        TENSORD_MICROHTTPD_TARBALL=/path/libmicrohttpd-x.y.z.tar.gz   a release you give, or
-#        the distribution's newest source package (Debian unstable, Ubuntu devel), which apt fetches
-#        from the mirror that this machine uses anyway and checks against the archive's signing keys.
-#      apt works on folders of its own for that: the machine's configuration and lists stay as they are.
-#      Remove the folder to build it anew.
+#        TENSORD_MICROHTTPD_TARBALL=/path/libmicrohttpd-x.y.z.tar.gz   a release, or
+#        the distribution's newest source package (Debian unstable, Ubuntu devel), which apt downloads
+#        from this machine's mirror and checks against the archive's signing keys.
+#      apt uses separate folders for that: the machine's configuration and lists do not change.
+#      Remove the folder to build the library again.
 #
-# Where there is no apt-get, install the packages below by other means and use 2, or 3 with a tarball.
+# Without apt-get, install the packages below by other means and use 2, or 3 with a tarball.
 set -euo pipefail
 
 readonly MICROHTTPD_AT_LEAST=1.0.5
@@ -30,8 +30,8 @@ readonly BUILD_PACKAGES=(
 )
 readonly TEST_PACKAGES=(clang-format clang-tidy libcurl4-openssl-dev python3 python3-venv valgrind wrk)
 
-# What our own build of libmicrohttpd leaves out is code that a request could reach and tensord never
-# uses. Part of the stamp: changing a flag rebuilds the library.
+# The build omits features that tensord does not use but requests could reach. The flags are part of the
+# stamp: changing one rebuilds the library.
 readonly MICROHTTPD_FLAGS=(
     --disable-shared --enable-static --with-pic --enable-epoll --enable-itc=eventfd
     --disable-https --disable-bauth --disable-dauth --disable-cookie --disable-postprocessor
@@ -48,7 +48,7 @@ as_root() {
     sudo "$@"
 }
 
-# Prints those of the named packages that are not installed.
+# Prints the named packages that are not installed.
 missing_packages() {
     local installed package
     installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "$@" 2>/dev/null || true)"
@@ -60,7 +60,7 @@ missing_packages() {
 # The version that apt would install, or nothing.
 apt_candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p' | grep -v '(none)' || true; }
 
-# Quiet unless it fails: what apt and the packages' scripts have to say fills screens.
+# Prints output only on failure, since apt and the packages' scripts print a lot.
 apt_install() {
     local output
     output=$(as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
@@ -71,7 +71,7 @@ apt_install() {
 install_packages() {
     local missing absent=() package
     if ! command -v apt-get >/dev/null; then
-        say "no apt-get here; the build needs: ${BUILD_PACKAGES[*]}"
+        say "no apt-get on this machine; the build needs: ${BUILD_PACKAGES[*]}"
         return
     fi
     mapfile -t missing < <(missing_packages "$@")
@@ -93,7 +93,7 @@ distribution() { (. /etc/os-release 2>/dev/null && echo "${PRETTY_NAME:-this sys
 
 system_has_microhttpd() { pkg-config --atleast-version="$MICROHTTPD_AT_LEAST" libmicrohttpd 2>/dev/null; }
 
-# Whether the installation under prefix $1 is one, and new enough.
+# Whether prefix $1 has an installation that is new enough.
 prefix_has_microhttpd() {
     local pc
     for pc in "$1"/lib/pkgconfig "$1"/lib64/pkgconfig "$1"/lib/*/pkgconfig; do
@@ -109,9 +109,9 @@ fetch_source_package() {
     local work=$1 mirror=$2 suite=$3 keyring own version
     rm -rf "$work/apt" "$work/source"
     mkdir -p "$work"/apt/lists/partial "$work"/apt/cache/archives/partial "$work/source"
-    # apt downloads as _apt when root runs it, and says so at length where that user cannot write.
+    # As root, apt downloads as user _apt and warns if that user cannot write.
     if [ "$(id -u)" -eq 0 ] && id _apt >/dev/null 2>&1; then chown _apt "$work/source"; fi
-    # Only the archive's own keys will do, whatever else this machine trusts.
+    # Accept only the archive's own keys, not others that this machine trusts.
     for keyring in /usr/share/keyrings/{debian,ubuntu}-archive-keyring.{gpg,pgp} ''; do
         [ ! -f "$keyring" ] || break
     done
@@ -128,17 +128,17 @@ fetch_source_package() {
     (cd "$work/source" && apt-get "${own[@]}" source -qq --download-only "libmicrohttpd=$version")
 }
 
-# The mirrors that this machine's apt is set up for, security archives aside; no lists are needed.
+# The mirrors of this machine's apt, without security archives.
 apt_mirrors() {
     apt-get update --print-uris 2>/dev/null |
         sed -n "s|^'\([^']*\)/dists/[^']*InRelease' .*|\1/|p" | grep -v security | sort -u
 }
 
-# Leaves libmicrohttpd's sources in $1/tree.
+# Unpacks the distribution's sources of libmicrohttpd into $1/tree.
 unpack_distribution_source() {
     local work=$1 mirror suite
-    command -v apt-get >/dev/null || die "libmicrohttpd >= $MICROHTTPD_AT_LEAST is not here and neither is" \
-        "apt-get: set TENSORD_MICROHTTPD_TARBALL or TENSORD_MICROHTTPD_PREFIX"
+    command -v apt-get >/dev/null || die "neither libmicrohttpd >= $MICROHTTPD_AT_LEAST nor apt-get is" \
+        "installed: set TENSORD_MICROHTTPD_TARBALL or TENSORD_MICROHTTPD_PREFIX"
     suite=unstable
     ! grep -qi '^ID=ubuntu' /etc/os-release || suite=devel
     while read -r mirror; do
@@ -154,10 +154,10 @@ unpack_distribution_source() {
         "set TENSORD_MICROHTTPD_TARBALL to a release, or TENSORD_MICROHTTPD_PREFIX to an installation"
 }
 
-# Builds the sources in $1/tree, and puts the result in place of $2 in one move.
+# Builds the sources in $1/tree and replaces the installation at $2 with one rename.
 build_microhttpd() {
     local work=$1 prefix=$2 stamp=$3 staged
-    # A patched Makefile.am is newer than what automake made of it; with equal times nothing is remade.
+    # Equal times, so that a patched Makefile.am does not make automake run again.
     find "$work/tree" -exec touch -r "$work/tree/configure" {} +
     (
         cd "$work/tree" && ./configure --quiet --prefix="$prefix" "${MICROHTTPD_FLAGS[@]}" &&
@@ -166,7 +166,7 @@ build_microhttpd() {
     prefix_has_microhttpd "$work/root$prefix" || die "the sources given are older than $MICROHTTPD_AT_LEAST"
     echo "$stamp" >"$work/root$prefix/stamp"
 
-    # The work folder can be on another file system, so: copy beside the place, then rename.
+    # The work folder may be on another file system: copy to a sibling of the target, then rename.
     staged=$(mktemp -d "$prefix.new.XXXXXX")
     cp -R "$work/root$prefix/." "$staged/"
     chmod 755 "$staged"
@@ -192,7 +192,7 @@ provide_microhttpd() {
         stamp+=" $(sha256sum <"$tarball")"
     fi
 
-    # Two builds started at once wait for one library instead of making it twice.
+    # Concurrent runs build the library once.
     exec 9>"$cache/.lock"
     flock 9
     if [ "$(cat "$prefix/stamp" 2>/dev/null)" = "$stamp" ] && prefix_has_microhttpd "$prefix"; then return; fi
@@ -233,7 +233,7 @@ main() {
     install_packages "${packages[@]}"
     command -v pkg-config >/dev/null || die "pkg-config is missing"
     provide_microhttpd
-    say "everything is here"
+    say "all dependencies are installed"
 }
 
 main "$@"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# quickstart.sh - from a fresh checkout to a running tensord with answers on the screen.
+# quickstart.sh - installs dependencies, builds and starts tensord, and shows requests with their replies.
 #
-#   deploy/quickstart.sh               install what is missing, build, start, show requests, keep serving
-#   deploy/quickstart.sh --once        the same, but stop after the requests (exit code 0: all was as expected)
-#   deploy/quickstart.sh --port 9000   serve on this port; without it 8080, or the next free one
+#   deploy/quickstart.sh               keep serving after the requests, until Ctrl-C
+#   deploy/quickstart.sh --once        stop after the requests (exit code 0: all replies were as expected)
+#   deploy/quickstart.sh --port 9000   serve on this port (default: 8080, or the next free one)
 #
-# Debian or Ubuntu; root or sudo only where a package is missing. Running it again is fine: it builds only
-# what changed. Every command it prints can be pasted into another terminal while it serves.
+# For Debian and Ubuntu; needs root or sudo only if a package is missing. Another run builds only what changed.
+# The commands that it prints can be used in another terminal while it serves.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -26,19 +26,19 @@ stop_daemon() {
 
 clean_up() { stop_daemon || true; rm -rf "$work"; }
 
-# Whether nobody answers on 127.0.0.1:$1.
+# Whether nothing listens on 127.0.0.1:$1.
 port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 choose_port() {
     if [ -n "$port" ]; then
-        port_is_free "$port" || die "port $port is in use: pick another with --port"
+        port_is_free "$port" || die "port $port is in use: choose another with --port"
         return
     fi
     for port in {8080..8179}; do
         port_is_free "$port" && break
     done
-    port_is_free "$port" || die "no free port from 8080 to 8179: pick one with --port"
-    [ "$port" -eq 8080 ] || say "port 8080 is in use, taking $port"
+    port_is_free "$port" || die "no free port from 8080 to 8179: choose one with --port"
+    [ "$port" -eq 8080 ] || say "port 8080 is in use, using $port"
 }
 
 build() {
@@ -57,45 +57,45 @@ start_daemon() {
     build/tensord --listen "127.0.0.1:$port" --data-dir deploy/sample &
     daemon=$!
     until command curl -sf -o /dev/null --max-time 2 "http://127.0.0.1:$port/readyz"; do
-        kill -0 "$daemon" 2>/dev/null || die "tensord ended by itself: its own message stands above"
+        kill -0 "$daemon" 2>/dev/null || die "tensord has exited: see its message above"
         [ "$SECONDS" -lt "$deadline" ] || die "tensord was not ready within 30 seconds"
         sleep 0.1
     done
-    kill -0 "$daemon" 2>/dev/null || die "tensord ended, something else answers on port $port"
+    kill -0 "$daemon" 2>/dev/null || die "tensord has exited, another program listens on port $port"
 }
 
-# What the commands below run; the status goes to a file, so that what is printed is what one would type.
+# Used by the commands below; writes the status to a file, so that the printed commands need no option for it.
 curl() { command curl --max-time 30 -w '%{stderr}%{http_code}' "$@" 2>"$work/status"; }
 
-# show TITLE STATUS EXPECTED COMMAND: prints the command and its answer; the answer must have that status
-# and contain the expected text.
+# show TITLE STATUS EXPECTED COMMAND: prints the command and its reply, which must have that status and contain
+# the expected text.
 show() {
-    local title=$1 status=$2 expected=$3 command=$4 answer
+    local title=$1 status=$2 expected=$3 command=$4 reply
     printf '\n# %s\n$ %s\n' "$title" "$command"
-    answer=$(eval "$command") || die "the command failed"
-    [ -z "$answer" ] || printf '%s\n' "$answer"
+    reply=$(eval "$command") || die "the command failed"
+    [ -z "$reply" ] || printf '%s\n' "$reply"
     [ "$(cat "$work/status")" = "$status" ] || die "expected status $status, got $(cat "$work/status")"
-    [[ $answer == *"$expected"* ]] || die "expected the answer to contain: $expected"
+    [[ $reply == *"$expected"* ]] || die "expected the reply to contain: $expected"
 }
 
 show_requests() {
     local url=http://127.0.0.1:$port file=$work/moons.safetensors
-    say "Requests and answers"
-    show "gather: pick rows by index, everything inline" 200 '[["c","d"],["a","b"]]' \
+    say "Requests and replies"
+    show "gather: select rows by index, all tensors in the request" 200 '[["c","d"],["a","b"]]' \
         "curl -s $url/v1/gather -d '{\"params\": [[\"a\",\"b\"],[\"c\",\"d\"]], \"indices\": [1,0]}'"
     show "gather from the resident table deploy/sample/planets.npy: Earth and Mars" 200 '[[5.97,6378.0,149.6,1.0],[0.642,3396.0,228.0,2.0]]' \
         "curl -s $url/v1/gather -d '{\"params\": {\"ref\": \"planets\"}, \"indices\": [2,3]}'"
     show "gather_nd: single values by row and column: the moons of Jupiter and of Saturn" 200 '[95.0,146.0]' \
         "curl -s $url/v1/gather_nd -d '{\"params\": {\"ref\": \"planets\"}, \"indices\": [[4,3],[5,3]]}'"
-    show "an index out of bounds is refused, and the answer says which one" 422 '"position":[1],"index":9,"bound":8' \
+    show "an index out of bounds is refused, and the reply names it" 422 '"position":[1],"index":9,"bound":8' \
         "curl -s $url/v1/gather -d '{\"params\": {\"ref\": \"planets\"}, \"indices\": [2,9]}'"
-    show "column 3 of all planets as a binary answer, a safetensors file" 200 '' \
+    show "column 3 of all planets as a binary reply, a safetensors file" 200 '' \
         "curl -s $url/v1/gather -H 'Accept: application/vnd.safetensors' -d '{\"params\": {\"ref\": \"planets\"}, \"indices\": [3], \"axis\": 1}' -o $file"
     show_safetensors "$file" 32
     show "the resident tables" 200 '"planets"' "curl -s $url/v1/tensors"
 }
 
-# The file is an 8-byte header length, the header as JSON, and the values: $2 bytes of them.
+# The file consists of an 8-byte header length, the header as JSON, and $2 bytes of values.
 show_safetensors() {
     local file=$1 data_bytes=$2 bytes header_bytes
     bytes=$(stat -c %s "$file")
@@ -130,4 +130,4 @@ if [ "$once" = no ]; then
 fi
 say "Stopping (SIGTERM)"
 stop_daemon || die "tensord ended with exit code $?"
-echo "all went as expected"
+echo "all replies were as expected"

@@ -1,4 +1,4 @@
--- A small gather with everything inline, as JSON: params float32 [16,8], 4 indices, a body of 833 bytes.
+-- A small gather with all tensors in the request, as JSON: params float32 [16,8], 4 indices, a body of 833 bytes.
 local rows = {}
 for r = 0, 15 do
     local row = {}

@@ -1,4 +1,4 @@
--- The gather of gather_json.lua as a safetensors body, answered in safetensors.
+-- The gather of gather_json.lua as a safetensors body, with a safetensors reply.
 local ffi = require("ffi")
 
 local params = ffi.new("float[128]")
@@ -9,7 +9,7 @@ local indices = ffi.new("int32_t[4]", 1, 5, 9, 13)
 
 local header = '{"params":{"dtype":"F32","shape":[16,8],"data_offsets":[0,512]},'
     .. '"indices":{"dtype":"I32","shape":[4],"data_offsets":[512,528]}}'
-header = header .. string.rep(" ", -#header % 8) -- the format's padding: the values begin aligned
+header = header .. string.rep(" ", -#header % 8) -- padding, so that the values are aligned
 
 wrk.method = "POST"
 wrk.path = "/v1/gather"

@@ -1,10 +1,10 @@
--- 32 random rows of a resident table, as one feature lookup asks for them; answered in safetensors.
--- TABLE names the table (planets), ROWS says how many rows it has (8).
+-- Lookups of 32 random rows of a resident table, with safetensors replies.
+-- TABLE: name of the table (planets); ROWS: its number of rows (8).
 local name = os.getenv("TABLE") or "planets"
 local n_rows = tonumber(os.getenv("ROWS") or "8")
-local n_ids, n_requests = 32, 4096 -- requests are made before the clock starts, then sent in turn
+local n_ids, n_requests = 32, 4096 -- requests are made before the measurement, then sent round robin
 
-local requests, turn = {}, 0
+local requests, last = {}, 0
 
 function init()
     math.randomseed(1)
@@ -20,6 +20,6 @@ function init()
 end
 
 function request()
-    turn = turn % n_requests + 1
-    return requests[turn]
+    last = last % n_requests + 1
+    return requests[last]
 end

@@ -2,7 +2,7 @@
  *
  *     bench_einsum [workers]      2 workers by default
  *
- * It prints "ready WORKERS ISA" and then answers lines of standard input:
+ * It prints "ready WORKERS ISA" and then executes lines of standard input:
  *
  *     op NAME                          begins a case and discards the previous one
  *     copy BYTES                       the same for memcpy, in chunks of 256 KiB
@@ -70,7 +70,7 @@ struct task {
     FILE *file; /* run: where outputs go */
     struct td_cost cost;
     uint64_t peak;
-    double seconds; /* time: how long */
+    double seconds; /* time: duration */
     int64_t calls;
     double best, median;
 };
@@ -228,7 +228,7 @@ static td_status submit(struct bench *bench, struct task *task)
         return td_error_set(&task->err, TD_QUEUE_FULL, "the queue is full");
     td_worker_pool_submit(bench->workers, &task->job);
     while (sem_wait(&task->done) != 0)
-        ; /* a signal */
+        ; /* interrupted by a signal */
     return task->status;
 }
 

@@ -74,7 +74,7 @@ static td_status pool_for(struct td_exec *self, int64_t count, int64_t grain, td
         work(pool);
         return TD_OK;
     }
-    /* A helper that is late finds the loop closed, and the caller does not wait for it. */
+    /* The caller does not wait for a late helper, which finds the loop closed. */
     atomic_store(&pool->open, true);
     atomic_fetch_add(&pool->turn, 1);
     work(pool);
@@ -122,7 +122,7 @@ static bool blas_load(struct blas *blas, const char *name, const char *const *fi
     return true;
 }
 
-/* ---- A product, by any library --------------------------------------------------------------- */
+/* ---- A product ------------------------------------------------------------------------------- */
 
 enum { MAX_LOOPS = 6 };
 

@@ -1,11 +1,12 @@
-/* bench_json - how fast JSON bodies are read and written, beside the standard library and simdjson.
+/* bench_json - the speed of decoding and encoding JSON, relative to the standard library and
+ * simdjson.
  *
  *     bench_json [rounds]
  *
- * Reading is td_json_decode of a whole gather request; its peers read the same text with simdjson's
- * on-demand parser, a double an element, and with std::from_chars alone, which takes the text for
- * granted. Writing is td_json_encode of a whole reply; its peer is std::to_chars in a loop. All
- * take turns; figures are medians. Buffers are warm, as the server's are. */
+ * "read" is td_json_decode of a gather request. Baselines: simdjson's on-demand parser, a double
+ * per element, and std::from_chars without checks of the syntax. "write" is td_json_encode of a
+ * reply. Baseline: std::to_chars in a loop. They alternate; figures are medians. Buffers are warm,
+ * as in the server. */
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -20,7 +21,7 @@
 #include <vector>
 
 extern "C" {
-/* bench_json_api.c: what the C headers offer, in types that C++ can read. */
+/* bench_json_api.c: wrappers of the C functions with types that are valid in C++. */
 struct bench_call;
 struct bench_call *bench_call_new(size_t arena_bytes);
 void bench_call_free(struct bench_call *call);
@@ -40,7 +41,7 @@ namespace
 
 constexpr size_t padding = 64;
 
-/* This thread's own time, so that what else the machine does disturbs less. */
+/* CPU time of this thread, which other load on the machine distorts less. */
 double now_ns()
 {
     timespec now;
@@ -55,7 +56,7 @@ double median(std::vector<double> values)
     return values[values.size() / 2];
 }
 
-/* Runs the contestants in turns; medians of ns. */
+/* Runs the functions alternately; medians in ns. */
 std::vector<double> race(int rounds, const std::vector<std::function<void()>> &contestants)
 {
     std::vector<std::vector<double>> times(contestants.size());
@@ -63,7 +64,7 @@ std::vector<double> race(int rounds, const std::vector<std::function<void()>> &c
         for (size_t i = 0; i < contestants.size(); i++) {
             double begin = now_ns();
             contestants[i]();
-            if (round > 0) /* the first warms up */
+            if (round > 0) /* the first is a warm-up */
                 times[i].push_back(now_ns() - begin);
         }
     std::vector<double> medians;
@@ -97,7 +98,7 @@ std::string padded(const std::string &text)
 const std::string oip_index =
     "{\"name\":\"indices\",\"datatype\":\"INT32\",\"shape\":[],\"data\":0}";
 
-volatile double sink; /* keeps the peers' results alive */
+volatile double sink; /* so that the baselines are not optimized away */
 
 template <typename T> void by_from_chars(const std::string &array, std::vector<T> &out)
 {
@@ -184,7 +185,7 @@ void writing(int rounds, const char *name, std::vector<T> &values, int64_t colum
     bench_call_free(call);
 }
 
-/* The same numbers in a request and an answer of /v1 and of the Open Inference Protocol. */
+/* The same numbers in a request and a reply of /v1 and of the Open Inference Protocol. */
 template <typename T>
 void protocols(int rounds, const char *name, std::vector<T> &values, const char *dtype,
                const char *datatype)
@@ -216,7 +217,7 @@ void protocols(int rounds, const char *name, std::vector<T> &values, const char 
     bench_call_free(call);
 }
 
-/* Small things are repeated until they can be timed. */
+/* Repeats a short function until it can be timed. */
 double repeated(int rounds, const std::function<size_t()> &once)
 {
     constexpr int times = 2000;
@@ -300,7 +301,7 @@ int main(int argc, char **argv)
     std::printf("read  that request                  %6.0f ns\n", repeated(rounds, [&] {
                     return bench_decode_file(call, "gather", file.data(), file.size());
                 }));
-    /* As tritonclient writes it. */
+    /* Formatted as by tritonclient. */
     std::string oip =
         "{\"inputs\":[{\"name\":\"params\",\"shape\":[16,8],\"datatype\":\"FP32\",\"parameters\":"
         "{\"binary_data_size\":512}},{\"name\":\"indices\",\"shape\":[4],\"datatype\":\"INT32\","

@@ -32,7 +32,7 @@ struct bench_call *bench_call_new(size_t arena_bytes)
     struct bench_call *call = malloc(sizeof *call + arena_bytes);
     if (!call)
         abort();
-    memset(call->first, 0, arena_bytes); /* the pages are there from now on */
+    memset(call->first, 0, arena_bytes); /* populates the pages */
     td_arena_init(&call->arena, call->first, arena_bytes, td_memory_heap());
     return call;
 }

@@ -1,11 +1,10 @@
-/* bench_loops.c - what it costs that a job's loops are shared: loops of two chunks, back to back,
- * on a pool of two workers.
+/* bench_loops.c - the cost of distributing a job's loops to workers: loops of two chunks, back to
+ * back, on a pool of two workers.
  *
  *     bench_loops [chunk in us] [gap between loops in us] [loops]
  *
- * prints microseconds a loop, medians of 9 runs: alone (one worker), shared (two), and the
- * processor time of the process for a shared one. Without any cost a shared loop takes half as
- * long. */
+ * Prints microseconds per loop, medians of 9 runs: on one worker, on two, and the processor time of
+ * the process for two. Without any cost a loop on two workers would take half as long. */
 #include "server/observe/clock.h"
 #include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"
@@ -90,7 +89,7 @@ int main(int argc, char **argv)
         us[i % 2][i / 2] = bench.us;
         cpu[i % 2][i / 2] = bench.cpu_us;
     }
-    printf("chunk %g us, gap %g us: alone %.1f us, shared %.1f us, processor time %.1f us\n",
+    printf("chunk %g us, gap %g us: one worker %.1f us, two %.1f us, processor time %.1f us\n",
            (double)bench.chunk_ns / 1e3, (double)bench.gap_ns / 1e3, median(us[0], RUNS),
            median(us[1], RUNS), median(cpu[1], RUNS));
     return 0;

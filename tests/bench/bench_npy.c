@@ -1,9 +1,9 @@
-/* bench_npy.c - what it takes to read .npy arrays that are not as they are wanted.
+/* bench_npy.c - the speed of converting .npy arrays in Fortran order or of big-endian elements.
  *
  *     bench_npy [MiB of an array]
  *
- * prints GB/s (of the array), medians of 7 runs, beside memcpy and beside the plain loop in C order
- * that has a cache miss for every element. */
+ * Prints GB/s of the array, medians of 7 runs. Baselines: memcpy, and the plain loop in C order,
+ * which has a cache miss for every element. */
 #include "api/files/npy.h"
 #include "tests/bench/measure.h"
 
@@ -13,7 +13,7 @@
 
 enum { RUNS = 7 };
 
-/* The definition, a float32 or float64 at a time. */
+/* The plain loop, for float32 and float64. */
 static void plain_loop(const struct td_npy *file, void *to)
 {
     const struct td_tensor *tensor = &file->tensor;
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *says;
         td_dtype dtype;
-        struct td_shape shape; /* a dimension of 0 is what is left */
+        struct td_shape shape; /* a dimension of 0 is computed from the size */
         bool big_endian, fortran;
     } cases[] = {
         { "float32 [4096, n], Fortran", TD_DTYPE_FLOAT32, { 2, { 4096, 0 } }, false, true },

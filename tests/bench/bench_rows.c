@@ -1,16 +1,16 @@
-/* bench_rows - how far gather, on one thread, is from a copying loop written by hand for the case.
+/* bench_rows - gather on one thread, relative to a copying loop written by hand for the case.
  *
  *     bench_rows [rounds]
  *
- * Random rows of a 1 GiB table (huge pages where the system gives them) go to an output that is
- * warm. "gather" is the whole run of the op: check, settle, copy. "hand" is memcpy with a constant
- * row width and prefetches, the best of the distances tried here; "plain" is it without prefetches;
- * both trust their indices. The three alternate, and the figures are medians, in GB of output per
- * second; ratio is gather / hand, the median over the rounds too, since neighbours in time meet the
- * same noise.
+ * Random rows of a 1 GiB table (in huge pages if possible) are copied to a warm output. "gather" is
+ * the complete run of the op: check, resolve, copy. "hand" is memcpy with a constant row width and
+ * prefetches, at the best of several distances; "plain" is the same without prefetches; neither
+ * checks indices. The three alternate; figures are medians, in GB of output per second. The ratio
+ * is gather / hand, the median of the ratios of each round, since both meet the same noise in a
+ * round.
  *
- * Then rows small and cached, where the loop around the copy is what counts, in ns per row: "hand"
- * is the typed loop that one would write for that one case. */
+ * Then small rows in the cache, where the loop around the copy dominates, in ns per row: "hand" is
+ * a typed loop for that case. */
 #include "kernels/gather/gather.h"
 #include "tests/bench/measure.h"
 #include "tests/support/random.h"
@@ -26,11 +26,11 @@
 #define INDEX_SETS   4
 #define MAX_ROUNDS   101
 
-/* ---- The loops by hand ------------------------------------------------------------------- */
+/* ---- Hand-written loops ------------------------------------------------------------------ */
 
 struct distance {
     int64_t ahead; /* rows; 0: no prefetch */
-    size_t reach;  /* bytes of a row that are asked for */
+    size_t reach;  /* bytes of a row that are prefetched */
 };
 
 static inline __attribute__((always_inline)) void hand_loop(char *restrict out,
@@ -88,7 +88,7 @@ static void check(td_status status, const struct td_error *err)
     exit(1);
 }
 
-/* A tensor over memory that is there. */
+/* A tensor in existing memory. */
 static struct td_tensor over(void *data, td_dtype dtype, struct td_shape shape)
 {
     struct td_tensor tensor;
@@ -98,7 +98,7 @@ static struct td_tensor over(void *data, td_dtype dtype, struct td_shape shape)
     return tensor;
 }
 
-/* An op ready to run again and again. */
+/* An inferred op, which can be run repeatedly. */
 struct call {
     const struct td_op *op;
     struct td_op_args args;
@@ -203,7 +203,7 @@ static void large_table(void *table, void *out, size_t width, bool wide, int rou
 }
 
 /* float32 elements, int32 indices: params [slices, rows, 1], indices [n], along axis 1; for
- * gather_nd params [slices, rows], indices [n, 2]. The loops by hand are below. */
+ * gather_nd params [slices, rows], indices [n, 2]. The hand-written loops are below. */
 struct cached {
     const char *name;
     int64_t slices, rows, n;

@@ -1,13 +1,12 @@
-/* bench_scatter - how fast rows are written into a large table in place.
+/* bench_scatter - the speed of updating rows of a large table in place.
  *
  *     bench_scatter [rounds [threads [row bytes]]]
  *
- * 64 MB of updates, a million at the most, go to random rows of a 1 GiB table (huge pages where the
- * system gives them). The op runs as the daemon runs it: on a worker pool of `threads` (2), checks
- * of the indices included; "set" replaces, "add" adds float32. "loop" is memcpy row by row on one
- * thread, which trusts its indices. "memcpy" copies as many bytes in one piece for each thread. They
- * alternate; figures are medians, in ns a row; the ratios are medians over the rounds, above 1
- * where "set" is faster. */
+ * 64 MB of updates, at most a million, are written to random rows of a 1 GiB table (in huge pages
+ * if possible). The op runs as in the daemon, on a worker pool of `threads` (2), with checks of the
+ * indices; "set" replaces, "add" adds float32. "loop" is memcpy row by row on one thread, without
+ * checks. "memcpy" copies as many bytes, one block per thread. They alternate; figures are medians,
+ * in ns per row; ratios are medians over the rounds, above 1 if "set" is faster. */
 #include "kernels/scatter/scatter.h"
 #include "server/workers/worker_pool.h"
 #include "tests/bench/measure.h"
@@ -100,15 +99,16 @@ static void run_memcpy(const struct bench *b)
 {
     struct td_error err;
     int64_t bytes = b->n * (int64_t)b->row_bytes;
-    bool share = bytes > 256 * 1024; /* waking a thread costs more */
-    check(td_exec_for(b->exec, bytes, share ? (bytes - 1) / b->threads + 1 : bytes, copy_range,
+    bool parallel = bytes > 256 * 1024; /* below, waking a thread costs more */
+    check(td_exec_for(b->exec, bytes, parallel ? (bytes - 1) / b->threads + 1 : bytes, copy_range,
                       NULL, &err),
           &err);
 }
 
 static double time_of(void (*f)(const struct bench *), struct bench *b)
 {
-    b->set = (b->set + 1) % INDEX_SETS; /* rows that are not in the cache from the last time */
+    b->set = (b->set + 1) %
+             INDEX_SETS; /* other rows than in the previous round, which are in the cache */
     double begin = now_ns();
     f(b);
     return (now_ns() - begin) / (double)b->n;
@@ -121,7 +121,7 @@ static void measure(struct bench *b)
     for (int s = 0; s < INDEX_SETS; s++)
         for (int64_t k = 0; k < b->n; k++)
             indices[s][k] = (int32_t)(random_next() % (TABLE_BYTES / b->row_bytes));
-    for (int r = -1; r < b->rounds; r++) { /* the first warms up */
+    for (int r = -1; r < b->rounds; r++) { /* the first is a warm-up */
         int at = r < 0 ? 0 : r;
         b->mode = TD_SCATTER_SET;
         set[at] = time_of(run_op, b);
@@ -161,7 +161,7 @@ struct job {
     sem_t done;
 };
 
-static td_status go_on(void *context, struct td_error *err)
+static td_status never_stopped(void *context, struct td_error *err)
 {
     (void)context;
     (void)err;
@@ -172,7 +172,7 @@ static void run_job(struct td_job *base, struct td_worker *worker)
 {
     struct job *job = (struct job *)(void *)base;
     struct td_pool_exec exec;
-    td_pool_exec_init(&exec, worker, NULL, go_on, NULL);
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
     job->bench.exec = &exec.base;
     measure_all(&job->bench);
     sem_post(&job->done);

@@ -1,12 +1,12 @@
-/* bench_stitch - how fast dynamic_stitch and dynamic_partition move rows.
+/* bench_stitch - the speed of dynamic_stitch and dynamic_partition.
  *
  *     bench_stitch [rounds [threads [row bytes]]]
  *
- * The ops run as the daemon runs them: on a worker pool of `threads` (2), with warm buffers, checks
- * of the indices included. "loop" is memcpy row by row on one thread, which is what TensorFlow's
- * CPU kernels do; it trusts its indices and leaves rows that nobody writes as they are. "memcpy"
- * copies as many bytes in one piece for each thread. The three alternate; figures are medians, in
- * ns a row; the ratios are medians over the rounds, above 1 where the op is faster. */
+ * The ops run as in the daemon: on a worker pool of `threads` (2), with warm buffers and checks of
+ * the indices. "loop" is memcpy row by row on one thread, as in TensorFlow's CPU kernels, without
+ * checks and without clearing rows that no index names. "memcpy" copies as many bytes, one block
+ * per thread. The three alternate; figures are medians, in ns per row; ratios are medians over the
+ * rounds, above 1 if the op is faster. */
 #include "kernels/dynamic_partition/dynamic_partition.h"
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
 #include "server/memory/buffer_pool.h"
@@ -35,8 +35,8 @@ static void check(td_status status, const struct td_error *err)
 
 /* ---- Cases ------------------------------------------------------------------------------- */
 
-/* How the rows are named: a permutation; in lists that ascend, as a partition leaves them; at
- * random, so that some are named twice and some never. */
+/* Order of the indices: a permutation; ascending lists, as a partition returns them; random, so
+ * that some rows are named twice and some never. */
 enum order { PERMUTED, ASCENDING, RANDOM, N_ORDERS };
 static const char *const order_names[N_ORDERS] = { "permuted", "ascending", "random" };
 
@@ -50,7 +50,7 @@ struct bench {
     int64_t n;
     int n_lists; /* of a stitch; outputs of a partition */
     int rounds;
-    size_t only; /* this many bytes a row; 0: all */
+    size_t only; /* row bytes; 0: all */
     enum order order;
     int threads;
     struct td_exec *exec;
@@ -90,7 +90,7 @@ static void fill_indices(const struct bench *b)
     }
 }
 
-/* The arguments, as a request's would be once they are read. */
+/* The arguments of a decoded request. */
 static struct td_tensor tensors[2][MAX_LISTS];
 static struct td_op_args args;
 
@@ -162,8 +162,8 @@ static void run_memcpy(const struct bench *b)
 {
     struct td_error err;
     int64_t bytes = b->n * (int64_t)b->row_bytes;
-    bool share = bytes > 256 * 1024; /* waking a thread costs more */
-    check(td_exec_for(b->exec, bytes, share ? (bytes - 1) / b->threads + 1 : bytes, copy_range,
+    bool parallel = bytes > 256 * 1024; /* below, waking a thread costs more */
+    check(td_exec_for(b->exec, bytes, parallel ? (bytes - 1) / b->threads + 1 : bytes, copy_range,
                       NULL, &err),
           &err);
 }
@@ -183,7 +183,7 @@ static void measure(const struct bench *b)
         to_copy[MAX_ROUNDS];
     fill_indices(b);
     fill_args(b);
-    for (int r = -1; r < b->rounds; r++) { /* the first warms up */
+    for (int r = -1; r < b->rounds; r++) { /* the first is a warm-up */
         int at = r < 0 ? 0 : r;
         op[at] = time_of(run_op, b);
         loop[at] = time_of(run_loop, b);
@@ -231,7 +231,7 @@ struct job {
     sem_t done;
 };
 
-static td_status go_on(void *context, struct td_error *err)
+static td_status never_stopped(void *context, struct td_error *err)
 {
     (void)context;
     (void)err;
@@ -242,7 +242,7 @@ static void run_job(struct td_job *base, struct td_worker *worker)
 {
     struct job *job = (struct job *)(void *)base;
     struct td_pool_exec exec;
-    td_pool_exec_init(&exec, worker, NULL, go_on, NULL);
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
     exec.base.output_limit = UINT64_MAX;
     job->bench.exec = &exec.base;
     measure_all(&job->bench);

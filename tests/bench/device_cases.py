@@ -1,4 +1,4 @@
-"""Devices: what merging is worth where starting is dear, and that who does not use a device does not pay for it."""
+"""Devices: the gain from batching when launches are slow, and the cost of a device that is not used."""
 import statistics
 from turns import report, row, take_turns, wrk_turn
 import daemon
@@ -14,7 +14,7 @@ DEVICE_LOOKUP = Request("/v1/gather?device=gpu", daemon.safetensors(
 
 class DeviceCases:
     def batches(self):
-        """lookups of 64 clients on a device whose launch takes a millisecond, merged and one a launch"""
+        """lookups of 64 clients on a device whose launch takes a millisecond: batched, and one per launch"""
         raw, file = rows_of_range(LOOKUP_IDS, TABLE_WIDTH), self.body_file(DEVICE_LOOKUP)
         slow = ("--gpu", f"reference:launch_us={LAUNCH_US}")
         with self.tensord(*slow) as merged, self.tensord(*slow, "--batch-limit", "1") as single:
@@ -27,7 +27,7 @@ class DeviceCases:
         row("batches, p99", f"{p99:,.0f} us", f"{LAUNCH_US} us", f"{p99 / LAUNCH_US:5.2f}", "at most 3")
 
     def beside_a_device(self):
-        """small requests of the processor, with a batcher there and without"""
+        """small requests on the CPU, with and without a device"""
         file = self.body_file(SMALL_JSON)
         with self.tensord("--gpu", "reference") as there, self.tensord("--gpu", "off") as absent:
             for server in (there, absent):

@@ -1,12 +1,10 @@
-/* drop_server - what the benchmarks hold tensord against: a server on the same libmicrohttpd, with
- * the same flags, threads and connection memory, that drops every body and answers with fixed
- * bytes.
+/* drop_server - the baseline of the benchmarks: a server on the same libmicrohttpd, with the same
+ * flags, threads and connection memory, that discards every body and sends a fixed reply.
  *
  *     drop_server [--reply BYTES] [--io-threads N] [--connection-memory BYTES]
  *
- * Prints its port and serves until it is killed. What tensord needs more than this one is the price
- * of all that tensord does: reading the request, the op, writing the answer, two headers of its
- * own. */
+ * Prints its port and serves until it is killed. The difference to tensord is the cost of decoding
+ * the request, the op, encoding the reply, and two further headers. */
 #include <arpa/inet.h>
 
 #include <getopt.h>

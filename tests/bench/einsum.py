@@ -4,14 +4,14 @@
     einsum.py [--binary build/tensord] [--only PART] [--match TEXT] [--peers NAME,...] [--rounds N] [--seconds S]
               [--best]
 
-PART is einsum or rows.  The libraries come from the Python package index at the first run (peers.py says where
-they are kept); one that cannot be had is left out, and why is said.  All have two threads each and take turns of S
-seconds; figures are medians over N rounds of the turns' medians, a ratio is the median of the rounds' own ratios to
-the peer that is best in the case, above 1 where tensord is faster.  Rounds in which other processes took more than
-5 % of the machine are repeated, up to 2 N in all, and the N quietest count; "others" is what was left of them.
-With --best each has its fastest call instead, which a machine that others use distorts less.
+PART is einsum or rows.  The libraries are installed with pip at the first run (see peers.py); one that cannot be
+installed is skipped, with the reason.  Each uses two threads; they alternate in turns of S seconds.  A figure is the
+median over N rounds of the medians of the turns; a ratio is the median of the ratios of each round to the fastest
+peer of the case, above 1 if tensord is faster.  Rounds in which other processes used more than 5 % of the machine
+are repeated, up to 2 N in all, and the N rounds with the least such use count; it is printed as "others".  --best
+reports the fastest call instead of the median, which other load on the machine distorts less.
 
-What is slow never fails the run.  A wrong answer does, and an einsum that takes more memory than its plan announced.
+A slow case never fails the run; a wrong result does, and an einsum that uses more memory than its plan announced.
 """
 import argparse, collections, math, os, platform, statistics, sys, tempfile
 
@@ -24,7 +24,7 @@ from peers import Refused, Runner
 THREADS = 2
 KIB, MIB = 1 << 10, 1 << 20
 
-# what: the group whose ratios are put together; inputs are written to files when the case begins
+# what: the group of the case in the summary; inputs are written to files when the case begins
 Einsum = collections.namedtuple("Einsum", "what equation dtype shapes")
 Rows = collections.namedtuple("Rows", "op row_bytes n_rows parts")
 Case = collections.namedtuple("Case", "op attrs inputs")
@@ -89,7 +89,7 @@ def from_bytes(np, dtype, raw):
 
 
 def write_inputs(case, np, folder):
-    """(Case, how its result is checked)"""
+    """(Case, the check of its result)"""
     random, inputs, values = np.random.default_rng(1), [], []
     for i, shape in enumerate(case.shapes):
         file = os.path.join(folder, f"input{i}")
@@ -105,7 +105,7 @@ def write_inputs(case, np, folder):
     wanted = np.einsum(case.equation, *(v.astype(wide) for v in values), optimize=True)
 
     def error(raw):
-        """of a result, relative to the largest element wanted; infinite where it has the wrong size"""
+        """error of a result, relative to the largest expected element; infinite for a wrong size"""
         got = from_bytes(np, case.dtype, raw)
         if got.size != wanted.size:
             return math.inf
@@ -116,7 +116,7 @@ def write_inputs(case, np, folder):
 
 
 def touched(case, told_read, told_written):
-    """bytes that must be read and written: of a diagonal, no more than itself"""
+    """bytes that must be read and written: of a diagonal only itself"""
     subscripts = case.equation.split("->")[0].split(",")
     if not any(len(set(s)) < len(s) for s in subscripts) or "..." in case.equation:
         return told_read + told_written
@@ -159,7 +159,7 @@ def write_rows(case, np, folder):
                   ("partitions", "int32", of.shape, file("partitions", of))]
         wanted, attrs = data[np.argsort(of, kind="stable")], {"num_partitions": case.parts}
     else:
-        # Every row once, all over the place: the case that is hard on caches.
+        # Every row once, in random order: the worst case for caches.
         to = random.permutation(case.n_rows).astype("int32")
         pieces = list(zip(np.array_split(to, case.parts), np.array_split(data, case.parts)))
         inputs = [("indices", "int32", i.shape, file(f"indices{n}", i)) for n, (i, _) in enumerate(pieces)]
@@ -184,8 +184,8 @@ def turn(runner, args):
 
 
 def take_turns(runners, args):
-    """[{name: Turn}], the quietest rounds; who is first changes from round to round, and who needs more than a
-    second and ten times as long as the fastest takes part in the first only"""
+    """[{name: Turn}] of the quietest rounds.  The order changes in each round.  A library whose calls take more than a
+    second, and ten times as long as the fastest, runs in the first round only."""
     import turns
     rounds, names = [], list(runners)
 
@@ -200,7 +200,7 @@ def take_turns(runners, args):
 
 
 class Measured:
-    """what a case gave: ns by name, ratio to the best peer, notes"""
+    """results of a case: ns by name, ratio to the best peer, notes"""
 
     def __init__(self, rounds, best, ours="tensord"):
         self.others = statistics.median(t.others for r in rounds for t in r.values())
@@ -223,7 +223,7 @@ class Bench:
         self.args, self.np, self.runners, self.folder, self.broken = args, np, runners, folder, 0
 
     def begin(self, case, error, tolerance):
-        """the runners that can do the case, what tensord's run said, and notes on those that cannot or differ"""
+        """the runners that support the case, the reply of tensord's run, and notes on the others"""
         able, notes, told = {}, [], None
         output = os.path.join(self.folder, "output")
         for name, runner in self.runners.items():
@@ -242,7 +242,7 @@ class Bench:
             if name == "tensord":
                 told = told_now
                 if off > tolerance:
-                    raise Refused(f"a wrong answer, off by {off:.2g} of the largest element")
+                    raise Refused(f"a wrong result, off by {off:.2g} of the largest element")
             elif off > tolerance:
                 notes.append(f"{name}: off by {off:.1g}")
             able[name] = runner
@@ -275,7 +275,7 @@ class Bench:
                 self.fail(name, e)
                 continue
             ns = measured.ns["tensord"]
-            # By what holds it up: arithmetic where a byte meets more than two operations.
+            # Arithmetic rate with more than two operations per byte, else bandwidth.
             nbytes = touched(case, read, written)
             rate = f"{flops / ns:.1f} GFLOP/s" if flops > 2 * nbytes else f"{nbytes / ns:.1f} GB/s"
             if measured.ratio:
@@ -360,7 +360,7 @@ def row(cells):
 
 # ---------------------------------------------------------------- all of it
 def start(args, log):
-    """{name: Runner}, tensord first; says who cannot be had"""
+    """{name: Runner}, tensord first; prints which libraries are skipped"""
     program = os.path.join(os.path.dirname(os.path.abspath(args.binary)), "tests", "bench", "bench_einsum")
     if not os.access(program, os.X_OK):
         sys.exit(f"einsum.py: there is no {program}: cmake --build build --target bench_einsum")

@@ -1,4 +1,4 @@
-"""Requests of the benchmarks, and their right replies."""
+"""Requests of the benchmarks, and their expected replies."""
 import array, collections, json, os, random
 from turns import Broken  # first: it finds daemon
 import daemon
@@ -46,7 +46,7 @@ def rows_of_range(indices, width):
 
 
 def large_binary(rows, width, n_indices):
-    """(request, its output's bytes); no more than 2^24 elements, so that all are exact"""
+    """(request, its output's bytes); at most 2^24 elements, so that all values are exact"""
     indices = [7919 * i % rows for i in range(n_indices)]
     body = daemon.safetensors({"params": ("float32", [rows, width], floats(range(rows * width)).tobytes()),
                                "indices": ("int32", [n_indices], ints(indices).tobytes())})

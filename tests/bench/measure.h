@@ -1,4 +1,4 @@
-/* measure.h - what the programs here have in common: time, medians, memory that does not disturb.
+/* measure.h - shared by the benchmarks: time, medians, populated memory.
  *
  * Ownership  Memory is the caller's to free().
  * Errors     Without memory the program ends. */
@@ -7,20 +7,20 @@
 
 #include <stddef.h>
 
-/* Monotonic time, exact to the nanosecond for the first hundred days after a boot. */
+/* Monotonic time; a double is exact to the nanosecond for a hundred days after a boot. */
 double now_ns(void);
 
-/* Sorts the values; of an even number the upper one in the middle. */
+/* Sorts the values; the upper of the two middle ones if their number is even. */
 double median(double *values, int n);
 
-/* In huge pages where there is more than one and the system gives them, as the daemon's buffers
- * are; each page is there already. */
+/* Populated memory, in huge pages if it is larger than one and the system has them, as the daemon's
+ * buffers. */
 void *huge_pages(size_t bytes);
 
-/* Zeros at a cache line. */
+/* Zeros, aligned to a cache line. */
 void *zeroed_memory(size_t bytes);
 
-/* A line such as "label: AMD EPYC"; nothing where the system does not tell. */
+/* Prints a line such as "label: AMD EPYC", or nothing if the model is unknown. */
 void print_cpu(const char *label);
 
 #endif

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol: bodies as tritonclient sends them, and inputs that lie in shared memory."""
+"""The Open Inference Protocol: bodies as tritonclient sends them, and tensors in shared memory."""
 import json, os
 from turns import Broken, DropServer, report, take_turns, upload_turn, wrk_turn
 import daemon
@@ -10,8 +10,8 @@ HEADER = "Inference-Header-Content-Length"
 
 
 def oip_request(inputs, parameters=(), outputs=None):
-    """of gather, with binary replies; inputs are {name: (datatype, shape, bytes, or parameters that say where they are)},
-    in the order and the spacing that tritonclient writes"""
+    """a request of gather with a binary reply, formatted as by tritonclient; inputs are {name: (datatype, shape, bytes or
+    parameters of shared memory)}"""
     listed, blobs = [], b""
     for name, (datatype, shape, data) in inputs.items():
         where = {"binary_data_size": len(data)} if isinstance(data, bytes) else data
@@ -38,7 +38,7 @@ def check_oip(server, request, shape, raw):
 
 
 class Target:
-    """a server and what it is asked, for turns between requests"""
+    """a server and its request, to compare two requests in turns"""
 
     def __init__(self, server, request, path):
         self.server, self.process, self.request, self.path = server, server.process, request, path
@@ -47,7 +47,7 @@ class Target:
 
 
 class Shared:
-    """shared memory that a server knows as `name`"""
+    """shared memory, registered with a server as `name`"""
 
     def __init__(self, server, name, content):
         self.server, self.name, self.size = server, name, len(content)
@@ -96,12 +96,12 @@ class OipCases:
         report("oip lookup", pairs, "req/s", 1, "at least 0.95")
 
     def large(self, indices):
-        """(params as bytes, indices as an input, rows that come out)"""
+        """(params as bytes, indices as an input, expected rows)"""
         return (floats(range(ROWS * WIDTH)).tobytes(), ("INT32", [len(indices)], ints(indices).tobytes()),
                 rows_of_range(indices, WIDTH))
 
     def oip_round_trip(self):
-        """64 MB there, 64 MB back"""
+        """64 MB sent, 64 MB received"""
         params, indices, raw = self.large([7919 * i % ROWS for i in range(ROWS)])
         request = oip_request({"params": ("FP32", [ROWS, WIDTH], params), "indices": indices})
         file, uploads = self.file("body"), 15 * self.args.seconds
@@ -112,7 +112,7 @@ class OipCases:
         report("oip round trip", pairs, "GB/s", (len(request.body) + len(raw)) / 1e9, "at least 0.7")
 
     def shared_memory(self):
-        """params through shared memory, held against the same over the socket; then the reply as well"""
+        """params through shared memory, relative to the same over the socket; then the output as well"""
         params, indices, raw = self.large([7919 * i % ROWS for i in range(1000)])
         with self.tensord("--system-shared-memory") as tensord, Shared(tensord, "params", params) as region:
             sent = oip_request({"params": ("FP32", [ROWS, WIDTH], params), "indices": indices})
@@ -129,7 +129,7 @@ class OipCases:
                 reply = send(tensord, shared)
                 if reply.status != 200 or output.read() != raw:
                     raise Broken(f"a wrong reply: {reply}")
-                self.shared_turns("shm there and back", tensord, shared, sent, "")
+                self.shared_turns("shm in and out", tensord, shared, sent, "")
 
     def shared_turns(self, name, tensord, shared, sent, target):
         def one_turn(t):

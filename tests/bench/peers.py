@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""What ops are measured beside: NumPy, PyTorch and TensorFlow, and tensord's own ops.
+"""The programs that einsum.py compares: NumPy, PyTorch, TensorFlow, and tensord's own ops.
 
-Each runs in a process of its own, which takes the lines that bench_einsum.c describes:
+Each runs in a process of its own, with the line protocol of bench_einsum.c:
 
     peers.py numpy|torch|tensorflow
 
-Here are both ends of that, and the virtual environment that the peers come from.  pip fills it, once, in
-${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/bench-venv (PyTorch with all it asks for is 6 GB).
+This file has both ends of the protocol, and makes the virtual environment of the libraries, once, in
+${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/bench-venv (PyTorch with its dependencies is 6 GB).
 
-Everybody gets the same number of threads, and everybody's results are row-major tensors in memory of their own: a
-library that answers a transposition or a diagonal with a view of the input is made to write it out, as a service has
-to.  The peers' memory comes from a heap that never goes back to the system and has huge pages, so that they write
-to warm memory like tensord's pool.
+All use the same number of threads and return row-major tensors in separate memory: if a library returns a view of
+the input for a transposition or a diagonal, the view is copied, as a service would have to.  The libraries' heap is
+never returned to the system and uses huge pages, so that they write to warm memory, as tensord does.
 """
 import importlib.metadata, math, os, signal, statistics, subprocess, sys, time
 
@@ -25,19 +24,19 @@ SAMPLE_NS, LONG_NS, MAX_SAMPLES = 20_000, 10**9, 1 << 16  # as in bench_einsum.c
 
 
 class Refused(Exception):
-    """a case or a peer that cannot be had, and why"""
+    """a case or library that is not supported, and why"""
 
 
 # ---------------------------------------------------------------- the environment
 def pip(package):
-    """None, or why the package cannot be had"""
+    """None, or why the package cannot be installed"""
     done = subprocess.run([PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return None if done.returncode == 0 else (done.stdout.strip().splitlines() or ["pip failed"])[-1]
 
 
 def enter_venv(arguments):
-    """makes the environment where there is none, and starts the calling program again inside it"""
+    """makes the virtual environment if there is none, and restarts the calling program in it"""
     if os.path.realpath(sys.prefix) == os.path.realpath(VENV):
         return
     if not os.path.exists(PYTHON):
@@ -45,12 +44,12 @@ def enter_venv(arguments):
         done = subprocess.run([sys.executable, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True)
         if done.returncode != 0:
-            sys.exit(f"no virtual environment can be made: {done.stdout.strip()}")
+            sys.exit(f"cannot make a virtual environment: {done.stdout.strip()}")
     os.execv(PYTHON, [PYTHON, "-B", *arguments])
 
 
 def install(name):
-    """fetches a peer unless it is there; raises Refused"""
+    """installs a library unless it is installed; raises Refused"""
     try:
         importlib.metadata.version(PACKAGES[name])
     except importlib.metadata.PackageNotFoundError:
@@ -68,10 +67,10 @@ def environment(threads):
                               "glibc.malloc.trim_threshold=1000000000000"}
 
 
-# ---------------------------------------------------------------- our end
+# ---------------------------------------------------------------- the controlling end
 class Runner:
-    """a process that computes cases; stopped while it is not asked to, because the threads of some libraries go on
-    looking for work for a while after they had some, at the cost of whoever has the next turn"""
+    """a process that computes cases; stopped (SIGSTOP) between its turns, because the threads of some libraries spin for
+    a while after a call and would slow down the next turn"""
 
     def __init__(self, name, command, threads, log):
         self.name = name
@@ -118,9 +117,9 @@ class Runner:
         self.process.communicate()
 
 
-# ---------------------------------------------------------------- the peers' end
+# ---------------------------------------------------------------- the libraries' end
 class Library:
-    """how one library reads tensors and runs ops"""
+    """reads tensors and runs ops with one library"""
 
     def __init__(self, threads):
         import numpy
@@ -179,7 +178,7 @@ class TensorFlow(Library):
         import tensorflow
         tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
         tensorflow.config.threading.set_inter_op_parallelism_threads(threads)
-        # A call returns when its result is there.
+        # Calls are synchronous.
         tensorflow.config.experimental.set_synchronous_execution(True)
         self.tf, self.version = tensorflow, tensorflow.__version__
         self.note = f"intra_op {threads}, inter_op {threads}, eager"
@@ -210,7 +209,7 @@ LIBRARIES = {"numpy": Library, "torch": Torch, "tensorflow": TensorFlow}
 
 
 def time_calls(function, seconds):
-    """(calls, best, median); the same as bench_einsum.c does"""
+    """(calls, best, median), measured as in bench_einsum.c"""
     def several(n):
         begun = time.perf_counter_ns()
         for _ in range(n):
@@ -249,7 +248,7 @@ class Server:
 
 
 def serve(name):
-    # What a library prints goes to the log: the answers have the standard output to themselves.
+    # Standard output is used for replies only; what a library prints goes to the log.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     try:
@@ -262,7 +261,7 @@ def serve(name):
     for line in sys.stdin:
         try:
             answer = server.obey(line.split())
-        except Exception as e:  # whatever a library raises, the case is not to be had from it
+        except Exception as e:  # for any exception of the library the case is refused
             answer = "refused " + str(e).strip().replace("\n", " ")[:200]
         print(answer, file=answers, flush=True)
 

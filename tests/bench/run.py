@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""How fast tensord is, against servers and loops that do as little as can be done.
+"""The speed of tensord, relative to servers and loops that do the minimum of work.
 
     run.py [--binary build/tensord] [--only NAME] [--seconds S] [--rounds N]
 
-Needs wrk, and the programs of tests/bench beside the binary: cmake --build build --target tensord benchmarks.  tensord and the drop server (drop_server.c) run
-side by side and take turns of S seconds; figures are medians over N rounds, ratios are medians of the rounds'
-own ratios, with the least and the largest in brackets.  CPU is what the server's process took per request.
-Rounds in which other processes were busy are repeated, up to 3 N in all, and the N quietest count; "others" is
-what was left of them.  Each case first checks one reply.  Ratios never fail the run: exit status 1 means that
-something broke.
+Needs wrk, and the programs of tests/bench beside the binary: cmake --build build --target tensord benchmarks.
+tensord and the drop server (drop_server.c) alternate in turns of S seconds.  Figures are medians over N rounds; a
+ratio is the median of the ratios of each round, with the least and the largest in brackets.  CPU is the CPU time of
+the server's process per request.  Rounds in which other processes were busy are repeated, up to 3 N in all, and the
+N quietest count; "others" is the use by other processes in these.  Each case first checks one reply.  A bad ratio
+never fails the run; exit status 1 means an error.
 """
 import argparse, json, os, random, sys, tempfile, threading
 from turns import (HERE, Broken, DropServer, machine, output_of, report, report_p99, resident, resident_of_file, row,
@@ -128,7 +128,7 @@ class Bench(DeviceCases, OipCases, TableCases):
 
 # ---------------------------------------------------------------- memory
 def mixture():
-    """1000 requests with the status each must get: small and large, both formats, and mistakes"""
+    """1000 requests with their expected status: small, large, both formats, and invalid ones"""
     many = json.dumps({"params": [round(i * 0.37 % 100, 4) for i in range(100_000)],
                        "indices": list(range(0, 100_000, 10))})
     out_of_bounds = json.dumps({"params": SMALL_PARAMS, "indices": [3, 16]})

@@ -1,4 +1,4 @@
-"""Large resident tables: replaced while they are looked up in, and there when the server starts."""
+"""Large resident tables: replaced during lookups, and loaded when the server starts."""
 import array, os, statistics, threading, time
 from turns import (Broken, DropServer, output_during, output_of, report, report_p99, resident, resident_of_file, row,
                    take_turns, turn, upload_command, upload_times, wrk_command, wrk_figures)
@@ -14,12 +14,12 @@ OPTIONS = ("--memory-limit", "8G", "--tensor-quota", "5G")
 
 
 def row_of(i):
-    """all its elements are i modulo 2^24, which float32 has exactly"""
+    """all elements are i modulo 2^24, which is exact in float32"""
     return array.array("f", [i % (1 << 24)]) * WIDTH
 
 
 def write_table(path):
-    """1 GiB as .npy, a part at a time"""
+    """1 GiB as .npy, written in parts"""
     part = 1 << 14
     with open(path, "wb") as f:
         f.write(daemon.npy("float32", [ROWS, WIDTH], b""))
@@ -28,7 +28,7 @@ def write_table(path):
 
 
 class Watch:
-    """a thread that looks at /readyz"""
+    """a thread that polls /readyz"""
 
     def __init__(self, server):
         self.server, self.in_use, self.stop = server, 0, threading.Event()
@@ -49,7 +49,7 @@ class Watch:
 
 
 class Lookups:
-    """one request, asked over and over; the drop server is there for uploads"""
+    """one request, repeated; the drop server receives uploads for comparison"""
 
     def __init__(self, tensord, drop, request, body_file, pause_ms):
         self.tensord, self.drop, self.request, self.body_file, self.pause_ms = tensord, drop, request, body_file, pause_ms
@@ -78,7 +78,7 @@ class TableCases:
         return path
 
     def replace(self):
-        """a table of 1 GiB put again and again, in lookups that never pause and in ones at a moderate rate"""
+        """a table of 1 GiB is replaced repeatedly, during lookups without pauses and at a moderate rate"""
         put = Request("/v1/tensors/big", b"", "application/x-npy")
         look = Request("/v1/gather", daemon.safetensors({"indices": ("int32", [len(IDS)], ints(IDS).tobytes())},
                                                         {"params.ref": "big"}), SAFETENSORS)
@@ -87,7 +87,7 @@ class TableCases:
         body = self.file("look")
         with open(body, "wb") as f:
             f.write(look.body)
-        # Memory that is kept for the next table costs nothing; new memory is what the machine makes of it.
+        # With a pool limit the memory of a table is reused; without, each table gets new memory.
         for options, loads in ((("--pool-limit", "3G"), (("replace, busy", 0, 1, 0), ("replace, 2000/s", 8, 3, 0),
                                                          ("replace, 2000/s, 10 Gbit/s", 8, 3, 1250))),
                                ((), (("replace, new memory", 8, 3, 1250),))):
@@ -103,8 +103,8 @@ class TableCases:
                 check_binary(tensord, look, [len(IDS), WIDTH], raw)
 
     def replace_under(self, name, lookups, put, dropped):
-        """lookups while the table is put, held against lookups alone, and while as many bytes go to the drop server:
-        what the machine has to do for any upload is in that"""
+        """lookups while the table is replaced, relative to lookups alone, and to lookups while the drop server receives as
+        many bytes, which shows the cost of any upload"""
         times, memory, process = [], [], lookups.tensord.process
 
         def alone():
@@ -113,7 +113,7 @@ class TableCases:
         def replacing():
             before = resident(process)
             with open(f"/proc/{process.pid}/clear_refs", "w") as f:
-                f.write("5")  # VmHWM begins anew
+                f.write("5")  # resets VmHWM
             with Watch(lookups.tensord) as watch:
                 output = lookups.during(lambda: times.extend(upload_times(output_of(put))))
             memory.append((before, resident(process, "VmHWM"), watch.in_use))
@@ -131,7 +131,7 @@ class TableCases:
               f" {in_use / GIB:.2f} at most", flush=True)
 
     def start(self):
-        """from starting the process to the first 200 of /readyz, without the table's pages in memory and with them"""
+        """time from the start of the process to the first 200 of /readyz, with a cold and a warm page cache"""
         table = self.big_table()
         empty = os.path.join(self.folder, "empty")
         os.makedirs(empty, exist_ok=True)
@@ -155,7 +155,7 @@ class TableCases:
 
 
 def drop_pages(path):
-    """of the page cache"""
+    """drops the file's pages from the page cache"""
     fd = os.open(path, os.O_RDONLY)
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -1,4 +1,4 @@
-"""How servers are measured: they run side by side and take turns, and what else the machine did is told."""
+"""Measures servers in alternating turns, and how much of the machine other processes used meanwhile."""
 import collections, os, platform, resource, signal, statistics, subprocess, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -8,12 +8,12 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 CONNECTIONS = 16
 QUIET = 0.05  # of the machine
 
-# per second; seconds per request; microseconds; part of the machine that other processes took
+# per second; seconds per request; microseconds; part of the machine that other processes used
 Turn = collections.namedtuple("Turn", "rate cpu p99 others")
 
 
 class Broken(Exception):
-    """something that is not about speed"""
+    """an error, not a bad figure"""
 
 
 # ---------------------------------------------------------------- servers
@@ -51,7 +51,7 @@ def machine_seconds():
 
 
 def own_seconds():
-    """this process and the clients it has waited for"""
+    """CPU time of this process and of the clients that have ended"""
     used = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return sum(u.ru_utime + u.ru_stime for u in used)
 
@@ -66,7 +66,7 @@ def output_of(command):
 
 
 def output_during(command, work):
-    """of a command that is interrupted when work() is done"""
+    """output of a command that is interrupted when work() has returned"""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True)
     try:
@@ -78,8 +78,8 @@ def output_during(command, work):
 
 
 def turn(server, client, figures, beside=()):
-    """one turn: runs the client, a function that gives its output, and asks figures(output) for (requests, rate, p99);
-    beside are further servers that take part"""
+    """one turn: runs client(), which returns its output, of which figures(output) gives (requests, rate, p99); beside:
+    further servers whose CPU time counts"""
     def beside_seconds():
         return sum(cpu_seconds(s.process) for s in beside)
     cpu, (busy, capacity), own = cpu_seconds(server.process), machine_seconds(), own_seconds() + beside_seconds()
@@ -96,7 +96,7 @@ def header_lines(request):
 
 
 def wrk_command(server, request, body_file, seconds, pause_ms=0, connections=CONNECTIONS):
-    """pause_ms is how long each connection waits between two requests, about"""
+    """pause_ms: average pause of each connection between two requests"""
     return ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s",
             os.path.join(HERE, "lua", "post.lua"), f"http://{server.host}:{server.port}{request.path}", "--",
             body_file, str(pause_ms), *header_lines(request)]
@@ -105,7 +105,7 @@ def wrk_command(server, request, body_file, seconds, pause_ms=0, connections=CON
 def wrk_figures(output):
     line = next((l for l in output.splitlines() if l.startswith("figures ")), None)
     if not line:
-        raise Broken("wrk gave no figures: " + output.strip()[-500:])
+        raise Broken("wrk printed no figures: " + output.strip()[-500:])
     requests, us, failed, p99 = map(int, line.split()[1:])
     if failed or not requests:
         raise Broken(f"{failed} of {requests} requests failed")
@@ -123,7 +123,7 @@ def upload_command(server, method, request, body_file, uploads, tools, mb_per_s=
 
 
 def upload_times(output):
-    """seconds that each upload took"""
+    """duration of each upload in seconds"""
     return [int(l) / 1e9 for l in output.split()]
 
 
@@ -146,7 +146,7 @@ def take_turns(one_turn, server, baseline, rounds):
     return sorted(pairs, key=foreign)[:rounds]
 
 
-# ---------------------------------------------------------------- what is printed
+# ---------------------------------------------------------------- output
 def spread(ratios):
     return f"{statistics.median(ratios):5.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
 

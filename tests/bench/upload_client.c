@@ -1,11 +1,10 @@
-/* upload_client - how fast a server takes a large body, over one connection that stays open.
+/* upload_client - the speed of uploads of a large body over one keep-alive connection.
  *
  *     upload_client PORT METHOD TARGET FILE UPLOADS MB_PER_S ["NAME: VALUE"]...
  *
- * Sends the file to 127.0.0.1 again and again, with these headers, at most so fast (0: as fast as it
- * goes; a line of 10 Gbit/s carries 1250); for each upload prints the
- * nanoseconds from the first byte sent to the last byte of the answer. Answers other than 200 end it
- * with status 1. */
+ * Sends the file to 127.0.0.1 repeatedly, with these headers and at most at this rate (0:
+ * unlimited; 10 Gbit/s are 1250). For each upload it prints the nanoseconds from the first byte
+ * sent to the last byte of the reply. A reply other than 200 ends it with status 1. */
 #include "tests/bench/measure.h"
 
 #include <arpa/inet.h>
@@ -32,7 +31,7 @@ _Noreturn static void fail(const char *what)
     exit(1);
 }
 
-/* The bytes so far, after what is printed there. */
+/* Appends formatted text; returns the new length. */
 __attribute__((format(printf, 3, 4))) static size_t add(char *to, size_t used, const char *format,
                                                         ...)
 {
@@ -51,8 +50,8 @@ struct request {
     struct iovec head, body;
 };
 
-/* The body is the file's own pages: a copy would need memory that the machine may have to find first,
- * while something else is timed. */
+/* The body is mapped from the file: a copy would need new memory, whose allocation would distort
+ * the measurement. */
 static struct request make_request(const char *method, const char *target, const char *file,
                                    char **headers)
 {
@@ -84,17 +83,17 @@ static void sleep_until(double begun, double ns)
     nanosleep(&time, NULL);
 }
 
-/* Head and body go out without a seam; at `rate` bytes a nanosecond, or 0 for as fast as it goes. */
+/* Sends head and body together, at `rate` bytes per nanosecond; 0: unlimited. */
 static void send_request(int fd, struct request request, double rate)
 {
     enum { BURST = 1 << 20 };
     const double begun = now_ns();
     size_t sent = 0;
     while (request.head.iov_len + request.body.iov_len > 0) {
-        struct iovec pieces[] = { request.head, request.body };
-        const struct msghdr message = { .msg_iov = pieces, .msg_iovlen = 2 };
-        if (rate > 0 && pieces[1].iov_len > BURST)
-            pieces[1].iov_len = BURST;
+        struct iovec chunks[] = { request.head, request.body };
+        const struct msghdr message = { .msg_iov = chunks, .msg_iovlen = 2 };
+        if (rate > 0 && chunks[1].iov_len > BURST)
+            chunks[1].iov_len = BURST;
         const ssize_t put = sendmsg(fd, &message, MSG_NOSIGNAL);
         if (put <= 0)
             fail("send");
@@ -123,8 +122,8 @@ static int connect_to(uint16_t port)
     return fd;
 }
 
-/* Reads one answer and forgets it. */
-static void read_answer(int fd)
+/* Reads and discards one reply. */
+static void read_reply(int fd)
 {
     static char room[1 << 20];
     size_t seen = 0;
@@ -133,7 +132,7 @@ static void read_answer(int fd)
         const ssize_t got =
             seen < sizeof room - 1 ? read(fd, room + seen, sizeof room - 1 - seen) : -1;
         if (got <= 0)
-            fail("the answer");
+            fail("the reply");
         seen += (size_t)got;
         room[seen] = '\0';
         end = strstr(room, "\r\n\r\n");
@@ -147,7 +146,7 @@ static void read_answer(int fd)
     while (left > 0) {
         const ssize_t got = read(fd, room, sizeof room);
         if (got <= 0)
-            fail("the answer's body");
+            fail("the body of the reply");
         left -= got;
     }
 }
@@ -165,7 +164,7 @@ int main(int argc, char **argv)
     for (int uploads = atoi(argv[5]); uploads > 0; uploads--) {
         const double begun = now_ns();
         send_request(fd, request, rate);
-        read_answer(fd);
+        read_reply(fd);
         printf("%.0f\n", now_ns() - begun);
     }
     return 0;

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The examples of api/clients and of the documents, run against a daemon: do they print what they should?
+"""Runs the examples of api/clients and of the documents against a daemon and checks what they print.
 
     run.py NAME... [--binary PATH]        names: curl python triton node go c readme
 
 readme: README.md, and those of the ops' folders in kernels/.
 
-Exit status 77, and a line that says why, where a named client's runtime or library is not on this machine.  With
-several names each must pass or be skipped, and 77 means that all were skipped.  The C client is compiled here.
-tritonclient is taken from the virtual environment that tests/oip/run.py makes, or from this Python.
+If the runtime or library of a client is not installed, that client is skipped, with the reason; exit status 77 means
+that all were skipped.  The C client is compiled first.  tritonclient is used from the virtual environment that
+tests/oip/run.py makes, or from this Python.
 """
 import argparse, os, re, shlex, shutil, subprocess, sys, tempfile
 
@@ -18,8 +18,8 @@ EXAMPLES = os.path.join(ROOT, "api", "clients")
 CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
 
-# What the clients print, but for brackets, commas and spaces, which each language sets as it likes.
-STORY = """\
+# Output of the clients; brackets, commas and spaces, which differ between languages, are not compared.
+OUTPUT = """\
 table: float32 [3, 2]
 json: [[4.5, 5.5], [0.5, 1.5]]
 binary: 4.5 5.5 0.5 1.5
@@ -28,9 +28,9 @@ scatter: [7.5, 8.5]
 error: INDEX_OUT_OF_BOUNDS: indices[1] is 7, the bound 3
 deleted
 """
-# tritonclient keeps the sentence and the status of an error, and nothing else.
-TRITON_STORY = re.sub("error: .*", "error: 400: gather: indices[1] = 7 is not in [0, 3)", STORY)
-CURL_STORY = """\
+# tritonclient reports only the message and the status of an error.
+TRITON_OUTPUT = re.sub("error: .*", "error: 400: gather: indices[1] = 7 is not in [0, 3)", OUTPUT)
+CURL_OUTPUT = """\
 put: 201
 {"output":{"dtype":"float32","shape":[2,2],"data":[[4.5,5.5],[0.5,1.5]]}}
 binary: 4.5 5.5 0.5 1.5
@@ -48,21 +48,21 @@ class Skip(Exception):
     pass
 
 
-def need(*programs):
+def require(*programs):
     for program in programs:
         if shutil.which(program) is None:
-            raise Skip(f"{program} is not on this machine")
+            raise Skip(f"{program} is not installed")
 
 
 def run(command, **how):
-    """what a command prints; it must end well and say nothing on stderr"""
+    """the output of a command, which must succeed and print nothing to stderr"""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, **how)
     if done.returncode != 0 or done.stderr:
         raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
-def works(*command):
+def succeeds(*command):
     try:
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60).returncode == 0
     except OSError:
@@ -70,61 +70,61 @@ def works(*command):
 
 
 def words(text):
-    """its lines, without brackets, commas and the number of spaces"""
+    """the lines of the text, without brackets and commas and with single spaces"""
     return [re.sub(r"[][,\s]+", " ", line).strip() for line in text.splitlines()]
 
 
-def expect(printed, story):
-    if words(printed) != words(story):
-        raise AssertionError(f"it printed\n{printed}instead of\n{story}")
+def expect(printed, expected):
+    if words(printed) != words(expected):
+        raise AssertionError(f"it printed\n{printed}instead of\n{expected}")
 
 
 # ---------------------------------------------------------------- the examples
 def curl(daemon, work):
-    need("curl", "od")
-    expect(run([os.path.join(EXAMPLES, "curl.sh"), "http://" + daemon.address]), CURL_STORY)
+    require("curl", "od")
+    expect(run([os.path.join(EXAMPLES, "curl.sh"), "http://" + daemon.address]), CURL_OUTPUT)
 
 
 def python(daemon, work):
-    expect(run([sys.executable, os.path.join(EXAMPLES, "python.py"), "http://" + daemon.address]), STORY)
+    expect(run([sys.executable, os.path.join(EXAMPLES, "python.py"), "http://" + daemon.address]), OUTPUT)
 
 
 def python_with_tritonclient():
     for program in os.path.join(CACHE, "oip-venv", "bin", "python"), sys.executable:
-        if works(program, "-c", "import tritonclient.http, numpy"):
+        if succeeds(program, "-c", "import tritonclient.http, numpy"):
             return program
-    raise Skip("tritonclient is not on this machine: tests/oip/run.py fetches it")
+    raise Skip("tritonclient is not installed: tests/oip/run.py fetches it")
 
 
 def triton(daemon, work):
-    expect(run([python_with_tritonclient(), os.path.join(EXAMPLES, "triton.py"), daemon.address]), TRITON_STORY)
+    expect(run([python_with_tritonclient(), os.path.join(EXAMPLES, "triton.py"), daemon.address]), TRITON_OUTPUT)
 
 
 def node(daemon, work):
-    need("node")
+    require("node")
     version = run(["node", "--version"]).strip()
     if int(version.lstrip("v").split(".")[0]) < 18:
-        raise Skip(f"node {version} is on this machine: the example needs 18")
-    expect(run(["node", os.path.join(EXAMPLES, "node.mjs"), "http://" + daemon.address]), STORY)
+        raise Skip(f"node {version} is too old: the example needs 18")
+    expect(run(["node", os.path.join(EXAMPLES, "node.mjs"), "http://" + daemon.address]), OUTPUT)
 
 
 def go(daemon, work):
-    need("go")
+    require("go")
     caches = {"GOCACHE": os.path.join(work, "go-cache"), "GOPATH": os.path.join(work, "go-path"), "GOTOOLCHAIN": "local"}
     expect(run(["go", "run", os.path.join(EXAMPLES, "client.go"), "http://" + daemon.address],
-               env={**os.environ, **caches}, cwd=work), STORY)
+               env={**os.environ, **caches}, cwd=work), OUTPUT)
 
 
 def c(daemon, work):
-    need("pkg-config")
+    require("pkg-config")
     for library in "libcurl", "libcjson":
-        if not works("pkg-config", library):
-            raise Skip(f"the headers of {library} are not on this machine")
+        if not succeeds("pkg-config", library):
+            raise Skip(f"the headers of {library} are not installed")
     flags = run(["pkg-config", "--cflags", "--libs", "libcurl", "libcjson"]).split()
     program = os.path.join(work, "client")
     run([os.environ.get("CC", "cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", program,
          os.path.join(EXAMPLES, "client.c"), *flags])
-    expect(run([program, "http://" + daemon.address]), STORY)
+    expect(run([program, "http://" + daemon.address]), OUTPUT)
 
 
 # ---------------------------------------------------------------- README.md, kernels/*/README.md
@@ -159,7 +159,7 @@ def commands(lines):
 
 
 def same(printed, shown):
-    """whether the reply is as shown, where an ellipsis stands for anything and white space for nothing"""
+    """whether the reply is as shown; an ellipsis matches anything, white space is ignored"""
     pattern = ".*?".join(re.escape(re.sub(r"\s", "", part)) for part in shown.split("…"))
     return re.fullmatch(pattern, re.sub(r"\s", "", printed), re.S) is not None
 
@@ -173,7 +173,7 @@ def check_command(command, reply, daemon, work):
 
 
 def check_python(lines, daemon, work):
-    """what the lines print must be what the comments behind them say"""
+    """checks that print() calls print what the comments after them show"""
     text = "\n".join(lines).replace("localhost:8080", daemon.address)
     program = python_with_tritonclient() if "tritonclient" in text else sys.executable
     printed = run([program, "-c", text], cwd=work)
@@ -189,7 +189,7 @@ def documents():
 
 
 def check_document(path, daemon, work):
-    """how many of its examples ran"""
+    """checks a document; the number of its examples"""
     ran = 0
     with open(os.path.join(ROOT, path), encoding="utf-8") as f:
         text = f.read()
@@ -199,21 +199,21 @@ def check_document(path, daemon, work):
                 check_python(lines, daemon, work)
                 ran += 1
             except Skip as e:
-                print(f"a block of Python is left out: {e}")
+                print(f"a block of Python is skipped: {e}")
         for command, reply in commands(lines):
             if "minilm" not in command:  # the model of tests/real
                 check_command(command, reply, daemon, work)
                 ran += 1
     if ran == 0:
-        raise AssertionError(f"{path} shows no command")
+        raise AssertionError(f"{path} has no command")
     return ran
 
 
 def readme(daemon, work):
-    need("curl", "bash")
+    require("curl", "bash")
     os.symlink(os.path.abspath(os.path.join(ROOT, "deploy")), os.path.join(work, "deploy"))
     ran = sum(check_document(path, daemon, work) for path in documents())
-    print(f"{ran} examples of {len(documents())} documents do what they say")
+    print(f"{ran} examples of {len(documents())} documents print what they show")
 
 
 CLIENTS = {f.__name__: f for f in (curl, python, triton, node, go, c, readme)}

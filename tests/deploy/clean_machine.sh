@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# clean_machine.sh [--install] - does deploy/quickstart.sh do all it promises on a Debian that has nothing?
+# clean_machine.sh [--install] - tests deploy/quickstart.sh on a minimal Debian.
 #
-# Copies the tree as it stands, uncommitted files included, into a bare Debian, and runs the README's command
-# there as root; then once more, which must install and build nothing. SUITE=trixie tries another release.
+# Copies the work tree, uncommitted files included, into a minimal Debian and runs the README's command there as
+# root; then once more, which must install and build nothing. SUITE=trixie selects another release.
 set -euo pipefail
 # shellcheck source=tests/deploy/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
@@ -17,13 +17,13 @@ make_machine() {
     tar -C "$machine" -xf "$tarball"
     cp -L /etc/resolv.conf /etc/hosts "$machine/etc/"
     mkdir "$machine/root/tensord"
-    # What git lists may be deleted in the work tree: such a name is no file to copy.
+    # Skips files that git lists but that are deleted in the work tree.
     (cd "$root" && git ls-files -z --cached --others --exclude-standard | sort -zu |
         while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
         tar --null -T - -cf - | tar -C "$machine/root/tensord" -xf - --no-same-owner)
 }
 
-# Runs a command in the machine's /root/tensord. Its mounts and its processes end with it.
+# Runs a command in the machine's /root/tensord, in mount and PID namespaces of its own.
 in_machine() {
     # shellcheck disable=SC2016 # $1 belongs to the inner shell
     unshare --mount --pid --fork sh -c '
@@ -33,7 +33,7 @@ in_machine() {
 }
 
 need "${1:-}" debootstrap unshare git
-say "making a bare Debian $suite"
+say "making a minimal Debian $suite"
 make_machine
 
 say "deploy/quickstart.sh --once"

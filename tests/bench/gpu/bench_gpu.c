@@ -2,8 +2,8 @@
  *
  *     bench_gpu PLUGIN
  *
- * All calls go through the vtable, as in the daemon, and are timed from submission to completion; best
- * of several. Each figure is printed with a baseline that is measured in the same run:
+ * All calls go through the vtable, as in the daemon, and are timed from submission to completion;
+ * best of several. Each figure is printed with a baseline that is measured in the same run:
  *
  *     gather    random rows of 16 B to 4 KB of a large table; baseline: a copy in device memory. Bytes
  *               are those read, including indices, and written
@@ -55,8 +55,8 @@ static void *device_alloc(size_t bytes)
     return memory;
 }
 
-/* Polls without sleeping, as cudaStreamSynchronize does for the baselines: a sleep of wait ends late by
- * as much as a small product takes. */
+/* Polls without sleeping, as cudaStreamSynchronize does for the baselines: a sleep of wait ends
+ * late by as much as a small product takes. */
 static void synchronize(void)
 {
     bool done = false;
@@ -297,7 +297,8 @@ static double einsum_ns(int number, void *a, void *b, void *c)
     return best;
 }
 
-/* Random numbers near 1: products of zeros run faster where the power limit throttles the device. */
+/* Random numbers near 1: products of zeros run faster where the power limit throttles the
+ * device. */
 static void *matrices(int number, size_t bytes)
 {
     char *host = malloc(bytes), *memory = device_alloc(bytes);

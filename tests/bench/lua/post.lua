@@ -1,7 +1,7 @@
--- post.lua BODY_FILE PAUSE_MS ["NAME: VALUE"]...: for wrk; sends one fixed POST over and over and prints its
--- figures on one line. Without a request function wrk builds the request once, and without a response function it
--- parses no more of the answers than it must. With a pause each connection waits that long between two requests,
--- half as much to half more; the wait is no part of the latency.
+-- post.lua BODY_FILE PAUSE_MS ["NAME: VALUE"]...: for wrk; sends one fixed POST repeatedly and prints the
+-- figures on one line. Without a request function wrk builds the request once; without a response function it does
+-- not parse the replies. With a pause each connection waits between two requests, for half to one and a half times
+-- PAUSE_MS; the wait does not count as latency.
 
 function init(args)
     local file = assert(io.open(args[1], "rb"))
