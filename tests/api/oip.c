@@ -43,15 +43,15 @@ void decode_oip_at(struct decoded *out, const char *op, const void *body, size_t
                                 &decoded_timeout_us, &out->err);
 }
 
-void decode_oip(struct decoded *out, const char *op, const char *json, const void *blobs,
-                size_t blobs_size, struct td_regions *regions)
+void decode_oip(struct decoded *out, const char *op, const char *json, const void *data,
+                size_t data_size, struct td_regions *regions)
 {
     size_t json_bytes = strlen(json);
-    char *body = malloc(json_bytes + blobs_size + 1);
+    char *body = malloc(json_bytes + data_size + 1);
     EXPECT(body, "no memory");
     memcpy(body, json, json_bytes);
-    memcpy(body + json_bytes, blobs, blobs_size);
-    decode_oip_at(out, op, body, json_bytes + blobs_size, json_bytes, NULL, regions);
+    memcpy(body + json_bytes, data, data_size);
+    decode_oip_at(out, op, body, json_bytes + data_size, json_bytes, NULL, regions);
     free(body);
 }
 

@@ -15,15 +15,15 @@ struct test_regions {
 };
 void test_regions_init(struct test_regions *regions);
 
-extern uint64_t decoded_timeout_us; /* of the latest request */
+extern uint64_t decoded_timeout_us; /* timeout of the latest decoded request */
 
-/* The whole body, with the header's number. */
+/* Decodes a whole body; json_bytes is the value of the header. */
 void decode_oip_at(struct decoded *out, const char *op, const void *body, size_t size,
                    size_t json_bytes, struct td_resolver *resolver, struct td_regions *regions);
-/* JSON and bytes behind it. */
-void decode_oip(struct decoded *out, const char *op, const char *json, const void *blobs,
-                size_t blobs_size, struct td_regions *regions);
-/* JSON alone, without the header. */
+/* Decodes JSON followed by binary data. */
+void decode_oip(struct decoded *out, const char *op, const char *json, const void *data,
+                size_t data_size, struct td_regions *regions);
+/* Decodes JSON alone, without the header. */
 void decode_oip_text(struct decoded *out, const char *op, const char *json);
 
 #endif

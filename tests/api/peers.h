@@ -1,4 +1,4 @@
-/* peers.h - what other libraries make of the same bytes. */
+/* peers.h - parses JSON with other libraries, for comparison. */
 #ifndef TD_TESTS_API_PEERS_H
 #define TD_TESTS_API_PEERS_H
 
@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Does simdjson's DOM parser read it? 1 yes, 0 no, -1 it cannot tell: a number beyond its types, or
- * deeper than it goes. */
+/* Does simdjson's DOM parser accept the text? 1 yes, 0 no, -1 unknown: a number beyond its types,
+ * or a value deeper than its limit. */
 int peer_reads_json(const char *text, size_t size);
 
 #ifdef __cplusplus

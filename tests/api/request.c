@@ -189,14 +189,14 @@ void decode_json(struct decoded *out, const struct td_op *op, const void *body, 
 {
     char *copy = padded_copy(body, size, '1');
     decode(out, TD_FORMAT_JSON, op, copy, size, resolver);
-    free(copy); /* nothing decoded from JSON points into its body */
+    free(copy); /* no result of decoding JSON points into its body */
     out->body = NULL;
 }
 
 void decode_safetensors(struct decoded *out, const struct td_op *op, const void *body, size_t size,
                         struct td_resolver *resolver)
 {
-    out->body = malloc(size ? size : 1); /* no padding is promised here */
+    out->body = malloc(size ? size : 1); /* this decoder requires no padding */
     EXPECT(out->body, "no memory");
     if (size)
         memcpy(out->body, body, size);
@@ -215,15 +215,15 @@ void decode_gather(struct decoded *out, const char *body)
 }
 
 void expect_clean_error(const struct td_error *err, td_status status, size_t body_size,
-                        const char *says)
+                        const char *case_name)
 {
-    EXPECT(err->status == status, "%s: status %d in the error, %d returned", says, err->status,
+    EXPECT(err->status == status, "%s: status %d in the error, %d returned", case_name, err->status,
            status);
-    EXPECT(strlen(err->message) > 8, "%s: no message", says);
+    EXPECT(strlen(err->message) > 8, "%s: no message", case_name);
     EXPECT(err->offset >= -1 && err->offset <= (int64_t)body_size, "%s: offset %lld of %zu bytes",
-           says, (long long)err->offset, body_size);
-    bool placed = err->offset >= 0 || err->has_pointer || err->input[0] || err->attribute[0];
-    EXPECT(placed, "%s: \"%s\" says nowhere", says, err->message);
+           case_name, (long long)err->offset, body_size);
+    bool has_position = err->offset >= 0 || err->has_pointer || err->input[0] || err->attribute[0];
+    EXPECT(has_position, "%s: \"%s\" has no position", case_name, err->message);
 }
 
 uint64_t random_next(uint64_t *state) /* splitmix64 */
@@ -234,10 +234,10 @@ uint64_t random_next(uint64_t *state) /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-/* One to four changes. Where a byte is replaced, the new one is often one that means something. */
-size_t mutate(char *body, size_t size, size_t room, uint64_t *state)
+/* Makes one to four changes. A new byte is often one that is significant in JSON or UTF-8. */
+size_t mutate(char *body, size_t size, size_t capacity, uint64_t *state)
 {
-    static const char telling[] = "[]{},:\"\\-+.eE019tfn \n\x00\x1f\x7f\x80\xc0\xed\xf4\xff";
+    static const char significant[] = "[]{},:\"\\-+.eE019tfn \n\x00\x1f\x7f\x80\xc0\xed\xf4\xff";
     int changes = 1 + (int)(random_next(state) % 4);
     for (int i = 0; i < changes && size > 1; i++) {
         size_t at = (size_t)(random_next(state) % size);
@@ -248,19 +248,19 @@ size_t mutate(char *body, size_t size, size_t room, uint64_t *state)
             body[at] = (char)(draw >> 8);
             break;
         case 1:
-            body[at] = telling[(draw >> 8) % (sizeof telling - 1)];
+            body[at] = significant[(draw >> 8) % (sizeof significant - 1)];
             break;
-        case 2: /* one byte less */
+        case 2: /* removes a byte */
             memmove(body + at, body + at + 1, size - at - 1);
             size--;
             break;
-        case 3: /* a piece twice */
-            if (size < room) {
-                size_t piece = (draw >> 8) % (size - at) % 16 + 1;
-                piece = piece < room - size ? piece : room - size;
-                piece = piece < size - at ? piece : size - at;
-                memmove(body + at + piece, body + at, size - at);
-                size += piece;
+        case 3: /* repeats a few bytes */
+            if (size < capacity) {
+                size_t count = (draw >> 8) % (size - at) % 16 + 1;
+                count = count < capacity - size ? count : capacity - size;
+                count = count < size - at ? count : size - at;
+                memmove(body + at + count, body + at, size - at);
+                size += count;
             }
             break;
         default: {
@@ -274,21 +274,21 @@ size_t mutate(char *body, size_t size, size_t room, uint64_t *state)
     return size;
 }
 
-static void expect_harmless(decode_fn *decode_with, const struct td_op *op, const void *body,
-                            size_t size, const char *says)
+static void expect_clean_failure(decode_fn *decode_with, const struct td_op *op, const void *body,
+                                 size_t size, const char *case_name)
 {
     struct decoded decoded;
     decode_with(&decoded, op, body, size, NULL);
     if (decoded.status != TD_OK)
-        expect_clean_error(&decoded.err, decoded.status, size, says);
+        expect_clean_error(&decoded.err, decoded.status, size, case_name);
     decoded_free(&decoded);
     td_arena_reset(&test_arena);
 }
 
-void expect_no_harm(decode_fn *decode_with, const struct td_op *op, const void *body, size_t size,
-                    int mutations, uint64_t seed)
+void expect_clean_failures(decode_fn *decode_with, const struct td_op *op, const void *body,
+                           size_t size, int mutations, uint64_t seed)
 {
-    char says[64];
+    char case_name[64];
     struct decoded whole;
     decode_with(&whole, op, body, size, NULL);
     EXPECT(whole.status == TD_OK || whole.status == TD_TENSOR_NOT_FOUND, "%s", whole.err.message);
@@ -296,21 +296,21 @@ void expect_no_harm(decode_fn *decode_with, const struct td_op *op, const void *
     td_arena_reset(&test_arena);
     for (size_t cut = 0; cut < size; cut++) {
         struct decoded decoded;
-        snprintf(says, sizeof says, "cut off after %zu bytes", cut);
+        snprintf(case_name, sizeof case_name, "cut off after %zu bytes", cut);
         decode_with(&decoded, op, body, cut, NULL);
-        EXPECT(decoded.status != TD_OK, "%s: accepted", says);
-        expect_clean_error(&decoded.err, decoded.status, cut, says);
+        EXPECT(decoded.status != TD_OK, "%s: accepted", case_name);
+        expect_clean_error(&decoded.err, decoded.status, cut, case_name);
         decoded_free(&decoded);
         td_arena_reset(&test_arena);
     }
-    size_t room = size + 256;
-    char *changed = malloc(room);
+    size_t capacity = size + 256;
+    char *changed = malloc(capacity);
     EXPECT(changed, "no memory");
     for (int i = 0; i < mutations; i++) {
         memcpy(changed, body, size);
-        size_t changed_size = mutate(changed, size, room, &seed);
-        snprintf(says, sizeof says, "mutation %d", i);
-        expect_harmless(decode_with, op, changed, changed_size, says);
+        size_t changed_size = mutate(changed, size, capacity, &seed);
+        snprintf(case_name, sizeof case_name, "mutation %d", i);
+        expect_clean_failure(decode_with, op, changed, changed_size, case_name);
     }
     free(changed);
 }

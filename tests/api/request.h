@@ -1,8 +1,8 @@
-/* request.h - decodes a request in a test, from a body whose end is watched.
+/* request.h - decodes requests in tests and detects reads after the end of the body.
  *
- * A body is an exactly sized heap copy followed by the padding the decoder asks for, filled with
- * bytes that would change the result if they were taken for part of it; what lies behind is
- * forbidden ground for the sanitizers. */
+ * A body is a heap copy of exact size, followed by the padding that the decoder requires. The
+ * padding consists of bytes that would change the result if they were read as part of the body; the
+ * sanitizers detect reads after it. */
 #ifndef TD_TESTS_API_REQUEST_H
 #define TD_TESTS_API_REQUEST_H
 
@@ -10,7 +10,8 @@
 
 #include <check.h>
 
-/* As ck_assert_msg, for loops of millions: each of Check's own assertions costs a system call. */
+/* As ck_assert_msg, for loops with millions of iterations: every assertion of Check is a system
+ * call. */
 #define EXPECT(condition, ...)                                                                     \
     do {                                                                                           \
         if (!(condition))                                                                          \
@@ -18,12 +19,13 @@
     } while (0)
 
 /* An op with list inputs and every kind of attribute; it is never run.
- *     lists   float32 or string, a list    ints   int32, a list, values read
+ *     lists   float32 or string, a list    ints   int32, a list, values used
  *     count (int64)   bounds   equation (text)   size (small, large or huge)   axes (int64[])
  *     epsilon (float64)   keep (bool)   dtype (int16, int32 or int64) */
 extern const struct td_op list_op;
 
-/* An op with named outputs, values and places, and inputs of all roles but indices; never run.
+/* An op with named outputs, values and places, and inputs of all roles but indices; it is never
+ * run.
  *     x, more (a list, optional)   of one dtype
  *     keys (int64, uint64, string), condition (bool)   optional */
 extern const struct td_op pair_op;
@@ -35,7 +37,7 @@ struct decoded {
     char *body; /* freed by decoded_free */
 };
 
-/* A resolver that knows one tensor, "table". */
+/* A resolver with one tensor, "table". */
 struct test_resolver {
     struct td_resolver base;
     struct td_tensor table;
@@ -50,22 +52,24 @@ void decode_safetensors(struct decoded *out, const struct td_op *op, const void 
                         struct td_resolver *resolver);
 void decoded_free(struct decoded *decoded);
 
-/* gather, from a body as text. */
+/* Decodes a request for gather from a NUL-terminated body. */
 void decode_gather(struct decoded *out, const char *body);
 
-/* An error that a client can act on: a code, a sentence, an offset or position within the body. */
+/* Expects an error that a client can act on: a code, a message, an offset or position in the
+ * body. */
 void expect_clean_error(const struct td_error *err, td_status status, size_t body_size,
-                        const char *says);
+                        const char *case_name);
 
-/* Every truncation of a body, and `mutations` variants of it with some bytes changed, removed,
- * doubled or exchanged; all decode or fail cleanly. */
+/* Decodes every truncation of a body, and `mutations` variants of it with some bytes changed,
+ * removed, duplicated or exchanged. Each must be decoded or fail with an error that
+ * expect_clean_error accepts. */
 typedef void decode_fn(struct decoded *out, const struct td_op *op, const void *body, size_t size,
                        struct td_resolver *resolver);
-void expect_no_harm(decode_fn *decode, const struct td_op *op, const void *body, size_t size,
-                    int mutations, uint64_t seed);
+void expect_clean_failures(decode_fn *decode, const struct td_op *op, const void *body, size_t size,
+                           int mutations, uint64_t seed);
 
-/* Bodies from a seed. */
+/* Random numbers, and a random variant of a body, from a seed. */
 uint64_t random_next(uint64_t *state);
-size_t mutate(char *body, size_t size, size_t room, uint64_t *state);
+size_t mutate(char *body, size_t size, size_t capacity, uint64_t *state);
 
 #endif

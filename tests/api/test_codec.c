@@ -31,7 +31,7 @@ static const struct {
     { "json", REFUSED },
 };
 
-START_TEST(the_content_type_says_how_the_body_is_read)
+START_TEST(the_content_type_selects_the_decoder)
 {
     struct td_error err;
     td_format format;
@@ -78,7 +78,7 @@ static const struct {
     { ",,application/json,", J, J },
 };
 
-START_TEST(accept_says_how_the_reply_is_written)
+START_TEST(accept_selects_the_encoder)
 {
     const int want[] = { accepts[_i].from_json, accepts[_i].from_safetensors };
     for (int from = 0; from < 2; from++) {
@@ -124,10 +124,10 @@ START_TEST(both_formats_round_trip)
 }
 END_TEST
 
-START_TEST(what_a_format_cannot_hold_is_told_before_there_is_data)
+START_TEST(dtypes_that_a_format_lacks_are_reported_before_there_is_data)
 {
     static const struct {
-        const char *says, *output;
+        const char *case_name, *output;
         td_status safetensors;
     } outputs[] = {
         { "numbers", "float32[0]", TD_OK },
@@ -144,7 +144,7 @@ START_TEST(what_a_format_cannot_hold_is_told_before_there_is_data)
         ck_assert_int_eq(td_codec_can_encode(TD_FORMAT_JSON, &request, &err), TD_OK);
         ck_assert_msg(td_codec_can_encode(TD_FORMAT_SAFETENSORS, &request, &err) ==
                           outputs[i].safetensors,
-                      "%s", outputs[i].says);
+                      "%s", outputs[i].case_name);
         if (outputs[i].safetensors == TD_OK)
             continue;
         ck_assert_int_eq(err.status, TD_NOT_ACCEPTABLE);
@@ -155,9 +155,9 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, the_content_type_says_how_the_body_is_read, 0, COUNT_OF(types));
-    tcase_add_loop_test(t, accept_says_how_the_reply_is_written, 0, COUNT_OF(accepts));
-    tcase_add_test(t, what_a_format_cannot_hold_is_told_before_there_is_data);
+    tcase_add_loop_test(t, the_content_type_selects_the_decoder, 0, COUNT_OF(types));
+    tcase_add_loop_test(t, accept_selects_the_encoder, 0, COUNT_OF(accepts));
+    tcase_add_test(t, dtypes_that_a_format_lacks_are_reported_before_there_is_data);
     tcase_add_test(t, both_formats_round_trip);
 }
 

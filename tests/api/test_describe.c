@@ -94,7 +94,7 @@ START_TEST(every_op_is_described_and_its_example_decodes)
 }
 END_TEST
 
-START_TEST(inputs_attributes_and_errors_say_what_a_client_needs)
+START_TEST(inputs_attributes_and_errors_are_described)
 {
     struct td_reply reply;
     ck_assert_int_eq(td_describe_op(&list_op, "/v1/plan", &test_arena, &reply, &err), TD_OK);
@@ -152,7 +152,7 @@ START_TEST(roles_and_named_outputs_are_described)
 }
 END_TEST
 
-/* What a reply says, as text. */
+/* The body of a reply, NUL-terminated. */
 static const char *said(const struct td_reply *reply)
 {
     cJSON_Delete(parse(reply));
@@ -191,14 +191,14 @@ START_TEST(tensors_are_listed)
 }
 END_TEST
 
-START_TEST(the_longest_listings_have_room)
+START_TEST(the_longest_listings_fit)
 {
     enum { COUNT = 100 };
     struct td_reply reply;
     struct td_shape widest = { .rank = TD_MAX_RANK };
     struct td_tensor table;
     char name[129], source[256], etag[64];
-    memset(name, '\x01', sizeof name - 1); /* each byte takes six */
+    memset(name, '\x01', sizeof name - 1); /* each byte is escaped as six */
     memset(source, '\x01', sizeof source - 1);
     memset(etag, '\x01', sizeof etag - 1);
     name[sizeof name - 1] = source[sizeof source - 1] = etag[sizeof etag - 1] = '\0';
@@ -222,7 +222,7 @@ START_TEST(the_longest_listings_have_room)
 }
 END_TEST
 
-START_TEST(an_op_whose_output_is_kept_answers_with_its_listing)
+START_TEST(a_stored_output_is_described_in_the_reply)
 {
     struct td_reply reply;
     struct td_request request;
@@ -265,7 +265,7 @@ START_TEST(an_op_whose_output_is_kept_answers_with_its_listing)
 }
 END_TEST
 
-/* cJSON asks for memory in hundreds of places; each may be the one that has none. */
+/* cJSON allocates memory at hundreds of places; each allocation fails once. */
 static int allocations_left;
 
 static void *failing_malloc(size_t size)
@@ -293,11 +293,11 @@ static void add(TCase *t)
 {
     tcase_add_test(t, all_ops_are_listed_with_their_links);
     tcase_add_test(t, every_op_is_described_and_its_example_decodes);
-    tcase_add_test(t, inputs_attributes_and_errors_say_what_a_client_needs);
+    tcase_add_test(t, inputs_attributes_and_errors_are_described);
     tcase_add_test(t, roles_and_named_outputs_are_described);
     tcase_add_test(t, tensors_are_listed);
-    tcase_add_test(t, the_longest_listings_have_room);
-    tcase_add_test(t, an_op_whose_output_is_kept_answers_with_its_listing);
+    tcase_add_test(t, the_longest_listings_fit);
+    tcase_add_test(t, a_stored_output_is_described_in_the_reply);
     tcase_add_test(t, a_description_without_memory_is_an_error_and_no_leak);
 }
 

@@ -18,7 +18,7 @@ static const struct td_plan_limits generous = {
     .threads = 2, .max_flops = 0, .max_output = INT64_MAX, .memory = INT64_MAX
 };
 
-/* `equation` as from a query string; may be NULL. */
+/* `equation` is set as from a query string; may be NULL. */
 static td_status answer(const char *body, size_t size, const char *equation,
                         const struct td_plan_limits *limits)
 {
@@ -29,7 +29,8 @@ static td_status answer(const char *body, size_t size, const char *equation,
         ck_assert_int_eq(td_attrs_set_text(&request, "equation", 8, equation, strlen(equation),
                                            &test_arena, &known, &err),
                          TD_OK);
-    char *copy = padded_copy(body, size, 0); /* nothing behind it may be read */
+    /* of exact size, so that reads after the end are detected */
+    char *copy = padded_copy(body, size, 0);
     const td_status status =
         td_einsum_plan_reply(copy, size, limits, &test_arena, &request, &reply, &err);
     free(copy);
@@ -51,7 +52,7 @@ static cJSON *plan_of(const char *body, const struct td_plan_limits *limits)
     return plan;
 }
 
-/* Does the answer to `body` have this text in it? For integers that a double would round. */
+/* Does the reply to `body` contain this text? For integers that a double would round. */
 static void expect_text(const char *body, const char *part)
 {
     cJSON_Delete(plan_of(body, &generous));
@@ -59,18 +60,19 @@ static void expect_text(const char *body, const char *part)
     ck_assert_msg(strstr(text, part), "no %s in %s", part, text);
 }
 
-static void expect_member(const cJSON *plan, const char *name, const char *wanted, const char *says)
+static void expect_member(const cJSON *plan, const char *name, const char *wanted,
+                          const char *case_name)
 {
     char *text = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(plan, name));
-    ck_assert_msg(text && strcmp(text, wanted) == 0, "%s: %s is %s, not %s", says, name,
+    ck_assert_msg(text && strcmp(text, wanted) == 0, "%s: %s is %s, not %s", case_name, name,
                   text ? text : "missing", wanted);
     cJSON_free(text);
 }
 
-/* The numbers are those of numpy.einsum_path(equation, ..., optimize="optimal"), worked out by
+/* The numbers are those of numpy.einsum_path(equation, ..., optimize="optimal"), computed by
  * hand. */
 static const struct {
-    const char *says, *body, *output, *path, *flops, *naive_flops, *largest;
+    const char *case_name, *body, *output, *path, *flops, *naive_flops, *largest;
 } plans[] = {
     { "two matrices", "{\"equation\":\"ij,jk->ik\",\"shapes\":[[2,3],[3,4]]}",
       "{\"dtype\":\"float32\",\"shape\":[2,4],\"bytes\":32}", "[[0,1]]", "48", "48",
@@ -105,21 +107,21 @@ static const struct {
       "{\"elements\":0,\"bytes\":0}" },
 };
 
-START_TEST(a_plan_says_what_numpy_says)
+START_TEST(plans_agree_with_numpy)
 {
     cJSON *plan = plan_of(plans[_i].body, &generous);
-    expect_member(plan, "output", plans[_i].output, plans[_i].says);
-    expect_member(plan, "path", plans[_i].path, plans[_i].says);
-    expect_member(plan, "flops", plans[_i].flops, plans[_i].says);
-    expect_member(plan, "naive_flops", plans[_i].naive_flops, plans[_i].says);
-    expect_member(plan, "largest_intermediate", plans[_i].largest, plans[_i].says);
-    expect_member(plan, "exceeds", "[]", plans[_i].says);
-    expect_member(plan, "admitted", "true", plans[_i].says);
+    expect_member(plan, "output", plans[_i].output, plans[_i].case_name);
+    expect_member(plan, "path", plans[_i].path, plans[_i].case_name);
+    expect_member(plan, "flops", plans[_i].flops, plans[_i].case_name);
+    expect_member(plan, "naive_flops", plans[_i].naive_flops, plans[_i].case_name);
+    expect_member(plan, "largest_intermediate", plans[_i].largest, plans[_i].case_name);
+    expect_member(plan, "exceeds", "[]", plans[_i].case_name);
+    expect_member(plan, "admitted", "true", plans[_i].case_name);
     cJSON_Delete(plan);
 }
 END_TEST
 
-START_TEST(each_step_is_told)
+START_TEST(each_step_is_described)
 {
     cJSON *plan = plan_of("{\"equation\":\"ij,jk->ik\",\"shapes\":[[64,32],[32,48]]}", &generous);
     const cJSON *steps = cJSON_GetObjectItemCaseSensitive(plan, "steps");
@@ -167,31 +169,31 @@ START_TEST(integers_keep_every_digit)
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     struct td_plan_limits limits;
     const char *exceeds;
 } limits[] = {
-    /* of 2 * 8 * 8 * 8 = 1024 operations and 256 bytes */
+    /* 2 * 8 * 8 * 8 = 1024 operations and 256 bytes */
     { "none", { 2, 0, 256, 1 << 20 }, "[]" },
     { "just enough", { 2, 1024, 256, 1 << 20 }, "[]" },
-    { "one operation too many", { 2, 1023, 256, 1 << 20 }, "[\"flops\"]" },
-    { "one byte too many", { 2, 1024, 255, 1 << 20 }, "[\"output_bytes\"]" },
-    { "no memory at all", { 2, 1024, 256, 255 }, "[\"workspace_bytes\"]" },
-    { "all of them", { 2, 1, 1, 1 }, "[\"flops\",\"output_bytes\",\"workspace_bytes\"]" },
+    { "one operation more than allowed", { 2, 1023, 256, 1 << 20 }, "[\"flops\"]" },
+    { "one byte more than allowed", { 2, 1024, 255, 1 << 20 }, "[\"output_bytes\"]" },
+    { "no memory", { 2, 1024, 256, 255 }, "[\"workspace_bytes\"]" },
+    { "all limits exceeded", { 2, 1, 1, 1 }, "[\"flops\",\"output_bytes\",\"workspace_bytes\"]" },
 };
 
 START_TEST(limits_that_are_exceeded_are_named)
 {
     cJSON *plan =
         plan_of("{\"equation\":\"ij,jk->ik\",\"shapes\":[[8,8],[8,8]]}", &limits[_i].limits);
-    expect_member(plan, "exceeds", limits[_i].exceeds, limits[_i].says);
+    expect_member(plan, "exceeds", limits[_i].exceeds, limits[_i].case_name);
     expect_member(plan, "admitted", strlen(limits[_i].exceeds) == 2 ? "true" : "false",
-                  limits[_i].says);
+                  limits[_i].case_name);
     cJSON_Delete(plan);
 }
 END_TEST
 
-START_TEST(the_equation_may_have_come_before)
+START_TEST(the_equation_may_be_set_before)
 {
     static const char shapes[] = "{\"shapes\":[[2,3]]}",
                       both[] = "{\"shapes\":[[2,3]],\"equation\":\"ij->ji\"}";
@@ -204,7 +206,8 @@ END_TEST
 
 #define MATMUL "\"equation\":\"ij,jk->ik\",\"shapes\":[[2,3],[3,4]]"
 
-/* Where it went wrong: a pointer where the text is JSON, else an offset; or the member at fault. */
+/* The place of the error: a pointer if the text is JSON, otherwise an offset; or the name of the
+ * member. */
 static const struct {
     const char *body;
     td_status status;
@@ -260,7 +263,7 @@ static const struct {
       "inputs[0]" },
 };
 
-START_TEST(anything_else_is_refused_with_its_place)
+START_TEST(malformed_requests_are_refused_with_their_position)
 {
     const char *body = refusals[_i].body, *pointer = refusals[_i].pointer;
     const td_status status = answer(body, strlen(body), NULL, &generous);
@@ -275,7 +278,7 @@ START_TEST(anything_else_is_refused_with_its_place)
 }
 END_TEST
 
-START_TEST(near_misses_are_suggested)
+START_TEST(misspelled_members_get_a_suggestion)
 {
     static const char *const bodies[][2] = {
         { "{\"shape\":[[1]]}", "shapes" },
@@ -292,7 +295,7 @@ START_TEST(near_misses_are_suggested)
 }
 END_TEST
 
-START_TEST(the_op_s_own_refusals_come_through)
+START_TEST(errors_of_the_op_are_passed_on)
 {
     static const char bad_equation[] = "{\"equation\":\"ij,jk>ik\",\"shapes\":[[2,3],[3,4]]}",
                       bad_shape[] = "{\"equation\":\"ij,jk->ik\",\"shapes\":[[2,3],[4,4]]}";
@@ -303,9 +306,9 @@ START_TEST(the_op_s_own_refusals_come_through)
 }
 END_TEST
 
-START_TEST(a_long_answer_is_written_whole)
+START_TEST(a_long_reply_is_complete)
 {
-    /* 16 operands of 16 three-byte labels each: about as long as plans get */
+    /* 16 operands of 16 three-byte labels each: about the longest plan */
     char body[8192], *at = body;
     at += sprintf(at, "{\"equation\":\"");
     for (int i = 0; i < 16; i++) {
@@ -327,7 +330,7 @@ START_TEST(a_long_answer_is_written_whole)
 }
 END_TEST
 
-START_TEST(broken_bodies_do_no_harm)
+START_TEST(damaged_bodies_fail_cleanly)
 {
     static const char whole[] =
         "{\"equation\":\"ij,jk,kl->il\",\"shapes\":[[10,100],[100,5],[5,50]],"
@@ -350,16 +353,17 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, a_plan_says_what_numpy_says, 0, COUNT_OF(plans));
-    tcase_add_test(t, each_step_is_told);
+    tcase_add_loop_test(t, plans_agree_with_numpy, 0, COUNT_OF(plans));
+    tcase_add_test(t, each_step_is_described);
     tcase_add_test(t, integers_keep_every_digit);
     tcase_add_loop_test(t, limits_that_are_exceeded_are_named, 0, COUNT_OF(limits));
-    tcase_add_test(t, the_equation_may_have_come_before);
-    tcase_add_loop_test(t, anything_else_is_refused_with_its_place, 0, COUNT_OF(refusals));
-    tcase_add_test(t, near_misses_are_suggested);
-    tcase_add_test(t, the_op_s_own_refusals_come_through);
-    tcase_add_test(t, a_long_answer_is_written_whole);
-    tcase_add_test(t, broken_bodies_do_no_harm);
+    tcase_add_test(t, the_equation_may_be_set_before);
+    tcase_add_loop_test(t, malformed_requests_are_refused_with_their_position, 0,
+                        COUNT_OF(refusals));
+    tcase_add_test(t, misspelled_members_get_a_suggestion);
+    tcase_add_test(t, errors_of_the_op_are_passed_on);
+    tcase_add_test(t, a_long_reply_is_complete);
+    tcase_add_test(t, damaged_bodies_fail_cleanly);
 }
 
 int main(void)

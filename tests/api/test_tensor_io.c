@@ -33,7 +33,7 @@ static const struct {
     { "text/plain", REFUSED },
 };
 
-START_TEST(the_content_type_says_what_the_body_is)
+START_TEST(the_content_type_selects_the_format)
 {
     td_format format;
     td_status status = td_tensor_io_body_format(types[_i].type, &format, &err);
@@ -67,7 +67,7 @@ static const struct {
     { "text/html", REFUSED },
 };
 
-START_TEST(accept_says_what_is_written)
+START_TEST(accept_selects_the_format)
 {
     td_format format;
     td_status status = td_tensor_io_reply_format(accepts[_i].accept, &format, &err);
@@ -81,7 +81,7 @@ START_TEST(accept_says_what_is_written)
 }
 END_TEST
 
-START_TEST(ops_know_nothing_of_npy)
+START_TEST(ops_do_not_accept_npy)
 {
     td_format format;
     ck_assert_int_eq(td_codec_request_format("application/x-npy", &format, &err),
@@ -94,7 +94,7 @@ END_TEST
 
 /* ---- reading ---- */
 
-/* What was read, and the body, exactly as long as it was promised. */
+/* The result, and the body in a buffer of exactly the promised size. */
 struct read {
     td_status status;
     struct td_tensor tensor;
@@ -208,7 +208,7 @@ static const struct {
     { "[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]", TD_RESOURCE_LIMIT, "17 dimensions" },
 };
 
-START_TEST(what_is_no_json_tensor_is_refused)
+START_TEST(malformed_json_tensors_are_refused)
 {
     struct test_resolver resolver;
     const char *body = bad_documents[_i].body;
@@ -222,7 +222,7 @@ START_TEST(what_is_no_json_tensor_is_refused)
 }
 END_TEST
 
-/* A safetensors file of this header and so many bytes 0 of data. */
+/* Makes a safetensors file with this header and `data` zero bytes. */
 static size_t make_safetensors(char *file, const char *header, size_t data)
 {
     uint64_t length = strlen(header);
@@ -276,7 +276,7 @@ END_TEST
 
 /* ---- round trips ---- */
 
-/* A reply's bytes, one behind the other. */
+/* The bytes of a reply, with its chunks joined. */
 static char *joined(const struct td_reply *reply, size_t *size)
 {
     *size = td_reply_bytes(reply);
@@ -322,7 +322,7 @@ static bool has(td_format format, td_dtype dtype)
 }
 
 static void expect_round_trip(td_format format, td_layout layout, const struct td_tensor *given,
-                              const char *says)
+                              const char *case_name)
 {
     static const char *const media[] = { "application/json", "application/vnd.safetensors",
                                          "application/x-npy" };
@@ -331,22 +331,22 @@ static void expect_round_trip(td_format format, td_layout layout, const struct t
     ck_assert(td_tensor_write_bound(format, layout, given, &bound));
     td_status status = td_tensor_write(format, layout, given, &test_arena, &reply, &err);
     if (!has(format, given->dtype)) {
-        ck_assert_msg(status == TD_NOT_ACCEPTABLE, "%s", says);
+        ck_assert_msg(status == TD_NOT_ACCEPTABLE, "%s", case_name);
         return;
     }
-    ck_assert_msg(status == TD_OK, "%s: %s", says, err.message);
+    ck_assert_msg(status == TD_OK, "%s: %s", case_name, err.message);
     ck_assert_int_eq(reply.http_status, 200);
     ck_assert_str_eq(reply.content_type, media[format]);
     taken = td_reply_bytes(&reply) - (reply.n_chunks > 1 ? given->bytes : 0);
-    ck_assert_msg(taken <= bound, "%s: %zu bytes, bound %zu", says, taken, bound);
+    ck_assert_msg(taken <= bound, "%s: %zu bytes, bound %zu", case_name, taken, bound);
     char *bytes = joined(&reply, &size);
     struct read read = read_bytes(format, bytes, size, NULL);
-    ck_assert_msg(read.status == TD_OK, "%s: %s", says, err.message);
-    expect_same_tensor(&read.tensor, given, says);
+    ck_assert_msg(read.status == TD_OK, "%s: %s", case_name, err.message);
+    expect_same_tensor(&read.tensor, given, case_name);
     free(read.body);
 }
 
-START_TEST(what_is_written_reads_back_the_same)
+START_TEST(written_tensors_read_back_the_same)
 {
     struct td_tensor given = tensor(tensors[_i]);
     for (int layout = TD_LAYOUT_NESTED; layout <= TD_LAYOUT_BASE64; layout++)
@@ -374,7 +374,7 @@ START_TEST(large_data_is_not_copied)
 }
 END_TEST
 
-START_TEST(json_is_what_a_put_takes)
+START_TEST(put_accepts_the_json_of_get)
 {
     struct td_reply reply = { 0 };
     size_t size;
@@ -403,7 +403,7 @@ static const struct {
     { TD_FORMAT_NPY, TD_LAYOUT_NESTED, "float64[2,2] 1 2 3 4" },
 };
 
-START_TEST(truncated_and_mutated_bodies_do_no_harm)
+START_TEST(truncated_and_mutated_bodies_fail_cleanly)
 {
     struct td_tensor given = tensor(hostile[_i].tensor);
     td_format format = hostile[_i].format;
@@ -434,18 +434,18 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, the_content_type_says_what_the_body_is, 0, COUNT_OF(types));
-    tcase_add_loop_test(t, accept_says_what_is_written, 0, COUNT_OF(accepts));
-    tcase_add_test(t, ops_know_nothing_of_npy);
+    tcase_add_loop_test(t, the_content_type_selects_the_format, 0, COUNT_OF(types));
+    tcase_add_loop_test(t, accept_selects_the_format, 0, COUNT_OF(accepts));
+    tcase_add_test(t, ops_do_not_accept_npy);
     tcase_add_loop_test(t, a_json_tensor_is_read_in_every_form, 0, COUNT_OF(documents));
     tcase_add_test(t, a_ref_shares_the_data);
-    tcase_add_loop_test(t, what_is_no_json_tensor_is_refused, 0, COUNT_OF(bad_documents));
+    tcase_add_loop_test(t, malformed_json_tensors_are_refused, 0, COUNT_OF(bad_documents));
     tcase_add_test(t, a_safetensors_file_of_one_tensor_is_read_in_place);
     tcase_add_loop_test(t, other_safetensors_files_are_refused, 0, COUNT_OF(bad_files));
-    tcase_add_loop_test(t, what_is_written_reads_back_the_same, 0, COUNT_OF(tensors));
+    tcase_add_loop_test(t, written_tensors_read_back_the_same, 0, COUNT_OF(tensors));
     tcase_add_test(t, large_data_is_not_copied);
-    tcase_add_test(t, json_is_what_a_put_takes);
-    tcase_add_loop_test(t, truncated_and_mutated_bodies_do_no_harm, 0, COUNT_OF(hostile));
+    tcase_add_test(t, put_accepts_the_json_of_get);
+    tcase_add_loop_test(t, truncated_and_mutated_bodies_fail_cleanly, 0, COUNT_OF(hostile));
 }
 
 int main(void)

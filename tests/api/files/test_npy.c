@@ -8,7 +8,8 @@
 
 static struct td_error err;
 
-/* A file of a version, with `data` bytes 0, 1, 2, ... behind the header. */
+/* Makes a file with the given version and header, and `data` bytes 0, 1, 2, ... after the
+ * header. */
 static size_t make_file(char *file, int version, const char *header, size_t data)
 {
     char *at = file;
@@ -35,7 +36,7 @@ static td_status read_exact(const char *file, size_t size, struct td_tensor *out
 }
 
 static const struct {
-    const char *says, *header;
+    const char *case_name, *header;
     int version;
     size_t data;
     const char *want; /* dtype and shape */
@@ -61,37 +62,37 @@ static const struct {
       "complex128[1]" },
     { "no elements", "{'descr': '<i4', 'fortran_order': False, 'shape': (0, 3), }\n", 1, 0,
       "int32[0,3]" },
-    { "a vector has no order", "{'descr': '<i4', 'fortran_order': True, 'shape': (2,), }\n", 1, 8,
-      "int32[2]" },
-    { "nor has a row", "{'descr': '<i4', 'fortran_order': True, 'shape': (1, 2, 1), }\n", 1, 8,
-      "int32[1,2,1]" },
-    { "nor has nothing", "{'descr': '<i4', 'fortran_order': True, 'shape': (2, 0, 2), }\n", 1, 0,
-      "int32[2,0,2]" },
-    { "nor have single bytes", "{'descr': '>i1', 'fortran_order': False, 'shape': (2,), }\n", 1, 2,
-      "int8[2]" },
+    { "the order of a vector does not matter",
+      "{'descr': '<i4', 'fortran_order': True, 'shape': (2,), }\n", 1, 8, "int32[2]" },
+    { "the order of a row does not matter",
+      "{'descr': '<i4', 'fortran_order': True, 'shape': (1, 2, 1), }\n", 1, 8, "int32[1,2,1]" },
+    { "the order of an array without elements does not matter",
+      "{'descr': '<i4', 'fortran_order': True, 'shape': (2, 0, 2), }\n", 1, 0, "int32[2,0,2]" },
+    { "the byte order of single bytes does not matter",
+      "{'descr': '>i1', 'fortran_order': False, 'shape': (2,), }\n", 1, 2, "int8[2]" },
     { "longs of Python 2", "{'descr': '<i4', 'fortran_order': False, 'shape': (2L, 1L), }\n", 1, 8,
       "int32[2,1]" },
 };
 
-START_TEST(files_of_numpy_become_tensors_where_they_are)
+START_TEST(files_of_numpy_are_read_in_place)
 {
     char file[512], *copy;
     bool in_file;
     struct td_tensor got, want = tensor_without_data(files[_i].want);
     size_t size = make_file(file, files[_i].version, files[_i].header, files[_i].data);
-    ck_assert_msg(read_exact(file, size, &got, &in_file, &copy) == TD_OK, "%s: %s", files[_i].says,
-                  err.message);
+    ck_assert_msg(read_exact(file, size, &got, &in_file, &copy) == TD_OK, "%s: %s",
+                  files[_i].case_name, err.message);
     ck_assert_msg(got.dtype == want.dtype && td_shape_equal(&got.shape, &want.shape), "%s",
-                  files[_i].says);
-    ck_assert_msg(in_file, "%s", files[_i].says);
+                  files[_i].case_name);
+    ck_assert_msg(in_file, "%s", files[_i].case_name);
     ck_assert_ptr_eq(got.data, copy + size - files[_i].data);
     free(copy);
 }
 END_TEST
 
-/* Headers and data as NumPy 2.4 writes them. */
+/* Headers and data written by NumPy 2.4. */
 static const struct {
-    const char *says, *header;
+    const char *case_name, *header;
     int version;
     size_t bytes;
     const char *data, *want;
@@ -108,7 +109,8 @@ static const struct {
     { "both parts of a complex number are swapped",
       "{'descr': '>c8', 'fortran_order': False, 'shape': (1,), }", 1, 8, "\x3f\x80\0\0\x40\0\0\0",
       "complex64[1] 1 2" },
-    { "of a double one, too", "{'descr': '>c16', 'fortran_order': False, 'shape': (1,), }", 1, 16,
+    { "both parts of a complex128 number are swapped",
+      "{'descr': '>c16', 'fortran_order': False, 'shape': (1,), }", 1, 16,
       "\x3f\xf0\0\0\0\0\0\0\x40\0\0\0\0\0\0\0", "complex128[1] 1 2" },
     { "a big-endian scalar", "{'descr': '>f8', 'fortran_order': False, 'shape': (), }", 1, 8,
       "\x3f\xf8\0\0\0\0\0\0", "float64[] 1.5" },
@@ -130,18 +132,19 @@ START_TEST(other_orders_of_elements_and_bytes_are_converted)
     size_t size = make_file(file, converted[_i].version, converted[_i].header, 0);
     memcpy(file + size, converted[_i].data, converted[_i].bytes);
     td_status status = read_exact(file, size + converted[_i].bytes, &got, &in_file, &copy);
-    ck_assert_msg(status == TD_OK, "%s: %s", converted[_i].says, err.message);
-    ck_assert_msg(!in_file, "%s", converted[_i].says);
-    free(copy); /* nothing of it is needed any more */
-    expect_tensor(&got, converted[_i].want, converted[_i].says);
+    ck_assert_msg(status == TD_OK, "%s: %s", converted[_i].case_name, err.message);
+    ck_assert_msg(!in_file, "%s", converted[_i].case_name);
+    free(copy); /* the tensor does not point into it */
+    expect_tensor(&got, converted[_i].want, converted[_i].case_name);
 }
 END_TEST
 
-/* What the definition says, an element at a time. */
-static void expect_turned(const struct td_npy *file, const unsigned char *got, const char *says)
+/* The definition of the formats, one element at a time. */
+static void expect_transposed(const struct td_npy *file, const unsigned char *got,
+                              const char *case_name)
 {
     const struct td_tensor *tensor = &file->tensor;
-    size_t width = td_dtype_info(tensor->dtype)->size, unit = td_dtype_info(tensor->dtype)->align;
+    size_t width = td_dtype_info(tensor->dtype)->size, part = td_dtype_info(tensor->dtype)->align;
     const unsigned char *from = tensor->data;
     for (int64_t i = 0; i < tensor->numel; i++) {
         int64_t position[TD_MAX_RANK], at = 0;
@@ -149,9 +152,9 @@ static void expect_turned(const struct td_npy *file, const unsigned char *got, c
         for (int d = tensor->shape.rank - 1; d >= 0; d--)
             at = at * tensor->shape.dim[d] + position[d];
         for (size_t b = 0; b < width; b++) {
-            size_t other = file->big_endian ? b / unit * unit + unit - 1 - b % unit : b;
+            size_t other = file->big_endian ? b / part * part + part - 1 - b % part : b;
             EXPECT(got[(size_t)i * width + b] == from[(size_t)at * width + other],
-                   "%s: byte %zu of element %lld", says, b, (long long)i);
+                   "%s: byte %zu of element %lld", case_name, b, (long long)i);
         }
     }
 }
@@ -159,7 +162,7 @@ static void expect_turned(const struct td_npy *file, const unsigned char *got, c
 static void expect_any_shape(td_dtype dtype, const struct td_shape *shape, bool big_endian,
                              uint64_t *seed)
 {
-    char says[TD_SHAPE_TEXT];
+    char case_name[TD_SHAPE_TEXT];
     struct td_npy file = { .big_endian = big_endian, .fortran = true };
     ck_assert_int_eq(td_tensor_describe(&file.tensor, "array", dtype, shape, &err), TD_OK);
     unsigned char *from = malloc(file.tensor.bytes), *to = malloc(file.tensor.bytes);
@@ -167,12 +170,12 @@ static void expect_any_shape(td_dtype dtype, const struct td_shape *shape, bool 
         from[i] = (unsigned char)random_next(seed);
     file.tensor.data = from;
     td_npy_convert(&file, to);
-    expect_turned(&file, to, td_shape_text(shape, says, sizeof says));
+    expect_transposed(&file, to, td_shape_text(shape, case_name, sizeof case_name));
     free(from);
     free(to);
 }
 
-START_TEST(fortran_order_of_any_shape_is_turned)
+START_TEST(fortran_order_of_any_shape_is_transposed)
 {
     static const td_dtype dtypes[] = { TD_DTYPE_UINT8,   TD_DTYPE_INT16,     TD_DTYPE_FLOAT32,
                                        TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX128 };
@@ -205,7 +208,7 @@ START_TEST(fortran_order_of_any_shape_is_turned)
 END_TEST
 
 static const struct {
-    const char *says, *header;
+    const char *case_name, *header;
     int version;
     size_t data;
     const char *message;
@@ -250,20 +253,20 @@ static const struct {
       "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }", 1,
       4, "" },
     { "no shape", "{'descr': '<f4', 'fortran_order': False, }", 1, 0, "'shape'" },
-    { "a key twice", "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (), }", 1,
-      4, "once" },
+    { "a repeated key", "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (), }",
+      1, 4, "once" },
     { "an unknown key", "{'descr': '<f4', 'x': 1, 'fortran_order': False, 'shape': (), }", 1, 4,
       "once" },
-    { "no dict", "()", 1, 0, "'{'" },
-    { "more behind the dict", "{'descr': '<f4', 'fortran_order': False, 'shape': (), } x", 1, 4,
+    { "not a dict", "()", 1, 0, "'{'" },
+    { "text after the dict", "{'descr': '<f4', 'fortran_order': False, 'shape': (), } x", 1, 4,
       "spaces" },
-    { "an open string", "{'descr: ", 1, 0, "key" },
-    { "another truth value", "{'descr': '<f4', 'fortran_order': false, 'shape': (), }", 1, 4,
-      "True" },
+    { "an unterminated string", "{'descr: ", 1, 0, "key" },
+    { "a boolean that is not True or False",
+      "{'descr': '<f4', 'fortran_order': false, 'shape': (), }", 1, 4, "True" },
     { "too little for Fortran order", "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }",
       1, 15, "15 bytes" },
-    { "a big-endian array cut off", "{'descr': '>f8', 'fortran_order': False, 'shape': (2,), }", 1,
-      8, "8 bytes" },
+    { "a truncated big-endian array", "{'descr': '>f8', 'fortran_order': False, 'shape': (2,), }",
+      1, 8, "8 bytes" },
     { "a bool of 2 in Fortran order", "{'descr': '|b1', 'fortran_order': True, 'shape': (2, 2), }",
       1, 4, "element 2" },
     { "a bool of 2", "{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", 1, 3,
@@ -276,14 +279,15 @@ START_TEST(other_files_are_refused_with_the_reason)
     bool in_file;
     struct td_tensor got;
     size_t size = make_file(file, refused[_i].version, refused[_i].header, refused[_i].data);
-    ck_assert_msg(read_exact(file, size, &got, &in_file, &copy) != TD_OK, "%s", refused[_i].says);
-    ck_assert_msg(strstr(err.message, refused[_i].message), "%s: %s", refused[_i].says,
+    ck_assert_msg(read_exact(file, size, &got, &in_file, &copy) != TD_OK, "%s",
+                  refused[_i].case_name);
+    ck_assert_msg(strstr(err.message, refused[_i].message), "%s: %s", refused[_i].case_name,
                   err.message);
     free(copy);
 }
 END_TEST
 
-START_TEST(truncated_and_mutated_files_do_no_harm)
+START_TEST(truncated_and_mutated_files_fail_cleanly)
 {
     static const char *const headers[] = {
         "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }\n",
@@ -341,7 +345,7 @@ START_TEST(headers_are_written_as_numpy_writes_them)
 }
 END_TEST
 
-START_TEST(the_longest_header_has_room)
+START_TEST(the_longest_header_fits)
 {
     char header[TD_NPY_HEADER];
     size_t size;
@@ -359,7 +363,7 @@ START_TEST(the_longest_header_has_room)
 }
 END_TEST
 
-START_TEST(what_numpy_has_no_type_for_is_not_written)
+START_TEST(dtypes_that_numpy_lacks_are_not_written)
 {
     static const char *const tensors[] = { "string[1]", "bfloat16[1]" };
     char header[TD_NPY_HEADER];
@@ -372,15 +376,15 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, files_of_numpy_become_tensors_where_they_are, 0, COUNT_OF(files));
+    tcase_add_loop_test(t, files_of_numpy_are_read_in_place, 0, COUNT_OF(files));
     tcase_add_loop_test(t, other_orders_of_elements_and_bytes_are_converted, 0,
                         COUNT_OF(converted));
-    tcase_add_test(t, fortran_order_of_any_shape_is_turned);
+    tcase_add_test(t, fortran_order_of_any_shape_is_transposed);
     tcase_add_loop_test(t, other_files_are_refused_with_the_reason, 0, COUNT_OF(refused));
-    tcase_add_loop_test(t, truncated_and_mutated_files_do_no_harm, 0, 2);
+    tcase_add_loop_test(t, truncated_and_mutated_files_fail_cleanly, 0, 2);
     tcase_add_loop_test(t, headers_are_written_as_numpy_writes_them, 0, COUNT_OF(written));
-    tcase_add_test(t, the_longest_header_has_room);
-    tcase_add_loop_test(t, what_numpy_has_no_type_for_is_not_written, 0, 2);
+    tcase_add_test(t, the_longest_header_fits);
+    tcase_add_loop_test(t, dtypes_that_numpy_lacks_are_not_written, 0, 2);
 }
 
 int main(void)

@@ -9,7 +9,7 @@ static struct td_error err;
 static struct td_reply reply;
 static struct td_chunk many[6];
 
-/* The letters a to z in chunks, one of them empty. */
+/* The letters a to z in several chunks, one of them empty. */
 static void letters(void)
 {
     static const char text[] = "abcdefghijklmnopqrstuvwxyz";
@@ -70,7 +70,7 @@ static const struct {
     { "bytes=,1-2 ,", "bytes 1-2/26", "bc" },
 };
 
-START_TEST(one_range_is_cut_out)
+START_TEST(one_range_is_extracted)
 {
     letters();
     ck_assert_int_eq(td_range_apply(parts[_i].range, &reply, &test_arena, &err), TD_OK);
@@ -85,7 +85,7 @@ START_TEST(one_range_is_cut_out)
 }
 END_TEST
 
-/* RFC 9110: what is no range, or not one that is understood, is as if it were not there. */
+/* RFC 9110: malformed and unsupported ranges are ignored. */
 static const char *const ignored[] = {
     NULL,          "",          "bytes",         "bytes=",          "bytes=-",    "bytes=a-b",
     "bytes=5",     "bytes=5-3", "bytes=0-0,2-3", "bytes=0-0,-1",    "lines=1-2",  "bytes 1-2",
@@ -94,7 +94,7 @@ static const char *const ignored[] = {
     "=1-2",        "-5",        "bytes==1-2",    "bytes=\x80-\xff",
 };
 
-START_TEST(what_is_not_one_range_changes_nothing)
+START_TEST(several_and_malformed_ranges_are_ignored)
 {
     letters();
     ck_assert_int_eq(td_range_apply(ignored[_i], &reply, &test_arena, &err), TD_OK);
@@ -105,17 +105,19 @@ START_TEST(what_is_not_one_range_changes_nothing)
 }
 END_TEST
 
-static const char *const behind[] = { "bytes=26-",
-                                      "bytes=26-30",
-                                      "bytes=18446744073709551615-",
-                                      "bytes=18446744073709551616-",
-                                      "bytes=99999999999999999999999-99999999999999999999999",
-                                      "bytes=-0" };
+static const char *const after_the_end[] = {
+    "bytes=26-",
+    "bytes=26-30",
+    "bytes=18446744073709551615-",
+    "bytes=18446744073709551616-",
+    "bytes=99999999999999999999999-99999999999999999999999",
+    "bytes=-0"
+};
 
-START_TEST(nothing_behind_the_end_is_there)
+START_TEST(a_range_after_the_end_is_not_satisfiable)
 {
     letters();
-    ck_assert_int_eq(td_range_apply(behind[_i], &reply, &test_arena, &err),
+    ck_assert_int_eq(td_range_apply(after_the_end[_i], &reply, &test_arena, &err),
                      TD_RANGE_NOT_SATISFIABLE);
     ck_assert_str_eq(header("Content-Range"), "bytes */26");
     ck_assert_str_eq(header("Accept-Ranges"), "bytes");
@@ -124,7 +126,7 @@ START_TEST(nothing_behind_the_end_is_there)
 }
 END_TEST
 
-START_TEST(of_an_empty_reply_no_byte_is_there)
+START_TEST(no_range_of_an_empty_reply_is_satisfiable)
 {
     static const char *const ranges[] = { "bytes=0-", "bytes=0-0", "bytes=-1", "bytes=-0" };
     for (int i = 0; i < COUNT_OF(ranges); i++) {
@@ -141,7 +143,7 @@ START_TEST(of_an_empty_reply_no_byte_is_there)
 }
 END_TEST
 
-START_TEST(only_a_200_has_parts)
+START_TEST(only_replies_with_status_200_have_ranges)
 {
     letters();
     reply.http_status = 404;
@@ -151,7 +153,7 @@ START_TEST(only_a_200_has_parts)
 }
 END_TEST
 
-START_TEST(pieces_are_cut_where_they_lie)
+START_TEST(chunks_are_cut_without_copying)
 {
     letters();
     const char *begin = many[0].data;
@@ -163,8 +165,8 @@ START_TEST(pieces_are_cut_where_they_lie)
 }
 END_TEST
 
-/* Every pair of positions, against counting. */
-START_TEST(all_ranges_of_a_short_reply_are_right)
+/* Every pair of positions, compared with counting. */
+START_TEST(all_ranges_of_a_short_reply_are_correct)
 {
     for (int first = 0; first < 30; first++) {
         for (int last = first; last < 30; last++) {
@@ -185,13 +187,13 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, one_range_is_cut_out, 0, COUNT_OF(parts));
-    tcase_add_loop_test(t, what_is_not_one_range_changes_nothing, 0, COUNT_OF(ignored));
-    tcase_add_loop_test(t, nothing_behind_the_end_is_there, 0, COUNT_OF(behind));
-    tcase_add_test(t, of_an_empty_reply_no_byte_is_there);
-    tcase_add_test(t, only_a_200_has_parts);
-    tcase_add_test(t, pieces_are_cut_where_they_lie);
-    tcase_add_test(t, all_ranges_of_a_short_reply_are_right);
+    tcase_add_loop_test(t, one_range_is_extracted, 0, COUNT_OF(parts));
+    tcase_add_loop_test(t, several_and_malformed_ranges_are_ignored, 0, COUNT_OF(ignored));
+    tcase_add_loop_test(t, a_range_after_the_end_is_not_satisfiable, 0, COUNT_OF(after_the_end));
+    tcase_add_test(t, no_range_of_an_empty_reply_is_satisfiable);
+    tcase_add_test(t, only_replies_with_status_200_have_ranges);
+    tcase_add_test(t, chunks_are_cut_without_copying);
+    tcase_add_test(t, all_ranges_of_a_short_reply_are_correct);
 }
 
 int main(void)

@@ -17,7 +17,7 @@ static const struct td_untyped untyped = { .empty = TD_DTYPE_FLOAT32, .integer =
 
 static struct td_json_path whole = { .key = "x", .key_length = 1 };
 
-/* Reads `text`, with shape NULL as it is nested; dtype TD_DTYPE_COUNT: untyped. */
+/* Reads `text`; shape NULL: the shape of the nested lists; dtype TD_DTYPE_COUNT: untyped. */
 static td_status read_text(const char *text, td_dtype dtype, const struct td_shape *shape_or_null,
                            struct td_tensor *out, size_t *used)
 {
@@ -35,27 +35,29 @@ static td_status read_text(const char *text, td_dtype dtype, const struct td_sha
 /* ---- inference ---- */
 
 static const struct {
-    const char *says, *text, *want;
+    const char *case_name, *text, *want;
 } inferred[] = {
     { "an integer is int32", "7,", "int32[] 7" },
     { "a list", "[1,2,3],", "int32[3] 1 2 3" },
     { "lists in lists", "[[1,2,3],[4,5,6]],", "int32[2,3] 1 2 3 4 5 6" },
     { "white space anywhere", " [ [ 1 ,\n2 ] ,\t[ 3\r, 4 ] ],", "int32[2,2] 1 2 3 4" },
-    { "the ends of int32", "[2147483647,-2147483648],", "int32[2] 2147483647 -2147483648" },
-    { "one more is int64", "[1,2147483648],", "int64[2] 1 2147483648" },
-    { "one less as well", "[-1,-2147483649],", "int64[2] -1 -2147483649" },
-    { "the ends of int64", "[9223372036854775807,-9223372036854775808],",
+    { "the range of int32", "[2147483647,-2147483648],", "int32[2] 2147483647 -2147483648" },
+    { "int32 and one more is int64", "[1,2147483648],", "int64[2] 1 2147483648" },
+    { "int32 and one less is int64", "[-1,-2147483649],", "int64[2] -1 -2147483649" },
+    { "the range of int64", "[9223372036854775807,-9223372036854775808],",
       "int64[2] 9223372036854775807 -9223372036854775808" },
-    { "one more is uint64", "[0,9223372036854775808],", "uint64[2] 0 9223372036854775808" },
-    { "the end of uint64", "[18446744073709551615],", "uint64[1] 18446744073709551615" },
+    { "int64 and one more is uint64", "[0,9223372036854775808],",
+      "uint64[2] 0 9223372036854775808" },
+    { "the largest uint64", "[18446744073709551615],", "uint64[1] 18446744073709551615" },
     { "int32, then int64, then uint64", "[1,5000000000,18446744073709551615],",
       "uint64[3] 1 5000000000 18446744073709551615" },
     { "widening in an inner list", "[[1,2],[3,5000000000],[5,6]],",
       "int64[3,2] 1 2 3 5000000000 5 6" },
     { "minus zero is an integer", "[-0,1],", "int32[2] 0 1" },
     { "a fraction makes all float32", "[1,2.5,3],", "float32[3] 1 2.5 3" },
-    { "an exponent as well", "[1,2e0],", "float32[2] 1 2" },
-    { "even behind many integers", "[[1,2],[3,4],[5,6.5]],", "float32[3,2] 1 2 3 4 5 6.5" },
+    { "an exponent makes all float32", "[1,2e0],", "float32[2] 1 2" },
+    { "a fraction after many integers makes all float32", "[[1,2],[3,4],[5,6.5]],",
+      "float32[3,2] 1 2 3 4 5 6.5" },
     { "int64 become float32", "[5000000000,0.5],", "float32[2] 5000000000 0.5" },
     { "uint64 become float32", "[9223372036854775808,0.5],", "float32[2] 9223372036854775808 0.5" },
     { "integers beyond uint64 are fine among floats", "[-1,18446744073709551616,0.5],",
@@ -70,56 +72,56 @@ static const struct {
       "'\\x22\\x5c/\\x08\\x0c\\x0a\\x0d\\x09\\xc3\\xa9\\xe2\\x82\\xac\\xf0\\x9f\\x98\\x80\\x00'" },
     { "brackets and commas in strings", "[\"[,]\",\"\\\"],\"],", "string[2] '[,]' '\\x22],'" },
     { "UTF-8", "\"\xc3\xa9\",", "string[] '\\xc3\\xa9'" },
-    { "nothing is float32", "[],", "float32[0]" },
-    { "lists of nothing", "[[],[],[]],", "float32[3,0]" },
-    { "nothing, deeper", "[[[]],[[]]],", "float32[2,1,0]" },
+    { "an empty list is float32", "[],", "float32[0]" },
+    { "empty lists", "[[],[],[]],", "float32[3,0]" },
+    { "empty lists, deeper", "[[[]],[[]]],", "float32[2,1,0]" },
     { "rank 16", "[[[[[[[[[[[[[[[[1,2]]]]]]]]]]]]]]]],",
       "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2] 1 2" },
 };
 
-START_TEST(a_value_without_dtype_gets_the_narrowest)
+START_TEST(an_untyped_value_gets_the_narrowest_dtype)
 {
     struct td_tensor got;
     size_t used;
     td_status status = read_text(inferred[_i].text, TD_DTYPE_COUNT, NULL, &got, &used);
-    ck_assert_msg(status == TD_OK, "%s: %s", inferred[_i].says, err.message);
-    expect_tensor(&got, inferred[_i].want, inferred[_i].says);
-    ck_assert_msg(used == strlen(inferred[_i].text) - 1, "%s: it ends at %zu", inferred[_i].says,
-                  used);
+    ck_assert_msg(status == TD_OK, "%s: %s", inferred[_i].case_name, err.message);
+    expect_tensor(&got, inferred[_i].want, inferred[_i].case_name);
+    ck_assert_msg(used == strlen(inferred[_i].text) - 1, "%s: it ends at %zu",
+                  inferred[_i].case_name, used);
 }
 END_TEST
 
 /* ---- dtypes ---- */
 
 static const struct {
-    const char *says, *dtype, *shape, *text, *want; /* shape NULL: as nested */
+    const char *case_name, *dtype, *shape, *text, *want; /* shape NULL: that of the nested lists */
 } typed[] = {
     { "nested data has its own shape", "int8", NULL, "[[1],[2]]", "int8[2,1] 1 2" },
     { "nested data fits the shape", "int8", "[2,1]", "[[1],[2]]", "int8[2,1] 1 2" },
     { "flat data takes the shape", "int8", "[2,2]", "[1,2,3,4]", "int8[2,2] 1 2 3 4" },
     { "a scalar", "float32", "[]", "3", "float32[] 3" },
     { "a scalar in a list of one", "float32", "[]", "[3]", "float32[] 3" },
-    { "nothing, flat", "float32", "[2,0,3]", "[]", "float32[2,0,3]" },
-    { "nothing, nested", "float32", "[2,0,3]", "[[],[]]", "float32[2,0,3]" },
-    { "nothing, however large the other dimensions", "float32", "[9223372036854775807,0,7]", "[]",
+    { "no elements, flat", "float32", "[2,0,3]", "[]", "float32[2,0,3]" },
+    { "no elements, nested", "float32", "[2,0,3]", "[[],[]]", "float32[2,0,3]" },
+    { "no elements with a huge dimension", "float32", "[9223372036854775807,0,7]", "[]",
       "float32[9223372036854775807,0,7]" },
-    { "int8 to its ends", "int8", NULL, "[-128,127]", "int8[2] -128 127" },
-    { "int16 to its ends", "int16", NULL, "[-32768,32767]", "int16[2] -32768 32767" },
-    { "uint8 to its ends", "uint8", NULL, "[0,255]", "uint8[2] 0 255" },
-    { "uint16 to its ends", "uint16", NULL, "[0,65535]", "uint16[2] 0 65535" },
-    { "uint32 to its ends", "uint32", NULL, "[0,4294967295]", "uint32[2] 0 4294967295" },
-    { "uint64 to its ends", "uint64", NULL, "[0,18446744073709551615]",
+    { "the range of int8", "int8", NULL, "[-128,127]", "int8[2] -128 127" },
+    { "the range of int16", "int16", NULL, "[-32768,32767]", "int16[2] -32768 32767" },
+    { "the range of uint8", "uint8", NULL, "[0,255]", "uint8[2] 0 255" },
+    { "the range of uint16", "uint16", NULL, "[0,65535]", "uint16[2] 0 65535" },
+    { "the range of uint32", "uint32", NULL, "[0,4294967295]", "uint32[2] 0 4294967295" },
+    { "the range of uint64", "uint64", NULL, "[0,18446744073709551615]",
       "uint64[2] 0 18446744073709551615" },
-    { "minus zero is no negative number", "uint8", NULL, "[-0]", "uint8[1] 0" },
+    { "minus zero is valid for unsigned dtypes", "uint8", NULL, "[-0]", "uint8[1] 0" },
     { "bool", "bool", NULL, "[true,false]", "bool[2] 1 0" },
     { "integers as floats", "float32", NULL, "[1,-2]", "float32[2] 1 -2" },
     { "minus zero as a float", "float16", NULL, "[-0,-0.0]", "float16[2] 0x8000 0x8000" },
     { "float16", "float16", NULL, "[1,65504,0.00006103515625,6e-8]",
       "float16[4] 0x3c00 0x7bff 0x0400 0x0001" },
     { "bfloat16", "bfloat16", NULL, "[1,-2.5,3e38]", "bfloat16[3] 0x3f80 0xc020 0x7f62" },
-    { "named values, float16", "float16", NULL, "[\"NaN\",\"Infinity\",\"-Infinity\"]",
+    { "NaN and infinities, float16", "float16", NULL, "[\"NaN\",\"Infinity\",\"-Infinity\"]",
       "float16[3] 0x7e00 0x7c00 0xfc00" },
-    { "named values, bfloat16", "bfloat16", NULL, "[\"NaN\",\"Infinity\",\"-Infinity\"]",
+    { "NaN and infinities, bfloat16", "bfloat16", NULL, "[\"NaN\",\"Infinity\",\"-Infinity\"]",
       "bfloat16[3] 0x7fc0 0x7f80 0xff80" },
     { "complex", "complex64", NULL, "[[1,2],[3,4]]", "complex64[2] 1 2 3 4" },
     { "a complex scalar", "complex64", "[]", "[1,2]", "complex64[] 1 2" },
@@ -133,7 +135,7 @@ static const struct {
     { "no string", "string", "[0]", "[]", "string[0]" },
 };
 
-START_TEST(a_value_takes_its_dtype_and_shape)
+START_TEST(a_typed_value_has_its_dtype_and_shape)
 {
     struct td_tensor got;
     td_dtype dtype;
@@ -144,18 +146,19 @@ START_TEST(a_value_takes_its_dtype_and_shape)
         given = shape(typed[_i].shape);
     td_status status =
         read_text(typed[_i].text, dtype, typed[_i].shape ? &given : NULL, &got, &used);
-    ck_assert_msg(status == TD_OK, "%s: %s", typed[_i].says, err.message);
-    expect_tensor(&got, typed[_i].want, typed[_i].says);
+    ck_assert_msg(status == TD_OK, "%s: %s", typed[_i].case_name, err.message);
+    expect_tensor(&got, typed[_i].want, typed[_i].case_name);
 }
 END_TEST
 
 /* ---- refusals ---- */
 
 static const struct {
-    const char *says, *dtype, *shape, *text; /* dtype NULL: untyped */
-    const char *pointer;                     /* NULL: it is not JSON, and offset says where */
+    const char *case_name, *dtype, *shape, *text; /* dtype NULL: untyped */
+    /* NULL: the text is not JSON, and the error has an offset */
+    const char *pointer;
     int offset;
-    const char *message; /* a part of it */
+    const char *message; /* a part of the message */
 } refused[] = {
     { "a shorter list", NULL, NULL, "[[1,2],[3]]", "/x/1", -1, "a list of length 1" },
     { "a longer list", NULL, NULL, "[[1,2],[3,4,5]]", "/x/1", -1, "a list of length 3" },
@@ -173,7 +176,7 @@ static const struct {
       "found 1 in a tensor of strings" },
     { "true among numbers", NULL, NULL, "[[0.5],[true]]", "/x/1/0", -1,
       "found true in a tensor of numbers" },
-    { "a number among truth values", NULL, NULL, "[true,2.5]", "/x/1", -1,
+    { "a number among booleans", NULL, NULL, "[true,2.5]", "/x/1", -1,
       "found 2.5 in a tensor of booleans" },
     { "null", NULL, NULL, "null,", "/x", -1, "null" },
     { "null among numbers", NULL, NULL, "[1,null]", "/x/1", -1, "null" },
@@ -186,25 +189,27 @@ static const struct {
     { "a scalar beyond uint64", NULL, NULL, "99999999999999999999999,", "/x", -1, "fits neither" },
     { "a float beyond float32", NULL, NULL, "[0.5,1e39]", "/x/1", -1, "1e39 does not fit float32" },
     { "a fraction for an integer", "int32", NULL, "[1,1.5]", "/x/1", -1, "1.5 is not an int32" },
-    { "even a whole one", "int32", NULL, "[1.0]", "/x/0", -1, "1.0 is not an int32" },
+    { "a fraction of zero for an integer", "int32", NULL, "[1.0]", "/x/0", -1,
+      "1.0 is not an int32" },
     { "an exponent", "uint8", NULL, "[1e2]", "/x/0", -1, "1e2 is not a uint8" },
     { "int8 and one more", "int8", NULL, "[128]", "/x/0", -1, "128 does not fit int8" },
     { "int8 and one less", "int8", NULL, "[-129]", "/x/0", -1, "-129 does not fit int8" },
     { "int64 and one more", "int64", NULL, "[9223372036854775808]", "/x/0", -1, "does not fit" },
     { "int64 and one less", "int64", NULL, "[-9223372036854775809]", "/x/0", -1, "does not fit" },
     { "uint64 and one more", "uint64", NULL, "[18446744073709551616]", "/x/0", -1, "does not fit" },
-    { "many digits more", "uint64", NULL, "[184467440737095516150000000000]", "/x/0", -1,
+    { "an integer of many digits", "uint64", NULL, "[184467440737095516150000000000]", "/x/0", -1,
       "does not fit" },
     { "a negative unsigned number", "uint32", NULL, "[-1]", "/x/0", -1, "-1 does not fit uint32" },
     { "float64 too large", "float64", NULL, "[1e309]", "/x/0", -1, "1e309 does not fit float64" },
     { "float16 too large", "float16", NULL, "[65520]", "/x/0", -1, "65520 does not fit float16" },
     { "a float as text", "float32", NULL, "[\"1.5\"]", "/x/0", -1, "a string is not a float32" },
-    { "a name in other letters", "float32", NULL, "[\"nan\"]", "/x/0", -1, "a string" },
+    { "a name in lower case", "float32", NULL, "[\"nan\"]", "/x/0", -1, "a string" },
     { "a number for bool", "bool", NULL, "[1]", "/x/0", -1, "1 is not a bool" },
     { "a number for a string", "string", NULL, "[1]", "/x/0", -1, "1 is not a string" },
     { "a real number for a complex", "complex64", NULL, "[[[1,2]],[3]]", "/x/1/0", -1,
       "is not a complex64" },
-    { "one number is no complex number", "complex64", NULL, "[1]", "/x", -1, "is not a complex64" },
+    { "a list of one number for a complex number", "complex64", NULL, "[1]", "/x", -1,
+      "is not a complex64" },
     { "three parts of a complex", "complex64", NULL, "[[1,2],[1,2,3]]", "/x/1", -1,
       "is not a complex64" },
     { "one part", "complex64", NULL, "[[1,2],[1]]", "/x/1", -1, "is not a complex64" },
@@ -218,7 +223,7 @@ static const struct {
       "more elements" },
     { "too many complex elements", "complex128", "[1]", "[[[1,2]],[[3,4]]]", "/x", -1,
       "more elements" },
-    { "elements behind a dimension of zero", "int8", "[1,1,0]", "[[5]]", "/x", -1,
+    { "elements after a dimension of zero", "int8", "[1,1,0]", "[[5]]", "/x", -1,
       "data has shape [1,1]" },
     { "a scalar for a list of one", "int8", "[1]", "3,", "/x", -1, "data has shape []" },
     { "a scalar for a list of four, before other strings", "string", "[4]",
@@ -228,7 +233,7 @@ static const struct {
       "data has shape []" },
     { "a list for a scalar", "int8", "[]", "[[3]]", "/x", -1, "data has shape [1,1]" },
     { "elements for an empty shape", "int8", "[0]", "[1]", "/x", -1, "data has shape [1]" },
-    { "nothing for a shape that has elements", "int8", "[2]", "[]", "/x", -1,
+    { "no elements for a shape that has elements", "int8", "[2]", "[]", "/x", -1,
       "data has shape [0]" },
     { "a huge shape", "int8", "[1000000000000]", "[1,2]", "/x", -1, "data has shape [2]" },
     { "a leading zero", NULL, NULL, "[01]", NULL, 1, "expected a JSON number" },
@@ -236,10 +241,13 @@ static const struct {
     { "minus alone", NULL, NULL, "[-]", NULL, 1, "expected a JSON number" },
     { "minus alone, float", "float32", NULL, "[-]", NULL, 1, "expected a JSON number" },
     { "a plus sign", NULL, NULL, "[+1]", NULL, 1, "expected a value" },
-    { "a bare fraction", "float32", NULL, "[.5]", NULL, 1, "expected a value" },
-    { "a bare point", "float32", NULL, "[5.]", NULL, 1, "expected a JSON number" },
-    { "a bare exponent", "float32", NULL, "[5e]", NULL, 1, "expected a JSON number" },
-    { "a signed bare exponent", "float32", NULL, "[5e+]", NULL, 1, "expected a JSON number" },
+    { "a fraction without a digit before the point", "float32", NULL, "[.5]", NULL, 1,
+      "expected a value" },
+    { "a point without digits after it", "float32", NULL, "[5.]", NULL, 1,
+      "expected a JSON number" },
+    { "an exponent without digits", "float32", NULL, "[5e]", NULL, 1, "expected a JSON number" },
+    { "a signed exponent without digits", "float32", NULL, "[5e+]", NULL, 1,
+      "expected a JSON number" },
     { "hexadecimal", NULL, NULL, "[0x10]", NULL, 2, "expected ',' or ']'" },
     { "NaN without quotes", "float32", NULL, "[NaN]", NULL, 1, "expected a value" },
     { "a comma too many", NULL, NULL, "[1,]", NULL, 3, "expected a value" },
@@ -251,13 +259,13 @@ static const struct {
     { "a bad literal", NULL, NULL, "[tru]", NULL, 1, "expected a value" },
     { "a bad literal among numbers", NULL, NULL, "[1,nul]", NULL, 3, "expected a value" },
     { "a bad number among strings", NULL, NULL, "[\"a\",01]", NULL, 5, "expected a JSON number" },
-    { "an open string among numbers", NULL, NULL, "[1,\"a]", NULL, 6, "ends there" },
-    { "an open complex number", "complex64", NULL, "[[1,2],[3,4", NULL, 11, "ends there" },
+    { "an unterminated string among numbers", NULL, NULL, "[1,\"a]", NULL, 6, "ends there" },
+    { "an unterminated complex number", "complex64", NULL, "[[1,2],[3,4", NULL, 11, "ends there" },
     { "a number at the end", "int32", NULL, "[1,2", NULL, 4, "ends there" },
     { "a float at the end", "float32", "[2]", "[1,2.5", NULL, 6, "ends there" },
     { "a longer literal", NULL, NULL, "[truer]", NULL, 5, "expected ',' or ']'" },
-    { "an open list", NULL, NULL, "[[1,2],[3", NULL, 9, "ends there" },
-    { "an open string", NULL, NULL, "[\"ab", NULL, 4, "ends there" },
+    { "an unterminated list", NULL, NULL, "[[1,2],[3", NULL, 9, "ends there" },
+    { "an unterminated string", NULL, NULL, "[\"ab", NULL, 4, "ends there" },
     { "a control character", NULL, NULL, "[\"a\nb\"]", NULL, 3, "escape sequence" },
     { "not UTF-8", NULL, NULL, "[\"a\xff\"]", NULL, 3, "expected UTF-8" },
     { "half a UTF-8 character", NULL, NULL, "[\"\xe2\x82\"]", NULL, 2, "expected UTF-8" },
@@ -270,12 +278,12 @@ static const struct {
     { "two high surrogates", NULL, NULL, "[\"\\ud800\\ud800\"]", NULL, 2, "surrogate" },
 };
 
-START_TEST(what_makes_no_tensor_is_refused_with_its_place)
+START_TEST(malformed_tensors_are_refused_with_their_position)
 {
     struct td_tensor got;
     td_dtype dtype = TD_DTYPE_COUNT;
     size_t used;
-    const char *says = refused[_i].says;
+    const char *case_name = refused[_i].case_name;
     if (refused[_i].dtype)
         ck_assert(td_dtype_from_name(refused[_i].dtype, strlen(refused[_i].dtype), &dtype));
     struct td_shape given = { 0 };
@@ -283,18 +291,19 @@ START_TEST(what_makes_no_tensor_is_refused_with_its_place)
         given = shape(refused[_i].shape);
     td_status status =
         read_text(refused[_i].text, dtype, refused[_i].shape ? &given : NULL, &got, &used);
-    ck_assert_msg(status == TD_MALFORMED_REQUEST, "%s: status %d", says, status);
-    ck_assert_msg(strstr(err.message, refused[_i].message), "%s: %s", says, err.message);
-    ck_assert_msg(err.has_pointer == (refused[_i].pointer != NULL), "%s: %s", says, err.message);
-    if (refused[_i].pointer)
-        ck_assert_msg(strcmp(err.pointer, refused[_i].pointer) == 0, "%s: at %s", says,
-                      err.pointer);
-    ck_assert_msg(err.offset == refused[_i].offset, "%s: at %lld, %s", says, (long long)err.offset,
+    ck_assert_msg(status == TD_MALFORMED_REQUEST, "%s: status %d", case_name, status);
+    ck_assert_msg(strstr(err.message, refused[_i].message), "%s: %s", case_name, err.message);
+    ck_assert_msg(err.has_pointer == (refused[_i].pointer != NULL), "%s: %s", case_name,
                   err.message);
+    if (refused[_i].pointer)
+        ck_assert_msg(strcmp(err.pointer, refused[_i].pointer) == 0, "%s: at %s", case_name,
+                      err.pointer);
+    ck_assert_msg(err.offset == refused[_i].offset, "%s: at %lld, %s", case_name,
+                  (long long)err.offset, err.message);
 }
 END_TEST
 
-START_TEST(deep_nesting_is_refused_at_once)
+START_TEST(deep_nesting_is_refused_early)
 {
     enum { DEEP = 100000 };
     char *text = malloc(2 * DEEP + 1);
@@ -313,7 +322,7 @@ START_TEST(deep_nesting_is_refused_at_once)
 }
 END_TEST
 
-START_TEST(memory_follows_the_text_and_not_the_shape)
+START_TEST(memory_is_sized_from_the_text_not_the_shape)
 {
     struct td_tensor got;
     struct td_shape huge = shape("[1000000,1000000]");
@@ -327,20 +336,20 @@ START_TEST(memory_follows_the_text_and_not_the_shape)
 }
 END_TEST
 
-/* ---- numbers against the C library, which rounds correctly ---- */
+/* ---- numbers compared with the C library, which rounds correctly ---- */
 
-/* A list of numbers as text, and where each begins. */
+/* A list of numbers as text, and the offset of each. */
 struct numbers {
     char *text;
-    size_t size, room;
+    size_t size, capacity;
     int count;
     size_t begin[4096];
 };
 
 static void numbers_begin(struct numbers *numbers)
 {
-    numbers->room = (size_t)1 << 20;
-    numbers->text = malloc(numbers->room);
+    numbers->capacity = (size_t)1 << 20;
+    numbers->text = malloc(numbers->capacity);
     EXPECT(numbers->text, "no memory");
     numbers->text[0] = '[';
     numbers->size = 1;
@@ -353,14 +362,14 @@ static __attribute__((format(printf, 2, 3))) void add_number(struct numbers *num
     va_list arguments;
     va_start(arguments, format);
     numbers->begin[numbers->count++] = numbers->size;
-    numbers->size += (size_t)vsnprintf(numbers->text + numbers->size, numbers->room - numbers->size,
-                                       format, arguments);
+    numbers->size += (size_t)vsnprintf(numbers->text + numbers->size,
+                                       numbers->capacity - numbers->size, format, arguments);
     va_end(arguments);
-    EXPECT(numbers->size + 2 < numbers->room, "no room");
+    EXPECT(numbers->size + 2 < numbers->capacity, "the buffer is too small");
     numbers->text[numbers->size++] = ',';
 }
 
-/* Reads all of them and compares each, bit for bit, with what strtof or strtod makes of it. */
+/* Reads all of them and compares each, bit by bit, with the result of strtof or strtod. */
 static void expect_numbers(struct numbers *numbers)
 {
     static const td_dtype dtypes[] = { TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT64 };
@@ -396,11 +405,11 @@ START_TEST(random_decimals_are_read_as_the_nearest_float)
         const char *sign = random_next(&seed) % 2 ? "-" : "";
         int places = (int)(random_next(&seed) % 30);
         switch (random_next(&seed) % 6) {
-        case 0: /* as people write them */
+        case 0: /* short decimals */
             add_number(&numbers, "%s%llu.%0*llu", sign, (unsigned long long)(digits % 1000),
                        1 + places % 12, (unsigned long long)(random_next(&seed) % 1000));
             break;
-        case 1: /* as printf writes them */
+        case 1: /* the formats of printf */
             add_number(&numbers, "%s%.*e", sign, places % 20,
                        ldexp((double)digits, places * 3 - 150));
             break;
@@ -416,7 +425,7 @@ START_TEST(random_decimals_are_read_as_the_nearest_float)
             add_number(&numbers, "%s%lluE%+d", sign, (unsigned long long)(digits % 1000000),
                        places * 2 - 50);
             break;
-        default: /* zeros in front */
+        default: /* leading zeros */
             add_number(&numbers, "%s0.%0*llu", sign, places + 1,
                        (unsigned long long)(digits % 100000));
             break;
@@ -426,16 +435,17 @@ START_TEST(random_decimals_are_read_as_the_nearest_float)
 }
 END_TEST
 
-/* The middle between two floats has an exact decimal text: it goes to the even one, and the least
- * bit more or less than it to the nearer one. Neither survives rounding to double first. */
-START_TEST(middles_between_two_floats_round_once)
+/* The midpoint between two floats has an exact decimal text, which rounds to the even float; a text
+ * that is slightly smaller or larger rounds to the nearer one. Rounding to double first would give
+ * wrong results. */
+START_TEST(midpoints_between_two_floats_are_rounded_once)
 {
     uint64_t seed = 77 + (uint64_t)_i;
     struct numbers numbers;
     numbers_begin(&numbers);
     while (numbers.count < 3000) {
         uint32_t bits = (uint32_t)random_next(&seed) & 0x7fffffff;
-        if (random_next(&seed) % 2) /* exponents whose middles have few digits */
+        if (random_next(&seed) % 2) /* exponents whose midpoints have few digits */
             bits = (bits & 0x7fffff) | (uint32_t)(120 + random_next(&seed) % 30) << 23;
         float value, next;
         memcpy(&value, &bits, sizeof value);
@@ -448,7 +458,7 @@ START_TEST(middles_between_two_floats_round_once)
         add_number(&numbers, "%.17g", nextafter(middle, 0));
         add_number(&numbers, "%.17g", nextafter(middle, INFINITY));
         add_number(&numbers, "%.25e", middle);
-        char exact[128]; /* and a digit far behind its end */
+        char exact[128]; /* and another digit far after its end */
         snprintf(exact, sizeof exact, "%.60e", middle);
         char *exponent = strchr(exact, 'e');
         add_number(&numbers, "%.*s1%s", (int)(exponent - exact), exact, exponent);
@@ -527,7 +537,7 @@ START_TEST(the_last_text_that_fits_float32)
 }
 END_TEST
 
-/* Every 16-bit float in its shortest and in its longest text, and doubles that lie near the middles
+/* Every 16-bit float as its shortest and its longest text, and doubles close to the midpoints
  * between them. */
 START_TEST(sixteen_bit_floats_are_read_as_the_nearest)
 {
@@ -572,7 +582,7 @@ START_TEST(sixteen_bit_floats_are_read_as_the_nearest)
         for (int i = 0; i < n; i++) {
             uint16_t bits;
             memcpy(&bits, (const char *)got.data + 2 * i, sizeof bits);
-            /* Of subnormals, 17 digits of a middle are not always the middle. */
+            /* For subnormals, 17 digits of a midpoint are not always exact. */
             EXPECT(bits == want[i], "%.40s is read as %04x, not %04x", token, bits, want[i]);
             token = strchr(token, ',') + 1;
         }
@@ -582,8 +592,8 @@ START_TEST(sixteen_bit_floats_are_read_as_the_nearest)
 }
 END_TEST
 
-/* Long lists, so that lengths, positions and commas fall on every offset of the blocks that the
- * text is measured in. */
+/* Long lists, so that lengths, positions and commas occur at every offset in the blocks of
+ * td_json_measure. */
 START_TEST(long_lists_keep_every_element)
 {
     uint64_t seed = 5 + (uint64_t)_i;
@@ -617,13 +627,13 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, a_value_without_dtype_gets_the_narrowest, 0, COUNT_OF(inferred));
-    tcase_add_loop_test(t, a_value_takes_its_dtype_and_shape, 0, COUNT_OF(typed));
-    tcase_add_loop_test(t, what_makes_no_tensor_is_refused_with_its_place, 0, COUNT_OF(refused));
-    tcase_add_test(t, deep_nesting_is_refused_at_once);
-    tcase_add_test(t, memory_follows_the_text_and_not_the_shape);
+    tcase_add_loop_test(t, an_untyped_value_gets_the_narrowest_dtype, 0, COUNT_OF(inferred));
+    tcase_add_loop_test(t, a_typed_value_has_its_dtype_and_shape, 0, COUNT_OF(typed));
+    tcase_add_loop_test(t, malformed_tensors_are_refused_with_their_position, 0, COUNT_OF(refused));
+    tcase_add_test(t, deep_nesting_is_refused_early);
+    tcase_add_test(t, memory_is_sized_from_the_text_not_the_shape);
     tcase_add_loop_test(t, random_decimals_are_read_as_the_nearest_float, 0, 100);
-    tcase_add_loop_test(t, middles_between_two_floats_round_once, 0, 40);
+    tcase_add_loop_test(t, midpoints_between_two_floats_are_rounded_once, 0, 40);
     tcase_add_test(t, integers_that_float32_cannot_hold_round_to_even);
     tcase_add_test(t, the_edges_of_float32_and_float64);
     tcase_add_test(t, the_last_text_that_fits_float32);

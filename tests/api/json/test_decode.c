@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const struct {
-    const char *says, *params /* as JSON */, *want;
+    const char *case_name, *params /* as JSON */, *want;
 } tensors[] = {
     { "a nested list", "[[1,2],[3,4]]", "int32[2,2] 1 2 3 4" },
     { "an empty list is float32", "[]", "float32[0]" },
@@ -39,7 +39,7 @@ static const struct {
       "int16[3] 1 -1 256" },
     { "base64 with escaped slashes",
       "{\"dtype\":\"int16\",\"shape\":[3],\"base64\":\"AQD\\/\\/wAB\"}", "int16[3] 1 -1 256" },
-    { "base64 of nothing", "{\"dtype\":\"int16\",\"shape\":[0],\"base64\":\"\"}", "int16[0]" },
+    { "base64 of no elements", "{\"dtype\":\"int16\",\"shape\":[0],\"base64\":\"\"}", "int16[0]" },
     { "base64 of bool", "{\"dtype\":\"bool\",\"shape\":[2],\"base64\":\"AQA=\"}", "bool[2] 1 0" },
     { "base64 of strings",
       "{\"dtype\":\"string\",\"shape\":[3],\"base64\":\"AgAAAGFiAAAAAAEAAAD/\"}",
@@ -53,24 +53,24 @@ START_TEST(a_tensor_has_many_forms)
     char body[512];
     struct decoded decoded;
     struct test_resolver resolver;
-    const char *says = tensors[_i].says;
+    const char *case_name = tensors[_i].case_name;
     test_resolver_init(&resolver, tensor("float32[2] 1 2"));
-    /* Before and behind another member. */
+    /* Before and after another member. */
     for (int i = 0; i < 2; i++) {
         int size =
             snprintf(body, sizeof body,
                      i == 0 ? "{\"params\":%s,\"indices\":0}" : "{\"indices\":0,\"params\":%s}",
                      tensors[_i].params);
         decode_json(&decoded, td_op_find("gather", 6), body, (size_t)size, &resolver.base);
-        ck_assert_msg(decoded.status == TD_OK, "%s: %s", says, decoded.err.message);
+        ck_assert_msg(decoded.status == TD_OK, "%s: %s", case_name, decoded.err.message);
         ck_assert_int_eq(decoded.request.args.inputs[0].count, 1);
-        expect_tensor(&decoded.request.args.inputs[0].tensors[0], tensors[_i].want, says);
-        expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int32[] 0", says);
+        expect_tensor(&decoded.request.args.inputs[0].tensors[0], tensors[_i].want, case_name);
+        expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int32[] 0", case_name);
     }
 }
 END_TEST
 
-START_TEST(an_empty_list_has_the_dtype_its_input_wants)
+START_TEST(the_dtype_of_an_empty_list_depends_on_the_input)
 {
     struct decoded decoded;
     decode_gather(&decoded, "{\"params\":[],\"indices\":[]}");
@@ -80,7 +80,7 @@ START_TEST(an_empty_list_has_the_dtype_its_input_wants)
 }
 END_TEST
 
-START_TEST(attributes_and_options_stand_beside_the_inputs)
+START_TEST(attributes_and_options_are_members_of_the_request)
 {
     struct decoded decoded;
     decode_gather(
@@ -99,7 +99,7 @@ START_TEST(attributes_and_options_stand_beside_the_inputs)
 }
 END_TEST
 
-START_TEST(a_list_input_takes_tensors_of_any_form)
+START_TEST(a_list_input_accepts_tensors_of_any_form)
 {
     static const char body[] =
         "{\"ints\":[[0,1],3,[],{\"dtype\":\"int32\",\"data\":[[5]]},{\"ref\":\"table\"}],"
@@ -124,40 +124,37 @@ START_TEST(a_list_input_takes_tensors_of_any_form)
 }
 END_TEST
 
-/* ---- what untyped values are ---- */
+/* ---- the dtypes of untyped values ---- */
 
 static const struct {
-    const char *says, *body;
+    const char *case_name, *body;
     const char *x, *more[3]; /* NULL: not given */
 } siblings[] = {
-    { "a value takes the dtype of the one before it",
+    { "a value gets the dtype of a typed tensor before it",
       "{\"x\":{\"dtype\":\"float64\",\"data\":[1]},\"more\":[2]}",
       "float64[1] 1",
       { "float64[] 2" } },
-    { "or behind it",
+    { "a value gets the dtype of a typed tensor after it",
       "{\"more\":[[2,3],7],\"x\":{\"dtype\":\"uint8\",\"data\":1}}",
       "uint8[] 1",
       { "uint8[2] 2 3", "uint8[] 7" } },
-    { "within a list",
+    { "a typed tensor in a list",
       "{\"more\":[[2],{\"dtype\":\"int64\",\"data\":[1]},[3]],\"x\":[4]}",
       "int64[1] 4",
       { "int64[1] 2", "int64[1] 1", "int64[1] 3" } },
-    { "of a resident tensor",
+    { "a value gets the dtype of a resident tensor",
       "{\"x\":[4],\"more\":[{\"ref\":\"table\"}]}",
       "int16[1] 4",
       { "int16[1] 9" } },
-    { "names of no numbers are numbers then",
+    { "NaN and Infinity become numbers if a typed tensor has floats",
       "{\"x\":[\"NaN\"],\"more\":[{\"dtype\":\"float32\",\"data\":[1]}]}",
       "float32[1] nan",
       { "float32[1] 1" } },
-    { "pairs are complex then",
+    { "pairs become complex if a typed tensor is complex",
       "{\"x\":[[1,2],[3,4]],\"more\":[{\"dtype\":\"complex64\",\"data\":[[0,1]]}]}",
       "complex64[2] 1 2 3 4",
       { "complex64[1] 0 1" } },
-    { "integers alone stay what they are",
-      "{\"x\":[1],\"more\":[2]}",
-      "int32[1] 1",
-      { "int32[] 2" } },
+    { "integers alone are int32", "{\"x\":[1],\"more\":[2]}", "int32[1] 1", { "int32[] 2" } },
     { "a fraction makes all float32",
       "{\"x\":[1],\"more\":[2,[0.5]]}",
       "float32[1] 1",
@@ -166,15 +163,12 @@ static const struct {
       "{\"x\":[1],\"more\":[5000000000]}",
       "int64[1] 1",
       { "int64[] 5000000000" } },
-    { "what has no elements is as the others",
+    { "an empty list gets the dtype of the others",
       "{\"x\":[],\"more\":[[true],[]]}",
       "bool[0]",
       { "bool[1] 1", "bool[0]" } },
-    { "and float32 where none has any",
-      "{\"x\":[],\"more\":[[]]}",
-      "float32[0]",
-      { "float32[0]" } },
-    { "strings beside numbers stay strings",
+    { "empty lists alone are float32", "{\"x\":[],\"more\":[[]]}", "float32[0]", { "float32[0]" } },
+    { "strings and numbers are not converted",
       "{\"x\":[1],\"more\":[\"a\"]}",
       "int32[1] 1",
       { "string[] 'a'" } },
@@ -184,30 +178,30 @@ static const struct {
       { NULL } },
 };
 
-START_TEST(untyped_data_take_the_dtype_of_the_others)
+START_TEST(untyped_data_gets_the_dtype_of_the_others)
 {
     struct decoded decoded;
     struct test_resolver resolver;
-    const char *says = siblings[_i].says;
+    const char *case_name = siblings[_i].case_name;
     test_resolver_init(&resolver, tensor("int16[1] 9"));
     decode_json(&decoded, &pair_op, siblings[_i].body, strlen(siblings[_i].body), &resolver.base);
-    ck_assert_msg(decoded.status == TD_OK, "%s: %s", says, decoded.err.message);
+    ck_assert_msg(decoded.status == TD_OK, "%s: %s", case_name, decoded.err.message);
     const struct td_operand *inputs = decoded.request.args.inputs;
-    expect_tensor(&inputs[0].tensors[0], siblings[_i].x, says);
+    expect_tensor(&inputs[0].tensors[0], siblings[_i].x, case_name);
     int n = 0;
     for (; n < 3 && siblings[_i].more[n]; n++)
-        expect_tensor(&inputs[1].tensors[n], siblings[_i].more[n], says);
+        expect_tensor(&inputs[1].tensors[n], siblings[_i].more[n], case_name);
     ck_assert_int_eq(inputs[1].count, n);
     if (inputs[2].count > 0)
-        expect_tensor(&inputs[2].tensors[0], "int64[1] 1", says);
+        expect_tensor(&inputs[2].tensors[0], "int64[1] 1", case_name);
     if (inputs[3].count > 0)
-        expect_tensor(&inputs[3].tensors[0], "bool[0]", says);
+        expect_tensor(&inputs[3].tensors[0], "bool[0]", case_name);
 }
 END_TEST
 
 static const struct {
     const char *body, *message, *pointer, *input;
-} misfits[] = {
+} mismatches[] = {
     { "{\"x\":{\"dtype\":\"uint8\",\"data\":[1]},\"more\":[7,[2,300]]}", "300 does not fit uint8",
       "/more/1/1", "more[1]" },
     { "{\"x\":[1,-1],\"more\":[{\"dtype\":\"uint8\",\"data\":[1]}]}", "-1 does not fit uint8",
@@ -223,15 +217,15 @@ static const struct {
 START_TEST(a_value_that_does_not_fit_the_dtype_of_the_others_is_refused)
 {
     struct decoded decoded;
-    decode_json(&decoded, &pair_op, misfits[_i].body, strlen(misfits[_i].body), NULL);
+    decode_json(&decoded, &pair_op, mismatches[_i].body, strlen(mismatches[_i].body), NULL);
     ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
-    ck_assert_str_eq(decoded.err.message, misfits[_i].message);
-    ck_assert_str_eq(decoded.err.pointer, misfits[_i].pointer);
-    ck_assert_str_eq(decoded.err.input, misfits[_i].input);
+    ck_assert_str_eq(decoded.err.message, mismatches[_i].message);
+    ck_assert_str_eq(decoded.err.pointer, mismatches[_i].pointer);
+    ck_assert_str_eq(decoded.err.input, mismatches[_i].input);
 }
 END_TEST
 
-START_TEST(a_value_that_is_passed_over_is_json_all_the_same)
+START_TEST(a_skipped_value_must_be_json)
 {
     static const char *const bodies[] = { "{\"x\":}", "{\"x\":[1,}", "{\"x\":[1],\"more\":[,]}",
                                           "{\"x\":01}", "{\"x\":nul}" };
@@ -245,7 +239,7 @@ START_TEST(a_value_that_is_passed_over_is_json_all_the_same)
 }
 END_TEST
 
-START_TEST(an_empty_list_of_tensors_was_given)
+START_TEST(an_empty_list_of_tensors_counts_as_given)
 {
     struct decoded decoded;
     static const char body[] = "{\"ints\":[]}";
@@ -284,7 +278,7 @@ START_TEST(a_list_of_tensors_grows_to_its_limit)
 END_TEST
 
 static const struct {
-    const char *says, *body;
+    const char *case_name, *body;
     td_status status;
     const char *pointer;                  /* NULL: none */
     int offset;                           /* -1: none */
@@ -299,22 +293,22 @@ static const struct {
     { "a word that begins like null", "nonsense", TD_MALFORMED_REQUEST, NULL, 0, "", "", "" },
     { "the beginning of null", "nul", TD_MALFORMED_REQUEST, NULL, 0, "", "", "" },
     { "a byte order mark", "\xef\xbb\xbf{}", TD_MALFORMED_REQUEST, NULL, 0, "", "", "" },
-    { "no end", "{\"params\":[1]", TD_MALFORMED_REQUEST, NULL, 13, "", "", "" },
+    { "no closing brace", "{\"params\":[1]", TD_MALFORMED_REQUEST, NULL, 13, "", "", "" },
     { "two objects", "{\"params\":[1]}{}", TD_MALFORMED_REQUEST, NULL, 14, "", "", "" },
     { "a comma at the end", "{\"params\":[1],}", TD_MALFORMED_REQUEST, NULL, 14, "", "", "" },
-    { "a comma behind the end", "{\"params\":[1]},", TD_MALFORMED_REQUEST, NULL, 14, "", "", "" },
+    { "a comma after the end", "{\"params\":[1]},", TD_MALFORMED_REQUEST, NULL, 14, "", "", "" },
     { "no quotes", "{params:[1]}", TD_MALFORMED_REQUEST, NULL, 1, "", "", "" },
     { "no colon", "{\"params\" [1]}", TD_MALFORMED_REQUEST, NULL, 10, "", "", "" },
     { "no value", "{\"params\":}", TD_MALFORMED_REQUEST, NULL, 10, "params", "", "" },
     { "a NUL", "{\"params\":\x01}", TD_MALFORMED_REQUEST, NULL, 10, "params", "", "" },
     { "an unknown member", "{\"parmas\":[1]}", TD_MALFORMED_REQUEST, "/parmas", -1, "", "parmas",
       "params" },
-    { "a NUL behind a name", "{\"params\\u0000\":[1]}", TD_MALFORMED_REQUEST, "/params", -1, "",
+    { "a NUL after a name", "{\"params\\u0000\":[1]}", TD_MALFORMED_REQUEST, "/params", -1, "",
       "params\\u0000", "params" },
     { "a NUL within a name", "{\"par\\u0000ams\":[1]}", TD_MALFORMED_REQUEST, "/par", -1, "",
       "par\\u0000ams", "params" },
-    { "nothing near it", "{\"quux\":[1]}", TD_MALFORMED_REQUEST, "/quux", -1, "", "quux", "" },
-    { "letters that pointers escape", "{\"a/b~c\":1}", TD_MALFORMED_REQUEST, "/a~1b~0c", -1, "",
+    { "no similar name", "{\"quux\":[1]}", TD_MALFORMED_REQUEST, "/quux", -1, "", "quux", "" },
+    { "characters that pointers escape", "{\"a/b~c\":1}", TD_MALFORMED_REQUEST, "/a~1b~0c", -1, "",
       "a/b~c", "" },
     { "an input twice", "{\"params\":[1],\"params\":[2]}", TD_MALFORMED_REQUEST, "/params", -1,
       "params", "", "" },
@@ -341,12 +335,12 @@ static const struct {
       "", "" },
     { "typed data", "{\"params\":{\"dtype\":\"int8\",\"data\":[[1],[300]]}}", TD_MALFORMED_REQUEST,
       "/params/data/1/0", -1, "params", "", "" },
-    { "typed data that stands first", "{\"params\":{\"data\":[1,300],\"dtype\":\"int8\"}}",
+    { "typed data before dtype and shape", "{\"params\":{\"data\":[1,300],\"dtype\":\"int8\"}}",
       TD_MALFORMED_REQUEST, "/params/data/1", -1, "params", "", "" },
     { "an unknown dtype", "{\"params\":{\"dtype\":\"floot32\",\"data\":[1]}}", TD_MALFORMED_REQUEST,
       "/params/dtype", -1, "params", "", "float32" },
-    { "a dtype that is no string", "{\"params\":{\"dtype\":1,\"data\":[1]}}", TD_MALFORMED_REQUEST,
-      "/params/dtype", -1, "params", "", "" },
+    { "a dtype that is not a string", "{\"params\":{\"dtype\":1,\"data\":[1]}}",
+      TD_MALFORMED_REQUEST, "/params/dtype", -1, "params", "", "" },
     { "an unknown member of a tensor", "{\"params\":{\"dtpye\":\"int8\",\"data\":[1]}}",
       TD_MALFORMED_REQUEST, "/params/dtpye", -1, "params", "", "dtype" },
     { "a member of a tensor twice", "{\"params\":{\"data\":[1],\"data\":[1],\"dtype\":\"int8\"}}",
@@ -367,7 +361,7 @@ static const struct {
       "/params", -1, "params", "", "" },
     { "a tensor that is not resident", "{\"params\":{\"ref\":\"w\"}}", TD_TENSOR_NOT_FOUND,
       "/params/ref", -1, "params", "", "" },
-    { "a shape that is no list", "{\"params\":{\"dtype\":\"int8\",\"shape\":2,\"data\":[1]}}",
+    { "a shape that is not a list", "{\"params\":{\"dtype\":\"int8\",\"shape\":2,\"data\":[1]}}",
       TD_MALFORMED_REQUEST, "/params/shape", -1, "params", "", "" },
     { "a negative dimension", "{\"params\":{\"dtype\":\"int8\",\"shape\":[1,-1],\"data\":[1]}}",
       TD_MALFORMED_REQUEST, "/params/shape/1", -1, "params", "", "" },
@@ -401,44 +395,47 @@ static const struct {
     { "base64 strings of a huge shape",
       "{\"params\":{\"dtype\":\"string\",\"shape\":[1000000000000],\"base64\":\"AQIDBA==\"}}",
       TD_MALFORMED_REQUEST, "/params/base64", -1, "params", "", "" },
-    { "base64 that is cut off",
-      "{\"params\":{\"dtype\":\"int8\",\"shape\":[1],\"base64\":\"AQ=\"}}", TD_MALFORMED_REQUEST,
-      "/params/base64", -1, "params", "", "" },
-    { "base64 with another letter",
+    { "truncated base64", "{\"params\":{\"dtype\":\"int8\",\"shape\":[1],\"base64\":\"AQ=\"}}",
+      TD_MALFORMED_REQUEST, "/params/base64", -1, "params", "", "" },
+    { "base64 with an invalid character",
       "{\"params\":{\"dtype\":\"int8\",\"shape\":[3],\"base64\":\"AQ-B\"}}", TD_MALFORMED_REQUEST,
       "/params/base64", -1, "params", "", "" },
     { "a bool that is 2", "{\"params\":{\"dtype\":\"bool\",\"shape\":[2],\"base64\":\"AQI=\"}}",
       TD_MALFORMED_REQUEST, "/params/base64", -1, "params", "", "" },
 };
 
-START_TEST(what_makes_no_request_is_refused_with_its_place)
+START_TEST(malformed_requests_are_refused_with_their_position)
 {
     struct decoded decoded;
-    const char *says = refused[_i].says;
+    const char *case_name = refused[_i].case_name;
     decode_gather(&decoded, refused[_i].body);
     const struct td_error *err = &decoded.err;
-    ck_assert_msg(decoded.status == refused[_i].status, "%s: %d", says, decoded.status);
-    expect_clean_error(err, decoded.status, strlen(refused[_i].body), says);
-    ck_assert_msg(err->has_pointer == (refused[_i].pointer != NULL), "%s: %s", says, err->message);
+    ck_assert_msg(decoded.status == refused[_i].status, "%s: %d", case_name, decoded.status);
+    expect_clean_error(err, decoded.status, strlen(refused[_i].body), case_name);
+    ck_assert_msg(err->has_pointer == (refused[_i].pointer != NULL), "%s: %s", case_name,
+                  err->message);
     if (refused[_i].pointer)
-        ck_assert_msg(strcmp(err->pointer, refused[_i].pointer) == 0, "%s: %s", says, err->pointer);
-    ck_assert_msg(err->offset == refused[_i].offset, "%s: at %lld", says, (long long)err->offset);
-    ck_assert_msg(strcmp(err->input, refused[_i].input) == 0, "%s: input %s", says, err->input);
-    ck_assert_msg(strcmp(err->attribute, refused[_i].attribute) == 0, "%s: attribute %s", says,
+        ck_assert_msg(strcmp(err->pointer, refused[_i].pointer) == 0, "%s: %s", case_name,
+                      err->pointer);
+    ck_assert_msg(err->offset == refused[_i].offset, "%s: at %lld", case_name,
+                  (long long)err->offset);
+    ck_assert_msg(strcmp(err->input, refused[_i].input) == 0, "%s: input %s", case_name,
+                  err->input);
+    ck_assert_msg(strcmp(err->attribute, refused[_i].attribute) == 0, "%s: attribute %s", case_name,
                   err->attribute);
-    ck_assert_msg(strcmp(err->did_you_mean, refused[_i].near) == 0, "%s: near %s", says,
+    ck_assert_msg(strcmp(err->did_you_mean, refused[_i].near) == 0, "%s: near %s", case_name,
                   err->did_you_mean);
 }
 END_TEST
 
 static const struct {
-    const char *says, *body, *pointer, *input;
+    const char *case_name, *body, *pointer, *input;
 } lists_refused[] = {
-    { "no list", "{\"ints\":1}", "/ints", "ints" },
+    { "not a list", "{\"ints\":1}", "/ints", "ints" },
     { "an object", "{\"ints\":{\"dtype\":\"int32\",\"data\":[1]}}", "/ints", "ints" },
-    { "the tensor at fault", "{\"ints\":[[1],[[1],2]]}", "/ints/1/1", "ints[1]" },
-    { "its data", "{\"ints\":[[1],{\"dtype\":\"int8\",\"data\":[999]}]}", "/ints/1/data/0",
-      "ints[1]" },
+    { "the index of the tensor in error", "{\"ints\":[[1],[[1],2]]}", "/ints/1/1", "ints[1]" },
+    { "the pointer to its data", "{\"ints\":[[1],{\"dtype\":\"int8\",\"data\":[999]}]}",
+      "/ints/1/data/0", "ints[1]" },
     { "a list twice", "{\"ints\":[],\"ints\":[]}", "/ints", "ints" },
 };
 
@@ -447,7 +444,7 @@ START_TEST(errors_in_lists_name_the_tensor)
     struct decoded decoded;
     const char *body = lists_refused[_i].body;
     decode_json(&decoded, &list_op, body, strlen(body), NULL);
-    ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "%s", lists_refused[_i].says);
+    ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "%s", lists_refused[_i].case_name);
     ck_assert_str_eq(decoded.err.pointer, lists_refused[_i].pointer);
     ck_assert_str_eq(decoded.err.input, lists_refused[_i].input);
 }
@@ -467,7 +464,7 @@ START_TEST(a_long_pointer_is_cut_between_steps)
 }
 END_TEST
 
-/* What the padding holds must not matter, whatever token the body ends in. */
+/* The bytes of the padding must not matter, whatever token is at the end of the body. */
 START_TEST(the_padding_is_not_part_of_the_body)
 {
     static const char *const bodies[] = {
@@ -489,19 +486,19 @@ START_TEST(the_padding_is_not_part_of_the_body)
         "{\"params\":[1]",
         "{",
     };
-    static const char fillings[] = { '0', '1', '.', 'e', '-', ',', ']', '}', '"', ' ', '[', '\0' };
+    static const char paddings[] = { '0', '1', '.', 'e', '-', ',', ']', '}', '"', ' ', '[', '\0' };
     for (int b = 0; b < COUNT_OF(bodies); b++)
-        for (size_t f = 0; f < sizeof fillings; f++) {
+        for (size_t f = 0; f < sizeof paddings; f++) {
             struct td_error err = { 0 };
             struct td_request request;
-            char *body = padded_copy(bodies[b], strlen(bodies[b]), fillings[f]);
+            char *body = padded_copy(bodies[b], strlen(bodies[b]), paddings[f]);
             td_request_init(&request, td_op_find("gather", 6));
             td_status status =
                 td_json_decode(body, strlen(bodies[b]), NULL, &test_arena, &request, &err);
             EXPECT(status == TD_MALFORMED_REQUEST, "%s is accepted before '%c'", bodies[b],
-                   fillings[f]);
+                   paddings[f]);
             EXPECT(err.offset == (int64_t)strlen(bodies[b]), "%s before '%c': %s", bodies[b],
-                   fillings[f], err.message);
+                   paddings[f], err.message);
             free(body);
         }
 }
@@ -525,14 +522,14 @@ static const char *const valid[] = {
     "{\"params\":[[[true,false]]],\"indices\":{\"ref\":\"x\"},\"device\":\"auto\",\"timing\":true}",
 };
 
-START_TEST(truncated_and_mutated_bodies_do_no_harm)
+START_TEST(truncated_and_mutated_bodies_fail_cleanly)
 {
-    expect_no_harm(decode_json, td_op_find("gather", 6), valid[_i], strlen(valid[_i]), 20000,
-                   (uint64_t)_i);
+    expect_clean_failures(decode_json, td_op_find("gather", 6), valid[_i], strlen(valid[_i]), 20000,
+                          (uint64_t)_i);
 }
 END_TEST
 
-START_TEST(truncated_and_mutated_siblings_do_no_harm)
+START_TEST(truncated_and_mutated_siblings_fail_cleanly)
 {
     static const char body[] =
         "{\"x\":[[1,2],[-3,4e1]],\"more\":[[7],{\"dtype\":\"int16\",\"data\":[1]},\"\",-0.5,[[]]],"
@@ -542,38 +539,39 @@ START_TEST(truncated_and_mutated_siblings_do_no_harm)
     struct decoded decoded;
     decode_json(&decoded, &pair_op, body, sizeof body - 1, NULL);
     ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
-    expect_no_harm(decode_json, &pair_op, good, sizeof good - 1, 20000, 12);
+    expect_clean_failures(decode_json, &pair_op, good, sizeof good - 1, 20000, 12);
 }
 END_TEST
 
-START_TEST(truncated_and_mutated_lists_do_no_harm)
+START_TEST(truncated_and_mutated_lists_fail_cleanly)
 {
     static const char body[] =
         "{\"ints\":[[0,1],3,{\"dtype\":\"int32\",\"shape\":[1],\"data\":[5]}],"
         "\"equation\":\"a,b->ab\",\"lists\":[[\"x\"],[1.5]],\"count\":-3}";
-    expect_no_harm(decode_json, &list_op, body, sizeof body - 1, 20000, 99);
+    expect_clean_failures(decode_json, &list_op, body, sizeof body - 1, 20000, 99);
 }
 END_TEST
 
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, a_tensor_has_many_forms, 0, COUNT_OF(tensors));
-    tcase_add_test(t, an_empty_list_has_the_dtype_its_input_wants);
-    tcase_add_test(t, attributes_and_options_stand_beside_the_inputs);
-    tcase_add_test(t, a_list_input_takes_tensors_of_any_form);
-    tcase_add_loop_test(t, untyped_data_take_the_dtype_of_the_others, 0, COUNT_OF(siblings));
+    tcase_add_test(t, the_dtype_of_an_empty_list_depends_on_the_input);
+    tcase_add_test(t, attributes_and_options_are_members_of_the_request);
+    tcase_add_test(t, a_list_input_accepts_tensors_of_any_form);
+    tcase_add_loop_test(t, untyped_data_gets_the_dtype_of_the_others, 0, COUNT_OF(siblings));
     tcase_add_loop_test(t, a_value_that_does_not_fit_the_dtype_of_the_others_is_refused, 0,
-                        COUNT_OF(misfits));
-    tcase_add_test(t, a_value_that_is_passed_over_is_json_all_the_same);
-    tcase_add_test(t, truncated_and_mutated_siblings_do_no_harm);
-    tcase_add_test(t, an_empty_list_of_tensors_was_given);
+                        COUNT_OF(mismatches));
+    tcase_add_test(t, a_skipped_value_must_be_json);
+    tcase_add_test(t, truncated_and_mutated_siblings_fail_cleanly);
+    tcase_add_test(t, an_empty_list_of_tensors_counts_as_given);
     tcase_add_test(t, a_list_of_tensors_grows_to_its_limit);
-    tcase_add_loop_test(t, what_makes_no_request_is_refused_with_its_place, 0, COUNT_OF(refused));
+    tcase_add_loop_test(t, malformed_requests_are_refused_with_their_position, 0,
+                        COUNT_OF(refused));
     tcase_add_loop_test(t, errors_in_lists_name_the_tensor, 0, COUNT_OF(lists_refused));
     tcase_add_test(t, a_long_pointer_is_cut_between_steps);
     tcase_add_test(t, the_padding_is_not_part_of_the_body);
-    tcase_add_loop_test(t, truncated_and_mutated_bodies_do_no_harm, 0, COUNT_OF(valid));
-    tcase_add_test(t, truncated_and_mutated_lists_do_no_harm);
+    tcase_add_loop_test(t, truncated_and_mutated_bodies_fail_cleanly, 0, COUNT_OF(valid));
+    tcase_add_test(t, truncated_and_mutated_lists_fail_cleanly);
 }
 
 int main(void)

@@ -17,7 +17,7 @@ static void begin(const char *op, td_layout layout)
     request.options.layout = layout;
 }
 
-/* Encodes and returns the text; the bound is checked on the way. */
+/* Encodes, checks the bound and returns the text. */
 static const char *encode(struct td_tensor *outputs, int n)
 {
     struct td_reply reply;
@@ -35,7 +35,7 @@ static const char *encode(struct td_tensor *outputs, int n)
 }
 
 static const struct {
-    const char *says, *tensor, *nested, *flat, *base64; /* data alone */
+    const char *case_name, *tensor, *nested, *flat, *base64; /* only the value of "data" */
 } layouts[] = {
     { "a scalar", "int32[] 7", "7", "[7]", "BwAAAA==" },
     { "a vector", "int32[3] 1 -2 3", "[1,-2,3]", "[1,-2,3]", "AQAAAP7///8DAAAA" },
@@ -43,20 +43,20 @@ static const struct {
     { "three dimensions", "uint8[2,1,2] 1 2 3 4", "[[[1,2]],[[3,4]]]", "[1,2,3,4]", "AQIDBA==" },
     { "ones", "uint8[1,1,1] 9", "[[[9]]]", "[9]", "CQ==" },
     { "nothing", "float32[0]", "[]", "[]", "" },
-    { "lists of nothing", "float32[2,0]", "[[],[]]", "[]", "" },
-    { "nothing to nest behind a zero", "float32[2,0,3]", "[[],[]]", "[]", "" },
+    { "empty lists", "float32[2,0]", "[[],[]]", "[]", "" },
+    { "no lists after a dimension of zero", "float32[2,0,3]", "[[],[]]", "[]", "" },
     { "no lists at all", "float32[0,3]", "[]", "[]", "" },
     { "bool", "bool[2] 1 0", "[true,false]", "[true,false]", "AQA=" },
-    { "the ends of int8", "int8[2] -128 127", "[-128,127]", "[-128,127]", "gH8=" },
-    { "the ends of int16", "int16[2] -32768 32767", "[-32768,32767]", "[-32768,32767]",
+    { "the range of int8", "int8[2] -128 127", "[-128,127]", "[-128,127]", "gH8=" },
+    { "the range of int16", "int16[2] -32768 32767", "[-32768,32767]", "[-32768,32767]",
       "AID/fw==" },
-    { "the ends of int32", "int32[2] -2147483648 2147483647", "[-2147483648,2147483647]",
+    { "the range of int32", "int32[2] -2147483648 2147483647", "[-2147483648,2147483647]",
       "[-2147483648,2147483647]", "AAAAgP///38=" },
-    { "the ends of int64", "int64[2] -9223372036854775808 9223372036854775807",
+    { "the range of int64", "int64[2] -9223372036854775808 9223372036854775807",
       "[-9223372036854775808,9223372036854775807]", "[-9223372036854775808,9223372036854775807]",
       "AAAAAAAAAID/////////fw==" },
-    { "the ends of the unsigned", "uint64[2] 0 18446744073709551615", "[0,18446744073709551615]",
-      "[0,18446744073709551615]", "AAAAAAAAAAD//////////w==" },
+    { "the range of unsigned dtypes", "uint64[2] 0 18446744073709551615",
+      "[0,18446744073709551615]", "[0,18446744073709551615]", "AAAAAAAAAAD//////////w==" },
     { "uint16", "uint16[2] 65535 10", "[65535,10]", "[65535,10]", "//8KAA==" },
     { "uint32", "uint32[2] 4294967295 100", "[4294967295,100]", "[4294967295,100]",
       "/////2QAAAA=" },
@@ -89,7 +89,8 @@ START_TEST(data_is_nested_flat_or_base64)
                  layout == TD_LAYOUT_BASE64 ? "base64" : "data",
                  layout == TD_LAYOUT_BASE64 ? "\"" : "", data,
                  layout == TD_LAYOUT_BASE64 ? "\"" : "");
-        ck_assert_msg(strcmp(got, want) == 0, "%s: %s\n should be %s", layouts[_i].says, got, want);
+        ck_assert_msg(strcmp(got, want) == 0, "%s: %s\n should be %s", layouts[_i].case_name, got,
+                      want);
     }
 }
 END_TEST
@@ -118,7 +119,7 @@ START_TEST(strings_that_are_not_utf8_make_their_tensor_base64)
 }
 END_TEST
 
-START_TEST(a_string_view_begins_where_its_offsets_say)
+START_TEST(a_string_view_starts_at_its_first_offset)
 {
     struct td_tensor output = tensor("string[3] 'abc' 'd' '\\x0a'");
     output.offsets++;
@@ -140,7 +141,7 @@ START_TEST(a_list_of_outputs_may_be_empty)
 }
 END_TEST
 
-START_TEST(outputs_with_names_are_members)
+START_TEST(named_outputs_are_members)
 {
     struct td_tensor outputs[] = { tensor("float32[1] 0.5"), tensor("int32[] 3") };
     begin("gather", TD_LAYOUT_FLAT);
@@ -152,7 +153,7 @@ START_TEST(outputs_with_names_are_members)
 }
 END_TEST
 
-START_TEST(a_policy_that_replaced_something_is_told)
+START_TEST(a_bounds_policy_that_replaced_something_is_reported)
 {
     struct td_tensor output = tensor("int8[1] 0");
     bool known;
@@ -166,7 +167,7 @@ START_TEST(a_policy_that_replaced_something_is_told)
 }
 END_TEST
 
-/* The longest text of each dtype, in the shape with the most brackets. */
+/* The longest text of each dtype, with the shape that has the most brackets. */
 static const struct {
     const char *dtype, *longest;
 } longest[] = {
@@ -190,7 +191,7 @@ static const struct {
 
 START_TEST(the_bound_holds_for_the_longest_text)
 {
-    enum { ELEMENTS = 2000 }; /* far more than what is added once */
+    enum { ELEMENTS = 2000 }; /* much larger than the constant part of the bound */
     static const char *const shapes[] = { "[2000]",  "[2000,1]",  "[1,2000]",
                                           "[5,400]", "[20,2,50]", "[1000,2,1,1]" };
     for (int s = 0; s < COUNT_OF(shapes); s++) {
@@ -224,7 +225,7 @@ START_TEST(the_bound_is_known_before_the_data)
 }
 END_TEST
 
-START_TEST(a_bound_that_overflows_is_told)
+START_TEST(a_bound_that_overflows_is_reported)
 {
     struct td_tensor huge = tensor_without_data("int8[1000000000000000000]"),
                      lists = tensor_without_data("int8[3000000000,3000000000,0]");
@@ -240,8 +241,8 @@ START_TEST(a_bound_that_overflows_is_told)
 }
 END_TEST
 
-/* Any tensor read from a reply is the one that was written. */
-START_TEST(what_is_written_is_read_back)
+/* A tensor that is read from a reply is equal to the one that was written. */
+START_TEST(written_tensors_are_read_back)
 {
     static const char *const dtypes[] = { "bool",    "int8",      "int16",     "int32",
                                           "int64",   "uint8",     "uint16",    "uint32",
@@ -278,7 +279,7 @@ START_TEST(what_is_written_is_read_back)
             struct td_tensor *again = &decoded.request.args.inputs[0].tensors[0];
             EXPECT(again->dtype == dtype && td_shape_equal(&again->shape, &random_shape), "%s",
                    body);
-            /* NaN has one spelling as text. */
+            /* All NaNs have the same text. */
             if (layout == TD_LAYOUT_BASE64)
                 EXPECT(memcmp(again->data, output.data, output.bytes) == 0, "%s", body);
             struct td_reply second;
@@ -300,14 +301,14 @@ static void add(TCase *t)
     tcase_add_loop_test(t, data_is_nested_flat_or_base64, 0, COUNT_OF(layouts));
     tcase_add_test(t, strings_are_escaped);
     tcase_add_test(t, strings_that_are_not_utf8_make_their_tensor_base64);
-    tcase_add_test(t, a_string_view_begins_where_its_offsets_say);
+    tcase_add_test(t, a_string_view_starts_at_its_first_offset);
     tcase_add_test(t, a_list_of_outputs_may_be_empty);
-    tcase_add_test(t, outputs_with_names_are_members);
-    tcase_add_test(t, a_policy_that_replaced_something_is_told);
+    tcase_add_test(t, named_outputs_are_members);
+    tcase_add_test(t, a_bounds_policy_that_replaced_something_is_reported);
     tcase_add_loop_test(t, the_bound_holds_for_the_longest_text, 0, COUNT_OF(longest));
     tcase_add_test(t, the_bound_is_known_before_the_data);
-    tcase_add_test(t, a_bound_that_overflows_is_told);
-    tcase_add_loop_test(t, what_is_written_is_read_back, 0, 15);
+    tcase_add_test(t, a_bound_that_overflows_is_reported);
+    tcase_add_loop_test(t, written_tensors_are_read_back, 0, 15);
 }
 
 int main(void)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Text of one value, without the comma. */
+/* The text of one value, without the comma. */
 #define TEXT_ROOM (TD_FLOAT64_TEXT + 1 + TD_FLOAT_SLACK)
 static void text_of(char *(*list)(char *, const void *, int64_t), const void *value, size_t longest,
                     char *text)
@@ -22,7 +22,7 @@ static void text_of(char *(*list)(char *, const void *, int64_t), const void *va
 }
 
 static const struct {
-    const char *says;
+    const char *case_name;
     double value;
     const char *text;
 } doubles[] = {
@@ -34,10 +34,10 @@ static const struct {
     { "one tenth", 0.1, "0.1" },
     { "the sum that is not 0.3", 0.1 + 0.2, "0.30000000000000004" },
     { "the smallest plain decimal", 0.00001, "0.00001" },
-    { "below it the exponent", 0.000001, "1e-6" },
+    { "the largest number with a negative exponent", 0.000001, "1e-6" },
     { "digits and an exponent", 1.25e-9, "1.25e-9" },
     { "the largest plain number", 1e15, "1000000000000000.0" },
-    { "above it the exponent", 1e16, "1e16" },
+    { "the smallest number with a positive exponent", 1e16, "1e16" },
     { "16 digits before the point", 1234567890123456, "1234567890123456.0" },
     { "17 digits", 1234567890123456.8, "1234567890123456.8" },
     { "the largest", 1.7976931348623157e308, "1.7976931348623157e308" },
@@ -47,19 +47,19 @@ static const struct {
     { "2^53", 9007199254740992, "9007199254740992.0" },
     { "NaN is a string", (double)NAN, "\"NaN\"" },
     { "infinity is a string", INFINITY, "\"Infinity\"" },
-    { "so is the negative one", -INFINITY, "\"-Infinity\"" },
+    { "negative infinity is a string", -INFINITY, "\"-Infinity\"" },
 };
 
-START_TEST(float64_prints_short_and_plain)
+START_TEST(float64_prints_the_shortest_text)
 {
     char text[TEXT_ROOM];
     text_of(td_float64_list, &doubles[_i].value, TD_FLOAT64_TEXT, text);
-    EXPECT(strcmp(text, doubles[_i].text) == 0, "%s: %s", doubles[_i].says, text);
+    EXPECT(strcmp(text, doubles[_i].text) == 0, "%s: %s", doubles[_i].case_name, text);
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     float value;
     const char *text;
 } floats[] = {
@@ -67,7 +67,7 @@ static const struct {
     { "the digits are those of float32", 0.1f, "0.1" },
     { "a third", 1.0f / 3, "0.33333334" },
     { "the largest plain number", 123456784.0f, "123456780.0" },
-    { "above it the exponent", 1e9f, "1e9" },
+    { "the smallest number with a positive exponent", 1e9f, "1e9" },
     { "the largest", 3.4028235e38f, "3.4028235e38" },
     { "the smallest", 1e-45f, "1e-45" },
     { "leading zeros", 0.000012345678f, "0.000012345678" },
@@ -75,15 +75,15 @@ static const struct {
     { "NaN is a string", NAN, "\"NaN\"" },
 };
 
-START_TEST(float32_prints_short_and_plain)
+START_TEST(float32_prints_the_shortest_text)
 {
     char text[TEXT_ROOM];
     text_of(td_float32_list, &floats[_i].value, TD_FLOAT32_TEXT, text);
-    EXPECT(strcmp(text, floats[_i].text) == 0, "%s: %s", floats[_i].says, text);
+    EXPECT(strcmp(text, floats[_i].text) == 0, "%s: %s", floats[_i].case_name, text);
 }
 END_TEST
 
-START_TEST(lists_have_a_comma_behind_each)
+START_TEST(each_value_is_followed_by_a_comma)
 {
     char text[4 * (TD_FLOAT32_TEXT + 1) + TD_FLOAT_SLACK], bytes[1 + 3 * sizeof(float)];
     const float values[] = { 1, -0.5f, 2e20f };
@@ -95,7 +95,7 @@ START_TEST(lists_have_a_comma_behind_each)
 }
 END_TEST
 
-/* Digits that count: from the first that is not zero to the last. */
+/* Number of significant digits: from the first to the last that is not zero. */
 static int digits_of(const char *text)
 {
     int digits = 0, significant = 0;
@@ -109,7 +109,7 @@ static int digits_of(const char *text)
     return significant;
 }
 
-/* A JSON number that says float: digits, a point or an exponent. */
+/* Expects a JSON number that is recognizably a float: it has a point or an exponent. */
 static void expect_json_float(const char *text)
 {
     const char *at = text + (*text == '-');
@@ -121,37 +121,38 @@ static void expect_json_float(const char *text)
     EXPECT(text[strspn(text, "0123456789.e-")] == '\0', "%s", text);
 }
 
-static double half_value(uint16_t bits)
+static double float16_value(uint16_t bits)
 {
     return (double)td_float16_value(bits);
 }
 
-static double brain_value(uint16_t bits)
+static double bfloat16_value(uint16_t bits)
 {
     return (double)td_bfloat16_value(bits);
 }
 
 static const struct narrow_case {
-    const char *says;
+    const char *case_name;
     struct td_narrow format;
     uint16_t infinity;
     double (*value_of)(uint16_t bits);
     char *(*list)(char *, const void *, int64_t);
     bool (*read)(const char *, const char *, uint16_t *);
 } narrows[] = {
-    { "float16", { 10, 5 }, 0x7c00, half_value, td_float16_list, td_float16_read },
-    { "bfloat16", { 7, 8 }, 0x7f80, brain_value, td_bfloat16_list, td_bfloat16_read },
+    { "float16", { 10, 5 }, 0x7c00, float16_value, td_float16_list, td_float16_read },
+    { "bfloat16", { 7, 8 }, 0x7f80, bfloat16_value, td_bfloat16_list, td_bfloat16_read },
 };
 
-/* Reads a whole text, and nothing of what stands behind it. */
+/* Reads a text that is followed by other text, which must not be read. */
 static bool read_text(const struct narrow_case *c, const char *text, uint16_t *bits)
 {
-    char followed[400];
-    snprintf(followed, sizeof followed, "%s,999", text);
-    return c->read(followed, followed + strlen(text), bits);
+    char text_and_more[400];
+    snprintf(text_and_more, sizeof text_and_more, "%s,999", text);
+    return c->read(text_and_more, text_and_more + strlen(text), bits);
 }
 
-/* The 16-bit float nearest to x, by searching all: ties to even, infinity where it is too large. */
+/* The 16-bit float nearest to x, by searching all of them: ties to even, infinity if x is too
+ * large. */
 static uint16_t nearest_by_search(const struct narrow_case *c, double x)
 {
     unsigned low = 0, high = c->infinity; /* patterns of positive values are in order */
@@ -163,7 +164,7 @@ static uint16_t nearest_by_search(const struct narrow_case *c, double x)
             high = middle;
     }
     double below = c->value_of((uint16_t)low);
-    /* The value that would follow the largest, were the exponents not over. */
+    /* The value after the largest one, if there were one more exponent. */
     double above = high == c->infinity ? below + (below - c->value_of((uint16_t)(low - 1)))
                                        : c->value_of((uint16_t)high);
     double middle = below + (above - below) / 2;
@@ -187,21 +188,21 @@ START_TEST(every_16_bit_float_reads_back_from_the_shortest_text)
         }
         expect_json_float(text);
         EXPECT(read_text(c, text, &again) && again == bits, "%s %04x prints as %s, reads %04x",
-               c->says, bits, text, again);
+               c->case_name, bits, text, again);
         double parsed = strtod(text, NULL);
         EXPECT(nearest_by_search(c, fabs(parsed)) == (bits & 0x7fff), "%s is not %04x", text, bits);
-        /* No text of fewer digits does. */
+        /* No text with fewer digits reads back to the same value. */
         for (int precision = 0; precision < digits_of(text) - 1; precision++) {
             char shorter[64];
             snprintf(shorter, sizeof shorter, "%.*e", precision, c->value_of(value));
             EXPECT(nearest_by_search(c, fabs(strtod(shorter, NULL))) != (bits & 0x7fff),
-                   "%s %04x prints as %s, but %s would do", c->says, bits, text, shorter);
+                   "%s %04x prints as %s, but %s would do", c->case_name, bits, text, shorter);
         }
     }
 }
 END_TEST
 
-/* The last digit of an exact decimal expansion, a little more or less. */
+/* Adds to the last digit of an exact decimal expansion. */
 START_TEST(sixteen_bit_floats_round_once_from_the_text)
 {
     const struct narrow_case *c = &narrows[_i];
@@ -213,40 +214,40 @@ START_TEST(sixteen_bit_floats_round_once_from_the_text)
         snprintf(exact, sizeof exact, "%.170f", middle);
         EXPECT(strtod(exact, NULL) == middle, "%s is no exact middle", exact);
         EXPECT(read_text(c, exact, &got) && got == (bits % 2 ? bits + 1 : bits),
-               "%s: tie above %04x goes to %04x", c->says, bits, got);
-        /* Differences far below the last place of a double. */
+               "%s: tie above %04x goes to %04x", c->case_name, bits, got);
+        /* Differences that are much smaller than the precision of a double. */
         snprintf(more, sizeof more, "%s1", exact);
         EXPECT(read_text(c, more, &got) && got == bits + 1, "%s: above the tie above %04x: %04x",
-               c->says, bits, got);
+               c->case_name, bits, got);
         strcpy(less, exact);
         char *last = less + strlen(less) - 1;
         while (*last == '0' || *last == '.') /* borrow */
             *last = *last == '.' ? '.' : '9', last--;
         --*last;
         EXPECT(read_text(c, less, &got) && got == bits, "%s: below the tie above %04x: %04x",
-               c->says, bits, got);
+               c->case_name, bits, got);
     }
 }
 END_TEST
 
 static const struct {
-    const char *says;
+    const char *case_name;
     const char *text;
-    int float16, bfloat16; /* bits, -1: does not fit */
+    int float16, bfloat16; /* bit pattern; -1: does not fit */
 } edges[] = {
     { "the largest float16", "65504", 0x7bff, 0x4780 },
-    { "what still rounds to it", "65519.99", 0x7bff, 0x4780 },
+    { "the largest text that rounds to the largest float16", "65519.99", 0x7bff, 0x4780 },
     { "the tie with infinity is too large", "65520", -1, 0x4780 },
     { "the largest bfloat16", "3.3895314e38", -1, 0x7f7f },
     { "beyond bfloat16", "3.4e38", -1, -1 },
     { "beyond double", "1e400", -1, -1 },
     { "beyond double, without exponent", NULL, -1, -1 },
-    { "below everything", "1e-400", 0, 0 },
-    { "below everything, negative", "-1e-400", 0x8000, 0x8000 },
+    { "a number below the smallest subnormal", "1e-400", 0, 0 },
+    { "a negative number below the smallest subnormal", "-1e-400", 0x8000, 0x8000 },
     { "zero with an exponent", "0e99999999999999999999", 0, 0 },
     { "a huge exponent", "1e99999999999999999999", -1, -1 },
     { "a tiny exponent", "1e-99999999999999999999", 0, 0 },
-    { "many digits and an exponent that takes them back", "100000000000000000000000000e-26", 0x3c00,
+    { "many digits and a large negative exponent", "100000000000000000000000000e-26", 0x3c00,
       0x3f80 },
     { "E and plus", "1.5E+1", 0x4b80, 0x4170 },
 };
@@ -262,13 +263,13 @@ START_TEST(the_edges_of_the_16_bit_floats)
     }
     const int want[] = { edges[_i].float16, edges[_i].bfloat16 };
     for (int i = 0; i < 2; i++) {
-        char followed[500];
+        char text_and_more[500];
         uint16_t got = 0xdead;
-        snprintf(followed, sizeof followed, "%s,999", text);
-        bool fits = narrows[i].read(followed, followed + strlen(text), &got);
-        EXPECT(fits == (want[i] >= 0), "%s: %s", edges[_i].says, narrows[i].says);
+        snprintf(text_and_more, sizeof text_and_more, "%s,999", text);
+        bool fits = narrows[i].read(text_and_more, text_and_more + strlen(text), &got);
+        EXPECT(fits == (want[i] >= 0), "%s: %s", edges[_i].case_name, narrows[i].case_name);
         if (fits)
-            EXPECT(got == want[i], "%s: %s %04x", edges[_i].says, narrows[i].says, got);
+            EXPECT(got == want[i], "%s: %s %04x", edges[_i].case_name, narrows[i].case_name, got);
     }
 }
 END_TEST
@@ -305,7 +306,7 @@ START_TEST(random_float64_reads_back_from_the_shortest_text)
     for (int i = 0; i < 1000000; i++) {
         uint64_t bits = random_next(&seed);
         double value, again;
-        if (i % 2) /* exponents as numbers in use have them */
+        if (i % 2) /* common exponents */
             bits = (bits & 0x800fffffffffffffu) | ((bits >> 12 & 63) + 991) << 52;
         memcpy(&value, &bits, sizeof value);
         if (!isfinite(value))
@@ -327,7 +328,8 @@ START_TEST(random_float64_reads_back_from_the_shortest_text)
 }
 END_TEST
 
-/* Powers of two have their lower neighbour nearer, which the search for digits must know. */
+/* The lower neighbour of a power of two is nearer than the upper one, which printing must take into
+ * account. */
 START_TEST(powers_of_two_and_their_neighbours_read_back)
 {
     for (int exponent = -149; exponent < 128; exponent++) {
@@ -366,9 +368,9 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, float64_prints_short_and_plain, 0, COUNT_OF(doubles));
-    tcase_add_loop_test(t, float32_prints_short_and_plain, 0, COUNT_OF(floats));
-    tcase_add_test(t, lists_have_a_comma_behind_each);
+    tcase_add_loop_test(t, float64_prints_the_shortest_text, 0, COUNT_OF(doubles));
+    tcase_add_loop_test(t, float32_prints_the_shortest_text, 0, COUNT_OF(floats));
+    tcase_add_test(t, each_value_is_followed_by_a_comma);
     tcase_add_loop_test(t, every_16_bit_float_reads_back_from_the_shortest_text, 0,
                         COUNT_OF(narrows));
     tcase_add_loop_test(t, sixteen_bit_floats_round_once_from_the_text, 0, COUNT_OF(narrows));

@@ -14,7 +14,7 @@ static struct td_json_scan scan_of(const char *text)
 
 static const struct {
     const char *text;
-    int end; /* -1: no number */
+    int end; /* -1: not a number */
     bool integer;
 } numbers[] = {
     { "0", 1, true },     { "-0", 2, true },        { "10,", 2, true },
@@ -30,7 +30,8 @@ START_TEST(numbers_end_where_the_grammar_says)
 {
     bool integer;
     const char *text = numbers[_i].text;
-    char *copy = malloc(strlen(text) + 1); /* exactly sized: no byte behind the end is read */
+    /* of exact size, so that reads after the end are detected */
+    char *copy = malloc(strlen(text) + 1);
     memcpy(copy, text, strlen(text));
     char *exact = realloc(copy, strlen(text) ? strlen(text) : 1);
     const char *end = td_json_number_end(exact, exact + strlen(text), &integer);
@@ -58,7 +59,7 @@ static const struct {
     { "1e0", false, 0 },
 };
 
-START_TEST(integers_fit_int64_or_do_not)
+START_TEST(integers_that_do_not_fit_int64_are_reported)
 {
     struct td_json_scan scan = scan_of(integers[_i].text);
     struct td_error err;
@@ -72,8 +73,8 @@ START_TEST(integers_fit_int64_or_do_not)
 END_TEST
 
 static const struct {
-    const char *says, *text;
-    int size, commas; /* size -1: no end */
+    const char *case_name, *text;
+    int size, commas; /* size -1: the text has no end of the value */
 } measured[] = {
     { "a number", "12, 3", 2, 0 },
     { "a literal", "true]", 4, 0 },
@@ -85,8 +86,8 @@ static const struct {
     { "quotes in strings", "[\"\\\"]\"],", 7, 0 },
     { "a backslash at the end of a string", "[\"\\\\\"],", 6, 0 },
     { "a string", "\"a,]\",", 5, 0 },
-    { "an open list", "[1,2", -1, 0 },
-    { "an open string", "[\"1,2]", -1, 0 },
+    { "an unterminated list", "[1,2", -1, 0 },
+    { "an unterminated string", "[\"1,2]", -1, 0 },
     { "a string that ends in a backslash", "\"\\", -1, 0 },
     { "nothing", "", -1, 0 },
 };
@@ -97,14 +98,15 @@ START_TEST(a_value_is_measured_by_its_brackets)
     char *exact = malloc(length ? length : 1);
     memcpy(exact, measured[_i].text, length);
     const char *end = td_json_measure(exact, exact + length, &commas);
-    ck_assert_msg((end ? (int)(end - exact) : -1) == measured[_i].size, "%s", measured[_i].says);
+    ck_assert_msg((end ? (int)(end - exact) : -1) == measured[_i].size, "%s",
+                  measured[_i].case_name);
     if (end)
-        ck_assert_msg((int)commas == measured[_i].commas, "%s", measured[_i].says);
+        ck_assert_msg((int)commas == measured[_i].commas, "%s", measured[_i].case_name);
     free(exact);
 }
 END_TEST
 
-/* The blocks of 64 bytes against counting one by one. */
+/* The result with blocks of 64 bytes is the same as counting byte by byte. */
 START_TEST(measuring_in_blocks_finds_the_same)
 {
     uint64_t seed = 3;
@@ -118,8 +120,8 @@ START_TEST(measuring_in_blocks_finds_the_same)
         text[0] = '[';
         for (size_t k = 1; k < size; k++) {
             uint64_t draw = random_next(&seed);
-            static const char usual[] = "1234567890,,..--", brackets[] = "[[]]{}";
-            text[k] = usual[draw % 16];
+            static const char common[] = "1234567890,,..--", brackets[] = "[[]]{}";
+            text[k] = common[draw % 16];
             if (draw >> 8 & 7 || deep)
                 text[k] = draw >> 8 & 3 ? text[k] : brackets[(draw >> 16) % 6];
             if (!few_strings && (draw >> 24) % 16 == 0)
@@ -169,18 +171,18 @@ START_TEST(a_path_becomes_a_pointer)
 }
 END_TEST
 
-/* Strings of all lengths, with what ends the fast loop at every place. */
+/* Strings of all lengths, with a character that ends the fast loop at every position. */
 START_TEST(strings_end_at_their_quote)
 {
-    static const char *const pieces[] = { "x", "\\\"", "\\\\", "\xc3\xa9", "\xf0\x9f\x98\x80" };
+    static const char *const samples[] = { "x", "\\\"", "\\\\", "\xc3\xa9", "\xf0\x9f\x98\x80" };
     for (int length = 0; length < 40; length++)
-        for (int piece = 0; piece < COUNT_OF(pieces); piece++)
+        for (int sample = 0; sample < COUNT_OF(samples); sample++)
             for (int at = 0; at <= length; at++) {
                 char text[64], *to = text;
                 *to++ = '"';
                 memset(to, 'a', (size_t)at);
                 to += at;
-                to += strlen(strcpy(to, pieces[piece]));
+                to += strlen(strcpy(to, samples[sample]));
                 memset(to, 'b', (size_t)(length - at));
                 to += length - at;
                 *to++ = '"';
@@ -193,7 +195,7 @@ START_TEST(strings_end_at_their_quote)
                 struct td_error err;
                 EXPECT(td_json_raw_string(&scan, &raw, &err) == TD_OK, "%s", err.message);
                 EXPECT(raw.length == size - 2 && scan.at == scan.end, "%.*s", (int)size, text);
-                EXPECT(raw.escaped == (pieces[piece][0] == '\\'), "%.*s", (int)size, text);
+                EXPECT(raw.escaped == (samples[sample][0] == '\\'), "%.*s", (int)size, text);
                 scan = (struct td_json_scan){ exact, exact, exact + size - 1 };
                 EXPECT(td_json_raw_string(&scan, &raw, &err) == TD_MALFORMED_REQUEST, "cut off");
                 free(exact);
@@ -201,39 +203,39 @@ START_TEST(strings_end_at_their_quote)
 }
 END_TEST
 
-/* The byte after a backslash is looked at wherever in the fast loop's blocks it stands. */
+/* The byte after a backslash is checked at every position in the blocks of the fast loop. */
 START_TEST(no_control_character_and_no_utf8_follows_a_backslash)
 {
     static const struct {
         const char *text;
         size_t length;
-    } pieces[] = { { "\\\0", 2 },   { "\\\n", 2 },       { "\\\x1f", 2 },        { "\\\x80", 2 },
-                   { "\\\xff", 2 }, { "\\\xc3\xa9", 3 }, { "\\\xed\xa0\x80", 4 } };
+    } samples[] = { { "\\\0", 2 },   { "\\\n", 2 },       { "\\\x1f", 2 },        { "\\\x80", 2 },
+                    { "\\\xff", 2 }, { "\\\xc3\xa9", 3 }, { "\\\xed\xa0\x80", 4 } };
     for (int length = 0; length < 40; length++)
-        for (int piece = 0; piece < COUNT_OF(pieces); piece++)
+        for (int sample = 0; sample < COUNT_OF(samples); sample++)
             for (int at = 0; at <= length; at++) {
-                const size_t size = (size_t)length + pieces[piece].length + 2;
+                const size_t size = (size_t)length + samples[sample].length + 2;
                 char *text = malloc(size);
                 EXPECT(text, "no memory");
                 memset(text, 'a', size);
                 text[0] = text[size - 1] = '"';
-                memcpy(text + 1 + at, pieces[piece].text, pieces[piece].length);
+                memcpy(text + 1 + at, samples[sample].text, samples[sample].length);
                 struct td_json_scan scan = { text, text, text + size };
                 struct td_json_raw raw;
                 struct td_error err;
                 EXPECT(td_json_raw_string(&scan, &raw, &err) == TD_MALFORMED_REQUEST,
-                       "piece %d at %d of %d is accepted", piece, at, length);
-                EXPECT(err.offset == 1 + at, "piece %d at %d of %d: %s", piece, at, length,
+                       "sample %d at %d of %d is accepted", sample, at, length);
+                EXPECT(err.offset == 1 + at, "sample %d at %d of %d: %s", sample, at, length,
                        err.message);
                 free(text);
             }
 }
 END_TEST
 
-/* ---- the whole reader against simdjson ---- */
+/* ---- comparison with simdjson ---- */
 
-/* What we call a syntax error is no JSON for simdjson either; what simdjson does not read we do not
- * accept. */
+/* Text that tensord rejects as a syntax error is rejected by simdjson, too, and tensord accepts
+ * nothing that simdjson rejects. */
 static void expect_agreement(const char *body, size_t size)
 {
     struct decoded decoded;
@@ -257,7 +259,7 @@ static const char *const documents[] = {
     "[]",
 };
 
-START_TEST(mutated_documents_are_json_for_simdjson_too)
+START_TEST(mutated_documents_are_judged_as_by_simdjson)
 {
     uint64_t seed = 1000 + (uint64_t)_i;
     size_t size = strlen(documents[_i]);
@@ -270,8 +272,8 @@ START_TEST(mutated_documents_are_json_for_simdjson_too)
 }
 END_TEST
 
-/* Every byte in every place where the grammar may change its mind. */
-START_TEST(every_byte_anywhere_is_judged_as_by_simdjson)
+/* Every byte at every position at which the grammar may change. */
+START_TEST(every_byte_at_every_position_is_judged_as_by_simdjson)
 {
     for (size_t at = 0; at < strlen(documents[_i]); at++)
         for (int byte = 0; byte < 256; byte++) {
@@ -285,44 +287,45 @@ START_TEST(every_byte_anywhere_is_judged_as_by_simdjson)
 END_TEST
 
 static const struct {
-    const char *says, *text;
+    const char *case_name, *text;
     td_status status;
     bool more;
-    int at; /* where the scan stands afterwards, or the offset told */
+    int at; /* scan.at afterwards, or the offset of the error */
 } opened[] = {
-    { "an element comes", " [ 1]", TD_OK, true, 3 },
-    { "nothing is between", "[ ] ,", TD_OK, false, 3 },
-    { "nothing comes at all", "[", TD_OK, true, 1 },
-    { "something else opens", " {}", TD_MALFORMED_REQUEST, false, 1 },
+    { "an element follows", " [ 1]", TD_OK, true, 3 },
+    { "an empty list", "[ ] ,", TD_OK, false, 3 },
+    { "the text ends after the bracket", "[", TD_OK, true, 1 },
+    { "another bracket", " {}", TD_MALFORMED_REQUEST, false, 1 },
     { "the text is empty", "", TD_MALFORMED_REQUEST, false, 0 },
 };
 
-START_TEST(opening_says_whether_anything_is_inside)
+START_TEST(opening_reports_whether_a_value_is_empty)
 {
     const char *text = opened[_i].text;
     struct td_json_scan scan = { text, text, text + strlen(text) };
     struct td_error opening;
     bool more;
     ck_assert_msg(td_json_open(&scan, '[', ']', &more, &opening) == opened[_i].status, "%s",
-                  opened[_i].says);
-    ck_assert_msg(more == opened[_i].more, "%s", opened[_i].says);
+                  opened[_i].case_name);
+    ck_assert_msg(more == opened[_i].more, "%s", opened[_i].case_name);
     ck_assert_msg((opened[_i].status == TD_OK ? scan.at - text : opening.offset) == opened[_i].at,
-                  "%s", opened[_i].says);
+                  "%s", opened[_i].case_name);
 }
 END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_loop_test(t, opening_says_whether_anything_is_inside, 0, COUNT_OF(opened));
+    tcase_add_loop_test(t, opening_reports_whether_a_value_is_empty, 0, COUNT_OF(opened));
     tcase_add_loop_test(t, numbers_end_where_the_grammar_says, 0, COUNT_OF(numbers));
-    tcase_add_loop_test(t, integers_fit_int64_or_do_not, 0, COUNT_OF(integers));
+    tcase_add_loop_test(t, integers_that_do_not_fit_int64_are_reported, 0, COUNT_OF(integers));
     tcase_add_loop_test(t, a_value_is_measured_by_its_brackets, 0, COUNT_OF(measured));
     tcase_add_test(t, measuring_in_blocks_finds_the_same);
     tcase_add_test(t, a_path_becomes_a_pointer);
     tcase_add_test(t, strings_end_at_their_quote);
     tcase_add_test(t, no_control_character_and_no_utf8_follows_a_backslash);
-    tcase_add_loop_test(t, mutated_documents_are_json_for_simdjson_too, 0, COUNT_OF(documents));
-    tcase_add_loop_test(t, every_byte_anywhere_is_judged_as_by_simdjson, 0, COUNT_OF(documents));
+    tcase_add_loop_test(t, mutated_documents_are_judged_as_by_simdjson, 0, COUNT_OF(documents));
+    tcase_add_loop_test(t, every_byte_at_every_position_is_judged_as_by_simdjson, 0,
+                        COUNT_OF(documents));
 }
 
 int main(void)

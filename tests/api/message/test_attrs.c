@@ -34,7 +34,7 @@ static int64_t count(void)
     return value;
 }
 
-/* As its place in the list of names. */
+/* The index in the list of names. */
 static unsigned size(void)
 {
     unsigned value;
@@ -42,7 +42,7 @@ static unsigned size(void)
     return value;
 }
 
-START_TEST(a_request_begins_with_defaults)
+START_TEST(a_request_is_initialized_with_defaults)
 {
     begin();
     ck_assert_int_eq(count(), 7);
@@ -138,12 +138,12 @@ static const struct {
     { "keep", "True", false },
     { "keep", "", false },
     { "dtype", "int64", true },
-    { "dtype", "string", true }, /* not of this op, which says so itself */
+    { "dtype", "string", true }, /* a request-wide member, not an attribute of the op */
     { "dtype", "float31", false },
     { "dtype", "INT64", false },
 };
 
-START_TEST(text_is_read_as_the_kind_that_is_wanted)
+START_TEST(text_is_parsed_as_the_kind_of_the_attribute)
 {
     bool known;
     begin();
@@ -159,7 +159,7 @@ START_TEST(text_is_read_as_the_kind_that_is_wanted)
 END_TEST
 
 static const struct {
-    const char *says, *name;
+    const char *case_name, *name;
     struct td_attr_value value;
     bool accepted;
 } values[] = {
@@ -202,8 +202,8 @@ static const struct {
       "epsilon",
       { .kind = TD_VALUE_TEXT, .text = "3", .text_length = 1 },
       false },
-    { "an integer for a truth value", "keep", { .kind = TD_VALUE_INT, .integer = 1 }, false },
-    { "text for a truth value",
+    { "an integer for a boolean", "keep", { .kind = TD_VALUE_INT, .integer = 1 }, false },
+    { "text for a boolean",
       "keep",
       { .kind = TD_VALUE_TEXT, .text = "true", .text_length = 4 },
       false },
@@ -214,17 +214,17 @@ static const struct {
       false },
 };
 
-START_TEST(typed_values_must_be_of_the_kind_that_is_wanted)
+START_TEST(typed_values_must_have_the_kind_of_the_attribute)
 {
     bool known;
     begin();
     td_status status = set(values[_i].name, values[_i].value, &known);
     ck_assert(known);
-    ck_assert_msg((status == TD_OK) == values[_i].accepted, "%s", values[_i].says);
+    ck_assert_msg((status == TD_OK) == values[_i].accepted, "%s", values[_i].case_name);
 }
 END_TEST
 
-START_TEST(what_is_set_is_there)
+START_TEST(values_are_stored_in_the_request)
 {
     bool known;
     begin();
@@ -235,7 +235,7 @@ START_TEST(what_is_set_is_there)
     ck_assert_int_eq(set_text("device", "gpu", &known), TD_OK);
     char equation[] = "ij,jk";
     ck_assert_int_eq(set_text("equation", equation, &known), TD_OK);
-    memset(equation, 'x', 5); /* it was copied */
+    memset(equation, 'x', 5); /* the value is a copy */
     char store[] = "result";
     ck_assert_int_eq(set_text("store", store, &known), TD_OK);
     memset(store, 'x', 6);
@@ -311,7 +311,7 @@ static const struct {
     { "{\"count\":true}", "count is true; expected a 64-bit integer", "/count" },
 };
 
-START_TEST(a_value_of_the_wrong_kind_is_refused_with_its_place)
+START_TEST(a_value_of_the_wrong_kind_is_refused_with_its_position)
 {
     struct decoded decoded;
     decode_json(&decoded, &list_op, misfits[_i].body, strlen(misfits[_i].body), NULL);
@@ -321,7 +321,7 @@ START_TEST(a_value_of_the_wrong_kind_is_refused_with_its_place)
 }
 END_TEST
 
-START_TEST(a_dtype_that_there_is_not_is_told_the_nearest)
+START_TEST(an_unknown_dtype_is_refused_with_the_nearest)
 {
     bool known;
     begin();
@@ -330,7 +330,7 @@ START_TEST(a_dtype_that_there_is_not_is_told_the_nearest)
 }
 END_TEST
 
-START_TEST(a_choice_that_there_is_not_is_told_those_that_there_are)
+START_TEST(an_unknown_choice_is_refused_with_the_list_of_choices)
 {
     bool known;
     begin();
@@ -365,7 +365,7 @@ START_TEST(a_refused_value_is_not_set)
 }
 END_TEST
 
-START_TEST(other_names_are_left_alone)
+START_TEST(other_names_set_nothing)
 {
     bool known = true;
     begin();
@@ -403,7 +403,7 @@ START_TEST(unknown_names_get_the_nearest_known)
 }
 END_TEST
 
-START_TEST(an_input_in_the_query_is_told_apart)
+START_TEST(an_input_in_the_query_has_its_own_message)
 {
     begin();
     td_attrs_unknown(&list_op, "ints", 4, "query parameter", &err);
@@ -415,10 +415,10 @@ END_TEST
 #define ENTRY(name, begin, end)                                                                    \
     "\"" name "\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[" begin "," end "]}"
 
-/* Bodies of a scatter whose params the path names; "" where they are accepted. */
+/* Bodies of a scatter whose params are named by the path; "" if they are accepted. */
 static const struct {
     td_format format;
-    const char *body; /* of safetensors the header */
+    const char *body; /* for safetensors the header */
     size_t data;
     const char *message, *input, *pointer;
 } bodies[] = {
@@ -439,7 +439,7 @@ static const struct {
       "scatter has no input \"indixes\"; expected indices; updates", "indixes", "" },
 };
 
-START_TEST(an_input_that_the_path_names_may_not_stand_in_the_body)
+START_TEST(an_input_that_the_path_names_may_not_be_in_the_body)
 {
     struct td_tensor table = tensor("int32[2] 5 6"), given = table;
     td_request_init(&request, &td_op_scatter);
@@ -474,21 +474,21 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_test(t, a_request_begins_with_defaults);
-    tcase_add_loop_test(t, text_is_read_as_the_kind_that_is_wanted, 0, COUNT_OF(texts));
-    tcase_add_loop_test(t, typed_values_must_be_of_the_kind_that_is_wanted, 0, COUNT_OF(values));
-    tcase_add_test(t, what_is_set_is_there);
+    tcase_add_test(t, a_request_is_initialized_with_defaults);
+    tcase_add_loop_test(t, text_is_parsed_as_the_kind_of_the_attribute, 0, COUNT_OF(texts));
+    tcase_add_loop_test(t, typed_values_must_have_the_kind_of_the_attribute, 0, COUNT_OF(values));
+    tcase_add_test(t, values_are_stored_in_the_request);
     tcase_add_test(t, values_of_every_kind_reach_the_op);
-    tcase_add_loop_test(t, a_value_of_the_wrong_kind_is_refused_with_its_place, 0,
+    tcase_add_loop_test(t, a_value_of_the_wrong_kind_is_refused_with_its_position, 0,
                         COUNT_OF(misfits));
-    tcase_add_test(t, a_dtype_that_there_is_not_is_told_the_nearest);
-    tcase_add_test(t, a_choice_that_there_is_not_is_told_those_that_there_are);
+    tcase_add_test(t, an_unknown_dtype_is_refused_with_the_nearest);
+    tcase_add_test(t, an_unknown_choice_is_refused_with_the_list_of_choices);
     tcase_add_test(t, nothing_is_given_twice);
     tcase_add_test(t, a_refused_value_is_not_set);
-    tcase_add_test(t, other_names_are_left_alone);
+    tcase_add_test(t, other_names_set_nothing);
     tcase_add_loop_test(t, unknown_names_get_the_nearest_known, 0, COUNT_OF(unknown));
-    tcase_add_test(t, an_input_in_the_query_is_told_apart);
-    tcase_add_loop_test(t, an_input_that_the_path_names_may_not_stand_in_the_body, 0,
+    tcase_add_test(t, an_input_in_the_query_has_its_own_message);
+    tcase_add_loop_test(t, an_input_that_the_path_names_may_not_be_in_the_body, 0,
                         COUNT_OF(bodies));
 }
 

@@ -19,7 +19,7 @@ static const char *write(const char *op, const char *request_id)
     return td_arena_text(&test_arena, reply.chunks[0].data, reply.chunks[0].size, NULL);
 }
 
-START_TEST(an_index_out_of_bounds_has_all_its_facts)
+START_TEST(an_index_out_of_bounds_has_all_its_members)
 {
     td_error_set(&err, TD_INDEX_OUT_OF_BOUNDS, "indices[0,1] = 7 is not in [0, 3)");
     td_error_at_input(&err, err.status, "indices");
@@ -40,7 +40,7 @@ START_TEST(an_index_out_of_bounds_has_all_its_facts)
 }
 END_TEST
 
-START_TEST(what_is_absent_is_not_written)
+START_TEST(absent_members_are_not_written)
 {
     td_error_set(&err, TD_INTERNAL, "no");
     ck_assert_str_eq(write(NULL, NULL),
@@ -65,7 +65,7 @@ START_TEST(a_pointer_may_hold_a_nul)
 }
 END_TEST
 
-START_TEST(the_root_pointer_is_there_although_it_is_empty)
+START_TEST(the_root_pointer_is_written_although_it_is_empty)
 {
     td_error_set(&err, TD_MALFORMED_REQUEST, "no");
     err.has_pointer = true;
@@ -104,7 +104,8 @@ START_TEST(hostile_text_is_escaped)
 }
 END_TEST
 
-/* Every text full of what escapes to most, every number the longest. */
+/* Every string filled with characters that need the longest escapes, every number with the most
+ * digits. */
 START_TEST(the_longest_problem_fits)
 {
     char request_id[1000];
@@ -142,7 +143,7 @@ START_TEST(the_longest_problem_fits)
 }
 END_TEST
 
-/* No memory at all. */
+/* An arena that cannot allocate. */
 static struct td_buffer *take_nothing(struct td_memory *self, size_t size, struct td_error *error)
 {
     (void)self;
@@ -151,7 +152,7 @@ static struct td_buffer *take_nothing(struct td_memory *self, size_t size, struc
     return NULL;
 }
 
-START_TEST(without_memory_code_and_status_are_left)
+START_TEST(without_memory_the_problem_has_code_and_status)
 {
     struct td_memory nothing = { .take = take_nothing };
     struct td_arena arena;
@@ -210,7 +211,7 @@ START_TEST(every_code_has_a_status_and_a_page)
     char slug[64];
     ck_assert_int_eq(COUNT_OF(statuses), TD_STATUS_COUNT - 1);
     ck_assert_msg(problem->http_status == statuses[_i].http, "%s", td_status_name(status));
-    /* The slug is the code in small letters. */
+    /* The slug is the code in lower case. */
     snprintf(slug, sizeof slug, "%s", td_status_name(status));
     for (char *at = slug; *at; at++)
         *at = *at == '_' ? '-' : (char)(*at | 0x20);
@@ -235,14 +236,14 @@ END_TEST
 
 static void add(TCase *t)
 {
-    tcase_add_test(t, an_index_out_of_bounds_has_all_its_facts);
-    tcase_add_test(t, what_is_absent_is_not_written);
+    tcase_add_test(t, an_index_out_of_bounds_has_all_its_members);
+    tcase_add_test(t, absent_members_are_not_written);
     tcase_add_test(t, a_pointer_may_hold_a_nul);
-    tcase_add_test(t, the_root_pointer_is_there_although_it_is_empty);
+    tcase_add_test(t, the_root_pointer_is_written_although_it_is_empty);
     tcase_add_test(t, shapes_suggestions_and_limits_are_members);
     tcase_add_test(t, hostile_text_is_escaped);
     tcase_add_test(t, the_longest_problem_fits);
-    tcase_add_test(t, without_memory_code_and_status_are_left);
+    tcase_add_test(t, without_memory_the_problem_has_code_and_status);
     tcase_add_loop_test(t, every_code_has_a_status_and_a_page, 0, COUNT_OF(statuses));
     tcase_add_test(t, other_slugs_have_no_page);
 }

@@ -18,7 +18,7 @@ START_TEST(bool_bytes_are_0_or_1)
 END_TEST
 
 static const struct {
-    const char *says, *shape, *bytes;
+    const char *case_name, *shape, *bytes;
     size_t size;
     const char *want; /* NULL: refused */
 } strings[] = {
@@ -26,15 +26,15 @@ static const struct {
       "string[3] 'ab' '' 'c'" },
     { "none", "[0]", "", 0, "string[0]" },
     { "a scalar", "[]", "\x01\0\0\0a", 5, "string[] 'a'" },
-    { "a length that is cut off", "[1]", "\x01\0\0", 3, NULL },
-    { "bytes that are cut off", "[1]", "\x03\0\0\0ab", 6, NULL },
-    { "a length beyond everything", "[1]",
+    { "a truncated length", "[1]", "\x01\0\0", 3, NULL },
+    { "truncated bytes", "[1]", "\x03\0\0\0ab", 6, NULL },
+    { "a length larger than the data", "[1]",
       "\xff\xff\xff\xff"
       "a",
       5, NULL },
     { "a string too few", "[2]", "\x01\0\0\0a\0\0\0", 8, NULL },
     { "a byte too many", "[1]", "\x01\0\0\0ab", 6, NULL },
-    { "bytes for none", "[0]", "\0\0\0\0", 4, NULL },
+    { "bytes for no strings", "[0]", "\0\0\0\0", 4, NULL },
     { "a shape that the bytes cannot hold", "[1000000000000]", "\0\0\0\0", 4, NULL },
 };
 
@@ -47,14 +47,14 @@ START_TEST(strings_are_lengths_and_bytes)
     memcpy(bytes, strings[_i].bytes, strings[_i].size);
     ck_assert_int_eq(td_tensor_describe(&got, "x", TD_DTYPE_STRING, &given, &err), TD_OK);
     td_status status = td_raw_strings(bytes, strings[_i].size, &got, &test_arena, &err);
-    ck_assert_msg((status == TD_OK) == (strings[_i].want != NULL), "%s: %s", strings[_i].says,
+    ck_assert_msg((status == TD_OK) == (strings[_i].want != NULL), "%s: %s", strings[_i].case_name,
                   err.message);
     if (status == TD_OK)
-        expect_tensor(&got, strings[_i].want, strings[_i].says);
+        expect_tensor(&got, strings[_i].want, strings[_i].case_name);
 }
 END_TEST
 
-START_TEST(strings_come_back)
+START_TEST(strings_round_trip)
 {
     struct td_tensor from = tensor("string[2,2] 'ab' '' '\\x00\\xff' 'c'"),
                      again = { .data = NULL };
@@ -74,7 +74,7 @@ static void add(TCase *t)
 {
     tcase_add_test(t, bool_bytes_are_0_or_1);
     tcase_add_loop_test(t, strings_are_lengths_and_bytes, 0, COUNT_OF(strings));
-    tcase_add_test(t, strings_come_back);
+    tcase_add_test(t, strings_round_trip);
 }
 
 int main(void)

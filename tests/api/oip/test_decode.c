@@ -14,7 +14,7 @@
 /* ---- data in JSON ---- */
 
 static const struct {
-    const char *says, *datatype, *shape, *data, *want;
+    const char *case_name, *datatype, *shape, *data, *want;
 } data_forms[] = {
     { "nested", "INT8", "[2,2]", "[[1,2],[3,4]]", "int8[2,2] 1 2 3 4" },
     { "flat", "INT8", "[2,2]", "[1,2,3,4]", "int8[2,2] 1 2 3 4" },
@@ -22,34 +22,34 @@ static const struct {
     { "a bare scalar", "INT64", "[]", "5", "int64[] 5" },
     { "no elements", "FP32", "[0]", "[]", "float32[0]" },
     { "no elements, nested", "FP32", "[2,0]", "[[],[]]", "float32[2,0]" },
-    { "no elements behind a zero", "BYTES", "[0,3]", "[]", "string[0,3]" },
+    { "no elements after a dimension of zero", "BYTES", "[0,3]", "[]", "string[0,3]" },
     { "null for no elements", "FP32", "[0,7]", "null", "float32[0,7]" },
-    { "truth values in both spellings", "BOOL", "[5]", "[true,false,1,0,1.0]",
-      "bool[5] 1 0 1 0 1" },
+    { "booleans as words and numbers", "BOOL", "[5]", "[true,false,1,0,1.0]", "bool[5] 1 0 1 0 1" },
     { "integers with fraction or exponent", "INT32", "[5]", "[1.0,-20e-1,3e2,-0.0,1.50e1]",
       "int32[5] 1 -2 300 0 15" },
-    { "the ends of INT64", "INT64", "[2]", "[-9223372036854775808,9223372036854775807]",
+    { "the range of INT64", "INT64", "[2]", "[-9223372036854775808,9223372036854775807]",
       "int64[2] -9223372036854775808 9223372036854775807" },
-    { "the ends of INT64 with a point", "INT64", "[2]",
+    { "the range of INT64 with a point", "INT64", "[2]",
       "[-9223372036854775808.0,9223372036854775807.0]",
       "int64[2] -9223372036854775808 9223372036854775807" },
-    { "the end of UINT64", "UINT64", "[2]", "[18446744073709551615,1844674407370955161.5e1]",
+    { "the largest UINT64", "UINT64", "[2]", "[18446744073709551615,1844674407370955161.5e1]",
       "uint64[2] 18446744073709551615 18446744073709551615" },
-    { "the ends of small integers", "UINT8", "[2]", "[0,255]", "uint8[2] 0 255" },
+    { "the range of small integers", "UINT8", "[2]", "[0,255]", "uint8[2] 0 255" },
     { "INT16", "INT16", "[2]", "[-32768,32767]", "int16[2] -32768 32767" },
     { "UINT16", "UINT16", "[1]", "[65535]", "uint16[1] 65535" },
     { "UINT32", "UINT32", "[1]", "[4294967295]", "uint32[1] 4294967295" },
     { "integers as floats", "FP32", "[2]", "[16777217,-0]", "float32[2] 16777216 -0.0" },
-    { "numbers that are none", "FP64", "[3]", "[NaN, Infinity ,-Infinity]",
+    { "NaN and infinities", "FP64", "[3]", "[NaN, Infinity ,-Infinity]",
       "float64[3] nan inf -inf" },
-    { "the same for FP32", "FP32", "[3]", "[NaN,Infinity,-Infinity]", "float32[3] nan inf -inf" },
-    { "the same for 16 bits", "FP16", "[3]", "[NaN,Infinity,-Infinity]",
+    { "NaN and infinities, FP32", "FP32", "[3]", "[NaN,Infinity,-Infinity]",
+      "float32[3] nan inf -inf" },
+    { "NaN and infinities, 16 bits", "FP16", "[3]", "[NaN,Infinity,-Infinity]",
       "float16[3] 0x7e00 0x7c00 0xfc00" },
     { "FP16 is rounded to nearest even", "FP16", "[5]", "[0.1,2049,2051,65504,6e-8]",
       "float16[5] 0x2e66 0x6800 0x6802 0x7bff 0x0001" },
     { "FP16 overflows to infinity", "FP16", "[4]", "[65519,65520,-1e10,1e999]",
       "float16[4] 0x7bff 0x7c00 0xfc00 0x7c00" },
-    { "BF16 too", "BF16", "[4]", "[1,3.4e38,-3.4e38,1.00390625]",
+    { "BF16 is rounded to nearest even", "BF16", "[4]", "[1,3.4e38,-3.4e38,1.00390625]",
       "bfloat16[4] 0x3f80 0x7f80 0xff80 0x3f80" },
     { "strings", "BYTES", "[3]", "[\"a\",\"\",\"h\\u00e9\\u0000\"]",
       "string[3] 'a' '' 'h\\xc3\\xa9\\x00'" },
@@ -69,9 +69,10 @@ START_TEST(data_may_be_nested_or_flat_in_any_order_of_members)
                  data_forms[_i].data);
         snprintf(body, sizeof body, "{\"inputs\":[%s," INDICES "]}", input);
         decode_oip_text(&decoded, "gather", body);
-        ck_assert_msg(decoded.status == TD_OK, "%s: %s", data_forms[_i].says, decoded.err.message);
+        ck_assert_msg(decoded.status == TD_OK, "%s: %s", data_forms[_i].case_name,
+                      decoded.err.message);
         expect_tensor(&decoded.request.args.inputs[0].tensors[0], data_forms[_i].want,
-                      data_forms[_i].says);
+                      data_forms[_i].case_name);
         expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int64[1] 0", "indices");
         decoded_free(&decoded);
     }
@@ -121,7 +122,7 @@ static const struct {
     { "\\u0000FP32", "[1]", "[1]", "\"\\u0000FP32\" is not a datatype" },
 };
 
-START_TEST(data_that_is_none_is_refused_naming_the_input)
+START_TEST(malformed_data_is_refused_with_its_input)
 {
     char body[1024];
     struct decoded decoded;
@@ -142,7 +143,7 @@ START_TEST(data_that_is_none_is_refused_naming_the_input)
 }
 END_TEST
 
-/* However long the text after the NUL is: it is not compared with what lies behind a known name. */
+/* The comparison stops at the length of the known name, however long the text after the NUL is. */
 START_TEST(a_nul_does_not_end_a_datatype)
 {
     enum { MOST = 8192 };
@@ -206,7 +207,7 @@ START_TEST(some_inputs_may_be_json_and_some_bytes)
 }
 END_TEST
 
-START_TEST(strings_and_truth_values_are_settled)
+START_TEST(binary_strings_and_booleans_are_converted)
 {
     static const char blobs[] = "\2\0\0\0\xff\0"
                                 "\0\0\0\0"
@@ -231,7 +232,7 @@ START_TEST(strings_and_truth_values_are_settled)
 END_TEST
 
 static const struct {
-    const char *says, *shape, *datatype, *parameters;
+    const char *case_name, *shape, *datatype, *parameters;
     const char *blob;
     size_t blob_size;
     const char *word;
@@ -248,13 +249,13 @@ static const struct {
       "binary_data_size" },
     { "huge strings", "[1]", "BYTES", "\"binary_data_size\":9223372036854775807", "1234", 4,
       "binary_data_size" },
-    { "a string that is cut off", "[1]", "BYTES", "\"binary_data_size\":6", "\3\0\0\0ab", 6,
+    { "a truncated string", "[1]", "BYTES", "\"binary_data_size\":6", "\3\0\0\0ab", 6,
       "end inside string 0" },
-    { "bytes behind the strings", "[1]", "BYTES", "\"binary_data_size\":7", "\2\0\0\0abc", 7,
+    { "bytes after the strings", "[1]", "BYTES", "\"binary_data_size\":7", "\2\0\0\0abc", 7,
       "follow the last" },
     { "fewer bytes than strings", "[3]", "BYTES", "\"binary_data_size\":4", "\0\0\0\0", 4,
       "cannot hold" },
-    { "no source", "[1]", "FP32", "", "", 0, "params has no data" },
+    { "no data", "[1]", "FP32", "", "", 0, "params has no data" },
     { "a size and data", "[1]", "FP32", "\"binary_data_size\":4},\"data\":[1],\"x\":{", "1234", 4,
       "params has more than one" },
     { "a size and a region", "[1]", "FP32",
@@ -271,14 +272,14 @@ START_TEST(sizes_that_do_not_add_up_are_refused)
              "\"parameters\":{%s}}," INDICES "]}",
              bad_blobs[_i].shape, bad_blobs[_i].datatype, bad_blobs[_i].parameters);
     decode_oip(&decoded, "gather", json, bad_blobs[_i].blob, bad_blobs[_i].blob_size, NULL);
-    ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "%s", bad_blobs[_i].says);
-    ck_assert_msg(strstr(decoded.err.message, bad_blobs[_i].word), "%s: %s", bad_blobs[_i].says,
-                  decoded.err.message);
+    ck_assert_msg(decoded.status == TD_MALFORMED_REQUEST, "%s", bad_blobs[_i].case_name);
+    ck_assert_msg(strstr(decoded.err.message, bad_blobs[_i].word), "%s: %s",
+                  bad_blobs[_i].case_name, decoded.err.message);
     decoded_free(&decoded);
 }
 END_TEST
 
-START_TEST(the_header_tells_where_the_json_text_ends)
+START_TEST(the_header_is_the_length_of_the_json_text)
 {
     static const char json[] = "{\"inputs\":[]}";
     static const size_t lengths[] = { 0, 1, sizeof json, SIZE_MAX - 1 };
@@ -288,7 +289,7 @@ START_TEST(the_header_tells_where_the_json_text_ends)
         ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
         decoded_free(&decoded);
     }
-    /* Without it a size above 0 has nothing to count. */
+    /* Without the header there is no binary data, so a size above 0 is an error. */
     static const char sized[] = "{\"inputs\":[" PARAMS_BINARY("8") "," INDICES "]}";
     decode_oip_at(&decoded, "gather", sized, sizeof sized - 1, TD_OIP_NO_HEADER, NULL, NULL);
     ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
@@ -374,7 +375,7 @@ static const struct {
       "indices.0 is given twice" },
 };
 
-START_TEST(names_say_which_input_a_tensor_is)
+START_TEST(tensors_are_assigned_to_inputs_by_name)
 {
     char json[1024];
     struct decoded decoded;
@@ -487,7 +488,7 @@ START_TEST(parameters_reach_the_op)
 }
 END_TEST
 
-/* Of list_op; a parameter of the protocol is no list, so one is text. */
+/* Attributes of list_op; parameters of the protocol cannot be lists, so a list is text. */
 static const struct {
     const char *parameters, *word; /* NULL: accepted */
 } kinds[] = {
@@ -523,7 +524,7 @@ START_TEST(parameters_are_of_every_kind)
 }
 END_TEST
 
-START_TEST(resident_tensors_stand_for_inputs)
+START_TEST(resident_tensors_may_be_inputs)
 {
     struct decoded decoded;
     struct test_resolver resolver;
@@ -534,7 +535,7 @@ START_TEST(resident_tensors_stand_for_inputs)
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     expect_tensor(&decoded.request.args.inputs[0].tensors[0], "float32[2] 1 2", "params");
     decoded_free(&decoded);
-    /* In a list, and with no inputs beside them. */
+    /* In a list, and without other inputs. */
     static const char all[] =
         "{\"parameters\":{\"inputs.1.ref\":\"table\",\"inputs.0.ref\":\"table\","
         "\"equation\":\"i,i->\"}}";
@@ -553,7 +554,7 @@ START_TEST(resident_tensors_stand_for_inputs)
 END_TEST
 
 static const struct {
-    const char *says, *datatype, *shape, *data, *want, *word;
+    const char *case_name, *datatype, *shape, *data, *want, *word;
 } pairs[] = {
     { "pairs", "FP32", "[2,2]", "[1,-1,0,2]", "complex64[2] 1 -1 0 2", NULL },
     { "one", "FP64", "[2]", "[3,4]", "complex128[] 3 4", NULL },
@@ -574,8 +575,9 @@ START_TEST(complex_numbers_are_pairs)
              pairs[_i].datatype, pairs[_i].shape, pairs[_i].data);
     decode_oip_text(&decoded, "einsum", json);
     if (pairs[_i].want) {
-        ck_assert_msg(decoded.status == TD_OK, "%s: %s", pairs[_i].says, decoded.err.message);
-        expect_tensor(&decoded.request.args.inputs[0].tensors[0], pairs[_i].want, pairs[_i].says);
+        ck_assert_msg(decoded.status == TD_OK, "%s: %s", pairs[_i].case_name, decoded.err.message);
+        expect_tensor(&decoded.request.args.inputs[0].tensors[0], pairs[_i].want,
+                      pairs[_i].case_name);
     } else {
         ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
         ck_assert_msg(strstr(decoded.err.message, pairs[_i].word), "%s", decoded.err.message);
@@ -585,7 +587,7 @@ START_TEST(complex_numbers_are_pairs)
 }
 END_TEST
 
-/* ---- the envelope ---- */
+/* ---- the request object ---- */
 
 static const struct {
     const char *body, *word; /* NULL: accepted */
@@ -648,7 +650,7 @@ static const struct {
     { "{\"parameters\":{\"axis\":null}}", "\"axis\" is null" },
 };
 
-START_TEST(the_envelope_is_read_strictly)
+START_TEST(the_request_object_is_read_strictly)
 {
     struct decoded decoded;
     decode_oip_text(&decoded, "gather", envelopes[_i].body);
@@ -731,7 +733,7 @@ static const struct {
       "binary_data is true", TD_MALFORMED_REQUEST },
 };
 
-START_TEST(tensors_may_lie_in_shared_memory)
+START_TEST(tensors_may_be_in_shared_memory)
 {
     struct decoded decoded;
     struct test_regions regions;
@@ -764,7 +766,7 @@ START_TEST(numbers_stay_in_shared_memory_and_indices_are_copied)
     const struct td_op_args *args = &decoded.request.args;
     ck_assert_ptr_eq(args->inputs[0].tensors[0].data, regions.bytes[0]);
     ck_assert_ptr_ne(args->inputs[1].tensors[0].data, regions.bytes[0] + 8);
-    memset(regions.bytes[0] + 8, 0x7f, 8); /* what the client writes now is too late */
+    memset(regions.bytes[0] + 8, 0x7f, 8); /* the client writes after decoding */
     expect_tensor(&args->inputs[1].tensors[0], "int32[2] 1 0", "indices");
     decoded_free(&decoded);
 }
@@ -819,7 +821,7 @@ static const struct {
     { "", false },
 };
 
-START_TEST(shared_memory_is_named_however_its_parameter_is_spelled)
+START_TEST(shared_memory_is_found_however_its_parameter_is_escaped)
 {
     const size_t length = strlen(regions_named[_i].text);
     char *exact = malloc(length ? length : 1);
@@ -840,7 +842,7 @@ START_TEST(shared_memory_may_be_off)
 }
 END_TEST
 
-/* ---- bodies that are damaged ---- */
+/* ---- damaged bodies ---- */
 
 static struct test_regions fuzz_regions;
 
@@ -853,7 +855,7 @@ static void decode_damaged(struct decoded *out, const struct td_op *op, const vo
     decode_oip_at(out, op->name, body, size, json_bytes, resolver, &fuzz_regions.base);
 }
 
-START_TEST(damaged_bodies_do_no_harm)
+START_TEST(damaged_bodies_fail_cleanly)
 {
     static const struct {
         const char *op, *json, *blobs;
@@ -888,8 +890,8 @@ START_TEST(damaged_bodies_do_no_harm)
     size_t json = strlen(bodies[_i].json);
     memcpy(body, bodies[_i].json, json);
     memcpy(body + json, bodies[_i].blobs, bodies[_i].blobs_size);
-    expect_no_harm(decode_damaged, td_op_find(bodies[_i].op, strlen(bodies[_i].op)), body,
-                   json + bodies[_i].blobs_size, 30000, (uint64_t)_i + 1);
+    expect_clean_failures(decode_damaged, td_op_find(bodies[_i].op, strlen(bodies[_i].op)), body,
+                          json + bodies[_i].blobs_size, 30000, (uint64_t)_i + 1);
 }
 END_TEST
 
@@ -898,32 +900,31 @@ static void add_tests(TCase *tcase)
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, data_may_be_nested_or_flat_in_any_order_of_members, 0,
                         COUNT_OF(data_forms));
-    tcase_add_loop_test(tcase, data_that_is_none_is_refused_naming_the_input, 0,
-                        COUNT_OF(bad_data));
+    tcase_add_loop_test(tcase, malformed_data_is_refused_with_its_input, 0, COUNT_OF(bad_data));
     tcase_add_test(tcase, a_nul_does_not_end_a_datatype);
     tcase_add_test(tcase, bytes_follow_in_the_order_of_the_inputs);
     tcase_add_test(tcase, some_inputs_may_be_json_and_some_bytes);
-    tcase_add_test(tcase, strings_and_truth_values_are_settled);
+    tcase_add_test(tcase, binary_strings_and_booleans_are_converted);
     tcase_add_loop_test(tcase, sizes_that_do_not_add_up_are_refused, 0, COUNT_OF(bad_blobs));
-    tcase_add_test(tcase, the_header_tells_where_the_json_text_ends);
+    tcase_add_test(tcase, the_header_is_the_length_of_the_json_text);
     tcase_add_test(tcase, the_header_is_a_decimal_number);
     tcase_add_test(tcase, an_empty_tensor_needs_no_bytes);
-    tcase_add_loop_test(tcase, names_say_which_input_a_tensor_is, 0, COUNT_OF(names));
+    tcase_add_loop_test(tcase, tensors_are_assigned_to_inputs_by_name, 0, COUNT_OF(names));
     tcase_add_test(tcase, more_than_ten_of_a_list_sort_by_number);
     tcase_add_loop_test(tcase, parameters_are_declared_or_reserved, 0, COUNT_OF(parameters));
     tcase_add_test(tcase, parameters_reach_the_op);
     tcase_add_loop_test(tcase, parameters_are_of_every_kind, 0, COUNT_OF(kinds));
-    tcase_add_test(tcase, resident_tensors_stand_for_inputs);
+    tcase_add_test(tcase, resident_tensors_may_be_inputs);
     tcase_add_loop_test(tcase, complex_numbers_are_pairs, 0, COUNT_OF(pairs));
-    tcase_add_loop_test(tcase, the_envelope_is_read_strictly, 0, COUNT_OF(envelopes));
+    tcase_add_loop_test(tcase, the_request_object_is_read_strictly, 0, COUNT_OF(envelopes));
     tcase_add_test(tcase, values_nest_a_hundred_deep);
-    tcase_add_loop_test(tcase, tensors_may_lie_in_shared_memory, 0, COUNT_OF(ranges));
+    tcase_add_loop_test(tcase, tensors_may_be_in_shared_memory, 0, COUNT_OF(ranges));
     tcase_add_test(tcase, numbers_stay_in_shared_memory_and_indices_are_copied);
     tcase_add_test(tcase, strings_in_shared_memory_may_end_early);
-    tcase_add_loop_test(tcase, shared_memory_is_named_however_its_parameter_is_spelled, 0,
+    tcase_add_loop_test(tcase, shared_memory_is_found_however_its_parameter_is_escaped, 0,
                         COUNT_OF(regions_named));
     tcase_add_test(tcase, shared_memory_may_be_off);
-    tcase_add_loop_test(tcase, damaged_bodies_do_no_harm, 0, 3);
+    tcase_add_loop_test(tcase, damaged_bodies_fail_cleanly, 0, 3);
 }
 
 int main(void)

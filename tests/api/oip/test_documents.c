@@ -12,7 +12,7 @@
 static struct td_reply reply;
 static struct td_error err;
 
-/* The reply as text, and as cJSON reads it. */
+/* The reply as text, and parsed by cJSON. */
 static const char *text(void)
 {
     ck_assert_int_eq(reply.http_status, 200);
@@ -35,7 +35,7 @@ static const char *string_at(const cJSON *object, const char *name)
     return value;
 }
 
-START_TEST(the_server_lists_what_is_on)
+START_TEST(the_server_lists_enabled_extensions)
 {
     struct td_oip_server server = { .version = "1.2.3", .workers = 4 };
     ck_assert_int_eq(td_oip_describe_server(&server, &test_arena, &reply, &err), TD_OK);
@@ -361,7 +361,7 @@ END_TEST
 
 static void add_tests(TCase *tcase)
 {
-    tcase_add_test(tcase, the_server_lists_what_is_on);
+    tcase_add_test(tcase, the_server_lists_enabled_extensions);
     tcase_add_loop_test(tcase, every_op_is_a_model, 0, COUNT_OF(models));
     tcase_add_loop_test(tcase, every_model_has_a_configuration, 0, COUNT_OF(models));
     tcase_add_test(tcase, outputs_have_names_and_inputs_may_be_optional);

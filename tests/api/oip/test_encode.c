@@ -12,7 +12,7 @@ static struct decoded decoded;
 static struct td_reply reply;
 static struct td_error err;
 
-/* The whole reply in one piece, with a NUL behind it. */
+/* The whole reply as one NUL-terminated text. */
 static const char *joined(void)
 {
     const size_t size = td_reply_bytes(&reply);
@@ -25,8 +25,8 @@ static const char *joined(void)
     return text;
 }
 
-/* Decodes a request, as if its op had made these outputs, and encodes them. */
-static td_status answer(const char *op, const char *body, struct td_tensor *outputs, int n,
+/* Decodes a request and encodes these outputs, as if its op had computed them. */
+static td_status encode(const char *op, const char *body, struct td_tensor *outputs, int n,
                         struct td_regions *regions)
 {
     decode_oip_at(&decoded, op, body, strlen(body), TD_OIP_NO_HEADER, NULL, regions);
@@ -51,9 +51,9 @@ static td_status answer(const char *op, const char *body, struct td_tensor *outp
     return status;
 }
 
-static const char *answer_json(const char *op, const char *body, struct td_tensor *outputs, int n)
+static const char *encode_json(const char *op, const char *body, struct td_tensor *outputs, int n)
 {
-    td_status status = answer(op, body, outputs, n, NULL);
+    td_status status = encode(op, body, outputs, n, NULL);
     ck_assert_msg(status == TD_OK, "%s", err.message);
     ck_assert_str_eq(reply.content_type, "application/json");
     ck_assert_int_eq(reply.n_headers, 0);
@@ -68,7 +68,7 @@ static const char *answer_json(const char *op, const char *body, struct td_tenso
 /* ---- JSON ---- */
 
 static const struct {
-    const char *output, *want; /* behind the name */
+    const char *output, *want; /* the text after the name */
 } elements[] = {
     { "float32[2,2] 1 -2.5 0.1 16777216",
       "\"datatype\":\"FP32\",\"shape\":[2,2],\"data\":[1.0,-2.5,0.1,16777216.0]" },
@@ -99,12 +99,12 @@ START_TEST(data_is_flat_json)
              "{\"model_name\":\"gather\",\"model_version\":\"1\",\"outputs\":[{\"name\":\"output\","
              "%s}]}",
              elements[_i].want);
-    ck_assert_str_eq(answer_json("gather", GATHER(""), &output, 1), want);
+    ck_assert_str_eq(encode_json("gather", GATHER(""), &output, 1), want);
     decoded_free(&decoded);
 }
 END_TEST
 
-START_TEST(names_of_no_numbers_lose_their_quotes_in_any_block)
+START_TEST(nan_and_infinity_have_no_quotes_in_any_block)
 {
     enum { N = 5000 };
     static float values[N];
@@ -112,7 +112,7 @@ START_TEST(names_of_no_numbers_lose_their_quotes_in_any_block)
     for (int i = 0; i < N; i++)
         values[i] = i % 3 == 0 ? (float)i : i % 3 == 1 ? __builtin_inff() : -__builtin_inff();
     output.data = values;
-    const char *at = strstr(answer_json("gather", GATHER(""), &output, 1), "\"data\":[") + 8;
+    const char *at = strstr(encode_json("gather", GATHER(""), &output, 1), "\"data\":[") + 8;
     for (int i = 0; i < N; i++) {
         char want[32];
         int length = i % 3 == 0   ? snprintf(want, sizeof want, "%d.0", i)
@@ -127,23 +127,23 @@ START_TEST(names_of_no_numbers_lose_their_quotes_in_any_block)
 }
 END_TEST
 
-START_TEST(the_id_comes_back_as_it_was)
+START_TEST(the_id_is_returned_unchanged)
 {
     struct td_tensor output = tensor("int8[1] 7");
     ck_assert_ptr_nonnull(strstr(
-        answer_json("gather", GATHER("\"id\":\"a b/\\u00e9\xc3\xa9\\\"\\\\\\n\","), &output, 1),
+        encode_json("gather", GATHER("\"id\":\"a b/\\u00e9\xc3\xa9\\\"\\\\\\n\","), &output, 1),
         "\"model_version\":\"1\",\"id\":\"a b/\\u00e9\xc3\xa9\\\"\\\\\\n\",\"outputs\""));
     decoded_free(&decoded);
-    ck_assert_ptr_null(strstr(answer_json("gather", GATHER("\"id\":\"\","), &output, 1), "\"id\""));
+    ck_assert_ptr_null(strstr(encode_json("gather", GATHER("\"id\":\"\","), &output, 1), "\"id\""));
     decoded_free(&decoded);
 }
 END_TEST
 
-START_TEST(a_policy_that_replaced_something_is_told)
+START_TEST(a_bounds_policy_that_replaced_something_is_reported)
 {
     struct td_tensor output = tensor("int8[1] 7");
     static const char body[] = GATHER("\"parameters\":{\"bounds\":\"zero\"},");
-    ck_assert_ptr_null(strstr(answer_json("gather", body, &output, 1), "parameters"));
+    ck_assert_ptr_null(strstr(encode_json("gather", body, &output, 1), "parameters"));
     decoded.request.args.replaced = 3;
     ck_assert_int_eq(td_oip_encode(&decoded.request, &test_arena, &reply, &err), TD_OK);
     ck_assert_ptr_nonnull(strstr(joined(), ",\"parameters\":{\"bounds_policy\":\"zero\","
@@ -152,7 +152,7 @@ START_TEST(a_policy_that_replaced_something_is_told)
 }
 END_TEST
 
-START_TEST(complex_numbers_come_back_as_pairs)
+START_TEST(complex_numbers_are_returned_as_pairs)
 {
     struct td_tensor outputs[] = { tensor("complex64[2] 1 -1 nan 2"), tensor("complex128[] 0 1") };
     static const char einsum[] =
@@ -161,30 +161,30 @@ START_TEST(complex_numbers_come_back_as_pairs)
     char body[512];
     snprintf(body, sizeof body, einsum, ",\"complex\":true");
     ck_assert_ptr_nonnull(
-        strstr(answer_json("einsum", body, &outputs[0], 1),
+        strstr(encode_json("einsum", body, &outputs[0], 1),
                "\"datatype\":\"FP32\",\"shape\":[2,2],\"parameters\":{\"complex\":"
                "true},\"data\":[1.0,-1.0,NaN,2.0]"));
     decoded_free(&decoded);
-    ck_assert_ptr_nonnull(strstr(answer_json("einsum", body, &outputs[1], 1),
+    ck_assert_ptr_nonnull(strstr(encode_json("einsum", body, &outputs[1], 1),
                                  "\"datatype\":\"FP64\",\"shape\":[2],\"parameters\":{\"complex\":"
                                  "true},\"data\":[0.0,1.0]"));
     decoded_free(&decoded);
     snprintf(body, sizeof body, einsum, "");
-    ck_assert_int_eq(answer("einsum", body, &outputs[0], 1, NULL), TD_NOT_ACCEPTABLE);
+    ck_assert_int_eq(encode("einsum", body, &outputs[0], 1, NULL), TD_NOT_ACCEPTABLE);
     ck_assert_ptr_nonnull(strstr(err.message, "\"complex\": true"));
     decoded_free(&decoded);
 }
 END_TEST
 
-START_TEST(strings_that_are_not_utf8_have_to_be_binary)
+START_TEST(strings_that_are_not_utf8_must_be_binary)
 {
     struct td_tensor output = tensor("string[1] '\\xff'");
-    ck_assert_int_eq(answer("gather", GATHER(""), &output, 1, NULL), TD_NOT_ACCEPTABLE);
+    ck_assert_int_eq(encode("gather", GATHER(""), &output, 1, NULL), TD_NOT_ACCEPTABLE);
     ck_assert_ptr_nonnull(strstr(err.message, "not UTF-8"));
     ck_assert_ptr_nonnull(strstr(err.message, "binary"));
     decoded_free(&decoded);
     ck_assert_int_eq(
-        answer("gather", GATHER("\"parameters\":{\"binary_data_output\":true},"), &output, 1, NULL),
+        encode("gather", GATHER("\"parameters\":{\"binary_data_output\":true},"), &output, 1, NULL),
         TD_OK);
     decoded_free(&decoded);
 }
@@ -197,7 +197,7 @@ END_TEST
     "{\"name\":\"partitions\",\"shape\":[1],\"datatype\":\"INT32\",\"data\":[0]}],"                \
     "\"parameters\":{\"num_partitions\":3}" outputs "}"
 
-START_TEST(outputs_come_as_they_are_asked_for)
+START_TEST(outputs_are_returned_as_requested)
 {
     static const struct {
         const char *outputs, *want;
@@ -215,12 +215,12 @@ START_TEST(outputs_come_as_they_are_asked_for)
     for (int i = 0; i < COUNT_OF(cases); i++) {
         char body[512];
         snprintf(body, sizeof body, PARTITION("%s"), cases[i].outputs);
-        const char *at = strstr(answer_json("dynamic_partition", body, outputs, 3), "\"outputs\":");
+        const char *at = strstr(encode_json("dynamic_partition", body, outputs, 3), "\"outputs\":");
         ck_assert_str_eq(at + strlen("\"outputs\":"), cases[i].want);
         decoded_free(&decoded);
     }
     td_status status =
-        answer("dynamic_partition", PARTITION(",\"outputs\":[{\"name\":\"outputs.3\"}]"), outputs,
+        encode("dynamic_partition", PARTITION(",\"outputs\":[{\"name\":\"outputs.3\"}]"), outputs,
                3, NULL);
     ck_assert_int_eq(status, TD_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(err.message, "outputs.3"));
@@ -228,16 +228,16 @@ START_TEST(outputs_come_as_they_are_asked_for)
 }
 END_TEST
 
-START_TEST(outputs_with_names_come_as_they_are_asked_for)
+START_TEST(named_outputs_are_returned_as_requested)
 {
 #define X "{\"inputs\":[{\"name\":\"x\",\"shape\":[1],\"datatype\":\"INT8\",\"data\":[1]}]"
     struct td_tensor outputs[] = { tensor("int8[1] 7"), tensor("int32[1] 0") };
-    const char *all = answer_json("pair_op", X "}", outputs, 2);
+    const char *all = encode_json("pair_op", X "}", outputs, 2);
     ck_assert_ptr_nonnull(strstr(
         all, "\"outputs\":[{\"name\":\"values\",\"datatype\":\"INT8\",\"shape\":[1],\"data\":[7]},"
              "{\"name\":\"places\",\"datatype\":\"INT32\",\"shape\":[1],\"data\":[0]}]}"));
     decoded_free(&decoded);
-    const char *one = answer_json("pair_op", X ",\"outputs\":[{\"name\":\"places\"}]}", outputs, 2);
+    const char *one = encode_json("pair_op", X ",\"outputs\":[{\"name\":\"places\"}]}", outputs, 2);
     ck_assert_ptr_nonnull(strstr(
         one,
         "\"outputs\":[{\"name\":\"places\",\"datatype\":\"INT32\",\"shape\":[1],\"data\":[0]}]}"));
@@ -257,7 +257,7 @@ START_TEST(bytes_follow_in_the_order_of_the_outputs)
 {
     struct td_tensor outputs[] = { tensor("int8[2] 1 2"), tensor("int8[0]"),
                                    tensor("string[2] '\\xff' 'bc'") };
-    td_status status = answer(
+    td_status status = encode(
         "dynamic_partition",
         PARTITION(",\"outputs\":[{\"name\":\"outputs.2\",\"parameters\":{\"binary_data\":true}},"
                   "{\"name\":\"outputs.1\",\"parameters\":{\"binary_data\":true}},"
@@ -288,7 +288,7 @@ START_TEST(an_output_may_differ_from_the_others)
     struct td_tensor outputs[] = { tensor("int8[1] 1"), tensor("int8[1] 2"), tensor("int8[1] 3") };
     static const struct {
         const char *body;
-        size_t bytes; /* behind the JSON text */
+        size_t bytes; /* size of the data after the JSON text */
     } cases[] = {
         { PARTITION(""), 0 },
         { PARTITION(",\"outputs\":[{\"name\":\"outputs.0\",\"parameters\":{\"binary_data\":true}},"
@@ -302,7 +302,7 @@ START_TEST(an_output_may_differ_from_the_others)
           2 },
     };
     for (int i = 0; i < COUNT_OF(cases); i++) {
-        td_status status = answer("dynamic_partition", cases[i].body, outputs, 3, NULL);
+        td_status status = encode("dynamic_partition", cases[i].body, outputs, 3, NULL);
         ck_assert_msg(status == TD_OK, "%s", err.message);
         ck_assert_int_eq(reply.n_headers, cases[i].bytes > 0);
         if (cases[i].bytes > 0)
@@ -318,7 +318,7 @@ START_TEST(large_data_is_not_copied)
     struct td_tensor outputs[] = { tensor("int8[1] 1"), tensor("uint8[70000] 0..69999"),
                                    tensor("int8[1] 3") };
     td_status status =
-        answer("dynamic_partition",
+        encode("dynamic_partition",
                "{\"inputs\":[{\"name\":\"data\",\"shape\":[1],\"datatype\":\"INT8\",\"data\":[1]},"
                "{\"name\":\"partitions\",\"shape\":[1],\"datatype\":\"INT32\",\"data\":[0]}],"
                "\"parameters\":{\"num_partitions\":3,\"binary_data_output\":true}}",
@@ -347,20 +347,20 @@ START_TEST(outputs_may_go_to_shared_memory)
     test_regions_init(&regions);
     memset(regions.bytes, '.', sizeof regions.bytes);
     td_status status =
-        answer("gather", TO_REGION("6", ",\"shared_memory_offset\":8"), &output, 1, &regions.base);
+        encode("gather", TO_REGION("6", ",\"shared_memory_offset\":8"), &output, 1, &regions.base);
     ck_assert_msg(status == TD_OK, "%s", err.message);
     ck_assert_mem_eq(regions.bytes[0], "........\1\2\xff\xff....", 16);
     ck_assert_str_eq(joined(), ANSWER("\"datatype\":\"INT16\",\"shape\":[2]"));
     ck_assert_int_eq(reply.n_headers, 0);
     decoded_free(&decoded);
     output = tensor("string[2] 'a' '\\xff\\xfe'");
-    status = answer("gather", TO_REGION("11", ""), &output, 1, &regions.base);
+    status = encode("gather", TO_REGION("11", ""), &output, 1, &regions.base);
     ck_assert_msg(status == TD_OK, "%s", err.message);
     ck_assert_mem_eq(regions.bytes[0], "\1\0\0\0a\2\0\0\0\xff\xfe", 11);
     ck_assert_str_eq(joined(), ANSWER("\"datatype\":\"BYTES\",\"shape\":[2]"));
     decoded_free(&decoded);
     output = tensor("complex64[1] 1 2");
-    status = answer("gather",
+    status = encode("gather",
                     "{\"inputs\":[" PARAMS "," INDICES "],\"parameters\":{\"complex\":true},"
                     "\"outputs\":[{\"name\":\"output\",\"parameters\":{"
                     "\"shared_memory_region\":\"r\",\"shared_memory_byte_size\":8}}]}",
@@ -371,14 +371,14 @@ START_TEST(outputs_may_go_to_shared_memory)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_its_range_is_not_begun)
+START_TEST(outputs_that_do_not_fit_their_range_are_refused)
 {
     static const char *const outputs[] = { "int16[3] 1 2 3", "string[1] 'ab'" };
     struct test_regions regions;
     test_regions_init(&regions);
     for (int i = 0; i < COUNT_OF(outputs); i++) {
         struct td_tensor output = tensor(outputs[i]);
-        td_status status = answer("gather", TO_REGION("5", ""), &output, 1, &regions.base);
+        td_status status = encode("gather", TO_REGION("5", ""), &output, 1, &regions.base);
         ck_assert_int_eq(status, TD_INVALID_ARGUMENT);
         ck_assert_ptr_nonnull(strstr(err.message, "takes 6 bytes"));
         ck_assert_ptr_nonnull(strstr(err.message, "has 5"));
@@ -422,7 +422,7 @@ static const char *problem(const char *op)
     return joined();
 }
 
-START_TEST(errors_are_one_sentence_beside_the_facts)
+START_TEST(errors_are_a_message_and_further_members)
 {
     td_error_set(&err, TD_INDEX_OUT_OF_BOUNDS, "indices[3] = 9 is not in [0, 5)");
     td_error_at_input(&err, TD_INDEX_OUT_OF_BOUNDS, "indices");
@@ -441,7 +441,7 @@ START_TEST(errors_are_one_sentence_beside_the_facts)
 }
 END_TEST
 
-START_TEST(the_sentence_names_the_model_and_the_input_once)
+START_TEST(the_message_names_the_model_and_the_input_once)
 {
     static const struct {
         const char *op, *input, *message, *want;
@@ -494,7 +494,7 @@ START_TEST(codes_are_those_of_the_protocol)
 }
 END_TEST
 
-/* No memory at all. */
+/* An arena that cannot allocate. */
 static struct td_buffer *take_nothing(struct td_memory *self, size_t size, struct td_error *error)
 {
     (void)self;
@@ -503,7 +503,7 @@ static struct td_buffer *take_nothing(struct td_memory *self, size_t size, struc
     return NULL;
 }
 
-START_TEST(without_memory_a_title_is_left)
+START_TEST(without_memory_the_error_is_a_title)
 {
     struct td_memory nothing = { .take = take_nothing };
     struct td_arena arena;
@@ -522,23 +522,23 @@ END_TEST
 static void add_tests(TCase *tcase)
 {
     tcase_add_loop_test(tcase, data_is_flat_json, 0, COUNT_OF(elements));
-    tcase_add_test(tcase, names_of_no_numbers_lose_their_quotes_in_any_block);
-    tcase_add_test(tcase, the_id_comes_back_as_it_was);
-    tcase_add_test(tcase, a_policy_that_replaced_something_is_told);
-    tcase_add_test(tcase, complex_numbers_come_back_as_pairs);
-    tcase_add_test(tcase, strings_that_are_not_utf8_have_to_be_binary);
-    tcase_add_test(tcase, outputs_come_as_they_are_asked_for);
-    tcase_add_test(tcase, outputs_with_names_come_as_they_are_asked_for);
+    tcase_add_test(tcase, nan_and_infinity_have_no_quotes_in_any_block);
+    tcase_add_test(tcase, the_id_is_returned_unchanged);
+    tcase_add_test(tcase, a_bounds_policy_that_replaced_something_is_reported);
+    tcase_add_test(tcase, complex_numbers_are_returned_as_pairs);
+    tcase_add_test(tcase, strings_that_are_not_utf8_must_be_binary);
+    tcase_add_test(tcase, outputs_are_returned_as_requested);
+    tcase_add_test(tcase, named_outputs_are_returned_as_requested);
     tcase_add_test(tcase, bytes_follow_in_the_order_of_the_outputs);
     tcase_add_test(tcase, an_output_may_differ_from_the_others);
     tcase_add_test(tcase, large_data_is_not_copied);
     tcase_add_test(tcase, outputs_may_go_to_shared_memory);
-    tcase_add_test(tcase, what_does_not_fit_its_range_is_not_begun);
+    tcase_add_test(tcase, outputs_that_do_not_fit_their_range_are_refused);
     tcase_add_test(tcase, the_bound_is_known_from_shapes);
-    tcase_add_test(tcase, errors_are_one_sentence_beside_the_facts);
-    tcase_add_test(tcase, the_sentence_names_the_model_and_the_input_once);
+    tcase_add_test(tcase, errors_are_a_message_and_further_members);
+    tcase_add_test(tcase, the_message_names_the_model_and_the_input_once);
     tcase_add_test(tcase, codes_are_those_of_the_protocol);
-    tcase_add_test(tcase, without_memory_a_title_is_left);
+    tcase_add_test(tcase, without_memory_the_error_is_a_title);
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* RFC 4648, section 10, and bytes that use the last letters. */
+/* RFC 4648, section 10, and bytes that are encoded with the last characters of the alphabet. */
 static const struct {
     const char *bytes, *text;
 } vectors[] = {
@@ -37,34 +37,34 @@ START_TEST(the_vectors_of_the_rfc)
 END_TEST
 
 static const struct {
-    const char *says, *text;
+    const char *case_name, *text;
     size_t wrong;
 } malformed[] = {
-    { "a letter of the other alphabet", "Zm9-Zm9v", 3 },
+    { "a character of the URL alphabet", "Zm9-Zm9v", 3 },
     { "a space", "Zm 9", 2 },
     { "a newline", "Zm9v\nm9v", 4 },
     { "padding in the middle", "Zg==Zg==", 2 },
-    { "padding alone", "====", 0 },
-    { "three of padding", "Z===", 1 },
-    { "padding before a letter", "Zg=v", 2 },
+    { "only padding", "====", 0 },
+    { "three padding characters", "Z===", 1 },
+    { "padding before a character", "Zg=v", 2 },
     { "a byte above 127", "Zm9\xe9", 3 },
-    { "bits that stand for nothing, one byte", "Zh==", 1 },
-    { "bits that stand for nothing, two bytes", "Zm9=", 2 },
-    { "a wrong letter before padding", "Z.==", 1 },
-    { "a wrong letter before padding, two bytes", "Zm.=", 2 },
+    { "nonzero unused bits, one byte", "Zh==", 1 },
+    { "nonzero unused bits, two bytes", "Zm9=", 2 },
+    { "an invalid character before padding", "Z.==", 1 },
+    { "an invalid character before padding, two bytes", "Zm.=", 2 },
 };
 
-START_TEST(malformed_text_is_found_at_its_letter)
+START_TEST(invalid_characters_are_reported_by_position)
 {
     char bytes[16];
     size_t length = strlen(malformed[_i].text), size;
     ck_assert(td_base64_decoded_size(malformed[_i].text, length, &size));
     size_t done = td_base64_decode(bytes, malformed[_i].text, length);
-    ck_assert_msg(done == malformed[_i].wrong, "%s: %zu", malformed[_i].says, done);
+    ck_assert_msg(done == malformed[_i].wrong, "%s: %zu", malformed[_i].case_name, done);
 }
 END_TEST
 
-START_TEST(lengths_that_are_no_multiple_of_four_are_cut_off)
+START_TEST(lengths_that_are_not_multiples_of_four_are_refused)
 {
     size_t size;
     ck_assert(!td_base64_decoded_size("Zm9", 3, &size));
@@ -73,7 +73,7 @@ START_TEST(lengths_that_are_no_multiple_of_four_are_cut_off)
 }
 END_TEST
 
-START_TEST(all_lengths_and_bytes_come_back)
+START_TEST(all_lengths_and_bytes_round_trip)
 {
     uint64_t seed = 64;
     for (size_t length = 0; length < 600; length++) {
@@ -99,9 +99,9 @@ END_TEST
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, the_vectors_of_the_rfc, 0, COUNT_OF(vectors));
-    tcase_add_loop_test(t, malformed_text_is_found_at_its_letter, 0, COUNT_OF(malformed));
-    tcase_add_test(t, lengths_that_are_no_multiple_of_four_are_cut_off);
-    tcase_add_test(t, all_lengths_and_bytes_come_back);
+    tcase_add_loop_test(t, invalid_characters_are_reported_by_position, 0, COUNT_OF(malformed));
+    tcase_add_test(t, lengths_that_are_not_multiples_of_four_are_refused);
+    tcase_add_test(t, all_lengths_and_bytes_round_trip);
 }
 
 int main(void)

@@ -22,32 +22,32 @@ START_TEST(every_name_is_found_in_lists_of_every_length)
 END_TEST
 
 static const struct {
-    const char *says, *name;
+    const char *case_name, *name;
     size_t length;
     int place;
 } others[] = {
-    { "before all", "A", 1, 0 },
-    { "no byte at all", "", 0, 0 },
-    { "between two", "aa", 2, 3 },
-    { "the beginning of a known one", "a.", 2, 2 },
-    { "a known one, and more", "abc", 3, 4 },
-    { "a known one, and a NUL", "a\0", 2, 2 },
-    { "a known one behind a NUL", "\0a", 2, 0 },
-    { "behind letters, but before what is no ASCII", "z", 1, 5 },
-    { "behind all", "\xff", 1, 6 },
+    { "before all names", "A", 1, 0 },
+    { "an empty name", "", 0, 0 },
+    { "between two names", "aa", 2, 3 },
+    { "a prefix of a known name", "a.", 2, 2 },
+    { "a known name with a suffix", "abc", 3, 4 },
+    { "a known name and a NUL", "a\0", 2, 2 },
+    { "a NUL and a known name", "\0a", 2, 0 },
+    { "after ASCII names, before other names", "z", 1, 5 },
+    { "after all names", "\xff", 1, 6 },
 };
 
-START_TEST(another_name_has_its_place_before_the_next_larger_one)
+START_TEST(an_unknown_name_is_placed_before_the_next_larger_one)
 {
     bool found = true;
     ck_assert_msg(td_sorted_find(names, COUNT_OF(names), name_at, others[_i].name,
                                  others[_i].length, &found) == others[_i].place,
-                  "%s", others[_i].says);
-    ck_assert_msg(!found, "%s", others[_i].says);
+                  "%s", others[_i].case_name);
+    ck_assert_msg(!found, "%s", others[_i].case_name);
 }
 END_TEST
 
-START_TEST(an_empty_list_has_the_first_place)
+START_TEST(in_an_empty_list_every_name_is_placed_first)
 {
     bool found = true;
     ck_assert_int_eq(td_sorted_find(NULL, 0, name_at, "a", 1, &found), 0);
@@ -59,9 +59,9 @@ static void add(TCase *tcase)
 {
     tcase_add_loop_test(tcase, every_name_is_found_in_lists_of_every_length, 1,
                         COUNT_OF(names) + 1);
-    tcase_add_loop_test(tcase, another_name_has_its_place_before_the_next_larger_one, 0,
+    tcase_add_loop_test(tcase, an_unknown_name_is_placed_before_the_next_larger_one, 0,
                         COUNT_OF(others));
-    tcase_add_test(tcase, an_empty_list_has_the_first_place);
+    tcase_add_test(tcase, in_an_empty_list_every_name_is_placed_first);
 }
 
 int main(void)

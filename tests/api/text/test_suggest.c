@@ -19,21 +19,21 @@ static const char *const known[] = {
 };
 
 static const struct {
-    const char *says, *name, *near; /* "" when none is */
+    const char *case_name, *name, *near; /* "" if there is none */
 } names[] = {
-    { "a letter left out", "gathr", "gather" },
-    { "one too many", "einssum", "einsum" },
-    { "another letter", "einsun", "einsum" },
-    { "two exchanged count as one", "gather_dn", "gather_nd" },
-    { "the nearer of two", "gatherr_nd", "gather_nd" },
-    { "a third of its letters differ", "eimsun", "einsum" },
-    { "more than a third", "eimzun", "" },
+    { "a missing character", "gathr", "gather" },
+    { "an additional character", "einssum", "einsum" },
+    { "a different character", "einsun", "einsum" },
+    { "an exchange counts as one edit", "gather_dn", "gather_nd" },
+    { "the nearer of two names", "gatherr_nd", "gather_nd" },
+    { "a third of its characters differ", "eimsun", "einsum" },
+    { "more than a third of its characters differ", "eimzun", "" },
     { "nothing", "", "" },
-    { "one letter means nothing", "y", "" },
+    { "a name of one character", "y", "" },
     { "a long name", "model:encoder.layer.0.atention.self.query.weight",
       "model:encoder.layer.0.attention.self.query.weight" },
-    { "one of 63 letters", LETTERS_62 "x", LETTERS_62 "z" },
-    { "... and none that is longer", LETTERS_62 "y", LETTERS_62 "z" },
+    { "a name of 63 characters", LETTERS_62 "x", LETTERS_62 "z" },
+    { "a longer known name", LETTERS_62 "y", LETTERS_62 "z" },
     { "too long to be compared", LETTERS_62 "zz", "" },
 };
 
@@ -42,7 +42,7 @@ START_TEST(the_nearest_known_name_is_suggested)
     struct td_error err;
     td_error_set(&err, TD_UNKNOWN_OP, "what");
     td_suggest(&err, names[_i].name, strlen(names[_i].name), known, COUNT_OF(known));
-    ck_assert_msg(strcmp(err.did_you_mean, names[_i].near) == 0, "%s: %s", names[_i].says,
+    ck_assert_msg(strcmp(err.did_you_mean, names[_i].near) == 0, "%s: %s", names[_i].case_name,
                   err.did_you_mean);
     ck_assert_str_eq(err.message, "what");
 }
@@ -61,7 +61,7 @@ START_TEST(an_unknown_name_is_refused_with_the_nearest)
 }
 END_TEST
 
-START_TEST(an_unknown_name_that_is_near_to_none_is_refused_without)
+START_TEST(an_unknown_name_that_is_near_to_none_gets_no_suggestion)
 {
     struct td_error err;
     ck_assert_int_eq(td_unknown_name(&err, TD_TENSOR_NOT_FOUND, "resident tensor", "moons", 5,
@@ -85,7 +85,7 @@ START_TEST(a_long_name_is_cut_in_the_message)
 }
 END_TEST
 
-START_TEST(nobody_has_to_ask_why)
+START_TEST(the_error_may_be_null)
 {
     td_suggest(NULL, "gathr", 5, known, COUNT_OF(known));
     ck_assert_int_eq(td_unknown_name(NULL, TD_UNKNOWN_OP, "op", "gathr", 5, known, COUNT_OF(known),
@@ -98,7 +98,7 @@ END_TEST
 
 enum { LONGEST = 63 };
 
-/* The definition: D[i][j] is the least of what leads to it. */
+/* The definition of the distance: D[i][j] is the minimum over all last edits. */
 static size_t plain_distance(const char *a, size_t n, const char *b, size_t m)
 {
     static size_t d[LONGEST + 1][LONGEST + 1];
@@ -126,7 +126,7 @@ static size_t random_name(char name[LONGEST + 1])
     return length;
 }
 
-/* Inserts, removes, replaces or exchanges a letter. */
+/* Inserts, removes or replaces a character, or exchanges two. */
 static size_t random_edit(char name[LONGEST + 1], size_t length)
 {
     const size_t at = (size_t)random_below((int)length + 1);
@@ -175,7 +175,7 @@ enum { MANY = 2000 };
 static char many[MANY][LONGEST + 1];
 static const char *many_names[MANY];
 
-/* Names that differ late, so that no comparison ends early: what costs most. */
+/* Names that differ only near the end, so that no comparison ends early: the worst case. */
 static void fill_many(void)
 {
     for (int i = 0; i < MANY; i++) {
@@ -229,7 +229,8 @@ START_TEST(a_name_of_another_length_is_one_step)
     uint32_t work;
     ck_assert_ptr_null(td_nearest_name("gather", 6, others, 3, &work));
     ck_assert_uint_eq(work, 3);
-    ck_assert_ptr_null(td_nearest_name("g", 1, others, 3, &work)); /* too short to be near any */
+    /* too short to be near any name */
+    ck_assert_ptr_null(td_nearest_name("g", 1, others, 3, &work));
     ck_assert_uint_eq(work, 0);
 }
 END_TEST
@@ -238,9 +239,9 @@ static void add(TCase *t)
 {
     tcase_add_loop_test(t, the_nearest_known_name_is_suggested, 0, COUNT_OF(names));
     tcase_add_test(t, an_unknown_name_is_refused_with_the_nearest);
-    tcase_add_test(t, an_unknown_name_that_is_near_to_none_is_refused_without);
+    tcase_add_test(t, an_unknown_name_that_is_near_to_none_gets_no_suggestion);
     tcase_add_test(t, a_long_name_is_cut_in_the_message);
-    tcase_add_test(t, nobody_has_to_ask_why);
+    tcase_add_test(t, the_error_may_be_null);
     tcase_add_loop_test(t, distances_are_those_of_the_definition, 0, 20);
     tcase_add_test(t, the_work_for_many_long_names_is_bounded);
     tcase_add_test(t, the_first_names_are_compared_whatever_follows);

@@ -5,13 +5,13 @@
 #include <string.h>
 
 static const struct {
-    const char *says, *text, *quoted;
+    const char *case_name, *text, *quoted;
 } quotes[] = {
     { "plain", "abc", "\"abc\"" },
     { "quotes and backslashes", "a\"b\\", "\"a\\\"b\\\\\"" },
     { "control characters", "\n\t\x01\x1f", "\"\\n\\u0009\\u0001\\u001f\"" },
-    { "UTF-8 stays", "\xc3\xa9\xf0\x9f\x98\x80", "\"\xc3\xa9\xf0\x9f\x98\x80\"" },
-    { "what is no UTF-8 is replaced",
+    { "UTF-8 is not changed", "\xc3\xa9\xf0\x9f\x98\x80", "\"\xc3\xa9\xf0\x9f\x98\x80\"" },
+    { "invalid UTF-8 is replaced",
       "a\xff"
       "b\xe2\x82",
       "\"a\xef\xbf\xbd"
@@ -27,11 +27,11 @@ START_TEST(text_is_quoted_for_json)
     ck_assert(!text.full);
     ck_assert_msg((size_t)(text.at - buffer) == strlen(quotes[_i].quoted) &&
                       memcmp(buffer, quotes[_i].quoted, strlen(quotes[_i].quoted)) == 0,
-                  "%s", quotes[_i].says);
+                  "%s", quotes[_i].case_name);
 }
 END_TEST
 
-START_TEST(what_does_not_fit_is_dropped_and_remembered)
+START_TEST(text_that_does_not_fit_is_dropped_and_sets_full)
 {
     char buffer[8] = "";
     struct td_text text = { buffer, buffer + 4, false };
@@ -61,7 +61,7 @@ START_TEST(a_number_is_written_in_decimal)
 {
     char buffer[32];
     size_t length = strlen(numbers[_i].text);
-    /* Room for just this: what has to fit does. */
+    /* A buffer of exactly the necessary size. */
     struct td_text text = { buffer, buffer + length, false };
     td_text_uint(&text, numbers[_i].value);
     ck_assert_msg(!text.full && text.at == buffer + length, "%s", numbers[_i].text);
@@ -73,7 +73,7 @@ START_TEST(a_number_is_written_in_decimal)
 }
 END_TEST
 
-START_TEST(a_word_is_written_without_its_nul)
+START_TEST(a_string_is_written_without_its_nul)
 {
     char buffer[8] = "";
     struct td_text text = { buffer, buffer + 4, false };
@@ -114,8 +114,8 @@ static void add(TCase *t)
     tcase_add_loop_test(t, text_is_quoted_for_json, 0, COUNT_OF(quotes));
     tcase_add_loop_test(t, a_number_is_written_in_decimal, 0, COUNT_OF(numbers));
     tcase_add_test(t, dimensions_are_written_with_commas_between_them);
-    tcase_add_test(t, a_word_is_written_without_its_nul);
-    tcase_add_test(t, what_does_not_fit_is_dropped_and_remembered);
+    tcase_add_test(t, a_string_is_written_without_its_nul);
+    tcase_add_test(t, text_that_does_not_fit_is_dropped_and_sets_full);
 }
 
 int main(void)
