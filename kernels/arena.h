@@ -45,8 +45,8 @@ TD_MUST_CHECK td_status td_arena_reserve(struct td_arena *arena, size_t bytes,
  * reference dropped, when memory for the list node is exhausted. */
 bool td_arena_keep(struct td_arena *arena, struct td_buffer *buffer, struct td_error *err);
 
-/* Lets go of a reference that keep took over: nothing that is still used may lie there. Of a buffer
- * that it does not keep nothing happens. */
+/* Drops a reference that td_arena_keep took over. No data in the buffer may be used afterwards. Has
+ * no effect for a buffer that the arena does not hold. */
 void td_arena_drop(struct td_arena *arena, struct td_buffer *buffer);
 
 /* The buffer whose data starts at `data`: that of a large allocation, which has a buffer of its

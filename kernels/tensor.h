@@ -38,8 +38,8 @@ TD_MUST_CHECK td_status td_tensor_alloc(struct td_tensor *tensor, struct td_aren
 /* Bytes that a tensor occupies: data, and for strings the offsets. */
 size_t td_tensor_footprint(const struct td_tensor *tensor);
 
-/* Copies data, of strings their letters, into the arena: what it lay in, or who owned that, is not
- * needed any more. On failure the tensor is as it was. */
+/* Copies data (of strings the bytes, not the offsets) into the arena: the tensor then does not
+ * depend on its previous memory or owner. On failure the tensor is unchanged. */
 TD_MUST_CHECK td_status td_tensor_copy(struct td_tensor *tensor, struct td_arena *arena,
                                        struct td_error *err);
 

@@ -2,8 +2,8 @@
  *
  * Rows are scattered in the order of the input, not gathered in the order of the output: so the
  * input is read sequentially, and no read has to wait for a write. The strategies differ in two
- * things: how they find the rows of the output that no index names, which become zeros, and how the
- * last of equal indices comes to count. stitch_rows.c implements them.
+ * things: how they find the rows of the output that no index names, which become zeros, and how
+ * they select the last of equal indices. stitch_rows.c implements them.
  *
  * Threads  Reentrant. */
 #ifndef TD_KERNELS_DYNAMIC_STITCH_STRATEGY_H

@@ -398,7 +398,7 @@ static td_status resolve_output(struct parser *p)
     }
     if (output->ellipsis < 0 && n_ellipsis > 0) {
         td_error_set(p->err, TD_INVALID_ARGUMENT,
-                     "the ellipsis of the inputs stands for %d dimension%s; \"...\" is expected in "
+                     "the ellipsis of the inputs has %d dimension%s; \"...\" is expected in "
                      "the output of the equation",
                      n_ellipsis, n_ellipsis == 1 ? "" : "s");
         return td_error_at_attribute(p->err, TD_INVALID_ARGUMENT, "equation");

@@ -51,7 +51,7 @@ struct td_einsum_plan {
                               number of multiplications, and of one addition if a label is summed */
     uint64_t largest_intermediate;      /* elements; the output counts, as in numpy.einsum_path */
     uint64_t intermediate_bytes;        /* of the workspace that holds results */
-    struct td_workspace_size workspace; /* beside the results: the largest of any step */
+    struct td_workspace_size workspace; /* in addition to the results: the largest of any step */
 };
 
 /* The bytes that a run with this many threads uses: intermediate_bytes, workspace.shared and, for

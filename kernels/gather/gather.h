@@ -1,4 +1,4 @@
-/* gather.h - pick slices of a tensor along one axis.
+/* gather.h - picks slices of a tensor along one axis, by index.
  *
  * Shapes     params  [B..., P..., A, Q...]     any dtype, strings included
  *            indices [B..., I...]              int16, int32 or int64

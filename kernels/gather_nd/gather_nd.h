@@ -1,9 +1,9 @@
-/* gather_nd.h - pick slices or elements by index tuples.
+/* gather_nd.h - picks elements or slices of a tensor by index tuples.
  *
  * Shapes     params  [B..., D_0, ..., D_{k-1}, Q...]  any dtype, strings included
  *            indices [B..., I..., k]                  int16, int32 or int64
  *            output  [B..., I..., Q...]               dtype of params
- *            B has batch_dims dimensions; k may be 0 (the whole slice).
+ *            B has batch_dims dimensions; k may be 0: each tuple picks all of its batch.
  * Bounds     0 <= component c < D_c. The error has the position of the component in indices (all
  *            coordinates) and D_c as bound. Policies apply to each component; with zero the whole
  *            row becomes zero; with clip and wrap any index is INDEX_OUT_OF_BOUNDS when a D_c is 0.

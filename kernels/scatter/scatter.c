@@ -56,7 +56,7 @@ static td_status check_mode(const struct td_op_args *args, struct td_error *err)
     td_dtype dtype = args->inputs[TD_GATHERING_PARAMS].tensors->dtype;
     if (mode_of(args) == TD_SCATTER_ADD && (dtype == TD_DTYPE_BOOL || dtype == TD_DTYPE_STRING)) {
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "params has dtype %s; mode \"add\" expects one of numbers",
+                     "params has dtype %s; mode \"add\" expects a numeric dtype",
                      td_dtype_info(dtype)->name);
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
     }
@@ -102,7 +102,7 @@ static td_status check_updates(const struct td_shape *params, const struct td_sh
     (void)td_shape_append(&tuples, indices, 0, last);
     if (!td_shape_starts_with(updates, &tuples)) {
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "updates %s does not begin with the shape of indices but its last "
+                     "updates %s does not begin with the shape of indices without its last "
                      "dimension, %s",
                      td_shape_text(updates, text, sizeof(text)),
                      td_shape_text(&tuples, more, sizeof(more)));
@@ -112,7 +112,7 @@ static td_status check_updates(const struct td_shape *params, const struct td_sh
     (void)td_shape_append(&given, updates, last, updates->rank);
     if (!td_shape_equal(&slice, &given)) {
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "each of updates has shape %s, but tuples of %d name slices of shape %s",
+                     "each update has shape %s, but tuples of %d select slices of shape %s",
                      td_shape_text(&given, text, sizeof(text)), depth,
                      td_shape_text(&slice, more, sizeof(more)));
         return updates_at_fault(err, updates, "params", params);

@@ -1,10 +1,10 @@
 /* scatter.h - writes slices or elements of a tensor at positions given by index tuples.
  *
- * Shapes     params  [D_0, ..., D_{k-1}, Q...]  any dtype; "add": any but bool and string; no
- *            scalar indices [I..., k]                  int16, int32 or int64; 0 <= k <= rank of
- *            params; with k = 0 each update applies to all of params updates [I..., Q...]
- *            dtype of params output  shape and dtype of params: params with the updates written to
- *            it
+ * Shapes     params  [D_0, ..., D_{k-1}, Q...]  no scalar; any dtype, for "add" no bool or string
+ *            indices [I..., k]                  int16, int32 or int64; 0 <= k <= rank of params;
+ *                                               with k = 0 an update applies to all of params
+ *            updates [I..., Q...]               dtype of params
+ *            output  shape and dtype of params: params with the updates written to it
  * Bounds     0 <= component c < D_c; the first component out of range is INDEX_OUT_OF_BOUNDS, with
  *            the details of gather_nd's error, before anything is written.
  * Meaning    "set": of equal tuples the last one counts. "add": all updates are added, in order;

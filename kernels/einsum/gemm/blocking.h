@@ -22,7 +22,7 @@
  * rows of all tiles. */
 #define TD_GEMM_MC               168
 #define TD_GEMM_KC               512
-/* The most columns that are summed beside a C that is not native. */
+/* The most columns whose sums are kept in scratch memory, when C is not native. */
 #define TD_GEMM_SUMS_COLUMNS     256
 /* A panel before it is widened or expanded: at most TD_GEMM_KC reals long, of complex128, whose KC
  * is half as many elements. */

@@ -178,7 +178,7 @@ void td_gemm_macrokernel(const struct td_gemm_context *g, struct td_gemm_scratch
         multiply_block(g, scratch, block);
         return;
     }
-    /* Columns in groups that the sums beside C have room for. */
+    /* Groups of columns whose sums fit the scratch memory. */
     struct td_gemm_block group = *block;
     for (; group.n0 < block->n0 + block->n; group.n0 += TD_GEMM_SUMS_COLUMNS) {
         group.n = td_smaller(TD_GEMM_SUMS_COLUMNS, block->n0 + block->n - group.n0);

@@ -284,12 +284,12 @@ static const struct {
       "inputs[1]", 2 },
     { "tf: broadcast dimensions without an output ellipsis", "...ij->ij", "[2,3,4]",
       TD_INVALID_ARGUMENT,
-      "the ellipsis of the inputs stands for 1 dimension; \"...\" is expected in the output of the "
+      "the ellipsis of the inputs has 1 dimension; \"...\" is expected in the output of the "
       "equation",
       "", 0 },
     { "broadcast dimensions of extent 1 without an output ellipsis", "...ij->ij", "[1,1,3,4]",
       TD_INVALID_ARGUMENT,
-      "the ellipsis of the inputs stands for 2 dimensions; \"...\" is expected in the output of "
+      "the ellipsis of the inputs has 2 dimensions; \"...\" is expected in the output of "
       "the equation",
       "", 0 },
     { "an output of rank 17", "i->iiiiiiiiiiiiiiiii", "[1]", TD_RESOURCE_LIMIT,
