@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2317 # functions that run through eval and trap
 # run.sh - all tests of tensord, on a machine that may have nothing installed yet.
 #
 #   tests/run.sh                the whole: what a change must pass; under 15 minutes on two cores
@@ -18,6 +19,7 @@
 #
 # What is in `long` only:
 #   valgrind          finds what AddressSanitizer finds in the same cases, at a multiple of the time.
+#   unit-tsan-single  unit tests whose programs start no thread: ThreadSanitizer has nothing to find in them.
 #   http-tsan-topics  topics of HTTP that go through the same threads as those of http-tsan.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -42,9 +44,21 @@ build() {
 # ctest itself does not print why a test was skipped.
 unit() {
     local status=0
-    ctest --test-dir "$1" --output-on-failure -j "$JOBS" "${@:2}" || status=$?
+    ctest --test-dir "$1" --output-on-failure --no-tests=error -j "$JOBS" "${@:2}" || status=$?
     sed -n 's/^skipped: /SKIP unit test: /p' "$1/Testing/Temporary/LastTest.log"
-    return $status
+    return "$status"
+}
+
+# unit_tsan -R: the tests whose programs start threads; unit_tsan -E: the others.
+unit_tsan() {
+    local threaded
+    threaded=$(ctest --test-dir build-tsan --show-only=json-v1 | python3 -c '
+import json, subprocess, sys
+tests = {test["name"]: test["command"][0] for test in json.load(sys.stdin)["tests"]}
+called = {name: subprocess.run(["nm", "-D", "--undefined-only", program], capture_output=True).stdout
+          for name, program in tests.items()}
+print("|".join(name for name in tests if b"pthread_create" in called[name]))')
+    unit build-tsan "$1" "^($threaded)\$"
 }
 
 layering() {
@@ -124,11 +138,12 @@ stage unit-release        compute qwl  build-release unit build -E '^gpu/emulati
 stage build-asan          compute -wl  -             build asan
 stage build-tsan          compute -wl  -             build tsan
 stage unit-asan           compute -wl  build-asan    unit build-asan
-stage unit-tsan           compute -wl  build-tsan    unit build-tsan
+stage unit-tsan           compute -wl  build-tsan    unit_tsan -R
 stage build-benchmarks    compute -wl  build-release cmake --build build -j "$JOBS" --target benchmarks
 stage tidy                compute -wl  build-release tidy
 stage gpu-plugin          compute -wl  -             gpu_plugin
 stage gpu-emulation       compute -wl  build-release gpu_emulation
+stage unit-tsan-single    compute --l  build-tsan    unit_tsan -E
 stage valgrind            compute --l  build-release tests/http/valgrind.sh build/tensord
 stage conformance-json    wait    q--  build-release conformance build 1 --transport json
 stage http-smoke          wait    q--  build-release http build 1 --only test_ops --only test_errors --only test_tensors \
@@ -190,7 +205,7 @@ for word in "${@:-whole}"; do
     whole) want_set w ;;
     long) want_set l ;;
     --list) list; exit ;;
-    -h | --help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0"; exit ;;
+    -h | --help) sed -n '3,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0"; exit ;;
     -*) echo "run.sh: unknown option $word (see --help)" >&2; exit 2 ;;
     *) want_word "$word" ;;
     esac
@@ -315,25 +330,29 @@ end() {
     printf '\n'
 }
 
-mkdir -p "$LOGS"
-if ! deploy/dependencies.sh --test >"$LOGS/dependencies.log" 2>&1; then
-    tail -n 20 "$LOGS/dependencies.log"
-    echo "the dependencies could not be installed: see $LOGS/dependencies.log"
-    exit 1
-fi
-if command -v ccache >/dev/null; then
-    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
-fi
+# In braces, so that bash has read this file to its end before it runs: the file may change meanwhile.
+{
+    mkdir -p "$LOGS"
+    if ! deploy/dependencies.sh --test >"$LOGS/dependencies.log" 2>&1; then
+        tail -n 20 "$LOGS/dependencies.log"
+        echo "the dependencies could not be installed: see $LOGS/dependencies.log"
+        exit 1
+    fi
+    if command -v ccache >/dev/null; then
+        export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+    fi
 
-trap end EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-while :; do
-    start_next compute
-    start_next wait
-    [ "$(count running)" -gt 0 ] || break
-    show_progress
-    sleep 0.3
-    reap
-done
-[ "$(count failed not_run)" -eq 0 ] && [ "$(count ok)" -gt 0 ]
+    trap end EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    while :; do
+        start_next compute
+        start_next wait
+        [ "$(count running)" -gt 0 ] || break
+        show_progress
+        sleep 0.3
+        reap
+    done
+    [ "$(count failed not_run)" -eq 0 ] && [ "$(count ok)" -gt 0 ]
+    exit
+}

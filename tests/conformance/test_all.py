@@ -6,8 +6,7 @@ and on the reference device, which takes the way of a GPU.
     test_all.py [--binary PATH] [--only SUBSTR] [--transport NAME] [--gpu DEVICE]
 
 With --gpu only on that device, as tensord's own option names it; with --transport over that one alone, and no
-plans.  One line per run, and one with the sums; exit status 0 only if all
-passed.  TD_TEST_TIME_SCALE stretches the waits.
+plans.  One line per run, and the sums; exit status 0 only if all passed.  TD_TEST_TIME_SCALE stretches the waits.
 """
 import argparse, os, re, subprocess, sys
 
@@ -61,7 +60,7 @@ def main():
                 failed = failed or result.returncode != 0
                 counts = re.match(r"(\d+) passed, (\d+) failed", summary)
                 sums = [sums[0] + int(counts[1]), sums[1] + int(counts[2])] if counts else sums
-    print(f"{sums[0]} passed, {sums[1]} failed, over all transports")
+    print(f"{sums[0]} passed, {sums[1]} failed in all")
     sys.exit(1 if failed else 0)
 
 

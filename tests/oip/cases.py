@@ -9,7 +9,8 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype, ser
 
 import daemon
 
-MODELS = ["gather", "batch_gather", "gather_nd", "dynamic_stitch", "parallel_dynamic_stitch", "dynamic_partition", "einsum"]
+MODELS = ["gather", "batch_gather", "gather_nd", "dynamic_stitch", "parallel_dynamic_stitch", "dynamic_partition", "einsum",
+          "concat"]
 NUMBERS = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16,
            np.float32, np.float64]
 WAYS = [(i, o) for i in (True, False) for o in (True, False)]  # is the input binary, is the output
