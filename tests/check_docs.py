@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Does the documentation of the ops say what their descriptors say?
+"""Checks that the documentation of the ops agrees with their descriptors.
 
     check_docs.py [--binary PATH]
 
 Each op of kernels/ops.def has a section "## NAME" in the README.md of its folder, with a table of its inputs, one of its
 attributes where it has any, one of its outputs, a line "Errors: CODE, ...", and a curl command that runs it. Names,
-dtypes, defaults, ranges and shape rules must be those that GET /v1/ops/NAME of a daemon tells. Elsewhere no table lists
-ops or their folders, as it would need a line for each new one, and a link to a folder of ops names only ops that are there.
+dtypes, defaults, ranges and shape rules must equal those of GET /v1/ops/NAME. Other documents have no table of ops or
+their folders, which would need a line for each new op, and a link to a folder of ops names only ops of that folder.
 
-Prints one line per fault and exits with 1; else prints one line that begins with "ok".
+Prints one line per error and exits with 1; else prints one line that begins with "ok".
 """
 import argparse, glob, json, os, re, sys
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# check_layering.sh - does every #include follow the arrows between the folders, and between the rooms of a folder?
+# check_layering.sh - checks that every #include follows the arrows between folders, and between modules of a folder.
 #
 #     server ──► api ──► kernels        server ──► gpu ──► kernels        tests ──► what they test
 #
-# The rooms of a folder are listed from the lowest to the highest: a room includes itself and those before it,
-# so there is no circle. "." is the folder itself.
+# The modules of a folder are listed from the lowest to the highest: a module includes itself and those before it,
+# so there are no cycles. "." is the folder itself.
 #
 #   tests/check_layering.sh [ROOT]
 #
-# Reads the #include lines only. Prints FILE:LINE and the reason for each that goes the wrong way and exits
+# Reads the #include lines only. Prints FILE:LINE and the reason for each violation and exits
 # with 1; else prints one line that begins with "ok".
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
@@ -21,7 +21,7 @@ done
 find "${folders[@]}" -type f -regex '.*[.]\(c\|h\|inc\|def\|cc\|cpp\|cxx\|hh\|hpp\|cu\|cuh\)' |
     LC_ALL=C sort | awk '
 BEGIN {
-    # Which of our folders a folder may name, itself included.
+    # The folders that a folder may include, itself included.
     may["kernels"] = "kernels"
     may["api"] = "api kernels"
     may["gpu"] = "gpu kernels"
@@ -32,12 +32,12 @@ BEGIN {
     may["tests/support"] = "kernels"
     may["tests"] = "server api gpu kernels"
 
-    rooms["kernels"] = ". rows convert *"  # *: the ops, which do not know each other
-    rooms["kernels/einsum"] = "nest permute gemm sumprod ."
-    rooms["api"] = "text message json files oip ."
-    rooms["gpu"] = ". reference cuda loader"
-    rooms["gpu/cuda"] = "kernels runtime ops ."
-    rooms["server"] = "config observe memory workers compression store devices calls http ."
+    modules["kernels"] = ". rows convert *"  # *: the ops, which do not include each other
+    modules["kernels/einsum"] = "nest permute gemm sumprod ."
+    modules["api"] = "text message json files oip ."
+    modules["gpu"] = ". reference cuda loader"
+    modules["gpu/cuda"] = "kernels runtime ops ."
+    modules["server"] = "config observe memory workers compression store devices calls http ."
 
     # What a folder may not take from the system or from a library, as a regular expression.
     http = "microhttpd[.]h"
@@ -59,46 +59,46 @@ function wrong(line, reason)
     n_wrong++
 }
 
-# The longest entry of `may` that the file lies in.
+# The longest entry of `may` that contains the file.
 function place_of(file,    parts)
 {
     split(file, parts, "/")
     return (parts[1] "/" parts[2]) in may ? parts[1] "/" parts[2] : parts[1]
 }
 
-# Where a file stands among the rooms of a folder, from 1 on; 0: nowhere.
-function height(file, folder,    rest, room, list, n, i)
+# The number of a file's module in the list of a folder, from 1; 0: in none.
+function height(file, folder,    rest, module, list, n, i)
 {
     rest = substr(file, length(folder) + 2)
-    room = rest ~ /\// ? rest : "."
-    sub("/.*", "", room)
-    n = split(rooms[folder], list, " ")
+    module = rest ~ /\// ? rest : "."
+    sub("/.*", "", module)
+    n = split(modules[folder], list, " ")
     for (i = 1; i <= n; i++)
-        if (list[i] == room || list[i] == "*")
+        if (list[i] == module || list[i] == "*")
             return i
     return 0
 }
 
 function in_folder(file, folder) { return index(file, folder "/") == 1 }
 
-function room_of(file, folder,    rest)
+function module_of(file, folder,    rest)
 {
     rest = substr(file, length(folder) + 2)
     return rest ~ /\// ? substr(rest, 1, index(rest, "/") - 1) : "."
 }
 
-# Of two files in one folder with rooms: does the first stand as high as the second?
-function check_rooms(line, name,    folder, from, to)
+# Checks two files of a folder with modules: the included one must be in the same module or a lower one.
+function check_modules(line, name,    folder, from, to)
 {
-    for (folder in rooms) {
+    for (folder in modules) {
         if (!in_folder(path, folder) || !in_folder(name, folder))
             continue
         from = height(path, folder)
         to = height(name, folder)
         if (!from || !to)
-            wrong(line, "the room of " (from ? name : path) " is not in the list of " folder "/")
-        else if (to > from || (to == from && room_of(path, folder) != room_of(name, folder)))
-            wrong(line, folder "/" room_of(path, folder) " includes " name ", which is not below it")
+            wrong(line, "the module of " (from ? name : path) " is not in the list of " folder "/")
+        else if (to > from || (to == from && module_of(path, folder) != module_of(name, folder)))
+            wrong(line, folder "/" module_of(path, folder) " includes " name ", which is not below it")
     }
 }
 
@@ -107,7 +107,7 @@ function check_own(line, name, place,    folder, i, n, allowed)
     folder = name
     sub("/.*", "", folder)
     if (folder !~ /^(kernels|api|gpu|server|tests)$/ || name ~ /(^|\/)[.][.]?\//) {
-        # Beside the file itself is fine for what tests generate and for nothing else.
+        # Paths relative to the file are only for files that tests generate.
         if (place !~ /^tests/)
             wrong(line, "\"" name "\" is not a path from the root")
         return
@@ -117,7 +117,7 @@ function check_own(line, name, place,    folder, i, n, allowed)
             wrong(line, place "/ includes " name ": nothing depends on tests")
         return
     }
-    check_rooms(line, name)
+    check_modules(line, name)
     n = split(may[place], allowed, " ")
     for (i = 1; i <= n; i++)
         if (allowed[i] == folder)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# check_references.sh - does every file that a comment or a document names exist?
+# check_references.sh - checks that every file that a comment or a document names exists.
 #
 #   tests/check_references.sh [ROOT]
 #
 # Looks for names of source files, scripts and documents in the comments of C, C++ and CUDA and in all of *.md. A
 # name is a path from the root, from the folder of the file that has it, or the end of a path in the same one of the
-# folders at the top; tests/ and documents at the top name files of all folders. What an #include <...> names belongs
-# to the system. Prints FILE:LINE and the name for each that there is not and exits with 1; else prints one line that
-# begins with "ok".
+# folders at the top; tests/ and documents at the top name files of all folders. Files named by
+# #include <...> are system headers. Prints FILE:LINE and the name for each missing file and exits with 1; else prints
+# one line that begins with "ok".
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Starts tensord and replays the conformance cases of every op it lists, over every transport, and those of einsum as
-plans, with requests run on the I/O thread where they are small and with all of them sent through the worker queue;
-and on the reference device, which takes the way of a GPU.
+"""Starts tensord and replays the conformance cases of every op that it lists, over every transport, and those of einsum
+as plans: with small requests on the I/O thread, with all requests queued, and on the reference device.
 
     test_all.py [--binary PATH] [--only SUBSTR] [--transport NAME] [--gpu DEVICE]
 
-With --gpu only on that device, as tensord's own option names it; with --transport over that one alone, and no
-plans.  One line per run, and the sums; exit status 0 only if all passed.  TD_TEST_TIME_SCALE stretches the waits.
+With --gpu only on that device, named as in tensord's option; with --transport only over that transport, without
+plans.  Prints a line per run, and one with the sums; exit status 0 only if all passed.  TD_TEST_TIME_SCALE multiplies
+all time limits.
 """
 import argparse, os, re, subprocess, sys
 
@@ -15,7 +15,7 @@ TRANSPORTS = ("json", "json-nested", "json-base64", "safetensors")
 
 
 def main():
-    parser = argparse.ArgumentParser(description="All conformance cases against a daemon of its own.")
+    parser = argparse.ArgumentParser(description="Runs all conformance cases against daemons that it starts.")
     parser.add_argument("--binary", help="the daemon (default: build/tensord)")
     parser.add_argument("--only", default="", metavar="SUBSTR", help="only cases whose name contains SUBSTR")
     parser.add_argument("--transport", choices=TRANSPORTS, help="only over this one, without plans")
@@ -47,7 +47,7 @@ def main():
                 print(f"FAIL the daemon has no op for {', '.join(unheard)}")
                 failed = True
             for what, options in runs.items():
-                if what == "plans" and args.only:  # of which there may be no plan
+                if what == "plans" and args.only:  # may match no einsum case
                     continue
                 if args.transport and args.transport not in options:
                     continue

@@ -1,4 +1,4 @@
-"""What a user of tritonclient.http may expect.  NumPy says what is right."""
+"""Tests of /v2 with tritonclient.http; expected values are computed with NumPy."""
 import json, os, random, time, unittest, urllib.request
 
 import ml_dtypes
@@ -13,11 +13,11 @@ MODELS = ["gather", "batch_gather", "gather_nd", "dynamic_stitch", "parallel_dyn
           "concat"]
 NUMBERS = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16,
            np.float32, np.float64]
-WAYS = [(i, o) for i in (True, False) for o in (True, False)]  # is the input binary, is the output
+WAYS = [(i, o) for i in (True, False) for o in (True, False)]  # binary input, binary output
 
 
 def values(dtype, shape, rng):
-    """numbers of all sizes that the dtype has"""
+    """numbers over the whole range of the dtype"""
     dtype = np.dtype(dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(dtype)
@@ -32,7 +32,7 @@ def strings(items):
 
 
 class Cases:
-    """The tests; each class below runs all of them against its own kind of daemon."""
+    """The tests; each class below runs all of them with other options of the daemon."""
     options = ()
 
     def setUp(self):
@@ -81,8 +81,8 @@ class Cases:
         for word in words:
             self.assertIn(word, error.message())
 
-    # -- what there is
-    def test_the_server_and_its_models_are_there(self):
+    # -- metadata
+    def test_the_server_and_its_models_are_ready(self):
         self.assertTrue(self.client.is_server_live() and self.client.is_server_ready())
         self.assertEqual(self.client.get_server_metadata()["name"], "tensord")
         self.assertIn("system_shared_memory", self.client.get_server_metadata()["extensions"])
@@ -95,8 +95,8 @@ class Cases:
         self.assertFalse(self.client.is_model_ready("nothing") or self.client.is_model_ready("gather", "2"))
         self.refused(404, "nothing", call=lambda: self.client.get_model_metadata("nothing"))
 
-    def test_the_listed_tensors_make_a_request_that_runs(self):
-        """as a tool does that knows nothing but the metadata: every free dimension 1, zeros"""
+    def test_a_request_made_from_the_metadata_runs(self):
+        """as a tool that reads only the metadata would: zeros, with every free dimension 1"""
         needs = {"dynamic_partition": {"num_partitions": 2}, "einsum": {"equation": "a->a"}}
         for model in MODELS:
             inputs = []
@@ -108,7 +108,7 @@ class Cases:
                 for tensor in self.client.get_model_metadata(model)["outputs"]:
                     self.assertIsNotNone(result.as_numpy(tensor["name"]))
 
-    def test_models_are_loaded_and_stay(self):
+    def test_models_are_loaded_and_cannot_be_unloaded(self):
         self.client.load_model("gather")
         self.refused(400, call=lambda: self.client.load_model("gather", config="{}"))
         self.refused(400, call=lambda: self.client.unload_model("gather"))
@@ -122,7 +122,7 @@ class Cases:
             self.refused(501, call=call)
 
     # -- dtypes
-    def test_every_dtype_travels_in_every_form(self):
+    def test_every_dtype_in_every_format(self):
         indices = np.array([4, 0, 2, 4])
         for dtype in NUMBERS:
             params = values(dtype, (5, 3), self.rng)
@@ -130,12 +130,12 @@ class Cases:
                 with self.subTest(dtype=np.dtype(dtype).name, binary=binary, binary_out=binary_out):
                     self.same(self.gather(params, indices, binary, binary_out), params[indices])
 
-    def test_bfloat16_travels_as_bytes(self):
+    def test_bfloat16_is_sent_as_bytes(self):
         params = values(np.float32, (5, 3), self.rng).astype(ml_dtypes.bfloat16)
         got = self.gather(params, np.array([3, 1]))
         self.assertEqual((got.dtype, got.tobytes()), (params.dtype, params[[3, 1]].tobytes()))
 
-    def test_floats_come_back_to_the_bit(self):
+    def test_floats_are_returned_bit_for_bit(self):
         for dtype, bits in ((np.float32, np.uint32), (np.float64, np.uint64), (np.float16, np.uint16)):
             params = self.rng.integers(0, np.iinfo(bits).max, 2000, dtype=bits).view(dtype)
             params = np.concatenate([params[~np.isnan(params)], np.array([np.nan, np.inf, -np.inf, -0.0], dtype)])
@@ -151,7 +151,7 @@ class Cases:
             for binary, binary_out in WAYS:
                 self.same(self.gather(params, np.array([3, 2, 1, 0]), binary, binary_out), params[::-1])
 
-    def test_bytes_travel_with_any_content(self):
+    def test_bytes_may_have_any_content(self):
         params = strings([b"", b"\x00\xff", b"a" * 70000, "h\u00e9llo \u20ac \U0001f600".encode()])
         self.same(self.gather(params, np.array([3, 1, 0, 2])), params[[3, 1, 0, 2]])
         text = strings(["", "a\x00b", "\"\\\n\u20ac", "x" * 5000])
@@ -171,7 +171,7 @@ class Cases:
                                                   parameters={"equation": "i->i", "complex": True}))
 
     # -- ops
-    def test_gather_takes_along_any_axis(self):
+    def test_gather_along_any_axis(self):
         for _ in range(20):
             shape = self.rng.integers(1, 5, self.rng.integers(1, 5))
             axis = int(self.rng.integers(-len(shape), len(shape)))
@@ -181,13 +181,13 @@ class Cases:
                 self.same(self.gather(params, indices, binary, binary_out, parameters={"axis": axis}),
                           np.take(params, indices, axis))
 
-    def test_batches_pair_up(self):
+    def test_batch_dimensions_pair_up(self):
         params, indices = values(np.int32, (3, 4, 5), self.rng), self.rng.integers(0, 4, (3, 2)).astype(np.int32)
         want = np.stack([params[b][indices[b]] for b in range(3)])
         self.same(self.gather(params, indices, parameters={"axis": 1, "batch_dims": 1}), want)
         self.same(self.infer("batch_gather", {"params": params, "indices": indices})["output"], want)
 
-    def test_gather_nd_takes_by_tuples(self):
+    def test_gather_nd_selects_by_tuples(self):
         params = values(np.float64, (3, 4, 5), self.rng)
         indices = np.stack([self.rng.integers(0, n, 7) for n in params.shape], 1)
         for depth in (1, 2, 3):
@@ -209,7 +209,7 @@ class Cases:
             for model in ("dynamic_stitch", "parallel_dynamic_stitch"):
                 self.same(self.infer(model, inputs, binary, binary_out)["output"], data)
 
-    def test_einsum_contracts(self):
+    def test_einsum(self):
         for equation, shapes in (("ij,jk->ik", [(3, 4), (4, 5)]), ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)]), ("ii->", [(4, 4)]),
                                  ("...ij,...jk->...ik", [(2, 3, 4), (2, 4, 5)]), ("ij->ji", [(3, 4)]),
                                  ("ab,bc,cd->ad", [(3, 4), (4, 5), (5, 2)]), ("i,j->ij", [(3,), (4,)])):
@@ -219,7 +219,7 @@ class Cases:
                                  parameters={"equation": equation})
                 self.near(got["output"], np.einsum(equation, *arrays))
 
-    def test_nothing_is_a_tensor_too(self):
+    def test_empty_tensors(self):
         params = np.zeros((3, 2), np.float32)
         for binary, binary_out in WAYS:
             self.same(self.gather(params, np.zeros(0, np.int64), binary, binary_out), params[:0])
@@ -227,13 +227,13 @@ class Cases:
             self.same(self.gather(params, np.array(1), binary, binary_out), params[1])
         self.same(self.gather(strings([b"x"]), np.zeros(0, np.int64)), strings([]))
 
-    def test_bounds_policies_are_told(self):
+    def test_replaced_indices_are_reported(self):
         result = self.client.infer("gather", [self.input("params", np.arange(3)), self.input("indices", np.array([0, 7, -1]))],
                                    parameters={"bounds": "zero"})
         self.same(result.as_numpy("output"), np.array([0, 0, 0]))
         self.assertEqual(result.get_response()["parameters"], {"bounds_policy": "zero", "bounds_replaced": 2})
 
-    def test_a_table_that_is_resident_is_looked_up_by_name(self):
+    def test_a_resident_table_is_looked_up_by_name(self):
         table = values(np.float32, (1000, 16), self.rng)
         request = urllib.request.Request(f"http://{self.daemon.address}/v1/tensors/oip-embeddings", method="PUT",
                                          data=json.dumps(table.tolist()).encode(), headers={"Content-Type": "application/json"})
@@ -255,7 +255,7 @@ class Cases:
         self.assertEqual(result.get_response()["model_name"], "gather")
         self.assertIsNone(result.as_numpy("nothing"))
 
-    def test_what_is_not_there_is_refused(self):
+    def test_unknown_models_and_tensors_are_refused(self):
         params, indices = np.arange(6.0), np.array([5, 1])
         inputs = [self.input("params", params), self.input("indices", indices)]
         infer = self.client.infer
@@ -269,7 +269,7 @@ class Cases:
         self.refused(404, "nothing", call=lambda: infer("nothing", inputs))
         self.refused(404, "9", call=lambda: infer("gather", inputs, model_version="9"))
 
-    def test_errors_tell_which_and_leave_the_client_usable(self):
+    def test_errors_name_the_input_and_leave_the_client_usable(self):
         for _ in range(20):
             self.refused(400, "indices[1]", "77", call=lambda: self.gather(np.arange(6.0), np.array([0, 77])))
             self.same(self.gather(np.arange(6.0), np.array([2])), np.array([2.0]))
@@ -285,7 +285,7 @@ class Cases:
         self.refused(400, "999", call=lambda: self.gather(params, np.array([999]), request_compression_algorithm="gzip",
                                                           response_compression_algorithm="gzip"))
 
-    def test_many_requests_at_once(self):
+    def test_many_concurrent_requests(self):
         params = values(np.float32, (200, 50), self.rng)
         waiting = []
         for k in range(60):
@@ -299,11 +299,11 @@ class Cases:
         bad = self.client.async_infer("gather", [self.input("params", params), self.input("indices", np.array([200]))])
         self.refused(400, "200", call=lambda: bad.get_result(timeout=60 * daemon.SCALE))
 
-    def test_a_large_tensor_goes_there_and_back(self):
+    def test_a_large_tensor_is_returned_unchanged(self):
         params = self.rng.integers(0, 1 << 30, (8192, 1024), dtype=np.int32)  # 32 MB
         self.same(self.gather(params, np.arange(8191, -1, -1)), params[::-1])
 
-    def test_statistics_count(self):
+    def test_statistics_count_requests(self):
         def stats():
             return self.client.get_inference_statistics("gather_nd")["model_stats"][0]
         before = stats()
@@ -332,7 +332,7 @@ class Cases:
         item.set_shared_memory(name, array.nbytes, offset)
         return item
 
-    def test_shared_memory_holds_inputs_and_outputs(self):
+    def test_inputs_and_outputs_in_shared_memory(self):
         params, indices = values(np.float32, (1000, 64), self.rng), self.rng.integers(0, 1000, 300)
         source, source_name = self.region(params.nbytes + indices.nbytes)
         target, target_name = self.region(300 * 64 * 4 + 512)
@@ -349,7 +349,7 @@ class Cases:
         status = self.client.get_system_shared_memory_status(source_name)
         self.assertEqual([s["byte_size"] for s in status], [params.nbytes + indices.nbytes])
 
-    def test_strings_and_odd_dtypes_lie_in_shared_memory(self):
+    def test_strings_and_unusual_dtypes_in_shared_memory(self):
         text = strings([b"one", b"", b"\xff\x00three"])
         packed = serialize_byte_tensor(text).item()
         handle, name = self.region(4096)
@@ -359,7 +359,7 @@ class Cases:
         self.same(self.client.infer("gather", [item, self.input("indices", np.array([2, 0]))]).as_numpy("output"), text[[2, 0]])
         for dtype in (np.bool_, np.float16, np.int8):
             params = values(dtype, (7, 3), self.rng)
-            shm.set_shared_memory_region(handle, [params], offset=1)  # aligned to nothing
+            shm.set_shared_memory_region(handle, [params], offset=1)  # not aligned
             got = self.client.infer("gather", [self.in_region("params", params, name, 1),
                                                self.input("indices", np.array([6, 2]))]).as_numpy("output")
             self.same(got, params[[6, 2]])
@@ -388,16 +388,16 @@ class Cases:
         self.refused(400, call=lambda: self.client.infer("gather", [self.input("params", params), indices], outputs=[output]))
         self.client.unregister_system_shared_memory("never registered")
 
-    def test_cuda_memory_is_not_there(self):
+    def test_cuda_shared_memory_is_unsupported(self):
         self.assertEqual(self.client.get_cuda_shared_memory_status(), [])
         self.client.unregister_cuda_shared_memory()
         self.refused(501, call=lambda: self.client.register_cuda_shared_memory("c", b"AAAA", 0, 64))
 
 
 class Inline(Cases, unittest.TestCase):
-    """small requests are answered on the I/O thread"""
+    """small requests run on the I/O thread"""
 
 
 class Queued(Cases, unittest.TestCase):
-    """every request goes through the queue"""
+    """every request is queued"""
     options = ("--inline-limit-us=0",)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The Open Inference Protocol, judged by its clients' own library: tritonclient[http], as it comes from the index.
+"""Tests the Open Inference Protocol with its client library, tritonclient[http].
 
     run.py [--binary PATH] [--only PATTERN] [-v]
 
 Runs cases.py against daemons that it starts, once with small requests on the I/O threads and once with every request
 on a worker.  PATTERN is part of a test's name.  Prints a line per failing test, then "N passed, M failed".
 
-The library, NumPy and ml_dtypes come once from the Python package index into a virtual environment,
-${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/oip-venv.  Exit status 77, and a line that says why, where they
-cannot be had.  TD_TEST_TIME_SCALE stretches every wait, for sanitizer builds.
+The library, NumPy and ml_dtypes are installed once with pip, into a virtual environment,
+${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/oip-venv.  Exit status 77, with the reason, if that fails.
+TD_TEST_TIME_SCALE multiplies all time limits, for sanitizer builds.
 """
 import argparse, os, subprocess, sys, unittest
 
@@ -27,7 +27,7 @@ def skip(why):
 
 
 def quietly(*command):
-    """None, or the last line of what went wrong"""
+    """None, or the last line of the error"""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, timeout=600)
@@ -37,19 +37,19 @@ def quietly(*command):
 
 
 def enter_venv():
-    """makes the environment where it lacks something, and starts this program again inside it"""
+    """completes the virtual environment and restarts this program in it"""
     if os.path.realpath(sys.prefix) == os.path.realpath(VENV):
         return
     if not os.path.exists(PYTHON):
         why = quietly(sys.executable, "-m", "venv", VENV)
         if why:
-            skip(f"no virtual environment can be made: {why}")
+            skip(f"cannot make a virtual environment: {why}")
     if quietly(PYTHON, "-c", IMPORTS):
         print(f"fetching {', '.join(PACKAGES)} into {VENV}", flush=True)
         why = quietly(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES) \
             or quietly(PYTHON, "-c", IMPORTS)
         if why:
-            skip(f"{', '.join(PACKAGES)} cannot be had: {why}")
+            skip(f"{', '.join(PACKAGES)} cannot be installed: {why}")
     os.execv(PYTHON, [PYTHON, "-B", os.path.abspath(__file__), *sys.argv[1:]])
 
 
@@ -95,7 +95,7 @@ def tests_of(suite, only):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="tensord judged by tritonclient.")
+    parser = argparse.ArgumentParser(description="Tests tensord with tritonclient.")
     parser.add_argument("--binary", help="the daemon (default: build/tensord)")
     parser.add_argument("--only", default="", metavar="PATTERN")
     parser.add_argument("-v", "--verbose", action="store_true")
@@ -113,7 +113,7 @@ def main():
     unittest.TestSuite(tests_of(unittest.defaultTestLoader.loadTestsFromModule(cases), args.only)).run(reporter)
     for why in daemon.stop_shared():
         reporter.failed += 1
-        print(f"FAIL how the daemon ended: {why}")
+        print(f"FAIL the end of the daemon: {why}")
     print(f"{reporter.passed} passed, {reporter.failed} failed")
     sys.exit(0 if reporter.passed and not reporter.failed else 1)
 
