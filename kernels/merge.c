@@ -180,7 +180,7 @@ static td_status describe_inputs(struct merger *m)
 static td_status copy_attrs(struct merger *m)
 {
     struct td_op_args *args = &m->out->args;
-    td_op_defaults(m->op, args);
+    td_op_set_defaults(m->op, args);
     for (int i = 0; i < m->op->n_attrs; i++) {
         if (is_default_attr(m->op, i))
             continue;

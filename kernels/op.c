@@ -125,7 +125,7 @@ void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, 
     memcpy(args->attrs + attr->offset, &value, sizeof(value));
 }
 
-void td_op_defaults(const struct td_op *op, struct td_op_args *args)
+void td_op_set_defaults(const struct td_op *op, struct td_op_args *args)
 {
     memset(args->attrs, 0, sizeof(args->attrs)); /* texts and lists are NULL */
     args->attrs_set = 0;

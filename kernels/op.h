@@ -219,7 +219,7 @@ td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_
 void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, int choice);
 
 /* Sets every attribute of args to its default. */
-void td_op_defaults(const struct td_op *op, struct td_op_args *args);
+void td_op_set_defaults(const struct td_op *op, struct td_op_args *args);
 
 /* The bytes of an attribute's value, those of a list or text included: two values are equal when
  * these bytes are. NULL for a list or text that is not given. */

@@ -18,7 +18,7 @@ const char *td_status_name(td_status status)
 /* When vsnprintf truncated a text (it returned `wanted`), truncates it further to a boundary
  * between characters: the texts contain names chosen by clients, and the JSON that they are written
  * to must not contain half a UTF-8 sequence. */
-static void cut_between_characters(char *text, size_t size, int wanted)
+static void truncate_between_characters(char *text, size_t size, int wanted)
 {
     if (wanted < 0)
         text[0] = '\0';
@@ -45,7 +45,7 @@ td_status td_error_set(struct td_error *err, td_status status, const char *forma
     va_start(args, format);
     int wanted = vsnprintf(err->message, sizeof(err->message), format, args);
     va_end(args);
-    cut_between_characters(err->message, sizeof(err->message), wanted);
+    truncate_between_characters(err->message, sizeof(err->message), wanted);
     return status;
 }
 
@@ -57,7 +57,7 @@ td_status td_error_at_input(struct td_error *err, td_status status, const char *
     va_start(args, format);
     int wanted = vsnprintf(err->input, sizeof(err->input), format, args);
     va_end(args);
-    cut_between_characters(err->input, sizeof(err->input), wanted);
+    truncate_between_characters(err->input, sizeof(err->input), wanted);
     return status;
 }
 
@@ -66,7 +66,7 @@ td_status td_error_at_attribute(struct td_error *err, td_status status, const ch
     if (!err)
         return status;
     int wanted = snprintf(err->attribute, sizeof(err->attribute), "%s", name);
-    cut_between_characters(err->attribute, sizeof(err->attribute), wanted);
+    truncate_between_characters(err->attribute, sizeof(err->attribute), wanted);
     return status;
 }
 

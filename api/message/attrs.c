@@ -152,7 +152,7 @@ void td_request_init(struct td_request *request, const struct td_op *op)
 {
     memset(request, 0, sizeof *request);
     request->op = op;
-    td_op_defaults(op, &request->args);
+    td_op_set_defaults(op, &request->args);
 }
 
 uint32_t td_inputs_set(const struct td_request *request)

@@ -267,7 +267,7 @@ static bool begin_op(struct bench *bench, const char *name)
     bench->op = td_op_find(name, strlen(name));
     if (!bench->op)
         return refused("there is no op %s", name);
-    td_op_defaults(bench->op, &bench->args);
+    td_op_set_defaults(bench->op, &bench->args);
     for (int i = 0; i < bench->op->n_inputs; i++)
         bench->args.inputs[i].tensors = bench->inputs[i];
     return ok();

@@ -112,7 +112,7 @@ static void prepare(struct call *call, const char *op, struct td_tensor params,
     *call = (struct call){ .op = td_op_find(op, strlen(op)), .params = params, .indices = indices };
     call->args.inputs[0] = (struct td_operand){ &call->params, 1 };
     call->args.inputs[1] = (struct td_operand){ &call->indices, 1 };
-    td_op_defaults(call->op, &call->args);
+    td_op_set_defaults(call->op, &call->args);
     if (call->op == &td_op_gather)
         memcpy(call->args.attrs + offsetof(struct td_gather_attrs, axis), &axis, sizeof(axis));
     check(td_op_infer(call->op, &call->args, &arena, &err), &err);

@@ -73,7 +73,7 @@ static void run_op(const struct bench *b)
     td_arena_init(&arena, space, sizeof(space), td_memory_heap());
     for (int i = 0; i < 3; i++)
         args.inputs[i] = (struct td_operand){ &inputs[i], 1 };
-    td_op_defaults(&td_op_scatter, &args);
+    td_op_set_defaults(&td_op_scatter, &args);
     td_op_set_choice(&td_op_scatter.attrs[0], &args, (int)b->mode);
     check(td_op_infer(&td_op_scatter, &args, &arena, &err), &err);
     args.outputs[0].data = table;

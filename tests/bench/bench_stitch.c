@@ -96,7 +96,7 @@ static struct td_op_args args;
 
 static void fill_args(const struct bench *b)
 {
-    td_op_defaults(b->op, &args);
+    td_op_set_defaults(b->op, &args);
     int lists = b->op == &td_op_dynamic_partition ? 1 : b->n_lists;
     for (int m = 0; m < lists; m++) {
         int64_t begin = b->n * m / lists, end = b->n * (m + 1) / lists;

@@ -135,7 +135,7 @@ static struct td_tensor indices_below(struct generator *g, td_dtype dtype,
 static void begin(struct generator *g, const struct td_op *op)
 {
     g->one = (struct device_case){ .op = op, .depth = -1, .n_items = 1 };
-    td_op_defaults(op, &g->one.args);
+    td_op_set_defaults(op, &g->one.args);
 }
 
 static void set_operand(struct generator *g, int i, const struct td_tensor *tensors, int count)

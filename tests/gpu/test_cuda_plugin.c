@@ -29,7 +29,7 @@ static void has_kernels_for_gather_but_not_for_strings(const struct td_device_ap
     const struct td_op *op = td_op_find("gather", strlen("gather"));
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     struct td_op_args args = { .inputs = { { &params, 1 }, { &indices, 1 } } };
-    td_op_defaults(op, &args);
+    td_op_set_defaults(op, &args);
     check(td_tensor_describe(&params, "params", TD_DTYPE_FLOAT16, &shape, &err) == TD_OK &&
               td_tensor_describe(&indices, "indices", TD_DTYPE_INT32, &shape, &err) == TD_OK &&
               td_op_infer(op, &args, &arena, &err) == TD_OK && api->supports(op, &args),

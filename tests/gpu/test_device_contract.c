@@ -260,7 +260,7 @@ static void check_order(struct fixture *fixture)
     void *steps[STEPS + 1] = { NULL }, *indices_data = NULL;
     int32_t *there = (int32_t *)fixture->staging, *back = (int32_t *)fixture->results;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
-    td_op_defaults(gather, &args);
+    td_op_set_defaults(gather, &args);
     bool fine =
         ok(td_tensor_describe(&params, "params", TD_DTYPE_INT32, &shape, &err), "params") &&
         ok(td_tensor_describe(&indices, "indices", TD_DTYPE_INT32, &shape, &err), "indices");
@@ -306,7 +306,7 @@ static void check_strings(void)
     struct td_tensor indices = { .dtype = TD_DTYPE_INT32, .shape = { .rank = 1, .dim = { 1 } } };
     struct td_op_args args = { .inputs = { { &params, 1 }, { &indices, 1 } } };
     const struct td_op *gather = td_op_find("gather", 6);
-    td_op_defaults(gather, &args);
+    td_op_set_defaults(gather, &args);
     check(!api->supports(gather, &args), "strings are not supported");
 }
 

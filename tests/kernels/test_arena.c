@@ -22,7 +22,7 @@ static struct counting memory;
 static struct td_arena arena;
 static _Alignas(64) char first[1024];
 
-static void give_back(struct td_buffer *self)
+static void release_counted(struct td_buffer *self)
 {
     struct counted *counted = (struct counted *)self;
     struct td_buffer *heap = counted->heap;
@@ -44,7 +44,7 @@ static struct td_buffer *take(struct td_memory *self, size_t bytes, struct td_er
     struct counted *counted = heap->data;
     counted->heap = heap;
     counted->from = counting;
-    td_buffer_init(&counted->buffer, (char *)heap->data + 128, bytes, give_back);
+    td_buffer_init(&counted->buffer, (char *)heap->data + 128, bytes, release_counted);
     return &counted->buffer;
 }
 

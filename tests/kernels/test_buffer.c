@@ -85,14 +85,14 @@ START_TEST(the_heap_refuses_more_than_there_is)
 }
 END_TEST
 
-static void nothing_released(void)
+static void reset_released(void)
 {
     atomic_store(&released, 0);
 }
 
 static void add(TCase *t)
 {
-    tcase_add_checked_fixture(t, nothing_released, NULL);
+    tcase_add_checked_fixture(t, reset_released, NULL);
     tcase_add_test(t, the_last_reference_releases);
     tcase_add_test(t, null_can_be_unreferenced);
     tcase_add_test(t, references_are_counted_from_any_thread);

@@ -264,7 +264,7 @@ END_TEST
 static const struct {
     const char *stored; /* a tensor */
     uint32_t wide[4];
-} grown[] = {
+} integer_cases[] = {
     { "int8[4] -128 -1 0 127", { 0xffffff80, 0xffffffff, 0, 127 } },
     { "uint8[4] 0 1 128 255", { 0, 1, 128, 255 } },
     { "int16[4] -32768 -1 0 32767", { 0xffff8000, 0xffffffff, 0, 32767 } },
@@ -275,13 +275,13 @@ static const struct {
 
 START_TEST(integers_are_sign_extended_and_narrowed_back)
 {
-    struct td_tensor stored = tensor(grown[_i].stored);
+    struct td_tensor stored = tensor(integer_cases[_i].stored);
     FOR_EACH_ISA(isa)
     {
         uint32_t wide[4];
         char back[16];
         td_widen(stored.dtype, isa)(wide, stored.data, 1, 4);
-        ck_assert_mem_eq(wide, grown[_i].wide, sizeof(wide));
+        ck_assert_mem_eq(wide, integer_cases[_i].wide, sizeof(wide));
         td_narrow(stored.dtype, isa)(back, 1, wide, 4);
         ck_assert_mem_eq(back, stored.data, 4 * td_dtype_info(stored.dtype)->size);
     }
@@ -401,7 +401,8 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, random_floats_of_all_sizes_round_as_in_integers, 0,
                         COUNT_OF(narrow_floats));
     tcase_add_loop_test(tcase, floats_round_to_nearest_even, 0, COUNT_OF(roundings));
-    tcase_add_loop_test(tcase, integers_are_sign_extended_and_narrowed_back, 0, COUNT_OF(grown));
+    tcase_add_loop_test(tcase, integers_are_sign_extended_and_narrowed_back, 0,
+                        COUNT_OF(integer_cases));
     tcase_add_loop_test(tcase, integers_are_truncated_to_their_width, 0, COUNT_OF(cut));
     tcase_add_loop_test(tcase, loops_of_any_length_and_stride_access_their_elements_only, 0,
                         COUNT_OF(computed));

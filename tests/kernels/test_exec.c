@@ -8,7 +8,7 @@ struct seen {
     int64_t largest;
 };
 
-static void see(void *context, int64_t begin, int64_t end)
+static void record_range(void *context, int64_t begin, int64_t end)
 {
     struct seen *seen = context;
     ck_assert_int_eq(begin, seen->next);
@@ -36,7 +36,8 @@ START_TEST(serial_ranges_follow_each_other)
     struct td_error err;
     struct seen seen = { 0 };
     td_exec_serial(&exec, &test_arena);
-    ck_assert_int_eq(td_exec_for(&exec, loops[_i].count, loops[_i].grain, see, &seen, &err), TD_OK);
+    ck_assert_int_eq(
+        td_exec_for(&exec, loops[_i].count, loops[_i].grain, record_range, &seen, &err), TD_OK);
     ck_assert_msg(seen.next == loops[_i].count, "%s", loops[_i].case_name);
     ck_assert_msg(seen.count == loops[_i].ranges, "%s", loops[_i].case_name);
     ck_assert_int_le(seen.largest, loops[_i].grain > 0 ? loops[_i].grain : 1);

@@ -606,7 +606,7 @@ START_TEST(a_merged_call_that_is_too_large_is_refused)
 }
 END_TEST
 
-static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, struct td_error *err)
+static struct td_buffer *take_fails(struct td_memory *self, size_t bytes, struct td_error *err)
 {
     (void)self;
     td_error_set(err, TD_MEMORY_EXHAUSTED, "%zu bytes are not available", bytes);
@@ -616,7 +616,7 @@ static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, stru
 /* Each allocation fails in turn. */
 START_TEST(exhausted_memory_is_reported)
 {
-    struct td_memory memory = { take_nothing };
+    struct td_memory memory = { take_fails };
     static _Alignas(64) char block[1 << 14];
     struct op_call lookup, sum;
     begin_call(&lookup, "gather", "", "int32[2] 1 2", "int32[1] 0");
@@ -718,7 +718,7 @@ static const td_dtype number_dtypes[] = { TD_DTYPE_INT8,      TD_DTYPE_UINT16,  
                                           TD_DTYPE_COMPLEX128 };
 
 /* Integers so small that their sums are exact, and no negative zeros. */
-static void put_small(struct td_tensor *t)
+static void fill_small_integers(struct td_tensor *t)
 {
     static const uint16_t float16[] = { 0, 0x3c00, 0x4000 }, bfloat16[] = { 0, 0x3f80, 0x4000 };
     bool is_double = t->dtype == TD_DTYPE_FLOAT64 || t->dtype == TD_DTYPE_COMPLEX128;
@@ -741,11 +741,11 @@ static struct td_tensor numbers(td_dtype dtype, const struct td_shape *dims)
 {
     struct td_tensor t = random_tensor(dtype, dims);
     if (dtype >= TD_DTYPE_FLOAT16)
-        put_small(&t);
+        fill_small_integers(&t);
     return t;
 }
 
-static bool has_room(const struct random_equation *e, uint32_t shared)
+static bool can_be_stacked(const struct random_equation *e, uint32_t shared)
 {
     bool room = e->output.rank < TD_MAX_RANK, any = false;
     for (int i = 0; i < e->n_inputs; i++) {
@@ -781,7 +781,7 @@ static void merge_random_sums(uint64_t seed, bool product)
         EXPECT(call[c].status == TD_OK, "%s: %s", case_name, call[c].err.message);
     }
     struct td_merged merged;
-    if (has_room(&e, shared))
+    if (can_be_stacked(&e, shared))
         expect_merges("einsum", call, n, shared, &merged, case_name);
     else
         EXPECT(td_merge_kind_of(&td_op_einsum, &call[0].args, shared) == TD_MERGE_NONE, "%s",

@@ -126,7 +126,7 @@ START_TEST(defaults_fill_every_attribute)
     struct td_op_args args;
     struct sample_attrs attrs;
     memset(&args, 0xFF, sizeof(args));
-    td_op_defaults(&sample, &args);
+    td_op_set_defaults(&sample, &args);
     memcpy(&attrs, args.attrs, sizeof(attrs));
     ck_assert_int_eq(attrs.count, 0);
     ck_assert_int_eq(attrs.axis, TD_ATTR_UNSET);
@@ -380,8 +380,8 @@ END_TEST
 /* Was the data of the two inputs aligned when infer was called? */
 static bool was_aligned[2];
 
-static td_status looking_infer(struct td_op_args *args, struct td_arena *arena,
-                               struct td_error *err)
+static td_status recording_infer(struct td_op_args *args, struct td_arena *arena,
+                                 struct td_error *err)
 {
     (void)arena;
     (void)err;
@@ -396,7 +396,7 @@ START_TEST(values_that_an_op_reads_are_aligned_before_infer)
         { .name = "read", .dtypes = TD_DTYPES_ALL, .list = true, .reads_values = true },
         { .name = "moved", .dtypes = TD_DTYPES_ALL },
     };
-    static const struct td_op op = { .inputs = specs, .n_inputs = 2, .infer = looking_infer };
+    static const struct td_op op = { .inputs = specs, .n_inputs = 2, .infer = recording_infer };
     struct td_error err;
     for (size_t offset = 0; offset < 8; offset++) {
         _Alignas(8) char bytes[24];

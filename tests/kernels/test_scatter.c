@@ -36,7 +36,7 @@ static void infer(struct call *call, td_scatter_mode mode, struct td_tensor para
     *call = (struct call){ .inputs = { copy_of(&params), indices, updates } };
     for (int i = 0; i < 3; i++)
         call->args.inputs[i] = (struct td_operand){ &call->inputs[i], 1 };
-    td_op_defaults(&td_op_scatter, &call->args);
+    td_op_set_defaults(&td_op_scatter, &call->args);
     td_op_set_choice(&td_op_scatter.attrs[0], &call->args, (int)mode);
     call->status = td_op_infer(&td_op_scatter, &call->args, &test_arena, &call->err);
 }
@@ -502,7 +502,7 @@ static void make_finite(struct td_tensor *t)
 
 /* Replaces random bits by integers: their sums are exact, and there are no NaNs, whose payload is
  * not specified. */
-static void make_whole(struct td_tensor *t)
+static void make_integers(struct td_tensor *t)
 {
     bool wide = t->dtype == TD_DTYPE_FLOAT64 || t->dtype == TD_DTYPE_COMPLEX128;
     bool narrow = t->dtype == TD_DTYPE_FLOAT32 || t->dtype == TD_DTYPE_COMPLEX64;
@@ -640,8 +640,8 @@ static struct sample random_sample(bool large)
     make_finite(&s.params);
     make_finite(&s.updates);
     if (s.mode == TD_SCATTER_ADD) {
-        make_whole(&s.params);
-        make_whole(&s.updates);
+        make_integers(&s.params);
+        make_integers(&s.updates);
     }
     size_t size = td_dtype_info(s.indices.dtype)->size;
     for (int64_t i = 0; i < s.indices.numel; i++) {

@@ -85,7 +85,7 @@ static const struct {
     const char *case_name;
     const char *end; /* after 509 times 'a' */
     const char *kept;
-} cuts[] = {
+} truncations[] = {
     { "a text that fits", "bc", "bc" },
     { "ASCII is truncated at the size", "bcd", "bc" },
     { "a two-byte character that fits is kept", "\xc3\xa9", "\xc3\xa9" },
@@ -102,10 +102,10 @@ START_TEST(a_long_message_is_truncated_between_characters)
     struct td_error err;
     memset(text, 'a', 509);
     memset(want, 'a', 509);
-    memcpy(text + 509, cuts[_i].end, strlen(cuts[_i].end) + 1);
-    memcpy(want + 509, cuts[_i].kept, strlen(cuts[_i].kept) + 1);
+    memcpy(text + 509, truncations[_i].end, strlen(truncations[_i].end) + 1);
+    memcpy(want + 509, truncations[_i].kept, strlen(truncations[_i].kept) + 1);
     td_error_set(&err, TD_INTERNAL, "%s", text);
-    ck_assert_msg(strcmp(err.message, want) == 0, "%s", cuts[_i].case_name);
+    ck_assert_msg(strcmp(err.message, want) == 0, "%s", truncations[_i].case_name);
 }
 END_TEST
 
@@ -141,7 +141,8 @@ static void add(TCase *t)
     tcase_add_test(t, details_are_added_to_an_error);
     tcase_add_test(t, a_third_shape_is_left_out);
     tcase_add_test(t, an_error_may_be_null);
-    tcase_add_loop_test(t, a_long_message_is_truncated_between_characters, 0, COUNT_OF(cuts));
+    tcase_add_loop_test(t, a_long_message_is_truncated_between_characters, 0,
+                        COUNT_OF(truncations));
     tcase_add_loop_test(t, a_limit_is_stated_with_its_unit, 0, COUNT_OF(resources));
 }
 

@@ -78,7 +78,7 @@ static void set_attr(const struct td_op *op, struct td_op_args *args, const char
 
 static void set_attrs(const struct td_op *op, struct td_op_args *args, const char *at)
 {
-    td_op_defaults(op, args);
+    td_op_set_defaults(op, args);
     for (at += strspn(at, " "); *at; at += strspn(at, " ")) {
         size_t name_length = strcspn(at, "=");
         const char *value = at + name_length + 1;

@@ -71,7 +71,7 @@ static td_status launch(struct fixture *fixture, int n_items, const int64_t *ite
     struct td_op_args args = { .inputs = { { &table, 1 }, { &indices, 1 } } };
     struct td_arena arena;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
-    td_op_defaults(gather, &args);
+    td_op_set_defaults(gather, &args);
     td_status status = td_tensor_describe(&table, "params", TD_DTYPE_INT32, &shape, &err);
     if (status == TD_OK)
         status = td_tensor_describe(&indices, "indices", TD_DTYPE_INT32, &shape, &err);

@@ -166,7 +166,7 @@ static void batch_call_init(struct batch_call *call)
 void batch_call_begin(struct batch_call *call, const struct td_op *op)
 {
     batch_call_init(call);
-    td_op_defaults(op, &call->args);
+    td_op_set_defaults(op, &call->args);
 }
 
 void batch_call_end(struct batch_call *call)
