@@ -3,7 +3,7 @@
  * Reading    Versions 1 to 3, either byte order, C or Fortran order, any dtype of numbers that
  *            tensord has. Objects, structured arrays, dates and text are errors that name the type;
  *            so is bfloat16, for which NumPy has no name, and '|S': NumPy pads its strings with
- *            NULs, which cannot be told from NULs of the string.
+ *            NULs, which cannot be distinguished from NULs of the string.
  * Writing    Version 1.0, little-endian, C order; the data starts at a multiple of 64 bytes.
  * Ownership  Opened tensors point into the bytes of the file.
  * Errors     MALFORMED_REQUEST, RESOURCE_LIMIT (rank, or a number of elements that overflows),

@@ -160,7 +160,7 @@ inline char *write_decimal(char *at, Digits digits, int exponent, int plain_belo
         put_rest(at + 1, spread_out.rest);
         at += point;
         *at = '.';
-        /* The digits after the point, moved behind it. The shift is in two steps, since it may be
+        /* The digits after the point, stored after it. The shift is in two steps, since it may be
          * the full width. */
         put_rest(at + 1, spread_out.rest >> 4 * (point - 1) >> 4 * (point - 1));
         return at + 1 + std::max(used - point, 1);

@@ -1,9 +1,9 @@
-/* infer_dtype.h - the elements of a tensor while they are read, and the dtype that they have.
+/* infer_dtype.h - the elements of a tensor while they are parsed, and the inference of their dtype.
  *
- * Of untyped data the first element says which kind it is: booleans, strings or numbers. Numbers are
- * int32 (or what `integer_dtype` says) until one needs more: int64, then uint64 if no element is
- * negative, and float32 as soon as one has a fraction or an exponent. The elements read so far are
- * converted each time. Private to api/json.
+ * For untyped data the first element determines whether the tensor has booleans, strings or
+ * numbers. Numbers are int32 (or `integer_dtype`) until an element does not fit: then int64, then
+ * uint64 if no element is negative, and float32 if any has a fraction or an exponent. The elements
+ * so far are converted each time. Private to api/json.
  *
  * Ownership  Memory is allocated from the arena.
  * Errors     MEMORY_EXHAUSTED. An integer that fits no dtype is recorded, not reported: a later

@@ -132,8 +132,8 @@ INTEGERS(TD_READ_INTEGER)
 
 /* ---- floats ---- */
 
-/* A number token: digits * 10^exponent. n_digits, including leading zeros, tells whether `digits`
- * can hold them. */
+/* A number token: digits * 10^exponent. n_digits, including leading zeros, shows whether the digits
+ * fit `digits`. */
 struct number {
     uint64_t digits;
     int exponent;

@@ -1,7 +1,7 @@
 /* siblings.h - inputs of a JSON request that must have the same dtype (td_input_spec.one_dtype), if
  * some are typed and others are plain values.
  *
- * A plain value takes the dtype of the first typed tensor in the body, which may come later; until
+ * A plain value gets the dtype of the first typed tensor in the body, which may come later; until
  * then plain values are skipped. If no tensor is typed, all get the dtype that a single list of
  * their elements would have: float32 if any number has a fraction, otherwise the narrowest integer
  * dtype that holds all.
