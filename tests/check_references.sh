@@ -48,7 +48,7 @@ function check_text(path, line, text,    name)
         name = substr(text, RSTART, RLENGTH)
         text = substr(text, RSTART + RLENGTH)
         sub(/[.]+$/, "", name)
-        # Not what a pattern, a variable, a URI or an address stands before.
+        # Skips names after a pattern, a variable, a URI or an address.
         if (name !~ /[A-Za-z0-9_][.](c|h|inc|def|cc|cu|cuh|md|sh|py|lua|go)$/ || before ~ /[*$@%}>~:\/-]/)
             continue
         n_names++

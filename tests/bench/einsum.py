@@ -115,12 +115,12 @@ def write_inputs(case, np, folder):
     return Case("einsum", {"equation": case.equation}, inputs), error
 
 
-def touched(case, told_read, told_written):
+def touched(case, bytes_read, bytes_written):
     """bytes that must be read and written: of a diagonal only itself"""
     subscripts = case.equation.split("->")[0].split(",")
     if not any(len(set(s)) < len(s) for s in subscripts) or "..." in case.equation:
-        return told_read + told_written
-    return told_written + sum(math.prod(dict(zip(s, shape)).values()) * SIZES[case.dtype]
+        return bytes_read + bytes_written
+    return bytes_written + sum(math.prod(dict(zip(s, shape)).values()) * SIZES[case.dtype]
                               for s, shape in zip(subscripts, case.shapes))
 
 
@@ -161,9 +161,9 @@ def write_rows(case, np, folder):
     else:
         # Every row once, in random order: the worst case for caches.
         to = random.permutation(case.n_rows).astype("int32")
-        pieces = list(zip(np.array_split(to, case.parts), np.array_split(data, case.parts)))
-        inputs = [("indices", "int32", i.shape, file(f"indices{n}", i)) for n, (i, _) in enumerate(pieces)]
-        inputs += [("data", "float32", d.shape, file(f"data{n}", d)) for n, (_, d) in enumerate(pieces)]
+        parts = list(zip(np.array_split(to, case.parts), np.array_split(data, case.parts)))
+        inputs = [("indices", "int32", i.shape, file(f"indices{n}", i)) for n, (i, _) in enumerate(parts)]
+        inputs += [("data", "float32", d.shape, file(f"data{n}", d)) for n, (_, d) in enumerate(parts)]
         wanted, attrs = np.empty_like(data), {}
         wanted[to] = data
     wanted = wanted.tobytes()
@@ -224,14 +224,14 @@ class Bench:
 
     def begin(self, case, error, tolerance):
         """the runners that support the case, the reply of tensord's run, and notes on the others"""
-        able, notes, told = {}, [], None
+        able, notes, reply = {}, [], None
         output = os.path.join(self.folder, "output")
         for name, runner in self.runners.items():
             if name == "memcpy":
                 continue
             try:
                 runner.begin(case)
-                told_now = runner.run(output)
+                this_reply = runner.run(output)
             except Refused as e:
                 if name == "tensord":
                     raise
@@ -240,13 +240,13 @@ class Bench:
             with open(output, "rb") as f:
                 off = error(f.read())
             if name == "tensord":
-                told = told_now
+                reply = this_reply
                 if off > tolerance:
                     raise Refused(f"a wrong result, off by {off:.2g} of the largest element")
             elif off > tolerance:
                 notes.append(f"{name}: off by {off:.1g}")
             able[name] = runner
-        return able, told, notes
+        return able, reply, notes
 
     def fail(self, name, why):
         self.broken += 1
@@ -266,8 +266,8 @@ class Bench:
                 continue
             try:
                 ready, error = write_inputs(case, self.np, self.folder)
-                able, told, notes = self.begin(ready, error, TOLERANCE[case.dtype])
-                read, written, flops, peak, announced = told
+                able, reply, notes = self.begin(ready, error, TOLERANCE[case.dtype])
+                read, written, flops, peak, announced = reply
                 if peak > announced:
                     raise Refused(f"took {peak} bytes of workspace, but announced {announced}")
                 measured = Measured(take_turns(able, self.args), self.args.best)

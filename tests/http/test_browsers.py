@@ -63,7 +63,7 @@ class OtherSites(Browsers):
         self.assertStatus(reply, 403)
         self.assertFalse([name for name in reply.headers if name.lower().startswith("access-control")])
 
-    def test_the_refusal_comes_before_the_body(self):
+    def test_the_error_is_sent_before_the_body(self):
         for framing in ("Content-Length: 30", "Content-Length: 99999999", "Transfer-Encoding: chunked"):
             for expect in ((), ("Expect: 100-continue",)):
                 with self.subTest(framing=framing, expect=expect), Raw(self.daemon) as raw:

@@ -8,7 +8,7 @@ ONE_WORKER = ("--workers", "1", "--inline-limit-us", "0", "--log-level", "debug"
 
 
 class SlowClients(HttpTest):
-    def test_a_body_sent_in_small_pieces_is_accepted(self):
+    def test_a_body_sent_a_few_bytes_at_a_time_is_accepted(self):
         request = http_request("POST", "/v1/gather", BODY)
         with Raw(self.daemon) as raw:
             for i in range(0, len(request), 8):

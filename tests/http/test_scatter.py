@@ -118,7 +118,7 @@ class Refusals(ScatterTest):
         name, before = self.resident([[1, 2], [3, 4], [5, 6]])
         flags, _ = self.resident([True, False])
         good = {"indices": [[0]], "updates": [[7, 8]]}
-        for says, path, body, status, code, members in (
+        for description, path, body, status, code, members in (
             ("an index after the end", name, {"indices": [[0], [3]], "updates": [[7, 8], [7, 8]]}, 422, "INDEX_OUT_OF_BOUNDS",
              {"input": "indices", "position": [1, 0], "bound": 3, "axis": 0, "bad_count": 1}),
             ("a negative index", name, {"indices": [[-1]], "updates": [[7, 8]]}, 422, "INDEX_OUT_OF_BOUNDS",
@@ -145,7 +145,7 @@ class Refusals(ScatterTest):
             ("no JSON", name, b"{", 400, "MALFORMED_REQUEST", {}),
             ("no tensor of that name", name + "nobody", good, 404, "TENSOR_NOT_FOUND", {}),
         ):
-            with self.subTest(says):
+            with self.subTest(description):
                 self.assertProblem(self.scatter(path, body), status, code, **members)
                 self.assertUntouched(name, before)
                 self.assertData(name, "int32", [3, 2], [[1, 2], [3, 4], [5, 6]])

@@ -100,10 +100,10 @@ class Smuggling(HttpTest):
 
 
 def _add_tests():
-    for says, request, statuses in REFUSED:
+    for description, request, statuses in REFUSED:
         def test(self, request=request, statuses=statuses):
             self.refusal(request, statuses)
-        name = "test_" + "".join(c if c.isalnum() else "_" for c in says.lower()) + "_is_refused_and_the_connection_closed"
+        name = "test_" + "".join(c if c.isalnum() else "_" for c in description.lower()) + "_is_refused_and_the_connection_closed"
         assert not hasattr(Smuggling, name), name
         setattr(Smuggling, name, test)
 
@@ -166,8 +166,8 @@ class GoodFraming(HttpTest):
 
     def test_chunked_uploads_with_any_chunk_sizes(self):
         for size in (1, 2, 7, 30):
-            pieces = [BODY[i:i + size] for i in range(0, len(BODY), size)]
-            chunks = b"".join(b"%X\r\n%s\r\n" % (len(p), p) for p in pieces) + b"0\r\n\r\n"
+            slices = [BODY[i:i + size] for i in range(0, len(BODY), size)]
+            chunks = b"".join(b"%X\r\n%s\r\n" % (len(p), p) for p in slices) + b"0\r\n\r\n"
             with Raw(self.daemon) as raw:
                 raw.send(chunked(chunks) + HIDDEN)
                 self.assertOutput(raw.reply(), *self.EXPECTED)

@@ -83,8 +83,8 @@ class Put(TensorTest):
     def test_a_large_tensor_is_returned_unchanged_however_it_is_sent(self):
         data = random.Random(SEED).randbytes(20_000_003)
         body = safetensors({"large": ("uint8", (len(data),), data)})
-        pieces = [body[i:i + 777_777] for i in range(0, len(body), 777_777)]
-        for framing, sent in (("as announced", body), ("in chunks", iter(pieces))):
+        slices = [body[i:i + 777_777] for i in range(0, len(body), 777_777)]
+        for framing, sent in (("as announced", body), ("in chunks", iter(slices))):
             with self.subTest(framing):
                 connection = http.client.HTTPConnection("127.0.0.1", self.daemon.port, timeout=WAIT_LIMIT)
                 connection.request("PUT", "/v1/tensors/large", sent, {"Content-Type": SAFETENSORS})

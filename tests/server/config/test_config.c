@@ -471,7 +471,8 @@ static void expect_refusal(const struct loaded *loaded, const char *where, const
     ck_assert_msg(strncmp(message, where, strlen(where)) == 0, "'%s' does not begin with '%s'",
                   message, where);
     ck_assert_msg(strstr(message, what) != NULL, "'%s' does not name '%s'", message, what);
-    ck_assert_msg(strstr(message, expected) != NULL, "'%s' does not say '%s'", message, expected);
+    ck_assert_msg(strstr(message, expected) != NULL, "'%s' does not contain '%s'", message,
+                  expected);
     ck_assert_ptr_null(strchr(message, '\n'));
     ck_assert_ptr_null(loaded->config.listen); /* nothing is left to free */
     ck_assert_ptr_null(loaded->config.data_dir);

@@ -142,7 +142,7 @@ START_TEST(any_other_host_is_refused_on_a_loopback_listener)
 }
 END_TEST
 
-START_TEST(a_host_ends_where_its_length_says)
+START_TEST(a_host_ends_after_its_length)
 {
     static const struct td_field with_nul[] = {
         { "localhost\0", 10 },     { "localhost\0.evil", 15 },
@@ -443,7 +443,7 @@ static void add(TCase *t)
     tcase_add_loop_test(t, a_loopback_listener_accepts_its_own_names, 0, COUNT_OF(local_hosts));
     tcase_add_loop_test(t, any_other_host_is_refused_on_a_loopback_listener, 0,
                         COUNT_OF(other_hosts));
-    tcase_add_test(t, a_host_ends_where_its_length_says);
+    tcase_add_test(t, a_host_ends_after_its_length);
     tcase_add_test(t, a_very_long_host_is_refused_and_truncated_in_the_message);
     tcase_add_test(t, a_request_without_host_passes);
     tcase_add_loop_test(t, allow_host_names_further_hosts, 0, COUNT_OF(named_hosts));

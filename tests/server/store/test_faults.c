@@ -80,7 +80,7 @@ static int count_descriptors(void)
 
 enum { TEXT = 2048 };
 
-/* ";name=values;name=values;" of all tensors; with `tags` also whether they are persisted. */
+/* ";name=values;name=values;" of all tensors; with `show_persisted` also whether they are persisted. */
 static void describe(struct td_store *store, bool show_persisted, char text[TEXT])
 {
     struct td_arena arena;

@@ -362,7 +362,7 @@ static const char *const dtypes_and_shapes[] = {
     "string[2,2] '' '' '' ''",
 };
 
-START_TEST(every_dtype_comes_back_from_its_file)
+START_TEST(every_dtype_is_loaded_from_its_file)
 {
     struct td_store *store = open_folder();
     put_text_tensor(store, "t", dtypes_and_shapes[_i], true);
@@ -657,14 +657,14 @@ START_TEST(a_rescan_finds_new_changed_and_vanished_files)
 {
     put_npy("same.npy", 1, 1);
     put_npy("changes.npy", 2, 1);
-    put_npy("goes.npy", 3, 1);
+    put_npy("removed.npy", 3, 1);
     put_safetensors("m.safetensors", TWO_TENSORS, 100, 6);
     struct td_store *store = open_folder();
     const struct td_tensor_listing *same = found(store, "same"), *changes = found(store, "changes"),
-                                   *goes = found(store, "goes");
+                                   *removed = found(store, "removed");
     put_npy("new.npy", 4, 1);
     replace_npy("changes.npy", 20, 2);
-    unlink(path_of("goes.npy"));
+    unlink(path_of("removed.npy"));
     put_safetensors("new.tmp", "{\"v\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
                     7, 1);
     char path[512];
@@ -678,7 +678,7 @@ START_TEST(a_rescan_finds_new_changed_and_vanished_files)
     ck_assert_uint_gt(found(store, "changes")->version, changes->version);
     ck_assert_str_ne(found(store, "changes")->etag, changes->etag);
     ck_assert_int_eq(value_of(changes->tensor, 0), 2);
-    ck_assert_int_eq(value_of(goes->tensor, 0), 3);
+    ck_assert_int_eq(value_of(removed->tensor, 0), 3);
     ck_assert_uint_eq(td_store_stats(store).mapped, 4 + 8 + 4 + 4);
     ck_assert_str_eq(logged(), "");
     const uint64_t version = found(store, "m:v")->version;
@@ -948,8 +948,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_view_of_strings_is_stored_with_offsets_from_0);
     tcase_add_test(tcase, bytes_above_the_quota_are_refused);
     tcase_add_test(tcase, without_memory_nothing_changes);
-    tcase_add_loop_test(tcase, every_dtype_comes_back_from_its_file, 0,
-                        COUNT_OF(dtypes_and_shapes));
+    tcase_add_loop_test(tcase, every_dtype_is_loaded_from_its_file, 0, COUNT_OF(dtypes_and_shapes));
     tcase_add_test(tcase, numeric_data_is_aligned_in_its_file);
     tcase_add_test(tcase, version_numbers_continue_after_a_restart);
     tcase_add_test(tcase, persisting_replaces_the_source_file_of_the_tensor);

@@ -196,13 +196,13 @@ END_TEST
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Letters stand for jobs in the order they are submitted: s small, L large. The numbers are the
- * order in which one worker runs them. */
+/* Jobs in the order of submission: s small, L large. The numbers are the order in which one worker
+ * runs them. */
 static const struct {
     const char *description, *submitted;
     int order[24];
 } orders[] = {
-    { "small jobs run in the order they came", "sss", { 0, 1, 2 } },
+    { "small jobs run in the order of submission", "sss", { 0, 1, 2 } },
     { "large jobs as well", "LLL", { 0, 1, 2 } },
     { "small jobs pass large ones", "LsLs", { 1, 3, 0, 2 } },
     { "every eighth job is a large one", "LLssssssssss", { 2, 3, 4, 5, 6, 7, 8, 0, 9, 10, 11, 1 } },
@@ -522,7 +522,7 @@ START_TEST(small_jobs_run_between_the_chunks_of_a_large_one)
     outer.pool = pool_of(1);
     recorded_job_init(&outer.small, 0, SMALL, NULL);
     recorded_job_init(&outer.large, 1, LARGE, NULL);
-    looping_init(&outer.small_loop, SMALL, 100, 7); /* with a loop of its own */
+    looping_init(&outer.small_loop, SMALL, 100, 7); /* a small job with a loop */
     submit(outer.pool, &outer.job);
     td_worker_pool_free(outer.pool);
     ck_assert_int_eq(outer.small_had_run, 1);
@@ -809,7 +809,7 @@ static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
     struct td_error err;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
     ck_assert_int_eq(td_exec_for(&exec.base, 100, 1, visit, &self->small_loop, &err), TD_OK);
-    submit(self->pool, &self->small.job); /* while a helper lingers or has just gone to sleep */
+    submit(self->pool, &self->small.job); /* while a helper polls or has just begun to sleep */
     submit(self->pool, &self->large.job);
     while (!atomic_load(&self->small.runs) || !atomic_load(&self->large.runs))
         sched_yield();
