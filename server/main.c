@@ -23,7 +23,7 @@ enum { EXIT_WRONG_CONFIG = 2, EXIT_FAILED = 1 };
 #define WARM_FOR_NS   10000000000 /* buffers unused for so long are returned to the system */
 #define TIDY_EACH_NS  1000000000
 
-static void block_signals(sigset_t *signals)
+static void set_up_signals(sigset_t *signals)
 {
     sigemptyset(signals);
     sigaddset(signals, SIGTERM);
@@ -32,6 +32,7 @@ static void block_signals(sigset_t *signals)
     /* Before the first thread starts: all inherit the mask, so only main receives the signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file above the limit on its size fails with EFBIG instead */
 }
 
 /* Serves until a signal to stop. Periodically refuses expired requests and trims memory; scans the
@@ -89,7 +90,7 @@ static int run(struct td_services *services)
     sigset_t signals;
     struct td_http *http = NULL;
     int status = EXIT_FAILED;
-    block_signals(&signals);
+    set_up_signals(&signals);
     td_guard_install();
     const int64_t begun = td_now_ns();
     if (!td_services_open(services) || !(http = td_http_start(services)))

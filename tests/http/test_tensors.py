@@ -1,5 +1,5 @@
 """Resident tensors: PUT, metadata, GET with ranges, replacement under load, DELETE."""
-import http.client, itertools, os, random
+import http.client, itertools, os, random, resource
 from daemon import *
 
 NPY = "application/x-npy"
@@ -682,6 +682,16 @@ class DataFolder(TensorTest):
                 daemon.send_signal(signal.SIGHUP)
                 reply = client.post("/v1/gather", {"params": {"ref": "a"}, "indices": [i]})
                 self.assertOutput(reply, "int32", [1], [i])
+
+    def test_a_file_above_the_limit_of_the_process_is_refused(self):
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (10000, 10000))
+            reply = client.request("PUT", "/v1/tensors/large?persist=1", npy("int32", (5000,), pack("int32", range(5000))),
+                                   {"Content-Type": NPY})
+            self.assertProblem(reply, 422, "RESOURCE_LIMIT", resource="disk_bytes")
+            self.assertStatus(client.request("GET", "/v1/tensors/large"), 404)
+            self.assertEqual(os.listdir(self.folder), [])
+            self.assertStatus(client.request("PUT", "/v1/tensors/small?persist=1", [1]), 201)
 
     def test_persisted_tensors_survive_a_restart(self):
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
