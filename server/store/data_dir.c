@@ -33,8 +33,15 @@ struct td_file_id td_data_id_of(const struct stat *info)
 {
     return (struct td_file_id){ .inode = info->st_ino,
                                 .size = (uint64_t)info->st_size,
-                                .changed_ns = (int64_t)info->st_mtim.tv_sec * 1000000000 +
-                                              info->st_mtim.tv_nsec };
+                                .modified_ns = (int64_t)info->st_mtim.tv_sec * 1000000000 +
+                                               info->st_mtim.tv_nsec };
+}
+
+const struct td_file_id td_file_id_unknown = { 0 };
+
+bool td_file_id_equal(const struct td_file_id *a, const struct td_file_id *b)
+{
+    return a->inode == b->inode && a->size == b->size && a->modified_ns == b->modified_ns;
 }
 
 td_status td_data_disk_error(const struct td_data_dir *dir, const char *file, int reason,

@@ -37,11 +37,13 @@ struct td_data_dir;
 #define TD_TENSOR_NAME 129 /* with its NUL */
 
 /* Identifies the content of a file: a replaced file has another inode, a written one another
- * time of change. */
+ * time of modification. */
 struct td_file_id {
     uint64_t inode, size;
-    int64_t changed_ns;
+    int64_t modified_ns;
 };
+bool td_file_id_equal(const struct td_file_id *a, const struct td_file_id *b);
+extern const struct td_file_id td_file_id_unknown; /* all zero */
 
 struct td_data_tensor {
     const char *name; /* td_name_valid may reject it */

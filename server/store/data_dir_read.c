@@ -265,5 +265,12 @@ td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_
         return unreadable(err, errno);
     struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);
     close(fd);
-    return mapping ? td_mapping_read(mapping, file, arena, out, err) : err->status;
+    if (!mapping)
+        return err->status;
+    const td_status status = td_mapping_read(mapping, file, arena, out, err);
+    if (status != TD_RESOURCE_LIMIT)
+        return status;
+    /* A shape above the limits of the parsers: reading the file again does not help. */
+    err->status = TD_MALFORMED_REQUEST;
+    return TD_MALFORMED_REQUEST;
 }

@@ -157,6 +157,14 @@ uint64_t td_store_next_number(struct td_store *store, uint64_t given)
     return number;
 }
 
+uint64_t td_store_last_number(struct td_store *store)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const uint64_t number = store->last_version;
+    pthread_rwlock_unlock(&store->lock);
+    return number;
+}
+
 static uint64_t minus(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;

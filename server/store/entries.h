@@ -52,6 +52,9 @@ struct td_version **td_store_all_current(struct td_store *store, int *count);
  * start. */
 uint64_t td_store_next_number(struct td_store *store, uint64_t given);
 
+/* The largest number so far. */
+uint64_t td_store_last_number(struct td_store *store);
+
 /* Counts bytes against the quota for a version that replaces `replaced` (NULL for none), whose
  * own bytes no longer count. *outgoing is set to the number of these; it is passed on in the
  * version or to td_store_unreserve. RESOURCE_LIMIT. */

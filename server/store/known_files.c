@@ -156,6 +156,38 @@ void td_store_remember_file(struct td_store *store, struct td_known_file *known)
     pthread_mutex_unlock(&store->files_mutex);
 }
 
+static bool is_unknown(const struct td_file_id *id)
+{
+    return td_file_id_equal(id, &td_file_id_unknown);
+}
+
+bool td_known_file_changed(const struct td_known_file *known, const struct td_file_id *id)
+{
+    return !is_unknown(id) && !is_unknown(&known->seen) && !td_file_id_equal(&known->seen, id);
+}
+
+void td_store_file_seen(struct td_store *store, const char *file, const struct td_file_id *id,
+                        uint64_t last)
+{
+    bool found;
+    pthread_mutex_lock(&store->files_mutex);
+    const int place = known_place(store, file, &found);
+    if (found) {
+        struct td_known_file *known = store->files[place];
+        if (td_known_file_changed(known, id))
+            known->seen_version = last;
+        if (!is_unknown(id))
+            known->seen = *id;
+    }
+    pthread_mutex_unlock(&store->files_mutex);
+    struct td_known_file *added = found ? NULL : td_store_reserve_file(store, file, 0, NULL);
+    if (!added)
+        return;
+    added->seen = *id;
+    added->seen_version = last;
+    td_store_remember_file(store, added);
+}
+
 td_status td_store_recall_file(struct td_store *store, const char *file, struct td_known_file **out,
                                struct td_error *err)
 {
@@ -167,8 +199,9 @@ td_status td_store_recall_file(struct td_store *store, const char *file, struct 
         const struct td_known_file *known = store->files[place];
         *out = known_file_new(file, known->n_names, err);
         if (*out) {
-            (*out)->id = known->id;
-            (*out)->n_names = known->n_names;
+            struct td_known_name *names = (*out)->names;
+            **out = *known;
+            (*out)->names = names;
             memcpy((*out)->names, known->names, (size_t)known->n_names * sizeof *known->names);
         }
     }

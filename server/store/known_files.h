@@ -1,5 +1,5 @@
-/* known_files.h - the files of the data folder that were loaded, and the names that each of them
- * holds.
+/* known_files.h - the files of the data folder that a scan has seen, and the names that each of
+ * them holds.
  *
  * A scan compares the folder with this list. Nothing here accesses the folder.
  *
@@ -21,10 +21,13 @@ struct td_known_name {
     bool not_served; /* its tensor could not be served; the next scan tries again */
 };
 
-/* A file whose tensors were loaded. */
+/* A file and the tensors that were loaded from it; none if it could not be read yet. A version with
+ * a number above `seen_version` was made after the file got the content that the last scan saw. */
 struct td_known_file {
     char file[TD_FILE_NAME];
-    struct td_file_id id;
+    struct td_file_id id;        /* of the content with these names */
+    struct td_file_id seen;      /* of the file in the last scan; zero if unknown */
+    uint64_t seen_version;       /* last number of the store when `seen` was first seen */
     struct td_known_name *names; /* all names that it holds, served or not */
     int n_names;
 };
@@ -44,6 +47,15 @@ void td_store_remember_file(struct td_store *store, struct td_known_file *known)
 void td_store_unreserve_file(struct td_store *store,
                              struct td_known_file *known); /* NULL is fine */
 void td_store_forget_file(struct td_store *store, const char *file);
+
+/* Whether the file has changed since the last scan. An unknown content counts as unchanged, so that
+ * it replaces no version that a client made since. */
+bool td_known_file_changed(const struct td_known_file *known, const struct td_file_id *id);
+
+/* Records which content a scan saw, loaded or not; zero if that is unknown. Adds a record without
+ * names for a new file, unless there is no memory for it. `last` is the last number of the store. */
+void td_store_file_seen(struct td_store *store, const char *file, const struct td_file_id *id,
+                        uint64_t last);
 
 /* *out is a copy of the file's record, NULL for none; td_known_file_free it. */
 TD_MUST_CHECK td_status td_store_recall_file(struct td_store *store, const char *file,

@@ -31,11 +31,18 @@ struct file_scan {
     bool vanished;
 };
 
-/* The file's current content is unknown. */
+/* The file's current content is unknown. The record keeps which content the scan saw: unless it
+ * changes, it replaces no version that is made from now on. */
 static void mark_unread(const struct file_scan *scan, const char *why)
 {
+    struct td_file_id id;
     skipped(scan->store, scan->file, NULL, why);
     snprintf(scan->unread->files[scan->unread->count++], TD_FILE_NAME, "%s", scan->file);
+    const td_file_state state = td_data_dir_stat(scan->store->dir, scan->file, &id);
+    if (state == TD_FILE_UNKNOWN)
+        id = td_file_id_unknown;
+    if (state != TD_FILE_GONE)
+        td_store_file_seen(scan->store, scan->file, &id, td_store_last_number(scan->store));
 }
 
 /* ---- one tensor ----------------------------------------------------------------------------- */
@@ -76,18 +83,13 @@ static td_status take_tensor(struct td_store *store, const char *file, const str
     return status;
 }
 
-static bool same_id(const struct td_file_id *a, const struct td_file_id *b)
-{
-    return a->inode == b->inode && a->size == b->size && a->changed_ns == b->changed_ns;
-}
-
 /* Whether the file is unchanged since it was read: its tensor may have been deleted or written
  * since. */
 static bool is_unchanged_since_read(const struct file_scan *scan, const struct td_file_id *id)
 {
     struct td_file_id now;
     return td_data_dir_stat(scan->store->dir, scan->file, &now) == TD_FILE_PRESENT &&
-           same_id(&now, id);
+           td_file_id_equal(&now, id);
 }
 
 /* Whether the file whose stem is the first `length` bytes of the name takes precedence over the
@@ -123,16 +125,16 @@ static td_file_state find_earlier(const struct file_scan *scan, const char *name
 }
 
 /* Publishes the tensor of a file unless another source takes precedence. The name is locked.
- * `changed`: the file has changed, so it replaces a version from another source. False: the
- * tensor should be served but is not. */
+ * Versions up to number `older` are older than the file and are replaced. False: the tensor should
+ * be served but is not. */
 static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *id,
-                         const struct td_data_tensor *found, bool changed)
+                         const struct td_data_tensor *found, uint64_t older)
 {
     struct td_store *store = scan->store;
     struct td_version *before = td_store_current(store, found->name, strlen(found->name));
     struct td_error err = { 0 };
     bool ok = true;
-    if (before && !changed)
+    if (before && before->number > older)
         goto done;
     switch (find_earlier(scan, found->name)) {
     case TD_FILE_GONE:
@@ -197,17 +199,29 @@ static bool all_served(struct td_store *store, const struct td_known_file *known
 /* Locks the name and calls serve_tensor, or drop_tensor if `found` is NULL. */
 static bool with_name_locked(const struct file_scan *scan, const char *name,
                              const struct td_file_id *id, const struct td_data_tensor *found,
-                             bool changed)
+                             uint64_t older)
 {
     struct td_writer writer;
     const bool lock = !scan->locked_name || strcmp(scan->locked_name, name) != 0;
     /* A scan does not run within an update, so it may wait. */
     if (lock && td_writer_lock(scan->store, &writer, name, NULL) != TD_OK)
         return false;
-    const bool ok = found ? serve_tensor(scan, id, found, changed) : drop_tensor(scan, name);
+    const bool ok = found ? serve_tensor(scan, id, found, older) : drop_tensor(scan, name);
     if (lock)
         td_writer_unlock(scan->store, &writer);
     return ok;
+}
+
+/* The number up to which versions of the name are older than the file's content: 0 if the content
+ * was served before. */
+static uint64_t last_older(const struct td_known_file *before, const struct td_file_id *id,
+                           const char *name)
+{
+    if (!before || td_known_file_changed(before, id))
+        return UINT64_MAX;
+    const struct td_known_name *old =
+        td_file_id_equal(&before->id, id) ? td_known_file_find(before, name) : NULL;
+    return old && !old->not_served ? 0 : before->seen_version;
 }
 
 /* Replaces the tensors of the file's old record by those of its content. Without memory for the
@@ -217,40 +231,43 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
                          const struct td_known_file *before)
 {
     struct td_error err;
-    const bool changed = !before || !same_id(&before->id, &content->id);
     struct td_known_file *known =
         td_store_reserve_file(scan->store, scan->file, content->count, &err);
     if (!known) {
         mark_unread(scan, err.message);
         return;
     }
-    known->id = content->id;
+    known->id = known->seen = content->id;
+    known->seen_version = before && !td_known_file_changed(before, &content->id)
+                              ? before->seen_version
+                              : td_store_last_number(scan->store);
     for (int i = 0; i < content->count; i++) {
         const struct td_data_tensor *found = &content->tensors[i];
         if (td_store_check_name(found->name, &err) != TD_OK) {
             skipped(scan->store, scan->file, found->name, err.message);
             continue;
         }
-        const struct td_known_name *old = before ? td_known_file_find(before, found->name) : NULL;
-        const bool not_served = old && old->not_served;
-        const bool ok =
-            with_name_locked(scan, found->name, &content->id, found, changed || not_served);
+        const bool ok = with_name_locked(scan, found->name, &content->id, found,
+                                         last_older(before, &content->id, found->name));
         td_known_file_add(known, found->name, !ok);
     }
     td_known_file_sort(known);
     for (int i = 0; before && i < before->n_names; i++)
         if (!td_known_file_find(known, before->names[i].name))
-            with_name_locked(scan, before->names[i].name, NULL, NULL, true);
+            with_name_locked(scan, before->names[i].name, NULL, NULL, 0);
     td_store_remember_file(scan->store, known);
 }
 
-/* Marks a version that a restart would not load. */
-static void orphan(struct td_store *store, const char *file, const char *name)
+/* Marks the versions of the file that a restart would not load, or would load again. */
+static void mark_orphaned(struct td_store *store, const struct td_known_file *known, bool orphaned)
 {
-    struct td_version *current = td_store_current(store, name, strlen(name));
-    if (current && strcmp(current->file, file) == 0)
-        atomic_store(&current->orphaned, true);
-    td_buffer_unref(current ? &current->base : NULL);
+    for (int i = 0; i < known->n_names; i++) {
+        const char *name = known->names[i].name;
+        struct td_version *current = td_store_current(store, name, strlen(name));
+        if (current && strcmp(current->file, known->file) == 0)
+            atomic_store(&current->orphaned, orphaned);
+        td_buffer_unref(current ? &current->base : NULL);
+    }
 }
 
 /* The file cannot be loaded. Its old tensors stay if it is unchanged or was replaced by another
@@ -259,15 +276,14 @@ static void handle_failure(const struct file_scan *scan, const struct td_known_f
 {
     struct td_file_id id;
     if (!before || td_data_dir_stat(scan->store->dir, scan->file, &id) != TD_FILE_PRESENT ||
-        same_id(&id, &before->id))
+        td_file_id_equal(&id, &before->id))
         return;
     if (id.inode != before->id.inode) {
-        for (int i = 0; i < before->n_names; i++)
-            orphan(scan->store, scan->file, before->names[i].name);
+        mark_orphaned(scan->store, before, true);
         return;
     }
     for (int i = 0; i < before->n_names; i++)
-        with_name_locked(scan, before->names[i].name, NULL, NULL, true);
+        with_name_locked(scan, before->names[i].name, NULL, NULL, 0);
     td_store_forget_file(scan->store, scan->file);
 }
 
@@ -284,21 +300,32 @@ static void scan_known(const struct file_scan *scan)
     }
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     if (before && td_data_dir_stat(scan->store->dir, scan->file, &id) == TD_FILE_PRESENT &&
-        same_id(&id, &before->id) && all_served(scan->store, before))
+        td_file_id_equal(&id, &before->id) && all_served(scan->store, before)) {
+        mark_orphaned(scan->store, before, false);
+        td_store_file_seen(scan->store, scan->file, &id, td_store_last_number(scan->store));
         goto done;
+    }
     const td_status status = td_data_dir_load(scan->store->dir, scan->file, &arena, &content, &err);
     if (status == TD_OK) {
         load_content(scan, &content, before);
         goto done;
     }
+    handle_failure(scan, before);
     if (status == TD_MALFORMED_REQUEST)
         skipped(scan->store, scan->file, NULL, err.message);
     else
         mark_unread(scan, err.message);
-    handle_failure(scan, before);
 done:
     td_arena_reset(&arena);
     td_known_file_free(before);
+}
+
+/* The name of the tensor in a file that can hold only one; NULL for other files. */
+static const char *only_name(const char *file, char stem[TD_FILE_NAME])
+{
+    const char *suffix = strrchr(file, '.');
+    snprintf(stem, TD_FILE_NAME, "%.*s", (int)(suffix - file), file);
+    return strcmp(suffix, ".safetensors") != 0 && td_name_valid(stem) ? stem : NULL;
 }
 
 static void scan_file(struct td_store *store, struct unread_files *unread, const char *file)
@@ -306,15 +333,12 @@ static void scan_file(struct td_store *store, struct unread_files *unread, const
     struct td_writer writer;
     struct file_scan scan = { .store = store, .unread = unread, .file = file };
     char stem[TD_FILE_NAME];
-    const char *suffix = strrchr(file, '.');
-    snprintf(stem, sizeof stem, "%.*s", (int)(suffix - file), file);
     /* A writer may be writing the file of one tensor now, so lock its name first. */
-    const bool one = strcmp(suffix, ".safetensors") != 0 && td_name_valid(stem);
-    if (one && td_writer_lock(store, &writer, stem, NULL) != TD_OK)
+    scan.locked_name = only_name(file, stem);
+    if (scan.locked_name && td_writer_lock(store, &writer, scan.locked_name, NULL) != TD_OK)
         return;
-    scan.locked_name = one ? stem : NULL;
     scan_known(&scan);
-    if (one)
+    if (scan.locked_name)
         td_writer_unlock(store, &writer);
 }
 
@@ -329,20 +353,20 @@ static void remove_vanished(struct td_store *store, const char *file)
     struct td_known_file *known;
     struct td_error err;
     struct file_scan scan = { .store = store, .file = file, .vanished = true };
+    char stem[TD_FILE_NAME];
     bool ok = true;
     if (td_store_recall_file(store, file, &known, &err) != TD_OK) {
         skipped(store, file, NULL, err.message);
         return;
     }
-    const bool one = known && known->n_names == 1;
-    scan.locked_name = one ? known->names[0].name : NULL;
-    if (one && td_writer_lock(store, &writer, scan.locked_name, NULL) != TD_OK)
+    scan.locked_name = known && known->n_names == 1 ? known->names[0].name : only_name(file, stem);
+    if (scan.locked_name && td_writer_lock(store, &writer, scan.locked_name, NULL) != TD_OK)
         goto done;
     for (int i = 0; known && i < known->n_names; i++)
-        ok &= with_name_locked(&scan, known->names[i].name, NULL, NULL, true);
+        ok &= with_name_locked(&scan, known->names[i].name, NULL, NULL, 0);
     if (ok && is_gone(store, file))
         td_store_forget_file(store, file);
-    if (one)
+    if (scan.locked_name)
         td_writer_unlock(store, &writer);
 done:
     td_known_file_free(known);

@@ -26,7 +26,7 @@
  * Truncation A mapped file that is truncated reads as zeros. A version made from such data is
  *            discarded before it is published; td_store_check reports it to a caller that sends it.
  * Versions   Increase with every change of the store. An ETag is strong. That of a mapped or
- *            persisted tensor is derived from its file's inode, size, time of change and
+ *            persisted tensor is derived from its file's inode, size, time of modification and
  *            (NAME.tensord) version, so a restart keeps it; otherwise from the version and a random
  *            number drawn at start.
  * Bounds     Bytes that are not mapped count against the quota: more is RESOURCE_LIMIT

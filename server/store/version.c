@@ -78,7 +78,7 @@ void td_version_set_etag(const struct td_store *store, struct td_version *versio
     if (id)
         snprintf(version->etag, sizeof version->etag,
                  "\"f%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", id->inode, id->size,
-                 (uint64_t)id->changed_ns, stored_number & 0xffffffff);
+                 (uint64_t)id->modified_ns, stored_number & 0xffffffff);
     else
         snprintf(version->etag, sizeof version->etag, "\"%016" PRIx64 "-%" PRIx64 "\"", store->seed,
                  version->number);

@@ -159,7 +159,8 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
         version->from_file = serve;
         if (serve)
             td_version_map(version, &stored->tensor, stored->range);
-        known->id = content.id;
+        known->id = known->seen = content.id;
+        known->seen_version = version->number;
         td_known_file_add(known, version->name, false);
         td_store_file_written(store, known);
     } else {

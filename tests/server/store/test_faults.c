@@ -578,6 +578,47 @@ START_TEST(a_failed_rescan_serves_the_old_or_the_new_version)
 }
 END_TEST
 
+/* A tensor that is put after a scan could not read or serve its file stays in the next scan. */
+static void put_after_fault(const void *row, const struct fault *fault, const void *wanted)
+{
+    static const struct change change = { .files = "u.npy" };
+    const char *file = row;
+    struct td_store *store = prepare(&change);
+    (void)wanted;
+    put_one(file, 200);
+    faults_begin(fault);
+    td_store_rescan(store);
+    faults_end();
+    char skipped[80];
+    snprintf(skipped, sizeof skipped, "table_skipped file=%.*s ", (int)strcspn(file, "/"), file);
+    const bool was_skipped = strstr(logged(), skipped) && !calls[fault->at - 1].memory;
+    const char *name = strchr(file, '/') ? "m:w" : "t";
+    new_tensor = tensor("int32[1] 3000");
+    EXPECT(put(store, name, false, &test_arena) == TD_OK, "%s", err.message);
+    td_arena_reset(&test_arena);
+    td_store_rescan(store);
+    EXPECT(value_of(found(store, name)->tensor, 0) == 3000 || !was_skipped,
+           "%s: a later PUT was replaced", label);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+
+static const char *const new_files[] = { "t.npy", "m.safetensors/w" };
+
+START_TEST(a_tensor_put_after_its_file_could_not_be_read_stays)
+{
+    static const struct change change = { .files = "u.npy" };
+    struct td_store *store = prepare(&change);
+    put_one(new_files[_i], 200);
+    faults_begin(&none);
+    td_store_rescan(store);
+    faults_end();
+    record_calls();
+    td_store_free(store);
+    for_each_fault(new_files[_i], put_after_fault, new_files[_i], NULL);
+}
+END_TEST
+
 static void start_with_fault(const void *row, const struct fault *fault, const void *wanted)
 {
     const struct state *want = wanted;
@@ -625,6 +666,8 @@ static void add(TCase *tcase)
                         COUNT_OF(changes));
     tcase_add_loop_test(tcase, a_failed_rescan_serves_the_old_or_the_new_version, 0,
                         COUNT_OF(looks));
+    tcase_add_loop_test(tcase, a_tensor_put_after_its_file_could_not_be_read_stays, 0,
+                        COUNT_OF(new_files));
     tcase_add_test(tcase, a_rescan_completes_a_failed_start);
 }
 

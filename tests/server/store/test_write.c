@@ -752,6 +752,107 @@ START_TEST(a_changed_file_that_is_corrupt_is_skipped)
 }
 END_TEST
 
+/* A .npy file of n big-endian int32, which are converted in memory and count against the quota. */
+static void put_converted_npy(const char *name, int n)
+{
+    static char file[128 + 4 * 8192];
+    put_npy(name, 0, n);
+    FILE *stream = fopen(path_of(name), "rb");
+    ck_assert_ptr_nonnull(stream);
+    const size_t size = fread(file, 1, sizeof file, stream);
+    ck_assert_int_eq(fclose(stream), 0);
+    *strchr(file + 10, '<') = '>';
+    put_file(name, file, size);
+}
+
+/* Puts a tensor "large" that leaves `rest` bytes of the quota. */
+static void fill_quota(struct td_store *store, int rest)
+{
+    const struct td_store_write write = write_of("large", false);
+    const struct td_shape shape = { 1, { QUOTA - rest } };
+    struct td_tensor t;
+    ck_assert_int_eq(td_tensor_describe(&t, "large", TD_DTYPE_UINT8, &shape, &err), TD_OK);
+    ck_assert_int_eq(td_tensor_alloc(&t, &test_arena, &err), TD_OK);
+    memset(t.data, 0, t.bytes);
+    ck_assert_int_eq(put_tensor(store, &write, &t), TD_OK);
+}
+
+START_TEST(a_tensor_put_after_its_file_did_not_fit_stays)
+{
+    struct td_store *store = open_folder();
+    fill_quota(store, 1000);
+    put_converted_npy("t.npy", 1000);
+    put_converted_npy("u.npy", 1000);
+    td_store_rescan(store);
+    expect_names(store, "large");
+    ck_assert_ptr_nonnull(strstr(logged(), "file=t.npy tensor=t"));
+    put_text_tensor(store, "t", "int8[1] 7", false);
+    delete_name(store, "large");
+    td_store_rescan(store);
+    expect_tensor(found(store, "t")->tensor, "int8[1] 7", "its file is unchanged");
+    ck_assert_int_eq(found(store, "u")->tensor->numel, 1000); /* fits now */
+    replace_npy("t.npy", 20, 1);
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "t")->tensor, 0), 20);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_changed_file_replaces_its_old_tensor_once_it_fits)
+{
+    put_npy("t.npy", 1, 1);
+    struct td_store *store = open_folder();
+    fill_quota(store, 1000);
+    put_converted_npy("new.tmp", 1000);
+    char path[512];
+    snprintf(path, sizeof path, "%s", path_of("new.tmp"));
+    ck_assert_int_eq(rename(path, path_of("t.npy")), 0);
+    td_store_rescan(store);
+    ck_assert_int_eq(found(store, "t")->tensor->numel, 1);
+    delete_name(store, "large");
+    td_store_rescan(store);
+    ck_assert_int_eq(found(store, "t")->tensor->numel, 1000);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_file_that_is_moved_back_is_persisted_again)
+{
+    char from[512];
+    put_npy("w.npy", 1, 1);
+    struct td_store *store = open_folder();
+    snprintf(from, sizeof from, "%s", path_of("w.npy"));
+    ck_assert_int_eq(rename(from, path_of("w.bak")), 0);
+    put_text("w.npy", "rubbish");
+    td_store_rescan(store);
+    ck_assert(!found(store, "w")->persisted);
+    snprintf(from, sizeof from, "%s", path_of("w.bak"));
+    ck_assert_int_eq(rename(from, path_of("w.npy")), 0);
+    td_store_rescan(store);
+    ck_assert(found(store, "w")->persisted);
+    td_store_free(store);
+}
+END_TEST
+
+/* Parsers report dimensions above their limits as RESOURCE_LIMIT. */
+static const char *const too_large_headers[] = {
+    "{\"w\":{\"dtype\":\"I32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,4]}}",
+    "{\"w\":{\"dtype\":\"I32\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"
+    "\"data_offsets\":[0,4]}}",
+};
+
+START_TEST(a_file_with_a_shape_above_the_limits_is_malformed)
+{
+    put_safetensors("m.safetensors", too_large_headers[_i], 0, 1);
+    put_npy("m:w.npy", 5, 1);
+    struct td_store *store = open_folder();
+    ck_assert_ptr_nonnull(strstr(logged(), "file=m.safetensors"));
+    ck_assert_int_eq(value_of(found(store, "m:w")->tensor, 0), 5); /* does not hide another file */
+    ck_assert_msg(delete_name(store, "m:w") == TD_OK, "%s", err.message);
+    td_store_free(store);
+}
+END_TEST
+
 /* Tensor "m:w" is a string of 40000 letters; the file is later truncated to CUT bytes. */
 enum { LETTERS = 40000, CUT = 5000 };
 static void put_long_string(void)
@@ -966,6 +1067,11 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_put_tensor_stays_unless_its_file_changed_since);
     tcase_add_test(tcase, removing_a_file_serves_the_one_it_hid);
     tcase_add_test(tcase, a_changed_file_that_is_corrupt_is_skipped);
+    tcase_add_test(tcase, a_tensor_put_after_its_file_did_not_fit_stays);
+    tcase_add_test(tcase, a_changed_file_replaces_its_old_tensor_once_it_fits);
+    tcase_add_test(tcase, a_file_that_is_moved_back_is_persisted_again);
+    tcase_add_loop_test(tcase, a_file_with_a_shape_above_the_limits_is_malformed, 0,
+                        COUNT_OF(too_large_headers));
     tcase_add_test(tcase, a_table_whose_file_is_truncated_is_refused);
     tcase_add_loop_test(tcase, zeros_read_from_a_truncated_file_are_not_stored, 0,
                         COUNT_OF(operations));
