@@ -1,11 +1,13 @@
 """A client of the Open Inference Protocol in plain Python, for the tests of /v2."""
-import struct
+import os, re, struct
 from daemon import *
 
 SIZES_OIP = {"BOOL": 1, "INT8": 1, "UINT8": 1, "INT16": 2, "UINT16": 2, "FP16": 2, "BF16": 2, "INT32": 4, "UINT32": 4,
              "FP32": 4, "INT64": 8, "UINT64": 8, "FP64": 8}
 OCTETS = "application/octet-stream"
 HEADER = "Inference-Header-Content-Length"
+with open(os.path.join(HERE, "..", "..", "kernels", "ops.def"), encoding="ascii") as ops_def:
+    OPS = re.findall(r"^TD_OP\(\w+, (\w+)\)", ops_def.read(), re.M)  # every op is a model
 
 
 def given(name, datatype, shape, data, **parameters):

@@ -2,7 +2,6 @@
 import threading
 from oip_client import *
 
-OPS = ["gather", "batch_gather", "gather_nd", "dynamic_stitch", "parallel_dynamic_stitch", "dynamic_partition", "einsum"]
 STATS = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss")
 
 

@@ -65,7 +65,7 @@ class Requests(CompressionTest):
 
     def test_bodies_of_other_v2_requests_may_be_compressed(self):
         reply = self.post("/v2/repository/index", gzip.compress(b'{"ready":true}'), {"Content-Encoding": "gzip"})
-        self.assertEqual(len(reply.json()), 7)
+        self.assertEqual([model["name"] for model in reply.json()], OPS)
 
 
 class Answers(CompressionTest):
