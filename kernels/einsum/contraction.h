@@ -33,7 +33,7 @@ struct td_workspace_size td_contraction_workspace(const struct td_contraction *c
 
 struct td_gemm_sizes td_contraction_gemm_sizes(const struct td_contraction *contraction);
 
-struct td_workspace; /* nest/workspace.h */
+struct td_workspace; /* kernels/workspace.h */
 
 TD_MUST_CHECK td_status td_contraction_run(const struct td_contraction *contraction, const void *a,
                                            const void *b, void *c, struct td_workspace *workspace,

@@ -1,9 +1,9 @@
 #include "kernels/einsum/einsum.h"
 
-#include "kernels/einsum/nest/workspace.h"
 #include "kernels/einsum/plan.h"
 #include "kernels/merge.h"
 #include "kernels/utf8.h"
+#include "kernels/workspace.h"
 
 #include <inttypes.h>
 #include <string.h>

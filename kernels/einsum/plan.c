@@ -1,8 +1,8 @@
 #include "kernels/einsum/plan.h"
 
-#include "kernels/einsum/nest/workspace.h"
 #include "kernels/tensor.h"
 #include "kernels/utf8.h"
+#include "kernels/workspace.h"
 
 #include <string.h>
 

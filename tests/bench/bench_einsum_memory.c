@@ -8,9 +8,9 @@
  * Figures are the best of the rounds, in GB/s of operands read and results written. With a word,
  * only cases whose name contains it. */
 #include "kernels/einsum/contraction.h"
-#include "kernels/einsum/nest/workspace.h"
 #include "kernels/einsum/permute/permute.h"
 #include "kernels/einsum/sumprod/sumprod.h"
+#include "kernels/workspace.h"
 #include "tests/bench/measure.h"
 
 #include <pthread.h>

@@ -9,7 +9,7 @@
  * best of the rounds; a ratio compares with the best BLAS. bfloat16 and float16 have no BLAS to
  * compare with. */
 #include "kernels/einsum/gemm/gemm.h"
-#include "kernels/einsum/nest/workspace.h"
+#include "kernels/workspace.h"
 #include "tests/bench/measure.h"
 
 #include <dlfcn.h>

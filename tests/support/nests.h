@@ -4,7 +4,7 @@
 #define TD_TESTS_SUPPORT_NESTS_H
 
 #include "kernels/einsum/contraction.h"
-#include "kernels/einsum/nest/workspace.h"
+#include "kernels/workspace.h"
 
 #include <stddef.h>
 

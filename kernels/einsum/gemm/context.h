@@ -9,7 +9,7 @@
 #include "kernels/einsum/gemm/blocking.h"
 #include "kernels/einsum/gemm/kernels.h"
 #include "kernels/einsum/gemm/product.h"
-#include "kernels/einsum/nest/workspace.h"
+#include "kernels/workspace.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -26,9 +26,9 @@
 #define TD_KERNELS_EINSUM_GEMM_GEMM_H
 
 #include "kernels/einsum/nest/nest.h"
-#include "kernels/einsum/nest/workspace.h"
 #include "kernels/exec.h"
 #include "kernels/status.h"
+#include "kernels/workspace.h"
 
 /* True if the loops of the simplified nest are batch, M, N and K loops, and M, N and K are large
  * enough for a matrix kernel. */

@@ -1,8 +1,8 @@
 #include "kernels/einsum/sumprod/sumprod.h"
 
-#include "kernels/einsum/nest/workspace.h"
 #include "kernels/einsum/sumprod/block.h"
 #include "kernels/integers.h"
+#include "kernels/workspace.h"
 
 #include <string.h>
 

@@ -16,9 +16,9 @@
 #define TD_KERNELS_EINSUM_SUMPROD_SUMPROD_H
 
 #include "kernels/einsum/nest/nest.h"
-#include "kernels/einsum/nest/workspace.h"
 #include "kernels/exec.h"
 #include "kernels/status.h"
+#include "kernels/workspace.h"
 
 struct td_workspace_size td_sumprod_workspace(const struct td_contraction *contraction);
 

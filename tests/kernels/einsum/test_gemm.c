@@ -1,7 +1,7 @@
 #include "kernels/convert/convert.h"
 #include "kernels/einsum/gemm/gemm.h"
-#include "kernels/einsum/nest/workspace.h"
 #include "kernels/half.h"
+#include "kernels/workspace.h"
 #include "tests/support/nests.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

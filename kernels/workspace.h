@@ -1,19 +1,19 @@
-/* workspace.h - temporary memory of a contraction: one shared part, and scratch for each thread
- * that works on it.
+/* workspace.h - temporary memory of a kernel: one shared part, and scratch for each thread that works
+ * on it.
  *
- * Ownership  The caller's memory, as large as td_contraction_workspace returns; the same workspace
- *            may be used for one contraction after another.
- * Threads    The thread that runs the contraction assigns `shared`. A range function acquires the
- *            scratch of one thread, uses it exclusively and releases it before it returns. No more
- *            ranges run at a time than there are scratch areas, so one is always free. */
-#ifndef TD_KERNELS_EINSUM_NEST_WORKSPACE_H
-#define TD_KERNELS_EINSUM_NEST_WORKSPACE_H
+ * Ownership  The caller's memory, of the sizes that the op's cost reports; the same workspace may be
+ *            used for one parallel loop after another.
+ * Threads    The thread that runs the kernel assigns `shared`. A range function (exec.h) acquires the
+ *            scratch of one thread, uses it exclusively and releases it before it returns. There are
+ *            as many scratch areas as ranges that run at a time, so one is always free. */
+#ifndef TD_KERNELS_WORKSPACE_H
+#define TD_KERNELS_WORKSPACE_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* The most threads that work on one contraction. */
+/* The most threads that work on one call of a kernel. */
 #define TD_WORKSPACE_MAX_THREADS 256
 
 struct td_workspace {

@@ -1,0 +1,84 @@
+#include "kernels/workspace.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <string.h>
+
+START_TEST(sizes_are_rounded_up_to_whole_lines)
+{
+    ck_assert_uint_eq(td_workspace_align(0), 0);
+    ck_assert_uint_eq(td_workspace_align(1), 64);
+    ck_assert_uint_eq(td_workspace_align(64), 64);
+    ck_assert_uint_eq(td_workspace_align(65), 128);
+    ck_assert_uint_eq(td_workspace_align(UINT64_MAX - 63), UINT64_MAX - 63);
+    ck_assert_uint_eq(td_workspace_align(UINT64_MAX - 62), UINT64_MAX);
+}
+END_TEST
+
+#define THREADS 3
+#define SCRATCH 128
+
+START_TEST(a_scratch_area_has_one_holder)
+{
+    _Alignas(64) char memory[THREADS * SCRATCH];
+    struct td_workspace workspace = { .scratch = memory,
+                                      .scratch_bytes = SCRATCH,
+                                      .n_threads = THREADS };
+    bool held[THREADS] = { false };
+    for (int i = 0; i < THREADS; i++) {
+        const int area = td_workspace_acquire(&workspace);
+        ck_assert(area >= 0 && area < THREADS && !held[area]);
+        ck_assert_ptr_eq(td_workspace_scratch(&workspace, area), memory + area * SCRATCH);
+        held[area] = true;
+    }
+    td_workspace_release(&workspace, 1);
+    ck_assert_int_eq(td_workspace_acquire(&workspace), 1);
+}
+END_TEST
+
+/* Fills a scratch area with its own number, and counts the bytes that another holder changed. */
+struct filling {
+    struct td_workspace workspace;
+    atomic_int changed;
+};
+
+static void fill_range(void *context, int64_t begin, int64_t end)
+{
+    struct filling *job = context;
+    const int area = td_workspace_acquire(&job->workspace);
+    char *scratch = td_workspace_scratch(&job->workspace, area);
+    for (int64_t i = begin; i < end; i++) {
+        memset(scratch, (int)(i % 100), SCRATCH);
+        for (int k = 0; k < SCRATCH; k++)
+            if (scratch[k] != (char)(i % 100))
+                atomic_fetch_add(&job->changed, 1);
+    }
+    td_workspace_release(&job->workspace, area);
+}
+
+START_TEST(ranges_that_run_at_once_have_scratch_of_their_own)
+{
+    _Alignas(64) char memory[THREADS * SCRATCH];
+    struct filling job = {
+        .workspace = { .scratch = memory, .scratch_bytes = SCRATCH, .n_threads = THREADS }
+    };
+    struct thread_exec exec;
+    struct td_error err;
+    thread_exec_init(&exec, THREADS, 1);
+    ck_assert_int_eq(td_exec_for(&exec.exec, 2000, 1, fill_range, &job, &err), TD_OK);
+    ck_assert_int_eq(atomic_load(&job.changed), 0);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_test(t, sizes_are_rounded_up_to_whole_lines);
+    tcase_add_test(t, a_scratch_area_has_one_holder);
+    tcase_add_test(t, ranges_that_run_at_once_have_scratch_of_their_own);
+}
+
+int main(void)
+{
+    return run_suite("workspace", add);
+}
