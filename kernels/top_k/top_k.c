@@ -1,0 +1,426 @@
+#include "kernels/top_k/top_k.h"
+
+#include "kernels/integers.h"
+#include "kernels/isa.h"
+#include "kernels/rows/gathering.h"
+#include "kernels/top_k/keys.h"
+#include "kernels/workspace.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- Selection --------------------------------------------------------------------------- */
+
+/* Elements whose keys are made at a time: they stay in the first cache, and most blocks have none that is
+ * better than what was found before. */
+#define BLOCK ((int64_t)256)
+/* Up to so many entries are kept by insertion, which is quicker for them than sorting is. */
+#define FEW   16
+
+/* Candidates that a selection of k out of n has room for. */
+static int64_t room_for(int64_t n, int64_t k)
+{
+    return k <= FEW ? k : td_smaller(n, 2 * k + 2 * BLOCK);
+}
+
+/* What is selected from. */
+struct source {
+    const char *data;
+    td_dtype dtype;
+    const struct td_top_k_keys *loops;
+    uint64_t flip; /* of keys: all bits where the smallest are selected */
+};
+
+/* Selection with keys of one type. An entry is a key and the position of its element. */
+struct entries_type {
+    size_t size; /* of an entry */
+    /* The best k of elements begin .. begin + n, in order; positions count from `position`. scratch has
+     * room for 2 * room_for(n, k) entries, and those returned are in it. */
+    void *(*select)(const struct source *x, int64_t begin, int64_t n, int64_t k, int64_t position,
+                    void *scratch);
+    /* Entries begin .. end of a and b merged, to the same places of out; of equals those of a first. */
+    void (*merge)(void *out, const void *a, int64_t n_a, const void *b, int64_t n_b, int64_t begin,
+                  int64_t end);
+    void (*positions)(const void *entries, int64_t n, int32_t *to);
+};
+
+#define TD_KEY        uint32_t
+#define TD_NAME(name) name##_uint32
+#include "kernels/top_k/select.inc"
+
+#define TD_KEY        uint64_t
+#define TD_NAME(name) name##_uint64
+#include "kernels/top_k/select.inc"
+
+static const struct td_top_k_keys *loops_of(td_isa isa)
+{
+#ifdef __x86_64__
+    if (isa >= TD_ISA_AVX512)
+        return &td_top_k_keys_avx512;
+    if (isa == TD_ISA_AVX2)
+        return &td_top_k_keys_avx2;
+#endif
+    (void)isa;
+    return &td_top_k_keys_generic;
+}
+
+/* ---- Plan -------------------------------------------------------------------------------- */
+
+/* Rows longer than this are selected from in runs, one row at a time, and the results merged: a range of
+ * parallel_for is then never much longer than a millisecond, and one row occupies every thread. */
+#define LONG_ROW ((int64_t)256 * 1024)
+#define RUN      ((int64_t)32 * 1024)
+
+struct plan {
+    int64_t n, k, n_rows;
+    int64_t run;      /* elements of a run: a row, or RUN of a long one */
+    int64_t n_runs;   /* of a row */
+    int64_t run_best; /* entries that a run leaves, the last one at most */
+    const struct entries_type *type;
+};
+
+static struct td_top_k_attrs attrs_of(const struct td_op_args *args)
+{
+    struct td_top_k_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    return attrs;
+}
+
+static struct plan plan_of(const struct td_op_args *args)
+{
+    const struct td_tensor *x = &args->inputs[0].tensors[0];
+    struct plan plan = { .n = x->shape.dim[x->shape.rank - 1], .k = attrs_of(args).k };
+    if (x->numel == 0 || plan.k == 0)
+        return plan;
+    plan.n_rows = x->numel / plan.n;
+    plan.run = plan.n > LONG_ROW ? RUN : plan.n;
+    plan.n_runs = td_ceil_div(plan.n, plan.run);
+    plan.run_best = td_smaller(plan.run, plan.k);
+    plan.type =
+        td_dtype_info(x->dtype)->size == sizeof(uint64_t) ? &entries_uint64 : &entries_uint32;
+    return plan;
+}
+
+/* Two tables of the entries of all runs of a row, from one of which they are merged to the other. */
+static uint64_t shared_bytes(const struct plan *plan)
+{
+    return plan->n_runs > 1 ? (uint64_t)(2 * plan->n_runs * plan->run_best) * plan->type->size : 0;
+}
+
+static uint64_t scratch_bytes(const struct plan *plan)
+{
+    if (plan->n_rows == 0)
+        return 0;
+    return (uint64_t)(2 * room_for(plan->run, plan->run_best)) * plan->type->size;
+}
+
+static td_status check(const struct td_op_args *args, struct td_error *err)
+{
+    const struct td_shape *x = &args->inputs[0].tensors[0].shape;
+    const int64_t k = attrs_of(args).k;
+    if (x->rank == 0)
+        return td_gathering_refuse_scalar("x", err);
+    const int64_t n = x->dim[x->rank - 1];
+    if (n > INT32_MAX) {
+        td_error_resource(err, "elements", (uint64_t)n, INT32_MAX, "the last dimension of x");
+        return td_error_at_input(err, TD_RESOURCE_LIMIT, "x");
+    }
+    if (k > n) {
+        char text[TD_SHAPE_TEXT];
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "k is %" PRId64 "; 0 to %" PRId64 " is expected: x has shape %s", k, n,
+                     td_shape_text(x, text, sizeof(text)));
+        return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "k");
+    }
+    return TD_OK;
+}
+
+enum { VALUES, INDICES, OUTPUTS };
+
+static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    const struct td_tensor *x = &args->inputs[0].tensors[0];
+    struct td_error local;
+    if (!err)
+        err = &local;
+    td_status status = check(args, err);
+    if (status != TD_OK)
+        return status;
+    struct td_tensor *outputs = td_arena_alloc(arena, OUTPUTS, sizeof(outputs[0]), err);
+    if (!outputs)
+        return err->status;
+    struct td_shape shape = x->shape;
+    shape.dim[shape.rank - 1] = attrs_of(args).k;
+    status = td_tensor_describe(&outputs[VALUES], "values", x->dtype, &shape, err);
+    if (status == TD_OK)
+        status = td_tensor_describe(&outputs[INDICES], "indices", TD_DTYPE_INT32, &shape, err);
+    args->outputs = outputs;
+    args->n_outputs = OUTPUTS;
+    return status;
+}
+
+/* An element is made a key and compared; what is sorted is compared once for each doubling. */
+static struct td_cost cost(const struct td_op_args *args)
+{
+    const struct td_tensor *x = &args->inputs[0].tensors[0], *values = &args->outputs[VALUES];
+    const struct plan plan = plan_of(args);
+    const uint64_t doublings = plan.k > 1 ? 64 - (uint64_t)__builtin_clzll((uint64_t)plan.k) : 1;
+    return (struct td_cost){
+        .bytes_read = x->bytes + values->bytes,
+        .bytes_written = values->bytes + args->outputs[INDICES].bytes,
+        .flops = 2 * (uint64_t)x->numel + 4 * doublings * (uint64_t)values->numel,
+        .workspace = td_workspace_align(shared_bytes(&plan)),
+        .workspace_per_thread = td_workspace_align(scratch_bytes(&plan)),
+    };
+}
+
+/* ---- Execution --------------------------------------------------------------------------- */
+
+struct job {
+    struct plan plan;
+    struct source x;
+    char *values;
+    int32_t *indices;
+    size_t value_size;
+    struct td_workspace workspace;
+    int64_t row;     /* a long row: the one that is selected from, */
+    char *from, *to; /* and the tables that entries are merged from and to */
+    int64_t runs;    /* how many runs each list of `from` was made of */
+};
+
+#define COPY_VALUES(width)                                                                         \
+    for (int64_t i = 0; i < n; i++)                                                                \
+    memcpy(to + (size_t)i * (width), from + (size_t)indices[i] * (width), width)
+
+/* Results begin .. begin + n of a row from its entries. A position is below n, whatever x has become. */
+static void write_results(const struct job *job, int64_t row, int64_t begin, int64_t n,
+                          const void *entries)
+{
+    const int64_t at = row * job->plan.k + begin;
+    const char *from = job->x.data + (size_t)(row * job->plan.n) * job->value_size;
+    char *to = job->values + (size_t)at * job->value_size;
+    int32_t *indices = job->indices + at;
+    job->plan.type->positions(entries, n, indices);
+    switch (job->value_size) {
+    case 1:
+        COPY_VALUES(1);
+        break;
+    case 2:
+        COPY_VALUES(2);
+        break;
+    case 4:
+        COPY_VALUES(4);
+        break;
+    default:
+        COPY_VALUES(8);
+    }
+}
+
+static void select_rows(void *context, int64_t begin, int64_t end)
+{
+    struct job *job = context;
+    const struct plan *plan = &job->plan;
+    const int thread = td_workspace_acquire(&job->workspace);
+    void *scratch = td_workspace_scratch(&job->workspace, thread);
+    for (int64_t row = begin; row < end; row++) {
+        const void *best = plan->type->select(&job->x, row * plan->n, plan->n, plan->k, 0, scratch);
+        write_results(job, row, 0, plan->k, best);
+    }
+    td_workspace_release(&job->workspace, thread);
+}
+
+/* A list is made of `runs` runs, and begins where the entries of the first of them did: no list is longer
+ * than those that it was made of. */
+static char *list_of(const struct job *job, char *table, int64_t first_run)
+{
+    return table + (size_t)(first_run * job->plan.run_best) * job->plan.type->size;
+}
+
+static int64_t list_length(const struct job *job, int64_t first_run, int64_t runs)
+{
+    const struct plan *plan = &job->plan;
+    const int64_t begin = td_smaller(first_run, plan->n_runs) * plan->run;
+    const int64_t end = td_smaller(first_run + runs, plan->n_runs) * plan->run;
+    return td_smaller(td_smaller(end, plan->n) - td_smaller(begin, plan->n), plan->k);
+}
+
+static void select_runs(void *context, int64_t begin, int64_t end)
+{
+    struct job *job = context;
+    const struct plan *plan = &job->plan;
+    const int thread = td_workspace_acquire(&job->workspace);
+    void *scratch = td_workspace_scratch(&job->workspace, thread);
+    for (int64_t run = begin; run < end; run++) {
+        const int64_t at = run * plan->run, n = td_smaller(plan->run, plan->n - at);
+        const int64_t best = list_length(job, run, 1);
+        const void *entries =
+            plan->type->select(&job->x, job->row * plan->n + at, n, best, at, scratch);
+        memcpy(list_of(job, job->from, run), entries, (size_t)best * plan->type->size);
+    }
+    td_workspace_release(&job->workspace, thread);
+}
+
+/* Item i is part i % parts of merge i / parts. */
+#define PART ((int64_t)16 * 1024)
+
+static int64_t merge_parts(const struct job *job)
+{
+    return td_larger(1, td_ceil_div(list_length(job, 0, 2 * job->runs), PART));
+}
+
+static void merge_lists(void *context, int64_t begin, int64_t end)
+{
+    const struct job *job = context;
+    const int64_t parts = merge_parts(job), runs = job->runs;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t first = item / parts * 2 * runs, at = item % parts * PART;
+        const int64_t length = list_length(job, first, 2 * runs);
+        if (at >= length)
+            continue;
+        job->plan.type->merge(list_of(job, job->to, first), list_of(job, job->from, first),
+                              list_length(job, first, runs), list_of(job, job->from, first + runs),
+                              list_length(job, first + runs, runs), at,
+                              td_smaller(at + PART, length));
+    }
+}
+
+static void write_range(void *context, int64_t begin, int64_t end)
+{
+    const struct job *job = context;
+    write_results(job, job->row, begin, end - begin,
+                  job->from + (size_t)begin * job->plan.type->size);
+}
+
+static td_status select_long_row(struct job *job, struct td_exec *exec, struct td_error *err)
+{
+    const struct plan *plan = &job->plan;
+    job->from = job->workspace.shared;
+    job->to = job->from + shared_bytes(plan) / 2;
+    td_status status = td_exec_for(exec, plan->n_runs, 1, select_runs, job, err);
+    for (job->runs = 1; status == TD_OK && job->runs < plan->n_runs; job->runs *= 2) {
+        const int64_t merges = td_ceil_div(plan->n_runs, 2 * job->runs);
+        status = td_exec_for(exec, merges * merge_parts(job), 1, merge_lists, job, err);
+        char *merged = job->to;
+        job->to = job->from;
+        job->from = merged;
+    }
+    return status == TD_OK ? td_exec_for(exec, plan->k, PART, write_range, job, err) : status;
+}
+
+static td_status alloc_workspace(struct job *job, struct td_exec *exec, struct td_error *err)
+{
+    struct td_error local;
+    struct td_workspace *workspace = &job->workspace;
+    const uint64_t shared = td_workspace_align(shared_bytes(&job->plan));
+    const uint64_t scratch = td_workspace_align(scratch_bytes(&job->plan));
+    if (!err)
+        err = &local;
+    workspace->n_threads = (int)td_smaller(exec->width, TD_WORKSPACE_MAX_THREADS);
+    workspace->scratch_bytes = (size_t)scratch;
+    workspace->shared = td_arena_alloc(
+        exec->arena, (size_t)(shared + (uint64_t)workspace->n_threads * scratch), 1, err);
+    if (!workspace->shared)
+        return err->status;
+    workspace->scratch = workspace->shared + shared;
+    return TD_OK;
+}
+
+static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    const struct td_tensor *x = &args->inputs[0].tensors[0];
+    struct job job = {
+        .plan = plan_of(args),
+        .x = { .data = x->data,
+               .dtype = x->dtype,
+               .loops = loops_of(td_isa_resolve(exec->isa)),
+               .flip = attrs_of(args).largest ? 0 : UINT64_MAX },
+        .values = args->outputs[VALUES].data,
+        .indices = args->outputs[INDICES].data,
+        .value_size = td_dtype_info(x->dtype)->size,
+    };
+    if (job.plan.n_rows == 0)
+        return TD_OK;
+    td_status status = alloc_workspace(&job, exec, err);
+    if (status != TD_OK)
+        return status;
+    if (job.plan.n_runs == 1)
+        return td_exec_for(exec, job.plan.n_rows, td_larger(RUN / job.plan.n, 1), select_rows, &job,
+                           err);
+    for (; status == TD_OK && job.row < job.plan.n_rows; job.row++)
+        status = select_long_row(&job, exec, err);
+    return status;
+}
+
+/* ---- Descriptor -------------------------------------------------------------------------- */
+
+static const struct td_input_spec inputs_specs[] = {
+    {
+        .name = "x",
+        .summary = "The tensor to select from, of rank 1 or more; its last dimension is a row.",
+        .dtypes = TD_DTYPES_ALL & ~(TD_DTYPE_BIT(BOOL) | TD_DTYPE_BIT(COMPLEX64) |
+                                    TD_DTYPE_BIT(COMPLEX128) | TD_DTYPE_BIT(STRING)),
+        .reads_values = true,
+    },
+};
+
+enum { ATTR_K, ATTR_LARGEST, ATTR_COUNT };
+
+static const struct td_int_range count_range = { 0, INT64_MAX };
+
+static const struct td_attr_spec attrs_specs[] = {
+    [ATTR_K] = {
+        .name = "k",
+        .summary = "How many elements of each row; at most the last dimension of x.",
+        .kind = TD_ATTR_INT,
+        .required = true,
+        .range = &count_range,
+        .offset = offsetof(struct td_top_k_attrs, k),
+    },
+    [ATTR_LARGEST] = {
+        .name = "largest",
+        .summary = "Whether the greatest elements are selected, or the smallest.",
+        .kind = TD_ATTR_BOOL,
+        .default_int = true,
+        .offset = offsetof(struct td_top_k_attrs, largest),
+    },
+};
+
+static const td_status errors[] = {
+    TD_UNSUPPORTED_DTYPE,
+    TD_INVALID_ARGUMENT,
+    TD_RESOURCE_LIMIT,
+    TD_OK,
+};
+
+static const struct td_output_spec outputs_specs[] = {
+    [VALUES] = {
+        .name = "values",
+        .summary = "The selected elements of each row, in order.",
+        .shape_rule = "x.shape[:-1] + [k]",
+        .dtype_of = "x",
+    },
+    [INDICES] = {
+        .name = "indices",
+        .summary = "Where in the last dimension of x each of them is.",
+        .shape_rule = "x.shape[:-1] + [k]",
+        .dtypes = TD_DTYPE_BIT(INT32),
+    },
+};
+
+const struct td_op td_op_top_k = {
+    .name = "top_k",
+    .summary = "Selects the k greatest or smallest elements along the last dimension, in order.",
+    .source = "tf.math.top_k (TensorFlow 2 API reference), with largest as an addition and NaN as "
+              "the greatest value",
+    .inputs = inputs_specs,
+    .n_inputs = 1,
+    .attrs = attrs_specs,
+    .n_attrs = ATTR_COUNT,
+    .outputs = outputs_specs,
+    .n_outputs = OUTPUTS,
+    .errors = errors,
+    .example = "{\"x\":[[1,5,3],[9,7,8]],\"k\":2}",
+    .infer = infer,
+    .cost = cost,
+    .run = run,
+};

@@ -1,0 +1,417 @@
+#include "kernels/top_k/top_k.h"
+#include "tests/support/op_call.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OP "top_k"
+
+static void call_top_k(struct op_call *call, struct td_tensor x, int64_t k, bool largest,
+                       struct td_exec *exec)
+{
+    char attrs[64];
+    snprintf(attrs, sizeof(attrs), "k=%" PRId64 " largest=%s", k, largest ? "true" : "false");
+    call_op(call, OP, attrs, x, (struct td_tensor){ 0 }, exec);
+}
+
+static const struct {
+    const char *says;
+    const char *x, *attrs;
+    const char *values, *indices;
+} results[] = {
+    { "the greatest, in descending order", "int32[5] 3 9 1 7 5", "k=3", "int32[3] 9 7 5",
+      "int32[3] 1 3 4" },
+    { "the smallest, in ascending order", "int32[5] 3 9 1 7 5", "k=3 largest=false",
+      "int32[3] 1 3 5", "int32[3] 2 0 4" },
+    { "each row by itself", "uint8[2,3] 1 2 3 6 5 4", "k=1", "uint8[2,1] 3 6", "int32[2,1] 2 0" },
+    { "along the last dimension", "int16[2,1,2] 1 2 4 3", "k=2", "int16[2,1,2] 2 1 4 3",
+      "int32[2,1,2] 1 0 0 1" },
+    { "of equals the lower index first", "float32[5] 1 3 3 2 3", "k=4", "float32[4] 3 3 3 2",
+      "int32[4] 1 2 4 3" },
+    { "also of the smallest", "float32[5] 2 1 1 1 0", "k=3 largest=false", "float32[3] 0 1 1",
+      "int32[3] 4 1 2" },
+    { "zeros of either sign are equal, and keep it", "float64[4] -0 0 -0 0", "k=3",
+      "float64[3] -0 0 -0", "int32[3] 0 1 2" },
+    { "also as float32", "float32[3] -0 0 -0", "k=2 largest=false", "float32[2] -0 0",
+      "int32[2] 0 1" },
+    { "and as float16", "float16[3] 0x8000 0 0x8000", "k=3", "float16[3] 0x8000 0 0x8000",
+      "int32[3] 0 1 2" },
+    { "NaN of either sign is the greatest", "float16[4] 0x3c00 0xfe01 0x7c00 0x7e00", "k=4",
+      "float16[4] 0xfe01 0x7e00 0x7c00 0x3c00", "int32[4] 1 3 2 0" },
+    { "and the last of the smallest", "bfloat16[3] 0x7fc0 0x3f80 0xff80", "k=3 largest=false",
+      "bfloat16[3] 0xff80 0x3f80 0x7fc0", "int32[3] 2 1 0" },
+    { "negative numbers", "int8[4] -128 127 -1 0", "k=4", "int8[4] 127 0 -1 -128",
+      "int32[4] 1 3 2 0" },
+    { "integers above those of doubles", "int64[3] 9007199254740992 9007199254740993 -1", "k=1",
+      "int64[1] 9007199254740993", "int32[1] 1" },
+    { "unsigned integers above signed ones", "uint64[2] 1 18446744073709551615", "k=2",
+      "uint64[2] 18446744073709551615 1", "int32[2] 1 0" },
+    { "k of 0", "float32[2,2] 1 2 3 4", "k=0", "float32[2,0]", "int32[2,0]" },
+    { "no rows", "float32[0,4]", "k=2", "float32[0,2]", "int32[0,2]" },
+    { "empty rows", "float32[2,0]", "k=0", "float32[2,0]", "int32[2,0]" },
+    { "rows whose number is too large, beside a 0", "int8[4611686018427387904,4,0]", "k=0",
+      "int8[4611686018427387904,4,0]", "int32[4611686018427387904,4,0]" },
+};
+
+START_TEST(top_k_gives)
+{
+    struct op_call call;
+    call_op(&call, OP, results[_i].attrs, tensor(results[_i].x), (struct td_tensor){ 0 }, NULL);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+    ck_assert_int_eq(call.args.n_outputs, 2);
+    expect_tensor(&call.args.outputs[0], results[_i].values, results[_i].says);
+    expect_tensor(&call.args.outputs[1], results[_i].indices, results[_i].says);
+}
+END_TEST
+
+#define NUMBERS                                                                                    \
+    "int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32 or "     \
+    "float64 is expected"
+
+static const struct {
+    const char *says;
+    const char *x, *attrs;
+    td_status status;
+    const char *message, *input, *attribute;
+} refusals[] = {
+    { "no k", "int32[1] 1", "", TD_INVALID_ARGUMENT, "k is missing; top_k requires it", "", "k" },
+    { "k below 0", "int32[1] 1", "k=-1", TD_INVALID_ARGUMENT, "k is -1; 0 or more is expected", "",
+      "k" },
+    { "k above the row", "int32[1,2] 1 2", "k=3", TD_INVALID_ARGUMENT,
+      "k is 3; 0 to 2 is expected: x has shape [1,2]", "", "k" },
+    { "also where there are no rows", "int32[0,2]", "k=3", TD_INVALID_ARGUMENT,
+      "k is 3; 0 to 2 is expected: x has shape [0,2]", "", "k" },
+    { "a scalar", "int32[] 1", "k=1", TD_INVALID_ARGUMENT,
+      "x is a scalar; at least one dimension is expected", "x", "" },
+    { "bool", "bool[1] 1", "k=1", TD_UNSUPPORTED_DTYPE, "x has dtype bool; " NUMBERS, "x", "" },
+    { "complex", "complex64[1] 1 0", "k=1", TD_UNSUPPORTED_DTYPE, "x has dtype complex64; " NUMBERS,
+      "x", "" },
+    { "strings", "string[1] 'a'", "k=1", TD_UNSUPPORTED_DTYPE, "x has dtype string; " NUMBERS, "x",
+      "" },
+    { "rows that int32 cannot count", "int8[0,2147483648]", "k=1", TD_RESOURCE_LIMIT,
+      "the last dimension of x needs 2147483648 elements, the limit is 2147483647", "x", "" },
+};
+
+START_TEST(top_k_refuses)
+{
+    struct op_call call;
+    call_begin(&call, OP, refusals[_i].attrs, tensor(refusals[_i].x), (struct td_tensor){ 0 });
+    call_infer(&call, OP);
+    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
+                  td_status_name(call.status));
+    ck_assert_str_eq(call.err.message, refusals[_i].message);
+    ck_assert_str_eq(call.err.input, refusals[_i].input);
+    ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
+}
+END_TEST
+
+/* ---- Against the definition -------------------------------------------------------------- */
+
+/* Every value of every dtype is a long double. */
+_Static_assert(LDBL_MANT_DIG >= 64, "the reference needs the 64 digits of the integers");
+
+static long double half_value(uint16_t bits, int fraction_bits)
+{
+    const int one = 1 << fraction_bits, fraction = bits & (one - 1);
+    const int exponent = (bits & 0x7fff) >> fraction_bits, greatest = 0x7fff >> fraction_bits;
+    const int least = 1 - greatest / 2 - fraction_bits;
+    long double value;
+    if (exponent == greatest)
+        value = fraction ? (long double)NAN : (long double)INFINITY;
+    else if (exponent == 0)
+        value = ldexpl(fraction, least);
+    else
+        value = ldexpl(one + fraction, least + exponent - 1);
+    return bits & 0x8000 ? -value : value;
+}
+
+static long double value_at(const struct td_tensor *x, int64_t i)
+{
+    switch (x->dtype) {
+    case TD_DTYPE_INT8:
+        return ((const int8_t *)x->data)[i];
+    case TD_DTYPE_INT16:
+        return ((const int16_t *)x->data)[i];
+    case TD_DTYPE_INT32:
+        return ((const int32_t *)x->data)[i];
+    case TD_DTYPE_INT64:
+        return (long double)((const int64_t *)x->data)[i];
+    case TD_DTYPE_UINT8:
+        return ((const uint8_t *)x->data)[i];
+    case TD_DTYPE_UINT16:
+        return ((const uint16_t *)x->data)[i];
+    case TD_DTYPE_UINT32:
+        return ((const uint32_t *)x->data)[i];
+    case TD_DTYPE_UINT64:
+        return (long double)((const uint64_t *)x->data)[i];
+    case TD_DTYPE_FLOAT16:
+        return half_value(((const uint16_t *)x->data)[i], 10);
+    case TD_DTYPE_BFLOAT16:
+        return half_value(((const uint16_t *)x->data)[i], 7);
+    case TD_DTYPE_FLOAT32:
+        return ((const float *)x->data)[i];
+    default:
+        return ((const double *)x->data)[i];
+    }
+}
+
+struct element {
+    long double value;
+    int32_t index;
+    bool largest;
+};
+
+/* The order of the result. */
+static int compare(const void *a_, const void *b_)
+{
+    const struct element *a = a_, *b = b_;
+    const int direction = a->largest ? -1 : 1;
+    if (isnan(a->value) != isnan(b->value))
+        return isnan(a->value) ? direction : -direction;
+    if (a->value != b->value && !isnan(a->value))
+        return a->value > b->value ? direction : -direction;
+    return a->index < b->index ? -1 : 1;
+}
+
+/* Sorts each row as a whole. */
+static void expect_top_k(const struct td_tensor *x, int64_t k, bool largest,
+                         const struct td_tensor *values, const struct td_tensor *indices,
+                         const char *what)
+{
+    const int64_t n = x->shape.dim[x->shape.rank - 1];
+    struct element *row = calloc((size_t)n + 1, sizeof(*row));
+    EXPECT(row, "out of memory");
+    struct td_shape shape = x->shape;
+    shape.dim[shape.rank - 1] = k;
+    EXPECT(td_shape_equal(&values->shape, &shape) && values->dtype == x->dtype, "%s: values", what);
+    EXPECT(td_shape_equal(&indices->shape, &shape) && indices->dtype == TD_DTYPE_INT32,
+           "%s: indices", what);
+    for (int64_t r = 0; n > 0 && r < x->numel / n; r++) {
+        for (int64_t i = 0; i < n; i++)
+            row[i] = (struct element){ value_at(x, r * n + i), (int32_t)i, largest };
+        qsort(row, (size_t)n, sizeof(*row), compare);
+        for (int64_t i = 0; i < k; i++) {
+            const int32_t index = ((const int32_t *)indices->data)[r * k + i];
+            EXPECT(index == row[i].index,
+                   "%s: indices[%" PRId64 ", %" PRId64 "] is %d, expected %d", what, r, i,
+                   (int)index, (int)row[i].index);
+            size_t size;
+            const void *got = tensor_element(values, r * k + i, &size);
+            EXPECT(memcmp(got, tensor_element(x, r * n + index, &size), size) == 0,
+                   "%s: values[%" PRId64 ", %" PRId64 "]", what, r, i);
+        }
+    }
+    free(row);
+}
+
+static const td_dtype dtypes[] = {
+    TD_DTYPE_INT8,    TD_DTYPE_INT16,    TD_DTYPE_INT32,   TD_DTYPE_INT64,
+    TD_DTYPE_UINT8,   TD_DTYPE_UINT16,   TD_DTYPE_UINT32,  TD_DTYPE_UINT64,
+    TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT64,
+};
+
+/* Random bits, which have many NaNs as float16, or only a few different elements. */
+static struct td_tensor random_elements(td_dtype dtype, const struct td_shape *shape)
+{
+    struct td_tensor x = random_tensor(dtype, shape);
+    const size_t size = td_dtype_info(dtype)->size;
+    const int distinct = random_below(3) ? 0 : 1 + random_below(20);
+    for (int64_t i = 0; distinct > 0 && i < x.numel; i++)
+        memmove((char *)x.data + (size_t)i * size,
+                (char *)x.data + (size_t)random_below(distinct) % (size_t)x.numel * size, size);
+    return x;
+}
+
+START_TEST(any_top_k_is_what_sorting_gives)
+{
+    enum { SAMPLES = 40 };
+    for (int s = 0; s < SAMPLES; s++) {
+        const int seed = _i * SAMPLES + s;
+        char what[96];
+        struct thread_exec exec;
+        struct op_call call;
+        td_arena_reset(&test_arena);
+        random_seed((uint64_t)seed);
+        const int n = 1 + random_below(random_below(3) ? 60 : 3000);
+        const int64_t k = random_below(3) ? random_below(n < 40 ? n + 1 : 40) : random_below(n + 1);
+        const struct td_shape shape = { .rank = 2, .dim = { random_below(12), n } };
+        const td_dtype dtype = dtypes[_i % COUNT_OF(dtypes)];
+        const td_isa isa = (td_isa)(TD_ISA_GENERIC + random_below(3));
+        const bool largest = random_below(2);
+        struct td_tensor x = random_elements(dtype, &shape);
+        snprintf(what, sizeof(what), "seed %d: %s, %s", seed, td_dtype_info(dtype)->name,
+                 td_isa_name(td_isa_resolve(isa)));
+        thread_exec_init(&exec, 1 + random_below(3), random_below(2) ? 0 : 1 + random_below(5));
+        exec.exec.isa = isa;
+        call_top_k(&call, x, k, largest, &exec.exec);
+        EXPECT(call.status == TD_OK, "%s: %s", what, call.err.message);
+        expect_top_k(&x, k, largest, &call.args.outputs[0], &call.args.outputs[1], what);
+    }
+}
+END_TEST
+
+/* Rows that are selected from in runs, and a shorter one, in the orders that make a selection slow. */
+enum order { RANDOM, ASCENDING, DESCENDING, EQUAL, SAWTOOTH, ORDERS };
+
+static const struct {
+    td_dtype dtype;
+    int64_t n_rows, n, k;
+} large[] = {
+    { TD_DTYPE_FLOAT32, 1, 300001, 1 },     { TD_DTYPE_FLOAT32, 2, 262145, 16 },
+    { TD_DTYPE_INT64, 1, 300000, 17 },      { TD_DTYPE_INT32, 1, 270000, 40000 },
+    { TD_DTYPE_UINT64, 1, 290000, 290000 }, { TD_DTYPE_INT32, 1, 262144, 1000 },
+    { TD_DTYPE_FLOAT64, 1, 262144, 16 },    { TD_DTYPE_UINT16, 1, 300001, 299999 },
+};
+
+static struct td_tensor large_rows(int which, enum order order)
+{
+    const struct td_shape shape = { .rank = 2, .dim = { large[which].n_rows, large[which].n } };
+    struct td_tensor x = random_tensor(large[which].dtype, &shape);
+    for (int64_t i = 0; order != RANDOM && i < x.numel; i++) {
+        const int64_t value = order == ASCENDING    ? i
+                              : order == DESCENDING ? x.numel - i
+                              : order == SAWTOOTH   ? i % 1000
+                                                    : 7;
+        if (x.dtype == TD_DTYPE_FLOAT32)
+            ((float *)x.data)[i] = (float)value;
+        else if (x.dtype == TD_DTYPE_FLOAT64)
+            ((double *)x.data)[i] = (double)value;
+        else
+            memcpy((char *)x.data + (size_t)i * td_dtype_info(x.dtype)->size, &value,
+                   td_dtype_info(x.dtype)->size);
+    }
+    return x;
+}
+
+START_TEST(long_rows_do_not_depend_on_their_order_or_on_how_they_are_split)
+{
+    const int which = _i / ORDERS;
+    char what[96];
+    random_seed((uint64_t)_i);
+    struct td_tensor x = large_rows(which, (enum order)(_i % ORDERS));
+    for (int largest = 0; largest < 2; largest++) {
+        struct thread_exec exec;
+        struct op_call call;
+        thread_exec_init(&exec, 1 + random_below(4), 0);
+        snprintf(what, sizeof(what), "case %d, order %d", which, _i % ORDERS);
+        call_top_k(&call, x, large[which].k, largest, &exec.exec);
+        EXPECT(call.status == TD_OK, "%s: %s", what, call.err.message);
+        expect_top_k(&x, large[which].k, largest, &call.args.outputs[0], &call.args.outputs[1],
+                     what);
+    }
+}
+END_TEST
+
+START_TEST(a_deadline_ends_top_k)
+{
+    static const char *const rows[] = { "float32[4000,100]", "int64[1,300000]", "int8[3,300000]" };
+    struct td_tensor like = tensor_without_data(rows[_i]);
+    struct td_tensor x = random_tensor(like.dtype, &like.shape);
+    struct thread_exec exec;
+    struct op_call call;
+    thread_exec_init(&exec, 1, 0);
+    call_top_k(&call, x, 100, true, &exec.exec);
+    ck_assert_int_eq(call.status, TD_OK);
+    const int64_t needed = atomic_load(&exec.ranges_run);
+    ck_assert_int_gt(needed, 3);
+    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / 8) {
+        thread_exec_init(&exec, 1, 0);
+        exec.ranges_allowed = allowed;
+        call_top_k(&call, x, 100, true, &exec.exec);
+        ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s", rows[_i]);
+    }
+}
+END_TEST
+
+/* ---- Cost and memory ------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *says;
+    const char *x;
+    int64_t k;
+    uint64_t flops, workspace, workspace_per_thread;
+} costs[] = {
+    { "a few entries for each thread", "float32[2,8]", 2, 64, 0, 64 },
+    { "all elements of a short row", "float32[100]", 50, 1400, 0, 1600 },
+    { "two candidates for each k", "int64[100000]", 1000, 240000, 0, 80384 },
+    { "entries of all runs of a long row", "int8[3,327680]", 10, 1966560, 1600, 192 },
+    { "none for no elements", "int8[3,0]", 0, 0, 0, 0 },
+    { "none for a k of 0", "float32[8]", 0, 16, 0, 0 },
+};
+
+START_TEST(cost_follows_from_shapes)
+{
+    struct op_call call;
+    char attrs[32];
+    struct td_tensor x = tensor_without_data(costs[_i].x);
+    snprintf(attrs, sizeof(attrs), "k=%" PRId64, costs[_i].k);
+    call_begin(&call, OP, attrs, x, (struct td_tensor){ 0 });
+    call_infer(&call, OP);
+    const struct td_cost cost = td_op_top_k.cost(&call.args);
+    const uint64_t values = call.args.outputs[0].bytes, indices = call.args.outputs[1].bytes;
+    ck_assert_uint_eq(cost.bytes_read, x.bytes + values);
+    ck_assert_uint_eq(cost.bytes_written, values + indices);
+    ck_assert_msg(cost.flops == costs[_i].flops &&
+                      cost.workspace == (costs[_i].workspace + 63) / 64 * 64 &&
+                      cost.workspace_per_thread == (costs[_i].workspace_per_thread + 63) / 64 * 64,
+                  "%s: flops %" PRIu64 ", workspace %" PRIu64 ", for each thread %" PRIu64,
+                  costs[_i].says, cost.flops, cost.workspace, cost.workspace_per_thread);
+}
+END_TEST
+
+static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
+{
+    (void)self;
+    (void)bytes;
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
+    return NULL;
+}
+
+START_TEST(without_memory_top_k_is_refused)
+{
+    struct td_memory none = { .take = no_memory };
+    struct td_arena arena;
+    struct td_exec exec;
+    struct td_error err;
+    struct op_call call;
+    char space[2048];
+    for (size_t size = 0; size < sizeof(space); size += 16) {
+        call_begin(&call, OP, "k=2", tensor("int32[3] 1 3 2"), (struct td_tensor){ 0 });
+        td_arena_init(&arena, space, size, &none);
+        td_status status = td_op_infer(&td_op_top_k, &call.args, &arena, &err);
+        ck_assert(status == TD_OK || status == TD_MEMORY_EXHAUSTED);
+        td_arena_reset(&arena);
+        td_exec_serial(&exec, &arena);
+        call_run(&call, OP, &exec);
+        ck_assert(call.status == TD_OK || call.status == TD_MEMORY_EXHAUSTED);
+        ck_assert(size > 0 || call.status == TD_MEMORY_EXHAUSTED);
+        td_arena_reset(&arena);
+    }
+    ck_assert_int_eq(call.status, TD_OK);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, top_k_gives, 0, COUNT_OF(results));
+    tcase_add_loop_test(t, top_k_refuses, 0, COUNT_OF(refusals));
+    tcase_add_loop_test(t, any_top_k_is_what_sorting_gives, 0, 2 * COUNT_OF(dtypes));
+    tcase_add_loop_test(t, long_rows_do_not_depend_on_their_order_or_on_how_they_are_split, 0,
+                        COUNT_OF(large) * ORDERS);
+    tcase_add_loop_test(t, a_deadline_ends_top_k, 0, 3);
+    tcase_add_loop_test(t, cost_follows_from_shapes, 0, COUNT_OF(costs));
+    tcase_add_test(t, without_memory_top_k_is_refused);
+}
+
+int main(void)
+{
+    return run_suite(OP, add);
+}
