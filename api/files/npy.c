@@ -95,7 +95,7 @@ static td_status refuse_descr(const char *text, size_t length, struct td_error *
 {
     char kind = text[1];
     const char *what = kind == 'O'   ? "Python objects"
-                       : kind == 'V' ? "raw records (bfloat16 travels as safetensors)"
+                       : kind == 'V' ? "raw records (send bfloat16 as safetensors)"
                        : kind == 'U' || kind == 'S' || kind == 'a' ? "text of fixed width"
                        : kind == 'T'                               ? "text"
                        : kind == 'M' || kind == 'm'                ? "dates or times"
@@ -213,7 +213,7 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
     enum { PREFIX = 8 }; /* \x93NUMPY and two bytes of version */
     if (size < PREFIX || memcmp(file, "\x93NUMPY", 6) != 0) {
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "no .npy file: it does not begin with \\x93NUMPY and a version");
+                     "not a .npy file: it does not begin with \\x93NUMPY and a version");
         err->offset = 0;
         return TD_MALFORMED_REQUEST;
     }

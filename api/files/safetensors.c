@@ -348,7 +348,7 @@ static td_status read_length(const char *file, size_t size, uint64_t *length, st
                      *length, HEADER_LIMIT, size - LENGTH_BYTES);
     } else {
         td_error_set(err, TD_MALFORMED_REQUEST,
-                     "%zu bytes are no safetensors file: expected 8 bytes of header length, a "
+                     "%zu bytes are not a safetensors file: expected 8 bytes of header length, a "
                      "JSON header and the data",
                      size);
     }

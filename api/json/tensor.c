@@ -94,7 +94,7 @@ static td_status decode_base64(struct td_json_source *source, const struct td_js
     size_t size;
     if (!td_base64_decoded_size(object->text, object->text_length, &size))
         return td_json_refuse(path, source->err,
-                              "base64 of %zu letters is cut off: expected a multiple of 4, padded "
+                              "base64 has %zu characters: expected a multiple of 4, padded "
                               "with '='",
                               object->text_length);
     bool strings = object->dtype == TD_DTYPE_STRING;
@@ -110,8 +110,8 @@ static td_status decode_base64(struct td_json_source *source, const struct td_js
         return source->err->status;
     size_t done = td_base64_decode(bytes, object->text, object->text_length);
     if (done != object->text_length)
-        return td_json_refuse(path, source->err, "letter %zu is not base64 (RFC 4648, section 4)",
-                              done);
+        return td_json_refuse(path, source->err,
+                              "character %zu is not base64 (RFC 4648, section 4)", done);
     out->data = bytes;
     status = strings ? td_raw_strings(bytes, size, out, source->arena, source->err)
                      : td_raw_check(out, source->err);

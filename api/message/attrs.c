@@ -142,8 +142,7 @@ td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t leng
         names[n++] = option_names[i];
 
     const char *shown = TD_SHOWN(name, length);
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s does not know the %s \"%s\"", op->name, where,
-                 shown);
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no %s \"%s\"", op->name, where, shown);
     td_suggest(err, name, length, names, n);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, shown);
 }

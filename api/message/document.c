@@ -12,7 +12,7 @@ td_status td_document_reply(cJSON *document, bool complete, struct td_arena *are
     char *text = complete ? cJSON_PrintUnformatted(document) : NULL;
     cJSON_Delete(document);
     if (!text)
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "there is no memory for this description");
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "not enough memory for this description");
     size_t length = strlen(text);
     char *copy = td_arena_text(arena, text, length, err);
     if (copy)

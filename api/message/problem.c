@@ -52,32 +52,34 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(
         NOT_ACCEPTABLE, 406, "Not acceptable", "not-acceptable",
         "The result cannot be written in a format that the Accept header allows. Results come as "
-        "application/json and, but for strings and complex128, as application/vnd.safetensors; a "
-        "resident tensor also as application/x-npy, but for strings and bfloat16."),
+        "application/json and, except strings and complex128, as application/vnd.safetensors; a "
+        "resident tensor also as application/x-npy, except strings and bfloat16."),
     PROBLEM(UNSUPPORTED_MEDIA_TYPE, 415, "Unsupported media type", "unsupported-media-type",
-            "The Content-Type or Content-Encoding of the body is not one that can be read here: "
-            "application/json or application/vnd.safetensors, of a resident tensor also "
-            "application/x-npy; plain, gzip or deflate."),
+            "The Content-Type or Content-Encoding of the body is not supported: expected "
+            "application/json or application/vnd.safetensors, for a resident tensor also "
+            "application/x-npy; no encoding, gzip or deflate."),
     PROBLEM(
         PRECONDITION_FAILED, 412, "Precondition failed", "precondition-failed",
-        "The tensor is not the one that If-Match or If-None-Match asked for. `etag`, also in the "
-        "ETag header, is that of the one there is; without it there is none."),
-    PROBLEM(PAYLOAD_TOO_LARGE, 413, "Payload too large", "payload-too-large",
-            "The body exceeds the server's limit, given as `limit`. Send less at once, or keep the "
-            "large tensor resident and refer to it."),
+        "The condition in If-Match or If-None-Match is false. `etag`, also in the ETag header, is "
+        "the current one; it is absent if the tensor does not exist."),
+    PROBLEM(
+        PAYLOAD_TOO_LARGE, 413, "Payload too large", "payload-too-large",
+        "The body exceeds the server's limit, given as `limit`. Send smaller requests, or store "
+        "the large tensor as a resident tensor and refer to it."),
     PROBLEM(RANGE_NOT_SATISFIABLE, 416, "Range not satisfiable", "range-not-satisfiable",
             "The Range header asks for bytes after the end. The Content-Range header says how many "
             "there are."),
     PROBLEM(RESOURCE_LIMIT, 422, "Resource limit", "resource-limit",
-            "The request is well-formed but too large for this server: `resource` says of what, "
-            "`needed` and `limit` how much. It was refused before anything was computed."),
+            "The request is well-formed but too large for this server: `resource` names the "
+            "limit, `needed` and `limit` are the amounts. Nothing was computed."),
     PROBLEM(UNAUTHENTICATED, 401, "Unauthenticated", "unauthenticated",
             "The request carries no valid token."),
-    PROBLEM(FORBIDDEN, 403, "Forbidden", "forbidden",
-            "The token does not allow this; or the server may not write the file that it is about; "
-            "or a browser sends this for a page of another site, or by a name that is not the "
-            "server's: `attribute` is the header in question, --allow-origin and --allow-host name "
-            "what is allowed."),
+    PROBLEM(
+        FORBIDDEN, 403, "Forbidden", "forbidden",
+        "The token does not allow this; or the server has no permission to write the file; or a "
+        "browser sends the request for a page of another site, or with a host name that is not "
+        "the server's: then `attribute` is the header, and --allow-origin and --allow-host list "
+        "what is allowed."),
     PROBLEM(QUEUE_FULL, 429, "Queue full", "queue-full",
             "The queue of the server is full. Try again after the seconds in the "
             "Retry-After header."),
@@ -85,16 +87,16 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
             "The server's memory budget is in use by other requests. Try again after the seconds "
             "in the Retry-After header."),
     PROBLEM(DRAINING, 503, "Draining", "draining",
-            "The server is shutting down and takes no new work. Another instance will."),
+            "The server is shutting down and accepts no new work. Use another instance."),
     PROBLEM(DEVICE_UNAVAILABLE, 503, "Device unavailable", "device-unavailable",
-            "The device that the request asked for, or the disk that a tensor is on, is absent or "
+            "The device that the request needs, or the disk that a tensor is on, is absent or "
             "has failed. `device: auto` falls back to the CPU."),
     PROBLEM(DEADLINE_EXCEEDED, 504, "Deadline exceeded", "deadline-exceeded",
             "The time allowed by X-Request-Timeout-Ms or by the server ran out before the result "
             "was ready."),
     PROBLEM(NOT_SUPPORTED, 501, "Not supported", "not-supported",
-            "The Open Inference Protocol knows this, but this server does not do it, or it is not "
-            "allowed here."),
+            "The Open Inference Protocol defines this, but the server does not implement it or "
+            "does not allow it."),
     PROBLEM(INTERNAL, 500, "Internal error", "internal",
             "A bug in the server. Please report it with the request_id."),
 };
