@@ -80,7 +80,7 @@ static td_status check_chunks(struct td_call *call)
         CHUNKS, CHUNK_BYTES);
 }
 
-td_status td_body_receive(struct td_call *call, const char *data, size_t bytes)
+static td_status receive(struct td_call *call, const char *data, size_t bytes)
 {
     if (check_chunks(call) != TD_OK)
         return call->error.status;
@@ -99,6 +99,19 @@ td_status td_body_receive(struct td_call *call, const char *data, size_t bytes)
         memcpy(to, data, bytes);
     call->body_bytes += bytes;
     return TD_OK;
+}
+
+td_status td_body_receive(struct td_call *call, const char *data, size_t bytes)
+{
+    const td_status status = receive(call, data, bytes);
+    if (status == TD_OK)
+        return TD_OK;
+    /* The client may take long to send the rest. */
+    td_buffer_unref(call->body_buffer);
+    call->body_buffer = NULL;
+    call->body = NULL;
+    call->body_bytes = call->body_capacity = 0;
+    return status;
 }
 
 /* The end of the body, if known, or of its buffer. */

@@ -16,57 +16,73 @@
 struct header_fields {
     struct td_call *call;
     const char *repeated; /* a header that may be given once but was repeated */
+    unsigned lists;       /* bit set of places: lists of several lines */
     struct td_field host, content_length, transfer_encoding, authorization;
     struct td_field request_id, inference_header;
     struct td_field origin, sec_fetch_site, sec_fetch_mode, preflight_method;
 };
 
-/* Where the value of a header is stored. The last value of a repeatable header counts. */
+/* What several lines of a header mean. */
+enum repetition {
+    ONCE, /* an error */
+    LAST, /* the last one counts */
+    LIST  /* one list, RFC 9110 section 5.3 */
+};
+
+/* Where the value of a header is stored. */
 struct header_place {
     const char *name;
     size_t length;
     size_t
         offset; /* of the value: a text in struct td_headers, or a field in struct header_fields */
     bool in_fields;
-    bool repeatable;
+    enum repetition repetition;
 };
 
 /* A constant table with known lengths, since it is searched for every header of every request. */
-#define PLACE(text, type, member, in_fields, repeatable)                                           \
+#define PLACE(text, type, member, in_fields, repetition)                                           \
     {                                                                                              \
-        text, sizeof(text) - 1, offsetof(type, member), in_fields, repeatable                      \
+        text, sizeof(text) - 1, offsetof(type, member), in_fields, repetition                      \
     }
-#define TO_CALL(text, member, repeatable) PLACE(text, struct td_headers, member, false, repeatable)
-#define TO_FIELDS(text, member, repeatable)                                                        \
-    PLACE(text, struct header_fields, member, true, repeatable)
+#define TO_CALL(text, member, repetition) PLACE(text, struct td_headers, member, false, repetition)
+#define TO_FIELDS(text, member, repetition)                                                        \
+    PLACE(text, struct header_fields, member, true, repetition)
 
 static const struct header_place places[] = {
-    TO_FIELDS("Host", host, false),
-    TO_CALL("Content-Type", content_type, false),
-    TO_FIELDS("Content-Length", content_length, false),
-    TO_CALL("Accept", accept, true),
-    TO_CALL("Accept-Encoding", accept_encoding, true),
-    TO_FIELDS("Transfer-Encoding", transfer_encoding, false),
-    TO_FIELDS("Authorization", authorization, false),
-    TO_CALL("Content-Encoding", content_encoding, false),
-    TO_FIELDS("X-Request-Id", request_id, true),
-    TO_CALL("X-Request-Timeout-Ms", timeout_ms, false),
-    TO_CALL("traceparent", traceparent, true),
-    TO_CALL("If-Match", if_match, false),
-    TO_CALL("If-None-Match", if_none_match, false),
-    TO_CALL("Range", range, false),
-    TO_CALL("If-Range", if_range, false),
-    TO_CALL("Expect", expect, true),
-    TO_FIELDS("Inference-Header-Content-Length", inference_header, false),
-    TO_FIELDS("Origin", origin, false),
-    TO_FIELDS("Sec-Fetch-Site", sec_fetch_site, false),
-    TO_FIELDS("Sec-Fetch-Mode", sec_fetch_mode, false),
-    TO_FIELDS("Access-Control-Request-Method", preflight_method, false),
+    TO_FIELDS("Host", host, ONCE),
+    TO_CALL("Content-Type", content_type, ONCE),
+    TO_FIELDS("Content-Length", content_length, ONCE),
+    TO_CALL("Accept", accept, LIST),
+    TO_CALL("Accept-Encoding", accept_encoding, LIST),
+    TO_FIELDS("Transfer-Encoding", transfer_encoding, ONCE),
+    TO_FIELDS("Authorization", authorization, ONCE),
+    TO_CALL("Content-Encoding", content_encoding, ONCE),
+    TO_FIELDS("X-Request-Id", request_id, LAST),
+    TO_CALL("X-Request-Timeout-Ms", timeout_ms, ONCE),
+    TO_CALL("traceparent", traceparent, LAST),
+    TO_CALL("If-Match", if_match, LIST),
+    TO_CALL("If-None-Match", if_none_match, LIST),
+    TO_CALL("Range", range, ONCE),
+    TO_CALL("If-Range", if_range, ONCE),
+    TO_CALL("Expect", expect, LAST),
+    TO_FIELDS("Inference-Header-Content-Length", inference_header, ONCE),
+    TO_FIELDS("Origin", origin, ONCE),
+    TO_FIELDS("Sec-Fetch-Site", sec_fetch_site, ONCE),
+    TO_FIELDS("Sec-Fetch-Mode", sec_fetch_mode, ONCE),
+    TO_FIELDS("Access-Control-Request-Method", preflight_method, ONCE),
 };
 
 #undef TO_FIELDS
 #undef TO_CALL
 #undef PLACE
+
+/* The text of a place in the call's headers. */
+static const char **text_at(struct td_call *call, const struct header_place *place)
+{
+    return (const char **)(void *)((char *)&call->headers + place->offset);
+}
+
+_Static_assert(sizeof places / sizeof *places <= 32, "a bit of lists for each place");
 
 /* Sets a header's value. Returns whether it was set before. */
 static bool place_header(const struct header_place *place, struct header_fields *fields,
@@ -78,10 +94,15 @@ static bool place_header(const struct header_place *place, struct header_fields 
         *field = (struct td_field){ value, length };
         return before;
     }
-    const char **text = (const char **)(void *)((char *)&fields->call->headers + place->offset);
+    const char **text = text_at(fields->call, place);
     const bool before = *text != NULL;
     *text = value;
     return before;
+}
+
+static bool is_place(const struct header_place *place, const char *name, size_t length)
+{
+    return place->length == length && strncasecmp(name, place->name, length) == 0;
 }
 
 static enum MHD_Result visit_header(void *context, enum MHD_ValueKind kind, const char *name,
@@ -91,13 +112,58 @@ static enum MHD_Result visit_header(void *context, enum MHD_ValueKind kind, cons
     (void)kind;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const struct header_place *place = &places[i];
-        if (place->length != length || strncasecmp(name, place->name, length) != 0)
+        if (!is_place(place, name, length) ||
+            !place_header(place, fields, value ? value : "", value ? value_length : 0))
             continue;
-        if (place_header(place, fields, value ? value : "", value ? value_length : 0) &&
-            !place->repeatable)
+        if (place->repetition == ONCE)
             fields->repeated = place->name;
+        if (place->repetition == LIST)
+            fields->lists |= 1U << i;
     }
     return MHD_YES;
+}
+
+/* The lines of a list, joined by commas. */
+struct joined {
+    const struct header_place *place;
+    char *text; /* NULL: only `bytes` is wanted */
+    size_t bytes;
+};
+
+static enum MHD_Result append_line(void *context, enum MHD_ValueKind kind, const char *name,
+                                   size_t length, const char *value, size_t value_length)
+{
+    struct joined *joined = context;
+    (void)kind;
+    if (!value || !is_place(joined->place, name, length))
+        return MHD_YES;
+    if (joined->text) {
+        memcpy(joined->text + joined->bytes, value, value_length);
+        joined->text[joined->bytes + value_length] = ',';
+    }
+    joined->bytes += value_length + 1;
+    return MHD_YES;
+}
+
+/* Joins the lines of each list that has several. They are measured first, so that the memory is
+ * bounded by that of the headers. */
+static td_status join_lists(struct header_fields *fields)
+{
+    struct td_call *call = fields->call;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        struct joined joined = { .place = &places[i] };
+        if (!(fields->lists >> i & 1))
+            continue;
+        MHD_get_connection_values_n(call->connection, MHD_HEADER_KIND, append_line, &joined);
+        joined.text = td_arena_alloc(&call->arena, joined.bytes + 1, 1, &call->error);
+        if (!joined.text)
+            return call->error.status;
+        joined.bytes = 0;
+        MHD_get_connection_values_n(call->connection, MHD_HEADER_KIND, append_line, &joined);
+        joined.text[joined.bytes > 0 ? joined.bytes - 1 : 0] = '\0'; /* no comma at the end */
+        *text_at(call, &places[i]) = joined.text;
+    }
+    return TD_OK;
 }
 
 /* Echoes the client's id when it is short and printable; else makes one. */
@@ -208,6 +274,8 @@ td_status td_headers_read(struct td_call *call, const struct td_origins *origins
     call->headers.content_length =
         fields.content_length.text ? strtoll(fields.content_length.text, NULL, 10) : -1;
     td_status status = check_framing(&fields);
+    if (status == TD_OK)
+        status = join_lists(&fields);
     if (status == TD_OK)
         status = check_origin(origins, &fields);
     if (status == TD_OK)

@@ -30,7 +30,9 @@
 enum {
     DISCARDED_BODY =
         64 << 10, /* a refused body is read up to this, so that the connection can be reused */
-    SPARE_FILES = 64 + TD_LINGER_SOCKETS /* file descriptors beside connections and shared memory */
+    SPARE_FILES =
+        64 + TD_LINGER_SOCKETS, /* file descriptors beside connections, shared memory and */
+    FILES_PER_IO_THREAD = 2     /* those of libmicrohttpd: an epoll and an eventfd */
 };
 
 struct td_http {
@@ -101,12 +103,13 @@ static td_status begin(const struct td_http *http, struct td_call *call)
 }
 
 /* A small body of a refused request is read and dropped, so that the connection can be reused.
- * Before a large body, or one of unknown length, the error is sent at once and the connection
- * closed. */
+ * Before a large body, one of unknown length, or one for which the client waits for 100 Continue,
+ * the error is sent at once and the connection closed. */
 static bool answer_before_body(const struct td_call *call)
 {
     return call->close_connection || call->headers.chunked ||
-           call->headers.content_length > DISCARDED_BODY;
+           call->headers.content_length > DISCARDED_BODY ||
+           (call->headers.expect && call->headers.content_length > 0);
 }
 
 static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection *connection,
@@ -152,8 +155,9 @@ static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, 
         return MHD_YES;
     }
     /* Close the connection if the body is too long to be discarded. */
+    const size_t limit = td_call_body_limit(call);
     call->discarded += bytes;
-    return call->discarded <= td_call_body_limit(call) ? MHD_YES : MHD_NO;
+    return call->discarded <= (limit > DISCARDED_BODY ? limit : DISCARDED_BODY) ? MHD_YES : MHD_NO;
 }
 
 /* On a worker. */
@@ -244,7 +248,8 @@ static unsigned connection_limit(const struct td_services *services)
 {
     struct rlimit files;
     const int64_t wanted = services->config.connection_limit;
-    const int64_t reserved = SPARE_FILES + (services->shm ? TD_SHM_REGIONS : 0);
+    const int64_t reserved = SPARE_FILES + FILES_PER_IO_THREAD * services->config.io_threads +
+                             (services->shm ? TD_SHM_REGIONS : 0);
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
         return (unsigned)wanted;
     const rlim_t before = files.rlim_cur;

@@ -160,6 +160,13 @@ class Negotiation(HttpTest):
             with self.subTest(accept=accept[:30]):
                 self.assertIn(self.replies(False, accept).status, (200, 400, 406))
 
+    def test_several_lines_of_accept_are_one_list(self):
+        for lines in ((SAFETENSORS, "text/html"), ("text/html", SAFETENSORS), (f"{JSON};q=0.5", SAFETENSORS, "")):
+            with self.subTest(lines=lines), Raw(self.daemon) as raw:
+                raw.send(http_request("POST", "/v1/gather", json.dumps(AS_JSON).encode(), [f"Accept: {line}" for line in lines]))
+                reply = raw.reply()
+                self.assertEqual((reply.status, reply.type), (200, SAFETENSORS), str(reply))
+
     def test_strings_have_no_binary_format(self):
         reply = self.post("/v1/gather", {"params": ["a"], "indices": [0]}, {"Accept": SAFETENSORS})
         self.assertProblem(reply, 406, "NOT_ACCEPTABLE")

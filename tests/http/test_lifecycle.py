@@ -128,6 +128,24 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(self.limit("--config", file, "--max-body", "4M", env={"TENSORD_MAX_BODY": "3K"}), 4 << 20)
             self.assertEqual(self.limit("--max-body", "4M", "--config", file), 4 << 20)
 
+    def connection_limit(self, *options):
+        """the lowered limit on connections of a daemon that may open 400 files"""
+        command = ["sh", "-c", 'ulimit -n 400; exec "$@"', "sh", BINARY, "--listen", "127.0.0.1:0", "--log-format", "json", *options]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment())
+        with process:
+            events = (json.loads(line) for line in process.stderr)
+            limit = next(event["limit"] for event in events if event["event"] == "connection_limit_lowered")
+            process.terminate()
+            process.stderr.read()
+        self.assertEqual(process.returncode, 0)
+        return limit
+
+    def test_the_limit_on_open_files_lowers_that_on_connections(self):
+        """each I/O thread needs two more files"""
+        options = ("--connection-limit", "1000")
+        self.assertEqual(self.connection_limit(*options, "--io-threads", "2") - 20,
+                         self.connection_limit(*options, "--io-threads", "12"))
+
     def test_an_occupied_port_is_one_clear_error_and_a_failure(self):
         with Daemon() as daemon:
             result = run("--listen", daemon.address, "--log-level", "error")

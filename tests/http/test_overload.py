@@ -237,6 +237,18 @@ class MemoryIsReleased(HttpTest):
                 self.assertEqual(used, 0)
 
 
+    def test_while_the_rest_of_a_refused_body_arrives(self):
+        with Daemon("--max-body", "4M", "--pool-limit", "0") as daemon, Client(daemon) as client, Raw(daemon) as raw:
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for _ in range(70):
+                raw.send(b"10000\r\n" + b" " * 65536 + b"\r\n")
+            deadline = time.monotonic() + WAIT_LIMIT
+            while (used := client.request("GET", "/readyz").json()["memory"]["in_use"]) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual(used, 0)
+            raw.send(b"0\r\n\r\n")
+            self.assertProblem(raw.reply(), 413, "PAYLOAD_TOO_LARGE", limit=4 << 20)
+
     def test_an_announced_length_allocates_no_memory(self):
         with Daemon() as daemon, Client(daemon) as client:
             raws = [Raw(daemon) for _ in range(20)]
@@ -257,6 +269,11 @@ class Sizes(HttpTest):
                 raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % length)
                 self.assertProblem(raw.reply(), 413, "PAYLOAD_TOO_LARGE", limit=100000)
                 self.assertEqual(raw.rest(), b"")
+
+    def test_a_refused_body_above_a_small_limit_is_read(self):
+        with Daemon("--max-body", "4K") as daemon, Client(daemon) as client:
+            self.assertProblem(client.request("POST", "/v1/unknown", b" " * 60000), 404, "UNKNOWN_OP")
+            self.assertServes(client)
 
     def test_a_body_of_exactly_the_limit_is_read(self):
         body = BODY + b" " * (100000 - len(BODY))

@@ -382,9 +382,20 @@ class Conditions(TensorTest):
                     self.assertProblem(self.put(name, [2], {header: value}), 400, "MALFORMED_REQUEST", attribute=header)
         self.assertData(name, "int32", [1], [1])
 
-    def test_a_repeated_condition_is_refused(self):
+    def test_a_condition_in_several_lines_is_one_list(self):
         name, made = self.resident([1])
-        for header in ("If-Match", "If-None-Match", "Range", "If-Range"):
+        etag = made["etag"]
+        for tags, status in ((('"x"', etag), 200), ((etag, '"x"'), 200), (('"x"', '"y"'), 412), (("*", "*"), 400)):
+            with self.subTest(tags=tags), Raw(self.daemon) as raw:
+                raw.send(http_request("GET", f"/v1/tensors/{name}", headers=[f"If-Match: {tag}" for tag in tags]))
+                self.assertStatus(raw.reply(), status)
+        with Raw(self.daemon) as raw:
+            raw.send(http_request("GET", f"/v1/tensors/{name}", headers=[f"If-None-Match: {etag}", 'if-none-match: "x"']))
+            self.assertStatus(raw.reply(), 304)
+
+    def test_a_repeated_range_is_refused(self):
+        name, made = self.resident([1])
+        for header in ("Range", "If-Range"):
             with Raw(self.daemon) as raw:
                 raw.send(http_request("GET", f"/v1/tensors/{name}", headers=[f"{header}: *", f"{header}: *"]))
                 self.assertProblem(raw.reply(), 400, "MALFORMED_REQUEST", attribute=header)
@@ -393,11 +404,12 @@ class Conditions(TensorTest):
         name, _ = self.resident([1])
         for path, condition, status in ((name, "If-None-Match: *", 412), (name, 'If-Match: "x"', 412), (".x", "X-None: 1", 422),
                                         (f"{name}/scatter", 'If-Match: "x"', 412)):
-            with Raw(self.daemon) as raw:
-                method = "POST" if path.endswith("scatter") else "PUT"
-                raw.send(http_request(method, f"/v1/tensors/{path}")[:-2].replace(b"Content-Length: 0\r\n", b"")
-                         + f"Content-Length: 100000\r\nExpect: 100-continue\r\n{condition}\r\n\r\n".encode())
-                self.assertStatus(raw.reply(), status)
+            for length in (100000, 5):
+                with self.subTest(path=path, length=length), Raw(self.daemon) as raw:
+                    method = "POST" if path.endswith("scatter") else "PUT"
+                    raw.send(http_request(method, f"/v1/tensors/{path}")[:-2].replace(b"Content-Length: 0\r\n", b"")
+                             + f"Content-Length: {length}\r\nExpect: 100-continue\r\n{condition}\r\n\r\n".encode())
+                    self.assertStatus(raw.reply(), status)
 
     def test_other_clients_get_a_failed_condition_after_the_body(self):
         name, _ = self.resident([1])
