@@ -33,9 +33,9 @@ static char peek(struct literal *literal)
 
 static bool take(struct literal *literal, char c)
 {
-    bool there = peek(literal) == c && literal->at < literal->end;
-    literal->at += there;
-    return there;
+    bool found = peek(literal) == c && literal->at < literal->end;
+    literal->at += found;
+    return found;
 }
 
 static bool take_word(struct literal *literal, const char *word)

@@ -11,14 +11,14 @@ struct spec {
     uint64_t first, last;
 };
 
-static const char *skip(const char *at, const char *these)
+static const char *skip(const char *at, const char *characters)
 {
-    return at + strspn(at, these);
+    return at + strspn(at, characters);
 }
 
-static const char *read_position(const char *at, bool *there, uint64_t *out)
+static const char *read_position(const char *at, bool *found, uint64_t *out)
 {
-    *there = *at >= '0' && *at <= '9';
+    *found = *at >= '0' && *at <= '9';
     *out = 0;
     for (; *at >= '0' && *at <= '9'; at++)
         if (__builtin_mul_overflow(*out, (uint64_t)10, out) ||

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* slug and title are ASCII without quotes, so `bare` needs no escaping. */
+/* slug and title are ASCII without quotes, so static_body needs no escaping. */
 #define PROBLEM(code, http, title, slug, explanation)                                              \
     [TD_##code] = { http, title, slug, explanation,                                                \
                     "{\"type\":\"/problems/" slug "\",\"title\":\"" title "\",\"status\":" #http   \
@@ -223,8 +223,8 @@ void td_problem_write(const struct td_error *err, const char *op_name, const cha
         memcpy(body, buffer, length);
         td_reply_set(reply, problem->http_status, content_type, body, length);
     } else {
-        td_reply_set(reply, problem->http_status, content_type, problem->bare,
-                     strlen(problem->bare));
+        td_reply_set(reply, problem->http_status, content_type, problem->static_body,
+                     strlen(problem->static_body));
     }
 }
 

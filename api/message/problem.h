@@ -12,7 +12,7 @@ struct td_problem {
     const char *slug;  /* "index-out-of-bounds", as in /problems/index-out-of-bounds */
     const char
         *explanation; /* for clients: what the code means and what to do, in a few sentences */
-    const char *bare; /* a complete body, used if there is no memory for one with details */
+    const char *static_body; /* a complete body, used if there is no memory for one with details */
 };
 
 /* Never NULL. status must not be TD_OK. */

@@ -169,15 +169,15 @@ static size_t strings_end(const char *from, size_t size, int64_t n)
 
 /* Is there memory for the shortest possible strings? Checked before the region, which may be larger
  * than memory, is read. */
-static td_status check_room(struct td_oip_reader *reader, const struct td_tensor *tensor)
+static td_status check_memory(struct td_oip_reader *reader, const struct td_tensor *tensor)
 {
     size_t least;
     if (!td_size_mul((size_t)tensor->numel, sizeof(uint32_t) + sizeof(uint64_t), &least))
         least = SIZE_MAX / 2;
     struct td_memory *memory = reader->arena->memory;
-    struct td_buffer *capacity = memory->take(memory, least, reader->err);
-    td_buffer_unref(capacity);
-    return capacity ? TD_OK : reader->err->status;
+    struct td_buffer *buffer = memory->take(memory, least, reader->err);
+    td_buffer_unref(buffer);
+    return buffer ? TD_OK : reader->err->status;
 }
 
 /* Takes an input's data from shared memory. Numbers are used in place. Values that determine
@@ -200,7 +200,7 @@ static td_status read_shared_memory(struct td_oip_reader *reader, const struct t
     if (!strings && !bools && !indices)
         return TD_OK;
     if (strings)
-        status = check_room(reader, tensor);
+        status = check_memory(reader, tensor);
     if (status != TD_OK)
         return status;
     const size_t size =
