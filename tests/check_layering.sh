@@ -66,7 +66,7 @@ function place_of(file,    parts)
     return (parts[1] "/" parts[2]) in may ? parts[1] "/" parts[2] : parts[1]
 }
 
-# The number of a file's module in the list of a folder, from 1; 0: in none.
+# The number of the module of a file in the list of a folder, from 1; 0: in none.
 function height(file, folder,    rest, module, list, n, i)
 {
     rest = substr(file, length(folder) + 2)
