@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PATIENCE_NS INT64_C(5000000000)
+#define TIME_LIMIT_NS INT64_C(5000000000)
 enum { MOST_BYTES = 256 << 20, EACH_READ = 1 << 20 };
 
 /* A lingering connection. */
-struct leaving {
+struct lingering_socket {
     int socket;
     int64_t until_ns;
     int64_t bytes;
@@ -29,8 +29,8 @@ struct td_linger {
 
     pthread_mutex_t mutex; /* guards all below */
     int taken[TD_LINGER_SOCKETS];
-    int n_taken; /* sockets that the thread has not taken yet, */
-    int n_all;   /* and including those that it has */
+    int n_taken; /* sockets that the thread has not received yet */
+    int n_all;   /* all sockets, in `taken` or with the thread */
     bool stop;
 };
 
@@ -57,7 +57,7 @@ void td_linger_take(struct td_linger *linger, int socket)
 }
 
 /* Drops received bytes. False at the end of the stream, or when the limit is reached. */
-static bool read_on(struct leaving *one)
+static bool discard_received(struct lingering_socket *one)
 {
     for (;;) {
         /* With MSG_TRUNC a TCP socket drops the bytes without copying them. */
@@ -73,13 +73,13 @@ static bool read_on(struct leaving *one)
 }
 
 /* Moves new sockets to the thread's own list; false if the thread must stop. */
-static bool collect(struct td_linger *linger, struct leaving *list, int *count)
+static bool collect(struct td_linger *linger, struct lingering_socket *list, int *count)
 {
     pthread_mutex_lock(&linger->mutex);
     linger->n_all = linger->n_taken + *count; /* without the closed ones */
     for (int i = 0; i < linger->n_taken; i++)
-        list[(*count)++] =
-            (struct leaving){ .socket = linger->taken[i], .until_ns = td_now_ns() + PATIENCE_NS };
+        list[(*count)++] = (struct lingering_socket){ .socket = linger->taken[i],
+                                                      .until_ns = td_now_ns() + TIME_LIMIT_NS };
     linger->n_taken = 0;
     const bool stop = linger->stop;
     pthread_mutex_unlock(&linger->mutex);
@@ -87,7 +87,8 @@ static bool collect(struct td_linger *linger, struct leaving *list, int *count)
 }
 
 /* Waits until one of the sockets is readable or has reached its time limit. */
-static void wait_for_some(const struct td_linger *linger, const struct leaving *list, int count)
+static void wait_for_some(const struct td_linger *linger, const struct lingering_socket *list,
+                          int count)
 {
     enum { TICK_MS = 100 };
     struct pollfd pollers[TD_LINGER_SOCKETS + 1];
@@ -104,7 +105,7 @@ static void wait_for_some(const struct td_linger *linger, const struct leaving *
 static void *run(void *context)
 {
     struct td_linger *linger = context;
-    struct leaving list[TD_LINGER_SOCKETS];
+    struct lingering_socket list[TD_LINGER_SOCKETS];
     int count = 0;
     (void)pthread_setname_np(pthread_self(), "linger");
     while (collect(linger, list, &count)) {
@@ -112,7 +113,7 @@ static void *run(void *context)
         const int64_t now = td_now_ns();
         int left = 0;
         for (int i = 0; i < count; i++)
-            if (now < list[i].until_ns && read_on(&list[i]))
+            if (now < list[i].until_ns && discard_received(&list[i]))
                 list[left++] = list[i];
             else
                 close(list[i].socket);

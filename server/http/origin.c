@@ -199,7 +199,7 @@ static bool is_same_authority(const struct authority *a, const struct authority 
 }
 
 /* Is it a page of this server: is its authority that of Host? */
-static bool is_own(const struct origin *origin, struct td_field host)
+static bool is_own_page(const struct origin *origin, struct td_field host)
 {
     struct authority authority;
     const int port = default_port(origin->scheme);
@@ -310,7 +310,7 @@ td_status td_origin_check(const struct td_origins *origins, const struct td_orig
         return TD_OK;
     if (site.text && (is_word(site, "cross-site") || is_word(site, "same-site")))
         return refuse_site(site, err);
-    if (request->origin.text && !(well_formed && is_own(&origin, request->host)))
+    if (request->origin.text && !(well_formed && is_own_page(&origin, request->host)))
         return refuse_origin(request, err);
     return TD_OK;
 }

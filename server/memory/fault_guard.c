@@ -43,7 +43,7 @@ static int find(uintptr_t address, uintptr_t *end)
 /* Maps zeros from the faulting page to the end of the range: the pages after the end of a file
  * all fault, and one mmap is cheaper than one per page. After a read error later pages may be
  * valid, but the range is marked and never returned again. */
-static bool cover(uintptr_t address, uintptr_t end)
+static bool map_zeros(uintptr_t address, uintptr_t end)
 {
     const uintptr_t page = address & ~(page_size - 1);
     void *place = (void *)page;
@@ -66,7 +66,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
         atomic_store(&ranges[range].marked, true);
         atomic_fetch_add(&faults, 1);
     }
-    if (range < 0 || !cover((uintptr_t)info->si_addr, end)) {
+    if (range < 0 || !map_zeros((uintptr_t)info->si_addr, end)) {
         sigaction(number, &previous,
                   NULL); /* the read is retried and faults under the previous action */
         if (info->si_code <= 0)

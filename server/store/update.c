@@ -56,7 +56,7 @@ static td_status run(struct td_exec *exec, int64_t count, int64_t grain, td_rang
 
 enum { COPY_GRAIN = 1 << 20 }; /* bytes per chunk of a parallel copy */
 
-static bool only_ours(struct td_buffer *buffer)
+static bool is_only_reference(struct td_buffer *buffer)
 {
     /* Acquire: the last other holder's accesses happen before ours. */
     return atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
@@ -70,7 +70,7 @@ static bool wait_until_free(const struct td_spare *spare)
     const int64_t copying = (int64_t)(spare->version->tensor.bytes / BYTES_PER_NS);
     const int64_t until = td_now_ns() + (copying < MOST_NS ? copying : MOST_NS);
     for (;;) {
-        if (only_ours(&spare->version->base) && only_ours(spare->version->bytes))
+        if (is_only_reference(&spare->version->base) && is_only_reference(spare->version->bytes))
             return true;
         if (td_now_ns() + pause.tv_nsec >= until)
             return false;

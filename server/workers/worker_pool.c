@@ -157,7 +157,7 @@ static struct loop *loop_with_chunks(struct td_worker_pool *pool)
     return NULL;
 }
 
-static void bump_events(struct td_worker_pool *pool)
+static void count_event(struct td_worker_pool *pool)
 {
     atomic_fetch_add_explicit(&pool->events, 1, memory_order_relaxed);
 }
@@ -201,7 +201,7 @@ static void loop_open(struct td_worker *owner, struct loop *loop)
         owner->opened_loop = true;
         atomic_fetch_add_explicit(&pool->jobs_with_loops, 1, memory_order_relaxed);
     }
-    bump_events(pool);
+    count_event(pool);
     /* Lingering workers need no signal. */
     const int64_t wanted = chunks - 1 - pool->lingering;
     for (int64_t wake = wanted < pool->idle ? wanted : pool->idle; wake > 0; wake--)
@@ -418,7 +418,7 @@ void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
     pthread_mutex_lock(&pool->mutex);
     queue_push(is_small(job) ? &pool->small : &pool->large, job);
     pool->queued_cost_ns += job->cost_ns;
-    bump_events(pool);
+    count_event(pool);
     /* Signal under the mutex: after unlocking, the job may be done and the pool freed. */
     if (pool->idle > 0)
         pthread_cond_signal(&pool->work);

@@ -229,7 +229,7 @@ class Server:
     def __init__(self, library):
         self.library = library
 
-    def obey(self, words):
+    def execute(self, words):
         if words[0] == "op":
             self.op, self.attrs, self.inputs, self.function = words[1], {}, {}, None
         elif words[0] == "attr":
@@ -260,7 +260,7 @@ def serve(name):
     server = Server(library)
     for line in sys.stdin:
         try:
-            answer = server.obey(line.split())
+            answer = server.execute(line.split())
         except Exception as e:  # for any exception of the library the case is refused
             answer = "refused " + str(e).strip().replace("\n", " ")[:200]
         print(answer, file=answers, flush=True)

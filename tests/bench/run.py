@@ -91,7 +91,7 @@ class Bench(DeviceCases, OipCases, TableCases):
             with Client(tensord) as client:
                 client.request("GET", "/readyz")
                 idle = resident(tensord.process)
-                run_mixture(tensord, mixture())
+                run_mixed_requests(tensord, mixed_requests())
                 announced = client.request("GET", "/readyz").json()["memory"]
             used, peak = resident(tensord.process), resident(tensord.process, "VmHWM")
             touched = resident_of_file(tensord.process, "table.npy")
@@ -127,7 +127,7 @@ class Bench(DeviceCases, OipCases, TableCases):
 
 
 # ---------------------------------------------------------------- memory
-def mixture():
+def mixed_requests():
     """1000 requests with their expected status: small, large, both formats, and invalid ones"""
     many = json.dumps({"params": [round(i * 0.37 % 100, 4) for i in range(100_000)],
                        "indices": list(range(0, 100_000, 10))})
@@ -144,7 +144,7 @@ def mixture():
     return out
 
 
-def run_mixture(server, requests, threads=4):
+def run_mixed_requests(server, requests, threads=4):
     wrong = []
 
     def run(part):

@@ -137,13 +137,13 @@ def upload_turn(server, request, body_file, uploads, tools):
 
 def take_turns(one_turn, server, baseline, rounds):
     """[(turn of the server, turn of the baseline)], after a warm-up of each"""
-    def foreign(pair):
+    def use_by_others(pair):
         return max(pair[0].others, pair[1].others)
     one_turn(server), one_turn(baseline)
     pairs = []
-    while len(pairs) < 3 * rounds and sum(foreign(p) < QUIET for p in pairs) < rounds:
+    while len(pairs) < 3 * rounds and sum(use_by_others(p) < QUIET for p in pairs) < rounds:
         pairs.append((one_turn(server), one_turn(baseline)))
-    return sorted(pairs, key=foreign)[:rounds]
+    return sorted(pairs, key=use_by_others)[:rounds]
 
 
 # ---------------------------------------------------------------- output

@@ -10,7 +10,7 @@ with open(os.path.join(HERE, "..", "..", "kernels", "ops.def"), encoding="ascii"
     OPS = re.findall(r"^TD_OP\(\w+, (\w+)\)", ops_def.read(), re.M)  # every op is a model
 
 
-def given(name, datatype, shape, data, **parameters):
+def oip_input(name, datatype, shape, data, **parameters):
     """an input: bytes are sent after the JSON text, other values within it; None: no data"""
     item = {"name": name, "datatype": datatype, "shape": list(shape)}
     if parameters:
@@ -63,8 +63,8 @@ class OipTest(HttpTest):
     def gather_inputs(self, params=None, indices=(1, 0), binary=False):
         params = params or self.PARAMS
         indices = list(indices)
-        return [given("params", "FP32", [3, 2], pack("float32", params) if binary else params),
-                given("indices", "INT64", [len(indices)], pack("int64", indices) if binary else indices)]
+        return [oip_input("params", "FP32", [3, 2], pack("float32", params) if binary else params),
+                oip_input("indices", "INT64", [len(indices)], pack("int64", indices) if binary else indices)]
 
     def infer(self, model, inputs, outputs=None, parameters=None, headers=None, path="/infer", **members):
         body, own = envelope(inputs, outputs, parameters, **members)

@@ -142,21 +142,21 @@ class ManyConnections(HttpTest):
 
     def test_hundreds_of_connections_are_all_answered(self):
         with contextlib.ExitStack() as stack:
-            crowd = [stack.enter_context(Raw(self.daemon)) for _ in range(300)]
-            for i, raw in enumerate(crowd):
+            sockets = [stack.enter_context(Raw(self.daemon)) for _ in range(300)]
+            for i, raw in enumerate(sockets):
                 raw.send(http_request("POST", "/v1/gather", b'{"params":[%d],"indices":[0]}' % i))
-            for i, raw in enumerate(crowd):
+            for i, raw in enumerate(sockets):
                 self.assertOutput(raw.reply(), "int32", [1], [i])
 
     def test_connections_above_the_limit_wait_and_are_served_later(self):
         with Daemon("--connection-limit", "8", "--io-threads", "1") as daemon, contextlib.ExitStack() as stack:
-            crowd = [stack.enter_context(Raw(daemon)) for _ in range(8)]
-            for raw in crowd:
+            sockets = [stack.enter_context(Raw(daemon)) for _ in range(8)]
+            for raw in sockets:
                 raw.send(http_request("POST", "/v1/gather", BODY))
                 self.assertOutput(raw.reply(), *ANSWER)
             late = stack.enter_context(Raw(daemon))
             late.send(http_request("POST", "/v1/gather", BODY))
-            for raw in crowd:
+            for raw in sockets:
                 raw.close()
             self.assertOutput(late.reply(), *ANSWER)
 

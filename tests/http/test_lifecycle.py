@@ -401,12 +401,12 @@ class Stopping(HttpTest):
         daemon = Daemon("--workers", "1", "--inline-limit-us", "0", "--drain-timeout-ms", "100")
         with contextlib.ExitStack() as stack:
             slow = SlowWork(daemon, 0.4 * SCALE)
-            crowd = [stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT)) for _ in range(10)]
-            for raw in crowd:
+            sockets = [stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT)) for _ in range(10)]
+            for raw in sockets:
                 raw.send(slow.http())
             time.sleep(0.1 * SCALE)
             daemon.send_signal(signal.SIGTERM)
-            replies = [reply for reply in replies_of(crowd) if reply]
+            replies = [reply for reply in replies_of(sockets) if reply]
             self.assertLess([reply.status for reply in replies].count(200), 10)
             for reply in replies:
                 if reply.status != 200:

@@ -186,8 +186,8 @@ class Inference(OipTest):
         self.assertError(self.infer("gather", self.gather_inputs(), id=42), 400, "id")
 
     def test_outputs_have_the_requested_order(self):
-        inputs = [given("data", "FP64", [4], pack("float64", [1, 2, 3, 4])),
-                  given("partitions", "INT32", [4], [0, 1, 0, 2])]
+        inputs = [oip_input("data", "FP64", [4], pack("float64", [1, 2, 3, 4])),
+                  oip_input("partitions", "INT32", [4], [0, 1, 0, 2])]
         reply = self.infer("dynamic_partition", inputs, [wanted("outputs.2", binary_data=True), wanted("outputs.0")],
                             {"num_partitions": 3})
         document, outputs = read_reply(reply)
@@ -204,7 +204,7 @@ class Inference(OipTest):
         self.assertEqual((document["input"], document["position"], document["index"], document["bound"]),
                          ("indices", [1], 7, 3))
         self.assertError(self.infer("gather", self.gather_inputs(), parameters={"axis": 9}), 400, code="INVALID_AXIS")
-        self.assertError(self.infer("einsum", [given("inputs.0", "FP32", [2], [1, 2])], parameters={"equation": "i->j"}),
+        self.assertError(self.infer("einsum", [oip_input("inputs.0", "FP32", [2], [1, 2])], parameters={"equation": "i->j"}),
                          400, code="INVALID_EQUATION")
 
     def test_errors_leave_the_connection_usable(self):
@@ -219,7 +219,7 @@ class Inference(OipTest):
 
     def test_a_resident_tensor_may_be_an_input(self):
         self.assertEqual(self.request("PUT", "/v1/tensors/oip-table", [[1.5, 2.5], [3.5, 4.5], [5.5, 6.5]]).status, 201)
-        indices = [given("indices", "INT64", [2], pack("int64", [1, 0]))]
+        indices = [oip_input("indices", "INT64", [2], pack("int64", [1, 0]))]
         reply = self.infer("gather", indices, parameters={"params.ref": "oip-table", "binary_data_output": True})
         self.assertGathered(reply)
         self.assertError(self.infer("gather", indices, parameters={"params.ref": "absent"}), 404, "absent")
@@ -430,8 +430,8 @@ class Statistics(OipTest):
         with Daemon() as daemon, Client(daemon) as client:
             def queued_ns():
                 return client.request("GET", "/v2/models/gather/stats").json()["model_stats"][0]["inference_stats"]["queue"]["ns"]
-            params = given("params", "FP32", [64, 32], bytes(8192))
-            indices = given("indices", "INT32", [64], bytes(256))
+            params = oip_input("params", "FP32", [64, 32], bytes(8192))
+            indices = oip_input("indices", "INT32", [64], bytes(256))
             for binary in (True, False):  # as text it is large enough for a worker
                 body, headers = envelope([params, indices], parameters={"binary_data_output": binary})
                 self.assertEqual(client.request("POST", "/v2/models/gather/infer", body, headers).status, 200)

@@ -16,8 +16,8 @@ class CompressionTest(OipTest):
     def big_inputs(self, binary):
         numbers = [float(i % 16) for i in range(4000)]
         indices = list(range(999, -1, -1))
-        return [given("params", "FP32", [1000, 4], pack("float32", numbers) if binary else numbers),
-                given("indices", "INT64", [1000], pack("int64", indices) if binary else indices)]
+        return [oip_input("params", "FP32", [1000, 4], pack("float32", numbers) if binary else numbers),
+                oip_input("indices", "INT64", [1000], pack("int64", indices) if binary else indices)]
 
     def rows(self):
         return [float((4 * i + j) % 16) for i in range(999, -1, -1) for j in range(4)]

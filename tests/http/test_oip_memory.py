@@ -56,7 +56,7 @@ class MemoryTest(OipTest):
         parameters = {"shared_memory_region": region, "shared_memory_byte_size": size}
         if offset is not None:
             parameters["shared_memory_offset"] = offset
-        return given(name, datatype, shape, None, **parameters)
+        return oip_input(name, datatype, shape, None, **parameters)
 
 
 class Regions(MemoryTest):
@@ -157,10 +157,10 @@ class Use(MemoryTest):
                            self.shared("params", "FP32", [3, 2], region, 24, 977),
                            self.shared("params", "FP32", [3, 2], region, 24, (1 << 63) - 8),
                            self.shared("params", "FP32", [3, 2], region, 24, -8),
-                           given("params", "FP32", [3, 2], None, shared_memory_region=region),
-                           given("params", "FP32", [3, 2], None, shared_memory_byte_size=24),
-                           given("params", "FP32", [3, 2], self.PARAMS, shared_memory_region=region, shared_memory_byte_size=24),
-                           given("params", "FP32", [3, 2], self.PARAMS_BYTES, shared_memory_region=region,
+                           oip_input("params", "FP32", [3, 2], None, shared_memory_region=region),
+                           oip_input("params", "FP32", [3, 2], None, shared_memory_byte_size=24),
+                           oip_input("params", "FP32", [3, 2], self.PARAMS, shared_memory_region=region, shared_memory_byte_size=24),
+                           oip_input("params", "FP32", [3, 2], self.PARAMS_BYTES, shared_memory_region=region,
                                  shared_memory_byte_size=24)):
                 with self.subTest(str(params)):
                     self.assertError(self.infer("gather", [params, indices]), 400)
@@ -180,7 +180,7 @@ class Use(MemoryTest):
         with Object(4096) as memory:
             region = self.region(memory, 4096)
             memory.write(0, raw_strings([b"one", b"", b"three\xff"]) + b"\xff" * 100)
-            inputs = [self.shared("params", "BYTES", [3], region, 100), given("indices", "INT64", [2], [2, 1])]
+            inputs = [self.shared("params", "BYTES", [3], region, 100), oip_input("indices", "INT64", [2], [2, 1])]
             reply = self.infer("gather", inputs, [wanted("output", binary_data=True)])
             self.assertEqual(self.outputs(reply)["output"], ("BYTES", [2], raw_strings([b"three\xff", b""])))
             memory.write(0, b"\xff\xff\xff\xff")
@@ -195,7 +195,7 @@ class Use(MemoryTest):
                 with Client(self.daemon) as mine:
                     while not stop.is_set():
                         body, headers = envelope([self.shared("params", "FP32", [rows, 8], "busy", 32 << 20),
-                                                  given("indices", "INT64", [4], [0, rows - 1, 5, 7])])
+                                                  oip_input("indices", "INT64", [4], [0, rows - 1, 5, 7])])
                         replies.append(mine.request("POST", "/v2/models/gather/infer", body, headers))
             threads = [threading.Thread(target=work) for _ in range(3)]
             for thread in threads:
@@ -217,7 +217,7 @@ class Truncation(MemoryTest):
     def test_a_truncated_region_is_refused_until_it_is_registered_again(self):
         with Object(8192) as memory:
             region = self.region(memory, 8192)
-            inputs = [self.shared("params", "FP32", [2048], region, 8192), given("indices", "INT64", [1], [0])]
+            inputs = [self.shared("params", "FP32", [2048], region, 8192), oip_input("indices", "INT64", [1], [0])]
             self.assertStatus(self.infer("gather", inputs), 200)
             memory.resize(4096)
             self.assertError(self.infer("gather", inputs), 400, "truncated", region)
@@ -234,13 +234,13 @@ class Truncation(MemoryTest):
             stop, wrong, seen = threading.Event(), [], set()
 
             def work(into_memory):
-                indices = given("indices", "INT32", [rows // 4], struct.pack(f"<{rows // 4}i", *range(rows - 1, -1, -4)))
+                indices = oip_input("indices", "INT32", [rows // 4], struct.pack(f"<{rows // 4}i", *range(rows - 1, -1, -4)))
                 outputs = [wanted("output", shared_memory_region="written", shared_memory_byte_size=size // 4)] \
                     if into_memory else [wanted("output", binary_data=True)]
-                params = given("params", "FP32", [rows // 4, 4], ones[:4 * rows]) if into_memory \
+                params = oip_input("params", "FP32", [rows // 4, 4], ones[:4 * rows]) if into_memory \
                     else self.shared("params", "FP32", [rows, 4], "read", size)
                 if into_memory:
-                    indices = given("indices", "INT32", [rows // 4], struct.pack(f"<{rows // 4}i", *range(rows // 4)))
+                    indices = oip_input("indices", "INT32", [rows // 4], struct.pack(f"<{rows // 4}i", *range(rows // 4)))
                 body, headers = envelope([params, indices], outputs)
                 with Client(self.daemon) as mine:
                     while not stop.is_set():
@@ -290,8 +290,8 @@ class Off(OipTest):
                                    ("POST", "/v2/systemsharedmemory/region/r/unregister", b""),
                                    ("POST", "/v2/systemsharedmemory/region/r/register", {"key": "k", "byte_size": 1})):
             self.assertError(self.request(method, path, body), 501, "--system-shared-memory", code="NOT_SUPPORTED")
-        shared = given("params", "FP32", [3], None, shared_memory_region="r", shared_memory_byte_size=12)
-        self.assertError(self.infer("gather", [shared, given("indices", "INT64", [1], [0])]), 501, "--system-shared-memory")
+        shared = oip_input("params", "FP32", [3], None, shared_memory_region="r", shared_memory_byte_size=12)
+        self.assertError(self.infer("gather", [shared, oip_input("indices", "INT64", [1], [0])]), 501, "--system-shared-memory")
 
     def test_cuda_shared_memory_is_unsupported_but_unregistering_succeeds(self):
         self.assertEqual(self.get("/v2/cudasharedmemory/status").json(), [])

@@ -6,7 +6,7 @@ BODY = b'{"params":[1,2],"indices":[1]}'
 QUEUED = ("--workers", "1", "--inline-limit-us", "0")
 
 
-def crowd(daemon, request, n, timeout=5 * WAIT_LIMIT):
+def send_concurrently(daemon, request, n, timeout=5 * WAIT_LIMIT):
     """sends the same request n times concurrently; the replies"""
     sockets = [Raw(daemon, timeout=timeout) for _ in range(n)]
     try:
@@ -23,7 +23,7 @@ class Queue(HttpTest):
 
     def test_a_full_queue_is_429_with_retry_after(self):
         slow = SlowWork(self.daemon, 0.3 * SCALE)
-        replies = crowd(self.daemon, slow.http(), 8)
+        replies = send_concurrently(self.daemon, slow.http(), 8)
         self.assertEqual({a.status for a in replies}, {200, 429}, [a.status for a in replies])
         for reply in replies:
             if reply.status == 429:
@@ -50,7 +50,7 @@ class DeviceQueue(HttpTest):
 
     def test_the_queue_limit_includes_requests_that_wait_for_a_device(self):
         request = http_request("POST", "/v1/gather", b'{"params":[1,2],"indices":[1],"device":"gpu"}')
-        replies = crowd(self.daemon, request, 12)
+        replies = send_concurrently(self.daemon, request, 12)
         self.assertGreaterEqual(sum(a.status == 200 for a in replies), 3)
         refused = [a for a in replies if a.status != 200]
         self.assertGreater(len(refused), 0)
@@ -60,7 +60,7 @@ class DeviceQueue(HttpTest):
         self.assertServes()
 
 
-class SmallBesideLarge(HttpTest):
+class SmallAndLargeRequests(HttpTest):
     options = ("--workers", "1")
 
     def test_tiny_requests_are_answered_while_the_worker_is_busy(self):
@@ -115,7 +115,7 @@ class Deadlines(HttpTest):
     def test_the_default_deadline_applies_to_requests_without_one(self):
         with Daemon(*QUEUED, "--default-timeout-ms", str(int(300 * SCALE))) as daemon:
             slow = SlowWork(daemon, 0.2 * SCALE)
-            replies = crowd(daemon, slow.http(), 8)
+            replies = send_concurrently(daemon, slow.http(), 8)
             self.assertIn(504, [a.status for a in replies])
             for reply in replies:
                 if reply.status != 200:
@@ -190,21 +190,21 @@ class Memory(HttpTest):
         """sixty-four clients that announce 1 MB each and send nearly all of it"""
         body = safetensors({"params": ("uint8", (1, 1 << 20), bytes(1 << 20)), "indices": ("int32", (1,), bytes(4))})
         request = http_request("POST", "/v1/gather", body, [f"Content-Type: {SAFETENSORS}"])
-        crowd_ = [Raw(self.daemon) for _ in range(64)]
+        sockets = [Raw(self.daemon) for _ in range(64)]
         try:
-            for raw in crowd_:
+            for raw in sockets:
                 raw.send(request[:-1])
-            for raw in crowd_:
+            for raw in sockets:
                 raw.send(request[-1:])
             statuses = []
-            for raw in crowd_:
+            for raw in sockets:
                 reply = raw.reply()
                 statuses.append(reply.status)
                 if reply.status != 200:
                     self.assertProblem(reply, 503, "MEMORY_EXHAUSTED")
             self.assertIn(503, statuses)
         finally:
-            for raw in crowd_:
+            for raw in sockets:
                 raw.close()
         for _ in range(20):
             self.assertServes()
