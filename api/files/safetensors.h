@@ -52,7 +52,8 @@ TD_MUST_CHECK td_status td_safetensors_can_encode(const struct td_request *reque
  * False on overflow. */
 bool td_safetensors_encoded_bound(const struct td_request *request, size_t *bytes);
 
-/* Encodes the outputs: "output" or "outputs.0", ...; if a bounds policy replaced something,
+/* Encodes the outputs: "output", "outputs.0", ... for a list, or their own
+ * names if the op has several; if a bounds policy replaced something,
  * __metadata__ has bounds.policy and bounds.replaced. NOT_ACCEPTABLE as td_safetensors_can_encode.
  * Large outputs are chunks of their own and not copied. */
 TD_MUST_CHECK td_status td_safetensors_encode(const struct td_request *request,

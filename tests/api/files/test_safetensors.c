@@ -190,6 +190,21 @@ START_TEST(malformed_headers_are_refused)
 }
 END_TEST
 
+/* So each byte is read once, however many entries share it. */
+START_TEST(values_are_checked_after_the_ranges)
+{
+    char file[2048], *copy;
+    struct td_safetensors opened;
+    size_t size = make_file(file,
+                            "{\"a\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[0,2]},"
+                            "\"b\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[0,2]}}",
+                            "\3\3", 2);
+    ck_assert_int_eq(open_exact(file, size, &opened, &copy), TD_MALFORMED_REQUEST);
+    ck_assert_msg(strstr(err.message, "neither overlap nor hole"), "%s", err.message);
+    free(copy);
+}
+END_TEST
+
 static const struct {
     const char *case_name;
     uint64_t length;
@@ -585,6 +600,7 @@ static void add(TCase *t)
 {
     tcase_add_test(t, entries_point_into_the_file);
     tcase_add_loop_test(t, malformed_headers_are_refused, 0, COUNT_OF(headers));
+    tcase_add_test(t, values_are_checked_after_the_ranges);
     tcase_add_loop_test(t, the_header_length_must_fit_the_file, 0, COUNT_OF(lengths));
     tcase_add_test(t, many_tensors_are_checked_like_few);
     tcase_add_test(t, a_file_is_a_request);
