@@ -463,3 +463,24 @@ const char *td_json_measure(const char *at, const char *end, size_t *commas)
     }
     return NULL;
 }
+
+td_status td_json_skip_unread(struct td_json_scan *scan, struct td_json_skipped *skipped,
+                              struct td_error *err)
+{
+    size_t commas;
+    td_json_peek(scan);
+    skipped->scan = *scan;
+    skipped->end = td_json_measure(scan->at, scan->end, &commas);
+    if (!skipped->end)
+        return td_json_syntax(scan, scan->end, err, "expected the end of a value");
+    scan->at = skipped->end;
+    return TD_OK;
+}
+
+td_status td_json_skipped_end(const struct td_json_skipped *skipped, struct td_error *err)
+{
+    const struct td_json_scan *scan = &skipped->scan;
+    return scan->at == skipped->end
+               ? TD_OK
+               : td_json_syntax(scan, scan->at, err, "expected the end of the value");
+}

@@ -118,4 +118,18 @@ const char *td_json_literal(struct td_json_scan *scan, struct td_error *err);
  * Counts the commas outside strings. NULL if the text ends first. */
 const char *td_json_measure(const char *at, const char *end, size_t *commas);
 
+/* A value whose meaning is not known yet, to be read later. */
+struct td_json_skipped {
+    struct td_json_scan scan; /* at the value; reading advances it */
+    const char *end;          /* where td_json_measure found the value to end */
+};
+
+/* Skips the value at scan->at. Its syntax is checked when it is read. */
+TD_MUST_CHECK td_status td_json_skip_unread(struct td_json_scan *scan,
+                                            struct td_json_skipped *skipped, struct td_error *err);
+
+/* Called after the value has been read: it must end where it was skipped to, as 1"a" does not. */
+TD_MUST_CHECK td_status td_json_skipped_end(const struct td_json_skipped *skipped,
+                                            struct td_error *err);
+
 #endif

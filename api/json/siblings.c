@@ -4,10 +4,9 @@
 
 #include <string.h>
 
-/* A skipped value. */
 struct td_json_sibling {
     int input, index;
-    const char *at;
+    struct td_json_skipped value;
 };
 
 void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_request *request)
@@ -37,15 +36,11 @@ static td_status skip_untyped(struct td_json_siblings *siblings, struct td_json_
         siblings->untyped = larger;
         siblings->capacity = capacity;
     }
-    size_t commas;
     if (!td_json_kind(td_json_peek(scan)))
         return td_json_syntax(scan, scan->at, source->err, "expected a value");
-    const char *end = td_json_measure(scan->at, scan->end, &commas);
-    if (!end)
-        return td_json_syntax(scan, scan->end, source->err, "expected the end of a value");
-    siblings->untyped[siblings->count++] = (struct td_json_sibling){ input, index, scan->at };
-    scan->at = end;
-    return TD_OK;
+    struct td_json_sibling *sibling = &siblings->untyped[siblings->count++];
+    *sibling = (struct td_json_sibling){ .input = input, .index = index };
+    return td_json_skip_unread(scan, &sibling->value, source->err);
 }
 
 td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_json_source *source,
@@ -72,10 +67,14 @@ static td_status read_skipped(struct td_json_source *source, struct td_request *
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];
     const struct td_json_path path = td_json_member(NULL, spec->name, strlen(spec->name));
     const struct td_json_path step = { .up = &path, .index = sibling->index };
-    source->scan.at = sibling->at;
-    const td_status status =
+    struct td_json_skipped value = sibling->value;
+    source->scan = value.scan;
+    td_status status =
         td_json_tensor(source, as, td_input_untyped(spec), spec->list ? &step : &path,
                        &request->args.inputs[sibling->input].tensors[sibling->index]);
+    value.scan = source->scan;
+    if (status == TD_OK)
+        status = td_json_skipped_end(&value, source->err);
     if (status == TD_OK)
         return TD_OK;
     return spec->list ? td_error_at_input(source->err, status, "%s[%d]", spec->name, sibling->index)

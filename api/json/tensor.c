@@ -23,7 +23,7 @@ struct object {
     unsigned seen; /* SEEN() of the members so far */
     td_dtype dtype;
     struct td_shape shape;
-    struct td_json_scan data; /* position of data that precedes dtype or shape */
+    struct td_json_skipped data; /* data that precedes dtype or shape */
     bool data_read;
     const char *text; /* value of base64 or ref, unescaped */
     size_t text_length;
@@ -38,15 +38,7 @@ static td_status read_data(struct td_json_source *source, const struct td_json_p
         return td_json_read_typed(&source->scan, object->dtype, &object->shape, path, source->arena,
                                   out, source->err);
     }
-    td_json_peek(&source->scan);
-    object->data = source->scan;
-    size_t commas;
-    const char *end = td_json_measure(source->scan.at, source->scan.end, &commas);
-    if (!end)
-        return td_json_syntax(&source->scan, source->scan.end, source->err,
-                              "expected the end of data");
-    source->scan.at = end;
-    return TD_OK;
+    return td_json_skip_unread(&source->scan, &object->data, source->err);
 }
 
 static td_status read_member(struct td_json_source *source, const struct td_json_path *path,
@@ -162,9 +154,10 @@ static td_status finish_object(struct td_json_source *source, const struct td_js
     if (object->data_read)
         return TD_OK;
     struct td_json_path step = td_json_member(path, "data", 4);
-    return td_json_read_typed(&object->data, object->dtype,
-                              object->seen & SEEN(SHAPE) ? &object->shape : NULL, &step,
-                              source->arena, out, source->err);
+    const td_status status = td_json_read_typed(&object->data.scan, object->dtype,
+                                                object->seen & SEEN(SHAPE) ? &object->shape : NULL,
+                                                &step, source->arena, out, source->err);
+    return status != TD_OK ? status : td_json_skipped_end(&object->data, source->err);
 }
 
 static td_status read_object(struct td_json_source *source, const struct td_json_path *path,

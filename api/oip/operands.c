@@ -55,22 +55,17 @@ static td_status read_data(struct td_oip_reader *reader, const struct td_json_pa
                            struct td_oip_input *input)
 {
     struct td_json_scan *scan = &reader->scan;
-    size_t commas;
     bool absent;
     td_status status = td_json_null(scan, &absent, reader->err);
     if (status != TD_OK || absent)
         return status;
-    input->data = *scan;
+    input->has_data = true;
     if (input->has_dtype && input->has_shape) {
         input->data_read = true;
         return td_json_read_oip(scan, input->dtype, &input->shape, path, reader->arena,
                                 &input->tensor, reader->err);
     }
-    const char *end = td_json_measure(scan->at, scan->end, &commas);
-    if (!end)
-        return td_json_syntax(scan, scan->end, reader->err, "expected the end of data");
-    scan->at = end;
-    return TD_OK;
+    return td_json_skip_unread(scan, &input->data, reader->err);
 }
 
 static td_status read_input_member(void *context, const struct td_json_path *path,
@@ -234,8 +229,7 @@ static td_status finish_input(struct td_oip_reader *reader, const struct td_json
                               struct td_oip_input *input)
 {
     const char *name = reader->request->op->inputs[input->target.input].name;
-    const int sources =
-        (input->data.begin != NULL) + (input->binary_size >= 0) + (input->range.region != NULL);
+    const int sources = input->has_data + (input->binary_size >= 0) + (input->range.region != NULL);
     td_status status;
     if (!input->data_read) {
         status = td_tensor_describe(&input->tensor, name, input->dtype, &input->shape, reader->err);
@@ -253,10 +247,11 @@ static td_status finish_input(struct td_oip_reader *reader, const struct td_json
         return read_shared_memory(reader, path, input);
     if (input->data_read)
         return TD_OK;
-    if (input->data.begin) {
+    if (input->has_data) {
         const struct td_json_path step = td_json_member(path, "data", 4);
-        return td_json_read_oip(&input->data, input->dtype, &input->shape, &step, reader->arena,
-                                &input->tensor, reader->err);
+        status = td_json_read_oip(&input->data.scan, input->dtype, &input->shape, &step,
+                                  reader->arena, &input->tensor, reader->err);
+        return status != TD_OK ? status : td_json_skipped_end(&input->data, reader->err);
     }
     if (input->tensor.numel == 0)
         return allocate_empty(reader, input);

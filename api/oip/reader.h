@@ -26,8 +26,8 @@ struct td_oip_input {
     bool has_shape, has_dtype;
     struct td_shape shape;
     td_dtype dtype;
-    struct td_json_scan data; /* position of unread data; begin is NULL if there is none */
-    bool data_read;
+    struct td_json_skipped data; /* unread data */
+    bool has_data, data_read;
     int64_t binary_size; /* -1: not given */
     struct td_oip_range range;
     struct td_tensor tensor;

@@ -500,7 +500,7 @@ static const struct {
     { "\"epsilon\":\"0.5\"", "epsilon is \"0.5\"; expected a number" },
     { "\"keep\":\"true\"", "keep is \"true\"; expected true or false" },
     { "\"keep\":1", "keep is 1; expected true or false" },
-    { "\"dtype\":\"INT64\"", "dtype is \"INT64\"; expected \"bool\"" },
+    { "\"dtype\":\"INT64\"", "dtype is \"INT64\"; expected \"int16\"" },
 };
 
 START_TEST(parameters_are_of_every_kind)
@@ -646,6 +646,9 @@ static const struct {
     { "{\"inputs\":[nonsense]}", "expected a value at byte 11, not 'n'" },
     { "{\"inputs\":[{\"name\":nobody}]}", "expected a value at byte 19, not 'n'" },
     { "{\"inputs\":[{\"name\":null}]}", "name is null; a string" },
+    { "{\"inputs\":[" PARAMS
+      ",{\"name\":\"indices\",\"data\":0x,\"datatype\":\"INT32\",\"shape\":[]}]}",
+      "expected the end of the value" },
     { "{\"parameters\":{\"axis\":nothing}}", "expected a value at byte 22, not 'n'" },
     { "{\"parameters\":{\"axis\":null}}", "\"axis\" is null" },
 };
