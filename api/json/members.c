@@ -25,47 +25,78 @@ static td_status refuse(const struct td_json_scan *scan, const struct td_json_na
     return TD_MALFORMED_REQUEST;
 }
 
-/* Moves the names to a larger array. */
-static bool grow(struct td_json_members *members, struct td_arena *arena, struct td_error *err)
+/* A stack of the names of the objects that are open, each object's after those of the one that it is
+ * in. So the memory is that of the names open at once, however many objects there are. */
+struct names {
+    struct td_json_scan *scan;
+    struct td_arena *arena;
+    struct td_error *err;
+    struct td_json_name *stack; /* `few`, or larger in the arena */
+    size_t count, capacity;
+    struct td_json_name few[32];
+};
+
+static void begin_names(struct names *names, struct td_json_scan *scan, struct td_arena *arena,
+                        struct td_error *err)
 {
-    size_t capacity = members->many ? members->capacity * 2 : (size_t)8 * TD_JSON_FEW_NAMES;
-    struct td_json_name *larger = td_arena_alloc(arena, capacity, sizeof *larger, err);
-    if (!larger)
-        return false;
-    memcpy(larger, members->many ? members->many : members->few, members->count * sizeof *larger);
-    members->many = larger;
-    members->capacity = capacity;
-    return true;
+    names->scan = scan;
+    names->arena = arena;
+    names->err = err;
+    names->stack = names->few;
+    names->count = 0;
+    names->capacity = sizeof names->few / sizeof *names->few;
 }
 
-td_status td_json_member_name(struct td_json_scan *scan, struct td_arena *arena,
-                              struct td_json_members *members, struct td_json_name *name,
-                              struct td_error *err)
+static td_status grow(struct names *names)
 {
-    name->text = "";
-    name->length = 0;
-    td_status status = td_json_key(scan, arena, &name->text, &name->length, err);
-    if (status != TD_OK)
-        return status;
-    for (size_t i = 0; !members->many && i < members->count; i++)
-        if (compare(name, &members->few[i]) == 0)
-            return refuse(scan, name, err);
-    bool full = members->count == (members->many ? members->capacity : TD_JSON_FEW_NAMES);
-    if (full && !grow(members, arena, err))
-        return err->status;
-    (members->many ? members->many : members->few)[members->count++] = *name;
+    if (names->count == TD_JSON_MAX_NAMES)
+        return td_error_resource(names->err, "names", names->count + 1, TD_JSON_MAX_NAMES,
+                                 "the objects of a request");
+    const size_t capacity = 2 * names->capacity;
+    struct td_json_name *larger =
+        td_arena_alloc(names->arena, capacity, sizeof *larger, names->err);
+    if (!larger)
+        return names->err->status;
+    memcpy(larger, names->stack, names->count * sizeof *larger);
+    names->stack = larger;
+    names->capacity = capacity;
     return TD_OK;
 }
 
-td_status td_json_members_end(const struct td_json_scan *scan, struct td_json_members *members,
-                              struct td_error *err)
+/* An object with more names than this is searched for repeated ones when it ends. */
+enum { FEW_NAMES = 8 };
+
+/* Reads a member's name and the colon. `first` is the place of the object's first name. */
+static td_status read_name(struct names *names, size_t first, struct td_json_name *name)
 {
-    if (!members->many)
+    name->text = "";
+    name->length = 0;
+    td_status status =
+        td_json_key(names->scan, names->arena, &name->text, &name->length, names->err);
+    if (status != TD_OK)
+        return status;
+    if (names->count - first < FEW_NAMES)
+        for (size_t i = first; i < names->count; i++)
+            if (compare(name, &names->stack[i]) == 0)
+                return refuse(names->scan, name, names->err);
+    if (names->count == names->capacity && (status = grow(names)) != TD_OK)
+        return status;
+    names->stack[names->count++] = *name;
+    return TD_OK;
+}
+
+/* Ends the object whose names begin at `first`. */
+static td_status end_object(struct names *names, size_t first)
+{
+    const struct td_json_name *name = names->stack + first;
+    const size_t n = names->count - first;
+    names->count = first;
+    if (n <= FEW_NAMES)
         return TD_OK;
-    qsort(members->many, members->count, sizeof *members->many, compare);
-    for (size_t i = 1; i < members->count; i++)
-        if (compare(&members->many[i], &members->many[i - 1]) == 0)
-            return refuse(scan, &members->many[i], err);
+    qsort(names->stack + first, n, sizeof *name, compare);
+    for (size_t i = 1; i < n; i++)
+        if (compare(&name[i], &name[i - 1]) == 0)
+            return refuse(names->scan, &name[i], names->err);
     return TD_OK;
 }
 
@@ -94,17 +125,16 @@ td_status td_json_object(struct td_json_scan *scan, const struct td_json_path *p
                          const char *what, td_json_member_fn *member, void *context,
                          struct td_arena *arena, struct td_error *err)
 {
-    struct td_json_members members;
+    struct names names;
     bool more, absent;
-    members.many = NULL;
-    members.count = 0;
     td_status status = begin_value(scan, path, what, '{', &absent, err);
     if (status != TD_OK || absent)
         return status;
+    begin_names(&names, scan, arena, err);
     status = td_json_open(scan, '{', '}', &more, err);
     while (status == TD_OK && more) {
         struct td_json_name name;
-        status = td_json_member_name(scan, arena, &members, &name, err);
+        status = read_name(&names, 0, &name);
         if (status != TD_OK)
             return status;
         const struct td_json_path step = td_json_member(path, name.text, name.length);
@@ -112,7 +142,7 @@ td_status td_json_object(struct td_json_scan *scan, const struct td_json_path *p
         if (status == TD_OK)
             status = td_json_next(scan, '}', &more, err);
     }
-    return status == TD_OK ? td_json_members_end(scan, &members, err) : status;
+    return status == TD_OK ? end_object(&names, 0) : status;
 }
 
 td_status td_json_list(struct td_json_scan *scan, const struct td_json_path *path, const char *what,
@@ -132,64 +162,71 @@ td_status td_json_list(struct td_json_scan *scan, const struct td_json_path *pat
     return status;
 }
 
-static td_status skip_object(struct td_json_scan *scan, int depth, struct td_arena *arena,
-                             struct td_error *err)
+static td_status skip(struct names *names, int depth);
+
+static td_status skip_object(struct names *names, int depth)
 {
-    struct td_json_members members = { .count = 0 };
+    const size_t first = names->count;
     bool more;
-    td_status status = td_json_open(scan, '{', '}', &more, err);
+    td_status status = td_json_open(names->scan, '{', '}', &more, names->err);
     while (status == TD_OK && more) {
         struct td_json_name name;
-        status = td_json_member_name(scan, arena, &members, &name, err);
+        status = read_name(names, first, &name);
         if (status == TD_OK)
-            status = td_json_skip(scan, depth + 1, arena, err);
+            status = skip(names, depth + 1);
         if (status == TD_OK)
-            status = td_json_next(scan, '}', &more, err);
+            status = td_json_next(names->scan, '}', &more, names->err);
     }
-    return status == TD_OK ? td_json_members_end(scan, &members, err) : status;
+    return status == TD_OK ? end_object(names, first) : status;
 }
 
-static td_status skip_list(struct td_json_scan *scan, int depth, struct td_arena *arena,
-                           struct td_error *err)
+static td_status skip_list(struct names *names, int depth)
 {
     bool more;
-    td_status status = td_json_open(scan, '[', ']', &more, err);
+    td_status status = td_json_open(names->scan, '[', ']', &more, names->err);
     while (status == TD_OK && more) {
-        status = td_json_skip(scan, depth + 1, arena, err);
+        status = skip(names, depth + 1);
         if (status == TD_OK)
-            status = td_json_next(scan, ']', &more, err);
+            status = td_json_next(names->scan, ']', &more, names->err);
     }
     return status;
 }
 
-td_status td_json_skip(struct td_json_scan *scan, int depth, struct td_arena *arena,
-                       struct td_error *err)
+static td_status skip(struct names *names, int depth)
 {
+    struct td_json_scan *scan = names->scan;
     const char c = td_json_peek(scan), *begin = scan->at;
     bool is_integer;
     switch (c) {
     case '{':
     case '[':
         if (depth == TD_JSON_MAX_DEPTH)
-            return td_json_syntax(scan, begin, err,
-                                  "expected at most %d lists and objects within "
-                                  "each other",
+            return td_json_syntax(scan, begin, names->err,
+                                  "expected at most %d lists and objects within each other",
                                   TD_JSON_MAX_DEPTH);
-        return c == '{' ? skip_object(scan, depth, arena, err) : skip_list(scan, depth, arena, err);
+        return c == '{' ? skip_object(names, depth) : skip_list(names, depth);
     case '"': {
         const char *text = "";
         size_t length = 0;
-        return td_json_string(scan, arena, &text, &length, err);
+        return td_json_string(scan, names->arena, &text, &length, names->err);
     }
     case 't':
     case 'f':
     case 'n':
-        return td_json_literal(scan, err) ? TD_OK : TD_MALFORMED_REQUEST;
+        return td_json_literal(scan, names->err) ? TD_OK : TD_MALFORMED_REQUEST;
     default:
         scan->at = td_json_number_end(begin, scan->end, &is_integer);
         if (scan->at)
             return TD_OK;
         scan->at = begin;
-        return td_json_syntax(scan, begin, err, "expected a value");
+        return td_json_syntax(scan, begin, names->err, "expected a value");
     }
+}
+
+td_status td_json_skip(struct td_json_scan *scan, int depth, struct td_arena *arena,
+                       struct td_error *err)
+{
+    struct names names;
+    begin_names(&names, scan, arena, err);
+    return skip(&names, depth);
 }

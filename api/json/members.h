@@ -3,8 +3,8 @@
  * object.
  *
  * Bounds     Values nest at most TD_JSON_MAX_DEPTH deep; deeper is MALFORMED_REQUEST. The names of
- *            an object are kept until it ends, in the arena if there are more than
- *            TD_JSON_FEW_NAMES. */
+ *            the open objects are kept, at most TD_JSON_MAX_NAMES; more are RESOURCE_LIMIT
+ *            (names). */
 #ifndef TD_API_JSON_MEMBERS_H
 #define TD_API_JSON_MEMBERS_H
 
@@ -12,28 +12,12 @@
 #include "kernels/name.h"
 
 #define TD_JSON_MAX_DEPTH 100
+#define TD_JSON_MAX_NAMES ((size_t)1 << 20)
 
 struct td_json_name {
     const char *text;
     size_t length;
 };
-
-/* The names of an object so far. Initialized with zeros. */
-#define TD_JSON_FEW_NAMES 8
-struct td_json_members {
-    struct td_json_name few[TD_JSON_FEW_NAMES];
-    struct td_json_name *many; /* NULL while the names are in `few` */
-    size_t count, capacity;
-};
-
-/* Reads a member's name and the colon. Detects repeated names among the first TD_JSON_FEW_NAMES. */
-TD_MUST_CHECK td_status td_json_member_name(struct td_json_scan *scan, struct td_arena *arena,
-                                            struct td_json_members *members,
-                                            struct td_json_name *name, struct td_error *err);
-
-/* After the object: detects repeated names if there are more than TD_JSON_FEW_NAMES. */
-TD_MUST_CHECK td_status td_json_members_end(const struct td_json_scan *scan,
-                                            struct td_json_members *members, struct td_error *err);
 
 static inline bool td_json_name_is(struct td_json_name name, const char *text)
 {
