@@ -46,6 +46,18 @@ static bool is_default_attr(const struct td_op *op, int i)
     return op->merge->default_attrs >> i & 1;
 }
 
+/* Does attribute i, where it is not given, have a default that depends on the call? Then it differs
+ * from any given value. */
+static bool depends_on_call(const struct td_op *op, int i)
+{
+    return !is_default_attr(op, i) && op->attrs[i].default_text;
+}
+
+static bool is_given(const struct td_op_args *args, int i)
+{
+    return args->attrs_set >> i & 1;
+}
+
 /* The bytes of attribute i that must be equal in all calls; none for default_attrs. */
 static const void *compared_bytes(const struct td_op *op, const struct td_op_args *args, int i,
                                   size_t *size)
@@ -96,6 +108,8 @@ uint64_t td_merge_key(const struct td_op *op, const struct td_op_args *args, uin
         size_t size;
         const void *bytes = compared_bytes(op, args, i, &size);
         hash = mix_bytes(hash, bytes, size);
+        if (depends_on_call(op, i))
+            hash = mix(hash, is_given(args, i));
     }
     return hash;
 }
@@ -133,6 +147,8 @@ static bool same_attrs(const struct td_op *op, const struct td_op_args *a,
         const void *x = compared_bytes(op, a, i, &a_size), *y = compared_bytes(op, b, i, &b_size);
         if (a_size != b_size || (a_size > 0 && memcmp(x, y, a_size) != 0))
             return false;
+        if (depends_on_call(op, i) && is_given(a, i) != is_given(b, i))
+            return false;
     }
     return true;
 }
@@ -164,6 +180,9 @@ static td_status describe_inputs(struct merger *m)
     for (int i = 0; i < m->op->n_inputs; i++) {
         struct td_operand *to = &m->out->args.inputs[i];
         to->count = call->inputs[i].count;
+        to->tensors = NULL;
+        if (to->count == 0) /* optional and not given */
+            continue;
         to->tensors = td_arena_alloc(m->arena, (size_t)to->count, sizeof(to->tensors[0]), m->err);
         if (!to->tensors)
             return m->err->status;

@@ -221,8 +221,9 @@ void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, 
 /* Sets every attribute of args to its default. */
 void td_op_set_defaults(const struct td_op *op, struct td_op_args *args);
 
-/* The bytes of an attribute's value, those of a list or text included: two values are equal when
- * these bytes are. NULL for a list or text that is not given. */
+/* The bytes of an attribute's value, those of a list or text included: two given values are equal
+ * when these bytes are. NULL for a list or text that is not given. One whose default depends on the
+ * call has, where it is not given, the bytes of some value: attrs_set tells the two apart. */
 const void *td_op_attr_bytes(const struct td_attr_spec *attr, const struct td_op_args *args,
                              size_t *size);
 
