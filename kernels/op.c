@@ -275,11 +275,12 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
                 continue;
             const td_status status = op->mixed_dtypes ? op->mixed_dtypes : TD_UNSUPPORTED_DTYPE;
             const char *dtype = td_dtype_info(first->dtype)->name;
-            td_error_set(err, status,
-                         "%s has dtype %s and %s %s; the same is expected: the op cast with "
-                         "dtype = %s converts",
+            char advice[64] = "";
+            if (tensor->dtype != TD_DTYPE_STRING && first->dtype != TD_DTYPE_STRING)
+                snprintf(advice, sizeof(advice), ": the op cast with dtype = %s converts", dtype);
+            td_error_set(err, status, "%s has dtype %s and %s %s; the same is expected%s",
                          tensor_name(spec, j, name), td_dtype_info(tensor->dtype)->name, first_name,
-                         dtype, dtype);
+                         dtype, advice);
             return td_error_at_input(err, status, "%s", name);
         }
     }

@@ -54,12 +54,6 @@ static td_status check_tensor(const struct td_op_args *args, int m, struct td_er
     const struct td_tensor *data = &args->inputs[TD_STITCH_DATA].tensors[m];
     const struct td_tensor *data0 = &args->inputs[TD_STITCH_DATA].tensors[0];
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
-    if (data->dtype != data0->dtype) {
-        td_error_set(err, TD_INVALID_ARGUMENT,
-                     "data[%d] has dtype %s and data[0] %s; the same is expected", m,
-                     td_dtype_info(data->dtype)->name, td_dtype_info(data0->dtype)->name);
-        return td_error_at_input(err, TD_INVALID_ARGUMENT, "data[%d]", m);
-    }
     if (!td_shape_starts_with(&data->shape, &indices->shape)) {
         td_error_set(err, TD_SHAPE_MISMATCH,
                      "data[%d] %s does not begin with the shape of indices[%d], %s", m,
@@ -231,6 +225,7 @@ static const struct td_input_spec inputs[] = {
                    "for all.",
         .dtypes = TD_DTYPES_ALL,
         .list = true,
+        .one_dtype = true,
     },
 };
 
@@ -259,6 +254,7 @@ const struct td_op td_op_dynamic_stitch = {
     .outputs = outputs,
     .n_outputs = 1,
     .errors = errors,
+    .mixed_dtypes = TD_INVALID_ARGUMENT,
     .example = "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}",
     .infer = infer,
     .cost = td_stitch_cost,
@@ -274,6 +270,7 @@ const struct td_op td_op_parallel_dynamic_stitch = {
     .outputs = outputs,
     .n_outputs = 1,
     .errors = errors,
+    .mixed_dtypes = TD_INVALID_ARGUMENT,
     .example = "{\"indices\":[[0,2],[1]],\"data\":[[[1,2],[5,6]],[[3,4]]]}",
     .infer = infer,
     .cost = td_stitch_cost,

@@ -10,29 +10,11 @@
 
 /* ---- inference and cost ----------------------------------------------------------------- */
 
-static td_status check_dtypes(const struct td_operand *inputs, struct td_error *err)
-{
-    for (int i = 1; i < inputs->count; i++) {
-        if (inputs->tensors[i].dtype == inputs->tensors[0].dtype)
-            continue;
-        td_error_set(err, TD_INVALID_ARGUMENT,
-                     "inputs[%d] is %s, but inputs[0] is %s; one dtype for all is expected", i,
-                     td_dtype_info(inputs->tensors[i].dtype)->name,
-                     td_dtype_info(inputs->tensors[0].dtype)->name);
-        return td_error_at_input(err, TD_INVALID_ARGUMENT, "inputs[%d]", i);
-    }
-    return TD_OK;
-}
-
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
     const struct td_operand *inputs = &args->inputs[0];
     struct td_einsum_attrs attrs;
     memcpy(&attrs, args->attrs, sizeof(attrs));
-    td_status status = check_dtypes(inputs, err);
-    if (status != TD_OK)
-        return status;
-
     const struct td_shape **shapes =
         td_arena_alloc(arena, (size_t)inputs->count, sizeof(*shapes), err);
     args->outputs = td_arena_alloc(arena, 1, sizeof(*args->outputs), err);
@@ -41,8 +23,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     for (int i = 0; i < inputs->count; i++)
         shapes[i] = &inputs->tensors[i].shape;
     const struct td_einsum_plan *plan;
-    status = td_einsum_plan_make(attrs.equation, shapes, inputs->count, inputs->tensors[0].dtype,
-                                 arena, &plan, err);
+    td_status status = td_einsum_plan_make(attrs.equation, shapes, inputs->count,
+                                           inputs->tensors[0].dtype, arena, &plan, err);
     if (status != TD_OK)
         return status;
     args->plan = plan;
@@ -242,6 +224,7 @@ static const struct td_input_spec inputs[] = {
         .dtypes = TD_DTYPES_ALL & ~(TD_DTYPE_BIT(BOOL) | TD_DTYPE_BIT(STRING)),
         .list = true,
         .reads_values = true,
+        .one_dtype = true,
     },
 };
 
@@ -286,6 +269,7 @@ const struct td_op td_op_einsum = {
     .outputs = outputs,
     .n_outputs = 1,
     .errors = errors,
+    .mixed_dtypes = TD_INVALID_ARGUMENT,
     .example = "{\"equation\":\"ij,jk->ik\",\"inputs\":[[[1,2],[3,4]],[[5,6],[7,8]]]}",
     .infer = infer,
     .cost = cost,

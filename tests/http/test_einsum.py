@@ -102,6 +102,11 @@ class Json(HttpTest):
                     with self.subTest(equation=equation, dtype=dtype):
                         self.assertOutput(reply, dtype, shape, want)
 
+    def test_untyped_values_get_the_dtype_of_a_typed_sibling(self):
+        identity = {"dtype": "float32", "data": [[1, 0], [0, 1]]}
+        reply = self.post("/v1/einsum", {"equation": "ij,jk->ik", "inputs": [[[1, 2], [3, 4]], identity]})
+        self.assertEqual((reply.status, reply.json()["output"]["dtype"]), (200, "float32"), reply.body)
+
     def test_the_equation_may_be_in_the_query_string(self):
         reply = self.post("/v1/einsum?equation=ij,jk-%3Eik", {"inputs": [A, B]})
         self.assertOutput(reply, "int32", [2, 2], AB)
@@ -162,7 +167,8 @@ class Refusals(HttpTest):
         self.refused(422, "INVALID_ARGUMENT", "ij->ij", [A, B])
         self.refused(422, "INVALID_ARGUMENT", "...i->i", [A])
         self.refused(422, "INVALID_ARGUMENT", "ij->ij", [])
-        self.refused(422, "INVALID_ARGUMENT", "i,i->i", [[1, 2], [1.5, 2.5]], input="inputs[1]")
+        self.refused(422, "INVALID_ARGUMENT", "i,i->i", [
+            {"dtype": "int32", "data": [1, 2]}, {"dtype": "float32", "data": [1.5, 2.5]}], input="inputs[1]")
         self.refused(422, "INVALID_ARGUMENT", ",".join(["i"] * 17), [[1]] * 17)
         self.assertProblem(self.post("/v1/einsum", {"inputs": [A]}), 422, "INVALID_ARGUMENT", attribute="equation")
         self.assertProblem(self.post("/v1/einsum", {"equation": "ij->ij"}), 422, "INVALID_ARGUMENT", input="inputs")

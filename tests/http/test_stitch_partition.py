@@ -81,7 +81,8 @@ class Stitch(StitchTest):
     def test_invalid_lists_are_reported(self):
         for body, code in (({"indices": [], "data": []}, "INVALID_ARGUMENT"),
                            ({"indices": [[0]], "data": [[1], [2]]}, "INVALID_ARGUMENT"),
-                           ({"indices": [[0], [1]], "data": [[1], [2.5]]}, "INVALID_ARGUMENT"),
+                           ({"indices": [[0], [1]], "data": [{"dtype": "int32", "data": [1]},
+                                                             {"dtype": "float32", "data": [2.5]}]}, "INVALID_ARGUMENT"),
                            ({"indices": [[0], [1]], "data": [[[1, 2]], [[1, 2, 3]]]}, "SHAPE_MISMATCH"),
                            ({"indices": [[0, 1]], "data": [[1]]}, "SHAPE_MISMATCH"),
                            ({"indices": [[0.5]], "data": [[1]]}, "UNSUPPORTED_DTYPE")):
