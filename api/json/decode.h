@@ -4,7 +4,8 @@
  * after it is skipped at first and read later.
  *
  * Bounds     Lists of a tensor nest at most TD_MAX_RANK deep; deeper is RESOURCE_LIMIT (rank).
- * Ownership  Decoded values are in the arena; the body may be freed.
+ * Ownership  Tensors are in the arena; texts (names of references, attributes) may point into the
+ *            body, which must live as long as the request.
  * Threads    Reentrant.
  * Errors     MALFORMED_REQUEST with a JSON Pointer, or with the byte offset if the text is not
  *            JSON; TENSOR_NOT_FOUND; RESOURCE_LIMIT (rank, tensors); MEMORY_EXHAUSTED.

@@ -153,14 +153,28 @@ td_status td_attr_copy_text(const char *name, const struct td_attr_value *value,
     return *out ? TD_OK : err->status;
 }
 
+/* A dtype that the attribute does not accept is stored, too: td_op_check reports it. */
+static td_status store_dtype(const struct td_attr_spec *spec, const struct td_attr_value *value,
+                             struct td_op_args *args, struct td_error *err)
+{
+    const char *accepted[TD_DTYPE_COUNT + 1] = { NULL };
+    int n_accepted = 0;
+    for (int i = 0; i < TD_DTYPE_COUNT; i++) {
+        const char *name = td_dtype_info((td_dtype)i)->name;
+        if (value->kind == TD_VALUE_TEXT && td_name_is(name, value->text, value->text_length)) {
+            td_op_set_choice(spec, args, i);
+            return TD_OK;
+        }
+        if (spec->dtypes >> i & 1)
+            accepted[n_accepted++] = name;
+    }
+    return td_attr_choose(spec->name, accepted, value, err) < 0 ? TD_MALFORMED_REQUEST : TD_OK;
+}
+
 static td_status store_choice(const struct td_attr_spec *spec, const struct td_attr_value *value,
                               struct td_op_args *args, struct td_error *err)
 {
-    const char *dtypes[TD_DTYPE_COUNT + 1] = { NULL };
-    for (int i = 0; i < TD_DTYPE_COUNT; i++)
-        dtypes[i] = td_dtype_info((td_dtype)i)->name;
-    const int chosen = td_attr_choose(
-        spec->name, spec->kind == TD_ATTR_DTYPE ? dtypes : spec->choices, value, err);
+    const int chosen = td_attr_choose(spec->name, spec->choices, value, err);
     if (chosen < 0)
         return TD_MALFORMED_REQUEST;
     td_op_set_choice(spec, args, chosen);
@@ -179,7 +193,8 @@ td_status td_attr_store(const struct td_attr_spec *spec, const struct td_attr_va
         return TD_OK;
     case TD_ATTR_INTS:
         if (value->kind != TD_VALUE_INTS)
-            return td_attrs_refuse(err, spec->name, "a list of at most 64 integers", value);
+            return td_attrs_refuse(err, spec->name, "a list of at most 64 integers",
+                                   value);
         memcpy(field, &value->list, sizeof value->list);
         return TD_OK;
     case TD_ATTR_FLOAT: {
@@ -195,8 +210,9 @@ td_status td_attr_store(const struct td_attr_spec *spec, const struct td_attr_va
         memcpy(field, &value->boolean, sizeof value->boolean);
         return TD_OK;
     case TD_ATTR_CHOICE:
-    case TD_ATTR_DTYPE:
         return store_choice(spec, value, args, err);
+    case TD_ATTR_DTYPE:
+        return store_dtype(spec, value, args, err);
     case TD_ATTR_TEXT: {
         const char *copy = NULL;
         td_status status = td_attr_copy_text(spec->name, value, arena, &copy, err);

@@ -7,6 +7,7 @@
 #include "api/oip/types.h"
 #include "api/text/text.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -350,6 +351,21 @@ static void rename_input(char *input)
     *close = '\0';
 }
 
+static bool is_word_character(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Does the message have the name of the input as a word of its own? */
+static bool names_input(const char *message, const char *input)
+{
+    const size_t length = strlen(input);
+    for (const char *at = strstr(message, input); at && *at; at = strstr(at + 1, input))
+        if ((at == message || !is_word_character(at[-1])) && !is_word_character(at[length]))
+            return true;
+    return false;
+}
+
 /* Writes the message of an error, preceded by the model's name and the input's, unless the message
  * has them. */
 static void write_error(struct td_text *text, const struct td_error *err, const char *input,
@@ -359,7 +375,7 @@ static void write_error(struct td_text *text, const struct td_error *err, const 
     size_t used = 0;
     if (op_name && strncmp(err->message, op_name, strlen(op_name)) != 0)
         used += (size_t)snprintf(whole, 128, "%.100s: ", op_name);
-    if (*input && !strstr(err->message, input) && !strstr(err->message, err->input))
+    if (*input && !names_input(err->message, input) && !names_input(err->message, err->input))
         used += (size_t)snprintf(whole + used, sizeof whole - used, "%s: ", input);
     used += (size_t)snprintf(whole + used, sizeof whole - used, "%s", err->message);
     td_text_quote(text, whole, used);

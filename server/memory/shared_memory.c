@@ -2,6 +2,7 @@
 
 #include "api/text/sorted_names.h"
 #include "kernels/name.h"
+#include "kernels/utf8.h"
 #include "server/memory/fault_guard.h"
 
 #include <sys/mman.h>
@@ -213,6 +214,8 @@ td_status td_shm_register(struct td_shm *shm, const char *name, const char *key,
     if (strlen(name) >= NAME_SIZE)
         return td_error_set(err, TD_INVALID_ARGUMENT, "the name of a region has at most %d bytes",
                             NAME_SIZE - 1);
+    if (!td_utf8_valid(name, strlen(name))) /* it is printed as JSON */
+        return td_error_set(err, TD_MALFORMED_REQUEST, "the name of a region must be UTF-8");
     if (is_registered(shm, name)) /* before the key is checked */
         return taken(name, err);
     region = new_region(name, key, offset, bytes);

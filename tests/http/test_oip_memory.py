@@ -63,6 +63,11 @@ class Regions(MemoryTest):
     def test_the_extension_is_announced(self):
         self.assertIn("system_shared_memory", self.get("/v2").json()["extensions"])
 
+    def test_the_name_of_a_region_must_be_utf_8_so_that_the_list_of_regions_is_json(self):
+        with Object(4096) as memory:
+            self.assertError(self.register("a%FFb", "/" + memory.name, 1000), 400, "UTF-8")
+            self.assertEqual(self.status().json(), [])
+
     def test_regions_are_registered_listed_and_unregistered(self):
         with Object(4096) as memory:
             self.assertEqual(self.status().json(), [])
