@@ -193,8 +193,7 @@ td_status td_attr_store(const struct td_attr_spec *spec, const struct td_attr_va
         return TD_OK;
     case TD_ATTR_INTS:
         if (value->kind != TD_VALUE_INTS)
-            return td_attrs_refuse(err, spec->name, "a list of at most 64 integers",
-                                   value);
+            return td_attrs_refuse(err, spec->name, "a list of at most 64 integers", value);
         memcpy(field, &value->list, sizeof value->list);
         return TD_OK;
     case TD_ATTR_FLOAT: {

@@ -606,6 +606,11 @@ static const struct {
       "\"inputs\":[" PARAMS "," INDICES "]}",
       "\"b\" is given twice" },
     { "{\"inputs\":[" PARAMS "," INDICES "],\"more\":{\"a\":1,\"a\":1}}", "\"a\" is given twice" },
+    { "{\"inputs\":[" PARAMS "," INDICES "],\"more\":{\"a\":1,\"b\":{\"a\":1,\"b\":[{\"a\":1}]}}}",
+      NULL },
+    { "{\"inputs\":[" PARAMS "," INDICES "],\"more\":{\"x\":{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":"
+      "1,\"f\":1,\"g\":1,\"h\":1,\"i\":1,\"b\":1}}}",
+      "\"b\" is given twice" },
     { "{\"inputs\":[" PARAMS "," INDICES "],\"inputs\":[]}", "\"inputs\" is given twice" },
     { "{\"inputs\":[" PARAMS "," INDICES "],\"more\":[1,]}", "expected a value" },
     { "{\"inputs\":[" PARAMS "," INDICES "],\"more\":nul}", "expected a value" },
