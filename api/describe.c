@@ -129,6 +129,10 @@ td_status td_describe_op(const struct td_op *op, const char *plan, struct td_are
  * at most 20 digits, and the names of the members. */
 #define LISTING_TEXT 640
 
+/* Maximum length of the name and ETag of a stored output. Both are of ASCII characters that JSON
+ * does not escape, except the quotes of the ETag; an output has no source yet. */
+#define MOST_STORED 256
+
 /* Each byte of a string may take six bytes in JSON. */
 static size_t listing_size(const struct td_tensor_listing *listing)
 {
@@ -227,15 +231,16 @@ td_status td_describe_tensor(const struct td_tensor_listing *tensor, struct td_a
     return TD_OK;
 }
 
-td_status td_describe_stored(const struct td_request *request,
-                             const struct td_tensor_listing *stored, struct td_arena *arena,
-                             struct td_reply *reply, struct td_error *err)
+size_t td_describe_stored_bound(int n_outputs)
+{
+    return LISTING_TEXT + (size_t)n_outputs * (LISTING_TEXT + MOST_STORED);
+}
+
+void td_describe_stored(const struct td_request *request, const struct td_tensor_listing *stored,
+                        char *begin, size_t size, struct td_reply *reply)
 {
     const struct td_op_args *args = &request->args;
-    struct td_text text;
-    if (!begin_text(&text, listings_size(stored, args->n_outputs), arena, err))
-        return err->status;
-    const char *begin = text.at;
+    struct td_text text = { .at = begin, .end = begin + size };
     switch (td_op_output_form(request->op)) {
     case TD_OUTPUT_ONE:
         td_text_string(&text, "{\"output\":");
@@ -257,5 +262,4 @@ td_status td_describe_stored(const struct td_request *request,
                       td_bounds_name(td_request_bounds(request)), args->replaced);
     td_text_string(&text, "}");
     reply_with_text(begin, &text, reply);
-    return TD_OK;
 }

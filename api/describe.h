@@ -35,10 +35,11 @@ TD_MUST_CHECK td_status td_describe_tensor(const struct td_tensor_listing *tenso
 
 /* The reply of an op whose outputs were stored (td_options.store); stored[i] describes outputs[i]:
  * {"output": listing}, {"outputs": [listing, ...]} or {"outputs": {"values": listing, ...}}, and
- * "bounds" as in other replies. It is JSON whatever Accept is, since it contains no tensors. */
-TD_MUST_CHECK td_status td_describe_stored(const struct td_request *request,
-                                           const struct td_tensor_listing *stored,
-                                           struct td_arena *arena, struct td_reply *reply,
-                                           struct td_error *err);
+ * "bounds" as in other replies. It is JSON whatever Accept is, since it contains no tensors. It is
+ * written into the caller's `text`, which has td_describe_stored_bound bytes and outlives the
+ * reply, so it cannot fail. */
+size_t td_describe_stored_bound(int n_outputs);
+void td_describe_stored(const struct td_request *request, const struct td_tensor_listing *stored,
+                        char *text, size_t size, struct td_reply *reply);
 
 #endif

@@ -141,11 +141,13 @@ td_status td_call_compute(struct td_call *call, struct td_worker *worker)
 }
 
 /* Compresses the reply in the encoding that the client prefers. A reply with an ETag is not
- * compressed: ranges of it are requested by position. */
+ * compressed: ranges of it are requested by position. Nor is that of stored outputs: compressing
+ * may fail after they are stored. */
 static td_status compress(struct td_call *call)
 {
     struct td_reply *reply = &call->reply;
-    if (!call->negotiated || reply->http_status != 200 || td_reply_bytes(reply) < TD_DEFLATE_LEAST)
+    if (!call->negotiated || call->request.options.store || reply->http_status != 200 ||
+        td_reply_bytes(reply) < TD_DEFLATE_LEAST)
         return TD_OK;
     for (int i = 0; i < reply->n_headers; i++)
         if (strcmp(reply->headers[i].name, "ETag") == 0)

@@ -93,8 +93,6 @@ struct stored {
     char name[192];
 };
 
-enum { REPLY_PER_OUTPUT = 1024 }; /* size of a listing in the reply, with its texts */
-
 /* "w"; "w.0", "w.1", ... where the op has a list of outputs; "w.values" where they have names. */
 static void name_output(struct td_call *call, int i)
 {
@@ -216,22 +214,28 @@ static td_status admit_reply(struct td_call *call, struct td_admission *admissio
                : check_encoded(call, admission->output_bytes, &admission->encoded_bound);
 }
 
-/* Of a call that stores its outputs: checks their names, and that they fit in the store. */
+/* Of a call that stores its outputs: checks their names and conditions, and that they fit in the
+ * store, each after the ones before. */
 static td_status admit_store(struct td_call *call, struct td_admission *admission)
 {
     struct stored *stored = td_arena_alloc(&call->arena, 1, sizeof *stored, &call->error);
-    const int n = call->request.args.n_outputs;
+    struct td_store *store = call->services->store;
+    const struct td_op_args *args = &call->request.args;
+    struct td_store_totals totals = { 0 };
     if (!stored)
         return call->error.status;
     call->state = stored;
-    admission->encoded_bound = REPLY_PER_OUTPUT * (size_t)n;
+    admission->encoded_bound = td_describe_stored_bound(args->n_outputs);
     *stored = (struct stored){ 0 };
     stored->write.condition = (struct td_condition){ .if_match = call->headers.if_match,
                                                      .if_none_match = call->headers.if_none_match };
-    const td_status status = check_names(call);
-    return status != TD_OK ? status
-                           : td_store_admit(call->services->store, &stored->write,
-                                            admission->output_bytes, &call->error);
+    td_status status = check_names(call);
+    for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
+        name_output(call, i);
+        status = td_store_admit_next(store, &stored->write, td_tensor_footprint(&args->outputs[i]),
+                                     &totals, &call->error);
+    }
+    return status;
 }
 
 static td_status admit(struct td_call *call, struct td_admission *admission)
@@ -297,23 +301,26 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 
-/* Stores the outputs and replies with their metadata. */
+/* Stores the outputs and replies with their metadata. The reply is allocated first: outputs that
+ * are stored are not answered with an error. */
 static td_status store_outputs(struct td_call *call)
 {
     struct stored *stored = call->state;
     const struct td_op_args *args = &call->request.args;
+    const size_t size = td_describe_stored_bound(args->n_outputs);
     struct td_tensor_listing *list =
         td_arena_alloc(&call->arena, (size_t)args->n_outputs, sizeof *list, &call->error);
-    td_status status = list ? td_call_reserve_reply(call) : call->error.status;
+    char *text = list ? td_arena_alloc(&call->arena, size, 1, &call->error) : NULL;
+    td_status status = text ? TD_OK : call->error.status;
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++) {
         bool created;
         name_output(call, i);
         status = td_store_put(call->services->store, &stored->write, &args->outputs[i],
                               &call->arena, &list[i], &created, &call->error);
     }
-    return status != TD_OK
-               ? status
-               : td_describe_stored(&call->request, list, &call->arena, &call->reply, &call->error);
+    if (status == TD_OK)
+        td_describe_stored(&call->request, list, text, size, &call->reply);
+    return status;
 }
 
 static td_status encode(struct td_call *call)

@@ -86,9 +86,7 @@ static td_status begin_state(struct td_call *call)
 static td_status check_write(struct td_call *call)
 {
     const struct state *state = call->state;
-    const td_status status = td_store_check_name(state->write.name, &call->error);
-    return status != TD_OK ? status
-                           : td_store_admit(call->services->store, &state->write, 0, &call->error);
+    return td_store_check_change(call->services->store, &state->write, &call->error);
 }
 
 /* A client that waits for 100 Continue gets errors at once. Others get them after the body: many

@@ -45,21 +45,21 @@ td_status td_store_check_name(const char *name, struct td_error *err)
         name, TD_TENSOR_NAME - 1);
 }
 
-/* RESOURCE_LIMIT if `count` names leave no room for another. */
+/* RESOURCE_LIMIT if there is no room for `count` names. */
 static td_status check_count(int count, struct td_error *err)
 {
-    return count < TD_STORE_TENSORS
+    return count <= TD_STORE_TENSORS
                ? TD_OK
-               : td_error_resource(err, "resident_tensors", (uint64_t)count + 1, TD_STORE_TENSORS,
+               : td_error_resource(err, "resident_tensors", (uint64_t)count, TD_STORE_TENSORS,
                                    "the store with this tensor");
 }
 
-td_status td_store_check_count(struct td_store *store, struct td_error *err)
+td_status td_store_check_count(struct td_store *store, int more, struct td_error *err)
 {
     pthread_rwlock_rdlock(&store->lock);
     const int count = store->n_entries + store->n_reserved;
     pthread_rwlock_unlock(&store->lock);
-    return check_count(count, err);
+    return check_count(count + more, err);
 }
 
 /* With the lock held: copies the names adjacent to a place, alternately before and after it. */
@@ -170,14 +170,15 @@ static uint64_t minus(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-td_status td_store_reserve(struct td_store *store, const struct td_version *replaced,
-                           uint64_t bytes, uint64_t *outgoing, struct td_error *err)
+td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t bytes,
+                           uint64_t *outgoing, struct td_error *err)
 {
     pthread_rwlock_wrlock(&store->lock);
-    *outgoing = replaced ? replaced->held : 0;
+    /* If the replacement fails, the replaced bytes stay. */
+    *outgoing = replaced < bytes ? replaced : bytes;
     /* td_store_admit is called without the name's lock, so a concurrent delete may have released
      * these bytes. */
-    const uint64_t others = minus(store->held, store->outgoing + *outgoing);
+    const uint64_t others = minus(store->held, store->outgoing + replaced);
     const bool fits = bytes <= store->quota && others <= store->quota - bytes;
     if (fits) {
         store->held += bytes;
@@ -297,7 +298,7 @@ td_status td_store_reserve_name(struct td_store *store, struct td_version *versi
         return TD_OK;
     }
     free(entry);
-    const td_status status = found ? TD_OK : check_count(count, err);
+    const td_status status = found ? TD_OK : check_count(count + 1, err);
     return found || status != TD_OK ? status
                                     : td_error_set(err, TD_MEMORY_EXHAUSTED,
                                                    "no memory for the name '%s'", version->name);

@@ -26,8 +26,9 @@ struct td_spare {
     int64_t since_ns;
 };
 
-/* RESOURCE_LIMIT if no further name fits. */
-TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, struct td_error *err);
+/* RESOURCE_LIMIT if so many more names do not fit. */
+TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
+                                             struct td_error *err);
 
 /* ---- current versions ---- */
 
@@ -55,11 +56,12 @@ uint64_t td_store_next_number(struct td_store *store, uint64_t given);
 /* The largest number so far. */
 uint64_t td_store_last_number(struct td_store *store);
 
-/* Counts bytes against the quota for a version that replaces `replaced` (NULL for none), whose
- * own bytes no longer count. *outgoing is set to the number of these; it is passed on in the
- * version or to td_store_unreserve. RESOURCE_LIMIT. */
-TD_MUST_CHECK td_status td_store_reserve(struct td_store *store, const struct td_version *replaced,
-                                         uint64_t bytes, uint64_t *outgoing, struct td_error *err);
+/* Counts bytes against the quota for a version that replaces one of `replaced` bytes (0 for none),
+ * which do not count beside them. Until it is published or abandoned, the larger of both counts for
+ * other writers. *outgoing is what does not count twice; it is passed on in the version or to
+ * td_store_unreserve. RESOURCE_LIMIT. */
+TD_MUST_CHECK td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t bytes,
+                                         uint64_t *outgoing, struct td_error *err);
 void td_store_unreserve(struct td_store *store, uint64_t bytes, uint64_t outgoing);
 
 /* ---- spare copies ---- */

@@ -64,7 +64,7 @@ static td_status take_tensor(struct td_store *store, const char *file, const str
         mapped ? td_version_mapped_held(&found->tensor) : td_tensor_footprint(&found->tensor);
     td_status status = td_store_reserve_name(store, version, err);
     if (status == TD_OK)
-        status = td_store_reserve(store, before, held, &version->outgoing, err);
+        status = td_store_reserve(store, before ? before->held : 0, held, &version->outgoing, err);
     if (status == TD_OK) {
         version->held = held;
         if (mapped)

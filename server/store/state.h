@@ -38,7 +38,7 @@ struct td_store {
     uint64_t last_version;
     uint64_t held, mapped,
         spare_bytes;   /* bytes: of current and reserved versions, and of spare copies */
-    uint64_t outgoing; /* of those held: bytes of versions that are about to be replaced */
+    uint64_t outgoing; /* of those held: bytes counted both for a version and its replacement */
 
     pthread_mutex_t writing; /* guards the writers */
     pthread_cond_t written;

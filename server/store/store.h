@@ -91,9 +91,26 @@ struct td_store_write {
     bool persist;                  /* INVALID_ARGUMENT without a data folder */
 };
 
-/* Whether a tensor of `bytes` bytes fits now. Called before it is computed; put checks again. */
+/* Whether the name is valid, its condition holds and there is a folder to persist it in. For
+ * changes that need no room, before their body; the change checks again. */
+TD_MUST_CHECK td_status td_store_check_change(struct td_store *store,
+                                              const struct td_store_write *write,
+                                              struct td_error *err);
+
+/* Whether also a tensor of `bytes` bytes fits now. Called before it is computed; put checks
+ * again. */
 TD_MUST_CHECK td_status td_store_admit(struct td_store *store, const struct td_store_write *write,
                                        uint64_t bytes, struct td_error *err);
+
+/* The same for one of several tensors that will be put in this order, in memory: it must fit beside
+ * those admitted before with the same `totals`, which begin at zero. */
+struct td_store_totals {
+    uint64_t bytes, replaced; /* of the new tensors, and of the versions that they replace */
+    int new_names;
+};
+TD_MUST_CHECK td_status td_store_admit_next(struct td_store *store,
+                                            const struct td_store_write *write, uint64_t bytes,
+                                            struct td_store_totals *totals, struct td_error *err);
 
 /* Makes `tensor` the current version. Its owner is kept, not copied, if it is not much larger
  * than the tensor; otherwise the data is copied. No one may write to bytes that have an owner; a

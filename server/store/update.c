@@ -146,7 +146,7 @@ static td_status begin(struct update *update, const struct td_store_write *write
     update->base.from = before->number;
     if (update->base.tensor.dtype != TD_DTYPE_STRING) {
         const uint64_t bytes = update->base.tensor.bytes;
-        status = td_store_reserve(update->store, update->before, bytes, &update->outgoing, err);
+        status = td_store_reserve(update->store, before->held, bytes, &update->outgoing, err);
         if (status != TD_OK)
             return status;
         update->reserved = bytes;

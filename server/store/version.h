@@ -23,8 +23,9 @@ struct td_version {
     struct td_tensor tensor; /* owner: &base */
     struct td_buffer *bytes; /* keeps the tensor's data (and offsets) alive; not a version */
     uint64_t number;
-    uint64_t held, mapped;  /* bytes in memory, and mapped ones */
-    uint64_t outgoing;      /* until it is current: bytes held by the version that it replaces */
+    uint64_t held, mapped; /* bytes in memory, and mapped ones */
+    uint64_t
+        outgoing; /* until it is current: bytes also counted for the version that it replaces */
     struct td_entry *entry; /* until it is current: its entry if the name is new */
     int range;              /* of the fault guard; -1 if nothing is mapped */
     bool persisted;         /* `file` holds this content */

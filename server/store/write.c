@@ -5,32 +5,62 @@
 
 #include <string.h>
 
-static td_status check_before(struct td_store *store, const struct td_store_write *write,
-                              const struct td_version *before, struct td_error *err)
+static td_status check_condition(const struct td_store_write *write,
+                                 const struct td_version *before, struct td_error *err)
 {
-    const td_status status =
-        td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err);
-    return status == TD_OK && !before ? td_store_check_count(store, err) : status;
+    return td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err);
 }
 
-td_status td_store_admit(struct td_store *store, const struct td_store_write *write, uint64_t bytes,
-                         struct td_error *err)
+td_status td_store_check_change(struct td_store *store, const struct td_store_write *write,
+                                struct td_error *err)
 {
     td_status status = td_store_check_write(store, write, err);
     if (status != TD_OK)
         return status;
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
-    status = check_before(store, write, before, err);
+    status = check_condition(write, before, err);
+    td_buffer_unref(before ? &before->base : NULL);
+    return status;
+}
+
+/* Whether so many bytes fit now instead of `replaced` bytes. */
+static td_status admit_bytes(struct td_store *store, uint64_t replaced, uint64_t bytes,
+                             struct td_error *err)
+{
+    uint64_t outgoing;
+    const td_status status = td_store_reserve(store, replaced, bytes, &outgoing, err);
+    if (status == TD_OK)
+        td_store_unreserve(store, bytes, outgoing);
+    return status;
+}
+
+td_status td_store_admit_next(struct td_store *store, const struct td_store_write *write,
+                              uint64_t bytes, struct td_store_totals *totals, struct td_error *err)
+{
+    td_status status = td_store_check_write(store, write, err);
+    if (status != TD_OK)
+        return status;
+    struct td_version *before = td_store_current(store, write->name, strlen(write->name));
+    status = check_condition(write, before, err);
+    if (status == TD_OK && !before)
+        status = td_store_check_count(store, ++totals->new_names, err);
     if (status == TD_OK && write->persist) {
         status = td_data_dir_admit(store->dir, bytes, err);
     } else if (status == TD_OK) {
-        uint64_t outgoing;
-        status = td_store_reserve(store, before, bytes, &outgoing, err);
-        if (status == TD_OK)
-            td_store_unreserve(store, bytes, outgoing);
+        totals->replaced += before ? before->held : 0;
+        if (__builtin_add_overflow(totals->bytes, bytes, &totals->bytes))
+            totals->bytes = UINT64_MAX;
+        status = admit_bytes(store, totals->replaced, totals->bytes, err);
     }
     td_buffer_unref(before ? &before->base : NULL);
     return status;
+}
+
+td_status td_store_admit(struct td_store *store, const struct td_store_write *write, uint64_t bytes,
+                         struct td_error *err)
+{
+    struct td_store_totals totals = { 0 };
+    return td_store_admit_next(store, write, bytes, &totals, err);
 }
 
 td_status td_store_put(struct td_store *store, const struct td_store_write *write,
@@ -45,7 +75,7 @@ td_status td_store_put(struct td_store *store, const struct td_store_write *writ
     if (status != TD_OK)
         return status;
     before = td_store_current(store, write->name, strlen(write->name));
-    status = check_before(store, write, before, err);
+    status = check_condition(write, before, err);
     if (status != TD_OK)
         goto done;
     status = td_version_prepare(store, write->name, arena, &version, err);

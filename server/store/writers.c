@@ -177,7 +177,8 @@ td_status td_version_fill(struct td_store *store, struct td_version *version,
     version->number = td_store_next_number(store, 0);
     const uint64_t footprint =
         persist ? td_version_mapped_held(tensor) : td_tensor_footprint(tensor);
-    const td_status status = td_store_reserve(store, before, footprint, &version->outgoing, err);
+    const td_status status =
+        td_store_reserve(store, before ? before->held : 0, footprint, &version->outgoing, err);
     if (status != TD_OK)
         return status;
     version->held = footprint;

@@ -222,6 +222,44 @@ START_TEST(the_longest_listings_fit)
 }
 END_TEST
 
+/* Into as much text as td_describe_stored_bound asks for. */
+static void describe_stored(const struct td_request *request,
+                            const struct td_tensor_listing *stored, struct td_reply *reply)
+{
+    const size_t size = td_describe_stored_bound(request->args.n_outputs);
+    char *text = td_arena_alloc(&test_arena, size, 1, NULL);
+    ck_assert_ptr_nonnull(text);
+    td_describe_stored(request, stored, text, size, reply);
+}
+
+START_TEST(stored_outputs_with_the_longest_descriptions_fit)
+{
+    struct td_reply reply;
+    struct td_request request;
+    struct td_tensor outputs[100];
+    struct td_tensor_listing stored[COUNT_OF(outputs)];
+    char name[129], etag[41];
+    memset(name, 'x', sizeof name - 1);
+    memset(etag, 'e', sizeof etag - 1);
+    name[sizeof name - 1] = etag[sizeof etag - 1] = '\0';
+    etag[0] = etag[sizeof etag - 2] = '"';
+    for (size_t i = 0; i < COUNT_OF(outputs); i++) {
+        outputs[i] = tensor("complex128[1] 1 0");
+        outputs[i].shape.rank = TD_MAX_RANK;
+        for (int j = 0; j < TD_MAX_RANK; j++)
+            outputs[i].shape.dim[j] = INT64_MAX;
+        stored[i] = (struct td_tensor_listing){
+            .name = name, .tensor = &outputs[i], .version = UINT64_MAX, .etag = etag
+        };
+    }
+    td_request_init(&request, &list_op);
+    request.args.outputs = outputs;
+    request.args.n_outputs = COUNT_OF(outputs);
+    describe_stored(&request, stored, &reply);
+    cJSON_Delete(parse(&reply));
+}
+END_TEST
+
 START_TEST(a_stored_output_is_described_in_the_reply)
 {
     struct td_reply reply;
@@ -239,27 +277,27 @@ START_TEST(a_stored_output_is_described_in_the_reply)
     td_request_init(&request, td_op_find("gather", 6));
     request.args.outputs = outputs;
     request.args.n_outputs = 1;
-    ck_assert_int_eq(td_describe_stored(&request, stored, &test_arena, &reply, &err), TD_OK);
+    describe_stored(&request, stored, &reply);
     snprintf(want, sizeof want, "{\"output\":%s}", one);
     ck_assert_str_eq(said(&reply), want);
     request.args.replaced = 3;
-    ck_assert_int_eq(td_describe_stored(&request, stored, &test_arena, &reply, &err), TD_OK);
+    describe_stored(&request, stored, &reply);
     snprintf(want, sizeof want, "{\"output\":%s,\"bounds\":{\"policy\":\"error\",\"replaced\":3}}",
              one);
     ck_assert_str_eq(said(&reply), want);
     td_request_init(&request, &list_op);
     request.args.outputs = outputs;
     request.args.n_outputs = 2;
-    ck_assert_int_eq(td_describe_stored(&request, stored, &test_arena, &reply, &err), TD_OK);
+    describe_stored(&request, stored, &reply);
     snprintf(want, sizeof want, "{\"outputs\":[%s,%s]}", one, two);
     ck_assert_str_eq(said(&reply), want);
     request.args.n_outputs = 0;
-    ck_assert_int_eq(td_describe_stored(&request, stored, &test_arena, &reply, &err), TD_OK);
+    describe_stored(&request, stored, &reply);
     ck_assert_str_eq(said(&reply), "{\"outputs\":[]}");
     td_request_init(&request, &pair_op);
     request.args.outputs = outputs;
     request.args.n_outputs = 2;
-    ck_assert_int_eq(td_describe_stored(&request, stored, &test_arena, &reply, &err), TD_OK);
+    describe_stored(&request, stored, &reply);
     snprintf(want, sizeof want, "{\"outputs\":{\"values\":%s,\"places\":%s}}", one, two);
     ck_assert_str_eq(said(&reply), want);
 }
@@ -297,6 +335,7 @@ static void add(TCase *t)
     tcase_add_test(t, roles_and_named_outputs_are_described);
     tcase_add_test(t, tensors_are_listed);
     tcase_add_test(t, the_longest_listings_fit);
+    tcase_add_test(t, stored_outputs_with_the_longest_descriptions_fit);
     tcase_add_test(t, a_stored_output_is_described_in_the_reply);
     tcase_add_test(t, a_description_without_memory_is_an_error_and_no_leak);
 }

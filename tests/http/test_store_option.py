@@ -113,6 +113,72 @@ class Limits(StoreTest):
         self.assertStatus(self.get(f"/v1/tensors/{name}.0"), 404)
 
 
+    def partition(self, name, sizes, headers=None):
+        """stores int8 vectors of these sizes as NAME.0, NAME.1, ..."""
+        data = tensor("int8", (sum(sizes),), bytes(sum(sizes)))
+        numbers = b"".join(pack("int16", [i]) * size for i, size in enumerate(sizes))
+        body = {"data": data, "partitions": tensor("int16", (sum(sizes),), numbers), "num_partitions": len(sizes), "store": name}
+        return self.post("/v1/dynamic_partition", body, headers)
+
+    def sizes(self, name, count):
+        replies = [self.get(f"/v1/tensors/{name}.{i}") for i in range(count)]
+        return [reply.json()["bytes"] if reply.status == 200 else None for reply in replies]
+
+    def test_all_outputs_of_a_list_may_replace_others(self):
+        name = self.name()
+        self.assertStatus(self.partition(name, (40000, 40000)), 200)
+        self.assertStatus(self.partition(name, (40000, 40000)), 200)
+        self.assertStatus(self.partition(name, (30000, 60000)), 200)
+        self.assertEqual(self.sizes(name, 2), [30000, 60000])
+        for i in range(2):
+            self.assertStatus(self.request("DELETE", f"/v1/tensors/{name}.{i}"), 204)
+
+    def test_a_list_that_cannot_be_stored_in_its_order_is_refused_before_it_is_computed(self):
+        """the third output replaces the largest tensor, but the second does not fit beside that"""
+        name = self.name()
+        self.assertStatus(self.partition(name, (10000, 10000, 70000)), 200)
+        self.assertProblem(self.partition(name, (20000, 20000, 10000)), 422, "RESOURCE_LIMIT", resource="resident_bytes")
+        self.assertEqual(self.sizes(name, 3), [10000, 10000, 70000])
+        for i in range(3):
+            self.assertStatus(self.request("DELETE", f"/v1/tensors/{name}.{i}"), 204)
+
+    def test_a_condition_that_fails_for_one_output_stores_none(self):
+        name = self.name()
+        self.assertStatus(self.request("PUT", f"/v1/tensors/{name}.1", [1, 2]), 201)
+        self.assertProblem(self.partition(name, (3, 3, 3), {"If-None-Match": "*"}), 412, "PRECONDITION_FAILED")
+        self.assertEqual(self.sizes(name, 3), [None, 8, None])
+
+
+class Names(unittest.TestCase):
+    """a store with room for one more name"""
+
+    def test_a_full_store(self):
+        limit, folder = 65536, temporary_folder()
+        with open(os.path.join(folder, "m.safetensors"), "wb") as f:
+            f.write(safetensors({str(i): ("int8", (0,), b"") for i in range(limit - 1)}))
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            body = {"data": [1, 2], "partitions": [0, 1], "num_partitions": 2, "store": "q"}
+            reply = client.post("/v1/dynamic_partition", body)
+            self.assertEqual((reply.status, reply.json()["resource"]), (422, "resident_tensors"), str(reply))
+            self.assertEqual(client.request("GET", "/v1/tensors/q.0").status, 404)
+            self.assertEqual(client.request("PUT", "/v1/tensors/last", [1]).status, 201)
+            reply = client.request("PUT", "/v1/tensors/another", [1])
+            self.assertEqual((reply.status, reply.json()["resource"]), (422, "resident_tensors"), str(reply))
+            self.assertEqual(client.request("DELETE", "/v1/tensors/another").status, 404)
+            reply = client.post("/v1/tensors/another/scatter", {"indices": [[0]], "updates": [1]})
+            self.assertEqual(reply.status, 404, str(reply))
+
+
+class Compression(unittest.TestCase):
+    def test_the_reply_is_not_compressed(self):
+        """compressing may fail after the outputs are stored"""
+        with Daemon("--compress") as daemon, Client(daemon) as client:
+            body = {"data": [1, 2], "partitions": [0, 1], "num_partitions": 20, "store": "q"}
+            reply = client.post("/v1/dynamic_partition", body, {"Accept-Encoding": "gzip"})
+            self.assertEqual((reply.status, reply.headers["Content-Encoding"]), (200, None))
+            self.assertEqual([o["name"] for o in reply.json()["outputs"]], [f"q.{i}" for i in range(20)])
+
+
 class Load(StoreTest):
     def test_each_of_many_writers_sees_its_own_version(self):
         name = self.name()

@@ -187,7 +187,7 @@ START_TEST(admission_during_a_delete_sees_the_freed_quota)
     struct td_version *gone = td_store_current(store, "t", 1);
     ck_assert_int_eq(td_store_delete(store, &on_t, &err), TD_OK);
     uint64_t leaving;
-    ck_assert_int_eq(td_store_reserve(store, gone, 10, &leaving, &err), TD_OK);
+    ck_assert_int_eq(td_store_reserve(store, gone->held, 10, &leaving, &err), TD_OK);
     td_store_unreserve(store, 10, leaving);
     td_buffer_unref(&gone->base);
     td_store_free(store);
@@ -203,15 +203,15 @@ START_TEST(writers_of_two_names_do_not_use_each_others_quota)
     put_copy(store, "t1", "t");
     struct td_version *t = td_store_current(store, "t", 1), *t1 = td_store_current(store, "t1", 2);
     uint64_t leaving, leaving1, none;
-    ck_assert_int_eq(td_store_reserve(store, t, BYTES, &leaving, &err), TD_OK);
-    ck_assert_int_eq(td_store_reserve(store, t1, BYTES, &leaving1, &err), TD_OK);
-    ck_assert_int_eq(td_store_reserve(store, NULL, 101, &none, &err), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(td_store_reserve(store, t->held, BYTES, &leaving, &err), TD_OK);
+    ck_assert_int_eq(td_store_reserve(store, t1->held, BYTES, &leaving1, &err), TD_OK);
+    ck_assert_int_eq(td_store_reserve(store, 0, 101, &none, &err), TD_RESOURCE_LIMIT);
     td_store_unreserve(store, BYTES, leaving1);
     td_store_unreserve(store, BYTES, leaving);
     td_buffer_unref(&t1->base);
     td_buffer_unref(&t->base);
     ck_assert_uint_eq(td_store_stats(store).held, 2 * BYTES);
-    ck_assert_int_eq(td_store_reserve(store, NULL, 101, &none, &err), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(td_store_reserve(store, 0, 101, &none, &err), TD_RESOURCE_LIMIT);
     td_store_free(store);
 }
 END_TEST

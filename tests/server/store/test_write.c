@@ -1,5 +1,6 @@
 /* Writers on one thread: put, delete, conditions, quota, files. */
 #include "server/memory/fault_guard.h"
+#include "server/store/entries.h"
 #include "tests/server/counting.h"
 #include "tests/server/folder.h"
 #include "tests/support/random.h"
@@ -310,6 +311,54 @@ START_TEST(bytes_above_the_quota_are_refused)
     ck_assert_uint_eq(td_store_stats(store).held, 600);
     ck_assert_int_eq(put_tensor(store, &a, &t1000), TD_OK);
     ck_assert_uint_eq(td_store_stats(store).held, 1000);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(several_tensors_are_admitted_in_their_order)
+{
+    struct td_store *store = open_counted(1000);
+    const struct td_tensor t400 = bytes_tensor(400);
+    const struct td_store_write a = write_of("a", false), b = write_of("b", false);
+    struct td_store_totals totals = { 0 };
+    ck_assert_int_eq(put_tensor(store, &a, &t400), TD_OK);
+    ck_assert_int_eq(put_tensor(store, &b, &t400), TD_OK);
+    ck_assert_int_eq(td_store_admit_next(store, &a, 600, &totals, &err), TD_OK);
+    ck_assert_int_eq(td_store_admit_next(store, &b, 400, &totals, &err), TD_OK);
+    ck_assert_int_eq(totals.new_names, 0);
+    totals = (struct td_store_totals){ 0 };
+    ck_assert_int_eq(td_store_admit_next(store, &a, 601, &totals, &err), TD_RESOURCE_LIMIT);
+    totals = (struct td_store_totals){ 0 };
+    ck_assert_int_eq(td_store_admit_next(store, &a, 200, &totals, &err), TD_OK);
+    ck_assert_int_eq(td_store_admit_next(store, &b, 801, &totals, &err), TD_RESOURCE_LIMIT);
+    ck_assert_uint_eq(err.needed, 1001);
+    totals = (struct td_store_totals){ 0 };
+    ck_assert_int_eq(td_store_admit_next(store, &a, UINT64_MAX - 1, &totals, &err),
+                     TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(td_store_admit_next(store, &b, 2, &totals, &err), TD_RESOURCE_LIMIT);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_failed_replacement_does_not_exceed_the_quota)
+{
+    struct td_store *store = open_counted(1000);
+    const struct td_tensor t700 = bytes_tensor(700), t300 = bytes_tensor(300);
+    const struct td_store_write a = write_of("a", false), b = write_of("b", false);
+    uint64_t outgoing;
+    ck_assert_int_eq(put_tensor(store, &a, &t700), TD_OK);
+    /* a is being replaced by 100 bytes: if that fails, its 700 bytes stay */
+    ck_assert_int_eq(td_store_reserve(store, 700, 100, &outgoing, &err), TD_OK);
+    ck_assert_int_eq(td_store_admit(store, &b, 301, &err), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(put_tensor(store, &b, &t300), TD_OK);
+    td_store_unreserve(store, 100, outgoing);
+    ck_assert_uint_eq(td_store_stats(store).held, 1000);
+    /* by 900 bytes: if that succeeds, there is no room for more */
+    ck_assert_int_eq(delete_name(store, "b"), TD_OK);
+    ck_assert_int_eq(td_store_reserve(store, 700, 900, &outgoing, &err), TD_OK);
+    ck_assert_int_eq(td_store_admit(store, &b, 101, &err), TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(td_store_admit(store, &b, 100, &err), TD_OK);
+    td_store_unreserve(store, 900, outgoing);
     td_store_free(store);
 }
 END_TEST
@@ -1048,6 +1097,8 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, an_owner_that_is_not_much_larger_is_kept, 0, COUNT_OF(owners));
     tcase_add_test(tcase, a_view_of_strings_is_stored_with_offsets_from_0);
     tcase_add_test(tcase, bytes_above_the_quota_are_refused);
+    tcase_add_test(tcase, several_tensors_are_admitted_in_their_order);
+    tcase_add_test(tcase, a_failed_replacement_does_not_exceed_the_quota);
     tcase_add_test(tcase, without_memory_nothing_changes);
     tcase_add_loop_test(tcase, every_dtype_is_loaded_from_its_file, 0, COUNT_OF(dtypes_and_shapes));
     tcase_add_test(tcase, numeric_data_is_aligned_in_its_file);
