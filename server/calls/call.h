@@ -128,7 +128,7 @@ struct td_call {
     bool must_queue;      /* for a worker only: it may wait for a disk or another writer, or copies
                         shared memory */
     int64_t deadline_ns;
-    int64_t start_by_ns; /* not begun by a worker after this; at most deadline_ns */
+    int64_t start_by_ns; /* not begun by a worker after this, nor after the deadline */
     const char *body;    /* TD_JSON_PADDING readable bytes follow */
     size_t body_bytes, body_capacity;
     size_t discarded;                /* body bytes read after the request was refused */

@@ -37,9 +37,9 @@ struct td_services {
     struct td_devices *devices;
     struct td_shm *shm; /* NULL: clients may not share memory */
     struct td_rescan rescan;
-    atomic_bool draining;          /* refuse new op requests */
+    atomic_bool draining;          /* refuse new requests of tasks: ops and tensors */
     atomic_bool refusing;          /* do not queue accepted ones either: the workers end */
-    atomic_int_fast64_t in_flight; /* op requests accepted and not yet answered */
+    atomic_int_fast64_t in_flight; /* requests of tasks, accepted and not yet answered */
     atomic_int_fast64_t suspended; /* of those: wait for a worker or run on one */
     atomic_int_fast64_t sending;   /* replies being sent, of any request */
     atomic_uint_fast64_t next_request;
