@@ -178,7 +178,8 @@ td_status td_oip_no_cuda_unregister(struct td_call *call)
 td_status td_oip_no_cuda_register(struct td_call *call)
 {
     return td_error_set(&call->error, TD_NOT_SUPPORTED,
-                        "CUDA shared memory is not supported: this server has no GPU");
+                        "CUDA shared memory is not supported; system shared memory is, with the "
+                        "server's option --system-shared-memory");
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
