@@ -57,10 +57,11 @@ void td_services_stop_workers(struct td_services *services)
 
 void td_services_close(struct td_services *services)
 {
-    if (services->buffers)
-        td_buffer_pool_spares(services->buffers, NULL, NULL);
     td_services_stop_workers(services);
     td_devices_close(services->devices); /* it holds versions of tensors, and memory */
+    services->devices = NULL;
+    if (services->buffers) /* no other thread allocates any more */
+        td_buffer_pool_spares(services->buffers, NULL, NULL);
     td_call_free_shells(services);
     td_shm_free(services->shm);
     td_store_free(services->store);

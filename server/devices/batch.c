@@ -168,6 +168,16 @@ static td_status check_device(struct td_batch *batch, uint64_t tables, uint64_t 
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
+/* A device may find only at the launch that it has no kernel; the call is then answered as one
+ * that td_launch_check_kernel refuses. */
+static td_status no_kernel_is_a_dtype(td_status status, struct td_error *err)
+{
+    if (status != TD_NOT_SUPPORTED)
+        return status;
+    err->status = TD_UNSUPPORTED_DTYPE;
+    return td_error_at_device(err, TD_UNSUPPORTED_DTYPE, "gpu");
+}
+
 static td_status submit(struct td_batch *batch, struct td_error *err)
 {
     const struct td_device_api *api = batch->shared->api;
@@ -181,7 +191,7 @@ static td_status submit(struct td_batch *batch, struct td_error *err)
     if (launch->in_bytes > 0)
         status = api->copy_to_device(batch->stream, batch->scratch, from, launch->in_bytes, err);
     if (status == TD_OK)
-        status = api->run(batch->stream, &work, err);
+        status = no_kernel_is_a_dtype(api->run(batch->stream, &work, err), err);
     if (status == TD_OK && launch->out_bytes > 0)
         status = api->copy_to_host(batch->stream, batch->out->data, launch->args.outputs[0].data,
                                    launch->out_bytes, err);

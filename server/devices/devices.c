@@ -157,10 +157,12 @@ td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
     return TD_OK;
 }
 
-/* Time for an amount at a measured rate; 0 if the rate is unknown. */
+/* Time for an amount at a measured rate, at most MOST_NS; 0 if the rate is unknown. */
 static uint64_t time_ns(uint64_t amount, uint64_t per_us)
 {
-    return per_us ? (uint64_t)((double)amount * 1e3 / (double)per_us) : 0;
+    static const double MOST_NS = 1e18; /* some of these can be added without an overflow */
+    const double ns = per_us ? (double)amount * 1e3 / (double)per_us : 0;
+    return (uint64_t)(ns < MOST_NS ? ns : MOST_NS);
 }
 
 /* Bytes of inputs that are not on the device. */

@@ -147,7 +147,9 @@ static td_status upload(struct td_device_tables *tables, const struct td_tensor 
     if (status == TD_OK && tensor->bytes > 0)
         status = tables->api->copy_to_device(stream, table->data, tensor->data, tensor->bytes, err);
     if (status != TD_OK) {
-        tables->api->free(tables->device, table->data);
+        /* Any other error means that the device is lost, and a call to it might not return. */
+        if (status == TD_MEMORY_EXHAUSTED)
+            tables->api->free(tables->device, table->data);
         free(table);
         return status;
     }

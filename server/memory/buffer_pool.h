@@ -37,7 +37,8 @@ void td_buffer_pool_free(
 struct td_memory *td_buffer_pool_memory(struct td_buffer_pool *pool);
 
 /* Sets the callback that releases spare buffers, kept only for reuse. It is called before a
- * request is refused, on the requesting thread and with no lock held. NULL for none. */
+ * request is refused, on the requesting thread and with no lock held. NULL for none. Not while
+ * another thread may allocate. */
 void td_buffer_pool_spares(struct td_buffer_pool *pool, void (*release_spares)(void *context),
                            void *context);
 

@@ -378,6 +378,35 @@ START_TEST(a_call_without_a_kernel_on_the_device_is_refused)
 }
 END_TEST
 
+static td_status run_nothing(struct td_device_stream *stream, const struct td_device_work *work,
+                             struct td_error *err)
+{
+    (void)stream;
+    return td_error_set(err, TD_NOT_SUPPORTED, "there is no kernel for this %s", work->op->name);
+}
+
+START_TEST(a_call_whose_kernel_is_missing_at_the_launch_is_refused)
+{
+    struct td_device_api without = *td_device_reference();
+    struct setup setup = { 0 };
+    struct batch_call call;
+    without.run = run_nothing;
+    setup_open(&setup, "");
+    td_batcher_free(setup.batcher);
+    setup.options.api = &without;
+    setup.batcher = td_batcher_new(&setup.options);
+    struct td_tensor table = table_of(10, 0);
+    batch_call_row(&call, &table, 1);
+    submit(&setup, &call);
+    expect_status(&call, TD_UNSUPPORTED_DTYPE);
+    ck_assert_str_eq(call.err.device, "gpu");
+    ck_assert_int_eq(call.err.status, TD_UNSUPPORTED_DTYPE);
+    batch_call_end(&call);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Calls of 4096 indices: 32 KiB in, 64 KiB out; N of them and one that is `large` times as long. */
@@ -624,6 +653,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_drain_does_not_open_a_device_again);
     tcase_add_test(tcase, opening_a_device_is_retried);
     tcase_add_test(tcase, a_call_without_a_kernel_on_the_device_is_refused);
+    tcase_add_test(tcase, a_call_whose_kernel_is_missing_at_the_launch_is_refused);
     tcase_add_loop_test(tcase, calls_that_do_not_fit_in_one_batch_are_split, 0, COUNT_OF(rooms));
     tcase_add_test(tcase, all_memory_of_the_device_can_be_used);
     tcase_add_test(tcase, a_call_that_fits_singly_fits_after_any_other);

@@ -352,6 +352,51 @@ START_TEST(abandoning_tables_releases_their_versions)
 }
 END_TEST
 
+/* The reference device, lost at the first copy: a call to it might not return. */
+static int n_freed;
+
+static td_status lose(struct td_device_stream *stream, void *to, const void *from, size_t bytes,
+                      struct td_error *err)
+{
+    (void)stream;
+    (void)to;
+    (void)from;
+    (void)bytes;
+    return td_error_set(err, TD_DEVICE_UNAVAILABLE, "the device is lost");
+}
+
+static void count_free(struct td_device *device, void *memory)
+{
+    n_freed++;
+    td_device_reference()->free(device, memory);
+}
+
+START_TEST(a_lost_device_is_not_asked_to_free_memory)
+{
+    struct setup setup;
+    setup_open(&setup, 8);
+    struct td_device_api losing = *td_device_reference();
+    losing.copy_to_device = lose;
+    losing.free = count_free;
+    struct td_device_tables *tables = td_device_tables_new(&losing, setup.device);
+    struct td_tensor table = version(KIB, 1);
+    struct td_device_table *used;
+    struct td_error err;
+    bool submitted = false;
+    n_freed = 0;
+    ck_assert_int_eq(
+        td_device_tables_use(tables, &table, setup.streams[0], &used, &submitted, &err),
+        TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(n_freed, 0);
+    ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
+    td_device_tables_free(tables);
+    td_device_tables_free(setup.tables);
+    setup.api->close(setup.device);
+    td_device_reference_reset();
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_test(tcase, a_table_is_uploaded_once);
@@ -366,6 +411,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, two_tables_of_one_owner_are_dropped_with_it);
     tcase_add_test(tcase, stale_tables_are_dropped_before_others_are_evicted);
     tcase_add_loop_test(tcase, abandoning_tables_releases_their_versions, 0, 2);
+    tcase_add_test(tcase, a_lost_device_is_not_asked_to_free_memory);
 }
 
 int main(void)
