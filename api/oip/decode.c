@@ -1,5 +1,6 @@
 #include "api/json/scan.h"
 #include "api/json/values.h"
+#include "api/oip/complex.h"
 #include "api/oip/reader.h"
 #include "api/oip/types.h"
 
@@ -115,32 +116,6 @@ static td_status read_body(struct td_oip_reader *reader)
     return TD_MALFORMED_REQUEST;
 }
 
-/* Converts a tensor of pairs of floats to complex numbers, without moving its data. */
-static td_status to_complex(struct td_oip_reader *reader, const struct td_oip_input *input,
-                            struct td_tensor *tensor)
-{
-    td_dtype pair;
-    char text[TD_SHAPE_TEXT];
-    struct td_shape *shape = &tensor->shape;
-    if (tensor->dtype == TD_DTYPE_FLOAT16 || tensor->dtype == TD_DTYPE_BFLOAT16)
-        td_error_set(reader->err, TD_MALFORMED_REQUEST,
-                     "%s is %s, but complex is true: complex numbers are pairs of FP32 or FP64",
-                     TD_OIP_SHOWN(input->name), td_dtype_info(tensor->dtype)->oip);
-    else if (!td_oip_complex_of(tensor->dtype, &pair))
-        return TD_OK;
-    else if (shape->rank > 0 && shape->dim[shape->rank - 1] == 2) {
-        shape->rank--;
-        tensor->numel /= 2;
-        tensor->dtype = pair;
-        return TD_OK;
-    } else
-        td_error_set(reader->err, TD_MALFORMED_REQUEST,
-                     "%s has shape %s, but complex is true: the last dimension is 2, for real and "
-                     "imaginary part",
-                     TD_OIP_SHOWN(input->name), td_shape_text(shape, text, sizeof text));
-    return td_oip_error_at_input(reader, TD_MALFORMED_REQUEST, input);
-}
-
 /* After the body is read: assigns the tensors to the op's inputs. */
 static td_status fill_inputs(struct td_oip_reader *reader)
 {
@@ -164,7 +139,7 @@ static td_status fill_inputs(struct td_oip_reader *reader)
             break;
         *place = input->tensor;
         if (reader->oip->pairs)
-            status = to_complex(reader, input, place);
+            status = td_oip_pairs_to_complex(reader, input, place);
     }
     for (int i = 0; i < reader->n_refs && status == TD_OK; i++) {
         const struct td_oip_ref *ref = &reader->refs[i];

@@ -3,6 +3,7 @@
 #include "api/message/named_inputs.h"
 #include "api/message/problem.h"
 #include "api/message/raw.h"
+#include "api/oip/complex.h"
 #include "api/oip/oip.h"
 #include "api/oip/types.h"
 #include "api/text/text.h"
@@ -30,16 +31,6 @@ static struct td_oip_output output_at(const struct td_request *request, int i)
     if (output.range.region)
         output.binary = false;
     return output;
-}
-
-/* An output in a dtype of the protocol: complex numbers as pairs of their parts. The shape does not
- * get the dimension of the pairs. */
-static struct td_tensor parts_of(const struct td_tensor *tensor)
-{
-    struct td_tensor parts = *tensor;
-    if (td_oip_part_of(tensor->dtype, &parts.dtype))
-        parts.numel *= 2;
-    return parts;
 }
 
 /* Size of the binary form, without the bytes of strings that are not computed yet. False if a
@@ -117,7 +108,8 @@ static bool text_bound(const struct td_request *request, size_t *bytes)
         const struct td_oip_output output = output_at(request, i);
         size_t data = 0;
         if (!output.binary && !output.range.region) {
-            const struct td_tensor parts = parts_of(&request->args.outputs[output.index]);
+            const struct td_tensor parts =
+                td_oip_complex_to_pairs(&request->args.outputs[output.index]);
             if (!td_json_elements_bound(&parts, &data))
                 return false;
         }
@@ -195,7 +187,7 @@ static void write_output(struct td_text *text, const struct td_request *request,
 {
     const struct td_oip_output output = output_at(request, i);
     const struct td_tensor *tensor = &request->args.outputs[output.index];
-    const struct td_tensor parts = parts_of(tensor);
+    const struct td_tensor parts = td_oip_complex_to_pairs(tensor);
     const bool pairs = parts.dtype != tensor->dtype;
     size_t bytes = 0;
     if (output.binary)

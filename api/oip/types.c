@@ -35,31 +35,3 @@ const char *td_oip_config_name(td_dtype dtype, char *text, size_t size)
     snprintf(text, size, "TYPE_%s", name);
     return text;
 }
-
-static const struct {
-    td_dtype part, pair;
-} pairs[] = {
-    { TD_DTYPE_FLOAT32, TD_DTYPE_COMPLEX64 },
-    { TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX128 },
-};
-#define N_PAIRS (sizeof pairs / sizeof *pairs)
-
-bool td_oip_complex_of(td_dtype part, td_dtype *out)
-{
-    for (size_t i = 0; i < N_PAIRS; i++)
-        if (pairs[i].part == part) {
-            *out = pairs[i].pair;
-            return true;
-        }
-    return false;
-}
-
-bool td_oip_part_of(td_dtype dtype, td_dtype *out)
-{
-    for (size_t i = 0; i < N_PAIRS; i++)
-        if (pairs[i].pair == dtype) {
-            *out = pairs[i].part;
-            return true;
-        }
-    return false;
-}

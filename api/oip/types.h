@@ -18,11 +18,6 @@ const char *td_oip_names(td_dtype_set set, char *text, size_t size);
 #define TD_OIP_CONFIG_TEXT 16
 const char *td_oip_config_name(td_dtype dtype, char *text, size_t size);
 
-/* The complex dtype whose parts have dtype `part`, and the dtype of the parts of a complex dtype.
- * False if there is none. */
-bool td_oip_complex_of(td_dtype part, td_dtype *out);
-bool td_oip_part_of(td_dtype dtype, td_dtype *out);
-
 /* A range of bytes in shared memory. */
 struct td_oip_range {
     const char *region; /* NULL: not in shared memory */

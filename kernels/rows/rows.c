@@ -1,23 +1,7 @@
 #include "kernels/rows/rows.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
-
-int64_t td_row_resolve_index(int64_t index, int64_t bound, td_bounds policy)
-{
-    if (index >= 0 && index < bound)
-        return index;
-    switch (policy) {
-    case TD_BOUNDS_CLIP:
-        return index < 0 ? 0 : bound - 1;
-    case TD_BOUNDS_WRAP:
-        return index % bound < 0 ? index % bound + bound : index % bound;
-    default:
-        return TD_ROW_ZERO;
-    }
-}
 
 /* Tuple checks compare components with a pattern that repeats the tuple's bounds until it has this
  * many elements: enough for a vectorised inner loop. */
@@ -119,48 +103,6 @@ td_status td_rows_check(const struct td_tensor *indices, int64_t bound, struct t
 {
     struct td_tuple_space space = { .depth = 1, .bound = { bound }, .stride = { 1 } };
     return td_rows_check_tuples(indices, &space, exec, n_bad, first, err);
-}
-
-/* Reports element `first` of an index tensor: "indices[0,1] = 7 <problem>". */
-static td_status bad_index(struct td_error *err, const char *name, const struct td_tensor *indices,
-                           int64_t first, int64_t n_bad, const char *problem)
-{
-    struct td_shape position = { .rank = indices->shape.rank };
-    td_shape_unravel(&indices->shape, first, position.dim);
-    int64_t index = td_tensor_index_at(indices, first);
-    char place[TD_SHAPE_TEXT] = ""; /* a scalar has no coordinates */
-    if (position.rank > 0)
-        td_shape_text(&position, place, sizeof(place));
-    td_error_set(err, TD_INDEX_OUT_OF_BOUNDS, "%s%s = %" PRId64 " %s", name, place, index, problem);
-    if (err) {
-        err->has_index = true;
-        err->position_rank = position.rank;
-        memcpy(err->position, position.dim, sizeof(err->position));
-        err->index = index;
-        err->bad_count = n_bad;
-    }
-    return td_error_at_input(err, TD_INDEX_OUT_OF_BOUNDS, "%s", name);
-}
-
-td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
-                                const struct td_tensor *indices, int64_t first, int64_t n_bad,
-                                int64_t bound, int axis, const char *more)
-{
-    char problem[sizeof(err->message)];
-    snprintf(problem, sizeof(problem), "is not in [0, %" PRId64 ")%s", bound, more);
-    bad_index(err, name, indices, first, n_bad, problem);
-    if (err) {
-        err->has_bound = true;
-        err->bound = bound;
-        err->axis = axis;
-    }
-    return TD_INDEX_OUT_OF_BOUNDS;
-}
-
-td_status td_rows_negative(struct td_error *err, const char *name, const struct td_tensor *indices,
-                           int64_t first, int64_t n_bad)
-{
-    return bad_index(err, name, indices, first, n_bad, "is negative; 0 or more is expected");
 }
 
 int64_t td_rows_largest(const struct td_tensor *indices, bool *negative)

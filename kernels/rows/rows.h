@@ -1,8 +1,7 @@
 /* rows.h - checks and resolves indices and copies rows, for all ops that move rows.
  *
  * A table is n_rows contiguous rows of row_bytes bytes. To gather, indices are checked, then
- * resolved a chunk at a time to row numbers (an index out of range is replaced by the bounds
- * policy), and the rows are copied by a loop that is built for each row width and never reads
+ * resolved a chunk at a time to row numbers (bounds.h replaces an index out of range), and the rows are copied by a loop that is built for each row width and never reads
  * values. An index may be a tuple with a component for each of several dimensions of the table. To
  * scatter and to distribute rows, checked indices are used without resolving them first.
  *
@@ -15,10 +14,9 @@
 #define TD_KERNELS_ROWS_H
 
 #include "kernels/exec.h"
-#include "kernels/op.h"
+#include "kernels/rows/bounds.h"
 #include "kernels/tensor.h"
 
-#define TD_ROW_ZERO   (-1) /* the row number of a row of zeros */
 #define TD_ROWS_CHUNK 1024 /* row numbers resolved at a time: 8 KiB of stack, within L1 */
 
 /* Bytes of rows in one range of parallel_for: about 10 us of copying or more, and a few ranges for
@@ -52,10 +50,6 @@ void td_rows_mark(const struct td_tensor *indices, int64_t begin, int64_t n, uin
 void td_rows_count(const struct td_tensor *indices, int64_t begin, int64_t n, int64_t bound,
                    int64_t *counts);
 
-/* The row number that an index gives under the policy; TD_ROW_ZERO for an index out of range under
- * zero (and error). */
-int64_t td_row_resolve_index(int64_t index, int64_t bound, td_bounds policy);
-
 /* The dimensions that a tuple of `depth` components indexes. The row number of a tuple is the sum
  * of its components times the strides. With depth 0 there is one row, number 0. */
 struct td_tuple_space {
@@ -75,16 +69,6 @@ TD_MUST_CHECK td_status td_rows_check_tuples(const struct td_tensor *indices,
  * a component out of range gives TD_ROW_ZERO. */
 void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int64_t n,
                             const struct td_tuple_space *space, td_bounds policy, int64_t *rows);
-
-/* Reports INDEX_OUT_OF_BOUNDS for element `first` of the index tensor `name`, as found by
- * td_rows_check. `more` is appended to the message "indices[0,1] = 7 is not in [0, 3)". */
-td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
-                                const struct td_tensor *indices, int64_t first, int64_t n_bad,
-                                int64_t bound, int axis, const char *more);
-
-/* Reports INDEX_OUT_OF_BOUNDS for a negative index of an op without an upper bound. */
-td_status td_rows_negative(struct td_error *err, const char *name, const struct td_tensor *indices,
-                           int64_t first, int64_t n_bad);
 
 /* The largest index, or -1 when there is none; *negative: is any index below 0? */
 int64_t td_rows_largest(const struct td_tensor *indices, bool *negative);

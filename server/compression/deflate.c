@@ -47,10 +47,10 @@ static td_status compress_chunks(z_stream *stream, const struct td_reply *reply,
     td_status status = TD_OK;
     *fits = true;
     for (int i = 0; i < reply->n_chunks; i++) {
-        const struct td_chunk *piece = &reply->chunks[i];
-        for (size_t at = 0; at < piece->size; at += CHUNK) {
-            const size_t left = piece->size - at;
-            stream->next_in = (Bytef *)(uintptr_t)piece->data + at;
+        const struct td_chunk *chunk = &reply->chunks[i];
+        for (size_t at = 0; at < chunk->size; at += CHUNK) {
+            const size_t left = chunk->size - at;
+            stream->next_in = (Bytef *)(uintptr_t)chunk->data + at;
             stream->avail_in = (uInt)(left < CHUNK ? left : CHUNK);
             *fits = deflate(stream, Z_NO_FLUSH) == Z_OK && stream->avail_in == 0;
             if (!*fits)

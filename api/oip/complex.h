@@ -1,0 +1,26 @@
+/* complex.h - complex numbers of the Open Inference Protocol, which has none: with the parameter
+ * "complex": true they are pairs of FP32 or FP64 with a trailing dimension of 2. */
+#ifndef TD_API_OIP_COMPLEX_H
+#define TD_API_OIP_COMPLEX_H
+
+#include "kernels/tensor.h"
+
+struct td_oip_reader;
+struct td_oip_input;
+
+/* The complex dtype whose parts have dtype `part`, and the dtype of the parts of a complex dtype.
+ * False if there is none. */
+bool td_oip_complex_of(td_dtype part, td_dtype *out);
+bool td_oip_part_of(td_dtype dtype, td_dtype *out);
+
+/* Converts a tensor of pairs to complex numbers, without moving its data; leaves tensors of integers
+ * and of other dtypes as they are. Errors name the input. */
+TD_MUST_CHECK td_status td_oip_pairs_to_complex(struct td_oip_reader *reader,
+                                                const struct td_oip_input *input,
+                                                struct td_tensor *tensor);
+
+/* An output in a dtype of the protocol: complex numbers as pairs of their parts. The shape does not
+ * get the dimension of the pairs. */
+struct td_tensor td_oip_complex_to_pairs(const struct td_tensor *tensor);
+
+#endif
