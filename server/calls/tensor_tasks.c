@@ -53,6 +53,7 @@ const struct td_task td_tensors_list_task = { .begin = begin_list,
 /* State of a call on one tensor. */
 struct state {
     struct td_tensor_listing listing; /* of the version found or made */
+    const char *etag;                 /* GET: of the version in the format of the reply */
     /* GET */
     bool unmodified; /* If-None-Match matches */
     bool whole;      /* the reply is the tensor, not its metadata */
@@ -137,10 +138,11 @@ static td_status read_persist(struct td_call *call, const char *value, size_t le
     return truth < 0 ? TD_MALFORMED_REQUEST : TD_OK;
 }
 
-/* Of the version in state->listing. */
+/* Replies to changes are JSON, whose tag is that of the version. */
 static void add_etag(struct td_call *call)
 {
-    td_reply_header(&call->reply, "ETag", ((struct state *)call->state)->listing.etag);
+    const struct state *state = call->state;
+    td_reply_header(&call->reply, "ETag", state->etag ? state->etag : state->listing.etag);
 }
 
 static td_status encode_listing(struct td_call *call)
@@ -177,6 +179,17 @@ static td_status get_argument(struct td_call *call, const char *name, size_t len
     return TD_OK;
 }
 
+static td_status set_etag(struct td_call *call)
+{
+    struct state *state = call->state;
+    char *text = td_arena_alloc(&call->arena, TD_ETAG_SIZE, 1, &call->error);
+    if (!text)
+        return call->error.status;
+    td_etag_of_format(state->listing.etag, call->reply_format, text);
+    state->etag = text;
+    return TD_OK;
+}
+
 static td_status decode_get(struct td_call *call)
 {
     struct state *state = call->state;
@@ -185,10 +198,12 @@ static td_status decode_get(struct td_call *call)
                                     &state->listing, &call->error);
     const struct td_condition wanted = { .if_match = call->headers.if_match };
     if (status == TD_OK)
+        status = set_etag(call);
+    if (status == TD_OK)
         status = td_condition_check(&wanted, name, state->listing.etag, &call->error);
     if (status == TD_OK && call->headers.if_none_match)
-        status = td_etag_listed("If-None-Match", call->headers.if_none_match, state->listing.etag,
-                                true, &state->unmodified, &call->error);
+        status = td_etag_listed("If-None-Match", call->headers.if_none_match, state->etag, true,
+                                &state->unmodified, &call->error);
     state->whole = state->whole || call->reply_format != TD_FORMAT_JSON;
     return status;
 }
@@ -247,14 +262,13 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
     return td_call_admit_memory(call, admission->encoded_bound);
 }
 
-/* Applies Range: HEAD ignores it, and If-Range limits it to one version, so that the client does
- * not mix two. */
+/* Applies Range: HEAD ignores it, and If-Range limits it to one version in one format, so that the
+ * client does not mix two. */
 static const char *wanted_range(const struct td_call *call)
 {
     const struct state *state = call->state;
     const char *if_range = call->headers.if_range;
-    if (strcmp(call->method, "GET") != 0 ||
-        (if_range && strcmp(if_range, state->listing.etag) != 0))
+    if (strcmp(call->method, "GET") != 0 || (if_range && strcmp(if_range, state->etag) != 0))
         return NULL;
     return call->headers.range;
 }

@@ -17,8 +17,34 @@ static td_status malformed(const char *header, struct td_error *err)
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, header);
 }
 
-td_status td_etag_listed(const char *header, const char *list, const char *etag, bool weak,
-                         bool *listed, struct td_error *err)
+/* What is appended to a version's tag, before the closing quote. */
+static const char *const suffixes[] = {
+    [TD_FORMAT_JSON] = "",
+    [TD_FORMAT_SAFETENSORS] = "-safetensors",
+    [TD_FORMAT_NPY] = "-npy",
+};
+enum { N_SUFFIXES = sizeof suffixes / sizeof *suffixes };
+
+void td_etag_of_format(const char *etag, td_format format, char text[TD_ETAG_SIZE])
+{
+    snprintf(text, TD_ETAG_SIZE, "%.*s%s\"", (int)strlen(etag) - 1, etag, suffixes[format]);
+}
+
+/* Whether these bytes are the version's tag, or with `any_format` its tag in any format. */
+static bool is_tag(const char *etag, bool any_format, const char *at, size_t length)
+{
+    bool found = td_name_is(etag, at, length);
+    for (int i = 0; i < N_SUFFIXES && any_format && !found; i++) {
+        char text[TD_ETAG_SIZE];
+        td_etag_of_format(etag, (td_format)i, text);
+        found = td_name_is(text, at, length);
+    }
+    return found;
+}
+
+/* As td_etag_listed. */
+static td_status find_tag(const char *header, const char *list, const char *etag, bool any_format,
+                          bool weak, bool *listed, struct td_error *err)
 {
     const char *at = skip_blanks(list);
     bool any = false;
@@ -39,12 +65,18 @@ td_status td_etag_listed(const char *header, const char *list, const char *etag,
         if (!next || (*next != ',' && *next != '\0'))
             return malformed(header, err);
         const size_t length = (size_t)(end + 1 - at);
-        if (etag && (weak || !is_weak) && td_name_is(etag, at, length))
+        if (etag && (weak || !is_weak) && is_tag(etag, any_format, at, length))
             *listed = true;
         any = true;
         at = next;
     }
     return any ? TD_OK : malformed(header, err);
+}
+
+td_status td_etag_listed(const char *header, const char *list, const char *etag, bool weak,
+                         bool *listed, struct td_error *err)
+{
+    return find_tag(header, list, etag, false, weak, listed, err);
 }
 
 static td_status refuse(const char *name, const char *header, const char *etag,
@@ -67,13 +99,13 @@ td_status td_condition_check(const struct td_condition *condition, const char *n
     bool listed;
     if (condition->if_match) {
         const td_status status =
-            td_etag_listed("If-Match", condition->if_match, etag, false, &listed, err);
+            find_tag("If-Match", condition->if_match, etag, true, false, &listed, err);
         if (status != TD_OK || !listed)
             return status != TD_OK ? status : refuse(name, "If-Match", etag, err);
     }
     if (condition->if_none_match) {
         const td_status status =
-            td_etag_listed("If-None-Match", condition->if_none_match, etag, true, &listed, err);
+            find_tag("If-None-Match", condition->if_none_match, etag, true, true, &listed, err);
         if (status != TD_OK || listed)
             return status != TD_OK ? status : refuse(name, "If-None-Match", etag, err);
     }

@@ -1,11 +1,14 @@
 /* etag.h - entity tags, and the conditional headers that list them.
  *
- * Source  RFC 9110, sections 8.8.3 (comparison), 13.1.1 (If-Match), 13.1.2 (If-None-Match) and
- *         13.2.2 (If-Match is evaluated first). */
+ * A version has one tag, "abc". Each format in which it is sent has a tag of its own, since a strong
+ * tag stands for bytes: "abc" as JSON, "abc-npy", "abc-safetensors".
+ *
+ * Source  RFC 9110, sections 8.8.1 (strong tags), 8.8.3 (comparison), 13.1.1 (If-Match), 13.1.2
+ *         (If-None-Match) and 13.2.2 (If-Match is evaluated first). */
 #ifndef TD_SERVER_STORE_ETAG_H
 #define TD_SERVER_STORE_ETAG_H
 
-#include "kernels/status.h"
+#include "api/message/message.h"
 
 /* Preconditions on the current version: header values, NULL when absent. */
 struct td_condition {
@@ -18,7 +21,11 @@ struct td_condition {
 TD_MUST_CHECK td_status td_etag_listed(const char *header, const char *list, const char *etag,
                                        bool weak, bool *listed, struct td_error *err);
 
-/* PRECONDITION_FAILED, with the current tag in err->etag, if a condition does not hold. */
+/* Writes the tag that a version with this tag has in a format. */
+enum { TD_ETAG_SIZE = 96 };
+void td_etag_of_format(const char *etag, td_format format, char text[TD_ETAG_SIZE]);
+
+/* Matches the tag of the version in any format. PRECONDITION_FAILED, with the current tag in err->etag, if a condition does not hold. */
 TD_MUST_CHECK td_status td_condition_check(const struct td_condition *condition, const char *name,
                                            const char *etag, struct td_error *err);
 

@@ -366,9 +366,10 @@ class Conditions(TensorTest):
     def test_if_none_match_of_the_current_version_is_304(self):
         name, made = self.resident([1])
         for accept in ("*/*", SAFETENSORS, NPY):
-            for tags in (made["etag"], "*", f'"x", {made["etag"]}'):
+            etag = self.get(f"/v1/tensors/{name}", {"Accept": accept}).headers["ETag"]
+            for tags in (etag, "*", f'"x", {etag}'):
                 reply = self.get(f"/v1/tensors/{name}", {"If-None-Match": tags, "Accept": accept})
-                self.assertEqual((reply.status, reply.body, reply.headers["ETag"]), (304, b"", made["etag"]))
+                self.assertEqual((reply.status, reply.body, reply.headers["ETag"]), (304, b"", etag))
                 self.assertEqual(reply.headers["Vary"], "Accept")
         self.assertStatus(self.get(f"/v1/tensors/{name}", {"If-None-Match": '"x"'}), 200)
         self.assertStatus(self.get(f"/v1/tensors/{name}", {"If-Match": made["etag"]}), 200)
@@ -551,6 +552,34 @@ class Accept(TensorTest):
             copy = self.name()
             self.assertStatus(self.put(copy, reply.body), 201)  # the format that PUT accepts
             self.assertData(copy, "int32", [2, 2], [[1, 2], [3, 4]])
+
+
+    def test_each_format_has_an_etag_of_its_own(self):
+        name, made = self.resident([1, 2, 3])
+        formats = (JSON, NPY, SAFETENSORS)
+        tags = {accept: self.get(f"/v1/tensors/{name}", {"Accept": accept}).headers["ETag"] for accept in formats}
+        self.assertEqual(len(set(tags.values())), 3, tags)
+        self.assertEqual(tags[JSON], made["etag"])
+        for accept in formats:
+            for other in formats:
+                with self.subTest(accept=accept, tag_of=other):
+                    same = accept == other
+                    reply = self.get(f"/v1/tensors/{name}", {"Accept": accept, "If-None-Match": tags[other]})
+                    self.assertEqual((reply.status, reply.headers["ETag"]), (304 if same else 200, tags[accept]), str(reply))
+                    reply = self.get(f"/v1/tensors/{name}?response=flat", {"Accept": accept, "Range": "bytes=0-1",
+                                                                           "If-Range": tags[other]})
+                    self.assertStatus(reply, 206 if same else 200)
+                    self.assertStatus(self.get(f"/v1/tensors/{name}", {"Accept": accept, "If-Match": tags[other]}), 200)
+
+    def test_a_change_accepts_the_etag_of_any_format(self):
+        for accept in (JSON, NPY, SAFETENSORS):
+            name, _ = self.resident([1, 2, 3])
+            tag = self.get(f"/v1/tensors/{name}", {"Accept": accept}).headers["ETag"]
+            self.assertProblem(self.put(name, [5], {"If-None-Match": tag}), 412, "PRECONDITION_FAILED")
+            self.assertStatus(self.put(name, [4], {"If-Match": tag}), 200)
+            self.assertProblem(self.put(name, [5], {"If-Match": tag}), 412, "PRECONDITION_FAILED")
+            for text in ('"-npy"', f'"x{tag[1:]}', f'{tag[:-1]}-json"', f'{tag[:-1]}-npy-npy"'):
+                self.assertProblem(self.put(name, [5], {"If-Match": text}), 412, "PRECONDITION_FAILED")
 
 
 class Limits(TensorTest):

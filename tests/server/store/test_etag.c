@@ -37,6 +37,22 @@ START_TEST(a_list_matches_an_entity_tag_or_not)
 }
 END_TEST
 
+START_TEST(each_format_has_a_tag)
+{
+    char json[TD_ETAG_SIZE], npy[TD_ETAG_SIZE], safetensors[TD_ETAG_SIZE];
+    bool listed;
+    struct td_error err;
+    td_etag_of_format("\"a\"", TD_FORMAT_JSON, json);
+    td_etag_of_format("\"a\"", TD_FORMAT_NPY, npy);
+    td_etag_of_format("\"a\"", TD_FORMAT_SAFETENSORS, safetensors);
+    ck_assert_str_eq(json, "\"a\"");
+    ck_assert_str_eq(npy, "\"a-npy\"");
+    ck_assert_str_eq(safetensors, "\"a-safetensors\"");
+    ck_assert_int_eq(td_etag_listed("If-None-Match", json, npy, true, &listed, &err), TD_OK);
+    ck_assert(!listed);
+}
+END_TEST
+
 static const char *const no_lists[] = { "",         " ",        "a",           "\"a",
                                         "a\"",      "**",       "\"a\" \"b\"", "w/\"a\"",
                                         "*, \"a\"", "\"a\", *", "W/ \"a\"",    ",",
@@ -73,6 +89,11 @@ static const struct {
     { "If-Match is evaluated first", "\"2\"", "\"1\"", "\"1\"", "If-Match" },
     { "both have to hold", "\"1\"", "\"1\"", "\"1\"", "If-None-Match" },
     { "both hold", "\"1\"", "\"2\"", "\"1\"", NULL },
+    { "If-Match of the version as .npy", "\"1-npy\"", NULL, "\"1\"", NULL },
+    { "... as safetensors", "\"1-safetensors\"", NULL, "\"1\"", NULL },
+    { "... as a format that does not exist", "\"1-json\"", NULL, "\"1\"", "If-Match" },
+    { "... of another version", "\"2-npy\"", NULL, "\"1\"", "If-Match" },
+    { "If-None-Match of the version as .npy", NULL, "\"1-npy\"", "\"1\"", "If-None-Match" },
 };
 
 START_TEST(a_failed_condition_returns_the_current_etag)
@@ -93,6 +114,7 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_add_loop_test(tcase, a_list_matches_an_entity_tag_or_not, 0, COUNT_OF(lists));
+    tcase_add_test(tcase, each_format_has_a_tag);
     tcase_add_loop_test(tcase, a_malformed_list_is_rejected, 0, COUNT_OF(no_lists));
     tcase_add_loop_test(tcase, a_failed_condition_returns_the_current_etag, 0,
                         COUNT_OF(conditions));
