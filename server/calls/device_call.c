@@ -1,7 +1,7 @@
 #include "server/calls/device_call.h"
 
 #include "server/calls/services.h"
-#include "server/devices/devices.h"
+#include "server/devices/placement.h"
 #include "server/devices/staging.h"
 #include "server/observe/clock.h"
 

@@ -1,12 +1,6 @@
-/* devices.h - the device beside the CPU, and the choice between the two.
+/* devices.h - the device beside the CPU: its plugin, its batcher, its description.
  *
  *     --gpu auto|off|cuda|reference|PATH ──► plugin (gpu/device.h) ──► batcher (batcher.h)
- *
- * A request with "device": "gpu" is computed on the device or refused: DEVICE_UNAVAILABLE if it is
- * not available now, UNSUPPORTED_DTYPE if it has no kernel. One with "cpu" is never computed there.
- * One with "auto" is if the device is available, has a kernel and is estimated to finish sooner.
- * The estimate counts copies at the measured rates, launches, FLOPs, and the queue. A table counts
- * as bytes to copy until it is on the device.
  *
  * Threads  open and close: the main thread; the rest: any. */
 #ifndef TD_SERVER_DEVICES_DEVICES_H
@@ -18,9 +12,6 @@
 #include "server/observe/log.h"
 
 struct td_devices;
-
-/* With `auto`, a computation that takes the CPU less than this stays on the CPU. */
-enum { TD_DEVICES_MIN_NS = 50000 };
 
 /* Checks --gpu against the system: a named device can be loaded and accepts its options. False with
  * an error text as that of td_config_check_system. "auto" and "off" always pass. */
@@ -41,14 +32,6 @@ struct td_batcher *td_devices_batcher(struct td_devices *devices);
 /* For "device": "gpu": is the device available? DEVICE_UNAVAILABLE gives the reason. */
 TD_MUST_CHECK td_status td_devices_check(struct td_devices *devices, td_device_choice choice,
                                          struct td_error *err);
-/* Places an inferred request, of this cost and of cpu_ns on the CPU. `resident` as in struct
- * td_batch_item. *on_device is the result. "device": "gpu" is placed on the device or refused:
- * UNSUPPORTED_DTYPE if the device has no kernel for it, even while it is not available, because a
- * retry would not help; or DEVICE_UNAVAILABLE. */
-TD_MUST_CHECK td_status td_devices_place(struct td_devices *devices,
-                                         const struct td_request *request, uint32_t resident,
-                                         const struct td_cost *cost, uint64_t cpu_ns,
-                                         bool *on_device, struct td_error *err);
 
 /* GET /v1/devices */
 TD_MUST_CHECK td_status td_devices_describe(struct td_devices *devices,
