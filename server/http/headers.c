@@ -19,7 +19,7 @@ struct header_fields {
     unsigned lists;       /* bit set of places: lists of several lines */
     struct td_field host, content_length, transfer_encoding, authorization;
     struct td_field request_id, inference_header;
-    struct td_field origin, sec_fetch_site, sec_fetch_mode, preflight_method;
+    struct td_field origin, sec_fetch_site, preflight_method;
 };
 
 /* What several lines of a header mean. */
@@ -68,7 +68,6 @@ static const struct header_place places[] = {
     TO_FIELDS("Inference-Header-Content-Length", inference_header, ONCE),
     TO_FIELDS("Origin", origin, ONCE),
     TO_FIELDS("Sec-Fetch-Site", sec_fetch_site, ONCE),
-    TO_FIELDS("Sec-Fetch-Mode", sec_fetch_mode, ONCE),
     TO_FIELDS("Access-Control-Request-Method", preflight_method, ONCE),
 };
 
@@ -245,12 +244,9 @@ static td_status read_inference_header(struct td_call *call, const char *text)
 static td_status check_origin(const struct td_origins *origins, const struct header_fields *fields)
 {
     struct td_call *call = fields->call;
-    const struct td_origin_request request = { .method = call->method,
-                                               .path = call->path,
-                                               .host = fields->host,
+    const struct td_origin_request request = { .host = fields->host,
                                                .origin = fields->origin,
-                                               .sec_fetch_site = fields->sec_fetch_site,
-                                               .sec_fetch_mode = fields->sec_fetch_mode };
+                                               .sec_fetch_site = fields->sec_fetch_site };
     bool listed;
     const td_status status = td_origin_check(origins, &request, &listed, &call->error);
     if (listed)

@@ -289,13 +289,6 @@ static td_status refuse_site(struct td_field site, struct td_error *err)
     return td_error_at_attribute(err, TD_FORBIDDEN, "Sec-Fetch-Site");
 }
 
-static bool is_navigation(const struct td_origin_request *request)
-{
-    return request->sec_fetch_mode.text && is_word(request->sec_fetch_mode, "navigate") &&
-           strcmp(request->method, "GET") == 0 &&
-           (strcmp(request->path, "/") == 0 || strcmp(request->path, "/docs") == 0);
-}
-
 td_status td_origin_check(const struct td_origins *origins, const struct td_origin_request *request,
                           bool *listed, struct td_error *err)
 {
@@ -306,7 +299,7 @@ td_status td_origin_check(const struct td_origins *origins, const struct td_orig
     *listed = well_formed && is_listed(origins, &origin);
     if (origins->checks_host && request->host.text && !is_allowed_host(origins, request->host))
         return refuse_host(request->host, err);
-    if (*listed || is_navigation(request))
+    if (*listed)
         return TD_OK;
     if (site.text && (is_word(site, "cross-site") || is_word(site, "same-site")))
         return refuse_site(site, err);

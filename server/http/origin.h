@@ -5,7 +5,6 @@
  *
  * Site     FORBIDDEN if Sec-Fetch-Site is cross-site or same-site, or if there is an Origin ("null"
  *          included) whose authority is not that of Host, unless --allow-origin names that origin.
- *          A GET that navigates to "/" or "/docs" is allowed, since these pages contain no data.
  *          Clients other than browsers send neither header.
  * Host     On a loopback address FORBIDDEN unless Host is localhost, a name under it, an address in
  *          127.0.0.0/8, [::1] or a host in --allow-host, with any port: a page of evil.example
@@ -38,12 +37,9 @@ struct td_field {
 
 /* The parts of a request that are checked. */
 struct td_origin_request {
-    const char *method;
-    const char *path;
     struct td_field host;   /* or the authority of an absolute request target */
     struct td_field origin; /* the headers of these names */
     struct td_field sec_fetch_site;
-    struct td_field sec_fetch_mode;
 };
 
 /* From the comma-separated lists --allow-origin and --allow-host. NULL if one is invalid, or
