@@ -86,8 +86,10 @@ static td_status begin(const struct td_http *http, struct td_call *call)
     td_status status = td_headers_read(call, http->origins, target.authority);
     if (status == TD_OK && form == TD_OK && call->preflight)
         return begin_preflight(call);
-    if (status != TD_OK || found != TD_OK || call->handler)
+    if (status != TD_OK || found != TD_OK)
         return status != TD_OK ? status : found;
+    if (call->handler)
+        return td_query_read(call);
     const bool has_body = call->body_limit != TD_BODY_NONE;
     call->negotiated = call->style == TD_STYLE_OIP || call->services->config.compress;
     if (call->negotiated)
@@ -97,7 +99,7 @@ static td_status begin(const struct td_http *http, struct td_call *call)
         status = td_inflate_wanted(call->headers.content_encoding, &call->encoded, &call->error);
     if (status == TD_OK && call->task->begin)
         status = call->task->begin(call);
-    if (status == TD_OK && call->task->argument)
+    if (status == TD_OK)
         status = td_query_read(call);
     return status == TD_OK && has_body ? td_body_begin(call) : status;
 }

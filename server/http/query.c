@@ -23,7 +23,7 @@ static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, co
     td_status status = td_target_decode(&name, &length, "the query", &call->arena, &call->error);
     if (status == TD_OK)
         status = td_target_decode(&value, &value_length, "the query", &call->arena, &call->error);
-    if (status == TD_OK)
+    if (status == TD_OK && call->task && call->task->argument)
         status = call->task->argument(call, name, length, value, value_length);
     return status == TD_OK ? MHD_YES : MHD_NO;
 }

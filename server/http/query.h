@@ -9,7 +9,8 @@
 
 #include <microhttpd.h>
 
-/* Calls the task's `argument`, which is not NULL, for each in order until one fails. */
+/* Calls the task's `argument` for each in order until one fails. Without it they are decoded, so that
+ * a malformed escape is an error on every route, and ignored. */
 TD_MUST_CHECK td_status td_query_read(struct td_call *call);
 
 /* For MHD_OPTION_UNESCAPE_CALLBACK: decodes nothing. Decoding the whole path at once would turn an

@@ -6,66 +6,72 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_header(struct MHD_Response *response, const char *name, const char *value)
+/* A response whose headers are being added. */
+struct headed {
+    struct MHD_Response *response;
+    bool complete; /* false: there was no memory for a header */
+};
+
+static void add_header(struct headed *headed, const char *name, const char *value)
 {
-    (void)MHD_add_response_header(response, name,
-                                  value); /* fails without memory: the reply lacks the header */
+    if (MHD_add_response_header(headed->response, name, value) != MHD_YES)
+        headed->complete = false;
 }
 
-static void add_error_headers(const struct td_call *call, struct MHD_Response *response)
+static void add_error_headers(const struct td_call *call, struct headed *headed)
 {
     char text[16];
     if (call->error.allow[0])
-        add_header(response, "Allow", call->error.allow);
+        add_header(headed, "Allow", call->error.allow);
     if (call->error.etag[0])
-        add_header(response, "ETag", call->error.etag);
+        add_header(headed, "ETag", call->error.etag);
     if (call->error.status == TD_UNSUPPORTED_MEDIA_TYPE &&
         strcmp(call->error.attribute, "Content-Encoding") == 0)
-        add_header(response, "Accept-Encoding", "gzip, deflate");
+        add_header(headed, "Accept-Encoding", "gzip, deflate");
     if (call->error.retry_after_s) {
         snprintf(text, sizeof text, "%u", call->error.retry_after_s);
-        add_header(response, "Retry-After", text);
+        add_header(headed, "Retry-After", text);
     }
 }
 
-static void add_timing(const struct td_call *call, struct MHD_Response *response)
+static void add_timing(const struct td_call *call, struct headed *headed)
 {
     char text[160];
     snprintf(text, sizeof text,
              "decode;dur=%.3f, queue;dur=%.3f, compute;dur=%.3f, encode;dur=%.3f",
              (double)call->times.decode / 1e6, (double)call->times.queue / 1e6,
              (double)call->times.compute / 1e6, (double)call->times.encode / 1e6);
-    add_header(response, "Server-Timing", text);
+    add_header(headed, "Server-Timing", text);
 }
 
 /* Allows the page that sent the request to read the reply, and lists the headers that it may
  * read. */
-static void add_origin_headers(const struct td_call *call, struct MHD_Response *response)
+static void add_origin_headers(const struct td_call *call, struct headed *headed)
 {
     if (call->services->config.allow_origin[0])
-        add_header(response, "Vary", "Origin");
+        add_header(headed, "Vary", "Origin");
     if (!call->origin)
         return;
-    add_header(response, "Access-Control-Allow-Origin", call->origin);
+    add_header(headed, "Access-Control-Allow-Origin", call->origin);
     if (!call->preflight)
-        add_header(response, "Access-Control-Expose-Headers", TD_ORIGIN_EXPOSED);
+        add_header(headed, "Access-Control-Expose-Headers", TD_ORIGIN_EXPOSED);
 }
 
-static void add_reply_headers(const struct td_call *call, struct MHD_Response *response)
+static void add_reply_headers(const struct td_call *call, struct headed *headed)
 {
     const struct td_reply *reply = &call->reply;
     if (reply->content_type)
-        add_header(response, "Content-Type", reply->content_type);
-    add_header(response, "X-Request-Id", call->request_id);
+        add_header(headed, "Content-Type", reply->content_type);
+    add_header(headed, "X-Request-Id", call->request_id);
     for (int i = 0; i < reply->n_headers; i++)
-        add_header(response, reply->headers[i].name, reply->headers[i].value);
-    add_origin_headers(call, response);
+        add_header(headed, reply->headers[i].name, reply->headers[i].value);
+    add_origin_headers(call, headed);
     if (call->error.status != TD_OK)
-        add_error_headers(call, response);
+        add_error_headers(call, headed);
     if (call->request.options.timing)
-        add_timing(call, response);
+        add_timing(call, headed);
     if (call->close_connection)
-        add_header(response, "Connection", "close");
+        add_header(headed, "Connection", "close");
 }
 
 /* The reply's bytes stay in the call, which outlives the response: the HTTP library's completion
@@ -90,13 +96,16 @@ static struct MHD_Response *make_response(struct td_call *call)
 
 enum MHD_Result td_reply_send(struct td_call *call)
 {
-    struct MHD_Response *response = make_response(call);
-    if (!response)
+    struct headed headed = { .response = make_response(call), .complete = true };
+    if (!headed.response)
         return MHD_NO;
-    add_reply_headers(call, response);
+    add_reply_headers(call, &headed);
+    /* A reply without one of its headers may mean something else: the connection is closed. */
     const enum MHD_Result queued =
-        MHD_queue_response(call->connection, (unsigned)call->reply.http_status, response);
-    MHD_destroy_response(response);
+        headed.complete ? MHD_queue_response(call->connection, (unsigned)call->reply.http_status,
+                                             headed.response)
+                        : MHD_NO;
+    MHD_destroy_response(headed.response);
     if (queued == MHD_YES) {
         call->sending = true;
         atomic_fetch_add_explicit(&call->services->sending, 1, memory_order_relaxed);

@@ -82,6 +82,7 @@ struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, 
         MHD_create_response_from_buffer((size_t)length, body, MHD_RESPMEM_MUST_COPY);
     if (!response)
         return __real_MHD_create_response_from_buffer_static(size, buffer);
+    /* Without memory for it the text has no type: its status says enough. */
     (void)MHD_add_response_header(response, "Content-Type",
                                   style == TD_STYLE_OIP ? "application/json"
                                                         : "application/problem+json");

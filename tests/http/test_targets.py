@@ -43,6 +43,10 @@ class Encoding(HttpTest):
             self.assertProblem(self.get("/v1/tensors/a:b?" + query), 400, "MALFORMED_REQUEST")
 
     def test_an_invalid_escape_in_a_query_is_malformed(self):
+        for path in ("/healthz", "/readyz", "/v1/ops", "/v1/tensors", "/v1/devices"):
+            with self.subTest(path=path):
+                self.assertProblem(self.get(path + "?a=%zz"), 400, "MALFORMED_REQUEST")
+                self.assertIn(self.get(path + "?a=b").status, (200, 503))
         for query, escape in (("response=%zz", "%zz"), ("response=flat%4", "%4"), ("%=flat", "%"), ("response=%", "%")):
             problem = self.assertProblem(self.get("/v1/tensors/any?" + query), 400, "MALFORMED_REQUEST")
             self.assertIn(f"'{escape}'", problem["detail"])
