@@ -83,7 +83,7 @@ struct td_headers {
     const char *content_encoding;
     const char *accept;
     const char *accept_encoding;
-    const char *if_match, *if_none_match; /* not parsed: see etag.h */
+    const char *if_match, *if_none_match; /* not parsed: see precondition.h */
     const char *range, *if_range;
     const char *expect; /* the client waits for 100 Continue before the body */
     const char *traceparent;

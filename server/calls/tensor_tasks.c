@@ -11,7 +11,7 @@
 #include "server/calls/device_call.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
-#include "server/store/etag.h"
+#include "server/store/precondition.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,8 +9,8 @@
 
 #include <microhttpd.h>
 
-/* Calls the task's `argument` for each in order until one fails. Without it they are decoded, so that
- * a malformed escape is an error on every route, and ignored. */
+/* Calls the task's `argument` for each in order until one fails. A task without it, and a handler,
+ * ignore them; a malformed escape is an error there too. */
 TD_MUST_CHECK td_status td_query_read(struct td_call *call);
 
 /* For MHD_OPTION_UNESCAPE_CALLBACK: decodes nothing. Decoding the whole path at once would turn an

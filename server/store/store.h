@@ -43,7 +43,7 @@
 #include "api/describe.h"
 #include "api/message/message.h"
 #include "server/observe/log.h"
-#include "server/store/etag.h"
+#include "server/store/precondition.h"
 
 struct td_store;
 

@@ -1,4 +1,4 @@
-#include "server/store/etag.h"
+#include "server/store/precondition.h"
 
 #include "kernels/name.h"
 
