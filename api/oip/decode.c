@@ -6,22 +6,6 @@
 
 #include <string.h>
 
-/* ---- the decoder's state ---- */
-
-void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *capacity, size_t size)
-{
-    if (count < *capacity)
-        return items;
-    const int larger = *capacity ? *capacity * 2 : 4;
-    void *copy = td_arena_alloc(reader->arena, (size_t)larger, size, reader->err);
-    if (!copy)
-        return NULL;
-    if (count)
-        memcpy(copy, items, (size_t)count * size);
-    *capacity = larger;
-    return copy;
-}
-
 /* ---- the body ---- */
 
 static td_status read_id(struct td_oip_reader *reader, const struct td_json_path *path)

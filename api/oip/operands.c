@@ -9,14 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-td_status td_oip_error_at_input(struct td_oip_reader *reader, td_status status,
-                                const struct td_oip_input *input)
-{
-    return input->name.text && status != TD_OK
-               ? td_error_at_input(reader->err, status, "%s", TD_OIP_SHOWN(input->name))
-               : status;
-}
-
 static td_status find_range(struct td_oip_reader *reader, const struct td_json_path *path,
                             struct td_oip_range *range)
 {

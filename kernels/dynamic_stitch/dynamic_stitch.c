@@ -1,16 +1,11 @@
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
 
-#include "kernels/dynamic_stitch/strategy.h"
+#include "kernels/dynamic_stitch/stitch_rows.h"
 #include "kernels/rows/rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-const struct td_dynamic_stitch_geometry *td_dynamic_stitch_geometry(const struct td_op_args *args)
-{
-    return args->plan;
-}
 
 /* ---- Shapes ------------------------------------------------------------------------------ */
 

@@ -36,6 +36,10 @@ struct td_dynamic_stitch_geometry {
     int64_t row_numel; /* elements in a row; 0 when the output has no elements */
     size_t row_bytes;  /* 0 for strings */
 };
-const struct td_dynamic_stitch_geometry *td_dynamic_stitch_geometry(const struct td_op_args *args);
+static inline const struct td_dynamic_stitch_geometry *
+td_dynamic_stitch_geometry(const struct td_op_args *args)
+{
+    return args->plan;
+}
 
 #endif

@@ -1,4 +1,5 @@
-#include "kernels/dynamic_stitch/strategy.h"
+#include "kernels/dynamic_stitch/stitch_rows.h"
+
 #include "kernels/integers.h"
 #include "kernels/rows/rows.h"
 

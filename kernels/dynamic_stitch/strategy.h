@@ -64,9 +64,4 @@ uint64_t td_stitch_scratch_bytes(const struct td_stitch *job);
 /* Estimated cost of a call, after infer. */
 struct td_cost td_stitch_cost(const struct td_op_args *args);
 
-/* Writes the output of a job after td_stitch_init, in stitch_rows.c. Scratch memory and the bytes
- * of strings are allocated in exec->arena. err is not NULL. */
-TD_MUST_CHECK td_status td_stitch_run(struct td_stitch *job, struct td_exec *exec,
-                                      struct td_error *err);
-
 #endif

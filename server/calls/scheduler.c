@@ -2,8 +2,8 @@
 
 #include "api/oip/oip.h"
 #include "server/calls/device_call.h"
-#include "server/calls/estimate.h"
 #include "server/calls/services.h"
+#include "server/calls/stage_costs.h"
 #include "server/observe/clock.h"
 
 #include <string.h>
@@ -93,8 +93,8 @@ static td_status admit(struct td_call *call)
     td_status status = td_call_admit(call, &admission);
     if (status != TD_OK)
         return status;
-    admission.compute_ns = td_estimate_compute_ns(&admission.cost);
-    admission.encode_ns = td_estimate_encode_ns(call, &admission);
+    admission.compute_ns = td_stage_compute_ns(&admission.cost);
+    admission.encode_ns = td_stage_encode_ns(call, &admission);
     call->admission = admission;
     return td_device_call_place(call);
 }
@@ -102,7 +102,7 @@ static td_status admit(struct td_call *call)
 td_verdict td_schedule(struct td_call *call)
 {
     const uint64_t limit = (uint64_t)call->services->config.inline_limit_us * 1000;
-    uint64_t cost = td_estimate_decode_ns(call);
+    uint64_t cost = td_stage_decode_ns(call);
     td_status status = td_call_late(call, "before the request had arrived");
     if (status != TD_OK)
         return answer(call, status);
@@ -114,7 +114,7 @@ td_verdict td_schedule(struct td_call *call)
     status = td_call_decode(call);
     if (status != TD_OK)
         return answer(call, status);
-    cost += td_estimate_admit_ns(call);
+    cost += td_stage_admit_ns(call);
     if (cost > limit || call->must_queue)
         return enqueue(call, cost);
     status = admit(call);

@@ -1,4 +1,4 @@
-#include "server/calls/estimate.h"
+#include "server/calls/stage_costs.h"
 
 #include "api/oip/oip.h"
 #include "server/calls/services.h"
@@ -29,7 +29,7 @@ static uint64_t binary_cost(size_t bytes)
     return BINARY_FIXED + (uint64_t)bytes / BYTES_PER_NS;
 }
 
-uint64_t td_estimate_decode_ns(const struct td_call *call)
+uint64_t td_stage_decode_ns(const struct td_call *call)
 {
     const size_t bytes = call->body_bytes, header = call->headers.inference_header;
     if (call->encoded) /* never on an I/O thread: its inflated size is unknown */
@@ -48,7 +48,7 @@ uint64_t td_estimate_decode_ns(const struct td_call *call)
     return binary_cost(bytes);
 }
 
-uint64_t td_estimate_admit_ns(const struct td_call *call)
+uint64_t td_stage_admit_ns(const struct td_call *call)
 {
     return call->task->admit_bytes ? call->task->admit_bytes(call) / BYTES_PER_NS : 0;
 }
@@ -59,7 +59,7 @@ static uint64_t flops_cost(uint64_t flops)
     return few / FLOPS_PER_NS + (flops - few) / MANY_FLOPS_PER_NS;
 }
 
-uint64_t td_estimate_compute_ns(const struct td_cost *cost)
+uint64_t td_stage_compute_ns(const struct td_cost *cost)
 {
     return (cost->bytes_read + cost->bytes_written) / BYTES_PER_NS +
            cost->random_reads * RANDOM_READ + flops_cost(cost->flops);
@@ -73,7 +73,7 @@ static uint64_t deflate_cost(const struct td_call *call, const struct td_admissi
                : DEFLATE_FIXED + DEFLATE_PER_BYTE * (uint64_t)bytes;
 }
 
-uint64_t td_estimate_encode_ns(const struct td_call *call, const struct td_admission *admission)
+uint64_t td_stage_encode_ns(const struct td_call *call, const struct td_admission *admission)
 {
     const uint64_t deflate = deflate_cost(call, admission);
     const size_t bound = admission->encoded_bound;
