@@ -9,7 +9,7 @@
 #ifndef TD_KERNELS_DYNAMIC_STITCH_STRATEGY_H
 #define TD_KERNELS_DYNAMIC_STITCH_STRATEGY_H
 
-#include "kernels/dynamic_stitch/dynamic_stitch.h"
+#include "kernels/dynamic_stitch/geometry.h"
 #include "kernels/rows/strings.h"
 
 /* The inputs of the op, in the order of its descriptor. */
