@@ -247,8 +247,8 @@ static const char *const layouts[] = {
     "mjk,kni->mjni", "imk,jnk->ijmn", "mjk,inkj->nmi", "zmik,kniz->nmz",
 };
 
-/* Sanitizers slow arithmetic down by a factor of ten and more: they test every third size, and every
- * third dtype of a large product. */
+/* Sanitizers slow arithmetic down by a factor of ten and more: they test every third size,
+ * every third dtype of a large product, and fewer numbers of threads and grains. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SIZE_STEP 3
 #else
@@ -489,8 +489,8 @@ START_TEST(results_have_the_same_bits_at_every_thread_count_and_grain)
             serial.isa = isa;
             ck_assert(run(&nest, &o, &serial, threaded[_i]) == TD_OK);
             memcpy(o.want, o.memory[TD_C], o.bytes[TD_C]);
-            for (int threads = 1; threads <= 8; threads += threads) {
-                for (int64_t grain = 0; grain <= 5; grain += 1 + (grain > 1)) {
+            for (int threads = 1; threads <= 8; threads += SIZE_STEP * threads) {
+                for (int64_t grain = 0; grain <= 5; grain += SIZE_STEP * (1 + (grain > 1))) {
                     struct thread_exec exec;
                     thread_exec_init(&exec, threads, grain);
                     exec.exec.isa = isa;
