@@ -47,38 +47,51 @@ static bool binary_bytes(const struct td_tensor *tensor, size_t *bytes)
 
 /* ---- checks ---- */
 
+/* The name of an output, for messages. */
+struct output_name {
+    char text[64];
+};
+
+static const char *output_name(const struct td_op *op, int index, struct output_name *name)
+{
+    struct td_text text = { .at = name->text, .end = name->text + sizeof name->text };
+    td_named_output_write(&text, op, index);
+    td_text_add(&text, "", 1);
+    return name->text;
+}
+
 static td_status check_output(const struct td_request *request, const struct td_oip_output *output,
                               struct td_error *err)
 {
-    char name[64];
-    struct td_text text = { .at = name, .end = name + sizeof name };
+    struct output_name name;
+    const struct td_op *op = request->op;
     const struct td_op_args *args = &request->args;
-    td_named_output_write(&text, request->op, output->index);
-    td_text_add(&text, "", 1);
     if (output->index >= args->n_outputs)
         return td_error_set(err, TD_INVALID_ARGUMENT, "%s has no output \"%s\": there are %d",
-                            request->op->name, name, args->n_outputs);
+                            op->name, output_name(op, output->index, &name), args->n_outputs);
     const struct td_tensor *tensor = &args->outputs[output->index];
     td_dtype part;
     if (!request->oip->pairs && td_oip_part_of(tensor->dtype, &part))
         return td_error_set(err, TD_NOT_ACCEPTABLE,
                             "%s is %s, which has no datatype; with the parameter \"complex\": true "
                             "it comes as pairs of floats",
-                            name, td_dtype_info(tensor->dtype)->name);
+                            output_name(op, output->index, &name),
+                            td_dtype_info(tensor->dtype)->name);
     size_t bytes;
     if ((output->binary || output->range.region) && !binary_bytes(tensor, &bytes))
         return td_error_set(err, TD_NOT_ACCEPTABLE,
-                            "%s has a string of 4 GiB or more, which has no binary form", name);
+                            "%s has a string of 4 GiB or more, which has no binary form",
+                            output_name(op, output->index, &name));
     if (output->range.region && bytes > output->range.bytes)
         return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "%s takes %zu bytes, but the range of shared memory has %" PRIu64, name,
-                            bytes, output->range.bytes);
+                            "%s takes %zu bytes, but the range of shared memory has %" PRIu64,
+                            output_name(op, output->index, &name), bytes, output->range.bytes);
     if (!output->binary && !output->range.region && tensor->dtype == TD_DTYPE_STRING &&
         tensor->data && !td_json_is_text(tensor))
         return td_error_set(err, TD_NOT_ACCEPTABLE,
                             "%s has strings that are not UTF-8, which JSON cannot carry: ask for "
                             "binary data",
-                            name);
+                            output_name(op, output->index, &name));
     return TD_OK;
 }
 

@@ -15,12 +15,14 @@ static td_status read_scalar(struct td_oip_reader *reader, const struct td_json_
                              struct td_attr_value *value)
 {
     const char c = td_json_peek(&reader->scan), *begin = reader->scan.at;
-    const char *kind = td_json_value_kind(&reader->scan);
-    if (kind && (c == '{' || c == '[' || c == 'n'))
-        return td_json_refuse(
-            path, reader->err,
-            "the parameter \"%s\" is %s; a string, a number, true or false is expected",
-            TD_SHOWN(path->key, path->key_length), kind);
+    if (c == '{' || c == '[' || c == 'n') {
+        const char *kind = td_json_value_kind(&reader->scan);
+        if (kind)
+            return td_json_refuse(
+                path, reader->err,
+                "the parameter \"%s\" is %s; a string, a number, true or false is expected",
+                TD_SHOWN(path->key, path->key_length), kind);
+    }
     td_status status = td_json_attr(&reader->scan, reader->arena, value, reader->err);
     bool negative;
     uint64_t magnitude;
