@@ -58,4 +58,17 @@ bool td_dtype_from_safetensors(const char *name, size_t length, td_dtype *out);
 #define TD_DTYPE_SET_TEXT 160
 const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size);
 
+static inline bool td_dtype_is_complex(td_dtype dtype)
+{
+    return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
+}
+
+/* The dtype of a complex dtype's parts; any other dtype itself. */
+static inline td_dtype td_dtype_part(td_dtype dtype)
+{
+    return dtype == TD_DTYPE_COMPLEX64    ? TD_DTYPE_FLOAT32
+           : dtype == TD_DTYPE_COMPLEX128 ? TD_DTYPE_FLOAT64
+                                          : dtype;
+}
+
 #endif

@@ -6,11 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_complex(td_dtype dtype)
-{
-    return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
-}
-
 /* Reports an error at the value whose path is array->path and then the first n_steps of `index`. */
 static td_status refuse_at(const struct td_json_array *array, const int64_t *index, int n_steps,
                            const char *message)
@@ -103,7 +98,7 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
     char message[256], token[48];
     if (strcmp(kind, "a number") == 0)
         kind = token_text(p, array->parser.end, token, sizeof token);
-    if (is_complex(array->dtype))
+    if (td_dtype_is_complex(array->dtype))
         snprintf(message, sizeof message, "%s is not a %s: expected [re, im], two numbers that fit",
                  kind, dtype);
     else if (array->parser.fault == TD_SCALAR_FAULT_RANGE)
@@ -204,7 +199,7 @@ static td_status read_value(struct td_json_array *array)
     for (;;) {
         /* A list or an element starts at p. */
         bool list = p < end && *p == '[' && level != array->rank;
-        if (list && array->rank < 0 && array->started && is_complex(array->dtype))
+        if (list && array->rank < 0 && array->started && td_dtype_is_complex(array->dtype))
             list = !is_pair(p, end);
         if (list) {
             if (level == TD_MAX_RANK) {
@@ -298,7 +293,7 @@ static td_status measure(struct td_json_array *array)
         return td_json_syntax(array->scan, array->scan->end, array->err,
                               "expected the end of a value");
     array->text_bytes = (size_t)(stop - at);
-    array->capacity = (int64_t)(is_complex(array->dtype) ? commas / 2 : commas) + 1;
+    array->capacity = (int64_t)(td_dtype_is_complex(array->dtype) ? commas / 2 : commas) + 1;
     return TD_OK;
 }
 

@@ -8,11 +8,6 @@
 struct td_oip_reader;
 struct td_oip_input;
 
-/* The complex dtype whose parts have dtype `part`, and the dtype of the parts of a complex dtype.
- * False if there is none. */
-bool td_oip_complex_of(td_dtype part, td_dtype *out);
-bool td_oip_part_of(td_dtype dtype, td_dtype *out);
-
 /* Converts a tensor of pairs to complex numbers, without moving its data; leaves tensors of integers
  * and of other dtypes as they are. Errors name the input. */
 TD_MUST_CHECK td_status td_oip_pairs_to_complex(struct td_oip_reader *reader,

@@ -70,8 +70,7 @@ static td_status check_output(const struct td_request *request, const struct td_
         return td_error_set(err, TD_INVALID_ARGUMENT, "%s has no output \"%s\": there are %d",
                             op->name, output_name(op, output->index, &name), args->n_outputs);
     const struct td_tensor *tensor = &args->outputs[output->index];
-    td_dtype part;
-    if (!request->oip->pairs && td_oip_part_of(tensor->dtype, &part))
+    if (!request->oip->pairs && td_dtype_is_complex(tensor->dtype))
         return td_error_set(err, TD_NOT_ACCEPTABLE,
                             "%s is %s, which has no datatype; with the parameter \"complex\": true "
                             "it comes as pairs of floats",

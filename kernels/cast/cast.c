@@ -36,19 +36,6 @@ static bool is_half(td_dtype dtype)
     return dtype == TD_DTYPE_FLOAT16 || dtype == TD_DTYPE_BFLOAT16;
 }
 
-static bool is_complex(td_dtype dtype)
-{
-    return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
-}
-
-/* The dtype of a complex dtype's parts; any other dtype itself. */
-static td_dtype part_of(td_dtype dtype)
-{
-    return dtype == TD_DTYPE_COMPLEX64    ? TD_DTYPE_FLOAT32
-           : dtype == TD_DTYPE_COMPLEX128 ? TD_DTYPE_FLOAT64
-                                          : dtype;
-}
-
 static const struct td_cast_loops *loops_of(td_isa isa)
 {
 #ifdef __x86_64__
@@ -78,14 +65,14 @@ static void add_direct(struct path *path, const struct td_cast_loops *loops, td_
 static void find_path(struct path *path, td_dtype from, td_dtype to, td_isa isa)
 {
     const struct td_cast_loops *loops = loops_of(isa);
-    const td_dtype real = part_of(to);
+    const td_dtype real = td_dtype_part(to);
     *path = (struct path){ 0 };
     if (direct_loop(loops, from, to)) {
         add_direct(path, loops, from, to);
         return;
     }
-    add_direct(path, loops, from, part_of(from));
-    from = part_of(from);
+    add_direct(path, loops, from, td_dtype_part(from));
+    from = td_dtype_part(from);
     if (is_half(from)) {
         add_step(path, (struct step){ .widen = td_widen(from, isa) });
         from = TD_DTYPE_FLOAT32;
@@ -186,9 +173,9 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     struct job job = { .from = x->data, .to = out->data };
     td_dtype from = x->dtype, to = out->dtype;
     int64_t n = x->numel;
-    if (is_complex(from) && is_complex(to)) { /* part by part */
-        from = part_of(from);
-        to = part_of(to);
+    if (td_dtype_is_complex(from) && td_dtype_is_complex(to)) { /* part by part */
+        from = td_dtype_part(from);
+        to = td_dtype_part(to);
         n *= 2;
     }
     job.from_size = td_dtype_info(from)->size;
