@@ -159,15 +159,15 @@ static td_status store_dtype(const struct td_attr_spec *spec, const struct td_at
 {
     const char *accepted[TD_DTYPE_COUNT + 1] = { NULL };
     int n_accepted = 0;
-    for (int i = 0; i < TD_DTYPE_COUNT; i++) {
-        const char *name = td_dtype_info((td_dtype)i)->name;
-        if (value->kind == TD_VALUE_TEXT && td_name_is(name, value->text, value->text_length)) {
-            td_op_set_choice(spec, args, i);
-            return TD_OK;
-        }
-        if (spec->dtypes >> i & 1)
-            accepted[n_accepted++] = name;
+    td_dtype dtype;
+    if (value->kind == TD_VALUE_TEXT &&
+        td_dtype_from_name(value->text, value->text_length, &dtype)) {
+        td_op_set_choice(spec, args, (int)dtype);
+        return TD_OK;
     }
+    for (int i = 0; i < TD_DTYPE_COUNT; i++)
+        if (spec->dtypes >> i & 1)
+            accepted[n_accepted++] = td_dtype_info((td_dtype)i)->name;
     return td_attr_choose(spec->name, accepted, value, err) < 0 ? TD_MALFORMED_REQUEST : TD_OK;
 }
 
