@@ -18,10 +18,11 @@ extern char **environ;
 
 enum { EXIT_WRONG_CONFIG = 2, EXIT_FAILED = 1 };
 
-#define TICK_NS       100000000   /* an expired request is refused at most this late */
-#define DRAIN_TICK_NS 2000000     /* the end of a drain is noticed at most this late */
-#define WARM_FOR_NS   10000000000 /* buffers unused for so long are returned to the system */
-#define TIDY_EACH_NS  1000000000
+#define TICK_NS         100000000   /* an expired request is refused at most this late */
+#define DRAIN_TICK_NS   2000000     /* the end of a drain is noticed at most this late */
+#define WARM_FOR_NS     10000000000 /* buffers unused for so long are returned to the system */
+#define FORGET_AFTER_NS 60000000000 /* a client without connections is forgotten after so long */
+#define TIDY_EACH_NS    1000000000
 
 static void set_up_signals(sigset_t *signals)
 {
@@ -51,6 +52,7 @@ static int serve(struct td_services *services, struct td_http *http, const sigse
         if (now - tidied > TIDY_EACH_NS) {
             td_buffer_pool_trim(services->buffers, now - WARM_FOR_NS);
             td_store_trim(services->store, now - WARM_FOR_NS);
+            td_clients_trim(services->clients, now, now - FORGET_AFTER_NS);
             td_http_nudge(http);
             tidied = now;
         }

@@ -54,6 +54,7 @@ void td_call_free(struct td_call *call)
     struct td_call_shell *shell = (struct td_call_shell *)(void *)call;
     td_arena_reset(&call->arena);
     td_buffer_unref(call->body_buffer);
+    td_client_unref(call->client);
     pthread_mutex_lock(&services->mutex);
     const bool keep = services->n_free_calls < KEPT_SHELLS;
     if (keep) {

@@ -5,6 +5,7 @@
 #ifndef TD_SERVER_CALLS_SERVICES_H
 #define TD_SERVER_CALLS_SERVICES_H
 
+#include "server/calls/clients.h"
 #include "server/config/config.h"
 #include "server/devices/devices.h"
 #include "server/memory/buffer_pool.h"
@@ -35,6 +36,7 @@ struct td_services {
     struct td_worker_pool *workers;
     struct td_store *store;
     struct td_devices *devices;
+    struct td_clients *clients;
     struct td_shm *shm; /* NULL: clients may not share memory */
     struct td_rescan rescan;
     atomic_bool draining;          /* refuse new requests of tasks: ops and tensors */

@@ -21,6 +21,7 @@ bool td_services_open(struct td_services *services)
     pthread_mutex_init(&services->mutex, NULL);
     if (getrandom(&services->request_seed, sizeof services->request_seed, 0) < 0)
         services->request_seed = (uint64_t)getpid();
+    services->clients = td_clients_new(services->request_seed);
     services->buffers =
         td_buffer_pool_new((uint64_t)config->memory_limit, (uint64_t)config->pool_limit);
     if (services->buffers)
@@ -37,15 +38,15 @@ bool td_services_open(struct td_services *services)
     if (services->buffers)
         services->devices = td_devices_open(config, services->buffers, &services->log);
     services->workers = td_worker_pool_new((int)config->workers, config->queue_limit);
-    if (services->buffers && services->store && services->workers && services->devices &&
-        (services->shm || !config->system_shared_memory))
+    if (services->clients && services->buffers && services->store && services->workers &&
+        services->devices && (services->shm || !config->system_shared_memory))
         return true;
     td_log(&services->log, TD_LOG_ERROR, "start_failed",
-           TD_TEXT("part", !services->buffers   ? "memory"
-                           : !services->store   ? "data folder"
-                           : !services->workers ? "workers"
-                           : !services->devices ? "devices"
-                                                : "memory"));
+           TD_TEXT("part", !services->clients || !services->buffers ? "memory"
+                           : !services->store                       ? "data folder"
+                           : !services->workers                     ? "workers"
+                           : !services->devices                     ? "devices"
+                                                                    : "memory"));
     return false;
 }
 
@@ -66,6 +67,7 @@ void td_services_close(struct td_services *services)
     td_shm_free(services->shm);
     td_store_free(services->store);
     td_buffer_pool_free(services->buffers);
+    td_clients_free(services->clients);
     pthread_mutex_destroy(&services->mutex);
 }
 

@@ -120,8 +120,11 @@ static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection
     struct td_call *call = td_call_new(http->services);
     if (!call)
         return MHD_NO;
+    struct td_client *client =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     *state = call;
     call->connection = connection;
+    call->client = client ? td_client_ref(client) : NULL;
     call->method = method;
     call->path = path;
     call->times.begun = td_now_ns();
@@ -231,16 +234,29 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
         atomic_fetch_sub(&http->services->in_flight, 1);
 }
 
+/* The client at the other end; NULL without memory. */
+static struct td_client *client_of(struct td_http *http, struct MHD_Connection *connection)
+{
+    struct td_client_key key;
+    const struct sockaddr *address =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    return address && td_client_key_of(address, &key)
+               ? td_clients_find(http->services->clients, &key)
+               : NULL;
+}
+
 static void connection_changed(void *context, struct MHD_Connection *connection, void **state,
                                enum MHD_ConnectionNotificationCode change)
 {
     struct td_http *http = context;
     const int socket = socket_of(connection);
-    (void)state;
-    if (change == MHD_CONNECTION_NOTIFY_STARTED)
+    if (change == MHD_CONNECTION_NOTIFY_STARTED) {
+        *state = client_of(http, connection);
         td_connections_add(http->connections, socket);
-    else
+    } else {
         td_connections_remove(http->connections, socket);
+        td_client_unref(*state);
+    }
 }
 
 /* ---- start and stop ------------------------------------------------------------------------- */

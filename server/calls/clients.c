@@ -1,0 +1,146 @@
+#include "server/calls/clients.h"
+
+#include <netinet/in.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUCKETS = 4096 };
+
+struct td_clients {
+    uint64_t seed;
+    pthread_mutex_t mutex; /* guards all below */
+    int count;
+    struct td_client *buckets[BUCKETS];
+};
+
+struct td_clients *td_clients_new(uint64_t seed)
+{
+    struct td_clients *clients = calloc(1, sizeof *clients);
+    if (!clients)
+        return NULL;
+    clients->seed = seed;
+    pthread_mutex_init(&clients->mutex, NULL);
+    return clients;
+}
+
+void td_clients_free(struct td_clients *clients)
+{
+    if (!clients)
+        return;
+    for (int i = 0; i < BUCKETS; i++)
+        while (clients->buckets[i]) {
+            struct td_client *next = clients->buckets[i]->next;
+            free(clients->buckets[i]);
+            clients->buckets[i] = next;
+        }
+    pthread_mutex_destroy(&clients->mutex);
+    free(clients);
+}
+
+bool td_client_key_of(const struct sockaddr *address, struct td_client_key *key)
+{
+    static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+    enum { PREFIX_BYTES = 8 };
+    memset(key, 0, sizeof *key);
+    if (address->sa_family == AF_INET) {
+        struct sockaddr_in ipv4;
+        memcpy(&ipv4, address, sizeof ipv4);
+        memcpy(key->bytes, mapped, sizeof mapped);
+        memcpy(key->bytes + sizeof mapped, &ipv4.sin_addr, sizeof ipv4.sin_addr);
+        return true;
+    }
+    if (address->sa_family != AF_INET6)
+        return false;
+    struct sockaddr_in6 ipv6;
+    memcpy(&ipv6, address, sizeof ipv6);
+    const bool is_mapped = memcmp(&ipv6.sin6_addr, mapped, sizeof mapped) == 0;
+    memcpy(key->bytes, &ipv6.sin6_addr, is_mapped ? sizeof key->bytes : PREFIX_BYTES);
+    return true;
+}
+
+/* Clients choose their addresses but do not know the seed, so they cannot fill one bucket. */
+static struct td_client **bucket_of(struct td_clients *clients, const struct td_client_key *key)
+{
+    uint64_t halves[2], hash = clients->seed;
+    memcpy(halves, key->bytes, sizeof halves);
+    for (int i = 0; i < 2; i++) {
+        hash = (hash ^ halves[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
+    }
+    return &clients->buckets[hash % BUCKETS];
+}
+
+struct td_client *td_clients_find(struct td_clients *clients, const struct td_client_key *key)
+{
+    pthread_mutex_lock(&clients->mutex);
+    struct td_client **bucket = bucket_of(clients, key);
+    struct td_client *client = *bucket;
+    while (client && memcmp(&client->key, key, sizeof *key) != 0)
+        client = client->next;
+    if (!client && (client = calloc(1, sizeof *client))) {
+        client->key = *key;
+        client->next = *bucket;
+        *bucket = client;
+        clients->count++;
+    }
+    if (client) {
+        (void)td_client_ref(client);
+        client->unused_since_ns = 0;
+    }
+    pthread_mutex_unlock(&clients->mutex);
+    return client;
+}
+
+struct td_client *td_client_ref(struct td_client *client)
+{
+    atomic_fetch_add_explicit(&client->references, 1, memory_order_relaxed);
+    return client;
+}
+
+/* Release, so that whoever frees the client sees what was written to it before. */
+void td_client_unref(struct td_client *client)
+{
+    if (client)
+        atomic_fetch_sub_explicit(&client->references, 1, memory_order_release);
+}
+
+/* Under the mutex. Without references nobody but the table can hand out another. */
+static bool is_unused(struct td_client *client, int64_t now_ns, int64_t since_ns)
+{
+    if (atomic_load_explicit(&client->references, memory_order_acquire) > 0) {
+        client->unused_since_ns = 0;
+        return false;
+    }
+    if (client->unused_since_ns == 0)
+        client->unused_since_ns = now_ns;
+    return client->unused_since_ns <= since_ns;
+}
+
+void td_clients_trim(struct td_clients *clients, int64_t now_ns, int64_t since_ns)
+{
+    pthread_mutex_lock(&clients->mutex);
+    for (int i = 0; i < BUCKETS && clients->count > 0; i++) {
+        struct td_client **link = &clients->buckets[i];
+        while (*link) {
+            struct td_client *client = *link;
+            if (!is_unused(client, now_ns, since_ns)) {
+                link = &client->next;
+                continue;
+            }
+            *link = client->next;
+            clients->count--;
+            free(client);
+        }
+    }
+    pthread_mutex_unlock(&clients->mutex);
+}
+
+int td_clients_count(struct td_clients *clients)
+{
+    pthread_mutex_lock(&clients->mutex);
+    const int count = clients->count;
+    pthread_mutex_unlock(&clients->mutex);
+    return count;
+}

@@ -1,0 +1,57 @@
+/* clients.h - who sends the requests.
+ *
+ * A client is an address: an IPv4 address, or the first 64 bits of an IPv6 address, since a site or a
+ * machine owns all addresses below such a prefix. Limits and turns are by client.
+ *
+ * Ownership  A client is shared: each connection and each call holds a reference. Without references
+ *            it is kept for some seconds, so that what is known of it outlasts a reconnect.
+ * Threads    Any. One mutex guards the table; the members of a client are atomic. */
+#ifndef TD_SERVER_CALLS_CLIENTS_H
+#define TD_SERVER_CALLS_CLIENTS_H
+
+#include <sys/socket.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct td_clients;
+
+/* An IPv6 prefix of 64 bits with zeros after it, or an IPv4 address mapped to IPv6. */
+struct td_client_key {
+    uint8_t bytes[16];
+};
+
+struct td_client {
+    struct td_client_key key;
+    atomic_int references;
+    atomic_int connections; /* that are open */
+
+    /* Guarded by the table's mutex. */
+    struct td_client *next;
+    int64_t unused_since_ns; /* when it was first seen without a reference; 0: in use */
+};
+
+/* NULL without memory. The seed decides on the order of the hash table: clients must not know it. */
+struct td_clients *td_clients_new(uint64_t seed);
+void td_clients_free(struct td_clients *clients); /* after the last reference; NULL is fine */
+
+/* The key of an IPv4 or IPv6 address. False for another family. */
+bool td_client_key_of(const struct sockaddr *address, struct td_client_key *key);
+
+/* The client with this key, new if it is not in the table; the caller gets a reference. NULL without
+ * memory. */
+struct td_client *td_clients_find(struct td_clients *clients, const struct td_client_key *key);
+
+struct td_client *td_client_ref(struct td_client *client);
+void td_client_unref(struct td_client *client); /* NULL is fine */
+
+/* Frees the clients that have been without a reference since before `since_ns`. To be called
+ * periodically. */
+void td_clients_trim(struct td_clients *clients, int64_t now_ns, int64_t since_ns);
+
+/* How many are in the table. */
+int td_clients_count(struct td_clients *clients);
+
+#endif

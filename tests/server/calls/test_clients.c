@@ -1,0 +1,151 @@
+#include "server/calls/clients.h"
+#include "tests/support/suite.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND INT64_C(1000000000)
+
+static struct td_client_key key_of(const char *address)
+{
+    struct td_client_key key;
+    struct sockaddr_in ipv4 = { .sin_family = AF_INET };
+    struct sockaddr_in6 ipv6 = { .sin6_family = AF_INET6 };
+    const bool is_ipv4 = inet_pton(AF_INET, address, &ipv4.sin_addr) == 1;
+    if (!is_ipv4)
+        ck_assert_int_eq(inet_pton(AF_INET6, address, &ipv6.sin6_addr), 1);
+    ck_assert(td_client_key_of(is_ipv4 ? (void *)&ipv4 : (void *)&ipv6, &key));
+    return key;
+}
+
+static bool is_one_client(const char *one, const char *other)
+{
+    const struct td_client_key a = key_of(one), b = key_of(other);
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+START_TEST(an_ipv4_address_is_a_client)
+{
+    ck_assert(is_one_client("192.0.2.1", "192.0.2.1"));
+    ck_assert(!is_one_client("192.0.2.1", "192.0.2.2"));
+    ck_assert(is_one_client("192.0.2.1", "::ffff:192.0.2.1")); /* on a listener for both families */
+    ck_assert(!is_one_client("::ffff:192.0.2.1", "::ffff:192.0.2.2"));
+}
+END_TEST
+
+START_TEST(the_first_64_bits_of_an_ipv6_address_are_a_client)
+{
+    ck_assert(is_one_client("2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff"));
+    ck_assert(!is_one_client("2001:db8:1:2::1", "2001:db8:1:3::1"));
+    ck_assert(!is_one_client("::1", "127.0.0.1"));
+}
+END_TEST
+
+START_TEST(an_address_of_another_family_is_no_client)
+{
+    struct td_client_key key;
+    const struct sockaddr local = { .sa_family = AF_UNIX };
+    ck_assert(!td_client_key_of(&local, &key));
+}
+END_TEST
+
+START_TEST(a_key_finds_the_same_client_each_time)
+{
+    enum { CLIENTS = 20000 }; /* more than there are buckets */
+    struct td_clients *clients = td_clients_new(1);
+    struct td_client *found[CLIENTS];
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < CLIENTS; i++) {
+            char address[32];
+            snprintf(address, sizeof address, "10.0.%d.%d", i / 250, i % 250);
+            const struct td_client_key key = key_of(address);
+            struct td_client *client = td_clients_find(clients, &key);
+            ck_assert(round == 0 || client == found[i]);
+            found[i] = client;
+        }
+    ck_assert_int_eq(td_clients_count(clients), CLIENTS);
+    for (int i = 0; i < CLIENTS; i++)
+        ck_assert_int_eq(atomic_load(&found[i]->references), 2);
+    td_clients_free(clients);
+}
+END_TEST
+
+START_TEST(a_client_is_freed_some_time_after_its_last_reference)
+{
+    struct td_clients *clients = td_clients_new(1);
+    const struct td_client_key key = key_of("192.0.2.1");
+    struct td_client *client = td_clients_find(clients, &key);
+    td_clients_trim(clients, 10 * SECOND, INT64_MAX);
+    ck_assert_int_eq(td_clients_count(clients), 1); /* in use */
+    td_client_unref(client);
+    td_clients_trim(clients, 20 * SECOND, 10 * SECOND);
+    ck_assert_int_eq(td_clients_count(clients), 1); /* unused since 20 s */
+    td_clients_trim(clients, 29 * SECOND, 19 * SECOND);
+    ck_assert_int_eq(td_clients_count(clients), 1);
+    td_clients_trim(clients, 30 * SECOND, 20 * SECOND);
+    ck_assert_int_eq(td_clients_count(clients), 0);
+    td_clients_free(clients);
+}
+END_TEST
+
+START_TEST(a_client_that_returns_in_time_is_kept)
+{
+    struct td_clients *clients = td_clients_new(1);
+    const struct td_client_key key = key_of("192.0.2.1");
+    td_client_unref(td_clients_find(clients, &key));
+    td_clients_trim(clients, 20 * SECOND, 10 * SECOND);
+    td_client_unref(td_clients_find(clients, &key));
+    td_clients_trim(clients, 31 * SECOND, 21 * SECOND);
+    ck_assert_int_eq(td_clients_count(clients), 1); /* unused since 31 s */
+    td_clients_free(clients);
+}
+END_TEST
+
+static void *find_and_release(void *context)
+{
+    struct td_clients *clients = context;
+    for (int i = 0; i < 20000; i++) {
+        const struct td_client_key key = { .bytes = { (uint8_t)(i % 7) } };
+        struct td_client *client = td_clients_find(clients, &key);
+        atomic_fetch_add(&client->connections, 1);
+        atomic_fetch_sub(&client->connections, 1);
+        td_client_unref(client);
+    }
+    return NULL;
+}
+
+START_TEST(no_client_in_use_is_freed_by_another_thread)
+{
+    struct td_clients *clients = td_clients_new(1);
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, find_and_release, clients);
+    for (int i = 1; i <= 2000; i++)
+        td_clients_trim(clients, i, INT64_MAX);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    td_clients_trim(clients, 1, INT64_MAX);
+    ck_assert_int_eq(td_clients_count(clients), 0);
+    td_clients_free(clients);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_test(tcase, an_ipv4_address_is_a_client);
+    tcase_add_test(tcase, the_first_64_bits_of_an_ipv6_address_are_a_client);
+    tcase_add_test(tcase, an_address_of_another_family_is_no_client);
+    tcase_add_test(tcase, a_key_finds_the_same_client_each_time);
+    tcase_add_test(tcase, a_client_is_freed_some_time_after_its_last_reference);
+    tcase_add_test(tcase, a_client_that_returns_in_time_is_kept);
+    tcase_add_test(tcase, no_client_in_use_is_freed_by_another_thread);
+}
+
+int main(void)
+{
+    return run_suite("clients", add);
+}
