@@ -113,6 +113,14 @@ void td_guard_remove(int range)
     pthread_mutex_unlock(&mutex);
 }
 
+int td_guard_ranges(void)
+{
+    pthread_mutex_lock(&mutex);
+    const int n = atomic_load(&used) - n_freed;
+    pthread_mutex_unlock(&mutex);
+    return n;
+}
+
 bool td_guard_marked(int range)
 {
     return range >= 0 && atomic_load_explicit(&ranges[range].marked, memory_order_relaxed);

@@ -27,6 +27,9 @@ void td_guard_install(void);
 int td_guard_add(const void *begin, size_t size);
 void td_guard_remove(int range); /* before munmap; -1 is fine */
 
+/* The number of guarded ranges: mapped files and regions of shared memory. */
+int td_guard_ranges(void);
+
 /* Whether a fault occurred in this range. */
 bool td_guard_marked(int range);
 

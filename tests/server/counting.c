@@ -2,7 +2,6 @@
 
 #include "kernels/status.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 struct counted {
@@ -22,10 +21,14 @@ static void release(struct td_buffer *base)
 static struct td_buffer *take(struct td_memory *memory, size_t bytes, struct td_error *err)
 {
     struct counting *counting = (struct counting *)(void *)memory;
-    struct counted *counted = malloc(sizeof *counted);
-    ck_assert_ptr_nonnull(counted);
-    counted->inner = td_memory_heap()->take(td_memory_heap(), bytes, err);
-    ck_assert_ptr_nonnull(counted->inner);
+    struct td_buffer *inner = td_memory_heap()->take(td_memory_heap(), bytes, err);
+    struct counted *counted = inner ? malloc(sizeof *counted) : NULL;
+    if (!counted) {
+        td_buffer_unref(inner);
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory");
+        return NULL;
+    }
+    counted->inner = inner;
     counted->counting = counting;
     td_buffer_init(&counted->base, counted->inner->data, bytes, release);
     atomic_fetch_add(&counting->taken, 1);

@@ -11,6 +11,7 @@
 
 char folder[64];
 struct td_log store_log; /* writes into a pipe */
+struct counting store_memory;
 static int log_reading;
 
 static void open_below(const char *parent)
@@ -20,6 +21,7 @@ static void open_below(const char *parent)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
     log_reading = ends[0];
+    counting_init(&store_memory);
     store_log = (struct td_log){ .level = TD_LOG_INFO, .format = TD_LOG_TEXT, .fd = ends[1] };
 }
 
@@ -98,7 +100,7 @@ void put_safetensors(const char *name, const char *header, int32_t first, int n)
 struct td_store *open_at(const char *path)
 {
     return td_store_open(&(struct td_store_options){
-        .dir = path, .quota = QUOTA, .memory = td_memory_heap(), .log = &store_log });
+        .dir = path, .quota = QUOTA, .memory = &store_memory.memory, .log = &store_log });
 }
 
 struct td_store *open_folder(void)

@@ -6,13 +6,15 @@
 #define TD_TESTS_SERVER_FOLDER_H
 
 #include "server/store/store.h"
+#include "tests/server/counting.h"
 
 #include <check.h>
 
 enum { QUOTA = 1 << 20 };
 
 extern char folder[64];
-extern struct td_log store_log; /* writes into a pipe: see logged */
+extern struct td_log store_log;      /* writes into a pipe: see logged */
+extern struct counting store_memory; /* the buffers of all stores */
 
 void folder_open(void);           /* fixture: on disk */
 void folder_open_in_memory(void); /* fixture: in /dev/shm if there is one */

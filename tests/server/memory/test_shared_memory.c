@@ -288,6 +288,24 @@ START_TEST(a_truncated_region_is_refused_even_when_it_grows_again)
 }
 END_TEST
 
+/* The object is as large as before, but a reader saw zeros, and would see them again. */
+START_TEST(a_region_that_was_read_while_it_was_truncated_is_refused)
+{
+    struct td_error err = { 0 };
+    void *out;
+    ck_assert_int_eq(add("region", 0, 2 * PAGE, &err), TD_OK);
+    ck_assert_int_eq(find("region", 0, 2 * PAGE, &out, &err), TD_OK);
+    ck_assert_int_eq(ftruncate(object, 0), 0);
+    ck_assert_int_eq(((const volatile char *)out)[PAGE], 0);
+    ck_assert_int_eq(ftruncate(object, 3 * PAGE), 0);
+    ck_assert_int_eq(find("region", 0, 16, &out, &err), TD_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(err.message, "truncated") != NULL, "%s", err.message);
+    td_shm_unregister(shm, "region");
+    ck_assert_int_eq(add("region", 0, 2 * PAGE, &err), TD_OK);
+    ck_assert_int_eq(find("region", 0, 16, &out, &err), TD_OK);
+}
+END_TEST
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 static atomic_bool stop;
@@ -346,6 +364,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, an_unregistered_region_lives_until_its_last_user_releases_it);
     tcase_add_test(tcase, unregistering_an_unknown_region_succeeds);
     tcase_add_test(tcase, a_truncated_region_is_refused_even_when_it_grows_again);
+    tcase_add_test(tcase, a_region_that_was_read_while_it_was_truncated_is_refused);
     tcase_add_test(tcase, regions_are_registered_and_unregistered_while_in_use);
 }
 

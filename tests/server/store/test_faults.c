@@ -1,7 +1,8 @@
 /* Makes every system call and allocation fail, once or from then on, and checks that three things
  * agree: the result of the call, the served tensors, and those that a restart serves. */
+#include "server/memory/fault_guard.h"
+#include "tests/server/faults.h"
 #include "tests/server/folder.h"
-#include "tests/server/store/faults.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -62,16 +63,6 @@ static int count_hidden(void)
     int n = 0;
     for (const struct dirent *item; (item = readdir(dir));)
         n += strncmp(item->d_name, ".tensord", 8) == 0;
-    closedir(dir);
-    return n;
-}
-
-static int count_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int n = 0;
-    while (readdir(dir))
-        n++;
     closedir(dir);
     return n;
 }
@@ -172,6 +163,17 @@ static void expect_room(struct td_store *store)
     EXPECT(td_store_admit(store, &other, room, &err) == TD_OK, "%s: %s", label, err.message);
     EXPECT(td_store_admit(store, &other, room + 1, &err) == TD_RESOURCE_LIMIT,
            "%s: more than the quota is admitted", label);
+}
+
+/* Frees the store: it and the calls before have given back all that they took. */
+static void close_store(struct td_store *store)
+{
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    EXPECT(faults_mappings() == 0, "%s: %d mappings are left", label, faults_mappings());
+    EXPECT(td_guard_ranges() == 0, "%s: %d guarded ranges are left", label, td_guard_ranges());
+    EXPECT(atomic_load(&store_memory.alive) == 0, "%s: %d buffers are left", label,
+           atomic_load(&store_memory.alive));
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
@@ -367,7 +369,7 @@ static void change_with_fault(const void *row, const struct fault *fault, const 
     const struct states *states = wanted;
     struct state now;
     struct td_store *store = prepare(change);
-    const int descriptors = count_descriptors();
+    const int descriptors = faults_descriptors();
     const td_status status = run_change(change, store, fault);
     const bool done = took_effect(status);
     const size_t length = strlen(label);
@@ -376,7 +378,7 @@ static void change_with_fault(const void *row, const struct fault *fault, const 
     EXPECT(status == TD_OK || err.message[0], "%s: the error has no message", label);
     const bool one = fault->span == FAULT_ONCE && !fault->always;
     EXPECT(status == TD_OK || !done || !one, "%s: not undone", label);
-    EXPECT(count_descriptors() == descriptors, "%s: descriptors are left", label);
+    EXPECT(faults_descriptors() == descriptors, "%s: descriptors are left", label);
     EXPECT(count_hidden() == 0 || !one, "%s: hidden files are left", label);
     read_state(store, &now);
     expect_state(&now, want, "then");
@@ -392,7 +394,7 @@ static void change_with_fault(const void *row, const struct fault *fault, const 
     read_state(store, &now);
     expect_state(&now, &states->after, "once more");
     EXPECT(count_hidden() == 0, "%s: hidden files are left once more", label);
-    td_store_free(store);
+    close_store(store);
 }
 
 /* Runs the change with each fault, and with each function that always fails. */
@@ -404,7 +406,7 @@ static void try_change(const struct change *change, const char *always)
     ck_assert_msg(run_change(change, store, &none) == TD_OK, "%s", err.message);
     record_calls();
     read_state(store, &states.after);
-    td_store_free(store);
+    close_store(store);
     ck_assert_str_ne(states.before.served, states.after.served);
     if (!always)
         for_each_fault(change->description, change_with_fault, change, &states);
@@ -536,11 +538,11 @@ static void rescan_with_fault(const void *row, const struct fault *fault, const 
     const struct states *states = wanted;
     struct state now;
     struct td_store *store = prepare_rescan(rescan);
-    const int descriptors = count_descriptors();
+    const int descriptors = faults_descriptors();
     faults_begin(fault);
     td_store_rescan(store);
     faults_end();
-    EXPECT(count_descriptors() == descriptors, "%s: descriptors are left", label);
+    EXPECT(faults_descriptors() == descriptors, "%s: descriptors are left", label);
     read_state(store, &now);
     expect_either(now.served, states, rescan->may_miss);
     expect_room(store);
@@ -558,7 +560,7 @@ static void rescan_with_fault(const void *row, const struct fault *fault, const 
     else
         expect_state(&now, &states->after, "after another rescan");
     expect_kept(store);
-    td_store_free(store);
+    close_store(store);
 }
 
 START_TEST(a_failed_rescan_serves_the_old_or_the_new_version)
@@ -572,7 +574,7 @@ START_TEST(a_failed_rescan_serves_the_old_or_the_new_version)
     faults_end();
     record_calls();
     read_state(store, &states.after);
-    td_store_free(store);
+    close_store(store);
     ck_assert_str_ne(states.before.served, states.after.served);
     for_each_fault(rescan->description, rescan_with_fault, rescan, &states);
 }
@@ -600,7 +602,7 @@ static void put_after_fault(const void *row, const struct fault *fault, const vo
     EXPECT(value_of(found(store, name)->tensor, 0) == 3000 || !was_skipped,
            "%s: a later PUT was replaced", label);
     td_arena_reset(&test_arena);
-    td_store_free(store);
+    close_store(store);
 }
 
 static const char *const new_files[] = { "t.npy", "m.safetensors/w" };
@@ -614,7 +616,7 @@ START_TEST(a_tensor_put_after_its_file_could_not_be_read_stays)
     td_store_rescan(store);
     faults_end();
     record_calls();
-    td_store_free(store);
+    close_store(store);
     for_each_fault(new_files[_i], put_after_fault, new_files[_i], NULL);
 }
 END_TEST
@@ -624,7 +626,7 @@ static void start_with_fault(const void *row, const struct fault *fault, const v
     const struct state *want = wanted;
     struct state now;
     (void)row;
-    const int descriptors = count_descriptors();
+    const int descriptors = faults_descriptors();
     faults_begin(fault);
     struct td_store *store = open_at(folder);
     faults_end();
@@ -632,9 +634,9 @@ static void start_with_fault(const void *row, const struct fault *fault, const v
         td_store_rescan(store);
         read_state(store, &now);
         expect_state(&now, want, "after a rescan");
-        td_store_free(store);
+        close_store(store);
     }
-    EXPECT(count_descriptors() == descriptors, "%s: descriptors are left", label);
+    EXPECT(faults_descriptors() == descriptors, "%s: descriptors are left", label);
     (void)logged();
 }
 
@@ -649,7 +651,7 @@ START_TEST(a_rescan_completes_a_failed_start)
     faults_end();
     record_calls();
     read_state(store, &want);
-    td_store_free(store);
+    close_store(store);
     for_each_fault("start", start_with_fault, NULL, &want);
 }
 END_TEST
