@@ -21,6 +21,7 @@
 #   valgrind          finds what AddressSanitizer finds in the same cases, at a multiple of the time.
 #   unit-tsan-single  unit tests whose programs start no thread: ThreadSanitizer has nothing to find in them.
 #   http-tsan-topics  topics of HTTP that go through the same threads as those of http-tsan.
+#   fuzz-long         3 minutes for each target of tests/fuzz instead of 5 seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -85,6 +86,7 @@ http() { TD_TEST_TIME_SCALE=$2 python3 tests/http/run.py --binary "$1/tensord" "
 oip() { TD_TEST_TIME_SCALE=$2 python3 tests/oip/run.py --binary "$1/tensord"; }
 conformance() { TD_TEST_TIME_SCALE=$2 python3 tests/conformance/test_all.py --binary "$1/tensord" "${@:3}"; }
 clients() { python3 tests/clients/run.py "$1"; }
+fuzz() { tests/fuzz/run.sh all "$1"; }
 
 # The CUDA plugin, for one architecture (9.0) so as to be quick: exports one function, depends on no library of
 # CUDA's to be loaded, and says what it lacks where there is no GPU. Where there is one, the contract too.
@@ -144,6 +146,8 @@ stage tidy                compute -wl  build-release tidy
 stage gpu-plugin          compute -wl  -             gpu_plugin
 stage gpu-emulation       compute -wl  build-release gpu_emulation
 stage unit-tsan-single    compute --l  build-tsan    unit_tsan -E
+stage fuzz                compute -w-  -             fuzz 5
+stage fuzz-long           compute --l  -             fuzz 180
 stage valgrind            compute --l  build-release tests/http/valgrind.sh build/tensord
 stage conformance-json    wait    q--  build-release conformance build 1 --transport json
 stage http-smoke          wait    q--  build-release http build 1 --only test_ops --only test_errors --only test_tensors \

@@ -1,0 +1,136 @@
+/* fuzz_store.c - files of the data folder: loaded by a store, read, persisted, read again.
+ *
+ * Input    A byte that selects the format: .tensord, .npy or .safetensors; the file.
+ *
+ * A valid file beside it is served whatever this one holds. */
+#include "server/store/store.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[64];
+static const char *const file_names[] = { "t.tensord", "t.npy", "t.safetensors" };
+static const char valid_name[] = "valid.npy";
+
+enum { PATH_SIZE = 128, MOST_PERSISTED = 1 << 16 };
+
+static void path_of(char path[PATH_SIZE], const char *name)
+{
+    snprintf(path, PATH_SIZE, "%s/%s", folder, name);
+}
+
+static void put_file(const char *name, const void *data, size_t size)
+{
+    char path[PATH_SIZE];
+    path_of(path, name);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    REQUIRE(fd >= 0 && write(fd, data, size) == (ssize_t)size && close(fd) == 0, "%s", path);
+}
+
+static void remove_file(const char *name)
+{
+    char path[PATH_SIZE];
+    path_of(path, name);
+    unlink(path);
+}
+
+static void remove_folder(void)
+{
+    for (size_t i = 0; i < sizeof file_names / sizeof file_names[0]; i++)
+        remove_file(file_names[i]);
+    remove_file(valid_name);
+    remove_file("copy.tensord");
+    rmdir(folder);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    static const char valid[] = "\x93NUMPY\x01\x00\x38\x00{'descr': '|u1', 'fortran_order': False, "
+                                "'shape': (2,)}\n\x07\x08";
+    (void)argc;
+    (void)argv;
+    snprintf(folder, sizeof folder, "%s/tensord-fuzz-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    REQUIRE(mkdtemp(folder), "no folder %s", folder);
+    put_file(valid_name, valid, sizeof valid - 1);
+    atexit(remove_folder);
+    return 0;
+}
+
+static struct td_store *open_store(void)
+{
+    static const struct td_log log = { TD_LOG_ERROR, TD_LOG_TEXT, -1 };
+    struct td_store *store = td_store_open(&(struct td_store_options){
+        .dir = folder, .quota = 1 << 26, .memory = fuzz_memory(), .log = &log });
+    REQUIRE(store, "the store does not open");
+    return store;
+}
+
+static bool get(struct td_store *store, const char *name, struct td_arena *arena,
+                struct td_tensor_listing *out)
+{
+    struct td_error err = { 0 };
+    const td_status status = td_store_get(store, name, strlen(name), arena, out, &err);
+    if (status != TD_OK)
+        fuzz_expect_error(&err, status, 0);
+    return status == TD_OK;
+}
+
+/* Persists the tensor as "copy", and compares it with what another store loads. */
+static void persist(struct td_store *store, const struct td_tensor *tensor, struct td_arena *arena)
+{
+    struct td_store_write write = { .name = "copy", .persist = true };
+    struct td_tensor_listing listing;
+    struct td_error err = { 0 };
+    bool created;
+    const td_status status = td_store_put(store, &write, tensor, arena, &listing, &created, &err);
+    REQUIRE(status == TD_OK, "%s", err.message);
+    struct td_store *other = open_store();
+    REQUIRE(get(other, "copy", arena, &listing), "the copy is not there");
+    fuzz_expect_tensor(listing.tensor);
+    fuzz_expect_same(tensor, listing.tensor, true);
+    REQUIRE(td_store_delete(other, &write, &err) == TD_OK, "%s", err.message);
+    td_arena_reset(arena); /* the versions that it holds, before their store */
+    td_store_free(other);
+}
+
+static void read_all(struct td_store *store, struct td_arena *arena)
+{
+    struct td_tensor_listing *list, one;
+    struct td_error err = { 0 };
+    int count, found = 0;
+    REQUIRE(td_store_list(store, arena, &list, &count, &err) == TD_OK, "%s", err.message);
+    for (int i = 0; i < count; i++) {
+        found += strcmp(list[i].name, "valid") == 0;
+        REQUIRE(get(store, list[i].name, arena, &one), "%s is listed only", list[i].name);
+        fuzz_expect_tensor(one.tensor);
+        REQUIRE(td_store_check(&one, &err) == TD_OK, "%s", err.message);
+        fuzz_expect_round_trip(one.tensor, TD_FORMAT_JSON, TD_LAYOUT_BASE64);
+    }
+    REQUIRE(found == 1, "the valid file is not served");
+    td_arena_reset(arena);
+    for (int i = 0; i < 1 && get(store, "t", arena, &one); i++)
+        if (one.tensor->bytes <= MOST_PERSISTED)
+            persist(store, one.tensor, arena);
+    td_arena_reset(arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *name = file_names[fuzz_byte(&data, &size) % 3];
+    struct td_arena *arena = fuzz_arena_open();
+    put_file(name, data, size);
+    struct td_store *store = open_store();
+    const int before = td_store_stats(store).tensors;
+    td_store_rescan(store);
+    REQUIRE(td_store_stats(store).tensors == before, "a rescan changes the tensors");
+    read_all(store, arena);
+    td_store_free(store);
+    remove_file(name);
+    fuzz_arena_close(arena);
+    return 0;
+}

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Writes the first inputs of the fuzz targets, FOLDER/TARGET/NUMBER, from the conformance cases and from the texts below.
+
+    seeds.py FOLDER [TARGET...]
+
+The formats of the inputs are described at the top of each fuzz_TARGET.c.
+"""
+import base64, glob, itertools, json, os, re, struct, sys, zlib
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+sys.path.insert(0, os.path.join(HERE, "..", "http"))
+import daemon
+
+with open(os.path.join(ROOT, "kernels", "ops.def"), encoding="ascii") as ops:
+    OPS = re.findall(r"^TD_OP\(\w+, (\w+)\)", ops.read(), re.M)
+OP = {name: number for number, name in enumerate(OPS)}
+LIST_OP, PAIR_OP = len(OPS), len(OPS) + 1  # fuzz_op
+LARGEST, CASES_PER_OP = 1500, 40
+
+
+def cases():
+    """of every op some conformance cases, the small ones"""
+    for path in sorted(glob.glob(os.path.join(ROOT, "tests", "conformance", "cases", "*.jsonl"))):
+        with open(path, encoding="utf-8") as lines:
+            small = [line for line in lines if len(line) < LARGEST and '"body"' not in line]
+        for line in small[::max(1, len(small) // CASES_PER_OP)]:
+            yield json.loads(line)
+
+
+def numel(shape):
+    n = 1
+    for d in shape:
+        n *= d
+    return n
+
+
+def raw(tensor):
+    """the bytes of a tensor of numbers or strings; None for those that need rounding"""
+    if "base64" in tensor:
+        return base64.b64decode(tensor["base64"])
+    dtype, data = tensor["dtype"], tensor["data"]
+    if dtype == "string":
+        return daemon.raw_strings([v.encode("utf-8", "surrogatepass") for v in data])
+    if dtype not in daemon.FORMATS or any(isinstance(v, str) for v in data):
+        return None
+    try:
+        return daemon.pack(dtype, data)
+    except (struct.error, OverflowError):
+        return None
+
+
+def flat(inputs):
+    """the inputs of a case with one name per tensor: indices.0, indices.1, ..."""
+    for name, value in inputs.items():
+        for i, tensor in enumerate(value if isinstance(value, list) else [value]):
+            yield (f"{name}.{i}" if isinstance(value, list) else name), tensor
+
+
+def attribute_text(value):
+    return ",".join(map(str, value)) if isinstance(value, list) else json.dumps(value).strip('"')
+
+
+# ---------------------------------------------------------------- JSON
+TEXTS = [
+    (LIST_OP, '{"lists":[[1.5],[]],"ints":[[1],2],"count":-3,"bounds":"wrap","equation":"a","size":"huge","axes":[0,-1],'
+              '"epsilon":1e-9,"keep":false,"dtype":"int64"}'),
+    (LIST_OP, '{"lists":{"ref":"s"},"equation":"\\u00e9\\ud83d\\ude00","response":"flat","device":"cpu","timing":true}'),
+    (PAIR_OP, '{"x":{"dtype":"complex64","shape":[2],"data":[[1,2],["NaN",-0.0]]},"more":[{"ref":"t"}],"keys":["a"],'
+              '"condition":[true,false]}'),
+    (0, '{"params":{"ref":"t"},"indices":[0,3],"axis":0,"bounds":"clip","response":"base64"}'),
+    (0, '{"params":{"data":[[1e400,"Infinity"]],"dtype":"float64","shape":[1,2]},"indices":[[]]}'),
+    (0, '{"params":["a\\u0000b","\\n"],"indices":1,"store":"x"}'),
+    (0, '{"params":{"dtype":"string","shape":[2],"base64":"AQAAAGEAAAAA"},"indices":{"dtype":"int16","shape":[1],"base64":"AQA="}}'),
+    (0, "[" * 40), (0, '{"params":' + "[" * 17 + "]" * 17 + ',"indices":[0]}'), (0, ""), (0, " {} "),
+]
+
+
+def json_seeds():
+    for number, text in TEXTS:
+        yield bytes([number]) + text.encode()
+    for case in cases():
+        body = {**case["inputs"], **case["attrs"]}
+        yield bytes([OP[case["op"]]]) + json.dumps(body, separators=(",", ":")).encode()
+
+
+# ---------------------------------------------------------------- safetensors
+def safetensors_seeds():
+    for case in cases():
+        tensors = {name: (t["dtype"], t["shape"], raw(t)) for name, t in flat(case["inputs"])}
+        if all(data is not None and dtype in daemon.SAFETENSORS_NAMES for dtype, _, data in tensors.values()):
+            metadata = {name: attribute_text(value) for name, value in case["attrs"].items()}
+            yield bytes([OP[case["op"]]]) + daemon.safetensors(tensors, metadata)
+    yield bytes([0]) + daemon.safetensors({"indices": ("int32", [1], bytes(4))}, {"params.ref": "t", "bounds": "zero"})
+    for dtype in daemon.SAFETENSORS_NAMES:
+        yield bytes([LIST_OP]) + daemon.safetensors({"a": (dtype, [2], bytes(2 * daemon.SIZES[dtype])), "b": (dtype, [0, 3], b"")})
+    for header in ("{}", "", '{"a":{"dtype":"I8","shape":[18446744073709551615],"data_offsets":[0,1]}}',
+                   '{"a":{"data_offsets":[1,0],"shape":[],"dtype":"F64"},"a":{}}', '{"__metadata__":{"a":"\\u0000"}}'):
+        yield bytes([0]) + daemon.safetensors_file(header, b"\1")
+
+
+# ---------------------------------------------------------------- npy
+def npy_seeds():
+    for descr in list(daemon.NPY_NAMES.values()) + [">i4", ">f8", ">c16", "=u2", "|V2", "|S3", "<M8[s]", "|O", "<U2"]:
+        size = int(re.search(r"\d+", descr + "1").group())
+        for shape, fortran, version in (([2, 3], False, 1), ([2, 3], True, 1), ([3], True, 2), ([], False, 3)):
+            yield daemon.npy(descr, shape, bytes(i % 2 for i in range(numel(shape) * size)), fortran, version)
+    yield daemon.npy("<i4", [0, 5], b"", True)
+    yield daemon.npy("<i4", [1] * 17, bytes(4))
+
+
+# ---------------------------------------------------------------- the Open Inference Protocol
+DATATYPES = {"bool": "BOOL", "float16": "FP16", "bfloat16": "BF16", "float32": "FP32", "float64": "FP64", "string": "BYTES",
+             **{name: name.upper() for name in daemon.FORMATS if "int" in name}}
+
+
+def oip_input(name, tensor, binary):
+    """an input, and its bytes after the JSON; None without a datatype"""
+    data = raw(tensor)
+    if tensor["dtype"] not in DATATYPES or data is None:
+        return None
+    one = {"name": name, "datatype": DATATYPES[tensor["dtype"]], "shape": tensor["shape"]}
+    if binary:
+        return {**one, "parameters": {"binary_data_size": len(data)}}, data
+    return ({**one, "data": tensor["data"]}, b"") if "data" in tensor else None
+
+
+def oip(number, document, data=b"", header=True):
+    text = document.encode() if isinstance(document, str) else json.dumps(document, separators=(",", ":")).encode()
+    return struct.pack("<BH", number, len(text) if header else 0xFFFF) + text + data
+
+
+def oip_seeds():
+    for i, case in enumerate(cases()):
+        inputs = [oip_input(name, tensor, i % 2) for name, tensor in flat(case["inputs"])]
+        if None in inputs:
+            continue
+        parameters = {k: attribute_text(v) if isinstance(v, list) else v for k, v in case["attrs"].items()}
+        document = {"id": str(i), "parameters": {**parameters, "binary_data_output": i % 4 == 1}, "inputs": [one for one, _ in inputs]}
+        yield oip(OP[case["op"]], document, b"".join(data for _, data in inputs), header=i % 2 == 1)
+    region = '"parameters":{"shared_memory_region":"%s","shared_memory_offset":%d,"shared_memory_byte_size":%d}'
+    yield oip(0, '{"inputs":[{"name":"params","datatype":"INT32","shape":[4],%s},{"name":"indices","datatype":"INT32","shape":[1],'
+                 '"data":[2]}],"outputs":[{"name":"output",%s}]}' % (region % ("r", 8, 16), region % ("q", 0, 64)), header=False)
+    yield oip(0, '{"parameters":{"params.ref":"t","timeout":5000,"complex":true},"inputs":[{"name":"indices","datatype":"INT64",'
+                 '"shape":[2],"data":[1,0]}],"outputs":[{"name":"output","parameters":{"binary_data":true}}]}', header=False)
+    yield oip(0, '{"inputs":[{"name":"params","datatype":"FP32","shape":[2,2],"parameters":{"classification":1},"data":[[1,2],[3,4]]}]}')
+    for number, text in ((0xF0, '{"ready":true}'), (0xF1, '{"parameters":{"config":"{}"}}'),
+                         (0xF2, '{"parameters":{"unload_dependents":true}}'), (0xF3, '{"key":"/k","offset":0,"byte_size":64}')):
+        yield oip(number, text)
+
+
+# ---------------------------------------------------------------- einsum
+EQUATIONS = ["float32 23,34\nij,jk->ik", "int64 22\nii->i", "float64 3\ni->ii", "int8 222,22\n...ij,jk->...ik", "complex64 234\n...->",
+             "uint16 23\nij->ji", "int32 \n->", "float16 2,3,4\na,b,c->cba", "float32 22,22,22,22\nab,bc,cd,de->ae",
+             "int32 23,23\nij, ij -> i", "complex128 212,21\nb...j,...j->b", "bfloat16 99,99\nik,jk->ij", "int32 00\nij->",
+             "float64 33,33\n\u00e9x,x\U0001f600->\u00e9\U0001f600", "int16 2222\niijj->ij", "int64 23,34,42\nij,jk,ki"]
+
+
+def einsum_seeds():
+    yield from (text.encode() for text in EQUATIONS)
+    for case in cases():
+        if case["op"] == "einsum":
+            tensors = case["inputs"]["inputs"]
+            if all(d < 10 for t in tensors for d in t["shape"]):
+                shapes = ",".join("".join(map(str, t["shape"])) for t in tensors)
+                yield f"{tensors[0]['dtype']} {shapes}\n{case['attrs']['equation']}".encode()
+
+
+# ---------------------------------------------------------------- files of the data folder
+def own(dtype, shape, tensors):
+    """a .tensord file, which the store also writes with its data at a multiple of 64 bytes"""
+    metadata = {"tensord": "1", "dtype": dtype, "shape": json.dumps(shape, separators=(",", ":")), "version": "7"}
+    size = len(daemon.safetensors(tensors, metadata)) - sum(len(data) for _, _, data in tensors.values())
+    return daemon.safetensors(tensors, metadata, pad=-size % 64)
+
+
+def store_seeds():
+    for dtype, stored in (*((d, d) for d in daemon.SAFETENSORS_NAMES), ("complex128", "float64")):
+        parts = 2 if dtype == "complex128" else 1
+        yield b"\0" + own(dtype, [2], {"tensor": (stored, [2 * parts], bytes(daemon.SIZES[stored] * 2 * parts))})
+    offsets = struct.pack("<4Q", 0, 1, 1, 4)
+    yield b"\0" + own("string", [3], {"offsets": ("uint64", [4], offsets), "bytes": ("uint8", [4], b"a\0bc")})
+    yield b"\0" + own("float32", [0, 4], {"tensor": ("float32", [0], b"")})
+    yield from (b"\1" + seed for seed in npy_seeds())
+    yield from (b"\2" + seed[1:] for seed in itertools.islice(safetensors_seeds(), 0, None, 8))
+
+
+# ---------------------------------------------------------------- HTTP
+def http_seeds():
+    post = daemon.http_request
+    body = b'{"params":[1,2],"indices":[1]}'
+    binary = daemon.safetensors({"params": ("int32", [2], bytes(8)), "indices": ("int32", [1], bytes(4))})
+    deflated = zlib.compressobj(9, zlib.DEFLATED, 31)
+    gzip = deflated.compress(body) + deflated.flush()
+    infer = (b'{"inputs":[{"name":"params","datatype":"INT32","shape":[2],"data":[5,6]},'
+             b'{"name":"indices","datatype":"INT32","shape":[1],"parameters":{"binary_data_size":4}}]}')
+    chunked = b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1e\r\n" + body + b"\r\n0\r\n\r\n"
+    requests = [
+        post("POST", "/v1/gather", body), post("POST", "/v1/gather?axis=0&bounds=clip&response=flat&timing=1", body),
+        post("POST", "/v1/gather", binary, ["Content-Type: application/vnd.safetensors", "Accept: application/vnd.safetensors;q=0.5, */*;q=0.1"]),
+        post("POST", "/v1/gather", gzip, ["Content-Encoding: gzip", "Accept-Encoding: gzip, deflate;q=0.5"]),
+        post("POST", "/v1/gather", body, ["Expect: 100-continue", "X-Request-Timeout-Ms: 1000", "X-Request-Id: abc"]),
+        post("POST", "/v1/einsum", b'{"equation":"ij,jk->ik","inputs":[{"ref":"t"},[[1,2],[3,4]]],"store":"x"}'),
+        post("POST", "/v1/einsum/plan", b'{"equation":"ij,jk->ik","shapes":[[2,3],[3,4]]}'),
+        post("POST", "/v1/top_k", b'{"x":[3,1,2],"k":2,"device":"auto"}'),
+        post("PUT", "/v1/tensors/a", b"[[1,2],[3,4]]"), post("PUT", "/v1/tensors/b?device=cpu", daemon.npy("<f4", [2], bytes(8)), ["Content-Type: application/x-npy"]),
+        post("GET", "/v1/tensors/t?response=nested", b"", ["Range: bytes=0-9", 'If-Match: "x", *', "If-None-Match: W/\"y\""]),
+        post("GET", "/v1/tensors/t", b"", ["Accept: application/x-npy", "If-Range: \"x\"", "Range: bytes=-5"]),
+        post("POST", "/v1/tensors/t/scatter", b'{"indices":[[1]],"updates":[[7,8]]}'), post("DELETE", "/v1/tensors/t"),
+        post("GET", "/v1/tensors"), post("HEAD", "/v1/tensors/t"), post("GET", "/v1/ops/%67ather"), post("GET", "/v1/devices"),
+        post("GET", "/healthz"), post("GET", "/readyz"), post("GET", "/problems/index-out-of-bounds"),
+        post("POST", "/v2/models/gather/infer", infer + bytes(4), ["Inference-Header-Content-Length: %d" % len(infer)]),
+        post("GET", "/v2"), post("GET", "/v2/models/gather/versions/1/ready"), post("GET", "/v2/models/gather/config"), post("GET", "/v2/models/stats"),
+        post("POST", "/v2/repository/index", b'{"ready":true}'), post("POST", "/v2/repository/models/gather/load", b""),
+        post("GET", "/v2/systemsharedmemory/status"),
+        b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET http://localhost/v1/ops HTTP/1.1\r\nHost: x\r\n\r\n",
+        post("OPTIONS", "/v1/gather", b"", ["Origin: https://app.example.com", "Access-Control-Request-Method: POST"]),
+        post("GET", "/v1/ops", b"", ["Origin: null", "Sec-Fetch-Site: cross-site"]), b"GET /healthz HTTP/1.0\r\n\r\n", chunked,
+        b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+        b"GET /v1/ops?a=%00&b=%zz HTTP/1.1\r\nHost: [::1]:8080\r\nConnection: close\r\n\r\n",
+    ]
+    for i, request in enumerate(requests):
+        yield bytes([0 if i % 3 else 16]) + request
+    yield b"\0" + b"".join(requests[:8])
+
+
+# ---------------------------------------------------------------- main
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__.strip())
+    wanted = sys.argv[2:] or [name[:-len("_seeds")] for name in globals() if name.endswith("_seeds")]
+    for target in wanted:
+        folder = os.path.join(sys.argv[1], target)
+        os.makedirs(folder, exist_ok=True)
+        for number, seed in enumerate(globals()[target + "_seeds"]()):
+            with open(os.path.join(folder, f"{number:04}"), "wb") as out:
+                out.write(seed)
+
+
+if __name__ == "__main__":
+    main()
