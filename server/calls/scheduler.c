@@ -74,7 +74,7 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     atomic_fetch_add(&services->suspended, 1);
     if (atomic_load(&services->refusing)) {
         td_error_set(&call->error, TD_DRAINING, "the server is stopping");
-    } else if (!td_worker_pool_reserve(services->workers)) {
+    } else if (!td_worker_pool_reserve(services->workers, NULL)) {
         (void)queue_full(call);
     } else {
         call->job.cost_ns = job_cost(call, cost_ns);
@@ -167,6 +167,7 @@ static void back_from_device(struct td_call *call)
                (call->computed || td_device_call_is_done(call) ? 0 : admission->compute_ns);
     call->job.cost_ns = job_cost(call, left);
     call->job.deadline_ns = call->computed ? TD_NEVER : call->deadline_ns;
+    call->job.keep = true;
     td_worker_pool_submit(call->services->workers, &call->job);
 }
 
@@ -181,7 +182,7 @@ static void submit_to_device(struct td_call *call)
  * device. False if the queue is full: the call continues on the CPU. */
 static bool queue_for_device(struct td_call *call)
 {
-    if (!td_worker_pool_reserve(call->services->workers)) {
+    if (!td_worker_pool_reserve(call->services->workers, NULL)) {
         call->device = NULL;
         return false;
     }
@@ -281,6 +282,16 @@ static void run(struct td_job *job, struct td_worker *worker)
     finish(call);
 }
 
+static td_status displaced(struct td_call *call)
+{
+    td_error_set(&call->error, TD_QUEUE_FULL,
+                 "%lld requests are queued, the most that this server allows, and more of them are "
+                 "this client's than any other's",
+                 (long long)call->services->config.queue_limit);
+    call->error.retry_after_s = td_worker_pool_retry_after_s(call->services->workers);
+    return TD_QUEUE_FULL;
+}
+
 static void drop(struct td_job *job, td_status why)
 {
     struct td_call *call = (struct td_call *)(void *)job;
@@ -294,6 +305,8 @@ static void drop(struct td_job *job, td_status why)
     }
     if (why == TD_DRAINING)
         td_error_set(&call->error, why, "the server stopped while this request was queued");
+    else if (why == TD_QUEUE_FULL)
+        (void)displaced(call);
     else
         (void)waited_too_long(call);
     left_queue(call);

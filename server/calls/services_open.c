@@ -91,13 +91,15 @@ void td_services_rescan(struct td_services *services, bool wanted)
     struct td_rescan *rescan = &services->rescan;
     rescan->wanted = rescan->wanted || wanted;
     if (!rescan->wanted || atomic_load(&rescan->running) ||
-        !td_worker_pool_reserve(services->workers))
+        !td_worker_pool_reserve(services->workers, NULL))
         return;
     rescan->wanted = false;
     rescan->store = services->store;
-    rescan->job = (struct td_job){
-        .cost_ns = TD_JOB_SMALL_NS, .deadline_ns = TD_NEVER, .run = run_rescan, .drop = drop_rescan
-    };
+    rescan->job = (struct td_job){ .cost_ns = TD_JOB_SMALL_NS,
+                                   .deadline_ns = TD_NEVER,
+                                   .keep = true,
+                                   .run = run_rescan,
+                                   .drop = drop_rescan };
     atomic_store(&rescan->running, true);
     td_worker_pool_submit(services->workers, &rescan->job);
 }

@@ -7,10 +7,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum {
-    SMALL_JOBS_PER_LARGE = 7, /* consecutive small jobs while a large one waits */
-};
-
 /* A job that computes in steps opens one loop after the other, and sleeping between two of them
  * costs as much as a short loop: 30 us to wake a helper of the last one, and as much for an
  * owner that waits for the last chunk. So both poll for this long before they sleep.
@@ -18,13 +14,6 @@ enum {
  * instead of 52, and 42 us of processor time instead of 60; loops of two of 200 us 201 instead
  * of 244.) */
 #define LINGER_NS 50000
-
-/* Upper bound of an estimate, so that the sum over the queue fits 64 bits. */
-#define LONGEST_NS UINT64_C(3600000000000)
-
-struct queue {
-    struct td_job *head, **tail;
-};
 
 /* A parallel loop in progress, on its owner's stack. */
 struct loop {
@@ -57,9 +46,7 @@ struct td_worker_pool {
 
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t work;
-    struct queue small, large;
-    int smalls_in_a_row;
-    uint64_t queued_cost_ns;
+    struct td_job_queue queue;
     struct loop *loops;
     int idle, lingering;
     bool stopping;
@@ -68,71 +55,16 @@ struct td_worker_pool {
 
 /* ---- the queue, under the mutex ------------------------------------------------------------- */
 
-static bool is_small(const struct td_job *job)
+static struct td_job *left_queue(struct td_worker_pool *pool, struct td_job *job)
 {
-    return job->cost_ns < TD_JOB_SMALL_NS;
-}
-
-static void queue_init(struct queue *queue)
-{
-    queue->head = NULL;
-    queue->tail = &queue->head;
-}
-
-static void queue_push(struct queue *queue, struct td_job *job)
-{
-    job->next = NULL;
-    *queue->tail = job;
-    queue->tail = &job->next;
-}
-
-static void on_removed(struct td_worker_pool *pool, const struct td_job *job)
-{
-    pool->queued_cost_ns -= job->cost_ns;
-    atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
-}
-
-static struct td_job *queue_pop(struct td_worker_pool *pool, struct queue *queue)
-{
-    struct td_job *job = queue->head;
-    if (!job)
-        return NULL;
-    queue->head = job->next;
-    if (!queue->head)
-        queue->tail = &queue->head;
-    on_removed(pool, job);
+    if (job)
+        atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
     return job;
 }
 
 static struct td_job *next_job(struct td_worker_pool *pool)
 {
-    const bool large_turn = pool->smalls_in_a_row >= SMALL_JOBS_PER_LARGE || !pool->small.head;
-    if (large_turn && pool->large.head) {
-        pool->smalls_in_a_row = 0;
-        return queue_pop(pool, &pool->large);
-    }
-    if (pool->large.head)
-        pool->smalls_in_a_row++;
-    return queue_pop(pool, &pool->small);
-}
-
-/* Moves the expired jobs, or all, from the queue to the list at *dropped. */
-static void take_expired(struct td_worker_pool *pool, struct queue *queue, int64_t now_ns,
-                         bool everything, struct td_job **dropped)
-{
-    struct td_job **link = &queue->head;
-    while (*link) {
-        struct td_job *job = *link;
-        if (!everything && job->deadline_ns > now_ns) {
-            link = &job->next;
-            continue;
-        }
-        *link = job->next;
-        on_removed(pool, job);
-        job->next = *dropped;
-        *dropped = job;
-    }
-    queue->tail = link;
+    return left_queue(pool, td_job_queue_take(&pool->queue));
 }
 
 /* ---- loops ---------------------------------------------------------------------------------- */
@@ -240,7 +172,7 @@ static void run_waiting_small_job(struct td_worker *worker)
     if (worker->nested)
         return;
     pthread_mutex_lock(&pool->mutex);
-    struct td_job *job = queue_pop(pool, &pool->small);
+    struct td_job *job = left_queue(pool, td_job_queue_take_small(&pool->queue));
     pthread_mutex_unlock(&pool->mutex);
     if (!job)
         return;
@@ -371,8 +303,6 @@ struct td_worker_pool *td_worker_pool_new(int workers, int64_t queue_limit)
     if (!pool)
         return NULL;
     pool->queue_limit = queue_limit;
-    queue_init(&pool->small);
-    queue_init(&pool->large);
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     for (int i = 0; i < workers; i++) {
@@ -403,21 +333,35 @@ void td_worker_pool_free(struct td_worker_pool *pool)
     free(pool);
 }
 
-bool td_worker_pool_reserve(struct td_worker_pool *pool)
+/* Drops a list of jobs taken from the queue. */
+static void drop_all(struct td_job *jobs, td_status why)
+{
+    while (jobs) {
+        struct td_job *next = jobs->next;
+        jobs->drop(jobs, why);
+        jobs = next;
+    }
+}
+
+bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_source *source)
 {
     if (atomic_fetch_add_explicit(&pool->places, 1, memory_order_relaxed) < pool->queue_limit)
         return true;
-    atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
-    return false;
+    pthread_mutex_lock(&pool->mutex);
+    struct td_job *displaced = left_queue(pool, td_job_queue_displace(&pool->queue, source));
+    pthread_mutex_unlock(&pool->mutex);
+    if (!displaced) {
+        atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
+        return false;
+    }
+    displaced->drop(displaced, TD_QUEUE_FULL);
+    return true;
 }
 
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
 {
-    if (job->cost_ns > LONGEST_NS)
-        job->cost_ns = LONGEST_NS;
     pthread_mutex_lock(&pool->mutex);
-    queue_push(is_small(job) ? &pool->small : &pool->large, job);
-    pool->queued_cost_ns += job->cost_ns;
+    td_job_queue_push(&pool->queue, job);
     count_event(pool);
     /* Signal under the mutex: after unlocking, the job may be done and the pool freed. */
     if (pool->idle > 0)
@@ -425,30 +369,41 @@ void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+/* Small jobs are charged only for a cost that is far from the estimate, to save them the lock. */
+static bool is_much_more(uint64_t cost_ns, uint64_t estimate_ns)
+{
+    return cost_ns / 4 > estimate_ns || cost_ns > estimate_ns + TD_JOB_SMALL_NS;
+}
+
 bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint64_t cost_ns)
 {
-    const bool was_small = is_small(job);
+    struct td_worker_pool *pool = worker->pool;
+    const bool was_small = td_job_is_small(job);
+    const uint64_t before_ns = job->cost_ns;
     job->cost_ns = cost_ns;
-    if (!was_small || is_small(job))
-        return false;
-    /* Its place was released when it was taken; the queue may exceed its limit by one. */
-    atomic_fetch_add_explicit(&worker->pool->places, 1, memory_order_relaxed);
-    td_worker_pool_submit(worker->pool, job);
-    return true;
+    if (was_small && !td_job_is_small(job)) {
+        job->keep = true;
+        /* Its place was released when it was taken; the queue may exceed its limit by one. */
+        atomic_fetch_add_explicit(&pool->places, 1, memory_order_relaxed);
+        td_worker_pool_submit(pool, job);
+        return true;
+    }
+    if (is_much_more(cost_ns, before_ns)) {
+        pthread_mutex_lock(&pool->mutex);
+        td_job_queue_charge(&pool->queue, job, cost_ns - before_ns);
+        pthread_mutex_unlock(&pool->mutex);
+    }
+    return false;
 }
 
 void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool everything)
 {
-    struct td_job *dropped = NULL;
     pthread_mutex_lock(&pool->mutex);
-    take_expired(pool, &pool->small, now_ns, everything, &dropped);
-    take_expired(pool, &pool->large, now_ns, everything, &dropped);
+    struct td_job *expired = td_job_queue_take_expired(&pool->queue, now_ns, everything);
+    for (const struct td_job *job = expired; job; job = job->next)
+        atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
     pthread_mutex_unlock(&pool->mutex);
-    while (dropped) {
-        struct td_job *next = dropped->next;
-        dropped->drop(dropped, everything ? TD_DRAINING : TD_DEADLINE_EXCEEDED);
-        dropped = next;
-    }
+    drop_all(expired, everything ? TD_DRAINING : TD_DEADLINE_EXCEEDED);
 }
 
 unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool)
@@ -456,7 +411,7 @@ unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool)
     enum { LONGEST_S = 60 };
     pthread_mutex_lock(&pool->mutex);
     const uint64_t seconds =
-        pool->queued_cost_ns / 1000000000 / (uint64_t)(pool->n_workers ? pool->n_workers : 1) + 1;
+        pool->queue.cost_ns / 1000000000 / (uint64_t)(pool->n_workers ? pool->n_workers : 1) + 1;
     pthread_mutex_unlock(&pool->mutex);
     return seconds < LONGEST_S ? (unsigned)seconds : LONGEST_S;
 }

@@ -1,41 +1,31 @@
 /* worker_pool.h - a bounded queue of jobs, one set of worker threads, and fork-join within a job.
  *
- *     I/O threads ── reserve, submit ──► small jobs ─┐
- *                                        large jobs ─┼──► workers: a job, else a chunk of a loop
+ *     I/O threads ── reserve, submit ──► job queue ──┐
+ *                                                    ├──► workers: a job, else a chunk of a loop
  *     a running job ── td_exec parallel_for ─► loops ┘
  *
- * A job runs on one worker. When it opens a parallel loop, idle workers take chunks of it, and
- * between two chunks its owner runs a waiting small job, so that small jobs overtake large ones on
- * every thread and chunks of different requests interleave. Small jobs go first; every eighth job
- * taken is a large one if any waits, so that neither kind starves. A worker that has helped polls
- * for the next loop of the running jobs for some 50 us before it sleeps; without running loops no
- * worker spins.
+ * A job runs on one worker; job_queue.h says which is next. When it opens a parallel loop, idle
+ * workers take chunks of it, and between two chunks its owner runs a waiting small job, so that
+ * small jobs overtake large ones on every thread and chunks of different requests interleave. A
+ * worker that has helped polls for the next loop of the running jobs for some 50 us before it
+ * sleeps; without running loops no worker spins.
  *
- * Ownership  The pool owns a job from submit until it calls the job's run or drop, once.
- * Threads    submit and expire from any thread; run on a worker; drop on the thread that calls
- *            expire. One mutex; it is never held while a job or a chunk runs.
+ * Ownership  The pool owns a job from submit until it calls the job's run or drop, once. A source
+ *            is the caller's, and is not used after run or drop.
+ * Threads    submit, reserve and expire from any thread; run on a worker; drop on the thread that
+ *            calls expire or reserve. One mutex; it is never held while a job or a chunk runs.
  * Errors     reserve fails while queue_limit jobs wait; the request is answered 429. */
 #ifndef TD_SERVER_WORKERS_WORKER_POOL_H
 #define TD_SERVER_WORKERS_WORKER_POOL_H
 
 #include "kernels/exec.h"
 #include "kernels/status.h"
+#include "server/workers/job_queue.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct td_worker_pool;
-struct td_worker;
-
-#define TD_JOB_SMALL_NS 1000000 /* jobs below this are small */
-
-struct td_job {
-    struct td_job *next;
-    uint64_t cost_ns;    /* estimate: small or large, and Retry-After */
-    int64_t deadline_ns; /* TD_NEVER for none */
-    void (*run)(struct td_job *job, struct td_worker *worker);
-    void (*drop)(struct td_job *job, td_status why); /* DEADLINE_EXCEEDED or DRAINING */
-};
 
 /* workers >= 1. NULL without memory or threads. */
 struct td_worker_pool *td_worker_pool_new(int workers, int64_t queue_limit);
@@ -43,12 +33,15 @@ struct td_worker_pool *td_worker_pool_new(int workers, int64_t queue_limit);
 /* Runs the queued jobs, joins the threads, frees the pool. No job may be submitted any more. */
 void td_worker_pool_free(struct td_worker_pool *pool);
 
-/* Reserves a place in the queue; false if it is full. Each place is used by one submit. */
-bool td_worker_pool_reserve(struct td_worker_pool *pool);
+/* Reserves a place in the queue for a job of `source` (NULL: of none). If the queue is full, the
+ * newest job of the source with the most jobs is dropped with QUEUE_FULL, unless `source` has as
+ * many; then it fails. Each place is used by one submit. */
+bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_source *source);
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job);
 
 /* On a worker, for a job whose cost was misestimated: true if it went from small to large and
- * was queued again after the other large jobs; the pool then owns it again. */
+ * was queued again after the other large jobs of its source; the pool then owns it again, and
+ * keeps it in the queue. Otherwise its source is charged for the difference if that is much. */
 bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint64_t cost_ns);
 
 /* Drops the queued jobs past their deadline, or all of them if `everything`. */

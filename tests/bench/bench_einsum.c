@@ -224,7 +224,7 @@ static td_status submit(struct bench *bench, struct task *task)
     task->job = (struct td_job){
         .cost_ns = 1000000000, .deadline_ns = TD_NEVER, .run = on_worker, .drop = never_dropped
     };
-    if (!td_worker_pool_reserve(bench->workers))
+    if (!td_worker_pool_reserve(bench->workers, NULL))
         return td_error_set(&task->err, TD_QUEUE_FULL, "the queue is full");
     td_worker_pool_submit(bench->workers, &task->job);
     while (sem_wait(&task->done) != 0)

@@ -81,7 +81,7 @@ int main(int argc, char **argv)
     sem_init(&bench.done, 0, 0);
     for (int i = 0; i < 2 * RUNS; i++) {
         struct td_worker_pool *pool = td_worker_pool_new(1 + i % 2, 10);
-        if (!pool || !td_worker_pool_reserve(pool))
+        if (!pool || !td_worker_pool_reserve(pool, NULL))
             return 1;
         td_worker_pool_submit(pool, &bench.job);
         sem_wait(&bench.done);

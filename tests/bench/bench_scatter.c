@@ -200,7 +200,7 @@ int main(int argc, char **argv)
     for (int s = 0; s < INDEX_SETS; s++)
         indices[s] = huge_pages((size_t)MAX_UPDATES * sizeof(indices[s][0]));
     sem_init(&job.done, 0, 0);
-    if (td_worker_pool_reserve(workers))
+    if (td_worker_pool_reserve(workers, NULL))
         td_worker_pool_submit(workers, &job.job);
     sem_wait(&job.done);
     td_worker_pool_free(workers);

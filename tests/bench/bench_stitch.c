@@ -270,7 +270,7 @@ int main(int argc, char **argv)
     data = huge_pages(MAX_BYTES);
     indices = huge_pages((size_t)MAX_ROWS * sizeof(indices[0]));
     sem_init(&job.done, 0, 0);
-    if (td_worker_pool_reserve(workers))
+    if (td_worker_pool_reserve(workers, NULL))
         td_worker_pool_submit(workers, &job.job);
     sem_wait(&job.done);
     td_worker_pool_free(workers);

@@ -146,7 +146,7 @@ static void gate_close(void)
     gate.job = (struct td_job){ .deadline_ns = TD_NEVER, .run = wait_at_gate };
     sem_init(&gate.entered, 0, 0);
     sem_init(&gate.open, 0, 0);
-    ck_assert(td_worker_pool_reserve(services.workers));
+    ck_assert(td_worker_pool_reserve(services.workers, NULL));
     td_worker_pool_submit(services.workers, &gate.job);
     sem_wait(&gate.entered);
 }

@@ -61,7 +61,7 @@ static void recorded_job_init(struct recorded_job *recorded_job, int number, uin
 
 static void submit(struct td_worker_pool *pool, struct td_job *job)
 {
-    while (!td_worker_pool_reserve(pool))
+    while (!td_worker_pool_reserve(pool, NULL))
         sched_yield();
     td_worker_pool_submit(pool, job);
 }
@@ -152,20 +152,51 @@ START_TEST(reserve_fails_when_the_queue_is_full)
     gate_close(&gate, pool); /* it runs, so its place is free */
     for (int i = 0; i < 3; i++) {
         recorded_job_init(&jobs[i], i, i == 1 ? LARGE : SMALL, NULL);
-        ck_assert(td_worker_pool_reserve(pool));
+        ck_assert(td_worker_pool_reserve(pool, NULL));
     }
-    ck_assert(!td_worker_pool_reserve(pool)); /* reserved places count before they are used */
+    ck_assert(!td_worker_pool_reserve(pool, NULL)); /* reserved places count before they are used */
     for (int i = 0; i < 3; i++)
         td_worker_pool_submit(pool, &jobs[i].job);
-    ck_assert(!td_worker_pool_reserve(pool));
+    ck_assert(!td_worker_pool_reserve(pool, NULL));
     gate_open(&gate);
     for (int i = 0; i < 3; i++)
         while (!atomic_load(&jobs[i].runs))
             sched_yield();
     for (int i = 0; i < 3; i++) /* a failed reserve takes no place */
-        ck_assert(td_worker_pool_reserve(pool));
-    ck_assert(!td_worker_pool_reserve(pool));
+        ck_assert(td_worker_pool_reserve(pool, NULL));
+    ck_assert(!td_worker_pool_reserve(pool, NULL));
     td_worker_pool_free(pool);
+}
+END_TEST
+
+START_TEST(a_source_with_fewer_jobs_gets_a_place_in_a_full_queue)
+{
+    struct td_worker_pool *pool = td_worker_pool_new(1, 3);
+    struct td_job_source hog = { 0 }, other = { 0 };
+    struct gate gate;
+    struct recorded_job jobs[4];
+    gate_close(&gate, pool);
+    for (int i = 0; i < 4; i++) {
+        struct td_job_source *source = i < 3 ? &hog : &other;
+        recorded_job_init(&jobs[i], i, SMALL, NULL);
+        jobs[i].job.source = source;
+        ck_assert(td_worker_pool_reserve(pool, source));
+        td_worker_pool_submit(pool, &jobs[i].job);
+    }
+    ck_assert(!td_worker_pool_reserve(pool, &hog));
+    ck_assert(!td_worker_pool_reserve(pool, &other)); /* two jobs and one would change places */
+    ck_assert_int_eq(atomic_load(&jobs[2].drops), 1); /* the newest of the hog */
+    ck_assert_int_eq(jobs[2].why, TD_QUEUE_FULL);
+    ck_assert(pthread_equal(jobs[2].dropped_on, pthread_self()));
+    gate_open(&gate);
+    while (!atomic_load(&jobs[1].runs) || !atomic_load(&jobs[3].runs))
+        sched_yield();
+    for (int i = 0; i < 3; i++)
+        ck_assert(td_worker_pool_reserve(pool, &hog));
+    ck_assert(!td_worker_pool_reserve(pool, &hog)); /* displacing has changed no place */
+    td_worker_pool_free(pool);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(atomic_load(&jobs[i].runs), i != 2);
 }
 END_TEST
 
@@ -290,7 +321,7 @@ START_TEST(an_underestimated_job_moves_to_the_end_of_the_large_queue)
     while (atomic_load(&run_order.length) < 3)
         sched_yield();
     int places = 0;
-    while (td_worker_pool_reserve(pool))
+    while (td_worker_pool_reserve(pool, NULL))
         places++;
     ck_assert_int_eq(places, 3);
     ck_assert_uint_eq(td_worker_pool_retry_after_s(pool), 1);
@@ -881,7 +912,7 @@ START_TEST(expire_drops_only_jobs_past_their_deadline)
                           "%s: job %d", description, i);
     }
     int places = 0; /* only the places of dropped jobs are free */
-    while (td_worker_pool_reserve(pool))
+    while (td_worker_pool_reserve(pool, NULL))
         places++;
     for (int i = 0; i < n; i++)
         places += expiries[_i].dropped[i] != 'x';
@@ -983,6 +1014,7 @@ static void add(TCase *tcase)
 {
     tcase_add_loop_test(tcase, every_submitted_job_runs_exactly_once, 0, 4);
     tcase_add_test(tcase, reserve_fails_when_the_queue_is_full);
+    tcase_add_test(tcase, a_source_with_fewer_jobs_gets_a_place_in_a_full_queue);
     tcase_add_test(tcase, free_runs_queued_jobs);
     tcase_add_loop_test(tcase, a_pool_without_work_can_be_freed, 0, 4);
     tcase_add_loop_test(tcase, jobs_run_in_this_order, 0, COUNT_OF(orders));

@@ -1,0 +1,205 @@
+#include "server/workers/job_queue.h"
+
+#include <stddef.h>
+
+enum {
+    SMALL_JOBS_PER_LARGE = 7, /* consecutive small jobs while a large one is queued */
+    FIXED_NS = 1000 /* of a job beside its cost, so that a turn takes time however small it is */
+};
+
+/* Upper bound of an estimate, so that the sum over the queue fits 64 bits. */
+#define LONGEST_NS UINT64_C(3600000000000)
+
+bool td_job_is_small(const struct td_job *job)
+{
+    return job->cost_ns < TD_JOB_SMALL_NS;
+}
+
+static int class_of(const struct td_job *job)
+{
+    return td_job_is_small(job) ? TD_JOB_SMALL : TD_JOB_LARGE;
+}
+
+static struct td_job_source *source_of(struct td_job_queue *queue, const struct td_job *job)
+{
+    return job->source ? job->source : &queue->common;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- the number of jobs of a source --------------------------------------------------------- */
+
+/* The least key is that of the longest queue. */
+static uint64_t length_key(const struct td_job_source *source)
+{
+    return UINT64_MAX - (uint64_t)source->n_displaceable;
+}
+
+static void add_source(struct td_job_queue *queue, struct td_job_source *source)
+{
+    source->prev = NULL;
+    source->next = queue->sources;
+    if (source->next)
+        source->next->prev = source;
+    queue->sources = source;
+    td_heap_insert(&queue->lengths, &source->length, length_key(source));
+}
+
+static void remove_source(struct td_job_queue *queue, struct td_job_source *source)
+{
+    if (source->prev)
+        source->prev->next = source->next;
+    else
+        queue->sources = source->next;
+    if (source->next)
+        source->next->prev = source->prev;
+    td_heap_remove(&queue->lengths, &source->length);
+}
+
+/* After a job of the source was added (change = 1) or removed (-1). */
+static void count(struct td_job_queue *queue, struct td_job_source *source,
+                  const struct td_job *job, int change)
+{
+    const bool had_jobs = source->n_jobs > 0;
+    source->n_jobs += change;
+    source->n_displaceable += job->keep ? 0 : change;
+    if (!had_jobs)
+        add_source(queue, source);
+    else if (source->n_jobs == 0)
+        remove_source(queue, source);
+    else if (!job->keep)
+        td_heap_update(&queue->lengths, &source->length, length_key(source));
+}
+
+/* ---- the jobs of a source ------------------------------------------------------------------- */
+
+void td_job_queue_push(struct td_job_queue *queue, struct td_job *job)
+{
+    if (job->cost_ns > LONGEST_NS)
+        job->cost_ns = LONGEST_NS;
+    struct td_job_source *source = source_of(queue, job);
+    struct td_job_class *class = &queue->classes[class_of(job)];
+    struct td_job_lane *lane = &source->lanes[class_of(job)];
+    job->number = queue->n_submitted++;
+    job->next = NULL;
+    job->prev = lane->tail;
+    if (lane->tail) {
+        lane->tail->next = job;
+    } else {
+        lane->head = job;
+        lane->time = later(lane->time, class->time);
+        td_heap_insert(&class->turns, &lane->turn, lane->time);
+    }
+    lane->tail = job;
+    queue->cost_ns += job->cost_ns;
+    count(queue, source, job, 1);
+}
+
+static void remove_job(struct td_job_queue *queue, struct td_job *job)
+{
+    struct td_job_source *source = source_of(queue, job);
+    struct td_job_lane *lane = &source->lanes[class_of(job)];
+    *(job->prev ? &job->prev->next : &lane->head) = job->next;
+    *(job->next ? &job->next->prev : &lane->tail) = job->prev;
+    if (!lane->head)
+        td_heap_remove(&queue->classes[class_of(job)].turns, &lane->turn);
+    queue->cost_ns -= job->cost_ns;
+    count(queue, source, job, -1);
+}
+
+void td_job_queue_charge(struct td_job_queue *queue, const struct td_job *job, uint64_t cost_ns)
+{
+    struct td_job_class *class = &queue->classes[class_of(job)];
+    struct td_job_lane *lane = &source_of(queue, job)->lanes[class_of(job)];
+    lane->time += cost_ns < LONGEST_NS ? cost_ns : LONGEST_NS;
+    class->latest = later(class->latest, lane->time);
+    if (lane->head)
+        td_heap_update(&class->turns, &lane->turn, lane->time);
+}
+
+/* ---- turns ---------------------------------------------------------------------------------- */
+
+static struct td_job *take(struct td_job_queue *queue, int which)
+{
+    struct td_job_class *class = &queue->classes[which];
+    if (!class->turns.root)
+        return NULL;
+    struct td_job_lane *lane = (struct td_job_lane *)(void *)((char *)class->turns.root -
+                                                              offsetof(struct td_job_lane, turn));
+    struct td_job *job = lane->head;
+    class->time = lane->time;
+    remove_job(queue, job);
+    td_job_queue_charge(queue, job, job->cost_ns + FIXED_NS);
+    /* When nothing is queued no source is ahead of another. */
+    if (!class->turns.root)
+        class->time = class->latest;
+    return job;
+}
+
+struct td_job *td_job_queue_take_small(struct td_job_queue *queue)
+{
+    return take(queue, TD_JOB_SMALL);
+}
+
+struct td_job *td_job_queue_take(struct td_job_queue *queue)
+{
+    const bool any_small = queue->classes[TD_JOB_SMALL].turns.root != NULL;
+    const bool any_large = queue->classes[TD_JOB_LARGE].turns.root != NULL;
+    if (any_large && (!any_small || queue->smalls_in_a_row >= SMALL_JOBS_PER_LARGE)) {
+        queue->smalls_in_a_row = 0;
+        return take(queue, TD_JOB_LARGE);
+    }
+    queue->smalls_in_a_row += any_large;
+    return take(queue, TD_JOB_SMALL);
+}
+
+/* ---- jobs that do not run ------------------------------------------------------------------- */
+
+static struct td_job *newest_displaceable(struct td_job *tail)
+{
+    while (tail && tail->keep)
+        tail = tail->prev;
+    return tail;
+}
+
+struct td_job *td_job_queue_displace(struct td_job_queue *queue, const struct td_job_source *source)
+{
+    if (!queue->lengths.root)
+        return NULL;
+    struct td_job_source *longest =
+        (struct td_job_source *)(void *)((char *)queue->lengths.root -
+                                         offsetof(struct td_job_source, length));
+    /* With one job more than `source` has, the two would only change places. */
+    const int64_t own = source ? source->n_jobs : queue->common.n_jobs;
+    if (longest->n_displaceable <= own + 1)
+        return NULL;
+    struct td_job *small = newest_displaceable(longest->lanes[TD_JOB_SMALL].tail);
+    struct td_job *large = newest_displaceable(longest->lanes[TD_JOB_LARGE].tail);
+    struct td_job *newest = !large || (small && small->number > large->number) ? small : large;
+    if (newest)
+        remove_job(queue, newest);
+    return newest;
+}
+
+struct td_job *td_job_queue_take_expired(struct td_job_queue *queue, int64_t now_ns,
+                                         bool everything)
+{
+    struct td_job *expired = NULL;
+    for (struct td_job_source *source = queue->sources, *next_source; source;
+         source = next_source) {
+        next_source = source->next; /* the source is removed with its last job */
+        for (int i = 0; i < TD_JOB_CLASSES; i++)
+            for (struct td_job *job = source->lanes[i].head, *next; job; job = next) {
+                next = job->next;
+                if (!everything && job->deadline_ns > now_ns)
+                    continue;
+                remove_job(queue, job);
+                job->next = expired;
+                expired = job;
+            }
+    }
+    return expired;
+}

@@ -1,0 +1,224 @@
+#include "server/observe/clock.h"
+#include "server/workers/job_queue.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SOURCES = 3, JOBS = 64, US = 1000, MS = 1000000 };
+
+/* A queue, its sources A, B, C, and the jobs in the order of submission. */
+struct setup {
+    struct td_job_queue queue;
+    struct td_job_source sources[SOURCES];
+    struct td_job jobs[JOBS];
+    int n;
+    char taken[256]; /* " 0 2 1" */
+};
+
+static void take(struct setup *setup)
+{
+    const struct td_job *job = td_job_queue_take(&setup->queue);
+    const size_t length = strlen(setup->taken);
+    snprintf(setup->taken + length, sizeof setup->taken - length, " %d",
+             job ? (int)(job - setup->jobs) : -1);
+}
+
+static const uint64_t costs[] = { ['s'] = 100 * US, ['t'] = 300 * US, ['k'] = 100 * US,
+                                  ['L'] = 10 * MS,  ['M'] = 30 * MS,  ['0'] = 0 };
+
+/* "As" is a job of source A; s is small, t costs three times as much, 0 nothing, L is large, M costs
+ * three times as much, k is small and kept; "-s" has no source. "." takes a job. */
+static void submit(struct setup *setup, const char *jobs)
+{
+    for (const char *at = jobs; *at; at++) {
+        if (*at == '.')
+            take(setup);
+        if (*at == '.' || *at == ' ')
+            continue;
+        struct td_job *job = &setup->jobs[setup->n++];
+        *job = (struct td_job){ .source = *at == '-' ? NULL : &setup->sources[*at - 'A'],
+                                .cost_ns = costs[(int)at[1]],
+                                .deadline_ns = TD_NEVER,
+                                .keep = at[1] == 'k' };
+        td_job_queue_push(&setup->queue, job);
+        at++;
+    }
+}
+
+/* The order in which the jobs are taken; by their numbers in the order of submission. */
+static const struct {
+    const char *description, *jobs, *taken;
+} orders[] = {
+    { "one source: in the order of submission", "As As As", " 0 1 2" },
+    { "jobs without a source as well", "-s -s -s", " 0 1 2" },
+    { "two sources take turns, however many jobs one has", "As As As As Bs", " 0 4 1 2 3" },
+    { "large jobs as well", "AL AL AL AL BL", " 0 4 1 2 3" },
+    { "jobs without a source are one more source", "As As As -s", " 0 3 1 2" },
+    { "turns are by cost, not by number", "At At Bs Bs Bs Bs", " 0 2 3 4 1 5" },
+    { "small jobs of all sources before large ones", "AL AL Bs Bs As", " 2 4 3 0 1" },
+    { "every eighth job is a large one, of the sources in turn",
+      "AL AL BL As As As As As As As As As As As As As As As As",
+      " 3 4 5 6 7 8 9 0 10 11 12 13 14 15 16 2 17 18 1" },
+    { "large jobs cost their source no turn of small ones", "AM .  As As Bs Bs", " 0 1 3 2 4" },
+    { "a source that had no jobs saves nothing up", "At At At At ... Bs Bs Bs Bs Bs",
+      " 0 1 2 4 5 6 3 7 8" },
+    { "when nothing is queued no source is ahead", "As As As ... As Bs", " 0 1 2 3 4" },
+    { "jobs that cost nothing take turns", "A0 A0 A0 A0 B0 B0", " 0 4 1 5 2 3" },
+};
+
+START_TEST(jobs_are_taken_in_this_order)
+{
+    struct setup setup = { 0 };
+    submit(&setup, orders[_i].jobs);
+    while (setup.queue.sources)
+        take(&setup);
+    ck_assert_msg(strcmp(setup.taken, orders[_i].taken) == 0, "%s: %s", orders[_i].description,
+                  setup.taken);
+    ck_assert_ptr_null(td_job_queue_take(&setup.queue));
+    ck_assert_uint_eq(setup.queue.cost_ns, 0);
+}
+END_TEST
+
+START_TEST(small_jobs_are_taken_alone_between_chunks)
+{
+    struct setup setup = { 0 };
+    submit(&setup, "AL As Bs");
+    ck_assert_ptr_eq(td_job_queue_take_small(&setup.queue), &setup.jobs[1]);
+    ck_assert_ptr_eq(td_job_queue_take_small(&setup.queue), &setup.jobs[2]);
+    ck_assert_ptr_null(td_job_queue_take_small(&setup.queue));
+    ck_assert_ptr_eq(td_job_queue_take(&setup.queue), &setup.jobs[0]);
+}
+END_TEST
+
+START_TEST(a_source_whose_job_took_longer_waits_longer_for_its_next_turn)
+{
+    struct setup setup = { 0 };
+    submit(&setup, "As As Bs Bs Bs Bs .");
+    td_job_queue_charge(&setup.queue, &setup.jobs[0], 200 * US);
+    submit(&setup, ".....");
+    ck_assert_str_eq(setup.taken, " 0 2 3 4 1 5");
+}
+END_TEST
+
+/* The theorem of start-time fair queueing: between sources that always have jobs queued, the work
+ * differs by at most one job of each. */
+START_TEST(sources_with_queued_jobs_get_equal_shares_of_the_work)
+{
+    enum { FIXED = 1 * US, STEPS = 2000 };
+    static const int most[SOURCES] = { 30 * US, 300 * US, 900 * US };
+    struct setup setup = { 0 };
+    uint64_t work[SOURCES] = { 0 };
+    random_seed((uint64_t)_i + 1);
+    for (int i = 0; i < SOURCES * 5; i++) {
+        submit(&setup, (const char *[]){ "As", "Bs", "Cs" }[i % SOURCES]);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        struct td_job *job = td_job_queue_take(&setup.queue);
+        const int which = (int)(job->source - setup.sources);
+        work[which] += job->cost_ns + FIXED;
+        job->cost_ns = (uint64_t)random_below(most[which]);
+        td_job_queue_push(&setup.queue, job);
+        for (int i = 0; i < SOURCES && step > 20; i++)
+            for (int j = 0; j < SOURCES; j++)
+                ck_assert_uint_le(work[i],
+                                  work[j] + (uint64_t)most[i] + (uint64_t)most[j] + 200 * US);
+    }
+}
+END_TEST
+
+/* The job that is displaced when one of this source arrives; -1: none. */
+static const struct {
+    const char *description, *jobs;
+    char source;
+    int displaced;
+} displacements[] = {
+    { "an empty queue", "", 'A', -1 },
+    { "the newest job of the source that has the most", "As As As", 'B', 2 },
+    { "a large one as well", "As AL", 'B', 1 },
+    { "a small one newer than a large one", "AL As", 'B', 1 },
+    { "of several sources", "As Bs Bs Bs As", 'C', 3 },
+    { "not its own", "As As As Bs", 'A', -1 },
+    { "two sources would change places", "As As Bs", 'B', -1 },
+    { "all have one job", "As Bs", 'C', -1 },
+    { "of the jobs without a source", "-s -s As", 'B', 1 },
+    { "for a job without a source", "As As", '-', 1 },
+    { "kept jobs stay", "Ak Ak Ak Bs Bs", 'C', 4 },
+    { "the newest that is not kept", "As As Ak", 'B', 1 },
+};
+
+START_TEST(the_longest_queue_makes_room)
+{
+    struct setup setup = { 0 };
+    const char source = displacements[_i].source;
+    submit(&setup, displacements[_i].jobs);
+    const struct td_job *displaced =
+        td_job_queue_displace(&setup.queue, source == '-' ? NULL : &setup.sources[source - 'A']);
+    const int number = displaced ? (int)(displaced - setup.jobs) : -1;
+    ck_assert_msg(number == displacements[_i].displaced, "%s: %d", displacements[_i].description,
+                  number);
+    for (int i = 0; i < setup.n - (displaced != NULL); i++)
+        ck_assert_ptr_ne(td_job_queue_take(&setup.queue), displaced);
+    ck_assert_ptr_null(td_job_queue_take(&setup.queue));
+}
+END_TEST
+
+/* Deadlines: a digit; the time is 5. */
+static const struct {
+    const char *description, *jobs, *deadlines, *left;
+    bool everything;
+} expiries[] = {
+    { "none is late", "As Bs", "67", " 0 1", false },
+    { "of several sources", "As Bs AL BL Cs", "19173", " 1 3", false },
+    { "the first, a middle and the last one", "As As As As As", "18191", " 1 3", false },
+    { "everything", "As Bs CL -L", "9999", "", true },
+};
+
+START_TEST(late_jobs_are_removed)
+{
+    struct setup setup = { 0 };
+    int removed = 0;
+    submit(&setup, expiries[_i].jobs);
+    for (int i = 0; i < setup.n; i++)
+        setup.jobs[i].deadline_ns = expiries[_i].deadlines[i] - '0';
+    for (struct td_job *job = td_job_queue_take_expired(&setup.queue, 5, expiries[_i].everything);
+         job; job = job->next)
+        removed++;
+    while (setup.queue.sources)
+        take(&setup);
+    ck_assert_msg(strcmp(setup.taken, expiries[_i].left) == 0, "%s: %s", expiries[_i].description,
+                  setup.taken);
+    ck_assert_int_eq(removed, setup.n - (int)strlen(expiries[_i].left) / 2);
+    ck_assert_uint_eq(setup.queue.cost_ns, 0);
+}
+END_TEST
+
+START_TEST(costs_are_limited_so_that_their_sum_does_not_overflow)
+{
+    struct setup setup = { 0 };
+    submit(&setup, "As .");
+    for (int i = 0; i < JOBS; i++) {
+        setup.jobs[i] = (struct td_job){ .source = &setup.sources[0], .cost_ns = UINT64_MAX };
+        td_job_queue_push(&setup.queue, &setup.jobs[i]);
+    }
+    ck_assert_uint_eq(setup.queue.cost_ns, JOBS * UINT64_C(3600000000000));
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, jobs_are_taken_in_this_order, 0, COUNT_OF(orders));
+    tcase_add_test(tcase, small_jobs_are_taken_alone_between_chunks);
+    tcase_add_test(tcase, a_source_whose_job_took_longer_waits_longer_for_its_next_turn);
+    tcase_add_loop_test(tcase, sources_with_queued_jobs_get_equal_shares_of_the_work, 0, 5);
+    tcase_add_loop_test(tcase, the_longest_queue_makes_room, 0, COUNT_OF(displacements));
+    tcase_add_loop_test(tcase, late_jobs_are_removed, 0, COUNT_OF(expiries));
+    tcase_add_test(tcase, costs_are_limited_so_that_their_sum_does_not_overflow);
+}
+
+int main(void)
+{
+    return run_suite("job_queue", add);
+}
