@@ -90,7 +90,8 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
             "The server is shutting down and accepts no new work. Use another instance."),
     PROBLEM(DEVICE_UNAVAILABLE, 503, "Device unavailable", "device-unavailable",
             "The device that the request needs, or the disk that a tensor is on, is absent or "
-            "has failed. `device: auto` falls back to the CPU."),
+            "has failed; or another process has locked the data folder: then try again after the "
+            "seconds in the Retry-After header. `device: auto` falls back to the CPU."),
     PROBLEM(DEADLINE_EXCEEDED, 504, "Deadline exceeded", "deadline-exceeded",
             "The time allowed by X-Request-Timeout-Ms or by the server ran out before the result "
             "was ready."),

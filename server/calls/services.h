@@ -20,12 +20,15 @@
 
 struct td_call;
 
-/* A scan of the data folder: a job of the worker pool, since it may read large files. */
+/* A scan of the data folder, or an attempt to lock it: a job of the worker pool, since it may read
+ * large files. */
 struct td_rescan {
     struct td_job job; /* first: run casts back */
     struct td_store *store;
     atomic_bool running; /* or queued */
+    bool whole;          /* of the job: scan also if the lock was not taken */
     bool wanted;         /* main thread */
+    int64_t tried_ns;    /* main thread: when the last attempt to lock began */
 };
 
 struct td_services {

@@ -7,6 +7,8 @@
 
 #include <unistd.h>
 
+#define LOCK_RETRY_NS 1000000000 /* how often to try for the lock of the data folder */
+
 static void release_spares(void *context)
 {
     struct td_services *services = context;
@@ -75,7 +77,10 @@ static void run_rescan(struct td_job *job, struct td_worker *worker)
 {
     struct td_rescan *rescan = (struct td_rescan *)(void *)job;
     (void)worker;
-    td_store_rescan(rescan->store);
+    if (rescan->whole)
+        td_store_rescan(rescan->store);
+    else
+        td_store_retry_lock(rescan->store);
     atomic_store(&rescan->running, false);
 }
 
@@ -89,11 +94,16 @@ static void drop_rescan(struct td_job *job, td_status why)
 void td_services_rescan(struct td_services *services, bool wanted)
 {
     struct td_rescan *rescan = &services->rescan;
+    const int64_t now = td_now_ns();
     rescan->wanted = rescan->wanted || wanted;
-    if (!rescan->wanted || atomic_load(&rescan->running) ||
+    const bool retry =
+        now - rescan->tried_ns >= LOCK_RETRY_NS && td_store_is_locked_out(services->store);
+    if ((!rescan->wanted && !retry) || atomic_load(&rescan->running) ||
         !td_worker_pool_reserve(services->workers, NULL))
         return;
+    rescan->whole = rescan->wanted;
     rescan->wanted = false;
+    rescan->tried_ns = now;
     rescan->store = services->store;
     rescan->job = (struct td_job){ .cost_ns = TD_JOB_SMALL_NS,
                                    .deadline_ns = TD_NEVER,

@@ -15,7 +15,8 @@ void td_services_close(struct td_services *services);
 void td_services_stop_workers(struct td_services *services);
 
 /* Scans the data folder, as soon as there is a place in the queue; again when `wanted` during a
- * scan. Called by the main thread at every tick. */
+ * scan. Tries for the folder's lock each second while another process holds it. Called by the main
+ * thread at every tick. */
 void td_services_rescan(struct td_services *services, bool wanted);
 
 /* Memory as GET /readyz reports it. */

@@ -1,14 +1,10 @@
-#include "server/observe/clock.h"
 #include "server/store/data_dir_internal.h"
 
-#include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +27,8 @@ bool td_data_file_is(const char *name, const char *suffix)
 
 struct td_file_id td_data_id_of(const struct stat *info)
 {
-    return (struct td_file_id){ .inode = info->st_ino,
+    return (struct td_file_id){ .device = info->st_dev,
+                                .inode = info->st_ino,
                                 .size = (uint64_t)info->st_size,
                                 .modified_ns = (int64_t)info->st_mtim.tv_sec * 1000000000 +
                                                info->st_mtim.tv_nsec };
@@ -41,7 +38,8 @@ const struct td_file_id td_file_id_unknown = { 0 };
 
 bool td_file_id_equal(const struct td_file_id *a, const struct td_file_id *b)
 {
-    return a->inode == b->inode && a->size == b->size && a->modified_ns == b->modified_ns;
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->modified_ns == b->modified_ns;
 }
 
 td_status td_data_disk_error(const struct td_data_dir *dir, const char *file, int reason,
@@ -49,7 +47,7 @@ td_status td_data_disk_error(const struct td_data_dir *dir, const char *file, in
 {
     struct statvfs room;
     if (reason == ENOSPC || reason == EDQUOT || reason == EFBIG) {
-        const bool known = fstatvfs(dir->fd, &room) == 0;
+        const bool known = fstatvfs(dir->folder.fd, &room) == 0;
         td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " bytes of the data folder: %s",
                      file, bytes, strerror(reason));
         if (err) {
@@ -80,7 +78,7 @@ void td_data_remove_hidden(struct td_data_dir *dir, const char *name)
     enum { TRIES = 2 }; /* a leftover may be large and stays until the next start */
     int reason = 0;
     for (int i = 0; i < TRIES; i++) {
-        if (unlinkat(dir->fd, name, 0) == 0 || errno == ENOENT)
+        if (unlinkat(dir->folder.fd, name, 0) == 0 || errno == ENOENT)
             return;
         reason = errno;
     }
@@ -88,59 +86,24 @@ void td_data_remove_hidden(struct td_data_dir *dir, const char *name)
            TD_TEXT("reason", strerror(reason)));
 }
 
-static void remove_temporaries(struct td_data_dir *dir)
+static int is_temporary(const struct dirent *item)
 {
-    DIR *list = opendir(dir->path);
-    for (const struct dirent *item; list && (item = readdir(list));) {
-        if (strncmp(item->d_name, TD_TEMPORARY_PREFIX, sizeof TD_TEMPORARY_PREFIX - 1) != 0)
-            continue;
-        const int fd = openat(dir->fd, item->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        /* A living writer holds the lock. */
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(dir->fd, item->d_name, 0) == 0)
-            td_log(dir->log, TD_LOG_INFO, "temporary_removed", TD_TEXT("file", item->d_name));
-        if (fd >= 0)
-            close(fd);
+    return strncmp(item->d_name, TD_TEMPORARY_PREFIX, sizeof TD_TEMPORARY_PREFIX - 1) == 0;
+}
+
+void td_data_remove_temporaries(struct td_data_dir *dir, int folder)
+{
+    struct dirent **items = NULL;
+    const int n = scandirat(folder, ".", &items, is_temporary, NULL);
+    for (int i = 0; i < n; i++) {
+        if (unlinkat(folder, items[i]->d_name, 0) == 0)
+            td_log(dir->log, TD_LOG_INFO, "temporary_removed", TD_TEXT("file", items[i]->d_name));
+        free(items[i]);
     }
-    if (list)
-        closedir(list);
+    free(items);
 }
 
 /* ---- the folder ----------------------------------------------------------------------------- */
-
-static void log_unreadable(const struct td_log *log, const char *path)
-{
-    td_log(log, TD_LOG_ERROR, "data_dir_unreadable", TD_TEXT("dir", path),
-           TD_TEXT("reason", strerror(errno)));
-}
-
-struct td_data_dir *td_data_dir_open(const char *path, const struct td_log *log)
-{
-    struct td_data_dir *dir = calloc(1, sizeof *dir);
-    if (!dir)
-        return NULL;
-    dir->log = log;
-    dir->path = strdup(path);
-    dir->fd = dir->path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (dir->fd < 0) {
-        log_unreadable(log, path);
-        td_data_dir_free(dir);
-        return NULL;
-    }
-    if (getrandom(&dir->seed, sizeof dir->seed, 0) < 0)
-        dir->seed = (uint64_t)td_now_ns() ^ (uint64_t)getpid() << 32;
-    remove_temporaries(dir);
-    return dir;
-}
-
-void td_data_dir_free(struct td_data_dir *dir)
-{
-    if (!dir)
-        return;
-    if (dir->fd >= 0)
-        close(dir->fd);
-    free(dir->path);
-    free(dir);
-}
 
 static int wanted(const struct dirent *item)
 {
@@ -164,11 +127,11 @@ static int in_order(const struct dirent **a, const struct dirent **b)
 bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int *count)
 {
     struct dirent **items = NULL;
-    const int n = scandirat(dir->fd, ".", &items, wanted, in_order);
+    const int n = scandirat(dir->folder.fd, ".", &items, wanted, in_order);
     *files = n < 0 ? NULL : calloc((size_t)n + 1, sizeof **files);
     *count = *files ? n : 0;
     if (!*files)
-        log_unreadable(dir->log, dir->path);
+        td_data_log_unreadable(dir, errno);
     for (int i = 0; i < n; i++) {
         if (*files)
             snprintf((*files)[i], sizeof **files, "%s", items[i]->d_name);
@@ -181,7 +144,7 @@ bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int
 td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id)
 {
     struct stat info;
-    if (fstatat(dir->fd, file, &info, 0) != 0)
+    if (fstatat(dir->folder.fd, file, &info, 0) != 0)
         return errno == ENOENT ? TD_FILE_GONE : TD_FILE_UNKNOWN;
     *id = td_data_id_of(&info);
     return TD_FILE_PRESENT;
@@ -190,7 +153,7 @@ td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct
 int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found)
 {
     struct stat info;
-    const int reason = fstatat(dir->fd, file, &info, 0) == 0 ? 0 : errno;
+    const int reason = fstatat(dir->folder.fd, file, &info, 0) == 0 ? 0 : errno;
     *found = reason == 0 && S_ISREG(info.st_mode);
     return reason == ENOENT ? 0 : reason;
 }

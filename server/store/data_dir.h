@@ -12,17 +12,20 @@
  * Ownership  load returns tensors in the caller's arena, which holds the mappings. A tensor's owner
  *            keeps its mapping alive beyond the arena; it is NULL if the data had to be converted
  *            into the arena.
+ * Lock       A change needs the lock of the folder (".tensord.lock"), which one process holds while
+ *            it runs. Without it, files are listed and mapped, but not changed.
  * Crashes    A file is written under a hidden name, fsynced, renamed, and the folder fsynced; a
- *            file to be removed is renamed to a hidden name first. open removes the hidden files
- *            that a crash left, but not those that another process is writing.
+ *            file to be removed is renamed to a hidden name first. The process that takes the lock
+ *            removes the hidden files that a crash left.
  * Failures   A change of the folder that fails is undone. If the folder can neither be fsynced nor
  *            restored, the change stays, *done is true, and the error says so. Until the next
  *            successful fsync of the folder, a power failure may leave either state, each file of
  *            it complete.
  * Errors     RESOURCE_LIMIT (disk_bytes) for a full disk or an exceeded quota, FORBIDDEN for
- *            missing permissions, DEVICE_UNAVAILABLE for any other I/O error; all name the file and
- *            the system's reason.
- * Threads    Any. Callers serialize writes of the same name. */
+ *            missing permissions, DEVICE_UNAVAILABLE for any other I/O error and, with
+ *            retry_after_s, while another process holds the lock; all name the file and the reason.
+ * Threads    Any. Callers serialize writes of the same name; list, stat, load and refresh are for one
+ *            thread at a time. */
 #ifndef TD_SERVER_STORE_DATA_DIR_H
 #define TD_SERVER_STORE_DATA_DIR_H
 
@@ -37,9 +40,9 @@ struct td_data_dir;
 #define TD_TENSOR_NAME 129 /* with its NUL */
 
 /* Identifies the content of a file: a replaced file has another inode, a written one another
- * time of modification. */
+ * time of modification; the folder may be replaced by one on another device. */
 struct td_file_id {
-    uint64_t inode, size;
+    uint64_t device, inode, size;
     int64_t modified_ns;
 };
 bool td_file_id_equal(const struct td_file_id *a, const struct td_file_id *b);
@@ -61,9 +64,25 @@ struct td_data_content {
 /* [A-Za-z0-9._:-]{1,128}, no dot first. */
 bool td_name_valid(const char *name);
 
-/* NULL (logged) when the folder cannot be read. */
+/* Opens the folder and tries to take its lock; if that fails, only a line is logged. NULL (logged)
+ * when the folder cannot be opened. */
 struct td_data_dir *td_data_dir_open(const char *path, const struct td_log *log);
 void td_data_dir_free(struct td_data_dir *dir); /* NULL is fine */
+
+/* Opens the folder that the path leads to now, if that is another one, and tries to take the lock
+ * if it is not held. *changed: the folder was replaced, or the lock was taken; then the files may
+ * have changed. False (logged) if the folder cannot be opened; if the path leads nowhere, changes
+ * are refused from then on. */
+TD_MUST_CHECK bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed);
+
+/* Whether changes are possible as far as the lock is concerned. */
+bool td_data_dir_is_locked(struct td_data_dir *dir);
+
+enum { TD_DATA_LOCK_RETRY_S = 1 }; /* how often to try for the lock */
+
+/* The error of changing the file of a name without the lock. */
+TD_MUST_CHECK td_status td_data_dir_check_change(struct td_data_dir *dir, const char *name,
+                                                 struct td_error *err);
 
 /* Compares like strcmp: if two files hold the same name, the earlier one is served. NAME.tensord
  * comes before the others, each group sorted by name. */

@@ -1,11 +1,14 @@
 /* data_dir_internal.h - private to data_dir*.c.
  *
- *     data_dir.c         opening, listing, stat, hidden files
+ *     data_dir.c         listing, stat, hidden files
+ *     data_dir_lock.c    opening the folder, its lock
  *     data_dir_read.c    mapping a file and reading its header
  *     data_dir_write.c   writing a file and mapping it
  *     data_dir_remove.c  removing the files of a name
  *
- * Threads    Only the atomic changes after td_data_dir_open. */
+ * Threads    Changes of the folder run between td_data_hold and td_data_release.
+ *            td_data_dir_refresh, which exchanges the descriptor, waits for them; the scan, which
+ *            calls it, uses the descriptor without holding it. */
 #ifndef TD_SERVER_STORE_DATA_DIR_INTERNAL_H
 #define TD_SERVER_STORE_DATA_DIR_INTERNAL_H
 
@@ -13,18 +16,32 @@
 
 #include <sys/stat.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #define TD_OWN_SUFFIX         ".tensord"
 #define TD_NPY_SUFFIX         ".npy"
 #define TD_SAFETENSORS_SUFFIX ".safetensors"
 #define TD_TEMPORARY_PREFIX   ".tensord-tmp-"
+#define TD_LOCK_FILE          ".tensord.lock"
+
+enum { TD_FILE_MODE = 0640 }; /* of all files that are written, whatever the umask is */
+
+/* An open folder, and its lock, which every change needs. */
+struct td_folder {
+    int fd;
+    int lock;    /* descriptor of the lock file; -1 if this process does not hold the lock */
+    int reason;  /* then why: an errno, EWOULDBLOCK if another process holds it */
+    long holder; /* its process id; 0 if unknown */
+};
 
 struct td_data_dir {
     char *path;
     const struct td_log *log;
-    int fd;
-    uint64_t seed;                    /* of hidden names: process ids repeat across containers */
+    pthread_rwlock_t exchanging; /* guards the two below; held for reading by changes */
+    struct td_folder folder;
+    int gone;      /* errno if the path no longer leads to the folder; otherwise 0 */
+    uint64_t seed; /* of hidden names: process ids repeat across containers */
     atomic_uint_fast64_t temporaries; /* numbers their names */
 };
 
@@ -36,6 +53,21 @@ struct td_file_id td_data_id_of(const struct stat *info);
 /* The error for errno `reason` of changing a file, or of writing one of `bytes`. */
 td_status td_data_disk_error(const struct td_data_dir *dir, const char *file, int reason,
                              uint64_t bytes, struct td_error *err);
+
+/* Between hold and release the folder is not exchanged. */
+void td_data_hold(struct td_data_dir *dir);
+void td_data_release(struct td_data_dir *dir);
+
+/* Whether a held folder may be changed: an error for a file, or one of `bytes`. DEVICE_UNAVAILABLE
+ * with retry_after_s while another process holds the lock; other errors as td_data_disk_error. */
+TD_MUST_CHECK td_status td_data_check_lock(const struct td_data_dir *dir, const char *file,
+                                           uint64_t bytes, struct td_error *err);
+
+/* errno `reason` of opening or listing the folder. */
+void td_data_log_unreadable(const struct td_data_dir *dir, int reason);
+
+/* Removes the hidden files that a crash left in a folder whose lock is held. */
+void td_data_remove_temporaries(struct td_data_dir *dir, int folder);
 
 /* A unique name for a hidden file. */
 enum { TD_HIDDEN_NAME = 64 };

@@ -260,7 +260,7 @@ td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_
 {
     *out = (struct td_data_content){ 0 };
     /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
-    const int fd = openat(dir->fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = openat(dir->folder.fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return unreadable(err, errno);
     struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);

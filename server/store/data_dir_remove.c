@@ -86,7 +86,7 @@ static td_status find_files(struct td_data_dir *dir, const char *name, struct hi
 /* 0 or errno. */
 static int restore(struct td_data_dir *dir, const struct hidden_file *item)
 {
-    return renameat(dir->fd, item->hidden, dir->fd, item->file) == 0 ? 0 : errno;
+    return renameat(dir->folder.fd, item->hidden, dir->folder.fd, item->file) == 0 ? 0 : errno;
 }
 
 /* Restores the files that are not served. */
@@ -107,13 +107,13 @@ static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_f
 {
     for (int i = 0; i < count; i++) {
         td_data_hidden_name(dir, list[i].hidden);
-        if (renameat(dir->fd, list[i].file, dir->fd, list[i].hidden) != 0) {
+        if (renameat(dir->folder.fd, list[i].file, dir->folder.fd, list[i].hidden) != 0) {
             const int reason = errno;
             restore_others(dir, list, i);
             return td_data_disk_error(dir, list[i].file, reason, 0, err);
         }
     }
-    *done = count == 0 || fsync(dir->fd) == 0;
+    *done = count == 0 || fsync(dir->folder.fd) == 0;
     if (*done)
         return TD_OK;
     const int reason = errno;
@@ -143,11 +143,15 @@ td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool *do
     struct hidden_file *list = calloc((size_t)count_colons(name) + 2, sizeof *list);
     if (!list)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to delete '%s'", name);
+    td_data_hold(dir);
     td_status status = find_files(dir, name, list, &count, err);
+    if (status == TD_OK && count > 0) /* otherwise the lock is not needed */
+        status = td_data_check_lock(dir, list[count - 1].file, 0, err);
     if (status == TD_OK)
         status = hide(dir, name, list, count, done, err);
     for (int i = 0; i < count && *done; i++)
         td_data_remove_hidden(dir, list[i].hidden);
+    td_data_release(dir);
     free(list);
     return status;
 }

@@ -2,7 +2,6 @@
 #include "server/memory/fault_guard.h"
 #include "server/store/data_dir_internal.h"
 
-#include <sys/file.h>
 #include <sys/statvfs.h>
 
 #include <errno.h>
@@ -15,9 +14,14 @@
 td_status td_data_dir_admit(struct td_data_dir *dir, uint64_t bytes, struct td_error *err)
 {
     struct statvfs room;
-    if (fstatvfs(dir->fd, &room) != 0 || (uint64_t)room.f_bavail >= bytes / room.f_frsize)
-        return TD_OK; /* the write itself decides */
-    return td_data_disk_error(dir, "the tensor", ENOSPC, bytes, err);
+    td_data_hold(dir);
+    td_status status = td_data_check_lock(dir, "the tensor", bytes, err);
+    /* If fstatvfs fails, the write itself decides. */
+    if (status == TD_OK && fstatvfs(dir->folder.fd, &room) == 0 &&
+        (uint64_t)room.f_bavail < bytes / room.f_frsize)
+        status = td_data_disk_error(dir, "the tensor", ENOSPC, bytes, err);
+    td_data_release(dir);
+    return status;
 }
 
 /* The header of a .tensord file: its length, the JSON, and spaces that align the data. */
@@ -116,16 +120,16 @@ static int publish(struct td_data_dir *dir, const char *temporary, const char *f
 {
     char before[TD_HIDDEN_NAME];
     td_data_hidden_name(dir, before);
-    bool kept = linkat(dir->fd, file, dir->fd, before, 0) == 0;
+    bool kept = linkat(dir->folder.fd, file, dir->folder.fd, before, 0) == 0;
     const bool created = !kept && errno == ENOENT;
-    int reason = renameat(dir->fd, temporary, dir->fd, file) == 0 ? 0 : errno;
+    int reason = renameat(dir->folder.fd, temporary, dir->folder.fd, file) == 0 ? 0 : errno;
     *done = reason == 0;
-    if (*done && fsync(dir->fd) != 0) {
+    if (*done && fsync(dir->folder.fd) != 0) {
         reason = errno;
         if (kept)
-            *done = kept = renameat(dir->fd, before, dir->fd, file) != 0;
+            *done = kept = renameat(dir->folder.fd, before, dir->folder.fd, file) != 0;
         else if (created)
-            *done = unlinkat(dir->fd, file, 0) != 0;
+            *done = unlinkat(dir->folder.fd, file, 0) != 0;
     }
     if (kept)
         td_data_remove_hidden(dir, before);
@@ -140,7 +144,7 @@ static void remove_plain(struct td_data_dir *dir, const char *name)
     bool found;
     snprintf(file, sizeof file, "%s%s", name, TD_NPY_SUFFIX);
     int reason = td_data_file_exists(dir, file, &found);
-    if (reason == 0 && found && unlinkat(dir->fd, file, 0) != 0)
+    if (reason == 0 && found && unlinkat(dir->folder.fd, file, 0) != 0)
         reason = errno;
     if (reason != 0)
         td_log(dir->log, TD_LOG_WARN, "file_not_removed", TD_TEXT("file", file),
@@ -165,22 +169,30 @@ static td_status fill(struct td_data_dir *dir, int fd, const char *file,
     return mapping ? td_mapping_read(mapping, file, arena, out, err) : err->status;
 }
 
-td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
+/* Writes the temporary file and maps it. */
+static td_status write_temporary(struct td_data_dir *dir, const char *temporary, const char *file,
+                                 const struct td_tensor *tensor, int range, uint64_t version,
+                                 struct td_arena *arena, struct td_data_content *out,
+                                 struct td_error *err)
+{
+    const int fd = openat(dir->folder.fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return td_data_disk_error(dir, file, errno, td_tensor_footprint(tensor), err);
+    const td_status status = fill(dir, fd, file, tensor, range, version, arena, out, err);
+    close(fd);
+    return status;
+}
+
+static td_status write_file(struct td_data_dir *dir, const char *name, const char *file,
                             const struct td_tensor *tensor, int range, uint64_t version,
                             struct td_arena *arena, struct td_data_content *out, bool *done,
                             struct td_error *err)
 {
-    char temporary[TD_HIDDEN_NAME], file[TD_FILE_NAME];
+    char temporary[TD_HIDDEN_NAME];
     int reason = 0;
-    *done = false;
-    *out = (struct td_data_content){ 0 };
     td_data_hidden_name(dir, temporary);
-    snprintf(file, sizeof file, "%s%s", name, TD_OWN_SUFFIX);
-    const int fd = openat(dir->fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return td_data_disk_error(dir, file, errno, td_tensor_footprint(tensor), err);
-    (void)flock(fd, LOCK_EX | LOCK_NB); /* so that no other process removes it as left by a crash */
-    td_status status = fill(dir, fd, file, tensor, range, version, arena, out, err);
+    td_status status =
+        write_temporary(dir, temporary, file, tensor, range, version, arena, out, err);
     if (status == TD_OK)
         reason = publish(dir, temporary, file, done);
     if (reason != 0 && *done)
@@ -194,6 +206,22 @@ td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
         remove_plain(dir, name);
     if (!*done)
         td_data_remove_hidden(dir, temporary);
-    close(fd);
+    return status;
+}
+
+td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
+                            const struct td_tensor *tensor, int range, uint64_t version,
+                            struct td_arena *arena, struct td_data_content *out, bool *done,
+                            struct td_error *err)
+{
+    char file[TD_FILE_NAME];
+    *done = false;
+    *out = (struct td_data_content){ 0 };
+    snprintf(file, sizeof file, "%s%s", name, TD_OWN_SUFFIX);
+    td_data_hold(dir);
+    td_status status = td_data_check_lock(dir, file, td_tensor_footprint(tensor), err);
+    if (status == TD_OK)
+        status = write_file(dir, name, file, tensor, range, version, arena, out, done, err);
+    td_data_release(dir);
     return status;
 }

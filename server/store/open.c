@@ -53,5 +53,16 @@ void td_store_free(struct td_store *store)
 void td_store_rescan(struct td_store *store)
 {
     if (store->dir)
-        (void)td_store_scan(store); /* errors are logged */
+        td_store_scan_again(store, true);
+}
+
+bool td_store_is_locked_out(struct td_store *store)
+{
+    return store->dir && !td_data_dir_is_locked(store->dir);
+}
+
+void td_store_retry_lock(struct td_store *store)
+{
+    if (td_store_is_locked_out(store))
+        td_store_scan_again(store, false);
 }

@@ -278,7 +278,7 @@ static void handle_failure(const struct file_scan *scan, const struct td_known_f
     if (!before || td_data_dir_stat(scan->store->dir, scan->file, &id) != TD_FILE_PRESENT ||
         td_file_id_equal(&id, &before->id))
         return;
-    if (id.inode != before->id.inode) {
+    if (id.device != before->id.device || id.inode != before->id.inode) {
         mark_orphaned(scan->store, before, true);
         return;
     }
@@ -372,12 +372,12 @@ done:
     td_known_file_free(known);
 }
 
-bool td_store_scan(struct td_store *store)
+/* With `scanning` held. */
+static bool scan_folder(struct td_store *store)
 {
     char(*files)[TD_FILE_NAME], (*known)[TD_FILE_NAME] = NULL;
     struct unread_files unread = { 0 };
     int count, n_known = 0;
-    pthread_mutex_lock(&store->scanning);
     bool readable = td_data_dir_list(store->dir, &files, &count);
     if (readable) {
         known = td_store_known_files(store, &n_known);
@@ -394,6 +394,22 @@ bool td_store_scan(struct td_store *store)
     free(unread.files);
     free(known);
     free(files);
+    return readable;
+}
+
+bool td_store_scan(struct td_store *store)
+{
+    pthread_mutex_lock(&store->scanning);
+    const bool readable = scan_folder(store);
     pthread_mutex_unlock(&store->scanning);
     return readable;
+}
+
+void td_store_scan_again(struct td_store *store, bool always)
+{
+    bool changed;
+    pthread_mutex_lock(&store->scanning);
+    if (td_data_dir_refresh(store->dir, &changed) && (always || changed))
+        (void)scan_folder(store); /* errors are logged */
+    pthread_mutex_unlock(&store->scanning);
 }

@@ -13,4 +13,8 @@ struct td_store;
  * cannot be read. */
 bool td_store_scan(struct td_store *store);
 
+/* Opens the folder again if it was replaced, tries for its lock, and scans it: if the folder was
+ * replaced or the lock was taken, else only if `always`. */
+void td_store_scan_again(struct td_store *store, bool always);
+
 #endif

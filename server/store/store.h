@@ -23,6 +23,10 @@
  *            mapped from its file afterwards, as after a restart, and counts against the quota
  *            only with the offsets of strings, which are in memory; a tensor persisted by an update
  *            stays in memory for the next update.
+ * Lock       One process changes a data folder: the one that holds its lock. Others serve its files;
+ *            a PUT, update or DELETE that would change it is DEVICE_UNAVAILABLE with retry_after_s
+ *            until they get the lock (td_store_retry_lock, td_store_rescan). Without permission to
+ *            lock the folder such a change is FORBIDDEN.
  * Truncation A mapped file that is truncated reads as zeros. A version made from such data is
  *            discarded before it is published; td_store_check reports it to a caller that sends it.
  * Versions   Increase with every change of the store. An ETag is strong. That of a mapped or
@@ -153,8 +157,14 @@ TD_MUST_CHECK td_status td_store_update_commit(struct td_store_update *update,
 void td_store_update_abort(struct td_store_update *update); /* NULL is fine */
 
 /* Compares the data folder with the loaded files: new, changed and removed ones. A tensor of a
- * changed file is replaced; a tensor that was PUT stays unless its file changed since. */
+ * changed file is replaced; a tensor that was PUT stays unless its file changed since. If the path
+ * of the folder leads to another one by now, that is the data folder from then on. */
 void td_store_rescan(struct td_store *store);
+
+/* Whether the folder cannot be changed because this process does not hold its lock; retry tries to
+ * take it and, if it succeeds, scans the folder. */
+bool td_store_is_locked_out(struct td_store *store);
+void td_store_retry_lock(struct td_store *store);
 
 /* Releases the spare copies that were not used since `since_ns`. */
 void td_store_trim(struct td_store *store, int64_t since_ns);

@@ -70,8 +70,10 @@ td_status td_store_check_write(struct td_store *store, const struct td_store_wri
                                struct td_error *err)
 {
     const td_status status = td_store_check_name(write->name, err);
-    if (status != TD_OK || !write->persist || store->dir)
+    if (status != TD_OK || !write->persist)
         return status;
+    if (store->dir)
+        return td_data_dir_check_change(store->dir, write->name, err);
     td_error_set(err, TD_INVALID_ARGUMENT,
                  "persist needs a data folder: the server was started without --data-dir");
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "persist");

@@ -17,7 +17,8 @@ struct td_writer {
     const char *name;
 };
 
-/* INVALID_ARGUMENT unless the name is valid and, to persist, there is a data folder. */
+/* INVALID_ARGUMENT unless the name is valid and, to persist, there is a data folder; then errors of
+ * td_data_dir_check_change. */
 TD_MUST_CHECK td_status td_store_check_write(struct td_store *store,
                                              const struct td_store_write *write,
                                              struct td_error *err);

@@ -731,8 +731,43 @@ class DataFolder(TensorTest):
                                    {"Content-Type": NPY})
             self.assertProblem(reply, 422, "RESOURCE_LIMIT", resource="disk_bytes")
             self.assertStatus(client.request("GET", "/v1/tensors/large"), 404)
-            self.assertEqual(os.listdir(self.folder), [])
+            self.assertEqual(os.listdir(self.folder), [".tensord.lock"])
             self.assertStatus(client.request("PUT", "/v1/tensors/small?persist=1", [1]), 201)
+
+    def test_a_second_daemon_changes_the_folder_only_after_the_first_one_has_ended(self):
+        for number, status in ((signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
+            first = Daemon("--data-dir", self.folder)
+            with Client(first) as client:
+                self.assertStatus(client.request("PUT", "/v1/tensors/t?persist=1", [1]), 201)
+            with Daemon("--data-dir", self.folder) as second, Client(second) as client:
+                def put():
+                    return client.request("PUT", "/v1/tensors/t?persist=1", [2])
+                for reply in (put(), client.request("DELETE", "/v1/tensors/t"),
+                              client.post("/v1/tensors/t/scatter?persist=1", {"indices": [[0]], "updates": [2]})):
+                    problem = self.assertProblem(reply, 503, "DEVICE_UNAVAILABLE")
+                    self.assertIn(f"locked by process {first.process.pid}", problem["detail"])
+                    self.assertRegex(reply.headers["Retry-After"], r"^[1-9][0-9]*$")
+                self.assertEqual(client.request("GET", "/v1/tensors/t?response=flat").json()["data"], [1])
+                first.send_signal(number)
+                self.assertEqual(first.wait(), status)
+                second.wait_log(lambda e: e.get("event") == "data_dir_locked")
+                self.assertStatus(put(), 200)
+                self.assertStatus(client.request("DELETE", "/v1/tensors/t"), 204)
+
+    def test_sighup_notices_that_the_folder_was_replaced(self):
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/old?persist=1", [1]), 201)
+            os.rename(self.folder, os.path.join(temporary_folder(), "moved"))
+            os.mkdir(self.folder)
+            self.file("new.npy", 2)
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_log(lambda e: e.get("event") == "data_dir_replaced")
+            deadline = time.monotonic() + WAIT_LIMIT
+            while client.request("GET", "/v1/tensors/new").status != 200 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            self.assertStatus(client.request("GET", "/v1/tensors/old"), 404)
+            self.assertStatus(client.request("PUT", "/v1/tensors/t?persist=1", [1]), 201)
+            self.assertEqual(sorted(os.listdir(self.folder)), [".tensord.lock", "new.npy", "t.tensord"])
 
     def test_persisted_tensors_survive_a_restart(self):
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:

@@ -175,6 +175,11 @@ ssize_t __wrap_write(int fd, const void *data, size_t size)
     return __real_write(fd, data, armed && size > FAULT_WRITE ? FAULT_WRITE : size);
 }
 
+WRAP(ssize_t, pread, (int fd, void *data, size_t size, off_t offset), (fd, data, size, offset),
+     FILE_OF(fd))
+WRAP(ssize_t, pwrite, (int fd, const void *data, size_t size, off_t offset),
+     (fd, data, size, offset), FILE_OF(fd))
+
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd)
 {

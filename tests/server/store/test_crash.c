@@ -62,7 +62,7 @@ static void expect_complete(const struct td_tensor *contents, int *seen)
     td_store_free(store);
     DIR *dir = opendir(folder);
     for (const struct dirent *item; (item = readdir(dir));)
-        ck_assert_msg(strncmp(item->d_name, ".tensord", 8) != 0, "%s", item->d_name);
+        ck_assert_msg(strncmp(item->d_name, ".tensord-tmp", 12) != 0, "%s", item->d_name);
     closedir(dir);
     ck_assert_ptr_null(strstr(logged(), "table_skipped"));
 }

@@ -6,6 +6,8 @@
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <sys/stat.h>
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -57,12 +59,13 @@ static void for_each(const char *list, void (*one)(const char *word, int32_t val
         one(word, value);
 }
 
+/* Temporary files. */
 static int count_hidden(void)
 {
     DIR *dir = opendir(folder);
     int n = 0;
     for (const struct dirent *item; (item = readdir(dir));)
-        n += strncmp(item->d_name, ".tensord", 8) == 0;
+        n += strncmp(item->d_name, ".tensord-tmp", 12) == 0;
     closedir(dir);
     return n;
 }
@@ -132,12 +135,14 @@ struct state {
     struct td_store_stats stats;
 };
 
-/* Hidden files are counted first: a new start removes them. */
+/* The start beside the store does not have the folder's lock, so it removes no hidden files. */
 static void read_state(struct td_store *store, struct state *state)
 {
     td_store_trim(store, INT64_MAX);
     describe(store, true, state->served);
+    const int hidden = count_hidden();
     describe_start(state->stored);
+    EXPECT(count_hidden() == hidden, "%s: a start without the lock removes hidden files", label);
     state->stats = td_store_stats(store);
 }
 
@@ -383,7 +388,6 @@ static void change_with_fault(const void *row, const struct fault *fault, const 
     read_state(store, &now);
     expect_state(&now, want, "then");
     expect_kept(store);
-    EXPECT(count_hidden() == 0, "%s: hidden files are left at a start", label);
     td_store_rescan(store);
     read_state(store, &now);
     expect_state(&now, want, "after a rescan");
@@ -393,8 +397,9 @@ static void change_with_fault(const void *row, const struct fault *fault, const 
            "%s: once more: %s", label, err.message);
     read_state(store, &now);
     expect_state(&now, &states->after, "once more");
-    EXPECT(count_hidden() == 0, "%s: hidden files are left once more", label);
     close_store(store);
+    td_store_free(open_folder());
+    EXPECT(count_hidden() == 0, "%s: hidden files are left at a start", label);
 }
 
 /* Runs the change with each fault, and with each function that always fails. */
@@ -472,15 +477,31 @@ static const struct rescan_case {
       NULL },
 };
 
+/* Another process writes the file in a folder of its own and moves it here. */
+static void persist_elsewhere(const char *name, int32_t value)
+{
+    char other[512], from[600];
+    snprintf(other, sizeof other, "%s", path_of("other"));
+    ck_assert_int_eq(mkdir(other, 0700), 0);
+    filled = open_at(other);
+    filled_files = true;
+    fill(name, value);
+    td_store_free(filled);
+    snprintf(from, sizeof from, "%s/%s.tensord", other, name);
+    char file[64];
+    snprintf(file, sizeof file, "%s.tensord", name);
+    ck_assert_int_eq(rename(from, path_of(file)), 0);
+    snprintf(from, sizeof from, "%s/.tensord.lock", other);
+    ck_assert_int_eq(unlink(from), 0);
+    ck_assert_int_eq(rmdir(other), 0);
+}
+
 static void apply_file_change(const char *word, int32_t value)
 {
     if (*word == '-') {
         ck_assert_int_eq(unlink(path_of(word + 1)), 0);
     } else if (*word == '=') {
-        filled = open_folder();
-        filled_files = true;
-        fill(word + 1, value);
-        td_store_free(filled);
+        persist_elsewhere(word + 1, value);
     } else {
         char path[512], file[64];
         snprintf(path, sizeof path, "%s", path_of("new.tmp"));
@@ -553,6 +574,7 @@ static void rescan_with_fault(const void *row, const struct fault *fault, const 
         td_arena_reset(&test_arena);
     }
     td_store_rescan(store);
+    EXPECT(!td_store_is_locked_out(store), "%s: the lock is lost", label);
     read_state(store, &now);
     if (all)
         EXPECT(strstr(now.served, "=3000,;"), "%s: \"%s\" after a PUT and a rescan", label,
@@ -632,6 +654,7 @@ static void start_with_fault(const void *row, const struct fault *fault, const v
     faults_end();
     if (store) {
         td_store_rescan(store);
+        EXPECT(!td_store_is_locked_out(store), "%s: the lock is not taken", label);
         read_state(store, &now);
         expect_state(&now, want, "after a rescan");
         close_store(store);

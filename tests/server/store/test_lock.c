@@ -1,0 +1,413 @@
+/* The lock of the data folder: one process at a time changes the folder, others serve it and wait
+ * for the lock; the folder may be replaced by another one. */
+#include "tests/server/folder.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOCK_FILE ".tensord.lock"
+
+static struct td_error err; /* of the last call */
+
+static td_status put(struct td_store *store, const char *name, const char *text, bool persist)
+{
+    const struct td_store_write write = { .name = name, .persist = persist };
+    const struct td_tensor t = tensor(text);
+    struct td_tensor_listing listing;
+    bool created;
+    return td_store_put(store, &write, &t, &test_arena, &listing, &created, &err);
+}
+
+static td_status persist(struct td_store *store, const char *name, const char *text)
+{
+    return put(store, name, text, true);
+}
+
+static td_status delete_name(struct td_store *store, const char *name)
+{
+    const struct td_store_write write = { .name = name };
+    return td_store_delete(store, &write, &err);
+}
+
+static td_status scatter(struct td_store *store, const char *name, bool persisted)
+{
+    static const uint64_t offset = 0;
+    const struct td_store_write write = { .name = name, .persist = persisted };
+    struct td_store_update *update;
+    struct td_tensor_listing listing;
+    const td_status status = td_store_update_begin(store, &write, &test_arena, NULL, &update, &err);
+    return status != TD_OK
+               ? status
+               : td_store_update_commit(update, &offset, 1, 4, &test_arena, &listing, &err);
+}
+
+static bool is_file(const char *name)
+{
+    return access(path_of(name), F_OK) == 0;
+}
+
+static void expect_locked_out(struct td_store *store, td_status status, long holder)
+{
+    char reason[64];
+    snprintf(reason, sizeof reason, "the data folder is locked by process %ld", holder);
+    ck_assert_int_eq(status, TD_DEVICE_UNAVAILABLE);
+    ck_assert_msg(strstr(err.message, reason) != NULL, "%s", err.message);
+    ck_assert_uint_gt(err.retry_after_s, 0);
+    ck_assert(td_store_is_locked_out(store));
+}
+
+/* ---- one process at a time ------------------------------------------------------------------- */
+
+START_TEST(a_second_store_serves_the_folder_but_does_not_change_it)
+{
+    struct td_store *first = open_folder();
+    ck_assert_int_eq(persist(first, "t", "int32[2] 1 2"), TD_OK);
+    ck_assert(!td_store_is_locked_out(first));
+    struct td_store *second = open_folder();
+    ck_assert_ptr_nonnull(strstr(logged(), " warn data_dir_not_locked "));
+    expect_tensor(found(second, "t")->tensor, "int32[2] 1 2", "t");
+    expect_locked_out(second, persist(second, "t", "int32[1] 3"), getpid());
+    ck_assert_msg(strncmp(err.message, "t.tensord ", 10) == 0, "%s", err.message);
+    expect_locked_out(second, persist(second, "new", "int32[1] 3"), getpid());
+    expect_locked_out(second, scatter(second, "t", true), getpid());
+    expect_locked_out(second, delete_name(second, "t"), getpid());
+    const struct td_store_write write = { .name = "t", .persist = true };
+    expect_locked_out(second, td_store_check_change(second, &write, &err), getpid());
+    expect_locked_out(second, td_store_admit(second, &write, 8, &err), getpid());
+    expect_tensor(found(second, "t")->tensor, "int32[2] 1 2", "t");
+    expect_names(second, "t");
+    ck_assert_int_eq(persist(first, "t", "int32[1] 4"), TD_OK);
+    td_store_free(second);
+    td_store_free(first);
+}
+END_TEST
+
+START_TEST(changes_in_memory_need_no_lock)
+{
+    struct td_store *first = open_folder();
+    ck_assert_int_eq(persist(first, "t", "int32[2] 1 2"), TD_OK);
+    struct td_store *second = open_folder();
+    ck_assert_int_eq(put(second, "m", "int32[1] 3", false), TD_OK);
+    ck_assert_int_eq(scatter(second, "m", false), TD_OK);
+    ck_assert_int_eq(delete_name(second, "m"), TD_OK);
+    ck_assert_int_eq(put(second, "t", "int32[1] 3", false), TD_OK);
+    expect_locked_out(second, delete_name(second, "t"), getpid()); /* it has a file */
+    expect_tensor(found(second, "t")->tensor, "int32[1] 3", "t");
+    td_store_free(second);
+    td_store_free(first);
+}
+END_TEST
+
+START_TEST(a_store_that_gets_the_lock_looks_at_the_folder_again)
+{
+    struct td_store *first = open_folder();
+    struct td_store *second = open_folder();
+    ck_assert_int_eq(persist(first, "t", "int32[2] 1 2"), TD_OK);
+    td_store_retry_lock(second);
+    ck_assert(td_store_is_locked_out(second));
+    expect_names(second, "");
+    td_store_free(first);
+    (void)logged();
+    td_store_retry_lock(second);
+    ck_assert(!td_store_is_locked_out(second));
+    ck_assert_ptr_nonnull(strstr(logged(), " info data_dir_locked "));
+    expect_tensor(found(second, "t")->tensor, "int32[2] 1 2", "t");
+    ck_assert_int_eq(persist(second, "t", "int32[1] 3"), TD_OK);
+    td_store_retry_lock(second);
+    ck_assert_str_eq(logged(), "");
+    td_store_free(second);
+}
+END_TEST
+
+START_TEST(a_rescan_takes_the_lock_too)
+{
+    struct td_store *first = open_folder();
+    struct td_store *second = open_folder();
+    td_store_free(first);
+    td_store_rescan(second);
+    ck_assert_int_eq(persist(second, "t", "int32[1] 3"), TD_OK);
+    td_store_free(second);
+}
+END_TEST
+
+START_TEST(only_the_holder_of_the_lock_removes_temporary_files)
+{
+    struct td_store *first = open_folder();
+    put_text(".tensord-tmp-1-0", "being written");
+    struct td_store *second = open_folder();
+    td_store_rescan(second);
+    td_store_retry_lock(second);
+    td_store_rescan(first);
+    ck_assert(is_file(".tensord-tmp-1-0"));
+    td_store_free(first);
+    ck_assert(is_file(".tensord-tmp-1-0"));
+    td_store_retry_lock(second);
+    ck_assert(!is_file(".tensord-tmp-1-0"));
+    td_store_free(second);
+}
+END_TEST
+
+START_TEST(a_killed_process_releases_the_lock)
+{
+    int ends[2], status;
+    char byte;
+    ck_assert_int_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool opened = open_at(folder) && write(ends[1], "", 1) == 1;
+        for (; opened;)
+            pause();
+        _exit(1);
+    }
+    ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+    struct td_store *store = open_folder();
+    expect_locked_out(store, persist(store, "t", "int32[1] 3"), child);
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    td_store_retry_lock(store);
+    ck_assert_int_eq(persist(store, "t", "int32[1] 3"), TD_OK);
+    td_store_free(store);
+    close(ends[0]);
+    close(ends[1]);
+}
+END_TEST
+
+/* ---- the lock file --------------------------------------------------------------------------- */
+
+static const char *const treatments[] = { "deleted", "replaced", "emptied" };
+
+static void treat(const char *treatment)
+{
+    if (strcmp(treatment, "emptied") == 0)
+        ck_assert_int_eq(truncate(path_of(LOCK_FILE), 0), 0);
+    else
+        ck_assert_int_eq(unlink(path_of(LOCK_FILE)), 0);
+    if (strcmp(treatment, "replaced") == 0)
+        put_text(LOCK_FILE, "");
+}
+
+START_TEST(whatever_happens_to_the_lock_file_a_second_store_is_locked_out)
+{
+    struct td_store *first = open_folder();
+    treat(treatments[_i]);
+    for (int i = 0; i < 2; i++) {
+        struct td_store *second = open_folder();
+        ck_assert(td_store_is_locked_out(second));
+        ck_assert_int_eq(persist(second, "t", "int32[1] 3"), TD_DEVICE_UNAVAILABLE);
+        if (i > 0 && strcmp(treatments[_i], "emptied") != 0)
+            expect_locked_out(second, persist(second, "t", "int32[1] 3"), getpid());
+        td_store_free(second);
+        td_store_rescan(first); /* locks the new file, and writes its process id into it */
+        ck_assert(is_file(LOCK_FILE));
+        ck_assert_int_eq(persist(first, "t", "int32[1] 4"), TD_OK);
+    }
+    td_store_free(first);
+}
+END_TEST
+
+/* A child takes the lock again and again. While it holds the lock, it alone has the file "owner";
+ * at times it deletes the lock file, holding it or not. */
+static _Noreturn void contend(int seed)
+{
+    random_seed((uint64_t)seed);
+    for (int i = 0; i < 150; i++) {
+        struct td_store *store = open_at(folder);
+        td_store_retry_lock(store);
+        if (!td_store_is_locked_out(store)) {
+            const int fd = open(path_of("owner"), O_CREAT | O_EXCL, 0600);
+            if (fd < 0)
+                _exit(1);
+            close(fd);
+            if (random_below(4) == 0)
+                (void)unlink(path_of(LOCK_FILE));
+            usleep((unsigned)random_below(300));
+            if (unlink(path_of("owner")) != 0)
+                _exit(2);
+        } else if (random_below(8) == 0) {
+            (void)unlink(path_of(LOCK_FILE));
+        }
+        td_store_free(store);
+    }
+    _exit(0);
+}
+
+START_TEST(no_two_processes_hold_the_lock_at_once)
+{
+    enum { CHILDREN = 6 };
+    int status;
+    for (int i = 0; i < CHILDREN; i++) {
+        if (fork() == 0)
+            contend(i);
+    }
+    for (int i = 0; i < CHILDREN; i++) {
+        ck_assert_int_gt(wait(&status), 0);
+        ck_assert(WIFEXITED(status));
+        ck_assert_int_eq(WEXITSTATUS(status), 0);
+    }
+}
+END_TEST
+
+START_TEST(a_link_in_place_of_the_lock_file_is_not_followed)
+{
+    put_text("precious", "text");
+    ck_assert_int_eq(symlink("precious", path_of(LOCK_FILE)), 0);
+    put_npy("n.npy", 1, 1);
+    struct td_store *store = open_folder();
+    expect_names(store, "n");
+    ck_assert_int_eq(persist(store, "t", "int32[1] 3"), TD_DEVICE_UNAVAILABLE);
+    struct stat info;
+    ck_assert_int_eq(stat(path_of("precious"), &info), 0);
+    ck_assert_int_eq(info.st_size, 4);
+    ck_assert_int_eq(unlink(path_of(LOCK_FILE)), 0);
+    td_store_retry_lock(store);
+    ck_assert_int_eq(persist(store, "t", "int32[1] 3"), TD_OK);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_folder_without_write_permission_is_served)
+{
+    int status;
+    put_npy("n.npy", 1, 1);
+    ck_assert_int_eq(chmod(folder, 0555), 0);
+    const pid_t child = fork();
+    if (child == 0) { /* permissions do not bind root */
+        if (getuid() == 0 && setuid(65534) != 0)
+            _exit(3);
+        struct td_store *store = open_folder();
+        const char *log = logged();
+        ck_assert_msg(strstr(log, " info data_dir_not_locked ") && strstr(log, "denied"), "%s",
+                      log);
+        expect_names(store, "n");
+        ck_assert_int_eq(persist(store, "t", "int32[1] 3"), TD_FORBIDDEN);
+        ck_assert_msg(strstr(err.message, "may not change t.tensord"), "%s", err.message);
+        ck_assert_int_eq(delete_name(store, "n"), TD_FORBIDDEN);
+        td_store_retry_lock(store);
+        ck_assert_str_eq(logged(), "");
+        td_store_free(store);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(chmod(folder, 0700), 0);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+END_TEST
+
+/* ---- another folder under the same path ------------------------------------------------------ */
+
+static char moved[128];
+
+static void move_folder(void)
+{
+    snprintf(moved, sizeof moved, "%s-moved", folder);
+    ck_assert_int_eq(rename(folder, moved), 0);
+}
+
+static void remove_moved(void)
+{
+    char command[160];
+    snprintf(command, sizeof command, "rm -rf '%s'", moved);
+    ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(a_rescan_notices_that_the_folder_was_replaced)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(persist(store, "old", "int32[1] 1"), TD_OK);
+    ck_assert_int_eq(put(store, "memory", "int32[1] 2", false), TD_OK);
+    move_folder();
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    put_npy("new.npy", 3, 1);
+    (void)logged();
+    td_store_rescan(store);
+    ck_assert_ptr_nonnull(strstr(logged(), " info data_dir_replaced "));
+    expect_names(store, "memory new");
+    ck_assert_int_eq(persist(store, "t", "int32[1] 4"), TD_OK);
+    ck_assert(is_file("t.tensord"));
+    struct td_store *second = open_folder();
+    ck_assert(td_store_is_locked_out(second));
+    struct td_store *old = open_at(moved);
+    ck_assert(!td_store_is_locked_out(old));
+    expect_names(old, "old");
+    td_store_free(old);
+    td_store_free(second);
+    td_store_free(store);
+    remove_moved();
+}
+END_TEST
+
+START_TEST(a_replacement_that_is_locked_is_served_until_its_lock_is_free)
+{
+    struct td_store *store = open_folder();
+    move_folder();
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    struct td_store *other = open_folder();
+    ck_assert_int_eq(persist(other, "t", "int32[1] 4"), TD_OK);
+    td_store_rescan(store);
+    expect_names(store, "t");
+    expect_locked_out(store, persist(store, "t", "int32[1] 5"), getpid());
+    td_store_free(other);
+    td_store_retry_lock(store);
+    ck_assert_int_eq(persist(store, "t", "int32[1] 5"), TD_OK);
+    td_store_free(store);
+    remove_moved();
+}
+END_TEST
+
+START_TEST(a_folder_that_was_moved_away_is_served_but_not_changed_until_it_returns)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(persist(store, "t", "int32[1] 1"), TD_OK);
+    move_folder();
+    (void)logged();
+    td_store_rescan(store);
+    ck_assert_ptr_nonnull(strstr(logged(), " error data_dir_unreadable "));
+    expect_names(store, "t");
+    ck_assert(td_store_is_locked_out(store));
+    ck_assert_int_eq(persist(store, "t", "int32[1] 2"), TD_DEVICE_UNAVAILABLE);
+    ck_assert_msg(strstr(err.message, "No such file"), "%s", err.message);
+    td_store_retry_lock(store);
+    ck_assert_str_eq(logged(), "");
+    ck_assert_int_eq(rename(moved, folder), 0);
+    td_store_retry_lock(store);
+    ck_assert_int_eq(persist(store, "t", "int32[1] 2"), TD_OK);
+    expect_names(store, "t");
+    td_store_free(store);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, folder_open, folder_close);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, a_second_store_serves_the_folder_but_does_not_change_it);
+    tcase_add_test(tcase, changes_in_memory_need_no_lock);
+    tcase_add_test(tcase, a_store_that_gets_the_lock_looks_at_the_folder_again);
+    tcase_add_test(tcase, a_rescan_takes_the_lock_too);
+    tcase_add_test(tcase, only_the_holder_of_the_lock_removes_temporary_files);
+    tcase_add_test(tcase, a_killed_process_releases_the_lock);
+    tcase_add_loop_test(tcase, whatever_happens_to_the_lock_file_a_second_store_is_locked_out, 0,
+                        COUNT_OF(treatments));
+    tcase_add_test(tcase, no_two_processes_hold_the_lock_at_once);
+    tcase_add_test(tcase, a_link_in_place_of_the_lock_file_is_not_followed);
+    tcase_add_test(tcase, a_folder_without_write_permission_is_served);
+    tcase_add_test(tcase, a_rescan_notices_that_the_folder_was_replaced);
+    tcase_add_test(tcase, a_replacement_that_is_locked_is_served_until_its_lock_is_free);
+    tcase_add_test(tcase, a_folder_that_was_moved_away_is_served_but_not_changed_until_it_returns);
+}
+
+int main(void)
+{
+    return run_suite("store_lock", add);
+}
