@@ -9,6 +9,8 @@
 #ifndef TD_SERVER_CALLS_CLIENTS_H
 #define TD_SERVER_CALLS_CLIENTS_H
 
+#include "server/workers/job_queue.h"
+
 #include <sys/socket.h>
 
 #include <stdatomic.h>
@@ -26,7 +28,8 @@ struct td_client_key {
 struct td_client {
     struct td_client_key key;
     atomic_int references;
-    atomic_int connections; /* that are open */
+    atomic_int connections;      /* that are open */
+    struct td_job_source source; /* of its queued calls; the worker pool's */
 
     /* Guarded by the table's mutex. */
     struct td_client *next;

@@ -66,6 +66,12 @@ static td_status queue_full(struct td_call *call)
     return TD_QUEUE_FULL;
 }
 
+/* The client that takes turns with others in the queue. Without memory for a client there is none. */
+static struct td_job_source *source_of(const struct td_call *call)
+{
+    return call->client ? &call->client->source : NULL;
+}
+
 /* Counts the call as suspended before it reads `refusing`: once `refusing` is set and the count is
  * zero, no call is suspended any more. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
@@ -74,9 +80,10 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     atomic_fetch_add(&services->suspended, 1);
     if (atomic_load(&services->refusing)) {
         td_error_set(&call->error, TD_DRAINING, "the server is stopping");
-    } else if (!td_worker_pool_reserve(services->workers, NULL)) {
+    } else if (!td_worker_pool_reserve(services->workers, source_of(call))) {
         (void)queue_full(call);
     } else {
+        call->job.source = source_of(call);
         call->job.cost_ns = job_cost(call, cost_ns);
         call->job.deadline_ns = start_by(call);
         return TD_QUEUE;
@@ -182,7 +189,7 @@ static void submit_to_device(struct td_call *call)
  * device. False if the queue is full: the call continues on the CPU. */
 static bool queue_for_device(struct td_call *call)
 {
-    if (!td_worker_pool_reserve(call->services->workers, NULL)) {
+    if (!td_worker_pool_reserve(call->services->workers, source_of(call))) {
         call->device = NULL;
         return false;
     }

@@ -10,6 +10,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <arpa/inet.h>
 #include <sys/socket.h>
 
 #include <pthread.h>
@@ -428,6 +429,50 @@ START_TEST(a_full_queue_refuses_with_retry_after)
     run_queued(waits);
     expect_reply(waits, 200, GATHER_RESULT);
     td_call_free(waits);
+    server_close();
+}
+END_TEST
+
+/* A call of the client with this IPv4 address. */
+static struct td_call *call_from(const char *address, const char *body)
+{
+    struct sockaddr_in ipv4 = { .sin_family = AF_INET };
+    struct td_client_key key;
+    struct td_call *call = call_of(body);
+    ck_assert_int_eq(inet_aton(address, &ipv4.sin_addr), 1);
+    ck_assert(td_client_key_of((const struct sockaddr *)(const void *)&ipv4, &key));
+    call->client = td_clients_find(services.clients, &key);
+    ck_assert_ptr_nonnull(call->client);
+    return call;
+}
+
+START_TEST(a_client_with_fewer_calls_gets_a_place_in_a_full_queue)
+{
+    server_open(OPTIONS("--inline-limit-us=0", "--queue-limit=2"));
+    gate_close();
+    struct td_call *first = call_from("10.0.0.1", GATHER), *second = call_from("10.0.0.1", GATHER);
+    struct td_call *other = call_from("10.0.0.2", GATHER), *late = call_from("10.0.0.2", GATHER);
+    ck_assert_int_eq(td_schedule(first), TD_QUEUE);
+    td_schedule_submit(first);
+    ck_assert_int_eq(td_schedule(second), TD_QUEUE);
+    td_schedule_submit(second);
+    ck_assert_int_eq(td_schedule(other), TD_QUEUE);
+    sem_wait(&finished_calls); /* the second one */
+    ck_assert_int_eq(second->error.status, TD_QUEUE_FULL);
+    ck_assert_uint_ge(second->error.retry_after_s, 1);
+    expect_reply(second, 429, "QUEUE_FULL");
+    td_schedule_submit(other);
+    ck_assert_int_eq(td_schedule(late), TD_ANSWERED); /* each has one */
+    expect_reply(late, 429, "QUEUE_FULL");
+    sem_post(&gate.open);
+    sem_wait(&finished_calls);
+    sem_wait(&finished_calls);
+    expect_reply(first, 200, GATHER_RESULT);
+    expect_reply(other, 200, GATHER_RESULT);
+    td_call_free(first);
+    td_call_free(second);
+    td_call_free(other);
+    td_call_free(late);
     server_close();
 }
 END_TEST
@@ -1353,6 +1398,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, any_compressed_body_is_decoded_by_a_worker);
     tcase_add_test(tcase, a_call_reuses_the_memory_of_a_freed_call);
     tcase_add_test(tcase, a_full_queue_refuses_with_retry_after);
+    tcase_add_test(tcase, a_client_with_fewer_calls_gets_a_place_in_a_full_queue);
     tcase_add_test(tcase, a_call_refused_by_a_full_queue_releases_its_memory);
     tcase_add_loop_test(tcase, a_call_past_its_deadline_is_refused_before_any_work, 0, 2);
     tcase_add_loop_test(tcase, a_queued_call_may_expire_or_be_dropped, 0, COUNT_OF(waits));
