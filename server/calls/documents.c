@@ -5,6 +5,7 @@
 #include "kernels/einsum/einsum.h"
 #include "server/calls/services_open.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,15 +57,16 @@ td_status td_get_ready(struct td_call *call)
     char *body = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
     if (!body)
         return TD_MEMORY_EXHAUSTED;
-    const struct td_services_memory memory = td_services_memory(call->services);
+    const struct td_services_holdings held = td_services_holdings(call->services);
     const int length =
         snprintf(body, SIZE,
-                 "{\"status\":\"ready\",\"memory\":{\"limit\":%llu,\"in_use\":%llu,\"warm\":%llu,"
-                 "\"calls\":%llu,"
-                 "\"tables\":%llu}}\n",
-                 (unsigned long long)memory.buffers.limit,
-                 (unsigned long long)memory.buffers.in_use, (unsigned long long)memory.buffers.warm,
-                 (unsigned long long)memory.calls, (unsigned long long)memory.tables);
+                 "{\"status\":\"ready\",\"memory\":{\"limit\":%" PRIu64 ",\"in_use\":%" PRIu64
+                 ",\"warm\":%" PRIu64 ",\"calls\":%" PRIu64 ",\"tables\":%" PRIu64
+                 ",\"resident\":%" PRIu64 ",\"spare\":%" PRIu64 "},\"open\":{\"requests\":%" PRId64
+                 ",\"connections\":%" PRId64 ",\"tensors\":%d,\"mappings\":%d,\"regions\":%d}}\n",
+                 held.buffers.limit, held.buffers.in_use, held.buffers.warm, held.calls,
+                 held.store.mapped, held.store.held, held.store.spare, held.requests,
+                 held.connections, held.store.tensors, held.mappings, held.regions);
     td_reply_set(&call->reply, 200, "application/json", body, (size_t)length);
     return TD_OK;
 }

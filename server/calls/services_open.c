@@ -1,6 +1,7 @@
 #include "server/calls/services_open.h"
 
 #include "server/calls/call.h"
+#include "server/memory/fault_guard.h"
 #include "server/observe/clock.h"
 
 #include <sys/random.h>
@@ -114,12 +115,18 @@ void td_services_rescan(struct td_services *services, bool wanted)
     td_worker_pool_submit(services->workers, &rescan->job);
 }
 
-struct td_services_memory td_services_memory(struct td_services *services)
+struct td_services_holdings td_services_holdings(struct td_services *services)
 {
-    struct td_services_memory memory = { .buffers = td_buffer_pool_stats(services->buffers),
-                                         .tables = td_store_stats(services->store).mapped };
+    struct td_services_holdings held = {
+        .buffers = td_buffer_pool_stats(services->buffers),
+        .store = td_store_stats(services->store),
+        .requests = atomic_load(&services->in_flight),
+        .connections = atomic_load_explicit(&services->connections, memory_order_relaxed),
+        .mappings = td_guard_ranges(),
+        .regions = services->shm ? td_shm_count(services->shm) : 0,
+    };
     pthread_mutex_lock(&services->mutex);
-    memory.calls = (uint64_t)services->n_calls * sizeof(struct td_call_shell);
+    held.calls = (uint64_t)services->n_calls * sizeof(struct td_call_shell);
     pthread_mutex_unlock(&services->mutex);
-    return memory;
+    return held;
 }

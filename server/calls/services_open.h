@@ -1,6 +1,6 @@
 /* services_open.h - opening and closing the parts of the daemon that calls use.
  *
- * Threads  The main thread; td_services_memory from any. */
+ * Threads  The main thread; td_services_holdings from any. */
 #ifndef TD_SERVER_CALLS_SERVICES_OPEN_H
 #define TD_SERVER_CALLS_SERVICES_OPEN_H
 
@@ -19,12 +19,14 @@ void td_services_stop_workers(struct td_services *services);
  * thread at every tick. */
 void td_services_rescan(struct td_services *services, bool wanted);
 
-/* Memory as GET /readyz reports it. */
-struct td_services_memory {
+/* What the daemon holds, as GET /readyz reports it: bytes, then numbers. */
+struct td_services_holdings {
     struct td_buffer_pool_stats buffers;
-    uint64_t calls;  /* shells of calls, kept or in use */
-    uint64_t tables; /* mapped files */
+    uint64_t calls; /* shells of calls, kept or in use */
+    struct td_store_stats store;
+    int64_t requests, connections;
+    int mappings, regions; /* mapped files and regions; regions */
 };
-struct td_services_memory td_services_memory(struct td_services *services);
+struct td_services_holdings td_services_holdings(struct td_services *services);
 
 #endif

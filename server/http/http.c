@@ -252,8 +252,10 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     const int socket = socket_of(connection);
     if (change == MHD_CONNECTION_NOTIFY_STARTED) {
         *state = client_of(http, connection);
+        atomic_fetch_add_explicit(&http->services->connections, 1, memory_order_relaxed);
         td_connections_add(http->connections, socket);
     } else {
+        atomic_fetch_sub_explicit(&http->services->connections, 1, memory_order_relaxed);
         td_connections_remove(http->connections, socket);
         td_client_unref(*state);
     }

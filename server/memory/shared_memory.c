@@ -339,6 +339,14 @@ td_status td_shm_list(struct td_shm *shm, const char *name, struct td_arena *are
     return found ? status : unknown(name, strlen(name), err);
 }
 
+int td_shm_count(struct td_shm *shm)
+{
+    pthread_mutex_lock(&shm->mutex);
+    const int count = shm->count;
+    pthread_mutex_unlock(&shm->mutex);
+    return count;
+}
+
 /* ---- the registry ---------------------------------------------------------------------------- */
 
 struct td_shm *td_shm_new(void)

@@ -36,6 +36,9 @@ void td_shm_unregister(struct td_shm *shm, const char *name);
 TD_MUST_CHECK td_status td_shm_list(struct td_shm *shm, const char *name, struct td_arena *arena,
                                     struct td_oip_region **list, int *count, struct td_error *err);
 
+/* The number of registered regions. */
+int td_shm_count(struct td_shm *shm);
+
 /* The registry as the api's resolver of regions. Borrowed. */
 struct td_regions *td_shm_regions(struct td_shm *shm);
 

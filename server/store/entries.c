@@ -140,6 +140,7 @@ struct td_store_stats td_store_stats(struct td_store *store)
     const struct td_store_stats stats = { .tensors = store->n_entries,
                                           .mapped = store->mapped,
                                           .held = store->held + store->spare_bytes,
+                                          .spare = store->spare_bytes,
                                           .quota = store->quota };
     pthread_rwlock_unlock(&store->lock);
     return stats;

@@ -172,7 +172,8 @@ void td_store_trim(struct td_store *store, int64_t since_ns);
 struct td_store_stats {
     int tensors;
     uint64_t mapped; /* bytes of mapped files */
-    uint64_t held;   /* bytes in memory; at most quota */
+    uint64_t held;   /* bytes in memory, with those of spare copies; at most quota */
+    uint64_t spare;  /* bytes of spare copies */
     uint64_t quota;
 };
 struct td_store_stats td_store_stats(struct td_store *store);

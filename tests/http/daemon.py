@@ -11,6 +11,8 @@ slow), TD_TEST_SEED seeds the random tests.
 import atexit, base64, concurrent.futures, http.client, json, os, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
 import unittest
 
+import holdings
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 BINARY = os.environ.get("TD_TEST_BINARY") or os.path.join(HERE, "..", "..", "build", "tensord")
 SCALE = float(os.environ.get("TD_TEST_TIME_SCALE", "1"))
@@ -53,6 +55,7 @@ class Daemon:
         self.address = start["address"]
         self.host, port = self.address.rsplit(":", 1)
         self.port = int(port)
+        self.at_start = holdings.empty(self)  # None: the end of the test does not compare it
 
     def _read(self):
         for line in self.process.stderr:
@@ -131,6 +134,8 @@ class Daemon:
 
     def __exit__(self, kind, *_):
         if kind is None:
+            if self.at_start and self.alive():
+                holdings.expect_given_back(self, self.at_start, WAIT_LIMIT)
             self.stop()
         else:  # the test has failed already: report how the daemon ended, without hiding that error
             try:
@@ -467,7 +472,13 @@ class HttpTest(unittest.TestCase):
 
     def setUp(self):
         self.daemon = shared(*self.options)
+        self.addCleanup(self._expect_given_back, self.daemon, holdings.ask(self.daemon, WAIT_LIMIT))
         self.addCleanup(self._still_alive)
+
+    def _expect_given_back(self, daemon, before):
+        """after all other clean-ups: what the test has taken is given back"""
+        if before and daemon.alive():
+            holdings.expect_given_back(daemon, before, WAIT_LIMIT)
 
     def _still_alive(self):
         if not self.daemon.alive():

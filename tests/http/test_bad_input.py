@@ -32,6 +32,9 @@ class BadInput(HttpTest):
                         cls.wrong.append(str(reply))
         cls.second_client = threading.Thread(target=send_valid, daemon=True)
         cls.second_client.start()
+        deadline = time.monotonic() + WAIT_LIMIT
+        while not cls.n_sent and time.monotonic() < deadline:  # its connection is open before the first test
+            time.sleep(0.001)
 
     @classmethod
     def tearDownClass(cls):

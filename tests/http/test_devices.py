@@ -338,6 +338,7 @@ class Faults(DeviceTest):
     def test_an_upload_to_a_hanging_device_occupies_no_worker_and_ends_at_its_deadline(self):
         with Daemon("--gpu", "reference:hang_at=1", "--gpu-hang-ms", "600000", "--workers", "1", "--drain-timeout-ms", "100") as daemon, \
                 Client(daemon) as client, Raw(daemon) as hung, Raw(daemon, timeout=5 * WAIT_LIMIT) as upload:
+            daemon.at_start = None  # a request hangs to the end
             self.put_table(client)
             hung.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode()))
             self.wait_until_busy(client)

@@ -6,6 +6,7 @@
 #include "server/calls/tensor_tasks.h"
 #include "server/config/load.h"
 #include "server/http/routes.h"
+#include "server/memory/fault_guard.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -379,9 +380,12 @@ START_TEST(a_path_that_is_not_utf8_leaves_the_reply_valid)
 }
 END_TEST
 
-START_TEST(readyz_reports_the_memory_in_use)
+START_TEST(readyz_reports_what_the_server_holds)
 {
     struct td_call *call = call_to("GET", "/readyz");
+    const int range = td_guard_add(call, 1);
+    atomic_store(&services.in_flight, 3);
+    atomic_store(&services.connections, 5);
     ck_assert_int_eq(td_buffer_pool_charge(services.buffers, 12345, &call->error), TD_OK);
     ck_assert_int_eq(td_route_call(call), TD_OK);
     ck_assert_int_eq(call->handler(call), TD_OK);
@@ -392,6 +396,13 @@ START_TEST(readyz_reports_the_memory_in_use)
                         (double)services.config.memory_limit);
     ck_assert_double_eq(cJSON_GetObjectItem(memory, "calls")->valuedouble,
                         sizeof(struct td_call_shell));
+    const cJSON *open = cJSON_GetObjectItem(root, "open");
+    ck_assert_double_eq(cJSON_GetObjectItem(open, "requests")->valuedouble, 3);
+    ck_assert_double_eq(cJSON_GetObjectItem(open, "connections")->valuedouble, 5);
+    ck_assert_double_eq(cJSON_GetObjectItem(open, "mappings")->valuedouble, 1);
+    td_guard_remove(range);
+    atomic_store(&services.in_flight, 0);
+    atomic_store(&services.connections, 0);
     cJSON_Delete(root);
     td_buffer_pool_discharge(services.buffers, 12345);
     td_call_free(call);
@@ -497,7 +508,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_long_path_is_truncated_in_the_message_only);
     tcase_add_loop_test(tcase, handlers_reply_in_json, 0, COUNT_OF(answers));
     tcase_add_test(tcase, a_path_that_is_not_utf8_leaves_the_reply_valid);
-    tcase_add_test(tcase, readyz_reports_the_memory_in_use);
+    tcase_add_test(tcase, readyz_reports_what_the_server_holds);
     tcase_add_test(tcase, a_plan_respects_the_limits_of_the_server);
     tcase_add_test(tcase, a_plan_requires_a_json_body);
     tcase_add_loop_test(tcase, a_body_has_a_limit, 0, COUNT_OF(limits));
