@@ -27,7 +27,9 @@ fi
 
 target=$1
 shift
-mapfile -t targets < <(ls tests/fuzz/fuzz_*.c | sed 's,.*/fuzz_\(.*\)\.c,\1,')
+targets=(tests/fuzz/fuzz_*.c)
+targets=("${targets[@]#tests/fuzz/fuzz_}")
+targets=("${targets[@]%.c}")
 if [ "$target" != all ]; then
     if ! printf '%s\n' "${targets[@]}" | grep -qx "$target"; then
         echo "run.sh: there is no target $target; they are ${targets[*]}" >&2

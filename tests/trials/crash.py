@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Kills the daemon at random moments while clients persist tensors, starts it again, and compares.
+
+    crash.py [--binary PATH] [--seconds N] [--seed N]
+
+Every write that was acknowledged is there with all its bytes, its ETag included; one that was not is there completely
+or not at all. No temporary file is left after a start.
+"""
+import os, threading, time
+
+from trial import *
+
+WRITERS, NAMES_EACH, MOST_ALIVE = 4, 3, 0.6
+
+
+class Entry:
+    """What a name may hold: `sure` was acknowledged, `maybe` was sent after it. None: no tensor."""
+
+    def __init__(self):
+        self.sure, self.etag, self.maybe = None, None, []
+
+
+class Writer(threading.Thread):
+    """Writes its own names, one request at a time, until the daemon is gone."""
+
+    def __init__(self, running, entries, rng):
+        super().__init__(daemon=True)
+        self.running, self.entries, self.rng, self.acknowledged, self.error = running, entries, rng, 0, None
+
+    def run(self):
+        try:
+            with Client(self.running) as client:
+                while True:
+                    self.write(client, *self.rng.choice(list(self.entries.items())))
+        except LOST:
+            pass
+        except AssertionError as e:
+            self.error = e
+
+    def write(self, client, name, entry):
+        kind = self.rng.choice(("put", "put", "put", "scatter", "delete"))
+        if kind == "scatter" and entry.sure and entry.sure.dtype == "int32" and len(entry.sure.shape) == 2:
+            self.scatter(client, name, entry)
+        elif kind == "delete" and entry.sure:
+            self.send(client, entry, None, "DELETE", f"/v1/tensors/{name}", b"", {})
+        else:
+            value = random_value(self.rng, rows=self.rng.choice((None, 8)))
+            body, content_type = value.body(self.rng)
+            self.send(client, entry, value, "PUT", f"/v1/tensors/{name}?persist=1", body, {"Content-Type": content_type})
+
+    def scatter(self, client, name, entry):
+        rows, columns = entry.sure.shape
+        row, new = self.rng.randrange(rows), self.rng.randbytes(4 * columns)
+        raw = bytearray(entry.sure.raw)
+        raw[4 * columns * row:4 * columns * (row + 1)] = new
+        body = daemon.safetensors({"indices": ("int32", [1, 1], daemon.pack("int32", [row])), "updates": ("int32", [1, columns], new)})
+        self.send(client, entry, Value("int32", entry.sure.shape, bytes(raw)), "POST", f"/v1/tensors/{name}/scatter?persist=1", body,
+                  {"Content-Type": SAFETENSORS})
+
+    def send(self, client, entry, value, method, path, body, headers):
+        entry.maybe = [value]
+        reply = client.request(method, path, body, headers)
+        assert reply.status in (200, 201, 204), f"{method} {path}: {reply}"
+        entry.sure, entry.maybe = value, []
+        entry.etag = reply.headers.get("ETag") or (reply.json()["etag"] if reply.body else None)
+        self.acknowledged += 1
+
+
+def compare(running, folder, entries):
+    left = [file for file in os.listdir(folder) if file.startswith(".")]
+    with Client(running) as client:
+        listed = names(client)
+        assert set(listed) <= set(entries), f"unknown tensors: {set(listed) - set(entries)}"
+        for name, entry in entries.items():
+            found = read_value(client, name) if name in listed else None
+            if found is None or isinstance(found, Value):
+                assert found == entry.sure or any(found == value for value in entry.maybe), \
+                    f"{name} is {found}, not {entry.sure}, nor one of {entry.maybe}"
+            else:
+                raise AssertionError(f"{name}: {found}")
+            if found is not None and found == entry.sure and not entry.maybe:
+                assert listed[name]["etag"] == entry.etag, f"{name}: ETag {listed[name]['etag']}, {entry.etag} expected"
+            entry.sure, entry.etag, entry.maybe = found, listed[name]["etag"] if found else None, []
+    return [file for file in left if not file.startswith(".tensord-lock")]
+
+
+def trial(seconds, rng):
+    folder = daemon.temporary_folder()
+    entries = [{f"w{i}.{j}": Entry() for j in range(NAMES_EACH)} for i in range(WRITERS)]
+    everything = {name: entry for part in entries for name, entry in part.items()}
+    deadline, kills, writes = time.monotonic() + seconds, 0, 0
+    while time.monotonic() < deadline:
+        running = Daemon("--data-dir", folder)
+        left = compare(running, folder, everything)
+        assert not left, f"after a start the folder has {left}"
+        writers = [Writer(running, part, random.Random(rng.random())) for part in entries]
+        for writer in writers:
+            writer.start()
+        time.sleep(rng.uniform(0, MOST_ALIVE) * SCALE)
+        assert running.alive(), "the daemon had ended; its log ends with:\n" + running.tail(60)
+        running.process.kill()
+        running.wait()
+        for writer in writers:
+            writer.join(WAIT_LIMIT)
+            assert not writer.is_alive(), "a client waits although the daemon is gone"
+            if writer.error:
+                raise writer.error
+            writes += writer.acknowledged
+        kills += 1
+    with Daemon("--data-dir", folder) as running:
+        compare(running, folder, everything)
+    return f"{kills} kills, {writes} acknowledged writes"
+
+
+if __name__ == "__main__":
+    run(trial, __doc__)

@@ -1,0 +1,125 @@
+"""Shared by the trials: their options, tensors that can be recognised, and what a daemon holds.
+
+A trial goes on until its time is over or something is wrong; then it raises.  Everything random comes from --seed, but
+threads and processes make no run exactly like another.
+"""
+import argparse, base64, http.client, json, os, random, struct, sys, time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "http"))
+import daemon
+from daemon import NPY_NAMES, SAFETENSORS, SAFETENSORS_NAMES, SCALE, SIZES, WAIT_LIMIT, Client, Daemon
+
+LOST = (OSError, http.client.HTTPException)  # what a client sees of a daemon that ends, or closes the connection
+
+
+def run(trial, doc, seconds=10):
+    """the main function of a trial: trial(seconds, random generator) returns a sentence about what it did"""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", help="default: build/tensord")
+    parser.add_argument("--seconds", type=float, default=seconds, help=f"default: {seconds}")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    if options.binary:
+        daemon.BINARY = options.binary
+    began = time.monotonic()
+    try:
+        done = trial(options.seconds, random.Random(options.seed))
+        failures = daemon.stop_shared()
+    except (AssertionError, *LOST) as e:
+        failures = [f"{type(e).__name__}: {e}"]
+        done = ""
+        if not isinstance(e, AssertionError):
+            import traceback
+            traceback.print_exc()
+    for failure in failures:
+        print(f"FAILED (seed {options.seed}): {failure}")
+    print(f"{done}{'; ' if done else ''}{time.monotonic() - began:.0f} s; {0 if failures else 1} passed, {1 if failures else 0} failed")
+    sys.exit(1 if failures else 0)
+
+
+# ---------------------------------------------------------------- tensors
+class Value:
+    """A tensor with random bytes, so that no two are equal and a part of another one is noticed."""
+
+    def __init__(self, dtype, shape, raw):
+        self.dtype, self.shape, self.raw = dtype, list(shape), raw
+
+    def __eq__(self, other):
+        return isinstance(other, Value) and (self.dtype, self.shape, self.raw) == (other.dtype, other.shape, other.raw)
+
+    def __repr__(self):
+        return f"{self.dtype}{self.shape} {self.raw[:12].hex()}... ({len(self.raw)} bytes)"
+
+    def body(self, rng):
+        """a body of PUT, and its Content-Type"""
+        kinds = ["json"] + ["safetensors"] * 2 * (self.dtype in SAFETENSORS_NAMES) + ["npy"] * (self.dtype in NPY_NAMES)
+        kind = rng.choice(kinds)
+        if kind == "json":
+            return json.dumps(daemon.tensor(self.dtype, self.shape, self.raw)).encode(), daemon.JSON
+        if kind == "npy":
+            return daemon.npy(self.dtype, self.shape, self.raw), "application/x-npy"
+        return daemon.safetensors({"any": (self.dtype, self.shape, self.raw)}), SAFETENSORS
+
+
+def random_value(rng, most=200_000, rows=None):
+    """rows: the first dimension of a matrix of int32"""
+    if rows is not None:
+        columns = rng.randint(1, max(1, most // (4 * rows)))
+        return Value("int32", [rows, columns], rng.randbytes(4 * rows * columns))
+    dtype = rng.choice(["uint8", "int32", "float32", "float64", "complex128", "bfloat16", "string"])
+    if dtype == "string":
+        strings = [rng.randbytes(rng.choice((0, 1, 9, 300))) for _ in range(rng.randint(0, 50))]
+        return Value("string", [len(strings)], daemon.raw_strings(strings))
+    n = rng.choice((0, 1, 7, 100, most // SIZES[dtype]))
+    return Value(dtype, [n], rng.randbytes(n * SIZES[dtype]))
+
+
+def read_value(client, name):
+    """the resident tensor, or the reply if it is not 200"""
+    reply = client.request("GET", f"/v1/tensors/{name}?response=base64")
+    if reply.status != 200:
+        return reply
+    document = reply.json()
+    return Value(document["dtype"], document["shape"], base64.b64decode(document["base64"], validate=True))
+
+
+def names(client):
+    reply = client.request("GET", "/v1/tensors")
+    assert reply.status == 200, str(reply)
+    return {entry["name"]: entry for entry in reply.json()["tensors"]}
+
+
+# ---------------------------------------------------------------- what a daemon holds
+class Held:
+    """Descriptors, threads, memory of a daemon."""
+
+    def __init__(self, process, client):
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+            lines = dict(line.split(":", 1) for line in status)
+        self.rss = int(lines["VmRSS"].split()[0]) << 10
+        self.threads = int(lines["Threads"])
+        self.files = len(os.listdir(f"/proc/{process.pid}/fd"))
+        self.memory = client.request("GET", "/readyz").json()["memory"]["in_use"]
+
+    def __str__(self):
+        return f"{self.files} descriptors, {self.threads} threads, {self.memory} bytes in use, {self.rss >> 20} MiB RSS"
+
+
+def expect_returned(running, before, memory=True, rss=None, seconds=15):
+    """Waits until the daemon holds no more than before; rss: the growth that is allowed, None to ignore it."""
+    deadline = time.monotonic() + seconds * SCALE
+    while True:
+        with Client(running) as client:
+            now = Held(running.process, client)
+        more = [now.files > before.files, now.threads != before.threads, memory and now.memory > before.memory,
+                rss is not None and now.rss > before.rss + rss]
+        if not any(more):
+            return now
+        assert time.monotonic() < deadline, f"the daemon holds {now}; before {before}"
+        time.sleep(0.1)
+
+
+def expect_serves(running):
+    with Client(running) as client:
+        reply = client.post("/v1/gather", {"params": [10, 20, 30], "indices": [2, 0]})
+        assert reply.status == 200 and reply.json()["output"]["data"] == [30, 10], str(reply)
