@@ -72,6 +72,7 @@ static void drain(struct td_services *services, struct td_http *http)
 {
     const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
     int64_t begun = td_now_ns();
+    td_refusals_close(services->refusals);
     for (; atomic_load(&services->in_flight) > 0 && time_left(services, begun);
          nanosleep(&tick, NULL)) {
         td_worker_pool_expire(services->workers, td_now_ns(), false);

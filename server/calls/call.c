@@ -216,13 +216,25 @@ td_status td_call_stopped(void *context, struct td_error *err)
     return TD_OK;
 }
 
+/* Releases what the request holds, except what the log line needs. */
+static void release_request(struct td_call *call)
+{
+    call->request.decoded = false;
+    call->device = NULL;
+    td_arena_reset(&call->arena);
+    td_buffer_unref(call->body_buffer);
+    call->body_buffer = NULL;
+    call->body = NULL;
+    call->body_capacity = 0;
+}
+
 void td_call_refuse(struct td_call *call)
 {
-    /* If memory is short, the reply reuses what the request held. */
-    if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT) {
-        call->request.decoded = false;
-        td_arena_reset(&call->arena);
-    }
+    /* If memory is short, the reply reuses what the request held. A refusal that is delayed holds
+     * nothing. */
+    if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT ||
+        call->refusal_due_ns)
+        release_request(call);
     const char *op_name = call->op ? call->op->name : NULL;
     if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* it gives the total length */
         call->reply.n_headers = 0;                      /* they belong to another reply */

@@ -12,6 +12,7 @@
 #define TD_SERVER_CALLS_CALL_H
 
 #include "api/message/message.h"
+#include "server/calls/refusals.h"
 #include "server/calls/sources.h"
 #include "server/compression/deflate.h"
 #include "server/memory/populate.h"
@@ -144,8 +145,10 @@ struct td_call {
     /* the reply */
     bool accepted; /* counts in services->in_flight */
     bool answered; /* a worker has made the reply */
-    bool lingers;  /* the reply is sent before the body has arrived */
-    bool sending;  /* counts in services->sending */
+    struct td_refusal refusal;
+    int64_t refusal_due_ns; /* of a refused call whose reply is delayed; 0 otherwise */
+    bool lingers;           /* the reply is sent before the body has arrived */
+    bool sending;           /* counts in services->sending */
     bool close_connection;
     bool gone; /* the client has disconnected; no reply is sent */
     bool decoded, admitted, computed;

@@ -9,6 +9,7 @@
 #ifndef TD_SERVER_CALLS_CLIENTS_H
 #define TD_SERVER_CALLS_CLIENTS_H
 
+#include "server/calls/refusals.h"
 #include "server/workers/job_queue.h"
 
 #include <sys/socket.h>
@@ -30,6 +31,7 @@ struct td_client {
     atomic_int references;
     atomic_int connections;      /* that are open */
     struct td_job_source source; /* of its queued calls; the worker pool's */
+    struct td_refused refused;
 
     /* Guarded by the table's mutex. */
     struct td_client *next;

@@ -6,6 +6,7 @@
 #include "server/calls/stage_costs.h"
 #include "server/observe/clock.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { LONG_WAIT_NS = 1000000 };
@@ -72,6 +73,18 @@ static struct td_job_source *source_of(const struct td_call *call)
     return call->client ? &call->client->source : NULL;
 }
 
+/* Decides whether the refusal waits, since the client retries earlier than it was told. */
+static void decide_delay(struct td_call *call)
+{
+    if (!call->client || call->error.retry_after_s == 0)
+        return;
+    const int64_t now = td_now_ns();
+    const int64_t delay =
+        td_refusals_record(&call->client->refused, now, call->error.retry_after_s);
+    if (delay > 0)
+        call->refusal_due_ns = now + delay < call->deadline_ns ? now + delay : call->deadline_ns;
+}
+
 /* Counts the call as suspended before it reads `refusing`: once `refusing` is set and the count is
  * zero, no call is suspended any more. */
 static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
@@ -82,6 +95,11 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
         td_error_set(&call->error, TD_DRAINING, "the server is stopping");
     } else if (!td_worker_pool_reserve(services->workers, source_of(call))) {
         (void)queue_full(call);
+        decide_delay(call);
+        if (call->refusal_due_ns) {
+            end(call, call->error.status);
+            return TD_QUEUE;
+        }
     } else {
         call->job.source = source_of(call);
         call->job.cost_ns = job_cost(call, cost_ns);
@@ -146,6 +164,24 @@ static void finish(struct td_call *call)
     struct td_services *services = call->services;
     call->finished(call);
     atomic_fetch_sub(&services->suspended, 1);
+}
+
+/* On the thread of the refusals. */
+static void end_refusal(struct td_refusal *refusal)
+{
+    struct td_call *call =
+        (struct td_call *)(void *)((char *)refusal - offsetof(struct td_call, refusal));
+    call->gone = td_call_client_left(call);
+    finish(call);
+}
+
+/* The last step of a call that is refused while it is suspended. */
+static void finish_refusal(struct td_call *call)
+{
+    call->refusal.end = end_refusal;
+    if (!call->refusal_due_ns ||
+        !td_refusals_delay(call->services->refusals, &call->refusal, call->refusal_due_ns))
+        finish(call);
 }
 
 static void left_queue(struct td_call *call)
@@ -289,14 +325,14 @@ static void run(struct td_job *job, struct td_worker *worker)
     finish(call);
 }
 
-static td_status displaced(struct td_call *call)
+static void displaced(struct td_call *call)
 {
     td_error_set(&call->error, TD_QUEUE_FULL,
                  "%lld requests are queued, the most that this server allows, and more of them are "
                  "this client's than any other's",
                  (long long)call->services->config.queue_limit);
     call->error.retry_after_s = td_worker_pool_retry_after_s(call->services->workers);
-    return TD_QUEUE_FULL;
+    decide_delay(call);
 }
 
 static void drop(struct td_job *job, td_status why)
@@ -313,19 +349,21 @@ static void drop(struct td_job *job, td_status why)
     if (why == TD_DRAINING)
         td_error_set(&call->error, why, "the server stopped while this request was queued");
     else if (why == TD_QUEUE_FULL)
-        (void)displaced(call);
+        displaced(call);
     else
         (void)waited_too_long(call);
     left_queue(call);
     end(call, call->error.status);
-    finish(call);
+    finish_refusal(call);
 }
 
 void td_schedule_submit(struct td_call *call)
 {
     call->job.run = run;
     call->job.drop = drop;
-    if (td_device_call_is_due(call))
+    if (call->refusal_due_ns)
+        finish_refusal(call);
+    else if (td_device_call_is_due(call))
         submit_to_device(call);
     else
         td_worker_pool_submit(call->services->workers, &call->job);

@@ -12,13 +12,14 @@
 
 typedef enum td_verdict {
     TD_ANSWERED, /* call->reply is ready */
-    TD_QUEUE     /* a place in the queue is reserved: suspend the connection, then call
-                    td_schedule_submit */
+    TD_QUEUE     /* a place in the queue is reserved, or the refusal waits: suspend the
+                    connection, then call td_schedule_submit */
 } td_verdict;
 
 td_verdict td_schedule(struct td_call *call);
 
-/* Queues the call for the workers; call->finished is called when call->reply is ready. */
+/* Queues the call for the workers, or its refusal; call->finished is called when call->reply is
+ * ready, or when it is to be sent. */
 void td_schedule_submit(struct td_call *call);
 
 #endif

@@ -37,6 +37,7 @@ struct td_services {
     struct td_log log;
     struct td_buffer_pool *buffers;
     struct td_worker_pool *workers;
+    struct td_refusals *refusals;
     struct td_store *store;
     struct td_devices *devices;
     struct td_clients *clients;

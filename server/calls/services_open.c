@@ -41,13 +41,15 @@ bool td_services_open(struct td_services *services)
     if (services->buffers)
         services->devices = td_devices_open(config, services->buffers, &services->log);
     services->workers = td_worker_pool_new((int)config->workers, config->queue_limit);
-    if (services->clients && services->buffers && services->store && services->workers &&
+    if (services->workers)
+        services->refusals = td_refusals_new(services->workers);
+    if (services->clients && services->buffers && services->store && services->refusals &&
         services->devices && (services->shm || !config->system_shared_memory))
         return true;
     td_log(&services->log, TD_LOG_ERROR, "start_failed",
            TD_TEXT("part", !services->clients || !services->buffers ? "memory"
                            : !services->store                       ? "data folder"
-                           : !services->workers                     ? "workers"
+                           : !services->refusals                    ? "workers"
                            : !services->devices                     ? "devices"
                                                                     : "memory"));
     return false;
@@ -55,6 +57,8 @@ bool td_services_open(struct td_services *services)
 
 void td_services_stop_workers(struct td_services *services)
 {
+    td_refusals_free(services->refusals);
+    services->refusals = NULL;
     td_worker_pool_free(services->workers);
     services->workers = NULL;
 }

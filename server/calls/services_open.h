@@ -11,7 +11,7 @@
 TD_MUST_CHECK bool td_services_open(struct td_services *services);
 void td_services_close(struct td_services *services);
 
-/* Ends the workers, before the rest. No call may be queued any more. */
+/* Ends the workers and the delayed refusals, before the rest. No call may be queued any more. */
 void td_services_stop_workers(struct td_services *services);
 
 /* Scans the data folder, as soon as there is a place in the queue; again when `wanted` during a

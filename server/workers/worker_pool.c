@@ -406,6 +406,13 @@ void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool eve
     drop_all(expired, everything ? TD_DRAINING : TD_DEADLINE_EXCEEDED);
 }
 
+int64_t td_worker_pool_room(struct td_worker_pool *pool)
+{
+    const int64_t room =
+        pool->queue_limit / 2 - atomic_load_explicit(&pool->places, memory_order_relaxed);
+    return room > 0 ? room : 0;
+}
+
 unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool)
 {
     enum { LONGEST_S = 60 };

@@ -47,6 +47,9 @@ bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint6
 /* Drops the queued jobs past their deadline, or all of them if `everything`. */
 void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool everything);
 
+/* How many jobs may be queued until the queue is half full; 0 if it is. */
+int64_t td_worker_pool_room(struct td_worker_pool *pool);
+
 /* Seconds until the queued work is done, at least 1: for Retry-After. */
 unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool);
 

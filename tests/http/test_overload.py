@@ -45,6 +45,47 @@ class Queue(HttpTest):
             self.assertIn(b.reply().status, (200, 429))
 
 
+class RetriesAtOnce(HttpTest):
+    """refusals of a client that does not wait for Retry-After are delayed"""
+    options = (*QUEUED, "--queue-limit", "1")
+
+    @contextlib.contextmanager
+    def full_queue(self, daemon, seconds):
+        """a worker and the only place of the queue are occupied for a while; yields five connections that wait for a
+        refusal: the first is sent at once"""
+        slow = SlowWork(daemon, seconds)
+        with contextlib.ExitStack() as stack:
+            sockets = [stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT)) for _ in range(8)]
+            for raw in sockets[:2]:
+                raw.send(slow.http())
+                time.sleep(0.05 * SCALE)
+            sockets[2].send(http_request("POST", "/v1/gather", BODY))
+            self.assertProblem(sockets[2].reply(), 429, "QUEUE_FULL", op="gather")
+            for raw in sockets[3:]:
+                raw.send(http_request("POST", "/v1/gather", BODY))
+            yield sockets[:2], sockets[3:]
+
+    def test_each_gets_its_refusal(self):
+        with self.full_queue(self.daemon, 0.5 * SCALE) as (computed, refused):
+            refused.pop().close()  # this client disconnects meanwhile
+            for reply in replies_of(refused):
+                self.assertProblem(reply, 429, "QUEUE_FULL", op="gather")
+                self.assertRegex(reply.headers["Retry-After"], r"^[1-9][0-9]*$")
+            for reply in replies_of(computed):
+                self.assertStatus(reply, 200)
+        self.assertServes()
+
+    def test_a_drain_ends_the_delays(self):
+        with Daemon(*self.options) as daemon:
+            with self.full_queue(daemon, 0.3 * SCALE) as (computed, refused):
+                daemon.send_signal()
+                for reply in replies_of(refused):
+                    self.assertIn(reply.status, (429, 503), str(reply))
+                for reply in replies_of(computed):
+                    self.assertStatus(reply, 200)
+                self.assertEqual(daemon.wait(), 0)
+
+
 class DeviceQueue(HttpTest):
     options = ("--gpu", f"reference:launch_us={int(200000 * SCALE)}", "--batch-limit", "1", "--queue-limit", "3")
 

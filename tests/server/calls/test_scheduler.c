@@ -486,6 +486,34 @@ START_TEST(a_client_with_fewer_calls_gets_a_place_in_a_full_queue)
 }
 END_TEST
 
+START_TEST(the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing)
+{
+    server_open(OPTIONS("--inline-limit-us=0", "--queue-limit=1"));
+    gate_close();
+    char *body = wide_gather(50000);
+    struct td_call *waits = call_from("10.0.0.1", GATHER), *refused = call_from("10.0.0.2", body);
+    struct td_call *hot = call_from("10.0.0.2", body), *other = call_from("10.0.0.3", GATHER);
+    ck_assert_int_eq(td_schedule(waits), TD_QUEUE);
+    ck_assert_int_eq(td_schedule(refused), TD_ANSWERED);
+    ck_assert_uint_gt(hot->arena.taken, 0);
+    ck_assert_int_eq(td_schedule(hot), TD_QUEUE);
+    ck_assert_uint_eq(hot->arena.taken, 0);
+    expect_reply(hot, 429, "QUEUE_FULL");
+    ck_assert_int_eq(td_schedule(other), TD_ANSWERED); /* it was not refused before */
+    ck_assert(!hot->answered);
+    run_queued(hot);
+    expect_reply(hot, 429, "QUEUE_FULL");
+    sem_post(&gate.open);
+    run_queued(waits);
+    td_call_free(waits);
+    td_call_free(refused);
+    td_call_free(hot);
+    td_call_free(other);
+    free(body);
+    server_close();
+}
+END_TEST
+
 START_TEST(a_call_refused_by_a_full_queue_releases_its_memory)
 {
     server_open(OPTIONS("--inline-limit-us=100", "--queue-limit=1"));
@@ -1408,6 +1436,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_call_reuses_the_memory_of_a_freed_call);
     tcase_add_test(tcase, a_full_queue_refuses_with_retry_after);
     tcase_add_test(tcase, a_client_with_fewer_calls_gets_a_place_in_a_full_queue);
+    tcase_add_test(tcase, the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing);
     tcase_add_test(tcase, a_call_refused_by_a_full_queue_releases_its_memory);
     tcase_add_loop_test(tcase, a_call_past_its_deadline_is_refused_before_any_work, 0, 2);
     tcase_add_loop_test(tcase, a_queued_call_may_expire_or_be_dropped, 0, COUNT_OF(waits));
