@@ -31,6 +31,7 @@ bool td_services_open(struct td_services *services)
         services->store = td_store_open(&(struct td_store_options){
             .dir = config->data_dir,
             .quota = (uint64_t)config->tensor_quota,
+            .disk_quota = (uint64_t)config->disk_quota,
             .memory = td_buffer_pool_memory(services->buffers),
             .log = &services->log,
         });

@@ -31,6 +31,8 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(data_dir, "data-dir", TEXT, "", 0, 0, "DIR",                                                 \
       "folder of resident tensors: .npy and .safetensors files are mapped; persist=1 writes "      \
       "there")                                                                                     \
+    X(disk_quota, "disk-quota", BYTES, "0", 0, INT64_MAX, "BYTES",                                 \
+      "of the files that persist=1 writes into the data folder; 0 means no limit")                 \
     X(io_threads, "io-threads", COUNT, "2", 1, 256, "N",                                           \
       "I/O threads for HTTP; with one, an upload starves under small traffic")                     \
     X(workers, "workers", COUNT, "0", 0, 1024, "N", "compute threads; 0 means one per CPU")        \

@@ -17,6 +17,11 @@
  * Crashes    A file is written under a hidden name, fsynced, renamed, and the folder fsynced; a
  *            file to be removed is renamed to a hidden name first. The process that takes the lock
  *            removes the hidden files that a crash left.
+ * Access     Files get mode 0640, whatever the umask is. A written file is closed and opened again to
+ *            be read before it gets its name: no descriptor or mapping can write to it.
+ * Quota      The sizes of the NAME.tensord files, and of those being written. A write that would make
+ *            their sum exceed the quota is refused before it writes; one that does not increase it
+ *            never is.
  * Failures   A change of the folder that fails is undone. If the folder can neither be fsynced nor
  *            restored, the change stays, *done is true, and the error says so. Until the next
  *            successful fsync of the folder, a power failure may leave either state, each file of
@@ -64,9 +69,10 @@ struct td_data_content {
 /* [A-Za-z0-9._:-]{1,128}, no dot first. */
 bool td_name_valid(const char *name);
 
-/* Opens the folder and tries to take its lock; if that fails, only a line is logged. NULL (logged)
- * when the folder cannot be opened. */
-struct td_data_dir *td_data_dir_open(const char *path, const struct td_log *log);
+/* Opens the folder and tries to take its lock; if that fails, only a line is logged. `quota` is the
+ * most bytes of NAME.tensord files, 0 for any number. NULL (logged) when the folder cannot be
+ * opened. */
+struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, const struct td_log *log);
 void td_data_dir_free(struct td_data_dir *dir); /* NULL is fine */
 
 /* Opens the folder that the path leads to now, if that is another one, and tries to take the lock
@@ -106,8 +112,9 @@ TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *fi
                                          struct td_arena *arena, struct td_data_content *out,
                                          struct td_error *err);
 
-/* RESOURCE_LIMIT if the disk has no room for `bytes` bytes. */
-TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, uint64_t bytes,
+/* RESOURCE_LIMIT if the quota or the disk has no room for a file of `bytes` bytes in place of
+ * NAME.tensord; the write, whose file is a little larger, checks again. */
+TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *name, uint64_t bytes,
                                           struct td_error *err);
 
 /* Writes NAME.tensord, returns what load would, and removes the NAME.npy that it replaces.

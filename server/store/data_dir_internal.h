@@ -4,6 +4,7 @@
  *     data_dir_lock.c    opening the folder, its lock
  *     data_dir_read.c    mapping a file and reading its header
  *     data_dir_write.c   writing a file and mapping it
+ *     data_dir_quota.c   the sum of the files' sizes
  *     data_dir_remove.c  removing the files of a name
  *
  * Threads    Changes of the folder run between td_data_hold and td_data_release.
@@ -35,6 +36,13 @@ struct td_folder {
     long holder; /* its process id; 0 if unknown */
 };
 
+/* A file that is being written; on the stack of its writer. */
+struct td_reserved_file {
+    struct td_reserved_file *next;
+    const char *file;
+    uint64_t bytes;
+};
+
 struct td_data_dir {
     char *path;
     const struct td_log *log;
@@ -43,6 +51,11 @@ struct td_data_dir {
     int gone;      /* errno if the path no longer leads to the folder; otherwise 0 */
     uint64_t seed; /* of hidden names: process ids repeat across containers */
     atomic_uint_fast64_t temporaries; /* numbers their names */
+    uint64_t quota;                   /* of the .tensord files; 0 for none */
+
+    /* Held while the folder is listed, since the sum and the reservation are one step. */
+    pthread_mutex_t quota_mutex;
+    struct td_reserved_file *reserved; /* guarded by it */
 };
 
 /* Whether the file name ends with the suffix, after at least one other character. */
@@ -65,6 +78,14 @@ TD_MUST_CHECK td_status td_data_check_lock(const struct td_data_dir *dir, const 
 
 /* errno `reason` of opening or listing the folder. */
 void td_data_log_unreadable(const struct td_data_dir *dir, int reason);
+
+/* Whether a file of `bytes` fits the quota instead of the one of that name: RESOURCE_LIMIT
+ * (disk_bytes), or an error of td_data_disk_error. reserve also counts it until unreserve. */
+TD_MUST_CHECK td_status td_data_check_quota(struct td_data_dir *dir, const char *file,
+                                            uint64_t bytes, struct td_error *err);
+TD_MUST_CHECK td_status td_data_reserve(struct td_data_dir *dir, struct td_reserved_file *reserved,
+                                        struct td_error *err);
+void td_data_unreserve(struct td_data_dir *dir, struct td_reserved_file *reserved);
 
 /* Removes the hidden files that a crash left in a folder whose lock is held. */
 void td_data_remove_temporaries(struct td_data_dir *dir, int folder);

@@ -108,6 +108,7 @@ static void lock_folder(struct td_folder *folder)
         folder->lock = -1;
         return;
     }
+    (void)fchmod(folder->lock, TD_FILE_MODE); /* the umask may have removed permissions */
     write_holder(folder->lock);
 }
 
@@ -267,15 +268,17 @@ bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)
     return true;
 }
 
-struct td_data_dir *td_data_dir_open(const char *path, const struct td_log *log)
+struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, const struct td_log *log)
 {
     bool changed;
     struct td_data_dir *dir = calloc(1, sizeof *dir);
     if (!dir)
         return NULL;
     dir->log = log;
+    dir->quota = quota;
     dir->folder = closed;
     pthread_rwlock_init(&dir->exchanging, NULL);
+    pthread_mutex_init(&dir->quota_mutex, NULL);
     if (getrandom(&dir->seed, sizeof dir->seed, 0) < 0)
         dir->seed = (uint64_t)td_now_ns() ^ (uint64_t)getpid() << 32;
     dir->path = strdup(path);
@@ -290,6 +293,7 @@ void td_data_dir_free(struct td_data_dir *dir)
     if (!dir)
         return;
     close_folder(&dir->folder);
+    pthread_mutex_destroy(&dir->quota_mutex);
     pthread_rwlock_destroy(&dir->exchanging);
     free(dir->path);
     free(dir);

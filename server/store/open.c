@@ -26,7 +26,8 @@ struct td_store *td_store_open(const struct td_store_options *options)
     pthread_cond_init(&store->written, NULL);
     pthread_mutex_init(&store->files_mutex, NULL);
     pthread_mutex_init(&store->scanning, NULL);
-    store->dir = options->dir[0] ? td_data_dir_open(options->dir, options->log) : NULL;
+    store->dir =
+        options->dir[0] ? td_data_dir_open(options->dir, options->disk_quota, options->log) : NULL;
     if (options->dir[0] && (!store->dir || !td_store_scan(store))) {
         td_store_free(store);
         return NULL;

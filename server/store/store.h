@@ -35,7 +35,8 @@
  *            number drawn at start.
  * Bounds     Bytes that are not mapped count against the quota: more is RESOURCE_LIMIT
  *            (resident_bytes). TD_STORE_TENSORS names; more are RESOURCE_LIMIT
- *            (resident_tensors).
+ *            (resident_tensors). Files written into the folder count against the disk quota: more
+ *            is RESOURCE_LIMIT (disk_bytes).
  * Ownership  The caller's arena holds what td_store_get returns.
  * Threads    Any. Readers never wait for a copy or a disk. Writers of one name wait for each other,
  *            except on a thread that has begun another update and not ended it, as a worker that
@@ -56,6 +57,7 @@ enum { TD_STORE_TENSORS = 65536 };
 struct td_store_options {
     const char *dir;          /* "" for none */
     uint64_t quota;           /* bytes that are not mapped */
+    uint64_t disk_quota;      /* bytes of the files that are written; 0 for any number */
     struct td_memory *memory; /* allocates them */
     const struct td_log *log;
 };

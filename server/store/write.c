@@ -45,7 +45,7 @@ td_status td_store_admit_next(struct td_store *store, const struct td_store_writ
     if (status == TD_OK && !before)
         status = td_store_check_count(store, ++totals->new_names, err);
     if (status == TD_OK && write->persist) {
-        status = td_data_dir_admit(store->dir, bytes, err);
+        status = td_data_dir_admit(store->dir, write->name, bytes, err);
     } else if (status == TD_OK) {
         totals->replaced += before ? before->held : 0;
         if (__builtin_add_overflow(totals->bytes, bytes, &totals->bytes))

@@ -754,6 +754,20 @@ class DataFolder(TensorTest):
                 self.assertStatus(put(), 200)
                 self.assertStatus(client.request("DELETE", "/v1/tensors/t"), 204)
 
+    def test_the_disk_quota_bounds_what_is_persisted(self):
+        with Daemon("--data-dir", self.folder, "--disk-quota", "4K") as daemon, Client(daemon) as client:
+            def put(name, n, query="?persist=1"):
+                return client.request("PUT", f"/v1/tensors/{name}{query}", npy("int32", (n,), pack("int32", range(n))),
+                                      {"Content-Type": NPY})
+            self.assertStatus(put("a", 800), 201)
+            problem = self.assertProblem(put("b", 800), 422, "RESOURCE_LIMIT", resource="disk_bytes", limit=4096)
+            self.assertGreater(problem["needed"], 6400)
+            self.assertStatus(client.request("GET", "/v1/tensors/b"), 404)
+            self.assertStatus(put("b", 800, ""), 201)  # in memory
+            self.assertStatus(put("a", 801), 200)  # in place of the file
+            self.assertStatus(client.request("DELETE", "/v1/tensors/a"), 204)
+            self.assertStatus(put("b", 800), 200)
+
     def test_sighup_notices_that_the_folder_was_replaced(self):
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
             self.assertStatus(client.request("PUT", "/v1/tensors/old?persist=1", [1]), 201)

@@ -131,6 +131,7 @@ WRAP(int, fstatvfs, (int fd, struct statvfs *info), (fd, info), FILE_OF(fd))
 WRAP(int, fallocate, (int fd, int mode, off_t offset, off_t length), (fd, mode, offset, length),
      FILE_OF(fd))
 WRAP(int, ftruncate, (int fd, off_t length), (fd, length), FILE_OF(fd))
+WRAP(int, fchmod, (int fd, mode_t mode), (fd, mode), FILE_OF(fd))
 WRAP(int, flock, (int fd, int operation), (fd, operation), FILE_OF(fd))
 WRAP(int, linkat, (int fd, const char *path, int to_fd, const char *to, int flags),
      (fd, path, to_fd, to, flags), AT(path))

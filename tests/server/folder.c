@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 char folder[64];
+uint64_t folder_quota;
 struct td_log store_log; /* writes into a pipe */
 struct counting store_memory;
 static int log_reading;
@@ -99,8 +100,11 @@ void put_safetensors(const char *name, const char *header, int32_t first, int n)
 
 struct td_store *open_at(const char *path)
 {
-    return td_store_open(&(struct td_store_options){
-        .dir = path, .quota = QUOTA, .memory = &store_memory.memory, .log = &store_log });
+    return td_store_open(&(struct td_store_options){ .dir = path,
+                                                     .quota = QUOTA,
+                                                     .disk_quota = folder_quota,
+                                                     .memory = &store_memory.memory,
+                                                     .log = &store_log });
 }
 
 struct td_store *open_folder(void)

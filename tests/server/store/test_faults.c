@@ -159,9 +159,30 @@ static void expect_state(const struct state *got, const struct state *want, cons
            (int)want->stats.mapped, (int)want->stats.held);
 }
 
-/* The whole remaining quota can be reserved. */
+/* The sizes of the .tensord files. */
+static uint64_t sum_of_files(void)
+{
+    DIR *dir = opendir(folder);
+    uint64_t sum = 0;
+    for (const struct dirent *item; (item = readdir(dir));) {
+        struct stat info;
+        const char *suffix = strrchr(item->d_name, '.');
+        if (suffix != item->d_name && suffix && strcmp(suffix, ".tensord") == 0 &&
+            stat(path_of(item->d_name), &info) == 0)
+            sum += (uint64_t)info.st_size;
+    }
+    closedir(dir);
+    return sum;
+}
+
+/* The whole remaining quota can be reserved, in memory and on disk. */
 static void expect_room(struct td_store *store)
 {
+    const struct td_store_write file = { .name = "unused", .persist = true };
+    const uint64_t disk = folder_quota - sum_of_files();
+    EXPECT(td_store_admit(store, &file, disk, &err) == TD_OK, "%s: %s", label, err.message);
+    EXPECT(td_store_admit(store, &file, disk + 1, &err) == TD_RESOURCE_LIMIT,
+           "%s: more than the disk quota is admitted", label);
     const struct td_store_write other = { .name = "unused" };
     const struct td_store_stats stats = td_store_stats(store);
     const uint64_t room = stats.quota - stats.held;
@@ -698,5 +719,6 @@ static void add(TCase *tcase)
 
 int main(void)
 {
+    folder_quota = (uint64_t)1 << 20; /* so that it is checked */
     return run_suite("store_faults", add);
 }

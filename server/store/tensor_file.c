@@ -1,0 +1,114 @@
+#include "server/store/tensor_file.h"
+
+#include "api/text/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The header of a .tensord file: its length, the JSON, and spaces that align the data. */
+#define HEADER_ALIGN 64
+
+static size_t print_header(const struct td_tensor *tensor, uint64_t version, char *header)
+{
+    char shape[TD_SHAPE_TEXT];
+    struct td_text text = { .at = header + sizeof(uint64_t),
+                            .end = header + TD_TENSOR_FILE_HEADER };
+    td_text_print(&text,
+                  "{\"__metadata__\":{\"tensord\":\"1\",\"dtype\":\"%s\",\"shape\":\"%s\","
+                  "\"version\":\"%" PRIu64 "\"},",
+                  td_dtype_info(tensor->dtype)->name,
+                  td_shape_text(&tensor->shape, shape, sizeof shape), version);
+    if (tensor->dtype == TD_DTYPE_STRING) {
+        const uint64_t offsets = ((uint64_t)tensor->numel + 1) * sizeof(uint64_t),
+                       bytes = tensor->offsets[tensor->numel] - tensor->offsets[0];
+        td_text_print(&text,
+                      "\"offsets\":{\"dtype\":\"U64\",\"shape\":[%" PRId64
+                      "],\"data_offsets\":[0,%" PRIu64 "]},\"bytes\":{\"dtype\":\"U8\","
+                      "\"shape\":[%" PRIu64 "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}}",
+                      tensor->numel + 1, offsets, bytes, offsets, offsets + bytes);
+    } else {
+        const bool pairs = tensor->dtype == TD_DTYPE_COMPLEX128;
+        if (pairs)
+            snprintf(shape, sizeof shape, "[%" PRId64 ",2]", tensor->numel);
+        td_text_print(&text, "\"tensor\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[0,%zu]}}",
+                      pairs ? "F64" : td_dtype_info(tensor->dtype)->safetensors, shape,
+                      tensor->bytes);
+    }
+    while ((text.at - header) % HEADER_ALIGN != 0)
+        td_text_add(&text, " ", 1);
+    const uint64_t length = (uint64_t)(text.at - header) - sizeof length;
+    memcpy(header, &length, sizeof length);
+    return (size_t)(text.at - header);
+}
+
+static uint64_t data_bytes(const struct td_tensor *tensor)
+{
+    return tensor->dtype == TD_DTYPE_STRING
+               ? ((uint64_t)tensor->numel + 1) * sizeof *tensor->offsets +
+                     tensor->offsets[tensor->numel] - tensor->offsets[0]
+               : tensor->bytes;
+}
+
+/* 0 or errno. */
+static int write_all(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes > 0) {
+        const ssize_t written = write(fd, at, bytes);
+        if (written < 0 && errno != EINTR)
+            return errno;
+        if (written > 0) {
+            at += written;
+            bytes -= (size_t)written;
+        }
+    }
+    return 0;
+}
+
+/* Writes offsets from 0, also those of a view. */
+static int write_strings(int fd, const struct td_tensor *tensor)
+{
+    enum { AT_ONCE = 512 };
+    uint64_t part[AT_ONCE];
+    const uint64_t first = tensor->offsets[0];
+    int reason = 0;
+    for (int64_t i = 0; i <= tensor->numel && reason == 0;) {
+        size_t n = 0;
+        for (; n < AT_ONCE && i <= tensor->numel; i++)
+            part[n++] = tensor->offsets[i] - first;
+        reason = write_all(fd, part, n * sizeof *part);
+    }
+    return reason != 0 ? reason
+                       : write_all(fd, (const char *)tensor->data + first,
+                                   tensor->offsets[tensor->numel] - first);
+}
+
+void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *tensor,
+                         uint64_t version)
+{
+    file->tensor = tensor;
+    file->header_bytes = print_header(tensor, version, file->header);
+    file->bytes = file->header_bytes + data_bytes(tensor);
+}
+
+int td_tensor_file_write(const struct td_tensor_file *file, int fd)
+{
+    const struct td_tensor *tensor = file->tensor;
+    /* Detects a full disk before a gigabyte is written, where the file system supports it. */
+    if (fallocate(fd, 0, 0, (off_t)file->bytes) != 0 &&
+        (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+        return errno;
+    if (ftruncate(fd, 0) != 0)
+        return errno;
+    int reason = write_all(fd, file->header, file->header_bytes);
+    if (reason == 0)
+        reason = tensor->dtype == TD_DTYPE_STRING ? write_strings(fd, tensor)
+                                                  : write_all(fd, tensor->data, tensor->bytes);
+    if (reason == 0 && fsync(fd) != 0)
+        reason = errno;
+    return reason;
+}
