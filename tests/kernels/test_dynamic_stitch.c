@@ -53,6 +53,8 @@ static const struct {
     { "no strings", "int32[0]; int32[2,0]", "string[0]; string[2,0]", "string[0]" },
     { "an empty tensor among others", "int32[0]; int32[2] 0 1; int32[0]; int32[1] 2; int32[0]",
       "int32[0]; int32[2] 5 6; int32[0]; int32[1] 7; int32[0]", "int32[3] 5 6 7" },
+    { "an output of rank 16", "int32[] 0", "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5",
+      "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5" },
     { "rows without elements", "int32[1] 3", "float32[1,0]", "float32[4,0]" },
     { "INT64_MAX rows without elements", "int64[1] 9223372036854775806", "string[1,0]",
       "string[9223372036854775807,0]" },

@@ -53,6 +53,8 @@ static const struct {
       "string[3] 'a' '' '\\x00\\xff'" },
     { "rows of strings", "gather", "", "string[2,2] 'a' 'bb' '' 'ccc'", "int32[3] 1 0 1",
       "string[3,2] '' 'ccc' 'a' 'bb' '' 'ccc'" },
+    { "an output of rank 16", "gather", "", "float32[1,1,1,1,1,1,1,1,1,1] 5",
+      "int32[1,1,1,1,1,1,1] 0", "float32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5" },
     { "no indices, no rows", "gather", "", "float32[2,2] 0..3", "int32[0]", "float32[0,2]" },
     { "no indices into strings", "gather", "", "string[2] 'a' 'b'", "int32[0]", "string[0]" },
     { "rows without elements", "gather", "", "float32[2,0]", "int32[3] 0 1 0", "float32[3,0]" },

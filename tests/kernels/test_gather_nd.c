@@ -41,6 +41,8 @@ static const struct {
     { "one empty tuple gives params", "", "int32[2] 7 8", "int32[0]", "int32[2] 7 8" },
     { "empty tuples in batches", "batch_dims=1", "int32[2,2] 0..3", "int32[2,3,0]",
       "int32[2,3,2] 0 1 0 1 0 1 2 3 2 3 2 3" },
+    { "an output of rank 16", "", "float32[1,1,1,1,1,1,1,1,1,1] 5", "int32[1,1,1,1,1,1,1,1] 0",
+      "float32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5" },
     { "no tuples", "", "float32[2,3] 0..5", "int32[0,2]", "float32[0]" },
     { "no tuples into an empty tensor", "", "float32[0,2]", "int32[0,2]", "float32[0]" },
     { "slices without elements", "", "float32[2,0]", "int32[3,1] 0 1 0", "float32[3,0]" },

@@ -70,6 +70,9 @@ static const struct {
       "{'descr': '<i4', 'fortran_order': True, 'shape': (2, 0, 2), }\n", 1, 0, "int32[2,0,2]" },
     { "the byte order of single bytes does not matter",
       "{'descr': '>i1', 'fortran_order': False, 'shape': (2,), }\n", 1, 2, "int8[2]" },
+    { "rank 16",
+      "{'descr': '<i4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }\n", 1,
+      4, "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]" },
     { "longs of Python 2", "{'descr': '<i4', 'fortran_order': False, 'shape': (2L, 1L), }\n", 1, 8,
       "int32[2,1]" },
 };

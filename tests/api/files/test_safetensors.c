@@ -230,6 +230,72 @@ START_TEST(the_header_length_must_fit_the_file)
 }
 END_TEST
 
+/* The limit of the reference implementation. Spaces may follow the JSON text. */
+START_TEST(a_header_has_at_most_100_million_bytes)
+{
+    enum { LIMIT = 100000000 };
+    char *file = malloc(8 + LIMIT + 1);
+    struct td_safetensors opened;
+    uint64_t length = LIMIT;
+    ck_assert_ptr_nonnull(file);
+    memset(file, ' ', 8 + LIMIT + 1);
+    memcpy(file, &length, 8);
+    memcpy(file + 8, "{}", 2);
+    const td_status status = td_safetensors_open(file, 8 + LIMIT, &test_arena, &opened, &err);
+    ck_assert_msg(status == TD_OK, "%s", err.message);
+    length++;
+    memcpy(file, &length, 8);
+    ck_assert_int_eq(td_safetensors_open(file, 8 + LIMIT + 1, &test_arena, &opened, &err),
+                     TD_MALFORMED_REQUEST);
+    ck_assert_ptr_nonnull(strstr(err.message, "at most 100000000"));
+    free(file);
+}
+END_TEST
+
+START_TEST(a_tensor_has_up_to_16_dimensions)
+{
+    char header[256], file[300], *copy;
+    struct td_safetensors opened;
+    snprintf(header, sizeof header,
+             "{\"a\":{\"dtype\":\"U8\",\"shape\":[%s],\"data_offsets\":[0,1]}}",
+             "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1");
+    const size_t size = make_file(file, header, bytes, 1);
+    ck_assert_int_eq(open_exact(file, size, &opened, &copy), TD_OK);
+    ck_assert_int_eq(opened.entries[0].tensor.shape.rank, 16);
+    free(copy);
+}
+END_TEST
+
+/* The header of n tensors t0, t1, ..., or of metadata. With `twice` the last has the name of number
+ * `twice` - 1. */
+static void print_names(char *header, int n, int twice, bool metadata)
+{
+    char *at = header + sprintf(header, metadata ? "{\"__metadata__\":{" : "{");
+    for (int i = 0; i < n; i++) {
+        const int name = twice && i == n - 1 ? twice - 1 : i;
+        at += sprintf(at, "%s\"t%d\":", i ? "," : "", name);
+        at += metadata ? sprintf(at, "\"%d\"", i)
+                       : sprintf(at, "{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}");
+    }
+    strcpy(at, metadata ? "}}" : "}");
+}
+
+START_TEST(a_repeated_name_is_found_among_any_number)
+{
+    for (int n = 2; n <= 18; n++)
+        for (int twice = 0; twice < n; twice++)
+            for (int metadata = 0; metadata < 2; metadata++) {
+                char header[2048], file[2100], *copy;
+                struct td_safetensors opened;
+                print_names(header, n, twice, metadata);
+                const size_t size = make_file(file, header, NULL, 0);
+                const td_status status = open_exact(file, size, &opened, &copy);
+                EXPECT(status == (twice ? TD_MALFORMED_REQUEST : TD_OK), "%d: %s", twice, header);
+                free(copy);
+            }
+}
+END_TEST
+
 START_TEST(many_tensors_are_checked_like_few)
 {
     enum { MANY = 300 };
@@ -602,6 +668,9 @@ static void add(TCase *t)
     tcase_add_loop_test(t, malformed_headers_are_refused, 0, COUNT_OF(headers));
     tcase_add_test(t, values_are_checked_after_the_ranges);
     tcase_add_loop_test(t, the_header_length_must_fit_the_file, 0, COUNT_OF(lengths));
+    tcase_add_test(t, a_header_has_at_most_100_million_bytes);
+    tcase_add_test(t, a_tensor_has_up_to_16_dimensions);
+    tcase_add_test(t, a_repeated_name_is_found_among_any_number);
     tcase_add_test(t, many_tensors_are_checked_like_few);
     tcase_add_test(t, a_file_is_a_request);
     tcase_add_test(t, lists_are_numbered);

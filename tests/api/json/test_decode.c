@@ -1,4 +1,5 @@
 #include "api/json/decode.h"
+#include "api/json/members.h"
 #include "api/message/attrs.h"
 #include "kernels/gather/gather.h"
 #include "tests/api/request.h"
@@ -46,6 +47,9 @@ static const struct {
       "string[3] 'ab' '' '\\xff'" },
     { "base64 of no string", "{\"dtype\":\"string\",\"shape\":[0],\"base64\":\"\"}", "string[0]" },
     { "a resident tensor", "{\"ref\":\"table\"}", "float32[2] 1 2" },
+    { "rank 16",
+      "{\"dtype\":\"int8\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],\"base64\":\"BQ==\"}",
+      "int8[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5" },
 };
 
 START_TEST(a_tensor_has_many_forms)
@@ -248,6 +252,52 @@ START_TEST(an_empty_list_of_tensors_counts_as_given)
     ck_assert_int_eq(decoded.request.args.inputs[1].count, 0);
     ck_assert_ptr_nonnull(decoded.request.args.inputs[1].tensors);
     ck_assert_ptr_null(decoded.request.args.inputs[0].tensors);
+}
+END_TEST
+
+/* {"more":{"0":0,"1":0,...}} with n names, of which the last may be that of another. */
+static char *print_object(int n, int twice)
+{
+    char *body = malloc((size_t)n * 16 + 64), *at = body + sprintf(body, "{\"more\":{");
+    ck_assert_ptr_nonnull(body);
+    for (int i = 0; i < n; i++)
+        at += sprintf(at, "%s\"%d\":0", i ? "," : "", twice && i == n - 1 ? twice - 1 : i);
+    strcpy(at, "}}");
+    return body;
+}
+
+static td_status skip(const char *body, struct td_error *err)
+{
+    struct td_json_scan scan = { body, body, body + strlen(body) };
+    return td_json_skip(&scan, 0, &test_arena, err);
+}
+
+START_TEST(a_repeated_name_is_found_among_any_number)
+{
+    struct td_error err;
+    for (int n = 2; n <= 18; n++)
+        for (int twice = 0; twice < n; twice++) {
+            char *body = print_object(n, twice);
+            EXPECT(skip(body, &err) == (twice ? TD_MALFORMED_REQUEST : TD_OK), "%d: %s", twice,
+                   body);
+            free(body);
+        }
+}
+END_TEST
+
+/* The names of the open objects count: here "more" and those in it. */
+START_TEST(the_names_of_open_objects_are_limited)
+{
+    struct td_error err = { 0 };
+    char *body = print_object((int)TD_JSON_MAX_NAMES - 1, 0);
+    ck_assert_msg(skip(body, &err) == TD_OK, "%s", err.message);
+    free(body);
+    td_arena_reset(&test_arena);
+    body = print_object((int)TD_JSON_MAX_NAMES, 0);
+    ck_assert_int_eq(skip(body, &err), TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(err.resource, "names");
+    ck_assert_uint_eq(err.limit, TD_JSON_MAX_NAMES);
+    free(body);
 }
 END_TEST
 
@@ -572,6 +622,8 @@ static void add(TCase *t)
     tcase_add_test(t, a_skipped_value_must_be_json);
     tcase_add_test(t, truncated_and_mutated_siblings_fail_cleanly);
     tcase_add_test(t, an_empty_list_of_tensors_counts_as_given);
+    tcase_add_test(t, a_repeated_name_is_found_among_any_number);
+    tcase_add_test(t, the_names_of_open_objects_are_limited);
     tcase_add_test(t, a_list_of_tensors_grows_to_its_limit);
     tcase_add_loop_test(t, malformed_requests_are_refused_with_their_position, 0,
                         COUNT_OF(refused));

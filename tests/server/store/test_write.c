@@ -629,6 +629,7 @@ static const struct {
     { METADATA("int32", "[4,,1]") INTS, "__metadata__" },
     { METADATA("int32", "[99999999999999999999]") INTS, "__metadata__" },
     { METADATA("int32", "[4611686018427387904,4]") INTS, "needs more than" },
+    { METADATA("int32", "[4,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]") INTS, "__metadata__" }, /* rank 17 */
     { "{" INTS, "__metadata__" },
     { METADATA("string", "[1]") INTS, "offsets and bytes" },
     { METADATA("string",
@@ -636,6 +637,44 @@ static const struct {
                       "\"bytes\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[8,16]}}",
       "do not increase" }, /* its one offset is not 0 */
 };
+
+START_TEST(a_persisted_tensor_has_up_to_16_dimensions)
+{
+    struct td_store *store = open_folder();
+    put_text_tensor(store, "a", "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5", true);
+    td_store_free(store);
+    store = open_folder();
+    expect_tensor(found(store, "a")->tensor, "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5", "a");
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
+/* Larger numbers could not be sent as JSON, and the next one might overflow. */
+START_TEST(a_stored_version_number_below_2_to_the_53_is_kept)
+{
+    static const struct {
+        const char *stored;
+        uint64_t version;
+    } numbers[] = { { "1", 1 },
+                    { "4503599627370496", UINT64_C(4503599627370496) },
+                    { "9007199254740991", UINT64_C(9007199254740991) },
+                    { "9007199254740992", 1 },
+                    { "18446744073709551615", 1 } };
+    for (int i = 0; i < COUNT_OF(numbers); i++) {
+        char header[512];
+        snprintf(header, sizeof header,
+                 "{\"__metadata__\":{\"tensord\":\"1\",\"dtype\":\"int32\",\"shape\":\"[4]\","
+                 "\"version\":\"%s\"}," INTS,
+                 numbers[i].stored);
+        put_own("a.tensord", header);
+        struct td_store *store = open_folder();
+        EXPECT(found(store, "a")->version == numbers[i].version, "%s", numbers[i].stored);
+        td_arena_reset(&test_arena);
+        td_store_free(store);
+    }
+}
+END_TEST
 
 START_TEST(an_inconsistent_tensord_file_is_skipped)
 {
@@ -1148,6 +1187,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, the_next_start_removes_temporary_files_of_a_crash);
     tcase_add_loop_test(tcase, files_have_the_same_mode_whatever_the_umask_is, 0, COUNT_OF(umasks));
     tcase_add_test(tcase, no_descriptor_or_mapping_can_write_to_a_persisted_file);
+    tcase_add_test(tcase, a_persisted_tensor_has_up_to_16_dimensions);
+    tcase_add_test(tcase, a_stored_version_number_below_2_to_the_53_is_kept);
     tcase_add_loop_test(tcase, an_inconsistent_tensord_file_is_skipped, 0, COUNT_OF(wrong_files));
     tcase_add_test(tcase, strings_with_invalid_offsets_are_skipped);
     tcase_add_test(tcase, a_tensord_file_takes_precedence_over_other_files);
