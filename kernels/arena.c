@@ -173,5 +173,7 @@ void td_arena_reset(struct td_arena *arena)
     }
     if (arena->first)
         UNPOISON(arena->first, arena->first_size);
+    const struct td_stop stop = arena->stop;
     td_arena_init(arena, arena->first, arena->first_size, arena->memory);
+    arena->stop = stop;
 }

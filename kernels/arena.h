@@ -13,6 +13,7 @@
 
 #include "kernels/buffer.h"
 #include "kernels/status.h"
+#include "kernels/stop.h"
 
 #include <stddef.h>
 
@@ -25,6 +26,8 @@ struct td_arena {
     struct td_arena_node *nodes;
     struct td_memory *memory; /* borrowed */
     size_t taken;             /* bytes of the buffers taken from memory */
+    struct td_stop stop;      /* of the call: checked by long loops that fill the memory; init
+                                 sets it to never, the owner may then set it, reset keeps it */
 };
 
 void td_arena_init(struct td_arena *arena, void *first, size_t first_size,

@@ -20,6 +20,7 @@ enum { EXIT_WRONG_CONFIG = 2, EXIT_FAILED = 1 };
 
 #define TICK_NS         100000000   /* an expired request is refused at most this late */
 #define DRAIN_TICK_NS   2000000     /* the end of a drain is noticed at most this late */
+#define REPLY_GRACE_NS  500000000   /* for sending replies that are made after the drain timeout */
 #define WARM_FOR_NS     10000000000 /* buffers unused for so long are returned to the system */
 #define FORGET_AFTER_NS 60000000000 /* a client without connections is forgotten after so long */
 #define TIDY_EACH_NS    1000000000
@@ -59,22 +60,21 @@ static int serve(struct td_services *services, struct td_http *http, const sigse
     }
 }
 
-static bool time_left(const struct td_services *services, int64_t begun)
+static bool is_busy(const struct td_services *services)
 {
-    return td_now_ns() - begun < services->config.drain_timeout_ms * 1000000;
+    return atomic_load(&services->in_flight) > 0 || atomic_load(&services->unsent) > 0;
 }
 
-/* Waits for the calls in flight. After the drain timeout queued calls are refused, and calls whose
- * body is still arriving end with their connections. Calls that run on a worker are waited for,
- * since the HTTP library cannot be stopped with a suspended connection; replies being sent get the
- * timeout once more. */
+/* Waits for the calls in flight. After the drain timeout queued calls are refused, running ones
+ * stop at their next check, and calls whose body is still arriving end with their connections.
+ * Running calls are waited for, since the HTTP library cannot be stopped with a suspended
+ * connection. Replies that are made only then get a short time to be sent. */
 static void drain(struct td_services *services, struct td_http *http)
 {
     const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
-    int64_t begun = td_now_ns();
+    const int64_t until = td_now_ns() + services->config.drain_timeout_ms * 1000000;
     td_refusals_close(services->refusals);
-    for (; atomic_load(&services->in_flight) > 0 && time_left(services, begun);
-         nanosleep(&tick, NULL)) {
+    for (; is_busy(services) && td_now_ns() < until; nanosleep(&tick, NULL)) {
         td_worker_pool_expire(services->workers, td_now_ns(), false);
         td_http_nudge(http); /* do not wait for clients that have disconnected */
     }
@@ -82,10 +82,10 @@ static void drain(struct td_services *services, struct td_http *http)
     td_devices_drain(services->devices);
     for (; atomic_load(&services->suspended) > 0; nanosleep(&tick, NULL))
         td_worker_pool_expire(services->workers, td_now_ns(), true);
-    begun = td_now_ns();
-    do /* at least one tick: a call resumed just now is not sending yet */
+    const int64_t now = td_now_ns();
+    const int64_t sent_by = now < until - REPLY_GRACE_NS ? until : now + REPLY_GRACE_NS;
+    while (atomic_load(&services->unsent) > 0 && td_now_ns() < sent_by)
         nanosleep(&tick, NULL);
-    while (atomic_load(&services->sending) > 0 && time_left(services, begun));
 }
 
 static int run(struct td_services *services)

@@ -262,6 +262,9 @@ struct transposition {
     size_t width;
     int64_t size[TD_MAX_RANK];                            /* of the block that is transposed next */
     int64_t from_step[TD_MAX_RANK], to_step[TD_MAX_RANK]; /* stride in bytes */
+    const struct td_stop *stop;
+    struct td_error *err;
+    td_status status; /* of `stop`: nothing is transposed once it is set */
 };
 
 /* Maximum number of elements of a block that is not divided further; its cache lines fit the L1
@@ -339,10 +342,14 @@ static void transpose_recursive(struct transposition *t, const char *from, char 
     int64_t elements = 1;
     for (int d = 0; d < t->rank; d++)
         elements *= t->size[d];
+    if (t->status != TD_OK)
+        return;
     if (elements <= BLOCK_ELEMENTS) {
         transpose_block(t, from, to);
         return;
     }
+    if (elements <= TD_STOP_ELEMENTS && 2 * elements > TD_STOP_ELEMENTS)
+        t->status = td_stop_check(t->stop, t->err);
     /* Divides at a power of two, so that blocks start at cache lines. */
     int d = widest(t);
     int64_t whole = t->size[d];
@@ -354,9 +361,12 @@ static void transpose_recursive(struct transposition *t, const char *from, char 
     t->size[d] = whole;
 }
 
-static void transpose(const struct td_tensor *tensor, void *to)
+static td_status transpose(const struct td_tensor *tensor, void *to, const struct td_stop *stop,
+                           struct td_error *err)
 {
-    struct transposition t = { .width = td_dtype_info(tensor->dtype)->size };
+    struct transposition t = { .width = td_dtype_info(tensor->dtype)->size,
+                               .stop = stop,
+                               .err = err };
     int64_t step = (int64_t)t.width;
     for (int d = 0; d < tensor->shape.rank; d++) {
         if (tensor->shape.dim[d] == 1)
@@ -371,43 +381,57 @@ static void transpose(const struct td_tensor *tensor, void *to)
         step *= t.size[d];
     }
     transpose_recursive(&t, tensor->data, to);
+    return t.status;
 }
 
-/* `from` may be equal to `to`. */
-static void swap_bytes(void *to, const void *from, size_t bytes, size_t width)
+static inline void swap_step(char *to, const char *from, size_t bytes, size_t width)
 {
     for (size_t at = 0; at < bytes; at += width) {
         uint64_t value = 0;
-        memcpy(&value, (const char *)from + at, width);
+        memcpy(&value, from + at, width);
         value = __builtin_bswap64(value) >> (64 - 8 * width);
-        memcpy((char *)to + at, &value, width);
+        memcpy(to + at, &value, width);
     }
 }
 
-void td_npy_convert(const struct td_npy *file, void *to)
+/* `from` may be equal to `to`. The width is a constant where it is called. */
+static inline __attribute__((always_inline)) td_status swap_bytes(char *to, const char *from,
+                                                                  size_t bytes, size_t width,
+                                                                  const struct td_stop *stop,
+                                                                  struct td_error *err)
+{
+    td_status status = TD_OK;
+    for (size_t at = 0; at < bytes && status == TD_OK; at += TD_STOP_STEP) {
+        const size_t left = bytes - at;
+        swap_step(to + at, from + at, left < TD_STOP_STEP ? left : TD_STOP_STEP, width);
+        if (left > TD_STOP_STEP)
+            status = td_stop_check(stop, err);
+    }
+    return status;
+}
+
+td_status td_npy_convert(const struct td_npy *file, void *to, const struct td_stop *stop,
+                         struct td_error *err)
 {
     const struct td_tensor *tensor = &file->tensor;
     const void *from = tensor->data;
     if (file->fortran) {
-        transpose(tensor, to);
+        const td_status status = transpose(tensor, to, stop, err);
+        if (status != TD_OK)
+            return status;
         from = to;
     }
     /* The byte order is swapped per number, and a complex number is two of them, which its
      * alignment shows. */
     switch (file->big_endian ? td_dtype_info(tensor->dtype)->align : 1) {
     case 8:
-        swap_bytes(to, from, tensor->bytes, 8);
-        break;
+        return swap_bytes(to, from, tensor->bytes, 8, stop, err);
     case 4:
-        swap_bytes(to, from, tensor->bytes, 4);
-        break;
+        return swap_bytes(to, from, tensor->bytes, 4, stop, err);
     case 2:
-        swap_bytes(to, from, tensor->bytes, 2);
-        break;
+        return swap_bytes(to, from, tensor->bytes, 2, stop, err);
     default:
-        if (from != to)
-            memcpy(to, from, tensor->bytes);
-        break;
+        return from == to ? TD_OK : td_stop_copy(stop, to, from, tensor->bytes, err);
     }
 }
 
@@ -423,9 +447,7 @@ td_status td_npy_read(const void *bytes, size_t size, struct td_arena *arena, st
     if (*in_file)
         return TD_OK;
     status = td_tensor_alloc(out, arena, err);
-    if (status == TD_OK)
-        td_npy_convert(&file, out->data);
-    return status;
+    return status == TD_OK ? td_npy_convert(&file, out->data, &arena->stop, err) : status;
 }
 
 /* ---- writing ---- */

@@ -33,8 +33,9 @@ static inline bool td_npy_is_plain(const struct td_npy *file)
 }
 
 /* Converts the tensor's data, file->tensor.bytes of them, to C order and little-endian. `to` must
- * not overlap the file. */
-void td_npy_convert(const struct td_npy *file, void *to);
+ * not overlap the file. `stop` may be NULL. */
+TD_MUST_CHECK td_status td_npy_convert(const struct td_npy *file, void *to,
+                                       const struct td_stop *stop, struct td_error *err);
 
 /* Reads the tensor of a file. Its data is in the file if no conversion is needed (*in_file),
  * otherwise in the arena. */

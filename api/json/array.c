@@ -140,6 +140,15 @@ static td_status refuse_too_many(const struct td_json_array *array)
     return refuse_at(array, array->count, 0, message);
 }
 
+/* At the parser's limit: raises it, unless that is the end of the memory. */
+static td_status continue_reading(struct td_json_array *array)
+{
+    if (array->parser.next == array->memory_end)
+        return refuse_too_many(array);
+    td_json_array_set_limit(array);
+    return td_stop_check(&array->arena->stop, array->err);
+}
+
 /* Reads elements starting at p, to the end of their list. */
 static td_status read_scalars(struct td_json_array *array, const char **p, int level)
 {
@@ -150,14 +159,17 @@ static td_status read_scalars(struct td_json_array *array, const char **p, int l
     if (level == 0) /* a scalar: stop after one element, a comma after it belongs to the caller */
         array->parser.limit = array->parser.next + array->width;
     for (;;) {
-        if (array->parser.next == array->parser.limit)
-            return refuse_too_many(array);
+        status = array->parser.next == array->parser.limit ? continue_reading(array) : TD_OK;
+        if (status != TD_OK)
+            return status;
         *p = array->parse(&array->parser, *p);
         if (level > 0)
             array->count[level - 1] = td_json_array_numel(array) - before;
         if (array->parser.fault == TD_SCALAR_FAULT_NONE && level > 0 && *p < array->parser.end &&
-            **p == ',')
-            return refuse_too_many(array);
+            **p == ',') { /* the parser stopped at its limit */
+            *p = td_json_skip_space(*p + 1, array->parser.end);
+            continue;
+        }
         if (array->parser.fault == TD_SCALAR_FAULT_NONE)
             return TD_OK;
         bool widened = false;

@@ -76,9 +76,26 @@ static char *write_shape(char *at, const struct td_shape *shape)
     return at;
 }
 
+/* Writes elements, and checks now and then whether to stop; then returns NULL with err filled. */
+static char *write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n,
+                            struct td_arena *arena, struct td_error *err)
+{
+    while (n > 0) {
+        const int64_t done = begin % TD_STOP_ELEMENTS, left = TD_STOP_ELEMENTS - done,
+                      step = n < left ? n : left;
+        if (done == 0 && begin > 0 && td_stop_check(&arena->stop, err) != TD_OK)
+            return NULL;
+        at = td_json_write_elements(at, tensor, begin, step);
+        begin += step;
+        n -= step;
+    }
+    return at;
+}
+
 /* Writes nested lists, one innermost list at a time, with the brackets of the outer lists that
  * start or end there. Only the last dimension may be zero. */
-static char *write_nested(char *at, const struct td_tensor *tensor, int rank)
+static char *write_nested(char *at, const struct td_tensor *tensor, int rank,
+                          struct td_arena *arena, struct td_error *err)
 {
     const int64_t *dim = tensor->shape.dim;
     if (rank == 0)
@@ -91,8 +108,9 @@ static char *write_nested(char *at, const struct td_tensor *tensor, int rank)
     for (int64_t r = 0; r < n_rows; r++) {
         memset(at, '[', (size_t)open);
         at += open;
-        if (width)
-            at = td_json_write_elements(at, tensor, r * width, width) - 1;
+        if (width && !(at = write_elements(at, tensor, r * width, width, arena, err)))
+            return NULL;
+        at -= width > 0; /* without the last comma */
         *at++ = ']';
         open = 1;
         for (int i = rank - 2; i >= 0 && ++done[i] == dim[i]; i--) {
@@ -105,11 +123,13 @@ static char *write_nested(char *at, const struct td_tensor *tensor, int rank)
     return at - 1;
 }
 
-static char *write_flat(char *at, const struct td_tensor *tensor)
+static char *write_flat(char *at, const struct td_tensor *tensor, struct td_arena *arena,
+                        struct td_error *err)
 {
     *at++ = '[';
-    if (tensor->numel)
-        at = td_json_write_elements(at, tensor, 0, tensor->numel) - 1;
+    if (tensor->numel && !(at = write_elements(at, tensor, 0, tensor->numel, arena, err)))
+        return NULL;
+    at -= tensor->numel > 0;
     *at++ = ']';
     return at;
 }
@@ -119,6 +139,7 @@ static char *write_flat(char *at, const struct td_tensor *tensor)
 static char *write_base64(char *at, const struct td_tensor *tensor, struct td_arena *arena,
                           struct td_error *err)
 {
+    enum { STEP = 6 << 20 };
     const void *bytes = tensor->data;
     size_t size = tensor->bytes;
     if (tensor->dtype == TD_DTYPE_STRING) {
@@ -132,9 +153,16 @@ static char *write_base64(char *at, const struct td_tensor *tensor, struct td_ar
         td_raw_write_strings(joined, tensor);
         bytes = joined;
     }
-    return td_base64_encode(at, bytes, size);
+    for (size_t done = 0; done < size; done += STEP) { /* whole groups of three bytes */
+        const size_t left = size - done;
+        if (done > 0 && td_stop_check(&arena->stop, err) != TD_OK)
+            return NULL;
+        at = td_base64_encode(at, (const char *)bytes + done, left < STEP ? left : STEP);
+    }
+    return at;
 }
 
+/* Returns NULL with err filled on error. */
 static char *write_tensor(char *at, const struct td_tensor *tensor, td_layout layout,
                           struct td_arena *arena, struct td_error *err)
 {
@@ -147,18 +175,19 @@ static char *write_tensor(char *at, const struct td_tensor *tensor, td_layout la
     at = write_literal(at, layout == TD_LAYOUT_BASE64 ? ",\"base64\":\"" : ",\"data\":");
     switch (layout) {
     case TD_LAYOUT_NESTED:
-        at = write_nested(at, tensor, nested_rank(tensor, layout));
+        at = write_nested(at, tensor, nested_rank(tensor, layout), arena, err);
         break;
     case TD_LAYOUT_FLAT:
-        at = write_flat(at, tensor);
+        at = write_flat(at, tensor, arena, err);
         break;
     case TD_LAYOUT_BASE64:
         at = write_base64(at, tensor, arena, err);
-        if (!at)
-            return NULL;
-        *at++ = '"';
+        if (at)
+            *at++ = '"';
         break;
     }
+    if (!at)
+        return NULL;
     *at++ = '}';
     return at;
 }

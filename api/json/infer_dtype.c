@@ -2,6 +2,13 @@
 
 #include <string.h>
 
+void td_json_array_set_limit(struct td_json_array *array)
+{
+    const size_t room = (size_t)(array->memory_end - array->parser.next);
+    const size_t step = (size_t)TD_STOP_ELEMENTS * array->width;
+    array->parser.limit = array->parser.next + (room < step ? room : step);
+}
+
 td_status td_json_array_start(struct td_json_array *array)
 {
     bool strings = array->dtype == TD_DTYPE_STRING;
@@ -20,7 +27,8 @@ td_status td_json_array_start(struct td_json_array *array)
         memset(array->data, 0, array->width); /* offsets[0] */
         array->parser.next += array->width;
     }
-    array->parser.limit = array->data + count * array->width;
+    array->memory_end = array->data + count * array->width;
+    td_json_array_set_limit(array);
     array->parse = td_parse_scalars_of(array->dtype, array->style);
     array->started = true;
     return TD_OK;
@@ -69,7 +77,8 @@ static void integers_to_float32(struct td_json_array *array)
     array->width = sizeof(float);
     array->parse = td_parse_scalars_of(array->dtype, array->style);
     array->parser.next = array->data + (size_t)n * array->width;
-    array->parser.limit = array->data + (size_t)array->capacity * array->width;
+    array->memory_end = array->data + (size_t)array->capacity * array->width;
+    td_json_array_set_limit(array);
 }
 
 static td_status int32_to_int64(struct td_json_array *array)

@@ -29,7 +29,8 @@ struct td_json_array {
     char *data;        /* elements; for strings, their offsets */
     size_t text_bytes; /* length of the value's text, an upper bound for its unescaped strings */
     td_parse_scalars_fn *parse;
-    struct td_scalar_parser parser;
+    struct td_scalar_parser parser; /* stops at `limit`, at most at the end of the memory: */
+    const char *memory_end;
 
     /* The text before this was parsed as integers and converted to float32; or NULL. */
     const char *integers_end;
@@ -50,6 +51,9 @@ static inline int64_t td_json_array_numel(const struct td_json_array *array)
     int64_t written = (array->parser.next - array->data) / (int64_t)array->width;
     return written - (array->dtype == TD_DTYPE_STRING);
 }
+
+/* Lets the parser read some more elements, until the next check whether to stop. */
+void td_json_array_set_limit(struct td_json_array *array);
 
 /* Allocates memory for the elements and selects the parser of the dtype. */
 TD_MUST_CHECK td_status td_json_array_start(struct td_json_array *array);

@@ -251,14 +251,14 @@ char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t b
  * the L1 cache. */
 #define BLOCK 1024
 
-char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor)
+char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)
 {
     print_fn *print = printers[tensor->dtype];
     if (tensor->dtype == TD_DTYPE_STRING)
-        return print(at, tensor, 0, tensor->numel);
-    for (int64_t done = 0; done < tensor->numel; done += BLOCK) {
-        int64_t n = tensor->numel - done < BLOCK ? tensor->numel - done : BLOCK;
-        const char *end = print(at, tensor, done, n), *from = at;
+        return print(at, tensor, begin, n);
+    for (int64_t done = 0; done < n; done += BLOCK) {
+        const int64_t block = n - done < BLOCK ? n - done : BLOCK;
+        const char *end = print(at, tensor, begin + done, block), *from = at;
         /* In the text of numbers only NaN and infinities have quotes. */
         for (const char *quote; (quote = memchr(from, '"', (size_t)(end - from))); from = quote + 1)
             at = memmove(at, from, (size_t)(quote - from)) + (quote - from);

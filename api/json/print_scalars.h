@@ -23,9 +23,10 @@ bool td_json_is_text(const struct td_tensor *strings);
  * infinities are the strings "NaN", "Infinity" and "-Infinity". */
 char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n);
 
-/* Writes all elements, with NaN, Infinity and -Infinity without quotes. That is not JSON, but
- * JavaScript, Python's json and RapidJSON can read it. */
-char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor);
+/* The same with NaN, Infinity and -Infinity without quotes. That is not JSON, but JavaScript,
+ * Python's json and RapidJSON can read it. */
+char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor, int64_t begin,
+                                 int64_t n);
 
 char *td_json_write_int64(char *at, int64_t value);
 

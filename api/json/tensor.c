@@ -75,6 +75,27 @@ static td_status check_members(struct td_json_source *source, const struct td_js
     return problem ? td_json_refuse(path, source->err, "%s", problem) : TD_OK;
 }
 
+/* Returns the length of the text, or the position of the first character that is not base64. */
+static size_t decode_text(struct td_json_source *source, const char *text, size_t length,
+                          char *bytes, td_status *status)
+{
+    for (size_t at = 0; at < length;) {
+        const size_t left = length - at;
+        size_t step = left < TD_STOP_STEP ? left : TD_STOP_STEP;
+        while (step < left && text[at + step - 1] == '=') /* no padding before the end */
+            step += 4;
+        const size_t done = td_base64_decode(bytes, text + at, step);
+        if (done != step)
+            return at + done;
+        at += step;
+        bytes += step / 4 * 3;
+        *status = at < length ? td_stop_check(&source->arena->stop, source->err) : TD_OK;
+        if (*status != TD_OK)
+            break;
+    }
+    return length;
+}
+
 static td_status decode_base64(struct td_json_source *source, const struct td_json_path *path,
                                const struct object *object, struct td_tensor *out)
 {
@@ -100,7 +121,9 @@ static td_status decode_base64(struct td_json_source *source, const struct td_js
     char *bytes = td_arena_alloc(source->arena, size, 1, source->err);
     if (!bytes)
         return source->err->status;
-    size_t done = td_base64_decode(bytes, object->text, object->text_length);
+    const size_t done = decode_text(source, object->text, object->text_length, bytes, &status);
+    if (status != TD_OK)
+        return status;
     if (done != object->text_length)
         return td_json_refuse(path, source->err,
                               "character %zu is not base64 (RFC 4648, section 4)", done);

@@ -195,8 +195,26 @@ static void write_parameters(struct td_text *text, const struct td_oip_output *o
     td_text_string(text, "}");
 }
 
-static void write_output(struct td_text *text, const struct td_request *request, int i)
+/* Writes the elements without the last comma. */
+static td_status write_data(struct td_text *text, const struct td_tensor *tensor,
+                            const struct td_arena *arena, struct td_error *err)
 {
+    for (int64_t done = 0; done < tensor->numel; done += TD_STOP_ELEMENTS) {
+        const int64_t left = tensor->numel - done;
+        const td_status status = done > 0 ? td_stop_check(&arena->stop, err) : TD_OK;
+        if (status != TD_OK)
+            return status;
+        text->at = td_json_write_oip_elements(text->at, tensor, done,
+                                              left < TD_STOP_ELEMENTS ? left : TD_STOP_ELEMENTS);
+    }
+    text->at -= tensor->numel > 0;
+    return TD_OK;
+}
+
+static td_status write_output(struct td_text *text, const struct td_request *request, int i,
+                              const struct td_arena *arena, struct td_error *err)
+{
+    td_status status = TD_OK;
     const struct td_oip_output output = output_at(request, i);
     const struct td_tensor *tensor = &request->args.outputs[output.index];
     const struct td_tensor parts = td_oip_complex_to_pairs(tensor);
@@ -213,16 +231,17 @@ static void write_output(struct td_text *text, const struct td_request *request,
     write_parameters(text, &output, pairs, bytes);
     if (!output.binary && !output.range.region) {
         td_text_string(text, ",\"data\":[");
-        if (parts.numel > 0)
-            /* without the last comma */
-            text->at = td_json_write_oip_elements(text->at, &parts) - 1;
+        status = write_data(text, &parts, arena, err);
         td_text_string(text, "]");
     }
     td_text_string(text, "}");
+    return status;
 }
 
-static void write_reply(struct td_text *text, const struct td_request *request)
+static td_status write_reply(struct td_text *text, const struct td_request *request,
+                             const struct td_arena *arena, struct td_error *err)
 {
+    td_status status = TD_OK;
     const struct td_op_args *args = &request->args;
     td_text_string(text, "{\"model_name\":\"");
     td_text_string(text, request->op->name);
@@ -240,9 +259,10 @@ static void write_reply(struct td_text *text, const struct td_request *request)
         td_text_string(text, "}");
     }
     td_text_string(text, ",\"outputs\":[");
-    for (int i = 0; i < n_outputs(request); i++)
-        write_output(text, request, i);
+    for (int i = 0; i < n_outputs(request) && status == TD_OK; i++)
+        status = write_output(text, request, i, arena, err);
     td_text_string(text, "]}");
+    return status;
 }
 
 /* Appends the bytes of binary outputs. */
@@ -310,7 +330,9 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
     if (!begin)
         return err->status;
     struct td_text text = { .at = begin, .end = begin + capacity };
-    write_reply(&text, request);
+    status = write_reply(&text, request, arena, err);
+    if (status != TD_OK)
+        return status;
     const size_t length = (size_t)(text.at - begin);
     if (any_binary(request)) {
         struct td_chunk_writer writer;

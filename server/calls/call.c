@@ -43,6 +43,7 @@ struct td_call *td_call_new(struct td_services *services)
                               .start_by_ns = TD_NEVER };
     td_arena_init(&call->arena, shell->block, sizeof shell->block,
                   td_buffer_pool_memory(services->buffers));
+    call->arena.stop = (struct td_stop){ td_call_stopped, call };
     return call;
 }
 
@@ -52,6 +53,8 @@ void td_call_free(struct td_call *call)
         return;
     struct td_services *services = call->services;
     struct td_call_shell *shell = (struct td_call_shell *)(void *)call;
+    if (call->unsent)
+        atomic_fetch_sub(&services->unsent, 1);
     td_arena_reset(&call->arena);
     td_buffer_unref(call->body_buffer);
     td_client_unref(call->client);
@@ -99,7 +102,8 @@ static td_status expand(struct td_call *call)
         return TD_OK;
     const td_status status =
         td_inflate(call->body, call->body_bytes, td_call_body_limit(call), TD_JSON_PADDING,
-                   td_buffer_pool_memory(call->services->buffers), &expanded, &bytes, &call->error);
+                   td_buffer_pool_memory(call->services->buffers), &call->arena.stop, &expanded,
+                   &bytes, &call->error);
     if (status != TD_OK)
         return status;
     td_buffer_unref(call->body_buffer);
@@ -155,7 +159,7 @@ static td_status compress(struct td_call *call)
             return TD_OK;
     td_reply_header(reply, "Vary", "Accept-Encoding");
     return td_deflate(reply, call->encoding, td_buffer_pool_memory(call->services->buffers),
-                      &call->arena, td_call_stopped, call, &call->error);
+                      &call->arena, &call->error);
 }
 
 td_status td_call_encode(struct td_call *call)
@@ -200,20 +204,40 @@ bool td_call_client_left(const struct td_call *call)
     return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
+/* What the call does: "the request was being read". */
+static const char *activity(const struct td_call *call, char *text, size_t size)
+{
+    if (!call->decoded)
+        return "the request was being read";
+    if (call->computed)
+        return "the reply was being written";
+    snprintf(text, size, "%s was being computed", td_call_subject(call));
+    return text;
+}
+
 td_status td_call_stopped(void *context, struct td_error *err)
 {
     struct td_call *call = context;
+    char text[96];
+    if (atomic_load_explicit(&call->services->refusing, memory_order_relaxed))
+        return td_error_set(err, TD_DRAINING, "the server stopped while %s",
+                            activity(call, text, sizeof text));
     if (td_now_ns() > call->deadline_ns)
-        return td_error_set(err, TD_DEADLINE_EXCEEDED,
-                            "the deadline passed while %s was being computed",
-                            td_call_subject(call));
+        return td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline passed while %s",
+                            activity(call, text, sizeof text));
     if (td_call_client_left(call)) {
         call->gone = true;
-        return td_error_set(err, TD_DEADLINE_EXCEEDED,
-                            "the client disconnected while %s was being computed",
-                            td_call_subject(call));
+        return td_error_set(err, TD_DEADLINE_EXCEEDED, "the client disconnected while %s",
+                            activity(call, text, sizeof text));
     }
     return TD_OK;
+}
+
+void td_call_count_unsent(struct td_call *call)
+{
+    if (!call->unsent)
+        atomic_fetch_add(&call->services->unsent, 1);
+    call->unsent = true;
 }
 
 /* Releases what the request holds, except what the log line needs. */

@@ -148,7 +148,7 @@ struct td_call {
     struct td_refusal refusal;
     int64_t refusal_due_ns; /* of a refused call whose reply is delayed; 0 otherwise */
     bool lingers;           /* the reply is sent before the body has arrived */
-    bool sending;           /* counts in services->sending */
+    bool unsent;            /* counts in services->unsent */
     bool close_connection;
     bool gone; /* the client has disconnected; no reply is sent */
     bool decoded, admitted, computed;
@@ -189,8 +189,9 @@ TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes)
  * happened is not answered with an error. */
 TD_MUST_CHECK td_status td_call_reserve_reply(struct td_call *call);
 
-/* Called between the chunks of a long computation: DEADLINE_EXCEEDED if the deadline has passed or
- * the client has disconnected. context is the call. */
+/* The check of arena.stop, between the chunks of long work: DRAINING if the time to stop the server
+ * is over, DEADLINE_EXCEEDED if the deadline has passed or the client has disconnected. context is
+ * the call. */
 td_status td_call_stopped(void *context, struct td_error *err);
 
 /* DEADLINE_EXCEEDED "the deadline passed <when>" if it had at the end of the last stage. */
@@ -207,6 +208,10 @@ size_t td_call_body_limit(const struct td_call *call);
  * and a reset, which MSG_PEEK would consume. A half-closed connection looks the same, so a client
  * that closes its sending side while its request is queued gets no reply. */
 bool td_call_client_left(const struct td_call *call);
+
+/* Counts the call as unsent: its request has arrived, or its reply is made before that. Until it is
+ * freed; again has no effect. */
+void td_call_count_unsent(struct td_call *call);
 
 /* Makes the reply from call->error, in the call's style. */
 void td_call_refuse(struct td_call *call);

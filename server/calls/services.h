@@ -44,10 +44,11 @@ struct td_services {
     struct td_shm *shm; /* NULL: clients may not share memory */
     struct td_rescan rescan;
     atomic_bool draining;            /* refuse new requests of tasks: ops and tensors */
-    atomic_bool refusing;            /* do not queue accepted ones either: the workers end */
+    atomic_bool refusing;            /* do not queue accepted ones either, and stop running ones */
     atomic_int_fast64_t in_flight;   /* requests of tasks, accepted and not yet answered */
     atomic_int_fast64_t suspended;   /* of those: wait for a worker or run on one */
-    atomic_int_fast64_t sending;     /* replies being sent, of any request */
+    atomic_int_fast64_t unsent;      /* requests that have arrived and replies that are not sent
+                                        yet, of any request */
     atomic_int_fast64_t connections; /* open, also while they wait for a request */
     atomic_uint_fast64_t next_request;
     uint64_t request_seed; /* makes request ids differ between processes */

@@ -41,8 +41,7 @@ td_encoding td_deflate_choose(const char *accept_encoding)
 
 /* Compresses all chunks; *fits is false if the output does not fit. */
 static td_status compress_chunks(z_stream *stream, const struct td_reply *reply, bool *fits,
-                                 td_status (*stopped)(void *context, struct td_error *err),
-                                 void *context, struct td_error *err)
+                                 const struct td_stop *stop, struct td_error *err)
 {
     td_status status = TD_OK;
     *fits = true;
@@ -55,7 +54,7 @@ static td_status compress_chunks(z_stream *stream, const struct td_reply *reply,
             *fits = deflate(stream, Z_NO_FLUSH) == Z_OK && stream->avail_in == 0;
             if (!*fits)
                 return TD_OK;
-            if (left > CHUNK && (status = stopped(context, err)) != TD_OK)
+            if (left > CHUNK && (status = td_stop_check(stop, err)) != TD_OK)
                 return status;
         }
     }
@@ -71,9 +70,7 @@ static struct td_buffer *alloc_output(struct td_memory *memory, size_t bytes)
 }
 
 td_status td_deflate(struct td_reply *reply, td_encoding encoding, struct td_memory *memory,
-                     struct td_arena *arena,
-                     td_status (*stopped)(void *context, struct td_error *err), void *context,
-                     struct td_error *err)
+                     struct td_arena *arena, struct td_error *err)
 {
     const size_t bytes = td_reply_bytes(reply);
     const char *content_type = reply->content_type;
@@ -91,7 +88,7 @@ td_status td_deflate(struct td_reply *reply, td_encoding encoding, struct td_mem
                      MEMORY_LEVEL, Z_DEFAULT_STRATEGY) == Z_OK) {
         stream.next_out = buffer->data;
         stream.avail_out = (uInt)(bytes - 1); /* must be smaller than the original */
-        status = compress_chunks(&stream, reply, &fits, stopped, context, err);
+        status = compress_chunks(&stream, reply, &fits, &arena->stop, err);
         deflateEnd(&stream);
     }
     if (status != TD_OK || !fits || !td_arena_keep(arena, td_buffer_ref(buffer), NULL)) {

@@ -4,7 +4,7 @@
  *            there is no memory is sent as it is. deflate is the zlib format, as RFC 9110 defines
  *            it.
  * Ownership  The arena keeps the buffer of compressed bytes.
- * Errors     Those of `stopped`, which is called between the chunks of a large reply. */
+ * Errors     Those of arena->stop, which is checked between the chunks of a large reply. */
 #ifndef TD_SERVER_COMPRESSION_DEFLATE_H
 #define TD_SERVER_COMPRESSION_DEFLATE_H
 
@@ -21,7 +21,6 @@ td_encoding td_deflate_choose(const char *accept_encoding);
 /* Compresses the body and sets Content-Encoding. */
 TD_MUST_CHECK td_status td_deflate(struct td_reply *reply, td_encoding encoding,
                                    struct td_memory *memory, struct td_arena *arena,
-                                   td_status (*stopped)(void *context, struct td_error *err),
-                                   void *context, struct td_error *err);
+                                   struct td_error *err);
 
 #endif

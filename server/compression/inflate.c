@@ -29,15 +29,19 @@ td_status td_inflate_wanted(const char *encoding, bool *wanted, struct td_error 
 }
 
 /* Replaces `buffer` by one of at least `bytes` with the same first `used` bytes; NULL without
- * memory, and `buffer` stays. */
+ * memory or when stopped, and `buffer` stays. */
 static struct td_buffer *enlarge(struct td_buffer *buffer, size_t used, size_t bytes,
-                                 struct td_memory *memory, struct td_error *err)
+                                 struct td_memory *memory, const struct td_stop *stop,
+                                 struct td_error *err)
 {
     struct td_buffer *larger = memory->take(memory, bytes, err);
-    if (larger && used > 0)
-        memcpy(larger->data, buffer->data, used);
-    if (larger)
-        td_buffer_unref(buffer);
+    if (!larger)
+        return NULL;
+    if (used > 0 && td_stop_copy(stop, larger->data, buffer->data, used, err) != TD_OK) {
+        td_buffer_unref(larger);
+        return NULL;
+    }
+    td_buffer_unref(buffer);
     return larger;
 }
 
@@ -55,14 +59,14 @@ static bool begin_member(z_stream *stream)
 
 /* Runs the stream to its end into *buffer. */
 static td_status expand(z_stream *stream, bool gzip, size_t limit, size_t padding,
-                        struct td_memory *memory, struct td_buffer **buffer, size_t *used,
-                        struct td_error *err)
+                        struct td_memory *memory, const struct td_stop *stop,
+                        struct td_buffer **buffer, size_t *used, struct td_error *err)
 {
     const size_t most = limit + 1; /* one more byte detects output above the limit */
     for (;;) {
         const size_t room = (*buffer)->size - padding;
         stream->next_out = (Bytef *)(*buffer)->data + *used;
-        stream->avail_out = (uInt)min_size(min_size(room, most) - *used, 1u << 30);
+        stream->avail_out = (uInt)min_size(min_size(room, most) - *used, TD_STOP_STEP);
         const uInt offered = stream->avail_out;
         const int code = inflate(stream, Z_NO_FLUSH);
         *used += offered - stream->avail_out;
@@ -81,10 +85,13 @@ static td_status expand(z_stream *stream, bool gzip, size_t limit, size_t paddin
         if (stream->avail_out > 0)
             return td_error_set(err, TD_MALFORMED_REQUEST,
                                 "the compressed body ends early, after %zu expanded bytes", *used);
+        const td_status status = td_stop_check(stop, err);
+        if (status != TD_OK)
+            return status;
         if (*used < room)
-            continue; /* zlib's output chunk was full, the buffer is not */
+            continue; /* the step was full, the buffer is not */
         const size_t larger = room > most / 2 ? most : 2 * room;
-        struct td_buffer *grown = enlarge(*buffer, *used, larger + padding, memory, err);
+        struct td_buffer *grown = enlarge(*buffer, *used, larger + padding, memory, stop, err);
         if (!grown)
             return err->status;
         *buffer = grown;
@@ -92,8 +99,8 @@ static td_status expand(z_stream *stream, bool gzip, size_t limit, size_t paddin
 }
 
 td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t padding,
-                     struct td_memory *memory, struct td_buffer **out, size_t *out_bytes,
-                     struct td_error *err)
+                     struct td_memory *memory, const struct td_stop *stop, struct td_buffer **out,
+                     size_t *out_bytes, struct td_error *err)
 {
     const unsigned char *in = body;
     /* The low four bits of a zlib stream's first byte are 8, and its first two bytes divide by 31.
@@ -107,7 +114,7 @@ td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t paddin
         return td_error_set(err, TD_PAYLOAD_TOO_LARGE, "a compressed body may have at most 4 GiB");
     size_t guess = min_size(bytes > limit / FIRST_GUESS ? limit : bytes * FIRST_GUESS, FIRST_MOST);
     guess = guess < bytes ? min_size(bytes, limit) : guess;
-    buffer = enlarge(NULL, 0, guess + 1 + padding, memory, err);
+    buffer = enlarge(NULL, 0, guess + 1 + padding, memory, stop, err);
     if (!buffer)
         return err->status;
     td_status status = TD_OK;
@@ -115,7 +122,7 @@ td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t paddin
         status = td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to expand the body");
         goto done;
     }
-    status = expand(&stream, gzip, limit, padding, memory, &buffer, &used, err);
+    status = expand(&stream, gzip, limit, padding, memory, stop, &buffer, &used, err);
     if (status == TD_OK && stream.avail_in > 0)
         status = td_error_set(err, TD_MALFORMED_REQUEST,
                               "%u bytes follow the end of the compressed body", stream.avail_in);

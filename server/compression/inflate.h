@@ -6,18 +6,19 @@
  *            readable.
  * Errors     MALFORMED_REQUEST for corrupt or truncated data (gzip, zlib and raw deflate are
  *            detected from the data, since clients confuse them); UNSUPPORTED_MEDIA_TYPE for an
- *            encoding other than gzip, deflate or identity. err must not be NULL. */
+ *            encoding other than gzip, deflate or identity. Those of `stop`, which is checked
+ *            between the chunks of a large output. err must not be NULL. */
 #ifndef TD_SERVER_COMPRESSION_INFLATE_H
 #define TD_SERVER_COMPRESSION_INFLATE_H
 
 #include "kernels/buffer.h"
-#include "kernels/status.h"
+#include "kernels/stop.h"
 
 /* Whether the body is compressed. An unknown encoding is an error. encoding may be NULL. */
 TD_MUST_CHECK td_status td_inflate_wanted(const char *encoding, bool *wanted, struct td_error *err);
 
 TD_MUST_CHECK td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t padding,
-                                   struct td_memory *memory, struct td_buffer **out,
-                                   size_t *out_bytes, struct td_error *err);
+                                   struct td_memory *memory, const struct td_stop *stop,
+                                   struct td_buffer **out, size_t *out_bytes, struct td_error *err);
 
 #endif

@@ -175,6 +175,7 @@ static void finish_on_worker(struct td_call *call)
 static enum MHD_Result body_complete(struct td_call *call)
 {
     call->times.arrived = call->times.stage_end = td_now_ns();
+    td_call_count_unsent(call);
     if (call->error.status != TD_OK)
         return td_reply_send_error(call);
     if (call->handler)
@@ -226,10 +227,8 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
         if (other >= 0)
             td_linger_take(http->linger, other);
     }
-    const bool accepted = call->accepted, sending = call->sending;
+    const bool accepted = call->accepted;
     td_call_free(call);
-    if (sending)
-        atomic_fetch_sub_explicit(&http->services->sending, 1, memory_order_relaxed);
     if (accepted)
         atomic_fetch_sub(&http->services->in_flight, 1);
 }

@@ -106,10 +106,7 @@ enum MHD_Result td_reply_send(struct td_call *call)
                                              headed.response)
                         : MHD_NO;
     MHD_destroy_response(headed.response);
-    if (queued == MHD_YES) {
-        call->sending = true;
-        atomic_fetch_add_explicit(&call->services->sending, 1, memory_order_relaxed);
-    }
+    td_call_count_unsent(call); /* of a refused request, whose body may never arrive */
     td_call_log(call);
     return queued;
 }

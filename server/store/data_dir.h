@@ -119,7 +119,8 @@ TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *n
 
 /* Writes NAME.tensord, returns what load would, and removes the NAME.npy that it replaces.
  * `range` is the fault guard's range of the source tensor, -1 for none: a truncated source is
- * not written. *done: the folder has the new file, always so on success. */
+ * not written, nor is a file whose writing arena->stop ends. *done: the folder has the new file,
+ * always so on success. */
 TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
                                           const struct td_tensor *tensor, int range,
                                           uint64_t version, struct td_arena *arena,

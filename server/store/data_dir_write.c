@@ -76,9 +76,10 @@ struct new_file {
     int range; /* of the source tensor */
 };
 
-/* Writes the temporary file; 0 or errno. No one may change it afterwards: its descriptor is closed
- * and it is opened again to be read. */
-static int write_temporary(const struct new_file *new)
+/* Writes the temporary file; 0 or errno, ECANCELED with err filled if it was stopped. No one may
+ * change it afterwards: its descriptor is closed and it is opened again to be read. */
+static int write_temporary(const struct new_file *new, const struct td_stop *stop,
+                           struct td_error *err)
 {
     const int fd = openat(new->dir->folder.fd, new->temporary,
                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, TD_FILE_MODE);
@@ -87,7 +88,7 @@ static int write_temporary(const struct new_file *new)
     /* The umask has at most removed permissions. A failure leaves it so, as on a file system
      * without permissions. */
     (void)fchmod(fd, TD_FILE_MODE);
-    const int reason = td_tensor_file_write(&new->content, fd);
+    const int reason = td_tensor_file_write(&new->content, fd, stop, err);
     close(fd);
     return reason;
 }
@@ -107,7 +108,9 @@ static td_status map_temporary(const struct new_file *new, struct td_arena *aren
 static td_status fill(const struct new_file *new, struct td_arena *arena,
                       struct td_data_content *out, struct td_error *err)
 {
-    const int reason = write_temporary(new);
+    const int reason = write_temporary(new, &arena->stop, err);
+    if (reason == ECANCELED)
+        return err->status;
     /* Writing from a truncated mapping fails with EFAULT, or succeeds with zeros if another
      * thread faulted first. */
     if (reason == EFAULT || (reason == 0 && td_guard_marked(new->range)))

@@ -70,7 +70,7 @@ static td_status take_tensor(struct td_store *store, const char *file, const str
         if (mapped)
             td_version_map(version, &found->tensor, found->range);
         else
-            status = td_version_copy(store, version, &found->tensor, err);
+            status = td_version_copy(store, version, &found->tensor, NULL, err);
     }
     version->number = td_store_next_number(store, numbered ? found->version : 0);
     td_version_set_etag(store, version, id, found->version);

@@ -53,24 +53,61 @@ static uint64_t data_bytes(const struct td_tensor *tensor)
                : tensor->bytes;
 }
 
-/* 0 or errno. */
-static int write_all(int fd, const void *data, size_t bytes)
+/* A file that is being written. */
+struct output {
+    int fd;
+    off_t written, begun; /* bytes in the file; of those, handed to the disk */
+    const struct td_stop *stop;
+    struct td_error *err; /* of `stop` */
+};
+
+/* Writes some bytes; 0 or errno. */
+static int write_some(struct output *output, const char **at, size_t *bytes)
 {
-    const char *at = data;
-    while (bytes > 0) {
-        const ssize_t written = write(fd, at, bytes);
-        if (written < 0 && errno != EINTR)
-            return errno;
-        if (written > 0) {
-            at += written;
-            bytes -= (size_t)written;
-        }
-    }
+    const ssize_t written = write(output->fd, *at, *bytes < TD_STOP_STEP ? *bytes : TD_STOP_STEP);
+    if (written < 0)
+        return errno == EINTR ? 0 : errno;
+    *at += written;
+    *bytes -= (size_t)written;
+    output->written += written;
     return 0;
 }
 
+/* Hands to the disk what was written since the last call and waits for what that one handed over,
+ * so that fsync, which cannot be stopped, has little left to do; then checks whether to stop. */
+static int flush(struct output *output)
+{
+    enum { AT_ONCE = 32 << 20 };
+    const off_t begun = output->begun, before = begun < AT_ONCE ? begun : AT_ONCE;
+    if (output->written - begun < AT_ONCE)
+        return 0;
+    if (sync_file_range(output->fd, begun, output->written - begun, SYNC_FILE_RANGE_WRITE) != 0 ||
+        sync_file_range(output->fd, begun - before, before,
+                        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                            SYNC_FILE_RANGE_WAIT_AFTER) != 0) {
+        /* An error of the disk is reported once: fsync would not repeat it. */
+        if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
+            return errno;
+    }
+    output->begun = output->written;
+    return td_stop_check(output->stop, output->err) == TD_OK ? 0 : ECANCELED;
+}
+
+/* 0 or errno. */
+static int write_all(struct output *output, const void *data, size_t bytes)
+{
+    const char *at = data;
+    int reason = 0;
+    while (bytes > 0 && reason == 0) {
+        reason = write_some(output, &at, &bytes);
+        if (reason == 0)
+            reason = flush(output);
+    }
+    return reason;
+}
+
 /* Writes offsets from 0, also those of a view. */
-static int write_strings(int fd, const struct td_tensor *tensor)
+static int write_strings(struct output *output, const struct td_tensor *tensor)
 {
     enum { AT_ONCE = 512 };
     uint64_t part[AT_ONCE];
@@ -80,10 +117,10 @@ static int write_strings(int fd, const struct td_tensor *tensor)
         size_t n = 0;
         for (; n < AT_ONCE && i <= tensor->numel; i++)
             part[n++] = tensor->offsets[i] - first;
-        reason = write_all(fd, part, n * sizeof *part);
+        reason = write_all(output, part, n * sizeof *part);
     }
     return reason != 0 ? reason
-                       : write_all(fd, (const char *)tensor->data + first,
+                       : write_all(output, (const char *)tensor->data + first,
                                    tensor->offsets[tensor->numel] - first);
 }
 
@@ -95,8 +132,10 @@ void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *te
     file->bytes = file->header_bytes + data_bytes(tensor);
 }
 
-int td_tensor_file_write(const struct td_tensor_file *file, int fd)
+int td_tensor_file_write(const struct td_tensor_file *file, int fd, const struct td_stop *stop,
+                         struct td_error *err)
 {
+    struct output output = { .fd = fd, .stop = stop, .err = err };
     const struct td_tensor *tensor = file->tensor;
     /* Detects a full disk before a gigabyte is written, where the file system supports it. */
     if (fallocate(fd, 0, 0, (off_t)file->bytes) != 0 &&
@@ -104,10 +143,10 @@ int td_tensor_file_write(const struct td_tensor_file *file, int fd)
         return errno;
     if (ftruncate(fd, 0) != 0)
         return errno;
-    int reason = write_all(fd, file->header, file->header_bytes);
+    int reason = write_all(&output, file->header, file->header_bytes);
     if (reason == 0)
-        reason = tensor->dtype == TD_DTYPE_STRING ? write_strings(fd, tensor)
-                                                  : write_all(fd, tensor->data, tensor->bytes);
+        reason = tensor->dtype == TD_DTYPE_STRING ? write_strings(&output, tensor)
+                                                  : write_all(&output, tensor->data, tensor->bytes);
     if (reason == 0 && fsync(fd) != 0)
         reason = errno;
     return reason;

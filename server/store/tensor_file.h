@@ -5,6 +5,7 @@
 #ifndef TD_SERVER_STORE_TENSOR_FILE_H
 #define TD_SERVER_STORE_TENSOR_FILE_H
 
+#include "kernels/stop.h"
 #include "kernels/tensor.h"
 
 #define TD_TENSOR_FILE_HEADER 2048 /* room for the header */
@@ -20,7 +21,9 @@ struct td_tensor_file {
 void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *tensor,
                          uint64_t version);
 
-/* Writes it to an empty file and fsyncs that. 0 or errno. */
-int td_tensor_file_write(const struct td_tensor_file *file, int fd);
+/* Writes it to an empty file and fsyncs that. 0 or errno; ECANCELED with err filled if `stop` ended
+ * the writing. */
+int td_tensor_file_write(const struct td_tensor_file *file, int fd, const struct td_stop *stop,
+                         struct td_error *err);
 
 #endif

@@ -211,7 +211,7 @@ static void keep_as_spare(struct update *update, struct td_version *replaced, ui
 
 /* Fills the version with the changed copy. begin reserved its bytes. */
 static td_status fill_changed(struct update *update, struct td_version *version,
-                              struct td_error *err)
+                              const struct td_stop *stop, struct td_error *err)
 {
     version->number = td_store_next_number(update->store, 0);
     td_version_set_etag(update->store, version, NULL, 0);
@@ -220,15 +220,16 @@ static td_status fill_changed(struct update *update, struct td_version *version,
     version->outgoing = update->outgoing;
     update->reserved = update->outgoing = 0;
     return update->persist
-               ? td_version_persist(update->store, version, &version->tensor, false, err)
+               ? td_version_persist(update->store, version, &version->tensor, false, stop, err)
                : TD_OK;
 }
 
-static td_status fill_whole(struct update *update, struct td_version *version, struct td_error *err)
+static td_status fill_whole(struct update *update, struct td_version *version,
+                            const struct td_stop *stop, struct td_error *err)
 {
     unreserve(update);
     return td_version_fill(update->store, version, update->before, &update->base.tensor,
-                           update->persist, err);
+                           update->persist, stop, err);
 }
 
 td_status td_store_update_commit(struct td_store_update *base, const uint64_t *offsets,
@@ -242,7 +243,8 @@ td_status td_store_update_commit(struct td_store_update *base, const uint64_t *o
     if (status == TD_OK)
         status = td_version_check(update->before, err);
     if (status == TD_OK)
-        status = whole ? fill_whole(update, version, err) : fill_changed(update, version, err);
+        status = whole ? fill_whole(update, version, &arena->stop, err)
+                       : fill_changed(update, version, &arena->stop, err);
     if (status == TD_OK || (version && version->persisted))
         replaced = td_version_publish(update->store, version, out);
     else

@@ -85,7 +85,8 @@ void td_version_set_etag(const struct td_store *store, struct td_version *versio
 }
 
 td_status td_version_copy(struct td_store *store, struct td_version *version,
-                          const struct td_tensor *tensor, struct td_error *err)
+                          const struct td_tensor *tensor, const struct td_stop *stop,
+                          struct td_error *err)
 {
     const bool strings = tensor->dtype == TD_DTYPE_STRING;
     const size_t n_offsets = strings ? (size_t)tensor->numel + 1 : 0;
@@ -102,9 +103,13 @@ td_status td_version_copy(struct td_store *store, struct td_version *version,
     copy.bytes = bytes;
     for (size_t i = 0; i < n_offsets; i++)
         copy.offsets[i] = tensor->offsets[i] - first;
-    memcpy(copy.data, (const char *)tensor->data + first, bytes);
-    td_version_set(version, &copy, buffer);
-    return TD_OK;
+    const td_status status =
+        td_stop_copy(stop, copy.data, (const char *)tensor->data + first, bytes, err);
+    if (status == TD_OK)
+        td_version_set(version, &copy, buffer);
+    else
+        td_buffer_unref(buffer);
+    return status;
 }
 
 td_status td_version_keep(struct td_version *version, struct td_arena *arena, struct td_error *err)

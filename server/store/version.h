@@ -51,9 +51,11 @@ uint64_t td_version_mapped_held(const struct td_tensor *tensor);
 /* Sets it to the mapped tensor of a file and refs its owner; `range` is the guarded range. */
 void td_version_map(struct td_version *version, const struct td_tensor *tensor, int range);
 
-/* Sets it to a copy in the store's memory, strings with offsets from 0. */
+/* Sets it to a copy in the store's memory, strings with offsets from 0. Also the errors of
+ * `stop`. */
 TD_MUST_CHECK td_status td_version_copy(struct td_store *store, struct td_version *version,
-                                        const struct td_tensor *tensor, struct td_error *err);
+                                        const struct td_tensor *tensor, const struct td_stop *stop,
+                                        struct td_error *err);
 
 /* The version that owns the tensor, or NULL. */
 const struct td_version *td_version_of(const struct td_tensor *tensor);

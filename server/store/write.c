@@ -80,7 +80,7 @@ td_status td_store_put(struct td_store *store, const struct td_store_write *writ
         goto done;
     status = td_version_prepare(store, write->name, arena, &version, err);
     if (status == TD_OK)
-        status = td_version_fill(store, version, before, tensor, write->persist, err);
+        status = td_version_fill(store, version, before, tensor, write->persist, &arena->stop, err);
     if (status == TD_OK || (version && version->persisted))
         replaced = td_version_publish(store, version, out);
     else

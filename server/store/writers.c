@@ -126,7 +126,8 @@ static struct td_buffer *bytes_to_keep(const struct td_tensor *tensor)
 
 /* Keeps or copies the tensor's bytes in memory. */
 static td_status take_bytes(struct td_store *store, struct td_version *version,
-                            const struct td_tensor *tensor, struct td_error *err)
+                            const struct td_tensor *tensor, const struct td_stop *stop,
+                            struct td_error *err)
 {
     const struct td_version *source = td_version_of(tensor);
     struct td_buffer *bytes = bytes_to_keep(tensor);
@@ -134,7 +135,7 @@ static td_status take_bytes(struct td_store *store, struct td_version *version,
     if (bytes)
         td_version_set(version, tensor, td_buffer_ref(bytes));
     else
-        status = td_version_copy(store, version, tensor, err);
+        status = td_version_copy(store, version, tensor, stop, err);
     if (status == TD_OK && source)
         status = td_version_check(source, err);
     td_version_set_etag(store, version, NULL, 0);
@@ -142,7 +143,8 @@ static td_status take_bytes(struct td_store *store, struct td_version *version,
 }
 
 td_status td_version_persist(struct td_store *store, struct td_version *version,
-                             const struct td_tensor *tensor, bool serve, struct td_error *err)
+                             const struct td_tensor *tensor, bool serve, const struct td_stop *stop,
+                             struct td_error *err)
 {
     struct td_arena arena;
     struct td_data_content content;
@@ -152,6 +154,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     if (!known)
         return TD_MEMORY_EXHAUSTED;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
+    arena.stop = *stop;
     const td_status status =
         td_data_dir_write(store->dir, version->name, tensor, source ? source->range : -1,
                           version->number, &arena, &content, &version->persisted, err);
@@ -174,7 +177,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
 
 td_status td_version_fill(struct td_store *store, struct td_version *version,
                           const struct td_version *before, const struct td_tensor *tensor,
-                          bool persist, struct td_error *err)
+                          bool persist, const struct td_stop *stop, struct td_error *err)
 {
     version->number = td_store_next_number(store, 0);
     const uint64_t footprint =
@@ -184,8 +187,8 @@ td_status td_version_fill(struct td_store *store, struct td_version *version,
     if (status != TD_OK)
         return status;
     version->held = footprint;
-    return persist ? td_version_persist(store, version, tensor, true, err)
-                   : take_bytes(store, version, tensor, err);
+    return persist ? td_version_persist(store, version, tensor, true, stop, err)
+                   : take_bytes(store, version, tensor, stop, err);
 }
 
 struct td_version *td_version_publish(struct td_store *store, struct td_version *version,

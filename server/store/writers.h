@@ -45,13 +45,13 @@ TD_MUST_CHECK td_status td_version_prepare(struct td_store *store, const char *n
  * true, publish the version even if this fails. */
 TD_MUST_CHECK td_status td_version_persist(struct td_store *store, struct td_version *version,
                                            const struct td_tensor *tensor, bool serve,
-                                           struct td_error *err);
+                                           const struct td_stop *stop, struct td_error *err);
 
 /* Sets the version's number, bytes (reserved) and ETag. Errors as td_version_persist. */
 TD_MUST_CHECK td_status td_version_fill(struct td_store *store, struct td_version *version,
                                         const struct td_version *before,
                                         const struct td_tensor *tensor, bool persist,
-                                        struct td_error *err);
+                                        const struct td_stop *stop, struct td_error *err);
 
 /* Describes the version in *out, makes it current, and returns what it replaces, as
  * td_store_publish. */

@@ -413,6 +413,33 @@ class Stopping(HttpTest):
                     self.assertProblem(reply, 503, "DRAINING")
         self.assertEqual(daemon.wait(5 * WAIT_LIMIT), 0)
 
+    def test_running_work_ends_at_the_drain_timeout(self):
+        """long after the timeout it would be done"""
+        with Daemon("--workers", "1", "--inline-limit-us", "0", "--drain-timeout-ms", "100") as daemon, Raw(daemon, timeout=5 * WAIT_LIMIT) as raw:
+            table = safetensors({"t": ("int64", (1536, 1536), bytes(8 * 1536 * 1536))})
+            with Client(daemon) as client:
+                self.assertStatus(client.request("PUT", "/v1/tensors/t", table, {"Content-Type": SAFETENSORS}), 201)
+            raw.send(http_request("POST", "/v1/einsum", json.dumps(ring(16, {"ref": "t"})).encode()))
+            time.sleep(0.05)  # until a worker runs it
+            daemon.send_signal(signal.SIGTERM)
+            problem = self.assertProblem(raw.reply(), 503, "DRAINING")
+            self.assertIn("the server stopped while einsum was being computed", problem["detail"])
+            raw.close()
+            self.assertEqual(daemon.wait(5 * WAIT_LIMIT), 0)
+
+    def test_clients_that_do_not_read_get_the_drain_timeout_once(self):
+        timeout = 4 * SCALE
+        daemon = Daemon("--drain-timeout-ms", str(int(1000 * timeout)))
+        with Raw(daemon) as raw, Client(daemon) as client:
+            table = safetensors({"t": ("int8", (64 << 20,), bytes(64 << 20))})
+            self.assertStatus(client.request("PUT", "/v1/tensors/t", table, {"Content-Type": SAFETENSORS}), 201)
+            raw.send(http_request("GET", "/v1/tensors/t", headers=["Accept: " + SAFETENSORS]))
+            self.assertTrue(raw.more())
+            began = time.monotonic()
+            daemon.send_signal(signal.SIGTERM)
+            self.assertEqual(daemon.wait(5 * WAIT_LIMIT), 0)
+            self.assertLess(time.monotonic() - began, 1.75 * timeout)
+
     def test_an_unfinished_request_does_not_delay_the_stop(self):
         daemon = Daemon("--drain-timeout-ms", "200")
         with Raw(daemon) as raw:

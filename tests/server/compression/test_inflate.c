@@ -82,7 +82,8 @@ static void counting_begin(void)
 static td_status inflate_to(struct bytes packed, size_t limit, struct td_buffer **out, size_t *size,
                             struct td_error *err)
 {
-    return td_inflate(packed.data, packed.size, limit, PADDING, &counting.memory, out, size, err);
+    return td_inflate(packed.data, packed.size, limit, PADDING, &counting.memory, NULL, out, size,
+                      err);
 }
 
 static void expect_plain(struct bytes packed, size_t limit, struct bytes plain,
@@ -325,6 +326,29 @@ START_TEST(gzip_deflate_and_identity_are_supported)
 }
 END_TEST
 
+static td_status stop_now(void *context, struct td_error *err)
+{
+    ++*(int *)context;
+    return td_error_set(err, TD_DRAINING, "stopped");
+}
+
+START_TEST(a_large_output_is_stopped_between_two_steps)
+{
+    struct td_buffer *out;
+    struct td_error err;
+    size_t size;
+    int checks = 0;
+    const struct td_stop stop = { stop_now, &checks };
+    struct bytes plain = sample(32 << 20, false), packed = compress_as(15, 1, plain);
+    ck_assert_int_eq(td_inflate(packed.data, packed.size, SIZE_MAX / 4, PADDING, &counting.memory,
+                                &stop, &out, &size, &err),
+                     TD_DRAINING);
+    ck_assert_int_eq(checks, 1);
+    free(plain.data);
+    free(packed.data);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, counting_begin, NULL);
@@ -338,6 +362,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, concatenated_gzip_members_are_expanded);
     tcase_add_loop_test(tcase, bytes_after_the_end_are_malformed, 0, COUNT_OF(codings));
     tcase_add_loop_test(tcase, a_bomb_stops_at_the_limit, 0, COUNT_OF(codings));
+    tcase_add_test(tcase, a_large_output_is_stopped_between_two_steps);
     tcase_add_test(tcase, without_memory_expanding_fails);
     tcase_add_loop_test(tcase, gzip_deflate_and_identity_are_supported, 0, COUNT_OF(encodings));
 }

@@ -466,6 +466,30 @@ START_TEST(version_numbers_continue_after_a_restart)
 }
 END_TEST
 
+static td_status stop_now(void *context, struct td_error *error)
+{
+    (void)context;
+    return td_error_set(error, TD_DRAINING, "stopped");
+}
+
+START_TEST(a_file_whose_writing_is_stopped_replaces_nothing)
+{
+    const struct td_store_write write = write_of("t", true);
+    struct td_tensor large = tensor_without_data("uint8[67108864]");
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(td_tensor_alloc(&large, &test_arena, &err), TD_OK);
+    memset(large.data, 7, large.bytes);
+    put_text_tensor(store, "t", "int32[2] 1 2", true);
+    test_arena.stop = (struct td_stop){ .check = stop_now };
+    ck_assert_int_eq(put_tensor(store, &write, &large), TD_DRAINING);
+    ck_assert_str_eq(err.message, "stopped");
+    expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "as before");
+    ck_assert_int_eq(n_files(), 1);
+    ck_assert_uint_eq(td_store_stats(store).mapped, 8);
+    td_store_free(store);
+}
+END_TEST
+
 START_TEST(persisting_replaces_the_source_file_of_the_tensor)
 {
     put_npy("a.npy", 10, 3);
@@ -1179,6 +1203,7 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, every_dtype_is_loaded_from_its_file, 0, COUNT_OF(dtypes_and_shapes));
     tcase_add_test(tcase, numeric_data_is_aligned_in_its_file);
     tcase_add_test(tcase, version_numbers_continue_after_a_restart);
+    tcase_add_test(tcase, a_file_whose_writing_is_stopped_replaces_nothing);
     tcase_add_test(tcase, persisting_replaces_the_source_file_of_the_tensor);
     tcase_add_test(tcase, a_tensor_that_is_not_persisted_is_lost_at_a_restart);
     tcase_add_test(tcase, without_a_folder_nothing_can_be_persisted);

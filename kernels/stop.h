@@ -1,0 +1,48 @@
+/* stop.h - whether the work for a call must end early: its deadline has passed, its client has
+ * disconnected, or the server stops.
+ *
+ * A loop that may run for more than some 10 ms checks between two steps and returns the error as
+ * its own. Nothing that others can see may be changed before.
+ *
+ * Ownership  Borrows the context.
+ * Threads    The thread that runs the call. */
+#ifndef TD_KERNELS_STOP_H
+#define TD_KERNELS_STOP_H
+
+#include "kernels/status.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct td_stop {
+    /* TD_OK, or err filled. NULL: the work is never stopped. */
+    td_status (*check)(void *context, struct td_error *err);
+    void *context;
+};
+
+#define TD_STOP_STEP     ((size_t)8 << 20)  /* bytes between two checks of a copy */
+#define TD_STOP_ELEMENTS ((int64_t)1 << 20) /* elements between two checks of other loops */
+
+static inline TD_MUST_CHECK td_status td_stop_check(const struct td_stop *stop,
+                                                    struct td_error *err)
+{
+    return stop && stop->check ? stop->check(stop->context, err) : TD_OK;
+}
+
+/* memcpy that checks between its steps: a copy into new memory may take a second for a gigabyte. */
+static inline TD_MUST_CHECK td_status td_stop_copy(const struct td_stop *stop, void *to,
+                                                   const void *from, size_t bytes,
+                                                   struct td_error *err)
+{
+    td_status status = TD_OK;
+    for (size_t done = 0; done < bytes && status == TD_OK;) {
+        const size_t step = bytes - done < TD_STOP_STEP ? bytes - done : TD_STOP_STEP;
+        memcpy((char *)to + done, (const char *)from + done, step);
+        done += step;
+        if (done < bytes)
+            status = td_stop_check(stop, err);
+    }
+    return status;
+}
+
+#endif

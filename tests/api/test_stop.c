@@ -1,0 +1,194 @@
+/* Long documents are read and written in steps, between which the work may be stopped. */
+#include "api/files/npy.h"
+#include "api/json/tensor.h"
+#include "api/tensor_io.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct td_error err;
+
+/* Stops at the check with this number, counted from 1. */
+static struct stopper {
+    int checks, stop_at;
+} stopper;
+
+static td_status count_checks(void *context, struct td_error *error)
+{
+    struct stopper *self = context;
+    return ++self->checks == self->stop_at ? td_error_set(error, TD_DRAINING, "stopped") : TD_OK;
+}
+
+static void stop_at(int check)
+{
+    stopper = (struct stopper){ .stop_at = check };
+    test_arena.stop = (struct td_stop){ count_checks, &stopper };
+}
+
+#define NUMEL (2 * TD_STOP_ELEMENTS + 6)
+
+static const struct {
+    td_dtype dtype;
+    const char *shape; /* of NUMEL elements */
+    td_layout layout;
+    td_format format;
+} documents[] = {
+    { TD_DTYPE_INT32, "[2097158]", TD_LAYOUT_NESTED, TD_FORMAT_JSON },
+    { TD_DTYPE_INT32, "[2097158]", TD_LAYOUT_FLAT, TD_FORMAT_JSON },
+    { TD_DTYPE_INT32, "[2097158,1]", TD_LAYOUT_NESTED, TD_FORMAT_JSON },
+    { TD_DTYPE_INT32, "[2,1048579]", TD_LAYOUT_NESTED, TD_FORMAT_JSON },
+    { TD_DTYPE_FLOAT32, "[1048579,2]", TD_LAYOUT_NESTED, TD_FORMAT_JSON },
+    { TD_DTYPE_STRING, "[2097158]", TD_LAYOUT_NESTED, TD_FORMAT_JSON },
+    { TD_DTYPE_STRING, "[2097158]", TD_LAYOUT_BASE64, TD_FORMAT_JSON },
+    { TD_DTYPE_FLOAT64, "[2097158]", TD_LAYOUT_BASE64, TD_FORMAT_JSON },
+};
+
+static struct td_tensor many_elements(td_dtype dtype, const char *dims)
+{
+    struct td_tensor t;
+    const struct td_shape of = shape(dims);
+    ck_assert_int_eq(td_tensor_describe(&t, "t", dtype, &of, &err), TD_OK);
+    ck_assert_int_eq(t.numel, NUMEL);
+    const bool strings = t.dtype == TD_DTYPE_STRING;
+    t.bytes = strings ? (size_t)t.numel : t.bytes;
+    t.data = td_arena_alloc(&test_arena, t.bytes, 1, &err);
+    for (size_t i = 0; i < t.bytes; i++)
+        ((char *)t.data)[i] = (char)('a' + i % 7 + i / 4096 % 17);
+    if (strings)
+        t.offsets = td_arena_alloc(&test_arena, (size_t)t.numel + 1, sizeof *t.offsets, &err);
+    for (int64_t i = 0; strings && i <= t.numel; i++) /* of 0 to 2 characters */
+        t.offsets[i] = (uint64_t)(i == t.numel ? t.numel : i / 2 * 2 + (i % 4 == 1));
+    return t;
+}
+
+/* A copy of the document, with padding. */
+static char *body_of(const struct td_reply *reply, size_t *bytes)
+{
+    *bytes = td_reply_bytes(reply);
+    char *body = calloc(1, *bytes + TD_JSON_PADDING), *at = body;
+    for (int i = 0; i < reply->n_chunks; i++)
+        at = (char *)memcpy(at, reply->chunks[i].data, reply->chunks[i].size) +
+             reply->chunks[i].size;
+    return body;
+}
+
+static td_status read_document(const char *body, size_t bytes, struct td_tensor *out)
+{
+    bool in_body;
+    return td_tensor_read(documents[0].format, body, bytes, NULL, &test_arena, out, &in_body, &err);
+}
+
+START_TEST(a_document_of_many_steps_reads_back_the_same)
+{
+    const struct td_tensor t = many_elements(documents[_i].dtype, documents[_i].shape);
+    struct td_tensor again;
+    struct td_reply reply = { 0 };
+    size_t bytes;
+    ck_assert_int_eq(
+        td_tensor_write(documents[_i].format, documents[_i].layout, &t, &test_arena, &reply, &err),
+        TD_OK);
+    char *body = body_of(&reply, &bytes);
+    ck_assert_msg(read_document(body, bytes, &again) == TD_OK, "%s", err.message);
+    expect_same_tensor(&again, &t, documents[_i].shape);
+    free(body);
+}
+END_TEST
+
+static td_status write_document(int i, const struct td_tensor *t, struct td_reply *reply)
+{
+    return td_tensor_write(documents[i].format, documents[i].layout, t, &test_arena, reply, &err);
+}
+
+START_TEST(reading_and_writing_stop_at_any_step)
+{
+    const struct td_tensor t = many_elements(documents[_i].dtype, documents[_i].shape);
+    struct td_tensor again;
+    struct td_reply reply = { 0 };
+    size_t bytes;
+    stop_at(0);
+    ck_assert_int_eq(write_document(_i, &t, &reply), TD_OK);
+    char *body = body_of(&reply, &bytes);
+    const int written = stopper.checks;
+    stop_at(0);
+    ck_assert_int_eq(read_document(body, bytes, &again), TD_OK);
+    const int read = stopper.checks;
+    ck_assert(written > 0 && read > 0);
+    for (int check = 1; check <= written; check++) {
+        stop_at(check);
+        ck_assert_int_eq(write_document(_i, &t, &reply), TD_DRAINING);
+        ck_assert_int_eq(stopper.checks, check);
+    }
+    for (int check = 1; check <= read; check++) {
+        stop_at(check);
+        ck_assert_int_eq(read_document(body, bytes, &again), TD_DRAINING);
+        ck_assert_int_eq(stopper.checks, check);
+    }
+    free(body);
+}
+END_TEST
+
+static const struct {
+    bool fortran, big_endian;
+} orders[] = { { true, false }, { false, true }, { true, true } };
+
+START_TEST(a_conversion_of_many_steps_stops_at_any)
+{
+    struct td_npy file = { .fortran = orders[_i].fortran, .big_endian = orders[_i].big_endian };
+    file.tensor = many_elements(TD_DTYPE_FLOAT64, "[1048579,2]");
+    char *to = td_arena_alloc(&test_arena, file.tensor.bytes, 1, &err);
+    stop_at(0);
+    ck_assert_int_eq(td_npy_convert(&file, to, &test_arena.stop, &err), TD_OK);
+    const int checks = stopper.checks;
+    ck_assert_int_gt(checks, 0);
+    for (int check = 1; check <= checks; check++) {
+        stop_at(check);
+        ck_assert_int_eq(td_npy_convert(&file, to, &test_arena.stop, &err), TD_DRAINING);
+        ck_assert_int_eq(stopper.checks, check);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *description;
+    size_t at, length; /* of the text that is changed to '=' */
+} paddings[] = {
+    { "before a step's end", TD_STOP_STEP - 4, 1 }, { "at a step's end", TD_STOP_STEP - 1, 1 },
+    { "two at a step's end", TD_STOP_STEP - 2, 2 }, { "at a step's begin", TD_STOP_STEP, 1 },
+    { "two steps", TD_STOP_STEP - 2, 4 },
+};
+
+START_TEST(base64_is_padded_at_its_end_only)
+{
+    const struct td_tensor t = many_elements(TD_DTYPE_FLOAT64, "[2097158]");
+    struct td_tensor again;
+    struct td_reply reply = { 0 };
+    size_t bytes;
+    char expected[64];
+    ck_assert_int_eq(
+        td_tensor_write(TD_FORMAT_JSON, TD_LAYOUT_BASE64, &t, &test_arena, &reply, &err), TD_OK);
+    char *body = body_of(&reply, &bytes);
+    char *text = strstr(body, "\"base64\":\"") + strlen("\"base64\":\"");
+    memset(text + paddings[_i].at, '=', paddings[_i].length);
+    ck_assert_int_eq(read_document(body, bytes, &again), TD_MALFORMED_REQUEST);
+    snprintf(expected, sizeof expected, "character %zu is not base64", paddings[_i].at);
+    ck_assert_msg(strncmp(err.message, expected, strlen(expected)) == 0, "%s: %s",
+                  paddings[_i].description, err.message);
+    free(body);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, a_document_of_many_steps_reads_back_the_same, 0, COUNT_OF(documents));
+    tcase_add_loop_test(t, reading_and_writing_stop_at_any_step, 0, COUNT_OF(documents));
+    tcase_add_loop_test(t, a_conversion_of_many_steps_stops_at_any, 0, COUNT_OF(orders));
+    tcase_add_loop_test(t, base64_is_padded_at_its_end_only, 0, COUNT_OF(paddings));
+}
+
+int main(void)
+{
+    return run_suite("stop", add);
+}
