@@ -88,7 +88,7 @@ oip() { TD_TEST_TIME_SCALE=$2 python3 tests/oip/run.py --binary "$1/tensord"; }
 conformance() { TD_TEST_TIME_SCALE=$2 python3 tests/conformance/test_all.py --binary "$1/tensord" "${@:3}"; }
 clients() { python3 tests/clients/run.py "$1"; }
 fuzz() { tests/fuzz/run.sh all "$1"; }
-trial() { python3 "tests/trials/$1.py" --binary "$2/tensord" --seconds "$3"; } # NAME BUILD SECONDS
+trial() { TD_TEST_TIME_SCALE=$3 python3 "tests/trials/$1.py" --binary "$2/tensord" --seconds "$4"; } # NAME BUILD SCALE SECONDS
 
 # The CUDA plugin, for one architecture (9.0) so as to be quick: exports one function, depends on no library of
 # CUDA's to be loaded, and says what it lacks where there is no GPU. Where there is one, the contract too.
@@ -168,10 +168,13 @@ stage http-tsan           wait    -wl  build-tsan    http build-tsan 6 --only te
     --only test_devices --only test_lifecycle
 stage http-tsan-topics    wait    --l  build-tsan    http build-tsan 6 --only test_clients --only test_oip_memory \
     --only test_tensors --only test_scatter --only test_store_option
-for trial in crash faults; do
-    stage trial-$trial      wait  -w-  build-release trial $trial build 8
-    stage trial-$trial-long wait  --l  build-release trial $trial build 180
+for trial in crash faults hostile soak; do
+    stage trial-$trial      wait  -w-  build-release trial $trial build 1 8
+    stage trial-$trial-long wait  --l  build-release trial $trial build 1 180
 done
+stage trial-random        wait    -w-  build-asan    trial random_requests build-asan 4 8
+stage trial-random-long   wait    --l  build-asan    trial random_requests build-asan 4 180
+stage trial-hostile-asan  wait    --l  build-asan    trial hostile build-asan 4 120
 stage real                wait    -wl  build-release tests/real/run.sh
 stage container           wait    -wl  build-release tests/deploy/container.sh
 

@@ -36,8 +36,8 @@ def quietly(*command):
     return None if done.returncode == 0 else (done.stdout.strip().splitlines() or ["it failed"])[-1]
 
 
-def enter_venv():
-    """completes the virtual environment and restarts this program in it"""
+def enter_venv(program=os.path.abspath(__file__)):
+    """completes the virtual environment and restarts the program in it"""
     if os.path.realpath(sys.prefix) == os.path.realpath(VENV):
         return
     if not os.path.exists(PYTHON):
@@ -50,7 +50,7 @@ def enter_venv():
             or quietly(PYTHON, "-c", IMPORTS)
         if why:
             skip(f"{', '.join(PACKAGES)} cannot be installed: {why}")
-    os.execv(PYTHON, [PYTHON, "-B", os.path.abspath(__file__), *sys.argv[1:]])
+    os.execv(PYTHON, [PYTHON, "-B", program, *sys.argv[1:]])
 
 
 class Reporter(unittest.TestResult):

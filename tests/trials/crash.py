@@ -67,7 +67,7 @@ class Writer(threading.Thread):
 
 
 def compare(running, folder, entries):
-    left = [file for file in os.listdir(folder) if file.startswith(".")]
+    left = [file for file in os.listdir(folder) if file.startswith(".tensord-tmp-")]
     with Client(running) as client:
         listed = names(client)
         assert set(listed) <= set(entries), f"unknown tensors: {set(listed) - set(entries)}"
@@ -81,7 +81,7 @@ def compare(running, folder, entries):
             if found is not None and found == entry.sure and not entry.maybe:
                 assert listed[name]["etag"] == entry.etag, f"{name}: ETag {listed[name]['etag']}, {entry.etag} expected"
             entry.sure, entry.etag, entry.maybe = found, listed[name]["etag"] if found else None, []
-    return [file for file in left if not file.startswith(".tensord-lock")]
+    return left
 
 
 def trial(seconds, rng):

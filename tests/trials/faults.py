@@ -60,8 +60,8 @@ def library():
 class Model:
     """what each name may hold: one value, or after an answer was lost several"""
 
-    def __init__(self):
-        self.may = {f"n{i}": [None] for i in range(NAMES)}
+    def __init__(self, prefix="n"):
+        self.may = {f"{prefix}{i}": [None] for i in range(NAMES)}
         self.answers, self.errors, self.lost = 0, 0, 0
 
     def request(self, running, method, path, body=b"", headers=None):
@@ -147,8 +147,7 @@ def serve_with_faults(folder, faults, model, rng, seconds):
         for name in model.may:
             model.read(running, name, strict=True)
         expect_serves(running)
-        with Client(running) as client:
-            before = Held(running.process, client)
+        before = held(running)
         while time.monotonic() < deadline:
             faults.set(rng.choice(SETS), rng.choice((3000, 30000, 200000)), rng.getrandbits(63))
             for _ in range(rng.randint(5, 40)):
@@ -159,11 +158,9 @@ def serve_with_faults(folder, faults, model, rng, seconds):
             expect_serves(running)
             for name in model.may:
                 model.read(running, name, strict=True)
-            held = sum(len(values[0].raw) for values in model.may.values() if values[0])
-            expect_returned(running, before, memory=False)
-            with Client(running) as client:
-                used = client.request("GET", "/readyz").json()["memory"]["in_use"]
-            assert used <= 4 * held + (4 << 20), f"{used} bytes in use for tensors of {held}"
+            now = expect_returned(running, before)
+            stored = sum(len(values[0].raw) for values in model.may.values() if values[0])
+            assert now["in_use"] <= 4 * stored + (4 << 20), f"{now['in_use']} bytes in use for tensors of {stored}"
 
 
 def start_with_faults(folder, faults, rng, number):
