@@ -290,8 +290,10 @@ static void describe_inputs(const struct td_call *call, char *text, size_t size)
 void td_call_log(const struct td_call *call)
 {
     const struct td_log *log = &call->services->log;
+    /* Any client can cause the exceptions: the second is a refusal before any work. */
     const bool failed = call->reply.http_status >= 500 && !call->gone &&
-                        call->error.status != TD_NOT_SUPPORTED; /* any client can cause those */
+                        call->error.status != TD_NOT_SUPPORTED &&
+                        !(call->error.status == TD_DEADLINE_EXCEEDED && call->error.retry_after_s);
     const enum td_log_level level = failed ? TD_LOG_WARN : TD_LOG_DEBUG;
     char inputs[1024];
     if (!td_log_wants(log, level))

@@ -4,8 +4,8 @@
  * would take the processor from the requests that are computed. So the refusal of a client that was
  * refused before, and sends again before the time that it was told, waits: as long as the client
  * has done so, but at least 5 ms and at most a second. Its connection stays suspended and costs
- * nothing meanwhile. Refusals are sent earlier while the queue is less than half full, so that
- * their clients may use it.
+ * nothing meanwhile. While nothing is queued some are sent earlier, so that their clients may use
+ * the workers.
  *
  *     refused ──► td_refusals_delay ──► waits ──► end, on the thread of this module
  *

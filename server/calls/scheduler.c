@@ -73,6 +73,25 @@ static struct td_job_source *source_of(const struct td_call *call)
     return call->client ? &call->client->source : NULL;
 }
 
+/* DEADLINE_EXCEEDED, as in the queue, since it is the same event for the client, which has to
+ * change its deadline or to wait: with Retry-After, as QUEUE_FULL. */
+static td_status check_deadline(struct td_call *call, uint64_t cost_ns)
+{
+    struct td_services *services = call->services;
+    const int64_t by = start_by(call), left = by - call->times.stage_end;
+    int64_t wait = 0;
+    if (by == TD_NEVER ||
+        !td_worker_pool_is_late(services->workers, source_of(call), cost_ns, left, &wait))
+        return TD_OK;
+    td_error_set(
+        &call->error, TD_DEADLINE_EXCEEDED,
+        "the deadline passes in %lld ms, and the request would wait for a worker for about "
+        "%lld ms",
+        (long long)(left / 1000000), (long long)(wait / 1000000));
+    call->error.retry_after_s = td_worker_pool_retry_after_s(services->workers);
+    return TD_DEADLINE_EXCEEDED;
+}
+
 /* Decides whether the refusal waits, since the client retries earlier than it was told. */
 static void decide_delay(struct td_call *call)
 {
@@ -82,7 +101,23 @@ static void decide_delay(struct td_call *call)
     const int64_t delay =
         td_refusals_record(&call->client->refused, now, call->error.retry_after_s);
     if (delay > 0)
-        call->refusal_due_ns = now + delay < call->deadline_ns ? now + delay : call->deadline_ns;
+        call->refusal_due_ns =
+            now + delay; /* maybe after its deadline: else a short one would exempt it */
+}
+
+static td_status reserve(struct td_call *call)
+{
+    return td_worker_pool_reserve(call->services->workers, source_of(call)) ? TD_OK
+                                                                            : queue_full(call);
+}
+
+/* Refuses a call that is suspended: true if the refusal waits. */
+static bool refuse_later(struct td_call *call)
+{
+    decide_delay(call);
+    if (call->refusal_due_ns)
+        end(call, call->error.status);
+    return call->refusal_due_ns != 0;
 }
 
 /* Counts the call as suspended before it reads `refusing`: once `refusing` is set and the count is
@@ -91,19 +126,15 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
 {
     struct td_services *services = call->services;
     atomic_fetch_add(&services->suspended, 1);
+    cost_ns = job_cost(call, cost_ns);
     if (atomic_load(&services->refusing)) {
         td_error_set(&call->error, TD_DRAINING, "the server is stopping");
-    } else if (!td_worker_pool_reserve(services->workers, source_of(call))) {
-        (void)queue_full(call);
-        decide_delay(call);
-        if (call->refusal_due_ns) {
-            end(call, call->error.status);
-            return TD_QUEUE;
-        }
-    } else {
+    } else if (check_deadline(call, cost_ns) == TD_OK && reserve(call) == TD_OK) {
         call->job.source = source_of(call);
-        call->job.cost_ns = job_cost(call, cost_ns);
+        call->job.cost_ns = cost_ns;
         call->job.deadline_ns = start_by(call);
+        return TD_QUEUE;
+    } else if (refuse_later(call)) {
         return TD_QUEUE;
     }
     atomic_fetch_sub(&services->suspended, 1); /* after this the workers may have been stopped */
@@ -305,8 +336,10 @@ static bool submitted_upload(struct td_call *call)
 static void run(struct td_job *job, struct td_worker *worker)
 {
     struct td_call *call = (struct td_call *)(void *)job;
+    const uint64_t cost_ns = job->cost_ns; /* as it was queued */
     bool put_back = false;
     left_queue(call);
+    const int64_t begun = call->times.stage_end;
     /* Skips poll() after short waits: a disconnect is unlikely, and the call costs a tenth of a
      * small job. */
     call->gone = call->gone || (call->times.queue > LONG_WAIT_NS && td_call_client_left(call));
@@ -320,6 +353,8 @@ static void run(struct td_job *job, struct td_worker *worker)
             return;
         if (status == TD_OK)
             status = td_call_encode(call);
+        if (status == TD_OK && !call->device)
+            td_worker_pool_measure(call->services->workers, cost_ns, call->times.stage_end - begun);
         end(call, status);
     }
     finish(call);

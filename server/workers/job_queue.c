@@ -10,14 +10,14 @@ enum {
 /* Upper bound of an estimate, so that the sum over the queue fits 64 bits. */
 #define LONGEST_NS UINT64_C(3600000000000)
 
-bool td_job_is_small(const struct td_job *job)
+int td_job_class_of(uint64_t cost_ns)
 {
-    return job->cost_ns < TD_JOB_SMALL_NS;
+    return cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL : TD_JOB_LARGE;
 }
 
-static int class_of(const struct td_job *job)
+bool td_job_is_small(const struct td_job *job)
 {
-    return td_job_is_small(job) ? TD_JOB_SMALL : TD_JOB_LARGE;
+    return td_job_class_of(job->cost_ns) == TD_JOB_SMALL;
 }
 
 static struct td_job_source *source_of(struct td_job_queue *queue, const struct td_job *job)
@@ -81,8 +81,9 @@ void td_job_queue_push(struct td_job_queue *queue, struct td_job *job)
     if (job->cost_ns > LONGEST_NS)
         job->cost_ns = LONGEST_NS;
     struct td_job_source *source = source_of(queue, job);
-    struct td_job_class *class = &queue->classes[class_of(job)];
-    struct td_job_lane *lane = &source->lanes[class_of(job)];
+    const int which = td_job_class_of(job->cost_ns);
+    struct td_job_class *class = &queue->classes[which];
+    struct td_job_lane *lane = &source->lanes[which];
     job->number = queue->n_submitted++;
     job->next = NULL;
     job->prev = lane->tail;
@@ -92,32 +93,50 @@ void td_job_queue_push(struct td_job_queue *queue, struct td_job *job)
         lane->head = job;
         lane->time = later(lane->time, class->time);
         td_heap_insert(&class->turns, &lane->turn, lane->time);
+        class->n_sources++;
     }
     lane->tail = job;
-    queue->cost_ns += job->cost_ns;
+    lane->cost_ns += job->cost_ns;
+    class->cost_ns += job->cost_ns;
     count(queue, source, job, 1);
 }
 
 static void remove_job(struct td_job_queue *queue, struct td_job *job)
 {
     struct td_job_source *source = source_of(queue, job);
-    struct td_job_lane *lane = &source->lanes[class_of(job)];
+    const int which = td_job_class_of(job->cost_ns);
+    struct td_job_class *class = &queue->classes[which];
+    struct td_job_lane *lane = &source->lanes[which];
     *(job->prev ? &job->prev->next : &lane->head) = job->next;
     *(job->next ? &job->next->prev : &lane->tail) = job->prev;
-    if (!lane->head)
-        td_heap_remove(&queue->classes[class_of(job)].turns, &lane->turn);
-    queue->cost_ns -= job->cost_ns;
+    if (!lane->head) {
+        td_heap_remove(&class->turns, &lane->turn);
+        class->n_sources--;
+    }
+    lane->cost_ns -= job->cost_ns;
+    class->cost_ns -= job->cost_ns;
     count(queue, source, job, -1);
 }
 
 void td_job_queue_charge(struct td_job_queue *queue, const struct td_job *job, uint64_t cost_ns)
 {
-    struct td_job_class *class = &queue->classes[class_of(job)];
-    struct td_job_lane *lane = &source_of(queue, job)->lanes[class_of(job)];
+    const int which = td_job_class_of(job->cost_ns);
+    struct td_job_class *class = &queue->classes[which];
+    struct td_job_lane *lane = &source_of(queue, job)->lanes[which];
     lane->time += cost_ns < LONGEST_NS ? cost_ns : LONGEST_NS;
     class->latest = later(class->latest, lane->time);
     if (lane->head)
         td_heap_update(&class->turns, &lane->turn, lane->time);
+}
+
+uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_job_source *source,
+                            int job_class)
+{
+    const struct td_job_class *class = &queue->classes[job_class];
+    const uint64_t own = (source ? source : &queue->common)->lanes[job_class].cost_ns;
+    if (own > class->cost_ns / (uint64_t)(class->n_sources ? class->n_sources : 1))
+        return class->cost_ns;
+    return own * (uint64_t) class->n_sources;
 }
 
 /* ---- turns ---------------------------------------------------------------------------------- */

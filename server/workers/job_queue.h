@@ -54,6 +54,7 @@ struct td_job_source {
     struct td_job_lane {
         struct td_job *head, *tail;
         uint64_t time;            /* virtual: when the first job starts */
+        uint64_t cost_ns;         /* of its jobs */
         struct td_heap_node turn; /* by time, while it has jobs */
     } lanes[TD_JOB_CLASSES];
     int64_t n_jobs, n_displaceable; /* queued */
@@ -64,11 +65,12 @@ struct td_job_source {
 struct td_job_queue {
     struct td_job_class {
         struct td_heap turns;
-        uint64_t time;   /* virtual: when the job taken last started */
-        uint64_t latest; /* virtual: the latest end of a job taken */
+        uint64_t time;    /* virtual: when the job taken last started */
+        uint64_t latest;  /* virtual: the latest end of a job taken */
+        uint64_t cost_ns; /* of its queued jobs */
+        int n_sources;    /* with queued jobs */
     } classes[TD_JOB_CLASSES];
     int smalls_in_a_row;
-    uint64_t cost_ns; /* of all queued jobs */
     uint64_t n_submitted;
     struct td_heap lengths;
     struct td_job_source *sources; /* those with jobs */
@@ -76,6 +78,7 @@ struct td_job_queue {
 };
 
 bool td_job_is_small(const struct td_job *job);
+int td_job_class_of(uint64_t cost_ns); /* TD_JOB_... */
 
 /* Limits the job's cost to an hour, so that no sum overflows. */
 void td_job_queue_push(struct td_job_queue *queue, struct td_job *job);
@@ -83,6 +86,11 @@ void td_job_queue_push(struct td_job_queue *queue, struct td_job *job);
 /* The next job, of both classes or a small one; NULL: none. */
 struct td_job *td_job_queue_take(struct td_job_queue *queue);
 struct td_job *td_job_queue_take_small(struct td_job_queue *queue);
+
+/* The cost of the jobs of the same class that are taken before a further one of `source`, about: all
+ * sources get as much as the source's queued jobs cost, unless they have less. */
+uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_job_source *source,
+                            int job_class);
 
 /* Adds to the virtual time of the job's source, whether or not the job is queued. */
 void td_job_queue_charge(struct td_job_queue *queue, const struct td_job *job, uint64_t cost_ns);

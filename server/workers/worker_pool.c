@@ -35,14 +35,31 @@ struct td_worker {
                          pool->jobs_with_loops */
 };
 
+/* How long jobs run, relative to their estimated costs; in units of 1 / RATIO_ONE. Relaxed: a lost
+ * update changes an average of many values a little. */
+struct accuracy {
+    atomic_uint_fast64_t ratio;
+    atomic_int n; /* jobs measured, at most RATIO_JOBS */
+};
+
+enum {
+    RATIO_ONE = 1024,
+    RATIO_LEAST = RATIO_ONE / 64, /* of one job */
+    RATIO_MOST = RATIO_ONE * 64,
+    RATIO_JOBS = 32, /* that are averaged, about */
+    RATIO_KNOWN = 8  /* from so many on */
+};
+
 struct td_worker_pool {
     int n_workers;
     int64_t queue_limit;
     atomic_int_fast64_t places; /* reserved or queued; a mere count, so relaxed */
     /* Lingering workers poll these two without the mutex, then lock it: relaxed; changed under
      * it. */
-    atomic_uint_fast64_t events; /* number of jobs submitted and loops opened so far */
-    atomic_int jobs_with_loops;  /* running jobs that have opened a loop and may open another */
+    atomic_uint_fast64_t events;    /* number of jobs submitted and loops opened so far */
+    atomic_int jobs_with_loops;     /* running jobs that have opened a loop and may open another */
+    atomic_uint_fast64_t queued_ns; /* cost of the queued jobs; changed under the mutex, relaxed */
+    struct accuracy accuracies[TD_JOB_CLASSES];
 
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t work;
@@ -55,10 +72,20 @@ struct td_worker_pool {
 
 /* ---- the queue, under the mutex ------------------------------------------------------------- */
 
+/* After any change of the queue. */
+static void note_cost(struct td_worker_pool *pool)
+{
+    const uint64_t cost_ns =
+        pool->queue.classes[TD_JOB_SMALL].cost_ns + pool->queue.classes[TD_JOB_LARGE].cost_ns;
+    atomic_store_explicit(&pool->queued_ns, cost_ns, memory_order_relaxed);
+}
+
 static struct td_job *left_queue(struct td_worker_pool *pool, struct td_job *job)
 {
-    if (job)
+    if (job) {
         atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
+        note_cost(pool);
+    }
     return job;
 }
 
@@ -362,6 +389,7 @@ void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
 {
     pthread_mutex_lock(&pool->mutex);
     td_job_queue_push(&pool->queue, job);
+    note_cost(pool);
     count_event(pool);
     /* Signal under the mutex: after unlocking, the job may be done and the pool freed. */
     if (pool->idle > 0)
@@ -402,23 +430,77 @@ void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool eve
     struct td_job *expired = td_job_queue_take_expired(&pool->queue, now_ns, everything);
     for (const struct td_job *job = expired; job; job = job->next)
         atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
+    note_cost(pool);
     pthread_mutex_unlock(&pool->mutex);
     drop_all(expired, everything ? TD_DRAINING : TD_DEADLINE_EXCEEDED);
 }
 
 int64_t td_worker_pool_room(struct td_worker_pool *pool)
 {
-    const int64_t room =
-        pool->queue_limit / 2 - atomic_load_explicit(&pool->places, memory_order_relaxed);
-    return room > 0 ? room : 0;
+    enum { JOBS_PER_WORKER = 4 };
+    if (atomic_load_explicit(&pool->places, memory_order_relaxed) > 0)
+        return 0;
+    const int64_t wanted = JOBS_PER_WORKER * (int64_t)pool->n_workers;
+    return wanted < pool->queue_limit ? wanted : pool->queue_limit;
+}
+
+/* ---- estimates ------------------------------------------------------------------------------ */
+
+void td_worker_pool_measure(struct td_worker_pool *pool, uint64_t cost_ns, int64_t took_ns)
+{
+    struct accuracy *accuracy = &pool->accuracies[td_job_class_of(cost_ns)];
+    const double ratio = RATIO_ONE * (double)took_ns / (double)(cost_ns + 1);
+    const int64_t measured = ratio < RATIO_LEAST  ? RATIO_LEAST
+                             : ratio > RATIO_MOST ? RATIO_MOST
+                                                  : (int64_t)ratio;
+    const int n = atomic_load_explicit(&accuracy->n, memory_order_relaxed) + 1;
+    const int64_t before = (int64_t)atomic_load_explicit(&accuracy->ratio, memory_order_relaxed);
+    atomic_store_explicit(&accuracy->ratio, (uint64_t)(before + (measured - before) / n),
+                          memory_order_relaxed);
+    if (n < RATIO_JOBS)
+        atomic_store_explicit(&accuracy->n, n, memory_order_relaxed);
+}
+
+static bool is_measured(struct td_worker_pool *pool, int job_class)
+{
+    return atomic_load_explicit(&pool->accuracies[job_class].n, memory_order_relaxed) >=
+           RATIO_KNOWN;
+}
+
+/* How long jobs of this estimated cost run on one worker. */
+static double real_ns(struct td_worker_pool *pool, int job_class, uint64_t cost_ns)
+{
+    if (!is_measured(pool, job_class))
+        return (double)cost_ns;
+    return (double)cost_ns / RATIO_ONE *
+           (double)atomic_load_explicit(&pool->accuracies[job_class].ratio, memory_order_relaxed);
+}
+
+bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_source *source,
+                            uint64_t cost_ns, int64_t left_ns, int64_t *wait_ns)
+{
+    const int job_class = td_job_class_of(cost_ns);
+    const uint64_t queued = atomic_load_explicit(&pool->queued_ns, memory_order_relaxed);
+    const double run = real_ns(pool, job_class, cost_ns), left = (double)left_ns - run;
+    if (!is_measured(pool, job_class) ||
+        real_ns(pool, job_class, queued) / pool->n_workers <= left) /* saves the lock */
+        return false;
+    pthread_mutex_lock(&pool->mutex);
+    const uint64_t ahead = td_job_queue_ahead(&pool->queue, source, job_class);
+    pthread_mutex_unlock(&pool->mutex);
+    const double wait = real_ns(pool, job_class, ahead) / pool->n_workers;
+    *wait_ns = (int64_t)wait;
+    return ahead > 0 && wait > left;
 }
 
 unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool)
 {
     enum { LONGEST_S = 60 };
+    double ns = 0;
     pthread_mutex_lock(&pool->mutex);
-    const uint64_t seconds =
-        pool->queue.cost_ns / 1000000000 / (uint64_t)(pool->n_workers ? pool->n_workers : 1) + 1;
+    for (int i = 0; i < TD_JOB_CLASSES; i++)
+        ns += real_ns(pool, i, pool->queue.classes[i].cost_ns);
     pthread_mutex_unlock(&pool->mutex);
+    const double seconds = ns / 1e9 / (pool->n_workers ? pool->n_workers : 1) + 1;
     return seconds < LONGEST_S ? (unsigned)seconds : LONGEST_S;
 }

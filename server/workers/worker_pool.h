@@ -47,7 +47,18 @@ bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint6
 /* Drops the queued jobs past their deadline, or all of them if `everything`. */
 void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool everything);
 
-/* How many jobs may be queued until the queue is half full; 0 if it is. */
+/* Records how long a job that was queued with this cost has run, all its parts together. The costs of
+ * queued jobs are multiplied by the average ratio, so that an estimate of a wait is right where
+ * estimates of costs are not. Takes no lock. */
+void td_worker_pool_measure(struct td_worker_pool *pool, uint64_t cost_ns, int64_t took_ns);
+
+/* Would a job of this source and cost probably end later than left_ns from now, because of the jobs
+ * that are queued before it? Then *wait_ns is how long it would wait. False until some jobs of its
+ * class have been measured. */
+bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_source *source,
+                            uint64_t cost_ns, int64_t left_ns, int64_t *wait_ns);
+
+/* How many jobs could be queued for workers that will soon be idle; 0 while any job is queued. */
 int64_t td_worker_pool_room(struct td_worker_pool *pool);
 
 /* Seconds until the queued work is done, at least 1: for Retry-After. */

@@ -66,7 +66,7 @@ static void end(struct td_refusal *refusal)
     sem_post(&ended);
 }
 
-/* A job that waits in a queue for one, which is thus not half empty: no refusal is sent early. */
+/* A pool with a place that is taken: no refusal is sent early. */
 static struct td_worker_pool *full_pool(void)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 1);
@@ -103,13 +103,13 @@ START_TEST(refusals_end_in_the_order_in_which_they_are_due)
 }
 END_TEST
 
-START_TEST(refusals_end_early_while_the_queue_is_less_than_half_full)
+START_TEST(refusals_end_early_while_nothing_is_queued)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 8);
     struct td_refusals *refusals = td_refusals_new(pool);
     struct recorded recorded[6];
     sem_init(&ended, 0, 0);
-    ck_assert_int_eq(td_worker_pool_room(pool), 4);
+    ck_assert_int_eq(td_worker_pool_room(pool), 4); /* for one worker */
     for (int i = 0; i < 6; i++)
         ck_assert(delay(refusals, &recorded[i], INT64_MAX));
     for (int i = 0; i < 6; i++) /* some at each tick */
@@ -157,7 +157,7 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, a_refusal_waits_so_long, 0, COUNT_OF(histories));
     tcase_add_test(tcase, retry_after_decides_who_is_early);
     tcase_add_test(tcase, refusals_end_in_the_order_in_which_they_are_due);
-    tcase_add_test(tcase, refusals_end_early_while_the_queue_is_less_than_half_full);
+    tcase_add_test(tcase, refusals_end_early_while_nothing_is_queued);
     tcase_add_test(tcase, closing_ends_all_and_delays_no_more);
     tcase_add_test(tcase, their_number_is_bounded);
 }

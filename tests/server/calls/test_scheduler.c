@@ -535,6 +535,41 @@ START_TEST(a_call_refused_by_a_full_queue_releases_its_memory)
 }
 END_TEST
 
+START_TEST(a_deadline_that_cannot_be_met_is_refused_on_arrival)
+{
+    server_open(OPTIONS("--inline-limit-us=0"));
+    gate_close();
+    char *body = wide_gather(50000); /* estimated at 300 us */
+    struct td_call *waits = call_from("10.0.0.1", body), *late = call_from("10.0.0.1", body);
+    struct td_call *other = call_from("10.0.0.2", body), *patient = call_from("10.0.0.1", body);
+    for (int i = 0; i < 10; i++)
+        td_worker_pool_measure(services.workers, 100000, 5000000); /* it takes 15 ms */
+    late->deadline_ns = late->times.stage_end + 5000000;
+    other->deadline_ns = TD_NEVER - 1;
+    patient->deadline_ns = patient->times.stage_end + 60000000000;
+    ck_assert_int_eq(td_schedule(waits), TD_QUEUE);
+    td_schedule_submit(waits);
+    ck_assert_int_eq(td_schedule(late), TD_ANSWERED);
+    ck_assert(!late->decoded);
+    ck_assert_uint_ge(late->error.retry_after_s, 1);
+    expect_reply(late, 504, "the request would wait for a worker");
+    struct td_call *const accepted[] = { other, patient };
+    for (size_t i = 0; i < COUNT_OF(accepted); i++) {
+        ck_assert_int_eq(td_schedule(accepted[i]), TD_QUEUE);
+        td_schedule_submit(accepted[i]);
+    }
+    sem_post(&gate.open);
+    for (int i = 0; i < 3; i++)
+        sem_wait(&finished_calls);
+    td_call_free(waits);
+    td_call_free(late);
+    td_call_free(other);
+    td_call_free(patient);
+    free(body);
+    server_close();
+}
+END_TEST
+
 START_TEST(a_call_past_its_deadline_is_refused_before_any_work)
 {
     server_open(OPTIONS(_i ? "--inline-limit-us=0" : "--inline-limit-us=20"));
@@ -1438,6 +1473,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_client_with_fewer_calls_gets_a_place_in_a_full_queue);
     tcase_add_test(tcase, the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing);
     tcase_add_test(tcase, a_call_refused_by_a_full_queue_releases_its_memory);
+    tcase_add_test(tcase, a_deadline_that_cannot_be_met_is_refused_on_arrival);
     tcase_add_loop_test(tcase, a_call_past_its_deadline_is_refused_before_any_work, 0, 2);
     tcase_add_loop_test(tcase, a_queued_call_may_expire_or_be_dropped, 0, COUNT_OF(waits));
     tcase_add_loop_test(tcase, a_request_may_limit_its_time_in_the_queue, 0, COUNT_OF(timeouts));

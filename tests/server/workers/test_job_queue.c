@@ -48,6 +48,11 @@ static void submit(struct setup *setup, const char *jobs)
     }
 }
 
+static uint64_t queued_cost(const struct setup *setup)
+{
+    return setup->queue.classes[TD_JOB_SMALL].cost_ns + setup->queue.classes[TD_JOB_LARGE].cost_ns;
+}
+
 /* The order in which the jobs are taken; by their numbers in the order of submission. */
 static const struct {
     const char *description, *jobs, *taken;
@@ -78,7 +83,7 @@ START_TEST(jobs_are_taken_in_this_order)
     ck_assert_msg(strcmp(setup.taken, orders[_i].taken) == 0, "%s: %s", orders[_i].description,
                   setup.taken);
     ck_assert_ptr_null(td_job_queue_take(&setup.queue));
-    ck_assert_uint_eq(setup.queue.cost_ns, 0);
+    ck_assert_uint_eq(queued_cost(&setup), 0);
 }
 END_TEST
 
@@ -126,6 +131,34 @@ START_TEST(sources_with_queued_jobs_get_equal_shares_of_the_work)
                 ck_assert_uint_le(work[i],
                                   work[j] + (uint64_t)most[i] + (uint64_t)most[j] + 200 * US);
     }
+}
+END_TEST
+
+/* The cost, in units of a small job's, that is taken before a further small job of this source. */
+static const struct {
+    const char *description, *jobs;
+    char source;
+    int ahead;
+} waits[] = {
+    { "an empty queue", "", 'A', 0 },
+    { "one source: all of its jobs", "As As As", 'A', 3 },
+    { "a new source: none", "As As As", 'B', 0 },
+    { "as many of another source as of its own", "As As As Bs", 'B', 2 },
+    { "all if it has the most", "As As As Bs", 'A', 4 },
+    { "three sources", "As As Bs Bs Cs Cs Cs", 'A', 6 },
+    { "not large ones", "As AL BL Bs", 'A', 2 },
+    { "without a source", "-s -s As", '-', 3 },
+};
+
+START_TEST(the_jobs_before_a_further_one_depend_on_its_source)
+{
+    struct setup setup = { 0 };
+    const char source = waits[_i].source;
+    submit(&setup, waits[_i].jobs);
+    const uint64_t ahead = td_job_queue_ahead(
+        &setup.queue, source == '-' ? NULL : &setup.sources[source - 'A'], TD_JOB_SMALL);
+    ck_assert_msg(ahead == (uint64_t)waits[_i].ahead * costs['s'], "%s: %llu",
+                  waits[_i].description, (unsigned long long)ahead);
 }
 END_TEST
 
@@ -191,7 +224,7 @@ START_TEST(late_jobs_are_removed)
     ck_assert_msg(strcmp(setup.taken, expiries[_i].left) == 0, "%s: %s", expiries[_i].description,
                   setup.taken);
     ck_assert_int_eq(removed, setup.n - (int)strlen(expiries[_i].left) / 2);
-    ck_assert_uint_eq(setup.queue.cost_ns, 0);
+    ck_assert_uint_eq(queued_cost(&setup), 0);
 }
 END_TEST
 
@@ -203,7 +236,7 @@ START_TEST(costs_are_limited_so_that_their_sum_does_not_overflow)
         setup.jobs[i] = (struct td_job){ .source = &setup.sources[0], .cost_ns = UINT64_MAX };
         td_job_queue_push(&setup.queue, &setup.jobs[i]);
     }
-    ck_assert_uint_eq(setup.queue.cost_ns, JOBS * UINT64_C(3600000000000));
+    ck_assert_uint_eq(queued_cost(&setup), JOBS * UINT64_C(3600000000000));
 }
 END_TEST
 
@@ -213,6 +246,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, small_jobs_are_taken_alone_between_chunks);
     tcase_add_test(tcase, a_source_whose_job_took_longer_waits_longer_for_its_next_turn);
     tcase_add_loop_test(tcase, sources_with_queued_jobs_get_equal_shares_of_the_work, 0, 5);
+    tcase_add_loop_test(tcase, the_jobs_before_a_further_one_depend_on_its_source, 0,
+                        COUNT_OF(waits));
     tcase_add_loop_test(tcase, the_longest_queue_makes_room, 0, COUNT_OF(displacements));
     tcase_add_loop_test(tcase, late_jobs_are_removed, 0, COUNT_OF(expiries));
     tcase_add_test(tcase, costs_are_limited_so_that_their_sum_does_not_overflow);

@@ -1010,6 +1010,88 @@ START_TEST(retry_after_is_the_queued_work_divided_by_the_workers)
 }
 END_TEST
 
+/* ---- estimates ------------------------------------------------------------------------------- */
+
+/* Ten jobs of 10 ms are queued; jobs of 10 ms took so long; is one more that has so long late? */
+static const struct {
+    const char *description;
+    int workers, measured, took_ms, left_ms;
+    bool of_other_source, late;
+} deadlines[] = {
+    { "enough time", 1, 8, 10, 150, false, false },
+    { "too little time", 1, 8, 10, 90, false, true },
+    { "too little for the job itself", 1, 8, 10, 105, false, true },
+    { "jobs take twice as long as estimated", 1, 8, 20, 150, false, true },
+    { "jobs take half as long as estimated", 1, 8, 5, 60, false, false },
+    { "two workers", 2, 8, 10, 90, false, false },
+    { "two workers, too little time", 2, 8, 10, 55, false, true },
+    { "nothing is known yet", 1, 7, 10, 1, false, false },
+    { "another source does not wait for those jobs", 1, 8, 10, 50, true, false },
+};
+
+START_TEST(a_job_is_late_if_those_before_it_take_too_long)
+{
+    const int workers = deadlines[_i].workers;
+    struct td_worker_pool *pool = pool_of(workers);
+    struct td_job_source sources[2] = { 0 };
+    struct gate gates[2];
+    struct recorded_job jobs[10];
+    int64_t wait = 0;
+    for (int i = 0; i < workers; i++)
+        gate_close(&gates[i], pool);
+    for (int i = 0; i < deadlines[_i].measured; i++)
+        td_worker_pool_measure(pool, 10000000, deadlines[_i].took_ms * 1000000);
+    for (int i = 0; i < 10; i++) {
+        recorded_job_init(&jobs[i], i, 10000000, NULL);
+        jobs[i].job.source = &sources[0];
+        submit(pool, &jobs[i].job);
+    }
+    const bool late =
+        td_worker_pool_is_late(pool, &sources[deadlines[_i].of_other_source], 10000000,
+                               deadlines[_i].left_ms * INT64_C(1000000), &wait);
+    ck_assert_msg(late == deadlines[_i].late, "%s", deadlines[_i].description);
+    if (late) {
+        const int expected_ms = 10 * deadlines[_i].took_ms / workers;
+        ck_assert_int_eq((wait + 500000) / 1000000, expected_ms);
+    }
+    for (int i = 0; i < workers; i++)
+        gate_open(&gates[i]);
+    td_worker_pool_free(pool);
+}
+END_TEST
+
+START_TEST(with_an_empty_queue_no_job_is_late)
+{
+    struct td_worker_pool *pool = pool_of(1);
+    int64_t wait = 0;
+    for (int i = 0; i < 100; i++)
+        td_worker_pool_measure(pool, SMALL, 1000 * (int64_t)SMALL);
+    ck_assert(!td_worker_pool_is_late(pool, NULL, SMALL, 1, &wait));
+    td_worker_pool_free(pool);
+}
+END_TEST
+
+START_TEST(the_average_follows_the_last_jobs)
+{
+    static const int64_t took[] = { 0, 1, INT64_MAX, LARGE };
+    struct td_worker_pool *pool = pool_of(1);
+    struct gate gate;
+    struct recorded_job job;
+    int64_t wait = 0;
+    gate_close(&gate, pool);
+    recorded_job_init(&job, 0, LARGE, NULL);
+    submit(pool, &job.job);
+    for (size_t i = 0; i < COUNT_OF(took); i++)
+        for (int j = 0; j < 1000; j++)
+            td_worker_pool_measure(pool, LARGE, took[i]);
+    ck_assert(td_worker_pool_is_late(pool, NULL, LARGE, 1, &wait));
+    ck_assert_int_ge(wait, LARGE / 10 * 9);
+    ck_assert_int_le(wait, LARGE / 10 * 11);
+    gate_open(&gate);
+    td_worker_pool_free(pool);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_loop_test(tcase, every_submitted_job_runs_exactly_once, 0, 4);
@@ -1038,6 +1120,10 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_lingering_worker_takes_a_new_job);
     tcase_add_loop_test(tcase, expire_drops_only_jobs_past_their_deadline, 0, COUNT_OF(expiries));
     tcase_add_test(tcase, each_job_runs_or_is_dropped_exactly_once);
+    tcase_add_loop_test(tcase, a_job_is_late_if_those_before_it_take_too_long, 0,
+                        COUNT_OF(deadlines));
+    tcase_add_test(tcase, with_an_empty_queue_no_job_is_late);
+    tcase_add_test(tcase, the_average_follows_the_last_jobs);
     tcase_add_loop_test(tcase, retry_after_is_the_queued_work_divided_by_the_workers, 0,
                         COUNT_OF(retries));
 }
