@@ -127,7 +127,7 @@ td_status td_describe_op(const struct td_op *op, const char *plan, struct td_are
 
 /* Maximum length of a listing without name, source and ETag: 16 dimensions and four more numbers of
  * at most 20 digits, and the names of the members. */
-#define LISTING_TEXT 640
+#define LISTING_TEXT 672
 
 /* Maximum length of the name and ETag of a stored output. Both are of ASCII characters that JSON
  * does not escape, except the quotes of the ETag; an output has no source yet. */
@@ -146,6 +146,11 @@ static void add_member(struct td_text *text, const char *name, const char *value
     td_text_quote(text, value, strlen(value));
 }
 
+static const char *const integrity_names[] = { [TD_INTEGRITY_NONE] = "none",
+                                               [TD_INTEGRITY_PENDING] = "pending",
+                                               [TD_INTEGRITY_VERIFIED] = "verified",
+                                               [TD_INTEGRITY_DAMAGED] = "damaged" };
+
 /* Written without cJSON, since there may be thousands. */
 static void add_listing(struct td_text *text, const struct td_tensor_listing *listing)
 {
@@ -161,6 +166,8 @@ static void add_listing(struct td_text *text, const struct td_tensor_listing *li
     add_member(text, ",\"etag\":", listing->etag);
     if (listing->source)
         add_member(text, ",\"source\":", listing->source);
+    if (listing->source)
+        add_member(text, ",\"checksum\":", integrity_names[listing->integrity]);
     if (listing->device)
         add_member(text, ",\"device\":", listing->device);
     td_text_string(text, listing->persisted ? ",\"persisted\":true}" : ",\"persisted\":false}");

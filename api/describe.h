@@ -13,16 +13,25 @@ TD_MUST_CHECK td_status td_describe_op(const struct td_op *op, const char *plan,
                                        struct td_arena *arena, struct td_reply *reply,
                                        struct td_error *err);
 
+/* Whether the bytes of a mapped tensor are those that were written. */
+typedef enum {
+    TD_INTEGRITY_NONE, /* the file has no checksums, or they are not compared */
+    TD_INTEGRITY_PENDING,
+    TD_INTEGRITY_VERIFIED,
+    TD_INTEGRITY_DAMAGED /* refused, but listed */
+} td_integrity;
+
 /* The description of a resident tensor:
- * {"name","dtype","shape","bytes","version","etag","source","persisted"}. */
+ * {"name","dtype","shape","bytes","version","etag","source","checksum","persisted"}. */
 struct td_tensor_listing {
     const char *name;
     const struct td_tensor *tensor;
     /* file in the data folder that it is mapped from; NULL if it is in memory */
     const char *source;
-    uint64_t version; /* larger than those of all earlier versions of the name */
-    const char *etag; /* in quotes, as in the header */
-    bool persisted;   /* it exists again after a restart */
+    uint64_t version;       /* larger than those of all earlier versions of the name */
+    const char *etag;       /* in quotes, as in the header */
+    bool persisted;         /* it exists again after a restart */
+    td_integrity integrity; /* described only with a source */
     /* after a PUT with `device`: where the tensor is, "gpu" or "cpu"; otherwise NULL */
     const char *device;
 };

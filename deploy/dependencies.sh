@@ -26,7 +26,7 @@ set -euo pipefail
 readonly MICROHTTPD_AT_LEAST=1.0.5
 readonly BUILD_PACKAGES=(
     build-essential ca-certificates check cmake curl libcjson-dev libdragonbox-dev libsimdjson-dev
-    pkg-config zlib1g-dev
+    libxxhash-dev pkg-config zlib1g-dev
 )
 readonly TEST_PACKAGES=(clang-format clang-tidy libcurl4-openssl-dev python3 python3-venv valgrind wrk)
 

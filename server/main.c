@@ -48,6 +48,7 @@ static int serve(struct td_services *services, struct td_http *http, const sigse
         if (signal_number > 0 && signal_number != SIGHUP)
             return signal_number;
         td_services_rescan(services, signal_number == SIGHUP);
+        td_services_verify(services);
         const int64_t now = td_now_ns();
         td_worker_pool_expire(services->workers, now, false);
         if (now - tidied > TIDY_EACH_NS) {

@@ -410,6 +410,7 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
         .out = out,
     };
     struct td_json_scan *scan = &header.scan;
+    out->data = header.data;
     bool metadata_read = false, more;
     status = td_json_open(scan, '{', '}', &more, err);
     while (status == TD_OK && more) {

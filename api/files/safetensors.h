@@ -32,6 +32,7 @@ struct td_safetensors {
     int n_entries;
     struct td_safetensors_metadata *metadata; /* __metadata__ */
     int n_metadata;
+    const char *data; /* after the header */
 };
 
 /* Reads and checks the header of a complete file in memory. The tensors borrow bytes[0..size). */

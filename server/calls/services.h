@@ -31,6 +31,15 @@ struct td_rescan {
     int64_t tried_ns;    /* main thread: when the last attempt to lock began */
 };
 
+/* Compares a block of a mapped file with its checksum: a job of the worker pool, which queues itself
+ * again behind the requests. */
+struct td_verification {
+    struct td_job job; /* first: run casts back */
+    struct td_services *services;
+    atomic_bool running; /* or queued */
+    int64_t begun_ns;    /* when the main thread submitted it */
+};
+
 struct td_services {
     struct td_statistics statistics; /* first: it is aligned to cache lines */
     struct td_config config;
@@ -43,6 +52,7 @@ struct td_services {
     struct td_clients *clients;
     struct td_shm *shm; /* NULL: clients may not share memory */
     struct td_rescan rescan;
+    struct td_verification verification;
     atomic_bool draining;            /* refuse new requests of tasks: ops and tensors */
     atomic_bool refusing;            /* do not queue accepted ones either, and stop running ones */
     atomic_int_fast64_t in_flight;   /* requests of tasks, accepted and not yet answered */

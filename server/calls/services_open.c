@@ -10,6 +10,10 @@
 
 #define LOCK_RETRY_NS 1000000000 /* how often to try for the lock of the data folder */
 
+/* Of the 100 ms between two ticks: a quarter of one worker's time, so that loops of requests, which
+ * idle workers help, lose little. */
+#define VERIFY_NS 25000000
+
 static void release_spares(void *context)
 {
     struct td_services *services = context;
@@ -32,6 +36,7 @@ bool td_services_open(struct td_services *services)
             .dir = config->data_dir,
             .quota = (uint64_t)config->tensor_quota,
             .disk_quota = (uint64_t)config->disk_quota,
+            .verify = config->verify,
             .memory = td_buffer_pool_memory(services->buffers),
             .log = &services->log,
         });
@@ -118,6 +123,48 @@ void td_services_rescan(struct td_services *services, bool wanted)
                                    .drop = drop_rescan };
     atomic_store(&rescan->running, true);
     td_worker_pool_submit(services->workers, &rescan->job);
+}
+
+/* ---- verification --------------------------------------------------------------------------- */
+
+static void drop_verification(struct td_job *job, td_status why)
+{
+    struct td_verification *verification = (struct td_verification *)(void *)job;
+    (void)why; /* the server stops */
+    atomic_store(&verification->running, false);
+}
+
+/* One block, some 0.1 ms if the file is in the page cache: requests that wait for a worker overtake
+ * the next one. */
+static void run_verification(struct td_job *job, struct td_worker *worker)
+{
+    struct td_verification *verification = (struct td_verification *)(void *)job;
+    struct td_services *services = verification->services;
+    (void)worker;
+    const bool more = td_store_verify(services->store) && !atomic_load(&services->draining) &&
+                      td_now_ns() - verification->begun_ns < VERIFY_NS &&
+                      td_worker_pool_reserve(services->workers, NULL);
+    if (more)
+        td_worker_pool_submit(services->workers, job);
+    else
+        atomic_store(&verification->running, false);
+}
+
+void td_services_verify(struct td_services *services)
+{
+    struct td_verification *verification = &services->verification;
+    if (atomic_load(&verification->running) || !td_store_has_unverified(services->store) ||
+        !td_worker_pool_reserve(services->workers, NULL))
+        return;
+    verification->services = services;
+    verification->begun_ns = td_now_ns();
+    verification->job = (struct td_job){ .cost_ns = TD_JOB_SMALL_NS,
+                                         .deadline_ns = TD_NEVER,
+                                         .keep = true,
+                                         .run = run_verification,
+                                         .drop = drop_verification };
+    atomic_store(&verification->running, true);
+    td_worker_pool_submit(services->workers, &verification->job);
 }
 
 struct td_services_holdings td_services_holdings(struct td_services *services)

@@ -19,6 +19,10 @@ void td_services_stop_workers(struct td_services *services);
  * thread at every tick. */
 void td_services_rescan(struct td_services *services, bool wanted);
 
+/* Lets a worker compare mapped files with their checksums for part of the time until the next tick,
+ * one block at a time. Called by the main thread at every tick. */
+void td_services_verify(struct td_services *services);
+
 /* What the daemon holds, as GET /readyz reports it: bytes, then numbers. */
 struct td_services_holdings {
     struct td_buffer_pool_stats buffers;

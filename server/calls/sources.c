@@ -121,8 +121,10 @@ td_status td_sources_check(const struct td_sources *sources, struct td_error *er
                    ? td_error_set(err, TD_INVALID_ARGUMENT,
                                   "the shared memory region '%s' was truncated while it was in use",
                                   shown)
-                   : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                                  "the file of tensor '%s' was truncated while it was read", shown);
+                   : td_error_set(
+                         err, TD_DEVICE_UNAVAILABLE,
+                         "the file of tensor '%s' is damaged, or was truncated while it was read",
+                         shown);
     }
     return TD_OK;
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 enum td_log_level { TD_LOG_ERROR, TD_LOG_WARN, TD_LOG_INFO, TD_LOG_DEBUG };
+enum td_verify { TD_VERIFY_START, TD_VERIFY_BACKGROUND, TD_VERIFY_OFF };
 enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 
 /* X(member, name, kind, default, least, most, value name, help) */
@@ -33,6 +34,9 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "there")                                                                                     \
     X(disk_quota, "disk-quota", BYTES, "0", 0, INT64_MAX, "BYTES",                                 \
       "of the files that persist=1 writes into the data folder; 0 means no limit")                 \
+    X(verify, "verify", VERIFY, "background", 0, 0, "WHEN",                                        \
+      "when the checksums of the files that persist=1 wrote are compared: start (before a tensor " \
+      "is served), background (while it is served), off")                                          \
     X(io_threads, "io-threads", COUNT, "2", 1, 256, "N",                                           \
       "I/O threads for HTTP; with one, an upload starves under small traffic")                     \
     X(workers, "workers", COUNT, "0", 0, 1024, "N", "compute threads; 0 means one per CPU")        \
@@ -101,6 +105,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 #define TD_CONFIG_TYPE_ISA     td_isa
 #define TD_CONFIG_TYPE_LEVEL   enum td_log_level
 #define TD_CONFIG_TYPE_FORMAT  enum td_log_format
+#define TD_CONFIG_TYPE_VERIFY  enum td_verify
 
 struct td_config {
 #define TD_CONFIG_MEMBER(member, name, kind, ...) TD_CONFIG_TYPE_##kind member;

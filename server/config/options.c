@@ -18,6 +18,7 @@ const struct td_option td_options[] = {
 _Static_assert(sizeof td_options / sizeof *td_options == TD_N_OPTIONS, "one per row");
 
 static const char *const level_names[] = { "error", "warn", "info", "debug", NULL };
+static const char *const verify_names[] = { "start", "background", "off", NULL };
 static const char *const format_names[] = { "text", "json", NULL };
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -178,6 +179,11 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
         if (!parse_name(format_names, value, &choice))
             return td_option_reject(message, source, value, "one of text, json");
         *(enum td_log_format *)(void *)member = (enum td_log_format)choice;
+        return true;
+    case KIND_VERIFY:
+        if (!parse_name(verify_names, value, &choice))
+            return td_option_reject(message, source, value, "one of start, background, off");
+        *(enum td_verify *)(void *)member = (enum td_verify)choice;
         return true;
     }
     return false;

@@ -16,7 +16,8 @@ enum td_option_kind {
     KIND_SWITCH,
     KIND_ISA,
     KIND_LEVEL,
-    KIND_FORMAT
+    KIND_FORMAT,
+    KIND_VERIFY
 };
 
 struct td_option {

@@ -113,6 +113,14 @@ void td_guard_remove(int range)
     pthread_mutex_unlock(&mutex);
 }
 
+void td_guard_mark(int range)
+{
+    if (range < 0)
+        return;
+    atomic_store(&ranges[range].marked, true);
+    atomic_fetch_add(&faults, 1);
+}
+
 int td_guard_ranges(void)
 {
     pthread_mutex_lock(&mutex);

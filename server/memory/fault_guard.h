@@ -30,7 +30,11 @@ void td_guard_remove(int range); /* before munmap; -1 is fine */
 /* The number of guarded ranges: mapped files and regions of shared memory. */
 int td_guard_ranges(void);
 
-/* Whether a fault occurred in this range. */
+/* Marks a range as a fault in it would, but leaves its memory as it is: for data that is known to
+ * be damaged. */
+void td_guard_mark(int range);
+
+/* Whether a fault occurred in this range, or it was marked. */
 bool td_guard_marked(int range);
 
 /* The number of faults so far, in all ranges. */

@@ -6,6 +6,9 @@
  *                               "offsets" (U64, one more than there are strings) and "bytes" (U8),
  *                               so that all of them can be mapped. The offsets are still copied into
  *                               memory, since a mapped file may change after they were checked.
+ *                               "checksums" follows the data (checksums.h), and the metadata
+ *                               "checksum" says how they are made; files of older servers have
+ *                               neither.
  *            STEM.npy           STEM
  *            STEM.safetensors   STEM:w for each tensor w
  *            Hidden files and all others are ignored without a log line.
@@ -36,6 +39,7 @@
 
 #include "kernels/tensor.h"
 #include "server/observe/log.h"
+#include "server/store/checksums.h"
 
 #include <stdint.h>
 
@@ -56,8 +60,9 @@ extern const struct td_file_id td_file_id_unknown; /* all zero */
 struct td_data_tensor {
     const char *name; /* td_name_valid may reject it */
     struct td_tensor tensor;
-    int range;        /* of the fault guard; -1 if nothing is mapped */
-    uint64_t version; /* as stored in NAME.tensord; otherwise 0 */
+    int range;                     /* of the fault guard; -1 if nothing is mapped */
+    uint64_t version;              /* as stored in NAME.tensord; otherwise 0 */
+    struct td_checksums checksums; /* without digests if the file has none */
 };
 
 struct td_data_content {
@@ -106,8 +111,8 @@ typedef enum {
 } td_file_state;
 td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id);
 
-/* Maps a file and reads its header. MALFORMED_REQUEST if its content does not match its format,
- * MEMORY_EXHAUSTED, or DEVICE_UNAVAILABLE if it cannot be read. */
+/* Maps a file and reads its header; compares no checksum. MALFORMED_REQUEST if its content does not
+ * match its format, MEMORY_EXHAUSTED, or DEVICE_UNAVAILABLE if it cannot be read. */
 TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *file,
                                          struct td_arena *arena, struct td_data_content *out,
                                          struct td_error *err);

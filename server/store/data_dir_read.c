@@ -204,6 +204,44 @@ static td_status join_strings(struct td_mapping *mapping, const struct td_safete
     return TD_OK;
 }
 
+/* Whether the file is as older servers wrote it: a flipped bit that hides the digests of a newer one
+ * leaves entries or metadata that are not known. */
+static bool has_only_known(const struct td_safetensors *file, bool strings)
+{
+    static const char *const keys[] = { "tensord", "dtype", "shape", "version" };
+    for (int i = 0; i < file->n_metadata; i++) {
+        bool known = false;
+        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
+            known |= strcmp(file->metadata[i].key, keys[j]) == 0;
+        if (!known)
+            return false;
+    }
+    return file->n_entries == (strings ? 2 : 1);
+}
+
+/* Finds the digests; none in a file of an older server. */
+static td_status find_digests(const struct td_mapping *mapping, const struct td_safetensors *file,
+                              bool strings, struct td_checksums *out, struct td_error *err)
+{
+    const struct td_tensor *digests = entry(file, "checksums", TD_DTYPE_UINT8);
+    *out = (struct td_checksums){ 0 };
+    if (!digests && has_only_known(file, strings))
+        return TD_OK;
+    if (!digests || strcmp(metadata(file, "checksum"), TD_CHECKSUM_NAME) != 0)
+        return refuse(err, "its checksums are missing or of an unknown kind");
+    const uint64_t bytes = (uint64_t)((const char *)digests->data - file->data);
+    if (digests->bytes != td_checksum_digests(bytes) * TD_DIGEST_BYTES ||
+        file->data + bytes + digests->bytes !=
+            (const char *)mapping->base.data + mapping->base.size)
+        return refuse(err, "its checksums do not follow its data, or are not one per block");
+    *out = (struct td_checksums){ .digests = digests->data,
+                                  .data = file->data,
+                                  .bytes = bytes,
+                                  .offset =
+                                      (uint64_t)(file->data - (const char *)mapping->base.data) };
+    return TD_OK;
+}
+
 static td_status read_own(struct td_mapping *mapping, const char *stem, struct td_arena *arena,
                           struct td_data_content *out, struct td_error *err)
 {
@@ -222,6 +260,7 @@ static td_status read_own(struct td_mapping *mapping, const char *stem, struct t
         !td_dtype_from_name(name, strlen(name), &dtype) ||
         !parse_shape(metadata(&file, "shape"), &shape))
         return refuse(err, "its __metadata__ is not that of a .tensord file");
+    struct td_checksums checksums = { 0 };
     status = td_tensor_describe(&tensor, "tensor", dtype, &shape, err);
     if (status != TD_OK)
         return status;
@@ -235,11 +274,14 @@ static td_status read_own(struct td_mapping *mapping, const char *stem, struct t
         tensor.data = found->data;
         tensor.owner = &mapping->base;
     }
+    if (status == TD_OK)
+        status = find_digests(mapping, &file, dtype == TD_DTYPE_STRING, &checksums, err);
     out->tensors[out->count++] =
         (struct td_data_tensor){ .name = stem,
                                  .tensor = tensor,
                                  .range = mapping->range,
-                                 .version = strtoull(metadata(&file, "version"), NULL, 10) };
+                                 .version = strtoull(metadata(&file, "version"), NULL, 10),
+                                 .checksums = checksums };
     return status;
 }
 

@@ -134,6 +134,24 @@ struct td_version **td_store_all_current(struct td_store *store, int *count)
     return versions;
 }
 
+struct td_version *td_store_next_pending(struct td_store *store, int *place)
+{
+    struct td_version *found = NULL;
+    pthread_rwlock_rdlock(&store->lock);
+    const int n = store->n_entries, first = *place < n ? *place : 0;
+    for (int i = 0; i < n && !found; i++) {
+        const int at = first + i < n ? first + i : first + i - n;
+        struct td_version *version = store->entries[at]->current;
+        if (atomic_load(&version->integrity) == TD_INTEGRITY_PENDING) {
+            td_buffer_ref(&version->base);
+            found = version;
+            *place = at + 1;
+        }
+    }
+    pthread_rwlock_unlock(&store->lock);
+    return found;
+}
+
 struct td_store_stats td_store_stats(struct td_store *store)
 {
     pthread_rwlock_rdlock(&store->lock);

@@ -47,6 +47,10 @@ TD_MUST_CHECK td_status td_store_need(struct td_store *store, const char *name, 
 /* All current versions, referenced, in a malloc'ed array; NULL without memory. */
 struct td_version **td_store_all_current(struct td_store *store, int *count);
 
+/* The first pending version from the given entry on, and then from the first entry; referenced,
+ * NULL for none. *place is the entry that follows it. */
+struct td_version *td_store_next_pending(struct td_store *store, int *place);
+
 /* ---- numbers and quota ---- */
 
 /* The number of a new version: `given` unless that is 0, as for a version stored before the

@@ -19,6 +19,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     store->log = options->log;
     store->memory = options->memory;
     store->quota = options->quota;
+    store->verify = options->verify;
     if (getrandom(&store->seed, sizeof store->seed, 0) < 0)
         store->seed = (uint64_t)td_now_ns() ^ (uint64_t)getpid() << 32;
     pthread_rwlock_init(&store->lock, NULL);
@@ -40,6 +41,7 @@ void td_store_free(struct td_store *store)
 {
     if (!store)
         return;
+    td_buffer_unref(store->verifying ? &store->verifying->base : NULL);
     td_store_free_entries(store);
     td_store_free_files(store);
     td_data_dir_free(store->dir);

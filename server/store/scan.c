@@ -3,6 +3,7 @@
 #include "server/store/entries.h"
 #include "server/store/known_files.h"
 #include "server/store/state.h"
+#include "server/store/verify.h"
 #include "server/store/writers.h"
 
 #include <stdio.h>
@@ -68,14 +69,19 @@ static td_status take_tensor(struct td_store *store, const char *file, const str
     if (status == TD_OK) {
         version->held = held;
         if (mapped)
-            td_version_map(version, &found->tensor, found->range);
+            td_version_map(version, found);
         else
             status = td_version_copy(store, version, &found->tensor, NULL, err);
     }
+    if (status == TD_OK && mapped)
+        td_store_verify_new(store, version);
     version->number = td_store_next_number(store, numbered ? found->version : 0);
     td_version_set_etag(store, version, id, found->version);
     if (status == TD_OK) {
+        const bool pending = atomic_load(&version->integrity) == TD_INTEGRITY_PENDING;
         struct td_version *replaced = td_store_publish(store, version);
+        if (pending)
+            atomic_store(&store->unverified, true);
         td_buffer_unref(replaced ? &replaced->base : NULL);
     } else {
         td_version_abandon(store, version);
@@ -305,7 +311,9 @@ static void scan_known(const struct file_scan *scan)
         td_store_file_seen(scan->store, scan->file, &id, td_store_last_number(scan->store));
         goto done;
     }
-    const td_status status = td_data_dir_load(scan->store->dir, scan->file, &arena, &content, &err);
+    td_status status = td_data_dir_load(scan->store->dir, scan->file, &arena, &content, &err);
+    if (status == TD_OK)
+        status = td_store_verify_header(scan->store, &content, &err);
     if (status == TD_OK) {
         load_content(scan, &content, before);
         goto done;

@@ -5,6 +5,7 @@
  *     read.c   write.c   update.c scan.c  GET and refs; PUT and DELETE; row updates; the data folder
  *     writers.c                           one writer per name, and how it publishes
  *     entries.c   known_files.c           names, their versions, the quota; which files were loaded
+ *     verify.c                            versions whose files are compared with their checksums
  *     version.c                           one version of one tensor
  *     data_dir*.c                         the folder: list, map, write, remove
  *
@@ -21,6 +22,7 @@
 #include "server/store/store.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct td_store {
     struct td_resolver resolver; /* first: resolve casts back */
@@ -29,6 +31,7 @@ struct td_store {
     struct td_data_dir *dir; /* NULL for none */
     uint64_t quota, seed;
     bool opened; /* the first scan is done */
+    enum td_verify verify;
 
     pthread_rwlock_t lock;     /* guards all below; never held for long */
     struct td_entry **entries; /* sorted by name */
@@ -49,6 +52,12 @@ struct td_store {
     int n_files, files_capacity;
     int n_files_reserved;     /* files reserved by writers; there is room for them */
     pthread_mutex_t scanning; /* held through a scan */
+
+    /* Of the one thread that runs td_store_verify, except the flag. */
+    atomic_bool unverified;       /* some version may be pending */
+    struct td_version *verifying; /* referenced; NULL for none */
+    uint64_t verified_blocks;     /* of it */
+    int verify_place;             /* entry that follows it */
 };
 
 /* The resolver's function; in read.c. */

@@ -29,6 +29,11 @@
  *            lock the folder such a change is FORBIDDEN.
  * Truncation A mapped file that is truncated reads as zeros. A version made from such data is
  *            discarded before it is published; td_store_check reports it to a caller that sends it.
+ * Damage     NAME.tensord has checksums. With TD_VERIFY_START a file is compared with them before its
+ *            tensor is served, with TD_VERIFY_BACKGROUND by td_store_verify while it is served. A
+ *            damaged file is treated as a truncated one: its tensor is refused, and so is what an
+ *            update or a call in flight made from it, until the tensor is replaced or deleted or the
+ *            file changes. A file whose header is damaged is malformed.
  * Versions   Increase with every change of the store. An ETag is strong. That of a mapped or
  *            persisted tensor is derived from its file's inode, size, time of modification and
  *            (NAME.tensord) version, so a restart keeps it; otherwise from the version and a random
@@ -47,6 +52,7 @@
 
 #include "api/describe.h"
 #include "api/message/message.h"
+#include "server/config/config.h"
 #include "server/observe/log.h"
 #include "server/store/precondition.h"
 
@@ -58,6 +64,7 @@ struct td_store_options {
     const char *dir;          /* "" for none */
     uint64_t quota;           /* bytes that are not mapped */
     uint64_t disk_quota;      /* bytes of the files that are written; 0 for any number */
+    enum td_verify verify;    /* when the checksums of files are compared */
     struct td_memory *memory; /* allocates them */
     const struct td_log *log;
 };
@@ -167,6 +174,11 @@ void td_store_rescan(struct td_store *store);
  * take it and, if it succeeds, scans the folder. */
 bool td_store_is_locked_out(struct td_store *store);
 void td_store_retry_lock(struct td_store *store);
+
+/* With TD_VERIFY_BACKGROUND: compares one block of a file that was not compared yet with its
+ * checksum; false if there is none. One thread at a time, which may block on the disk. */
+bool td_store_verify(struct td_store *store);
+bool td_store_has_unverified(struct td_store *store); /* from any thread */
 
 /* Releases the spare copies that were not used since `since_ns`. */
 void td_store_trim(struct td_store *store, int64_t since_ns);

@@ -1,6 +1,7 @@
 #include "server/store/tensor_file.h"
 
 #include "api/text/text.h"
+#include "server/store/checksums.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,39 +13,6 @@
 /* The header of a .tensord file: its length, the JSON, and spaces that align the data. */
 #define HEADER_ALIGN 64
 
-static size_t print_header(const struct td_tensor *tensor, uint64_t version, char *header)
-{
-    char shape[TD_SHAPE_TEXT];
-    struct td_text text = { .at = header + sizeof(uint64_t),
-                            .end = header + TD_TENSOR_FILE_HEADER };
-    td_text_print(&text,
-                  "{\"__metadata__\":{\"tensord\":\"1\",\"dtype\":\"%s\",\"shape\":\"%s\","
-                  "\"version\":\"%" PRIu64 "\"},",
-                  td_dtype_info(tensor->dtype)->name,
-                  td_shape_text(&tensor->shape, shape, sizeof shape), version);
-    if (tensor->dtype == TD_DTYPE_STRING) {
-        const uint64_t offsets = ((uint64_t)tensor->numel + 1) * sizeof(uint64_t),
-                       bytes = tensor->offsets[tensor->numel] - tensor->offsets[0];
-        td_text_print(&text,
-                      "\"offsets\":{\"dtype\":\"U64\",\"shape\":[%" PRId64
-                      "],\"data_offsets\":[0,%" PRIu64 "]},\"bytes\":{\"dtype\":\"U8\","
-                      "\"shape\":[%" PRIu64 "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}}",
-                      tensor->numel + 1, offsets, bytes, offsets, offsets + bytes);
-    } else {
-        const bool pairs = tensor->dtype == TD_DTYPE_COMPLEX128;
-        if (pairs)
-            snprintf(shape, sizeof shape, "[%" PRId64 ",2]", tensor->numel);
-        td_text_print(&text, "\"tensor\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[0,%zu]}}",
-                      pairs ? "F64" : td_dtype_info(tensor->dtype)->safetensors, shape,
-                      tensor->bytes);
-    }
-    while ((text.at - header) % HEADER_ALIGN != 0)
-        td_text_add(&text, " ", 1);
-    const uint64_t length = (uint64_t)(text.at - header) - sizeof length;
-    memcpy(header, &length, sizeof length);
-    return (size_t)(text.at - header);
-}
-
 static uint64_t data_bytes(const struct td_tensor *tensor)
 {
     return tensor->dtype == TD_DTYPE_STRING
@@ -53,10 +21,49 @@ static uint64_t data_bytes(const struct td_tensor *tensor)
                : tensor->bytes;
 }
 
+static size_t print_header(const struct td_tensor *tensor, uint64_t version, char *header)
+{
+    const uint64_t data = data_bytes(tensor), digests = td_checksum_digests(data);
+    char shape[TD_SHAPE_TEXT];
+    struct td_text text = { .at = header + sizeof(uint64_t),
+                            .end = header + TD_TENSOR_FILE_HEADER };
+    td_text_print(&text,
+                  "{\"__metadata__\":{\"tensord\":\"1\",\"dtype\":\"%s\",\"shape\":\"%s\","
+                  "\"version\":\"%" PRIu64 "\",\"checksum\":\"" TD_CHECKSUM_NAME "\"},",
+                  td_dtype_info(tensor->dtype)->name,
+                  td_shape_text(&tensor->shape, shape, sizeof shape), version);
+    if (tensor->dtype == TD_DTYPE_STRING) {
+        const uint64_t offsets = ((uint64_t)tensor->numel + 1) * sizeof(uint64_t),
+                       bytes = tensor->offsets[tensor->numel] - tensor->offsets[0];
+        td_text_print(&text,
+                      "\"offsets\":{\"dtype\":\"U64\",\"shape\":[%" PRId64
+                      "],\"data_offsets\":[0,%" PRIu64 "]},\"bytes\":{\"dtype\":\"U8\","
+                      "\"shape\":[%" PRIu64 "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
+                      tensor->numel + 1, offsets, bytes, offsets, offsets + bytes);
+    } else {
+        const bool pairs = tensor->dtype == TD_DTYPE_COMPLEX128;
+        if (pairs)
+            snprintf(shape, sizeof shape, "[%" PRId64 ",2]", tensor->numel);
+        td_text_print(&text, "\"tensor\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[0,%zu]}",
+                      pairs ? "F64" : td_dtype_info(tensor->dtype)->safetensors, shape,
+                      tensor->bytes);
+    }
+    td_text_print(&text,
+                  ",\"checksums\":{\"dtype\":\"U8\",\"shape\":[%" PRIu64
+                  ",%d],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}}",
+                  digests, TD_DIGEST_BYTES, data, data + digests * TD_DIGEST_BYTES);
+    while ((text.at - header) % HEADER_ALIGN != 0)
+        td_text_add(&text, " ", 1);
+    const uint64_t length = (uint64_t)(text.at - header) - sizeof length;
+    memcpy(header, &length, sizeof length);
+    return (size_t)(text.at - header);
+}
+
 /* A file that is being written. */
 struct output {
     int fd;
-    off_t written, begun; /* bytes in the file; of those, handed to the disk */
+    off_t written, begun;                /* bytes in the file; of those, handed to the disk */
+    struct td_checksum_writer checksums; /* of the data */
     const struct td_stop *stop;
     struct td_error *err; /* of `stop` */
 };
@@ -106,6 +113,28 @@ static int write_all(struct output *output, const void *data, size_t bytes)
     return reason;
 }
 
+/* Writes data in blocks, each right after its digest is computed, while it is in the cache. */
+static int write_data(struct output *output, const void *data, size_t bytes)
+{
+    const char *at = data;
+    int reason = 0;
+    while (bytes > 0 && reason == 0) {
+        const size_t room = td_checksum_room(&output->checksums), n = bytes < room ? bytes : room;
+        td_checksum_add(&output->checksums, at, n);
+        reason = write_all(output, at, n);
+        at += n;
+        bytes -= n;
+    }
+    return reason;
+}
+
+static int write_digests(struct output *output)
+{
+    td_checksum_finish(&output->checksums);
+    return write_all(output, output->checksums.digests,
+                     (size_t)output->checksums.count * TD_DIGEST_BYTES);
+}
+
 /* Writes offsets from 0, also those of a view. */
 static int write_strings(struct output *output, const struct td_tensor *tensor)
 {
@@ -117,19 +146,20 @@ static int write_strings(struct output *output, const struct td_tensor *tensor)
         size_t n = 0;
         for (; n < AT_ONCE && i <= tensor->numel; i++)
             part[n++] = tensor->offsets[i] - first;
-        reason = write_all(output, part, n * sizeof *part);
+        reason = write_data(output, part, n * sizeof *part);
     }
     return reason != 0 ? reason
-                       : write_all(output, (const char *)tensor->data + first,
-                                   tensor->offsets[tensor->numel] - first);
+                       : write_data(output, (const char *)tensor->data + first,
+                                    tensor->offsets[tensor->numel] - first);
 }
 
 void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *tensor,
                          uint64_t version)
 {
+    const uint64_t data = data_bytes(tensor);
     file->tensor = tensor;
     file->header_bytes = print_header(tensor, version, file->header);
-    file->bytes = file->header_bytes + data_bytes(tensor);
+    file->bytes = file->header_bytes + data + td_checksum_digests(data) * TD_DIGEST_BYTES;
 }
 
 int td_tensor_file_write(const struct td_tensor_file *file, int fd, const struct td_stop *stop,
@@ -143,11 +173,17 @@ int td_tensor_file_write(const struct td_tensor_file *file, int fd, const struct
         return errno;
     if (ftruncate(fd, 0) != 0)
         return errno;
+    if (!td_checksum_begin(&output.checksums, file->header, file->header_bytes, data_bytes(tensor)))
+        return ENOMEM;
     int reason = write_all(&output, file->header, file->header_bytes);
     if (reason == 0)
-        reason = tensor->dtype == TD_DTYPE_STRING ? write_strings(&output, tensor)
-                                                  : write_all(&output, tensor->data, tensor->bytes);
+        reason = tensor->dtype == TD_DTYPE_STRING
+                     ? write_strings(&output, tensor)
+                     : write_data(&output, tensor->data, tensor->bytes);
+    if (reason == 0)
+        reason = write_digests(&output);
     if (reason == 0 && fsync(fd) != 0)
         reason = errno;
+    td_checksum_end(&output.checksums);
     return reason;
 }

@@ -46,10 +46,12 @@ uint64_t td_version_mapped_held(const struct td_tensor *tensor)
     return tensor->dtype == TD_DTYPE_STRING ? td_tensor_footprint(tensor) - tensor->bytes : 0;
 }
 
-void td_version_map(struct td_version *version, const struct td_tensor *tensor, int range)
+void td_version_map(struct td_version *version, const struct td_data_tensor *mapped)
 {
+    const struct td_tensor *tensor = &mapped->tensor;
     td_version_set(version, tensor, td_buffer_ref(tensor->owner));
-    version->range = range;
+    version->range = mapped->range;
+    version->checksums = mapped->checksums;
     version->held = td_version_mapped_held(tensor);
     version->mapped = td_tensor_footprint(tensor) - version->held;
 }
@@ -66,6 +68,13 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
 {
     if (!td_guard_marked(version->range))
         return TD_OK;
+    if (atomic_load(&version->integrity) == TD_INTEGRITY_DAMAGED)
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "the file %s of '%s' is damaged: its bytes %" PRIu64 " to %" PRIu64
+                            " do not match their checksum; replace the tensor, or the file and "
+                            "send SIGHUP",
+                            version->file, version->name, version->damage_begin,
+                            version->damage_end - 1);
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                         "the file %s of '%s' was truncated while it was served, or cannot be "
                         "read; replace the tensor, or the file and send SIGHUP",
@@ -124,6 +133,7 @@ struct td_tensor_listing td_version_listing(struct td_version *version)
                                        .source = version->from_file ? version->file : NULL,
                                        .version = version->number,
                                        .etag = version->etag,
+                                       .integrity = atomic_load(&version->integrity),
                                        .persisted =
                                            version->persisted && !atomic_load(&version->orphaned) };
 }

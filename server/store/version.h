@@ -26,12 +26,15 @@ struct td_version {
     uint64_t held, mapped; /* bytes in memory, and mapped ones */
     uint64_t
         outgoing; /* until it is current: bytes also counted for the version that it replaces */
-    struct td_entry *entry; /* until it is current: its entry if the name is new */
-    int range;              /* of the fault guard; -1 if nothing is mapped */
-    bool persisted;         /* `file` holds this content */
-    bool from_file;         /* and `tensor` is mapped from it */
-    atomic_bool replaced;   /* no longer current */
-    atomic_bool orphaned;   /* another file has taken the file's name and cannot be read */
+    struct td_entry *entry;        /* until it is current: its entry if the name is new */
+    int range;                     /* of the fault guard; -1 if nothing is mapped */
+    bool persisted;                /* `file` holds this content */
+    bool from_file;                /* and `tensor` is mapped from it */
+    atomic_bool replaced;          /* no longer current */
+    atomic_bool orphaned;          /* another file has taken the file's name and cannot be read */
+    struct td_checksums checksums; /* of the mapped file */
+    _Atomic(td_integrity) integrity;
+    uint64_t damage_begin, damage_end; /* bytes of the file; set before DAMAGED */
     char name[TD_TENSOR_NAME];
     char file[TD_FILE_NAME]; /* "" if no file holds it */
     char etag[64];
@@ -48,8 +51,8 @@ void td_version_set(struct td_version *version, const struct td_tensor *tensor,
 /* Bytes in memory of a mapped tensor: the offsets of strings. */
 uint64_t td_version_mapped_held(const struct td_tensor *tensor);
 
-/* Sets it to the mapped tensor of a file and refs its owner; `range` is the guarded range. */
-void td_version_map(struct td_version *version, const struct td_tensor *tensor, int range);
+/* Sets it to the mapped tensor of a file, and refs the tensor's owner. */
+void td_version_map(struct td_version *version, const struct td_data_tensor *mapped);
 
 /* Sets it to a copy in the store's memory, strings with offsets from 0. Also the errors of
  * `stop`. */
@@ -60,7 +63,7 @@ TD_MUST_CHECK td_status td_version_copy(struct td_store *store, struct td_versio
 /* The version that owns the tensor, or NULL. */
 const struct td_version *td_version_of(const struct td_tensor *tensor);
 
-/* DEVICE_UNAVAILABLE if its file has been truncated. To be called after the bytes are copied and
+/* DEVICE_UNAVAILABLE if its file has been truncated or is damaged. To be called after the bytes are copied and
  * before the copy is published. */
 TD_MUST_CHECK td_status td_version_check(const struct td_version *version, struct td_error *err);
 

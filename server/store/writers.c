@@ -162,8 +162,10 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
         const struct td_data_tensor *stored = &content.tensors[0];
         td_version_set_etag(store, version, &content.id, version->number);
         version->from_file = serve;
-        if (serve)
-            td_version_map(version, &stored->tensor, stored->range);
+        if (serve) {
+            td_version_map(version, stored);
+            version->integrity = TD_INTEGRITY_VERIFIED; /* its digests are of these bytes */
+        }
         known->id = known->seen = content.id;
         known->seen_version = version->number;
         td_known_file_add(known, version->name, false);

@@ -170,13 +170,14 @@ START_TEST(tensors_are_listed)
           .source = "ta\"ble.npy",
           .version = UINT64_MAX,
           .etag = "\"a1\"",
+          .integrity = TD_INTEGRITY_PENDING,
           .persisted = true },
         { .name = "names", .tensor = &names, .version = 2, .etag = "\"b2\"" },
     };
     static const char first[] =
         "{\"name\":\"table\",\"dtype\":\"float32\",\"shape\":[9007199254740993,0],\"bytes\":0,"
         "\"version\":18446744073709551615,\"etag\":\"\\\"a1\\\"\",\"source\":\"ta\\\"ble.npy\","
-        "\"persisted\":true}",
+        "\"checksum\":\"pending\",\"persisted\":true}",
                       second[] = "{\"name\":\"names\",\"dtype\":\"string\",\"shape\":[2],"
                                  "\"bytes\":27,\"version\":2,\"etag\":\"\\\"b2\\\"\","
                                  "\"persisted\":false}";

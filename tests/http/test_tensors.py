@@ -751,8 +751,42 @@ class DataFolder(TensorTest):
                 first.send_signal(number)
                 self.assertEqual(first.wait(), status)
                 second.wait_log(lambda e: e.get("event") == "data_dir_locked")
+                second.at_start["descriptors"] += 1  # the lock file
                 self.assertStatus(put(), 200)
                 self.assertStatus(client.request("DELETE", "/v1/tensors/t"), 204)
+
+    def test_a_damaged_file_is_found_and_refused(self):
+        n = 3 << 18  # three blocks of int32
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            reply = client.request("PUT", "/v1/tensors/t?persist=1", npy("int32", (n,), pack("int32", range(n))), {"Content-Type": NPY})
+            self.assertEqual(reply.json()["checksum"], "verified")
+        path = os.path.join(self.folder, "t.tensord")
+        with open(path, "r+b") as f:
+            header = 8 + struct.unpack("<Q", f.read(8))[0]
+            f.seek(header + (1 << 20) + 5)
+            byte = f.read(1)[0]
+            f.seek(header + (1 << 20) + 5)
+            f.write(bytes([byte ^ 8]))
+        damage = f"bytes {header + (1 << 20)} to {header + (2 << 20) - 1} "
+        for when in ("start", "background"):
+            with Daemon("--data-dir", self.folder, "--verify", when) as daemon, Client(daemon) as client:
+                event = daemon.wait_log(lambda e: e.get("event") == "tensor_damaged")
+                self.assertEqual((event["tensor"], event["file"], event["first_byte"]), ("t", "t.tensord", header + (1 << 20)))
+                for reply in (client.request("GET", "/v1/tensors/t"), client.request("GET", "/v1/tensors/t", None, {"Accept": NPY}),
+                              client.post("/v1/gather", {"params": {"ref": "t"}, "indices": [0]})):
+                    problem = self.assertProblem(reply, 503, "DEVICE_UNAVAILABLE")
+                    self.assertIn("t.tensord of 't' is damaged", problem["detail"])
+                    self.assertIn(damage, problem["detail"])
+                listed = client.request("GET", "/v1/tensors").json()["tensors"]
+                self.assertEqual([t["checksum"] for t in listed], ["damaged"])
+        with Daemon("--data-dir", self.folder, "--verify", "off") as daemon, Client(daemon) as client:
+            self.assertEqual(client.request("GET", "/v1/tensors/t").json()["checksum"], "none")
+            self.assertStatus(client.request("PUT", "/v1/tensors/t?persist=1", [1, 2]), 200)
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            deadline = time.monotonic() + WAIT_LIMIT
+            while client.request("GET", "/v1/tensors/t").json()["checksum"] != "verified" and time.monotonic() < deadline:
+                time.sleep(0.02)
+            self.assertEqual(client.request("GET", "/v1/tensors/t").json()["checksum"], "verified")
 
     def test_the_disk_quota_bounds_what_is_persisted(self):
         with Daemon("--data-dir", self.folder, "--disk-quota", "4K") as daemon, Client(daemon) as client:

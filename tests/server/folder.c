@@ -11,6 +11,7 @@
 
 char folder[64];
 uint64_t folder_quota;
+enum td_verify folder_verify;
 struct td_log store_log; /* writes into a pipe */
 struct counting store_memory;
 static int log_reading;
@@ -103,6 +104,7 @@ struct td_store *open_at(const char *path)
     return td_store_open(&(struct td_store_options){ .dir = path,
                                                      .quota = QUOTA,
                                                      .disk_quota = folder_quota,
+                                                     .verify = folder_verify,
                                                      .memory = &store_memory.memory,
                                                      .log = &store_log });
 }

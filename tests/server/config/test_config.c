@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_ARGUMENTS 8
+#define MAX_ARGUMENTS 10
 
 /* Arguments and environment of a test, and the result. The arrays end with NULL. */
 struct loaded {
@@ -82,6 +82,7 @@ START_TEST(unset_options_have_their_defaults)
                      (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2);
     ck_assert_int_eq(config->tensor_quota, config->memory_limit / 2);
     ck_assert_int_eq(config->disk_quota, 0);
+    ck_assert_int_eq(config->verify, TD_VERIFY_BACKGROUND);
     ck_assert_int_eq(config->pool_limit, 268435456);
     ck_assert_int_eq(config->max_body, 268435456);
     ck_assert_int_eq(config->max_output, 1073741824);
@@ -104,20 +105,22 @@ END_TEST
 
 START_TEST(every_source_sets_every_kind_of_option)
 {
-    static const char json[] = "{\"listen\": \"[::1]:9\", \"data-dir\": \"/data\", \"io-threads\": "
-                               "3, \"max-body\": \"64M\","
-                               " \"log-level\": \"warn\", \"log-format\": \"json\", "
-                               "\"isa\": \"generic\", \"max-flops\": 9007199254740991}";
+    static const char json[] =
+        "{\"listen\": \"[::1]:9\", \"data-dir\": \"/data\", \"io-threads\": "
+        "3, \"max-body\": \"64M\","
+        " \"log-level\": \"warn\", \"log-format\": \"json\", "
+        "\"isa\": \"generic\", \"verify\": \"off\", \"max-flops\": 9007199254740991}";
     file_write(json, sizeof json - 1);
     struct loaded loaded[] = {
         load_good(WORDS("--listen=[::1]:9", "--data-dir=/data", "--io-threads=3", "--max-body=64M",
-                        "--log-level=warn", "--log-format=json", "--isa=generic",
+                        "--log-level=warn", "--log-format=json", "--isa=generic", "--verify=off",
                         "--max-flops=9007199254740991"),
                   NULL),
         load_good(NULL,
                   WORDS("TENSORD_LISTEN=[::1]:9", "TENSORD_DATA_DIR=/data", "TENSORD_IO_THREADS=3",
                         "TENSORD_MAX_BODY=64M", "TENSORD_LOG_LEVEL=warn", "TENSORD_LOG_FORMAT=json",
-                        "TENSORD_ISA=generic", "TENSORD_MAX_FLOPS=9007199254740991")),
+                        "TENSORD_ISA=generic", "TENSORD_VERIFY=off",
+                        "TENSORD_MAX_FLOPS=9007199254740991")),
         load_good(WORDS("--config", file_path), NULL),
     };
     for (size_t i = 0; i < COUNT_OF(loaded); i++) {
@@ -129,6 +132,7 @@ START_TEST(every_source_sets_every_kind_of_option)
         ck_assert_int_eq(config->log_level, TD_LOG_WARN);
         ck_assert_int_eq(config->log_format, TD_LOG_JSON);
         ck_assert_int_eq(config->isa, TD_ISA_GENERIC);
+        ck_assert_int_eq(config->verify, TD_VERIFY_OFF);
         ck_assert_int_eq(config->max_flops, 9007199254740991);
         ck_assert_int_eq(config->queue_limit, 1024);
         td_config_free(&loaded[i].config);
@@ -521,6 +525,7 @@ static const struct {
     { "log-level", "INFO", "one of error, warn, info, debug" },
     { "log-level", "", "one of error, warn, info, debug" },
     { "log-format", "xml", "one of text, json" },
+    { "verify", "on", "one of start, background, off" },
     { "gpu", "auto:x", "one of auto, off, cuda[:OPTIONS], reference[:OPTIONS], PATH[:OPTIONS]" },
     { "gpu", "off:launch_us=1", "one of auto, off, cuda[:OPTIONS]" },
     { "gpu", "auto:", "one of auto, off," },

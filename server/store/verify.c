@@ -1,0 +1,96 @@
+#include "server/store/verify.h"
+
+#include "server/memory/fault_guard.h"
+#include "server/store/entries.h"
+#include "server/store/state.h"
+
+td_status td_store_verify_header(const struct td_store *store,
+                                 const struct td_data_content *content, struct td_error *err)
+{
+    for (int i = 0; i < content->count && store->verify != TD_VERIFY_OFF; i++) {
+        const struct td_checksums *checksums = &content->tensors[i].checksums;
+        if (checksums->digests && !td_checksums_match_header(checksums))
+            return td_error_set(err, TD_MALFORMED_REQUEST,
+                                "its header does not match its checksum");
+    }
+    return TD_OK;
+}
+
+/* Refuses the version from now on, also in calls in flight that have not replied yet: the guard
+ * treats it as if reading it had failed. */
+static void note_damage(const struct td_store *store, struct td_version *version, uint64_t block)
+{
+    td_checksums_range(&version->checksums, block, &version->damage_begin, &version->damage_end);
+    atomic_store(&version->integrity, TD_INTEGRITY_DAMAGED);
+    td_guard_mark(version->range);
+    td_log(store->log, TD_LOG_ERROR, "tensor_damaged", TD_TEXT("tensor", version->name),
+           TD_TEXT("file", version->file), TD_INT("first_byte", (int64_t)version->damage_begin),
+           TD_INT("last_byte", (int64_t)version->damage_end - 1));
+}
+
+/* Compares a block; false if nothing more is to be compared. A fault, of a truncated file or a
+ * failing disk, has marked the version already. */
+static bool verify_block(const struct td_store *store, struct td_version *version, uint64_t block)
+{
+    const bool matches = td_checksums_match(&version->checksums, block);
+    if (td_guard_marked(version->range))
+        atomic_store(&version->integrity, TD_INTEGRITY_NONE);
+    else if (!matches)
+        note_damage(store, version, block);
+    else
+        return true;
+    return false;
+}
+
+void td_store_verify_new(struct td_store *store, struct td_version *version)
+{
+    const uint64_t blocks = td_checksums_blocks(&version->checksums);
+    if (!version->checksums.digests || store->verify == TD_VERIFY_OFF)
+        return;
+    atomic_store(&version->integrity, TD_INTEGRITY_PENDING);
+    if (store->verify == TD_VERIFY_BACKGROUND)
+        return;
+    uint64_t block = 0;
+    while (block < blocks && verify_block(store, version, block))
+        block++;
+    if (block == blocks)
+        atomic_store(&version->integrity, TD_INTEGRITY_VERIFIED);
+}
+
+/* Begins with the next pending version; false if there is none. */
+static bool choose_version(struct td_store *store)
+{
+    /* Before the search: a scan may publish another one meanwhile, and sets it after that. */
+    if (!atomic_exchange(&store->unverified, false))
+        return false;
+    store->verifying = td_store_next_pending(store, &store->verify_place);
+    store->verified_blocks = 0;
+    if (store->verifying)
+        atomic_store(&store->unverified, true);
+    return store->verifying != NULL;
+}
+
+bool td_store_verify(struct td_store *store)
+{
+    if (!store->verifying && !choose_version(store))
+        return false;
+    struct td_version *version = store->verifying;
+    const uint64_t blocks = td_checksums_blocks(&version->checksums);
+    bool more = !atomic_load(&version->replaced);
+    if (more && store->verified_blocks < blocks) {
+        td_checksums_prefetch(&version->checksums, store->verified_blocks + 1);
+        more = verify_block(store, version, store->verified_blocks++);
+    }
+    if (more && store->verified_blocks < blocks)
+        return true;
+    if (more)
+        atomic_store(&version->integrity, TD_INTEGRITY_VERIFIED);
+    store->verifying = NULL;
+    td_buffer_unref(&version->base);
+    return true;
+}
+
+bool td_store_has_unverified(struct td_store *store)
+{
+    return atomic_load(&store->unverified);
+}

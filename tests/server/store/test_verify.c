@@ -1,0 +1,581 @@
+/* Checksums of files: a damaged file is noticed, named in the error and the log, and not served
+ * until it is replaced. */
+#include "server/memory/fault_guard.h"
+#include "tests/server/folder.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 1 << 20, BYTES = 5 * BLOCK / 2, BLOCKS = 3 };
+
+static struct td_error err; /* of the last call */
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static unsigned char *content; /* of t.tensord */
+static size_t size, data_begin;
+
+static td_status put(struct td_store *store, const char *name, const struct td_tensor *t,
+                     bool persist)
+{
+    const struct td_store_write write = { .name = name, .persist = persist };
+    struct td_tensor_listing listing;
+    bool created;
+    return td_store_put(store, &write, t, &test_arena, &listing, &created, &err);
+}
+
+static void read_content(void)
+{
+    uint64_t length;
+    FILE *file = fopen(path_of("t.tensord"), "rb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fseek(file, 0, SEEK_END), 0);
+    size = (size_t)ftell(file);
+    rewind(file);
+    free(content);
+    content = malloc(size);
+    ck_assert_uint_eq(fread(content, 1, size, file), size);
+    ck_assert_int_eq(fclose(file), 0);
+    memcpy(&length, content, sizeof length);
+    data_begin = sizeof length + (size_t)length;
+}
+
+/* Persists t in a store of its own, and reads the file. */
+static void persist_t(const struct td_tensor *t)
+{
+    struct td_store *store = open_folder();
+    ck_assert_msg(put(store, "t", t, true) == TD_OK, "%s", err.message);
+    td_store_free(store);
+    read_content();
+}
+
+static struct td_tensor large_tensor(void)
+{
+    static uint8_t data[BYTES];
+    for (int i = 0; i < BYTES; i++)
+        data[i] = (uint8_t)(i * 7 + i / 1000);
+    return (struct td_tensor){ .dtype = TD_DTYPE_UINT8,
+                               .shape = { 1, { BYTES } },
+                               .numel = BYTES,
+                               .data = data,
+                               .bytes = BYTES };
+}
+
+/* Replaces t.tensord as another program would: by a new file. */
+static void put_content(void)
+{
+    char path[512];
+    put_file("new", content, size);
+    snprintf(path, sizeof path, "%s", path_of("new"));
+    ck_assert_int_eq(rename(path, path_of("t.tensord")), 0);
+}
+
+static void put_damaged(size_t place, int mask)
+{
+    content[place] ^= (unsigned char)mask;
+    put_content();
+    content[place] ^= (unsigned char)mask;
+}
+
+/* ---- what is served -------------------------------------------------------------------------- */
+
+static td_status get(struct td_store *store, const char *name, struct td_tensor_listing *out)
+{
+    return td_store_get(store, name, strlen(name), &test_arena, out, &err);
+}
+
+static td_integrity integrity_of(struct td_store *store, const char *name)
+{
+    struct td_tensor_listing *list;
+    int count;
+    ck_assert_int_eq(td_store_list(store, &test_arena, &list, &count, &err), TD_OK);
+    for (int i = 0; i < count; i++)
+        if (strcmp(list[i].name, name) == 0)
+            return list[i].integrity;
+    ck_abort_msg("%s is not listed", name);
+}
+
+static void verify_all(struct td_store *store)
+{
+    while (td_store_verify(store))
+        ;
+    ck_assert(!td_store_has_unverified(store));
+}
+
+/* The error names the tensor, its file and the bytes of the block. */
+static void expect_damaged(struct td_store *store, int block)
+{
+    struct td_tensor_listing listing;
+    char range[64];
+    const size_t first = data_begin + (size_t)block * BLOCK,
+                 end = block == BLOCKS - 1 ? data_begin + BYTES : first + BLOCK;
+    ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
+    snprintf(range, sizeof range, "its bytes %zu to %zu do not match", first, end - 1);
+    ck_assert_msg(strstr(err.message, "the file t.tensord of 't' is damaged") &&
+                      strstr(err.message, range),
+                  "%s", err.message);
+    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_DAMAGED);
+}
+
+static void expect_damage_logged(int block)
+{
+    char line[160];
+    snprintf(line, sizeof line, " error tensor_damaged tensor=t file=t.tensord first_byte=%zu ",
+             data_begin + (size_t)block * BLOCK);
+    const char *log = logged();
+    ck_assert_msg(strstr(log, line) != NULL, "%s", log);
+}
+
+static void expect_served(struct td_store *store, td_integrity integrity)
+{
+    const struct td_tensor t = large_tensor();
+    const struct td_tensor_listing *listing = found(store, "t");
+    ck_assert_int_eq(listing->integrity, integrity);
+    ck_assert_uint_eq(listing->tensor->bytes, BYTES);
+    ck_assert(memcmp(listing->tensor->data, t.data, BYTES) == 0);
+}
+
+/* ---- damage ---------------------------------------------------------------------------------- */
+
+enum part { LENGTH, JSON, PADDING, DATA, DIGESTS };
+
+static const struct {
+    const char *description;
+    enum part part;
+    int place; /* in the part; from its end if negative */
+    int mask;
+    int block; /* that is damaged; -1: the header */
+} damages[] = {
+    { "the length of the header", LENGTH, 0, 64, -1 },
+    { "the length of the header, far above the file's", LENGTH, 7, 1, -1 },
+    { "the dtype", JSON, 3, 1, -1 },
+    { "a bracket", JSON, 0, 2, -1 },
+    { "a blank that becomes a tab", PADDING, -1, 0x29, -1 },
+    { "the first byte of the data", DATA, 0, 1, 0 },
+    { "the last byte of the first block", DATA, BLOCK - 1, 128, 0 },
+    { "the first byte of the second block", DATA, BLOCK, 16, 1 },
+    { "the last byte of the data", DATA, BYTES - 1, 1, 2 },
+    { "the digest of the header", DIGESTS, 0, 1, -1 },
+    { "the digest of the first block", DIGESTS, 8, 4, 0 },
+    { "the digest of the last block", DIGESTS, -1, 32, 2 },
+};
+
+static size_t place_of(int damage)
+{
+    const size_t begins[] = {
+        [LENGTH] = 0, [JSON] = 8, [PADDING] = 8, [DATA] = data_begin, [DIGESTS] = data_begin + BYTES
+    };
+    const enum part part = damages[damage].part;
+    const int place = damages[damage].place;
+    return place >= 0 ? begins[part] + (size_t)place : part == PADDING ? data_begin - 1 : size - 1;
+}
+
+static void prepare(int damage)
+{
+    const struct td_tensor t = large_tensor();
+    persist_t(&t);
+    put_damaged(place_of(damage), damages[damage].mask);
+    (void)logged();
+}
+
+static void expect_malformed(struct td_store *store, int damage)
+{
+    expect_names(store, "");
+    ck_assert_msg(strstr(logged(), " warn table_skipped file=t.tensord ") != NULL, "%s",
+                  damages[damage].description);
+}
+
+START_TEST(damage_is_found_before_a_tensor_is_served)
+{
+    prepare(_i);
+    folder_verify = TD_VERIFY_START;
+    struct td_store *store = open_folder();
+    if (damages[_i].block < 0) {
+        expect_malformed(store, _i);
+    } else {
+        expect_damage_logged(damages[_i].block);
+        expect_damaged(store, damages[_i].block);
+    }
+    ck_assert(!td_store_verify(store));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(damage_is_found_in_the_background)
+{
+    prepare(_i);
+    folder_verify = TD_VERIFY_BACKGROUND;
+    struct td_store *store = open_folder();
+    if (damages[_i].block < 0) {
+        expect_malformed(store, _i);
+        ck_assert(!td_store_verify(store));
+    } else {
+        ck_assert_str_eq(logged(), "");
+        ck_assert_int_eq(found(store, "t")->integrity, TD_INTEGRITY_PENDING);
+        verify_all(store);
+        expect_damage_logged(damages[_i].block);
+        expect_damaged(store, damages[_i].block);
+    }
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_rescan_finds_damage_of_a_file_that_changed)
+{
+    const struct td_tensor t = large_tensor();
+    folder_verify = _i % 2 ? TD_VERIFY_BACKGROUND : TD_VERIFY_START;
+    persist_t(&t);
+    struct td_store *store = open_folder();
+    put_damaged(data_begin + BLOCK, 1);
+    td_store_rescan(store);
+    verify_all(store);
+    expect_damaged(store, 1);
+    for (int i = 0; i < 2; i++) { /* it stays refused, and is not compared again */
+        (void)logged();
+        td_store_rescan(store);
+        ck_assert(!td_store_verify(store));
+        ck_assert_str_eq(logged(), "");
+        expect_damaged(store, 1);
+    }
+    put_content();
+    td_store_rescan(store);
+    verify_all(store);
+    expect_served(store, TD_INTEGRITY_VERIFIED);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(without_verification_a_damaged_file_can_be_read)
+{
+    prepare(_i);
+    if (damages[_i].part != DATA && damages[_i].part != DIGESTS)
+        return; /* it may have no meaning */
+    folder_verify = TD_VERIFY_OFF;
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(found(store, "t")->integrity, TD_INTEGRITY_NONE);
+    ck_assert(!td_store_verify(store));
+    td_store_free(store);
+}
+END_TEST
+
+/* ---- after damage ---------------------------------------------------------------------------- */
+
+static struct td_store *open_damaged(void)
+{
+    const struct td_tensor t = large_tensor();
+    persist_t(&t);
+    put_damaged(data_begin, 1);
+    struct td_store *store = open_folder();
+    expect_damaged(store, 0);
+    return store;
+}
+
+START_TEST(a_damaged_tensor_can_be_replaced)
+{
+    struct td_store *store = open_damaged();
+    const struct td_tensor t = large_tensor(), small = tensor("int32[2] 1 2");
+    if (_i == 0) {
+        ck_assert_int_eq(put(store, "t", &t, true), TD_OK);
+        expect_served(store, TD_INTEGRITY_VERIFIED);
+    } else {
+        ck_assert_int_eq(put(store, "t", &small, false), TD_OK);
+        expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "t");
+        td_store_rescan(store);
+        expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "t");
+    }
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_damaged_tensor_can_be_deleted)
+{
+    struct td_store *store = open_damaged();
+    const struct td_store_write write = { .name = "t" };
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    expect_names(store, "");
+    ck_assert_int_ne(access(path_of("t.tensord"), F_OK), 0);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_damaged_tensor_is_neither_updated_nor_copied)
+{
+    struct td_store *store = open_damaged();
+    const struct td_store_write write = { .name = "t" };
+    struct td_store_update *update;
+    struct td_tensor ref;
+    ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(td_resolve(td_store_resolver(store), "t", 1, &test_arena, &ref, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    td_store_free(store);
+}
+END_TEST
+
+/* A store with a pending damaged tensor. */
+static struct td_store *open_pending(void)
+{
+    const struct td_tensor t = large_tensor();
+    folder_verify = TD_VERIFY_BACKGROUND;
+    persist_t(&t);
+    put_damaged(data_begin + BLOCK, 1);
+    return open_folder();
+}
+
+START_TEST(an_update_in_flight_of_a_tensor_that_is_found_damaged_is_not_committed)
+{
+    static const uint64_t offset = 0;
+    const struct td_store_write write = { .name = "t" };
+    struct td_tensor_listing listing;
+    struct td_store_update *update;
+    /* The update needs memory for the whole tensor. */
+    struct td_store *small = open_pending();
+    td_store_free(small);
+    struct td_store *store = td_store_open(&(struct td_store_options){ .dir = folder,
+                                                                       .quota = 2 * BYTES,
+                                                                       .verify = folder_verify,
+                                                                       .memory = td_memory_heap(),
+                                                                       .log = &store_log });
+    ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err), TD_OK);
+    verify_all(store);
+    ck_assert_int_eq(td_store_update_commit(update, &offset, 1, 1, &test_arena, &listing, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    expect_damaged(store, 1);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_call_in_flight_that_read_a_tensor_which_is_found_damaged_is_refused)
+{
+    struct td_store *store = open_pending();
+    const struct td_tensor_listing *listing = found(store, "t");
+    const uint64_t faults = td_guard_faults();
+    ck_assert_int_eq(td_store_check(listing, &err), TD_OK);
+    verify_all(store);
+    ck_assert_int_eq(td_store_check(listing, &err), TD_DEVICE_UNAVAILABLE);
+    ck_assert_uint_ne(td_guard_faults(), faults); /* what calls compare */
+    ck_assert(td_guard_marked_at(listing->tensor->data));
+    td_store_free(store);
+}
+END_TEST
+
+/* ---- files that are not damaged -------------------------------------------------------------- */
+
+START_TEST(a_file_that_matches_is_verified)
+{
+    const struct td_tensor t = large_tensor();
+    static const td_integrity at_first[] = { [TD_VERIFY_START] = TD_INTEGRITY_VERIFIED,
+                                             [TD_VERIFY_BACKGROUND] = TD_INTEGRITY_PENDING,
+                                             [TD_VERIFY_OFF] = TD_INTEGRITY_NONE },
+                              finally[] = { [TD_VERIFY_START] = TD_INTEGRITY_VERIFIED,
+                                            [TD_VERIFY_BACKGROUND] = TD_INTEGRITY_VERIFIED,
+                                            [TD_VERIFY_OFF] = TD_INTEGRITY_NONE };
+    folder_verify = (enum td_verify)_i;
+    persist_t(&t);
+    struct td_store *store = open_folder();
+    expect_served(store, at_first[_i]);
+    for (int i = 0; i < BLOCKS && _i == TD_VERIFY_BACKGROUND; i++) { /* one block each */
+        expect_served(store, TD_INTEGRITY_PENDING);
+        ck_assert(td_store_verify(store));
+    }
+    expect_served(store, finally[_i]);
+    ck_assert(!td_store_verify(store));
+    ck_assert_str_eq(logged(), "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(what_was_just_persisted_is_verified)
+{
+    const struct td_tensor t = large_tensor();
+    folder_verify = TD_VERIFY_BACKGROUND;
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", &t, true), TD_OK);
+    expect_served(store, TD_INTEGRITY_VERIFIED);
+    ck_assert(!td_store_verify(store));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(files_without_checksums_are_not_compared)
+{
+    static const char header[] =
+        "{\"__metadata__\":{\"tensord\":\"1\",\"dtype\":\"int32\",\"shape\":\"[4]\",\"version\":"
+        "\"7\"},\"tensor\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]}}";
+    put_safetensors("old.tensord", header, 5, 4);
+    put_npy("n.npy", 6, 1);
+    put_safetensors("m.safetensors", TWO_TENSORS, 7, 6);
+    struct td_store *store = open_folder();
+    expect_names(store, "m:b.x m:w n old");
+    ck_assert_int_eq(value_of(found(store, "old")->tensor, 3), 8);
+    ck_assert_uint_eq(found(store, "old")->version, 7);
+    ck_assert_int_eq(integrity_of(store, "old"), TD_INTEGRITY_NONE);
+    ck_assert_int_eq(integrity_of(store, "n"), TD_INTEGRITY_NONE);
+    ck_assert_int_eq(integrity_of(store, "m:w"), TD_INTEGRITY_NONE);
+    td_store_free(store);
+}
+END_TEST
+
+/* Otherwise a flipped bit could make a file pass for one without checksums. */
+START_TEST(checksums_of_an_unknown_kind_are_refused)
+{
+    static const char *const changes[][2] = { { "\"checksum\"", "\"checksun\"" },
+                                              { "\"checksums\"", "\"checksunn\"" },
+                                              { "xxh3-64/", "xxh4-64/" } };
+    const struct td_tensor t = tensor("int32[2] 1 2");
+    folder_verify = TD_VERIFY_OFF;
+    persist_t(&t);
+    char *place = memmem(content, size, changes[_i][0], strlen(changes[_i][0]));
+    ck_assert_ptr_nonnull(place);
+    memcpy(place, changes[_i][1], strlen(changes[_i][1]));
+    put_content();
+    struct td_store *store = open_folder();
+    expect_names(store, "");
+    ck_assert_ptr_nonnull(strstr(logged(), "its checksums are missing or of an unknown kind"));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(every_one_of_many_files_is_compared)
+{
+    enum { FILES = 50 };
+    const struct td_tensor t = tensor("string[2] 'one' ''");
+    char name[16];
+    folder_verify = TD_VERIFY_BACKGROUND;
+    struct td_store *store = open_folder();
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "t%d", i);
+        ck_assert_int_eq(put(store, name, &t, true), TD_OK);
+    }
+    td_store_free(store);
+    store = open_folder();
+    for (int i = 0; i < FILES / 2; i++)
+        ck_assert(td_store_verify(store));
+    const struct td_store_write write = { .name = "t7" };
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    ck_assert_int_eq(put(store, "a", &t, false), TD_OK);
+    verify_all(store);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "t%d", i);
+        if (i != 7)
+            ck_assert_int_eq(integrity_of(store, name), TD_INTEGRITY_VERIFIED);
+    }
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_version_that_is_replaced_while_it_is_compared_is_left)
+{
+    struct td_store *store = open_pending(); /* the second block is damaged */
+    const struct td_tensor t = large_tensor();
+    ck_assert(td_store_verify(store));
+    ck_assert_int_eq(put(store, "t", &t, true), TD_OK);
+    (void)logged();
+    verify_all(store);
+    ck_assert_str_eq(logged(), "");
+    expect_served(store, TD_INTEGRITY_VERIFIED);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_file_that_is_truncated_while_it_is_compared_counts_as_truncated)
+{
+    const struct td_tensor t = large_tensor();
+    struct td_tensor_listing listing;
+    td_guard_install();
+    folder_verify = TD_VERIFY_BACKGROUND;
+    persist_t(&t);
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(truncate(path_of("t.tensord"), (off_t)data_begin + BLOCK), 0);
+    verify_all(store);
+    ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
+    ck_assert_msg(strstr(err.message, "was truncated") != NULL, "%s", err.message);
+    td_store_free(store);
+}
+END_TEST
+
+/* ---- random damage --------------------------------------------------------------------------- */
+
+static const char *const tensors[] = {
+    "int32[3,2] 0..5",
+    "float64[2] 0.5 -1",
+    "bool[5] 1 0 0 1 1",
+    "complex128[2] 1 2 3 4",
+    "string[4] 'one' '' 'three' 'four'",
+    "string[0]",
+    "int8[0,3]",
+    "uint16[] 9",
+};
+
+START_TEST(no_flipped_bit_is_served_unnoticed)
+{
+    enum { ROUNDS = 150, MOST_FLIPS = 3 };
+    const struct td_tensor t = tensor(tensors[_i]);
+    random_seed((uint64_t)_i);
+    persist_t(&t);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct td_tensor_listing listing;
+        const int flips = 1 + random_below(MOST_FLIPS);
+        int bits[MOST_FLIPS];
+        for (int i = 0; i < flips; i++) {
+            bits[i] = random_below((int)size * 8);
+            content[bits[i] / 8] ^= (unsigned char)(1 << bits[i] % 8);
+        }
+        (void)logged();
+        put_content();
+        struct td_store *store = open_folder();
+        const char *log = logged();
+        const td_status status = get(store, "t", &listing);
+        if (status == TD_OK) /* the flips undid each other */
+            expect_tensor(listing.tensor, tensors[_i], "t");
+        else
+            ck_assert_msg(strstr(log, "table_skipped") || strstr(log, "tensor_damaged"), "%s", log);
+        if (flips == 1)
+            ck_assert_msg(status != TD_OK, "bit %d", bits[0]);
+        td_store_free(store);
+        for (int i = 0; i < flips; i++)
+            content[bits[i] / 8] ^= (unsigned char)(1 << bits[i] % 8);
+        td_arena_reset(&test_arena);
+    }
+}
+END_TEST
+
+static void open_fixture(void)
+{
+    folder_open_in_memory();
+    folder_verify = TD_VERIFY_START;
+}
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, open_fixture, folder_close);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, damage_is_found_before_a_tensor_is_served, 0, COUNT_OF(damages));
+    tcase_add_loop_test(tcase, damage_is_found_in_the_background, 0, COUNT_OF(damages));
+    tcase_add_loop_test(tcase, a_rescan_finds_damage_of_a_file_that_changed, 0, 2);
+    tcase_add_loop_test(tcase, without_verification_a_damaged_file_can_be_read, 0,
+                        COUNT_OF(damages));
+    tcase_add_loop_test(tcase, a_damaged_tensor_can_be_replaced, 0, 2);
+    tcase_add_test(tcase, a_damaged_tensor_can_be_deleted);
+    tcase_add_test(tcase, a_damaged_tensor_is_neither_updated_nor_copied);
+    tcase_add_test(tcase, an_update_in_flight_of_a_tensor_that_is_found_damaged_is_not_committed);
+    tcase_add_test(tcase, a_call_in_flight_that_read_a_tensor_which_is_found_damaged_is_refused);
+    tcase_add_loop_test(tcase, a_file_that_matches_is_verified, 0, 3);
+    tcase_add_test(tcase, what_was_just_persisted_is_verified);
+    tcase_add_test(tcase, files_without_checksums_are_not_compared);
+    tcase_add_loop_test(tcase, checksums_of_an_unknown_kind_are_refused, 0, 3);
+    tcase_add_test(tcase, every_one_of_many_files_is_compared);
+    tcase_add_test(tcase, a_version_that_is_replaced_while_it_is_compared_is_left);
+    tcase_add_test(tcase, a_file_that_is_truncated_while_it_is_compared_counts_as_truncated);
+    tcase_add_loop_test(tcase, no_flipped_bit_is_served_unnoticed, 0, COUNT_OF(tensors));
+}
+
+int main(void)
+{
+    return run_suite("store_verify", add);
+}
