@@ -136,7 +136,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     REQUIRE(http, "HTTP does not start");
     find_address();
     restore_store();
-    memory_before = td_services_memory(&services).buffers.in_use;
+    memory_before = td_services_holdings(&services).buffers.in_use;
     atexit(stop_daemon);
     return 0;
 }
@@ -322,15 +322,15 @@ static void expect_idle(void)
 {
     for (const int64_t begun = td_now_ns();
          atomic_load(&services.in_flight) > 0 || atomic_load(&services.suspended) > 0 ||
-         atomic_load(&services.sending) > 0;
+         atomic_load(&services.unsent) > 0;
          usleep(100))
         REQUIRE(td_now_ns() - begun < HANG_NS, "%lld calls stay in flight",
                 (long long)atomic_load(&services.in_flight));
     restore_store();
     for (const int64_t begun = td_now_ns();
-         td_services_memory(&services).buffers.in_use != memory_before; usleep(100))
+         td_services_holdings(&services).buffers.in_use != memory_before; usleep(100))
         REQUIRE(td_now_ns() - begun < HANG_NS, "%llu bytes in use, %llu before",
-                (unsigned long long)td_services_memory(&services).buffers.in_use,
+                (unsigned long long)td_services_holdings(&services).buffers.in_use,
                 (unsigned long long)memory_before);
 }
 
