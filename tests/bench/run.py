@@ -17,15 +17,16 @@ import daemon
 from daemon import JSON, Client, Daemon
 from inputs import *
 from device_cases import DeviceCases
+from load_cases import LoadCases
 from oip_cases import OipCases
 from table_cases import TableCases
 
 NAMES = ["json", "safetensors", "lookup", "upload", "workers", "memory", "oip_lookup", "oip_round_trip",
-         "shared_memory", "replace", "start", "batches", "beside_a_device", "bench_json", "bench_rows", "bench_stitch",
+         "shared_memory", "replace", "start", "batches", "beside_a_device", "overload", "fairness", "bench_json", "bench_rows", "bench_stitch",
          "bench_scatter", "bench_einsum_memory", "bench_loops"]
 
 # ---------------------------------------------------------------- cases
-class Bench(DeviceCases, OipCases, TableCases):
+class Bench(DeviceCases, LoadCases, OipCases, TableCases):
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
         self.tools = os.path.join(os.path.dirname(os.path.abspath(args.binary)), "tests", "bench")

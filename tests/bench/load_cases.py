@@ -1,0 +1,118 @@
+"""Overload and fairness: closed-loop load by clients that retry at once (load_client.c), each from its own address."""
+import collections, json, os, statistics, subprocess, time
+import daemon
+from inputs import SMALL_JSON, Request, check_json, SMALL_INDICES, SMALL_PARAMS
+from turns import Broken, cpu_seconds, machine_seconds, own_seconds, spread, row
+from daemon import JSON, Client
+
+# per second; microseconds
+Load = collections.namedtuple("Load", "accepted refused failed p50 p99")
+
+FEW, MANY, HOG = "127.0.0.2", "127.0.0.3", 600
+QUEUE = 64
+WARM_UP = 0.5  # seconds of load before the measurement
+
+# Sums over resident tensors: name, float32 rows of 64, what a worker takes for it on an idle machine
+SUMS = (("sum_100us", 5_000), ("sum_5ms", 150_000))
+
+
+def sum_of(name):
+    return Request("/v1/einsum", json.dumps({"equation": "ij->", "inputs": [{"ref": name}]}).encode(), JSON)
+
+
+def read_load(output):
+    line = next((l for l in output.splitlines() if l.startswith("figures ")), None)
+    if not line:
+        raise Broken("load_client printed no figures: " + output.strip()[-500:])
+    accepted, refused, failed, seconds, p50, p99, _ = map(float, line.split()[1:])
+    return Load(accepted / seconds, refused / seconds, failed / seconds, p50, p99)
+
+
+class LoadCases:
+    def load_command(self, server, source, connections, seconds, request):
+        body = self.file(f"body-{len(request.body)}")
+        with open(body, "wb") as f:
+            f.write(request.body)
+        headers = [f"{name}: {value}" for name, value in request.headers().items()]
+        return [f"{self.tools}/load_client", str(server.port), source, str(connections), str(seconds), "POST",
+                request.path, body, *headers]
+
+    def load(self, *args):
+        return read_load(subprocess.check_output(self.load_command(*args), text=True))
+
+    def beside(self, background, foreground):
+        """the loads of two commands; the second one is shorter and runs while the first one does"""
+        hog = subprocess.Popen(background, stdout=subprocess.PIPE, text=True)
+        time.sleep(WARM_UP)
+        small = read_load(subprocess.check_output(foreground, text=True))
+        return read_load(hog.communicate()[0]), small
+
+    def busy_server(self, *options):
+        server = self.tensord(*options)
+        with Client(server) as client:
+            for name, rows in SUMS:
+                table = daemon.npy("float32", [rows, 64], bytes(rows * 256))
+                reply = client.request("PUT", f"/v1/tensors/{name}", table, {"Content-Type": "application/x-npy"})
+                if reply.status != 201:
+                    raise Broken(f"PUT {name}: {reply}")
+        check_json(server, SMALL_JSON, [SMALL_PARAMS[i] for i in SMALL_INDICES])
+        return server
+
+    def measured(self, server, work):
+        """what work() returns, the CPUs that the server used, and the part of the machine that others used"""
+        cpu, (busy, capacity), own, began = cpu_seconds(server.process), machine_seconds(), own_seconds(), time.monotonic()
+        out = work()
+        took, cpu = time.monotonic() - began, cpu_seconds(server.process) - cpu
+        others = machine_seconds()[0] - busy - (own_seconds() - own) - cpu
+        return out, cpu / took, max(0.0, others / (machine_seconds()[1] - capacity))
+
+    def overload(self):
+        """as many connections as the queue has places, and ten times as many"""
+        seconds = self.args.seconds
+        for name, _ in SUMS:
+            with self.busy_server("--queue-limit", str(QUEUE)) as server:
+                def turn(connections):
+                    return self.measured(server, lambda: self.beside(
+                        self.load_command(server, MANY, connections, seconds + 2 * WARM_UP, sum_of(name)),
+                        self.load_command(server, FEW, 2, seconds, SMALL_JSON)))
+                turn(QUEUE)
+                pairs = [(turn(10 * QUEUE), turn(QUEUE)) for _ in range(self.args.rounds)]
+            self.report_overload(name, pairs)
+
+    def report_overload(self, name, pairs):
+        def median(value):
+            return [statistics.median(value(p[i]) for p in pairs) for i in (0, 1)]
+
+        def line(what, unit, value, target):
+            row(f"{name}, {what}", *(f"{v:,.0f} {unit}" for v in median(value)),
+                spread([value(a) / max(1, value(b)) for a, b in pairs]), target)
+        ten, one = median(lambda t: t[1])
+        line("10x", "req/s", lambda t: t[0][0].accepted, "at least 0.9")
+        others = 100 * statistics.median((a[2] + b[2]) / 2 for a, b in pairs)
+        print(f"{'':19} CPU {ten:.2f} and {one:.2f} of {os.cpu_count()}; others {others:.0f} %", flush=True)
+        line("10x, per CPU", "req/s", lambda t: t[0][0].accepted / t[1], "")
+        line("refused", "req/s", lambda t: t[0][0].refused, "")
+        line("p99", "us", lambda t: t[0][0].p99, "")
+        line("small p99", "us", lambda t: t[0][1].p99, "below 20 ms")
+
+    def fairness(self):
+        """a client with four connections, alone and beside one with 600"""
+        seconds = self.args.seconds
+        requests = {"inline": SMALL_JSON, **{name: sum_of(name) for name, _ in SUMS}}
+        with self.busy_server() as server:
+            for mine, theirs in (("inline", "inline"), ("sum_100us", "sum_100us"), ("inline", "sum_100us"),
+                                 ("sum_5ms", "sum_5ms"), ("inline", "sum_5ms"), ("sum_100us", "sum_5ms")):
+                few = self.load_command(server, FEW, 4, seconds, requests[mine])
+                many = self.load_command(server, MANY, HOG, seconds + 2 * WARM_UP, requests[theirs])
+                pairs, others = [], []
+                for _ in range(self.args.rounds):
+                    alone, _, quiet = self.measured(server, lambda: read_load(subprocess.check_output(few, text=True)))
+                    (hog, beside), cpu, busy = self.measured(server, lambda: self.beside(many, few))
+                    pairs.append((beside, alone))
+                    others.append((quiet + busy) / 2)
+                for what, get in (("p50", lambda l: l.p50), ("p99", lambda l: l.p99)):
+                    figures = [f"{statistics.median(get(p[i]) for p in pairs):,.0f} us" for i in (0, 1)]
+                    row(f"{mine} beside {theirs}, {what}", *figures, spread([get(a) / max(1, get(b)) for a, b in pairs]),
+                        "at most 3" if what == "p99" else "",
+                        f"CPU {cpu:.2f}, the hog's last {hog.accepted:,.0f} req/s" if what == "p99" else "",
+                        f"{100 * statistics.median(others):4.0f} %" if what == "p99" else "")

@@ -1,0 +1,259 @@
+/* load_client - closed-loop load from one address.
+ *
+ *     load_client PORT SOURCE CONNECTIONS SECONDS METHOD TARGET FILE ["NAME: VALUE"]...
+ *
+ * Each of the connections, from the address SOURCE (127.0.0.2), sends the file to 127.0.0.1, waits
+ * for the reply and sends it again at once, also after a refusal: a client that ignores
+ * Retry-After. Prints one line:
+ *
+ *     figures ACCEPTED REFUSED FAILED SECONDS P50_US P99_US REFUSED_P50_US
+ *
+ * Accepted are replies of 2xx, refused those of 429 and 503, failed all others and connections that
+ * were closed. The latencies are those of accepted and of refused requests. */
+#include "tests/bench/measure.h"
+
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROOM = 16384 };
+
+struct connection {
+    int fd;
+    size_t sent;         /* of the request */
+    double begun;        /* when it was sent */
+    size_t head;         /* bytes in room */
+    long long body_left; /* -1: the head is not complete */
+    int status;
+    char room[ROOM]; /* the reply's head and what arrived with it */
+};
+
+struct latencies {
+    double *us;
+    size_t n, capacity;
+};
+
+struct load {
+    struct sockaddr_in server, source;
+    int epoll;
+    char *request;
+    size_t bytes;
+    long accepted, refused, failed;
+    struct latencies of_accepted, of_refused;
+};
+
+_Noreturn static void fail(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+static void record(struct latencies *latencies, double us)
+{
+    if (latencies->n == latencies->capacity) {
+        latencies->capacity = latencies->capacity ? 2 * latencies->capacity : 65536;
+        latencies->us = realloc(latencies->us, latencies->capacity * sizeof *latencies->us);
+        if (!latencies->us)
+            fail("latencies");
+    }
+    latencies->us[latencies->n++] = us;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* 0 if there are none. */
+static double percentile(const struct latencies *latencies, double part)
+{
+    return latencies->n ? latencies->us[(size_t)((double)(latencies->n - 1) * part)] : 0;
+}
+
+/* ---- the request ----------------------------------------------------------------------------- */
+
+static void make_request(struct load *load, char **arguments)
+{
+    FILE *out = open_memstream(&load->request, &load->bytes), *file = fopen(arguments[2], "rb");
+    char chunk[65536];
+    if (!out || !file || fseek(file, 0, SEEK_END) != 0)
+        fail(arguments[2]);
+    fprintf(out, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %ld\r\n", arguments[0],
+            arguments[1], ftell(file));
+    for (char **header = arguments + 3; *header; header++)
+        fprintf(out, "%s\r\n", *header);
+    fputs("\r\n", out);
+    rewind(file);
+    for (size_t got; (got = fread(chunk, 1, sizeof chunk, file)) > 0;)
+        fwrite(chunk, 1, got, out);
+    fclose(file);
+    if (fclose(out) != 0)
+        fail("request");
+}
+
+/* ---- a connection ---------------------------------------------------------------------------- */
+
+static void wait_for(struct load *load, struct connection *connection, int operation,
+                     uint32_t events)
+{
+    struct epoll_event event = { .events = events, .data.ptr = connection };
+    if (epoll_ctl(load->epoll, operation, connection->fd, &event) != 0)
+        fail("epoll_ctl");
+}
+
+/* Sends what the socket takes of the request. */
+static void send_more(struct load *load, struct connection *connection)
+{
+    const ssize_t put = send(connection->fd, load->request + connection->sent,
+                             load->bytes - connection->sent, MSG_NOSIGNAL);
+    const bool was_partial = connection->sent > 0;
+    if (put > 0)
+        connection->sent += (size_t)put;
+    const bool partial = connection->sent < load->bytes;
+    if (partial || was_partial)
+        wait_for(load, connection, EPOLL_CTL_MOD, partial ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+static void begin_request(struct load *load, struct connection *connection)
+{
+    connection->sent = connection->head = 0;
+    connection->body_left = -1;
+    connection->begun = now_ns();
+    send_more(load, connection);
+}
+
+static void open_connection(struct load *load, struct connection *connection)
+{
+    const int on = 1;
+    connection->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connection->fd < 0 ||
+        setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
+        setsockopt(connection->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on) != 0 ||
+        bind(connection->fd, (const struct sockaddr *)&load->source, sizeof load->source) != 0 ||
+        connect(connection->fd, (const struct sockaddr *)&load->server, sizeof load->server) != 0 ||
+        fcntl(connection->fd, F_SETFL, O_NONBLOCK) != 0)
+        fail("connect");
+    wait_for(load, connection, EPOLL_CTL_ADD, EPOLLIN);
+    begin_request(load, connection);
+}
+
+static void reopen(struct load *load, struct connection *connection)
+{
+    load->failed++;
+    close(connection->fd);
+    open_connection(load, connection);
+}
+
+static void end_request(struct load *load, struct connection *connection)
+{
+    const double us = (now_ns() - connection->begun) / 1e3;
+    if (connection->status / 100 == 2) {
+        load->accepted++;
+        record(&load->of_accepted, us);
+    } else if (connection->status == 429 || connection->status == 503) {
+        load->refused++;
+        record(&load->of_refused, us);
+    } else {
+        load->failed++;
+    }
+    begin_request(load, connection);
+}
+
+/* Reads the status and the length of the body from a complete head. */
+static void read_head(struct connection *connection)
+{
+    char *end;
+    connection->room[connection->head] = '\0';
+    if (!(end = strstr(connection->room, "\r\n\r\n")))
+        return;
+    const char *length = strcasestr(connection->room, "\r\nContent-Length:");
+    connection->status = atoi(connection->room + sizeof "HTTP/1.1");
+    connection->body_left = length && length < end ? atoll(length + 17) : 0;
+    connection->body_left -= (long long)(connection->head - (size_t)(end + 4 - connection->room));
+}
+
+/* False if the connection was closed. */
+static bool receive(struct load *load, struct connection *connection)
+{
+    const bool in_head = connection->body_left < 0;
+    const size_t at = in_head ? connection->head : 0;
+    const ssize_t got = recv(connection->fd, connection->room + at, ROOM - 1 - at, 0);
+    if (got <= 0)
+        return got < 0 && errno == EAGAIN;
+    if (in_head) {
+        connection->head += (size_t)got;
+        read_head(connection);
+    } else {
+        connection->body_left -= got;
+    }
+    if (connection->body_left == 0)
+        end_request(load, connection);
+    return true;
+}
+
+static void run(struct load *load, struct connection *connections, int n, double seconds)
+{
+    enum { EVENTS = 64 };
+    struct epoll_event events[EVENTS];
+    const double until = now_ns() + seconds * 1e9;
+    for (int i = 0; i < n; i++)
+        open_connection(load, &connections[i]);
+    while (now_ns() < until) {
+        const int ready = epoll_wait(load->epoll, events, EVENTS, 100);
+        for (int i = 0; i < ready; i++) {
+            struct connection *connection = events[i].data.ptr;
+            if (events[i].events & EPOLLOUT)
+                send_more(load, connection);
+            if (events[i].events & ~(uint32_t)EPOLLOUT && !receive(load, connection))
+                reopen(load, connection);
+        }
+    }
+}
+
+static void allow_many_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 8) {
+        fprintf(stderr, "usage: load_client PORT SOURCE CONNECTIONS SECONDS METHOD TARGET FILE "
+                        "[HEADER]...\n");
+        return 2;
+    }
+    struct load load = { .epoll = epoll_create1(EPOLL_CLOEXEC) };
+    const int n = atoi(argv[3]);
+    const double seconds = atof(argv[4]);
+    struct connection *connections = calloc((size_t)n, sizeof *connections);
+    load.server = (struct sockaddr_in){ .sin_family = AF_INET,
+                                        .sin_port = htons((uint16_t)atoi(argv[1])),
+                                        .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
+    load.source = (struct sockaddr_in){ .sin_family = AF_INET };
+    if (load.epoll < 0 || !connections || inet_aton(argv[2], &load.source.sin_addr) == 0)
+        fail("load_client");
+    allow_many_files();
+    make_request(&load, argv + 5);
+    run(&load, connections, n, seconds);
+    qsort(load.of_accepted.us, load.of_accepted.n, sizeof(double), ascending);
+    qsort(load.of_refused.us, load.of_refused.n, sizeof(double), ascending);
+    printf("figures %ld %ld %ld %.3f %.0f %.0f %.0f\n", load.accepted, load.refused, load.failed,
+           seconds, percentile(&load.of_accepted, 0.5), percentile(&load.of_accepted, 0.99),
+           percentile(&load.of_refused, 0.5));
+    return 0;
+}
