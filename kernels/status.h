@@ -38,6 +38,9 @@
     X(RESOURCE_LIMIT)                                                                              \
     X(UNAUTHENTICATED)                                                                             \
     X(FORBIDDEN)                                                                                   \
+    X(REQUEST_TIMEOUT)                                                                             \
+    X(CLIENT_LIMIT)                                                                                \
+    X(CONNECTION_LIMIT)                                                                            \
     X(QUEUE_FULL)                                                                                  \
     X(MEMORY_EXHAUSTED)                                                                            \
     X(DRAINING)                                                                                    \

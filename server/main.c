@@ -18,6 +18,8 @@ extern char **environ;
 
 enum { EXIT_WRONG_CONFIG = 2, EXIT_FAILED = 1 };
 
+enum { TICKS_PER_SWEEP = 10, DRAIN_TICKS_PER_SWEEP = 100 };
+
 #define TICK_NS         100000000   /* an expired request is refused at most this late */
 #define DRAIN_TICK_NS   2000000     /* the end of a drain is noticed at most this late */
 #define REPLY_GRACE_NS  500000000   /* for sending replies that are made after the drain timeout */
@@ -51,11 +53,11 @@ static int serve(struct td_services *services, struct td_http *http, const sigse
         td_services_verify(services);
         const int64_t now = td_now_ns();
         td_worker_pool_expire(services->workers, now, false);
+        td_http_tidy(http, now, TICKS_PER_SWEEP);
         if (now - tidied > TIDY_EACH_NS) {
             td_buffer_pool_trim(services->buffers, now - WARM_FOR_NS);
             td_store_trim(services->store, now - WARM_FOR_NS);
             td_clients_trim(services->clients, now, now - FORGET_AFTER_NS);
-            td_http_nudge(http);
             tidied = now;
         }
     }
@@ -77,7 +79,7 @@ static void drain(struct td_services *services, struct td_http *http)
     td_refusals_close(services->refusals);
     for (; is_busy(services) && td_now_ns() < until; nanosleep(&tick, NULL)) {
         td_worker_pool_expire(services->workers, td_now_ns(), false);
-        td_http_nudge(http); /* do not wait for clients that have disconnected */
+        td_http_tidy(http, td_now_ns(), DRAIN_TICKS_PER_SWEEP);
     }
     atomic_store(&services->refusing, true);
     td_devices_drain(services->devices);

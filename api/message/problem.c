@@ -80,6 +80,17 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
         "browser sends the request for a page of another site, or with a host name that is not "
         "the server's: then `attribute` is the header, and --allow-origin and --allow-host list "
         "what is allowed."),
+    PROBLEM(REQUEST_TIMEOUT, 408, "Request timeout", "request-timeout",
+            "The headers of the request did not arrive in time, or its body arrived more slowly "
+            "than the server allows. The connection is closed."),
+    PROBLEM(CLIENT_LIMIT, 429, "Client limit", "client-limit",
+            "The client, which is the address that the request comes from, has used its share of "
+            "the server: `resource` names what it has too much of, `limit` is the most that one "
+            "client may have. Try again after the seconds in the Retry-After header."),
+    PROBLEM(CONNECTION_LIMIT, 503, "Connection limit", "connection-limit",
+            "The server has as many connections as it can hold. Until one of them ends, further "
+            "ones may only ask for its health. Try again after the seconds in the Retry-After "
+            "header."),
     PROBLEM(QUEUE_FULL, 429, "Queue full", "queue-full",
             "The queue of the server is full. Try again after the seconds in the "
             "Retry-After header."),

@@ -12,8 +12,8 @@
 #define TD_SERVER_CALLS_CALL_H
 
 #include "api/message/message.h"
-#include "server/calls/refusals.h"
 #include "server/calls/sources.h"
+#include "server/clients/refusals.h"
 #include "server/compression/deflate.h"
 #include "server/memory/populate.h"
 #include "server/observe/statistics.h"

@@ -51,22 +51,29 @@ td_status td_get_health(struct td_call *call)
 
 td_status td_get_ready(struct td_call *call)
 {
-    enum { SIZE = 512 };
+    enum { SIZE = 1024 };
     if (atomic_load_explicit(&call->services->draining, memory_order_relaxed))
         return td_error_set(&call->error, TD_DRAINING, "the server is stopping");
     char *body = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
     if (!body)
         return TD_MEMORY_EXHAUSTED;
     const struct td_services_holdings held = td_services_holdings(call->services);
-    const int length =
-        snprintf(body, SIZE,
-                 "{\"status\":\"ready\",\"memory\":{\"limit\":%" PRIu64 ",\"in_use\":%" PRIu64
-                 ",\"warm\":%" PRIu64 ",\"calls\":%" PRIu64 ",\"tables\":%" PRIu64
-                 ",\"resident\":%" PRIu64 ",\"spare\":%" PRIu64 "},\"open\":{\"requests\":%" PRId64
-                 ",\"connections\":%" PRId64 ",\"tensors\":%d,\"mappings\":%d,\"regions\":%d}}\n",
-                 held.buffers.limit, held.buffers.in_use, held.buffers.warm, held.calls,
-                 held.store.mapped, held.store.held, held.store.spare, held.requests,
-                 held.connections, held.store.tensors, held.mappings, held.regions);
+    const struct td_connection_limits *limits = &call->services->connection_limits;
+    const struct td_connection_counts *connections = &held.connections;
+    const int length = snprintf(
+        body, SIZE,
+        "{\"status\":\"ready\",\"memory\":{\"limit\":%" PRIu64 ",\"in_use\":%" PRIu64
+        ",\"warm\":%" PRIu64 ",\"connections\":%" PRIu64 ",\"calls\":%" PRIu64
+        ",\"tables\":%" PRIu64 ",\"resident\":%" PRIu64 ",\"spare\":%" PRIu64
+        "},\"open\":{\"requests\":%" PRId64
+        ",\"connections\":%d,\"tensors\":%d,\"mappings\":%d,\"regions\":%d},"
+        "\"connections\":{\"limit\":%d,\"client_limit\":%d,\"waiting\":%d,\"receiving\":%d,"
+        "\"working\":%d,\"sending\":%d,\"restricted\":%d}}\n",
+        held.buffers.limit, held.buffers.in_use, held.buffers.warm, connections->memory_bytes,
+        held.calls, held.store.mapped, held.store.held, held.store.spare, held.requests,
+        connections->open, held.store.tensors, held.mappings, held.regions, limits->open,
+        limits->per_client, connections->waiting, connections->receiving, connections->working,
+        connections->sending, connections->restricted);
     td_reply_set(&call->reply, 200, "application/json", body, (size_t)length);
     return TD_OK;
 }

@@ -5,7 +5,7 @@
 #ifndef TD_SERVER_CALLS_SERVICES_H
 #define TD_SERVER_CALLS_SERVICES_H
 
-#include "server/calls/clients.h"
+#include "server/clients/connections.h"
 #include "server/config/config.h"
 #include "server/devices/devices.h"
 #include "server/memory/buffer_pool.h"
@@ -50,16 +50,17 @@ struct td_services {
     struct td_store *store;
     struct td_devices *devices;
     struct td_clients *clients;
+    struct td_connections *connections; /* set before the first one is accepted */
+    struct td_connection_limits connection_limits;
     struct td_shm *shm; /* NULL: clients may not share memory */
     struct td_rescan rescan;
     struct td_verification verification;
-    atomic_bool draining;            /* refuse new requests of tasks: ops and tensors */
-    atomic_bool refusing;            /* do not queue accepted ones either, and stop running ones */
-    atomic_int_fast64_t in_flight;   /* requests of tasks, accepted and not yet answered */
-    atomic_int_fast64_t suspended;   /* of those: wait for a worker or run on one */
-    atomic_int_fast64_t unsent;      /* requests that have arrived and replies that are not sent
+    atomic_bool draining;          /* refuse new requests of tasks: ops and tensors */
+    atomic_bool refusing;          /* do not queue accepted ones either, and stop running ones */
+    atomic_int_fast64_t in_flight; /* requests of tasks, accepted and not yet answered */
+    atomic_int_fast64_t suspended; /* of those: wait for a worker or run on one */
+    atomic_int_fast64_t unsent;    /* requests that have arrived and replies that are not sent
                                         yet, of any request */
-    atomic_int_fast64_t connections; /* open, also while they wait for a request */
     atomic_uint_fast64_t next_request;
     uint64_t request_seed; /* makes request ids differ between processes */
 

@@ -173,10 +173,14 @@ struct td_services_holdings td_services_holdings(struct td_services *services)
         .buffers = td_buffer_pool_stats(services->buffers),
         .store = td_store_stats(services->store),
         .requests = atomic_load(&services->in_flight),
-        .connections = atomic_load_explicit(&services->connections, memory_order_relaxed),
+        .connections = td_connections_counts(services->connections),
         .mappings = td_guard_ranges(),
         .regions = services->shm ? td_shm_count(services->shm) : 0,
     };
+    /* The memory of connections is shown by itself; it was counted a moment later. */
+    held.buffers.in_use -= held.buffers.in_use < held.connections.memory_bytes
+                               ? held.buffers.in_use
+                               : held.connections.memory_bytes;
     pthread_mutex_lock(&services->mutex);
     held.calls = (uint64_t)services->n_calls * sizeof(struct td_call_shell);
     pthread_mutex_unlock(&services->mutex);

@@ -28,7 +28,8 @@ struct td_services_holdings {
     struct td_buffer_pool_stats buffers;
     uint64_t calls; /* shells of calls, kept or in use */
     struct td_store_stats store;
-    int64_t requests, connections;
+    struct td_connection_counts connections;
+    int64_t requests;
     int mappings, regions; /* mapped files and regions; regions */
 };
 struct td_services_holdings td_services_holdings(struct td_services *services);

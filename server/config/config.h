@@ -38,7 +38,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "when the checksums of the files that persist=1 wrote are compared: start (before a tensor " \
       "is served), background (while it is served), off")                                          \
     X(io_threads, "io-threads", COUNT, "2", 1, 256, "N",                                           \
-      "I/O threads for HTTP; with one, an upload starves under small traffic")                     \
+      "I/O threads for HTTP, beside one for the first connections of each client")                 \
     X(workers, "workers", COUNT, "0", 0, 1024, "N", "compute threads; 0 means one per CPU")        \
     X(queue_limit, "queue-limit", COUNT, "1024", 1, 1000000, "N",                                  \
       "requests waiting for a worker, or for a device until it answers; further ones get 429")     \
@@ -61,7 +61,16 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(drain_timeout_ms, "drain-timeout-ms", COUNT, "30000", 0, 86400000, "MS",                     \
       "how long accepted requests may take after SIGTERM or SIGINT")                               \
     X(connection_limit, "connection-limit", COUNT, "10000", 1, 1000000, "N",                       \
-      "open connections; further ones wait in the kernel's backlog")                               \
+      "open connections; further ones may only ask for the server's health, and get 503 "          \
+      "otherwise")                                                                                 \
+    X(client_connections, "client-connections", COUNT, "0", 1, 1000000, "N",                       \
+      "open connections of one client, an address; 0 means half of --connection-limit")            \
+    X(header_timeout_ms, "header-timeout-ms", COUNT, "10000", 1, 86400000, "MS",                   \
+      "from the first byte of a request to the end of its headers; also how long a body or reply " \
+      "may be slower than --min-rate")                                                             \
+    X(min_rate, "min-rate", BYTES, "1K", 0, INT64_MAX, "BYTES",                                    \
+      "per second: a client that sends a body or reads a reply more slowly, on average, is "       \
+      "disconnected; 0 means never")                                                               \
     X(connection_memory, "connection-memory", BYTES, "32K", 4096, 16 << 20, "BYTES",               \
       "buffer for a request's headers; larger makes uploads faster and small requests slower")     \
     X(inline_limit_us, "inline-limit-us", COUNT, "20", 0, 1000000, "US",                           \

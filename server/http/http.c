@@ -1,9 +1,11 @@
 #include "server/http/http.h"
 
 #include "server/calls/scheduler.h"
+#include "server/clients/connections.h"
 #include "server/compression/inflate.h"
+#include "server/http/acceptor.h"
 #include "server/http/body.h"
-#include "server/http/connections.h"
+#include "server/http/capacity.h"
 #include "server/http/headers.h"
 #include "server/http/linger.h"
 #include "server/http/listener.h"
@@ -16,9 +18,8 @@
 #include "server/memory/populate.h"
 #include "server/observe/clock.h"
 
-#include <sys/resource.h>
-
 #include <fcntl.h>
+#include <malloc.h>
 #include <microhttpd.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,23 +31,31 @@
 enum {
     DISCARDED_BODY =
         64 << 10, /* a refused body is read up to this, so that the connection can be reused */
-    SPARE_FILES =
-        64 + TD_LINGER_SOCKETS, /* file descriptors beside connections, shared memory and */
-    FILES_PER_IO_THREAD = 2     /* those of libmicrohttpd: an epoll and an eventfd */
+    STORM = 1024, /* memory is returned to the system when so many connections have ended */
+    LIBRARY_BYTES = 2048 /* of a connection, in libmicrohttpd, beside --connection-memory */
 };
 
 struct td_http {
     struct td_services *services;
-    struct MHD_Daemon *daemon;
+    int listener; /* -1: none */
+    struct td_acceptor *acceptor;
     struct td_linger *linger;
-    struct td_connections *connections;
     struct td_populator *populator;
     struct td_origins *origins;
+    int most_connections; /* since memory was last returned to the system */
+    int n_io_threads;
+    struct MHD_Daemon *io_threads[]; /* each is a library of its own, with one thread */
 };
 
 static int socket_of(struct MHD_Connection *connection)
 {
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
+/* The record of a connection. */
+static struct td_connection *record_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
 /* ---- a request ------------------------------------------------------------------------------ */
@@ -64,6 +73,38 @@ static td_status accept_call(struct td_call *call)
                         "the server is stopping and accepts no new requests");
 }
 
+/* A restricted connection may only ask for the server's state, once. */
+static td_status check_restriction(struct td_call *call, const struct td_connection *record)
+{
+    const struct td_connection_limits *limits = &call->services->connection_limits;
+    struct td_error *err = &call->error;
+    if (record->restriction == TD_UNRESTRICTED)
+        return TD_OK;
+    call->close_connection = true;
+    if (td_route_is_open(call))
+        return TD_OK;
+    switch (record->restriction) {
+    case TD_CLIENT_REACHED:
+        td_error_set(err, TD_CLIENT_LIMIT,
+                     "this client has %d open connections, the most that one may have",
+                     limits->per_client);
+        snprintf(err->resource, sizeof err->resource, "connections");
+        err->needed = (uint64_t)limits->per_client + 1;
+        err->limit = (uint64_t)limits->per_client;
+        break;
+    case TD_MEMORY_REACHED:
+        td_error_set(err, TD_MEMORY_EXHAUSTED,
+                     "the memory limit leaves no room for another connection");
+        break;
+    default:
+        td_error_set(err, TD_CONNECTION_LIMIT,
+                     "%d connections are open, the most that this server allows", limits->open);
+        err->limit = (uint64_t)limits->open;
+    }
+    err->retry_after_s = 1;
+    return err->status;
+}
+
 /* A preflight does not report errors of the request that it announces; that request reports
  * them. */
 static td_status begin_preflight(struct td_call *call)
@@ -75,7 +116,8 @@ static td_status begin_preflight(struct td_call *call)
 }
 
 /* All checks that do not need the body. */
-static td_status begin(const struct td_http *http, struct td_call *call)
+static td_status begin(const struct td_http *http, struct td_call *call,
+                       const struct td_connection *record)
 {
     struct td_target target;
     const td_status form = td_target_read(call->method, call->path, &target, &call->error);
@@ -88,6 +130,9 @@ static td_status begin(const struct td_http *http, struct td_call *call)
         return begin_preflight(call);
     if (status != TD_OK || found != TD_OK)
         return status != TD_OK ? status : found;
+    status = check_restriction(call, record);
+    if (status != TD_OK)
+        return status;
     if (call->handler)
         return td_query_read(call);
     const bool has_body = call->body_limit != TD_BODY_NONE;
@@ -114,24 +159,42 @@ static bool answer_before_body(const struct td_call *call)
            (call->headers.expect && call->headers.content_length > 0);
 }
 
+/* Sends the call's reply, unless the connection was ended meanwhile. */
+static enum MHD_Result send_reply(struct td_call *call)
+{
+    /* The end of the last stage instead of another look at the clock. */
+    const int64_t now = call->times.stage_end > 0 ? call->times.stage_end : call->times.begun;
+    return td_connection_enter(record_of(call->connection), TD_CONNECTION_SENDING, now)
+               ? td_reply_send(call)
+               : MHD_NO;
+}
+
+static enum MHD_Result send_error(struct td_call *call)
+{
+    td_call_refuse(call);
+    return send_reply(call);
+}
+
 static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection *connection,
                                      const char *path, const char *method, void **state)
 {
+    struct td_connection *record = record_of(connection);
+    const int64_t now = td_now_ns();
+    if (!td_connection_enter(record, TD_CONNECTION_RECEIVING, now))
+        return MHD_NO;
     struct td_call *call = td_call_new(http->services);
     if (!call)
         return MHD_NO;
-    struct td_client *client =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     *state = call;
     call->connection = connection;
-    call->client = client ? td_client_ref(client) : NULL;
+    call->client = record->client ? td_client_ref(record->client) : NULL;
     call->method = method;
     call->path = path;
-    call->times.begun = td_now_ns();
-    if (begin(http, call) == TD_OK || !answer_before_body(call))
+    call->times.begun = now;
+    if (begin(http, call, record) == TD_OK || !answer_before_body(call))
         return MHD_YES;
     call->lingers = call->headers.chunked || call->headers.content_length > 0;
-    return td_reply_send_error(call);
+    return send_error(call);
 }
 
 /* On the populator's thread. */
@@ -153,6 +216,7 @@ static void suspend_to_populate(struct td_http *http, struct td_call *call)
 static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, const char *data,
                                     size_t bytes)
 {
+    td_connection_received(record_of(call->connection), bytes);
     if (call->task && call->body_limit != TD_BODY_NONE && call->error.status == TD_OK) {
         /* An error stays in call->error and is sent after the body. */
         if (td_body_receive(call, data, bytes) == TD_OK && td_body_must_populate(call))
@@ -174,14 +238,17 @@ static void finish_on_worker(struct td_call *call)
 
 static enum MHD_Result body_complete(struct td_call *call)
 {
-    call->times.arrived = call->times.stage_end = td_now_ns();
+    const int64_t now = td_now_ns();
+    call->times.arrived = call->times.stage_end = now;
+    if (!td_connection_enter(record_of(call->connection), TD_CONNECTION_WORKING, now))
+        return MHD_NO;
     td_call_count_unsent(call);
     if (call->error.status != TD_OK)
-        return td_reply_send_error(call);
+        return send_error(call);
     if (call->handler)
-        return call->handler(call) == TD_OK ? td_reply_send(call) : td_reply_send_error(call);
+        return call->handler(call) == TD_OK ? send_reply(call) : send_error(call);
     if (td_schedule(call) == TD_ANSWERED)
-        return td_reply_send(call);
+        return send_reply(call);
     call->socket = socket_of(call->connection);
     call->finished = finish_on_worker;
     MHD_suspend_connection(call->connection);
@@ -208,7 +275,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         td_call_log(call);
         return MHD_NO;
     }
-    return td_reply_send(call);
+    return send_reply(call);
 }
 
 /* The last byte is sent, or the client has disconnected. libmicrohttpd may still hold the response
@@ -227,62 +294,29 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
         if (other >= 0)
             td_linger_take(http->linger, other);
     }
+    td_connection_wait(record_of(connection));
     const bool accepted = call->accepted;
     td_call_free(call);
     if (accepted)
         atomic_fetch_sub(&http->services->in_flight, 1);
 }
 
-/* The client at the other end; NULL without memory. */
-static struct td_client *client_of(struct td_http *http, struct MHD_Connection *connection)
-{
-    struct td_client_key key;
-    const struct sockaddr *address =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
-    return address && td_client_key_of(address, &key)
-               ? td_clients_find(http->services->clients, &key)
-               : NULL;
-}
-
+/* A connection that the library could not set up is reported neither as started nor as closed. */
 static void connection_changed(void *context, struct MHD_Connection *connection, void **state,
                                enum MHD_ConnectionNotificationCode change)
 {
     struct td_http *http = context;
     const int socket = socket_of(connection);
+    struct td_connection *record = td_connections_find(http->services->connections, socket);
     if (change == MHD_CONNECTION_NOTIFY_STARTED) {
-        *state = client_of(http, connection);
-        atomic_fetch_add_explicit(&http->services->connections, 1, memory_order_relaxed);
-        td_connections_add(http->connections, socket);
+        *state = record;
+        (void)td_connection_enter(record, TD_CONNECTION_WAITING, td_now_ns());
     } else {
-        atomic_fetch_sub_explicit(&http->services->connections, 1, memory_order_relaxed);
-        td_connections_remove(http->connections, socket);
-        td_client_unref(*state);
+        td_connections_close(http->services->connections, socket);
     }
 }
 
 /* ---- start and stop ------------------------------------------------------------------------- */
-
-/* --connection-limit, or less if the limit on open files requires it. */
-static unsigned connection_limit(const struct td_services *services)
-{
-    struct rlimit files;
-    const int64_t wanted = services->config.connection_limit;
-    const int64_t reserved = SPARE_FILES + FILES_PER_IO_THREAD * services->config.io_threads +
-                             (services->shm ? TD_SHM_REGIONS : 0);
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return (unsigned)wanted;
-    const rlim_t before = files.rlim_cur;
-    files.rlim_cur = files.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &files) != 0)
-        files.rlim_cur = before;
-    if (files.rlim_cur == RLIM_INFINITY || files.rlim_cur >= (rlim_t)(wanted + reserved))
-        return (unsigned)wanted;
-    const int64_t room = (int64_t)files.rlim_cur - reserved;
-    const unsigned limit = room > 1 ? (unsigned)room : 1;
-    td_log(&services->log, TD_LOG_WARN, "connection_limit_lowered", TD_INT("wanted", wanted),
-           TD_INT("limit", limit), TD_TEXT("reason", "the limit on open files"));
-    return limit;
-}
 
 __attribute__((format(printf, 2, 0))) static void library_log(void *context, const char *format,
                                                               va_list arguments)
@@ -297,79 +331,92 @@ __attribute__((format(printf, 2, 0))) static void library_log(void *context, con
     td_log(&services->log, TD_LOG_DEBUG, "http_library", TD_TEXT("message", text));
 }
 
-static struct MHD_Daemon *start_daemon(struct td_http *http, int fd)
+/* An I/O thread: the library without a listening socket. */
+static struct MHD_Daemon *start_io_thread(struct td_http *http)
 {
     const struct td_config *config = &http->services->config;
-    const unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
+                           MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET;
     const unsigned timeout_s = (unsigned)((config->idle_timeout_ms + 999) / 1000);
     struct MHD_OptionItem options[] = {
         { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_log, http->services },
-        { MHD_OPTION_LISTEN_SOCKET, fd, NULL },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, http },
         { MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)td_query_leave_encoded, NULL },
         { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)td_transport_record_path, http },
         { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, http },
         { MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL },
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->connection_memory, NULL },
-        { MHD_OPTION_CONNECTION_LIMIT, (intptr_t)connection_limit(http->services), NULL },
+        { MHD_OPTION_CONNECTION_LIMIT, INT32_MAX, NULL }, /* the acceptor's */
         { MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)timeout_s, NULL },
-        /* libmicrohttpd refuses a pool of one; without the option there is one thread. */
-        { config->io_threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END,
-          (intptr_t)config->io_threads, NULL },
         { MHD_OPTION_END, 0, NULL },
     };
     return MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_ARRAY, options,
                             MHD_OPTION_END);
 }
 
-/* False with *why set if a part cannot be started. */
-static bool start_parts(struct td_http *http, int fd, struct td_listener_address *bound,
-                        const char **why)
+static bool start_io_threads(struct td_http *http)
 {
-    const struct td_config *config = &http->services->config;
+    const int count = (int)http->services->config.io_threads + TD_FIRST_IO_THREADS;
+    for (; http->n_io_threads < count; http->n_io_threads++) {
+        struct MHD_Daemon *thread = start_io_thread(http);
+        if (!thread)
+            return false;
+        http->io_threads[http->n_io_threads] = thread;
+    }
+    return true;
+}
+
+/* False with *why set if a part cannot be started. */
+static bool start_parts(struct td_http *http, struct td_listener_address *bound, const char **why)
+{
+    struct td_services *services = http->services;
+    const struct td_config *config = &services->config;
+    struct td_capacity capacity;
     char message[TD_CONFIG_MESSAGE];
-    if (!td_listener_find(fd, bound, why))
+    *why = "too few open files are allowed";
+    if (!td_capacity_find(services, &capacity) ||
+        (http->listener = td_listener_open(config->listen, why)) < 0 ||
+        !td_listener_find(http->listener, bound, why))
         return false;
     *why = "no memory";
+    services->connection_limits = capacity.limits;
+    services->connections = td_connections_new(capacity.n_sockets, services->buffers,
+                                               (size_t)config->connection_memory + LIBRARY_BYTES);
     http->linger = td_linger_new();
-    http->connections = td_connections_new();
     http->populator = td_populator_new();
     /* The values were checked when the program started. */
     http->origins = td_origins_new(config->allow_origin, config->allow_host,
                                    td_listener_is_loopback(bound), message, sizeof message);
-    if (!http->linger || !http->connections || !http->populator || !http->origins)
+    if (!services->connections || !http->linger || !http->populator || !http->origins)
         return false;
     *why = "libmicrohttpd could not start";
-    http->daemon = start_daemon(http, fd);
-    return http->daemon != NULL;
-}
-
-static void free_parts(struct td_http *http)
-{
-    td_linger_free(http->linger);
-    td_connections_free(http->connections);
-    td_populator_free(http->populator);
-    td_origins_free(http->origins);
-    free(http);
+    if (!start_io_threads(http))
+        return false;
+    *why = "no thread to accept connections";
+    http->acceptor = td_acceptor_start(&(struct td_acceptor_options){
+        .services = services,
+        .socket = http->listener,
+        .io_threads = http->io_threads,
+        .n_io_threads = http->n_io_threads,
+    });
+    return http->acceptor != NULL;
 }
 
 struct td_http *td_http_start(struct td_services *services)
 {
-    struct td_http *http = calloc(1, sizeof *http);
+    const size_t n_io_threads = (size_t)services->config.io_threads + TD_FIRST_IO_THREADS;
+    struct td_http *http = calloc(1, sizeof *http + n_io_threads * sizeof(struct MHD_Daemon *));
     const char *why = "no memory";
     struct td_listener_address bound;
     char address[256];
-    const int fd = http ? td_listener_open(services->config.listen, &why) : -1;
-    if (http)
+    if (http) {
         http->services = services;
-    if (fd < 0 || !start_parts(http, fd, &bound, &why)) {
+        http->listener = -1;
+    }
+    if (!http || !start_parts(http, &bound, &why)) {
         td_log(&services->log, TD_LOG_ERROR, "listen_failed",
                TD_TEXT("address", services->config.listen), TD_TEXT("reason", why));
-        if (fd >= 0)
-            close(fd);
-        if (http)
-            free_parts(http);
+        td_http_stop(http);
         return NULL;
     }
     td_listener_print(&bound, address, sizeof address);
@@ -381,16 +428,45 @@ struct td_http *td_http_start(struct td_services *services)
     return http;
 }
 
-void td_http_nudge(struct td_http *http)
+/* Memory of many connections that have ended goes back to the system: the C library keeps it
+ * otherwise. */
+static void trim_after_storm(struct td_http *http)
 {
-    td_connections_nudge(http->connections);
+    const int count = td_connections_count(http->services->connections);
+    if (count > http->most_connections)
+        http->most_connections = count;
+    if (http->most_connections - count < STORM)
+        return;
+    http->most_connections = count;
+    malloc_trim(0);
+}
+
+void td_http_tidy(struct td_http *http, int64_t now_ns, int parts)
+{
+    const struct td_config *config = &http->services->config;
+    td_connections_sweep(http->services->connections,
+                         &(struct td_progress_limits){
+                             .header_timeout_ns = config->header_timeout_ms * 1000000,
+                             .min_rate = (uint64_t)config->min_rate,
+                         },
+                         now_ns, parts);
+    trim_after_storm(http);
 }
 
 void td_http_stop(struct td_http *http)
 {
     if (!http)
         return;
+    td_acceptor_free(http->acceptor);
+    if (http->listener >= 0)
+        close(http->listener);
     td_populator_stop(http->populator); /* no connection may be suspended then */
-    MHD_stop_daemon(http->daemon);      /* closes the listening socket as well */
-    free_parts(http);
+    for (int i = 0; i < http->n_io_threads; i++)
+        MHD_stop_daemon(http->io_threads[i]);
+    td_connections_free(http->services->connections);
+    http->services->connections = NULL;
+    td_linger_free(http->linger);
+    td_populator_free(http->populator);
+    td_origins_free(http->origins);
+    free(http);
 }

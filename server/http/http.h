@@ -15,9 +15,9 @@ struct td_http;
 /* Binds and serves. NULL (logged) if the address is not available. */
 struct td_http *td_http_start(struct td_services *services);
 
-/* Closes connections whose client has disconnected unnoticed (connections.h). Any thread, called
- * periodically. */
-void td_http_nudge(struct td_http *http);
+/* Looks at one part of `parts` of the connections and ends those that are too slow or whose client has
+ * disconnected unnoticed (connections.h). Main thread, called periodically. */
+void td_http_tidy(struct td_http *http, int64_t now_ns, int parts);
 
 /* Stops serving. No connection may be suspended: all calls must have been answered. NULL is
  * fine. */

@@ -110,9 +110,3 @@ enum MHD_Result td_reply_send(struct td_call *call)
     td_call_log(call);
     return queued;
 }
-
-enum MHD_Result td_reply_send_error(struct td_call *call)
-{
-    td_call_refuse(call);
-    return td_reply_send(call);
-}

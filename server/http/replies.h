@@ -14,7 +14,4 @@
 /* Queues call->reply, and logs the call. */
 enum MHD_Result td_reply_send(struct td_call *call);
 
-/* Makes a problem document of call->error, and sends it. */
-enum MHD_Result td_reply_send_error(struct td_call *call);
-
 #endif

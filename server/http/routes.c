@@ -232,6 +232,12 @@ static td_status refuse_method(struct td_call *call, unsigned methods)
     return TD_METHOD_NOT_ALLOWED;
 }
 
+bool td_route_is_open(const struct td_call *call)
+{
+    return call->handler == td_get_health || call->handler == td_get_ready ||
+           call->handler == td_oip_live || call->handler == td_oip_ready;
+}
+
 td_style td_route_style(const char *path)
 {
     const bool v2 = strncmp(path, "/v2", 3) == 0 && (path[3] == '\0' || strchr("/?", path[3]));

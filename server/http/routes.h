@@ -22,6 +22,9 @@
  * handler or task. On failure call->error is set, and so are style and, if known, op. */
 TD_MUST_CHECK td_status td_route_call(struct td_call *call);
 
+/* Of a routed call: does it ask for the server's health? Such requests are always answered. */
+bool td_route_is_open(const struct td_call *call);
+
 /* The style of errors for this path, which a query may follow. */
 td_style td_route_style(const char *path);
 

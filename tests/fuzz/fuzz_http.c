@@ -217,7 +217,7 @@ static void converse(size_t piece, const uint8_t *data, size_t size, struct repl
     shutdown(fd, SHUT_WR);
     for (const int64_t begun = td_now_ns(); open;) {
         REQUIRE(td_now_ns() - begun < HANG_NS, "the connection stays open");
-        td_http_nudge(http);
+        td_http_tidy(http, td_now_ns(), 1);
         if (readable(fd, EOF_TICK_US))
             open = receive(fd, replies);
     }

@@ -324,8 +324,9 @@ def replies_of(sockets):
 class Raw:
     """a socket, for requests that a client library would not send"""
 
-    def __init__(self, daemon, timeout=WAIT_LIMIT):
-        self.socket = socket.create_connection((daemon.host, daemon.port), timeout=timeout)
+    def __init__(self, daemon, timeout=WAIT_LIMIT, source=None):
+        """source: the address to connect from, as another client would"""
+        self.socket = socket.create_connection((daemon.host, daemon.port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.seen = bytearray()
 
@@ -493,6 +494,12 @@ class HttpTest(unittest.TestCase):
 
     def post(self, path, body, headers=None):
         return self.request("POST", path, body, headers)
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + WAIT_LIMIT
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, "what was waited for did not happen")
+            time.sleep(0.02)
 
     def assertStatus(self, reply, status):
         self.assertEqual(reply.status, status, str(reply))

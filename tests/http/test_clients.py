@@ -148,18 +148,6 @@ class ManyConnections(HttpTest):
             for i, raw in enumerate(sockets):
                 self.assertOutput(raw.reply(), "int32", [1], [i])
 
-    def test_connections_above_the_limit_wait_and_are_served_later(self):
-        with Daemon("--connection-limit", "8", "--io-threads", "1") as daemon, contextlib.ExitStack() as stack:
-            sockets = [stack.enter_context(Raw(daemon)) for _ in range(8)]
-            for raw in sockets:
-                raw.send(http_request("POST", "/v1/gather", BODY))
-                self.assertOutput(raw.reply(), *ANSWER)
-            late = stack.enter_context(Raw(daemon))
-            late.send(http_request("POST", "/v1/gather", BODY))
-            for raw in sockets:
-                raw.close()
-            self.assertOutput(late.reply(), *ANSWER)
-
     def test_many_requests_on_one_connection(self):
         with Client(self.daemon) as client:
             for i in range(500):

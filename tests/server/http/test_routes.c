@@ -29,10 +29,14 @@ static void server_open(void)
     ck_assert_int_eq(td_config_load(&services.config, 2, arguments, nothing, message),
                      TD_CONFIG_RUN);
     ck_assert(td_services_open(&services));
+    services.connections = td_connections_new(100, services.buffers, 1000);
+    services.connection_limits = (struct td_connection_limits){ .open = 100, .per_client = 50 };
+    ck_assert_ptr_nonnull(services.connections);
 }
 
 static void server_close(void)
 {
+    td_connections_free(services.connections);
     td_services_close(&services);
     td_config_free(&services.config);
 }
@@ -385,7 +389,11 @@ START_TEST(readyz_reports_what_the_server_holds)
     struct td_call *call = call_to("GET", "/readyz");
     const int range = td_guard_add(call, 1);
     atomic_store(&services.in_flight, 3);
-    atomic_store(&services.connections, 5);
+    for (int socket = 0; socket < 5; socket++)
+        ck_assert(td_connections_open(services.connections, socket, NULL,
+                                      socket < 2 ? TD_CLIENT_REACHED : TD_UNRESTRICTED, 0));
+    ck_assert(td_connection_enter(td_connections_find(services.connections, 1),
+                                  TD_CONNECTION_SENDING, 1));
     ck_assert_int_eq(td_buffer_pool_charge(services.buffers, 12345, &call->error), TD_OK);
     ck_assert_int_eq(td_route_call(call), TD_OK);
     ck_assert_int_eq(call->handler(call), TD_OK);
@@ -399,10 +407,18 @@ START_TEST(readyz_reports_what_the_server_holds)
     const cJSON *open = cJSON_GetObjectItem(root, "open");
     ck_assert_double_eq(cJSON_GetObjectItem(open, "requests")->valuedouble, 3);
     ck_assert_double_eq(cJSON_GetObjectItem(open, "connections")->valuedouble, 5);
+    ck_assert_double_eq(cJSON_GetObjectItem(memory, "connections")->valuedouble, 5 * 1000);
+    const cJSON *connections = cJSON_GetObjectItem(root, "connections");
+    ck_assert_double_eq(cJSON_GetObjectItem(connections, "limit")->valuedouble, 100);
+    ck_assert_double_eq(cJSON_GetObjectItem(connections, "client_limit")->valuedouble, 50);
+    ck_assert_double_eq(cJSON_GetObjectItem(connections, "waiting")->valuedouble, 4);
+    ck_assert_double_eq(cJSON_GetObjectItem(connections, "sending")->valuedouble, 1);
+    ck_assert_double_eq(cJSON_GetObjectItem(connections, "restricted")->valuedouble, 2);
     ck_assert_double_eq(cJSON_GetObjectItem(open, "mappings")->valuedouble, 1);
     td_guard_remove(range);
     atomic_store(&services.in_flight, 0);
-    atomic_store(&services.connections, 0);
+    for (int socket = 0; socket < 5; socket++)
+        td_connections_close(services.connections, socket);
     cJSON_Delete(root);
     td_buffer_pool_discharge(services.buffers, 12345);
     td_call_free(call);

@@ -1,4 +1,4 @@
-#include "server/calls/refusals.h"
+#include "server/clients/refusals.h"
 #include "server/observe/clock.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

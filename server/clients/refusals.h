@@ -12,8 +12,8 @@
  * Bounds     TD_REFUSALS_MOST at a time; others are not delayed.
  * Ownership  A refusal belongs to its owner, and to this module from delay until it calls `end`.
  * Threads    Any; one of its own. One mutex, not held while `end` is called. */
-#ifndef TD_SERVER_CALLS_REFUSALS_H
-#define TD_SERVER_CALLS_REFUSALS_H
+#ifndef TD_SERVER_CLIENTS_REFUSALS_H
+#define TD_SERVER_CLIENTS_REFUSALS_H
 
 #include "server/workers/heap.h"
 #include "server/workers/worker_pool.h"

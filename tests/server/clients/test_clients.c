@@ -1,4 +1,4 @@
-#include "server/calls/clients.h"
+#include "server/clients/clients.h"
 #include "tests/support/suite.h"
 
 #include <arpa/inet.h>

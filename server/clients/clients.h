@@ -6,10 +6,10 @@
  * Ownership  A client is shared: each connection and each call holds a reference. Without references
  *            it is kept for some seconds, so that what is known of it outlasts a reconnect.
  * Threads    Any. One mutex guards the table; the members of a client are atomic. */
-#ifndef TD_SERVER_CALLS_CLIENTS_H
-#define TD_SERVER_CALLS_CLIENTS_H
+#ifndef TD_SERVER_CLIENTS_CLIENTS_H
+#define TD_SERVER_CLIENTS_CLIENTS_H
 
-#include "server/calls/refusals.h"
+#include "server/clients/refusals.h"
 #include "server/workers/job_queue.h"
 
 #include <sys/socket.h>

@@ -1,0 +1,410 @@
+#include "server/clients/connections.h"
+
+#include "api/message/problem.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    IO_THREADS = 257, /* at most */
+    SAMPLE = 256,     /* records looked at to make room for a connection */
+    SLICE = 512       /* sockets polled with one call */
+};
+#define LONG_WAIT_NS INT64_C(5000000000) /* a connection that waits for so long may be ended */
+
+struct td_connections {
+    int n_sockets;
+    struct td_buffer_pool *budget;
+    size_t connection_bytes;
+    atomic_int count, count_restricted, count_charged;
+    atomic_int count_on[IO_THREADS];
+
+    pthread_mutex_t mutex; /* guards all below */
+    int end;               /* all open sockets are below */
+    int swept, sampled;    /* where the next sweep or sample begins */
+    struct td_connection records[];
+};
+
+struct td_connections *td_connections_new(int n_sockets, struct td_buffer_pool *budget,
+                                          size_t connection_bytes)
+{
+    /* Not touched until it is used: calloc maps it. */
+    struct td_connections *connections =
+        calloc(1, sizeof *connections + (size_t)n_sockets * sizeof(struct td_connection));
+    if (!connections)
+        return NULL;
+    connections->n_sockets = n_sockets;
+    connections->budget = budget;
+    connections->connection_bytes = connection_bytes;
+    pthread_mutex_init(&connections->mutex, NULL);
+    return connections;
+}
+
+void td_connections_free(struct td_connections *connections)
+{
+    if (!connections)
+        return;
+    for (int i = 0; i < connections->end; i++)
+        td_connections_close(connections, i);
+    pthread_mutex_destroy(&connections->mutex);
+    free(connections);
+}
+
+/* ---- one connection ------------------------------------------------------------------------- */
+
+static int phase_of(struct td_connection *connection)
+{
+    return atomic_load_explicit(&connection->phase, memory_order_acquire);
+}
+
+static void change_count(atomic_int *counter, int change)
+{
+    atomic_fetch_add_explicit(counter, change, memory_order_relaxed);
+}
+
+/* Adds the record to the counts, or takes it out of them. Under the mutex. */
+static void count_record(struct td_connections *connections, struct td_connection *record,
+                         int change)
+{
+    change_count(&connections->count, change);
+    change_count(&connections->count_on[record->io_thread], change);
+    if (record->restriction != TD_UNRESTRICTED && phase_of(record) != TD_CONNECTION_ENDED)
+        change_count(&connections->count_restricted, change);
+    if (record->charged)
+        change_count(&connections->count_charged, change);
+    if (record->client)
+        change_count(&record->client->connections, change);
+}
+
+/* Under the mutex. */
+static void release(struct td_connections *connections, struct td_connection *record)
+{
+    if (phase_of(record) == TD_CONNECTION_CLOSED)
+        return;
+    count_record(connections, record, -1);
+    atomic_store_explicit(&record->phase, TD_CONNECTION_CLOSED, memory_order_release);
+    if (record->charged)
+        td_buffer_pool_discharge(connections->budget, connections->connection_bytes);
+    td_client_unref(record->client);
+    record->client = NULL;
+}
+
+bool td_connections_open(struct td_connections *connections, int socket, struct td_client *client,
+                         enum td_restriction restriction, int io_thread)
+{
+    if (socket >= connections->n_sockets)
+        return false;
+    struct td_error no_room;
+    const bool charged = td_buffer_pool_charge(connections->budget, connections->connection_bytes,
+                                               &no_room) == TD_OK;
+    pthread_mutex_lock(&connections->mutex);
+    struct td_connection *record = &connections->records[socket];
+    release(connections, record); /* in use if the library closed the socket without a word */
+    record->client = client;
+    record->restriction =
+        restriction == TD_UNRESTRICTED && !charged ? TD_MEMORY_REACHED : restriction;
+    record->charged = charged;
+    record->io_thread = io_thread;
+    record->seen_phase_ns = 0;
+    atomic_store_explicit(&record->requested, false, memory_order_relaxed);
+    atomic_store_explicit(&record->received, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->phase, TD_CONNECTION_ACCEPTED, memory_order_release);
+    count_record(connections, record, 1);
+    if (socket >= connections->end)
+        connections->end = socket + 1;
+    pthread_mutex_unlock(&connections->mutex);
+    return true;
+}
+
+void td_connections_close(struct td_connections *connections, int socket)
+{
+    if (socket < 0 || socket >= connections->n_sockets)
+        return;
+    pthread_mutex_lock(&connections->mutex);
+    release(connections, &connections->records[socket]);
+    pthread_mutex_unlock(&connections->mutex);
+}
+
+struct td_connection *td_connections_find(struct td_connections *connections, int socket)
+{
+    return &connections->records[socket];
+}
+
+bool td_connection_enter(struct td_connection *connection, enum td_phase phase, int64_t now_ns)
+{
+    int before = phase_of(connection);
+    atomic_store_explicit(&connection->since_ns, now_ns, memory_order_relaxed);
+    if (phase == TD_CONNECTION_RECEIVING) {
+        atomic_store_explicit(&connection->received, 0, memory_order_relaxed);
+        atomic_store_explicit(&connection->requested, true, memory_order_relaxed);
+    }
+    do
+        if (before == TD_CONNECTION_ENDED)
+            return false;
+    while (!atomic_compare_exchange_weak_explicit(&connection->phase, &before, phase,
+                                                  memory_order_acq_rel, memory_order_acquire));
+    return true;
+}
+
+void td_connection_received(struct td_connection *connection, size_t bytes)
+{
+    const uint64_t before = atomic_load_explicit(&connection->received, memory_order_relaxed);
+    atomic_store_explicit(&connection->received, before + bytes, memory_order_relaxed);
+}
+
+void td_connection_wait(struct td_connection *connection)
+{
+    /* Not the time but a time of its own: a sweep tells phases apart by it. */
+    const int64_t before = atomic_load_explicit(&connection->since_ns, memory_order_relaxed);
+    (void)td_connection_enter(connection, TD_CONNECTION_WAITING, before + 1);
+}
+
+int td_connections_count(const struct td_connections *connections)
+{
+    return atomic_load_explicit(&connections->count, memory_order_relaxed);
+}
+
+int td_connections_count_restricted(const struct td_connections *connections)
+{
+    return atomic_load_explicit(&connections->count_restricted, memory_order_relaxed);
+}
+
+int td_connections_count_on(const struct td_connections *connections, int io_thread)
+{
+    return atomic_load_explicit(&connections->count_on[io_thread], memory_order_relaxed);
+}
+
+/* ---- ending connections, under the mutex ---------------------------------------------------- */
+
+/* Tells a client that has sent a part of a request why it gets no other reply. */
+static void send_timeout(int socket, const char *sentence)
+{
+    const struct td_problem *problem = td_problem_of(TD_REQUEST_TIMEOUT);
+    char body[512], reply[768];
+    /* Both formats of errors: which one the request wants may not be known yet. */
+    const int body_bytes =
+        snprintf(body, sizeof body,
+                 "{\"error\":\"%s\",\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,"
+                 "\"detail\":\"%s\",\"code\":\"%s\"}\n",
+                 sentence, problem->slug, problem->title, problem->http_status, sentence,
+                 td_status_name(TD_REQUEST_TIMEOUT));
+    const int bytes = snprintf(reply, sizeof reply,
+                               "HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\n"
+                               "Content-Length: %d\r\nConnection: close\r\n\r\n%s",
+                               problem->http_status, problem->title, body_bytes, body);
+    if (bytes > 0 && (size_t)bytes < sizeof reply)
+        (void)send(socket, reply, (size_t)bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Ends a connection that is still in the phase; the I/O thread notices when the socket reports its
+ * end. With a sentence the client is told. */
+static bool end_connection(struct td_connections *connections, int socket, int phase,
+                           const char *sentence)
+{
+    struct td_connection *record = &connections->records[socket];
+    if (!atomic_compare_exchange_strong_explicit(&record->phase, &phase, TD_CONNECTION_ENDED,
+                                                 memory_order_acq_rel, memory_order_acquire))
+        return false;
+    if (record->restriction != TD_UNRESTRICTED)
+        change_count(&connections->count_restricted, -1);
+    if (sentence)
+        send_timeout(socket, sentence);
+    (void)shutdown(socket, SHUT_RDWR);
+    return true;
+}
+
+static int connections_of(const struct td_client *client)
+{
+    return client ? atomic_load_explicit(&client->connections, memory_order_relaxed) : 0;
+}
+
+bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
+                              int64_t now_ns)
+{
+    int best = -1, most = connections_of(client);
+    int64_t oldest = now_ns - LONG_WAIT_NS;
+    pthread_mutex_lock(&connections->mutex);
+    for (int i = 0; i < SAMPLE && i < connections->end; i++) {
+        connections->sampled = (connections->sampled + 1) % connections->end;
+        struct td_connection *record = &connections->records[connections->sampled];
+        const int64_t since = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
+        const int count = connections_of(record->client);
+        if (phase_of(record) != TD_CONNECTION_WAITING || record->client == client || count < most ||
+            (count == most && since >= oldest))
+            continue;
+        best = connections->sampled;
+        most = count;
+        oldest = since;
+    }
+    const bool ended = best >= 0 && end_connection(connections, best, TD_CONNECTION_WAITING, NULL);
+    pthread_mutex_unlock(&connections->mutex);
+    return ended;
+}
+
+bool td_connections_end_restricted(struct td_connections *connections)
+{
+    int best = -1, phase = 0;
+    int64_t oldest = INT64_MAX;
+    pthread_mutex_lock(&connections->mutex);
+    for (int i = 0; i < connections->end; i++) {
+        struct td_connection *record = &connections->records[i];
+        const int64_t since = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
+        const int now = phase_of(record);
+        if ((now != TD_CONNECTION_WAITING && now != TD_CONNECTION_RECEIVING) ||
+            record->restriction == TD_UNRESTRICTED || since >= oldest)
+            continue;
+        best = i;
+        phase = now;
+        oldest = since;
+    }
+    const bool ended = best >= 0 && end_connection(connections, best, phase, NULL);
+    pthread_mutex_unlock(&connections->mutex);
+    return ended;
+}
+
+/* ---- sweeps, under the mutex ---------------------------------------------------------------- */
+
+/* What the kernel knows of a connection. False if the socket is not of TCP. */
+static bool transferred(int socket, uint64_t *received, uint64_t *acknowledged)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+        size < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received)
+        return false;
+    *received = info.tcpi_bytes_received;
+    *acknowledged = info.tcpi_bytes_acked;
+    return true;
+}
+
+/* Below the rate after the time in which it may be? */
+static bool is_slow(uint64_t bytes, int64_t elapsed_ns, const struct td_progress_limits *limits)
+{
+    const int64_t counted_ns = elapsed_ns - limits->header_timeout_ns;
+    return counted_ns > 0 && (double)bytes < (double)limits->min_rate * (double)counted_ns / 1e9;
+}
+
+/* The first bytes of a request begin its time for headers. The bytes of a connection's earlier
+ * requests are known only when a sweep first sees it waiting again; those of a new one are none. */
+static bool headers_are_late(struct td_connection *record, uint64_t received, bool first_look,
+                             int64_t now_ns, const struct td_progress_limits *limits)
+{
+    if (first_look) {
+        record->seen_ns = 0;
+        record->seen_bytes =
+            atomic_load_explicit(&record->requested, memory_order_relaxed) ? received : 0;
+    }
+    if (record->seen_ns == 0 && received > record->seen_bytes)
+        record->seen_ns = now_ns;
+    return limits->header_timeout_ns > 0 && record->seen_ns > 0 &&
+           now_ns - record->seen_ns > limits->header_timeout_ns;
+}
+
+static bool reply_is_slow(struct td_connection *record, uint64_t acknowledged, bool first_look,
+                          int64_t now_ns, const struct td_progress_limits *limits)
+{
+    if (first_look) {
+        record->seen_ns = now_ns;
+        record->seen_bytes = acknowledged;
+    }
+    return is_slow(acknowledged - record->seen_bytes, now_ns - record->seen_ns, limits);
+}
+
+static void look_at(struct td_connections *connections, int socket,
+                    const struct td_progress_limits *limits, int64_t now_ns)
+{
+    struct td_connection *record = &connections->records[socket];
+    const int phase = phase_of(record);
+    const int64_t since = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
+    const bool first_look = record->seen_phase_ns != since;
+    uint64_t received, acknowledged;
+    if (phase == TD_CONNECTION_RECEIVING) {
+        if (is_slow(atomic_load_explicit(&record->received, memory_order_relaxed), now_ns - since,
+                    limits))
+            end_connection(connections, socket, phase,
+                           "the body arrives more slowly than --min-rate allows");
+        return;
+    }
+    if ((phase != TD_CONNECTION_WAITING && phase != TD_CONNECTION_SENDING) ||
+        !transferred(socket, &received, &acknowledged))
+        return;
+    record->seen_phase_ns = since;
+    if (phase == TD_CONNECTION_SENDING) {
+        if (reply_is_slow(record, acknowledged, first_look, now_ns, limits))
+            end_connection(connections, socket, phase, NULL);
+    } else if (headers_are_late(record, received, first_look, now_ns, limits)) {
+        end_connection(connections, socket, phase,
+                       "the headers did not arrive within --header-timeout-ms");
+    }
+}
+
+/* Shuts down the reading side of the sockets whose client has closed, so that the library reads it. */
+static void wake_closed(const struct pollfd *pollers, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (pollers[i].revents & POLLRDHUP)
+            (void)shutdown(pollers[i].fd, SHUT_RD);
+}
+
+/* Looks at the sockets from begin to end. */
+static void sweep(struct td_connections *connections, const struct td_progress_limits *limits,
+                  int64_t now_ns, int begin, int end)
+{
+    struct pollfd pollers[SLICE];
+    int count = 0;
+    for (int socket = begin; socket < end; socket++) {
+        const int phase = phase_of(&connections->records[socket]);
+        if (phase != TD_CONNECTION_CLOSED && phase != TD_CONNECTION_ACCEPTED) {
+            look_at(connections, socket, limits, now_ns);
+            pollers[count++] = (struct pollfd){ .fd = socket, .events = POLLRDHUP };
+        }
+        if (count == SLICE || (socket == end - 1 && count > 0)) {
+            if (poll(pollers, (nfds_t)count, 0) > 0)
+                wake_closed(pollers, count);
+            count = 0;
+        }
+    }
+}
+
+void td_connections_sweep(struct td_connections *connections,
+                          const struct td_progress_limits *limits, int64_t now_ns, int parts)
+{
+    pthread_mutex_lock(&connections->mutex);
+    const int part = connections->end / parts + 1;
+    if (connections->swept >= connections->end)
+        connections->swept = 0;
+    const int begin = connections->swept;
+    const int end = begin + part < connections->end ? begin + part : connections->end;
+    sweep(connections, limits, now_ns, begin, end);
+    connections->swept = end;
+    pthread_mutex_unlock(&connections->mutex);
+}
+
+struct td_connection_counts td_connections_counts(struct td_connections *connections)
+{
+    struct td_connection_counts counts = {
+        .open = td_connections_count(connections),
+        .restricted = td_connections_count_restricted(connections),
+        .memory_bytes =
+            connections->connection_bytes *
+            (uint64_t)atomic_load_explicit(&connections->count_charged, memory_order_relaxed),
+    };
+    pthread_mutex_lock(&connections->mutex);
+    for (int i = 0; i < connections->end; i++) {
+        const int phase = phase_of(&connections->records[i]);
+        counts.waiting += phase == TD_CONNECTION_WAITING || phase == TD_CONNECTION_ACCEPTED;
+        counts.receiving += phase == TD_CONNECTION_RECEIVING;
+        counts.working += phase == TD_CONNECTION_WORKING;
+        counts.sending += phase == TD_CONNECTION_SENDING;
+    }
+    pthread_mutex_unlock(&connections->mutex);
+    return counts;
+}

@@ -1,0 +1,137 @@
+/* connections.h - the open connections: whose they are, what they wait for, and which of them must end.
+ *
+ *     open ─► ACCEPTED ─► WAITING ─► RECEIVING ─► WORKING ─► SENDING ─► WAITING ... ─► close
+ *                            │           │                      │
+ *                            └───────────┴── sweep ─► ENDED ◄───┘
+ *
+ * An I/O thread reports each change of a connection's phase. td_connections_sweep looks at all
+ * connections from time to time, and ends those that hold their place without making progress:
+ * headers that do not arrive in time, bodies and replies below a minimum rate. The kernel counts the
+ * bytes of a socket, so that neither needs a report for each packet.
+ *
+ * A sweep also wakes the HTTP library for clients that have disconnected. The library reads with
+ * edge-triggered epoll events; when a client's last bytes and its FIN arrive together, it reads the
+ * bytes and gets no second event. POLLRDHUP finds such sockets, and shutting down their reading side
+ * makes another event. Bytes of a next request that are not yet read are then lost, so a client that
+ * half-closes after several pipelined requests may get only the first reply.
+ *
+ * Ownership  Records are in a table indexed by socket. A record is in use from open until close, which
+ *            is called before the socket is closed, and holds a reference to its client. Sockets are
+ *            not closed here.
+ * Threads    Any. One mutex, for open, close and sweep: a sweep never shuts down a socket that was
+ *            closed and opened again meanwhile. Reports take no lock. */
+#ifndef TD_SERVER_CLIENTS_CONNECTIONS_H
+#define TD_SERVER_CLIENTS_CONNECTIONS_H
+
+#include "server/clients/clients.h"
+#include "server/memory/buffer_pool.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct td_connections;
+
+enum td_phase {
+    TD_CONNECTION_CLOSED,
+    TD_CONNECTION_ACCEPTED,  /* its I/O thread has not taken it over yet */
+    TD_CONNECTION_WAITING,   /* for the headers of a request */
+    TD_CONNECTION_RECEIVING, /* the body */
+    TD_CONNECTION_WORKING,   /* the request is queued or computed */
+    TD_CONNECTION_SENDING,   /* the reply */
+    TD_CONNECTION_ENDED      /* shut down; its I/O thread will close it */
+};
+
+/* Why a connection may only ask for the server's state: which limit was reached when it was
+ * accepted. */
+enum td_restriction {
+    TD_UNRESTRICTED,
+    TD_CONNECTIONS_REACHED, /* --connection-limit */
+    TD_CLIENT_REACHED,      /* --client-connections */
+    TD_MEMORY_REACHED       /* --memory-limit */
+};
+
+struct td_connection {
+    struct td_client *client;
+    enum td_restriction restriction;
+    bool charged; /* counts against the memory budget */
+    int io_thread;
+    atomic_int phase;
+    atomic_int_fast64_t since_ns;  /* of the phase */
+    atomic_uint_fast64_t received; /* bytes of the body so far */
+    atomic_bool requested;         /* it has had a request */
+
+    /* Of sweeps, guarded by the mutex. */
+    int64_t seen_phase_ns; /* since_ns of the phase that the next two describe */
+    int64_t seen_ns;       /* when progress began to be expected; 0: not yet */
+    uint64_t seen_bytes;   /* what the socket had transferred when the phase was first seen */
+};
+
+/* How many connections there may be. */
+struct td_connection_limits {
+    int open;       /* of all clients */
+    int per_client; /* of one */
+};
+
+/* How slow they may be. */
+struct td_progress_limits {
+    int64_t
+        header_timeout_ns; /* from the first byte of a request to the end of its headers; also how
+                                  long a body or reply may be below min_rate; 0: no limit */
+    uint64_t min_rate;     /* bytes per second of a body or reply, on average; 0: no limit */
+};
+
+struct td_connection_counts {
+    int open; /* of all phases */
+    int waiting, receiving, working, sending;
+    int restricted;
+    uint64_t memory_bytes; /* counted against the memory budget */
+};
+
+/* For sockets below n_sockets. Each connection takes connection_bytes of the memory budget; one for
+ * which there is no room is restricted. NULL without memory. */
+struct td_connections *td_connections_new(int n_sockets, struct td_buffer_pool *budget,
+                                          size_t connection_bytes);
+void td_connections_free(struct td_connections *connections); /* NULL is fine */
+
+/* A new connection, which takes over the reference to the client (NULL: unknown). False if the number
+ * of the socket is too large; then the reference is still the caller's. */
+bool td_connections_open(struct td_connections *connections, int socket, struct td_client *client,
+                         enum td_restriction restriction, int io_thread);
+
+/* Before the socket is closed. An unknown socket has no effect. */
+void td_connections_close(struct td_connections *connections, int socket);
+
+/* The record of an open connection, on its I/O thread. */
+struct td_connection *td_connections_find(struct td_connections *connections, int socket);
+
+/* On the I/O thread: a phase begins. False if the connection was ended: nothing may be sent. */
+bool td_connection_enter(struct td_connection *connection, enum td_phase phase, int64_t now_ns);
+
+/* On the I/O thread: that many bytes of the body have arrived. */
+void td_connection_received(struct td_connection *connection, size_t bytes);
+
+/* On the I/O thread: the reply is sent, and the connection waits for the next request. */
+void td_connection_wait(struct td_connection *connection);
+
+/* Open connections: all, the restricted ones that were not ended, and those of an I/O thread. */
+int td_connections_count(const struct td_connections *connections);
+int td_connections_count_restricted(const struct td_connections *connections);
+int td_connections_count_on(const struct td_connections *connections, int io_thread);
+
+/* Ends a waiting connection in favour of one of `client`: one whose client has more connections than
+ * that one, or that has waited for seconds. Looks at a part of the table; false if it found none. */
+bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
+                              int64_t now_ns);
+
+/* Ends the oldest restricted connection that is not being answered. False if there is none. */
+bool td_connections_end_restricted(struct td_connections *connections);
+
+/* Looks at one part of `parts` of the connections, the next one at each call. */
+void td_connections_sweep(struct td_connections *connections,
+                          const struct td_progress_limits *limits, int64_t now_ns, int parts);
+
+/* Not of one instant: connections change their phase meanwhile. */
+struct td_connection_counts td_connections_counts(struct td_connections *connections);
+
+#endif

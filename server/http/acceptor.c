@@ -1,0 +1,200 @@
+#include "server/http/acceptor.h"
+
+#include "server/clients/connections.h"
+#include "server/observe/clock.h"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    FIRST_CONNECTIONS = 8,   /* of a client, on the first I/O thread */
+    PAUSE_FOR_ENDING_MS = 1, /* when ended connections take all places */
+    PAUSE_MS = 10            /* before accepting is tried again without files or memory */
+};
+#define LOG_EACH_NS INT64_C(1000000000)
+
+struct td_acceptor {
+    struct td_acceptor_options options;
+    pthread_t thread;
+    int wake;          /* an eventfd: stop */
+    bool running;      /* the thread has not been joined */
+    int64_t logged_ns; /* when a failure was last logged */
+};
+
+/* ---- where a connection goes ---------------------------------------------------------------- */
+
+static int connections_of(const struct td_client *client)
+{
+    return client ? atomic_load_explicit(&client->connections, memory_order_relaxed) : 0;
+}
+
+/* The I/O thread with the fewest connections, or the first one for a client with few, unless it has
+ * more than its share. */
+static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_client *client)
+{
+    const struct td_connections *connections = acceptor->options.services->connections;
+    int least = acceptor->options.n_io_threads - 1;
+    for (int i = least - 1; i > 0; i--)
+        if (td_connections_count_on(connections, i) < td_connections_count_on(connections, least))
+            least = i;
+    const bool few = connections_of(client) < FIRST_CONNECTIONS;
+    const int more =
+        td_connections_count_on(connections, 0) - td_connections_count_on(connections, least);
+    return few && more <= FIRST_CONNECTIONS ? 0 : least;
+}
+
+/* The limit that a new connection of the client exceeds. At --connection-limit another one may be
+ * ended in its favour. */
+static enum td_restriction restriction_of(const struct td_acceptor *acceptor,
+                                          const struct td_client *client, int64_t now_ns)
+{
+    struct td_services *services = acceptor->options.services;
+    const struct td_connection_limits *limits = &services->connection_limits;
+    const int count = td_connections_count(services->connections);
+    if (connections_of(client) >= limits->per_client)
+        return count < limits->open ? TD_CLIENT_REACHED : TD_CONNECTIONS_REACHED;
+    if (count < limits->open)
+        return TD_UNRESTRICTED;
+    /* Connections that were ended count until their I/O threads have closed them. */
+    return count < limits->open + TD_ENDING / 2 &&
+                   td_connections_make_room(services->connections, client, now_ns)
+               ? TD_UNRESTRICTED
+               : TD_CONNECTIONS_REACHED;
+}
+
+/* Is there a place for a restricted connection? The oldest one is ended if there is not; until its
+ * I/O thread has closed it, it takes one of the places for those that end. */
+static bool has_restricted_place(const struct td_acceptor *acceptor)
+{
+    const struct td_services *services = acceptor->options.services;
+    struct td_connections *connections = services->connections;
+    const int most = services->connection_limits.open + TD_RESTRICTED_CONNECTIONS + TD_ENDING;
+    if (td_connections_count_restricted(connections) >= TD_RESTRICTED_CONNECTIONS &&
+        !td_connections_end_restricted(connections))
+        return false;
+    if (td_connections_count(connections) >= most)
+        (void)poll(NULL, 0, PAUSE_FOR_ENDING_MS);
+    return td_connections_count(connections) < most;
+}
+
+/* Hands the connection to an I/O thread, which owns the socket from then on. */
+static void admit(struct td_acceptor *acceptor, int socket, const struct sockaddr_storage *address,
+                  socklen_t length)
+{
+    struct td_services *services = acceptor->options.services;
+    struct td_client_key key;
+    struct td_client *client = td_client_key_of((const struct sockaddr *)address, &key)
+                                   ? td_clients_find(services->clients, &key)
+                                   : NULL;
+    const enum td_restriction restriction = restriction_of(acceptor, client, td_now_ns());
+    const int io_thread = choose_io_thread(acceptor, client);
+    if ((restriction != TD_UNRESTRICTED && !has_restricted_place(acceptor)) ||
+        !td_connections_open(services->connections, socket, client, restriction, io_thread)) {
+        td_client_unref(client);
+        close(socket);
+        return;
+    }
+    if (MHD_add_connection(acceptor->options.io_threads[io_thread], socket,
+                           (const struct sockaddr *)address, length) != MHD_YES)
+        td_connections_close(services->connections, socket); /* the library has closed the socket */
+}
+
+/* ---- accepting ------------------------------------------------------------------------------ */
+
+static void log_failure(struct td_acceptor *acceptor, int error)
+{
+    const int64_t now = td_now_ns();
+    if (now - acceptor->logged_ns < LOG_EACH_NS)
+        return;
+    acceptor->logged_ns = now;
+    td_log(&acceptor->options.services->log, TD_LOG_WARN, "accept_failed",
+           TD_TEXT("reason", strerror(error)),
+           TD_INT("connections", td_connections_count(acceptor->options.services->connections)));
+}
+
+/* Errors of the connection that was to be accepted, not of the server: see accept(2). */
+static bool concerns_one_connection(int error)
+{
+    return error == ECONNABORTED || error == EINTR || error == EPROTO || error == ENETDOWN ||
+           error == ENOPROTOOPT || error == EHOSTDOWN || error == EHOSTUNREACH ||
+           error == EOPNOTSUPP || error == ENETUNREACH || error == EPERM;
+}
+
+/* Accepts all connections that are waiting. False if one cannot be accepted now. */
+static bool accept_all(struct td_acceptor *acceptor)
+{
+    for (;;) {
+        struct sockaddr_storage address;
+        socklen_t length = sizeof address;
+        const int socket = accept4(acceptor->options.socket, (struct sockaddr *)&address, &length,
+                                   SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (socket >= 0) {
+            admit(acceptor, socket, &address, length);
+        } else if (errno == EAGAIN) {
+            return true;
+        } else if (!concerns_one_connection(errno)) {
+            log_failure(acceptor, errno);
+            return false;
+        }
+    }
+}
+
+static void *run(void *context)
+{
+    struct td_acceptor *acceptor = context;
+    struct pollfd pollers[] = { { .fd = acceptor->wake, .events = POLLIN },
+                                { .fd = acceptor->options.socket, .events = POLLIN } };
+    bool paused = false;
+    (void)pthread_setname_np(pthread_self(), "acceptor");
+    while (!(pollers[0].revents & POLLIN)) {
+        pollers[1].events = paused ? 0 : POLLIN;
+        if (poll(pollers, 2, paused ? PAUSE_MS : -1) < 0)
+            pollers[0].revents = 0; /* interrupted */
+        paused = !accept_all(acceptor);
+    }
+    return NULL;
+}
+
+struct td_acceptor *td_acceptor_start(const struct td_acceptor_options *options)
+{
+    struct td_acceptor *acceptor = calloc(1, sizeof *acceptor);
+    if (!acceptor)
+        return NULL;
+    acceptor->options = *options;
+    acceptor->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    acceptor->running =
+        acceptor->wake >= 0 && pthread_create(&acceptor->thread, NULL, run, acceptor) == 0;
+    if (acceptor->running)
+        return acceptor;
+    td_acceptor_free(acceptor);
+    return NULL;
+}
+
+void td_acceptor_stop(struct td_acceptor *acceptor)
+{
+    const uint64_t one = 1;
+    if (!acceptor->running)
+        return;
+    const bool woken = write(acceptor->wake, &one, sizeof one) == sizeof one;
+    (void)woken; /* fails only if the counter is full, and then the thread wakes anyway */
+    pthread_join(acceptor->thread, NULL);
+    acceptor->running = false;
+}
+
+void td_acceptor_free(struct td_acceptor *acceptor)
+{
+    if (!acceptor)
+        return;
+    td_acceptor_stop(acceptor);
+    if (acceptor->wake >= 0)
+        close(acceptor->wake);
+    free(acceptor);
+}

@@ -1,0 +1,215 @@
+"""Limits on connections, of all clients and of one, and on slow ones; health is answered whatever clients do."""
+import contextlib, subprocess, time
+from daemon import *
+
+BODY = b'{"params":[1,2],"indices":[1]}'
+ANSWER = ("int32", [1], [2])
+REQUEST = http_request("POST", "/v1/gather", BODY)
+OPEN_PATHS = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
+OTHER = "127.0.0.2"  # another client on this machine
+
+
+def once(daemon, request, source=None):
+    """the reply on a connection of its own"""
+    with Raw(daemon, source=source) as raw:
+        raw.send(request)
+        return raw.reply()
+
+
+class Connections(contextlib.ExitStack):
+    """connections that stay open"""
+
+    def __init__(self, daemon, n, source=None):
+        super().__init__()
+        self.all = [self.enter_context(Raw(daemon, source=source)) for _ in range(n)]
+        for raw in self.all:  # one that has had a reply is known to the daemon
+            raw.send(REQUEST)
+            assert raw.reply().status == 200
+
+    def still_open(self):
+        return sum(raw.send(REQUEST) and raw.reply() is not None for raw in self.all)
+
+
+class Limits(HttpTest):
+    def test_connections_above_the_limit_are_refused_until_one_is_closed(self):
+        with Daemon("--connection-limit", "8", "--client-connections", "8") as daemon:
+            with Connections(daemon, 8):
+                with Raw(daemon) as late:
+                    late.send(REQUEST)
+                    reply = late.reply()
+                    self.assertProblem(reply, 503, "CONNECTION_LIMIT", op="gather", limit=8)
+                    self.assertEqual(reply.headers["Retry-After"], "1")
+                    self.assertEqual(reply.headers["Connection"], "close")
+                    self.assertEqual(late.rest(), b"")
+            self.wait_until(lambda: once(daemon, REQUEST).status == 200)
+
+    def test_health_is_answered_above_the_limit(self):
+        with Daemon("--connection-limit", "8", "--client-connections", "8") as daemon, Connections(daemon, 8):
+            for path in OPEN_PATHS:
+                reply = once(daemon, http_request("GET", path))
+                self.assertStatus(reply, 200)
+                self.assertEqual(reply.headers["Connection"], "close")
+            self.assertEqual(once(daemon, http_request("GET", "/v1/ops")).status, 503)
+
+    def test_a_client_has_half_of_the_connections(self):
+        with Daemon("--connection-limit", "8") as daemon, Connections(daemon, 4):
+            reply = once(daemon, REQUEST)
+            self.assertProblem(reply, 429, "CLIENT_LIMIT", op="gather", resource="connections", limit=4)
+            self.assertEqual(reply.headers["Retry-After"], "1")
+            self.assertOutput(once(daemon, REQUEST, OTHER), *ANSWER)
+
+    def test_client_connections_is_exact(self):
+        with Daemon("--connection-limit", "8", "--client-connections", "3") as daemon:
+            with Connections(daemon, 2):
+                self.assertOutput(once(daemon, REQUEST), *ANSWER)
+            with Connections(daemon, 3):
+                self.assertEqual(once(daemon, REQUEST).status, 429)
+
+    def test_a_waiting_connection_of_a_greedy_client_makes_room_for_another_client(self):
+        with Daemon("--connection-limit", "8", "--client-connections", "8") as daemon, Connections(daemon, 8) as greedy:
+            self.assertOutput(once(daemon, REQUEST, OTHER), *ANSWER)
+            self.assertEqual(greedy.still_open(), 7)
+
+    def test_health_is_answered_whatever_restricted_connections_do(self):
+        with Daemon("--connection-limit", "8", "--client-connections", "8") as daemon, Connections(daemon, 8), \
+                contextlib.ExitStack() as stack:
+            for _ in range(300):  # more than there are restricted places
+                stack.enter_context(Raw(daemon)).send(b"POST /v1/gather HT")
+            for path in OPEN_PATHS:
+                self.assertStatus(once(daemon, http_request("GET", path)), 200)
+            counts = json.loads(once(daemon, http_request("GET", "/readyz")).body)["connections"]
+            self.assertLessEqual(counts["restricted"], 128)
+
+    def test_readyz_counts_connections_and_their_memory(self):
+        with Daemon("--connection-limit", "100") as daemon:
+            def ready():
+                return json.loads(once(daemon, http_request("GET", "/readyz")).body)
+            before = ready()
+            self.assertEqual(before["connections"]["limit"], 100)
+            self.assertEqual(before["connections"]["client_limit"], 50)
+            with Connections(daemon, 10):
+                during = ready()
+                self.assertEqual(during["open"]["connections"], 11)
+                self.assertEqual(during["connections"]["waiting"], 10)
+                self.assertGreaterEqual(during["memory"]["connections"], 11 * (32 << 10))
+                self.assertEqual(during["memory"]["in_use"], 0)
+            self.wait_until(lambda: ready()["open"]["connections"] == 1)
+            self.assertLess(ready()["memory"]["connections"], 2 * (36 << 10))
+
+    def test_connections_count_against_the_memory_limit(self):
+        with Daemon("--memory-limit", "1M", "--pool-limit", "0", "--connection-memory", "64K") as daemon, \
+                contextlib.ExitStack() as stack:
+            refused = 0
+            for _ in range(20):  # 1 MiB has room for fifteen
+                raw = stack.enter_context(Raw(daemon))
+                raw.send(REQUEST)
+                reply = raw.reply()
+                if reply.status != 200:
+                    refused += 1
+                    self.assertProblem(reply, 503, "MEMORY_EXHAUSTED")
+            self.assertGreater(refused, 0)
+            self.assertLess(refused, 10)
+            self.assertStatus(once(daemon, http_request("GET", "/healthz")), 200)
+
+    def test_too_few_files_refuse_the_start_and_say_how_many_are_needed(self):
+        event = self.start_with_files(64)
+        self.assertEqual(event["event"], "too_few_files")
+        self.assertEqual(event["limit"], 64)
+        self.assertIn("LimitNOFILE", event["raise"])
+        needed = event["needed"]
+        self.assertEqual(self.start_with_files(needed - 1)["event"], "too_few_files")
+        self.assertEqual(self.start_with_files(needed)["event"], "ready")
+
+    def start_with_files(self, files):
+        """the event of a daemon that may open so many files: ready or too_few_files"""
+        command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", BINARY, "--listen", "127.0.0.1:0", "--log-format", "json"]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment()) as process:
+            events = (json.loads(line) for line in process.stderr)
+            event = next(e for e in events if e["event"] in ("ready", "too_few_files"))
+            process.terminate()
+            process.stderr.read()
+        self.assertEqual(process.returncode == 0, event["event"] == "ready")
+        return event
+
+
+class Slow(HttpTest):
+    """clients that drip, against short limits"""
+    options = ("--header-timeout-ms", "400", "--min-rate", "100K", "--client-connections", "50", "--connection-limit", "50")
+
+    def assertTimeout(self, raw, option):
+        reply = raw.reply()
+        self.assertIsNotNone(reply, "the connection was closed without a reply")
+        self.assertProblemText(reply, 408, "REQUEST_TIMEOUT", option)
+        self.assertEqual(raw.rest(), b"")
+
+    def assertProblemText(self, reply, status, code, text):
+        self.assertEqual(reply.status, status, str(reply))
+        self.assertEqual(reply.json()["code"], code)
+        self.assertIn(text, reply.json()["detail"])
+
+    def drip(self, raw, data, step=1, pause=0.05):
+        """sends until the connection ends"""
+        for i in range(0, len(data), step):
+            if not raw.send(data[i:i + step]):
+                return
+            time.sleep(pause)
+            raw.socket.settimeout(0.001)
+            with contextlib.suppress(TimeoutError):
+                if not raw.more() or raw.seen:
+                    break
+        raw.socket.settimeout(WAIT_LIMIT)
+
+    def test_dripping_headers_end_with_408(self):
+        with Raw(self.daemon) as raw:
+            self.drip(raw, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"a" * 1000)
+            self.assertTimeout(raw, "--header-timeout-ms")
+        self.assertServes()
+
+    def test_dripping_headers_of_a_second_request_end_with_408(self):
+        with Raw(self.daemon) as raw:
+            raw.send(REQUEST)
+            self.assertOutput(raw.reply(), *ANSWER)
+            time.sleep(1.5)  # a sweep sees the connection waiting
+            self.drip(raw, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"a" * 1000)
+            self.assertTimeout(raw, "--header-timeout-ms")
+
+    def test_a_dripping_body_ends_with_408(self):
+        with Raw(self.daemon) as raw:
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
+            self.drip(raw, b"[" * 100000, step=100)
+            self.assertTimeout(raw, "--min-rate")
+
+    def test_a_dripping_chunked_body_ends_with_408(self):
+        with Raw(self.daemon) as raw:
+            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+            self.drip(raw, (b"64\r\n" + b"[" * 100 + b"\r\n") * 1000, step=100)
+            self.assertTimeout(raw, "--min-rate")
+
+    def test_a_reply_that_is_not_read_ends(self):
+        reply = LargeReply(1)
+        with Raw(self.daemon) as raw:
+            raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.send(reply.http())
+            self.wait_until(lambda: self.get("/readyz").json()["connections"]["sending"] == 1)
+            self.wait_until(lambda: self.get("/readyz").json()["connections"]["sending"] == 0)
+            with self.assertRaises(AssertionError):  # it breaks off
+                raw.reply()
+        self.assertServes()
+
+    def test_a_connection_may_wait_for_its_next_request(self):
+        with Raw(self.daemon) as fresh, Raw(self.daemon) as used:
+            used.send(REQUEST)
+            self.assertOutput(used.reply(), *ANSWER)
+            time.sleep(3)
+            for raw in (fresh, used):
+                raw.send(REQUEST)
+                self.assertOutput(raw.reply(), *ANSWER)
+
+    def test_dripping_connections_of_one_client_lock_nobody_out(self):
+        with contextlib.ExitStack() as stack:
+            slow = [stack.enter_context(Raw(self.daemon)) for _ in range(50)]
+            for i, raw in enumerate(slow):
+                raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\n" + (b"Content-Length: 1000\r\n\r\n" if i % 2 else b"X"))
+            self.assertStatus(once(self.daemon, http_request("GET", "/healthz")), 200)
+            self.wait_until(lambda: once(self.daemon, REQUEST, OTHER).status == 200)
+            self.wait_until(lambda: once(self.daemon, REQUEST).status == 200)

@@ -1,0 +1,560 @@
+#include "server/clients/connections.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N_SOCKETS = 4096, CONNECTION_BYTES = 1000, MEMORY = 1 << 20 };
+#define SECOND INT64_C(1000000000)
+
+static struct td_buffer_pool *budget;
+static struct td_clients *clients;
+static struct td_connections *connections;
+
+static void set_up(void)
+{
+    budget = td_buffer_pool_new(MEMORY, 0);
+    clients = td_clients_new(1);
+    connections = td_connections_new(N_SOCKETS, budget, CONNECTION_BYTES);
+    ck_assert(budget && clients && connections);
+}
+
+static void tear_down(void)
+{
+    td_connections_free(connections);
+    ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, 0);
+    td_clients_free(clients);
+    td_buffer_pool_free(budget);
+}
+
+/* A client with a new reference. */
+static struct td_client *client_named(uint8_t name)
+{
+    const struct td_client_key key = { .bytes = { name } };
+    return td_clients_find(clients, &key);
+}
+
+/* Both ends of a TCP connection, ours in an edge-triggered epoll set as in libmicrohttpd. */
+struct pair {
+    int ours, theirs, epoll;
+};
+
+static struct pair pair_open(void)
+{
+    struct pair pair;
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof address;
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, length), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    pair.theirs = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(pair.theirs, (struct sockaddr *)&address, length), 0);
+    pair.ours = accept(listener, NULL, NULL);
+    ck_assert_int_ge(pair.ours, 0);
+    close(listener);
+    pair.epoll = epoll_create1(0);
+    struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+    ck_assert_int_eq(epoll_ctl(pair.epoll, EPOLL_CTL_ADD, pair.ours, &event), 0);
+    return pair;
+}
+
+/* A connection that waits for its first request since the time 1 s. */
+static struct pair pair_waiting(struct td_client *client, enum td_restriction restriction)
+{
+    struct pair pair = pair_open();
+    ck_assert(td_connections_open(connections, pair.ours, client, restriction, 0));
+    ck_assert(td_connection_enter(td_connections_find(connections, pair.ours),
+                                  TD_CONNECTION_WAITING, SECOND));
+    return pair;
+}
+
+static void pair_close(struct pair *pair)
+{
+    td_connections_close(connections, pair->ours);
+    close(pair->ours);
+    close(pair->theirs);
+    close(pair->epoll);
+}
+
+/* Has there been an edge since the last call? Waits for one that is expected. */
+static bool has_edge(const struct pair *pair, bool expected)
+{
+    struct epoll_event event;
+    return epoll_wait(pair->epoll, &event, 1, expected ? 10000 : 0) == 1;
+}
+
+static void client_sends(const struct pair *pair, size_t bytes)
+{
+    static char data[1 << 16];
+    struct pollfd arrived = { .fd = pair->ours, .events = POLLIN };
+    ck_assert_int_eq(send(pair->theirs, data, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
+    ck_assert_int_eq(poll(&arrived, 1, 10000), 1);
+}
+
+static void server_reads(const struct pair *pair, size_t bytes)
+{
+    static char data[1 << 16];
+    ck_assert_int_eq(recv(pair->ours, data, bytes, MSG_WAITALL), (ssize_t)bytes);
+}
+
+/* What the client has received, up to the end if the connection was ended. */
+static const char *client_receives(const struct pair *pair)
+{
+    static char text[1024];
+    size_t length = 0;
+    ssize_t got;
+    struct pollfd readable = { .fd = pair->theirs, .events = POLLIN };
+    while (length < sizeof text - 1 && poll(&readable, 1, length > 0 ? 10000 : 0) == 1 &&
+           (got = recv(pair->theirs, text + length, sizeof text - 1 - length, 0)) > 0)
+        length += (size_t)got;
+    text[length] = '\0';
+    return text;
+}
+
+static bool has_ended(const struct pair *pair)
+{
+    struct td_connection *record = td_connections_find(connections, pair->ours);
+    return atomic_load(&record->phase) == TD_CONNECTION_ENDED;
+}
+
+/* Looks at all connections: headers within 10 s, 1000 bytes a second after that. */
+static void sweep_at(int64_t now_ns)
+{
+    const struct td_progress_limits limits = { .header_timeout_ns = 10 * SECOND, .min_rate = 1000 };
+    td_connections_sweep(connections, &limits, now_ns, 1);
+}
+
+static void sweep_without_limits(void)
+{
+    td_connections_sweep(connections, &(struct td_progress_limits){ 0 }, INT64_MAX / 2, 1);
+}
+
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+START_TEST(connections_are_counted_until_they_are_closed)
+{
+    struct td_client *client = client_named(1);
+    ck_assert(td_connections_open(connections, 10, td_client_ref(client), TD_UNRESTRICTED, 0));
+    ck_assert(td_connections_open(connections, 11, td_client_ref(client), TD_CLIENT_REACHED, 1));
+    ck_assert(td_connections_open(connections, 12, NULL, TD_UNRESTRICTED, 1));
+    ck_assert_int_eq(td_connections_count(connections), 3);
+    ck_assert_int_eq(td_connections_count_on(connections, 1), 2);
+    ck_assert_int_eq(td_connections_count_restricted(connections), 1);
+    ck_assert_int_eq(atomic_load(&client->connections), 2);
+    ck_assert_uint_eq(td_connections_counts(connections).memory_bytes, 3 * CONNECTION_BYTES);
+    ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, 3 * CONNECTION_BYTES);
+    td_connections_close(connections, 11);
+    td_connections_close(connections, 11);        /* closing twice has no effect, */
+    td_connections_close(connections, N_SOCKETS); /* nor has closing an unknown socket */
+    td_connections_close(connections, -1);
+    ck_assert_int_eq(td_connections_count(connections), 2);
+    ck_assert_int_eq(td_connections_count_on(connections, 1), 1);
+    ck_assert_int_eq(td_connections_count_restricted(connections), 0);
+    ck_assert_int_eq(atomic_load(&client->connections), 1);
+    ck_assert_int_eq(atomic_load(&client->references), 2);
+    ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, 2 * CONNECTION_BYTES);
+    td_client_unref(client);
+}
+END_TEST
+
+START_TEST(phases_are_counted)
+{
+    static const enum td_phase phases[] = { TD_CONNECTION_WAITING, TD_CONNECTION_RECEIVING,
+                                            TD_CONNECTION_RECEIVING, TD_CONNECTION_WORKING,
+                                            TD_CONNECTION_SENDING };
+    for (int i = 0; i < (int)COUNT_OF(phases); i++) {
+        ck_assert(td_connections_open(connections, i, NULL, TD_UNRESTRICTED, 0));
+        ck_assert(td_connection_enter(td_connections_find(connections, i), phases[i], SECOND));
+    }
+    const struct td_connection_counts counts = td_connections_counts(connections);
+    ck_assert_int_eq(counts.open, 5);
+    ck_assert_int_eq(counts.waiting, 1);
+    ck_assert_int_eq(counts.receiving, 2);
+    ck_assert_int_eq(counts.working, 1);
+    ck_assert_int_eq(counts.sending, 1);
+}
+END_TEST
+
+START_TEST(a_socket_above_the_table_is_refused)
+{
+    struct td_client *client = client_named(1);
+    ck_assert(!td_connections_open(connections, N_SOCKETS, client, TD_UNRESTRICTED, 0));
+    ck_assert(td_connections_open(connections, N_SOCKETS - 1, client, TD_UNRESTRICTED, 0));
+}
+END_TEST
+
+START_TEST(a_socket_that_was_closed_without_a_report_may_be_opened_again)
+{
+    struct td_client *first = client_named(1), *second = client_named(2);
+    ck_assert(td_connections_open(connections, 10, first, TD_CONNECTIONS_REACHED, 0));
+    ck_assert(td_connections_open(connections, 10, second, TD_UNRESTRICTED, 0));
+    ck_assert_int_eq(td_connections_count(connections), 1);
+    ck_assert_int_eq(td_connections_count_restricted(connections), 0);
+    ck_assert_int_eq(atomic_load(&first->references), 0);
+    ck_assert_int_eq(atomic_load(&first->connections), 0);
+    ck_assert_int_eq(atomic_load(&second->connections), 1);
+}
+END_TEST
+
+START_TEST(a_connection_for_which_there_is_no_memory_is_restricted)
+{
+    struct td_error err;
+    ck_assert_int_eq(td_buffer_pool_charge(budget, MEMORY - CONNECTION_BYTES, &err), TD_OK);
+    ck_assert(td_connections_open(connections, 10, NULL, TD_UNRESTRICTED, 0));
+    ck_assert(td_connections_open(connections, 11, NULL, TD_UNRESTRICTED, 0));
+    ck_assert_int_eq(td_connections_find(connections, 10)->restriction, TD_UNRESTRICTED);
+    ck_assert_int_eq(td_connections_find(connections, 11)->restriction, TD_MEMORY_REACHED);
+    ck_assert_uint_eq(td_connections_counts(connections).memory_bytes, CONNECTION_BYTES);
+    td_connections_close(connections, 11);
+    td_connections_close(connections, 10);
+    ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, MEMORY - CONNECTION_BYTES);
+    td_buffer_pool_discharge(budget, MEMORY - CONNECTION_BYTES);
+}
+END_TEST
+
+/* ---- slow clients ---------------------------------------------------------------------------- */
+
+START_TEST(headers_that_do_not_arrive_in_time_end_the_connection_with_408)
+{
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    client_sends(&pair, 3);
+    server_reads(&pair, 3);
+    sweep_at(2 * SECOND); /* the first sweep that sees a byte begins the time */
+    sweep_at(12 * SECOND);
+    ck_assert(!has_ended(&pair));
+    sweep_at(12 * SECOND + 1);
+    ck_assert(has_ended(&pair));
+    const char *reply = client_receives(&pair);
+    ck_assert_msg(strncmp(reply, "HTTP/1.1 408 ", 13) == 0, "%s", reply);
+    ck_assert_msg(strstr(reply, "\"code\":\"REQUEST_TIMEOUT\"") != NULL, "%s", reply);
+    ck_assert_msg(strstr(reply, "--header-timeout-ms") != NULL, "%s", reply);
+    ck_assert_int_eq((int)(strstr(reply, "\r\n\r\n") + 4 - reply) +
+                         atoi(strstr(reply, "Content-Length: ") + 16),
+                     (int)strlen(reply));
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(a_connection_that_waits_for_a_request_is_not_slow)
+{
+    struct pair fresh = pair_waiting(NULL, TD_UNRESTRICTED),
+                used = pair_waiting(NULL, TD_UNRESTRICTED);
+    struct td_connection *record = td_connections_find(connections, used.ours);
+    client_sends(&used, 100);
+    server_reads(&used, 100);
+    ck_assert(td_connection_enter(record, TD_CONNECTION_RECEIVING, 2 * SECOND));
+    ck_assert(td_connection_enter(record, TD_CONNECTION_SENDING, 2 * SECOND));
+    td_connection_wait(record);
+    for (int second = 2; second < 100; second++)
+        sweep_at(second * SECOND);
+    ck_assert(!has_ended(&fresh) && !has_ended(&used));
+    pair_close(&fresh);
+    pair_close(&used);
+}
+END_TEST
+
+START_TEST(headers_of_a_later_request_have_the_same_time)
+{
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    struct td_connection *record = td_connections_find(connections, pair.ours);
+    client_sends(&pair, 100);
+    ck_assert(td_connection_enter(record, TD_CONNECTION_RECEIVING, 2 * SECOND));
+    ck_assert(td_connection_enter(record, TD_CONNECTION_SENDING, 2 * SECOND));
+    td_connection_wait(record);
+    sweep_at(3 * SECOND);
+    client_sends(&pair, 1);
+    sweep_at(50 * SECOND);
+    sweep_at(60 * SECOND);
+    ck_assert(!has_ended(&pair));
+    sweep_at(60 * SECOND + 1);
+    ck_assert(has_ended(&pair));
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(a_body_below_the_minimum_rate_ends_the_connection_with_408)
+{
+    struct pair slow = pair_waiting(NULL, TD_UNRESTRICTED),
+                just = pair_waiting(NULL, TD_UNRESTRICTED);
+    struct td_connection *of_slow = td_connections_find(connections, slow.ours);
+    struct td_connection *of_just = td_connections_find(connections, just.ours);
+    ck_assert(td_connection_enter(of_slow, TD_CONNECTION_RECEIVING, 100 * SECOND));
+    ck_assert(td_connection_enter(of_just, TD_CONNECTION_RECEIVING, 100 * SECOND));
+    sweep_at(110 * SECOND); /* any rate is allowed for ten seconds */
+    ck_assert(!has_ended(&slow) && !has_ended(&just));
+    td_connection_received(of_slow, 4999);
+    td_connection_received(of_just, 5000);
+    sweep_at(115 * SECOND);
+    ck_assert(has_ended(&slow));
+    ck_assert(!has_ended(&just));
+    ck_assert_ptr_nonnull(strstr(client_receives(&slow), "--min-rate"));
+    ck_assert_str_eq(client_receives(&just), "");
+    td_connection_received(of_just, 1000);
+    sweep_at(116 * SECOND);
+    ck_assert(!has_ended(&just));
+    sweep_at(116 * SECOND + 1000000);
+    ck_assert(has_ended(&just));
+    pair_close(&slow);
+    pair_close(&just);
+}
+END_TEST
+
+START_TEST(a_reply_read_below_the_minimum_rate_ends_the_connection)
+{
+    static char data[1 << 16];
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    struct td_connection *record = td_connections_find(connections, pair.ours);
+    ck_assert(td_connection_enter(record, TD_CONNECTION_SENDING, 100 * SECOND));
+    sweep_at(101 * SECOND);
+    ck_assert_int_eq(send(pair.ours, data, 20000, 0), 20000);
+    ck_assert_int_eq(recv(pair.theirs, data, 20000, MSG_WAITALL), 20000);
+    usleep(100000);         /* the acknowledgement */
+    sweep_at(131 * SECOND); /* 20 s after the free ones, 1000 bytes a second */
+    ck_assert(!has_ended(&pair));
+    sweep_at(131 * SECOND + 1000000);
+    ck_assert(has_ended(&pair));
+    ck_assert_str_eq(client_receives(&pair), ""); /* nothing is put into the reply */
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(a_request_that_is_worked_on_is_not_slow)
+{
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    client_sends(&pair, 100);
+    ck_assert(td_connection_enter(td_connections_find(connections, pair.ours),
+                                  TD_CONNECTION_WORKING, 2 * SECOND));
+    for (int second = 2; second < 1000; second += 9)
+        sweep_at(second * SECOND);
+    ck_assert(!has_ended(&pair));
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(without_limits_no_connection_is_slow)
+{
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    client_sends(&pair, 3);
+    sweep_without_limits();
+    sweep_without_limits();
+    ck_assert(td_connection_enter(td_connections_find(connections, pair.ours),
+                                  TD_CONNECTION_RECEIVING, 2 * SECOND));
+    sweep_without_limits();
+    ck_assert(!has_ended(&pair));
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(an_ended_connection_stays_ended)
+{
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    struct td_connection *record = td_connections_find(connections, pair.ours);
+    ck_assert(td_connection_enter(record, TD_CONNECTION_RECEIVING, 2 * SECOND));
+    sweep_at(100 * SECOND);
+    ck_assert(!td_connection_enter(record, TD_CONNECTION_WORKING, 100 * SECOND));
+    ck_assert(!td_connection_enter(record, TD_CONNECTION_SENDING, 100 * SECOND));
+    ck_assert(has_ended(&pair));
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(parts_of_a_sweep_cover_all_connections)
+{
+    enum { SOCKETS = 25, PARTS = 10 };
+    struct pair pairs[SOCKETS];
+    const struct td_progress_limits limits = { .header_timeout_ns = SECOND, .min_rate = 1000 };
+    for (int i = 0; i < SOCKETS; i++) {
+        pairs[i] = pair_waiting(NULL, TD_UNRESTRICTED);
+        ck_assert(td_connection_enter(td_connections_find(connections, pairs[i].ours),
+                                      TD_CONNECTION_RECEIVING, 2 * SECOND));
+    }
+    for (int part = 0; part < PARTS; part++)
+        td_connections_sweep(connections, &limits, 100 * SECOND, PARTS);
+    for (int i = 0; i < SOCKETS; i++) {
+        ck_assert(has_ended(&pairs[i]));
+        pair_close(&pairs[i]);
+    }
+}
+END_TEST
+
+/* ---- clients that have closed ---------------------------------------------------------------- */
+
+START_TEST(a_sweep_makes_an_edge_for_a_client_that_has_closed)
+{
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    client_sends(&pair, 3);
+    shutdown(pair.theirs, SHUT_WR);
+    struct pollfd closed = { .fd = pair.ours, .events = POLLRDHUP };
+    ck_assert_int_eq(poll(&closed, 1, 10000), 1);
+    while (has_edge(&pair, false))
+        ; /* those of the bytes and of the end */
+    sweep_without_limits();
+    ck_assert(has_edge(&pair, true));
+    char bytes[8]; /* the bytes that it sent can still be read, then the end */
+    ck_assert_int_eq(read(pair.ours, bytes, sizeof bytes), 3);
+    ck_assert_int_eq(read(pair.ours, bytes, sizeof bytes), 0);
+    ck_assert_int_eq(write(pair.ours, "HTTP", 4), 4); /* and the reply can be sent */
+    ck_assert_int_eq(recv(pair.theirs, bytes, 4, MSG_WAITALL), 4);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(a_sweep_leaves_a_client_that_has_not_closed)
+{
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    client_sends(&pair, 3);
+    ck_assert(has_edge(&pair, true));
+    sweep_without_limits();
+    ck_assert(!has_edge(&pair, false));
+    server_reads(&pair, 3);
+    client_sends(&pair, 4); /* it can continue sending */
+    server_reads(&pair, 4);
+    pair_close(&pair);
+}
+END_TEST
+
+static void *open_and_close(void *argument)
+{
+    for (int i = 0; i < 300; i++) {
+        struct pair pair = pair_waiting(client_named((uint8_t)i), TD_UNRESTRICTED);
+        struct td_connection *record = td_connections_find(connections, pair.ours);
+        if (i % 2)
+            shutdown(pair.theirs, SHUT_WR);
+        (void)td_connection_enter(record, TD_CONNECTION_RECEIVING, i);
+        (void)td_connection_enter(record, TD_CONNECTION_SENDING, i);
+        td_connection_wait(record);
+        pair_close(&pair);
+    }
+    return argument;
+}
+
+START_TEST(threads_open_and_close_connections_while_others_sweep)
+{
+    pthread_t threads[4];
+    for (size_t i = 0; i < COUNT_OF(threads); i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, open_and_close, NULL), 0);
+    for (int i = 0; i < 300; i++) {
+        sweep_at(i);
+        struct td_client *client = client_named(200);
+        (void)td_connections_make_room(connections, client, i);
+        (void)td_connections_end_restricted(connections);
+        (void)td_connections_counts(connections);
+        td_client_unref(client);
+    }
+    for (size_t i = 0; i < COUNT_OF(threads); i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_int_eq(td_connections_count(connections), 0);
+}
+END_TEST
+
+/* ---- room for other connections -------------------------------------------------------------- */
+
+START_TEST(the_client_with_most_connections_makes_room)
+{
+    struct td_client *greedy = client_named(1), *modest = client_named(2), *other = client_named(3);
+    struct pair pairs[5];
+    for (int i = 0; i < 5; i++)
+        pairs[i] = pair_waiting(td_client_ref(i == 2 ? modest : greedy), TD_UNRESTRICTED);
+    ck_assert(td_connections_make_room(connections, other, 2 * SECOND));
+    ck_assert(!has_ended(&pairs[2]));
+    int ended = 0;
+    for (int i = 0; i < 5; i++)
+        ended += has_ended(&pairs[i]);
+    ck_assert_int_eq(ended, 1);
+    /* Not for itself, and not as long as its connections are being answered. */
+    ck_assert(!td_connections_make_room(connections, greedy, 2 * SECOND));
+    for (int i = 0; i < 5; i++) {
+        (void)td_connection_enter(td_connections_find(connections, pairs[i].ours),
+                                  TD_CONNECTION_WORKING, SECOND);
+    }
+    ck_assert(!td_connections_make_room(connections, other, 2 * SECOND));
+    for (int i = 0; i < 5; i++)
+        pair_close(&pairs[i]);
+    td_client_unref(greedy);
+    td_client_unref(modest);
+    td_client_unref(other);
+}
+END_TEST
+
+START_TEST(among_equals_the_one_that_has_waited_for_seconds_makes_room)
+{
+    struct td_client *first = client_named(1), *second = client_named(2), *third = client_named(3);
+    struct pair of_first = pair_waiting(first, TD_UNRESTRICTED);
+    struct pair of_second = pair_waiting(second, TD_UNRESTRICTED);
+    struct pair of_third = pair_waiting(td_client_ref(third), TD_UNRESTRICTED);
+    ck_assert(td_connection_enter(td_connections_find(connections, of_first.ours),
+                                  TD_CONNECTION_WAITING, 3 * SECOND));
+    ck_assert(td_connection_enter(td_connections_find(connections, of_second.ours),
+                                  TD_CONNECTION_WAITING, 2 * SECOND));
+    ck_assert(!td_connections_make_room(connections, third, 7 * SECOND)); /* 5 s are not over */
+    ck_assert(td_connections_make_room(connections, third, 10 * SECOND));
+    ck_assert(has_ended(&of_second));
+    ck_assert(!has_ended(&of_first));
+    pair_close(&of_first);
+    pair_close(&of_second);
+    pair_close(&of_third);
+    td_client_unref(third);
+}
+END_TEST
+
+START_TEST(the_oldest_restricted_connection_makes_room)
+{
+    struct pair unrestricted = pair_waiting(NULL, TD_UNRESTRICTED);
+    struct pair answered = pair_waiting(NULL, TD_CONNECTIONS_REACHED);
+    struct pair older = pair_waiting(NULL, TD_CLIENT_REACHED);
+    struct pair newer = pair_waiting(NULL, TD_CONNECTIONS_REACHED);
+    ck_assert(td_connection_enter(td_connections_find(connections, newer.ours),
+                                  TD_CONNECTION_WAITING, 2 * SECOND));
+    ck_assert(td_connection_enter(td_connections_find(connections, answered.ours),
+                                  TD_CONNECTION_SENDING, SECOND));
+    ck_assert(td_connections_end_restricted(connections));
+    ck_assert(has_ended(&older) && !has_ended(&newer));
+    ck_assert(td_connections_end_restricted(connections));
+    ck_assert(has_ended(&newer) && !has_ended(&answered) && !has_ended(&unrestricted));
+    ck_assert(!td_connections_end_restricted(connections));
+    pair_close(&unrestricted);
+    pair_close(&answered);
+    pair_close(&older);
+    pair_close(&newer);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, connections_are_counted_until_they_are_closed);
+    tcase_add_test(tcase, phases_are_counted);
+    tcase_add_test(tcase, a_socket_above_the_table_is_refused);
+    tcase_add_test(tcase, a_socket_that_was_closed_without_a_report_may_be_opened_again);
+    tcase_add_test(tcase, a_connection_for_which_there_is_no_memory_is_restricted);
+    tcase_add_test(tcase, headers_that_do_not_arrive_in_time_end_the_connection_with_408);
+    tcase_add_test(tcase, a_connection_that_waits_for_a_request_is_not_slow);
+    tcase_add_test(tcase, headers_of_a_later_request_have_the_same_time);
+    tcase_add_test(tcase, a_body_below_the_minimum_rate_ends_the_connection_with_408);
+    tcase_add_test(tcase, a_reply_read_below_the_minimum_rate_ends_the_connection);
+    tcase_add_test(tcase, a_request_that_is_worked_on_is_not_slow);
+    tcase_add_test(tcase, without_limits_no_connection_is_slow);
+    tcase_add_test(tcase, an_ended_connection_stays_ended);
+    tcase_add_test(tcase, parts_of_a_sweep_cover_all_connections);
+    tcase_add_test(tcase, a_sweep_makes_an_edge_for_a_client_that_has_closed);
+    tcase_add_test(tcase, a_sweep_leaves_a_client_that_has_not_closed);
+    tcase_add_test(tcase, threads_open_and_close_connections_while_others_sweep);
+    tcase_add_test(tcase, the_client_with_most_connections_makes_room);
+    tcase_add_test(tcase, among_equals_the_one_that_has_waited_for_seconds_makes_room);
+    tcase_add_test(tcase, the_oldest_restricted_connection_makes_room);
+}
+
+int main(void)
+{
+    return run_suite("connections", add);
+}
