@@ -65,6 +65,8 @@ void td_services_stop_workers(struct td_services *services)
 {
     td_refusals_free(services->refusals);
     services->refusals = NULL;
+    if (services->store)
+        td_store_stop(services->store); /* a worker may run a scan */
     td_worker_pool_free(services->workers);
     services->workers = NULL;
 }

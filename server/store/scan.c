@@ -74,7 +74,7 @@ static td_status take_tensor(struct td_store *store, const char *file, const str
             status = td_version_copy(store, version, &found->tensor, NULL, err);
     }
     if (status == TD_OK && mapped)
-        td_store_verify_new(store, version);
+        status = td_store_verify_new(store, version, err);
     version->number = td_store_next_number(store, numbered ? found->version : 0);
     td_version_set_etag(store, version, id, found->version);
     if (status == TD_OK) {

@@ -53,7 +53,8 @@ struct td_store {
     int n_files_reserved;     /* files reserved by writers; there is room for them */
     pthread_mutex_t scanning; /* held through a scan */
 
-    /* Of the one thread that runs td_store_verify, except the flag. */
+    /* Of the one thread that runs td_store_verify, except the flags. */
+    atomic_bool stopping;         /* no more comparing before a tensor is served */
     atomic_bool unverified;       /* some version may be pending */
     struct td_version *verifying; /* referenced; NULL for none */
     uint64_t verified_blocks;     /* of it */

@@ -180,6 +180,10 @@ void td_store_retry_lock(struct td_store *store);
 bool td_store_verify(struct td_store *store);
 bool td_store_has_unverified(struct td_store *store); /* from any thread */
 
+/* Before the server stops: with TD_VERIFY_START, files that are not compared yet are skipped, so
+ * that a scan ends soon. */
+void td_store_stop(struct td_store *store);
+
 /* Releases the spare copies that were not used since `since_ns`. */
 void td_store_trim(struct td_store *store, int64_t since_ns);
 

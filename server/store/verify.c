@@ -42,19 +42,28 @@ static bool verify_block(const struct td_store *store, struct td_version *versio
     return false;
 }
 
-void td_store_verify_new(struct td_store *store, struct td_version *version)
+/* Compares all blocks. */
+static td_status verify_now(struct td_store *store, struct td_version *version,
+                            struct td_error *err)
 {
     const uint64_t blocks = td_checksums_blocks(&version->checksums);
+    for (uint64_t block = 0; block < blocks; block++) {
+        if (atomic_load(&store->stopping))
+            return td_error_set(err, TD_DRAINING, "the server stops before it was verified");
+        if (!verify_block(store, version, block))
+            return TD_OK;
+    }
+    atomic_store(&version->integrity, TD_INTEGRITY_VERIFIED);
+    return TD_OK;
+}
+
+td_status td_store_verify_new(struct td_store *store, struct td_version *version,
+                              struct td_error *err)
+{
     if (!version->checksums.digests || store->verify == TD_VERIFY_OFF)
-        return;
+        return TD_OK;
     atomic_store(&version->integrity, TD_INTEGRITY_PENDING);
-    if (store->verify == TD_VERIFY_BACKGROUND)
-        return;
-    uint64_t block = 0;
-    while (block < blocks && verify_block(store, version, block))
-        block++;
-    if (block == blocks)
-        atomic_store(&version->integrity, TD_INTEGRITY_VERIFIED);
+    return store->verify == TD_VERIFY_START ? verify_now(store, version, err) : TD_OK;
 }
 
 /* Begins with the next pending version; false if there is none. */
@@ -93,4 +102,9 @@ bool td_store_verify(struct td_store *store)
 bool td_store_has_unverified(struct td_store *store)
 {
     return atomic_load(&store->unverified);
+}
+
+void td_store_stop(struct td_store *store)
+{
+    atomic_store(&store->stopping, true);
 }

@@ -12,7 +12,9 @@ TD_MUST_CHECK td_status td_store_verify_header(const struct td_store *store,
                                                struct td_error *err);
 
 /* For a mapped version before it is published: compares it, or leaves it to td_store_verify, or
- * neither, as the store's options say. Set store->unverified once a pending one is published. */
-void td_store_verify_new(struct td_store *store, struct td_version *version);
+ * neither, as the store's options say. Set store->unverified once a pending one is published.
+ * DRAINING after td_store_stop. */
+TD_MUST_CHECK td_status td_store_verify_new(struct td_store *store, struct td_version *version,
+                                            struct td_error *err);
 
 #endif

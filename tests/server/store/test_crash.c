@@ -50,12 +50,14 @@ static _Noreturn void put_in_loop(const struct td_tensor *contents, int done)
 
 static void expect_complete(const struct td_tensor *contents, int *seen)
 {
-    struct td_store *store = open_folder();
+    struct td_store *store = open_folder(); /* compares the file with its checksums */
+    ck_assert(!td_store_is_locked_out(store));
     if (td_store_stats(store).tensors > 0) {
         const struct td_tensor *t = found(store, "t")->tensor;
         const int k = t->bytes == contents[1].bytes;
         ck_assert_uint_eq(t->bytes, contents[k].bytes);
         ck_assert(memcmp(t->data, contents[k].data, t->bytes) == 0);
+        ck_assert_int_eq(found(store, "t")->integrity, TD_INTEGRITY_VERIFIED);
         seen[k]++;
     }
     td_arena_reset(&test_arena);

@@ -545,6 +545,24 @@ START_TEST(no_flipped_bit_is_served_unnoticed)
 }
 END_TEST
 
+START_TEST(a_server_that_stops_does_not_compare_the_rest)
+{
+    const struct td_tensor t = large_tensor();
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", &t, true), TD_OK);
+    td_store_free(store);
+    store = open_folder();
+    char from[512];
+    snprintf(from, sizeof from, "%s", path_of("t.tensord"));
+    ck_assert_int_eq(rename(from, path_of("u.tensord")), 0);
+    td_store_stop(store);
+    td_store_rescan(store);
+    expect_names(store, "");
+    ck_assert_ptr_nonnull(strstr(logged(), "the server stops"));
+    td_store_free(store);
+}
+END_TEST
+
 static void open_fixture(void)
 {
     folder_open_in_memory();
@@ -572,6 +590,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, every_one_of_many_files_is_compared);
     tcase_add_test(tcase, a_version_that_is_replaced_while_it_is_compared_is_left);
     tcase_add_test(tcase, a_file_that_is_truncated_while_it_is_compared_counts_as_truncated);
+    tcase_add_test(tcase, a_server_that_stops_does_not_compare_the_rest);
     tcase_add_loop_test(tcase, no_flipped_bit_is_served_unnoticed, 0, COUNT_OF(tensors));
 }
 
