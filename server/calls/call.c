@@ -3,6 +3,7 @@
 #include "api/json/decode.h"
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
+#include "server/calls/client_limits.h"
 #include "server/calls/services.h"
 #include "server/compression/inflate.h"
 #include "server/observe/clock.h"
@@ -57,6 +58,7 @@ void td_call_free(struct td_call *call)
         atomic_fetch_sub(&services->unsent, 1);
     td_arena_reset(&call->arena);
     td_buffer_unref(call->body_buffer);
+    td_client_limits_discharge(call);
     td_client_unref(call->client);
     pthread_mutex_lock(&services->mutex);
     const bool keep = services->n_free_calls < KEPT_SHELLS;
@@ -110,7 +112,7 @@ static td_status expand(struct td_call *call)
     call->body_buffer = expanded;
     call->body = expanded->data;
     call->body_bytes = bytes;
-    return TD_OK;
+    return td_client_limits_charge(call, expanded->size);
 }
 
 /* Ends a stage and returns its duration. */
@@ -178,7 +180,9 @@ td_status td_call_admit_memory(struct td_call *call, size_t bytes)
     if (bytes <= TD_CALL_BLOCK / 2) /* fits in the call itself */
         return TD_OK;
     const size_t held = call->arena.taken + (call->body_buffer ? call->body_buffer->size : 0);
-    return td_buffer_pool_admit(call->services->buffers, held, bytes, &call->error);
+    const td_status status =
+        td_buffer_pool_admit(call->services->buffers, held, bytes, &call->error);
+    return status == TD_OK ? td_client_limits_charge(call, bytes) : status;
 }
 
 td_status td_call_reserve_reply(struct td_call *call)
@@ -250,6 +254,7 @@ static void release_request(struct td_call *call)
     call->body_buffer = NULL;
     call->body = NULL;
     call->body_capacity = 0;
+    td_client_limits_discharge(call);
 }
 
 void td_call_refuse(struct td_call *call)

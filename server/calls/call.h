@@ -146,6 +146,8 @@ struct td_call {
     bool accepted; /* counts in services->in_flight */
     bool answered; /* a worker has made the reply */
     struct td_refusal refusal;
+    bool counted;           /* in client->requests */
+    size_t charged;         /* of client->memory_bytes */
     int64_t refusal_due_ns; /* of a refused call whose reply is delayed; 0 otherwise */
     bool lingers;           /* the reply is sent before the body has arrived */
     bool unsent;            /* counts in services->unsent */

@@ -1,6 +1,7 @@
 #include "server/calls/scheduler.h"
 
 #include "api/oip/oip.h"
+#include "server/calls/client_limits.h"
 #include "server/calls/device_call.h"
 #include "server/calls/services.h"
 #include "server/calls/stage_costs.h"
@@ -114,6 +115,7 @@ static td_status reserve(struct td_call *call)
 /* Refuses a call that is suspended: true if the refusal waits. */
 static bool refuse_later(struct td_call *call)
 {
+    td_client_limits_give_request(call);
     decide_delay(call);
     if (call->refusal_due_ns)
         end(call, call->error.status);
@@ -129,7 +131,8 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     cost_ns = job_cost(call, cost_ns);
     if (atomic_load(&services->refusing)) {
         td_error_set(&call->error, TD_DRAINING, "the server is stopping");
-    } else if (check_deadline(call, cost_ns) == TD_OK && reserve(call) == TD_OK) {
+    } else if (check_deadline(call, cost_ns) == TD_OK &&
+               td_client_limits_take_request(call) == TD_OK && reserve(call) == TD_OK) {
         call->job.source = source_of(call);
         call->job.cost_ns = cost_ns;
         call->job.deadline_ns = start_by(call);
@@ -193,6 +196,7 @@ td_verdict td_schedule(struct td_call *call)
 static void finish(struct td_call *call)
 {
     struct td_services *services = call->services;
+    td_client_limits_give_request(call);
     call->finished(call);
     atomic_fetch_sub(&services->suspended, 1);
 }

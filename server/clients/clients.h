@@ -32,6 +32,8 @@ struct td_client {
     atomic_int connections;      /* that are open */
     struct td_job_source source; /* of its queued calls; the worker pool's */
     struct td_refused refused;
+    atomic_int_fast64_t requests;      /* of its calls, queued or running */
+    atomic_uint_fast64_t memory_bytes; /* that its calls in progress are charged for */
 
     /* Guarded by the table's mutex. */
     struct td_client *next;

@@ -42,8 +42,14 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(workers, "workers", COUNT, "0", 0, 1024, "N", "compute threads; 0 means one per CPU")        \
     X(queue_limit, "queue-limit", COUNT, "1024", 1, 1000000, "N",                                  \
       "requests waiting for a worker, or for a device until it answers; further ones get 429")     \
+    X(client_requests, "client-requests", COUNT, "0", 0, 1000000, "N",                             \
+      "of one client, queued or running at once; further ones get 429; 0 means no limit of its "   \
+      "own")                                                                                       \
     X(memory_limit, "memory-limit", BYTES, "0", 1 << 20, INT64_MAX, "BYTES",                       \
       "for bodies, outputs and workspaces of all requests; 0 means half of the RAM")               \
+    X(client_memory, "client-memory", BYTES, "0", 0, INT64_MAX, "BYTES",                           \
+      "for the requests of one client in progress; further ones get 429; 0 means half of the "     \
+      "memory limit")                                                                              \
     X(tensor_quota, "tensor-quota", BYTES, "0", 0, INT64_MAX, "BYTES",                             \
       "of the memory limit, for resident tensors that are not mapped; 0 means half of it")         \
     X(pool_limit, "pool-limit", BYTES, "256M", 0, INT64_MAX, "BYTES",                              \

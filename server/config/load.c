@@ -53,6 +53,8 @@ static void resolve_zeros(struct td_config *config)
         config->memory_limit = usable_memory() / 2;
     if (config->tensor_quota == 0)
         config->tensor_quota = config->memory_limit / 2;
+    if (config->client_memory == 0)
+        config->client_memory = config->memory_limit / 2;
 }
 
 enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,

@@ -1,6 +1,7 @@
 #include "server/http/body.h"
 
 #include "api/json/decode.h"
+#include "server/calls/client_limits.h"
 #include "server/calls/services.h"
 #include "server/memory/stream_copy.h"
 
@@ -27,6 +28,9 @@ static td_status too_large(struct td_call *call)
 static td_status make_room(struct td_call *call, size_t bytes)
 {
     struct td_memory *memory = td_buffer_pool_memory(call->services->buffers);
+    const size_t held = call->body_buffer ? call->body_buffer->size : 0;
+    if (td_client_limits_charge(call, bytes > held ? bytes - held : 0) != TD_OK)
+        return call->error.status;
     struct td_buffer *larger = memory->take(memory, bytes + TD_JSON_PADDING, &call->error);
     if (!larger)
         return call->error.status;
@@ -111,6 +115,7 @@ td_status td_body_receive(struct td_call *call, const char *data, size_t bytes)
     call->body_buffer = NULL;
     call->body = NULL;
     call->body_bytes = call->body_capacity = 0;
+    td_client_limits_discharge(call);
     return status;
 }
 

@@ -170,7 +170,7 @@ class Deadlines(HttpTest):
 
 
 class Memory(HttpTest):
-    options = ("--memory-limit", "16M")
+    options = ("--memory-limit", "16M", "--client-memory", "1G")
 
     def large(self, rows):
         return json.dumps({"params": tensor("uint8", (rows, 1), bytes(rows)), "axis": 1, "response": "base64",
@@ -251,6 +251,31 @@ class Memory(HttpTest):
             self.assertServes()
         reply = self.post("/v1/gather", body, {"Content-Type": SAFETENSORS})
         self.assertBinary(reply, "uint8", (1, 1 << 20), bytes(1 << 20))
+
+
+class ClientMemory(HttpTest):
+    options = ("--client-memory", "1M")
+
+    def body(self, n):
+        return safetensors({"params": ("uint8", (1, n), bytes(n)), "indices": ("int32", (1,), bytes(4))})
+
+    def test_bodies_of_one_client_have_a_limit(self):
+        """the first one may exceed it; the second one may not exist beside it"""
+        headers = [f"Content-Type: {SAFETENSORS}"]
+        first = http_request("POST", "/v1/gather", self.body(3 << 20), headers)
+        with Raw(self.daemon) as raw:
+            raw.send(first[:-10])
+            problem = None
+            deadline = time.monotonic() + WAIT_LIMIT
+            while not problem and time.monotonic() < deadline:  # until the first one has arrived
+                reply = self.request("POST", "/v1/gather", self.body(100_000), {"Content-Type": SAFETENSORS})
+                if reply.status != 200:
+                    problem = self.assertProblem(reply, 429, "CLIENT_LIMIT", resource="memory_bytes", limit=1 << 20)
+            self.assertIn("--client-memory", problem["detail"])
+            self.assertRegex(reply.headers["Retry-After"], r"^[1-9][0-9]*$")
+            raw.send(first[-10:])
+            self.assertStatus(raw.reply(), 200)
+        self.assertStatus(self.request("POST", "/v1/gather", self.body(100_000), {"Content-Type": SAFETENSORS}), 200)
 
 
 class MemoryIsReleased(HttpTest):

@@ -514,6 +514,65 @@ START_TEST(the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing)
 }
 END_TEST
 
+START_TEST(the_queued_and_running_calls_of_a_client_have_a_limit)
+{
+    server_open(OPTIONS("--inline-limit-us=0", "--client-requests=2"));
+    gate_close();
+    struct td_call *calls[5];
+    for (int i = 0; i < 5; i++)
+        calls[i] = call_from(i == 3 ? "10.0.0.2" : "10.0.0.1", GATHER);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(td_schedule(calls[i]), i == 2 ? TD_ANSWERED : TD_QUEUE);
+        if (i != 2)
+            td_schedule_submit(calls[i]);
+    }
+    ck_assert_uint_ge(calls[2]->error.retry_after_s, 1);
+    ck_assert_str_eq(calls[2]->error.resource, "requests");
+    expect_reply(calls[2], 429, "the most that --client-requests allows");
+    sem_post(&gate.open);
+    for (int i = 0; i < 3; i++)
+        sem_wait(&finished_calls);
+    run_call(calls[4]);
+    expect_reply(calls[4], 200, GATHER_RESULT);
+    for (int i = 0; i < 5; i++)
+        td_call_free(calls[i]);
+    server_close();
+}
+END_TEST
+
+START_TEST(the_calls_of_a_client_have_a_limit_on_memory)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000", "--client-memory=1M"));
+    char *half = wide_gather(2000), *more = wide_gather(4000); /* outputs of 0.8 and 1.6 MB */
+    struct td_call *only = call_from("10.0.0.1", more);
+    run_call(only);
+    ck_assert_int_eq(only->reply.http_status, 200); /* alone it may exceed the limit */
+    td_call_free(only);
+    struct td_call *first = call_from("10.0.0.1", half), *second = call_from("10.0.0.1", half);
+    struct td_call *other = call_from("10.0.0.2", half), *third = call_from("10.0.0.1", half);
+    run_call(first);
+    ck_assert_int_eq(first->reply.http_status, 200);
+    run_call(second);
+    ck_assert_str_eq(second->error.resource, "memory_bytes");
+    ck_assert_uint_eq(second->error.limit, 1 << 20);
+    expect_reply(second, 429, "--client-memory allows 1048576");
+    run_call(other);
+    ck_assert_int_eq(other->reply.http_status, 200);
+    td_call_free(first);
+    run_call(third);
+    ck_assert_int_eq(third->reply.http_status, 200);
+    struct td_client *client = td_client_ref(third->client);
+    td_call_free(second);
+    td_call_free(third);
+    td_call_free(other);
+    ck_assert_uint_eq(atomic_load(&client->memory_bytes), 0);
+    td_client_unref(client);
+    free(half);
+    free(more);
+    server_close();
+}
+END_TEST
+
 START_TEST(a_call_refused_by_a_full_queue_releases_its_memory)
 {
     server_open(OPTIONS("--inline-limit-us=100", "--queue-limit=1"));
@@ -1472,6 +1531,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_full_queue_refuses_with_retry_after);
     tcase_add_test(tcase, a_client_with_fewer_calls_gets_a_place_in_a_full_queue);
     tcase_add_test(tcase, the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing);
+    tcase_add_test(tcase, the_queued_and_running_calls_of_a_client_have_a_limit);
+    tcase_add_test(tcase, the_calls_of_a_client_have_a_limit_on_memory);
     tcase_add_test(tcase, a_call_refused_by_a_full_queue_releases_its_memory);
     tcase_add_test(tcase, a_deadline_that_cannot_be_met_is_refused_on_arrival);
     tcase_add_loop_test(tcase, a_call_past_its_deadline_is_refused_before_any_work, 0, 2);

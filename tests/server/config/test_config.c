@@ -81,6 +81,8 @@ START_TEST(unset_options_have_their_defaults)
     ck_assert_int_eq(config->memory_limit,
                      (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2);
     ck_assert_int_eq(config->tensor_quota, config->memory_limit / 2);
+    ck_assert_int_eq(config->client_requests, 0);
+    ck_assert_int_eq(config->client_memory, config->memory_limit / 2);
     ck_assert_int_eq(config->disk_quota, 0);
     ck_assert_int_eq(config->verify, TD_VERIFY_BACKGROUND);
     ck_assert_int_eq(config->pool_limit, 268435456);

@@ -1,0 +1,68 @@
+#include "server/calls/client_limits.h"
+
+#include "server/calls/services.h"
+
+#include <stdio.h>
+
+enum { RETRY_AFTER_S = 1 };
+
+static td_status at_limit(struct td_call *call, const char *resource, int64_t limit)
+{
+    snprintf(call->error.resource, sizeof call->error.resource, "%s", resource);
+    call->error.limit = (uint64_t)limit;
+    call->error.retry_after_s = RETRY_AFTER_S;
+    return TD_CLIENT_LIMIT;
+}
+
+/* The counts are relaxed: they order nothing but themselves. */
+td_status td_client_limits_take_request(struct td_call *call)
+{
+    const int64_t limit = call->services->config.client_requests;
+    if (!call->client || limit == 0)
+        return TD_OK;
+    if (atomic_fetch_add_explicit(&call->client->requests, 1, memory_order_relaxed) < limit) {
+        call->counted = true;
+        return TD_OK;
+    }
+    atomic_fetch_sub_explicit(&call->client->requests, 1, memory_order_relaxed);
+    td_error_set(&call->error, TD_CLIENT_LIMIT,
+                 "%lld requests of this client are queued or running, the most that "
+                 "--client-requests allows",
+                 (long long)limit);
+    return at_limit(call, "requests", limit);
+}
+
+void td_client_limits_give_request(struct td_call *call)
+{
+    if (call->counted)
+        atomic_fetch_sub_explicit(&call->client->requests, 1, memory_order_relaxed);
+    call->counted = false;
+}
+
+td_status td_client_limits_charge(struct td_call *call, size_t bytes)
+{
+    const uint64_t limit = (uint64_t)call->services->config.client_memory;
+    if (!call->client)
+        return TD_OK;
+    const uint64_t before =
+        atomic_fetch_add_explicit(&call->client->memory_bytes, bytes, memory_order_relaxed);
+    const bool is_only = before <= call->charged;
+    if (is_only || (before <= limit && bytes <= limit - before)) {
+        call->charged += bytes;
+        return TD_OK;
+    }
+    atomic_fetch_sub_explicit(&call->client->memory_bytes, bytes, memory_order_relaxed);
+    td_error_set(&call->error, TD_CLIENT_LIMIT,
+                 "the requests of this client in progress hold %llu bytes, and %s needs %zu more; "
+                 "--client-memory allows %llu",
+                 (unsigned long long)before, td_call_subject(call), bytes,
+                 (unsigned long long)limit);
+    return at_limit(call, "memory_bytes", (int64_t)limit);
+}
+
+void td_client_limits_discharge(struct td_call *call)
+{
+    if (call->charged)
+        atomic_fetch_sub_explicit(&call->client->memory_bytes, call->charged, memory_order_relaxed);
+    call->charged = 0;
+}
