@@ -71,10 +71,12 @@ td_status td_body_begin(struct td_call *call)
     return call->body ? TD_OK : call->error.status;
 }
 
-/* Each chunk, also a packet of a body of known length, has a fixed cost however small it is. */
-static td_status check_chunks(struct td_call *call)
+/* Each chunk, also a packet of a body of known length, has a fixed cost however small it is.
+ * `bytes`: those of the chunk that has just arrived. */
+static td_status check_chunks(struct td_call *call, size_t bytes)
 {
-    if (++call->body_chunks < CHUNKS || call->body_bytes / call->body_chunks >= CHUNK_BYTES)
+    if (++call->body_chunks < CHUNKS ||
+        (call->body_bytes + bytes) / call->body_chunks >= CHUNK_BYTES)
         return TD_OK;
     call->close_connection = true;
     return td_error_set(
@@ -86,7 +88,7 @@ static td_status check_chunks(struct td_call *call)
 
 static td_status receive(struct td_call *call, const char *data, size_t bytes)
 {
-    if (check_chunks(call) != TD_OK)
+    if (check_chunks(call, bytes) != TD_OK)
         return call->error.status;
     const size_t limit = td_call_body_limit(call);
     if (bytes > limit - call->body_bytes)
