@@ -407,6 +407,105 @@ START_TEST(a_call_whose_kernel_is_missing_at_the_launch_is_refused)
 }
 END_TEST
 
+/* ---- calls of the device that fail ----------------------------------------------------------- */
+
+static atomic_int device_calls, failing_call; /* number of the call that fails; 0: none */
+
+/* Whether this call fails, as one for which there is no memory. */
+static bool fails(td_status *status, struct td_error *err)
+{
+    if (atomic_fetch_add(&device_calls, 1) + 1 != atomic_load(&failing_call))
+        return false;
+    *status = td_error_set(err, TD_MEMORY_EXHAUSTED, "a call of the device fails");
+    return true;
+}
+
+static td_status failing_alloc(struct td_device *device, size_t bytes, void **out,
+                               struct td_error *err)
+{
+    td_status status;
+    return fails(&status, err) ? status : td_device_reference()->alloc(device, bytes, out, err);
+}
+
+static td_status failing_host_alloc(struct td_device *device, size_t bytes, void **out,
+                                    struct td_error *err)
+{
+    td_status status;
+    return fails(&status, err) ? status
+                               : td_device_reference()->host_alloc(device, bytes, out, err);
+}
+
+static td_status failing_copy_in(struct td_device_stream *stream, void *to, const void *from,
+                                 size_t bytes, struct td_error *err)
+{
+    td_status status;
+    return fails(&status, err)
+               ? status
+               : td_device_reference()->copy_to_device(stream, to, from, bytes, err);
+}
+
+static td_status failing_copy_out(struct td_device_stream *stream, void *to, const void *from,
+                                  size_t bytes, struct td_error *err)
+{
+    td_status status;
+    return fails(&status, err) ? status
+                               : td_device_reference()->copy_to_host(stream, to, from, bytes, err);
+}
+
+static td_status failing_run(struct td_device_stream *stream, const struct td_device_work *work,
+                             struct td_error *err)
+{
+    td_status status;
+    return fails(&status, err) ? status : td_device_reference()->run(stream, work, err);
+}
+
+/* Two lookups in a table, the second after the first, while call `at` of the device fails. The
+ * number of its calls. setup_close finds what is not given back. */
+static int look_up_with_failure(int at)
+{
+    struct td_device_api api = *td_device_reference();
+    struct setup setup = { .options = { .api = &api } };
+    struct td_tensor table = table_of(5000, 0);
+    api.alloc = failing_alloc;
+    api.host_alloc = failing_host_alloc;
+    api.copy_to_device = failing_copy_in;
+    api.copy_to_host = failing_copy_out;
+    api.run = failing_run;
+    atomic_store(&failing_call, 0);
+    setup_open(&setup, "");
+    const struct td_device_info idle = counts_of(&setup).device;
+    atomic_store(&device_calls, 0);
+    atomic_store(&failing_call, at);
+    for (int i = 0; i < 2; i++) {
+        struct batch_call call;
+        batch_call_row(&call, &table, 7);
+        submit(&setup, &call);
+        sem_wait(&call.finished);
+        EXPECT(call.status == TD_OK || (i == 0 && call.status == TD_MEMORY_EXHAUSTED),
+               "call %d of the device fails: lookup %d: %s", at, i, call.err.message);
+        if (call.status == TD_OK)
+            expect_rows_now(&call);
+        batch_call_end(&call);
+    }
+    const int calls = atomic_load(&device_calls);
+    td_buffer_unref(table.owner);
+    td_batcher_trim(setup.batcher);
+    EVENTUALLY(counts_of(&setup).tables == 0 && counts_of(&setup).staging_bytes == 0 &&
+               counts_of(&setup).device.memory_used == idle.memory_used);
+    ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
+    setup_close(&setup);
+    return calls;
+}
+
+START_TEST(whatever_call_of_the_device_fails_all_memory_is_given_back)
+{
+    const int calls = look_up_with_failure(0);
+    ck_assert_int_ge(calls, 10);
+    for (int at = 1; at <= calls; at++)
+        (void)look_up_with_failure(at);
+}
+END_TEST
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Calls of 4096 indices: 32 KiB in, 64 KiB out; N of them and one that is `large` times as long. */
@@ -654,6 +753,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, opening_a_device_is_retried);
     tcase_add_test(tcase, a_call_without_a_kernel_on_the_device_is_refused);
     tcase_add_test(tcase, a_call_whose_kernel_is_missing_at_the_launch_is_refused);
+    tcase_add_test(tcase, whatever_call_of_the_device_fails_all_memory_is_given_back);
     tcase_add_loop_test(tcase, calls_that_do_not_fit_in_one_batch_are_split, 0, COUNT_OF(rooms));
     tcase_add_test(tcase, all_memory_of_the_device_can_be_used);
     tcase_add_test(tcase, a_call_that_fits_singly_fits_after_any_other);

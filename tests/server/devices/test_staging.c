@@ -239,8 +239,52 @@ START_TEST(buffers_of_a_lost_device_may_be_released_late)
 }
 END_TEST
 
+static td_status host_alloc_nothing(struct td_device *device, size_t bytes, void **out,
+                                    struct td_error *err)
+{
+    (void)device, (void)bytes, (void)out;
+    return td_error_set(err, TD_MEMORY_EXHAUSTED, "no pinned memory");
+}
+
+START_TEST(memory_that_the_device_refuses_does_not_count)
+{
+    struct setup setup;
+    setup_open(&setup, MIB, MIB);
+    struct td_device_api refusing = *setup.api;
+    refusing.host_alloc = host_alloc_nothing;
+    struct td_staging *staging = td_staging_new(&refusing, setup.device, setup.pool, MIB);
+    struct td_error err;
+    ck_assert_ptr_null(td_staging_take(staging, 100 * KIB, &err));
+    ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
+    ck_assert_uint_eq(td_buffer_pool_stats(setup.pool).in_use, 0);
+    ck_assert_uint_eq(td_staging_bytes(staging), 0);
+    ck_assert(td_staging_all_returned(staging));
+    td_staging_free(staging);
+    setup_close(&setup);
+}
+END_TEST
+
+/* All of the limit can be used by two buffers, and not one byte more. */
+START_TEST(the_limit_holds_for_both_buffers_of_a_launch)
+{
+    struct setup setup;
+    struct td_error err;
+    setup_open(&setup, 4 * MIB, MIB);
+    ck_assert_int_eq(td_staging_check(setup.staging, MIB / 2, MIB / 2, &err), TD_OK);
+    ck_assert_int_eq(td_staging_check(setup.staging, MIB / 2, MIB / 2 + 1, &err),
+                     TD_RESOURCE_LIMIT);
+    struct td_buffer *a = take(&setup, MIB / 2), *b = take(&setup, MIB / 2);
+    expect_refused(&setup, 1);
+    td_buffer_unref(a);
+    td_buffer_unref(b);
+    setup_close(&setup);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
+    tcase_add_test(tcase, memory_that_the_device_refuses_does_not_count);
+    tcase_add_test(tcase, the_limit_holds_for_both_buffers_of_a_launch);
     tcase_add_test(tcase, staging_is_scarce_when_more_than_half_is_in_use);
     tcase_add_test(tcase, a_released_buffer_is_reused);
     tcase_add_test(tcase, a_buffer_more_than_twice_too_large_is_not_reused);

@@ -397,6 +397,40 @@ START_TEST(a_lost_device_is_not_asked_to_free_memory)
 }
 END_TEST
 
+static td_status copy_without_memory(struct td_device_stream *stream, void *to, const void *from,
+                                     size_t bytes, struct td_error *err)
+{
+    (void)stream, (void)to, (void)from, (void)bytes;
+    return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for a copy");
+}
+
+START_TEST(a_table_that_cannot_be_copied_leaves_nothing_behind)
+{
+    struct setup setup;
+    struct td_device_info before, after;
+    setup_open(&setup, 8);
+    struct td_device_api full = *td_device_reference();
+    full.copy_to_device = copy_without_memory;
+    struct td_device_tables *tables = td_device_tables_new(&full, setup.device);
+    struct td_tensor table = version(KIB, 1);
+    struct td_device_table *used;
+    struct td_error err;
+    bool submitted = false;
+    setup.api->info(setup.device, &before);
+    ck_assert_int_eq(
+        td_device_tables_use(tables, &table, setup.streams[0], &used, &submitted, &err),
+        TD_MEMORY_EXHAUSTED);
+    setup.api->info(setup.device, &after);
+    ck_assert_uint_eq(after.memory_used, before.memory_used);
+    ck_assert_uint_eq(td_device_tables_count(tables).bytes, 0);
+    ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
+    ck_assert(!submitted);
+    td_device_tables_free(tables);
+    td_buffer_unref(table.owner);
+    setup_close(&setup);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_test(tcase, a_table_is_uploaded_once);
@@ -412,6 +446,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, stale_tables_are_dropped_before_others_are_evicted);
     tcase_add_loop_test(tcase, abandoning_tables_releases_their_versions, 0, 2);
     tcase_add_test(tcase, a_lost_device_is_not_asked_to_free_memory);
+    tcase_add_test(tcase, a_table_that_cannot_be_copied_leaves_nothing_behind);
 }
 
 int main(void)
