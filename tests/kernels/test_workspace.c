@@ -1,4 +1,5 @@
 #include "kernels/workspace.h"
+#include "tests/support/op_call.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
@@ -71,8 +72,42 @@ START_TEST(ranges_that_run_at_once_have_scratch_of_their_own)
 }
 END_TEST
 
+/* Bytes of memory that the op takes when so many ranges may run at once. */
+static size_t taken_at(const char *op, const char *attrs, int width)
+{
+    const struct td_tensor matrices[] = { tensor("float32[256,256] 0..65535"),
+                                          tensor("float32[256,256] 0..65535") };
+    const bool list = strcmp(op, "einsum") == 0;
+    struct td_arena arena;
+    struct td_exec exec;
+    struct op_call call;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    td_exec_serial(&exec, &arena);
+    exec.width = width;
+    call_begin_lists(&call, op, attrs, list ? 2 : 1, matrices, 0, NULL);
+    call_run(&call, op, &exec);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", op, call.err.message);
+    const size_t taken = arena.taken;
+    td_arena_reset(&arena);
+    return taken;
+}
+
+START_TEST(an_op_takes_scratch_memory_for_256_threads_at_most)
+{
+    static const char *const ops[][2] = { { "einsum", "equation='ij,jk->ik'" },
+                                          { "top_k", "k=200" } };
+    for (int i = 0; i < COUNT_OF(ops); i++) {
+        const size_t most = taken_at(ops[i][0], ops[i][1], TD_WORKSPACE_MAX_THREADS);
+        ck_assert_uint_lt(taken_at(ops[i][0], ops[i][1], TD_WORKSPACE_MAX_THREADS / 2), most);
+        ck_assert_uint_eq(taken_at(ops[i][0], ops[i][1], TD_WORKSPACE_MAX_THREADS + 1), most);
+        ck_assert_uint_eq(taken_at(ops[i][0], ops[i][1], 1024), most);
+    }
+}
+END_TEST
+
 static void add(TCase *t)
 {
+    tcase_add_test(t, an_op_takes_scratch_memory_for_256_threads_at_most);
     tcase_add_test(t, sizes_are_rounded_up_to_whole_lines);
     tcase_add_test(t, a_scratch_area_has_one_holder);
     tcase_add_test(t, ranges_that_run_at_once_have_scratch_of_their_own);

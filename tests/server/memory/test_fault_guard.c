@@ -66,6 +66,25 @@ START_TEST(a_truncated_file_reads_as_zeros_and_is_marked)
 }
 END_TEST
 
+START_TEST(a_range_has_its_first_byte_and_its_last_and_no_other)
+{
+    td_guard_install();
+    int file;
+    char *data = map_pages(&file);
+    const int range = td_guard_add(data, PAGES * PAGE);
+    ck_assert_int_eq(ftruncate(file, 0), 0);
+    ck_assert_int_eq(read_volatile(data), 0);
+    ck_assert(td_guard_marked_at(data));
+    ck_assert(td_guard_marked_at(data + PAGES * PAGE - 1));
+    ck_assert(!td_guard_marked_at(data - 1));
+    ck_assert(!td_guard_marked_at(data + PAGES * PAGE));
+    td_guard_remove(range);
+    ck_assert(!td_guard_marked_at(data));
+    munmap(data, PAGES * PAGE);
+    close(file);
+}
+END_TEST
+
 START_TEST(a_reused_range_is_not_marked)
 {
     td_guard_install();
@@ -189,6 +208,7 @@ static void add(TCase *tcase)
 {
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, a_truncated_file_reads_as_zeros_and_is_marked);
+    tcase_add_test(tcase, a_range_has_its_first_byte_and_its_last_and_no_other);
     tcase_add_test(tcase, a_reused_range_is_not_marked);
     tcase_add_test(tcase, faults_outside_all_ranges_end_the_process);
     tcase_add_test(tcase, ranges_are_added_and_removed_while_others_fault);
