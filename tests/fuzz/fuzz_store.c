@@ -1,8 +1,11 @@
 /* fuzz_store.c - files of the data folder: loaded by a store, read, persisted, read again.
  *
- * Input    A byte that selects the format: .tensord, .npy or .safetensors; the file.
+ * Input    A byte that selects the format: .tensord, .npy or .safetensors; the file. With 0x80 set: a
+ *          file that the store has written is damaged: an offset in two bytes, little-endian, and a
+ *          byte that is combined with the one there by exclusive or; and so on.
  *
- * A valid file beside it is served whatever this one holds. */
+ * A valid file beside it is served whatever this one holds, and what is verified is what was
+ * written. */
 #include "server/store/store.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -81,15 +84,24 @@ static bool get(struct td_store *store, const char *name, struct td_arena *arena
     return status == TD_OK;
 }
 
-/* Persists the tensor as "copy", and compares it with what another store loads. */
-static void persist(struct td_store *store, const struct td_tensor *tensor, struct td_arena *arena)
+static void put(struct td_store *store, const char *name, const struct td_tensor *tensor,
+                struct td_arena *arena)
 {
-    struct td_store_write write = { .name = "copy", .persist = true };
+    const struct td_store_write write = { .name = name, .persist = true };
     struct td_tensor_listing listing;
     struct td_error err = { 0 };
     bool created;
     const td_status status = td_store_put(store, &write, tensor, arena, &listing, &created, &err);
     REQUIRE(status == TD_OK, "%s", err.message);
+}
+
+/* Persists the tensor as "copy", and compares it with what another store loads. */
+static void persist(struct td_store *store, const struct td_tensor *tensor, struct td_arena *arena)
+{
+    const struct td_store_write write = { .name = "copy" };
+    struct td_tensor_listing listing;
+    struct td_error err = { 0 };
+    put(store, "copy", tensor, arena);
     struct td_store *other = open_store();
     REQUIRE(get(other, "copy", arena, &listing), "the copy is not there");
     fuzz_expect_tensor(listing.tensor);
@@ -107,6 +119,8 @@ static void read_all(struct td_store *store, struct td_arena *arena)
     REQUIRE(td_store_list(store, arena, &list, &count, &err) == TD_OK, "%s", err.message);
     for (int i = 0; i < count; i++) {
         found += strcmp(list[i].name, "valid") == 0;
+        if (list[i].integrity == TD_INTEGRITY_DAMAGED)
+            continue;
         REQUIRE(get(store, list[i].name, arena, &one), "%s is listed only", list[i].name);
         fuzz_expect_tensor(one.tensor);
         REQUIRE(td_store_check(&one, &err) == TD_OK, "%s", err.message);
@@ -119,10 +133,46 @@ static void read_all(struct td_store *store, struct td_arena *arena)
     td_arena_reset(arena);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* Reads t.tensord, and writes it with the damage that the input describes. */
+static void damage_file(const uint8_t *data, size_t size)
 {
-    const char *name = file_names[fuzz_byte(&data, &size) % 3];
-    struct td_arena *arena = fuzz_arena_open();
+    static uint8_t bytes[4096];
+    char path[PATH_SIZE];
+    path_of(path, file_names[0]);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t length = fd < 0 ? -1 : read(fd, bytes, sizeof bytes);
+    REQUIRE(length > 0 && length < (ssize_t)sizeof bytes && close(fd) == 0, "%s", path);
+    for (; size >= 3; data += 3, size -= 3)
+        bytes[(data[0] | data[1] << 8) % length] ^= data[2];
+    put_file(file_names[0], bytes, (size_t)length);
+}
+
+/* The tensor is refused, or was not changed; a file that does not say that it has checksums is one
+ * of an older server. */
+static void read_damaged(const char *name, const uint8_t *data, size_t size, struct td_arena *arena)
+{
+    struct td_resolver *resolver = fuzz_resolver();
+    struct td_tensor_listing listing;
+    struct td_tensor tensor;
+    struct td_error err = { 0 };
+    REQUIRE(resolver->resolve(resolver, name, 1, arena, &tensor, &err) == TD_OK, "%s", err.message);
+    struct td_store *store = open_store();
+    put(store, "t", &tensor, arena);
+    td_arena_reset(arena);
+    td_store_free(store);
+    damage_file(data, size);
+    store = open_store();
+    if (get(store, "t", arena, &listing)) {
+        fuzz_expect_tensor(listing.tensor);
+        if (listing.integrity == TD_INTEGRITY_VERIFIED)
+            fuzz_expect_same(&tensor, listing.tensor, true);
+    }
+    td_arena_reset(arena);
+    td_store_free(store);
+}
+
+static void read_given(const char *name, const uint8_t *data, size_t size, struct td_arena *arena)
+{
     put_file(name, data, size);
     struct td_store *store = open_store();
     const int before = td_store_stats(store).tensors;
@@ -131,6 +181,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_all(store, arena);
     td_store_free(store);
     remove_file(name);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const uint8_t selected = fuzz_byte(&data, &size);
+    struct td_arena *arena = fuzz_arena_open();
+    if (selected & 0x80)
+        read_damaged(selected & 1 ? "s" : "t", data, size, arena);
+    else
+        read_given(file_names[selected % 3], data, size, arena);
+    remove_file(file_names[0]);
     fuzz_arena_close(arena);
     return 0;
 }

@@ -181,6 +181,9 @@ def store_seeds():
     offsets = struct.pack("<4Q", 0, 1, 1, 4)
     yield b"\0" + own("string", [3], {"offsets": ("uint64", [4], offsets), "bytes": ("uint8", [4], b"a\0bc")})
     yield b"\0" + own("float32", [0, 4], {"tensor": ("float32", [0], b"")})
+    for which, offset in itertools.product((0x80, 0x81), (0, 8, 40, 100, 300, 512, 576, 640)):
+        yield struct.pack("<BHB", which, offset, 1)
+    yield b"\x80"
     yield from (b"\1" + seed for seed in npy_seeds())
     yield from (b"\2" + seed[1:] for seed in itertools.islice(safetensors_seeds(), 0, None, 8))
 
