@@ -84,6 +84,8 @@ struct td_populator *td_populator_new(void)
 
 void td_populator_stop(struct td_populator *populator)
 {
+    if (!populator)
+        return;
     pthread_mutex_lock(&populator->mutex);
     const bool again = populator->stopped;
     populator->stopped = true;

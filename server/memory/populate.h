@@ -25,7 +25,8 @@ struct td_populate_job {
 
 struct td_populator *td_populator_new(void); /* NULL without memory or threads */
 
-/* Accepts no more jobs. `done` of the waiting ones is called without populating their memory. */
+/* Accepts no more jobs. `done` of the waiting ones is called without populating their memory. NULL
+ * is fine. */
 void td_populator_stop(struct td_populator *pages);
 void td_populator_free(struct td_populator *pages); /* stops it first; NULL is fine */
 

@@ -150,19 +150,19 @@ class CommandLine(unittest.TestCase):
     def test_an_occupied_port_is_one_clear_error_and_a_failure(self):
         with Daemon() as daemon:
             result = run("--listen", daemon.address, "--log-level", "error")
-            self.assertNotEqual(result.returncode, 0)
+            self.assertEqual(result.returncode, 1)
             self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
             self.assertIn(daemon.address, result.stderr)
             self.assertIn("in use", result.stderr)
 
     def test_a_missing_data_folder_is_a_failure(self):
         result = run("--listen", "127.0.0.1:0", "--data-dir", "/nonexistent/folder", "--log-level", "error")
-        self.assertNotEqual(result.returncode, 0)
+        self.assertGreater(result.returncode, 0)  # and not a signal
         self.assertIn("/nonexistent/folder", result.stderr)
 
     def test_an_unknown_host_is_a_failure(self):
         result = run("--listen", "host.invalid:0", "--log-level", "error")
-        self.assertNotEqual(result.returncode, 0)
+        self.assertGreater(result.returncode, 0)  # and not a signal
         self.assertIn("host.invalid", result.stderr)
 
     def test_the_daemon_listens_on_ipv6(self):
