@@ -2,6 +2,7 @@
 
 #include "api/text/sorted_names.h"
 #include "api/text/suggest.h"
+#include "server/store/known_files.h"
 #include "server/store/state.h"
 
 #include <stdio.h>
@@ -94,6 +95,34 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
     return TD_TENSOR_NOT_FOUND;
 }
 
+/* Whether the file that persist would write for the name exists and cannot be read. */
+static bool is_malformed(struct td_store *store, const char *name, size_t length,
+                         char file[TD_FILE_NAME], char why[TD_KNOWN_REASON])
+{
+    if (length >= TD_TENSOR_NAME || memchr(name, '\0', length))
+        return false;
+    snprintf(file, TD_FILE_NAME, "%.*s.tensord", (int)length, name);
+    return td_store_is_malformed(store, file, why);
+}
+
+bool td_store_is_damaged(struct td_store *store, const char *name)
+{
+    char file[TD_FILE_NAME], why[TD_KNOWN_REASON];
+    return is_malformed(store, name, strlen(name), file, why);
+}
+
+td_status td_store_missing(struct td_store *store, const char *name, size_t length,
+                           struct td_error *err)
+{
+    char file[TD_FILE_NAME], why[TD_KNOWN_REASON];
+    if (!is_malformed(store, name, length, file, why))
+        return td_store_not_found(store, name, length, err);
+    return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                        "the file %s of '%.*s' is damaged: %s; replace the tensor, or the file and "
+                        "send SIGHUP",
+                        file, (int)length, name, why);
+}
+
 /* ---- current versions ------------------------------------------------------------------------ */
 
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length)
@@ -112,7 +141,7 @@ td_status td_store_need(struct td_store *store, const char *name, size_t length,
 {
     *out = td_store_current(store, name, length);
     if (!*out)
-        return td_store_not_found(store, name, length, err);
+        return td_store_missing(store, name, length, err);
     const td_status status = td_version_check(*out, err);
     if (status != TD_OK) {
         td_buffer_unref(&(*out)->base);

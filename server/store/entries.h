@@ -36,11 +36,17 @@ TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              struct td_error *err);
 
+/* The error for a name without a version: DEVICE_UNAVAILABLE if its NAME.tensord is malformed, else
+ * TENSOR_NOT_FOUND. is_damaged is whether it is the first one. */
+td_status td_store_missing(struct td_store *store, const char *name, size_t length,
+                           struct td_error *err);
+bool td_store_is_damaged(struct td_store *store, const char *name);
+
 /* The current version, referenced, or NULL. */
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length);
 
-/* As td_store_current, but TENSOR_NOT_FOUND if there is none, DEVICE_UNAVAILABLE if its file was
- * truncated. */
+/* As td_store_current, but td_store_missing if there is none, DEVICE_UNAVAILABLE if its file was
+ * truncated or is damaged. */
 TD_MUST_CHECK td_status td_store_need(struct td_store *store, const char *name, size_t length,
                                       struct td_version **out, struct td_error *err);
 

@@ -178,6 +178,7 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
             known->seen_version = last;
         if (!is_unknown(id))
             known->seen = *id;
+        known->malformed[0] = '\0';
     }
     pthread_mutex_unlock(&store->files_mutex);
     struct td_known_file *added = found ? NULL : td_store_reserve_file(store, file, 0, NULL);
@@ -186,6 +187,28 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
     added->seen = *id;
     added->seen_version = last;
     td_store_remember_file(store, added);
+}
+
+void td_store_file_malformed(struct td_store *store, const char *file, const struct td_file_id *id,
+                             uint64_t last, const char *why)
+{
+    bool found;
+    td_store_file_seen(store, file, id, last);
+    pthread_mutex_lock(&store->files_mutex);
+    const int place = known_place(store, file, &found);
+    if (found)
+        snprintf(store->files[place]->malformed, TD_KNOWN_REASON, "%s", why);
+    pthread_mutex_unlock(&store->files_mutex);
+}
+
+bool td_store_is_malformed(struct td_store *store, const char *file, char why[TD_KNOWN_REASON])
+{
+    bool found;
+    pthread_mutex_lock(&store->files_mutex);
+    const int place = known_place(store, file, &found);
+    snprintf(why, TD_KNOWN_REASON, "%s", found ? store->files[place]->malformed : "");
+    pthread_mutex_unlock(&store->files_mutex);
+    return why[0] != '\0';
 }
 
 td_status td_store_recall_file(struct td_store *store, const char *file, struct td_known_file **out,
@@ -244,6 +267,9 @@ void td_store_file_written(struct td_store *store, struct td_known_file *known)
 
 void td_store_files_removed(struct td_store *store, const char *name)
 {
+    char own[TD_FILE_NAME]; /* has no names if it is malformed */
+    snprintf(own, sizeof own, "%s.tensord", name);
+    td_store_forget_file(store, own);
     pthread_mutex_lock(&store->files_mutex);
     for (int i = store->n_files - 1; i >= 0; i--)
         if (store->files[i]->n_names == 1 && strcmp(store->files[i]->names[0].name, name) == 0)

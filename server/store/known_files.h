@@ -15,6 +15,8 @@
 
 struct td_store;
 
+enum { TD_KNOWN_REASON = 192 };
+
 /* A tensor of a file. */
 struct td_known_name {
     char name[TD_TENSOR_NAME];
@@ -30,6 +32,7 @@ struct td_known_file {
     uint64_t seen_version;       /* last number of the store when `seen` was first seen */
     struct td_known_name *names; /* all names that it holds, served or not */
     int n_names;
+    char malformed[TD_KNOWN_REASON]; /* why its content cannot be read; "" if it can */
 };
 
 /* A record without names, with room for n, and a reserved place in the list. Ends with remember,
@@ -52,10 +55,17 @@ void td_store_forget_file(struct td_store *store, const char *file);
  * it replaces no version that a client made since. */
 bool td_known_file_changed(const struct td_known_file *known, const struct td_file_id *id);
 
-/* Records which content a scan saw, loaded or not; zero if that is unknown. Adds a record without
+/* Records which content a scan saw, loaded or not, and not malformed; zero if that is unknown. Adds a record without
  * names for a new file, unless there is no memory for it. `last` is the last number of the store. */
 void td_store_file_seen(struct td_store *store, const char *file, const struct td_file_id *id,
                         uint64_t last);
+
+/* As file_seen, for a file whose content is malformed. */
+void td_store_file_malformed(struct td_store *store, const char *file, const struct td_file_id *id,
+                             uint64_t last, const char *why);
+
+/* Whether the file's record says that it is malformed; copies the reason. */
+bool td_store_is_malformed(struct td_store *store, const char *file, char why[TD_KNOWN_REASON]);
 
 /* *out is a copy of the file's record, NULL for none; td_known_file_free it. */
 TD_MUST_CHECK td_status td_store_recall_file(struct td_store *store, const char *file,

@@ -46,6 +46,16 @@ static void mark_unread(const struct file_scan *scan, const char *why)
         td_store_file_seen(scan->store, scan->file, &id, td_store_last_number(scan->store));
 }
 
+/* Only the name of a NAME.tensord file is known. */
+static void mark_malformed(const struct file_scan *scan, const struct td_file_id *id,
+                           const char *why)
+{
+    skipped(scan->store, scan->file, NULL, why);
+    if (strcmp(strrchr(scan->file, '.'), ".tensord") == 0)
+        td_store_file_malformed(scan->store, scan->file, id, td_store_last_number(scan->store),
+                                why);
+}
+
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
 /* Publishes a tensor as a version of its name. The name is locked. */
@@ -320,7 +330,7 @@ static void scan_known(const struct file_scan *scan)
     }
     handle_failure(scan, before);
     if (status == TD_MALFORMED_REQUEST)
-        skipped(scan->store, scan->file, NULL, err.message);
+        mark_malformed(scan, &content.id, err.message);
     else
         mark_unread(scan, err.message);
 done:

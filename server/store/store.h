@@ -29,11 +29,12 @@
  *            lock the folder such a change is FORBIDDEN.
  * Truncation A mapped file that is truncated reads as zeros. A version made from such data is
  *            discarded before it is published; td_store_check reports it to a caller that sends it.
- * Damage     NAME.tensord has checksums. With TD_VERIFY_START a file is compared with them before its
- *            tensor is served, with TD_VERIFY_BACKGROUND by td_store_verify while it is served. A
- *            damaged file is treated as a truncated one: its tensor is refused, and so is what an
- *            update or a call in flight made from it, until the tensor is replaced or deleted or the
- *            file changes. A file whose header is damaged is malformed.
+ * Damage     NAME.tensord has checksums. With TD_VERIFY_START a file is compared with them before
+ *            its tensor is served, with TD_VERIFY_BACKGROUND by td_store_verify while it is served.
+ *            A damaged file is treated as a truncated one: its tensor is refused, and so is what an
+ *            update or a call in flight made from it, until the tensor is replaced or deleted or
+ *            the file changes. If the header of NAME.tensord is damaged or malformed, NAME is not
+ *            listed, but refused likewise unless another file or a PUT provides it.
  * Versions   Increase with every change of the store. An ETag is strong. That of a mapped or
  *            persisted tensor is derived from its file's inode, size, time of modification and
  *            (NAME.tensord) version, so a restart keeps it; otherwise from the version and a random

@@ -4,6 +4,8 @@
 #include "server/store/entries.h"
 #include "server/store/state.h"
 
+#include <inttypes.h>
+
 td_status td_store_verify_header(const struct td_store *store,
                                  const struct td_data_content *content, struct td_error *err)
 {
@@ -11,7 +13,8 @@ td_status td_store_verify_header(const struct td_store *store,
         const struct td_checksums *checksums = &content->tensors[i].checksums;
         if (checksums->digests && !td_checksums_match_header(checksums))
             return td_error_set(err, TD_MALFORMED_REQUEST,
-                                "its header does not match its checksum");
+                                "its header, bytes 0 to %" PRIu64 ", does not match its checksum",
+                                checksums->offset - 1);
     }
     return TD_OK;
 }

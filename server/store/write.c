@@ -104,8 +104,9 @@ td_status td_store_delete(struct td_store *store, const struct td_store_write *w
     if (status != TD_OK)
         return status;
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
-    status = before ? td_condition_check(&write->condition, write->name, before->etag, err)
-                    : td_store_not_found(store, write->name, strlen(write->name), err);
+    status = before || td_store_is_damaged(store, write->name)
+                 ? check_condition(write, before, err)
+                 : td_store_not_found(store, write->name, strlen(write->name), err);
     if (status == TD_OK && store->dir)
         status = td_data_dir_remove(store->dir, write->name, &done, err);
     if (status == TD_OK || done) {

@@ -48,13 +48,15 @@ static bool is_own(const char *file)
     return file[0] != '.' && length > 8 && strcmp(file + length - 8, ".tensord") == 0;
 }
 
-/* The sum that the quota is about. */
+/* The sum that the quota is about. From any thread. */
 static uint64_t sum_of_files(void)
 {
     DIR *dir = opendir(folder);
+    struct stat info;
     uint64_t sum = 0;
     for (const struct dirent *item; (item = readdir(dir));)
-        sum += is_own(item->d_name) ? size_of(item->d_name) : 0;
+        if (is_own(item->d_name) && fstatat(dirfd(dir), item->d_name, &info, 0) == 0)
+            sum += (uint64_t)info.st_size;
     closedir(dir);
     return sum;
 }

@@ -183,11 +183,17 @@ static void prepare(int damage)
     (void)logged();
 }
 
+/* The header cannot be trusted, so only the name is known. */
 static void expect_malformed(struct td_store *store, int damage)
 {
+    struct td_tensor_listing listing;
     expect_names(store, "");
     ck_assert_msg(strstr(logged(), " warn table_skipped file=t.tensord ") != NULL, "%s",
                   damages[damage].description);
+    ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
+    ck_assert_msg(strstr(err.message, "the file t.tensord of 't' is damaged: ") != NULL, "%s",
+                  err.message);
+    ck_assert_int_eq(get(store, "u", &listing), TD_TENSOR_NOT_FOUND);
 }
 
 START_TEST(damage_is_found_before_a_tensor_is_served)
@@ -299,6 +305,43 @@ START_TEST(a_damaged_tensor_can_be_deleted)
     ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
     expect_names(store, "");
     ck_assert_int_ne(access(path_of("t.tensord"), F_OK), 0);
+    td_store_free(store);
+}
+END_TEST
+
+static const char *const ends[] = { "persist", "memory", "DELETE", "file", "no file" };
+
+START_TEST(a_tensor_with_a_damaged_header_is_refused_until_it_is_replaced)
+{
+    const struct td_tensor t = large_tensor(), small = tensor("int32[2] 1 2");
+    const struct td_store_write write = { .name = "t" };
+    const char *end = ends[_i];
+    struct td_tensor_listing listing;
+    persist_t(&t);
+    put_damaged(9, 1);
+    struct td_store *store = open_folder();
+    td_store_rescan(store);
+    ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
+    if (strcmp(end, "persist") == 0 || strcmp(end, "memory") == 0)
+        ck_assert_int_eq(put(store, "t", &small, end[0] == 'p'), TD_OK);
+    else if (strcmp(end, "DELETE") == 0)
+        ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    else if (strcmp(end, "no file") == 0)
+        ck_assert_int_eq(unlink(path_of("t.tensord")), 0);
+    else
+        put_content();
+    for (int i = 0; i < 2; i++) {
+        if (i > 0 || strstr(end, "file"))
+            td_store_rescan(store);
+        if (strcmp(end, "file") == 0)
+            expect_served(store, TD_INTEGRITY_VERIFIED);
+        else if (strcmp(end, "no file") == 0 || strcmp(end, "DELETE") == 0)
+            ck_assert_int_eq(get(store, "t", &listing), TD_TENSOR_NOT_FOUND);
+        else
+            expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "t");
+    }
+    ck_assert_int_eq(access(path_of("t.tensord"), F_OK) == 0,
+                     strcmp(end, "no file") != 0 && strcmp(end, "DELETE") != 0);
     td_store_free(store);
 }
 END_TEST
@@ -580,6 +623,8 @@ static void add(TCase *tcase)
                         COUNT_OF(damages));
     tcase_add_loop_test(tcase, a_damaged_tensor_can_be_replaced, 0, 2);
     tcase_add_test(tcase, a_damaged_tensor_can_be_deleted);
+    tcase_add_loop_test(tcase, a_tensor_with_a_damaged_header_is_refused_until_it_is_replaced, 0,
+                        COUNT_OF(ends));
     tcase_add_test(tcase, a_damaged_tensor_is_neither_updated_nor_copied);
     tcase_add_test(tcase, an_update_in_flight_of_a_tensor_that_is_found_damaged_is_not_committed);
     tcase_add_test(tcase, a_call_in_flight_that_read_a_tensor_which_is_found_damaged_is_refused);
