@@ -255,6 +255,7 @@ START_TEST(a_version_without_other_references_is_dropped)
     td_device_tables_unuse(setup.tables, used);
     td_device_tables_drop_stale(setup.tables);
     ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 1);
+    ck_assert_uint_eq(td_device_tables_count(setup.tables).bytes, KIB);
     ck_assert(has(&setup, &current));
     setup_close(&setup);
     td_buffer_unref(current.owner);
