@@ -4,13 +4,16 @@
 #include "server/config/load.h"
 #include "server/devices/devices.h"
 #include "server/http/http.h"
+#include "server/http/listener.h"
 #include "server/http/origin.h"
 #include "server/memory/fault_guard.h"
 #include "server/observe/clock.h"
+#include "server/observe/notify.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,6 +25,7 @@ enum { TICKS_PER_SWEEP = 10, DRAIN_TICKS_PER_SWEEP = 100 };
 
 #define TICK_NS         100000000   /* an expired request is refused at most this late */
 #define DRAIN_TICK_NS   2000000     /* the end of a drain is noticed at most this late */
+#define IDLE_GRACE_NS   500000000   /* a drain keeps idle connections open for so long */
 #define REPLY_GRACE_NS  500000000   /* for sending replies that are made after the drain timeout */
 #define WARM_FOR_NS     10000000000 /* buffers unused for so long are returned to the system */
 #define FORGET_AFTER_NS 60000000000 /* a client without connections is forgotten after so long */
@@ -39,80 +43,145 @@ static void set_up_signals(sigset_t *signals)
     signal(SIGXFSZ, SIG_IGN); /* a file above the limit on its size fails with EFBIG instead */
 }
 
-/* Serves until a signal to stop. Periodically refuses expired requests and trims memory; scans the
- * data folder after SIGHUP. */
-static int serve(struct td_services *services, struct td_http *http, const sigset_t *signals)
+/* The daemon while it runs. */
+struct daemon {
+    struct td_services *services;
+    struct td_http *http;
+    sigset_t signals;
+    const char *manager; /* the service manager's NOTIFY_SOCKET, or NULL */
+    bool reloading;      /* as the manager was told */
+    int64_t tidied_ns;
+};
+
+/* Refuses expired requests, scans the data folder if wanted, lets its files be verified, and trims
+ * memory from time to time. */
+static void keep_house(struct daemon *daemon, bool rescan)
 {
-    const struct timespec tick = { .tv_nsec = TICK_NS };
-    int64_t tidied = td_now_ns();
-    for (;;) {
-        const int signal_number = sigtimedwait(signals, NULL, &tick);
+    struct td_services *services = daemon->services;
+    const int64_t now = td_now_ns();
+    if (rescan)
+        td_notify_reloading(daemon->manager);
+    daemon->reloading = daemon->reloading || rescan;
+    td_services_rescan(services, rescan);
+    if (daemon->reloading && !td_services_is_rescanning(services)) {
+        td_notify(daemon->manager, "READY=1");
+        daemon->reloading = false;
+    }
+    td_services_verify(services);
+    td_worker_pool_expire(services->workers, now, false);
+    td_http_tidy(daemon->http, now, TICKS_PER_SWEEP);
+    if (now - daemon->tidied_ns > TIDY_EACH_NS) {
+        td_buffer_pool_trim(services->buffers, now - WARM_FOR_NS);
+        td_store_trim(services->store, now - WARM_FOR_NS);
+        td_clients_trim(services->clients, now, now - FORGET_AFTER_NS);
+        daemon->tidied_ns = now;
+    }
+}
+
+/* Serves until a time or a signal to stop, which it returns. SIGHUP scans the data folder. */
+static int serve_until(struct daemon *daemon, int64_t until_ns)
+{
+    while (td_now_ns() < until_ns) {
+        const int64_t left = until_ns - td_now_ns();
+        const struct timespec tick = { .tv_nsec = left > TICK_NS ? TICK_NS : left > 0 ? left : 0 };
+        const int signal_number = sigtimedwait(&daemon->signals, NULL, &tick);
         if (signal_number > 0 && signal_number != SIGHUP)
             return signal_number;
-        td_services_rescan(services, signal_number == SIGHUP);
-        td_services_verify(services);
-        const int64_t now = td_now_ns();
-        td_worker_pool_expire(services->workers, now, false);
-        td_http_tidy(http, now, TICKS_PER_SWEEP);
-        if (now - tidied > TIDY_EACH_NS) {
-            td_buffer_pool_trim(services->buffers, now - WARM_FOR_NS);
-            td_store_trim(services->store, now - WARM_FOR_NS);
-            td_clients_trim(services->clients, now, now - FORGET_AFTER_NS);
-            tidied = now;
-        }
+        keep_house(daemon, signal_number == SIGHUP);
     }
+    return 0;
 }
 
-static bool is_busy(const struct td_services *services)
-{
-    return atomic_load(&services->in_flight) > 0 || atomic_load(&services->unsent) > 0;
-}
+/* ---- stopping ------------------------------------------------------------------------------- */
 
-/* Waits for the calls in flight. After the drain timeout queued calls are refused, running ones
- * stop at their next check, and calls whose body is still arriving end with their connections.
- * Running calls are waited for, since the HTTP library cannot be stopped with a suspended
- * connection. Replies that are made only then get a short time to be sent. */
-static void drain(struct td_services *services, struct td_http *http)
+/* Waits for a tick. True at a signal to stop. */
+static bool is_hurried(const struct daemon *daemon)
 {
     const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
-    const int64_t until = td_now_ns() + services->config.drain_timeout_ms * 1000000;
-    td_refusals_close(services->refusals);
-    for (; is_busy(services) && td_now_ns() < until; nanosleep(&tick, NULL)) {
-        td_worker_pool_expire(services->workers, td_now_ns(), false);
-        td_http_tidy(http, td_now_ns(), DRAIN_TICKS_PER_SWEEP);
+    const int signal_number = sigtimedwait(&daemon->signals, NULL, &tick);
+    return signal_number > 0 && signal_number != SIGHUP;
+}
+
+/* Serves the open connections until none is busy and those that are used often have been closed
+ * with a reply: each reply says so. True if the time was not enough. */
+static bool drain_connections(struct daemon *daemon, int64_t until_ns)
+{
+    struct td_services *services = daemon->services;
+    const int64_t begun = td_now_ns();
+    for (int64_t now = begun; now < until_ns; now = td_now_ns()) {
+        const bool is_busy =
+            atomic_load(&services->in_flight) > 0 || atomic_load(&services->unsent) > 0;
+        if (!is_busy && (now - begun > IDLE_GRACE_NS || td_http_connections(daemon->http) == 0))
+            return false;
+        td_worker_pool_expire(services->workers, now, false);
+        td_http_tidy(daemon->http, now, DRAIN_TICKS_PER_SWEEP);
+        if (is_hurried(daemon))
+            break;
     }
+    return true;
+}
+
+/* Refuses queued calls, stops running ones at their next check, and waits for them, since the HTTP
+ * library cannot be stopped with a suspended connection. Calls whose body is still arriving end with
+ * their connections. Replies that are made only now get a short time to be sent. */
+static void end_calls(struct daemon *daemon)
+{
+    struct td_services *services = daemon->services;
+    const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
     atomic_store(&services->refusing, true);
     td_devices_drain(services->devices);
     for (; atomic_load(&services->suspended) > 0; nanosleep(&tick, NULL))
         td_worker_pool_expire(services->workers, td_now_ns(), true);
-    const int64_t now = td_now_ns();
-    const int64_t sent_by = now < until - REPLY_GRACE_NS ? until : now + REPLY_GRACE_NS;
-    while (atomic_load(&services->unsent) > 0 && td_now_ns() < sent_by)
+    for (const int64_t until = td_now_ns() + REPLY_GRACE_NS;
+         atomic_load(&services->unsent) > 0 && td_now_ns() < until;)
         nanosleep(&tick, NULL);
+}
+
+/* First only the readiness ends, for --drain-delay-ms; then no connection is accepted; then no call
+ * runs. Another signal skips what is left of the first two. */
+static void stop(struct daemon *daemon, int signal_number)
+{
+    struct td_services *services = daemon->services;
+    const struct td_config *config = &services->config;
+    /* Before it is logged: readers of the log rely on it. */
+    atomic_store(&services->draining, true);
+    td_log(&services->log, TD_LOG_INFO, "draining", TD_TEXT("signal", strsignal(signal_number)),
+           TD_INT("delay_ms", config->drain_delay_ms),
+           TD_INT("in_flight", atomic_load(&services->in_flight)));
+    td_notify(daemon->manager, "STOPPING=1");
+    const bool hurried = serve_until(daemon, td_now_ns() + config->drain_delay_ms * 1000000) != 0;
+    td_http_stop_accepting(daemon->http);
+    td_refusals_close(services->refusals);
+    if (hurried || drain_connections(daemon, td_now_ns() + config->drain_timeout_ms * 1000000))
+        td_log(&services->log, TD_LOG_WARN, "drain_cut_short",
+               TD_INT("in_flight", atomic_load(&services->in_flight)),
+               TD_INT("unsent", atomic_load(&services->unsent)));
+    end_calls(daemon);
 }
 
 static int run(struct td_services *services)
 {
-    sigset_t signals;
-    struct td_http *http = NULL;
+    struct daemon daemon = { .services = services, .manager = getenv("NOTIFY_SOCKET") };
     int status = EXIT_FAILED;
-    set_up_signals(&signals);
+    const char *why;
+    const int inherited = td_listener_inherit(&why);
+    set_up_signals(&daemon.signals);
     td_guard_install();
     const int64_t begun = td_now_ns();
-    if (!td_services_open(services) || !(http = td_http_start(services)))
+    if (why) {
+        td_log(&services->log, TD_LOG_ERROR, "listen_failed", TD_TEXT("reason", why));
+        return EXIT_FAILED;
+    }
+    if (!td_services_open(services) || !(daemon.http = td_http_start(services, inherited)))
         goto done;
     td_log(&services->log, TD_LOG_INFO, "ready", TD_MS("start_ms", td_now_ns() - begun));
-    const int signal_number = serve(services, http, &signals);
-    atomic_store(&services->draining,
-                 true); /* before it is logged: readers of the log rely on it */
-    td_log(&services->log, TD_LOG_INFO, "draining", TD_TEXT("signal", strsignal(signal_number)),
-           TD_INT("in_flight", atomic_load(&services->in_flight)));
-    drain(services, http);
+    td_notify(daemon.manager, "READY=1");
+    stop(&daemon, serve_until(&daemon, TD_NEVER));
     status = 0;
 done:
     td_services_stop_workers(
         services); /* before HTTP: a worker may still use the connection that it resumed */
-    td_http_stop(http);
+    td_http_stop(daemon.http);
     td_services_close(services);
     td_log(&services->log, TD_LOG_INFO, "stopped", TD_INT("exit", status));
     return status;

@@ -55,8 +55,8 @@ struct td_services {
     struct td_shm *shm; /* NULL: clients may not share memory */
     struct td_rescan rescan;
     struct td_verification verification;
-    atomic_bool draining;          /* refuse new requests of tasks: ops and tensors */
-    atomic_bool refusing;          /* do not queue accepted ones either, and stop running ones */
+    atomic_bool draining;          /* not ready; each reply closes its connection */
+    atomic_bool refusing;          /* refuse new calls and queued ones, and stop running ones */
     atomic_int_fast64_t in_flight; /* requests of tasks, accepted and not yet answered */
     atomic_int_fast64_t suspended; /* of those: wait for a worker or run on one */
     atomic_int_fast64_t unsent;    /* requests that have arrived and replies that are not sent

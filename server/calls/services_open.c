@@ -127,6 +127,11 @@ void td_services_rescan(struct td_services *services, bool wanted)
     td_worker_pool_submit(services->workers, &rescan->job);
 }
 
+bool td_services_is_rescanning(const struct td_services *services)
+{
+    return services->rescan.wanted || atomic_load(&services->rescan.running);
+}
+
 /* ---- verification --------------------------------------------------------------------------- */
 
 static void drop_verification(struct td_job *job, td_status why)

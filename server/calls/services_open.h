@@ -19,6 +19,9 @@ void td_services_stop_workers(struct td_services *services);
  * thread at every tick. */
 void td_services_rescan(struct td_services *services, bool wanted);
 
+/* Whether a scan is wanted, queued or running. */
+bool td_services_is_rescanning(const struct td_services *services);
+
 /* Lets a worker compare mapped files with their checksums for part of the time until the next tick,
  * one block at a time. Called by the main thread at every tick. */
 void td_services_verify(struct td_services *services);

@@ -64,8 +64,11 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "deadline of a request that sets none; 0 means no deadline")                                 \
     X(idle_timeout_ms, "idle-timeout-ms", COUNT, "60000", 0, 86400000, "MS",                       \
       "idle time after which a connection is closed, in whole seconds; 0 means never")             \
+    X(drain_delay_ms, "drain-delay-ms", COUNT, "0", 0, 86400000, "MS",                             \
+      "how long after SIGTERM or SIGINT connections are still accepted, while readyz is 503; "     \
+      "longer than the interval of a load balancer's checks")                                      \
     X(drain_timeout_ms, "drain-timeout-ms", COUNT, "30000", 0, 86400000, "MS",                     \
-      "how long accepted requests may take after SIGTERM or SIGINT")                               \
+      "how long requests may take after that")                                                     \
     X(connection_limit, "connection-limit", COUNT, "10000", 1, 1000000, "N",                       \
       "open connections; further ones may only ask for the server's health, and get 503 "          \
       "otherwise")                                                                                 \

@@ -21,6 +21,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -42,6 +43,7 @@ struct td_http {
     struct td_linger *linger;
     struct td_populator *populator;
     struct td_origins *origins;
+    bool inherited;       /* the listening socket */
     int most_connections; /* since memory was last returned to the system */
     int n_io_threads;
     struct MHD_Daemon *io_threads[]; /* each is a library of its own, with one thread */
@@ -60,13 +62,13 @@ static struct td_connection *record_of(struct MHD_Connection *connection)
 
 /* ---- a request ------------------------------------------------------------------------------ */
 
-/* Counts the call before it checks for draining, so that no call starts after a drain has seen none
- * in flight. */
+/* Counts the call before it checks whether calls are refused, so that no call starts after the end
+ * of a drain has seen none in flight. */
 static td_status accept_call(struct td_call *call)
 {
     call->accepted = true;
     atomic_fetch_add(&call->services->in_flight, 1);
-    if (!atomic_load(&call->services->draining))
+    if (!atomic_load(&call->services->refusing))
         return TD_OK;
     call->close_connection = true;
     return td_error_set(&call->error, TD_DRAINING,
@@ -374,9 +376,11 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     struct td_capacity capacity;
     char message[TD_CONFIG_MESSAGE];
     *why = "too few open files are allowed";
-    if (!td_capacity_find(services, &capacity) ||
-        (http->listener = td_listener_open(config->listen, why)) < 0 ||
-        !td_listener_find(http->listener, bound, why))
+    if (!td_capacity_find(services, &capacity))
+        return false;
+    if (!http->inherited)
+        http->listener = td_listener_open(config->listen, why);
+    if (http->listener < 0 || !td_listener_find(http->listener, bound, why))
         return false;
     *why = "no memory";
     services->connection_limits = capacity.limits;
@@ -402,7 +406,7 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     return http->acceptor != NULL;
 }
 
-struct td_http *td_http_start(struct td_services *services)
+struct td_http *td_http_start(struct td_services *services, int inherited)
 {
     const size_t n_io_threads = (size_t)services->config.io_threads + TD_FIRST_IO_THREADS;
     struct td_http *http = calloc(1, sizeof *http + n_io_threads * sizeof(struct MHD_Daemon *));
@@ -411,7 +415,8 @@ struct td_http *td_http_start(struct td_services *services)
     char address[256];
     if (http) {
         http->services = services;
-        http->listener = -1;
+        http->listener = inherited;
+        http->inherited = inherited >= 0;
     }
     if (!http || !start_parts(http, &bound, &why)) {
         td_log(&services->log, TD_LOG_ERROR, "listen_failed",
@@ -421,11 +426,32 @@ struct td_http *td_http_start(struct td_services *services)
     }
     td_listener_print(&bound, address, sizeof address);
     td_log(&services->log, TD_LOG_INFO, "listening", TD_TEXT("address", address),
+           TD_TEXT("socket", http->inherited ? "inherited" : NULL),
            TD_INT("io_threads", services->config.io_threads),
            TD_INT("workers", services->config.workers),
            TD_INT("memory_limit", services->config.memory_limit),
            TD_INT("tables_bytes", td_store_stats(services->store).mapped));
     return http;
+}
+
+void td_http_stop_accepting(struct td_http *http)
+{
+    enum { SETTLE_MS = 50 }; /* for the last segments of connections that are being made */
+    struct td_listener_address bound;
+    const char *why;
+    if (!http->inherited) {
+        td_listener_shut(http->listener);
+        if (td_listener_find(http->listener, &bound, &why) && !td_listener_is_loopback(&bound))
+            (void)poll(NULL, 0, SETTLE_MS);
+    }
+    td_acceptor_stop(http->acceptor);
+    close(http->listener);
+    http->listener = -1;
+}
+
+int td_http_connections(const struct td_http *http)
+{
+    return td_connections_count(http->services->connections);
 }
 
 /* Memory of many connections that have ended goes back to the system: the C library keeps it
@@ -460,7 +486,8 @@ void td_http_stop(struct td_http *http)
     td_acceptor_free(http->acceptor);
     if (http->listener >= 0)
         close(http->listener);
-    td_populator_stop(http->populator); /* no connection may be suspended then */
+    if (http->populator)
+        td_populator_stop(http->populator); /* no connection may be suspended then */
     for (int i = 0; i < http->n_io_threads; i++)
         MHD_stop_daemon(http->io_threads[i]);
     td_connections_free(http->services->connections);

@@ -12,8 +12,16 @@
 
 struct td_http;
 
-/* Binds and serves. NULL (logged) if the address is not available. */
-struct td_http *td_http_start(struct td_services *services);
+/* Serves on the inherited socket (listener.h), which it takes over, or if that is -1 on --listen's
+ * address. NULL (logged) if the address is not available. */
+struct td_http *td_http_start(struct td_services *services, int inherited);
+
+/* Accepts no further connections; those that the kernel has completed are served, unless the socket
+ * was inherited: then they wait for the next process that accepts from it. */
+void td_http_stop_accepting(struct td_http *http);
+
+/* The number of open connections. */
+int td_http_connections(const struct td_http *http);
 
 /* Looks at one part of `parts` of the connections and ends those that are too slow or whose client has
  * disconnected unnoticed (connections.h). Main thread, called periodically. */

@@ -2,11 +2,16 @@
 
 #include "server/config/config.h"
 
+#include <linux/filter.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,6 +41,76 @@ int td_listener_open(const char *address, const char **why)
     }
     freeaddrinfo(found);
     return fd;
+}
+
+void td_listener_shut(int fd)
+{
+    /* Closing the socket resets connections that wait in its backlog, and shutting it down does so
+     * as well. So first segments that open a connection, with SYN and without ACK, are dropped: their
+     * clients repeat them a second later, when the socket is closed or another process has it. If
+     * filters are not allowed, only connections that are made at this moment are reset. */
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, offsetof(struct tcphdr, th_flags)),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TH_SYN | TH_ACK),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TH_SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    const struct sock_fprog program = { .len = sizeof code / sizeof *code, .filter = code };
+    (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+}
+
+/* The number that the variable has; 0 without it, -1 if it is no number. */
+static long number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    char *end;
+    if (!text || !*text)
+        return 0;
+    errno = 0;
+    const long number = strtol(text, &end, 10);
+    return *end == '\0' && errno == 0 && number >= 0 ? number : -1;
+}
+
+static bool has_option(int fd, int option, int value)
+{
+    int found = 0;
+    socklen_t size = sizeof found;
+    return getsockopt(fd, SOL_SOCKET, option, &found, &size) == 0 && found == value;
+}
+
+/* What is wrong with the socket, or NULL. */
+static const char *fault_of(int fd)
+{
+    struct td_listener_address bound;
+    const char *why;
+    if (fcntl(fd, F_GETFD) < 0)
+        return "LISTEN_FDS is 1, but descriptor 3 is not open";
+    if (!has_option(fd, SO_TYPE, SOCK_STREAM) || !has_option(fd, SO_ACCEPTCONN, 1))
+        return "LISTEN_FDS is 1, but descriptor 3 is not a listening stream socket";
+    if (!td_listener_find(fd, &bound, &why))
+        return why;
+    if (bound.address.ss_family != AF_INET && bound.address.ss_family != AF_INET6)
+        return "LISTEN_FDS is 1, but the socket is neither of IPv4 nor of IPv6";
+    return NULL;
+}
+
+int td_listener_inherit(const char **why)
+{
+    enum { FIRST = 3 };
+    const long pid = number_of("LISTEN_PID"), count = number_of("LISTEN_FDS");
+    (void)unsetenv("LISTEN_PID");
+    (void)unsetenv("LISTEN_FDS");
+    (void)unsetenv("LISTEN_FDNAMES");
+    *why = NULL;
+    if (pid != (long)getpid() || count == 0)
+        return -1;
+    *why = count == 1 ? fault_of(FIRST) : "LISTEN_FDS is not 1: one listening socket is expected";
+    if (*why)
+        return -1;
+    (void)fcntl(FIRST, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(FIRST, F_SETFL, fcntl(FIRST, F_GETFL) | O_NONBLOCK);
+    return FIRST;
 }
 
 bool td_listener_is_loopback(const struct td_listener_address *bound)

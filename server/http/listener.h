@@ -2,7 +2,8 @@
  *
  * Ownership  The caller closes the socket.
  * Threads    Any.
- * Errors     *why is a static text, or the system's for the error. */
+ * Errors     *why is a static text, or the system's for the error.
+ * Source     sd_listen_fds(3) for inherited sockets. */
 #ifndef TD_SERVER_HTTP_LISTENER_H
 #define TD_SERVER_HTTP_LISTENER_H
 
@@ -13,6 +14,18 @@
 
 /* Listens on --listen's address, which was checked when the options were read; -1 on failure. */
 int td_listener_open(const char *address, const char **why);
+
+/* The listening socket that the process which started this one has passed, so that connections
+ * wait in its backlog while the daemon restarts: descriptor 3 if LISTEN_PID is this process and
+ * LISTEN_FDS is 1. -1 with *why NULL if there is none, and with *why set if what was passed cannot
+ * be used. Removes the variables, so that no other process takes them for its own: call it before
+ * the first thread starts. */
+int td_listener_inherit(const char **why);
+
+/* Lets no further connections be made, without refusing those that are just being made: after the
+ * time of a round trip they can be accepted, and then the socket can be closed. Not for a socket
+ * that other processes use. */
+void td_listener_shut(int fd);
 
 /* The address that a socket is bound to, with the port that the system chose. */
 struct td_listener_address {

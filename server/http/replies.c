@@ -70,7 +70,9 @@ static void add_reply_headers(const struct td_call *call, struct headed *headed)
         add_error_headers(call, headed);
     if (call->request.options.timing)
         add_timing(call, headed);
-    if (call->close_connection)
+    /* Relaxed: a reply made while the drain begins may be either. */
+    if (call->close_connection ||
+        atomic_load_explicit(&call->services->draining, memory_order_relaxed))
         add_header(headed, "Connection", "close");
 }
 

@@ -132,7 +132,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
                                     .format = TD_LOG_JSON,
                                     .fd = open("/dev/null", O_WRONLY | O_CLOEXEC) };
     REQUIRE(td_services_open(&services), "the services do not start");
-    http = td_http_start(&services);
+    http = td_http_start(&services, -1);
     REQUIRE(http, "HTTP does not start");
     find_address();
     restore_store();

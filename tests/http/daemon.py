@@ -36,18 +36,28 @@ def environment(**extra):
     return env
 
 
+def passing(listener, command, count=1):
+    """the command with this socket as descriptor 3, as a service manager passes it"""
+    launch = ("import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2]); "
+              "os.execv(sys.argv[3], sys.argv[3:])")
+    return [sys.executable, "-c", launch, str(listener.fileno()), str(count), *command]
+
+
 class Daemon:
     """A running tensord.  The caller passes further options; a later one takes precedence."""
     failures = []  # errors of daemons that ended, for the runner to report
 
-    def __init__(self, *options, listen="127.0.0.1:0", env=None, log_format="json"):
+    def __init__(self, *options, listen="127.0.0.1:0", env=None, log_format="json", listener=None):
         command = [BINARY, "--listen", listen, *options]
         if "--log-format" not in options and log_format:
             command += ["--log-format", log_format]
+        if listener:  # a socket to inherit
+            command = passing(listener, command)
         self.options, self.lines, self.stopped = options, [], False
         self.changed = threading.Condition()
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, env=environment(**(env or {})))
+                                        stderr=subprocess.PIPE, env=environment(**(env or {})),
+                                        pass_fds=[listener.fileno()] if listener else [])
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         self.address = None

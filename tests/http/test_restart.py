@@ -1,0 +1,127 @@
+"""Restarts on one listening socket, which the test owns as a service manager does; and what the manager is told."""
+import collections, os, signal, socket, subprocess, tempfile, threading
+from daemon import *
+
+
+def listening(family=socket.AF_INET, kind=socket.SOCK_STREAM, listen=True):
+    listener = socket.socket(family, kind)
+    listener.bind(("127.0.0.1", 0) if family == socket.AF_INET else "")
+    if listen:
+        listener.listen(256)
+    return listener
+
+
+class Address:
+    """where clients connect to"""
+
+    def __init__(self, listener):
+        self.host, self.port = listener.getsockname()
+
+
+class Clients:
+    """Keep-alive connections that ask without retries, and connect again only when a reply closes them."""
+
+    def __init__(self, listener, count=8):
+        self.address, self.outcomes, self.ended = Address(listener), collections.Counter(), threading.Event()
+        self.threads = [threading.Thread(target=self.ask) for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def ask(self):
+        request = http_request("POST", "/v1/gather", b'{"params":[10,20,30],"indices":[2,0]}')
+        while not self.ended.is_set():
+            try:
+                with Raw(self.address) as raw:
+                    closed = False
+                    while not closed and not self.ended.is_set():
+                        raw.send(request)
+                        reply = raw.reply()
+                        self.outcomes[reply and reply.status] += 1
+                        closed = reply is None or reply.headers.get("Connection") == "close"
+            except (AssertionError, OSError) as e:
+                self.outcomes[repr(e)] += 1
+
+    def end(self):
+        self.ended.set()
+        for thread in self.threads:
+            thread.join(WAIT_LIMIT)
+        return self.outcomes
+
+
+class InheritedSocket(unittest.TestCase):
+    def restart(self, overlap):
+        """how requests end while daemons serve the same socket in turn"""
+        with listening() as listener:
+            daemon = Daemon(listener=listener)
+            clients = Clients(listener)
+            try:
+                for _ in range(4):
+                    seen = sum(clients.outcomes.values())
+                    following = Daemon(listener=listener) if overlap else None
+                    daemon.stop()
+                    daemon = following or Daemon(listener=listener)
+                    deadline = time.monotonic() + WAIT_LIMIT
+                    while sum(clients.outcomes.values()) < seen + 100 and time.monotonic() < deadline:
+                        time.sleep(0.01)
+            finally:
+                outcomes = clients.end()
+            daemon.stop()
+        self.assertGreater(outcomes[200], 400)
+        self.assertEqual(set(outcomes), {200}, outcomes)
+
+    def test_a_restart_without_overlap_loses_no_request(self):
+        self.restart(overlap=False)
+
+    def test_a_restart_with_overlap_loses_no_request(self):
+        self.restart(overlap=True)
+
+    def test_an_inherited_socket_wins_over_the_option(self):
+        with listening() as listener, Daemon(listener=listener, listen="127.0.0.1:1") as daemon:
+            self.assertEqual(daemon.port, listener.getsockname()[1])
+            self.assertEqual(next(e for e in daemon.events() if e["event"] == "listening")["socket"], "inherited")
+
+    def test_a_socket_for_another_process_is_left_alone(self):
+        with Daemon(env={"LISTEN_PID": "1", "LISTEN_FDS": "1"}) as daemon:
+            self.assertNotIn("socket", next(e for e in daemon.events() if e["event"] == "listening"))
+
+    def test_what_cannot_be_listened_on_is_refused(self):
+        cases = ((listening(listen=False), 1, "descriptor 3 is not a listening stream socket"),
+                 (listening(kind=socket.SOCK_DGRAM, listen=False), 1, "descriptor 3 is not a listening stream socket"),
+                 (listening(family=socket.AF_UNIX), 1, "neither of IPv4 nor of IPv6"),
+                 (listening(), 2, "one listening socket is expected"),
+                 (listening(), "many", "one listening socket is expected"))
+        for listener, count, reason in cases:
+            with self.subTest(reason=reason, count=count), listener:
+                result = subprocess.run(passing(listener, [BINARY, "--listen", "127.0.0.1:0"], count), pass_fds=[listener.fileno()],
+                                        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_LIMIT, env=environment())
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("listen_failed", result.stderr)
+                self.assertIn(reason, result.stderr)
+
+
+class ServiceManager(unittest.TestCase):
+    """the other end of NOTIFY_SOCKET"""
+
+    def expect(self, address, name):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, tempfile.TemporaryDirectory() as folder:
+            manager.bind(address.format(folder))
+            manager.settimeout(WAIT_LIMIT)
+            with Daemon("--data-dir", folder, env={"NOTIFY_SOCKET": name.format(folder)}) as daemon:
+                self.assertEqual(manager.recv(4096), b"READY=1")
+                daemon.send_signal(signal.SIGHUP)
+                self.assertRegex(manager.recv(4096), rb"^RELOADING=1\nMONOTONIC_USEC=\d+$")
+                self.assertEqual(manager.recv(4096), b"READY=1")
+                daemon.stop()
+                self.assertEqual(manager.recv(4096), b"STOPPING=1")
+
+    def test_the_manager_is_told_about_start_reload_and_stop(self):
+        self.expect("{}/notify", "{}/notify")
+
+    def test_its_socket_may_be_in_the_abstract_namespace(self):
+        name = f"tensord-test-{os.getpid()}"
+        self.expect("\0" + name, "@" + name)
+
+    def test_a_manager_that_is_gone_is_ignored(self):
+        for name in ("/nonexistent/notify", "@tensord-test-nobody", "", "relative", "/" + 200 * "x"):
+            with Daemon(env={"NOTIFY_SOCKET": name}):
+                pass
