@@ -297,6 +297,25 @@ START_TEST(a_replaced_version_is_dropped_at_the_next_upload)
 }
 END_TEST
 
+START_TEST(a_deleted_version_is_dropped_too)
+{
+    const struct td_store_write write = { .name = "table" };
+    struct setup setup;
+    struct td_error err;
+    struct td_store *store = open_at("");
+    setup_open(&setup, 8);
+    const struct td_tensor table = stored(store, "table", 1);
+    touch(&setup, &table);
+    td_device_tables_drop_stale(setup.tables);
+    ck_assert(has(&setup, &table));
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    td_device_tables_drop_stale(setup.tables);
+    ck_assert(!has(&setup, &table)); /* although this test still references it */
+    setup_close(&setup);
+    td_store_free(store);
+}
+END_TEST
+
 START_TEST(two_tables_of_one_owner_are_dropped_with_it)
 {
     struct setup setup;
@@ -443,6 +462,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_allocation_that_can_never_fit_evicts_no_table);
     tcase_add_test(tcase, a_version_without_other_references_is_dropped);
     tcase_add_test(tcase, a_replaced_version_is_dropped_at_the_next_upload);
+    tcase_add_test(tcase, a_deleted_version_is_dropped_too);
     tcase_add_test(tcase, two_tables_of_one_owner_are_dropped_with_it);
     tcase_add_test(tcase, stale_tables_are_dropped_before_others_are_evicted);
     tcase_add_loop_test(tcase, abandoning_tables_releases_their_versions, 0, 2);
