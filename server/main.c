@@ -6,6 +6,7 @@
 #include "server/http/http.h"
 #include "server/http/listener.h"
 #include "server/http/origin.h"
+#include "server/http/proxies.h"
 #include "server/memory/fault_guard.h"
 #include "server/observe/clock.h"
 #include "server/observe/notify.h"
@@ -201,6 +202,13 @@ static bool check_origins(const struct td_config *config, char message[TD_CONFIG
     return origins != NULL;
 }
 
+static bool check_proxies(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
+{
+    struct td_proxies *proxies = td_proxies_new(config->trusted_proxy, message, TD_CONFIG_MESSAGE);
+    td_proxies_free(proxies);
+    return proxies != NULL;
+}
+
 int main(int argc, char **argv)
 {
     static struct td_services services;
@@ -225,7 +233,7 @@ int main(int argc, char **argv)
                                     .format = services.config.log_format,
                                     .fd = STDERR_FILENO };
     if (!td_config_check_system(&services.config, message) ||
-        !check_origins(&services.config, message) ||
+        !check_origins(&services.config, message) || !check_proxies(&services.config, message) ||
         !td_devices_check_system(&services.config, message))
         status = wrong(message);
     else if (action == TD_CONFIG_RUN)

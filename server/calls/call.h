@@ -87,7 +87,8 @@ struct td_headers {
     const char *accept_encoding;
     const char *if_match, *if_none_match; /* not parsed: see precondition.h */
     const char *range, *if_range;
-    const char *expect; /* the client waits for 100 Continue before the body */
+    const char *expect;        /* the client waits for 100 Continue before the body */
+    const char *forwarded_for; /* believed from trusted proxies only: see proxies.h */
     const char *traceparent;
     const char *timeout_ms;
     size_t inference_header; /* Inference-Header-Content-Length; TD_OIP_NO_HEADER when absent */

@@ -52,7 +52,8 @@ enum td_restriction {
 };
 
 struct td_connection {
-    struct td_client *client;
+    struct td_client *client; /* NULL: unknown, or a proxy's, whose requests are of other clients */
+    bool forwards;            /* the peer is a trusted proxy */
     enum td_restriction restriction;
     bool charged; /* counts against the memory budget */
     int io_thread;
@@ -94,8 +95,9 @@ struct td_connections *td_connections_new(int n_sockets, struct td_buffer_pool *
                                           size_t connection_bytes);
 void td_connections_free(struct td_connections *connections); /* NULL is fine */
 
-/* A new connection, which takes over the reference to the client (NULL: unknown). False if the number
- * of the socket is too large; then the reference is still the caller's. */
+/* A new connection, which takes over the reference to the client. A trusted proxy's has none, so it
+ * has no limit of its own. False if the number of the socket is too large; then the reference is still
+ * the caller's. */
 bool td_connections_open(struct td_connections *connections, int socket, struct td_client *client,
                          enum td_restriction restriction, int io_thread);
 

@@ -74,6 +74,8 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "otherwise")                                                                                 \
     X(client_connections, "client-connections", COUNT, "0", 1, 1000000, "N",                       \
       "open connections of one client, an address; 0 means half of --connection-limit")            \
+    X(trusted_proxy, "trusted-proxy", LIST, "", 0, 0, "ADDRESS,...",                               \
+      "addresses or prefixes of proxies whose X-Forwarded-For says which client a request is of")  \
     X(header_timeout_ms, "header-timeout-ms", COUNT, "10000", 1, 86400000, "MS",                   \
       "from the first byte of a request to the end of its headers; also how long a body or reply " \
       "may be slower than --min-rate")                                                             \

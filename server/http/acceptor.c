@@ -1,6 +1,7 @@
 #include "server/http/acceptor.h"
 
 #include "server/clients/connections.h"
+#include "server/http/proxies.h"
 #include "server/observe/clock.h"
 
 #include <sys/eventfd.h>
@@ -45,7 +46,7 @@ static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_
     for (int i = least - 1; i > 0; i--)
         if (td_connections_count_on(connections, i) < td_connections_count_on(connections, least))
             least = i;
-    const bool few = connections_of(client) < FIRST_CONNECTIONS;
+    const bool few = client && connections_of(client) < FIRST_CONNECTIONS;
     const int more =
         td_connections_count_on(connections, 0) - td_connections_count_on(connections, least);
     return few && more <= FIRST_CONNECTIONS ? 0 : least;
@@ -90,10 +91,11 @@ static void admit(struct td_acceptor *acceptor, int socket, const struct sockadd
                   socklen_t length)
 {
     struct td_services *services = acceptor->options.services;
+    const struct sockaddr *peer = (const struct sockaddr *)address;
     struct td_client_key key;
-    struct td_client *client = td_client_key_of((const struct sockaddr *)address, &key)
-                                   ? td_clients_find(services->clients, &key)
-                                   : NULL;
+    const bool forwards = td_proxies_trust(acceptor->options.proxies, peer);
+    struct td_client *client =
+        !forwards && td_client_key_of(peer, &key) ? td_clients_find(services->clients, &key) : NULL;
     const enum td_restriction restriction = restriction_of(acceptor, client, td_now_ns());
     const int io_thread = choose_io_thread(acceptor, client);
     if ((restriction != TD_UNRESTRICTED && !has_restricted_place(acceptor)) ||
@@ -102,8 +104,9 @@ static void admit(struct td_acceptor *acceptor, int socket, const struct sockadd
         close(socket);
         return;
     }
-    if (MHD_add_connection(acceptor->options.io_threads[io_thread], socket,
-                           (const struct sockaddr *)address, length) != MHD_YES)
+    td_connections_find(services->connections, socket)->forwards = forwards;
+    if (MHD_add_connection(acceptor->options.io_threads[io_thread], socket, peer, length) !=
+        MHD_YES)
         td_connections_close(services->connections, socket); /* the library has closed the socket */
 }
 

@@ -9,7 +9,7 @@
  * shares the other threads, and the requests of a client with few connections do not wait for a round
  * through all of those.
  *
- * Ownership  Borrows the services, the listening socket and the I/O threads.
+ * Ownership  Borrows the services, the proxies, the listening socket and the I/O threads.
  * Threads    One of its own. Start and stop on the main thread.
  * Errors     Connections that cannot be accepted for lack of files or memory wait in the kernel's
  *            backlog; the log says so, at most once per second. */
@@ -19,6 +19,7 @@
 #include "server/calls/services.h"
 
 struct MHD_Daemon;
+struct td_proxies;
 struct td_acceptor;
 
 enum {
@@ -29,6 +30,7 @@ enum {
 
 struct td_acceptor_options {
     struct td_services *services;
+    const struct td_proxies *proxies;
     int socket; /* listening, non-blocking */
     struct MHD_Daemon **io_threads;
     int n_io_threads;

@@ -65,6 +65,7 @@ static const struct header_place places[] = {
     TO_CALL("Range", range, ONCE),
     TO_CALL("If-Range", if_range, ONCE),
     TO_CALL("Expect", expect, LAST),
+    TO_CALL("X-Forwarded-For", forwarded_for, LIST),
     TO_FIELDS("Inference-Header-Content-Length", inference_header, ONCE),
     TO_FIELDS("Origin", origin, ONCE),
     TO_FIELDS("Sec-Fetch-Site", sec_fetch_site, ONCE),

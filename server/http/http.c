@@ -10,6 +10,7 @@
 #include "server/http/linger.h"
 #include "server/http/listener.h"
 #include "server/http/origin.h"
+#include "server/http/proxies.h"
 #include "server/http/query.h"
 #include "server/http/replies.h"
 #include "server/http/routes.h"
@@ -43,6 +44,7 @@ struct td_http {
     struct td_linger *linger;
     struct td_populator *populator;
     struct td_origins *origins;
+    struct td_proxies *proxies;
     bool inherited;       /* the listening socket */
     int most_connections; /* since memory was last returned to the system */
     int n_io_threads;
@@ -107,6 +109,18 @@ static td_status check_restriction(struct td_call *call, const struct td_connect
     return err->status;
 }
 
+/* The client of a request that a trusted proxy forwards; NULL without memory. */
+static struct td_client *forwarded_client(const struct td_http *http, const struct td_call *call)
+{
+    const struct sockaddr *proxy =
+        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    const char *forwarded_for = call->headers.forwarded_for;
+    struct td_client_key key;
+    const bool found = (forwarded_for && td_proxies_client(http->proxies, forwarded_for, &key)) ||
+                       td_client_key_of(proxy, &key);
+    return found ? td_clients_find(http->services->clients, &key) : NULL;
+}
+
 /* A preflight does not report errors of the request that it announces; that request reports
  * them. */
 static td_status begin_preflight(struct td_call *call)
@@ -128,6 +142,10 @@ static td_status begin(const struct td_http *http, struct td_call *call,
         call->style = td_route_style(td_target_path(target.path));
     const td_status found = form == TD_OK ? td_route_call(call) : form;
     td_status status = td_headers_read(call, http->origins, target.authority);
+    if (record->forwards)
+        call->client = forwarded_client(http, call);
+    else if (record->client)
+        call->client = td_client_ref(record->client);
     if (status == TD_OK && form == TD_OK && call->preflight)
         return begin_preflight(call);
     if (status != TD_OK || found != TD_OK)
@@ -189,7 +207,6 @@ static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection
         return MHD_NO;
     *state = call;
     call->connection = connection;
-    call->client = record->client ? td_client_ref(record->client) : NULL;
     call->method = method;
     call->path = path;
     call->times.begun = now;
@@ -391,7 +408,9 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     /* The values were checked when the program started. */
     http->origins = td_origins_new(config->allow_origin, config->allow_host,
                                    td_listener_is_loopback(bound), message, sizeof message);
-    if (!services->connections || !http->linger || !http->populator || !http->origins)
+    http->proxies = td_proxies_new(config->trusted_proxy, message, sizeof message);
+    if (!services->connections || !http->linger || !http->populator || !http->origins ||
+        !http->proxies)
         return false;
     *why = "libmicrohttpd could not start";
     if (!start_io_threads(http))
@@ -399,6 +418,7 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     *why = "no thread to accept connections";
     http->acceptor = td_acceptor_start(&(struct td_acceptor_options){
         .services = services,
+        .proxies = http->proxies,
         .socket = http->listener,
         .io_threads = http->io_threads,
         .n_io_threads = http->n_io_threads,
@@ -495,5 +515,6 @@ void td_http_stop(struct td_http *http)
     td_linger_free(http->linger);
     td_populator_free(http->populator);
     td_origins_free(http->origins);
+    td_proxies_free(http->proxies);
     free(http);
 }

@@ -132,6 +132,36 @@ class Limits(HttpTest):
         return event
 
 
+class TrustedProxies(HttpTest):
+    """each client in X-Forwarded-For has its own share of the queue; the proxy itself has no limit"""
+
+    def test_a_proxy_has_no_limit_on_its_connections(self):
+        with Daemon("--connection-limit", "8", "--trusted-proxy", "127.0.0.1") as daemon, Connections(daemon, 7):
+            self.assertOutput(once(daemon, REQUEST), *ANSWER)
+
+    def test_another_peer_is_limited(self):
+        with Daemon("--connection-limit", "8", "--trusted-proxy", "127.0.0.1") as daemon, Connections(daemon, 4, OTHER):
+            self.assertEqual(once(daemon, REQUEST, OTHER).status, 429)
+
+    def test_hostile_values_are_harmless(self):
+        with Daemon("--trusted-proxy", "127.0.0.0/8") as daemon:
+            for value in ("", ",", ",,,,", "[", "]", "[::1", "x" * 5000, "1." * 100, "::" * 100, "192.0.2.1," * 500,
+                          "192.0.2.1\t,\t", "\u00ff\u00fe"):
+                reply = once(daemon, http_request("POST", "/v1/gather", BODY, [f"X-Forwarded-For: {value}"]))
+                self.assertOutput(reply, *ANSWER)
+
+    def test_a_nul_hides_nothing(self):
+        with Daemon("--trusted-proxy", "127.0.0.0/8") as daemon, Raw(daemon) as raw:
+            raw.send(http_request("GET", "/healthz", b"", ["X-Forwarded-For: 192.0.2.1\0, 192.0.2.2"]))
+            self.assertEqual(raw.reply().status, 400)
+
+    def test_an_invalid_list_is_refused(self):
+        command = [BINARY, "--check-config", "--trusted-proxy", "10.0.0.0/8,nginx"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_LIMIT, env=environment())
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--trusted-proxy: 'nginx' is not an address", result.stderr)
+
+
 class Slow(HttpTest):
     """clients that drip, against short limits"""
     options = ("--header-timeout-ms", "400", "--min-rate", "100K", "--client-connections", "50", "--connection-limit", "50")

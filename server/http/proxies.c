@@ -1,0 +1,215 @@
+#include "server/http/proxies.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LONGEST_SHOWN = 100,                        /* of a value in a message */
+    LONGEST_ADDRESS = INET6_ADDRSTRLEN + 2 + 6, /* with brackets and a port */
+    MAPPED_BITS = 96 /* of an IPv4 address mapped to IPv6, before the address */
+};
+
+/* An IPv6 address or an IPv4 address mapped to it. */
+struct address {
+    unsigned char bytes[16];
+};
+
+struct prefix {
+    struct address address;
+    int bits;
+};
+
+struct td_proxies {
+    int n_prefixes;
+    struct prefix prefixes[];
+};
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static void map_ipv4(const struct in_addr *ipv4, struct address *address)
+{
+    *address = (struct address){ .bytes = { [10] = 0xff, [11] = 0xff } };
+    memcpy(address->bytes + MAPPED_BITS / 8, ipv4, sizeof *ipv4);
+}
+
+/* *bits is the length of the longest prefix: 32 or 128. */
+static bool parse_address(const char *text, struct address *address, int *bits)
+{
+    struct in_addr ipv4;
+    *bits = 32;
+    if (inet_pton(AF_INET, text, &ipv4) == 1) {
+        map_ipv4(&ipv4, address);
+        return true;
+    }
+    *bits = 128;
+    return inet_pton(AF_INET6, text, address->bytes) == 1;
+}
+
+static bool address_of(const struct sockaddr *peer, struct address *address)
+{
+    struct sockaddr_in ipv4;
+    struct sockaddr_in6 ipv6;
+    if (peer->sa_family == AF_INET) {
+        memcpy(&ipv4, peer, sizeof ipv4);
+        map_ipv4(&ipv4.sin_addr, address);
+        return true;
+    }
+    if (peer->sa_family != AF_INET6)
+        return false;
+    memcpy(&ipv6, peer, sizeof ipv6);
+    memcpy(address->bytes, &ipv6.sin6_addr, sizeof address->bytes);
+    return true;
+}
+
+static bool is_within(const struct prefix *prefix, const struct address *address)
+{
+    const size_t bytes = (size_t)prefix->bits / 8;
+    const unsigned rest = (unsigned)prefix->bits % 8;
+    if (memcmp(prefix->address.bytes, address->bytes, bytes) != 0)
+        return false;
+    const unsigned difference =
+        rest > 0 ? (unsigned)(prefix->address.bytes[bytes] ^ address->bytes[bytes]) : 0;
+    return difference >> (8 - rest) == 0;
+}
+
+static bool is_trusted(const struct td_proxies *proxies, const struct address *address)
+{
+    for (int i = 0; i < proxies->n_prefixes; i++)
+        if (is_within(&proxies->prefixes[i], address))
+            return true;
+    return false;
+}
+
+bool td_proxies_trust(const struct td_proxies *proxies, const struct sockaddr *peer)
+{
+    struct address address;
+    return proxies->n_prefixes > 0 && address_of(peer, &address) && is_trusted(proxies, &address);
+}
+
+/* ---- --trusted-proxy ------------------------------------------------------------------------- */
+
+/* "10.0.0.0/8", "2001:db8::1". Cuts the text. */
+static bool parse_prefix(char *text, struct prefix *prefix)
+{
+    char *slash = strchr(text, '/'), *end = NULL;
+    int most;
+    if (slash)
+        *slash = '\0';
+    if (!parse_address(text, &prefix->address, &most))
+        return false;
+    prefix->bits = 128;
+    if (!slash)
+        return true;
+    const long bits = slash[1] >= '0' && slash[1] <= '9' ? strtol(slash + 1, &end, 10) : -1;
+    if (bits < 0 || bits > most || *end)
+        return false;
+    prefix->bits = 128 - most + (int)bits;
+    return true;
+}
+
+/* Parses one value of the list. */
+static bool add_prefix(struct td_proxies *proxies, const char *value, size_t length)
+{
+    char text[LONGEST_SHOWN];
+    if (length >= sizeof text)
+        return false;
+    memcpy(text, value, length);
+    text[length] = '\0';
+    return parse_prefix(text, &proxies->prefixes[proxies->n_prefixes++]);
+}
+
+/* The next value of a comma-separated list, without spaces around it. */
+static size_t next_value(const char **value, const char **rest)
+{
+    const char *begin = *rest + strspn(*rest, " \t");
+    size_t length = strcspn(begin, ",");
+    *rest = begin + length + (begin[length] == ',');
+    while (length > 0 && (begin[length - 1] == ' ' || begin[length - 1] == '\t'))
+        length--;
+    *value = begin;
+    return length;
+}
+
+struct td_proxies *td_proxies_new(const char *trusted, char *message, size_t size)
+{
+    size_t most = 1;
+    for (const char *at = trusted; *at; at++)
+        most += *at == ',';
+    struct td_proxies *proxies = calloc(1, sizeof *proxies + most * sizeof(struct prefix));
+    snprintf(message, size, "no memory for --trusted-proxy");
+    for (const char *rest = trusted, *value; proxies && *rest;) {
+        const size_t length = next_value(&value, &rest);
+        if (length == 0 || add_prefix(proxies, value, length))
+            continue;
+        snprintf(message, size,
+                 "--trusted-proxy: '%.*s' is not an address or prefix like 192.0.2.1, 10.0.0.0/8 "
+                 "or 2001:db8::/32",
+                 (int)(length < LONGEST_SHOWN ? length : LONGEST_SHOWN), value);
+        td_proxies_free(proxies);
+        return NULL;
+    }
+    return proxies;
+}
+
+void td_proxies_free(struct td_proxies *proxies)
+{
+    free(proxies);
+}
+
+/* ---- X-Forwarded-For ------------------------------------------------------------------------- */
+
+/* "192.0.2.1", "192.0.2.1:8080", "2001:db8::1", "[2001:db8::1]:8080". */
+static bool parse_forwarded(const char *value, size_t length, struct address *address)
+{
+    char text[LONGEST_ADDRESS];
+    int bits;
+    if (length >= sizeof text)
+        return false;
+    memcpy(text, value, length);
+    text[length] = '\0';
+    char *begin = text, *end = strchr(text, ':');
+    if (text[0] == '[') {
+        begin = text + 1;
+        end = strchr(begin, ']');
+        if (!end)
+            return false;
+    } else if (end && strchr(end + 1, ':')) {
+        end = NULL; /* an IPv6 address has no port without brackets */
+    }
+    if (end)
+        *end = '\0';
+    return parse_address(begin, address, &bits);
+}
+
+static void to_key(const struct address *address, struct td_client_key *key)
+{
+    struct sockaddr_in6 ipv6 = { .sin6_family = AF_INET6 };
+    memcpy(&ipv6.sin6_addr, address->bytes, sizeof address->bytes);
+    (void)td_client_key_of((const struct sockaddr *)&ipv6, key);
+}
+
+bool td_proxies_client(const struct td_proxies *proxies, const char *forwarded_for,
+                       struct td_client_key *key)
+{
+    /* From the right, so that nothing a client has sent itself is believed. */
+    for (const char *end = forwarded_for + strlen(forwarded_for); end > forwarded_for;) {
+        const char *begin = end, *value, *rest;
+        struct address address;
+        while (begin > forwarded_for && begin[-1] != ',')
+            begin--;
+        rest = begin;
+        const size_t length = next_value(&value, &rest);
+        if (!parse_forwarded(value, length, &address))
+            return false;
+        if (!is_trusted(proxies, &address)) {
+            to_key(&address, key);
+            return true;
+        }
+        end = begin > forwarded_for ? begin - 1 : begin;
+    }
+    return false;
+}
