@@ -25,6 +25,8 @@ def read_load(output):
     if not line:
         raise Broken("load_client printed no figures: " + output.strip()[-500:])
     accepted, refused, failed, seconds, p50, p99, _ = map(float, line.split()[1:])
+    if failed or not accepted:
+        raise Broken(f"{failed:.0f} requests failed and {accepted:.0f} were accepted")
     return Load(accepted / seconds, refused / seconds, failed / seconds, p50, p99)
 
 
