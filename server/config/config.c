@@ -10,6 +10,7 @@ void td_config_free(struct td_config *config)
     free(config->allow_host);
     free(config->allow_origin);
     free(config->data_dir);
+    free(config->trusted_proxy);
     free(config->gpu);
     memset(config, 0, sizeof *config);
 }
