@@ -100,12 +100,15 @@ static td_status expand(struct td_call *call)
 {
     struct td_buffer *expanded = NULL;
     size_t bytes = 0;
+    const struct td_inflate_limits limits = {
+        .bytes = td_call_body_limit(call),
+        .ratio = (size_t)call->services->config.max_expansion,
+    };
     if (!call->encoded)
         return TD_OK;
-    const td_status status =
-        td_inflate(call->body, call->body_bytes, td_call_body_limit(call), TD_JSON_PADDING,
-                   td_buffer_pool_memory(call->services->buffers), &call->arena.stop, &expanded,
-                   &bytes, &call->error);
+    const td_status status = td_inflate(call->body, call->body_bytes, &limits, TD_JSON_PADDING,
+                                        td_buffer_pool_memory(call->services->buffers),
+                                        &call->arena.stop, &expanded, &bytes, &call->error);
     if (status != TD_OK)
         return status;
     td_buffer_unref(call->body_buffer);

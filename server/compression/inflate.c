@@ -1,5 +1,6 @@
 #include "server/compression/inflate.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <zlib.h>
@@ -57,10 +58,33 @@ static bool begin_member(z_stream *stream)
     return stream->avail_in >= 2 && in[0] == 0x1f && in[1] == 0x8b && inflateReset(stream) == Z_OK;
 }
 
+/* The most bytes that a body of so many may expand to. */
+static size_t most_output(const struct td_inflate_limits *limits, size_t bytes)
+{
+    size_t by_ratio;
+    if (limits->ratio == 0 || __builtin_mul_overflow(bytes, limits->ratio, &by_ratio))
+        return limits->bytes;
+    return min_size(limits->bytes, by_ratio > TD_INFLATE_FREE ? by_ratio : TD_INFLATE_FREE);
+}
+
+static td_status refuse_output(const struct td_inflate_limits *limits, size_t limit,
+                               struct td_error *err)
+{
+    char text[128];
+    if (limit == limits->bytes)
+        return td_error_too_large(err, limit, "the body expands beyond");
+    snprintf(
+        text, sizeof text,
+        "the body expands to more than %zu times its compressed size (--max-expansion), beyond",
+        limits->ratio);
+    return td_error_too_large(err, limit, text);
+}
+
 /* Runs the stream to its end into *buffer. */
-static td_status expand(z_stream *stream, bool gzip, size_t limit, size_t padding,
-                        struct td_memory *memory, const struct td_stop *stop,
-                        struct td_buffer **buffer, size_t *used, struct td_error *err)
+static td_status expand(z_stream *stream, bool gzip, const struct td_inflate_limits *limits,
+                        size_t limit, size_t padding, struct td_memory *memory,
+                        const struct td_stop *stop, struct td_buffer **buffer, size_t *used,
+                        struct td_error *err)
 {
     const size_t most = limit + 1; /* one more byte detects output above the limit */
     for (;;) {
@@ -71,7 +95,7 @@ static td_status expand(z_stream *stream, bool gzip, size_t limit, size_t paddin
         const int code = inflate(stream, Z_NO_FLUSH);
         *used += offered - stream->avail_out;
         if (*used > limit)
-            return td_error_too_large(err, limit, "the body expands beyond");
+            return refuse_output(limits, limit, err);
         if (code == Z_STREAM_END) {
             if (gzip && begin_member(stream))
                 continue;
@@ -98,10 +122,11 @@ static td_status expand(z_stream *stream, bool gzip, size_t limit, size_t paddin
     }
 }
 
-td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t padding,
-                     struct td_memory *memory, const struct td_stop *stop, struct td_buffer **out,
-                     size_t *out_bytes, struct td_error *err)
+td_status td_inflate(const void *body, size_t bytes, const struct td_inflate_limits *limits,
+                     size_t padding, struct td_memory *memory, const struct td_stop *stop,
+                     struct td_buffer **out, size_t *out_bytes, struct td_error *err)
 {
+    const size_t limit = most_output(limits, bytes);
     const unsigned char *in = body;
     /* The low four bits of a zlib stream's first byte are 8, and its first two bytes divide by 31.
      */
@@ -122,7 +147,7 @@ td_status td_inflate(const void *body, size_t bytes, size_t limit, size_t paddin
         status = td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to expand the body");
         goto done;
     }
-    status = expand(&stream, gzip, limit, padding, memory, stop, &buffer, &used, err);
+    status = expand(&stream, gzip, limits, limit, padding, memory, stop, &buffer, &used, err);
     if (status == TD_OK && stream.avail_in > 0)
         status = td_error_set(err, TD_MALFORMED_REQUEST,
                               "%u bytes follow the end of the compressed body", stream.avail_in);

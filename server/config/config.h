@@ -56,6 +56,9 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "buffers kept warm between requests, released after seconds of idleness")                    \
     X(max_body, "max-body", BYTES, "256M", 1024, INT64_MAX, "BYTES",                               \
       "largest request body, after decompression; a larger one is answered 413")                   \
+    X(max_expansion, "max-expansion", COUNT, "100", 0, 1000000, "N",                               \
+      "largest ratio of a body's size to its compressed size, beyond the first 1M; a larger one "  \
+      "is answered 413; 0 means any")                                                              \
     X(max_output, "max-output", BYTES, "1G", 1024, INT64_MAX, "BYTES",                             \
       "largest result of one request; a larger one is answered 422")                               \
     X(max_flops, "max-flops", COUNT, "10000000000000", 0, INT64_MAX, "N",                          \

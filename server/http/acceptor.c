@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 enum {
-    FIRST_CONNECTIONS = 8,   /* of a client, on the first I/O thread */
-    PAUSE_FOR_ENDING_MS = 1, /* when ended connections take all places */
-    PAUSE_MS = 10            /* before accepting is tried again without files or memory */
+    FIRST_CONNECTIONS = 8,    /* of a client, on the first I/O thread */
+    WAIT_FOR_ENDING_MS = 100, /* at most, when ended connections take all places */
+    PAUSE_MS = 10             /* before accepting is tried again without files or memory */
 };
 #define LOG_EACH_NS INT64_C(1000000000)
 
@@ -81,8 +81,9 @@ static bool has_restricted_place(const struct td_acceptor *acceptor)
     if (td_connections_count_restricted(connections) >= TD_RESTRICTED_CONNECTIONS &&
         !td_connections_end_restricted(connections))
         return false;
-    if (td_connections_count(connections) >= most)
-        (void)poll(NULL, 0, PAUSE_FOR_ENDING_MS);
+    /* A storm is accepted no faster than the I/O threads close what was ended. */
+    for (int ms = 0; td_connections_count(connections) >= most && ms < WAIT_FOR_ENDING_MS; ms++)
+        (void)poll(NULL, 0, 1);
     return td_connections_count(connections) < most;
 }
 

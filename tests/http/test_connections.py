@@ -62,6 +62,7 @@ class Limits(HttpTest):
         with Daemon("--connection-limit", "8", "--client-connections", "3") as daemon:
             with Connections(daemon, 2):
                 self.assertOutput(once(daemon, REQUEST), *ANSWER)
+            self.wait_until(lambda: json.loads(once(daemon, http_request("GET", "/readyz"), OTHER).body)["open"]["connections"] == 1)
             with Connections(daemon, 3):
                 self.assertEqual(once(daemon, REQUEST).status, 429)
 

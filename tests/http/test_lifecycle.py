@@ -5,7 +5,7 @@ from daemon import *
 BODY = b'{"params":[1,2],"indices":[1]}'
 OPTIONS = {"listen": "127.0.0.1:8080", "data-dir": "none", "io-threads": "2", "workers": "0", "queue-limit": "1024", "memory-limit": "0",
            "tensor-quota": "0", "client-memory": "0", "client-requests": "0", "disk-quota": "0", "verify": "background",
-           "max-body": "256M", "max-output": "1G", "default-timeout-ms": "30000", "idle-timeout-ms": "60000",
+           "max-body": "256M", "max-expansion": "100", "max-output": "1G", "default-timeout-ms": "30000", "idle-timeout-ms": "60000",
            "connection-memory": "32K", "connection-limit": None, "client-connections": "0", "trusted-proxy": "none",
            "header-timeout-ms": "10000", "min-rate": "1K", "inline-limit-us": "20", "pool-limit": None,
            "drain-delay-ms": "0", "drain-timeout-ms": "30000", "log-level": "info", "log-format": "text"}

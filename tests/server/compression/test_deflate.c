@@ -132,8 +132,9 @@ START_TEST(a_compressed_reply_expands_to_the_original)
     ck_assert_int_eq(first[0], answers[_i].encoding == TD_ENCODING_GZIP ? 0x1f : 0x78);
     struct td_buffer *plain;
     size_t bytes;
-    ck_assert_int_eq(td_inflate(reply.chunks[0].data, reply.chunks[0].size, total, 0,
-                                td_memory_heap(), NULL, &plain, &bytes, &error),
+    ck_assert_int_eq(td_inflate(reply.chunks[0].data, reply.chunks[0].size,
+                                &(struct td_inflate_limits){ .bytes = total }, 0, td_memory_heap(),
+                                NULL, &plain, &bytes, &error),
                      TD_OK);
     ck_assert_uint_eq(bytes, total);
     ck_assert(memcmp(plain->data, text, total) == 0);

@@ -82,8 +82,8 @@ static void counting_begin(void)
 static td_status inflate_to(struct bytes packed, size_t limit, struct td_buffer **out, size_t *size,
                             struct td_error *err)
 {
-    return td_inflate(packed.data, packed.size, limit, PADDING, &counting.memory, NULL, out, size,
-                      err);
+    return td_inflate(packed.data, packed.size, &(struct td_inflate_limits){ .bytes = limit },
+                      PADDING, &counting.memory, NULL, out, size, err);
 }
 
 static void expect_plain(struct bytes packed, size_t limit, struct bytes plain,
@@ -326,6 +326,52 @@ START_TEST(gzip_deflate_and_identity_are_supported)
 }
 END_TEST
 
+static td_status inflate_by_ratio(struct bytes packed, size_t ratio, struct td_error *err)
+{
+    struct td_buffer *out = NULL;
+    size_t size;
+    const struct td_inflate_limits limits = { .bytes = 1 << 30, .ratio = ratio };
+    const td_status status = td_inflate(packed.data, packed.size, &limits, PADDING,
+                                        &counting.memory, NULL, &out, &size, err);
+    if (status == TD_OK)
+        td_buffer_unref(out);
+    return status;
+}
+
+START_TEST(a_body_may_expand_by_the_ratio_and_no_more)
+{
+    struct td_error err;
+    struct bytes plain = sample(8 << 20, false), packed = compress_as(15 + 16, 9, plain);
+    const size_t ratio = plain.size / packed.size; /* rounded down */
+    ck_assert_uint_gt(plain.size % packed.size, 0);
+    ck_assert_int_eq(inflate_by_ratio(packed, ratio + 1, &err), TD_OK);
+    ck_assert_int_eq(inflate_by_ratio(packed, 0, &err), TD_OK);
+    ck_assert_int_eq(inflate_by_ratio(packed, SIZE_MAX, &err), TD_OK); /* the product overflows */
+    counting_begin();
+    ck_assert_int_eq(inflate_by_ratio(packed, ratio, &err), TD_PAYLOAD_TOO_LARGE);
+    ck_assert_uint_eq(err.limit, ratio * packed.size);
+    ck_assert_ptr_nonnull(strstr(err.message, "--max-expansion"));
+    ck_assert_uint_le(counting.largest, ratio * packed.size + SPARE);
+    free(plain.data);
+    free(packed.data);
+}
+END_TEST
+
+START_TEST(a_mebibyte_is_free_of_the_ratio)
+{
+    struct td_error err;
+    struct bytes plain = sample(TD_INFLATE_FREE, false), packed = compress_as(15, 9, plain);
+    struct bytes more = sample(TD_INFLATE_FREE + 1, false), more_packed = compress_as(15, 9, more);
+    ck_assert_int_eq(inflate_by_ratio(packed, 1, &err), TD_OK);
+    ck_assert_int_eq(inflate_by_ratio(more_packed, 1, &err), TD_PAYLOAD_TOO_LARGE);
+    ck_assert_uint_eq(err.limit, TD_INFLATE_FREE);
+    free(plain.data);
+    free(packed.data);
+    free(more.data);
+    free(more_packed.data);
+}
+END_TEST
+
 static td_status stop_now(void *context, struct td_error *err)
 {
     ++*(int *)context;
@@ -340,8 +386,9 @@ START_TEST(a_large_output_is_stopped_between_two_steps)
     int checks = 0;
     const struct td_stop stop = { stop_now, &checks };
     struct bytes plain = sample(32 << 20, false), packed = compress_as(15, 1, plain);
-    ck_assert_int_eq(td_inflate(packed.data, packed.size, SIZE_MAX / 4, PADDING, &counting.memory,
-                                &stop, &out, &size, &err),
+    ck_assert_int_eq(td_inflate(packed.data, packed.size,
+                                &(struct td_inflate_limits){ .bytes = SIZE_MAX / 4 }, PADDING,
+                                &counting.memory, &stop, &out, &size, &err),
                      TD_DRAINING);
     ck_assert_int_eq(checks, 1);
     free(plain.data);
@@ -362,6 +409,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, concatenated_gzip_members_are_expanded);
     tcase_add_loop_test(tcase, bytes_after_the_end_are_malformed, 0, COUNT_OF(codings));
     tcase_add_loop_test(tcase, a_bomb_stops_at_the_limit, 0, COUNT_OF(codings));
+    tcase_add_test(tcase, a_body_may_expand_by_the_ratio_and_no_more);
+    tcase_add_test(tcase, a_mebibyte_is_free_of_the_ratio);
     tcase_add_test(tcase, a_large_output_is_stopped_between_two_steps);
     tcase_add_test(tcase, without_memory_expanding_fails);
     tcase_add_loop_test(tcase, gzip_deflate_and_identity_are_supported, 0, COUNT_OF(encodings));
