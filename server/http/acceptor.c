@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 enum {
-    FIRST_CONNECTIONS = 8,    /* of a client, on the first I/O thread */
-    WAIT_FOR_ENDING_MS = 100, /* at most, when ended connections take all places */
-    PAUSE_MS = 10             /* before accepting is tried again without files or memory */
+    FIRST_CONNECTIONS = 8, /* of a client, on the first I/O thread */
+    LONGEST_WAIT_MS = 100, /* for a place for a restricted connection */
+    PAUSE_MS = 10          /* before accepting is tried again without files or memory */
 };
 #define LOG_EACH_NS INT64_C(1000000000)
 
@@ -71,20 +71,27 @@ static enum td_restriction restriction_of(const struct td_acceptor *acceptor,
                : TD_CONNECTIONS_REACHED;
 }
 
-/* Is there a place for a restricted connection? The oldest one is ended if there is not; until its
- * I/O thread has closed it, it takes one of the places for those that end. */
-static bool has_restricted_place(const struct td_acceptor *acceptor)
+/* Makes a place for a restricted connection: ends the oldest one if all places are taken. False as
+ * long as all are about to be handed over, answered or closed. */
+static bool make_restricted_place(const struct td_services *services)
 {
-    const struct td_services *services = acceptor->options.services;
     struct td_connections *connections = services->connections;
     const int most = services->connection_limits.open + TD_RESTRICTED_CONNECTIONS + TD_ENDING;
-    if (td_connections_count_restricted(connections) >= TD_RESTRICTED_CONNECTIONS &&
-        !td_connections_end_restricted(connections))
-        return false;
-    /* A storm is accepted no faster than the I/O threads close what was ended. */
-    for (int ms = 0; td_connections_count(connections) >= most && ms < WAIT_FOR_ENDING_MS; ms++)
+    return td_connections_count(connections) < most &&
+           (td_connections_count_restricted(connections) < TD_RESTRICTED_CONNECTIONS ||
+            td_connections_end_restricted(connections));
+}
+
+/* A storm of such connections is accepted no faster than the I/O threads take them over and close
+ * those that were ended. */
+static bool wait_for_restricted_place(const struct td_services *services)
+{
+    for (int ms = 0; ms < LONGEST_WAIT_MS; ms++) {
+        if (make_restricted_place(services))
+            return true;
         (void)poll(NULL, 0, 1);
-    return td_connections_count(connections) < most;
+    }
+    return false;
 }
 
 /* Hands the connection to an I/O thread, which owns the socket from then on. */
@@ -99,7 +106,7 @@ static void admit(struct td_acceptor *acceptor, int socket, const struct sockadd
         !forwards && td_client_key_of(peer, &key) ? td_clients_find(services->clients, &key) : NULL;
     const enum td_restriction restriction = restriction_of(acceptor, client, td_now_ns());
     const int io_thread = choose_io_thread(acceptor, client);
-    if ((restriction != TD_UNRESTRICTED && !has_restricted_place(acceptor)) ||
+    if ((restriction != TD_UNRESTRICTED && !wait_for_restricted_place(services)) ||
         !td_connections_open(services->connections, socket, client, restriction, io_thread)) {
         td_client_unref(client);
         close(socket);
