@@ -28,7 +28,9 @@ readonly BUILD_PACKAGES=(
     build-essential ca-certificates check cmake curl libcjson-dev libdragonbox-dev libsimdjson-dev
     libxxhash-dev pkg-config zlib1g-dev
 )
-readonly TEST_PACKAGES=(clang-format clang-tidy libcurl4-openssl-dev python3 python3-venv valgrind wrk)
+readonly TEST_PACKAGES=(
+    clang clang-format clang-tidy haproxy libclang-rt-dev libcurl4-openssl-dev python3 python3-venv valgrind wrk
+)
 
 # The build omits features that tensord does not use but requests could reach. The flags are part of the
 # stamp: changing one rebuilds the library.
