@@ -292,6 +292,26 @@ START_TEST(values_of_every_kind_reach_the_op)
 }
 END_TEST
 
+START_TEST(a_list_has_up_to_64_integers)
+{
+    for (int n = 64; n <= 65; n++) {
+        struct decoded decoded;
+        char body[256] = "{\"axes\":[";
+        struct td_ints axes;
+        for (int i = 0; i < n; i++)
+            strcat(body, i < n - 1 ? "0," : "7]}");
+        decode_json(&decoded, &list_op, body, strlen(body), NULL);
+        EXPECT(decoded.status == (n == 64 ? TD_OK : TD_MALFORMED_REQUEST), "%d: %s", n,
+               decoded.err.message);
+        if (n > 64)
+            continue;
+        memcpy(&axes, decoded.request.args.attrs + list_op.attrs[4].offset, sizeof axes);
+        ck_assert_int_eq(axes.count, 64);
+        ck_assert_int_eq(axes.values[63], 7);
+    }
+}
+END_TEST
+
 static const struct {
     const char *body, *message, *pointer;
 } misfits[] = {
@@ -480,6 +500,7 @@ static void add(TCase *t)
     tcase_add_loop_test(t, typed_values_must_have_the_kind_of_the_attribute, 0, COUNT_OF(values));
     tcase_add_test(t, values_are_stored_in_the_request);
     tcase_add_test(t, values_of_every_kind_reach_the_op);
+    tcase_add_test(t, a_list_has_up_to_64_integers);
     tcase_add_loop_test(t, a_value_of_the_wrong_kind_is_refused_with_its_position, 0,
                         COUNT_OF(misfits));
     tcase_add_test(t, an_unknown_dtype_is_refused_with_the_nearest_of_those_accepted);

@@ -230,6 +230,11 @@ void submit(struct setup *setup, struct batch_call *call)
     td_batcher_submit(setup->batcher, &call->item);
 }
 
+void hold_next_launch(void)
+{
+    hold(true);
+}
+
 void release_launch(struct batch_call *call)
 {
     if (call->holds_launch)
@@ -278,7 +283,7 @@ void keep_busy(struct setup *setup, struct batch_call *call, const struct td_ten
 {
     batch_call_row(call, table, 0);
     call->holds_launch = true;
-    hold(true);
+    hold_next_launch();
     submit(setup, call);
     EVENTUALLY(counts_of(setup).in_flight == 1);
 }

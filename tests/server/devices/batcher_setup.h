@@ -87,6 +87,9 @@ void batch_call_upload(struct batch_call *call, const struct td_tensor *table);
 
 void submit(struct setup *setup, struct batch_call *call);
 
+/* The next launch does not end before release_launch of a call that holds_launch. */
+void hold_next_launch(void);
+
 /* Lets a held launch end. */
 void release_launch(struct batch_call *call);
 

@@ -1,4 +1,5 @@
 #include "kernels/merge.h"
+#include "server/devices/launch.h"
 #include "tests/server/devices/batcher_setup.h"
 
 #include <stdatomic.h>
@@ -64,6 +65,44 @@ START_TEST(waiting_lookups_are_merged_into_one_launch)
     setup_close(&setup);
     free(calls);
     td_buffer_unref(table.owner);
+}
+END_TEST
+
+/* Outputs up to 64 KiB are copied, so that a slow client does not hold those of the others. */
+START_TEST(only_a_small_portion_of_a_batch_is_copied)
+{
+    enum { SMALL = 4096 }; /* rows of 16 bytes */
+    struct setup setup = { 0 };
+    struct batch_call first, calls[2];
+    int64_t *indices = calloc(SMALL + 1, sizeof *indices);
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(10, 0);
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < 2; i++) {
+        batch_call_rows(&calls[i], &table, TD_BOUNDS_ERROR, indices, SMALL + i);
+        submit(&setup, &calls[i]);
+    }
+    expect_rows(&first);
+    for (int i = 0; i < 2; i++)
+        expect_rows(&calls[i]);
+    ck_assert_uint_eq(launches(), 2);
+    ck_assert_ptr_null(calls[0].args.outputs[0].owner);
+    ck_assert_ptr_nonnull(calls[1].args.outputs[0].owner);
+    for (int i = 0; i < 2; i++)
+        batch_call_end(&calls[i]);
+    batch_call_end(&first);
+    setup_close(&setup);
+    free(indices);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(only_the_first_32_inputs_can_be_tables)
+{
+    ck_assert(td_launch_is_table(UINT32_MAX, 0));
+    ck_assert(td_launch_is_table(UINT32_C(1) << 31, 31));
+    ck_assert(!td_launch_is_table(UINT32_MAX, 32));
+    ck_assert(!td_launch_is_table(1, 32));
 }
 END_TEST
 
@@ -737,6 +776,8 @@ static void add(TCase *tcase)
 {
     tcase_add_test(tcase, an_idle_device_starts_at_once);
     tcase_add_test(tcase, waiting_lookups_are_merged_into_one_launch);
+    tcase_add_test(tcase, only_a_small_portion_of_a_batch_is_copied);
+    tcase_add_test(tcase, only_the_first_32_inputs_can_be_tables);
     tcase_add_test(tcase, a_batch_has_no_more_items_than_the_limit);
     tcase_add_test(tcase, tables_take_turns_by_age);
     tcase_add_test(tcase, einsums_with_equal_plans_are_merged_into_one_launch);

@@ -506,7 +506,91 @@ START_TEST(whatever_call_of_the_device_fails_all_memory_is_given_back)
 }
 END_TEST
 
+static atomic_int waits; /* of the device's streams */
+
+static td_status failing_last_copy(struct td_device_stream *stream, void *to, const void *from,
+                                   size_t bytes, struct td_error *err)
+{
+    (void)stream, (void)to, (void)from, (void)bytes;
+    return td_error_set(err, TD_MEMORY_EXHAUSTED, "the copy cannot be submitted");
+}
+
+static td_status counting_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
+                               struct td_error *err)
+{
+    atomic_fetch_add(&waits, 1);
+    return td_device_reference()->wait(stream, timeout_ns, done, err);
+}
+
+/* The launch before the failed copy still reads and writes the memory of the batch. */
+START_TEST(a_call_that_fails_after_its_launch_is_given_back_when_the_launch_has_ended)
+{
+    struct td_device_api api = *td_device_reference();
+    struct setup setup = { .options = { .api = &api } };
+    struct td_tensor table = table_of(10, 0);
+    struct batch_call call;
+    api.copy_to_host = failing_last_copy;
+    api.wait = counting_wait;
+    setup_open(&setup, "");
+    atomic_store(&waits, 0);
+    batch_call_row(&call, &table, 7);
+    call.holds_launch = true;
+    hold_next_launch();
+    submit(&setup, &call);
+    EVENTUALLY(atomic_load(&waits) >= 3);
+    ck_assert_int_eq(atomic_load(&call.n_done), 0);
+    expect_status(&call, TD_MEMORY_EXHAUSTED);
+    ck_assert(counts_of(&setup).available);
+    batch_call_end(&call);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
 /* ---- memory ---------------------------------------------------------------------------------- */
+
+/* 24 bytes of the device for each index: the scratch memory is 32 KiB below 64 MiB, and above. */
+static const struct {
+    int64_t n_indices;
+    bool kept;
+} scratch_sizes[] = { { 2794837, true }, { 2797567, false } };
+
+START_TEST(a_batch_keeps_at_most_64_mib_of_scratch_memory)
+{
+    const int64_t n = scratch_sizes[_i].n_indices;
+    struct setup setup = { .options.staging_bytes = 256 * MIB };
+    struct batch_call call;
+    int64_t *indices = calloc((size_t)n, sizeof *indices);
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(10, 0);
+    const uint64_t idle = counts_of(&setup).device.memory_used;
+    batch_call_rows(&call, &table, TD_BOUNDS_ERROR, indices, n);
+    submit(&setup, &call);
+    expect_status(&call, TD_OK);
+    batch_call_end(&call);
+    EVENTUALLY(counts_of(&setup).in_flight == 0);
+    if (scratch_sizes[_i].kept)
+        ck_assert_uint_gt(counts_of(&setup).device.memory_used, idle + 63 * MIB);
+    else
+        EVENTUALLY(counts_of(&setup).device.memory_used < idle + MIB);
+    setup_close(&setup);
+    free(indices);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(a_table_may_fill_the_device)
+{
+    struct setup setup = { .options.device.memory = MIB };
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(65536, 0), larger = table_of(65537, 0);
+    upload(&setup, &table, TD_OK);
+    upload(&setup, &larger, TD_RESOURCE_LIMIT);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(larger.owner);
+}
+END_TEST
 
 /* Calls of 4096 indices: 32 KiB in, 64 KiB out; N of them and one that is `large` times as long. */
 enum { ROWS_EACH = 4096 };
@@ -754,6 +838,11 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_call_without_a_kernel_on_the_device_is_refused);
     tcase_add_test(tcase, a_call_whose_kernel_is_missing_at_the_launch_is_refused);
     tcase_add_test(tcase, whatever_call_of_the_device_fails_all_memory_is_given_back);
+    tcase_add_test(tcase,
+                   a_call_that_fails_after_its_launch_is_given_back_when_the_launch_has_ended);
+    tcase_add_loop_test(tcase, a_batch_keeps_at_most_64_mib_of_scratch_memory, 0,
+                        COUNT_OF(scratch_sizes));
+    tcase_add_test(tcase, a_table_may_fill_the_device);
     tcase_add_loop_test(tcase, calls_that_do_not_fit_in_one_batch_are_split, 0, COUNT_OF(rooms));
     tcase_add_test(tcase, all_memory_of_the_device_can_be_used);
     tcase_add_test(tcase, a_call_that_fits_singly_fits_after_any_other);

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -100,11 +101,65 @@ START_TEST(closed_sockets_make_room_for_others)
 }
 END_TEST
 
+/* Whether the descriptor is closed within a minute. */
+static bool is_released(int socket)
+{
+    for (int i = 0; i < 60000 && fcntl(socket, F_GETFD) >= 0; i++)
+        usleep(1000);
+    return fcntl(socket, F_GETFD) < 0;
+}
+
+START_TEST(a_socket_is_closed_when_its_client_has_closed)
+{
+    struct td_linger *linger = td_linger_new();
+    struct pair pair = pair_open();
+    td_linger_take(linger, pair.ours);
+    close(pair.theirs);
+    ck_assert(is_released(pair.ours));
+    td_linger_free(linger);
+}
+END_TEST
+
+START_TEST(a_socket_is_closed_after_some_seconds_although_its_client_stays)
+{
+    struct td_linger *linger = td_linger_new();
+    struct pair pair = pair_open();
+    td_linger_take(linger, pair.ours);
+    ck_assert(is_released(pair.ours));
+    close(pair.theirs);
+    td_linger_free(linger);
+}
+END_TEST
+
+START_TEST(a_client_may_send_some_256_mib)
+{
+    enum { MOST = 256 << 20, CHUNK = 1 << 20 };
+    struct td_linger *linger = td_linger_new();
+    struct pair pair = pair_open();
+    char *piece = calloc(1, CHUNK);
+    size_t sent = 0;
+    td_linger_take(linger, pair.ours);
+    for (ssize_t n; sent < (size_t)4 * MOST; sent += (size_t)n)
+        if ((n = send(pair.theirs, piece, CHUNK, MSG_NOSIGNAL)) <= 0)
+            break;
+    ck_assert_uint_gt(sent, MOST);
+    ck_assert_uint_lt(sent, (size_t)4 * MOST);
+    ck_assert(is_released(pair.ours));
+    free(piece);
+    close(pair.theirs);
+    td_linger_free(linger);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_test(tcase, a_client_that_continues_sending_reads_the_reply_and_the_end);
     tcase_add_test(tcase, a_socket_beyond_the_limit_is_closed_at_once);
     tcase_add_test(tcase, closed_sockets_make_room_for_others);
+    tcase_set_timeout(tcase, 100);
+    tcase_add_test(tcase, a_socket_is_closed_when_its_client_has_closed);
+    tcase_add_test(tcase, a_socket_is_closed_after_some_seconds_although_its_client_stays);
+    tcase_add_test(tcase, a_client_may_send_some_256_mib);
 }
 
 int main(void)

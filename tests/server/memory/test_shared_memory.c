@@ -109,14 +109,33 @@ START_TEST(a_key_is_one_name)
 }
 END_TEST
 
+/* Whether there is such an object is looked at only if the key is short enough. */
 START_TEST(a_key_of_256_bytes_is_too_long)
 {
+    for (size_t length = 255; length <= 256; length++) {
+        struct td_error err = { 0 };
+        char long_key[257];
+        memset(long_key, 'k', sizeof long_key);
+        long_key[length] = '\0';
+        ck_assert_int_eq(td_shm_register(shm, "region", long_key, 0, 1, &err), TD_INVALID_ARGUMENT);
+        EXPECT((strstr(err.message, "longer than 255 bytes") != NULL) == (length == 256), "%zu: %s",
+               length, err.message);
+    }
+}
+END_TEST
+
+START_TEST(a_name_of_1024_bytes_is_too_long)
+{
     struct td_error err = { 0 };
-    char long_key[258];
-    memset(long_key, 'k', sizeof long_key);
-    long_key[256] = '\0';
-    ck_assert_int_eq(td_shm_register(shm, "region", long_key, 0, 1, &err), TD_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(err.message, "255 bytes") != NULL, "%s", err.message);
+    char name[1025];
+    memset(name, 'n', sizeof name);
+    name[1024] = '\0';
+    ck_assert_int_eq(add(name, 0, 16, &err), TD_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(err.message, "1023 bytes") != NULL, "%s", err.message);
+    name[1023] = '\0';
+    void *out;
+    ck_assert_int_eq(add(name, 0, 16, &err), TD_OK);
+    ck_assert_int_eq(find(name, 0, 16, &out, &err), TD_OK);
 }
 END_TEST
 
@@ -354,6 +373,7 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, a_region_must_be_within_its_object, 0, COUNT_OF(extents));
     tcase_add_loop_test(tcase, a_key_is_one_name, 0, COUNT_OF(bad_keys));
     tcase_add_test(tcase, a_key_of_256_bytes_is_too_long);
+    tcase_add_test(tcase, a_name_of_1024_bytes_is_too_long);
     tcase_add_test(tcase, every_key_that_cannot_be_opened_gets_the_same_error);
     tcase_add_test(tcase, a_name_is_registered_once);
     tcase_add_test(tcase, the_number_of_regions_is_limited);

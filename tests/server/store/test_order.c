@@ -6,6 +6,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -176,6 +177,30 @@ START_TEST(a_server_that_starts_leaves_the_files_of_another_alone)
     ck_assert_msg(status == TD_OK, "%s", err.message);
     ck_assert(is_file("t.tensord"));
     td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
+static void remove_hidden_files(void)
+{
+    DIR *dir = opendir(folder);
+    ck_assert_ptr_nonnull(dir);
+    for (const struct dirent *item; (item = readdir(dir));)
+        if (strncmp(item->d_name, ".tensord-tmp-", 13) == 0)
+            ck_assert_int_eq(unlinkat(dirfd(dir), item->d_name, 0), 0);
+    closedir(dir);
+}
+
+START_TEST(a_hidden_file_that_is_gone_already_is_not_reported)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put_text_tensor(store, "t", "int32[2] 1 2", true), TD_OK);
+    (void)logged();
+    begin_with("unlinkat", ".tensord-tmp-", remove_hidden_files);
+    const td_status status = delete_name(store, "t");
+    end_after_moment();
+    ck_assert_msg(status == TD_OK, "%s", err.message);
+    ck_assert_str_eq(logged(), "");
     td_store_free(store);
 }
 END_TEST
@@ -398,6 +423,7 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, a_change_is_on_the_disk_before_it_returns, 0, COUNT_OF(changes));
     tcase_add_test(tcase, an_update_is_on_the_disk_before_it_returns);
     tcase_add_loop_test(tcase, a_server_that_starts_leaves_the_files_of_another_alone, 0, 3);
+    tcase_add_test(tcase, a_hidden_file_that_is_gone_already_is_not_reported);
     tcase_add_loop_test(tcase, a_source_that_is_truncated_while_it_is_persisted_is_not_stored, 0,
                         COUNT_OF(truncations));
     tcase_add_test(tcase, a_source_that_is_truncated_while_it_is_copied_is_not_stored);

@@ -791,6 +791,19 @@ START_TEST(a_tensor_of_a_file_with_others_cannot_be_deleted)
 }
 END_TEST
 
+START_TEST(deleting_a_tensor_in_memory_keeps_a_file_that_does_not_hold_it)
+{
+    put_safetensors("one.safetensors",
+                    "{\"w\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, 1);
+    struct td_store *store = open_folder();
+    put_text_tensor(store, "one:x", "int8[1] 1", false);
+    ck_assert_int_eq(delete_name(store, "one:x"), TD_OK);
+    ck_assert(is_file("one.safetensors"));
+    expect_names(store, "one:w");
+    td_store_free(store);
+}
+END_TEST
+
 /* ---- rescanning ------------------------------------------------------------------------------ */
 
 /* Replaces a file by rename. */
@@ -1039,6 +1052,21 @@ START_TEST(a_table_whose_file_is_truncated_is_refused)
 }
 END_TEST
 
+/* The kernel may send the pages of a file without a fault in the process, which would notice. */
+START_TEST(a_truncation_that_nothing_has_read_yet_is_noticed_before_a_tensor_is_sent)
+{
+    td_guard_install();
+    put_long_string();
+    struct td_store *store = open_folder();
+    const struct td_tensor_listing *w = found(store, "m:w");
+    ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
+    ck_assert_int_eq(td_store_check(w, &err), TD_DEVICE_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(err.message, "truncated"));
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
 /* Operations on a tensor whose file is truncated while it is read. */
 static td_status copy_truncated(struct td_store *store, bool persist)
 {
@@ -1165,21 +1193,43 @@ START_TEST(offsets_of_mapped_strings_count_against_the_quota)
 }
 END_TEST
 
-START_TEST(a_folder_cannot_hold_more_tensors_than_the_store_allows)
+/* A file of n empty tensors. */
+static void put_many(int n)
 {
     static char header[(size_t)TD_STORE_TENSORS * 64];
     char *at = header + 8;
     *at++ = '{';
-    for (int i = 0; i <= TD_STORE_TENSORS; i++)
+    for (int i = 0; i < n; i++)
         at +=
             snprintf(at, 64, "\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},", i);
     at[-1] = '}';
     const uint64_t length = (uint64_t)(at - header - 8);
     memcpy(header, &length, 8);
     put_file("m.safetensors", header, 8 + length);
+}
+
+START_TEST(a_folder_cannot_hold_more_tensors_than_the_store_allows)
+{
+    put_many(TD_STORE_TENSORS + 1);
     struct td_store *store = open_folder();
     ck_assert_int_eq(td_store_stats(store).tensors, TD_STORE_TENSORS);
     ck_assert_ptr_nonnull(strstr(logged(), "the store with this tensor"));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(the_last_free_place_for_a_tensor_can_be_used)
+{
+    const struct td_store_write last = write_of("last", false), more = write_of("more", false);
+    put_many(TD_STORE_TENSORS - 1);
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(td_store_admit(store, &last, 1, &err), TD_OK);
+    put_text_tensor(store, "last", "int8[1] 1", false);
+    ck_assert_int_eq(td_store_admit(store, &last, 1, &err), TD_OK); /* replaces it */
+    ck_assert_int_eq(td_store_admit(store, &more, 1, &err), TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(err.resource, "resident_tensors");
+    ck_assert_uint_eq(err.needed, TD_STORE_TENSORS + 1);
+    ck_assert_uint_eq(err.limit, TD_STORE_TENSORS);
     td_store_free(store);
 }
 END_TEST
@@ -1219,6 +1269,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_tensord_file_takes_precedence_over_other_files);
     tcase_add_test(tcase, a_deleted_tensor_does_not_return);
     tcase_add_test(tcase, a_tensor_of_a_file_with_others_cannot_be_deleted);
+    tcase_add_test(tcase, deleting_a_tensor_in_memory_keeps_a_file_that_does_not_hold_it);
     tcase_add_test(tcase, a_rescan_finds_new_changed_and_vanished_files);
     tcase_add_test(tcase, a_put_tensor_stays_unless_its_file_changed_since);
     tcase_add_test(tcase, removing_a_file_serves_the_one_it_hid);
@@ -1229,11 +1280,14 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, a_file_with_a_shape_above_the_limits_is_malformed, 0,
                         COUNT_OF(too_large_headers));
     tcase_add_test(tcase, a_table_whose_file_is_truncated_is_refused);
+    tcase_add_test(tcase,
+                   a_truncation_that_nothing_has_read_yet_is_noticed_before_a_tensor_is_sent);
     tcase_add_loop_test(tcase, zeros_read_from_a_truncated_file_are_not_stored, 0,
                         COUNT_OF(operations));
     tcase_add_test(tcase, strings_of_a_truncated_file_keep_their_lengths);
     tcase_add_test(tcase, offsets_of_mapped_strings_count_against_the_quota);
     tcase_add_test(tcase, a_folder_cannot_hold_more_tensors_than_the_store_allows);
+    tcase_add_test(tcase, the_last_free_place_for_a_tensor_can_be_used);
 }
 
 int main(void)
