@@ -1,3 +1,4 @@
+#include "api/codec.h"
 #include "api/json/decode.h"
 #include "api/message/attrs.h"
 #include "kernels/gather/gather.h"
@@ -388,6 +389,8 @@ START_TEST(any_compressed_body_is_decoded_by_a_worker)
     struct td_call *call = call_of_bytes("gather", packed, size);
     call->headers.content_encoding = "deflate";
     call->encoded = true;
+    struct td_memory *memory = td_buffer_pool_memory(services.buffers);
+    call->body_buffer = memory->take(memory, size, &call->error); /* as when it has arrived */
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
     run_queued(call);
     expect_reply(call, 200, GATHER_RESULT);
@@ -421,7 +424,80 @@ START_TEST(a_call_reuses_the_memory_of_a_freed_call)
 }
 END_TEST
 
+START_TEST(the_memory_of_at_most_256_freed_calls_is_kept)
+{
+    enum { KEPT = 256, N = KEPT + 10 };
+    static struct td_call *calls[N];
+    server_open(NULL);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < N; i++)
+            ck_assert_ptr_nonnull(calls[i] = td_call_new(&services));
+        ck_assert_int_eq(services.n_free_calls, 0);
+        ck_assert_int_eq(services.n_calls, N);
+        for (int i = 0; i < N; i++)
+            td_call_free(calls[i]);
+        ck_assert_int_eq(services.n_free_calls, KEPT);
+        ck_assert_int_eq(services.n_calls, KEPT);
+    }
+    server_close();
+}
+END_TEST
+
+static const char *header_of(const struct td_call *call, const char *name)
+{
+    for (int i = 0; i < call->reply.n_headers; i++)
+        if (strcmp(call->reply.headers[i].name, name) == 0)
+            return call->reply.headers[i].value;
+    return NULL;
+}
+
+/* A lookup of a string of this many letters, whose client accepts gzip. */
+static struct td_call *letters_for_gzip(int letters)
+{
+    char body[1024];
+    snprintf(body, sizeof body, "{\"params\":[\"%0*d\"],\"indices\":[0]}", letters, 0);
+    struct td_call *call = call_of(body);
+    call->negotiated = true;
+    call->encoding = TD_ENCODING_GZIP;
+    ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+    ck_assert_int_eq(call->reply.http_status, 200);
+    return call;
+}
+
+START_TEST(replies_of_512_bytes_and_more_are_compressed)
+{
+    server_open(OPTIONS("--inline-limit-us=1000000"));
+    struct td_call *call = letters_for_gzip(100);
+    const int letters = 512 - ((int)td_reply_bytes(&call->reply) - 100);
+    td_call_free(call);
+    call = letters_for_gzip(letters - 1);
+    ck_assert_uint_eq(td_reply_bytes(&call->reply), 511);
+    ck_assert_ptr_null(header_of(call, "Content-Encoding"));
+    ck_assert_ptr_null(header_of(call, "Vary"));
+    td_call_free(call);
+    call = letters_for_gzip(letters);
+    ck_assert_str_eq(header_of(call, "Content-Encoding"), "gzip");
+    ck_assert_str_eq(header_of(call, "Vary"), "Accept-Encoding");
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
 /* ---- refusals -------------------------------------------------------------------------------- */
+
+START_TEST(an_error_has_no_headers_of_the_reply_that_it_replaces)
+{
+    server_open(NULL);
+    struct td_call *call = call_of(GATHER);
+    td_reply_header(&call->reply, "ETag", "\"1\"");
+    ck_assert_int_eq(td_error_set(&call->error, TD_DRAINING, "the server stops"), TD_DRAINING);
+    td_call_refuse(call);
+    expect_reply(call, 503, "DRAINING");
+    ck_assert_ptr_null(header_of(call, "ETag"));
+    td_call_free(call);
+    server_close();
+}
+END_TEST
 
 START_TEST(a_full_queue_refuses_with_retry_after)
 {
@@ -678,14 +754,14 @@ START_TEST(a_queued_call_may_expire_or_be_dropped)
 END_TEST
 
 /* An inference request of the Open Inference Protocol with this `timeout`, in microseconds. */
-static struct td_call *call_with_timeout(unsigned timeout_us)
+static struct td_call *call_with_timeout(uint64_t timeout_us)
 {
     char body[256];
     snprintf(body, sizeof body,
-             "{\"parameters\":{\"timeout\":%u},\"inputs\":["
+             "{\"parameters\":{\"timeout\":%llu},\"inputs\":["
              "{\"name\":\"params\",\"shape\":[2],\"datatype\":\"INT32\",\"data\":[7,8]},"
              "{\"name\":\"indices\",\"shape\":[1],\"datatype\":\"INT32\",\"data\":[1]}]}",
-             timeout_us);
+             (unsigned long long)timeout_us);
     struct td_call *call = call_of(body);
     call->style = TD_STYLE_OIP;
     ck_assert_int_eq(call->task->begin(call), TD_OK);
@@ -694,10 +770,13 @@ static struct td_call *call_with_timeout(unsigned timeout_us)
 
 static const struct {
     const char *description, *limit; /* whether the I/O thread decodes the body, or a worker */
-    unsigned timeout_us;
+    uint64_t timeout_us;
     int http_status;
     const char *part;
 } timeouts[] = {
+    { "beyond 64 bits of nanoseconds", "--inline-limit-us=0", INT64_MAX, 200, "[8]" },
+    { "whose nanoseconds would wrap to few", "--inline-limit-us=0", UINT64_C(18446744073709552),
+      200, "[8]" },
     { "decoded by the worker, too late", "--inline-limit-us=0", 1000, 504, "DEADLINE_EXCEEDED" },
     { "decoded by the worker, in time", "--inline-limit-us=0", 60000000, 200, "[8]" },
     { "none", "--inline-limit-us=0", 0, 200, "[8]" },
@@ -718,6 +797,56 @@ START_TEST(a_request_may_limit_its_time_in_the_queue)
         sem_wait(&finished_calls);
     expect_reply(call, timeouts[_i].http_status, timeouts[_i].part);
     td_call_free(call);
+    server_close();
+}
+END_TEST
+
+static struct gate second_gate;
+
+static void wait_at_second_gate(struct td_job *job, struct td_worker *worker)
+{
+    (void)job;
+    (void)worker;
+    sem_post(&second_gate.entered);
+    sem_wait(&second_gate.open);
+}
+
+/* The rest of a call that turns out to be large waits again. */
+START_TEST(a_limit_of_the_body_also_ends_the_second_wait_in_the_queue)
+{
+    enum { N = 20000 };
+    char *body = malloc(1000 + 2 * N), *at = body;
+    at += sprintf(at, "{\"parameters\":{\"timeout\":30000000},\"inputs\":["
+                      "{\"name\":\"params\",\"shape\":[1,100],\"datatype\":\"FP32\",\"data\":[0");
+    for (int i = 1; i < 100; i++)
+        at += sprintf(at, ",0");
+    at += sprintf(at, "]},{\"name\":\"indices\",\"shape\":[%d],\"datatype\":\"INT32\",\"data\":[0",
+                  N);
+    for (int i = 1; i < N; i++)
+        at += sprintf(at, ",0");
+    sprintf(at, "]}]}");
+    server_open(OPTIONS("--inline-limit-us=0"));
+    gate_close();
+    struct td_call *large = call_of(body);
+    large->style = TD_STYLE_OIP;
+    ck_assert_int_eq(large->task->begin(large), TD_OK);
+    ck_assert_int_eq(td_schedule(large), TD_QUEUE);
+    td_schedule_submit(large);
+    second_gate.job = (struct td_job){ .deadline_ns = TD_NEVER, .run = wait_at_second_gate };
+    sem_init(&second_gate.entered, 0, 0);
+    sem_init(&second_gate.open, 0, 0);
+    ck_assert(td_worker_pool_reserve(services.workers, NULL));
+    td_worker_pool_submit(services.workers, &second_gate.job);
+    sem_post(&gate.open);
+    sem_wait(&second_gate.entered); /* after the large call was decoded and put back */
+    ck_assert(large->decoded && !large->answered);
+    td_worker_pool_expire(services.workers, td_now_ns() + 60000000000, false);
+    sem_wait(&finished_calls);
+    expect_reply(large, 504, "DEADLINE_EXCEEDED");
+    ck_assert(!large->computed);
+    sem_post(&second_gate.open);
+    td_call_free(large);
+    free(body);
     server_close();
 }
 END_TEST
@@ -921,6 +1050,47 @@ START_TEST(an_output_above_the_limit_is_refused_before_it_is_allocated)
     td_call_free(call);
     free(body);
     server_close();
+}
+END_TEST
+
+START_TEST(an_output_of_exactly_the_limit_is_computed)
+{
+    static const char *const limits[] = { "--max-output=40800", "--max-output=40799" };
+    char *body = wide_gather(102); /* 40800 bytes */
+    for (int i = 0; i < 2; i++) {
+        server_open(OPTIONS("--inline-limit-us=1000000", limits[i]));
+        struct td_call *call = call_of(body);
+        ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+        ck_assert_int_eq(call->reply.http_status, i == 0 ? 200 : 422);
+        td_call_free(call);
+        server_close();
+    }
+    free(body);
+}
+END_TEST
+
+/* Lists of no elements: only text. */
+START_TEST(the_text_of_a_reply_may_have_exactly_the_limit)
+{
+    static const char body[] =
+        "{\"params\":{\"dtype\":\"int8\",\"shape\":[1,0],\"data\":[]},\"indices\":["
+        "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"
+        "\"response\":\"nested\"}";
+    size_t bound = 0;
+    for (int i = 0; i < 3; i++) {
+        char limit[64] = "--max-output=1M";
+        if (i > 0)
+            snprintf(limit, sizeof limit, "--max-output=%zu", i == 1 ? bound : bound - 1);
+        server_open(OPTIONS("--inline-limit-us=1000000", limit));
+        struct td_call *call = call_of(body);
+        ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
+        EXPECT(call->reply.http_status == (i < 2 ? 200 : 422), "%s: %d, %s", limit,
+               call->reply.http_status, call->error.message);
+        if (i == 0)
+            ck_assert(td_codec_encoded_bound(call->reply_format, &call->request, &bound));
+        td_call_free(call);
+        server_close();
+    }
 }
 END_TEST
 
@@ -1528,6 +1698,9 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, small_calls_overtake_one_that_turns_out_to_be_large);
     tcase_add_test(tcase, any_compressed_body_is_decoded_by_a_worker);
     tcase_add_test(tcase, a_call_reuses_the_memory_of_a_freed_call);
+    tcase_add_test(tcase, the_memory_of_at_most_256_freed_calls_is_kept);
+    tcase_add_test(tcase, replies_of_512_bytes_and_more_are_compressed);
+    tcase_add_test(tcase, an_error_has_no_headers_of_the_reply_that_it_replaces);
     tcase_add_test(tcase, a_full_queue_refuses_with_retry_after);
     tcase_add_test(tcase, a_client_with_fewer_calls_gets_a_place_in_a_full_queue);
     tcase_add_test(tcase, the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing);
@@ -1538,6 +1711,7 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, a_call_past_its_deadline_is_refused_before_any_work, 0, 2);
     tcase_add_loop_test(tcase, a_queued_call_may_expire_or_be_dropped, 0, COUNT_OF(waits));
     tcase_add_loop_test(tcase, a_request_may_limit_its_time_in_the_queue, 0, COUNT_OF(timeouts));
+    tcase_add_test(tcase, a_limit_of_the_body_also_ends_the_second_wait_in_the_queue);
     tcase_add_test(tcase, a_call_that_may_block_is_queued_as_a_large_job);
     tcase_add_test(tcase, a_call_that_stores_its_result_is_queued);
     tcase_add_test(tcase, a_call_found_to_store_its_result_becomes_a_large_job);
@@ -1546,6 +1720,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_long_list_of_tensors_is_encoded_by_a_worker);
     tcase_add_loop_test(tcase, without_a_gpu_device_gpu_is_unavailable, 0, 2);
     tcase_add_test(tcase, an_output_above_the_limit_is_refused_before_it_is_allocated);
+    tcase_add_test(tcase, an_output_of_exactly_the_limit_is_computed);
+    tcase_add_test(tcase, the_text_of_a_reply_may_have_exactly_the_limit);
     tcase_add_test(tcase, the_limit_on_outputs_applies_to_strings);
     tcase_add_test(tcase, an_output_above_the_memory_limit_is_a_resource_limit);
     tcase_add_test(tcase, an_output_without_free_memory_can_be_retried);
