@@ -31,13 +31,12 @@ struct td_rescan {
     int64_t tried_ns;    /* main thread: when the last attempt to lock began */
 };
 
-/* Compares a block of a mapped file with its checksum: a job of the worker pool, which queues itself
- * again behind the requests. */
+/* Compares blocks of mapped files with their checksums: a job of the worker pool, which an idle worker
+ * runs until a request is queued. */
 struct td_verification {
     struct td_job job; /* first: run casts back */
     struct td_services *services;
     atomic_bool running; /* or queued */
-    int64_t begun_ns;    /* when the main thread submitted it */
 };
 
 struct td_services {

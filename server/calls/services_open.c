@@ -11,7 +11,8 @@
 #define LOCK_RETRY_NS 1000000000 /* how often to try for the lock of the data folder */
 
 /* Of the 100 ms between two ticks: a quarter of one worker's time, so that loops of requests, which
- * idle workers help, lose little. */
+ * idle workers help, lose little. As the cost of a job it is large: no worker runs it between the
+ * chunks of a request's loop. */
 #define VERIFY_NS 25000000
 
 static void release_spares(void *context)
@@ -109,10 +110,12 @@ void td_services_rescan(struct td_services *services, bool wanted)
     struct td_rescan *rescan = &services->rescan;
     const int64_t now = td_now_ns();
     rescan->wanted = rescan->wanted || wanted;
+    /* First: while the job exchanges the folder, td_store_is_locked_out would block this thread. */
+    if (atomic_load(&rescan->running))
+        return;
     const bool retry =
         now - rescan->tried_ns >= LOCK_RETRY_NS && td_store_is_locked_out(services->store);
-    if ((!rescan->wanted && !retry) || atomic_load(&rescan->running) ||
-        !td_worker_pool_reserve(services->workers, NULL))
+    if ((!rescan->wanted && !retry) || !td_worker_pool_reserve_free(services->workers))
         return;
     rescan->whole = rescan->wanted;
     rescan->wanted = false;
@@ -141,37 +144,34 @@ static void drop_verification(struct td_job *job, td_status why)
     atomic_store(&verification->running, false);
 }
 
-/* One block, some 0.1 ms if the file is in the page cache: requests that wait for a worker overtake
- * the next one. */
+/* One block after the other, some 0.1 ms each if the file is in the page cache, until a request needs
+ * a worker. */
 static void run_verification(struct td_job *job, struct td_worker *worker)
 {
     struct td_verification *verification = (struct td_verification *)(void *)job;
     struct td_services *services = verification->services;
+    const int64_t until = td_now_ns() + VERIFY_NS;
     (void)worker;
-    const bool more = td_store_verify(services->store) && !atomic_load(&services->draining) &&
-                      td_now_ns() - verification->begun_ns < VERIFY_NS &&
-                      td_worker_pool_reserve(services->workers, NULL);
-    if (more)
-        td_worker_pool_submit(services->workers, job);
-    else
-        atomic_store(&verification->running, false);
+    while (td_worker_pool_room(services->workers) > 0 && !atomic_load(&services->draining) &&
+           td_now_ns() < until && td_store_verify(services->store))
+        ;
+    atomic_store(&verification->running, false);
 }
 
 void td_services_verify(struct td_services *services)
 {
     struct td_verification *verification = &services->verification;
-    if (atomic_load(&verification->running) || !td_store_has_unverified(services->store) ||
-        !td_worker_pool_reserve(services->workers, NULL))
+    if (atomic_load(&verification->running) || !td_store_has_unverified(services->store))
         return;
     verification->services = services;
-    verification->begun_ns = td_now_ns();
-    verification->job = (struct td_job){ .cost_ns = TD_JOB_SMALL_NS,
+    verification->job = (struct td_job){ .cost_ns = VERIFY_NS,
                                          .deadline_ns = TD_NEVER,
                                          .keep = true,
                                          .run = run_verification,
                                          .drop = drop_verification };
     atomic_store(&verification->running, true);
-    td_worker_pool_submit(services->workers, &verification->job);
+    if (!td_worker_pool_submit_if_idle(services->workers, &verification->job))
+        atomic_store(&verification->running, false);
 }
 
 struct td_services_holdings td_services_holdings(struct td_services *services)

@@ -14,7 +14,7 @@ void td_services_close(struct td_services *services);
 /* Ends the workers and the delayed refusals, before the rest. No call may be queued any more. */
 void td_services_stop_workers(struct td_services *services);
 
-/* Scans the data folder, as soon as there is a place in the queue; again when `wanted` during a
+/* Scans the data folder, as soon as there is a free place in the queue; again when `wanted` during a
  * scan. Tries for the folder's lock each second while another process holds it. Called by the main
  * thread at every tick. */
 void td_services_rescan(struct td_services *services, bool wanted);
@@ -22,8 +22,8 @@ void td_services_rescan(struct td_services *services, bool wanted);
 /* Whether a scan is wanted, queued or running. */
 bool td_services_is_rescanning(const struct td_services *services);
 
-/* Lets a worker compare mapped files with their checksums for part of the time until the next tick,
- * one block at a time. Called by the main thread at every tick. */
+/* Lets an idle worker compare mapped files with their checksums for part of the time until the next
+ * tick, and until a request is queued. Called by the main thread at every tick. */
 void td_services_verify(struct td_services *services);
 
 /* What the daemon holds, as GET /readyz reports it: bytes, then numbers. */

@@ -370,31 +370,68 @@ static void drop_all(struct td_job *jobs, td_status why)
     }
 }
 
+/* Takes a place even if the queue is full; then false, and the caller gives it back. */
+static bool take_place(struct td_worker_pool *pool)
+{
+    return atomic_fetch_add_explicit(&pool->places, 1, memory_order_relaxed) < pool->queue_limit;
+}
+
+static void give_place_back(struct td_worker_pool *pool)
+{
+    atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
+}
+
+bool td_worker_pool_reserve_free(struct td_worker_pool *pool)
+{
+    const bool is_free = take_place(pool);
+    if (!is_free)
+        give_place_back(pool);
+    return is_free;
+}
+
 bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_source *source)
 {
-    if (atomic_fetch_add_explicit(&pool->places, 1, memory_order_relaxed) < pool->queue_limit)
+    if (take_place(pool))
         return true;
     pthread_mutex_lock(&pool->mutex);
     struct td_job *displaced = left_queue(pool, td_job_queue_displace(&pool->queue, source));
     pthread_mutex_unlock(&pool->mutex);
     if (!displaced) {
-        atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
+        give_place_back(pool);
         return false;
     }
     displaced->drop(displaced, TD_QUEUE_FULL);
     return true;
 }
 
-void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
+/* Under the mutex, also the signal: after unlocking, the job may be done and the pool freed. */
+static void push(struct td_worker_pool *pool, struct td_job *job)
 {
-    pthread_mutex_lock(&pool->mutex);
     td_job_queue_push(&pool->queue, job);
     note_cost(pool);
     count_event(pool);
-    /* Signal under the mutex: after unlocking, the job may be done and the pool freed. */
     if (pool->idle > 0)
         pthread_cond_signal(&pool->work);
+}
+
+void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
+{
+    pthread_mutex_lock(&pool->mutex);
+    push(pool, job);
     pthread_mutex_unlock(&pool->mutex);
+}
+
+bool td_worker_pool_submit_if_idle(struct td_worker_pool *pool, struct td_job *job)
+{
+    pthread_mutex_lock(&pool->mutex);
+    int_fast64_t none = 0;
+    const bool idle =
+        pool->idle > 0 && atomic_compare_exchange_strong_explicit(
+                              &pool->places, &none, 1, memory_order_relaxed, memory_order_relaxed);
+    if (idle)
+        push(pool, job);
+    pthread_mutex_unlock(&pool->mutex);
+    return idle;
 }
 
 /* Small jobs are charged only for a cost that is far from the estimate, to save them the lock. */

@@ -39,6 +39,12 @@ void td_worker_pool_free(struct td_worker_pool *pool);
 bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_source *source);
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job);
 
+/* For work that no client waits for, which takes nothing from those that wait. reserve_free fails if
+ * the queue is full, and drops no job. submit_if_idle queues the job, without a place reserved
+ * before, only if a worker is idle and no job is queued or about to be; otherwise it is false. */
+bool td_worker_pool_reserve_free(struct td_worker_pool *pool);
+bool td_worker_pool_submit_if_idle(struct td_worker_pool *pool, struct td_job *job);
+
 /* On a worker, for a job whose cost was misestimated: true if it went from small to large and
  * was queued again after the other large jobs of its source; the pool then owns it again, and
  * keeps it in the queue. Otherwise its source is charged for the difference if that is much. */

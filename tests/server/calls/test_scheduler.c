@@ -170,6 +170,101 @@ static char *wide_gather(int n)
     return body;
 }
 
+/* ---- jobs that no client waits for ----------------------------------------------------------- */
+
+static void must_not_run(struct td_job *job, struct td_worker *worker)
+{
+    (void)job;
+    (void)worker;
+    ck_abort_msg("a job ran that was to be dropped");
+}
+
+static int drops;
+
+static void count_drop(struct td_job *job, td_status why)
+{
+    (void)job;
+    (void)why;
+    drops++;
+}
+
+START_TEST(a_scan_waits_for_a_free_place_in_the_queue)
+{
+    struct td_job_source source = { 0 };
+    struct td_job jobs[3];
+    server_open(OPTIONS("--queue-limit=3"));
+    gate_close();
+    drops = 0;
+    for (int i = 0; i < 3; i++) {
+        jobs[i] = (struct td_job){
+            .source = &source, .deadline_ns = TD_NEVER, .run = must_not_run, .drop = count_drop
+        };
+        ck_assert(td_worker_pool_reserve(services.workers, &source));
+        td_worker_pool_submit(services.workers, &jobs[i]);
+    }
+    td_services_rescan(&services, true);
+    ck_assert_int_eq(drops, 0); /* as a job of another client would: it has none */
+    ck_assert(td_services_is_rescanning(&services));
+    td_worker_pool_expire(services.workers, td_now_ns(), true);
+    td_services_rescan(&services, false); /* the next tick */
+    sem_post(&gate.open);
+    while (td_services_is_rescanning(&services))
+        usleep(1000);
+    server_close();
+}
+END_TEST
+
+/* A folder in which an earlier server has persisted `t`. */
+static void open_folder_with_tensor(char folder[64], char option[128])
+{
+    static const float value = 1;
+    const struct td_tensor t = { .dtype = TD_DTYPE_FLOAT32,
+                                 .shape = { 0 },
+                                 .numel = 1,
+                                 .data = (void *)(uintptr_t)&value,
+                                 .bytes = sizeof value };
+    const struct td_store_write write = { .name = "t", .persist = true };
+    struct td_tensor_listing listing;
+    struct td_error err;
+    bool created;
+    snprintf(folder, 64, "/tmp/tensord-scheduler-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(option, 128, "--data-dir=%s", folder);
+    server_open(OPTIONS(option));
+    ck_assert_int_eq(
+        td_store_put(services.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
+    td_arena_reset(&test_arena); /* it holds the version */
+    server_close();
+    server_open(OPTIONS(option));
+    ck_assert(td_store_has_unverified(services.store));
+}
+
+static void remove_folder(const char *folder)
+{
+    static const char *const files[] = { "t.tensord", ".tensord.lock" };
+    char path[128];
+    for (int i = 0; i < COUNT_OF(files); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        ck_assert_int_eq(unlink(path), 0);
+    }
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+
+START_TEST(files_are_verified_by_idle_workers)
+{
+    char folder[64], option[128];
+    open_folder_with_tensor(folder, option);
+    gate_close();
+    td_services_verify(&services);
+    ck_assert_int_gt(td_worker_pool_room(services.workers), 0); /* it takes no place */
+    sem_post(&gate.open);
+    for (; td_store_has_unverified(services.store); usleep(1000))
+        td_services_verify(&services);
+    server_close();
+    remove_folder(folder);
+}
+END_TEST
+
 /* ---- inline or on a worker ------------------------------------------------------------------- */
 
 START_TEST(a_tiny_call_runs_on_the_io_thread)
@@ -1687,6 +1782,8 @@ static void add(TCase *tcase)
 {
     tcase_add_test(tcase, a_request_with_shared_memory_is_queued_even_if_the_member_is_escaped);
     tcase_add_test(tcase, a_new_call_has_no_state_of_the_previous_one);
+    tcase_add_test(tcase, a_scan_waits_for_a_free_place_in_the_queue);
+    tcase_add_test(tcase, files_are_verified_by_idle_workers);
     tcase_add_test(tcase, a_tiny_call_runs_on_the_io_thread);
     tcase_add_test(tcase, with_an_inline_limit_of_zero_every_call_is_queued);
     tcase_add_test(tcase, a_large_body_is_decoded_by_a_worker);

@@ -200,6 +200,55 @@ START_TEST(a_source_with_fewer_jobs_gets_a_place_in_a_full_queue)
 }
 END_TEST
 
+START_TEST(reserving_a_free_place_displaces_no_job)
+{
+    struct td_worker_pool *pool = td_worker_pool_new(1, 3);
+    struct td_job_source hog = { 0 };
+    struct gate gate;
+    struct recorded_job jobs[3];
+    gate_close(&gate, pool);
+    for (int i = 0; i < 3; i++) {
+        recorded_job_init(&jobs[i], i, SMALL, NULL);
+        jobs[i].job.source = &hog;
+        ck_assert(td_worker_pool_reserve_free(pool));
+        td_worker_pool_submit(pool, &jobs[i].job);
+    }
+    ck_assert(!td_worker_pool_reserve_free(pool)); /* a job of a source would displace the last */
+    gate_open(&gate);
+    for (int i = 0; i < 3; i++)
+        while (!atomic_load(&jobs[i].runs))
+            sched_yield();
+    for (int i = 0; i < 3; i++) /* a failed one takes no place */
+        ck_assert(td_worker_pool_reserve_free(pool));
+    ck_assert(!td_worker_pool_reserve_free(pool));
+    td_worker_pool_free(pool);
+}
+END_TEST
+
+START_TEST(a_job_for_idle_workers_is_queued_only_while_one_is_idle_and_nothing_waits)
+{
+    struct td_worker_pool *pool = td_worker_pool_new(1, 3);
+    struct gate gate;
+    struct recorded_job job, other;
+    recorded_job_init(&job, 0, LARGE, NULL);
+    recorded_job_init(&other, 1, SMALL, NULL);
+    gate_close(&gate, pool);
+    ck_assert(!td_worker_pool_submit_if_idle(pool, &job.job)); /* the worker is busy */
+    gate_open(&gate);
+    ck_assert(td_worker_pool_reserve(pool, NULL));
+    ck_assert(!td_worker_pool_submit_if_idle(pool, &job.job)); /* a job is about to be queued */
+    td_worker_pool_submit(pool, &other.job);
+    while (!td_worker_pool_submit_if_idle(pool, &job.job))
+        sched_yield();
+    while (!atomic_load(&job.runs))
+        sched_yield();
+    ck_assert_int_eq(atomic_load(&other.runs), 1); /* before */
+    for (int i = 0; i < 3; i++)                    /* it has left its place */
+        ck_assert(td_worker_pool_reserve(pool, NULL));
+    td_worker_pool_free(pool);
+}
+END_TEST
+
 START_TEST(free_runs_queued_jobs)
 {
     struct td_worker_pool *pool = pool_of(1);
@@ -1097,6 +1146,9 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, every_submitted_job_runs_exactly_once, 0, 4);
     tcase_add_test(tcase, reserve_fails_when_the_queue_is_full);
     tcase_add_test(tcase, a_source_with_fewer_jobs_gets_a_place_in_a_full_queue);
+    tcase_add_test(tcase, reserving_a_free_place_displaces_no_job);
+    tcase_add_test(tcase,
+                   a_job_for_idle_workers_is_queued_only_while_one_is_idle_and_nothing_waits);
     tcase_add_test(tcase, free_runs_queued_jobs);
     tcase_add_loop_test(tcase, a_pool_without_work_can_be_freed, 0, 4);
     tcase_add_loop_test(tcase, jobs_run_in_this_order, 0, COUNT_OF(orders));
