@@ -2,11 +2,13 @@
 #include "api/json/decode.h"
 #include "api/message/attrs.h"
 #include "kernels/gather/gather.h"
+#include "server/calls/client_limits.h"
 #include "server/calls/op_task.h"
 #include "server/calls/scheduler.h"
 #include "server/calls/services_open.h"
 #include "server/calls/tensor_tasks.h"
 #include "server/config/load.h"
+#include "server/memory/fault_guard.h"
 #include "server/observe/clock.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -705,6 +707,7 @@ START_TEST(the_queued_and_running_calls_of_a_client_have_a_limit)
         sem_wait(&finished_calls);
     run_call(calls[4]);
     expect_reply(calls[4], 200, GATHER_RESULT);
+    ck_assert_int_eq(atomic_load(&calls[4]->client->requests), 0);
     for (int i = 0; i < 5; i++)
         td_call_free(calls[i]);
     server_close();
@@ -740,6 +743,22 @@ START_TEST(the_calls_of_a_client_have_a_limit_on_memory)
     td_client_unref(client);
     free(half);
     free(more);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_client_may_use_exactly_its_memory)
+{
+    server_open(OPTIONS("--client-memory=1M"));
+    struct td_call *calls[3];
+    for (int i = 0; i < 3; i++)
+        calls[i] = call_from("10.0.0.1", GATHER);
+    ck_assert_int_eq(td_client_limits_charge(calls[0], 1000), TD_OK);
+    ck_assert_int_eq(td_client_limits_charge(calls[1], (1 << 20) - 999), TD_CLIENT_LIMIT);
+    ck_assert_int_eq(td_client_limits_charge(calls[1], (1 << 20) - 1000), TD_OK);
+    ck_assert_int_eq(td_client_limits_charge(calls[2], 1), TD_CLIENT_LIMIT);
+    for (int i = 0; i < 3; i++)
+        td_call_free(calls[i]);
     server_close();
 }
 END_TEST
@@ -1609,6 +1628,33 @@ END_TEST
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
+START_TEST(rows_of_a_truncated_file_are_not_stored)
+{
+    enum { N = 100000 };
+    char folder[] = "/tmp/tensord-test-scheduler-XXXXXX", option[100], path[100];
+    struct td_error err;
+    struct td_tensor_listing listing;
+    td_guard_install();
+    test_arena_open();
+    folder_with_table(folder, N, 0);
+    snprintf(option, sizeof option, "--data-dir=%s", folder);
+    snprintf(path, sizeof path, "%s/t.npy", folder);
+    server_open(OPTIONS(option));
+    ck_assert_int_eq(truncate(path, 4096), 0);
+    struct td_call *call =
+        call_of("{\"params\":{\"ref\":\"t\"},\"indices\":[99999],\"store\":\"rows\"}");
+    run_call(call);
+    expect_reply(call, 503, "truncated");
+    ck_assert_int_eq(td_store_get(services.store, "rows", 4, &test_arena, &listing, &err),
+                     TD_TENSOR_NOT_FOUND);
+    td_call_free(call);
+    test_arena_close();
+    server_close();
+    unlink(path);
+    remove_data_folder(folder);
+}
+END_TEST
+
 START_TEST(a_call_of_a_disconnected_client_is_not_computed)
 {
     int ends[2];
@@ -1803,6 +1849,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing);
     tcase_add_test(tcase, the_queued_and_running_calls_of_a_client_have_a_limit);
     tcase_add_test(tcase, the_calls_of_a_client_have_a_limit_on_memory);
+    tcase_add_test(tcase, a_client_may_use_exactly_its_memory);
     tcase_add_test(tcase, a_call_refused_by_a_full_queue_releases_its_memory);
     tcase_add_test(tcase, a_deadline_that_cannot_be_met_is_refused_on_arrival);
     tcase_add_loop_test(tcase, a_call_past_its_deadline_is_refused_before_any_work, 0, 2);
@@ -1833,6 +1880,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, kernels_get_the_instruction_set_and_the_number_of_threads);
     tcase_add_loop_test(tcase, many_values_that_determine_a_shape_are_read_by_a_worker, 0,
                         COUNT_OF(readings));
+    tcase_add_test(tcase, rows_of_a_truncated_file_are_not_stored);
     tcase_add_loop_test(tcase, a_call_of_a_disconnected_client_is_not_computed, 0, 2);
     tcase_add_test(tcase, a_call_without_a_connection_polls_no_descriptor);
     tcase_add_loop_test(tcase, under_load_each_call_gets_its_own_reply, 0, 3);

@@ -134,9 +134,9 @@ static void sweep_at(int64_t now_ns)
     td_connections_sweep(connections, &limits, now_ns, 1);
 }
 
-static void sweep_without_limits(void)
+static void sweep_without_limits(int64_t now_ns)
 {
-    td_connections_sweep(connections, &(struct td_progress_limits){ 0 }, INT64_MAX / 2, 1);
+    td_connections_sweep(connections, &(struct td_progress_limits){ 0 }, now_ns, 1);
 }
 
 /* ---- counts ---------------------------------------------------------------------------------- */
@@ -345,11 +345,11 @@ START_TEST(without_limits_no_connection_is_slow)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     client_sends(&pair, 3);
-    sweep_without_limits();
-    sweep_without_limits();
+    sweep_without_limits(3 * SECOND);
+    sweep_without_limits(INT64_MAX / 4);
     ck_assert(td_connection_enter(td_connections_find(connections, pair.ours),
                                   TD_CONNECTION_RECEIVING, 2 * SECOND));
-    sweep_without_limits();
+    sweep_without_limits(INT64_MAX / 2);
     ck_assert(!has_ended(&pair));
     pair_close(&pair);
 }
@@ -398,7 +398,7 @@ START_TEST(a_sweep_makes_an_edge_for_a_client_that_has_closed)
     ck_assert_int_eq(poll(&closed, 1, 10000), 1);
     while (has_edge(&pair, false))
         ; /* those of the bytes and of the end */
-    sweep_without_limits();
+    sweep_without_limits(INT64_MAX / 2);
     ck_assert(has_edge(&pair, true));
     char bytes[8]; /* the bytes that it sent can still be read, then the end */
     ck_assert_int_eq(read(pair.ours, bytes, sizeof bytes), 3);
@@ -409,12 +409,30 @@ START_TEST(a_sweep_makes_an_edge_for_a_client_that_has_closed)
 }
 END_TEST
 
+/* More than are polled with one call; numbers without a socket stand for most of them. */
+START_TEST(a_sweep_may_look_at_any_number_of_connections)
+{
+    enum { FIRST = 2000, N = 1100 };
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    for (int i = FIRST; i < FIRST + N; i++) {
+        ck_assert(td_connections_open(connections, i, NULL, TD_UNRESTRICTED, 0));
+        ck_assert(td_connection_enter(td_connections_find(connections, i), TD_CONNECTION_WAITING,
+                                      SECOND));
+    }
+    sweep_at(2 * SECOND);
+    ck_assert_int_eq(td_connections_count(connections), N + 1);
+    for (int i = FIRST; i < FIRST + N; i++)
+        td_connections_close(connections, i);
+    pair_close(&pair);
+}
+END_TEST
+
 START_TEST(a_sweep_leaves_a_client_that_has_not_closed)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     client_sends(&pair, 3);
     ck_assert(has_edge(&pair, true));
-    sweep_without_limits();
+    sweep_without_limits(INT64_MAX / 2);
     ck_assert(!has_edge(&pair, false));
     server_reads(&pair, 3);
     client_sends(&pair, 4); /* it can continue sending */
@@ -517,7 +535,11 @@ START_TEST(the_oldest_restricted_connection_makes_room)
                                   TD_CONNECTION_WAITING, 2 * SECOND));
     ck_assert(td_connection_enter(td_connections_find(connections, answered.ours),
                                   TD_CONNECTION_SENDING, SECOND));
+    ck_assert(td_connection_enter(td_connections_find(connections, older.ours),
+                                  TD_CONNECTION_RECEIVING, SECOND));
+    ck_assert_int_eq(td_connections_count_restricted(connections), 3);
     ck_assert(td_connections_end_restricted(connections));
+    ck_assert_int_eq(td_connections_count_restricted(connections), 2); /* its place is free */
     ck_assert(has_ended(&older) && !has_ended(&newer));
     ck_assert(td_connections_end_restricted(connections));
     ck_assert(has_ended(&newer) && !has_ended(&answered) && !has_ended(&unrestricted));
@@ -526,6 +548,7 @@ START_TEST(the_oldest_restricted_connection_makes_room)
     pair_close(&answered);
     pair_close(&older);
     pair_close(&newer);
+    ck_assert_int_eq(td_connections_count_restricted(connections), 0);
 }
 END_TEST
 
@@ -547,6 +570,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_ended_connection_stays_ended);
     tcase_add_test(tcase, parts_of_a_sweep_cover_all_connections);
     tcase_add_test(tcase, a_sweep_makes_an_edge_for_a_client_that_has_closed);
+    tcase_add_test(tcase, a_sweep_may_look_at_any_number_of_connections);
     tcase_add_test(tcase, a_sweep_leaves_a_client_that_has_not_closed);
     tcase_add_test(tcase, threads_open_and_close_connections_while_others_sweep);
     tcase_add_test(tcase, the_client_with_most_connections_makes_room);

@@ -152,6 +152,24 @@ START_TEST(their_number_is_bounded)
 }
 END_TEST
 
+START_TEST(refusals_that_have_ended_make_room_for_others)
+{
+    struct td_worker_pool *pool = full_pool();
+    struct td_refusals *refusals = td_refusals_new(pool);
+    struct recorded *recorded = calloc(TD_REFUSALS_MOST + 1, sizeof *recorded);
+    for (int i = 0; i <= TD_REFUSALS_MOST; i++) {
+        if (i == TD_REFUSALS_MOST)
+            for (int j = 0; j < i; j++)
+                sem_wait(&ended);
+        ck_assert(delay(refusals, &recorded[i], 0));
+    }
+    td_refusals_free(refusals);
+    ck_assert_int_eq(atomic_load(&n_ended), TD_REFUSALS_MOST + 1);
+    td_worker_pool_free(pool);
+    free(recorded);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_loop_test(tcase, a_refusal_waits_so_long, 0, COUNT_OF(histories));
@@ -160,6 +178,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, refusals_end_early_while_nothing_is_queued);
     tcase_add_test(tcase, closing_ends_all_and_delays_no_more);
     tcase_add_test(tcase, their_number_is_bounded);
+    tcase_add_test(tcase, refusals_that_have_ended_make_room_for_others);
 }
 
 int main(void)

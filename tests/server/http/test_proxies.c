@@ -44,6 +44,10 @@ START_TEST(addresses_and_prefixes_are_trusted)
     ck_assert(is_trusted("192.0.2.1", "192.0.2.1"));
     ck_assert(!is_trusted("192.0.2.1", "192.0.2.2"));
     ck_assert(is_trusted("192.0.2.1", "::ffff:192.0.2.1"));
+    ck_assert(is_trusted("192.0.2.1/32", "192.0.2.1"));
+    ck_assert(!is_trusted("192.0.2.1/32", "192.0.2.0"));
+    ck_assert(is_trusted("2001:db8::1/128", "2001:db8::1"));
+    ck_assert(!is_trusted("2001:db8::1/128", "2001:db8::"));
     ck_assert(is_trusted("10.0.0.0/8", "10.255.255.255"));
     ck_assert(!is_trusted("10.0.0.0/8", "11.0.0.0"));
     ck_assert(is_trusted("192.0.2.128/25", "192.0.2.128"));
@@ -96,6 +100,12 @@ START_TEST(without_such_an_address_there_is_no_client)
     ck_assert_str_eq(client_in("10.0.0.0/8", "192.0.2.1,"), "none");
     ck_assert_str_eq(client_in("10.0.0.0/8", "192.0.2.1, [2001:db8::1"), "none");
     ck_assert_str_eq(client_in("10.0.0.0/8", ","), "none");
+    for (size_t length = 50; length < 60; length++) { /* about as long as an address may be */
+        char text[60];
+        memset(text, '1', length);
+        text[length] = '\0';
+        ck_assert_str_eq(client_in("10.0.0.0/8", text), "none");
+    }
     ck_assert_str_eq(client_in("10.0.0.0/8", "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa"
                                              ":bbbb:cccc:dddd:eeee:ffff"),
                      "none");

@@ -148,6 +148,7 @@ static const struct {
     { "three sources", "As As Bs Bs Cs Cs Cs", 'A', 6 },
     { "not large ones", "As AL BL Bs", 'A', 2 },
     { "without a source", "-s -s As", '-', 3 },
+    { "jobs that were taken do not count", "As As As ... As Bs Bs", 'A', 2 },
 };
 
 START_TEST(the_jobs_before_a_further_one_depend_on_its_source)
@@ -180,6 +181,7 @@ static const struct {
     { "for a job without a source", "As As", '-', 1 },
     { "kept jobs stay", "Ak Ak Ak Bs Bs", 'C', 4 },
     { "the newest that is not kept", "As As Ak", 'B', 1 },
+    { "kept jobs make no queue longer", "Ak Ak Ak As Bs Bs", 'C', 5 },
 };
 
 START_TEST(the_longest_queue_makes_room)
@@ -204,6 +206,7 @@ static const struct {
     bool everything;
 } expiries[] = {
     { "none is late", "As Bs", "67", " 0 1", false },
+    { "one is late at its deadline", "As Bs", "56", " 1", false },
     { "of several sources", "As Bs AL BL Cs", "19173", " 1 3", false },
     { "the first, a middle and the last one", "As As As As As", "18191", " 1 3", false },
     { "everything", "As Bs CL -L", "9999", "", true },
@@ -240,6 +243,13 @@ START_TEST(costs_are_limited_so_that_their_sum_does_not_overflow)
 }
 END_TEST
 
+START_TEST(a_job_of_a_millisecond_is_large)
+{
+    ck_assert_int_eq(td_job_class_of(MS - 1), TD_JOB_SMALL);
+    ck_assert_int_eq(td_job_class_of(MS), TD_JOB_LARGE);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_loop_test(tcase, jobs_are_taken_in_this_order, 0, COUNT_OF(orders));
@@ -250,6 +260,7 @@ static void add(TCase *tcase)
                         COUNT_OF(waits));
     tcase_add_loop_test(tcase, the_longest_queue_makes_room, 0, COUNT_OF(displacements));
     tcase_add_loop_test(tcase, late_jobs_are_removed, 0, COUNT_OF(expiries));
+    tcase_add_test(tcase, a_job_of_a_millisecond_is_large);
     tcase_add_test(tcase, costs_are_limited_so_that_their_sum_does_not_overflow);
 }
 
