@@ -208,6 +208,8 @@ td_status td_call_late(struct td_call *call, const char *when)
 bool td_call_client_left(const struct td_call *call)
 {
     struct pollfd poller = { .fd = call->socket, .events = POLLRDHUP };
+    if (call->socket < 0) /* not suspended: poll() would be a system call for nothing */
+        return false;
     return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 

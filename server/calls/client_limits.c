@@ -14,17 +14,20 @@ static td_status at_limit(struct td_call *call, const char *resource, int64_t li
     return TD_CLIENT_LIMIT;
 }
 
-/* The counts are relaxed: they order nothing but themselves. */
+/* The counts are relaxed: they order nothing but themselves. What is refused is never added, not even
+ * for a moment: it would refuse a concurrent call that fits. */
 td_status td_client_limits_take_request(struct td_call *call)
 {
     const int64_t limit = call->services->config.client_requests;
     if (!call->client || limit == 0)
         return TD_OK;
-    if (atomic_fetch_add_explicit(&call->client->requests, 1, memory_order_relaxed) < limit) {
-        call->counted = true;
-        return TD_OK;
-    }
-    atomic_fetch_sub_explicit(&call->client->requests, 1, memory_order_relaxed);
+    int_fast64_t requests = atomic_load_explicit(&call->client->requests, memory_order_relaxed);
+    while (requests < limit)
+        if (atomic_compare_exchange_weak_explicit(&call->client->requests, &requests, requests + 1,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+            call->counted = true;
+            return TD_OK;
+        }
     td_error_set(&call->error, TD_CLIENT_LIMIT,
                  "%lld requests of this client are queued or running, the most that "
                  "--client-requests allows",
@@ -39,24 +42,31 @@ void td_client_limits_give_request(struct td_call *call)
     call->counted = false;
 }
 
+/* May the call take so many bytes when its client's calls hold `held`? */
+static bool may_take(const struct td_call *call, uint64_t held, size_t bytes)
+{
+    const uint64_t limit = (uint64_t)call->services->config.client_memory;
+    const bool is_only = held <= call->charged;
+    return is_only || (held <= limit && bytes <= limit - held);
+}
+
 td_status td_client_limits_charge(struct td_call *call, size_t bytes)
 {
     const uint64_t limit = (uint64_t)call->services->config.client_memory;
     if (!call->client)
         return TD_OK;
-    const uint64_t before =
-        atomic_fetch_add_explicit(&call->client->memory_bytes, bytes, memory_order_relaxed);
-    const bool is_only = before <= call->charged;
-    if (is_only || (before <= limit && bytes <= limit - before)) {
-        call->charged += bytes;
-        return TD_OK;
-    }
-    atomic_fetch_sub_explicit(&call->client->memory_bytes, bytes, memory_order_relaxed);
+    atomic_uint_fast64_t *held_bytes = &call->client->memory_bytes;
+    uint_fast64_t held = atomic_load_explicit(held_bytes, memory_order_relaxed);
+    while (may_take(call, held, bytes))
+        if (atomic_compare_exchange_weak_explicit(held_bytes, &held, held + bytes,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+            call->charged += bytes;
+            return TD_OK;
+        }
     td_error_set(&call->error, TD_CLIENT_LIMIT,
                  "the requests of this client in progress hold %llu bytes, and %s needs %zu more; "
                  "--client-memory allows %llu",
-                 (unsigned long long)before, td_call_subject(call), bytes,
-                 (unsigned long long)limit);
+                 (unsigned long long)held, td_call_subject(call), bytes, (unsigned long long)limit);
     return at_limit(call, "memory_bytes", (int64_t)limit);
 }
 

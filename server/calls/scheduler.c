@@ -366,6 +366,7 @@ static void run(struct td_job *job, struct td_worker *worker)
 
 static void displaced(struct td_call *call)
 {
+    td_client_limits_give_request(call); /* the refusal may be delayed */
     td_error_set(&call->error, TD_QUEUE_FULL,
                  "%lld requests are queued, the most that this server allows, and more of them are "
                  "this client's than any other's",

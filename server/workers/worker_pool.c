@@ -370,38 +370,32 @@ static void drop_all(struct td_job *jobs, td_status why)
     }
 }
 
-/* Takes a place even if the queue is full; then false, and the caller gives it back. */
-static bool take_place(struct td_worker_pool *pool)
-{
-    return atomic_fetch_add_explicit(&pool->places, 1, memory_order_relaxed) < pool->queue_limit;
-}
-
-static void give_place_back(struct td_worker_pool *pool)
-{
-    atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
-}
-
+/* A place that is refused is not counted, not even for a moment: a concurrent reserve would fail or
+ * displace a job although there is a place. */
 bool td_worker_pool_reserve_free(struct td_worker_pool *pool)
 {
-    const bool is_free = take_place(pool);
-    if (!is_free)
-        give_place_back(pool);
-    return is_free;
+    int_fast64_t places = atomic_load_explicit(&pool->places, memory_order_relaxed);
+    while (places < pool->queue_limit)
+        if (atomic_compare_exchange_weak_explicit(&pool->places, &places, places + 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return true;
+    return false;
 }
 
 bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_source *source)
 {
-    if (take_place(pool))
+    if (td_worker_pool_reserve_free(pool))
         return true;
     pthread_mutex_lock(&pool->mutex);
-    struct td_job *displaced = left_queue(pool, td_job_queue_displace(&pool->queue, source));
+    /* Places are released under the mutex; one may have been before it was locked. */
+    const bool is_free = td_worker_pool_reserve_free(pool);
+    struct td_job *displaced = is_free ? NULL : td_job_queue_displace(&pool->queue, source);
+    if (displaced) /* its place is the caller's now */
+        note_cost(pool);
     pthread_mutex_unlock(&pool->mutex);
-    if (!displaced) {
-        give_place_back(pool);
-        return false;
-    }
-    displaced->drop(displaced, TD_QUEUE_FULL);
-    return true;
+    if (displaced)
+        displaced->drop(displaced, TD_QUEUE_FULL);
+    return is_free || displaced;
 }
 
 /* Under the mutex, also the signal: after unlocking, the job may be done and the pool freed. */

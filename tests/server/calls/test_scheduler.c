@@ -687,6 +687,35 @@ START_TEST(the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing)
 }
 END_TEST
 
+START_TEST(a_displaced_call_does_not_count_while_its_refusal_waits)
+{
+    server_open(OPTIONS("--inline-limit-us=0", "--queue-limit=2", "--client-requests=2"));
+    gate_close();
+    struct td_call *first = call_from("10.0.0.1", GATHER), *second = call_from("10.0.0.1", GATHER);
+    struct td_call *other = call_from("10.0.0.2", GATHER);
+    struct td_client *client = first->client;
+    (void)td_refusals_record(&client->refused, td_now_ns(), 60); /* refused, and retries at once */
+    ck_assert_int_eq(td_schedule(first), TD_QUEUE);
+    td_schedule_submit(first);
+    ck_assert_int_eq(td_schedule(second), TD_QUEUE);
+    td_schedule_submit(second);
+    ck_assert_int_eq(atomic_load(&client->requests), 2);
+    ck_assert_int_eq(td_schedule(other), TD_QUEUE);
+    ck_assert_int_gt(second->refusal_due_ns, 0);
+    ck_assert_int_eq(atomic_load(&client->requests), 1);
+    td_schedule_submit(other);
+    sem_post(&gate.open);
+    for (int i = 0; i < 3; i++)
+        sem_wait(&finished_calls);
+    expect_reply(second, 429, "QUEUE_FULL");
+    ck_assert_int_eq(atomic_load(&client->requests), 0);
+    td_call_free(first);
+    td_call_free(second);
+    td_call_free(other);
+    server_close();
+}
+END_TEST
+
 START_TEST(the_queued_and_running_calls_of_a_client_have_a_limit)
 {
     server_open(OPTIONS("--inline-limit-us=0", "--client-requests=2"));
@@ -1847,6 +1876,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_full_queue_refuses_with_retry_after);
     tcase_add_test(tcase, a_client_with_fewer_calls_gets_a_place_in_a_full_queue);
     tcase_add_test(tcase, the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing);
+    tcase_add_test(tcase, a_displaced_call_does_not_count_while_its_refusal_waits);
     tcase_add_test(tcase, the_queued_and_running_calls_of_a_client_have_a_limit);
     tcase_add_test(tcase, the_calls_of_a_client_have_a_limit_on_memory);
     tcase_add_test(tcase, a_client_may_use_exactly_its_memory);
