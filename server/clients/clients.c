@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 4096 };
+enum { KEPT_PER_BUCKET = 16, BUCKETS = TD_CLIENTS_KEPT / KEPT_PER_BUCKET };
 
 struct td_clients {
     uint64_t seed;
@@ -72,6 +72,23 @@ static struct td_client **bucket_of(struct td_clients *clients, const struct td_
     return &clients->buckets[hash % BUCKETS];
 }
 
+/* Under the mutex. Takes the oldest client without a reference out of a bucket that is full, so that
+ * someone with many addresses makes neither the table large nor each look at it long. */
+static void make_room(struct td_clients *clients, struct td_client **bucket)
+{
+    struct td_client **oldest = NULL;
+    int length = 0;
+    for (struct td_client **link = bucket; *link; link = &(*link)->next, length++)
+        if (atomic_load_explicit(&(*link)->references, memory_order_acquire) == 0)
+            oldest = link;
+    if (length < KEPT_PER_BUCKET || !oldest)
+        return;
+    struct td_client *client = *oldest;
+    *oldest = client->next;
+    clients->count--;
+    free(client);
+}
+
 struct td_client *td_clients_find(struct td_clients *clients, const struct td_client_key *key)
 {
     pthread_mutex_lock(&clients->mutex);
@@ -79,6 +96,8 @@ struct td_client *td_clients_find(struct td_clients *clients, const struct td_cl
     struct td_client *client = *bucket;
     while (client && memcmp(&client->key, key, sizeof *key) != 0)
         client = client->next;
+    if (!client)
+        make_room(clients, bucket);
     if (!client && (client = calloc(1, sizeof *client))) {
         client->key = *key;
         client->next = *bucket;

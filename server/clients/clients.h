@@ -4,7 +4,8 @@
  * machine owns all addresses below such a prefix. Limits and turns are by client.
  *
  * Ownership  A client is shared: each connection and each call holds a reference. Without references
- *            it is kept for some seconds, so that what is known of it outlasts a reconnect.
+ *            it is kept for some seconds, so that what is known of it outlasts a reconnect, but at
+ *            most TD_CLIENTS_KEPT are.
  * Threads    Any. One mutex guards the table; the members of a client are atomic. */
 #ifndef TD_SERVER_CLIENTS_CLIENTS_H
 #define TD_SERVER_CLIENTS_CLIENTS_H
@@ -20,6 +21,9 @@
 #include <stdint.h>
 
 struct td_clients;
+
+/* How many clients without references are kept at most. */
+enum { TD_CLIENTS_KEPT = 65536 };
 
 /* An IPv6 prefix of 64 bits with zeros after it, or an IPv4 address mapped to IPv6. */
 struct td_client_key {

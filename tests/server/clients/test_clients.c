@@ -105,6 +105,23 @@ START_TEST(a_client_that_returns_in_time_is_kept)
 }
 END_TEST
 
+START_TEST(of_many_clients_without_a_reference_only_some_are_kept)
+{
+    struct td_clients *clients = td_clients_new(1);
+    const struct td_client_key held_key = key_of("192.0.2.1");
+    struct td_client *held = td_clients_find(clients, &held_key);
+    for (uint32_t i = 0; i < 2 * TD_CLIENTS_KEPT; i++) {
+        struct td_client_key key = { .bytes = { 0x20, 0x01 } };
+        memcpy(key.bytes + 4, &i, sizeof i);
+        td_client_unref(td_clients_find(clients, &key));
+    }
+    ck_assert_int_gt(td_clients_count(clients), TD_CLIENTS_KEPT / 2);
+    ck_assert_int_le(td_clients_count(clients), TD_CLIENTS_KEPT + 1);
+    ck_assert_ptr_eq(td_clients_find(clients, &held_key), held);
+    td_clients_free(clients);
+}
+END_TEST
+
 static void *find_and_release(void *context)
 {
     struct td_clients *clients = context;
@@ -142,6 +159,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_key_finds_the_same_client_each_time);
     tcase_add_test(tcase, a_client_is_freed_some_time_after_its_last_reference);
     tcase_add_test(tcase, a_client_that_returns_in_time_is_kept);
+    tcase_add_test(tcase, of_many_clients_without_a_reference_only_some_are_kept);
     tcase_add_test(tcase, no_client_in_use_is_freed_by_another_thread);
 }
 
