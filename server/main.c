@@ -32,6 +32,15 @@ enum { TICKS_PER_SWEEP = 10, DRAIN_TICKS_PER_SWEEP = 100 };
 #define FORGET_AFTER_NS 60000000000 /* a client without connections is forgotten after so long */
 #define TIDY_EACH_NS    1000000000
 
+/* Whether a signal to stop has arrived while they are blocked and nobody waits for them: at the
+ * start, which takes as long as reading the data folder with --verify start. */
+static bool is_stop_pending(void)
+{
+    sigset_t pending;
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
 static void set_up_signals(sigset_t *signals)
 {
     sigemptyset(signals);
@@ -173,7 +182,15 @@ static int run(struct td_services *services)
         td_log(&services->log, TD_LOG_ERROR, "listen_failed", TD_TEXT("reason", why));
         return EXIT_FAILED;
     }
-    if (!td_services_open(services) || !(daemon.http = td_http_start(services, inherited)))
+    services->stop_requested = is_stop_pending;
+    if (!td_services_open(services))
+        goto done;
+    if (is_stop_pending()) {
+        td_notify(daemon.manager, "STOPPING=1");
+        status = 0;
+        goto done;
+    }
+    if (!(daemon.http = td_http_start(services, inherited)))
         goto done;
     td_log(&services->log, TD_LOG_INFO, "ready", TD_MS("start_ms", td_now_ns() - begun));
     td_notify(daemon.manager, "READY=1");

@@ -42,6 +42,7 @@ struct td_verification {
 struct td_services {
     struct td_statistics statistics; /* first: it is aligned to cache lines */
     struct td_config config;
+    bool (*stop_requested)(void); /* NULL, or asked while td_services_open loads the data folder */
     struct td_log log;
     struct td_buffer_pool *buffers;
     struct td_worker_pool *workers;

@@ -40,6 +40,7 @@ bool td_services_open(struct td_services *services)
             .verify = config->verify,
             .memory = td_buffer_pool_memory(services->buffers),
             .log = &services->log,
+            .stop_requested = services->stop_requested,
         });
     if (services->buffers && services->store)
         td_buffer_pool_spares(services->buffers, release_spares, services);

@@ -6,7 +6,8 @@
 
 #include "server/calls/services.h"
 
-/* Opens the parts, as services->config says; false (logged) when one fails. td_services_close also
+/* Opens the parts, as services->config says; false (logged) when one fails. Once
+ * services->stop_requested() is true, tensors may be missing, and nothing may be served. td_services_close also
  * closes what a failed td_services_open has opened. */
 TD_MUST_CHECK bool td_services_open(struct td_services *services);
 void td_services_close(struct td_services *services);

@@ -219,8 +219,9 @@ static void exchange(struct td_data_dir *dir, struct td_folder *now, bool replac
  * open and locked in case it returns. */
 static void note_gone(struct td_data_dir *dir, int reason)
 {
-    if (reason != dir->gone)
+    if (reason != dir->unreadable) /* it is tried each second */
         td_data_log_unreadable(dir, reason);
+    dir->unreadable = reason;
     pthread_rwlock_wrlock(&dir->exchanging);
     dir->gone = reason == ENOENT || reason == ENOTDIR ? reason : dir->gone;
     pthread_rwlock_unlock(&dir->exchanging);
@@ -255,6 +256,7 @@ bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)
         note_gone(dir, reason);
         return false;
     }
+    dir->unreadable = 0;
     const struct td_folder before = dir->folder;
     if (!replaced && dir->gone == 0 && holds_lock(&before)) {
         close_folder(&now);
@@ -268,6 +270,16 @@ bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)
     return true;
 }
 
+/* Changes that overlap without an end do not keep a scan waiting; none holds the lock twice. */
+static void init_exchanging(struct td_data_dir *dir)
+{
+    pthread_rwlockattr_t kind;
+    pthread_rwlockattr_init(&kind);
+    pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&dir->exchanging, &kind);
+    pthread_rwlockattr_destroy(&kind);
+}
+
 struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, const struct td_log *log)
 {
     bool changed;
@@ -277,7 +289,7 @@ struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, const str
     dir->log = log;
     dir->quota = quota;
     dir->folder = closed;
-    pthread_rwlock_init(&dir->exchanging, NULL);
+    init_exchanging(dir);
     pthread_mutex_init(&dir->quota_mutex, NULL);
     if (getrandom(&dir->seed, sizeof dir->seed, 0) < 0)
         dir->seed = (uint64_t)td_now_ns() ^ (uint64_t)getpid() << 32;

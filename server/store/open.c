@@ -20,6 +20,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     store->memory = options->memory;
     store->quota = options->quota;
     store->verify = options->verify;
+    store->stop_requested = options->stop_requested;
     if (getrandom(&store->seed, sizeof store->seed, 0) < 0)
         store->seed = (uint64_t)td_now_ns() ^ (uint64_t)getpid() << 32;
     pthread_rwlock_init(&store->lock, NULL);

@@ -407,7 +407,7 @@ static bool scan_folder(struct td_store *store)
     for (int i = 0; i < n_known && readable; i++)
         if (is_gone(store, known[i]))
             remove_vanished(store, known[i]);
-    for (int i = 0; i < count && readable; i++)
+    for (int i = 0; i < count && readable && !td_store_must_stop(store); i++)
         scan_file(store, &unread, files[i]);
     free(unread.files);
     free(known);

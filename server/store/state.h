@@ -30,7 +30,8 @@ struct td_store {
     struct td_memory *memory;
     struct td_data_dir *dir; /* NULL for none */
     uint64_t quota, seed;
-    bool opened; /* the first scan is done */
+    bool opened;                  /* the first scan is done */
+    bool (*stop_requested)(void); /* NULL, or asked during the first scan */
     enum td_verify verify;
 
     pthread_rwlock_t lock;     /* guards all below; never held for long */

@@ -68,6 +68,9 @@ struct td_store_options {
     enum td_verify verify;    /* when the checksums of files are compared */
     struct td_memory *memory; /* allocates them */
     const struct td_log *log;
+    /* NULL, or whether opening is to end early: then what was not loaded yet is left out. Asked on
+     * the opening thread, before each file and each MiB that is compared. */
+    bool (*stop_requested)(void);
 };
 
 /* NULL (logged) when dir cannot be read. */
@@ -181,8 +184,8 @@ void td_store_retry_lock(struct td_store *store);
 bool td_store_verify(struct td_store *store);
 bool td_store_has_unverified(struct td_store *store); /* from any thread */
 
-/* Before the server stops: with TD_VERIFY_START, files that are not compared yet are skipped, so
- * that a scan ends soon. */
+/* Before the server stops: a scan leaves out the files that it has not loaded yet, so that it ends
+ * soon. */
 void td_store_stop(struct td_store *store);
 
 /* Releases the spare copies that were not used since `since_ns`. */

@@ -88,10 +88,11 @@ static int flush(struct output *output)
     const off_t begun = output->begun, before = begun < AT_ONCE ? begun : AT_ONCE;
     if (output->written - begun < AT_ONCE)
         return 0;
+    /* A length of zero would mean: to the end of the file. */
     if (sync_file_range(output->fd, begun, output->written - begun, SYNC_FILE_RANGE_WRITE) != 0 ||
-        sync_file_range(output->fd, begun - before, before,
-                        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-                            SYNC_FILE_RANGE_WAIT_AFTER) != 0) {
+        (before > 0 && sync_file_range(output->fd, begun - before, before,
+                                       SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                                           SYNC_FILE_RANGE_WAIT_AFTER) != 0)) {
         /* An error of the disk is reported once: fsync would not repeat it. */
         if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
             return errno;

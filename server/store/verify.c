@@ -45,13 +45,19 @@ static bool verify_block(const struct td_store *store, struct td_version *versio
     return false;
 }
 
+bool td_store_must_stop(const struct td_store *store)
+{
+    return atomic_load(&store->stopping) ||
+           (!store->opened && store->stop_requested && store->stop_requested());
+}
+
 /* Compares all blocks. */
 static td_status verify_now(struct td_store *store, struct td_version *version,
                             struct td_error *err)
 {
     const uint64_t blocks = td_checksums_blocks(&version->checksums);
     for (uint64_t block = 0; block < blocks; block++) {
-        if (atomic_load(&store->stopping))
+        if (td_store_must_stop(store))
             return td_error_set(err, TD_DRAINING, "the server stops before it was verified");
         if (!verify_block(store, version, block))
             return TD_OK;

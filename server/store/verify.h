@@ -11,9 +11,12 @@ TD_MUST_CHECK td_status td_store_verify_header(const struct td_store *store,
                                                const struct td_data_content *content,
                                                struct td_error *err);
 
+/* Whether a scan is to end early: after td_store_stop, or as the options of td_store_open say. */
+bool td_store_must_stop(const struct td_store *store);
+
 /* For a mapped version before it is published: compares it, or leaves it to td_store_verify, or
  * neither, as the store's options say. Set store->unverified once a pending one is published.
- * DRAINING after td_store_stop. */
+ * DRAINING if td_store_must_stop. */
 TD_MUST_CHECK td_status td_store_verify_new(struct td_store *store, struct td_version *version,
                                             struct td_error *err);
 

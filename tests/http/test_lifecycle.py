@@ -1,5 +1,5 @@
 """Start, configuration, resident tables, and stopping without losing a request."""
-import contextlib, os, re, shutil, signal, subprocess, tempfile, threading, time
+import contextlib, json, os, re, shutil, signal, subprocess, tempfile, threading, time
 from daemon import *
 
 BODY = b'{"params":[1,2],"indices":[1]}'
@@ -316,6 +316,17 @@ class Stopping(HttpTest):
                 began = time.monotonic()
                 daemon.stop(number)
                 self.assertLess(time.monotonic() - began, 5 * SCALE)
+
+    def test_a_signal_during_the_start_ends_it_with_status_0(self):
+        def signal_itself():  # before it is the daemon: the signal stays pending
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+            os.kill(os.getpid(), signal.SIGTERM)
+        done = subprocess.run([BINARY, "--listen", "127.0.0.1:0", "--log-format", "json"], preexec_fn=signal_itself,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_LIMIT, env=environment())
+        events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("stopped", events)
+        self.assertNotIn("ready", events)
 
     def test_accepted_requests_are_answered_before_the_end(self):
         for number in (signal.SIGTERM, signal.SIGINT):

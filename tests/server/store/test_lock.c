@@ -5,6 +5,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -126,6 +127,30 @@ START_TEST(a_store_that_gets_the_lock_looks_at_the_folder_again)
     td_store_retry_lock(second);
     ck_assert_str_eq(logged(), "");
     td_store_free(second);
+}
+END_TEST
+
+START_TEST(a_failure_that_repeats_is_logged_once)
+{
+    struct td_store *first = open_folder();
+    struct td_store *second = open_folder();
+    struct rlimit before;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < 2; i++) { /* after a success, it is logged again */
+        const struct rlimit no_file = { 0, before.rlim_max };
+        (void)logged();
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &no_file), 0);
+        td_store_retry_lock(second); /* each second */
+        const bool first_time = strstr(logged(), " error data_dir_unreadable ") != NULL;
+        td_store_retry_lock(second);
+        const bool second_time = strstr(logged(), " error data_dir_unreadable ") != NULL;
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+        ck_assert(first_time);
+        ck_assert(!second_time);
+        td_store_retry_lock(second);
+    }
+    td_store_free(second);
+    td_store_free(first);
 }
 END_TEST
 
@@ -394,6 +419,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_second_store_serves_the_folder_but_does_not_change_it);
     tcase_add_test(tcase, changes_in_memory_need_no_lock);
     tcase_add_test(tcase, a_store_that_gets_the_lock_looks_at_the_folder_again);
+    tcase_add_test(tcase, a_failure_that_repeats_is_logged_once);
     tcase_add_test(tcase, a_rescan_takes_the_lock_too);
     tcase_add_test(tcase, only_the_holder_of_the_lock_removes_temporary_files);
     tcase_add_test(tcase, a_killed_process_releases_the_lock);
