@@ -300,6 +300,16 @@ START_TEST(a_link_in_place_of_the_lock_file_is_not_followed)
 }
 END_TEST
 
+START_TEST(a_link_in_place_of_the_lock_file_creates_nothing)
+{
+    ck_assert_int_eq(symlink("elsewhere", path_of(LOCK_FILE)), 0);
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(access(path_of("elsewhere"), F_OK), -1);
+    ck_assert_int_eq(persist(store, "t", "int32[1] 3"), TD_DEVICE_UNAVAILABLE);
+    td_store_free(store);
+}
+END_TEST
+
 START_TEST(a_folder_without_write_permission_is_served)
 {
     int status;
@@ -427,6 +437,7 @@ static void add(TCase *tcase)
                         COUNT_OF(treatments));
     tcase_add_test(tcase, no_two_processes_hold_the_lock_at_once);
     tcase_add_test(tcase, a_link_in_place_of_the_lock_file_is_not_followed);
+    tcase_add_test(tcase, a_link_in_place_of_the_lock_file_creates_nothing);
     tcase_add_test(tcase, a_folder_without_write_permission_is_served);
     tcase_add_test(tcase, a_rescan_notices_that_the_folder_was_replaced);
     tcase_add_test(tcase, a_replacement_that_is_locked_is_served_until_its_lock_is_free);
