@@ -95,9 +95,29 @@ size_t td_call_body_limit(const struct td_call *call)
     return call->body_limit > 0 && call->body_limit < limit ? call->body_limit : limit;
 }
 
-/* Undoes the body's Content-Encoding. */
+/* The memory of an expanded body, which its client is charged for before it is taken. */
+struct charged_memory {
+    struct td_memory base; /* first: take casts back */
+    struct td_call *call;
+    size_t charged;
+};
+
+static struct td_buffer *take_charged(struct td_memory *base, size_t bytes, struct td_error *err)
+{
+    struct charged_memory *self = (struct charged_memory *)(void *)base;
+    struct td_memory *memory = td_buffer_pool_memory(self->call->services->buffers);
+    const size_t more = bytes > self->charged ? bytes - self->charged : 0;
+    if (td_client_limits_charge(self->call, more) != TD_OK)
+        return NULL;
+    self->charged += more;
+    return memory->take(memory, bytes, err);
+}
+
+/* Undoes the body's Content-Encoding. Until now only the compressed body was charged for. */
 static td_status expand(struct td_call *call)
 {
+    struct charged_memory memory = { .base = { take_charged }, .call = call };
+    const size_t compressed = call->charged;
     struct td_buffer *expanded = NULL;
     size_t bytes = 0;
     const struct td_inflate_limits limits = {
@@ -106,16 +126,19 @@ static td_status expand(struct td_call *call)
     };
     if (!call->encoded)
         return TD_OK;
-    const td_status status = td_inflate(call->body, call->body_bytes, &limits, TD_JSON_PADDING,
-                                        td_buffer_pool_memory(call->services->buffers),
-                                        &call->arena.stop, &expanded, &bytes, &call->error);
-    if (status != TD_OK)
+    const td_status status =
+        td_inflate(call->body, call->body_bytes, &limits, TD_JSON_PADDING, &memory.base,
+                   &call->arena.stop, &expanded, &bytes, &call->error);
+    if (status != TD_OK) {
+        td_client_limits_give_back(call, memory.charged);
         return status;
+    }
     td_buffer_unref(call->body_buffer);
     call->body_buffer = expanded;
     call->body = expanded->data;
     call->body_bytes = bytes;
-    return td_client_limits_charge(call, expanded->size);
+    td_client_limits_give_back(call, compressed);
+    return TD_OK;
 }
 
 /* Ends a stage and returns its duration. */
@@ -267,7 +290,7 @@ void td_call_refuse(struct td_call *call)
     /* If memory is short, the reply reuses what the request held. A refusal that is delayed holds
      * nothing. */
     if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT ||
-        call->refusal_due_ns)
+        call->error.status == TD_CLIENT_LIMIT || call->refusal_due_ns)
         release_request(call);
     const char *op_name = call->op ? call->op->name : NULL;
     if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* it gives the total length */

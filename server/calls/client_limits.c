@@ -6,11 +6,13 @@
 
 enum { RETRY_AFTER_S = 1 };
 
-static td_status at_limit(struct td_call *call, const char *resource, int64_t limit)
+td_status td_client_limits_exceeded(struct td_error *err, const char *resource, uint64_t needed,
+                                    uint64_t limit)
 {
-    snprintf(call->error.resource, sizeof call->error.resource, "%s", resource);
-    call->error.limit = (uint64_t)limit;
-    call->error.retry_after_s = RETRY_AFTER_S;
+    snprintf(err->resource, sizeof err->resource, "%s", resource);
+    err->needed = needed;
+    err->limit = limit;
+    err->retry_after_s = RETRY_AFTER_S;
     return TD_CLIENT_LIMIT;
 }
 
@@ -32,7 +34,8 @@ td_status td_client_limits_take_request(struct td_call *call)
                  "%lld requests of this client are queued or running, the most that "
                  "--client-requests allows",
                  (long long)limit);
-    return at_limit(call, "requests", limit);
+    return td_client_limits_exceeded(&call->error, "requests", (uint64_t)limit + 1,
+                                     (uint64_t)limit);
 }
 
 void td_client_limits_give_request(struct td_call *call)
@@ -67,12 +70,19 @@ td_status td_client_limits_charge(struct td_call *call, size_t bytes)
                  "the requests of this client in progress hold %llu bytes, and %s needs %zu more; "
                  "--client-memory allows %llu",
                  (unsigned long long)held, td_call_subject(call), bytes, (unsigned long long)limit);
-    return at_limit(call, "memory_bytes", (int64_t)limit);
+    return td_client_limits_exceeded(&call->error, "memory_bytes", held + bytes, limit);
+}
+
+void td_client_limits_give_back(struct td_call *call, size_t bytes)
+{
+    if (bytes > call->charged)
+        bytes = call->charged;
+    if (bytes)
+        atomic_fetch_sub_explicit(&call->client->memory_bytes, bytes, memory_order_relaxed);
+    call->charged -= bytes;
 }
 
 void td_client_limits_discharge(struct td_call *call)
 {
-    if (call->charged)
-        atomic_fetch_sub_explicit(&call->client->memory_bytes, call->charged, memory_order_relaxed);
-    call->charged = 0;
+    td_client_limits_give_back(call, call->charged);
 }

@@ -17,6 +17,11 @@ TD_MUST_CHECK td_status td_client_limits_take_request(struct td_call *call);
 void td_client_limits_give_request(struct td_call *call); /* if it was taken */
 
 TD_MUST_CHECK td_status td_client_limits_charge(struct td_call *call, size_t bytes);
-void td_client_limits_discharge(struct td_call *call); /* all that was charged */
+void td_client_limits_give_back(struct td_call *call, size_t bytes); /* of those charged */
+void td_client_limits_discharge(struct td_call *call);               /* all that was charged */
+
+/* Completes a CLIENT_LIMIT error whose message is set, and returns it. */
+td_status td_client_limits_exceeded(struct td_error *err, const char *resource, uint64_t needed,
+                                    uint64_t limit);
 
 #endif

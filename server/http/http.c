@@ -1,5 +1,6 @@
 #include "server/http/http.h"
 
+#include "server/calls/client_limits.h"
 #include "server/calls/scheduler.h"
 #include "server/clients/connections.h"
 #include "server/compression/inflate.h"
@@ -92,10 +93,8 @@ static td_status check_restriction(struct td_call *call, const struct td_connect
         td_error_set(err, TD_CLIENT_LIMIT,
                      "this client has %d open connections, the most that one may have",
                      limits->per_client);
-        snprintf(err->resource, sizeof err->resource, "connections");
-        err->needed = (uint64_t)limits->per_client + 1;
-        err->limit = (uint64_t)limits->per_client;
-        break;
+        return td_client_limits_exceeded(err, "connections", (uint64_t)limits->per_client + 1,
+                                         (uint64_t)limits->per_client);
     case TD_MEMORY_REACHED:
         td_error_set(err, TD_MEMORY_EXHAUSTED,
                      "the memory limit leaves no room for another connection");

@@ -37,13 +37,47 @@ START_TEST(the_memory_of_a_clients_calls_has_a_limit)
     ck_assert(!charge(&second, 41));
     ck_assert_int_eq(second.error.status, TD_CLIENT_LIMIT);
     ck_assert_str_eq(second.error.resource, "memory_bytes");
+    ck_assert_uint_eq(second.error.needed, 101);
     ck_assert_uint_eq(second.error.limit, LIMIT);
+    ck_assert_uint_eq(second.error.retry_after_s, 1);
     ck_assert(charge(&second, 40));
     td_client_limits_discharge(&first);
     ck_assert(charge(&second, TOO_MUCH)); /* the only one may exceed the limit */
     ck_assert(!charge(&first, 1));
     td_client_limits_discharge(&second);
     ck_assert_uint_eq(atomic_load(&client.memory_bytes), 0);
+}
+END_TEST
+
+START_TEST(bytes_given_back_are_free_again)
+{
+    limits_init();
+    struct td_call first = call_of_client(), second = call_of_client();
+    ck_assert(charge(&first, 100));
+    td_client_limits_give_back(&first, 30);
+    ck_assert(charge(&second, 30));
+    td_client_limits_give_back(&first, 71); /* more than it has */
+    ck_assert_uint_eq(atomic_load(&client.memory_bytes), 30);
+    td_client_limits_discharge(&second);
+    ck_assert_uint_eq(atomic_load(&client.memory_bytes), 0);
+}
+END_TEST
+
+START_TEST(the_calls_of_a_client_have_a_limit)
+{
+    limits_init();
+    struct td_call calls[LIMIT + 1];
+    for (int i = 0; i <= LIMIT; i++) {
+        calls[i] = call_of_client();
+        ck_assert_int_eq(td_client_limits_take_request(&calls[i]),
+                         i < LIMIT ? TD_OK : TD_CLIENT_LIMIT);
+    }
+    ck_assert_str_eq(calls[LIMIT].error.resource, "requests");
+    ck_assert_uint_eq(calls[LIMIT].error.needed, LIMIT + 1);
+    ck_assert_uint_eq(calls[LIMIT].error.limit, LIMIT);
+    for (int i = 0; i <= LIMIT; i++)
+        td_client_limits_give_request(&calls[i]);
+    ck_assert_int_eq(atomic_load(&client.requests), 0);
 }
 END_TEST
 
@@ -79,6 +113,8 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_add_test(tcase, the_memory_of_a_clients_calls_has_a_limit);
+    tcase_add_test(tcase, bytes_given_back_are_free_again);
+    tcase_add_test(tcase, the_calls_of_a_client_have_a_limit);
     tcase_add_test(tcase, a_refused_call_does_not_refuse_one_that_fits);
 }
 

@@ -792,6 +792,60 @@ START_TEST(a_client_may_use_exactly_its_memory)
 }
 END_TEST
 
+/* A compressed body that expands to `bytes` spaces. */
+static struct td_call *call_with_spaces(size_t bytes)
+{
+    uLongf size = compressBound(bytes);
+    char *spaces = malloc(bytes);
+    unsigned char *packed = malloc(size);
+    memset(spaces, ' ', bytes);
+    ck_assert_int_eq(compress(packed, &size, (const Bytef *)spaces, bytes), Z_OK);
+    struct td_call *other = call_from("10.0.0.1", GATHER);
+    struct td_call *call = call_of_bytes("gather", packed, size);
+    call->client = td_client_ref(other->client);
+    call->encoded = true;
+    td_call_free(other);
+    free(spaces);
+    free(packed);
+    return call;
+}
+
+START_TEST(a_client_is_charged_for_the_expanded_body_instead_of_the_compressed_one)
+{
+    server_open(OPTIONS("--max-expansion=0"));
+    struct td_call *call = call_with_spaces(1 << 20);
+    struct td_client *client = td_client_ref(call->client);
+    ck_assert_int_eq(td_client_limits_charge(call, 50000), TD_OK); /* as when the body arrives */
+    ck_assert_int_ne(td_call_decode(call), TD_OK);                 /* spaces are no request */
+    ck_assert_ptr_nonnull(call->body_buffer);
+    ck_assert_uint_ge(atomic_load(&client->memory_bytes), 1 << 20);
+    ck_assert_uint_le(atomic_load(&client->memory_bytes), call->body_buffer->size);
+    td_call_free(call);
+    ck_assert_uint_eq(atomic_load(&client->memory_bytes), 0);
+    td_client_unref(client);
+    server_close();
+}
+END_TEST
+
+START_TEST(a_body_that_expands_beyond_the_memory_of_its_client_is_refused_before_memory_is_taken)
+{
+    server_open(OPTIONS("--max-expansion=0", "--client-memory=1M"));
+    struct td_call *holds = call_from("10.0.0.1", GATHER), *call = call_with_spaces(8 << 20);
+    struct td_client *client = td_client_ref(call->client);
+    ck_assert_int_eq(td_client_limits_charge(holds, 1000), TD_OK);
+    run_call(call);
+    ck_assert_str_eq(call->error.resource, "memory_bytes");
+    expect_reply(call, 429, "CLIENT_LIMIT");
+    const struct td_buffer_pool_stats stats = td_buffer_pool_stats(services.buffers);
+    ck_assert_uint_le(stats.in_use + stats.warm, 2 << 20);
+    ck_assert_uint_eq(atomic_load(&client->memory_bytes), 1000);
+    td_call_free(call);
+    td_call_free(holds);
+    td_client_unref(client);
+    server_close();
+}
+END_TEST
+
 START_TEST(a_call_refused_by_a_full_queue_releases_its_memory)
 {
     server_open(OPTIONS("--inline-limit-us=100", "--queue-limit=1"));
@@ -1880,6 +1934,10 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, the_queued_and_running_calls_of_a_client_have_a_limit);
     tcase_add_test(tcase, the_calls_of_a_client_have_a_limit_on_memory);
     tcase_add_test(tcase, a_client_may_use_exactly_its_memory);
+    tcase_add_test(tcase, a_client_is_charged_for_the_expanded_body_instead_of_the_compressed_one);
+    tcase_add_test(
+        tcase,
+        a_body_that_expands_beyond_the_memory_of_its_client_is_refused_before_memory_is_taken);
     tcase_add_test(tcase, a_call_refused_by_a_full_queue_releases_its_memory);
     tcase_add_test(tcase, a_deadline_that_cannot_be_met_is_refused_on_arrival);
     tcase_add_loop_test(tcase, a_call_past_its_deadline_is_refused_before_any_work, 0, 2);
