@@ -107,7 +107,7 @@ struct td_call {
 
     /* the connection */
     struct MHD_Connection *connection;
-    struct td_client *client;               /* who sent the request */
+    struct td_client *client;               /* that sent the request */
     int socket;                             /* of a call that is queued; -1 otherwise */
     uint32_t body_chunks;                   /* in which the body has arrived so far */
     void (*finished)(struct td_call *call); /* after a worker is done: wakes the connection */

@@ -16,8 +16,8 @@ td_status td_client_limits_exceeded(struct td_error *err, const char *resource, 
     return TD_CLIENT_LIMIT;
 }
 
-/* The counts are relaxed: they order nothing but themselves. What is refused is never added, not even
- * for a moment: it would refuse a concurrent call that fits. */
+/* The counts are relaxed: they order nothing but themselves. What is refused is never added, not
+ * even for a moment: it would refuse a concurrent call that fits. */
 td_status td_client_limits_take_request(struct td_call *call)
 {
     const int64_t limit = call->services->config.client_requests;

@@ -68,7 +68,7 @@ static td_status queue_full(struct td_call *call)
     return TD_QUEUE_FULL;
 }
 
-/* The client that takes turns with others in the queue. Without memory for a client there is none. */
+/* The client that takes turns with others in the queue. None without memory for a client. */
 static struct td_job_source *source_of(const struct td_call *call)
 {
     return call->client ? &call->client->source : NULL;

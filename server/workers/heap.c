@@ -27,8 +27,8 @@ static struct td_heap_node *take_first(struct td_heap_node **siblings)
     return node;
 }
 
-/* Joins siblings to one root: first in pairs, then the pairs from the last to the first, which makes
- * the amortised cost logarithmic. */
+/* Joins siblings to one root: first in pairs, then the pairs from the last to the first, which
+ * makes the amortised cost logarithmic. */
 static struct td_heap_node *meld_siblings(struct td_heap_node *siblings)
 {
     struct td_heap_node *pairs = NULL, *root = NULL;

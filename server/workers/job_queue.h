@@ -5,10 +5,10 @@
  *     ...                                 ┘    source, the job submitted first
  *
  * A source is where jobs come from: a client. Sources take turns, so that what a client waits for
- * depends on its own jobs and the number of clients, not on how many jobs another one has queued. In
- * each class, small and large, a source has a virtual time, which grows by the cost of each job taken
- * from it. A source without queued jobs catches up with the time of the job taken last: it saves
- * nothing up. Small jobs go first; every eighth job taken is a large one if any is queued, so that
+ * depends on its own jobs and the number of clients, not on how many jobs another one has queued.
+ * In each class, small and large, a source has a virtual time, which grows by the cost of each job
+ * taken from it. A source without queued jobs catches up with the time of the job taken last: it
+ * saves nothing up. Small jobs go first; every eighth job taken is a large one if any is queued, so that
  * neither class starves.
  *
  * When the queue is full, the newest job of the source with the most jobs is displaced by one of a
@@ -18,7 +18,8 @@
  * Threads    Not synchronised: the worker pool's mutex guards the queue and what is in it.
  * Cost       O(log sources), amortised, for a job; O(jobs) to find the expired ones.
  * Source     Goyal, Vin, Cheng: Start-time Fair Queueing, 1996; Suter et al.: Buffer Management
- *            Schemes for TCP in Gigabit Routers with Per-flow Queueing, 1999 (longest queue drop). */
+ *            Schemes for TCP in Gigabit Routers with Per-flow Queueing, 1999 (longest queue
+ *            drop). */
 #ifndef TD_SERVER_WORKERS_JOB_QUEUE_H
 #define TD_SERVER_WORKERS_JOB_QUEUE_H
 
@@ -37,7 +38,7 @@ struct td_job {
     struct td_job_source *source; /* NULL: common to all jobs without one */
     uint64_t cost_ns;             /* estimate: small or large, turns, and Retry-After */
     int64_t deadline_ns;          /* TD_NEVER for none */
-    bool keep;                    /* not displaced: part of it is done, or nobody could repeat it */
+    bool keep;                    /* not displaced: part of it is done, or it cannot be repeated */
     void (*run)(struct td_job *job, struct td_worker *worker);
     /* DEADLINE_EXCEEDED, DRAINING, or QUEUE_FULL if it is displaced */
     void (*drop)(struct td_job *job, td_status why);
@@ -87,8 +88,8 @@ void td_job_queue_push(struct td_job_queue *queue, struct td_job *job);
 struct td_job *td_job_queue_take(struct td_job_queue *queue);
 struct td_job *td_job_queue_take_small(struct td_job_queue *queue);
 
-/* The cost of the jobs of the same class that are taken before a further one of `source`, about: all
- * sources get as much as the source's queued jobs cost, unless they have less. */
+/* The cost of the jobs of the same class that are taken before a further one of `source`, about:
+ * all sources get as much as the source's queued jobs cost, unless they have less. */
 uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_job_source *source,
                             int job_class);
 

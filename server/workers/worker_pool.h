@@ -39,8 +39,8 @@ void td_worker_pool_free(struct td_worker_pool *pool);
 bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_source *source);
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job);
 
-/* For work that no client waits for, which takes nothing from those that wait. reserve_free fails if
- * the queue is full, and drops no job. submit_if_idle queues the job, without a place reserved
+/* For work that no client waits for, which takes nothing from those that wait. reserve_free fails
+ * if the queue is full, and drops no job. submit_if_idle queues the job, without a place reserved
  * before, only if a worker is idle and no job is queued or about to be; otherwise it is false. */
 bool td_worker_pool_reserve_free(struct td_worker_pool *pool);
 bool td_worker_pool_submit_if_idle(struct td_worker_pool *pool, struct td_job *job);
@@ -53,8 +53,8 @@ bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint6
 /* Drops the queued jobs past their deadline, or all of them if `everything`. */
 void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool everything);
 
-/* Records how long a job that was queued with this cost has run, all its parts together. The costs of
- * queued jobs are multiplied by the average ratio, so that an estimate of a wait is right where
+/* Records how long a job that was queued with this cost has run, all its parts together. The costs
+ * of queued jobs are multiplied by the average ratio, so that an estimate of a wait is right where
  * estimates of costs are not. Takes no lock. */
 void td_worker_pool_measure(struct td_worker_pool *pool, uint64_t cost_ns, int64_t took_ns);
 
