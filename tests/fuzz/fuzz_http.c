@@ -2,7 +2,7 @@
  *
  * Input    A byte: 0 to send all at once, else the size of the pieces; the bytes.
  *
- * Every reply is well-formed HTTP, the connection is closed after the client has closed its side,
+ * Every reply is well-formed HTTP, a plain GET gets one, the connection is closed after the client has closed its side,
  * and then no call is in flight and the memory in use is that of before. Requests are computed
  * by the I/O thread and by a worker, so what happens at the same time may differ from run to run. */
 #include "server/calls/services_open.h"
@@ -16,6 +16,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -206,11 +207,31 @@ static bool holds_end_of_headers(const uint8_t *data, size_t size)
     return memmem(data, size, "\n\r\n", 3) || memmem(data, size, "\n\n", 2);
 }
 
+/* Whether the input is nothing but a GET without further headers, which is always answered. */
+static bool is_plain_get(const uint8_t *data, size_t size)
+{
+    static const char begin[] = "GET /", end[] = " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const size_t before = sizeof begin - 1, after = sizeof end - 1;
+    if (size < before + after || memcmp(data, begin, before) != 0 ||
+        memcmp(data + size - after, end, after) != 0)
+        return false;
+    for (size_t i = before; i < size - after; i++)
+        if (!isalnum(data[i]) && data[i] != '/')
+            return false;
+    return true;
+}
+
 static void converse(size_t piece, const uint8_t *data, size_t size, struct replies *replies)
 {
     const int fd = connect_client();
     bool open = true;
     send_pieces(fd, piece, data, size);
+    if (is_plain_get(data, size))
+        for (const int64_t begun = td_now_ns(); replies->size == 0;) {
+            REQUIRE(td_now_ns() - begun < HANG_NS, "no reply");
+            if (readable(fd, EOF_TICK_US))
+                REQUIRE(receive(fd, replies), "the connection is closed without a reply");
+        }
     if (holds_end_of_headers(data, size))
         for (int wait_us = FIRST_REPLY_US; open && readable(fd, wait_us); wait_us = MORE_REPLIES_US)
             open = receive(fd, replies);

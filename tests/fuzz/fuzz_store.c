@@ -133,18 +133,20 @@ static void read_all(struct td_store *store, struct td_arena *arena)
     td_arena_reset(arena);
 }
 
-/* Reads t.tensord, and writes it with the damage that the input describes. */
-static void damage_file(const uint8_t *data, size_t size)
+/* Reads t.tensord, and writes it with the damage that the input describes. False if there is none. */
+static bool damage_file(const uint8_t *data, size_t size)
 {
-    static uint8_t bytes[4096];
+    static uint8_t bytes[4096], before[4096];
     char path[PATH_SIZE];
     path_of(path, file_names[0]);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     const ssize_t length = fd < 0 ? -1 : read(fd, bytes, sizeof bytes);
     REQUIRE(length > 0 && length < (ssize_t)sizeof bytes && close(fd) == 0, "%s", path);
+    memcpy(before, bytes, sizeof before);
     for (; size >= 3; data += 3, size -= 3)
         bytes[(data[0] | data[1] << 8) % length] ^= data[2];
     put_file(file_names[0], bytes, (size_t)length);
+    return memcmp(before, bytes, sizeof before) != 0;
 }
 
 /* The tensor is refused, or was not changed; a file that does not say that it has checksums is one
@@ -160,9 +162,12 @@ static void read_damaged(const char *name, const uint8_t *data, size_t size, str
     put(store, "t", &tensor, arena);
     td_arena_reset(arena);
     td_store_free(store);
-    damage_file(data, size);
+    const bool damaged = damage_file(data, size);
     store = open_store();
-    if (get(store, "t", arena, &listing)) {
+    const bool served = get(store, "t", arena, &listing);
+    REQUIRE(damaged || (served && listing.integrity == TD_INTEGRITY_VERIFIED),
+            "a file without damage is not verified");
+    if (served) {
         fuzz_expect_tensor(listing.tensor);
         if (listing.integrity == TD_INTEGRITY_VERIFIED)
             fuzz_expect_same(&tensor, listing.tensor, true);

@@ -53,7 +53,7 @@ class Daemon:
             command += ["--log-format", log_format]
         if listener:  # a socket to inherit
             command = passing(listener, command)
-        self.options, self.lines, self.stopped = options, [], False
+        self.options, self.lines, self.stopped, self.stopping = options, [], False, False
         self.changed = threading.Condition()
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, env=environment(**(env or {})),
@@ -111,6 +111,7 @@ class Daemon:
         return self.process.poll() is None
 
     def send_signal(self, number=signal.SIGTERM):
+        self.stopping = self.stopping or number in (signal.SIGTERM, signal.SIGINT)
         self.process.send_signal(number)
 
     def wait(self, seconds=WAIT_LIMIT):

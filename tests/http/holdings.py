@@ -93,17 +93,17 @@ def differences(before, now):
 
 def expect_given_back(daemon, before, seconds):
     """waits until the daemon holds no more than before"""
-    deadline, left = time.monotonic() + seconds, ["it does not answer"]
-    now = ask(daemon, seconds)
-    if not now:
-        return
-    clean(daemon, before, now, seconds)
+    deadline, left, cleaned = time.monotonic() + seconds, ["?"], False
     while left:
         now = ask(daemon, seconds)
-        if not now:
+        if not now and (daemon.stopping or not daemon.alive()):
             return
-        left = differences(before, now)
+        if now and not cleaned:
+            clean(daemon, before, now, seconds)
+            cleaned = True
+            continue
+        left = differences(before, now) if now else ["it does not say what it holds"]
         if left and time.monotonic() > deadline:
-            raise AssertionError("the daemon holds more than before: " + "; ".join(left))
+            raise AssertionError("the daemon does not hold what it held before: " + "; ".join(left))
         if left:
             time.sleep(0.02)

@@ -205,6 +205,7 @@ def trial(seconds, rng):
     with start(folder, faults) as running:
         for name in model.may:
             model.read(running, name, strict=True)
+    assert faults.failures(), f"no call has failed: {library()} has no effect"
     return f"{sum(faults.failures().values())} failed calls of {len(faults.failures())} functions, {model.answers} answers, " \
            f"{model.errors} of them 5xx, {model.lost} lost, {starts} starts with a failure"
 

@@ -434,6 +434,7 @@ def trial(seconds, rng):
                     valid += 1
                 else:
                     invalid += 1
+    assert valid, f"no request of {invalid} was valid: this compares nothing"
     return f"{valid} results, {invalid} refusals"
 
 

@@ -6,7 +6,7 @@
 Every request is answered with 200. HAProxy neither retries nor sends a request to another server; it learns from /readyz that
 one stops, within --drain-delay-ms. Without HAProxy that part is left out.
 """
-import os, shutil, socket, subprocess, time
+import contextlib, os, shutil, socket, subprocess, time
 
 from trial import *
 from test_restart import Clients, listening
@@ -33,10 +33,22 @@ backend daemons
 """
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_ports(count):
+    """none that the kernel assigns to others: they stay free while a daemon restarts"""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        first, last = map(int, file.read().split())
+    candidates = [port for port in range(10240, 65536) if not first <= port <= last] or list(range(10240, 65536))
+    random.SystemRandom().shuffle(candidates)
+    found = []
+    with contextlib.ExitStack() as stack:
+        while len(found) < count:
+            probe, port = stack.enter_context(socket.socket()), candidates.pop()
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            found.append(port)
+    return found
 
 
 class Port:
@@ -76,7 +88,7 @@ def on_one_socket(until, rng):
 
 
 def behind_a_proxy(until, rng):
-    ports = {"port": free_port(), "first": free_port(), "second": free_port()}
+    ports = dict(zip(("port", "first", "second"), free_ports(3)))
     path = os.path.join(daemon.temporary_folder(), "haproxy.cfg")
     with open(path, "w", encoding="ascii") as file:
         file.write(PROXY.format(check=CHECK_MS, **ports))

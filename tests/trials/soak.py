@@ -122,8 +122,11 @@ def trial(seconds, rng):
                     model.read(running, name, strict=True)
             windows += live(running, faults, models, file, rng, min(end, time.monotonic() + LIFE))
         lives += 1
-    answers = sum(model.answers for model in models)
-    return f"{lives} lives, {windows} windows, {answers} answers, {file.changes} changes of a file, {sum(faults.failures().values())} failed calls"
+    answers, failed = sum(model.answers for model in models), sum(faults.failures().values())
+    errors = sum(model.errors for model in models)
+    assert answers > errors and file.changes and failed, \
+        f"{answers} answers, {errors} of them 5xx, {file.changes} changes of a file, {failed} failed calls: this compares nothing"
+    return f"{lives} lives, {windows} windows, {answers} answers, {file.changes} changes of a file, {failed} failed calls"
 
 
 if __name__ == "__main__":
