@@ -358,7 +358,8 @@ static void run(struct td_job *job, struct td_worker *worker)
         if (status == TD_OK)
             status = td_call_encode(call);
         if (status == TD_OK && !call->device)
-            td_worker_pool_measure(call->services->workers, cost_ns, call->times.stage_end - begun);
+            td_worker_pool_measure(call->services->workers, cost_ns,
+                                   call->times.stage_end - begun - td_worker_nested_ns(worker));
         end(call, status);
     }
     finish(call);

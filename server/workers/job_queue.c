@@ -98,6 +98,7 @@ void td_job_queue_push(struct td_job_queue *queue, struct td_job *job)
     lane->tail = job;
     lane->cost_ns += job->cost_ns;
     class->cost_ns += job->cost_ns;
+    class->n_jobs++;
     count(queue, source, job, 1);
 }
 
@@ -115,6 +116,7 @@ static void remove_job(struct td_job_queue *queue, struct td_job *job)
     }
     lane->cost_ns -= job->cost_ns;
     class->cost_ns -= job->cost_ns;
+    class->n_jobs--;
     count(queue, source, job, -1);
 }
 
@@ -137,6 +139,18 @@ uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_jo
     if (own > class->cost_ns / (uint64_t)(class->n_sources ? class->n_sources : 1))
         return class->cost_ns;
     return own * (uint64_t) class->n_sources;
+}
+
+uint64_t td_job_queue_smalls_ahead(const struct td_job_queue *queue, uint64_t large_ns)
+{
+    const struct td_job_class *small = &queue->classes[TD_JOB_SMALL];
+    const struct td_job_class *large = &queue->classes[TD_JOB_LARGE];
+    const double larges =
+        large->cost_ns ? (double)large->n_jobs * ((double)large_ns / (double)large->cost_ns) : 0;
+    const double smalls = SMALL_JOBS_PER_LARGE * (larges + 1);
+    if (smalls >= (double)small->n_jobs)
+        return small->cost_ns;
+    return (uint64_t)((double)small->cost_ns * smalls / (double)small->n_jobs);
 }
 
 /* ---- turns ---------------------------------------------------------------------------------- */

@@ -69,7 +69,8 @@ struct td_job_queue {
         uint64_t time;    /* virtual: when the job taken last started */
         uint64_t latest;  /* virtual: the latest end of a job taken */
         uint64_t cost_ns; /* of its queued jobs */
-        int n_sources;    /* with queued jobs */
+        int64_t n_jobs;
+        int n_sources; /* with queued jobs */
     } classes[TD_JOB_CLASSES];
     int smalls_in_a_row;
     uint64_t n_submitted;
@@ -92,6 +93,10 @@ struct td_job *td_job_queue_take_small(struct td_job_queue *queue);
  * all sources get as much as the source's queued jobs cost, unless they have less. */
 uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_job_source *source,
                             int job_class);
+
+/* The cost of the small jobs that are taken before a large one for which large ones of this cost are
+ * taken first, about. */
+uint64_t td_job_queue_smalls_ahead(const struct td_job_queue *queue, uint64_t large_ns);
 
 /* Adds to the virtual time of the job's source, whether or not the job is queued. */
 void td_job_queue_charge(struct td_job_queue *queue, const struct td_job *job, uint64_t cost_ns);

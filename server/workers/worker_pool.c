@@ -30,8 +30,9 @@ struct loop {
 struct td_worker {
     struct td_worker_pool *pool;
     pthread_t thread;
-    bool nested;      /* is running a small job between the chunks of its own loop */
-    bool opened_loop; /* guarded by the mutex: its job has opened a loop and is counted in
+    bool nested;       /* is running a small job between the chunks of its own loop */
+    int64_t nested_ns; /* time in such jobs since its own began */
+    bool opened_loop;  /* guarded by the mutex: its job has opened a loop and is counted in
                          pool->jobs_with_loops */
 };
 
@@ -56,9 +57,10 @@ struct td_worker_pool {
     atomic_int_fast64_t places; /* reserved or queued; a mere count, so relaxed */
     /* Lingering workers poll these two without the mutex, then lock it: relaxed; changed under
      * it. */
-    atomic_uint_fast64_t events;    /* number of jobs submitted and loops opened so far */
-    atomic_int jobs_with_loops;     /* running jobs that have opened a loop and may open another */
-    atomic_uint_fast64_t queued_ns; /* cost of the queued jobs; changed under the mutex, relaxed */
+    atomic_uint_fast64_t events; /* number of jobs submitted and loops opened so far */
+    atomic_int jobs_with_loops;  /* running jobs that have opened a loop and may open another */
+    atomic_uint_fast64_t queued_ns[TD_JOB_CLASSES]; /* cost of the queued jobs; changed under the
+                                                       mutex, relaxed */
     struct accuracy accuracies[TD_JOB_CLASSES];
 
     pthread_mutex_t mutex; /* guards all below */
@@ -75,9 +77,9 @@ struct td_worker_pool {
 /* After any change of the queue. */
 static void note_cost(struct td_worker_pool *pool)
 {
-    const uint64_t cost_ns =
-        pool->queue.classes[TD_JOB_SMALL].cost_ns + pool->queue.classes[TD_JOB_LARGE].cost_ns;
-    atomic_store_explicit(&pool->queued_ns, cost_ns, memory_order_relaxed);
+    for (int i = 0; i < TD_JOB_CLASSES; i++)
+        atomic_store_explicit(&pool->queued_ns[i], pool->queue.classes[i].cost_ns,
+                              memory_order_relaxed);
 }
 
 static struct td_job *left_queue(struct td_worker_pool *pool, struct td_job *job)
@@ -203,9 +205,11 @@ static void run_waiting_small_job(struct td_worker *worker)
     pthread_mutex_unlock(&pool->mutex);
     if (!job)
         return;
+    const int64_t begun = td_now_ns();
     worker->nested = true;
     job->run(job, worker);
     worker->nested = false;
+    worker->nested_ns += td_now_ns() - begun;
 }
 
 static td_status parallel_for(struct td_exec *base, int64_t count, int64_t grain, td_range_fn *fn,
@@ -284,6 +288,7 @@ static void run_job(struct td_worker *worker, struct td_job *job)
 {
     struct td_worker_pool *pool = worker->pool;
     pthread_mutex_unlock(&pool->mutex);
+    worker->nested_ns = 0;
     job->run(job, worker);
     pthread_mutex_lock(&pool->mutex);
     if (worker->opened_loop)
@@ -492,6 +497,11 @@ void td_worker_pool_measure(struct td_worker_pool *pool, uint64_t cost_ns, int64
         atomic_store_explicit(&accuracy->n, n, memory_order_relaxed);
 }
 
+int64_t td_worker_nested_ns(const struct td_worker *worker)
+{
+    return worker->nested ? 0 : worker->nested_ns;
+}
+
 static bool is_measured(struct td_worker_pool *pool, int job_class)
 {
     return atomic_load_explicit(&pool->accuracies[job_class].n, memory_order_relaxed) >=
@@ -507,31 +517,37 @@ static double real_ns(struct td_worker_pool *pool, int job_class, uint64_t cost_
            (double)atomic_load_explicit(&pool->accuracies[job_class].ratio, memory_order_relaxed);
 }
 
+/* How long the queued jobs of the first n classes run on all workers. */
+static double queued_real_ns(struct td_worker_pool *pool, int n)
+{
+    double ns = 0;
+    for (int i = 0; i < n; i++)
+        ns += real_ns(pool, i, atomic_load_explicit(&pool->queued_ns[i], memory_order_relaxed));
+    return ns / (pool->n_workers ? pool->n_workers : 1);
+}
+
 bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_source *source,
                             uint64_t cost_ns, int64_t left_ns, int64_t *wait_ns)
 {
     const int job_class = td_job_class_of(cost_ns);
-    const uint64_t queued = atomic_load_explicit(&pool->queued_ns, memory_order_relaxed);
     const double run = real_ns(pool, job_class, cost_ns), left = (double)left_ns - run;
     if (!is_measured(pool, job_class) ||
-        real_ns(pool, job_class, queued) / pool->n_workers <= left) /* saves the lock */
+        queued_real_ns(pool, job_class + 1) <= left) /* saves the lock */
         return false;
     pthread_mutex_lock(&pool->mutex);
     const uint64_t ahead = td_job_queue_ahead(&pool->queue, source, job_class);
+    const uint64_t smalls =
+        job_class == TD_JOB_LARGE ? td_job_queue_smalls_ahead(&pool->queue, ahead) : 0;
     pthread_mutex_unlock(&pool->mutex);
-    const double wait = real_ns(pool, job_class, ahead) / pool->n_workers;
+    const double wait =
+        (real_ns(pool, job_class, ahead) + real_ns(pool, TD_JOB_SMALL, smalls)) / pool->n_workers;
     *wait_ns = (int64_t)wait;
-    return ahead > 0 && wait > left;
+    return ahead + smalls > 0 && wait > left;
 }
 
 unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool)
 {
     enum { LONGEST_S = 60 };
-    double ns = 0;
-    pthread_mutex_lock(&pool->mutex);
-    for (int i = 0; i < TD_JOB_CLASSES; i++)
-        ns += real_ns(pool, i, pool->queue.classes[i].cost_ns);
-    pthread_mutex_unlock(&pool->mutex);
-    const double seconds = ns / 1e9 / (pool->n_workers ? pool->n_workers : 1) + 1;
+    const double seconds = queued_real_ns(pool, TD_JOB_CLASSES) / 1e9 + 1;
     return seconds < LONGEST_S ? (unsigned)seconds : LONGEST_S;
 }

@@ -58,6 +58,10 @@ void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool eve
  * estimates of costs are not. Takes no lock. */
 void td_worker_pool_measure(struct td_worker_pool *pool, uint64_t cost_ns, int64_t took_ns);
 
+/* On a worker: how long small jobs have run between the chunks of the job that it runs, which is no
+ * time of that job. */
+int64_t td_worker_nested_ns(const struct td_worker *worker);
+
 /* Would a job of this source and cost probably end later than left_ns from now, because of the jobs
  * that are queued before it? Then *wait_ns is how long it would wait. False until some jobs of its
  * class have been measured. */
@@ -67,7 +71,7 @@ bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_sou
 /* How many jobs could be queued for workers that will soon be idle; 0 while any job is queued. */
 int64_t td_worker_pool_room(struct td_worker_pool *pool);
 
-/* Seconds until the queued work is done, at least 1: for Retry-After. */
+/* Seconds until the queued work is done, at least 1: for Retry-After. Takes no lock. */
 unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool);
 
 /* How a call computes: on `worker` with the help of its pool, or single-threaded on the calling

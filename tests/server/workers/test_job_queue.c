@@ -163,6 +163,31 @@ START_TEST(the_jobs_before_a_further_one_depend_on_its_source)
 }
 END_TEST
 
+/* Small jobs before a further large one of source A. */
+static const struct {
+    const char *description, *jobs;
+    int smalls;
+} smalls_ahead[] = {
+    { "an empty queue", "", 0 },
+    { "all, if they are few", "As Bs Bs", 3 },
+    { "a large one is taken after seven", "As As As As As As As As As As", 7 },
+    { "... and after seven more for each that is queued before it",
+      "AL As As As As As As As As As As As As As As As As", 14 },
+    { "not for those of other sources that are taken later",
+      "BL BL BL As As As As As As As As As As", 7 },
+};
+
+START_TEST(a_large_job_waits_for_small_ones_as_well)
+{
+    struct setup setup = { 0 };
+    submit(&setup, smalls_ahead[_i].jobs);
+    const uint64_t large = td_job_queue_ahead(&setup.queue, &setup.sources[0], TD_JOB_LARGE);
+    const uint64_t ahead = td_job_queue_smalls_ahead(&setup.queue, large);
+    ck_assert_msg(ahead == (uint64_t)smalls_ahead[_i].smalls * costs['s'], "%s: %llu",
+                  smalls_ahead[_i].description, (unsigned long long)ahead);
+}
+END_TEST
+
 /* The job that is displaced when one of this source arrives; -1: none. */
 static const struct {
     const char *description, *jobs;
@@ -258,6 +283,7 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, sources_with_queued_jobs_get_equal_shares_of_the_work, 0, 5);
     tcase_add_loop_test(tcase, the_jobs_before_a_further_one_depend_on_its_source, 0,
                         COUNT_OF(waits));
+    tcase_add_loop_test(tcase, a_large_job_waits_for_small_ones_as_well, 0, COUNT_OF(smalls_ahead));
     tcase_add_loop_test(tcase, the_longest_queue_makes_room, 0, COUNT_OF(displacements));
     tcase_add_loop_test(tcase, late_jobs_are_removed, 0, COUNT_OF(expiries));
     tcase_add_test(tcase, a_job_of_a_millisecond_is_large);

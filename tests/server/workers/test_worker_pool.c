@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -613,6 +614,60 @@ START_TEST(small_jobs_run_between_the_chunks_of_a_large_one)
 }
 END_TEST
 
+/* A large job with a small one between its chunks, which takes some time. */
+struct interrupted {
+    struct td_job large, small;
+    struct td_worker_pool *pool;
+    int64_t seen_by_small, seen_by_large;
+};
+
+static void run_slowly(struct td_job *job, struct td_worker *worker)
+{
+    struct interrupted *self =
+        (struct interrupted *)(void *)((char *)job - offsetof(struct interrupted, small));
+    usleep(2000);
+    self->seen_by_small = td_worker_nested_ns(worker);
+}
+
+static void submit_small(void *context, int64_t begin, int64_t end)
+{
+    struct interrupted *self = context;
+    (void)end;
+    if (begin == 0)
+        submit(self->pool, &self->small);
+}
+
+static void run_interrupted(struct td_job *job, struct td_worker *worker)
+{
+    struct interrupted *self = (struct interrupted *)(void *)job;
+    struct td_pool_exec exec;
+    struct td_error err;
+    td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
+    ck_assert_int_eq(td_worker_nested_ns(worker), 0); /* also after another job */
+    ck_assert_int_eq(td_exec_for(&exec.base, 10, 1, submit_small, self, &err), TD_OK);
+    self->seen_by_large = td_worker_nested_ns(worker);
+}
+
+START_TEST(the_time_of_small_jobs_between_the_chunks_is_known)
+{
+    struct td_worker_pool *pool = pool_of(1);
+    struct interrupted jobs[2];
+    for (int i = 0; i < 2; i++) {
+        jobs[i] = (struct interrupted){
+            .large = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_interrupted },
+            .small = { .cost_ns = SMALL, .deadline_ns = TD_NEVER, .run = run_slowly },
+            .pool = pool,
+        };
+        submit(pool, &jobs[i].large);
+    }
+    td_worker_pool_free(pool);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_ge(jobs[i].seen_by_large, 2000000);
+        ck_assert_int_eq(jobs[i].seen_by_small, 0);
+    }
+}
+END_TEST
+
 /* A chain of small jobs, each submitted by a chunk of the one before; records how deep they
  * nest. */
 struct chain {
@@ -1109,6 +1164,27 @@ START_TEST(a_job_is_late_if_those_before_it_take_too_long)
 }
 END_TEST
 
+START_TEST(a_large_job_is_late_if_small_ones_before_it_take_too_long)
+{
+    struct td_worker_pool *pool = pool_of(1);
+    struct gate gate;
+    struct recorded_job jobs[5];
+    int64_t wait = 0;
+    gate_close(&gate, pool);
+    for (int i = 0; i < 10; i++)
+        td_worker_pool_measure(pool, LARGE, LARGE);
+    for (int i = 0; i < 5; i++) {
+        recorded_job_init(&jobs[i], i, 900000, NULL);
+        submit(pool, &jobs[i].job);
+    }
+    ck_assert(!td_worker_pool_is_late(pool, NULL, LARGE, LARGE + 5000000, &wait));
+    ck_assert(td_worker_pool_is_late(pool, NULL, LARGE, LARGE + 4000000, &wait));
+    ck_assert_int_eq(wait, 5 * 900000);
+    gate_open(&gate);
+    td_worker_pool_free(pool);
+}
+END_TEST
+
 START_TEST(with_an_empty_queue_no_job_is_late)
 {
     struct td_worker_pool *pool = pool_of(1);
@@ -1161,6 +1237,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, exec_provides_its_arena);
     tcase_add_test(tcase, exec_checks_for_a_stop_outside_a_loop);
     tcase_add_test(tcase, small_jobs_run_between_the_chunks_of_a_large_one);
+    tcase_add_test(tcase, the_time_of_small_jobs_between_the_chunks_is_known);
     tcase_add_test(tcase, nested_jobs_do_not_nest_further);
     tcase_add_loop_test(tcase, loops_and_small_jobs_complete_under_load, 1, N_WORKER_COUNTS);
     tcase_add_loop_test(tcase, a_stop_ends_the_loop_and_no_helper_remains_in_it, 0,
@@ -1174,6 +1251,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, each_job_runs_or_is_dropped_exactly_once);
     tcase_add_loop_test(tcase, a_job_is_late_if_those_before_it_take_too_long, 0,
                         COUNT_OF(deadlines));
+    tcase_add_test(tcase, a_large_job_is_late_if_small_ones_before_it_take_too_long);
     tcase_add_test(tcase, with_an_empty_queue_no_job_is_late);
     tcase_add_test(tcase, the_average_follows_the_last_jobs);
     tcase_add_loop_test(tcase, retry_after_is_the_queued_work_divided_by_the_workers, 0,
