@@ -181,7 +181,7 @@ struct td_services_holdings td_services_holdings(struct td_services *services)
         .buffers = td_buffer_pool_stats(services->buffers),
         .store = td_store_stats(services->store),
         .requests = atomic_load(&services->in_flight),
-        .connections = td_connections_counts(services->connections),
+        .connections = td_connections_counts(services->connections, td_now_ns()),
         .mappings = td_guard_ranges(),
         .regions = services->shm ? td_shm_count(services->shm) : 0,
     };

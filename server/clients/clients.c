@@ -60,7 +60,8 @@ bool td_client_key_of(const struct sockaddr *address, struct td_client_key *key)
     return true;
 }
 
-/* Clients choose their addresses but do not know the seed, so they cannot fill one bucket. */
+/* Clients choose their addresses but do not know the seed, so they cannot fill one bucket. The last
+ * round mixes all bits into the low ones: the IPv4 addresses of a network differ in few bits. */
 static struct td_client **bucket_of(struct td_clients *clients, const struct td_client_key *key)
 {
     uint64_t halves[2], hash = clients->seed;
@@ -69,11 +70,13 @@ static struct td_client **bucket_of(struct td_clients *clients, const struct td_
         hash = (hash ^ halves[i]) * UINT64_C(0x9e3779b97f4a7c15);
         hash ^= hash >> 32;
     }
+    hash *= UINT64_C(0xd6e8feb86659fd93);
+    hash ^= hash >> 32;
     return &clients->buckets[hash % BUCKETS];
 }
 
 /* Under the mutex. Takes the oldest client without a reference out of a bucket that is full, so that
- * someone with many addresses makes neither the table large nor each look at it long. */
+ * many addresses of one owner make neither the table large nor each look at it long. */
 static void make_room(struct td_clients *clients, struct td_client **bucket)
 {
     struct td_client **oldest = NULL;
@@ -162,4 +165,18 @@ int td_clients_count(struct td_clients *clients)
     const int count = clients->count;
     pthread_mutex_unlock(&clients->mutex);
     return count;
+}
+
+int td_clients_longest_chain(struct td_clients *clients)
+{
+    int longest = 0;
+    pthread_mutex_lock(&clients->mutex);
+    for (int i = 0; i < BUCKETS; i++) {
+        int length = 0;
+        for (const struct td_client *client = clients->buckets[i]; client; client = client->next)
+            length++;
+        longest = length > longest ? length : longest;
+    }
+    pthread_mutex_unlock(&clients->mutex);
+    return longest;
 }

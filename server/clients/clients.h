@@ -62,7 +62,8 @@ void td_client_unref(struct td_client *client); /* NULL is fine */
  * periodically. */
 void td_clients_trim(struct td_clients *clients, int64_t now_ns, int64_t since_ns);
 
-/* How many are in the table. */
+/* How many are in the table, and how many of them have the same hash at most. */
 int td_clients_count(struct td_clients *clients);
+int td_clients_longest_chain(struct td_clients *clients);
 
 #endif

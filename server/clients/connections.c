@@ -19,17 +19,24 @@ enum {
     SLICE = 512       /* sockets polled with one call */
 };
 #define LONG_WAIT_NS INT64_C(5000000000) /* a connection that waits for so long may be ended */
+#define MOST_CREDIT_NS                                                                             \
+    INT64_C(60000000000) /* how long a transfer may stand still, however fast before */
+#define COUNT_EACH_NS INT64_C(20000000)
 
 struct td_connections {
     int n_sockets;
     struct td_buffer_pool *budget;
     size_t connection_bytes;
-    atomic_int count, count_restricted, count_charged;
+    atomic_int count, count_restricted;
     atomic_int count_on[IO_THREADS];
 
     pthread_mutex_t mutex; /* guards all below */
     int end;               /* all open sockets are below */
-    int swept, sampled;    /* where the next sweep or sample begins */
+    int n_charged;         /* unrestricted, also those that were ended */
+    int first_restricted;  /* a list by socket; -1: none */
+    struct td_connection_counts counts;
+    int64_t counted_ns; /* when the phases in counts were counted */
+    int swept, sampled; /* where the next sweep or sample begins */
     struct td_connection records[];
 };
 
@@ -44,6 +51,7 @@ struct td_connections *td_connections_new(int n_sockets, struct td_buffer_pool *
     connections->n_sockets = n_sockets;
     connections->budget = budget;
     connections->connection_bytes = connection_bytes;
+    connections->first_restricted = -1;
     pthread_mutex_init(&connections->mutex, NULL);
     return connections;
 }
@@ -58,6 +66,16 @@ void td_connections_free(struct td_connections *connections)
     free(connections);
 }
 
+bool td_connections_charge(struct td_connections *connections)
+{
+    return td_buffer_pool_charge_if_room(connections->budget, connections->connection_bytes);
+}
+
+void td_connections_discharge(struct td_connections *connections)
+{
+    td_buffer_pool_discharge(connections->budget, connections->connection_bytes);
+}
+
 /* ---- one connection ------------------------------------------------------------------------- */
 
 static int phase_of(struct td_connection *connection)
@@ -70,16 +88,31 @@ static void change_count(atomic_int *counter, int change)
     atomic_fetch_add_explicit(counter, change, memory_order_relaxed);
 }
 
+/* Under the mutex. The list is short: TD_RESTRICTED_CONNECTIONS and those that end. */
+static void list_restricted(struct td_connections *connections, int socket)
+{
+    connections->records[socket].next_restricted = connections->first_restricted;
+    connections->first_restricted = socket;
+}
+
+static void unlist_restricted(struct td_connections *connections, int socket)
+{
+    int *link = &connections->first_restricted;
+    while (*link != socket)
+        link = &connections->records[*link].next_restricted;
+    *link = connections->records[socket].next_restricted;
+}
+
 /* Adds the record to the counts, or takes it out of them. Under the mutex. */
 static void count_record(struct td_connections *connections, struct td_connection *record,
                          int change)
 {
     change_count(&connections->count, change);
     change_count(&connections->count_on[record->io_thread], change);
+    if (record->restriction == TD_UNRESTRICTED)
+        connections->n_charged += change;
     if (record->restriction != TD_UNRESTRICTED && phase_of(record) != TD_CONNECTION_ENDED)
         change_count(&connections->count_restricted, change);
-    if (record->charged)
-        change_count(&connections->count_charged, change);
     if (record->client)
         change_count(&record->client->connections, change);
 }
@@ -90,9 +123,11 @@ static void release(struct td_connections *connections, struct td_connection *re
     if (phase_of(record) == TD_CONNECTION_CLOSED)
         return;
     count_record(connections, record, -1);
+    if (record->restriction != TD_UNRESTRICTED)
+        unlist_restricted(connections, (int)(record - connections->records));
     atomic_store_explicit(&record->phase, TD_CONNECTION_CLOSED, memory_order_release);
-    if (record->charged)
-        td_buffer_pool_discharge(connections->budget, connections->connection_bytes);
+    if (record->restriction == TD_UNRESTRICTED)
+        td_connections_discharge(connections);
     td_client_unref(record->client);
     record->client = NULL;
 }
@@ -102,22 +137,19 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
 {
     if (socket >= connections->n_sockets)
         return false;
-    struct td_error no_room;
-    const bool charged = td_buffer_pool_charge(connections->budget, connections->connection_bytes,
-                                               &no_room) == TD_OK;
     pthread_mutex_lock(&connections->mutex);
     struct td_connection *record = &connections->records[socket];
     release(connections, record); /* in use if the library closed the socket without a word */
     record->client = client;
-    record->restriction =
-        restriction == TD_UNRESTRICTED && !charged ? TD_MEMORY_REACHED : restriction;
-    record->charged = charged;
+    record->restriction = restriction;
     record->io_thread = io_thread;
-    record->seen_phase_ns = 0;
+    record->seen_phase = TD_CONNECTION_CLOSED;
     atomic_store_explicit(&record->requested, false, memory_order_relaxed);
     atomic_store_explicit(&record->received, 0, memory_order_relaxed);
     atomic_store_explicit(&record->phase, TD_CONNECTION_ACCEPTED, memory_order_release);
     count_record(connections, record, 1);
+    if (restriction != TD_UNRESTRICTED)
+        list_restricted(connections, socket);
     if (socket >= connections->end)
         connections->end = socket + 1;
     pthread_mutex_unlock(&connections->mutex);
@@ -226,21 +258,32 @@ static int connections_of(const struct td_client *client)
     return client ? atomic_load_explicit(&client->connections, memory_order_relaxed) : 0;
 }
 
+/* Has a request arrived that its I/O thread has not read yet? */
+static bool has_unread(int socket)
+{
+    struct pollfd unread = { .fd = socket, .events = POLLIN };
+    return poll(&unread, 1, 0) > 0;
+}
+
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
                               int64_t now_ns)
 {
-    int best = -1, most = connections_of(client);
-    int64_t oldest = now_ns - LONG_WAIT_NS;
+    const int own = connections_of(client);
+    int best = -1, most = 0;
+    int64_t oldest = 0;
     pthread_mutex_lock(&connections->mutex);
     for (int i = 0; i < SAMPLE && i < connections->end; i++) {
-        connections->sampled = (connections->sampled + 1) % connections->end;
-        struct td_connection *record = &connections->records[connections->sampled];
+        const int socket = connections->sampled = (connections->sampled + 1) % connections->end;
+        struct td_connection *record = &connections->records[socket];
         const int64_t since = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
         const int count = connections_of(record->client);
-        if (phase_of(record) != TD_CONNECTION_WAITING || record->client == client || count < most ||
-            (count == most && since >= oldest))
+        const bool may_end =
+            phase_of(record) == TD_CONNECTION_WAITING &&
+            (now_ns - since > LONG_WAIT_NS || (record->client != client && count > own));
+        const bool is_better = best < 0 || count > most || (count == most && since < oldest);
+        if (!may_end || !is_better || has_unread(socket))
             continue;
-        best = connections->sampled;
+        best = socket;
         most = count;
         oldest = since;
     }
@@ -254,14 +297,14 @@ bool td_connections_end_restricted(struct td_connections *connections)
     int best = -1, phase = 0;
     int64_t oldest = INT64_MAX;
     pthread_mutex_lock(&connections->mutex);
-    for (int i = 0; i < connections->end; i++) {
-        struct td_connection *record = &connections->records[i];
+    for (int socket = connections->first_restricted; socket >= 0;
+         socket = connections->records[socket].next_restricted) {
+        struct td_connection *record = &connections->records[socket];
         const int64_t since = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
         const int now = phase_of(record);
-        if ((now != TD_CONNECTION_WAITING && now != TD_CONNECTION_RECEIVING) ||
-            record->restriction == TD_UNRESTRICTED || since >= oldest)
+        if ((now != TD_CONNECTION_WAITING && now != TD_CONNECTION_RECEIVING) || since >= oldest)
             continue;
-        best = i;
+        best = socket;
         phase = now;
         oldest = since;
     }
@@ -285,11 +328,43 @@ static bool transferred(int socket, uint64_t *received, uint64_t *acknowledged)
     return true;
 }
 
-/* Below the rate after the time in which it may be? */
-static bool is_slow(uint64_t bytes, int64_t elapsed_ns, const struct td_progress_limits *limits)
+/* Each byte pays for the time that it takes at the minimum rate. */
+static bool is_out_of_credit(struct td_connection *record, uint64_t bytes, int64_t now_ns,
+                             const struct td_progress_limits *limits)
 {
-    const int64_t counted_ns = elapsed_ns - limits->header_timeout_ns;
-    return counted_ns > 0 && (double)bytes < (double)limits->min_rate * (double)counted_ns / 1e9;
+    if (limits->min_rate == 0)
+        return false;
+    const double earned_ns = (double)(bytes - record->seen_bytes) * 1e9 / (double)limits->min_rate;
+    const double credit_ns =
+        (double)record->credit_ns + earned_ns - (double)(now_ns - record->seen_ns);
+    record->credit_ns = credit_ns > MOST_CREDIT_NS ? MOST_CREDIT_NS : (int64_t)credit_ns;
+    record->seen_ns = now_ns;
+    record->seen_bytes = bytes;
+    return credit_ns < 0;
+}
+
+static bool body_is_slow(struct td_connection *record, int64_t since_ns, bool first_look,
+                         int64_t now_ns, const struct td_progress_limits *limits)
+{
+    if (first_look) {
+        record->seen_ns = since_ns;
+        record->seen_bytes = 0;
+        record->credit_ns = limits->header_timeout_ns;
+    }
+    return is_out_of_credit(record, atomic_load_explicit(&record->received, memory_order_relaxed),
+                            now_ns, limits);
+}
+
+/* When the reply began is not known, but a sweep has seen it within a second. */
+static bool reply_is_slow(struct td_connection *record, uint64_t acknowledged, bool first_look,
+                          int64_t now_ns, const struct td_progress_limits *limits)
+{
+    if (first_look) {
+        record->seen_ns = now_ns;
+        record->seen_bytes = acknowledged;
+        record->credit_ns = limits->header_timeout_ns;
+    }
+    return is_out_of_credit(record, acknowledged, now_ns, limits);
 }
 
 /* The first bytes of a request begin its time for headers. The bytes of a connection's earlier
@@ -308,36 +383,26 @@ static bool headers_are_late(struct td_connection *record, uint64_t received, bo
            now_ns - record->seen_ns > limits->header_timeout_ns;
 }
 
-static bool reply_is_slow(struct td_connection *record, uint64_t acknowledged, bool first_look,
-                          int64_t now_ns, const struct td_progress_limits *limits)
-{
-    if (first_look) {
-        record->seen_ns = now_ns;
-        record->seen_bytes = acknowledged;
-    }
-    return is_slow(acknowledged - record->seen_bytes, now_ns - record->seen_ns, limits);
-}
-
+/* The phase may change between the two loads, and the look may then be at another phase than it
+ * takes it for; so the next look compares both. */
 static void look_at(struct td_connections *connections, int socket,
                     const struct td_progress_limits *limits, int64_t now_ns)
 {
     struct td_connection *record = &connections->records[socket];
     const int phase = phase_of(record);
     const int64_t since = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
-    const bool first_look = record->seen_phase_ns != since;
+    const bool first_look = record->seen_phase != phase || record->seen_since_ns != since;
     uint64_t received, acknowledged;
+    record->seen_phase = phase;
+    record->seen_since_ns = since;
     if (phase == TD_CONNECTION_RECEIVING) {
-        if (is_slow(atomic_load_explicit(&record->received, memory_order_relaxed), now_ns - since,
-                    limits))
+        if (body_is_slow(record, since, first_look, now_ns, limits))
             end_connection(connections, socket, phase,
                            "the body arrives more slowly than --min-rate allows");
+    } else if ((phase != TD_CONNECTION_WAITING && phase != TD_CONNECTION_SENDING) ||
+               !transferred(socket, &received, &acknowledged)) {
         return;
-    }
-    if ((phase != TD_CONNECTION_WAITING && phase != TD_CONNECTION_SENDING) ||
-        !transferred(socket, &received, &acknowledged))
-        return;
-    record->seen_phase_ns = since;
-    if (phase == TD_CONNECTION_SENDING) {
+    } else if (phase == TD_CONNECTION_SENDING) {
         if (reply_is_slow(record, acknowledged, first_look, now_ns, limits))
             end_connection(connections, socket, phase, NULL);
     } else if (headers_are_late(record, received, first_look, now_ns, limits)) {
@@ -388,16 +453,10 @@ void td_connections_sweep(struct td_connections *connections,
     pthread_mutex_unlock(&connections->mutex);
 }
 
-struct td_connection_counts td_connections_counts(struct td_connections *connections)
+/* Under the mutex. */
+static void count_phases(struct td_connections *connections)
 {
-    struct td_connection_counts counts = {
-        .open = td_connections_count(connections),
-        .restricted = td_connections_count_restricted(connections),
-        .memory_bytes =
-            connections->connection_bytes *
-            (uint64_t)atomic_load_explicit(&connections->count_charged, memory_order_relaxed),
-    };
-    pthread_mutex_lock(&connections->mutex);
+    struct td_connection_counts counts = { 0 };
     for (int i = 0; i < connections->end; i++) {
         const int phase = phase_of(&connections->records[i]);
         counts.waiting += phase == TD_CONNECTION_WAITING || phase == TD_CONNECTION_ACCEPTED;
@@ -405,6 +464,21 @@ struct td_connection_counts td_connections_counts(struct td_connections *connect
         counts.working += phase == TD_CONNECTION_WORKING;
         counts.sending += phase == TD_CONNECTION_SENDING;
     }
+    connections->counts = counts;
+}
+
+struct td_connection_counts td_connections_counts(struct td_connections *connections,
+                                                  int64_t now_ns)
+{
+    pthread_mutex_lock(&connections->mutex);
+    if (connections->counted_ns == 0 || now_ns - connections->counted_ns > COUNT_EACH_NS) {
+        count_phases(connections);
+        connections->counted_ns = now_ns;
+    }
+    struct td_connection_counts counts = connections->counts;
+    counts.open = td_connections_count(connections);
+    counts.restricted = td_connections_count_restricted(connections);
+    counts.memory_bytes = connections->connection_bytes * (uint64_t)connections->n_charged;
     pthread_mutex_unlock(&connections->mutex);
     return counts;
 }

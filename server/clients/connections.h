@@ -55,7 +55,6 @@ struct td_connection {
     struct td_client *client; /* NULL: unknown, or a proxy's, whose requests are of other clients */
     bool forwards;            /* the peer is a trusted proxy */
     enum td_restriction restriction;
-    bool charged; /* counts against the memory budget */
     int io_thread;
     atomic_int phase;
     atomic_int_fast64_t since_ns;  /* of the phase */
@@ -63,9 +62,12 @@ struct td_connection {
     atomic_bool requested;         /* it has had a request */
 
     /* Of sweeps, guarded by the mutex. */
-    int64_t seen_phase_ns; /* since_ns of the phase that the next two describe */
-    int64_t seen_ns;       /* when progress began to be expected; 0: not yet */
-    uint64_t seen_bytes;   /* what the socket had transferred when the phase was first seen */
+    int next_restricted;   /* in the list of restricted connections; -1: the last */
+    int seen_phase;        /* the phase that the others describe, */
+    int64_t seen_since_ns; /* and its since_ns */
+    int64_t seen_ns;       /* the last look at a transfer, or when headers began; 0: not yet */
+    uint64_t seen_bytes;   /* transferred then */
+    int64_t credit_ns;     /* how long the transfer may stand still */
 };
 
 /* How many connections there may be. */
@@ -74,12 +76,11 @@ struct td_connection_limits {
     int per_client; /* of one */
 };
 
-/* How slow they may be. */
+/* How slow they may be. A body or a reply may stand still for header_timeout_ns; each byte adds the time
+ * that it takes at min_rate, up to a minute in all. */
 struct td_progress_limits {
-    int64_t
-        header_timeout_ns; /* from the first byte of a request to the end of its headers; also how
-                                  long a body or reply may be below min_rate; 0: no limit */
-    uint64_t min_rate;     /* bytes per second of a body or reply, on average; 0: no limit */
+    int64_t header_timeout_ns; /* from the first byte of a request to the end of its headers */
+    uint64_t min_rate;         /* bytes per second; 0: bodies and replies may be of any rate */
 };
 
 struct td_connection_counts {
@@ -89,11 +90,16 @@ struct td_connection_counts {
     uint64_t memory_bytes; /* counted against the memory budget */
 };
 
-/* For sockets below n_sockets. Each connection takes connection_bytes of the memory budget; one for
- * which there is no room is restricted. NULL without memory. */
+/* For sockets below n_sockets. Each unrestricted connection takes connection_bytes of the memory
+ * budget. NULL without memory. */
 struct td_connections *td_connections_new(int n_sockets, struct td_buffer_pool *budget,
                                           size_t connection_bytes);
 void td_connections_free(struct td_connections *connections); /* NULL is fine */
+
+/* Takes the memory of an unrestricted connection from the budget, for open, or gives it back if there
+ * is none to open. False if there is no room for it. */
+bool td_connections_charge(struct td_connections *connections);
+void td_connections_discharge(struct td_connections *connections);
 
 /* A new connection, which takes over the reference to the client. A trusted proxy's has none, so it
  * has no limit of its own. False if the number of the socket is too large; then the reference is still
@@ -121,8 +127,9 @@ int td_connections_count(const struct td_connections *connections);
 int td_connections_count_restricted(const struct td_connections *connections);
 int td_connections_count_on(const struct td_connections *connections, int io_thread);
 
-/* Ends a waiting connection in favour of one of `client`: one whose client has more connections than
- * that one, or that has waited for seconds. Looks at a part of the table; false if it found none. */
+/* Ends a waiting connection in favour of one of `client`: one that has waited for seconds, or whose
+ * client has more connections than that one; of those the one whose client has most, then the oldest. One
+ * with a request that has arrived is not waiting. Looks at a part of the table; false if it found none. */
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
                               int64_t now_ns);
 
@@ -133,7 +140,9 @@ bool td_connections_end_restricted(struct td_connections *connections);
 void td_connections_sweep(struct td_connections *connections,
                           const struct td_progress_limits *limits, int64_t now_ns, int parts);
 
-/* Not of one instant: connections change their phase meanwhile. */
-struct td_connection_counts td_connections_counts(struct td_connections *connections);
+/* Not of one instant: connections change their phase meanwhile, and the phases are counted again only
+ * some milliseconds after the last call. */
+struct td_connection_counts td_connections_counts(struct td_connections *connections,
+                                                  int64_t now_ns);
 
 #endif

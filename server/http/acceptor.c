@@ -11,6 +11,7 @@
 #include <microhttpd.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,10 +26,23 @@ enum {
 struct td_acceptor {
     struct td_acceptor_options options;
     pthread_t thread;
-    int wake;          /* an eventfd: stop */
-    bool running;      /* the thread has not been joined */
-    int64_t logged_ns; /* when a failure was last logged */
+    int wake;             /* an eventfd: stop */
+    atomic_bool stopping; /* accept no more, even if connections wait */
+    bool running;         /* the thread has not been joined */
+    int64_t logged_ns;    /* when a failure was last logged */
 };
+
+/* At most once per second. */
+static void log_failure(struct td_acceptor *acceptor, const char *event, const char *reason)
+{
+    const struct td_services *services = acceptor->options.services;
+    const int64_t now = td_now_ns();
+    if (now - acceptor->logged_ns < LOG_EACH_NS)
+        return;
+    acceptor->logged_ns = now;
+    td_log(&services->log, TD_LOG_WARN, event, TD_TEXT("reason", reason),
+           TD_INT("connections", td_connections_count(services->connections)));
+}
 
 /* ---- where a connection goes ---------------------------------------------------------------- */
 
@@ -52,23 +66,27 @@ static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_
     return few && more <= FIRST_CONNECTIONS ? 0 : least;
 }
 
-/* The limit that a new connection of the client exceeds. At --connection-limit another one may be
- * ended in its favour. */
-static enum td_restriction restriction_of(const struct td_acceptor *acceptor,
-                                          const struct td_client *client, int64_t now_ns)
+/* Is there a place for an unrestricted connection? At --connection-limit another one may be ended in
+ * its favour; those that were ended count until their I/O threads have closed them. */
+static bool has_place(const struct td_services *services, const struct td_client *client)
 {
-    struct td_services *services = acceptor->options.services;
-    const struct td_connection_limits *limits = &services->connection_limits;
+    const int open = services->connection_limits.open;
     const int count = td_connections_count(services->connections);
+    return count < open || (count < open + TD_ENDING / 2 &&
+                            td_connections_make_room(services->connections, client, td_now_ns()));
+}
+
+/* The limit that a new connection of the client exceeds. Memory is taken for one that exceeds none. */
+static enum td_restriction restriction_of(const struct td_services *services,
+                                          const struct td_client *client)
+{
+    const struct td_connection_limits *limits = &services->connection_limits;
     if (connections_of(client) >= limits->per_client)
-        return count < limits->open ? TD_CLIENT_REACHED : TD_CONNECTIONS_REACHED;
-    if (count < limits->open)
-        return TD_UNRESTRICTED;
-    /* Connections that were ended count until their I/O threads have closed them. */
-    return count < limits->open + TD_ENDING / 2 &&
-                   td_connections_make_room(services->connections, client, now_ns)
-               ? TD_UNRESTRICTED
-               : TD_CONNECTIONS_REACHED;
+        return td_connections_count(services->connections) < limits->open ? TD_CLIENT_REACHED
+                                                                          : TD_CONNECTIONS_REACHED;
+    if (!has_place(services, client))
+        return TD_CONNECTIONS_REACHED;
+    return td_connections_charge(services->connections) ? TD_UNRESTRICTED : TD_MEMORY_REACHED;
 }
 
 /* Makes a place for a restricted connection: ends the oldest one if all places are taken. False as
@@ -104,12 +122,15 @@ static void admit(struct td_acceptor *acceptor, int socket, const struct sockadd
     const bool forwards = td_proxies_trust(acceptor->options.proxies, peer);
     struct td_client *client =
         !forwards && td_client_key_of(peer, &key) ? td_clients_find(services->clients, &key) : NULL;
-    const enum td_restriction restriction = restriction_of(acceptor, client, td_now_ns());
+    const enum td_restriction restriction = restriction_of(services, client);
     const int io_thread = choose_io_thread(acceptor, client);
     if ((restriction != TD_UNRESTRICTED && !wait_for_restricted_place(services)) ||
         !td_connections_open(services->connections, socket, client, restriction, io_thread)) {
+        if (restriction == TD_UNRESTRICTED)
+            td_connections_discharge(services->connections);
         td_client_unref(client);
         close(socket);
+        log_failure(acceptor, "connection_refused", "no place for it");
         return;
     }
     td_connections_find(services->connections, socket)->forwards = forwards;
@@ -119,17 +140,6 @@ static void admit(struct td_acceptor *acceptor, int socket, const struct sockadd
 }
 
 /* ---- accepting ------------------------------------------------------------------------------ */
-
-static void log_failure(struct td_acceptor *acceptor, int error)
-{
-    const int64_t now = td_now_ns();
-    if (now - acceptor->logged_ns < LOG_EACH_NS)
-        return;
-    acceptor->logged_ns = now;
-    td_log(&acceptor->options.services->log, TD_LOG_WARN, "accept_failed",
-           TD_TEXT("reason", strerror(error)),
-           TD_INT("connections", td_connections_count(acceptor->options.services->connections)));
-}
 
 /* Errors of the connection that was to be accepted, not of the server: see accept(2). */
 static bool concerns_one_connection(int error)
@@ -142,7 +152,7 @@ static bool concerns_one_connection(int error)
 /* Accepts all connections that are waiting. False if one cannot be accepted now. */
 static bool accept_all(struct td_acceptor *acceptor)
 {
-    for (;;) {
+    while (!atomic_load_explicit(&acceptor->stopping, memory_order_relaxed)) {
         struct sockaddr_storage address;
         socklen_t length = sizeof address;
         const int socket = accept4(acceptor->options.socket, (struct sockaddr *)&address, &length,
@@ -152,10 +162,11 @@ static bool accept_all(struct td_acceptor *acceptor)
         } else if (errno == EAGAIN) {
             return true;
         } else if (!concerns_one_connection(errno)) {
-            log_failure(acceptor, errno);
+            log_failure(acceptor, "accept_failed", strerror(errno));
             return false;
         }
     }
+    return true;
 }
 
 static void *run(void *context)
@@ -194,6 +205,8 @@ void td_acceptor_stop(struct td_acceptor *acceptor)
     const uint64_t one = 1;
     if (!acceptor->running)
         return;
+    if (acceptor->options.leave_waiting)
+        atomic_store_explicit(&acceptor->stopping, true, memory_order_relaxed);
     const bool woken = write(acceptor->wake, &one, sizeof one) == sizeof one;
     (void)woken; /* fails only if the counter is full, and then the thread wakes anyway */
     pthread_join(acceptor->thread, NULL);

@@ -31,7 +31,8 @@ enum {
 struct td_acceptor_options {
     struct td_services *services;
     const struct td_proxies *proxies;
-    int socket; /* listening, non-blocking */
+    int socket;         /* listening, non-blocking */
+    bool leave_waiting; /* another process will accept the connections that wait at the stop */
     struct MHD_Daemon **io_threads;
     int n_io_threads;
 };
@@ -39,7 +40,7 @@ struct td_acceptor_options {
 /* NULL without memory or a thread. */
 struct td_acceptor *td_acceptor_start(const struct td_acceptor_options *options);
 
-/* Accepts the connections that the kernel has completed, then no more. */
+/* Accepts the connections that wait, unless they are left to another process, then no more. */
 void td_acceptor_stop(struct td_acceptor *acceptor);
 
 /* Stops it if it was not. NULL is fine. */

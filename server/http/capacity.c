@@ -8,7 +8,10 @@
 enum {
     SPARE_FILES = 64,        /* log, listening socket, data folder, files being read or written */
     FILES_PER_IO_THREAD = 2, /* an epoll and an eventfd */
-    FEWEST_CONNECTIONS = 64  /* with less than this there is no use in starting */
+    FEWEST_CONNECTIONS = 64, /* with less than this there is no use in starting */
+    MEMORY_SHARE = 4,
+    FEW_CONNECTIONS = 16,
+    LIBRARY_BYTES = 2048 /* of a connection, in libmicrohttpd, beside --connection-memory */
 };
 
 /* The limit on open files, raised to what the system allows. */
@@ -32,21 +35,39 @@ static int64_t reserved_files(const struct td_services *services)
            (services->shm ? TD_SHM_REGIONS : 0);
 }
 
+/* Connections that wait take memory from requests: a quarter of it at most, beside a few. */
+static int64_t memory_room(const struct td_services *services)
+{
+    const int64_t room = services->config.memory_limit / MEMORY_SHARE /
+                         (int64_t)td_capacity_connection_bytes(services);
+    return room > FEW_CONNECTIONS ? room : FEW_CONNECTIONS;
+}
+
+size_t td_capacity_connection_bytes(const struct td_services *services)
+{
+    return (size_t)services->config.connection_memory + LIBRARY_BYTES;
+}
+
 bool td_capacity_find(const struct td_services *services, struct td_capacity *capacity)
 {
     const int64_t wanted = services->config.connection_limit, reserved = reserved_files(services);
     const int64_t files = file_limit(), room = files - reserved;
     const int64_t fewest = wanted < FEWEST_CONNECTIONS ? wanted : FEWEST_CONNECTIONS;
-    const int64_t open = room < wanted ? room : wanted;
+    int64_t open = room < wanted ? room : wanted;
     if (open < fewest) {
         td_log(&services->log, TD_LOG_ERROR, "too_few_files", TD_INT("limit", files),
                TD_INT("needed", reserved + fewest), TD_INT("for_connections", fewest),
                TD_TEXT("raise", "RLIMIT_NOFILE: ulimit -n, or LimitNOFILE= in a systemd unit"));
         return false;
     }
+    const bool lowered_by_memory = memory_room(services) < open;
+    if (lowered_by_memory)
+        open = memory_room(services);
     if (open < wanted)
         td_log(&services->log, TD_LOG_WARN, "connection_limit_lowered", TD_INT("wanted", wanted),
-               TD_INT("limit", open), TD_TEXT("reason", "the limit on open files"));
+               TD_INT("limit", open),
+               TD_TEXT("reason", lowered_by_memory ? "a quarter of --memory-limit"
+                                                   : "the limit on open files"));
     const int64_t per_client = services->config.client_connections;
     capacity->limits.open = (int)open;
     capacity->limits.per_client = (int)(per_client == 0     ? (open + 1) / 2

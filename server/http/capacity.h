@@ -1,4 +1,5 @@
-/* capacity.h - how many connections the daemon can hold, from its options and the limit on open files.
+/* capacity.h - how many connections the daemon can hold, from its options and the limit on
+ * open files.
  *
  * Threads  Main thread, before the daemon serves.
  * Errors   Logged. */
@@ -11,6 +12,9 @@ struct td_capacity {
     struct td_connection_limits limits;
     int n_sockets; /* all sockets are numbered below */
 };
+
+/* The memory that a connection takes, without that of its request. */
+size_t td_capacity_connection_bytes(const struct td_services *services);
 
 /* Raises the limit on open files as far as the system allows. If that is not enough for
  * --connection-limit, there will be fewer connections; false if there would be hardly any. */

@@ -34,8 +34,7 @@
 enum {
     DISCARDED_BODY =
         64 << 10, /* a refused body is read up to this, so that the connection can be reused */
-    STORM = 1024, /* memory is returned to the system when so many connections have ended */
-    LIBRARY_BYTES = 2048 /* of a connection, in libmicrohttpd, beside --connection-memory */
+    STORM = 1024  /* memory is returned to the system when so many connections have ended */
 };
 
 struct td_http {
@@ -83,10 +82,7 @@ static td_status check_restriction(struct td_call *call, const struct td_connect
 {
     const struct td_connection_limits *limits = &call->services->connection_limits;
     struct td_error *err = &call->error;
-    if (record->restriction == TD_UNRESTRICTED)
-        return TD_OK;
-    call->close_connection = true;
-    if (td_route_is_open(call))
+    if (record->restriction == TD_UNRESTRICTED || td_route_is_open(call))
         return TD_OK;
     switch (record->restriction) {
     case TD_CLIENT_REACHED:
@@ -134,6 +130,7 @@ static td_status begin_preflight(struct td_call *call)
 static td_status begin(const struct td_http *http, struct td_call *call,
                        const struct td_connection *record)
 {
+    call->close_connection = record->restriction != TD_UNRESTRICTED;
     struct td_target target;
     const td_status form = td_target_read(call->method, call->path, &target, &call->error);
     call->path = target.path;
@@ -401,7 +398,7 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     *why = "no memory";
     services->connection_limits = capacity.limits;
     services->connections = td_connections_new(capacity.n_sockets, services->buffers,
-                                               (size_t)config->connection_memory + LIBRARY_BYTES);
+                                               td_capacity_connection_bytes(services));
     http->linger = td_linger_new();
     http->populator = td_populator_new();
     /* The values were checked when the program started. */
@@ -419,6 +416,7 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
         .services = services,
         .proxies = http->proxies,
         .socket = http->listener,
+        .leave_waiting = http->inherited,
         .io_threads = http->io_threads,
         .n_io_threads = http->n_io_threads,
     });

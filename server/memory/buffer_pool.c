@@ -133,19 +133,16 @@ static void make_room(struct td_buffer_pool *pool, uint64_t bytes)
         pool->release_spares(pool->context);
 }
 
-/* Counts `bytes` as in use, or sets the error. *reuse is a warm buffer of size_class, if that is
+/* Counts `bytes` as in use; false if they do not fit. *reuse is a warm buffer of size_class, if that is
  * not -1 and has one; warm buffers are evicted to make room. */
-static td_status reserve(struct td_buffer_pool *pool, uint64_t bytes, int size_class,
-                         struct pooled **reuse, struct td_error *err)
+static bool count_in(struct td_buffer_pool *pool, uint64_t bytes, int size_class,
+                     struct pooled **reuse, uint64_t *in_use)
 {
     struct pooled *evicted_list = NULL;
-    td_status status = TD_OK;
-    make_room(pool, bytes);
     pthread_mutex_lock(&pool->mutex);
-    const uint64_t in_use = pool->in_use;
-    if (bytes > pool->limit || in_use > pool->limit - bytes) {
-        status = TD_MEMORY_EXHAUSTED;
-    } else {
+    *in_use = pool->in_use;
+    const bool fits = bytes <= pool->limit && *in_use <= pool->limit - bytes;
+    if (fits) {
         pool->in_use += bytes;
         if (size_class >= 0 && pool->classes[size_class]) {
             *reuse = pool->classes[size_class];
@@ -157,7 +154,17 @@ static td_status reserve(struct td_buffer_pool *pool, uint64_t bytes, int size_c
     }
     pthread_mutex_unlock(&pool->mutex);
     destroy_list(evicted_list);
-    return status == TD_OK ? TD_OK : refuse(pool, bytes, in_use, err);
+    return fits;
+}
+
+/* As count_in, after spare buffers were released if that is necessary. */
+static td_status reserve(struct td_buffer_pool *pool, uint64_t bytes, int size_class,
+                         struct pooled **reuse, struct td_error *err)
+{
+    uint64_t in_use;
+    make_room(pool, bytes);
+    return count_in(pool, bytes, size_class, reuse, &in_use) ? TD_OK
+                                                             : refuse(pool, bytes, in_use, err);
 }
 
 static struct pooled *map_fresh(struct td_buffer_pool *pool, int size_class)
@@ -238,6 +245,12 @@ struct td_memory *td_buffer_pool_memory(struct td_buffer_pool *pool)
 td_status td_buffer_pool_charge(struct td_buffer_pool *pool, uint64_t bytes, struct td_error *err)
 {
     return reserve(pool, bytes, -1, NULL, err);
+}
+
+bool td_buffer_pool_charge_if_room(struct td_buffer_pool *pool, uint64_t bytes)
+{
+    uint64_t in_use;
+    return count_in(pool, bytes, -1, NULL, &in_use);
 }
 
 void td_buffer_pool_discharge(struct td_buffer_pool *pool, uint64_t bytes)

@@ -48,6 +48,9 @@ TD_MUST_CHECK td_status td_buffer_pool_charge(struct td_buffer_pool *pool, uint6
                                               struct td_error *err);
 void td_buffer_pool_discharge(struct td_buffer_pool *pool, uint64_t bytes);
 
+/* As charge, but spare buffers are not released for it. */
+bool td_buffer_pool_charge_if_room(struct td_buffer_pool *pool, uint64_t bytes);
+
 /* Whether `bytes` more fit now for a caller that holds `held`. For admission, before anything is
  * allocated; take checks again. RESOURCE_LIMIT if held + bytes exceed the limit. */
 TD_MUST_CHECK td_status td_buffer_pool_admit(struct td_buffer_pool *pool, uint64_t held,

@@ -89,28 +89,40 @@ class Limits(HttpTest):
             self.assertEqual(before["connections"]["limit"], 100)
             self.assertEqual(before["connections"]["client_limit"], 50)
             with Connections(daemon, 10):
+                self.wait_until(lambda: ready()["connections"]["waiting"] == 10)
                 during = ready()
                 self.assertEqual(during["open"]["connections"], 11)
-                self.assertEqual(during["connections"]["waiting"], 10)
                 self.assertGreaterEqual(during["memory"]["connections"], 11 * (32 << 10))
                 self.assertEqual(during["memory"]["in_use"], 0)
             self.wait_until(lambda: ready()["open"]["connections"] == 1)
             self.assertLess(ready()["memory"]["connections"], 2 * (36 << 10))
 
     def test_connections_count_against_the_memory_limit(self):
-        with Daemon("--memory-limit", "1M", "--pool-limit", "0", "--connection-memory", "64K") as daemon, \
+        with Daemon("--memory-limit", "2M", "--tensor-quota", "2M", "--pool-limit", "0", "--client-memory", "2M") as daemon, \
                 contextlib.ExitStack() as stack:
-            refused = 0
-            for _ in range(20):  # 1 MiB has room for fifteen
-                raw = stack.enter_context(Raw(daemon))
-                raw.send(REQUEST)
-                reply = raw.reply()
-                if reply.status != 200:
-                    refused += 1
-                    self.assertProblem(reply, 503, "MEMORY_EXHAUSTED")
-            self.assertGreater(refused, 0)
-            self.assertLess(refused, 10)
-            self.assertStatus(once(daemon, http_request("GET", "/healthz")), 200)
+            with Client(daemon) as client:
+                table, stored = safetensors({"t": ("uint8", (60000,), bytes(60000))}), 0
+                while client.request("PUT", f"/v1/tensors/t{stored}", table, {"Content-Type": SAFETENSORS}).status == 201:
+                    stored += 1
+                refused = 0
+                for i in range(12):  # beside the tables there is room for few
+                    raw = stack.enter_context(Raw(daemon, source=f"127.0.0.{2 + i}"))
+                    raw.send(http_request("GET", "/v1/ops"))
+                    reply = raw.reply()
+                    if reply.status != 200:
+                        refused += 1
+                        self.assertProblem(reply, 503, "MEMORY_EXHAUSTED")
+                self.assertGreater(refused, 0)
+                self.assertStatus(once(daemon, http_request("GET", "/healthz")), 200)
+                for i in range(stored):
+                    self.assertStatus(client.request("DELETE", f"/v1/tensors/t{i}"), 204)
+
+    def test_connections_take_a_quarter_of_the_memory_limit(self):
+        with Daemon("--memory-limit", "32M") as daemon:
+            limit = json.loads(once(daemon, http_request("GET", "/readyz")).body)["connections"]["limit"]
+            self.assertEqual(limit, (32 << 20) // 4 // (34 << 10))
+            event = daemon.wait_log(lambda e: e["event"] == "connection_limit_lowered")
+            self.assertEqual((event["limit"], event["reason"]), (limit, "a quarter of --memory-limit"))
 
     def test_too_few_files_refuse_the_start_and_say_how_many_are_needed(self):
         event = self.start_with_files(64)

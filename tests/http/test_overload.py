@@ -170,7 +170,7 @@ class Deadlines(HttpTest):
 
 
 class Memory(HttpTest):
-    options = ("--memory-limit", "16M", "--client-memory", "1G")
+    options = ("--memory-limit", "16M", "--client-memory", "1G", "--client-connections", "100")
 
     def large(self, rows):
         return json.dumps({"params": tensor("uint8", (rows, 1), bytes(rows)), "axis": 1, "response": "base64",

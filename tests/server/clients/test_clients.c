@@ -1,5 +1,6 @@
 #include "server/clients/clients.h"
 #include "tests/support/suite.h"
+#include "tests/support/tensors.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -70,6 +71,25 @@ START_TEST(a_key_finds_the_same_client_each_time)
     ck_assert_int_eq(td_clients_count(clients), CLIENTS);
     for (int i = 0; i < CLIENTS; i++)
         ck_assert_int_eq(atomic_load(&found[i]->references), 2);
+    td_clients_free(clients);
+}
+END_TEST
+
+static const char *const networks[] = { "10.0.%d.%d", "192.168.%d.%d",     "10.%d.0.%d",
+                                        "%d.%d.0.1",  "2001:db8:%x:%x::1", "%x:%x::1" };
+
+START_TEST(the_addresses_of_a_network_are_spread)
+{
+    enum { CLIENTS = 20000 }; /* five for each hash */
+    struct td_clients *clients = td_clients_new((uint64_t)_i);
+    for (int i = 0; i < CLIENTS; i++) {
+        char address[40];
+        snprintf(address, sizeof address, networks[_i], i / 100, i % 100);
+        const struct td_client_key key = key_of(address);
+        ck_assert_ptr_nonnull(td_clients_find(clients, &key));
+    }
+    ck_assert_int_eq(td_clients_count(clients), CLIENTS);
+    ck_assert_int_lt(td_clients_longest_chain(clients), 40);
     td_clients_free(clients);
 }
 END_TEST
@@ -157,6 +177,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, the_first_64_bits_of_an_ipv6_address_are_a_client);
     tcase_add_test(tcase, an_address_of_another_family_is_no_client);
     tcase_add_test(tcase, a_key_finds_the_same_client_each_time);
+    tcase_add_loop_test(tcase, the_addresses_of_a_network_are_spread, 0, COUNT_OF(networks));
     tcase_add_test(tcase, a_client_is_freed_some_time_after_its_last_reference);
     tcase_add_test(tcase, a_client_that_returns_in_time_is_kept);
     tcase_add_test(tcase, of_many_clients_without_a_reference_only_some_are_kept);

@@ -2,17 +2,19 @@
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { N_SOCKETS = 4096, CONNECTION_BYTES = 1000, MEMORY = 1 << 20 };
+enum { N_SOCKETS = 4096, CONNECTION_BYTES = 1000, MEMORY = 2 << 20 };
 #define SECOND INT64_C(1000000000)
 
 static struct td_buffer_pool *budget;
@@ -40,6 +42,24 @@ static struct td_client *client_named(uint8_t name)
 {
     const struct td_client_key key = { .bytes = { name } };
     return td_clients_find(clients, &key);
+}
+
+static bool open_connection(int socket, struct td_client *client, enum td_restriction restriction,
+                            int io_thread)
+{
+    if (restriction == TD_UNRESTRICTED)
+        ck_assert(td_connections_charge(connections));
+    if (td_connections_open(connections, socket, client, restriction, io_thread))
+        return true;
+    if (restriction == TD_UNRESTRICTED)
+        td_connections_discharge(connections);
+    return false;
+}
+
+static struct td_connection_counts counts_now(void)
+{
+    static int64_t later_ns = 0;
+    return td_connections_counts(connections, later_ns += SECOND);
 }
 
 /* Both ends of a TCP connection, ours in an edge-triggered epoll set as in libmicrohttpd. */
@@ -72,7 +92,7 @@ static struct pair pair_open(void)
 static struct pair pair_waiting(struct td_client *client, enum td_restriction restriction)
 {
     struct pair pair = pair_open();
-    ck_assert(td_connections_open(connections, pair.ours, client, restriction, 0));
+    ck_assert(open_connection(pair.ours, client, restriction, 0));
     ck_assert(td_connection_enter(td_connections_find(connections, pair.ours),
                                   TD_CONNECTION_WAITING, SECOND));
     return pair;
@@ -108,6 +128,16 @@ static void server_reads(const struct pair *pair, size_t bytes)
 }
 
 /* What the client has received, up to the end if the connection was ended. */
+static void wait_for_acknowledgement(const struct pair *pair, uint64_t bytes)
+{
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof info;
+    do {
+        sched_yield();
+        ck_assert_int_eq(getsockopt(pair->ours, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+    } while (info.tcpi_bytes_acked < bytes);
+}
+
 static const char *client_receives(const struct pair *pair)
 {
     static char text[1024];
@@ -144,15 +174,15 @@ static void sweep_without_limits(int64_t now_ns)
 START_TEST(connections_are_counted_until_they_are_closed)
 {
     struct td_client *client = client_named(1);
-    ck_assert(td_connections_open(connections, 10, td_client_ref(client), TD_UNRESTRICTED, 0));
-    ck_assert(td_connections_open(connections, 11, td_client_ref(client), TD_CLIENT_REACHED, 1));
-    ck_assert(td_connections_open(connections, 12, NULL, TD_UNRESTRICTED, 1));
+    ck_assert(open_connection(10, td_client_ref(client), TD_UNRESTRICTED, 0));
+    ck_assert(open_connection(11, td_client_ref(client), TD_CLIENT_REACHED, 1));
+    ck_assert(open_connection(12, NULL, TD_UNRESTRICTED, 1));
     ck_assert_int_eq(td_connections_count(connections), 3);
     ck_assert_int_eq(td_connections_count_on(connections, 1), 2);
     ck_assert_int_eq(td_connections_count_restricted(connections), 1);
     ck_assert_int_eq(atomic_load(&client->connections), 2);
-    ck_assert_uint_eq(td_connections_counts(connections).memory_bytes, 3 * CONNECTION_BYTES);
-    ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, 3 * CONNECTION_BYTES);
+    ck_assert_uint_eq(counts_now().memory_bytes, 2 * CONNECTION_BYTES);
+    ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, 2 * CONNECTION_BYTES);
     td_connections_close(connections, 11);
     td_connections_close(connections, 11);        /* closing twice has no effect, */
     td_connections_close(connections, N_SOCKETS); /* nor has closing an unknown socket */
@@ -173,10 +203,10 @@ START_TEST(phases_are_counted)
                                             TD_CONNECTION_RECEIVING, TD_CONNECTION_WORKING,
                                             TD_CONNECTION_SENDING };
     for (int i = 0; i < (int)COUNT_OF(phases); i++) {
-        ck_assert(td_connections_open(connections, i, NULL, TD_UNRESTRICTED, 0));
+        ck_assert(open_connection(i, NULL, TD_UNRESTRICTED, 0));
         ck_assert(td_connection_enter(td_connections_find(connections, i), phases[i], SECOND));
     }
-    const struct td_connection_counts counts = td_connections_counts(connections);
+    const struct td_connection_counts counts = counts_now();
     ck_assert_int_eq(counts.open, 5);
     ck_assert_int_eq(counts.waiting, 1);
     ck_assert_int_eq(counts.receiving, 2);
@@ -188,16 +218,16 @@ END_TEST
 START_TEST(a_socket_above_the_table_is_refused)
 {
     struct td_client *client = client_named(1);
-    ck_assert(!td_connections_open(connections, N_SOCKETS, client, TD_UNRESTRICTED, 0));
-    ck_assert(td_connections_open(connections, N_SOCKETS - 1, client, TD_UNRESTRICTED, 0));
+    ck_assert(!open_connection(N_SOCKETS, client, TD_UNRESTRICTED, 0));
+    ck_assert(open_connection(N_SOCKETS - 1, client, TD_UNRESTRICTED, 0));
 }
 END_TEST
 
 START_TEST(a_socket_that_was_closed_without_a_report_may_be_opened_again)
 {
     struct td_client *first = client_named(1), *second = client_named(2);
-    ck_assert(td_connections_open(connections, 10, first, TD_CONNECTIONS_REACHED, 0));
-    ck_assert(td_connections_open(connections, 10, second, TD_UNRESTRICTED, 0));
+    ck_assert(open_connection(10, first, TD_CONNECTIONS_REACHED, 0));
+    ck_assert(open_connection(10, second, TD_UNRESTRICTED, 0));
     ck_assert_int_eq(td_connections_count(connections), 1);
     ck_assert_int_eq(td_connections_count_restricted(connections), 0);
     ck_assert_int_eq(atomic_load(&first->references), 0);
@@ -206,19 +236,48 @@ START_TEST(a_socket_that_was_closed_without_a_report_may_be_opened_again)
 }
 END_TEST
 
-START_TEST(a_connection_for_which_there_is_no_memory_is_restricted)
+START_TEST(memory_of_connections_is_bounded_by_the_budget)
 {
     struct td_error err;
     ck_assert_int_eq(td_buffer_pool_charge(budget, MEMORY - CONNECTION_BYTES, &err), TD_OK);
-    ck_assert(td_connections_open(connections, 10, NULL, TD_UNRESTRICTED, 0));
-    ck_assert(td_connections_open(connections, 11, NULL, TD_UNRESTRICTED, 0));
-    ck_assert_int_eq(td_connections_find(connections, 10)->restriction, TD_UNRESTRICTED);
-    ck_assert_int_eq(td_connections_find(connections, 11)->restriction, TD_MEMORY_REACHED);
-    ck_assert_uint_eq(td_connections_counts(connections).memory_bytes, CONNECTION_BYTES);
+    ck_assert(open_connection(10, NULL, TD_UNRESTRICTED, 0));
+    ck_assert(!td_connections_charge(connections));
+    ck_assert(open_connection(11, NULL, TD_MEMORY_REACHED, 0)); /* a restricted one takes none */
+    ck_assert_uint_eq(counts_now().memory_bytes, CONNECTION_BYTES);
     td_connections_close(connections, 11);
     td_connections_close(connections, 10);
+    ck_assert(td_connections_charge(connections));
+    td_connections_discharge(connections);
     ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, MEMORY - CONNECTION_BYTES);
     td_buffer_pool_discharge(budget, MEMORY - CONNECTION_BYTES);
+}
+END_TEST
+
+static void count_call(void *context)
+{
+    ++*(int *)context;
+}
+
+START_TEST(spare_buffers_are_not_released_for_connections)
+{
+    struct td_error err;
+    int calls = 0;
+    td_buffer_pool_spares(budget, count_call, &calls);
+    ck_assert_int_eq(td_buffer_pool_charge(budget, MEMORY, &err), TD_OK);
+    ck_assert(!td_connections_charge(connections));
+    ck_assert_int_eq(calls, 0);
+    td_buffer_pool_discharge(budget, MEMORY);
+}
+END_TEST
+
+START_TEST(phases_are_not_counted_again_at_once)
+{
+    ck_assert_int_eq(td_connections_counts(connections, SECOND).waiting, 0);
+    ck_assert(open_connection(10, NULL, TD_UNRESTRICTED, 0));
+    const struct td_connection_counts counts = td_connections_counts(connections, SECOND + 1);
+    ck_assert_int_eq(counts.waiting, 0);
+    ck_assert_int_eq(counts.open, 1);
+    ck_assert_int_eq(td_connections_counts(connections, 2 * SECOND).waiting, 1);
 }
 END_TEST
 
@@ -318,12 +377,27 @@ START_TEST(a_reply_read_below_the_minimum_rate_ends_the_connection)
     sweep_at(101 * SECOND);
     ck_assert_int_eq(send(pair.ours, data, 20000, 0), 20000);
     ck_assert_int_eq(recv(pair.theirs, data, 20000, MSG_WAITALL), 20000);
-    usleep(100000);         /* the acknowledgement */
+    wait_for_acknowledgement(&pair, 20000);
     sweep_at(131 * SECOND); /* 20 s after the free ones, 1000 bytes a second */
     ck_assert(!has_ended(&pair));
     sweep_at(131 * SECOND + 1000000);
     ck_assert(has_ended(&pair));
     ck_assert_str_eq(client_receives(&pair), ""); /* nothing is put into the reply */
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(bytes_that_came_fast_pay_for_a_minute_at_most)
+{
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    struct td_connection *record = td_connections_find(connections, pair.ours);
+    ck_assert(td_connection_enter(record, TD_CONNECTION_RECEIVING, 100 * SECOND));
+    td_connection_received(record, 100 << 20);
+    sweep_at(101 * SECOND);
+    sweep_at(161 * SECOND);
+    ck_assert(!has_ended(&pair));
+    sweep_at(161 * SECOND + 1000000);
+    ck_assert(has_ended(&pair));
     pair_close(&pair);
 }
 END_TEST
@@ -415,7 +489,7 @@ START_TEST(a_sweep_may_look_at_any_number_of_connections)
     enum { FIRST = 2000, N = 1100 };
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     for (int i = FIRST; i < FIRST + N; i++) {
-        ck_assert(td_connections_open(connections, i, NULL, TD_UNRESTRICTED, 0));
+        ck_assert(open_connection(i, NULL, TD_UNRESTRICTED, 0));
         ck_assert(td_connection_enter(td_connections_find(connections, i), TD_CONNECTION_WAITING,
                                       SECOND));
     }
@@ -466,7 +540,7 @@ START_TEST(threads_open_and_close_connections_while_others_sweep)
         struct td_client *client = client_named(200);
         (void)td_connections_make_room(connections, client, i);
         (void)td_connections_end_restricted(connections);
-        (void)td_connections_counts(connections);
+        (void)counts_now();
         td_client_unref(client);
     }
     for (size_t i = 0; i < COUNT_OF(threads); i++)
@@ -514,6 +588,8 @@ START_TEST(among_equals_the_one_that_has_waited_for_seconds_makes_room)
                                   TD_CONNECTION_WAITING, 3 * SECOND));
     ck_assert(td_connection_enter(td_connections_find(connections, of_second.ours),
                                   TD_CONNECTION_WAITING, 2 * SECOND));
+    ck_assert(td_connection_enter(td_connections_find(connections, of_third.ours),
+                                  TD_CONNECTION_WAITING, 3 * SECOND));
     ck_assert(!td_connections_make_room(connections, third, 7 * SECOND)); /* 5 s are not over */
     ck_assert(td_connections_make_room(connections, third, 10 * SECOND));
     ck_assert(has_ended(&of_second));
@@ -522,6 +598,39 @@ START_TEST(among_equals_the_one_that_has_waited_for_seconds_makes_room)
     pair_close(&of_second);
     pair_close(&of_third);
     td_client_unref(third);
+}
+END_TEST
+
+START_TEST(one_that_has_waited_for_seconds_makes_room_whatever_its_client_has)
+{
+    struct td_client *idle = client_named(1), *active = client_named(2);
+    struct pair of_idle = pair_waiting(idle, TD_UNRESTRICTED);
+    struct pair pairs[2];
+    for (int i = 0; i < 2; i++) {
+        pairs[i] = pair_waiting(td_client_ref(active), TD_UNRESTRICTED);
+        ck_assert(td_connection_enter(td_connections_find(connections, pairs[i].ours),
+                                      TD_CONNECTION_WAITING, 6 * SECOND));
+    }
+    ck_assert(!td_connections_make_room(connections, active, 6 * SECOND));
+    ck_assert(td_connections_make_room(connections, active, 6 * SECOND + 1));
+    ck_assert(has_ended(&of_idle));
+    pair_close(&of_idle);
+    pair_close(&pairs[0]);
+    pair_close(&pairs[1]);
+    td_client_unref(active);
+}
+END_TEST
+
+START_TEST(a_connection_with_a_request_that_has_arrived_is_not_waiting)
+{
+    struct td_client *greedy = client_named(1), *other = client_named(2);
+    struct pair pair = pair_waiting(greedy, TD_UNRESTRICTED);
+    client_sends(&pair, 1);
+    ck_assert(!td_connections_make_room(connections, other, 100 * SECOND));
+    server_reads(&pair, 1);
+    ck_assert(td_connections_make_room(connections, other, 100 * SECOND));
+    pair_close(&pair);
+    td_client_unref(other);
 }
 END_TEST
 
@@ -559,12 +668,15 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, phases_are_counted);
     tcase_add_test(tcase, a_socket_above_the_table_is_refused);
     tcase_add_test(tcase, a_socket_that_was_closed_without_a_report_may_be_opened_again);
-    tcase_add_test(tcase, a_connection_for_which_there_is_no_memory_is_restricted);
+    tcase_add_test(tcase, memory_of_connections_is_bounded_by_the_budget);
+    tcase_add_test(tcase, spare_buffers_are_not_released_for_connections);
+    tcase_add_test(tcase, phases_are_not_counted_again_at_once);
     tcase_add_test(tcase, headers_that_do_not_arrive_in_time_end_the_connection_with_408);
     tcase_add_test(tcase, a_connection_that_waits_for_a_request_is_not_slow);
     tcase_add_test(tcase, headers_of_a_later_request_have_the_same_time);
     tcase_add_test(tcase, a_body_below_the_minimum_rate_ends_the_connection_with_408);
     tcase_add_test(tcase, a_reply_read_below_the_minimum_rate_ends_the_connection);
+    tcase_add_test(tcase, bytes_that_came_fast_pay_for_a_minute_at_most);
     tcase_add_test(tcase, a_request_that_is_worked_on_is_not_slow);
     tcase_add_test(tcase, without_limits_no_connection_is_slow);
     tcase_add_test(tcase, an_ended_connection_stays_ended);
@@ -575,6 +687,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, threads_open_and_close_connections_while_others_sweep);
     tcase_add_test(tcase, the_client_with_most_connections_makes_room);
     tcase_add_test(tcase, among_equals_the_one_that_has_waited_for_seconds_makes_room);
+    tcase_add_test(tcase, one_that_has_waited_for_seconds_makes_room_whatever_its_client_has);
+    tcase_add_test(tcase, a_connection_with_a_request_that_has_arrived_is_not_waiting);
     tcase_add_test(tcase, the_oldest_restricted_connection_makes_room);
 }
 
