@@ -1,5 +1,5 @@
 """/v2: metadata, inference in JSON and binary, errors, statistics; without a client library."""
-import threading
+import contextlib, threading
 from oip_client import *
 
 STATS = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss")
@@ -26,18 +26,26 @@ class Health(OipTest):
                 self.assertEqual(int(head.headers["Content-Length"]), len(self.get(path).body))
 
     def test_while_draining_ready_is_503_and_live_is_200(self):
-        with Daemon("--workers=1", "--drain-timeout-ms=60000") as daemon, Raw(daemon) as slow, \
-                Client(daemon) as client:
+        requests = {"/v2/health/ready": 503, "/v2/models/gather/ready": 503, "/v2/health/live": 200}
+        with contextlib.ExitStack() as stack:
+            daemon = stack.enter_context(Daemon("--workers=1", "--drain-timeout-ms=60000"))
+            slow = stack.enter_context(Raw(daemon))
             work = SlowWork(daemon, 2 * SCALE)
-            self.assertEqual(client.request("GET", "/v2/health/ready").status, 200)
+            connections = [stack.enter_context(Raw(daemon)) for _ in requests]
+            for raw in connections:  # none is accepted during the drain, and each reply closes its own
+                raw.send(http_request("GET", "/v2/health/ready"))
+                self.assertEqual(raw.reply().status, 200)
             slow.send(work.http())
             time.sleep(0.3)
             daemon.send_signal()
             daemon.wait_log(lambda e: e.get("event") == "draining")
-            for path in ("/v2/health/ready", "/v2/models/gather/ready"):
-                self.assertError(client.request("GET", path), 503, code="DRAINING")
-            self.assertEqual(client.request("GET", "/v2/health/live").json(), {"live": True})
-            self.assertError(client.request("POST", "/v2/models/gather/infer", b"{}"), 503, code="DRAINING")
+            for raw, (path, status) in zip(connections, requests.items()):
+                raw.send(http_request("GET", path))
+                reply = raw.reply()
+                if status == 503:
+                    self.assertError(reply, 503, code="DRAINING")
+                else:
+                    self.assertEqual(reply.json(), {"live": True})
             self.assertEqual(slow.reply().status, 200)
             self.assertEqual(daemon.wait(), 0)
 
