@@ -392,7 +392,7 @@ START_TEST(a_large_partition_does_not_depend_on_how_it_is_split)
     expect_partitioned(&data, &partitions, &serial, large[_i].case_name);
     ck_assert_uint_le(td_op_dynamic_partition.cost(&serial.args).workspace, large[_i].most_scratch);
     for (int g = 0; g < COUNT_OF(grains); g++) {
-        for (int threads = 2; threads <= 4; threads *= 2) {
+        for (int threads = 2; threads <= MOST_THREADS; threads *= 2) {
             struct thread_exec exec;
             struct op_call call;
             thread_exec_init(&exec, threads, grains[g]);
@@ -421,7 +421,7 @@ START_TEST(a_deadline_stops_a_large_partition)
     ck_assert_int_eq(call.status, TD_OK);
     int64_t needed = atomic_load(&exec.ranges_run);
     ck_assert_int_gt(needed, 3);
-    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / 10) {
+    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / TRIED_DEADLINES) {
         thread_exec_init(&exec, 1, 0);
         exec.ranges_allowed = allowed;
         call_op(&call, OP, attrs, data, partitions, &exec.exec);

@@ -527,7 +527,7 @@ START_TEST(a_large_stitch_does_not_depend_on_how_it_is_split)
     ck_assert_int_eq(serial.status, TD_OK);
     expect_stitched(&lists, &serial.args.outputs[0], large[_i].case_name);
     for (int g = 0; g < COUNT_OF(grains); g++) {
-        for (int threads = 2; threads <= 4; threads *= 2) {
+        for (int threads = 2; threads <= MOST_THREADS; threads *= 2) {
             struct thread_exec exec;
             struct op_call call;
             thread_exec_init(&exec, threads, grains[g]);
@@ -549,7 +549,7 @@ START_TEST(a_deadline_stops_a_large_stitch)
     run_lists(&call, "dynamic_stitch", &lists, &exec.exec);
     ck_assert_int_eq(call.status, TD_OK);
     int64_t needed = atomic_load(&exec.ranges_run);
-    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / 10) {
+    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / TRIED_DEADLINES) {
         /* ranges after the deadline are not counted */
         thread_exec_init(&exec, 1, 0);
         exec.ranges_allowed = allowed;
