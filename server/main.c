@@ -32,7 +32,7 @@ enum { TICKS_PER_SWEEP = 10, DRAIN_TICKS_PER_SWEEP = 100 };
 #define FORGET_AFTER_NS 60000000000 /* a client without connections is forgotten after so long */
 #define TIDY_EACH_NS    1000000000
 
-/* Whether a signal to stop has arrived while they are blocked and nobody waits for them: at the
+/* Whether a signal to stop has arrived while they are blocked and not waited for: at the
  * start, which takes as long as reading the data folder with --verify start. */
 static bool is_stop_pending(void)
 {

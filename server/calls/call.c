@@ -216,11 +216,6 @@ td_status td_call_reserve_reply(struct td_call *call)
     return td_arena_reserve(&call->arena, TD_ARENA_RESERVE, &call->error);
 }
 
-const char *td_call_subject(const struct td_call *call)
-{
-    return call->op ? call->op->name : "the request";
-}
-
 td_status td_call_late(struct td_call *call, const char *when)
 {
     if (call->times.stage_end <= call->deadline_ns)

@@ -201,7 +201,10 @@ td_status td_call_stopped(void *context, struct td_error *err);
 TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
 
 /* The op's name or "the request", for messages. */
-const char *td_call_subject(const struct td_call *call);
+static inline const char *td_call_subject(const struct td_call *call)
+{
+    return call->op ? call->op->name : "the request";
+}
 
 /* The largest body accepted: the route's limit, or less if the memory budget could never hold
  * it. */

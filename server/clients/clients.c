@@ -1,7 +1,5 @@
 #include "server/clients/clients.h"
 
-#include <netinet/in.h>
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,26 +37,53 @@ void td_clients_free(struct td_clients *clients)
     free(clients);
 }
 
-bool td_client_key_of(const struct sockaddr *address, struct td_client_key *key)
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static const uint8_t mapped_prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+struct td_address td_address_map_ipv4(const struct in_addr *ipv4)
 {
-    static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-    enum { PREFIX_BYTES = 8 };
-    memset(key, 0, sizeof *key);
-    if (address->sa_family == AF_INET) {
-        struct sockaddr_in ipv4;
-        memcpy(&ipv4, address, sizeof ipv4);
-        memcpy(key->bytes, mapped, sizeof mapped);
-        memcpy(key->bytes + sizeof mapped, &ipv4.sin_addr, sizeof ipv4.sin_addr);
+    struct td_address address;
+    memcpy(address.bytes, mapped_prefix, sizeof mapped_prefix);
+    memcpy(address.bytes + sizeof mapped_prefix, ipv4, sizeof *ipv4);
+    return address;
+}
+
+bool td_address_of(const struct sockaddr *peer, struct td_address *address)
+{
+    struct sockaddr_in ipv4;
+    struct sockaddr_in6 ipv6;
+    if (peer->sa_family == AF_INET) {
+        memcpy(&ipv4, peer, sizeof ipv4);
+        *address = td_address_map_ipv4(&ipv4.sin_addr);
         return true;
     }
-    if (address->sa_family != AF_INET6)
+    if (peer->sa_family != AF_INET6)
         return false;
-    struct sockaddr_in6 ipv6;
-    memcpy(&ipv6, address, sizeof ipv6);
-    const bool is_mapped = memcmp(&ipv6.sin6_addr, mapped, sizeof mapped) == 0;
-    memcpy(key->bytes, &ipv6.sin6_addr, is_mapped ? sizeof key->bytes : PREFIX_BYTES);
+    memcpy(&ipv6, peer, sizeof ipv6);
+    memcpy(address->bytes, &ipv6.sin6_addr, sizeof address->bytes);
     return true;
 }
+
+struct td_client_key td_client_key_of_address(const struct td_address *address)
+{
+    enum { PREFIX_BYTES = 8 };
+    struct td_client_key key = { { 0 } };
+    const bool is_mapped = memcmp(address->bytes, mapped_prefix, sizeof mapped_prefix) == 0;
+    memcpy(key.bytes, address->bytes, is_mapped ? sizeof key.bytes : PREFIX_BYTES);
+    return key;
+}
+
+bool td_client_key_of(const struct sockaddr *peer, struct td_client_key *key)
+{
+    struct td_address address;
+    if (!td_address_of(peer, &address))
+        return false;
+    *key = td_client_key_of_address(&address);
+    return true;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* Clients choose their addresses but do not know the seed, so they cannot fill one bucket. The last
  * round mixes all bits into the low ones: the IPv4 addresses of a network differ in few bits. */
@@ -121,14 +146,19 @@ struct td_client *td_client_ref(struct td_client *client)
     return client;
 }
 
-/* Release, so that whoever frees the client sees what was written to it before. */
+/* Release, so that the thread that frees the client sees what was written to it before. */
 void td_client_unref(struct td_client *client)
 {
     if (client)
         atomic_fetch_sub_explicit(&client->references, 1, memory_order_release);
 }
 
-/* Under the mutex. Without references nobody but the table can hand out another. */
+int td_client_connections(const struct td_client *client)
+{
+    return client ? atomic_load_explicit(&client->connections, memory_order_relaxed) : 0;
+}
+
+/* Under the mutex. Without references only the table can hand out another. */
 static bool is_unused(struct td_client *client, int64_t now_ns, int64_t since_ns)
 {
     if (atomic_load_explicit(&client->references, memory_order_acquire) > 0) {
@@ -165,18 +195,4 @@ int td_clients_count(struct td_clients *clients)
     const int count = clients->count;
     pthread_mutex_unlock(&clients->mutex);
     return count;
-}
-
-int td_clients_longest_chain(struct td_clients *clients)
-{
-    int longest = 0;
-    pthread_mutex_lock(&clients->mutex);
-    for (int i = 0; i < BUCKETS; i++) {
-        int length = 0;
-        for (const struct td_client *client = clients->buckets[i]; client; client = client->next)
-            length++;
-        longest = length > longest ? length : longest;
-    }
-    pthread_mutex_unlock(&clients->mutex);
-    return longest;
 }

@@ -1,4 +1,4 @@
-/* clients.h - who sends the requests.
+/* clients.h - the clients that requests come from.
  *
  * A client is an address: an IPv4 address, or the first 64 bits of an IPv6 address, since a site or a
  * machine owns all addresses below such a prefix. Limits and turns are by client.
@@ -13,6 +13,7 @@
 #include "server/clients/refusals.h"
 #include "server/workers/job_queue.h"
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <stdatomic.h>
@@ -24,6 +25,11 @@ struct td_clients;
 
 /* How many clients without references are kept at most. */
 enum { TD_CLIENTS_KEPT = 65536 };
+
+/* An IPv6 address, or an IPv4 address mapped to IPv6. */
+struct td_address {
+    uint8_t bytes[16];
+};
 
 /* An IPv6 prefix of 64 bits with zeros after it, or an IPv4 address mapped to IPv6. */
 struct td_client_key {
@@ -48,8 +54,13 @@ struct td_client {
 struct td_clients *td_clients_new(uint64_t seed);
 void td_clients_free(struct td_clients *clients); /* after the last reference; NULL is fine */
 
-/* The key of an IPv4 or IPv6 address. False for another family. */
-bool td_client_key_of(const struct sockaddr *address, struct td_client_key *key);
+/* The address of an IPv4 or IPv6 peer. False for another family. */
+bool td_address_of(const struct sockaddr *peer, struct td_address *address);
+struct td_address td_address_map_ipv4(const struct in_addr *ipv4);
+
+/* The key of an address, and of a peer's; false as td_address_of. */
+struct td_client_key td_client_key_of_address(const struct td_address *address);
+bool td_client_key_of(const struct sockaddr *peer, struct td_client_key *key);
 
 /* The client with this key, new if it is not in the table; the caller gets a reference. NULL without
  * memory. */
@@ -58,12 +69,14 @@ struct td_client *td_clients_find(struct td_clients *clients, const struct td_cl
 struct td_client *td_client_ref(struct td_client *client);
 void td_client_unref(struct td_client *client); /* NULL is fine */
 
+/* How many connections it has open; 0 if it is NULL. */
+int td_client_connections(const struct td_client *client);
+
 /* Frees the clients that have been without a reference since before `since_ns`. To be called
  * periodically. */
 void td_clients_trim(struct td_clients *clients, int64_t now_ns, int64_t since_ns);
 
-/* How many are in the table, and how many of them have the same hash at most. */
+/* How many are in the table. */
 int td_clients_count(struct td_clients *clients);
-int td_clients_longest_chain(struct td_clients *clients);
 
 #endif

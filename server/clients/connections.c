@@ -111,7 +111,7 @@ static void count_record(struct td_connections *connections, struct td_connectio
     change_count(&connections->count_on[record->io_thread], change);
     if (record->restriction == TD_UNRESTRICTED)
         connections->n_charged += change;
-    if (record->restriction != TD_UNRESTRICTED && phase_of(record) != TD_CONNECTION_ENDED)
+    else if (phase_of(record) != TD_CONNECTION_ENDED)
         change_count(&connections->count_restricted, change);
     if (record->client)
         change_count(&record->client->connections, change);
@@ -123,11 +123,11 @@ static void release(struct td_connections *connections, struct td_connection *re
     if (phase_of(record) == TD_CONNECTION_CLOSED)
         return;
     count_record(connections, record, -1);
-    if (record->restriction != TD_UNRESTRICTED)
-        unlist_restricted(connections, (int)(record - connections->records));
-    atomic_store_explicit(&record->phase, TD_CONNECTION_CLOSED, memory_order_release);
     if (record->restriction == TD_UNRESTRICTED)
         td_connections_discharge(connections);
+    else
+        unlist_restricted(connections, (int)(record - connections->records));
+    atomic_store_explicit(&record->phase, TD_CONNECTION_CLOSED, memory_order_release);
     td_client_unref(record->client);
     record->client = NULL;
 }
@@ -139,7 +139,7 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
         return false;
     pthread_mutex_lock(&connections->mutex);
     struct td_connection *record = &connections->records[socket];
-    release(connections, record); /* in use if the library closed the socket without a word */
+    release(connections, record); /* in use if the library closed the socket without a report */
     record->client = client;
     record->restriction = restriction;
     record->io_thread = io_thread;
@@ -253,11 +253,6 @@ static bool end_connection(struct td_connections *connections, int socket, int p
     return true;
 }
 
-static int connections_of(const struct td_client *client)
-{
-    return client ? atomic_load_explicit(&client->connections, memory_order_relaxed) : 0;
-}
-
 /* Has a request arrived that its I/O thread has not read yet? */
 static bool has_unread(int socket)
 {
@@ -268,7 +263,7 @@ static bool has_unread(int socket)
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
                               int64_t now_ns)
 {
-    const int own = connections_of(client);
+    const int own = td_client_connections(client);
     int best = -1, most = 0;
     int64_t oldest = 0;
     pthread_mutex_lock(&connections->mutex);
@@ -276,7 +271,7 @@ bool td_connections_make_room(struct td_connections *connections, const struct t
         const int socket = connections->sampled = (connections->sampled + 1) % connections->end;
         struct td_connection *record = &connections->records[socket];
         const int64_t since = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
-        const int count = connections_of(record->client);
+        const int count = td_client_connections(record->client);
         const bool may_end =
             phase_of(record) == TD_CONNECTION_WAITING &&
             (now_ns - since > LONG_WAIT_NS || (record->client != client && count > own));

@@ -46,11 +46,6 @@ static void log_failure(struct td_acceptor *acceptor, const char *event, const c
 
 /* ---- where a connection goes ---------------------------------------------------------------- */
 
-static int connections_of(const struct td_client *client)
-{
-    return client ? atomic_load_explicit(&client->connections, memory_order_relaxed) : 0;
-}
-
 /* The I/O thread with the fewest connections, or the first one for a client with few, unless it has
  * more than its share. */
 static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_client *client)
@@ -60,7 +55,7 @@ static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_
     for (int i = least - 1; i > 0; i--)
         if (td_connections_count_on(connections, i) < td_connections_count_on(connections, least))
             least = i;
-    const bool few = client && connections_of(client) < FIRST_CONNECTIONS;
+    const bool few = client && td_client_connections(client) < FIRST_CONNECTIONS;
     const int more =
         td_connections_count_on(connections, 0) - td_connections_count_on(connections, least);
     return few && more <= FIRST_CONNECTIONS ? 0 : least;
@@ -81,7 +76,7 @@ static enum td_restriction restriction_of(const struct td_services *services,
                                           const struct td_client *client)
 {
     const struct td_connection_limits *limits = &services->connection_limits;
-    if (connections_of(client) >= limits->per_client)
+    if (td_client_connections(client) >= limits->per_client)
         return td_connections_count(services->connections) < limits->open ? TD_CLIENT_REACHED
                                                                           : TD_CONNECTIONS_REACHED;
     if (!has_place(services, client))

@@ -60,9 +60,10 @@ bool td_capacity_find(const struct td_services *services, struct td_capacity *ca
                TD_TEXT("raise", "RLIMIT_NOFILE: ulimit -n, or LimitNOFILE= in a systemd unit"));
         return false;
     }
-    const bool lowered_by_memory = memory_room(services) < open;
+    const int64_t in_memory = memory_room(services);
+    const bool lowered_by_memory = in_memory < open;
     if (lowered_by_memory)
-        open = memory_room(services);
+        open = in_memory;
     if (open < wanted)
         td_log(&services->log, TD_LOG_WARN, "connection_limit_lowered", TD_INT("wanted", wanted),
                TD_INT("limit", open),

@@ -13,13 +13,8 @@ enum {
     MAPPED_BITS = 96 /* of an IPv4 address mapped to IPv6, before the address */
 };
 
-/* An IPv6 address or an IPv4 address mapped to it. */
-struct address {
-    unsigned char bytes[16];
-};
-
 struct prefix {
-    struct address address;
+    struct td_address address;
     int bits;
 };
 
@@ -30,42 +25,20 @@ struct td_proxies {
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static void map_ipv4(const struct in_addr *ipv4, struct address *address)
-{
-    *address = (struct address){ .bytes = { [10] = 0xff, [11] = 0xff } };
-    memcpy(address->bytes + MAPPED_BITS / 8, ipv4, sizeof *ipv4);
-}
-
 /* *bits is the length of the longest prefix: 32 or 128. */
-static bool parse_address(const char *text, struct address *address, int *bits)
+static bool parse_address(const char *text, struct td_address *address, int *bits)
 {
     struct in_addr ipv4;
     *bits = 32;
     if (inet_pton(AF_INET, text, &ipv4) == 1) {
-        map_ipv4(&ipv4, address);
+        *address = td_address_map_ipv4(&ipv4);
         return true;
     }
     *bits = 128;
     return inet_pton(AF_INET6, text, address->bytes) == 1;
 }
 
-static bool address_of(const struct sockaddr *peer, struct address *address)
-{
-    struct sockaddr_in ipv4;
-    struct sockaddr_in6 ipv6;
-    if (peer->sa_family == AF_INET) {
-        memcpy(&ipv4, peer, sizeof ipv4);
-        map_ipv4(&ipv4.sin_addr, address);
-        return true;
-    }
-    if (peer->sa_family != AF_INET6)
-        return false;
-    memcpy(&ipv6, peer, sizeof ipv6);
-    memcpy(address->bytes, &ipv6.sin6_addr, sizeof address->bytes);
-    return true;
-}
-
-static bool is_within(const struct prefix *prefix, const struct address *address)
+static bool is_within(const struct prefix *prefix, const struct td_address *address)
 {
     const size_t bytes = (size_t)prefix->bits / 8;
     const unsigned rest = (unsigned)prefix->bits % 8;
@@ -76,7 +49,7 @@ static bool is_within(const struct prefix *prefix, const struct address *address
     return difference >> (8 - rest) == 0;
 }
 
-static bool is_trusted(const struct td_proxies *proxies, const struct address *address)
+static bool is_trusted(const struct td_proxies *proxies, const struct td_address *address)
 {
     for (int i = 0; i < proxies->n_prefixes; i++)
         if (is_within(&proxies->prefixes[i], address))
@@ -86,8 +59,9 @@ static bool is_trusted(const struct td_proxies *proxies, const struct address *a
 
 bool td_proxies_trust(const struct td_proxies *proxies, const struct sockaddr *peer)
 {
-    struct address address;
-    return proxies->n_prefixes > 0 && address_of(peer, &address) && is_trusted(proxies, &address);
+    struct td_address address;
+    return proxies->n_prefixes > 0 && td_address_of(peer, &address) &&
+           is_trusted(proxies, &address);
 }
 
 /* ---- --trusted-proxy ------------------------------------------------------------------------- */
@@ -163,7 +137,7 @@ void td_proxies_free(struct td_proxies *proxies)
 /* ---- X-Forwarded-For ------------------------------------------------------------------------- */
 
 /* "192.0.2.1", "192.0.2.1:8080", "2001:db8::1", "[2001:db8::1]:8080". */
-static bool parse_forwarded(const char *value, size_t length, struct address *address)
+static bool parse_forwarded(const char *value, size_t length, struct td_address *address)
 {
     char text[LONGEST_ADDRESS];
     int bits;
@@ -185,20 +159,13 @@ static bool parse_forwarded(const char *value, size_t length, struct address *ad
     return parse_address(begin, address, &bits);
 }
 
-static void to_key(const struct address *address, struct td_client_key *key)
-{
-    struct sockaddr_in6 ipv6 = { .sin6_family = AF_INET6 };
-    memcpy(&ipv6.sin6_addr, address->bytes, sizeof address->bytes);
-    (void)td_client_key_of((const struct sockaddr *)&ipv6, key);
-}
-
 bool td_proxies_client(const struct td_proxies *proxies, const char *forwarded_for,
                        struct td_client_key *key)
 {
     /* From the right, so that nothing a client has sent itself is believed. */
     for (const char *end = forwarded_for + strlen(forwarded_for); end > forwarded_for;) {
         const char *begin = end, *value, *rest;
-        struct address address;
+        struct td_address address;
         while (begin > forwarded_for && begin[-1] != ',')
             begin--;
         rest = begin;
@@ -206,7 +173,7 @@ bool td_proxies_client(const struct td_proxies *proxies, const char *forwarded_f
         if (!parse_forwarded(value, length, &address))
             return false;
         if (!is_trusted(proxies, &address)) {
-            to_key(&address, key);
+            *key = td_client_key_of_address(&address);
             return true;
         }
         end = begin > forwarded_for ? begin - 1 : begin;
