@@ -37,8 +37,9 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(verify, "verify", VERIFY, "background", 0, 0, "WHEN",                                        \
       "when the checksums of the files that persist=1 wrote are compared: start (before a tensor " \
       "is served), background (while it is served), off")                                          \
-    X(io_threads, "io-threads", COUNT, "2", 1, 256, "N",                                           \
-      "I/O threads for HTTP, beside one for the first connections of each client")                 \
+    X(io_threads, "io-threads", COUNT, "0", 0, 256, "N",                                           \
+      "I/O threads for HTTP, beside one for the first connections of each client; 0 means 2, or "  \
+      "1 on one or two CPUs")                                                                      \
     X(workers, "workers", COUNT, "0", 0, 1024, "N", "compute threads; 0 means one per CPU")        \
     X(queue_limit, "queue-limit", COUNT, "1024", 1, 1000000, "N",                                  \
       "requests waiting for a worker, or for a device until it answers; further ones get 429")     \

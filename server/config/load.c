@@ -45,8 +45,17 @@ static int64_t usable_memory(void)
     return memory;
 }
 
+/* With the one for first connections no more than CPUs: threads that wait for each other's time
+ * slices answer late. */
+static int64_t io_threads_for(int64_t cpus)
+{
+    return cpus <= 2 ? 1 : 2;
+}
+
 static void resolve_zeros(struct td_config *config)
 {
+    if (config->io_threads == 0)
+        config->io_threads = io_threads_for(usable_cpus());
     if (config->workers == 0)
         config->workers = usable_cpus();
     if (config->memory_limit == 0)

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 enum {
-    FIRST_CONNECTIONS = 8, /* of a client, on the first I/O thread */
     LONGEST_WAIT_MS = 100, /* for a place for a restricted connection */
     PAUSE_MS = 10          /* before accepting is tried again without files or memory */
 };
@@ -55,10 +54,10 @@ static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_
     for (int i = least - 1; i > 0; i--)
         if (td_connections_count_on(connections, i) < td_connections_count_on(connections, least))
             least = i;
-    const bool few = client && td_client_connections(client) < FIRST_CONNECTIONS;
+    const bool few = client && td_client_connections(client) < TD_FIRST_CONNECTIONS;
     const int more =
         td_connections_count_on(connections, 0) - td_connections_count_on(connections, least);
-    return few && more <= FIRST_CONNECTIONS ? 0 : least;
+    return few && more <= TD_FIRST_CONNECTIONS ? 0 : least;
 }
 
 /* Is there a place for an unrestricted connection? At --connection-limit another one may be ended in
@@ -129,7 +128,7 @@ static void admit(struct td_acceptor *acceptor, int socket, const struct sockadd
         return;
     }
     td_connections_find(services->connections, socket)->forwards = forwards;
-    if (MHD_add_connection(acceptor->options.io_threads[io_thread], socket, peer, length) !=
+    if (MHD_add_connection(acceptor->options.io_threads[io_thread].library, socket, peer, length) !=
         MHD_YES)
         td_connections_close(services->connections, socket); /* the library has closed the socket */
 }

@@ -24,8 +24,16 @@ struct td_acceptor;
 
 enum {
     TD_RESTRICTED_CONNECTIONS = 64,
-    TD_ENDING = 192,        /* connections that were ended and are not yet closed, at most */
-    TD_FIRST_IO_THREADS = 1 /* beside --io-threads */
+    TD_ENDING = 192,         /* connections that were ended and are not yet closed, at most */
+    TD_FIRST_IO_THREADS = 1, /* beside --io-threads */
+    TD_FIRST_CONNECTIONS = 8 /* of a client, on the first I/O thread */
+};
+
+/* An instance of the library with one thread. */
+struct td_io_thread {
+    struct MHD_Daemon *library;
+    /* Answered; of the thread itself. Not on a cache line with another's. */
+    _Alignas(64) unsigned requests;
 };
 
 struct td_acceptor_options {
@@ -33,7 +41,7 @@ struct td_acceptor_options {
     const struct td_proxies *proxies;
     int socket;         /* listening, non-blocking */
     bool leave_waiting; /* another process will accept the connections that wait at the stop */
-    struct MHD_Daemon **io_threads;
+    struct td_io_thread *io_threads;
     int n_io_threads;
 };
 

@@ -19,11 +19,13 @@
 #include "server/http/transport_errors.h"
 #include "server/memory/populate.h"
 #include "server/observe/clock.h"
+#include "server/workers/turn.h"
 
 #include <fcntl.h>
 #include <malloc.h>
 #include <microhttpd.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -34,7 +36,8 @@
 enum {
     DISCARDED_BODY =
         64 << 10, /* a refused body is read up to this, so that the connection can be reused */
-    STORM = 1024  /* memory is returned to the system when so many connections have ended */
+    STORM = 1024, /* memory is returned to the system when so many connections have ended */
+    REQUESTS_PER_TURN = 8 /* 0.1 ms */
 };
 
 struct td_http {
@@ -48,7 +51,7 @@ struct td_http {
     bool inherited;       /* the listening socket */
     int most_connections; /* since memory was last returned to the system */
     int n_io_threads;
-    struct MHD_Daemon *io_threads[]; /* each is a library of its own, with one thread */
+    struct td_io_thread io_threads[];
 };
 
 static int socket_of(struct MHD_Connection *connection)
@@ -293,6 +296,21 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return send_reply(call);
 }
 
+/* An I/O thread with a round of hundreds of requests leaves the processor to the first one, if that
+ * serves clients with few connections beside one with many. */
+static void take_turns(struct td_http *http, int io_thread)
+{
+    const struct td_connections *connections = http->services->connections;
+    struct td_io_thread *thread = &http->io_threads[io_thread];
+    if (io_thread < TD_FIRST_IO_THREADS)
+        return;
+    if (thread->requests == 0)
+        td_turn_shorten_slices();
+    if (++thread->requests % REQUESTS_PER_TURN == 0 &&
+        td_connections_count_on(connections, 0) > TD_FIRST_CONNECTIONS)
+        sched_yield();
+}
+
 /* The last byte is sent, or the client has disconnected. libmicrohttpd may still hold the response
  * but reads no byte of it any more. */
 static void completed(void *context, struct MHD_Connection *connection, void **state,
@@ -314,6 +332,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     td_call_free(call);
     if (accepted)
         atomic_fetch_sub(&http->services->in_flight, 1);
+    take_turns(http, record_of(connection)->io_thread);
 }
 
 /* A connection that the library could not set up is reported neither as started nor as closed. */
@@ -376,7 +395,7 @@ static bool start_io_threads(struct td_http *http)
         struct MHD_Daemon *thread = start_io_thread(http);
         if (!thread)
             return false;
-        http->io_threads[http->n_io_threads] = thread;
+        http->io_threads[http->n_io_threads].library = thread;
     }
     return true;
 }
@@ -426,15 +445,15 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
 struct td_http *td_http_start(struct td_services *services, int inherited)
 {
     const size_t n_io_threads = (size_t)services->config.io_threads + TD_FIRST_IO_THREADS;
-    struct td_http *http = calloc(1, sizeof *http + n_io_threads * sizeof(struct MHD_Daemon *));
+    struct td_http *http = aligned_alloc(_Alignof(struct td_http),
+                                         sizeof *http + n_io_threads * sizeof(struct td_io_thread));
     const char *why = "no memory";
     struct td_listener_address bound;
     char address[256];
-    if (http) {
-        http->services = services;
-        http->listener = inherited;
-        http->inherited = inherited >= 0;
-    }
+    if (http)
+        *http = (struct td_http){ .services = services,
+                                  .listener = inherited,
+                                  .inherited = inherited >= 0 };
     if (!http || !start_parts(http, &bound, &why)) {
         td_log(&services->log, TD_LOG_ERROR, "listen_failed",
                TD_TEXT("address", services->config.listen), TD_TEXT("reason", why));
@@ -506,7 +525,7 @@ void td_http_stop(struct td_http *http)
     if (http->populator)
         td_populator_stop(http->populator); /* no connection may be suspended then */
     for (int i = 0; i < http->n_io_threads; i++)
-        MHD_stop_daemon(http->io_threads[i]);
+        MHD_stop_daemon(http->io_threads[i].library);
     td_connections_free(http->services->connections);
     http->services->connections = NULL;
     td_linger_free(http->linger);

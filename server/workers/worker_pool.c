@@ -1,6 +1,7 @@
 #include "server/workers/worker_pool.h"
 
 #include "server/observe/clock.h"
+#include "server/workers/turn.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -32,7 +33,8 @@ struct td_worker {
     pthread_t thread;
     bool nested;       /* is running a small job between the chunks of its own loop */
     int64_t nested_ns; /* time in such jobs since its own began */
-    bool opened_loop;  /* guarded by the mutex: its job has opened a loop and is counted in
+    struct td_turn turn;
+    bool opened_loop; /* guarded by the mutex: its job has opened a loop and is counted in
                          pool->jobs_with_loops */
 };
 
@@ -141,14 +143,18 @@ static void linger(struct td_worker_pool *pool)
 }
 
 /* Enters and leaves with the mutex held. */
-static void help_loop(struct td_worker_pool *pool, struct loop *loop)
+static void help_loop(struct td_worker *worker, struct loop *loop)
 {
+    struct td_worker_pool *pool = worker->pool;
     atomic_fetch_add_explicit(&loop->helpers, 1, memory_order_relaxed);
     pthread_mutex_unlock(&pool->mutex);
     run_chunk(loop);
     pthread_mutex_lock(&pool->mutex);
     if (atomic_fetch_sub_explicit(&loop->helpers, 1, memory_order_relaxed) == 1)
         pthread_cond_signal(&loop->helpers_done);
+    pthread_mutex_unlock(&pool->mutex);
+    td_turn_check(&worker->turn); /* no longer counted: its owner need not wait for it */
+    pthread_mutex_lock(&pool->mutex);
 }
 
 static void loop_open(struct td_worker *owner, struct loop *loop)
@@ -237,8 +243,10 @@ static td_status parallel_for(struct td_exec *base, int64_t count, int64_t grain
         status = exec->stopped(exec->context, err);
         if (status != TD_OK)
             break;
-        if (worker)
+        if (worker) {
+            td_turn_check(&worker->turn);
             run_waiting_small_job(worker);
+        }
     }
     if (parallel) {
         atomic_store_explicit(&loop.claimed, count, memory_order_relaxed);
@@ -290,6 +298,7 @@ static void run_job(struct td_worker *worker, struct td_job *job)
     pthread_mutex_unlock(&pool->mutex);
     worker->nested_ns = 0;
     job->run(job, worker);
+    td_turn_check(&worker->turn);
     pthread_mutex_lock(&pool->mutex);
     if (worker->opened_loop)
         atomic_fetch_sub_explicit(&pool->jobs_with_loops, 1, memory_order_relaxed);
@@ -301,6 +310,8 @@ static void *work(void *argument)
     struct td_worker *worker = argument;
     struct td_worker_pool *pool = worker->pool;
     prefer_io_threads();
+    td_turn_shorten_slices();
+    td_turn_begin(&worker->turn);
     bool helped = false; /* has helped and not lingered since */
     (void)pthread_setname_np(pthread_self(), "worker");
     pthread_mutex_lock(&pool->mutex);
@@ -311,7 +322,7 @@ static void *work(void *argument)
             run_job(worker, job);
             helped = false;
         } else if ((loop = loop_with_chunks(pool))) {
-            help_loop(pool, loop);
+            help_loop(worker, loop);
             helped = true;
         } else if (pool->stopping) {
             break;
@@ -322,6 +333,7 @@ static void *work(void *argument)
             pool->idle++;
             pthread_cond_wait(&pool->work, &pool->mutex);
             pool->idle--;
+            td_turn_begin(&worker->turn);
         }
     }
     pthread_mutex_unlock(&pool->mutex);

@@ -3,7 +3,7 @@ import contextlib, json, os, re, shutil, signal, subprocess, tempfile, threading
 from daemon import *
 
 BODY = b'{"params":[1,2],"indices":[1]}'
-OPTIONS = {"listen": "127.0.0.1:8080", "data-dir": "none", "io-threads": "2", "workers": "0", "queue-limit": "1024", "memory-limit": "0",
+OPTIONS = {"listen": "127.0.0.1:8080", "data-dir": "none", "io-threads": "0", "workers": "0", "queue-limit": "1024", "memory-limit": "0",
            "tensor-quota": "0", "client-memory": "0", "client-requests": "0", "disk-quota": "0", "verify": "background",
            "max-body": "256M", "max-expansion": "100", "max-output": "1G", "default-timeout-ms": "30000", "idle-timeout-ms": "60000",
            "connection-memory": "32K", "connection-limit": None, "client-connections": "0", "trusted-proxy": "none",
@@ -70,7 +70,7 @@ class CommandLine(unittest.TestCase):
                                  (["--workers", "1.5"], ["workers"]), (["--workers", "99999999999999999999"], ["workers"]),
                                  (["--max-body", "10X"], ["max-body", "10X"]), (["--max-body", ""], ["max-body"]),
                                  (["--max-body", "9999999999G"], ["max-body"]), (["--queue-limit", "0"], ["queue-limit"]),
-                                 (["--io-threads", "0"], ["io-threads"]), (["--log-level", "loud"], ["log-level", "loud"]),
+                                 (["--io-threads", "257"], ["io-threads"]), (["--log-level", "loud"], ["log-level", "loud"]),
                                  (["--log-format", "xml"], ["log-format", "xml"]), (["--listen", "nowhere"], ["listen", "nowhere"]),
                                  (["--listen", "127.0.0.1:99999"], ["listen"]), (["--listen", "127.0.0.1:"], ["listen"]),
                                  (["--listen", "127.0.0.1:x"], ["listen"]), (["--config", "/nonexistent/file"], ["/nonexistent/file"]),

@@ -75,7 +75,7 @@ START_TEST(unset_options_have_their_defaults)
     ck_assert_str_eq(config->data_dir, "");
     ck_assert_str_eq(config->allow_host, "");
     ck_assert_str_eq(config->allow_origin, "");
-    ck_assert_int_eq(config->io_threads, 2);
+    ck_assert_int_eq(config->io_threads, sysconf(_SC_NPROCESSORS_ONLN) <= 2 ? 1 : 2);
     ck_assert_int_eq(config->workers, sysconf(_SC_NPROCESSORS_ONLN));
     ck_assert_int_eq(config->queue_limit, 1024);
     ck_assert_int_eq(config->memory_limit,
@@ -501,7 +501,7 @@ static const struct {
     { "workers", "1025", "a whole number from 0 to 1024" },
     { "workers", "9223372036854775808", "a whole number" },
     { "workers", "99999999999999999999999999", "a whole number" },
-    { "io-threads", "0", "a whole number from 1 to 256" },
+    { "io-threads", "257", "a whole number from 0 to 256" },
     { "queue-limit", "0", "a whole number from 1 to 1000000" },
     { "max-body", "0", "a number of bytes (K, M, G or T may follow) from 1024" },
     { "max-body", "1023", "a number of bytes" },
