@@ -296,18 +296,22 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return send_reply(call);
 }
 
-/* An I/O thread with a round of hundreds of requests leaves the processor to the first one, if that
- * serves clients with few connections beside one with many. */
+/* Does the first I/O thread serve clients with few connections beside one with many? Then other
+ * threads leave the processor to it. */
+static bool first_is_shared(const struct td_http *http)
+{
+    return td_connections_count_on(http->services->connections, 0) > TD_FIRST_CONNECTIONS;
+}
+
+/* An I/O thread may have a round of hundreds of requests to answer. */
 static void take_turns(struct td_http *http, int io_thread)
 {
-    const struct td_connections *connections = http->services->connections;
     struct td_io_thread *thread = &http->io_threads[io_thread];
     if (io_thread < TD_FIRST_IO_THREADS)
         return;
     if (thread->requests == 0)
         td_turn_shorten_slices();
-    if (++thread->requests % REQUESTS_PER_TURN == 0 &&
-        td_connections_count_on(connections, 0) > TD_FIRST_CONNECTIONS)
+    if (++thread->requests % REQUESTS_PER_TURN == 0 && first_is_shared(http))
         sched_yield();
 }
 
@@ -348,6 +352,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     } else {
         td_connections_close(http->services->connections, socket);
     }
+    td_worker_pool_yield(http->services->workers, first_is_shared(http));
 }
 
 /* ---- start and stop ------------------------------------------------------------------------- */

@@ -64,6 +64,7 @@ struct td_worker_pool {
     atomic_uint_fast64_t queued_ns[TD_JOB_CLASSES]; /* cost of the queued jobs; changed under the
                                                        mutex, relaxed */
     struct accuracy accuracies[TD_JOB_CLASSES];
+    atomic_bool yields; /* relaxed: a turn more or less */
 
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t work;
@@ -112,6 +113,13 @@ static bool run_chunk(struct loop *loop)
     return true;
 }
 
+/* After a job or a chunk, with the mutex not held. */
+static void end_turn(struct td_worker *worker)
+{
+    if (atomic_load_explicit(&worker->pool->yields, memory_order_relaxed))
+        td_turn_check(&worker->turn);
+}
+
 static struct loop *loop_with_chunks(struct td_worker_pool *pool)
 {
     for (struct loop *loop = pool->loops; loop; loop = loop->next)
@@ -153,7 +161,7 @@ static void help_loop(struct td_worker *worker, struct loop *loop)
     if (atomic_fetch_sub_explicit(&loop->helpers, 1, memory_order_relaxed) == 1)
         pthread_cond_signal(&loop->helpers_done);
     pthread_mutex_unlock(&pool->mutex);
-    td_turn_check(&worker->turn); /* no longer counted: its owner need not wait for it */
+    end_turn(worker); /* no longer counted: its owner need not wait for it */
     pthread_mutex_lock(&pool->mutex);
 }
 
@@ -244,7 +252,7 @@ static td_status parallel_for(struct td_exec *base, int64_t count, int64_t grain
         if (status != TD_OK)
             break;
         if (worker) {
-            td_turn_check(&worker->turn);
+            end_turn(worker);
             run_waiting_small_job(worker);
         }
     }
@@ -298,7 +306,7 @@ static void run_job(struct td_worker *worker, struct td_job *job)
     pthread_mutex_unlock(&pool->mutex);
     worker->nested_ns = 0;
     job->run(job, worker);
-    td_turn_check(&worker->turn);
+    end_turn(worker);
     pthread_mutex_lock(&pool->mutex);
     if (worker->opened_loop)
         atomic_fetch_sub_explicit(&pool->jobs_with_loops, 1, memory_order_relaxed);
@@ -375,6 +383,11 @@ void td_worker_pool_free(struct td_worker_pool *pool)
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
+}
+
+void td_worker_pool_yield(struct td_worker_pool *pool, bool yield)
+{
+    atomic_store_explicit(&pool->yields, yield, memory_order_relaxed);
 }
 
 /* Drops a list of jobs taken from the queue. */

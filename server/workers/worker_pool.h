@@ -71,6 +71,10 @@ bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_sou
 /* How many jobs could be queued for workers that will soon be idle; 0 while any job is queued. */
 int64_t td_worker_pool_room(struct td_worker_pool *pool);
 
+/* Do workers yield the processor after short turns (turn.h)? They do not at first. To be called when
+ * that changes, from any thread. */
+void td_worker_pool_yield(struct td_worker_pool *pool, bool yield);
+
 /* Seconds until the queued work is done, at least 1: for Retry-After. Takes no lock. */
 unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool);
 

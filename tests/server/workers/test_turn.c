@@ -1,14 +1,16 @@
 #include "server/observe/clock.h"
 #include "server/workers/turn.h"
+#include "server/workers/worker_pool.h"
 #include "tests/support/suite.h"
 
 #include <sys/syscall.h>
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <unistd.h>
 
-static int yields;
+static atomic_int yields;
 
 /* In the place of the C library's. */
 int sched_yield(void)
@@ -60,10 +62,44 @@ START_TEST(shorter_slices_leave_policy_and_priority_as_they_are)
 }
 END_TEST
 
+static void work_for_a_turn(struct td_job *job, struct td_worker *worker)
+{
+    const int64_t began = td_now_ns();
+    (void)job;
+    (void)worker;
+    while (td_now_ns() - began < TD_TURN_NS)
+        ;
+}
+
+/* How often a worker yields that runs three jobs of a turn each. */
+static int yields_of_three_jobs(bool yield)
+{
+    struct td_worker_pool *pool = td_worker_pool_new(1, 3);
+    struct td_job jobs[3];
+    atomic_store(&yields, 0);
+    td_worker_pool_yield(pool, yield);
+    for (int i = 0; i < 3; i++) {
+        jobs[i] =
+            (struct td_job){ .cost_ns = 1000, .deadline_ns = TD_NEVER, .run = work_for_a_turn };
+        ck_assert(td_worker_pool_reserve(pool, NULL));
+        td_worker_pool_submit(pool, &jobs[i]);
+    }
+    td_worker_pool_free(pool);
+    return atomic_load(&yields);
+}
+
+START_TEST(workers_yield_between_jobs_while_told_to)
+{
+    ck_assert_int_eq(yields_of_three_jobs(false), 0);
+    ck_assert_int_eq(yields_of_three_jobs(true), 3);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_test(tcase, a_thread_yields_at_the_first_check_after_a_turn);
     tcase_add_test(tcase, a_turn_that_has_not_lasted_goes_on);
+    tcase_add_test(tcase, workers_yield_between_jobs_while_told_to);
     tcase_add_test(tcase, shorter_slices_leave_policy_and_priority_as_they_are);
 }
 
