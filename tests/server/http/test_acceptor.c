@@ -1,0 +1,440 @@
+#include "server/clients/clients.h"
+#include "server/http/acceptor.h"
+#include "server/http/proxies.h"
+#include "tests/support/suite.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- I/O threads that only take connections over --------------------------------------------- */
+
+enum { IO_THREADS = 3, N_SOCKETS = 2048, CONNECTION_BYTES = 1000, MOST = 600 };
+
+static struct td_services services;
+static struct td_proxies *proxies;
+static struct td_acceptor *acceptor;
+static int listener;
+
+/* The connections in the order in which they were handed over. */
+static struct {
+    int socket, io_thread;
+} handed[MOST];
+static atomic_int n_handed;
+static enum td_phase phase_of_new; /* that a connection is in once it was handed over */
+static enum MHD_Result library_takes;
+
+/* In the place of the library's (CMakeLists.txt); `library` is the number of the I/O thread. */
+enum MHD_Result __wrap_MHD_add_connection(struct MHD_Daemon *library, MHD_socket socket,
+                                          const struct sockaddr *address, socklen_t length);
+enum MHD_Result __wrap_MHD_add_connection(struct MHD_Daemon *library, MHD_socket socket,
+                                          const struct sockaddr *address, socklen_t length)
+{
+    const int n = atomic_load(&n_handed);
+    (void)address, (void)length;
+    if (library_takes != MHD_YES) {
+        close(socket);
+    } else {
+        (void)td_connection_enter(td_connections_find(services.connections, socket), phase_of_new,
+                                  n + 1);
+        handed[n].socket = socket;
+        handed[n].io_thread = (int)(uintptr_t)library - 1;
+    }
+    atomic_store(&n_handed, n + 1);
+    return library_takes;
+}
+
+/* ---- accept4 that fails, and poll that is counted ------------------------------------------- */
+
+static atomic_int failing; /* so many calls of accept4 fail */
+static int failure;
+static atomic_int waits; /* calls of poll that do not wait for connections */
+static bool only_stop;   /* the acceptor waits for its stop alone, and then sees all that waits */
+
+int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
+{
+    if (atomic_load(&failing) > 0) {
+        atomic_fetch_sub(&failing, 1);
+        errno = failure;
+        return -1;
+    }
+    return __real_accept4(fd, address, length, flags);
+}
+
+int __real_poll(struct pollfd *pollers, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *pollers, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *pollers, nfds_t count, int timeout_ms)
+{
+    if (count == 2 && only_stop)
+        (void)__real_poll(pollers, 1, -1);
+    if (count == 2 && pollers[1].events == 0 && timeout_ms > 0)
+        atomic_fetch_add(&waits, 1);
+    return __real_poll(pollers, count, timeout_ms);
+}
+
+/* ---- a server without HTTP, and its clients -------------------------------------------------- */
+
+static void set_up(void)
+{
+    struct rlimit files;
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = files.rlim_max < N_SOCKETS ? files.rlim_max : N_SOCKETS;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    memset(&services, 0, sizeof services);
+    services.log.fd = -1;
+    services.buffers = td_buffer_pool_new(1 << 20, 0);
+    services.clients = td_clients_new(1);
+    services.connections = td_connections_new(N_SOCKETS, services.buffers, CONNECTION_BYTES);
+    services.connection_limits = (struct td_connection_limits){ .open = 500, .per_client = 250 };
+    phase_of_new = TD_CONNECTION_WAITING;
+    library_takes = MHD_YES;
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(listener, MOST), 0);
+}
+
+static void start(const char *trusted, bool leave_waiting)
+{
+    static struct td_io_thread io_threads[IO_THREADS];
+    char message[256];
+    for (int i = 0; i < IO_THREADS; i++)
+        io_threads[i].library = (struct MHD_Daemon *)(uintptr_t)(i + 1);
+    proxies = td_proxies_new(trusted, message, sizeof message);
+    ck_assert_ptr_nonnull(proxies);
+    acceptor = td_acceptor_start(&(struct td_acceptor_options){ .services = &services,
+                                                                .proxies = proxies,
+                                                                .socket = listener,
+                                                                .leave_waiting = leave_waiting,
+                                                                .io_threads = io_threads,
+                                                                .n_io_threads = IO_THREADS });
+    ck_assert_ptr_nonnull(acceptor);
+}
+
+static void tear_down(void)
+{
+    td_acceptor_free(acceptor);
+    for (int i = 0; i < N_SOCKETS; i++)
+        td_connections_close(services.connections, i);
+    ck_assert_int_eq(td_connections_count(services.connections), 0);
+    td_connections_free(services.connections);
+    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0);
+    td_clients_free(services.clients);
+    td_buffer_pool_free(services.buffers);
+    td_proxies_free(proxies);
+    close(listener);
+}
+
+/* A connection of client 127.0.0.`client`, which may not have been accepted yet. */
+static int connect_as(int client)
+{
+    struct sockaddr_in server,
+        own = { .sin_family = AF_INET,
+                .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + (uint32_t)client) };
+    socklen_t length = sizeof server;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&server, &length), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&server, length), 0);
+    return fd;
+}
+
+static void wait_for(const atomic_int *count, int least)
+{
+    const struct timespec tick = { .tv_nsec = 200000 };
+    for (int i = 0; atomic_load(count) < least; i++, nanosleep(&tick, NULL))
+        ck_assert_int_lt(i, 300000);
+}
+
+/* The record of a new connection of the client, which was handed over. */
+static struct td_connection *open_as(int client)
+{
+    const int n = atomic_load(&n_handed);
+    (void)connect_as(client);
+    wait_for(&n_handed, n + 1);
+    ck_assert_int_ne(fcntl(handed[n].socket, F_GETFL) & O_NONBLOCK, 0);
+    ck_assert_int_eq(fcntl(handed[n].socket, F_GETFD), FD_CLOEXEC);
+    return td_connections_find(services.connections, handed[n].socket);
+}
+
+static bool is_closed(int fd)
+{
+    struct pollfd poller = { .fd = fd, .events = POLLIN };
+    char byte;
+    return __real_poll(&poller, 1, 60000) == 1 && recv(fd, &byte, 1, 0) <= 0;
+}
+
+/* ---- which I/O thread ------------------------------------------------------------------------ */
+
+/* The I/O threads of connections that the clients, one letter each, open one after the other. */
+static const struct {
+    const char *description, *clients, *io_threads;
+} placements[] = {
+    { "the first eight connections of a client go to the first thread, the others to those with "
+      "fewest",
+      "aaaaaaaaaaaaa", "0000000021212" },
+    { "a second client's go to the first thread too, while it has no more than its share",
+      "aaaaaaaaaabbb", "0000000021002" },
+    { "the first thread has at most nine connections more than another one", "abcdefghijklm",
+      "0000000002102" },
+};
+
+START_TEST(connections_are_placed_on_io_threads)
+{
+    const char *clients = placements[_i].clients;
+    char got[32] = { 0 };
+    start("", false);
+    for (int i = 0; clients[i]; i++)
+        got[i] = (char)('0' + open_as(clients[i] - 'a' + 1)->io_thread);
+    ck_assert_msg(strcmp(got, placements[_i].io_threads) == 0, "%s: %s", placements[_i].description,
+                  got);
+    for (int i = 0; clients[i]; i++)
+        ck_assert_int_eq(handed[i].io_thread, got[i] - '0');
+}
+END_TEST
+
+START_TEST(connections_of_a_trusted_proxy_have_no_client_and_use_the_other_threads)
+{
+    services.connection_limits.per_client = 1;
+    start("127.0.0.2", false);
+    for (int i = 0; i < 4; i++) {
+        const struct td_connection *record = open_as(2);
+        ck_assert(record->forwards);
+        ck_assert_ptr_null(record->client);
+        ck_assert_int_eq(record->restriction, TD_UNRESTRICTED);
+        ck_assert_int_eq(record->io_thread, i % 2 == 0 ? 2 : 1);
+    }
+    const struct td_connection *record = open_as(1);
+    ck_assert(!record->forwards);
+    ck_assert_int_eq(td_client_connections(record->client), 1);
+    ck_assert_int_eq(open_as(1)->restriction, TD_CLIENT_REACHED);
+}
+END_TEST
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+START_TEST(a_connection_is_restricted_by_the_limit_that_it_exceeds)
+{
+    services.connection_limits = (struct td_connection_limits){ .open = 5, .per_client = 2 };
+    phase_of_new = TD_CONNECTION_WORKING; /* so that none can make room */
+    start("", false);
+    static const struct {
+        int client;
+        enum td_restriction restriction;
+    } opened[] = {
+        { 1, TD_UNRESTRICTED },        { 1, TD_UNRESTRICTED },
+        { 1, TD_CLIENT_REACHED }, /* it takes a place as well */
+        { 2, TD_UNRESTRICTED },        { 2, TD_UNRESTRICTED },
+        { 1, TD_CONNECTIONS_REACHED }, { 3, TD_CONNECTIONS_REACHED },
+    };
+    for (size_t i = 0; i < sizeof opened / sizeof *opened; i++)
+        ck_assert_msg(open_as(opened[i].client)->restriction == opened[i].restriction,
+                      "connection %zu", i);
+}
+END_TEST
+
+START_TEST(without_memory_for_it_a_connection_is_restricted)
+{
+    td_buffer_pool_free(services.buffers);
+    td_connections_free(services.connections);
+    services.buffers = td_buffer_pool_new(2 * CONNECTION_BYTES, 0);
+    services.connections = td_connections_new(N_SOCKETS, services.buffers, CONNECTION_BYTES);
+    start("", false);
+    ck_assert_int_eq(open_as(1)->restriction, TD_UNRESTRICTED);
+    ck_assert_int_eq(open_as(1)->restriction, TD_UNRESTRICTED);
+    ck_assert_int_eq(open_as(1)->restriction, TD_MEMORY_REACHED);
+}
+END_TEST
+
+START_TEST(connections_that_are_ending_count_against_the_limit_up_to_a_number)
+{
+    enum { OPEN = 200, ENDING = TD_ENDING / 2 };
+    services.connection_limits = (struct td_connection_limits){ .open = OPEN, .per_client = OPEN };
+    start("", false);
+    for (int i = 0; i < OPEN; i++)
+        (void)open_as(1);
+    for (int i = 0; i < ENDING;
+         i++) /* each ends one of the first client, which is not closed yet */
+        ck_assert_int_eq(open_as(2 + i)->restriction, TD_UNRESTRICTED);
+    ck_assert_int_eq(open_as(200)->restriction, TD_CONNECTIONS_REACHED);
+    for (int i = 0; i < OPEN + 2; i++) /* with two of those that are there */
+        if (i < 2 ||
+            atomic_load(&td_connections_find(services.connections, handed[i].socket)->phase) ==
+                TD_CONNECTION_ENDED)
+            td_connections_close(services.connections, handed[i].socket);
+    ck_assert_int_eq(open_as(201)->restriction, TD_UNRESTRICTED);
+}
+END_TEST
+
+START_TEST(the_oldest_restricted_connection_makes_room_for_another)
+{
+    services.connection_limits = (struct td_connection_limits){ .open = 1, .per_client = 1 };
+    start("", false);
+    (void)open_as(1);
+    const struct td_connection *oldest = open_as(1), *second = open_as(1);
+    for (int i = 2; i < TD_RESTRICTED_CONNECTIONS; i++)
+        ck_assert_int_eq(open_as(1)->restriction, TD_CONNECTIONS_REACHED);
+    ck_assert_int_eq(oldest->phase, TD_CONNECTION_WAITING);
+    (void)open_as(1);
+    ck_assert_int_eq(oldest->phase, TD_CONNECTION_ENDED);
+    ck_assert_int_eq(second->phase, TD_CONNECTION_WAITING);
+    ck_assert_int_eq(td_connections_count_restricted(services.connections),
+                     TD_RESTRICTED_CONNECTIONS);
+}
+END_TEST
+
+START_TEST(restricted_connections_that_are_answered_are_not_ended)
+{
+    services.connection_limits = (struct td_connection_limits){ .open = 1, .per_client = 1 };
+    phase_of_new = TD_CONNECTION_SENDING;
+    start("", false);
+    for (int i = 0; i <= TD_RESTRICTED_CONNECTIONS; i++)
+        (void)open_as(1);
+    ck_assert(is_closed(connect_as(1)));
+    ck_assert_int_eq(atomic_load(&n_handed), 1 + TD_RESTRICTED_CONNECTIONS);
+    td_connections_close(services.connections, handed[1].socket);
+    (void)open_as(1);
+}
+END_TEST
+
+START_TEST(no_more_connections_are_accepted_than_there_are_files_for)
+{
+    enum { MOST_OPEN = 1 + TD_RESTRICTED_CONNECTIONS + TD_ENDING };
+    services.connection_limits = (struct td_connection_limits){ .open = 1, .per_client = 1 };
+    start("", false);
+    for (int i = 0; i < MOST_OPEN; i++)
+        (void)open_as(1);
+    ck_assert(is_closed(connect_as(1)));
+    ck_assert_int_eq(td_connections_count(services.connections), MOST_OPEN);
+}
+END_TEST
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+START_TEST(a_connection_that_the_library_does_not_take_is_forgotten)
+{
+    library_takes = MHD_NO;
+    start("", false);
+    ck_assert(is_closed(connect_as(1)));
+    wait_for(&n_handed, 1);
+    td_acceptor_stop(acceptor);
+    ck_assert_int_eq(td_connections_count(services.connections), 0);
+    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0);
+}
+END_TEST
+
+START_TEST(a_socket_above_the_table_is_closed_and_leaves_nothing)
+{
+    td_connections_free(services.connections);
+    services.connections = td_connections_new(1, services.buffers, CONNECTION_BYTES);
+    start("", false);
+    ck_assert(is_closed(connect_as(1)));
+    td_acceptor_stop(acceptor);
+    ck_assert_int_eq(atomic_load(&n_handed), 0);
+    ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0);
+    td_clients_trim(services.clients, 1, 1);
+    td_clients_trim(services.clients, 3, 2);
+    ck_assert_int_eq(td_clients_count(services.clients), 0); /* no reference was left */
+}
+END_TEST
+
+/* The log so far. */
+static const char *logged(int from)
+{
+    static char text[4096];
+    const ssize_t n = read(from, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+static const struct {
+    int error;
+    bool pauses;
+} errors[] = {
+    { ECONNABORTED, false }, { EINTR, false },     { EPROTO, false },       { ENETDOWN, false },
+    { ENOPROTOOPT, false },  { EHOSTDOWN, false }, { EHOSTUNREACH, false }, { EOPNOTSUPP, false },
+    { ENETUNREACH, false },  { EPERM, false },     { EMFILE, true },        { ENFILE, true },
+    { ENOBUFS, true },       { ENOMEM, true },
+};
+
+START_TEST(without_files_or_memory_the_acceptor_pauses_and_logs_once)
+{
+    enum { FAILURES = 3 };
+    int pipes[2];
+    ck_assert_int_eq(pipe2(pipes, O_NONBLOCK), 0);
+    services.log.fd = pipes[1];
+    services.log.level = TD_LOG_WARN;
+    failure = errors[_i].error;
+    atomic_store(&failing, FAILURES);
+    start("", false);
+    (void)open_as(1);
+    const char *text = logged(pipes[0]), *event = strstr(text, "accept_failed");
+    ck_assert_msg((event != NULL) == errors[_i].pauses, "%s: %s", strerror(failure), text);
+    ck_assert(!event || (strstr(event, strerror(failure)) && !strstr(event + 1, "accept_failed")));
+    ck_assert_int_eq(atomic_load(&waits), errors[_i].pauses ? FAILURES : 0);
+    (void)open_as(1); /* it waits for connections again */
+    ck_assert_int_eq(atomic_load(&waits), errors[_i].pauses ? FAILURES : 0);
+}
+END_TEST
+
+/* ---- stop ------------------------------------------------------------------------------------ */
+
+START_TEST(at_the_stop_waiting_connections_are_accepted_or_left_to_another_process)
+{
+    const bool leave_waiting = _i == 1;
+    enum { WAITING = 5 };
+    only_stop = true;
+    start("", leave_waiting);
+    for (int i = 0; i < WAITING; i++)
+        (void)connect_as(1);
+    td_acceptor_stop(acceptor);
+    ck_assert_int_eq(atomic_load(&n_handed), leave_waiting ? 0 : WAITING);
+    td_acceptor_stop(acceptor); /* again */
+    int left = 0;
+    while (__real_accept4(listener, NULL, NULL, 0) >= 0)
+        left++;
+    ck_assert_int_eq(left, leave_waiting ? WAITING : 0);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, connections_are_placed_on_io_threads, 0,
+                        sizeof placements / sizeof *placements);
+    tcase_add_test(tcase, connections_of_a_trusted_proxy_have_no_client_and_use_the_other_threads);
+    tcase_add_test(tcase, a_connection_is_restricted_by_the_limit_that_it_exceeds);
+    tcase_add_test(tcase, without_memory_for_it_a_connection_is_restricted);
+    tcase_add_test(tcase, connections_that_are_ending_count_against_the_limit_up_to_a_number);
+    tcase_add_test(tcase, the_oldest_restricted_connection_makes_room_for_another);
+    tcase_add_test(tcase, restricted_connections_that_are_answered_are_not_ended);
+    tcase_add_test(tcase, no_more_connections_are_accepted_than_there_are_files_for);
+    tcase_add_test(tcase, a_connection_that_the_library_does_not_take_is_forgotten);
+    tcase_add_test(tcase, a_socket_above_the_table_is_closed_and_leaves_nothing);
+    tcase_add_loop_test(tcase, without_files_or_memory_the_acceptor_pauses_and_logs_once, 0,
+                        sizeof errors / sizeof *errors);
+    tcase_add_loop_test(
+        tcase, at_the_stop_waiting_connections_are_accepted_or_left_to_another_process, 0, 2);
+}
+
+int main(void)
+{
+    return run_suite("acceptor", add);
+}

@@ -1,0 +1,186 @@
+#include "server/http/acceptor.h"
+#include "server/http/capacity.h"
+#include "server/http/linger.h"
+#include "tests/support/suite.h"
+
+#include <sys/resource.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GIB (INT64_C(1) << 30)
+
+static struct td_services services;
+static int logs[2];
+
+static void set_up(void)
+{
+    memset(&services, 0, sizeof services);
+    ck_assert_int_eq(pipe(logs), 0);
+    services.log.fd = logs[1];
+    services.log.level = TD_LOG_WARN;
+    services.config.io_threads = 1;
+    services.config.connection_memory = 30 << 10;
+    services.config.memory_limit = GIB;
+    services.config.connection_limit = 10000;
+}
+
+/* Lowers the limits on open files of this process, which is the test's own. */
+static void allow_files(int64_t now, int64_t most)
+{
+    const struct rlimit files = { .rlim_cur = (rlim_t)now, .rlim_max = (rlim_t)most };
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+}
+
+/* Files beside those of connections: 64 for the process, and for lingering, restricted and ending
+ * connections, and two for each I/O thread. */
+enum {
+    SPARE = 64,
+    RESERVED = SPARE + TD_LINGER_SOCKETS + TD_RESTRICTED_CONNECTIONS + TD_ENDING + 2 * (1 + 1)
+};
+
+static struct td_capacity capacity_found(void)
+{
+    struct td_capacity capacity;
+    ck_assert(td_capacity_find(&services, &capacity));
+    return capacity;
+}
+
+static const char *logged(void)
+{
+    static char text[1024];
+    close(logs[1]);
+    const ssize_t n = read(logs[0], text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+START_TEST(connections_are_what_the_files_leave)
+{
+    allow_files(700, 700);
+    const struct td_capacity capacity = capacity_found();
+    ck_assert_int_eq(capacity.limits.open, 700 - RESERVED);
+    ck_assert_ptr_nonnull(strstr(logged(), "the limit on open files"));
+}
+END_TEST
+
+START_TEST(the_limit_on_files_is_raised_to_what_the_system_allows)
+{
+    struct rlimit files;
+    allow_files(100, 900);
+    ck_assert_int_eq(capacity_found().limits.open, 900 - RESERVED);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+    ck_assert_int_eq((int64_t)files.rlim_cur, 900);
+}
+END_TEST
+
+START_TEST(each_io_thread_takes_two_files)
+{
+    allow_files(900, 900);
+    services.config.io_threads = 11;
+    ck_assert_int_eq(capacity_found().limits.open, 900 - RESERVED - 20);
+}
+END_TEST
+
+START_TEST(each_region_of_shared_memory_takes_a_file)
+{
+    allow_files(2000, 2000);
+    services.shm = (struct td_shm *)&services; /* only asked whether there is one */
+    ck_assert_int_eq(capacity_found().limits.open, 2000 - RESERVED - TD_SHM_REGIONS);
+}
+END_TEST
+
+START_TEST(no_more_connections_than_wanted)
+{
+    allow_files(900, 900);
+    services.config.connection_limit = 900 - RESERVED;
+    ck_assert_int_eq(capacity_found().limits.open, 900 - RESERVED);
+    ck_assert_str_eq(logged(), "");
+}
+END_TEST
+
+static const struct {
+    int64_t wanted;
+    int room; /* files beside the reserved ones */
+    bool enough;
+} fewest[] = {
+    { 10000, 64, true }, { 10000, 63, false }, { 65, 64, true },
+    { 65, 63, false },   { 10, 10, true },     { 10, 9, false },
+};
+
+START_TEST(at_least_64_connections_or_as_many_as_wanted_must_be_possible)
+{
+    struct td_capacity capacity;
+    char needed[32];
+    allow_files(RESERVED + fewest[_i].room, RESERVED + fewest[_i].room);
+    services.config.connection_limit = fewest[_i].wanted;
+    ck_assert_int_eq(td_capacity_find(&services, &capacity), fewest[_i].enough);
+    if (fewest[_i].enough)
+        ck_assert_int_eq(capacity.limits.open, fewest[_i].room);
+    snprintf(needed, sizeof needed, "needed=%d ", RESERVED + fewest[_i].room + 1);
+    ck_assert_int_eq(strstr(logged(), needed) != NULL, !fewest[_i].enough);
+}
+END_TEST
+
+START_TEST(connections_take_a_quarter_of_the_memory_but_sixteen_are_allowed)
+{
+    static const struct {
+        int64_t memory;
+        int open;
+    } rows[] = { { 4 * 100 * (32 << 10), 100 }, { 4 * 101 * (32 << 10) - 1, 100 },
+                 { 4 * 17 * (32 << 10), 17 },   { 4 * 16 * (32 << 10), 16 },
+                 { 4 * 15 * (32 << 10), 16 },   { 1, 16 } };
+    allow_files(2000, 2000);
+    ck_assert_uint_eq(td_capacity_connection_bytes(&services), 32 << 10);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        services.config.memory_limit = rows[i].memory;
+        ck_assert_int_eq(capacity_found().limits.open, rows[i].open);
+    }
+    ck_assert_ptr_nonnull(strstr(logged(), "a quarter of --memory-limit"));
+}
+END_TEST
+
+START_TEST(a_client_has_half_of_the_connections_or_as_many_as_the_option_says)
+{
+    static const struct {
+        int64_t wanted, option;
+        int per_client;
+    } rows[] = { { 100, 0, 50 }, { 101, 0, 51 },    { 1, 0, 1 },
+                 { 100, 7, 7 },  { 100, 100, 100 }, { 100, 101, 100 } };
+    allow_files(2000, 2000);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        services.config.connection_limit = rows[i].wanted;
+        services.config.client_connections = rows[i].option;
+        ck_assert_int_eq(capacity_found().limits.per_client, rows[i].per_client);
+    }
+}
+END_TEST
+
+START_TEST(the_table_of_sockets_has_room_for_all_files)
+{
+    allow_files(2000, 2000);
+    ck_assert_int_ge(capacity_found().n_sockets, 2000);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, set_up, NULL);
+    tcase_add_test(tcase, connections_are_what_the_files_leave);
+    tcase_add_test(tcase, the_limit_on_files_is_raised_to_what_the_system_allows);
+    tcase_add_test(tcase, each_io_thread_takes_two_files);
+    tcase_add_test(tcase, each_region_of_shared_memory_takes_a_file);
+    tcase_add_test(tcase, no_more_connections_than_wanted);
+    tcase_add_loop_test(tcase, at_least_64_connections_or_as_many_as_wanted_must_be_possible, 0,
+                        sizeof fewest / sizeof *fewest);
+    tcase_add_test(tcase, connections_take_a_quarter_of_the_memory_but_sixteen_are_allowed);
+    tcase_add_test(tcase, a_client_has_half_of_the_connections_or_as_many_as_the_option_says);
+    tcase_add_test(tcase, the_table_of_sockets_has_room_for_all_files);
+}
+
+int main(void)
+{
+    return run_suite("capacity", add);
+}

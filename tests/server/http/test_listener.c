@@ -1,0 +1,216 @@
+#include "server/http/listener.h"
+#include "tests/support/suite.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct td_listener_address address_of(const char *host)
+{
+    struct td_listener_address bound = { .length = sizeof(struct sockaddr_in6) };
+    struct sockaddr_in *ipv4 = (void *)&bound.address;
+    struct sockaddr_in6 *ipv6 = (void *)&bound.address;
+    if (strchr(host, ':')) {
+        ipv6->sin6_family = AF_INET6;
+        ipv6->sin6_port = htons(80);
+        ck_assert_int_eq(inet_pton(AF_INET6, host, &ipv6->sin6_addr), 1);
+    } else {
+        bound.length = sizeof *ipv4;
+        ipv4->sin_family = AF_INET;
+        ipv4->sin_port = htons(80);
+        ck_assert_int_eq(inet_pton(AF_INET, host, &ipv4->sin_addr), 1);
+    }
+    return bound;
+}
+
+static const struct {
+    const char *host, *printed;
+    bool loopback;
+} addresses[] = {
+    { "127.0.0.1", "127.0.0.1:80", true },
+    { "127.255.255.254", "127.255.255.254:80", true },
+    { "126.0.0.1", "126.0.0.1:80", false },
+    { "128.0.0.127", "128.0.0.127:80", false },
+    { "0.0.0.0", "0.0.0.0:80", false },
+    { "::1", "[::1]:80", true },
+    { "::", "[::]:80", false },
+    { "::ffff:127.0.0.1", "[::ffff:127.0.0.1]:80", true },
+    { "::ffff:126.0.0.127", "[::ffff:126.0.0.127]:80", false },
+    { "2001:db8::7f00:1", "[2001:db8::7f00:1]:80", false },
+};
+
+START_TEST(an_address_is_printed_as_in_a_url_and_may_be_loopback)
+{
+    const struct td_listener_address bound = address_of(addresses[_i].host);
+    char text[256];
+    td_listener_print(&bound, text, sizeof text);
+    ck_assert_str_eq(text, addresses[_i].printed);
+    ck_assert_msg(td_listener_is_loopback(&bound) == addresses[_i].loopback, "%s", text);
+}
+END_TEST
+
+START_TEST(a_socket_listens_at_its_address_and_is_not_inherited_by_programs)
+{
+    struct td_listener_address bound;
+    struct sockaddr_in *ipv4 = (void *)&bound.address;
+    const char *why = NULL;
+    char address[32];
+    int fd = td_listener_open("127.0.0.1:0", &why);
+    ck_assert_int_ge(fd, 0);
+    ck_assert(td_listener_find(fd, &bound, &why));
+    ck_assert_uint_eq(ntohl(ipv4->sin_addr.s_addr), INADDR_LOOPBACK);
+    ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    ck_assert_int_ne(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+    snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(ipv4->sin_port));
+    ck_assert_int_eq(td_listener_open(address, &why), -1);
+    ck_assert_str_eq(why, "Address already in use");
+    close(fd);
+}
+END_TEST
+
+START_TEST(an_address_can_be_used_again_while_old_connections_end)
+{
+    struct td_listener_address bound;
+    struct sockaddr_in *ipv4 = (void *)&bound.address;
+    const char *why = NULL;
+    char address[32];
+    int fd = td_listener_open("127.0.0.1:0", &why);
+    ck_assert(td_listener_find(fd, &bound, &why));
+    const int client = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(client, (struct sockaddr *)&bound.address, bound.length), 0);
+    close(accept(fd, NULL, NULL)); /* the end that closes first is remembered for a minute */
+    close(client);
+    close(fd);
+    snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(ipv4->sin_port));
+    fd = td_listener_open(address, &why);
+    ck_assert_msg(fd >= 0, "%s", why);
+    close(fd);
+}
+END_TEST
+
+START_TEST(many_connections_may_wait_to_be_accepted)
+{
+    enum { WAITING = 100 };
+    struct td_listener_address bound;
+    const char *why = NULL;
+    const int fd = td_listener_open("127.0.0.1:0", &why);
+    ck_assert(td_listener_find(fd, &bound, &why));
+    for (int i = 0; i < WAITING; i++) {
+        struct pollfd client = { .fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0),
+                                 .events = POLLOUT };
+        (void)connect(client.fd, (struct sockaddr *)&bound.address, bound.length);
+        ck_assert_int_eq(poll(&client, 1, 20000), 1);
+        ck_assert_int_eq(client.revents, POLLOUT);
+    }
+    close(fd);
+}
+END_TEST
+
+/* ---- sockets of a service manager ------------------------------------------------------------ */
+
+enum { FIRST = 3 };
+
+/* A blocking listening socket is descriptor 3, and the variables are for this process. */
+static void pass_socket(void)
+{
+    char pid[16];
+    const char *why;
+    const int fd = td_listener_open("127.0.0.1:0", &why);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(dup2(fd, FIRST), FIRST);
+    if (fd != FIRST)
+        close(fd);
+    ck_assert_int_eq(fcntl(FIRST, F_SETFL, fcntl(FIRST, F_GETFL) & ~O_NONBLOCK), 0);
+    ck_assert_int_eq(fcntl(FIRST, F_SETFD, 0), 0);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    setenv("LISTEN_PID", pid, 1);
+    setenv("LISTEN_FDS", "1", 1);
+    setenv("LISTEN_FDNAMES", "http", 1);
+}
+
+START_TEST(a_socket_that_was_passed_is_used_by_this_process_only)
+{
+    const char *why = "";
+    pass_socket();
+    ck_assert_int_eq(td_listener_inherit(&why), FIRST);
+    ck_assert_ptr_null(why);
+    ck_assert_int_eq(fcntl(FIRST, F_GETFD), FD_CLOEXEC);
+    ck_assert_int_ne(fcntl(FIRST, F_GETFL) & O_NONBLOCK, 0);
+    ck_assert_ptr_null(getenv("LISTEN_PID"));
+    ck_assert_ptr_null(getenv("LISTEN_FDS"));
+    ck_assert_ptr_null(getenv("LISTEN_FDNAMES"));
+    ck_assert_int_eq(td_listener_inherit(&why), -1); /* once */
+    ck_assert_ptr_null(why);
+}
+END_TEST
+
+static const struct {
+    const char *pid, *count; /* NULL: not set; a pid of "" is this process's */
+    const char *why;         /* part of the refusal; NULL: there is no socket */
+} environments[] = {
+    { NULL, NULL, NULL },
+    { "1", "1", NULL },
+    { NULL, "1", NULL },
+    { "", NULL, NULL },
+    { "", "0", NULL },
+    { "", "2", "one listening socket is expected" },
+    { "", "-1", "one listening socket is expected" },
+    { "", "1x", "one listening socket is expected" },
+    { "", "99999999999999999999", "one listening socket is expected" },
+};
+
+START_TEST(other_variables_pass_no_socket_or_are_refused)
+{
+    const char *why = "";
+    pass_socket();
+    if (!environments[_i].pid || environments[_i].pid[0])
+        unsetenv("LISTEN_PID");
+    if (environments[_i].pid && environments[_i].pid[0])
+        setenv("LISTEN_PID", environments[_i].pid, 1);
+    unsetenv("LISTEN_FDS");
+    if (environments[_i].count)
+        setenv("LISTEN_FDS", environments[_i].count, 1);
+    ck_assert_int_eq(td_listener_inherit(&why), -1);
+    if (environments[_i].why)
+        ck_assert_msg(why && strstr(why, environments[_i].why), "%s", why);
+    else
+        ck_assert_msg(why == NULL, "%s", why);
+}
+END_TEST
+
+START_TEST(a_missing_descriptor_is_refused)
+{
+    const char *why = NULL;
+    pass_socket();
+    close(FIRST);
+    ck_assert_int_eq(td_listener_inherit(&why), -1);
+    ck_assert_str_eq(why, "LISTEN_FDS is 1, but descriptor 3 is not open");
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, an_address_is_printed_as_in_a_url_and_may_be_loopback, 0,
+                        sizeof addresses / sizeof *addresses);
+    tcase_add_test(tcase, a_socket_listens_at_its_address_and_is_not_inherited_by_programs);
+    tcase_add_test(tcase, an_address_can_be_used_again_while_old_connections_end);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, many_connections_may_wait_to_be_accepted);
+    tcase_add_test(tcase, a_socket_that_was_passed_is_used_by_this_process_only);
+    tcase_add_loop_test(tcase, other_variables_pass_no_socket_or_are_refused, 0,
+                        sizeof environments / sizeof *environments);
+    tcase_add_test(tcase, a_missing_descriptor_is_refused);
+}
+
+int main(void)
+{
+    return run_suite("listener", add);
+}
