@@ -1,4 +1,6 @@
 /* The quota of the files that the store writes: exact, at any mixture of writers and failures. */
+#include "server/store/data_dir_internal.h"
+#include "server/store/state.h"
 #include "tests/server/folder.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -214,6 +216,46 @@ START_TEST(admission_refuses_what_cannot_fit_and_counts_nothing)
 }
 END_TEST
 
+/* ---- files that are being written ------------------------------------------------------------ */
+
+/* The sum of all files but `file`, found by asking for as much as there is room for. */
+static void expect_others(struct td_data_dir *dir, const char *file, uint64_t others)
+{
+    ck_assert_msg(td_data_check_quota(dir, file, folder_quota - others, &err) == TD_OK, "%s",
+                  err.message);
+    expect_refused(td_data_check_quota(dir, file, folder_quota - others + 1, &err),
+                   folder_quota + 1, folder_quota);
+}
+
+START_TEST(a_file_being_written_counts_with_its_old_or_its_new_size)
+{
+    static const char content[500];
+    struct td_reserved_file a = { .file = "a.tensord", .bytes = 400 },
+                            b = { .file = "b.tensord", .bytes = 50 },
+                            c = { .file = "c.tensord", .bytes = 7 };
+    struct td_store *store = open_with(1000);
+    struct td_data_dir *dir = store->dir;
+    ck_assert_int_eq(td_data_reserve(dir, &a, &err), TD_OK);
+    expect_others(dir, "new.tensord", 400);
+    put_file("a.tensord", content, 100);
+    expect_others(dir, "new.tensord", 400);
+    put_file("a.tensord", content, 500);
+    expect_others(dir, "new.tensord", 500);
+    expect_others(dir, "a.tensord", 0);
+    ck_assert_int_eq(td_data_reserve(dir, &b, &err), TD_OK);
+    ck_assert_int_eq(td_data_reserve(dir, &c, &err), TD_OK);
+    expect_others(dir, "new.tensord", 500 + 50 + 7);
+    td_data_unreserve(dir, &b);
+    expect_others(dir, "new.tensord", 500 + 7);
+    td_data_unreserve(dir, &c);
+    expect_others(dir, "new.tensord", 500);
+    td_data_unreserve(dir, &a);
+    put_file("a.tensord", content, 100);
+    expect_others(dir, "new.tensord", 100);
+    td_store_free(store);
+}
+END_TEST
+
 /* ---- concurrent writers ---------------------------------------------------------------------- */
 
 enum { THREADS = 8, FITTING = 3, ROUNDS = 20 };
@@ -291,6 +333,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, only_tensord_files_count);
     tcase_add_test(tcase, files_above_a_lowered_quota_may_be_replaced_but_not_grow);
     tcase_add_test(tcase, admission_refuses_what_cannot_fit_and_counts_nothing);
+    tcase_add_test(tcase, a_file_being_written_counts_with_its_old_or_its_new_size);
     tcase_add_test(tcase, concurrent_writers_never_exceed_the_quota);
 }
 

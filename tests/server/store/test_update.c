@@ -481,6 +481,28 @@ START_TEST(a_deadline_while_copying_ends_the_update)
 }
 END_TEST
 
+static td_status stop_now(void *context, struct td_error *error)
+{
+    (void)context;
+    return td_error_set(error, TD_DRAINING, "stopped");
+}
+
+START_TEST(a_put_whose_copy_is_stopped_stores_nothing)
+{
+    struct td_store *store = open_with((uint64_t)64 << 20, "");
+    const struct td_shape dims = shape("[10000000]");
+    const struct td_tensor t = random_tensor(TD_DTYPE_UINT8, &dims);
+    struct td_tensor_listing listing;
+    bool created;
+    test_arena.stop = (struct td_stop){ .check = stop_now };
+    ck_assert_int_eq(td_store_put(store, &on_t, &t, &test_arena, &listing, &created, &err),
+                     TD_DRAINING);
+    ck_assert_int_eq(counting.alive, 0);
+    ck_assert_uint_eq(td_store_stats(store).held, 0);
+    td_store_free(store);
+}
+END_TEST
+
 START_TEST(any_sequence_of_updates_matches_the_model)
 {
     unsigned char model[BYTES];
@@ -551,6 +573,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_thread_within_an_update_never_waits_for_a_writer);
     tcase_add_test(tcase, a_scan_waits_for_the_writer_of_a_file);
     tcase_add_test(tcase, a_deadline_while_copying_ends_the_update);
+    tcase_add_test(tcase, a_put_whose_copy_is_stopped_stores_nothing);
     tcase_add_test(tcase, writers_of_two_names_do_not_use_each_others_quota);
     tcase_add_loop_test(tcase, any_sequence_of_updates_matches_the_model, 0, 8);
 }

@@ -488,6 +488,31 @@ START_TEST(what_was_just_persisted_is_verified)
 }
 END_TEST
 
+/* Their offsets are written some at a time, so that blocks have several parts. */
+START_TEST(strings_of_several_blocks_match_their_checksums)
+{
+    enum { STRINGS = 100001, CHARACTERS = 2000000 };
+    static uint64_t offsets[STRINGS + 1];
+    static char data[CHARACTERS];
+    for (int i = 0; i <= STRINGS; i++)
+        offsets[i] = (uint64_t)i * CHARACTERS / STRINGS;
+    for (int i = 0; i < CHARACTERS; i++)
+        data[i] = (char)('a' + i / 3 % 26);
+    const struct td_tensor t = { .dtype = TD_DTYPE_STRING,
+                                 .shape = { 1, { STRINGS } },
+                                 .numel = STRINGS,
+                                 .data = data,
+                                 .bytes = CHARACTERS,
+                                 .offsets = offsets };
+    persist_t(&t);
+    ck_assert_uint_gt(size, (STRINGS + 1) * sizeof *offsets + CHARACTERS);
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_VERIFIED);
+    ck_assert(memcmp(found(store, "t")->tensor->data, data, CHARACTERS) == 0);
+    td_store_free(store);
+}
+END_TEST
+
 START_TEST(files_without_checksums_are_not_compared)
 {
     static const char header[] =
@@ -555,6 +580,70 @@ START_TEST(every_one_of_many_files_is_compared)
 }
 END_TEST
 
+START_TEST(damage_is_found_in_each_of_several_files)
+{
+    const struct td_tensor t = large_tensor();
+    const size_t place = data_begin + BLOCK;
+    persist_t(&t);
+    content[place] ^= 1;
+    put_content();
+    put_file("u.tensord", content, size);
+    put_file("v.tensord", content, size);
+    folder_verify = TD_VERIFY_BACKGROUND;
+    struct td_store *store = open_folder();
+    verify_all(store);
+    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_DAMAGED);
+    ck_assert_int_eq(integrity_of(store, "u"), TD_INTEGRITY_DAMAGED);
+    ck_assert_int_eq(integrity_of(store, "v"), TD_INTEGRITY_DAMAGED);
+    td_store_free(store);
+}
+END_TEST
+
+/* Otherwise its mapping would stay as long as the server runs. */
+START_TEST(a_version_that_was_compared_is_held_by_nothing)
+{
+    const struct td_tensor t = large_tensor();
+    const struct td_store_write write = { .name = "t" };
+    td_guard_install();
+    folder_verify = TD_VERIFY_BACKGROUND;
+    persist_t(&t);
+    td_arena_reset(&test_arena); /* it holds what it has had from a store */
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(td_guard_ranges(), 1);
+    verify_all(store);
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    td_arena_reset(&test_arena);
+    ck_assert_int_eq(td_guard_ranges(), 0);
+    td_store_free(store);
+}
+END_TEST
+
+static bool stop_always(void)
+{
+    return true;
+}
+
+/* The main thread takes signals then; one that is pending for a moment ends no scan. */
+START_TEST(once_opened_a_store_does_not_ask_for_signals)
+{
+    const struct td_tensor t = large_tensor();
+    persist_t(&t);
+    ck_assert_int_eq(unlink(path_of("t.tensord")), 0);
+    struct td_store *store =
+        td_store_open(&(struct td_store_options){ .dir = folder,
+                                                  .quota = QUOTA,
+                                                  .verify = TD_VERIFY_START,
+                                                  .memory = td_memory_heap(),
+                                                  .log = &store_log,
+                                                  .stop_requested = stop_always });
+    ck_assert_ptr_nonnull(store);
+    put_content();
+    td_store_rescan(store);
+    expect_served(store, TD_INTEGRITY_VERIFIED);
+    td_store_free(store);
+}
+END_TEST
+
 START_TEST(a_version_that_is_replaced_while_it_is_compared_is_left)
 {
     struct td_store *store = open_pending(); /* the second block is damaged */
@@ -581,6 +670,7 @@ START_TEST(a_file_that_is_truncated_while_it_is_compared_counts_as_truncated)
     verify_all(store);
     ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
     ck_assert_msg(strstr(err.message, "was truncated") != NULL, "%s", err.message);
+    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_NONE);
     td_store_free(store);
 }
 END_TEST
@@ -673,9 +763,13 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_call_in_flight_that_read_a_tensor_which_is_found_damaged_is_refused);
     tcase_add_loop_test(tcase, a_file_that_matches_is_verified, 0, 3);
     tcase_add_test(tcase, what_was_just_persisted_is_verified);
+    tcase_add_test(tcase, strings_of_several_blocks_match_their_checksums);
     tcase_add_test(tcase, files_without_checksums_are_not_compared);
     tcase_add_loop_test(tcase, checksums_of_an_unknown_kind_are_refused, 0, 3);
     tcase_add_test(tcase, every_one_of_many_files_is_compared);
+    tcase_add_test(tcase, damage_is_found_in_each_of_several_files);
+    tcase_add_test(tcase, a_version_that_was_compared_is_held_by_nothing);
+    tcase_add_test(tcase, once_opened_a_store_does_not_ask_for_signals);
     tcase_add_test(tcase, a_version_that_is_replaced_while_it_is_compared_is_left);
     tcase_add_test(tcase, a_file_that_is_truncated_while_it_is_compared_counts_as_truncated);
     tcase_add_test(tcase, a_server_that_stops_does_not_compare_the_rest);
