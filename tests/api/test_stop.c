@@ -132,7 +132,7 @@ END_TEST
 
 static const struct {
     bool fortran, big_endian;
-} orders[] = { { true, false }, { false, true }, { true, true } };
+} orders[] = { { true, false }, { false, true }, { true, true }, { false, false } };
 
 START_TEST(a_conversion_of_many_steps_stops_at_any)
 {

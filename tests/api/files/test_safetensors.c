@@ -376,6 +376,33 @@ START_TEST(lists_are_numbered)
 }
 END_TEST
 
+START_TEST(a_list_has_at_most_16384_tensors)
+{
+    for (int n = 16383; n <= 16385; n++) {
+        char *header = malloc((size_t)n * 80), *file = malloc((size_t)n * 81), *at = header;
+        struct decoded decoded;
+        for (int i = 0; i < n; i++)
+            at +=
+                sprintf(at, "%s\"ints.%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
+                        i ? "," : "{", i);
+        strcpy(at, "}");
+        const size_t size = make_file(file, header, NULL, 0);
+        decode_safetensors(&decoded, &list_op, file, size, NULL);
+        ck_assert_int_eq(decoded.status, n <= 16384 ? TD_OK : TD_RESOURCE_LIMIT);
+        if (n <= 16384) {
+            ck_assert_int_eq(decoded.request.args.inputs[1].count, n);
+        } else {
+            ck_assert_str_eq(decoded.err.resource, "tensors");
+            ck_assert_uint_eq(decoded.err.needed, 16385);
+            ck_assert_uint_eq(decoded.err.limit, 16384);
+        }
+        decoded_free(&decoded);
+        free(header);
+        free(file);
+    }
+}
+END_TEST
+
 START_TEST(metadata_may_name_resident_tensors)
 {
     char file[512];
@@ -674,6 +701,7 @@ static void add(TCase *t)
     tcase_add_test(t, many_tensors_are_checked_like_few);
     tcase_add_test(t, a_file_is_a_request);
     tcase_add_test(t, lists_are_numbered);
+    tcase_add_test(t, a_list_has_at_most_16384_tensors);
     tcase_add_test(t, metadata_may_name_resident_tensors);
     tcase_add_loop_test(t, unknown_tensors_and_metadata_are_refused, 0, COUNT_OF(refused));
     tcase_add_loop_test(t, lists_are_numbered_from_0_each_once, 0, COUNT_OF(lists_refused));

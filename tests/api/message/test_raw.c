@@ -2,6 +2,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 START_TEST(bool_bytes_are_0_or_1)
@@ -70,11 +71,37 @@ START_TEST(strings_round_trip)
 }
 END_TEST
 
+/* Stops at the check that *context counts down to. */
+static td_status stop_at(void *context, struct td_error *err)
+{
+    return --*(int *)context == 0 ? td_error_set(err, TD_DRAINING, "stopped") : TD_OK;
+}
+
+START_TEST(reading_many_strings_stops_at_any_step)
+{
+    enum { STEPS = 3, STRINGS = STEPS * TD_STOP_ELEMENTS + 1, BYTES = 4 * STRINGS };
+    const struct td_shape given = { 1, { STRINGS } };
+    struct td_tensor got = { .data = NULL };
+    struct td_error err;
+    char *bytes = calloc(1, BYTES); /* of empty strings */
+    ck_assert_int_eq(td_tensor_describe(&got, "x", TD_DTYPE_STRING, &given, &err), TD_OK);
+    for (int check = 1; check <= STEPS + 1; check++) {
+        int left = check;
+        test_arena.stop = (struct td_stop){ stop_at, &left };
+        const td_status status = td_raw_strings(bytes, BYTES, &got, &test_arena, &err);
+        ck_assert_int_eq(status, check <= STEPS ? TD_DRAINING : TD_OK);
+        ck_assert_int_eq(left, check <= STEPS ? 0 : 1);
+    }
+    free(bytes);
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_test(t, bool_bytes_are_0_or_1);
     tcase_add_loop_test(t, strings_are_lengths_and_bytes, 0, COUNT_OF(strings));
     tcase_add_test(t, strings_round_trip);
+    tcase_add_test(t, reading_many_strings_stops_at_any_step);
 }
 
 int main(void)

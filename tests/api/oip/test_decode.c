@@ -392,6 +392,27 @@ START_TEST(tensors_are_assigned_to_inputs_by_name)
 }
 END_TEST
 
+START_TEST(requested_outputs_of_a_list_have_numbers_below_16384)
+{
+    for (int number = 16383; number <= 16385; number++) {
+        char json[512];
+        struct decoded decoded;
+        snprintf(
+            json, sizeof json,
+            "{\"inputs\":[{\"name\":\"data\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]},"
+            "{\"name\":\"partitions\",\"shape\":[1],\"datatype\":\"INT32\",\"data\":[0]}],"
+            "\"parameters\":{\"num_partitions\":16384},\"outputs\":[{\"name\":\"outputs.%d\"}]}",
+            number);
+        decode_oip_text(&decoded, "dynamic_partition", json);
+        ck_assert_msg((decoded.status == TD_OK) == (number == 16383), "%d: %s", number,
+                      decoded.status != TD_OK ? decoded.err.message : "accepted");
+        if (number > 16383)
+            ck_assert_ptr_nonnull(strstr(decoded.err.message, "has no output"));
+        decoded_free(&decoded);
+    }
+}
+END_TEST
+
 START_TEST(more_than_ten_of_a_list_sort_by_number)
 {
     char json[4096] = "{\"inputs\":[";
@@ -918,6 +939,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, the_header_is_a_decimal_number);
     tcase_add_test(tcase, an_empty_tensor_needs_no_bytes);
     tcase_add_loop_test(tcase, tensors_are_assigned_to_inputs_by_name, 0, COUNT_OF(names));
+    tcase_add_test(tcase, requested_outputs_of_a_list_have_numbers_below_16384);
     tcase_add_test(tcase, more_than_ten_of_a_list_sort_by_number);
     tcase_add_loop_test(tcase, parameters_are_declared_or_reserved, 0, COUNT_OF(parameters));
     tcase_add_test(tcase, parameters_reach_the_op);
