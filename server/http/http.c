@@ -352,7 +352,6 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     } else {
         td_connections_close(http->services->connections, socket);
     }
-    td_worker_pool_yield(http->services->workers, first_is_shared(http));
 }
 
 /* ---- start and stop ------------------------------------------------------------------------- */
@@ -518,6 +517,7 @@ void td_http_tidy(struct td_http *http, int64_t now_ns, int parts)
                          },
                          now_ns, parts);
     trim_after_storm(http);
+    td_worker_pool_yield(http->services->workers, first_is_shared(http));
 }
 
 void td_http_stop(struct td_http *http)
