@@ -323,59 +323,104 @@ static bool transferred(int socket, uint64_t *received, uint64_t *acknowledged)
     return true;
 }
 
+/* A look at a connection that waits, receives or sends. */
+struct look {
+    int phase;
+    int64_t since_ns; /* of the phase */
+    uint64_t bytes;   /* received, or, of a reply, acknowledged */
+    bool is_first;    /* at this phase */
+    int64_t now_ns;
+    const struct td_progress_limits *limits;
+};
+
 /* Each byte pays for the time that it takes at the minimum rate. */
-static bool is_out_of_credit(struct td_connection *record, uint64_t bytes, int64_t now_ns,
-                             const struct td_progress_limits *limits)
+static bool is_out_of_credit(struct td_connection *record, const struct look *look)
 {
-    if (limits->min_rate == 0)
+    const uint64_t min_rate = look->limits->min_rate;
+    if (min_rate == 0)
         return false;
-    const double earned_ns = (double)(bytes - record->seen_bytes) * 1e9 / (double)limits->min_rate;
+    const double earned_ns = (double)(look->bytes - record->seen_bytes) * 1e9 / (double)min_rate;
     const double credit_ns =
-        (double)record->credit_ns + earned_ns - (double)(now_ns - record->seen_ns);
+        (double)record->credit_ns + earned_ns - (double)(look->now_ns - record->seen_ns);
     record->credit_ns = credit_ns > MOST_CREDIT_NS ? MOST_CREDIT_NS : (int64_t)credit_ns;
-    record->seen_ns = now_ns;
-    record->seen_bytes = bytes;
+    record->seen_ns = look->now_ns;
+    record->seen_bytes = look->bytes;
     return credit_ns < 0;
 }
 
-static bool body_is_slow(struct td_connection *record, int64_t since_ns, bool first_look,
-                         int64_t now_ns, const struct td_progress_limits *limits)
+static bool body_is_slow(struct td_connection *record, const struct look *look)
 {
-    if (first_look) {
-        record->seen_ns = since_ns;
+    if (look->is_first) {
+        record->seen_ns = look->since_ns;
         record->seen_bytes = 0;
-        record->credit_ns = limits->header_timeout_ns;
+        record->credit_ns = look->limits->header_timeout_ns;
     }
-    return is_out_of_credit(record, atomic_load_explicit(&record->received, memory_order_relaxed),
-                            now_ns, limits);
+    return is_out_of_credit(record, look);
 }
 
 /* When the reply began is not known, but a sweep has seen it within a second. */
-static bool reply_is_slow(struct td_connection *record, uint64_t acknowledged, bool first_look,
-                          int64_t now_ns, const struct td_progress_limits *limits)
+static bool reply_is_slow(struct td_connection *record, const struct look *look)
 {
-    if (first_look) {
-        record->seen_ns = now_ns;
-        record->seen_bytes = acknowledged;
-        record->credit_ns = limits->header_timeout_ns;
+    if (look->is_first) {
+        record->seen_ns = look->now_ns;
+        record->seen_bytes = look->bytes;
+        record->credit_ns = look->limits->header_timeout_ns;
     }
-    return is_out_of_credit(record, acknowledged, now_ns, limits);
+    return is_out_of_credit(record, look);
 }
 
 /* The first bytes of a request begin its time for headers. The bytes of a connection's earlier
  * requests are known only when a sweep first sees it waiting again; those of a new one are none. */
-static bool headers_are_late(struct td_connection *record, uint64_t received, bool first_look,
-                             int64_t now_ns, const struct td_progress_limits *limits)
+static bool headers_are_late(struct td_connection *record, const struct look *look)
 {
-    if (first_look) {
+    const int64_t timeout_ns = look->limits->header_timeout_ns;
+    if (look->is_first) {
         record->seen_ns = 0;
         record->seen_bytes =
-            atomic_load_explicit(&record->requested, memory_order_relaxed) ? received : 0;
+            atomic_load_explicit(&record->requested, memory_order_relaxed) ? look->bytes : 0;
     }
-    if (record->seen_ns == 0 && received > record->seen_bytes)
-        record->seen_ns = now_ns;
-    return limits->header_timeout_ns > 0 && record->seen_ns > 0 &&
-           now_ns - record->seen_ns > limits->header_timeout_ns;
+    if (record->seen_ns == 0 && look->bytes > record->seen_bytes)
+        record->seen_ns = look->now_ns;
+    return timeout_ns > 0 && record->seen_ns > 0 && look->now_ns - record->seen_ns > timeout_ns;
+}
+
+static bool is_idle(struct td_connection *record, const struct look *look)
+{
+    const int64_t timeout_ns = look->limits->idle_timeout_ns;
+    if (look->is_first || look->bytes != record->moved_bytes) {
+        record->moved_bytes = look->bytes;
+        record->moved_ns = look->now_ns;
+    }
+    return timeout_ns > 0 && look->now_ns - record->moved_ns > timeout_ns;
+}
+
+/* Must the connection end? Then *sentence tells the client why, if it is to be told. */
+static bool has_no_progress(struct td_connection *record, const struct look *look,
+                            const char **sentence)
+{
+    *sentence = NULL;
+    if (look->phase == TD_CONNECTION_RECEIVING && body_is_slow(record, look))
+        *sentence = "the body arrives more slowly than --min-rate allows";
+    else if (look->phase == TD_CONNECTION_WAITING && headers_are_late(record, look))
+        *sentence = "the headers did not arrive within --header-timeout-ms";
+    return *sentence || (look->phase == TD_CONNECTION_SENDING && reply_is_slow(record, look)) ||
+           is_idle(record, look);
+}
+
+/* How many bytes the client has sent, or received of a reply. False if the connection does not wait
+ * for its client. */
+static bool progress_of(struct td_connection *record, int socket, int phase, uint64_t *bytes)
+{
+    uint64_t received, acknowledged;
+    if (phase == TD_CONNECTION_RECEIVING) {
+        *bytes = atomic_load_explicit(&record->received, memory_order_relaxed);
+        return true;
+    }
+    if ((phase != TD_CONNECTION_WAITING && phase != TD_CONNECTION_SENDING) ||
+        !transferred(socket, &received, &acknowledged))
+        return false;
+    *bytes = phase == TD_CONNECTION_SENDING ? acknowledged : received;
+    return true;
 }
 
 /* The phase may change between the two loads, and the look may then be at another phase than it
@@ -384,26 +429,15 @@ static void look_at(struct td_connections *connections, int socket,
                     const struct td_progress_limits *limits, int64_t now_ns)
 {
     struct td_connection *record = &connections->records[socket];
-    const int phase = phase_of(record);
-    const int64_t since = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
-    const bool first_look = record->seen_phase != phase || record->seen_since_ns != since;
-    uint64_t received, acknowledged;
-    record->seen_phase = phase;
-    record->seen_since_ns = since;
-    if (phase == TD_CONNECTION_RECEIVING) {
-        if (body_is_slow(record, since, first_look, now_ns, limits))
-            end_connection(connections, socket, phase,
-                           "the body arrives more slowly than --min-rate allows");
-    } else if ((phase != TD_CONNECTION_WAITING && phase != TD_CONNECTION_SENDING) ||
-               !transferred(socket, &received, &acknowledged)) {
-        return;
-    } else if (phase == TD_CONNECTION_SENDING) {
-        if (reply_is_slow(record, acknowledged, first_look, now_ns, limits))
-            end_connection(connections, socket, phase, NULL);
-    } else if (headers_are_late(record, received, first_look, now_ns, limits)) {
-        end_connection(connections, socket, phase,
-                       "the headers did not arrive within --header-timeout-ms");
-    }
+    struct look look = { .phase = phase_of(record), .now_ns = now_ns, .limits = limits };
+    const char *sentence;
+    look.since_ns = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
+    look.is_first = record->seen_phase != look.phase || record->seen_since_ns != look.since_ns;
+    record->seen_phase = look.phase;
+    record->seen_since_ns = look.since_ns;
+    if (progress_of(record, socket, look.phase, &look.bytes) &&
+        has_no_progress(record, &look, &sentence))
+        end_connection(connections, socket, look.phase, sentence);
 }
 
 /* Shuts down the reading side of the sockets whose client has closed, so that the library reads it. */

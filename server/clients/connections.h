@@ -6,8 +6,10 @@
  *
  * An I/O thread reports each change of a connection's phase. td_connections_sweep looks at all
  * connections from time to time, and ends those that hold their place without making progress:
- * headers that do not arrive in time, bodies and replies below a minimum rate. The kernel counts the
- * bytes of a socket, so that neither needs a report for each packet.
+ * headers that do not arrive in time, bodies and replies below a minimum rate, clients that are idle.
+ * The kernel counts the bytes of a socket, so that none needs a report for each packet, and a reply
+ * makes progress as long as the client acknowledges bytes, even if the library writes none because the
+ * kernel's buffer is full.
  *
  * A sweep also wakes the HTTP library for clients that have disconnected. The library reads with
  * edge-triggered epoll events; when a client's last bytes and its FIN arrive together, it reads the
@@ -68,6 +70,8 @@ struct td_connection {
     int64_t seen_ns;       /* the last look at a transfer, or when headers began; 0: not yet */
     uint64_t seen_bytes;   /* transferred then */
     int64_t credit_ns;     /* how long the transfer may stand still */
+    uint64_t moved_bytes;  /* transferred when a look last saw more, */
+    int64_t moved_ns;      /* and the time of that look */
 };
 
 /* How many connections there may be. */
@@ -76,10 +80,12 @@ struct td_connection_limits {
     int per_client; /* of one */
 };
 
-/* How slow they may be. A body or a reply may stand still for header_timeout_ns; each byte adds the time
- * that it takes at min_rate, up to a minute in all. */
+/* How slow they may be. A body or a reply may stand still for header_timeout_ns; each byte adds the
+ * time that it takes at min_rate, up to a minute in all. A client is idle while no byte of a request
+ * arrives and none of a reply is acknowledged. */
 struct td_progress_limits {
     int64_t header_timeout_ns; /* from the first byte of a request to the end of its headers */
+    int64_t idle_timeout_ns;   /* 0: clients may be idle for any time */
     uint64_t min_rate;         /* bytes per second; 0: bodies and replies may be of any rate */
 };
 

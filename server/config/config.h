@@ -67,7 +67,8 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(default_timeout_ms, "default-timeout-ms", COUNT, "30000", 0, 86400000, "MS",                 \
       "deadline of a request that sets none; 0 means no deadline")                                 \
     X(idle_timeout_ms, "idle-timeout-ms", COUNT, "60000", 0, 86400000, "MS",                       \
-      "idle time after which a connection is closed, in whole seconds; 0 means never")             \
+      "a connection whose client sends and reads nothing for so long is closed within two more "   \
+      "seconds; 0 means never")                                                                    \
     X(drain_delay_ms, "drain-delay-ms", COUNT, "0", 0, 86400000, "MS",                             \
       "how long after SIGTERM or SIGINT connections are still accepted, while readyz is 503; "     \
       "longer than the interval of a load balancer's checks")                                      \

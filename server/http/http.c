@@ -375,7 +375,6 @@ static struct MHD_Daemon *start_io_thread(struct td_http *http)
     const struct td_config *config = &http->services->config;
     const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
                            MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET;
-    const unsigned timeout_s = (unsigned)((config->idle_timeout_ms + 999) / 1000);
     struct MHD_OptionItem options[] = {
         { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_log, http->services },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, http },
@@ -385,7 +384,9 @@ static struct MHD_Daemon *start_io_thread(struct td_http *http)
         { MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL },
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->connection_memory, NULL },
         { MHD_OPTION_CONNECTION_LIMIT, INT32_MAX, NULL }, /* the acceptor's */
-        { MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)timeout_s, NULL },
+        /* Sweeps end idle connections. The library's own timeout counts only its writes to the
+         * kernel, so it would end a reply that is read slowly but steadily. */
+        { MHD_OPTION_CONNECTION_TIMEOUT, 0, NULL },
         { MHD_OPTION_END, 0, NULL },
     };
     return MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_ARRAY, options,
@@ -513,6 +514,7 @@ void td_http_tidy(struct td_http *http, int64_t now_ns, int parts)
     td_connections_sweep(http->services->connections,
                          &(struct td_progress_limits){
                              .header_timeout_ns = config->header_timeout_ms * 1000000,
+                             .idle_timeout_ns = config->idle_timeout_ms * 1000000,
                              .min_rate = (uint64_t)config->min_rate,
                          },
                          now_ns, parts);

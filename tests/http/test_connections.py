@@ -256,3 +256,32 @@ class Slow(HttpTest):
             self.assertStatus(once(self.daemon, http_request("GET", "/healthz")), 200)
             self.wait_until(lambda: once(self.daemon, REQUEST, OTHER).status == 200)
             self.wait_until(lambda: once(self.daemon, REQUEST).status == 200)
+
+
+class SlowReaders(HttpTest):
+    """a reply is larger than the kernel's buffers, so the daemon writes the next part of it seldom"""
+    options = ("--idle-timeout-ms", "1000", "--min-rate", "0")
+
+    def send_request(self, raw):
+        raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        raw.send(LargeReply(1).http())
+
+    def sending(self):
+        return self.get("/readyz").json()["connections"]["sending"]
+
+    def test_a_reply_that_is_read_steadily_is_not_idle(self):
+        with Raw(self.daemon) as raw:
+            self.send_request(raw)
+            for _ in range(25):
+                raw.seen += raw.socket.recv(1 << 16)
+                time.sleep(0.2)
+            self.assertStatus(raw.reply(), 200)
+
+    def test_a_reply_that_is_not_read_is_idle(self):
+        with Raw(self.daemon) as raw:
+            self.send_request(raw)
+            self.wait_until(lambda: self.sending() == 1)
+            self.wait_until(lambda: self.sending() == 0)
+            with self.assertRaises(AssertionError):  # it breaks off
+                raw.reply()
+        self.assertServes()

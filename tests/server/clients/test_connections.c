@@ -387,6 +387,54 @@ START_TEST(a_reply_read_below_the_minimum_rate_ends_the_connection)
 }
 END_TEST
 
+static void sweep_for_idle_at(int64_t now_ns)
+{
+    const struct td_progress_limits limits = { .idle_timeout_ns = 5 * SECOND };
+    td_connections_sweep(connections, &limits, now_ns, 1);
+}
+
+START_TEST(a_client_that_sends_nothing_is_idle)
+{
+    static const enum td_phase phases[] = { TD_CONNECTION_WAITING, TD_CONNECTION_RECEIVING };
+    for (int i = 0; i < (int)COUNT_OF(phases); i++) {
+        struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+        struct td_connection *record = td_connections_find(connections, pair.ours);
+        ck_assert(td_connection_enter(record, phases[i], 50 * SECOND));
+        sweep_for_idle_at(100 * SECOND);
+        client_sends(&pair, 1);
+        td_connection_received(record, 1);
+        sweep_for_idle_at(103 * SECOND);
+        sweep_for_idle_at(108 * SECOND);
+        ck_assert(!has_ended(&pair));
+        sweep_for_idle_at(108 * SECOND + 1);
+        ck_assert(has_ended(&pair));
+        ck_assert_str_eq(client_receives(&pair), "");
+        pair_close(&pair);
+    }
+}
+END_TEST
+
+START_TEST(a_client_that_acknowledges_bytes_of_a_reply_is_not_idle)
+{
+    static char data[100];
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    struct td_connection *record = td_connections_find(connections, pair.ours);
+    ck_assert(td_connection_enter(record, TD_CONNECTION_SENDING, 100 * SECOND));
+    for (int i = 0; i < 10; i++) {
+        sweep_for_idle_at((101 + 4 * i) * SECOND);
+        ck_assert(!has_ended(&pair));
+        ck_assert_int_eq(send(pair.ours, data, sizeof data, 0), (ssize_t)sizeof data);
+        wait_for_acknowledgement(&pair, sizeof data * (uint64_t)(i + 1));
+    }
+    sweep_for_idle_at(141 * SECOND);
+    sweep_for_idle_at(146 * SECOND);
+    ck_assert(!has_ended(&pair));
+    sweep_for_idle_at(146 * SECOND + 1);
+    ck_assert(has_ended(&pair));
+    pair_close(&pair);
+}
+END_TEST
+
 START_TEST(bytes_that_came_fast_pay_for_a_minute_at_most)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
@@ -676,6 +724,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, headers_of_a_later_request_have_the_same_time);
     tcase_add_test(tcase, a_body_below_the_minimum_rate_ends_the_connection_with_408);
     tcase_add_test(tcase, a_reply_read_below_the_minimum_rate_ends_the_connection);
+    tcase_add_test(tcase, a_client_that_sends_nothing_is_idle);
+    tcase_add_test(tcase, a_client_that_acknowledges_bytes_of_a_reply_is_not_idle);
     tcase_add_test(tcase, bytes_that_came_fast_pay_for_a_minute_at_most);
     tcase_add_test(tcase, a_request_that_is_worked_on_is_not_slow);
     tcase_add_test(tcase, without_limits_no_connection_is_slow);
