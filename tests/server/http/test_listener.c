@@ -96,6 +96,14 @@ START_TEST(an_address_can_be_used_again_while_old_connections_end)
 }
 END_TEST
 
+static struct pollfd connect_to(const struct td_listener_address *bound)
+{
+    const struct pollfd client = { .fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0),
+                                   .events = POLLOUT };
+    (void)connect(client.fd, (const struct sockaddr *)&bound->address, bound->length);
+    return client;
+}
+
 START_TEST(many_connections_may_wait_to_be_accepted)
 {
     enum { WAITING = 100 };
@@ -104,12 +112,32 @@ START_TEST(many_connections_may_wait_to_be_accepted)
     const int fd = td_listener_open("127.0.0.1:0", &why);
     ck_assert(td_listener_find(fd, &bound, &why));
     for (int i = 0; i < WAITING; i++) {
-        struct pollfd client = { .fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0),
-                                 .events = POLLOUT };
-        (void)connect(client.fd, (struct sockaddr *)&bound.address, bound.length);
+        struct pollfd client = connect_to(&bound);
         ck_assert_int_eq(poll(&client, 1, 20000), 1);
         ck_assert_int_eq(client.revents, POLLOUT);
     }
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_socket_that_is_shut_has_the_connections_before_and_ignores_those_after)
+{
+    struct td_listener_address bound;
+    const char *why = NULL;
+    const int fd = td_listener_open("127.0.0.1:0", &why);
+    ck_assert(td_listener_find(fd, &bound, &why));
+    struct pollfd before = connect_to(&bound);
+    ck_assert_int_eq(poll(&before, 1, 20000), 1);
+    td_listener_shut(fd);
+    struct pollfd after = connect_to(&bound);
+    ck_assert_int_eq(poll(&after, 1, 200), 0); /* neither connected nor refused */
+    const int accepted = accept(fd, NULL, NULL);
+    ck_assert_int_ge(accepted, 0);
+    ck_assert_int_eq(send(before.fd, "x", 1, MSG_NOSIGNAL), 1);
+    char byte = 0;
+    ck_assert_int_eq(recv(accepted, &byte, 1, 0), 1);
+    ck_assert_int_eq(byte, 'x');
+    close(accepted);
     close(fd);
 }
 END_TEST
@@ -204,6 +232,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_address_can_be_used_again_while_old_connections_end);
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, many_connections_may_wait_to_be_accepted);
+    tcase_add_test(tcase, a_socket_that_is_shut_has_the_connections_before_and_ignores_those_after);
     tcase_add_test(tcase, a_socket_that_was_passed_is_used_by_this_process_only);
     tcase_add_loop_test(tcase, other_variables_pass_no_socket_or_are_refused, 0,
                         sizeof environments / sizeof *environments);
