@@ -3,6 +3,7 @@ import contextlib, json, os, re, shutil, signal, subprocess, tempfile, threading
 from daemon import *
 
 BODY = b'{"params":[1,2],"indices":[1]}'
+STORING = b'{"params":[1,2],"indices":[1],"store":"t"}'  # does not run between two chunks of another request
 OPTIONS = {"listen": "127.0.0.1:8080", "data-dir": "none", "io-threads": "0", "workers": "0", "queue-limit": "1024", "memory-limit": "0",
            "tensor-quota": "0", "client-memory": "0", "client-requests": "0", "disk-quota": "0", "verify": "background",
            "max-body": "256M", "max-expansion": "100", "max-output": "1G", "default-timeout-ms": "30000", "idle-timeout-ms": "60000",
@@ -15,6 +16,13 @@ def run(*arguments, env=None):
     """runs a daemon that is expected to exit"""
     return subprocess.run([BINARY, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_LIMIT,
                           env=environment(**(env or {})))
+
+
+def once(daemon, request):
+    """the reply on a connection of its own"""
+    with Raw(daemon) as raw:
+        raw.send(request)
+        return raw.reply()
 
 
 class Folder:
@@ -318,15 +326,16 @@ class Stopping(HttpTest):
                 self.assertLess(time.monotonic() - began, 5 * SCALE)
 
     def test_a_signal_during_the_start_ends_it_with_status_0(self):
-        def signal_itself():  # before it is the daemon: the signal stays pending
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-            os.kill(os.getpid(), signal.SIGTERM)
-        done = subprocess.run([BINARY, "--listen", "127.0.0.1:0", "--log-format", "json"], preexec_fn=signal_itself,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_LIMIT, env=environment())
-        events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("stopped", events)
-        self.assertNotIn("ready", events)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            def signal_itself():  # before it is the daemon: the signal stays pending
+                signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+                os.kill(os.getpid(), number)
+            done = subprocess.run([BINARY, "--listen", "127.0.0.1:0", "--log-format", "json"], preexec_fn=signal_itself,
+                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_LIMIT, env=environment())
+            events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("stopped", events)
+            self.assertNotIn("ready", events)
 
     def test_accepted_requests_are_answered_before_the_end(self):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -455,6 +464,76 @@ class Stopping(HttpTest):
             daemon.send_signal(signal.SIGINT)
             self.assertEqual(daemon.wait(5 * WAIT_LIMIT), 0)
         self.assertTrue(any(event["event"] == "drain_cut_short" for event in daemon.events()))
+
+    def refuses_connections(self, daemon):
+        try:
+            Raw(daemon).close()
+            return False
+        except ConnectionRefusedError:
+            return True
+
+    def draining(self, *options):
+        """a daemon that has begun to drain, and a connection with an incomplete request, for which it waits"""
+        daemon = Daemon("--drain-timeout-ms", "3600000", *options)
+        raw = Raw(daemon, timeout=5 * WAIT_LIMIT)
+        raw.send(http_request("POST", "/v1/gather", BODY)[:-1])
+        self.wait_until(lambda: once(daemon, http_request("GET", "/readyz")).json()["connections"]["receiving"] == 1)
+        daemon.send_signal(signal.SIGTERM)
+        self.wait_until(lambda: self.refuses_connections(daemon))
+        return daemon, raw
+
+    def test_a_second_signal_ends_the_wait_for_open_requests(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            daemon, raw = self.draining()
+            daemon.send_signal(number)
+            self.assertEqual(daemon.wait(), 0)
+            raw.close()
+            self.assertTrue(any(event["event"] == "drain_cut_short" for event in daemon.events()))
+
+    def test_a_hangup_does_not_end_the_drain(self):
+        daemon, raw = self.draining()
+        daemon.send_signal(signal.SIGHUP)
+        time.sleep(0.05)
+        raw.send(BODY[-1:])
+        self.assertOutput(raw.reply(), "int32", [1], [2])
+        raw.close()
+        self.assertEqual(daemon.wait(), 0)
+        self.assertFalse(any(event["event"] == "drain_cut_short" for event in daemon.events()))
+
+    def test_a_deadline_that_passes_in_the_queue_is_noticed_while_draining(self):
+        daemon = Daemon("--workers", "1", "--inline-limit-us", "0")
+        slow = SlowWork(daemon, 1.2 * SCALE)
+        with Raw(daemon, timeout=5 * WAIT_LIMIT) as first, Raw(daemon, timeout=5 * WAIT_LIMIT) as second:
+            first.send(slow.http())
+            time.sleep(0.1 * SCALE)
+            second.send(http_request("POST", "/v1/gather", STORING, [f"X-Request-Timeout-Ms: {int(300 * SCALE)}"]))
+            time.sleep(0.05 * SCALE)
+            daemon.send_signal(signal.SIGTERM)
+            self.assertProblem(second.reply(), 504, "DEADLINE_EXCEEDED", op="gather")
+            first.socket.setblocking(False)
+            with self.assertRaises(BlockingIOError):  # the worker is not free yet
+                first.socket.recv(1)
+            first.socket.settimeout(5 * WAIT_LIMIT)
+            self.assertStatus(first.reply(), 200)
+        self.assertEqual(daemon.wait(5 * WAIT_LIMIT), 0)
+
+    def test_each_request_that_is_queued_at_the_drain_timeout_is_refused(self):
+        """also the last one: the replies are sent before the end"""
+        count = 200
+        daemon = Daemon("--workers", "1", "--inline-limit-us", "0", "--drain-timeout-ms", "100")
+        slow = SlowWork(daemon, 0.6 * SCALE)
+        with contextlib.ExitStack() as stack:
+            first = stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT))
+            queued = [stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT)) for _ in range(count)]
+            first.send(slow.http())
+            for raw in queued:
+                raw.send(http_request("POST", "/v1/gather", STORING))
+            self.wait_until(lambda: once(daemon, http_request("GET", "/readyz")).json()["connections"]["working"] > count)
+            daemon.send_signal(signal.SIGTERM)
+            for reply in replies_of(queued):
+                self.assertIsNotNone(reply, "the connection was closed without a reply")
+                self.assertProblem(reply, 503, "DRAINING")
+        self.assertEqual(daemon.wait(5 * WAIT_LIMIT), 0)
 
     def test_the_drain_timeout_ends_the_drain(self):
         daemon = Daemon("--workers", "1", "--inline-limit-us", "0", "--drain-timeout-ms", "100")

@@ -148,6 +148,21 @@ class Deadlines(HttpTest):
             self.assertProblem(second.reply(), 504, "DEADLINE_EXCEEDED", op="einsum")
             self.assertStatus(first.reply(), 200)
 
+    def test_a_deadline_that_passes_in_the_queue_is_noticed_before_a_worker_is_free(self):
+        slow = SlowWork(self.daemon, 1.2 * SCALE)
+        with Raw(self.daemon, timeout=5 * WAIT_LIMIT) as first, Raw(self.daemon, timeout=5 * WAIT_LIMIT) as second:
+            first.send(slow.http())
+            time.sleep(0.1 * SCALE)
+            # A request that stores its output does not run between two chunks of another one.
+            second.send(http_request("POST", "/v1/gather", b'{"params":[1,2],"indices":[1],"store":"t"}',
+                                     [f"X-Request-Timeout-Ms: {int(300 * SCALE)}"]))
+            self.assertProblem(second.reply(), 504, "DEADLINE_EXCEEDED", op="gather")
+            first.socket.setblocking(False)
+            with self.assertRaises(BlockingIOError):
+                first.socket.recv(1)
+            first.socket.settimeout(5 * WAIT_LIMIT)
+            self.assertStatus(first.reply(), 200)
+
     def test_a_met_deadline_changes_nothing(self):
         for value in ("60000", "1000000", "86400000"):
             reply = self.request("POST", "/v1/gather", BODY, {"X-Request-Timeout-Ms": value})

@@ -1,5 +1,5 @@
 """Restarts on one listening socket, which the test owns as a service manager does; and what the manager is told."""
-import collections, os, signal, socket, subprocess, tempfile, threading
+import collections, os, signal, socket, subprocess, tempfile, threading, time
 from daemon import *
 
 
@@ -111,6 +111,7 @@ class ServiceManager(unittest.TestCase):
                 daemon.send_signal(signal.SIGHUP)
                 self.assertRegex(manager.recv(4096), rb"^RELOADING=1\nMONOTONIC_USEC=\d+$")
                 self.assertEqual(manager.recv(4096), b"READY=1")
+                time.sleep(0.3)  # it is told once, not at each look at the folder
                 daemon.stop()
                 self.assertEqual(manager.recv(4096), b"STOPPING=1")
 
