@@ -174,6 +174,12 @@ class IdleTimeout(HttpTest):
                 self.assertLess(time.monotonic() - began, 6 * SCALE)
             self.assertGreater(time.monotonic() - began, 0.5)
 
+    def test_a_timeout_below_a_second_is_a_second(self):
+        with Daemon("--idle-timeout-ms", "500") as daemon, Raw(daemon) as raw:
+            raw.send(http_request("GET", "/healthz"))
+            self.assertStatus(raw.reply(), 200)
+            self.assertEqual(raw.rest(), b"")
+
     def test_a_connection_that_sends_is_not_idle(self):
         request = http_request("POST", "/v1/gather", BODY)
         with Raw(self.daemon) as raw:

@@ -156,6 +156,18 @@ class TrustedProxies(HttpTest):
         with Daemon("--connection-limit", "8", "--trusted-proxy", "127.0.0.1") as daemon, Connections(daemon, 4, OTHER):
             self.assertEqual(once(daemon, REQUEST, OTHER).status, 429)
 
+    def test_each_forwarded_client_has_limits_of_its_own(self):
+        """without the header the proxy is the client"""
+        with Daemon("--trusted-proxy", "127.0.0.1", "--client-requests", "1", "--workers", "1", "--inline-limit-us", "0") as daemon:
+            slow = SlowWork(daemon, 0.4 * SCALE)
+            for own, other in ((["X-Forwarded-For: 192.0.2.1"], ["X-Forwarded-For: 192.0.2.2"]), ([], ["X-Forwarded-For: 192.0.2.1"])):
+                with Raw(daemon, timeout=5 * WAIT_LIMIT) as first:
+                    first.send(slow.http(own))
+                    time.sleep(0.1 * SCALE)
+                    self.assertProblem(once(daemon, http_request("POST", "/v1/gather", BODY, own)), 429, "CLIENT_LIMIT", op="gather")
+                    self.assertOutput(once(daemon, http_request("POST", "/v1/gather", BODY, other)), *ANSWER)
+                    self.assertStatus(first.reply(), 200)
+
     def test_hostile_values_are_harmless(self):
         with Daemon("--trusted-proxy", "127.0.0.0/8") as daemon:
             for value in ("", ",", ",,,,", "[", "]", "[::1", "x" * 5000, "1." * 100, "::" * 100, "192.0.2.1," * 500,

@@ -232,6 +232,15 @@ class Truncation(MemoryTest):
             self.assertStatus(self.register(region, memory.name, 8192), 200)
             self.assertStatus(self.infer("gather", inputs), 200)
 
+    def test_an_output_that_a_truncated_region_has_lost_is_no_success(self):
+        with Object(8192) as memory:
+            region = self.region(memory, 8192)
+            inputs = [oip_input("params", "FP32", [3, 2], self.PARAMS), oip_input("indices", "INT64", [1], [0])]
+            output = [wanted("output", shared_memory_region=region, shared_memory_byte_size=8, shared_memory_offset=4096)]
+            self.assertStatus(self.infer("gather", inputs, output), 200)
+            memory.resize(4096)
+            self.assertError(self.infer("gather", inputs, output), 400, "truncated", region)
+
     def test_the_daemon_survives_truncation_of_a_region_in_use(self):
         size, rows = 16 << 20, 1 << 20
         ones = pack("float32", [1.0] * 4) * rows

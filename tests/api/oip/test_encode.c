@@ -127,6 +127,29 @@ START_TEST(nan_and_infinity_have_no_quotes_in_any_block)
 }
 END_TEST
 
+/* Stops at the check that *context counts down to. */
+static td_status stop_at(void *context, struct td_error *error)
+{
+    return --*(int *)context == 0 ? td_error_set(error, TD_DRAINING, "stopped") : TD_OK;
+}
+
+START_TEST(writing_many_elements_stops_at_any_step)
+{
+    enum { STEPS = 2, N = STEPS * TD_STOP_ELEMENTS + 1 };
+    struct td_tensor output = tensor_without_data("int8[2097153]");
+    output.data = calloc(1, N);
+    for (int check = 1; check <= STEPS + 1; check++) {
+        int left = check;
+        test_arena.stop = (struct td_stop){ stop_at, &left };
+        const td_status status = encode("gather", GATHER(""), &output, 1, NULL);
+        ck_assert_int_eq(status, check <= STEPS ? TD_DRAINING : TD_OK);
+        ck_assert_int_eq(left, check <= STEPS ? 0 : 1);
+        decoded_free(&decoded);
+    }
+    free(output.data);
+}
+END_TEST
+
 START_TEST(the_id_is_returned_unchanged)
 {
     struct td_tensor output = tensor("int8[1] 7");
@@ -523,6 +546,7 @@ static void add_tests(TCase *tcase)
 {
     tcase_add_loop_test(tcase, data_is_flat_json, 0, COUNT_OF(elements));
     tcase_add_test(tcase, nan_and_infinity_have_no_quotes_in_any_block);
+    tcase_add_test(tcase, writing_many_elements_stops_at_any_step);
     tcase_add_test(tcase, the_id_is_returned_unchanged);
     tcase_add_test(tcase, a_bounds_policy_that_replaced_something_is_reported);
     tcase_add_test(tcase, complex_numbers_are_returned_as_pairs);

@@ -14,8 +14,10 @@
 #include "tests/support/tensors.h"
 
 #include <arpa/inet.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -1225,6 +1227,39 @@ START_TEST(without_a_gpu_device_gpu_is_unavailable)
 }
 END_TEST
 
+/* Takes the place in the queue that the call has left. */
+static struct td_call *filling;
+
+static td_status decode_and_fill_the_queue(struct td_call *call)
+{
+    const td_status status = td_op_task.decode(call);
+    ck_assert_int_eq(td_schedule(filling), TD_QUEUE);
+    return status;
+}
+
+START_TEST(a_call_that_finds_no_place_to_wait_for_the_device_is_refused_or_runs_on_the_cpu)
+{
+    const bool gpu_only = _i == 1;
+    struct td_task task = td_op_task;
+    task.decode = decode_and_fill_the_queue;
+    server_open(OPTIONS("--inline-limit-us=0", "--queue-limit=1", "--gpu=reference"));
+    struct td_call *call =
+        call_of(gpu_only ? "{\"params\":[1],\"indices\":[0],\"device\":\"gpu\"}"
+                         : "{\"params\":[1],\"indices\":[0],\"device\":\"auto\"}");
+    call->task = &task;
+    filling = call_of(GATHER);
+    run_call(call);
+    ck_assert_int_eq(call->error.status, gpu_only ? TD_QUEUE_FULL : TD_OK);
+    expect_reply(call, gpu_only ? 429 : 200, gpu_only ? "QUEUE_FULL" : "[1]");
+    ck_assert_int_eq(call->error.retry_after_s >= 1, gpu_only);
+    run_queued(filling);
+    expect_reply(filling, 200, GATHER_RESULT);
+    td_call_free(filling);
+    td_call_free(call);
+    server_close();
+}
+END_TEST
+
 START_TEST(an_output_above_the_limit_is_refused_before_it_is_allocated)
 {
     server_open(OPTIONS("--inline-limit-us=1000000", "--max-output=40K"));
@@ -1800,6 +1835,49 @@ START_TEST(a_request_with_shared_memory_is_queued_even_if_the_member_is_escaped)
 }
 END_TEST
 
+static int shared_object; /* of the region "out" */
+
+static td_status compute_and_truncate(struct td_call *call, struct td_worker *worker)
+{
+    const td_status status = td_op_task.compute(call, worker);
+    ck_assert_int_eq(ftruncate(shared_object, 0), 0);
+    return status;
+}
+
+START_TEST(an_output_that_a_truncated_region_has_lost_fails_the_call)
+{
+    const bool truncates = _i == 1;
+    struct td_task task = td_op_task;
+    struct td_error err;
+    char key[64];
+    if (truncates)
+        task.compute = compute_and_truncate;
+    snprintf(key, sizeof key, "/tensord-test-scheduler-%d", (int)getpid());
+    shared_object = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
+    ck_assert_int_ge(shared_object, 0);
+    ck_assert_int_eq(ftruncate(shared_object, 4096), 0);
+    server_open(OPTIONS("--system-shared-memory"));
+    td_guard_install();
+    ck_assert_int_eq(td_shm_register(services.shm, "out", key, 0, 4096, &err), TD_OK);
+    shm_unlink(key);
+    struct td_call *call =
+        call_of("{\"inputs\":["
+                "{\"name\":\"params\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[1,2]},"
+                "{\"name\":\"indices\",\"shape\":[1],\"datatype\":\"INT64\",\"data\":[0]}],"
+                "\"outputs\":[{\"name\":\"output\",\"parameters\":{"
+                "\"shared_memory_region\":\"out\",\"shared_memory_byte_size\":4}}]}");
+    call->style = TD_STYLE_OIP;
+    call->body_format = call->reply_format = TD_FORMAT_OIP;
+    call->task = &task;
+    run_call(call);
+    expect_reply(call, truncates ? 400 : 200,
+                 truncates ? "'out' was truncated while it was in use" : "\"output\"");
+    td_call_free(call);
+    close(shared_object);
+    server_close();
+}
+END_TEST
+
 START_TEST(a_new_call_has_no_state_of_the_previous_one)
 {
     server_open(OPTIONS("--inline-limit-us=1000000"));
@@ -1910,6 +1988,7 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_add_test(tcase, a_request_with_shared_memory_is_queued_even_if_the_member_is_escaped);
+    tcase_add_loop_test(tcase, an_output_that_a_truncated_region_has_lost_fails_the_call, 0, 2);
     tcase_add_test(tcase, a_new_call_has_no_state_of_the_previous_one);
     tcase_add_test(tcase, a_scan_waits_for_a_free_place_in_the_queue);
     tcase_add_test(tcase, files_are_verified_by_idle_workers);
@@ -1951,6 +2030,9 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_tensor_decoded_from_json_is_stored_without_a_copy);
     tcase_add_test(tcase, a_long_list_of_tensors_is_encoded_by_a_worker);
     tcase_add_loop_test(tcase, without_a_gpu_device_gpu_is_unavailable, 0, 2);
+    tcase_add_loop_test(
+        tcase, a_call_that_finds_no_place_to_wait_for_the_device_is_refused_or_runs_on_the_cpu, 0,
+        2);
     tcase_add_test(tcase, an_output_above_the_limit_is_refused_before_it_is_allocated);
     tcase_add_test(tcase, an_output_of_exactly_the_limit_is_computed);
     tcase_add_test(tcase, the_text_of_a_reply_may_have_exactly_the_limit);
