@@ -125,6 +125,8 @@ START_TEST(a_socket_is_closed_after_some_seconds_although_its_client_stays)
     struct td_linger *linger = td_linger_new();
     struct pair pair = pair_open();
     td_linger_take(linger, pair.ours);
+    usleep(1500000);
+    ck_assert_int_ge(fcntl(pair.ours, F_GETFD), 0); /* not yet */
     ck_assert(is_released(pair.ours));
     close(pair.theirs);
     td_linger_free(linger);
