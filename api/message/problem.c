@@ -210,16 +210,39 @@ void td_problem_members(const struct td_error *err, const char *op_name, const c
     }
 }
 
+/* The members that RFC 9457 defines, without the status if a title replaces the code's. */
+static void add_standard(struct td_text *text, const struct td_error *err, const char *title)
+{
+    const struct td_problem *problem = td_problem_of(err->status);
+    td_text_print(text, "\"type\":\"/problems/%s\"", problem->slug);
+    add_text(text, "title", title ? title : problem->title);
+    if (!title)
+        td_text_print(text, ",\"status\":%d", problem->http_status);
+    td_text_print(text, ",\"detail\":");
+    td_text_quote(text, err->message, strlen(err->message));
+}
+
 static size_t write_problem(const struct td_error *err, const char *op_name, const char *request_id,
                             char *buffer)
 {
-    const struct td_problem *problem = td_problem_of(err->status);
     struct td_text text = { .at = buffer, .end = buffer + PROBLEM_TEXT };
-    td_text_print(&text, "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"detail\":",
-                  problem->slug, problem->title, problem->http_status);
-    td_text_quote(&text, err->message, strlen(err->message));
+    td_text_print(&text, "{");
+    add_standard(&text, err, NULL);
     td_problem_members(err, op_name, request_id, &text);
     td_text_print(&text, "}");
+    return text.full ? 0 : (size_t)(text.at - buffer);
+}
+
+size_t td_problem_print(const struct td_error *err, const char *title, const char *request_id,
+                        char *buffer, size_t size)
+{
+    struct td_text text = { .at = buffer, .end = buffer + size };
+    td_text_print(&text, "{\"error\":");
+    td_text_quote(&text, err->message, strlen(err->message));
+    td_text_print(&text, ",");
+    add_standard(&text, err, title);
+    td_problem_members(err, NULL, request_id, &text);
+    td_text_string(&text, "}\n");
     return text.full ? 0 : (size_t)(text.at - buffer);
 }
 

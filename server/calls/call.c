@@ -48,6 +48,17 @@ struct td_call *td_call_new(struct td_services *services)
     return call;
 }
 
+void td_request_id_make(struct td_services *services, char id[TD_REQUEST_ID_SIZE])
+{
+    const uint64_t number =
+        atomic_fetch_add_explicit(&services->next_request, 1, memory_order_relaxed);
+    /* An odd factor makes it a bijection, so ids repeat only when the counter does. */
+    uint64_t digits = (number + services->request_seed) * UINT64_C(0x9e3779b97f4a7c15);
+    for (int i = 0; i < 16; i++, digits >>= 4)
+        id[i] = "0123456789abcdef"[digits & 15];
+    id[16] = '\0';
+}
+
 void td_call_free(struct td_call *call)
 {
     if (!call)

@@ -173,6 +173,9 @@ struct td_call_shell {
 /* A call with an empty arena; NULL: out of memory. */
 struct td_call *td_call_new(struct td_services *services);
 
+/* Makes an id for a request that has none. */
+void td_request_id_make(struct td_services *services, char id[TD_REQUEST_ID_SIZE]);
+
 /* Releases all it holds and keeps the shell for the next call. NULL is fine. */
 void td_call_free(struct td_call *call);
 

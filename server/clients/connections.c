@@ -1,7 +1,5 @@
 #include "server/clients/connections.h"
 
-#include "api/message/problem.h"
-
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -9,7 +7,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,30 +213,8 @@ int td_connections_count_on(const struct td_connections *connections, int io_thr
 
 /* ---- ending connections, under the mutex ---------------------------------------------------- */
 
-/* Tells a client that has sent a part of a request why it gets no other reply. */
-static void send_timeout(int socket, const char *sentence)
-{
-    const struct td_problem *problem = td_problem_of(TD_REQUEST_TIMEOUT);
-    char body[512], reply[768];
-    /* Both formats of errors: which one the request wants may not be known yet. */
-    const int body_bytes =
-        snprintf(body, sizeof body,
-                 "{\"error\":\"%s\",\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,"
-                 "\"detail\":\"%s\",\"code\":\"%s\"}\n",
-                 sentence, problem->slug, problem->title, problem->http_status, sentence,
-                 td_status_name(TD_REQUEST_TIMEOUT));
-    const int bytes = snprintf(reply, sizeof reply,
-                               "HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\n"
-                               "Content-Length: %d\r\nConnection: close\r\n\r\n%s",
-                               problem->http_status, problem->title, body_bytes, body);
-    if (bytes > 0 && (size_t)bytes < sizeof reply)
-        (void)send(socket, reply, (size_t)bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-/* Ends a connection that is still in the phase; the I/O thread notices when the socket reports its
- * end. With a sentence the client is told. */
-static bool end_connection(struct td_connections *connections, int socket, int phase,
-                           const char *sentence)
+/* Claims a connection that is still in the phase: its I/O thread sends nothing from then on. */
+static bool claim(struct td_connections *connections, int socket, int phase)
 {
     struct td_connection *record = &connections->records[socket];
     if (!atomic_compare_exchange_strong_explicit(&record->phase, &phase, TD_CONNECTION_ENDED,
@@ -247,10 +222,17 @@ static bool end_connection(struct td_connections *connections, int socket, int p
         return false;
     if (record->restriction != TD_UNRESTRICTED)
         change_count(&connections->count_restricted, -1);
-    if (sentence)
-        send_timeout(socket, sentence);
-    (void)shutdown(socket, SHUT_RDWR);
     return true;
+}
+
+/* Ends a connection that is still in the phase; the I/O thread notices when the socket reports its
+ * end. */
+static bool end_connection(struct td_connections *connections, int socket, int phase)
+{
+    const bool ends = claim(connections, socket, phase);
+    if (ends)
+        (void)shutdown(socket, SHUT_RDWR);
+    return ends;
 }
 
 /* Has a request arrived that its I/O thread has not read yet? */
@@ -282,7 +264,7 @@ bool td_connections_make_room(struct td_connections *connections, const struct t
         most = count;
         oldest = since;
     }
-    const bool ended = best >= 0 && end_connection(connections, best, TD_CONNECTION_WAITING, NULL);
+    const bool ended = best >= 0 && end_connection(connections, best, TD_CONNECTION_WAITING);
     pthread_mutex_unlock(&connections->mutex);
     return ended;
 }
@@ -303,7 +285,7 @@ bool td_connections_end_restricted(struct td_connections *connections)
         phase = now;
         oldest = since;
     }
-    const bool ended = best >= 0 && end_connection(connections, best, phase, NULL);
+    const bool ended = best >= 0 && end_connection(connections, best, phase);
     pthread_mutex_unlock(&connections->mutex);
     return ended;
 }
@@ -435,9 +417,12 @@ static void look_at(struct td_connections *connections, int socket,
     look.is_first = record->seen_phase != look.phase || record->seen_since_ns != look.since_ns;
     record->seen_phase = look.phase;
     record->seen_since_ns = look.since_ns;
-    if (progress_of(record, socket, look.phase, &look.bytes) &&
-        has_no_progress(record, &look, &sentence))
-        end_connection(connections, socket, look.phase, sentence);
+    if (!progress_of(record, socket, look.phase, &look.bytes) ||
+        !has_no_progress(record, &look, &sentence) || !claim(connections, socket, look.phase))
+        return;
+    if (sentence)
+        limits->refuse(limits->context, socket, sentence);
+    (void)shutdown(socket, SHUT_RDWR);
 }
 
 /* Shuts down the reading side of the sockets whose client has closed, so that the library reads it. */

@@ -87,6 +87,11 @@ struct td_progress_limits {
     int64_t header_timeout_ns; /* from the first byte of a request to the end of its headers */
     int64_t idle_timeout_ns;   /* 0: clients may be idle for any time */
     uint64_t min_rate;         /* bytes per second; 0: bodies and replies may be of any rate */
+
+    /* Sends a client that has sent a part of a request a REQUEST_TIMEOUT with the sentence, without
+     * blocking. */
+    void (*refuse)(void *context, int socket, const char *sentence);
+    void *context;
 };
 
 struct td_connection_counts {

@@ -178,13 +178,7 @@ static void choose_request_id(struct td_call *call, struct td_field given)
         call->request_id[given.length] = '\0';
         return;
     }
-    const uint64_t number =
-        atomic_fetch_add_explicit(&call->services->next_request, 1, memory_order_relaxed);
-    /* An odd factor makes it a bijection, so ids repeat only when the counter does. */
-    uint64_t id = (number + call->services->request_seed) * UINT64_C(0x9e3779b97f4a7c15);
-    for (int i = 0; i < 16; i++, id >>= 4)
-        call->request_id[i] = "0123456789abcdef"[id & 15];
-    call->request_id[16] = '\0';
+    td_request_id_make(call->services, call->request_id);
 }
 
 static td_status refuse_header(struct td_error *err, td_status status, const char *name,

@@ -348,6 +348,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     struct td_connection *record = td_connections_find(http->services->connections, socket);
     if (change == MHD_CONNECTION_NOTIFY_STARTED) {
         *state = record;
+        td_transport_use(http->services);
         (void)td_connection_enter(record, TD_CONNECTION_WAITING, td_now_ns());
     } else {
         td_connections_close(http->services->connections, socket);
@@ -516,6 +517,8 @@ void td_http_tidy(struct td_http *http, int64_t now_ns, int parts)
                              .header_timeout_ns = config->header_timeout_ms * 1000000,
                              .idle_timeout_ns = config->idle_timeout_ms * 1000000,
                              .min_rate = (uint64_t)config->min_rate,
+                             .refuse = td_transport_refuse,
+                             .context = http->services,
                          },
                          now_ns, parts);
     trim_after_storm(http);

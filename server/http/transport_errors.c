@@ -1,4 +1,4 @@
-/* transport_errors.c - rewrites libmicrohttpd's own error replies as application/problem+json, or
+/* transport_errors.c - the errors of requests that have no call yet, as application/problem+json, or
  * in the form of /v2.
  *
  * Invalid framing, oversized headers and the like never reach tensord's code: the library replies
@@ -11,16 +11,22 @@
  * line this thread read last, which is wrong only if another one was read in between. Therefore
  * each of the two formats also has the members of the other.
  *
- * Threads  Any; the text is copied by the library. */
+ * Threads  Any; the text is copied by the library, or by the kernel. */
 #include "server/http/transport_errors.h"
 
+#include "api/message/problem.h"
+#include "server/calls/call.h"
+#include "server/calls/services.h"
 #include "server/http/routes.h"
 #include "server/http/target.h"
+
+#include <sys/socket.h>
 
 #include <microhttpd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* The names are --wrap's. */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
@@ -28,9 +34,17 @@ struct MHD_Response *__real_MHD_create_response_from_buffer_static(size_t size, 
 struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer);
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-enum { SENTENCE_SIZE = 512 };
+/* A document has the sentence twice, with each of its bytes escaped as six at most. */
+enum { SENTENCE_SIZE = 512, DOCUMENT_SIZE = 16 * SENTENCE_SIZE, HEAD_SIZE = 512 };
 
+/* Of an I/O thread. */
+static _Thread_local struct td_services *used;          /* NULL: it has had no connection */
 static _Thread_local td_style style = TD_STYLE_PROBLEM; /* of the last path that was read */
+
+void td_transport_use(struct td_services *services)
+{
+    used = services;
+}
 
 void *td_transport_record_path(void *context, const char *path, struct MHD_Connection *connection)
 {
@@ -65,26 +79,70 @@ static void text_between(const char *page, size_t size, const char *open, const 
     text[length] = '\0';
 }
 
+static void log_error(const struct td_services *services, const char *request_id,
+                      const struct td_error *err)
+{
+    td_log(&services->log, TD_LOG_DEBUG, "request", TD_TEXT("request_id", request_id),
+           TD_TEXT("code", td_status_name(err->status)), TD_TEXT("detail", err->message));
+}
+
 struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer)
 {
-    char title[SENTENCE_SIZE] = "", detail[SENTENCE_SIZE] = "", body[4 * SENTENCE_SIZE];
+    char title[SENTENCE_SIZE] = "", detail[SENTENCE_SIZE] = "", body[DOCUMENT_SIZE];
+    char request_id[TD_REQUEST_ID_SIZE] = "";
+    struct td_error err;
     if (size > 0)
         text_between(buffer, size, "<title>", "</title>", title);
     if (size > 0)
         text_between(buffer, size, "<body>", "</body>", detail);
-    const char *sentence = detail[0] ? detail : "the request is not well-formed HTTP";
-    const int length =
-        snprintf(body, sizeof body,
-                 "{\"error\":\"%s\",\"type\":\"/problems/malformed-request\",\"title\":\"%s\","
-                 "\"detail\":\"%s\",\"code\":\"MALFORMED_REQUEST\"}\n",
-                 sentence, title[0] ? title : "Malformed request", sentence);
+    td_error_set(&err, TD_MALFORMED_REQUEST, "%s",
+                 detail[0] ? detail : "the request is not well-formed HTTP");
+    if (used) {
+        td_request_id_make(used, request_id);
+        log_error(used, request_id, &err);
+    }
+    const size_t length = td_problem_print(&err, title[0] ? title : "Malformed request", request_id,
+                                           body, sizeof body);
     struct MHD_Response *response =
-        MHD_create_response_from_buffer((size_t)length, body, MHD_RESPMEM_MUST_COPY);
+        length ? MHD_create_response_from_buffer(length, body, MHD_RESPMEM_MUST_COPY) : NULL;
     if (!response)
         return __real_MHD_create_response_from_buffer_static(size, buffer);
     /* Without memory for it the text has no type: its status says enough. */
     (void)MHD_add_response_header(response, "Content-Type",
                                   style == TD_STYLE_OIP ? "application/json"
                                                         : "application/problem+json");
+    if (request_id[0])
+        (void)MHD_add_response_header(response, "X-Request-Id", request_id);
     return response;
+}
+
+/* The value of a Date header. */
+static void print_date(char *text, size_t size)
+{
+    const time_t now = time(NULL);
+    struct tm parts;
+    if (!gmtime_r(&now, &parts) || strftime(text, size, "%a, %d %b %Y %H:%M:%S GMT", &parts) == 0)
+        text[0] = '\0';
+}
+
+void td_transport_refuse(void *context, int socket, const char *sentence)
+{
+    struct td_services *services = context;
+    const struct td_problem *problem = td_problem_of(TD_REQUEST_TIMEOUT);
+    char request_id[TD_REQUEST_ID_SIZE], date[64], body[DOCUMENT_SIZE];
+    char reply[HEAD_SIZE + DOCUMENT_SIZE];
+    struct td_error err;
+    td_error_set(&err, TD_REQUEST_TIMEOUT, "%s", sentence);
+    td_request_id_make(services, request_id);
+    log_error(services, request_id, &err);
+    print_date(date, sizeof date);
+    const size_t length = td_problem_print(&err, NULL, request_id, body, sizeof body);
+    const int bytes =
+        snprintf(reply, sizeof reply,
+                 "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\n"
+                 "Content-Type: application/problem+json\r\nX-Request-Id: %s\r\n"
+                 "Content-Length: %zu\r\n\r\n%.*s",
+                 problem->http_status, problem->title, date, request_id, length, (int)length, body);
+    if (bytes > 0 && (size_t)bytes < sizeof reply)
+        (void)send(socket, reply, (size_t)bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

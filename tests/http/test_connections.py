@@ -1,5 +1,5 @@
 """Limits on connections, of all clients and of one, and on slow ones; health is answered whatever clients do."""
-import contextlib, subprocess, time
+import contextlib, email.utils, subprocess, time
 from daemon import *
 
 BODY = b'{"params":[1,2],"indices":[1]}'
@@ -194,13 +194,11 @@ class Slow(HttpTest):
     def assertTimeout(self, raw, option):
         reply = raw.reply()
         self.assertIsNotNone(reply, "the connection was closed without a reply")
-        self.assertProblemText(reply, 408, "REQUEST_TIMEOUT", option)
+        problem = self.assertProblem(reply, 408, "REQUEST_TIMEOUT", error=reply.json()["detail"])
+        self.assertIn(option, problem["detail"])
+        self.assertIsNotNone(email.utils.parsedate_to_datetime(reply.headers["Date"]))
+        self.assertEqual(reply.headers["Connection"], "close")
         self.assertEqual(raw.rest(), b"")
-
-    def assertProblemText(self, reply, status, code, text):
-        self.assertEqual(reply.status, status, str(reply))
-        self.assertEqual(reply.json()["code"], code)
-        self.assertIn(text, reply.json()["detail"])
 
     def drip(self, raw, data, step=1, pause=0.05):
         """sends until the connection ends"""

@@ -122,6 +122,8 @@ class Refusals(HttpTest):
                 problem = reply.json()
                 self.assertEqual((problem["code"], problem["type"]), ("MALFORMED_REQUEST", "/problems/malformed-request"))
                 self.assertTrue(problem["title"] and problem["detail"])
+                self.assertTrue(problem["request_id"] and reply.headers["Date"])
+                self.assertEqual(reply.headers["X-Request-Id"], problem["request_id"])
                 self.assertEqual(problem.get("status", reply.status), reply.status)  # optional in RFC 9457
 
     def test_random_bytes_are_refused(self):

@@ -170,6 +170,26 @@ START_TEST(without_memory_the_problem_has_code_and_status)
 }
 END_TEST
 
+START_TEST(a_document_may_be_in_the_formats_of_both_v1_and_v2)
+{
+    static const char whole[] =
+        "{\"error\":\"too \\\"late\\\"\",\"type\":\"/problems/request-timeout\","
+        "\"title\":\"Request timeout\",\"status\":408,\"detail\":\"too \\\"late\\\"\","
+        "\"code\":\"REQUEST_TIMEOUT\",\"request_id\":\"r1\"}\n";
+    static const char titled[] =
+        "{\"error\":\"too \\\"late\\\"\",\"type\":\"/problems/request-timeout\","
+        "\"title\":\"Late\",\"detail\":\"too \\\"late\\\"\",\"code\":\"REQUEST_TIMEOUT\"}\n";
+    char text[512];
+    td_error_set(&err, TD_REQUEST_TIMEOUT, "too \"late\"");
+    ck_assert_uint_eq(td_problem_print(&err, NULL, "r1", text, sizeof text), sizeof whole - 1);
+    ck_assert_mem_eq(text, whole, sizeof whole - 1);
+    ck_assert_uint_eq(td_problem_print(&err, "Late", "", text, sizeof text), sizeof titled - 1);
+    ck_assert_mem_eq(text, titled, sizeof titled - 1);
+    ck_assert_uint_eq(td_problem_print(&err, NULL, "r1", text, sizeof whole - 1), sizeof whole - 1);
+    ck_assert_uint_eq(td_problem_print(&err, NULL, "r1", text, sizeof whole - 2), 0);
+}
+END_TEST
+
 static const struct {
     td_status status;
     int http;
@@ -239,6 +259,7 @@ END_TEST
 
 static void add(TCase *t)
 {
+    tcase_add_test(t, a_document_may_be_in_the_formats_of_both_v1_and_v2);
     tcase_add_test(t, an_index_out_of_bounds_has_all_its_members);
     tcase_add_test(t, absent_members_are_not_written);
     tcase_add_test(t, a_pointer_may_hold_a_nul);

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -157,10 +158,19 @@ static bool has_ended(const struct pair *pair)
     return atomic_load(&record->phase) == TD_CONNECTION_ENDED;
 }
 
+static void refuse(void *context, int socket, const char *sentence)
+{
+    char text[256];
+    const int length = snprintf(text, sizeof text, "%s: %s", (const char *)context, sentence);
+    ck_assert_int_eq(send(socket, text, (size_t)length, MSG_NOSIGNAL), length);
+}
+
 /* Looks at all connections: headers within 10 s, 1000 bytes a second after that. */
 static void sweep_at(int64_t now_ns)
 {
-    const struct td_progress_limits limits = { .header_timeout_ns = 10 * SECOND, .min_rate = 1000 };
+    const struct td_progress_limits limits = {
+        .header_timeout_ns = 10 * SECOND, .min_rate = 1000, .refuse = refuse, .context = "refused"
+    };
     td_connections_sweep(connections, &limits, now_ns, 1);
 }
 
@@ -283,7 +293,7 @@ END_TEST
 
 /* ---- slow clients ---------------------------------------------------------------------------- */
 
-START_TEST(headers_that_do_not_arrive_in_time_end_the_connection_with_408)
+START_TEST(headers_that_do_not_arrive_in_time_end_the_connection_with_an_error)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     client_sends(&pair, 3);
@@ -294,12 +304,7 @@ START_TEST(headers_that_do_not_arrive_in_time_end_the_connection_with_408)
     sweep_at(12 * SECOND + 1);
     ck_assert(has_ended(&pair));
     const char *reply = client_receives(&pair);
-    ck_assert_msg(strncmp(reply, "HTTP/1.1 408 ", 13) == 0, "%s", reply);
-    ck_assert_msg(strstr(reply, "\"code\":\"REQUEST_TIMEOUT\"") != NULL, "%s", reply);
-    ck_assert_msg(strstr(reply, "--header-timeout-ms") != NULL, "%s", reply);
-    ck_assert_int_eq((int)(strstr(reply, "\r\n\r\n") + 4 - reply) +
-                         atoi(strstr(reply, "Content-Length: ") + 16),
-                     (int)strlen(reply));
+    ck_assert_str_eq(reply, "refused: the headers did not arrive within --header-timeout-ms");
     pair_close(&pair);
 }
 END_TEST
@@ -341,7 +346,7 @@ START_TEST(headers_of_a_later_request_have_the_same_time)
 }
 END_TEST
 
-START_TEST(a_body_below_the_minimum_rate_ends_the_connection_with_408)
+START_TEST(a_body_below_the_minimum_rate_ends_the_connection_with_an_error)
 {
     struct pair slow = pair_waiting(NULL, TD_UNRESTRICTED),
                 just = pair_waiting(NULL, TD_UNRESTRICTED);
@@ -494,7 +499,9 @@ START_TEST(parts_of_a_sweep_cover_all_connections)
 {
     enum { SOCKETS = 25, PARTS = 10 };
     struct pair pairs[SOCKETS];
-    const struct td_progress_limits limits = { .header_timeout_ns = SECOND, .min_rate = 1000 };
+    const struct td_progress_limits limits = {
+        .header_timeout_ns = SECOND, .min_rate = 1000, .refuse = refuse, .context = "refused"
+    };
     for (int i = 0; i < SOCKETS; i++) {
         pairs[i] = pair_waiting(NULL, TD_UNRESTRICTED);
         ck_assert(td_connection_enter(td_connections_find(connections, pairs[i].ours),
@@ -719,10 +726,10 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, memory_of_connections_is_bounded_by_the_budget);
     tcase_add_test(tcase, spare_buffers_are_not_released_for_connections);
     tcase_add_test(tcase, phases_are_not_counted_again_at_once);
-    tcase_add_test(tcase, headers_that_do_not_arrive_in_time_end_the_connection_with_408);
+    tcase_add_test(tcase, headers_that_do_not_arrive_in_time_end_the_connection_with_an_error);
     tcase_add_test(tcase, a_connection_that_waits_for_a_request_is_not_slow);
     tcase_add_test(tcase, headers_of_a_later_request_have_the_same_time);
-    tcase_add_test(tcase, a_body_below_the_minimum_rate_ends_the_connection_with_408);
+    tcase_add_test(tcase, a_body_below_the_minimum_rate_ends_the_connection_with_an_error);
     tcase_add_test(tcase, a_reply_read_below_the_minimum_rate_ends_the_connection);
     tcase_add_test(tcase, a_client_that_sends_nothing_is_idle);
     tcase_add_test(tcase, a_client_that_acknowledges_bytes_of_a_reply_is_not_idle);
