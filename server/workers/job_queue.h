@@ -46,6 +46,8 @@ struct td_job {
     /* of the queue */
     struct td_job *next, *prev;
     uint64_t number; /* in the order of submission */
+
+    bool unplaced; /* of the pool: it takes none of the places in the queue */
 };
 
 enum { TD_JOB_SMALL, TD_JOB_LARGE, TD_JOB_CLASSES };

@@ -85,13 +85,24 @@ static void note_cost(struct td_worker_pool *pool)
                               memory_order_relaxed);
 }
 
+static void release_place(struct td_worker_pool *pool, const struct td_job *job)
+{
+    if (!job->unplaced)
+        atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
+}
+
 static struct td_job *left_queue(struct td_worker_pool *pool, struct td_job *job)
 {
     if (job) {
-        atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
+        release_place(pool, job);
         note_cost(pool);
     }
     return job;
+}
+
+static bool is_empty(const struct td_job_queue *queue)
+{
+    return queue->classes[TD_JOB_SMALL].n_jobs + queue->classes[TD_JOB_LARGE].n_jobs == 0;
 }
 
 static struct td_job *next_job(struct td_worker_pool *pool)
@@ -440,6 +451,7 @@ static void push(struct td_worker_pool *pool, struct td_job *job)
 
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
 {
+    job->unplaced = false;
     pthread_mutex_lock(&pool->mutex);
     push(pool, job);
     pthread_mutex_unlock(&pool->mutex);
@@ -447,11 +459,10 @@ void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job)
 
 bool td_worker_pool_submit_if_idle(struct td_worker_pool *pool, struct td_job *job)
 {
+    job->unplaced = true;
     pthread_mutex_lock(&pool->mutex);
-    int_fast64_t none = 0;
-    const bool idle =
-        pool->idle > 0 && atomic_compare_exchange_strong_explicit(
-                              &pool->places, &none, 1, memory_order_relaxed, memory_order_relaxed);
+    const bool idle = pool->idle > 0 && is_empty(&pool->queue) &&
+                      atomic_load_explicit(&pool->places, memory_order_relaxed) == 0;
     if (idle)
         push(pool, job);
     pthread_mutex_unlock(&pool->mutex);
@@ -490,7 +501,7 @@ void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool eve
     pthread_mutex_lock(&pool->mutex);
     struct td_job *expired = td_job_queue_take_expired(&pool->queue, now_ns, everything);
     for (const struct td_job *job = expired; job; job = job->next)
-        atomic_fetch_sub_explicit(&pool->places, 1, memory_order_relaxed);
+        release_place(pool, job);
     note_cost(pool);
     pthread_mutex_unlock(&pool->mutex);
     drop_all(expired, everything ? TD_DRAINING : TD_DEADLINE_EXCEEDED);

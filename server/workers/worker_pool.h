@@ -40,8 +40,9 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_sou
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job);
 
 /* For work that no client waits for, which takes nothing from those that wait. reserve_free fails
- * if the queue is full, and drops no job. submit_if_idle queues the job, without a place reserved
- * before, only if a worker is idle and no job is queued or about to be; otherwise it is false. */
+ * if the queue is full, and drops no job. submit_if_idle queues the job only if a worker is idle and no
+ * job is queued or about to be; otherwise it is false. The job takes no place, so that one that waits for
+ * the worker to wake is no reason to refuse a request. */
 bool td_worker_pool_reserve_free(struct td_worker_pool *pool);
 bool td_worker_pool_submit_if_idle(struct td_worker_pool *pool, struct td_job *job);
 

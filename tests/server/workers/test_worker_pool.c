@@ -250,6 +250,39 @@ START_TEST(a_job_for_idle_workers_is_queued_only_while_one_is_idle_and_nothing_w
 }
 END_TEST
 
+START_TEST(a_job_for_idle_workers_takes_no_place_in_the_queue)
+{
+    struct td_worker_pool *pool = td_worker_pool_new(1, 1);
+    struct recorded_job job, other;
+    for (int i = 0; i < 100; i++) { /* in most rounds the worker is not awake yet at the reserve */
+        recorded_job_init(&job, 0, LARGE, NULL);
+        recorded_job_init(&other, 1, SMALL, NULL);
+        while (!td_worker_pool_submit_if_idle(pool, &job.job))
+            sched_yield();
+        ck_assert(td_worker_pool_reserve(pool, NULL));
+        ck_assert(!td_worker_pool_reserve(pool, NULL)); /* it releases none either */
+        td_worker_pool_submit(pool, &other.job);
+        while (!atomic_load(&job.runs) || !atomic_load(&other.runs))
+            sched_yield();
+    }
+    td_worker_pool_free(pool);
+}
+END_TEST
+
+START_TEST(an_unplaced_job_that_is_dropped_releases_no_place)
+{
+    struct td_worker_pool *pool = td_worker_pool_new(1, 1);
+    struct recorded_job job;
+    recorded_job_init(&job, 0, LARGE, NULL);
+    while (!td_worker_pool_submit_if_idle(pool, &job.job))
+        sched_yield();
+    td_worker_pool_expire(pool, 0, true); /* or it runs meanwhile */
+    ck_assert(td_worker_pool_reserve(pool, NULL));
+    ck_assert(!td_worker_pool_reserve(pool, NULL));
+    td_worker_pool_free(pool);
+}
+END_TEST
+
 START_TEST(free_runs_queued_jobs)
 {
     struct td_worker_pool *pool = pool_of(1);
@@ -1225,6 +1258,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, reserving_a_free_place_displaces_no_job);
     tcase_add_test(tcase,
                    a_job_for_idle_workers_is_queued_only_while_one_is_idle_and_nothing_waits);
+    tcase_add_test(tcase, a_job_for_idle_workers_takes_no_place_in_the_queue);
+    tcase_add_test(tcase, an_unplaced_job_that_is_dropped_releases_no_place);
     tcase_add_test(tcase, free_runs_queued_jobs);
     tcase_add_loop_test(tcase, a_pool_without_work_can_be_freed, 0, 4);
     tcase_add_loop_test(tcase, jobs_run_in_this_order, 0, COUNT_OF(orders));
