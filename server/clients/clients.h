@@ -39,7 +39,8 @@ struct td_client_key {
 struct td_client {
     struct td_client_key key;
     atomic_int references;
-    atomic_int connections;      /* that are open */
+    atomic_int connections;      /* that are open, */
+    atomic_int restricted;       /* and of these, restricted ones that were not ended */
     struct td_job_source source; /* of its queued calls; the worker pool's */
     struct td_refused refused;
     atomic_int_fast64_t requests;      /* of its calls, queued or running */

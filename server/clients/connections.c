@@ -16,6 +16,7 @@ enum {
     SLICE = 512       /* sockets polled with one call */
 };
 #define LONG_WAIT_NS INT64_C(5000000000) /* a connection that waits for so long may be ended */
+#define FRESH_NS     INT64_C(1000000000) /* after so long the first request should have arrived */
 #define MOST_CREDIT_NS                                                                             \
     INT64_C(60000000000) /* how long a transfer may stand still, however fast before */
 #define COUNT_EACH_NS INT64_C(20000000)
@@ -85,6 +86,14 @@ static void change_count(atomic_int *counter, int change)
     atomic_fetch_add_explicit(counter, change, memory_order_relaxed);
 }
 
+static void count_restricted(struct td_connections *connections, struct td_connection *record,
+                             int change)
+{
+    change_count(&connections->count_restricted, change);
+    if (record->client)
+        change_count(&record->client->restricted, change);
+}
+
 /* Under the mutex. The list is short: TD_RESTRICTED_CONNECTIONS and those that end. */
 static void list_restricted(struct td_connections *connections, int socket)
 {
@@ -109,7 +118,7 @@ static void count_record(struct td_connections *connections, struct td_connectio
     if (record->restriction == TD_UNRESTRICTED)
         connections->n_charged += change;
     else if (phase_of(record) != TD_CONNECTION_ENDED)
-        change_count(&connections->count_restricted, change);
+        count_restricted(connections, record, change);
     if (record->client)
         change_count(&record->client->connections, change);
 }
@@ -221,7 +230,7 @@ static bool claim(struct td_connections *connections, int socket, int phase)
                                                  memory_order_acq_rel, memory_order_acquire))
         return false;
     if (record->restriction != TD_UNRESTRICTED)
-        change_count(&connections->count_restricted, -1);
+        count_restricted(connections, record, -1);
     return true;
 }
 
@@ -235,11 +244,22 @@ static bool end_connection(struct td_connections *connections, int socket, int p
     return ends;
 }
 
-/* Has a request arrived that its I/O thread has not read yet? */
+/* Has a request arrived that its I/O thread has not read yet? The end of the stream is none. */
 static bool has_unread(int socket)
 {
-    struct pollfd unread = { .fd = socket, .events = POLLIN };
-    return poll(&unread, 1, 0) > 0;
+    char first;
+    return recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
+/* May a waiting connection be ended in favour of one of the client, which has `own` connections? */
+static bool may_make_room(struct td_connection *record, const struct td_client *client, int own,
+                          int64_t waited_ns)
+{
+    const int more = td_client_connections(record->client) - own;
+    const bool is_fresh =
+        waited_ns < FRESH_NS && !atomic_load_explicit(&record->requested, memory_order_relaxed);
+    return waited_ns > LONG_WAIT_NS ||
+           (record->client != client && more > 0 && (more > 1 || !is_fresh));
 }
 
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
@@ -254,9 +274,8 @@ bool td_connections_make_room(struct td_connections *connections, const struct t
         struct td_connection *record = &connections->records[socket];
         const int64_t since = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
         const int count = td_client_connections(record->client);
-        const bool may_end =
-            phase_of(record) == TD_CONNECTION_WAITING &&
-            (now_ns - since > LONG_WAIT_NS || (record->client != client && count > own));
+        const bool may_end = phase_of(record) == TD_CONNECTION_WAITING &&
+                             may_make_room(record, client, own, now_ns - since);
         const bool is_better = best < 0 || count > most || (count == most && since < oldest);
         if (!may_end || !is_better || has_unread(socket))
             continue;
@@ -269,17 +288,38 @@ bool td_connections_make_room(struct td_connections *connections, const struct t
     return ended;
 }
 
-bool td_connections_end_restricted(struct td_connections *connections)
+static int restricted_of(const struct td_connection *record)
+{
+    return record->client ? atomic_load_explicit(&record->client->restricted, memory_order_relaxed)
+                          : 0;
+}
+
+/* The most restricted connections that a client has. */
+static int most_restricted(const struct td_connections *connections)
+{
+    int most = 0;
+    for (int socket = connections->first_restricted; socket >= 0;
+         socket = connections->records[socket].next_restricted) {
+        const int count = restricted_of(&connections->records[socket]);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+bool td_connections_end_restricted(struct td_connections *connections, bool also_requested)
 {
     int best = -1, phase = 0;
     int64_t oldest = INT64_MAX;
     pthread_mutex_lock(&connections->mutex);
+    const int most = most_restricted(connections);
     for (int socket = connections->first_restricted; socket >= 0;
          socket = connections->records[socket].next_restricted) {
         struct td_connection *record = &connections->records[socket];
         const int64_t since = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
         const int now = phase_of(record);
-        if ((now != TD_CONNECTION_WAITING && now != TD_CONNECTION_RECEIVING) || since >= oldest)
+        const bool may_end = now == TD_CONNECTION_WAITING || now == TD_CONNECTION_RECEIVING;
+        if (!may_end || restricted_of(record) < most || since >= oldest ||
+            (!also_requested && has_unread(socket)))
             continue;
         best = socket;
         phase = now;

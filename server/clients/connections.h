@@ -139,13 +139,17 @@ int td_connections_count_restricted(const struct td_connections *connections);
 int td_connections_count_on(const struct td_connections *connections, int io_thread);
 
 /* Ends a waiting connection in favour of one of `client`: one that has waited for seconds, or whose
- * client has more connections than that one; of those the one whose client has most, then the oldest. One
- * with a request that has arrived is not waiting. Looks at a part of the table; false if it found none. */
+ * client has more connections than that one; of those the one whose client has most, then the oldest.
+ * One with a request that has arrived is not waiting, and one that has just been opened is not ended
+ * for a client with one connection fewer: the two would only change places. Looks at a part of the
+ * table; false if it found none. */
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
                               int64_t now_ns);
 
-/* Ends the oldest restricted connection that is not being answered. False if there is none. */
-bool td_connections_end_restricted(struct td_connections *connections);
+/* Ends the oldest restricted connection, that is not being answered, of the client with most of them: a
+ * storm of one client ends none of another. One with a request that has arrived is ended only if
+ * `also_requested`. False if that client has none such now. */
+bool td_connections_end_restricted(struct td_connections *connections, bool also_requested);
 
 /* Looks at one part of `parts` of the connections, the next one at each call. */
 void td_connections_sweep(struct td_connections *connections,

@@ -83,27 +83,27 @@ static enum td_restriction restriction_of(const struct td_services *services,
     return td_connections_charge(services->connections) ? TD_UNRESTRICTED : TD_MEMORY_REACHED;
 }
 
-/* Makes a place for a restricted connection: ends the oldest one if all places are taken. False as
+/* Makes a place for a restricted connection: ends another one if all places are taken. False as
  * long as all are about to be handed over, answered or closed. */
-static bool make_restricted_place(const struct td_services *services)
+static bool make_restricted_place(const struct td_services *services, bool also_requested)
 {
     struct td_connections *connections = services->connections;
     const int most = services->connection_limits.open + TD_RESTRICTED_CONNECTIONS + TD_ENDING;
     return td_connections_count(connections) < most &&
            (td_connections_count_restricted(connections) < TD_RESTRICTED_CONNECTIONS ||
-            td_connections_end_restricted(connections));
+            td_connections_end_restricted(connections, also_requested));
 }
 
-/* A storm of such connections is accepted no faster than the I/O threads take them over and close
- * those that were ended. */
+/* A storm of such connections is accepted no faster than the I/O threads take them over, answer
+ * requests that have arrived, and close those that were ended. */
 static bool wait_for_restricted_place(const struct td_services *services)
 {
     for (int ms = 0; ms < LONGEST_WAIT_MS; ms++) {
-        if (make_restricted_place(services))
+        if (make_restricted_place(services, false))
             return true;
         (void)poll(NULL, 0, 1);
     }
-    return false;
+    return make_restricted_place(services, true);
 }
 
 /* Hands the connection to an I/O thread, which owns the socket from then on. */

@@ -81,6 +81,16 @@ class Limits(HttpTest):
             counts = json.loads(once(daemon, http_request("GET", "/readyz")).body)["connections"]
             self.assertLessEqual(counts["restricted"], 128)
 
+    def test_a_probe_is_answered_although_another_client_connects_before_its_request(self):
+        for held, later in ((0, 1), (1, 300)):  # the probe has the only place; it has one of fewer beyond the limit
+            with Daemon("--connection-limit", "1") as daemon, Connections(daemon, held), contextlib.ExitStack() as storm:
+                with Raw(daemon) as probe:
+                    for _ in range(later):
+                        storm.enter_context(Raw(daemon, source=OTHER)).send(b"POST /v1/gather HT")
+                    self.assertStatus(once(daemon, http_request("GET", "/healthz"), OTHER), 200)  # all are accepted
+                    probe.send(http_request("GET", "/healthz"))
+                    self.assertStatus(probe.reply() or Reply(0, {}, b"closed"), 200)
+
     def test_readyz_counts_connections_and_their_memory(self):
         with Daemon("--connection-limit", "100") as daemon:
             def ready():

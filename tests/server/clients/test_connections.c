@@ -594,7 +594,7 @@ START_TEST(threads_open_and_close_connections_while_others_sweep)
         sweep_at(i);
         struct td_client *client = client_named(200);
         (void)td_connections_make_room(connections, client, i);
-        (void)td_connections_end_restricted(connections);
+        (void)td_connections_end_restricted(connections, false);
         (void)counts_now();
         td_client_unref(client);
     }
@@ -702,17 +702,79 @@ START_TEST(the_oldest_restricted_connection_makes_room)
     ck_assert(td_connection_enter(td_connections_find(connections, older.ours),
                                   TD_CONNECTION_RECEIVING, SECOND));
     ck_assert_int_eq(td_connections_count_restricted(connections), 3);
-    ck_assert(td_connections_end_restricted(connections));
+    ck_assert(td_connections_end_restricted(connections, false));
     ck_assert_int_eq(td_connections_count_restricted(connections), 2); /* its place is free */
     ck_assert(has_ended(&older) && !has_ended(&newer));
-    ck_assert(td_connections_end_restricted(connections));
+    ck_assert(td_connections_end_restricted(connections, false));
     ck_assert(has_ended(&newer) && !has_ended(&answered) && !has_ended(&unrestricted));
-    ck_assert(!td_connections_end_restricted(connections));
+    ck_assert(!td_connections_end_restricted(connections, false));
     pair_close(&unrestricted);
     pair_close(&answered);
     pair_close(&older);
     pair_close(&newer);
     ck_assert_int_eq(td_connections_count_restricted(connections), 0);
+}
+END_TEST
+
+START_TEST(a_client_makes_room_for_its_own_restricted_connections)
+{
+    struct td_client *storm = client_named(1), *probe = client_named(2);
+    struct pair of_probe = pair_waiting(probe, TD_CONNECTIONS_REACHED), of_storm[3];
+    for (int i = 0; i < 3; i++) {
+        of_storm[i] = pair_waiting(td_client_ref(storm), TD_CONNECTIONS_REACHED);
+        ck_assert(td_connection_enter(td_connections_find(connections, of_storm[i].ours),
+                                      TD_CONNECTION_WAITING, (i + 2) * SECOND));
+    }
+    client_sends(&of_storm[0], 1);
+    client_sends(&of_storm[2], 1);
+    ck_assert(td_connections_end_restricted(connections, false));
+    ck_assert(has_ended(&of_storm[1])); /* neither the probe's nor one with a request */
+    ck_assert(!td_connections_end_restricted(connections, false));
+    ck_assert(td_connections_end_restricted(connections, true));
+    ck_assert(has_ended(&of_storm[0]));
+    ck_assert(td_connections_end_restricted(connections, false)); /* each client has one now */
+    ck_assert(has_ended(&of_probe));
+    shutdown(of_storm[2].theirs, SHUT_WR);
+    server_reads(&of_storm[2], 1);
+    ck_assert(td_connections_end_restricted(connections, false)); /* its end is no request */
+    ck_assert(has_ended(&of_storm[2]));
+    ck_assert_int_eq(atomic_load(&storm->restricted), 0);
+    for (int i = 0; i < 3; i++)
+        pair_close(&of_storm[i]);
+    pair_close(&of_probe);
+    ck_assert_int_eq(atomic_load(&storm->restricted), 0);
+    td_client_unref(storm);
+}
+END_TEST
+
+START_TEST(a_fresh_connection_is_not_ended_for_a_client_with_one_fewer)
+{
+    struct td_client *one = client_named(1), *none = client_named(2);
+    struct pair pair = pair_waiting(td_client_ref(one), TD_UNRESTRICTED);
+    ck_assert(!td_connections_make_room(connections, none, 2 * SECOND - 1));
+    struct pair other = pair_waiting(td_client_ref(one), TD_UNRESTRICTED);
+    ck_assert(td_connections_make_room(connections, none, 2 * SECOND - 1)); /* two fewer */
+    struct pair *left = has_ended(&pair) ? &other : &pair;
+    pair_close(left == &pair ? &other : &pair);
+    ck_assert(!td_connections_make_room(connections, none, 2 * SECOND - 1));
+    ck_assert(td_connections_make_room(connections, none, 2 * SECOND)); /* no longer fresh */
+    ck_assert(has_ended(left));
+    pair_close(left);
+    td_client_unref(one);
+    td_client_unref(none);
+}
+END_TEST
+
+START_TEST(a_used_connection_is_ended_for_a_client_with_one_fewer)
+{
+    struct td_client *one = client_named(1), *none = client_named(2);
+    struct pair pair = pair_waiting(one, TD_UNRESTRICTED);
+    struct td_connection *record = td_connections_find(connections, pair.ours);
+    ck_assert(td_connection_enter(record, TD_CONNECTION_RECEIVING, SECOND));
+    td_connection_wait(record);
+    ck_assert(td_connections_make_room(connections, none, SECOND + 2));
+    pair_close(&pair);
+    td_client_unref(none);
 }
 END_TEST
 
@@ -747,6 +809,9 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, one_that_has_waited_for_seconds_makes_room_whatever_its_client_has);
     tcase_add_test(tcase, a_connection_with_a_request_that_has_arrived_is_not_waiting);
     tcase_add_test(tcase, the_oldest_restricted_connection_makes_room);
+    tcase_add_test(tcase, a_client_makes_room_for_its_own_restricted_connections);
+    tcase_add_test(tcase, a_fresh_connection_is_not_ended_for_a_client_with_one_fewer);
+    tcase_add_test(tcase, a_used_connection_is_ended_for_a_client_with_one_fewer);
 }
 
 int main(void)
