@@ -26,9 +26,9 @@ td_status td_problem_from_slug(const char *slug, size_t length);
 void td_problem_write(const struct td_error *err, const char *op_name, const char *request_id,
                       struct td_arena *arena, struct td_reply *reply);
 
-/* Prints err as a document in the formats of both /v1 and /v2, for a request that may be of either. A
- * title that is not NULL replaces that of the code, whose HTTP status is then left out. Returns the
- * length; 0 if the buffer is too small. */
+/* Prints err as a document in the formats of both /v1 and /v2, for a request that may be of either.
+ * A title that is not NULL replaces that of the code, whose HTTP status is then left out. Returns
+ * the length; 0 if the buffer is too small. */
 size_t td_problem_print(const struct td_error *err, const char *title, const char *request_id,
                         char *buffer, size_t size);
 

@@ -31,8 +31,8 @@ struct td_rescan {
     int64_t tried_ns;    /* main thread: when the last attempt to lock began */
 };
 
-/* Compares blocks of mapped files with their checksums: a job of the worker pool, which an idle worker
- * runs until a request is queued. */
+/* Compares blocks of mapped files with their checksums: a job of the worker pool, which an idle
+ * worker runs until a request is queued. */
 struct td_verification {
     struct td_job job; /* first: run casts back */
     struct td_services *services;

@@ -7,17 +7,17 @@
 #include "server/calls/services.h"
 
 /* Opens the parts, as services->config says; false (logged) when one fails. Once
- * services->stop_requested() is true, tensors may be missing, and nothing may be served. td_services_close also
- * closes what a failed td_services_open has opened. */
+ * services->stop_requested() is true, tensors may be missing, and nothing may be served.
+ * td_services_close also closes what a failed td_services_open has opened. */
 TD_MUST_CHECK bool td_services_open(struct td_services *services);
 void td_services_close(struct td_services *services);
 
 /* Ends the workers and the delayed refusals, before the rest. No call may be queued any more. */
 void td_services_stop_workers(struct td_services *services);
 
-/* Scans the data folder, as soon as there is a free place in the queue; again when `wanted` during a
- * scan. Tries for the folder's lock each second while another process holds it. Called by the main
- * thread at every tick. */
+/* Scans the data folder, as soon as there is a free place in the queue; again when `wanted` during
+ * a scan. Tries for the folder's lock each second while another process holds it. Called by the
+ * main thread at every tick. */
 void td_services_rescan(struct td_services *services, bool wanted);
 
 /* Whether a scan is wanted, queued or running. */

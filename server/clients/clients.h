@@ -1,11 +1,11 @@
 /* clients.h - the clients that requests come from.
  *
- * A client is an address: an IPv4 address, or the first 64 bits of an IPv6 address, since a site or a
- * machine owns all addresses below such a prefix. Limits and turns are by client.
+ * A client is an address: an IPv4 address, or the first 64 bits of an IPv6 address, since a site or
+ * a machine owns all addresses below such a prefix. Limits and turns are by client.
  *
- * Ownership  A client is shared: each connection and each call holds a reference. Without references
- *            it is kept for some seconds, so that what is known of it outlasts a reconnect, but at
- *            most TD_CLIENTS_KEPT are.
+ * Ownership  A client is shared: each connection and each call holds a reference. Without
+ *            references it is kept for some seconds, so that what is known of it outlasts a
+ *            reconnect, but at most TD_CLIENTS_KEPT are.
  * Threads    Any. One mutex guards the table; the members of a client are atomic. */
 #ifndef TD_SERVER_CLIENTS_CLIENTS_H
 #define TD_SERVER_CLIENTS_CLIENTS_H
@@ -51,7 +51,7 @@ struct td_client {
     int64_t unused_since_ns; /* when it was first seen without a reference; 0: in use */
 };
 
-/* NULL without memory. The seed decides on the order of the hash table: clients must not know it. */
+/* NULL without memory. The seed decides the order of the hash table: clients must not know it. */
 struct td_clients *td_clients_new(uint64_t seed);
 void td_clients_free(struct td_clients *clients); /* after the last reference; NULL is fine */
 
@@ -63,8 +63,8 @@ struct td_address td_address_map_ipv4(const struct in_addr *ipv4);
 struct td_client_key td_client_key_of_address(const struct td_address *address);
 bool td_client_key_of(const struct sockaddr *peer, struct td_client_key *key);
 
-/* The client with this key, new if it is not in the table; the caller gets a reference. NULL without
- * memory. */
+/* The client with this key, new if it is not in the table; the caller gets a reference. NULL
+ * without memory. */
 struct td_client *td_clients_find(struct td_clients *clients, const struct td_client_key *key);
 
 struct td_client *td_client_ref(struct td_client *client);

@@ -1,4 +1,4 @@
-/* connections.h - the open connections: whose they are, what they wait for, and which of them must end.
+/* connections.h - the open connections: whose they are, what they wait for, which of them must end.
  *
  *     open ─► ACCEPTED ─► WAITING ─► RECEIVING ─► WORKING ─► SENDING ─► WAITING ... ─► close
  *                            │           │                      │
@@ -6,20 +6,20 @@
  *
  * An I/O thread reports each change of a connection's phase. td_connections_sweep looks at all
  * connections from time to time, and ends those that hold their place without making progress:
- * headers that do not arrive in time, bodies and replies below a minimum rate, clients that are idle.
- * The kernel counts the bytes of a socket, so that none needs a report for each packet, and a reply
- * makes progress as long as the client acknowledges bytes, even if the library writes none because the
- * kernel's buffer is full.
+ * headers that do not arrive in time, bodies and replies below a minimum rate, clients that are
+ * idle. The kernel counts the bytes of a socket, so that none needs a report for each packet, and a
+ * reply makes progress as long as the client acknowledges bytes, even if the library writes none
+ * because the kernel's buffer is full.
  *
  * A sweep also wakes the HTTP library for clients that have disconnected. The library reads with
  * edge-triggered epoll events; when a client's last bytes and its FIN arrive together, it reads the
- * bytes and gets no second event. POLLRDHUP finds such sockets, and shutting down their reading side
- * makes another event. Bytes of a next request that are not yet read are then lost, so a client that
- * half-closes after several pipelined requests may get only the first reply.
+ * bytes and gets no second event. POLLRDHUP finds such sockets, and shutting down their reading
+ * side makes another event. Bytes of a next request that are not yet read are then lost, so a
+ * client that half-closes after several pipelined requests may get only the first reply.
  *
- * Ownership  Records are in a table indexed by socket. A record is in use from open until close, which
- *            is called before the socket is closed, and holds a reference to its client. Sockets are
- *            not closed here.
+ * Ownership  Records are in a table indexed by socket. A record is in use from open until close,
+ *            which is called before the socket is closed, and holds a reference to its client.
+ *            Sockets are not closed here.
  * Threads    Any. One mutex, for open, close and sweep: a sweep never shuts down a socket that was
  *            closed and opened again meanwhile. Reports take no lock. */
 #ifndef TD_SERVER_CLIENTS_CONNECTIONS_H
@@ -81,8 +81,8 @@ struct td_connection_limits {
 };
 
 /* How slow they may be. A body or a reply may stand still for header_timeout_ns; each byte adds the
- * time that it takes at min_rate, up to a minute in all. A client is idle while no byte of a request
- * arrives and none of a reply is acknowledged. */
+ * time that it takes at min_rate, up to a minute in all. A client is idle while no byte of a
+ * request arrives and none of a reply is acknowledged. */
 struct td_progress_limits {
     int64_t header_timeout_ns; /* from the first byte of a request to the end of its headers */
     int64_t idle_timeout_ns;   /* 0: clients may be idle for any time */
@@ -107,14 +107,14 @@ struct td_connections *td_connections_new(int n_sockets, struct td_buffer_pool *
                                           size_t connection_bytes);
 void td_connections_free(struct td_connections *connections); /* NULL is fine */
 
-/* Takes the memory of an unrestricted connection from the budget, for open, or gives it back if there
- * is none to open. False if there is no room for it. */
+/* Takes the memory of an unrestricted connection from the budget, for open, or gives it back if
+ * there is none to open. False if there is no room for it. */
 bool td_connections_charge(struct td_connections *connections);
 void td_connections_discharge(struct td_connections *connections);
 
 /* A new connection, which takes over the reference to the client. A trusted proxy's has none, so it
- * has no limit of its own. False if the number of the socket is too large; then the reference is still
- * the caller's. */
+ * has no limit of its own. False if the number of the socket is too large; then the reference is
+ * still the caller's. */
 bool td_connections_open(struct td_connections *connections, int socket, struct td_client *client,
                          enum td_restriction restriction, int io_thread);
 
@@ -139,24 +139,24 @@ int td_connections_count_restricted(const struct td_connections *connections);
 int td_connections_count_on(const struct td_connections *connections, int io_thread);
 
 /* Ends a waiting connection in favour of one of `client`: one that has waited for seconds, or whose
- * client has more connections than that one; of those the one whose client has most, then the oldest.
- * One with a request that has arrived is not waiting, and one that has just been opened is not ended
- * for a client with one connection fewer: the two would only change places. Looks at a part of the
- * table; false if it found none. */
+ * client has more connections than that one; of those the one whose client has most, then the
+ * oldest. One with a request that has arrived is not waiting, and one that has just been opened is
+ * not ended for a client with one connection fewer: the two would only change places. Looks at a
+ * part of the table; false if it found none. */
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
                               int64_t now_ns);
 
-/* Ends the oldest restricted connection, that is not being answered, of the client with most of them: a
- * storm of one client ends none of another. One with a request that has arrived is ended only if
- * `also_requested`. False if that client has none such now. */
+/* Ends the oldest restricted connection, that is not being answered, of the client with most of
+ * them: a storm of one client ends none of another. One with a request that has arrived is ended
+ * only if `also_requested`. False if that client has none such now. */
 bool td_connections_end_restricted(struct td_connections *connections, bool also_requested);
 
 /* Looks at one part of `parts` of the connections, the next one at each call. */
 void td_connections_sweep(struct td_connections *connections,
                           const struct td_progress_limits *limits, int64_t now_ns, int parts);
 
-/* Not of one instant: connections change their phase meanwhile, and the phases are counted again only
- * some milliseconds after the last call. */
+/* Not of one instant: connections change their phase meanwhile, and the phases are counted again
+ * only some milliseconds after the last call. */
 struct td_connection_counts td_connections_counts(struct td_connections *connections,
                                                   int64_t now_ns);
 

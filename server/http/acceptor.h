@@ -1,13 +1,14 @@
 /* acceptor.h - a thread that accepts connections, decides what each may request, and hands it to an
  * I/O thread.
  *
- * Beyond a limit a connection is still accepted, restricted to the server's health, as long as there
- * is one of TD_RESTRICTED_CONNECTIONS places; the oldest of the client with most of them makes room. So
- * probes are answered whatever other clients do, and a client that is refused is told why.
+ * Beyond a limit a connection is still accepted, restricted to the server's health, as long as
+ * there is one of TD_RESTRICTED_CONNECTIONS places; the oldest of the client with most of them
+ * makes room. So probes are answered whatever other clients do, and a client that is refused is
+ * told why.
  *
- * The first I/O thread is for the first few connections of each client: a client that opens hundreds
- * shares the other threads, and the requests of a client with few connections do not wait for a round
- * through all of those.
+ * The first I/O thread is for the first few connections of each client: a client that opens
+ * hundreds shares the other threads, and the requests of a client with few connections do not wait
+ * for a round through all of those.
  *
  * Ownership  Borrows the services, the proxies, the listening socket and the I/O threads.
  * Threads    One of its own. Start and stop on the main thread.

@@ -23,9 +23,9 @@ void td_http_stop_accepting(struct td_http *http);
 /* The number of open connections. */
 int td_http_connections(const struct td_http *http);
 
-/* Looks at one part of `parts` of the connections and ends those that are too slow or whose client has
- * disconnected unnoticed (connections.h); tells the workers whether to yield. Main thread, called
- * periodically, while there are workers. */
+/* Looks at one part of `parts` of the connections and ends those that are too slow or whose client
+ * has disconnected unnoticed (connections.h); tells the workers whether to yield. Main thread,
+ * called periodically, while there are workers. */
 void td_http_tidy(struct td_http *http, int64_t now_ns, int parts);
 
 /* Stops serving. No connection may be suspended: all calls must have been answered. NULL is

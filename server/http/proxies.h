@@ -1,9 +1,9 @@
 /* proxies.h - whose requests a trusted proxy forwards.
  *
- * A proxy connects for many clients. If --trusted-proxy names its address, the client of a request is
- * the last address in X-Forwarded-For that is not a trusted proxy's itself: each proxy appends the
- * address that it was connected from, so only what trusted proxies have appended is believed. Without
- * such an address the client is the proxy. Other peers' X-Forwarded-For is ignored.
+ * A proxy connects for many clients. If --trusted-proxy names its address, the client of a request
+ * is the last address in X-Forwarded-For that is not a trusted proxy's itself: each proxy appends
+ * the address that it was connected from, so only what trusted proxies have appended is believed.
+ * Without such an address the client is the proxy. Other peers' X-Forwarded-For is ignored.
  *
  * Ownership  td_proxies owns its list.
  * Threads    Constant after td_proxies_new. */
@@ -17,8 +17,8 @@
 
 struct td_proxies;
 
-/* From the comma-separated list --trusted-proxy: addresses, and prefixes like 10.0.0.0/8. NULL if one
- * is invalid, or without memory; message, of `size` bytes, then says which. */
+/* From the comma-separated list --trusted-proxy: addresses, and prefixes like 10.0.0.0/8. NULL if
+ * one is invalid, or without memory; message, of `size` bytes, then says which. */
 struct td_proxies *td_proxies_new(const char *trusted, char *message, size_t size);
 void td_proxies_free(struct td_proxies *proxies); /* NULL is fine */
 

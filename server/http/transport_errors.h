@@ -1,7 +1,7 @@
 /* transport_errors.h - the problem documents of requests that have no call: those that the library
  * refuses, and those that were not complete in time.
  *
- * Threads  td_transport_use and td_transport_record_path on the I/O thread, td_transport_refuse on any. */
+ * Threads  td_transport_refuse on any thread, the others on the I/O thread. */
 #ifndef TD_SERVER_HTTP_TRANSPORT_ERRORS_H
 #define TD_SERVER_HTTP_TRANSPORT_ERRORS_H
 
@@ -15,8 +15,8 @@ void td_transport_use(struct td_services *services);
 /* For MHD_OPTION_URI_LOG_CALLBACK: records whether the request being read is one of /v1 or /v2. */
 void *td_transport_record_path(void *context, const char *path, struct MHD_Connection *connection);
 
-/* Sends a REQUEST_TIMEOUT with the sentence, past the library, which takes no reply before a request is
- * complete. For td_progress_limits; the context is the struct td_services. */
+/* Sends a REQUEST_TIMEOUT with the sentence, past the library, which takes no reply before a
+ * request is complete. For td_progress_limits; the context is the struct td_services. */
 void td_transport_refuse(void *context, int socket, const char *sentence);
 
 #endif

@@ -40,9 +40,9 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_sou
 void td_worker_pool_submit(struct td_worker_pool *pool, struct td_job *job);
 
 /* For work that no client waits for, which takes nothing from those that wait. reserve_free fails
- * if the queue is full, and drops no job. submit_if_idle queues the job only if a worker is idle and no
- * job is queued or about to be; otherwise it is false. The job takes no place, so that one that waits for
- * the worker to wake is no reason to refuse a request. */
+ * if the queue is full, and drops no job. submit_if_idle queues the job only if a worker is idle
+ * and no job is queued or about to be; otherwise it is false. The job takes no place, so that one
+ * that waits for the worker to wake is no reason to refuse a request. */
 bool td_worker_pool_reserve_free(struct td_worker_pool *pool);
 bool td_worker_pool_submit_if_idle(struct td_worker_pool *pool, struct td_job *job);
 
@@ -72,8 +72,8 @@ bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_sou
 /* How many jobs could be queued for workers that will soon be idle; 0 while any job is queued. */
 int64_t td_worker_pool_room(struct td_worker_pool *pool);
 
-/* Do workers yield the processor after short turns (turn.h)? They do not at first. To be called when
- * that changes, from any thread. */
+/* Do workers yield the processor after short turns (turn.h)? They do not at first. To be called
+ * when that changes, from any thread. */
 void td_worker_pool_yield(struct td_worker_pool *pool, bool yield);
 
 /* Seconds until the queued work is done, at least 1: for Retry-After. Takes no lock. */
