@@ -174,7 +174,7 @@ class IdleTimeout(HttpTest):
                 self.assertLess(time.monotonic() - began, 6 * SCALE)
             self.assertGreater(time.monotonic() - began, 0.5)
 
-    def test_a_timeout_below_a_second_is_a_second(self):
+    def test_a_timeout_may_be_below_a_second(self):
         with Daemon("--idle-timeout-ms", "500") as daemon, Raw(daemon) as raw:
             raw.send(http_request("GET", "/healthz"))
             self.assertStatus(raw.reply(), 200)
