@@ -37,7 +37,13 @@ enum {
     DISCARDED_BODY =
         64 << 10, /* a refused body is read up to this, so that the connection can be reused */
     STORM = 1024, /* memory is returned to the system when so many connections have ended */
-    REQUESTS_PER_TURN = 8 /* 0.1 ms */
+    REQUESTS_PER_TURN = 8, /* 0.1 ms */
+    /* Sweeps end idle connections. The library's own timeout counts only its writes to the kernel, so
+     * a short one would end a reply that is read slowly but steadily. It must not be off either: a
+     * connection that the library has closed without an event, while its client's bytes filled the
+     * receive buffer, is released only when the library looks at the one that was active least
+     * recently, which it does at each event, and only with a timeout. */
+    LIBRARY_TIMEOUT_S = 3600
 };
 
 struct td_http {
@@ -385,9 +391,7 @@ static struct MHD_Daemon *start_io_thread(struct td_http *http)
         { MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL },
         { MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)config->connection_memory, NULL },
         { MHD_OPTION_CONNECTION_LIMIT, INT32_MAX, NULL }, /* the acceptor's */
-        /* Sweeps end idle connections. The library's own timeout counts only its writes to the
-         * kernel, so it would end a reply that is read slowly but steadily. */
-        { MHD_OPTION_CONNECTION_TIMEOUT, 0, NULL },
+        { MHD_OPTION_CONNECTION_TIMEOUT, LIBRARY_TIMEOUT_S, NULL },
         { MHD_OPTION_END, 0, NULL },
     };
     return MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_ARRAY, options,
