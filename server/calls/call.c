@@ -40,6 +40,7 @@ struct td_call *td_call_new(struct td_services *services)
     struct td_call *call = &shell->call;
     *call = (struct td_call){ .services = services,
                               .socket = -1, /* no connection */
+                              .operation = TD_OPERATION_NONE,
                               .headers.inference_header = TD_OIP_NO_HEADER,
                               .start_by_ns = TD_NEVER };
     td_arena_init(&call->arena, shell->block, sizeof shell->block,
@@ -351,4 +352,31 @@ void td_call_log(const struct td_call *call)
            TD_MS("compute_ms", call->times.compute), TD_MS("encode_ms", call->times.encode),
            TD_TEXT("detail", call->error.status && !call->gone ? call->error.message : NULL),
            TD_TEXT("traceparent", call->headers.traceparent));
+}
+
+/* How the tensors of the call are sent. */
+static td_transport transport_of(const struct td_call *call)
+{
+    static const td_transport transports[] = { [TD_FORMAT_JSON] = TD_TRANSPORT_JSON,
+                                               [TD_FORMAT_NPY] = TD_TRANSPORT_NPY,
+                                               [TD_FORMAT_SAFETENSORS] = TD_TRANSPORT_SAFETENSORS,
+                                               [TD_FORMAT_OIP] = TD_TRANSPORT_OIP };
+    if (call->operation == TD_OPERATION_GET_TENSOR)
+        return transports[call->reply_format];
+    if (!call->task || call->body_limit == TD_BODY_NONE || call->operation >= TD_OPERATION_HEALTH)
+        return TD_TRANSPORT_NONE;
+    return call->style == TD_STYLE_OIP ? TD_TRANSPORT_OIP : transports[call->body_format];
+}
+
+void td_call_count(const struct td_call *call, int shard)
+{
+    struct td_request_record record = { .operation = call->operation,
+                                        .transport = transport_of(call),
+                                        .code = call->gone ? TD_CODE_GONE : call->reply.http_status,
+                                        .error = call->gone ? TD_OK : call->error.status,
+                                        .times = &call->times,
+                                        .bytes_in = call->body_bytes };
+    for (int i = 0; i < call->reply.n_chunks; i++)
+        record.bytes_out += call->reply.chunks[i].size;
+    td_metrics_count(call->services->metrics, shard, &record);
 }

@@ -16,7 +16,7 @@
 #include "server/clients/refusals.h"
 #include "server/compression/deflate.h"
 #include "server/memory/populate.h"
-#include "server/observe/statistics.h"
+#include "server/observe/metrics.h"
 #include "server/workers/worker_pool.h"
 
 #include <stdbool.h>
@@ -66,9 +66,6 @@ struct td_task {
 
     /* After decode: how many bytes admit reads. NULL: few. */
     uint64_t (*admit_bytes)(const struct td_call *call);
-
-    /* After the reply is made and before it is sent; call->error has its status. */
-    void (*ended)(struct td_call *call);
 };
 
 /* How errors are written. */
@@ -125,6 +122,7 @@ struct td_call {
     const struct td_task *task;
     void *state;       /* the task's own, in the arena */
     size_t body_limit; /* of the route; may be one of TD_BODY_... */
+    int operation;     /* enum td_operation, for metrics */
     td_format body_format, reply_format;
     td_encoding encoding; /* of the reply, as the client prefers, */
     bool negotiated;      /* if it is negotiated */
@@ -224,6 +222,9 @@ void td_call_count_unsent(struct td_call *call);
 
 /* Makes the reply from call->error, in the call's style. */
 void td_call_refuse(struct td_call *call);
+
+/* Counts the call in the metrics, on the thread of the shard; its reply is made, or never will be. */
+void td_call_count(const struct td_call *call, int shard);
 
 /* Logs one line at debug; at warn if the reply is a 5xx. */
 void td_call_log(const struct td_call *call);

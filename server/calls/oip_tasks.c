@@ -72,6 +72,31 @@ td_status td_oip_model_config(struct td_call *call)
     return td_oip_describe_config(call->op, &server, &call->arena, &call->reply, &call->error);
 }
 
+static uint64_t sum(const uint64_t stage_ns[TD_STAGE_COUNT])
+{
+    uint64_t total = 0;
+    for (int i = 0; i < TD_STAGE_COUNT; i++)
+        total += stage_ns[i];
+    return total;
+}
+
+static void read_statistics(const struct td_metrics *metrics, const struct td_op *op,
+                            struct td_oip_stats *out)
+{
+    struct td_operation_totals totals;
+    td_metrics_read(metrics, td_operation_of(op), &totals);
+    const uint64_t n = totals.succeeded;
+    *out = (struct td_oip_stats){ .last_ms = totals.last_ms,
+                                  .inferences = n,
+                                  .executions = n,
+                                  .success = { n, sum(totals.stage_ns) },
+                                  .fail = { totals.failed, sum(totals.failed_stage_ns) },
+                                  .queue = { n, totals.stage_ns[TD_STAGE_QUEUE] },
+                                  .input = { n, totals.stage_ns[TD_STAGE_DECODE] },
+                                  .infer = { n, totals.stage_ns[TD_STAGE_COMPUTE] },
+                                  .output = { n, totals.stage_ns[TD_STAGE_ENCODE] } };
+}
+
 td_status td_oip_statistics(struct td_call *call)
 {
     int count = 1;
@@ -81,7 +106,7 @@ td_status td_oip_statistics(struct td_call *call)
     if (!stats)
         return call->error.status;
     for (int i = 0; i < count; i++)
-        td_statistics_read(&call->services->statistics, ops[i], &stats[i]);
+        read_statistics(call->services->metrics, ops[i], &stats[i]);
     return td_oip_describe_stats(ops, stats, count, &call->arena, &call->reply, &call->error);
 }
 

@@ -342,12 +342,6 @@ static td_status encode(struct td_call *call)
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 
-static void count(struct td_call *call)
-{
-    td_statistics_count(&call->services->statistics, call->op, &call->times,
-                        call->error.status == TD_OK);
-}
-
 const struct td_task td_op_task = { .begin = begin,
                                     .argument = td_op_argument,
                                     .decode = decode,
@@ -355,5 +349,4 @@ const struct td_task td_op_task = { .begin = begin,
                                     .compute = compute,
                                     .encode = encode,
                                     .on_device = true,
-                                    .admit_bytes = admit_bytes,
-                                    .ended = count };
+                                    .admit_bytes = admit_bytes };

@@ -23,8 +23,6 @@ static bool names_shared_memory(const struct td_call *call)
 
 static void end(struct td_call *call, td_status status)
 {
-    if (call->task->ended)
-        call->task->ended(call);
     if (status != TD_OK)
         td_call_refuse(call);
 }

@@ -11,7 +11,7 @@
 #include "server/memory/buffer_pool.h"
 #include "server/memory/shared_memory.h"
 #include "server/observe/log.h"
-#include "server/observe/statistics.h"
+#include "server/observe/metrics.h"
 #include "server/store/store.h"
 #include "server/workers/worker_pool.h"
 
@@ -40,7 +40,6 @@ struct td_verification {
 };
 
 struct td_services {
-    struct td_statistics statistics; /* first: it is aligned to cache lines */
     struct td_config config;
     bool (*stop_requested)(void); /* NULL, or asked while td_services_open loads the data folder */
     struct td_log log;
@@ -50,7 +49,9 @@ struct td_services {
     struct td_store *store;
     struct td_devices *devices;
     struct td_clients *clients;
-    struct td_connections *connections; /* set before the first one is accepted */
+    struct td_connections *connections; /* set before the first one is accepted, */
+    struct td_metrics *metrics;         /* as these: a shard for each I/O thread, and one for
+                                        --metrics-listen */
     struct td_connection_limits connection_limits;
     struct td_shm *shm; /* NULL: clients may not share memory */
     struct td_rescan rescan;

@@ -24,6 +24,8 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 #define TD_OPTIONS(X)                                                                              \
     X(listen, "listen", ADDRESS, "127.0.0.1:8080", 0, 0, "HOST:PORT",                              \
       "address to listen on; [::1]:8080 for IPv6, port 0 for any free one")                        \
+    X(metrics_listen, "metrics-listen", ADDRESS, "", 0, 0, "HOST:PORT",                            \
+      "another address to listen on, for /metrics, /healthz and /readyz alone")                    \
     X(allow_host, "allow-host", LIST, "", 0, 0, "HOST,...",                                        \
       "Host headers accepted beside localhost on a loopback address; needed by a local proxy "     \
       "that forwards the public name")                                                             \

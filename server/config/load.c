@@ -100,12 +100,28 @@ wrong:
     return TD_CONFIG_WRONG;
 }
 
-bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
+/* Is it the address of a host? It was checked when it was parsed; "" is none, and fine. */
+static bool check_address(const char *option, const char *address, char message[TD_CONFIG_MESSAGE])
 {
     char host[256];
     uint16_t port;
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
     struct addrinfo *found = NULL;
+    if (!*address)
+        return true;
+    (void)td_config_split_address(address, host, &port);
+    const int code = getaddrinfo(host, NULL, &hints, &found);
+    if (code != 0) {
+        snprintf(message, TD_CONFIG_MESSAGE, "%s: '%.255s' is not the address of a host: %s",
+                 option, host, gai_strerror(code));
+        return false;
+    }
+    freeaddrinfo(found);
+    return true;
+}
+
+bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
+{
     DIR *dir = config->data_dir[0] ? opendir(config->data_dir) : NULL;
     if (config->data_dir[0] && !dir) {
         snprintf(message, TD_CONFIG_MESSAGE, "data-dir: cannot read the folder '%.300s': %s",
@@ -120,16 +136,8 @@ bool td_config_check_system(const struct td_config *config, char message[TD_CONF
                  td_isa_name(config->isa), td_isa_name(td_isa_resolve(TD_ISA_AUTO)));
         return false;
     }
-    (void)td_config_split_address(config->listen, host,
-                                  &port); /* valid: checked when it was parsed */
-    const int code = getaddrinfo(host, NULL, &hints, &found);
-    if (code != 0) {
-        snprintf(message, TD_CONFIG_MESSAGE, "listen: '%.255s' is not the address of a host: %s",
-                 host, gai_strerror(code));
-        return false;
-    }
-    freeaddrinfo(found);
-    return true;
+    return check_address("listen", config->listen, message) &&
+           check_address("metrics-listen", config->metrics_listen, message);
 }
 
 void td_config_help(FILE *out)

@@ -138,6 +138,9 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     int choice;
     switch (option->kind) {
     case KIND_ADDRESS:
+        /* an address that need not be given */
+        if (!*value && !*option->default_text)
+            return set_text((char **)(void *)member, value, message);
         if (!td_config_split_address(value, host, &port))
             return td_option_reject(message, source, value,
                                     "an address like 127.0.0.1:8080 or [::1]:8080");

@@ -2,6 +2,7 @@
 
 #include "server/http/acceptor.h"
 #include "server/http/linger.h"
+#include "server/http/metrics_listener.h"
 
 #include <sys/resource.h>
 
@@ -32,6 +33,7 @@ static int64_t reserved_files(const struct td_services *services)
 {
     return SPARE_FILES + TD_LINGER_SOCKETS + TD_RESTRICTED_CONNECTIONS + TD_ENDING +
            FILES_PER_IO_THREAD * (services->config.io_threads + TD_FIRST_IO_THREADS) +
+           (services->config.metrics_listen[0] ? TD_METRICS_CONNECTIONS + FILES_PER_IO_THREAD : 0) +
            (services->shm ? TD_SHM_REGIONS : 0);
 }
 

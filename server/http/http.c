@@ -10,6 +10,7 @@
 #include "server/http/headers.h"
 #include "server/http/linger.h"
 #include "server/http/listener.h"
+#include "server/http/metrics_listener.h"
 #include "server/http/origin.h"
 #include "server/http/proxies.h"
 #include "server/http/query.h"
@@ -50,6 +51,7 @@ struct td_http {
     struct td_services *services;
     int listener; /* -1: none */
     struct td_acceptor *acceptor;
+    struct td_metrics_listener *metrics; /* NULL: none */
     struct td_linger *linger;
     struct td_populator *populator;
     struct td_origins *origins;
@@ -187,6 +189,7 @@ static bool answer_before_body(const struct td_call *call)
 /* Sends the call's reply, unless the connection was ended meanwhile. */
 static enum MHD_Result send_reply(struct td_call *call)
 {
+    td_call_count(call, record_of(call->connection)->io_thread);
     /* The end of the last stage instead of another look at the clock. */
     const int64_t now = call->times.stage_end > 0 ? call->times.stage_end : call->times.begun;
     return td_connection_enter(record_of(call->connection), TD_CONNECTION_SENDING, now)
@@ -296,6 +299,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     if (!call->answered)
         return body_complete(call);
     if (call->gone) {
+        td_call_count(call, record_of(connection)->io_thread);
         td_call_log(call);
         return MHD_NO;
     }
@@ -428,18 +432,24 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     services->connection_limits = capacity.limits;
     services->connections = td_connections_new(capacity.n_sockets, services->buffers,
                                                td_capacity_connection_bytes(services));
+    services->metrics = td_metrics_new((int)config->io_threads + TD_FIRST_IO_THREADS + 1);
     http->linger = td_linger_new();
     http->populator = td_populator_new();
     /* The values were checked when the program started. */
     http->origins = td_origins_new(config->allow_origin, config->allow_host,
                                    td_listener_is_loopback(bound), message, sizeof message);
     http->proxies = td_proxies_new(config->trusted_proxy, message, sizeof message);
-    if (!services->connections || !http->linger || !http->populator || !http->origins ||
-        !http->proxies)
+    if (!services->connections || !services->metrics || !http->linger || !http->populator ||
+        !http->origins || !http->proxies)
         return false;
     *why = "libmicrohttpd could not start";
     if (!start_io_threads(http))
         return false;
+    if (config->metrics_listen[0]) {
+        http->metrics = td_metrics_listener_start(services, http->n_io_threads, why);
+        if (!http->metrics)
+            return false;
+    }
     *why = "no thread to accept connections";
     http->acceptor = td_acceptor_start(&(struct td_acceptor_options){
         .services = services,
@@ -540,8 +550,11 @@ void td_http_stop(struct td_http *http)
         td_populator_stop(http->populator); /* no connection may be suspended then */
     for (int i = 0; i < http->n_io_threads; i++)
         MHD_stop_daemon(http->io_threads[i].library);
+    td_metrics_listener_stop(http->metrics);
     td_connections_free(http->services->connections);
     http->services->connections = NULL;
+    td_metrics_free(http->services->metrics);
+    http->services->metrics = NULL;
     td_linger_free(http->linger);
     td_populator_free(http->populator);
     td_origins_free(http->origins);

@@ -5,6 +5,7 @@
 #include "kernels/name.h"
 #include "kernels/scatter/scatter.h"
 #include "server/calls/documents.h"
+#include "server/calls/metrics_document.h"
 #include "server/calls/oip_tasks.h"
 #include "server/calls/op_task.h"
 #include "server/calls/plan_task.h"
@@ -20,6 +21,7 @@
 enum { SMALL_BODY = 64 << 10 };
 
 enum { GET = 1, POST = 2, PUT = 4, DELETE = 8 };
+enum { OP = -1 };
 
 static const struct route {
     unsigned methods;
@@ -28,58 +30,82 @@ static const struct route {
     const struct td_task *task;
     size_t body_limit;      /* a task's */
     const struct td_op *op; /* of a task whose path does not name it */
+    int operation;          /* for metrics; OP: that of its op */
 } routes[] = {
-    { GET, "/healthz", td_get_health, NULL, 0, NULL },
-    { GET, "/readyz", td_get_ready, NULL, 0, NULL },
-    { GET, "/problems/{slug}", td_get_problem, NULL, 0, NULL },
-    { GET, "/v1/ops", td_get_ops, NULL, 0, NULL },
-    { GET, "/v1/ops/{op}", td_get_op, NULL, 0, NULL },
-    { GET, "/v1/devices", td_get_devices, NULL, 0, NULL },
-    { GET, "/v1/tensors", NULL, &td_tensors_list_task, TD_BODY_NONE, NULL },
-    { GET, "/v1/tensors/{name}", NULL, &td_tensor_get_task, TD_BODY_NONE, NULL },
-    { PUT, "/v1/tensors/{name}", NULL, &td_tensor_put_task, TD_BODY_TENSOR, NULL },
-    { DELETE, "/v1/tensors/{name}", NULL, &td_tensor_delete_task, TD_BODY_NONE, NULL },
+    { GET, "/healthz", td_get_health, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/readyz", td_get_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/metrics", td_get_metrics, NULL, 0, NULL, TD_OPERATION_METRICS },
+    { GET, "/problems/{slug}", td_get_problem, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v1/ops", td_get_ops, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v1/ops/{op}", td_get_op, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v1/devices", td_get_devices, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v1/tensors", NULL, &td_tensors_list_task, TD_BODY_NONE, NULL,
+      TD_OPERATION_LIST_TENSORS },
+    { GET, "/v1/tensors/{name}", NULL, &td_tensor_get_task, TD_BODY_NONE, NULL,
+      TD_OPERATION_GET_TENSOR },
+    { PUT, "/v1/tensors/{name}", NULL, &td_tensor_put_task, TD_BODY_TENSOR, NULL,
+      TD_OPERATION_PUT_TENSOR },
+    { DELETE, "/v1/tensors/{name}", NULL, &td_tensor_delete_task, TD_BODY_NONE, NULL,
+      TD_OPERATION_DELETE_TENSOR },
     { POST, "/v1/tensors/{name}/scatter", NULL, &td_tensor_scatter_task, TD_BODY_ANY,
-      &td_op_scatter },
-    { POST, "/v1/einsum/plan", NULL, &td_plan_task, SMALL_BODY, &td_op_einsum },
-    { POST, "/v1/{op}", NULL, &td_op_task, TD_BODY_ANY, NULL },
-    { POST, "/v2/models/{op}/infer", NULL, &td_op_task, TD_BODY_ANY, NULL },
-    { POST, "/v2/models/{op}/versions/{version}/infer", NULL, &td_op_task, TD_BODY_ANY, NULL },
-    { GET, "/v2/health/live", td_oip_live, NULL, 0, NULL },
-    { GET, "/v2/health/ready", td_oip_ready, NULL, 0, NULL },
-    { GET, "/v2", td_oip_server_metadata, NULL, 0, NULL },
-    { GET, "/v2/", td_oip_server_metadata, NULL, 0, NULL },
-    { GET, "/v2/models/stats", td_oip_statistics, NULL, 0, NULL },
-    { GET, "/v2/models/{op}", td_oip_model_metadata, NULL, 0, NULL },
-    { GET, "/v2/models/{op}/versions/{version}", td_oip_model_metadata, NULL, 0, NULL },
-    { GET, "/v2/models/{op}/ready", td_oip_model_ready, NULL, 0, NULL },
-    { GET, "/v2/models/{op}/versions/{version}/ready", td_oip_model_ready, NULL, 0, NULL },
-    { GET, "/v2/models/{op}/config", td_oip_model_config, NULL, 0, NULL },
-    { GET, "/v2/models/{op}/versions/{version}/config", td_oip_model_config, NULL, 0, NULL },
-    { GET, "/v2/models/{op}/stats", td_oip_statistics, NULL, 0, NULL },
-    { GET, "/v2/models/{op}/versions/{version}/stats", td_oip_statistics, NULL, 0, NULL },
-    { GET | POST, "/v2/models/{op}/trace/setting", td_oip_no_trace, NULL, 0, NULL },
-    { GET | POST, "/v2/trace/setting", td_oip_no_trace, NULL, 0, NULL },
-    { GET | POST, "/v2/logging", td_oip_no_logging, NULL, 0, NULL },
-    { POST, "/v2/repository/index", NULL, &td_oip_index_task, SMALL_BODY, NULL },
-    { POST, "/v2/repository/models/{op}/load", NULL, &td_oip_load_task, SMALL_BODY, NULL },
-    { POST, "/v2/repository/models/{op}/unload", NULL, &td_oip_unload_task, SMALL_BODY, NULL },
-    { POST, "/v2/repository/{repo}/index", NULL, &td_oip_index_task, SMALL_BODY, NULL },
-    { POST, "/v2/repository/{repo}/models/{op}/load", NULL, &td_oip_load_task, SMALL_BODY, NULL },
-    { POST, "/v2/repository/{repo}/models/{op}/unload", NULL, &td_oip_unload_task, SMALL_BODY,
-      NULL },
-    { GET, "/v2/systemsharedmemory/status", td_oip_region_status, NULL, 0, NULL },
-    { GET, "/v2/systemsharedmemory/region/{name}/status", td_oip_region_status, NULL, 0, NULL },
+      &td_op_scatter, OP },
+    { POST, "/v1/einsum/plan", NULL, &td_plan_task, SMALL_BODY, &td_op_einsum, TD_OPERATION_PLAN },
+    { POST, "/v1/{op}", NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
+    { POST, "/v2/models/{op}/infer", NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
+    { POST, "/v2/models/{op}/versions/{version}/infer", NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
+    { GET, "/v2/health/live", td_oip_live, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/v2/health/ready", td_oip_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/v2", td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/", td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/models/stats", td_oip_statistics, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/models/{op}", td_oip_model_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/models/{op}/versions/{version}", td_oip_model_metadata, NULL, 0, NULL,
+      TD_OPERATION_METADATA },
+    { GET, "/v2/models/{op}/ready", td_oip_model_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/v2/models/{op}/versions/{version}/ready", td_oip_model_ready, NULL, 0, NULL,
+      TD_OPERATION_HEALTH },
+    { GET, "/v2/models/{op}/config", td_oip_model_config, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/models/{op}/versions/{version}/config", td_oip_model_config, NULL, 0, NULL,
+      TD_OPERATION_METADATA },
+    { GET, "/v2/models/{op}/stats", td_oip_statistics, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/models/{op}/versions/{version}/stats", td_oip_statistics, NULL, 0, NULL,
+      TD_OPERATION_METADATA },
+    { GET | POST, "/v2/models/{op}/trace/setting", td_oip_no_trace, NULL, 0, NULL,
+      TD_OPERATION_METADATA },
+    { GET | POST, "/v2/trace/setting", td_oip_no_trace, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET | POST, "/v2/logging", td_oip_no_logging, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { POST, "/v2/repository/index", NULL, &td_oip_index_task, SMALL_BODY, NULL,
+      TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/models/{op}/load", NULL, &td_oip_load_task, SMALL_BODY, NULL,
+      TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/models/{op}/unload", NULL, &td_oip_unload_task, SMALL_BODY, NULL,
+      TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/{repo}/index", NULL, &td_oip_index_task, SMALL_BODY, NULL,
+      TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/{repo}/models/{op}/load", NULL, &td_oip_load_task, SMALL_BODY, NULL,
+      TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/{repo}/models/{op}/unload", NULL, &td_oip_unload_task, SMALL_BODY, NULL,
+      TD_OPERATION_REPOSITORY },
+    { GET, "/v2/systemsharedmemory/status", td_oip_region_status, NULL, 0, NULL,
+      TD_OPERATION_SHARED_MEMORY },
+    { GET, "/v2/systemsharedmemory/region/{name}/status", td_oip_region_status, NULL, 0, NULL,
+      TD_OPERATION_SHARED_MEMORY },
     { POST, "/v2/systemsharedmemory/region/{name}/register", NULL, &td_oip_register_task,
-      SMALL_BODY, NULL },
-    { POST, "/v2/systemsharedmemory/unregister", td_oip_unregister, NULL, 0, NULL },
-    { POST, "/v2/systemsharedmemory/region/{name}/unregister", td_oip_unregister, NULL, 0, NULL },
-    { GET, "/v2/cudasharedmemory/status", td_oip_no_cuda_regions, NULL, 0, NULL },
-    { GET, "/v2/cudasharedmemory/region/{name}/status", td_oip_no_cuda_regions, NULL, 0, NULL },
-    { POST, "/v2/cudasharedmemory/region/{name}/register", td_oip_no_cuda_register, NULL, 0, NULL },
-    { POST, "/v2/cudasharedmemory/unregister", td_oip_no_cuda_unregister, NULL, 0, NULL },
+      SMALL_BODY, NULL, TD_OPERATION_SHARED_MEMORY },
+    { POST, "/v2/systemsharedmemory/unregister", td_oip_unregister, NULL, 0, NULL,
+      TD_OPERATION_SHARED_MEMORY },
+    { POST, "/v2/systemsharedmemory/region/{name}/unregister", td_oip_unregister, NULL, 0, NULL,
+      TD_OPERATION_SHARED_MEMORY },
+    { GET, "/v2/cudasharedmemory/status", td_oip_no_cuda_regions, NULL, 0, NULL,
+      TD_OPERATION_SHARED_MEMORY },
+    { GET, "/v2/cudasharedmemory/region/{name}/status", td_oip_no_cuda_regions, NULL, 0, NULL,
+      TD_OPERATION_SHARED_MEMORY },
+    { POST, "/v2/cudasharedmemory/region/{name}/register", td_oip_no_cuda_register, NULL, 0, NULL,
+      TD_OPERATION_SHARED_MEMORY },
+    { POST, "/v2/cudasharedmemory/unregister", td_oip_no_cuda_unregister, NULL, 0, NULL,
+      TD_OPERATION_SHARED_MEMORY },
     { POST, "/v2/cudasharedmemory/region/{name}/unregister", td_oip_no_cuda_unregister, NULL, 0,
-      NULL },
+      NULL, TD_OPERATION_SHARED_MEMORY },
 };
 enum { N_ROUTES = sizeof routes / sizeof *routes };
 
@@ -235,7 +261,8 @@ static td_status refuse_method(struct td_call *call, unsigned methods)
 bool td_route_is_open(const struct td_call *call)
 {
     return call->handler == td_get_health || call->handler == td_get_ready ||
-           call->handler == td_oip_live || call->handler == td_oip_ready;
+           call->handler == td_get_metrics || call->handler == td_oip_live ||
+           call->handler == td_oip_ready;
 }
 
 td_style td_route_style(const char *path)
@@ -275,6 +302,7 @@ td_status td_route_call(struct td_call *call)
         call->task = route->task;
         call->body_limit = route->body_limit;
         call->op = route->op ? route->op : call->op;
+        call->operation = route->operation == OP ? td_operation_of(call->op) : route->operation;
         return TD_OK;
     }
     if (pattern)

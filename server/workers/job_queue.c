@@ -1,5 +1,7 @@
 #include "server/workers/job_queue.h"
 
+#include "server/observe/clock.h"
+
 #include <stddef.h>
 
 enum {
@@ -72,6 +74,18 @@ static void count(struct td_job_queue *queue, struct td_job_source *source,
         remove_source(queue, source);
     else if (!job->keep)
         td_heap_update(&queue->lengths, &source->length, length_key(source));
+}
+
+int64_t td_job_queue_oldest(const struct td_job_queue *queue)
+{
+    int64_t oldest = TD_NEVER;
+    for (const struct td_job_source *source = queue->sources; source; source = source->next)
+        for (int i = 0; i < TD_JOB_CLASSES; i++) {
+            const struct td_job *first = source->lanes[i].head;
+            if (first && first->queued_ns < oldest)
+                oldest = first->queued_ns;
+        }
+    return oldest;
 }
 
 /* ---- the jobs of a source ------------------------------------------------------------------- */

@@ -45,7 +45,8 @@ struct td_job {
 
     /* of the queue */
     struct td_job *next, *prev;
-    uint64_t number; /* in the order of submission */
+    uint64_t number;   /* in the order of submission */
+    int64_t queued_ns; /* when */
 
     bool unplaced; /* of the pool: it takes none of the places in the queue */
 };
@@ -86,6 +87,9 @@ int td_job_class_of(uint64_t cost_ns); /* TD_JOB_... */
 
 /* Limits the job's cost to an hour, so that no sum overflows. */
 void td_job_queue_push(struct td_job_queue *queue, struct td_job *job);
+
+/* When the job was queued that has waited longest, about; TD_NEVER if there is none. */
+int64_t td_job_queue_oldest(const struct td_job_queue *queue);
 
 /* The next job, of both classes or a small one; NULL: none. */
 struct td_job *td_job_queue_take(struct td_job_queue *queue);

@@ -396,6 +396,21 @@ void td_worker_pool_free(struct td_worker_pool *pool)
     free(pool);
 }
 
+struct td_queue_state td_worker_pool_queue(struct td_worker_pool *pool, int64_t now_ns)
+{
+    struct td_queue_state state = { .jobs = 0 };
+    pthread_mutex_lock(&pool->mutex);
+    const int64_t oldest = td_job_queue_oldest(&pool->queue);
+    for (int i = 0; i < TD_JOB_CLASSES; i++) {
+        state.jobs += pool->queue.classes[i].n_jobs;
+        state.cost_ns += pool->queue.classes[i].cost_ns;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    if (oldest < now_ns)
+        state.oldest_ns = now_ns - oldest;
+    return state;
+}
+
 void td_worker_pool_yield(struct td_worker_pool *pool, bool yield)
 {
     atomic_store_explicit(&pool->yields, yield, memory_order_relaxed);
@@ -442,6 +457,7 @@ bool td_worker_pool_reserve(struct td_worker_pool *pool, const struct td_job_sou
 /* Under the mutex, also the signal: after unlocking, the job may be done and the pool freed. */
 static void push(struct td_worker_pool *pool, struct td_job *job)
 {
+    job->queued_ns = td_now_ns();
     td_job_queue_push(&pool->queue, job);
     note_cost(pool);
     count_event(pool);

@@ -76,6 +76,13 @@ int64_t td_worker_pool_room(struct td_worker_pool *pool);
  * when that changes, from any thread. */
 void td_worker_pool_yield(struct td_worker_pool *pool, bool yield);
 
+/* What is queued: jobs, how long the oldest of them has waited, and their estimated cost. */
+struct td_queue_state {
+    int64_t jobs, oldest_ns;
+    uint64_t cost_ns;
+};
+struct td_queue_state td_worker_pool_queue(struct td_worker_pool *pool, int64_t now_ns);
+
 /* Seconds until the queued work is done, at least 1: for Retry-After. Takes no lock. */
 unsigned td_worker_pool_retry_after_s(struct td_worker_pool *pool);
 

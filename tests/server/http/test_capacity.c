@@ -1,6 +1,7 @@
 #include "server/http/acceptor.h"
 #include "server/http/capacity.h"
 #include "server/http/linger.h"
+#include "server/http/metrics_listener.h"
 #include "tests/support/suite.h"
 
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 
 static struct td_services services;
 static int logs[2];
+static char no_address[] = "", an_address[] = "127.0.0.1:0";
 
 static void set_up(void)
 {
@@ -25,6 +27,7 @@ static void set_up(void)
     services.config.connection_memory = 30 << 10;
     services.config.memory_limit = GIB;
     services.config.connection_limit = 10000;
+    services.config.metrics_listen = no_address;
 }
 
 /* Lowers the limits on open files of this process, which is the test's own. */
@@ -81,6 +84,14 @@ START_TEST(each_io_thread_takes_two_files)
     allow_files(900, 900);
     services.config.io_threads = 11;
     ck_assert_int_eq(capacity_found().limits.open, 900 - RESERVED - 20);
+}
+END_TEST
+
+START_TEST(another_address_for_metrics_takes_as_many_as_it_has_connections_and_two)
+{
+    allow_files(900, 900);
+    services.config.metrics_listen = an_address;
+    ck_assert_int_eq(capacity_found().limits.open, 900 - RESERVED - TD_METRICS_CONNECTIONS - 2);
 }
 END_TEST
 
@@ -171,6 +182,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, connections_are_what_the_files_leave);
     tcase_add_test(tcase, the_limit_on_files_is_raised_to_what_the_system_allows);
     tcase_add_test(tcase, each_io_thread_takes_two_files);
+    tcase_add_test(tcase, another_address_for_metrics_takes_as_many_as_it_has_connections_and_two);
     tcase_add_test(tcase, each_region_of_shared_memory_takes_a_file);
     tcase_add_test(tcase, no_more_connections_than_wanted);
     tcase_add_loop_test(tcase, at_least_64_connections_or_as_many_as_wanted_must_be_possible, 0,

@@ -283,6 +283,31 @@ START_TEST(an_unplaced_job_that_is_dropped_releases_no_place)
 }
 END_TEST
 
+START_TEST(the_state_of_the_queue_has_its_jobs_and_how_long_the_first_has_waited)
+{
+    struct td_worker_pool *pool = pool_of(1);
+    struct gate gate;
+    struct recorded_job jobs[3];
+    const struct td_queue_state empty = td_worker_pool_queue(pool, td_now_ns());
+    ck_assert_int_eq(empty.jobs, 0);
+    ck_assert_int_eq(empty.oldest_ns, 0);
+    gate_close(&gate, pool);
+    const int64_t before = td_now_ns();
+    for (int i = 0; i < 3; i++) {
+        recorded_job_init(&jobs[i], i, i == 1 ? LARGE : SMALL, NULL);
+        submit(pool, &jobs[i].job);
+    }
+    const int64_t after = td_now_ns(), second = INT64_C(1000000000);
+    const struct td_queue_state full = td_worker_pool_queue(pool, after + second);
+    ck_assert_int_eq(full.jobs, 3);
+    ck_assert_uint_eq(full.cost_ns, LARGE + 2 * SMALL);
+    ck_assert_int_ge(full.oldest_ns, second);
+    ck_assert_int_le(full.oldest_ns, second + (after - before));
+    gate_open(&gate);
+    td_worker_pool_free(pool);
+}
+END_TEST
+
 START_TEST(free_runs_queued_jobs)
 {
     struct td_worker_pool *pool = pool_of(1);
@@ -1260,6 +1285,7 @@ static void add(TCase *tcase)
                    a_job_for_idle_workers_is_queued_only_while_one_is_idle_and_nothing_waits);
     tcase_add_test(tcase, a_job_for_idle_workers_takes_no_place_in_the_queue);
     tcase_add_test(tcase, an_unplaced_job_that_is_dropped_releases_no_place);
+    tcase_add_test(tcase, the_state_of_the_queue_has_its_jobs_and_how_long_the_first_has_waited);
     tcase_add_test(tcase, free_runs_queued_jobs);
     tcase_add_loop_test(tcase, a_pool_without_work_can_be_freed, 0, 4);
     tcase_add_loop_test(tcase, jobs_run_in_this_order, 0, COUNT_OF(orders));

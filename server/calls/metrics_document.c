@@ -1,0 +1,256 @@
+#include "server/calls/metrics_document.h"
+
+#include "api/media_type.h"
+#include "server/calls/services_open.h"
+#include "server/observe/clock.h"
+#include "server/observe/exposition.h"
+#include "server/observe/process.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The totals of all operations. */
+struct totals {
+    struct td_operation_totals operations[TD_OPERATION_COUNT];
+};
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static void write_requests(struct td_exposition *e, const struct totals *totals)
+{
+    td_family(e, "tensord_requests", TD_COUNTER,
+              "requests by what they ask for, HTTP status (499: the client had gone), and form");
+    for (int operation = 0; operation < TD_OPERATION_COUNT; operation++)
+        for (int code = 0; code < TD_CODE_COUNT; code++)
+            for (int transport = 0; transport < TD_TRANSPORT_COUNT; transport++) {
+                const uint64_t n = totals->operations[operation].requests[code][transport];
+                char text[8];
+                if (n == 0)
+                    continue;
+                snprintf(text, sizeof text, "%d", td_counted_codes[code]);
+                td_label(e, "op", td_operation_name(operation));
+                td_label(e, "code", text);
+                td_label(e, "transport", td_transport_name((td_transport)transport));
+                td_sample_uint(e, "", n);
+            }
+}
+
+static void write_errors(struct td_exposition *e, const struct totals *totals)
+{
+    td_family(e, "tensord_errors", TD_COUNTER, "requests refused or failed, by error code");
+    for (int operation = 0; operation < TD_OPERATION_COUNT; operation++)
+        for (int status = TD_OK + 1; status < TD_STATUS_COUNT; status++) {
+            const uint64_t n = totals->operations[operation].errors[status];
+            if (n == 0)
+                continue;
+            td_label(e, "op", td_operation_name(operation));
+            td_label(e, "error", td_status_name((td_status)status));
+            td_sample_uint(e, "", n);
+        }
+}
+
+static void write_durations(struct td_exposition *e, const struct totals *totals)
+{
+    td_family(e, "tensord_request_duration_seconds", TD_HISTOGRAM,
+              "from the headers of a request to its reply, which is then sent");
+    for (int operation = 0; operation < TD_OPERATION_COUNT; operation++) {
+        const struct td_operation_totals *of = &totals->operations[operation];
+        td_label(e, "op", td_operation_name(operation));
+        td_sample_histogram(e, td_duration_bounds, of->buckets, TD_DURATION_BUCKETS,
+                            of->duration_ns);
+    }
+}
+
+static void write_stages(struct td_exposition *e, const struct totals *totals)
+{
+    td_family(e, "tensord_stage_duration_seconds", TD_SUMMARY,
+              "stages of the requests that succeeded");
+    for (int operation = 0; operation < TD_OPERATION_COUNT; operation++)
+        for (int stage = 0; stage < TD_STAGE_COUNT; stage++) {
+            const struct td_operation_totals *of = &totals->operations[operation];
+            td_label(e, "op", td_operation_name(operation));
+            td_label(e, "stage", td_stage_name(stage));
+            td_sample_seconds(e, "_sum", of->stage_ns[stage]);
+            td_label(e, "op", td_operation_name(operation));
+            td_label(e, "stage", td_stage_name(stage));
+            td_sample_uint(e, "_count", of->succeeded);
+        }
+}
+
+static void write_bytes(struct td_exposition *e, const struct totals *totals)
+{
+    td_family(e, "tensord_request_bytes", TD_COUNTER, "bodies of requests, expanded");
+    for (int operation = 0; operation < TD_OPERATION_COUNT; operation++) {
+        td_label(e, "op", td_operation_name(operation));
+        td_sample_uint(e, "", totals->operations[operation].bytes_in);
+    }
+    td_family(e, "tensord_reply_bytes", TD_COUNTER, "bodies of replies");
+    for (int operation = 0; operation < TD_OPERATION_COUNT; operation++) {
+        td_label(e, "op", td_operation_name(operation));
+        td_sample_uint(e, "", totals->operations[operation].bytes_out);
+    }
+}
+
+/* ---- what the daemon holds ------------------------------------------------------------------- */
+
+static void gauge(struct td_exposition *e, const char *name, const char *help, uint64_t value)
+{
+    td_family(e, name, TD_GAUGE, help);
+    td_sample_uint(e, "", value);
+}
+
+/* One sample of a family whose samples differ in one label. */
+static void labelled(struct td_exposition *e, const char *label, const char *value, uint64_t n)
+{
+    td_label(e, label, value);
+    td_sample_uint(e, "", n);
+}
+
+static void write_queue(struct td_exposition *e, struct td_services *services,
+                        const struct td_services_holdings *held)
+{
+    const struct td_queue_state queue = td_worker_pool_queue(services->workers, td_now_ns());
+    gauge(e, "tensord_requests_in_flight", "requests accepted and not yet answered",
+          (uint64_t)held->requests);
+    gauge(e, "tensord_workers", "compute threads", (uint64_t)services->config.workers);
+    gauge(e, "tensord_queue_jobs", "requests that wait for a worker", (uint64_t)queue.jobs);
+    gauge(e, "tensord_queue_limit", "--queue-limit", (uint64_t)services->config.queue_limit);
+    td_family(e, "tensord_queue_oldest_seconds", TD_GAUGE,
+              "how long the request has waited that has waited longest");
+    td_sample_seconds(e, "", (uint64_t)queue.oldest_ns);
+    td_family(e, "tensord_queue_work_seconds", TD_GAUGE,
+              "estimated processor time of the requests that wait");
+    td_sample_seconds(e, "", queue.cost_ns);
+}
+
+static void write_memory(struct td_exposition *e, const struct td_services_holdings *held)
+{
+    gauge(e, "tensord_memory_limit_bytes", "--memory-limit", held->buffers.limit);
+    td_family(e, "tensord_memory_bytes", TD_GAUGE,
+              "memory by use: requests, connections and resident tensors count against the limit");
+    labelled(e, "use", "requests_and_tensors", held->buffers.in_use);
+    labelled(e, "use", "connections", held->connections.memory_bytes);
+    labelled(e, "use", "warm", held->buffers.warm);
+    labelled(e, "use", "calls", held->calls);
+    gauge(e, "tensord_tensors", "resident tensors", (uint64_t)held->store.tensors);
+    td_family(e, "tensord_tensor_bytes", TD_GAUGE, "resident tensors by where they are");
+    labelled(e, "place", "mapped", held->store.mapped);
+    labelled(e, "place", "memory", held->store.held - held->store.spare);
+    labelled(e, "place", "spare", held->store.spare);
+    gauge(e, "tensord_shared_memory_regions", "registered regions", (uint64_t)held->regions);
+}
+
+static void write_connections(struct td_exposition *e, const struct td_services *services,
+                              const struct td_connection_counts *counts)
+{
+    td_family(e, "tensord_connections", TD_GAUGE, "open connections by what they wait for");
+    labelled(e, "phase", "waiting", (uint64_t)counts->waiting);
+    labelled(e, "phase", "receiving", (uint64_t)counts->receiving);
+    labelled(e, "phase", "working", (uint64_t)counts->working);
+    labelled(e, "phase", "sending", (uint64_t)counts->sending);
+    gauge(e, "tensord_connections_restricted", "connections beyond a limit, for health alone",
+          (uint64_t)counts->restricted);
+    gauge(e, "tensord_connections_limit", "--connection-limit, or what open files allow",
+          (uint64_t)services->connection_limits.open);
+}
+
+static void write_device(struct td_exposition *e, const struct td_services *services)
+{
+    struct td_batcher_counts counts = { .available = false };
+    struct td_batcher *batcher = td_devices_batcher(services->devices);
+    if (!batcher)
+        return;
+    td_batcher_counts(batcher, &counts);
+    gauge(e, "tensord_device_available", "1 while the device can be used", counts.available);
+    td_family(e, "tensord_device_batches", TD_COUNTER, "batches launched on the device");
+    td_sample_uint(e, "", counts.batches);
+    td_family(e, "tensord_device_calls", TD_COUNTER, "calls in those batches");
+    td_sample_uint(e, "", counts.items);
+    td_family(e, "tensord_device_failed_calls", TD_COUNTER, "calls that the device did not answer");
+    td_sample_uint(e, "", counts.failed_items);
+    td_family(e, "tensord_device_queue_calls", TD_GAUGE, "calls given to the device");
+    labelled(e, "phase", "waiting", counts.waiting);
+    labelled(e, "phase", "in_flight", counts.in_flight);
+    gauge(e, "tensord_device_table_bytes", "resident tensors copied to the device",
+          counts.table_bytes);
+}
+
+/* Names that all programs use for these. */
+static void write_process(struct td_exposition *e)
+{
+    const struct td_process process = td_process_read();
+    td_family(e, "process_cpu_seconds", TD_COUNTER, "user and system time");
+    td_sample_seconds(e, "", process.cpu_ns);
+    gauge(e, "process_resident_memory_bytes", "resident memory", process.resident_bytes);
+    gauge(e, "process_virtual_memory_bytes", "address space in use", process.virtual_bytes);
+    gauge(e, "process_open_fds", "open files", process.open_files);
+    gauge(e, "process_max_fds", "open files allowed", process.most_files);
+    gauge(e, "process_threads", "threads", process.threads);
+    td_family(e, "process_start_time_seconds", TD_GAUGE, "start, since the epoch");
+    td_sample_seconds(e, "", process.start_ms * 1000000);
+}
+
+static void write_build(struct td_exposition *e)
+{
+    td_family(e, "tensord_build_info", TD_GAUGE, "1, labelled with the version");
+    labelled(e, "version", TD_VERSION, 1);
+}
+
+/* ---- the reply ------------------------------------------------------------------------------- */
+
+/* OpenMetrics only for clients that prefer it: all others read the older text. */
+static bool wants_openmetrics(const char *accept)
+{
+    struct td_preference preference;
+    int openmetrics = 0, text = 0;
+    const char *end = accept ? accept + strlen(accept) : NULL;
+    while (accept && td_preference_next(&accept, end, &preference)) {
+        if (td_token_is(preference.name, "application/openmetrics-text"))
+            openmetrics = preference.weight;
+        else if (td_token_is(preference.name, "text/plain"))
+            text = preference.weight;
+    }
+    return openmetrics > text;
+}
+
+static void write_all(struct td_exposition *e, struct td_services *services,
+                      const struct totals *totals)
+{
+    const struct td_services_holdings held = td_services_holdings(services);
+    write_build(e);
+    write_requests(e, totals);
+    write_errors(e, totals);
+    write_durations(e, totals);
+    write_stages(e, totals);
+    write_bytes(e, totals);
+    write_queue(e, services, &held);
+    write_memory(e, &held);
+    write_connections(e, services, &held.connections);
+    write_device(e, services);
+    write_process(e);
+}
+
+td_status td_get_metrics(struct td_call *call)
+{
+    enum { SIZE = 256 << 10 }; /* twice the length with every counter above zero */
+    const bool openmetrics = wants_openmetrics(call->headers.accept);
+    struct totals *totals = td_arena_alloc(&call->arena, 1, sizeof *totals, &call->error);
+    char *body = totals ? td_arena_alloc(&call->arena, SIZE, 1, &call->error) : NULL;
+    if (!body)
+        return TD_MEMORY_EXHAUSTED;
+    struct td_text text = { .at = body, .end = body + SIZE };
+    struct td_exposition exposition;
+    for (int i = 0; i < TD_OPERATION_COUNT; i++)
+        td_metrics_read(call->services->metrics, i, &totals->operations[i]);
+    td_exposition_begin(&exposition, &text, openmetrics);
+    write_all(&exposition, call->services, totals);
+    td_exposition_end(&exposition);
+    if (text.full)
+        return td_error_set(&call->error, TD_INTERNAL, "the metrics are longer than %d bytes",
+                            (int)SIZE);
+    td_reply_set(&call->reply, 200,
+                 openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                             : "text/plain; version=0.0.4; charset=utf-8",
+                 body, (size_t)(text.at - body));
+    return TD_OK;
+}

@@ -1,0 +1,196 @@
+#include "server/observe/metrics.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Written by one thread with plain loads and stores: an addition costs no more than that of a
+ * variable that is not atomic. */
+typedef atomic_uint_fast64_t counter;
+
+struct operation {
+    counter requests[TD_CODE_COUNT][TD_TRANSPORT_COUNT];
+    counter errors[TD_STATUS_COUNT];
+    counter buckets[TD_DURATION_BUCKETS + 1];
+    counter duration_ns;
+    counter stage_ns[2][TD_STAGE_COUNT]; /* failed, succeeded */
+    counter bytes_in, bytes_out;
+    counter last_ms;
+};
+
+struct shard {
+    _Alignas(64) struct operation operations[TD_OPERATION_COUNT];
+};
+
+struct td_metrics {
+    int n_shards;
+    struct shard *shards;
+};
+
+#define MS INT64_C(1000000)
+const int64_t td_duration_bounds[TD_DURATION_BUCKETS] = {
+    MS / 100,   MS / 40,   MS / 20,   MS / 10,   MS / 4,    MS / 2,   MS,
+    5 * MS / 2, 5 * MS,    10 * MS,   25 * MS,   50 * MS,   100 * MS, 250 * MS,
+    500 * MS,   1000 * MS, 2500 * MS, 5000 * MS, 10000 * MS
+};
+
+const int td_counted_codes[TD_CODE_COUNT] = {
+#define COUNTED_CODE(code) code,
+    TD_COUNTED_CODES(COUNTED_CODE)
+#undef COUNTED_CODE
+};
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+const char *td_operation_name(int operation)
+{
+    static const char *const names[] = {
+#define OPERATION_NAME(name, text) text,
+        TD_OPERATIONS(OPERATION_NAME)
+#undef OPERATION_NAME
+    };
+    int count;
+    const struct td_op *const *ops = td_ops(&count);
+    return operation < count ? ops[operation]->name : names[operation - count];
+}
+
+int td_operation_of(const struct td_op *op)
+{
+    int count;
+    const struct td_op *const *ops = td_ops(&count);
+    for (int i = 0; i < count; i++)
+        if (ops[i] == op)
+            return i;
+    return TD_OPERATION_NONE;
+}
+
+const char *td_transport_name(td_transport transport)
+{
+    static const char *const names[] = {
+#define TRANSPORT_NAME(name, text) text,
+        TD_TRANSPORTS(TRANSPORT_NAME)
+#undef TRANSPORT_NAME
+    };
+    return names[transport];
+}
+
+const char *td_stage_name(int stage)
+{
+    static const char *const names[] = { "decode", "queue", "compute", "encode" };
+    return names[stage];
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+struct td_metrics *td_metrics_new(int n_shards)
+{
+    struct td_metrics *metrics = malloc(sizeof *metrics);
+    const size_t bytes = (size_t)n_shards * sizeof(struct shard);
+    struct shard *shards = aligned_alloc(_Alignof(struct shard), bytes);
+    if (!metrics || !shards) {
+        free(metrics);
+        free(shards);
+        return NULL;
+    }
+    memset(shards, 0, bytes);
+    *metrics = (struct td_metrics){ .n_shards = n_shards, .shards = shards };
+    return metrics;
+}
+
+void td_metrics_free(struct td_metrics *metrics)
+{
+    if (!metrics)
+        return;
+    free(metrics->shards);
+    free(metrics);
+}
+
+static uint64_t get(const counter *of)
+{
+    return atomic_load_explicit(of, memory_order_relaxed);
+}
+
+static void add(counter *to, int64_t amount)
+{
+    if (amount > 0)
+        atomic_store_explicit(to, get(to) + (uint64_t)amount, memory_order_relaxed);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now); /* 4 ms resolution at a quarter of the cost */
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int code_index(int code)
+{
+    int i = 0;
+    while (i < TD_CODE_COUNT - 1 && td_counted_codes[i] != code)
+        i++;
+    return i;
+}
+
+static int bucket_of(int64_t ns)
+{
+    int bucket = 0;
+    while (bucket < TD_DURATION_BUCKETS && ns > td_duration_bounds[bucket])
+        bucket++;
+    return bucket;
+}
+
+void td_metrics_count(struct td_metrics *metrics, int shard, const struct td_request_record *record)
+{
+    struct operation *operation = &metrics->shards[shard].operations[record->operation];
+    const struct td_times *times = record->times;
+    const int64_t took = times->stage_end > times->begun ? times->stage_end - times->begun : 0;
+    const bool succeeded = record->error == TD_OK && record->code != TD_CODE_GONE;
+    counter *stages = operation->stage_ns[succeeded];
+    add(&operation->requests[code_index(record->code)][record->transport], 1);
+    add(&operation->errors[record->error], 1);
+    add(&operation->buckets[bucket_of(took)], 1);
+    add(&operation->duration_ns, took);
+    add(&stages[TD_STAGE_DECODE], times->decode);
+    add(&stages[TD_STAGE_QUEUE], times->queue);
+    add(&stages[TD_STAGE_COMPUTE], times->compute);
+    add(&stages[TD_STAGE_ENCODE], times->encode);
+    add(&operation->bytes_in, (int64_t)record->bytes_in);
+    add(&operation->bytes_out, (int64_t)record->bytes_out);
+    if (succeeded)
+        atomic_store_explicit(&operation->last_ms, now_ms(), memory_order_relaxed);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void add_operation(const struct operation *operation, struct td_operation_totals *out)
+{
+    for (int i = 0; i < TD_CODE_COUNT; i++)
+        for (int j = 0; j < TD_TRANSPORT_COUNT; j++) {
+            const uint64_t n = get(&operation->requests[i][j]);
+            out->requests[i][j] += n;
+            *(td_counted_codes[i] < 400 ? &out->succeeded : &out->failed) += n;
+        }
+    for (int i = 0; i < TD_STATUS_COUNT; i++)
+        out->errors[i] += get(&operation->errors[i]);
+    for (int i = 0; i <= TD_DURATION_BUCKETS; i++)
+        out->buckets[i] += get(&operation->buckets[i]);
+    for (int i = 0; i < TD_STAGE_COUNT; i++) {
+        out->failed_stage_ns[i] += get(&operation->stage_ns[false][i]);
+        out->stage_ns[i] += get(&operation->stage_ns[true][i]);
+    }
+    out->duration_ns += get(&operation->duration_ns);
+    out->bytes_in += get(&operation->bytes_in);
+    out->bytes_out += get(&operation->bytes_out);
+    const uint64_t last_ms = get(&operation->last_ms);
+    if (last_ms > out->last_ms)
+        out->last_ms = last_ms;
+}
+
+void td_metrics_read(const struct td_metrics *metrics, int operation,
+                     struct td_operation_totals *out)
+{
+    *out = (struct td_operation_totals){ .last_ms = 0 };
+    for (int i = 0; i < metrics->n_shards; i++)
+        add_operation(&metrics->shards[i].operations[operation], out);
+}

@@ -1,0 +1,149 @@
+/* metrics.h - counters and durations of requests since the start, over all APIs.
+ *
+ * A request is counted once, when its reply is made and before it is sent: a client that has its
+ * reply finds it in the metrics.
+ *
+ * Cost       Each I/O thread counts in a shard of its own, so no cache line is shared and no addition
+ *            is a locked one; a reader adds the shards up.
+ * Threads    A shard is written by one thread; any thread may read, and may see some counters of a
+ *            request before others. */
+#ifndef TD_SERVER_OBSERVE_METRICS_H
+#define TD_SERVER_OBSERVE_METRICS_H
+
+#include "kernels/op.h"
+#include "kernels/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What requests ask for beside the ops; the operations 0 to TD_OP_COUNT - 1 are those of td_ops(). */
+#define TD_OPERATIONS(X)                                                                           \
+    X(PLAN, "plan")                                                                                \
+    X(LIST_TENSORS, "list_tensors")                                                                \
+    X(GET_TENSOR, "get_tensor")                                                                    \
+    X(PUT_TENSOR, "put_tensor")                                                                    \
+    X(DELETE_TENSOR, "delete_tensor")                                                              \
+    X(HEALTH, "health")                                                                            \
+    X(METRICS, "metrics")                                                                          \
+    X(METADATA, "metadata")                                                                        \
+    X(REPOSITORY, "repository")                                                                    \
+    X(SHARED_MEMORY, "shared_memory")                                                              \
+    X(NONE, "none") /* not found, refused before that, and preflights */
+
+enum td_operation {
+    TD_OPERATION_LAST_OP = TD_OP_COUNT - 1,
+#define TD_OPERATION_ENUM(name, text) TD_OPERATION_##name,
+    TD_OPERATIONS(TD_OPERATION_ENUM)
+#undef TD_OPERATION_ENUM
+        TD_OPERATION_COUNT
+};
+
+/* "gather", "plan" */
+const char *td_operation_name(int operation);
+int td_operation_of(const struct td_op *op);
+
+/* How the tensors of a request are sent. */
+#define TD_TRANSPORTS(X)                                                                           \
+    X(JSON, "json")                                                                                \
+    X(NPY, "npy")                                                                                  \
+    X(SAFETENSORS, "safetensors")                                                                  \
+    X(OIP, "oip") /* /v2, both its forms */                                                        \
+    X(NONE, "none")
+
+typedef enum td_transport {
+#define TD_TRANSPORT_ENUM(name, text) TD_TRANSPORT_##name,
+    TD_TRANSPORTS(TD_TRANSPORT_ENUM)
+#undef TD_TRANSPORT_ENUM
+        TD_TRANSPORT_COUNT
+} td_transport;
+
+const char *td_transport_name(td_transport transport);
+
+/* Clock readings and durations of a call, in nanoseconds. */
+struct td_times {
+    int64_t begun;                          /* clock readings: the headers were received, */
+    int64_t arrived;                        /* the body was complete, */
+    int64_t stage_end;                      /* the last stage ended */
+    int64_t decode, queue, compute, encode; /* durations; admission counts as compute */
+};
+
+enum { TD_STAGE_DECODE, TD_STAGE_QUEUE, TD_STAGE_COMPUTE, TD_STAGE_ENCODE, TD_STAGE_COUNT };
+const char *td_stage_name(int stage);
+
+/* The statuses of replies that are counted, the most frequent first; others count as the last, and 499
+ * are clients that had disconnected before their reply was made. */
+#define TD_COUNTED_CODES(X)                                                                        \
+    X(200)                                                                                         \
+    X(400)                                                                                         \
+    X(404)                                                                                         \
+    X(429)                                                                                         \
+    X(503)                                                                                         \
+    X(504)                                                                                         \
+    X(201)                                                                                         \
+    X(204)                                                                                         \
+    X(206)                                                                                         \
+    X(304)                                                                                         \
+    X(401)                                                                                         \
+    X(403)                                                                                         \
+    X(405)                                                                                         \
+    X(406)                                                                                         \
+    X(408)                                                                                         \
+    X(412)                                                                                         \
+    X(413)                                                                                         \
+    X(415)                                                                                         \
+    X(416)                                                                                         \
+    X(422)                                                                                         \
+    X(499)                                                                                         \
+    X(501)                                                                                         \
+    X(500)
+enum {
+#define TD_CODE_INDEX(code) TD_CODE_INDEX_##code,
+    TD_COUNTED_CODES(TD_CODE_INDEX)
+#undef TD_CODE_INDEX
+        TD_CODE_COUNT,
+    TD_CODE_GONE = 499
+};
+extern const int td_counted_codes[TD_CODE_COUNT];
+
+/* Upper bounds of the durations in each bucket of the histograms, in nanoseconds. */
+enum { TD_DURATION_BUCKETS = 19 };
+extern const int64_t td_duration_bounds[TD_DURATION_BUCKETS];
+
+/* A request whose reply is made. */
+struct td_request_record {
+    int operation;
+    td_transport transport;
+    int code;        /* HTTP status, or TD_CODE_GONE */
+    td_status error; /* TD_OK: none */
+    const struct td_times *times;
+    size_t bytes_in, bytes_out; /* of bodies, as sent */
+};
+
+struct td_metrics;
+
+/* NULL without memory. */
+struct td_metrics *td_metrics_new(int n_shards);
+void td_metrics_free(struct td_metrics *metrics); /* NULL is fine */
+
+/* On the thread of the shard. */
+void td_metrics_count(struct td_metrics *metrics, int shard,
+                      const struct td_request_record *record);
+
+/* The sums over all shards for an operation; durations in nanoseconds. */
+struct td_operation_totals {
+    uint64_t requests[TD_CODE_COUNT][TD_TRANSPORT_COUNT];
+    uint64_t
+        errors[TD_STATUS_COUNT]; /* [TD_OK]: requests that succeeded, or whose client had gone */
+    uint64_t buckets[TD_DURATION_BUCKETS + 1]; /* not cumulative; the last one: longer */
+    uint64_t duration_ns;
+    uint64_t succeeded, failed;
+    uint64_t stage_ns[TD_STAGE_COUNT];        /* of requests that succeeded */
+    uint64_t failed_stage_ns[TD_STAGE_COUNT]; /* of those that failed */
+    uint64_t bytes_in, bytes_out;
+    uint64_t last_ms; /* time of the last success, since the epoch; 0: none */
+};
+void td_metrics_read(const struct td_metrics *metrics, int operation,
+                     struct td_operation_totals *out);
+
+#endif

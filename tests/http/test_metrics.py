@@ -1,0 +1,272 @@
+"""GET /metrics: what is counted, in which of the two formats, and that it answers when nothing else does."""
+import http.client, re, shutil, socket, subprocess, threading
+from daemon import *
+
+GATHER = b'{"params":[1,2,3,4],"indices":[1,3]}'
+AS_JSON = {"Content-Type": JSON}
+OUT_OF_BOUNDS = b'{"params":[1,2,3,4],"indices":[1,9]}'
+OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)*)\})? ([0-9.]+)')
+
+
+def samples(text):
+    """{'name{label="value",...}': number}"""
+    out = {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        match = SAMPLE.fullmatch(line)
+        if not match or line.rsplit(" ", 1)[0] in out:
+            raise AssertionError(f"malformed or repeated: {line}")
+        out[line.rsplit(" ", 1)[0]] = float(match.group(3))
+    return out
+
+
+class MetricsTest(HttpTest):
+    def metrics(self, accept=None):
+        reply = self.get("/metrics", headers={"Accept": accept} if accept else {})
+        self.assertStatus(reply, 200)
+        return samples(reply.body.decode())
+
+    def change(self, work):
+        """what work() adds to the samples that it changes"""
+        before = self.metrics()
+        work()
+        after = self.metrics()
+        return {name: value - before.get(name, 0) for name, value in after.items() if value != before.get(name, 0)}
+
+
+class Requests(MetricsTest):
+    def requests(self, work):
+        return {name[len("tensord_requests_total"):]: n for name, n in self.change(work).items()
+                if name.startswith("tensord_requests_total") and 'op="metrics"' not in name}
+
+    def test_each_form_of_a_request_is_counted_by_op_and_status(self):
+        def work():
+            for _ in range(3):
+                self.assertStatus(self.post("/v1/gather", GATHER, AS_JSON), 200)
+            self.assertStatus(self.post("/v1/gather", OUT_OF_BOUNDS, AS_JSON), 422)
+            binary = safetensors({"params": ("int32", (2,), pack("int32", [1, 2])), "indices": ("int32", (1,), pack("int32", [1]))})
+            self.assertStatus(self.post("/v1/gather", binary, {"Content-Type": SAFETENSORS}), 200)
+            self.assertStatus(self.get("/nothing"), 404)
+            self.assertStatus(self.get("/healthz"), 200)
+        self.assertEqual(self.requests(work), {'{op="gather",code="200",transport="json"}': 3,
+                                               '{op="gather",code="422",transport="json"}': 1,
+                                               '{op="gather",code="200",transport="safetensors"}': 1,
+                                               '{op="none",code="404",transport="none"}': 1,
+                                               '{op="health",code="200",transport="none"}': 1})
+
+    def test_changes_of_tensors_are_operations_of_their_own(self):
+        body = npy("<f4", [2], bytes(8))
+
+        def work():
+            self.assertStatus(self.request("PUT", "/v1/tensors/metered", body, {"Content-Type": "application/x-npy"}), 201)
+            self.assertStatus(self.request("GET", "/v1/tensors/metered", headers={"Accept": "application/x-npy"}), 200)
+            self.assertStatus(self.get("/v1/tensors"), 200)
+            self.assertStatus(self.request("DELETE", "/v1/tensors/metered"), 204)
+        self.assertEqual(self.requests(work), {'{op="put_tensor",code="201",transport="npy"}': 1,
+                                               '{op="get_tensor",code="200",transport="npy"}': 1,
+                                               '{op="list_tensors",code="200",transport="none"}': 1,
+                                               '{op="delete_tensor",code="204",transport="none"}': 1})
+
+    def test_errors_are_counted_by_their_code(self):
+        def work():
+            self.post("/v1/gather", OUT_OF_BOUNDS, AS_JSON)
+            self.post("/v1/gather", OUT_OF_BOUNDS, AS_JSON)
+            self.post("/v1/einsum", b'{"equation":"ij->k","inputs":[[[1]]]}', AS_JSON)
+            self.get("/nothing")
+        errors = {name: n for name, n in self.change(work).items() if name.startswith("tensord_errors_total")}
+        self.assertEqual(errors, {'tensord_errors_total{op="gather",error="INDEX_OUT_OF_BOUNDS"}': 2,
+                                  'tensord_errors_total{op="einsum",error="INVALID_EQUATION"}': 1,
+                                  'tensord_errors_total{op="none",error="NOT_FOUND"}': 1})
+
+    def test_requests_on_all_io_threads_are_counted(self):
+        clients, each = 24, 20
+
+        def send():
+            with Client(self.daemon) as client:
+                for _ in range(each):
+                    client.post("/v1/gather", GATHER, AS_JSON)
+
+        def work():
+            threads = [threading.Thread(target=send) for _ in range(clients)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        changes = self.change(work)
+        self.assertEqual(changes['tensord_requests_total{op="gather",code="200",transport="json"}'], clients * each)
+        self.assertEqual(changes['tensord_request_duration_seconds_count{op="gather"}'], clients * each)
+        self.assertEqual(changes['tensord_request_bytes_total{op="gather"}'], clients * each * len(GATHER))
+
+    def test_durations_and_stages_have_the_time_of_the_request(self):
+        slow = SlowWork(self.daemon, 0.2)
+
+        def work():
+            with Raw(self.daemon, timeout=5 * WAIT_LIMIT) as raw:
+                raw.send(slow.http())
+                self.assertStatus(raw.reply(), 200)
+        changes = self.change(work)
+        took = changes['tensord_request_duration_seconds_sum{op="einsum"}']
+        stages = [changes.get(f'tensord_stage_duration_seconds_sum{{op="einsum",stage="{stage}"}}', 0)
+                  for stage in ("decode", "queue", "compute", "encode")]
+        self.assertGreater(stages[2], 0)
+        self.assertLessEqual(sum(stages), took)
+        self.assertEqual(changes['tensord_stage_duration_seconds_count{op="einsum",stage="compute"}'], 1)
+        self.assertEqual(changes['tensord_request_duration_seconds_bucket{op="einsum",le="+Inf"}'], 1)
+
+    def test_buckets_are_cumulative(self):
+        self.post("/v1/gather", GATHER, AS_JSON)
+        buckets = [n for name, n in self.metrics().items() if name.startswith('tensord_request_duration_seconds_bucket{op="gather"')]
+        self.assertEqual(buckets, sorted(buckets))
+        self.assertEqual(len(buckets), 20)
+
+
+class Gauges(MetricsTest):
+    options = ("--workers", "1", "--inline-limit-us", "0")
+
+    def test_waiting_requests_and_the_oldest_of_them(self):
+        slow = SlowWork(self.daemon, 0.5 * SCALE)
+        with Raw(self.daemon, timeout=5 * WAIT_LIMIT) as first, Raw(self.daemon, timeout=5 * WAIT_LIMIT) as second:
+            first.send(slow.http())
+            second.send(slow.http())
+
+            def waiting():
+                metrics = self.metrics()
+                return metrics["tensord_queue_jobs"] == 1 and metrics["tensord_queue_oldest_seconds"] > 0.05
+            self.wait_until(waiting)
+            metrics = self.metrics()
+            self.assertEqual(metrics["tensord_requests_in_flight"], 2)
+            self.assertGreater(metrics["tensord_queue_work_seconds"], 0)
+            self.assertEqual(metrics['tensord_connections{phase="working"}'], 3)  # and this one
+            self.assertStatus(first.reply(), 200)
+            self.assertStatus(second.reply(), 200)
+        self.assertEqual(self.metrics()["tensord_queue_jobs"], 0)
+        self.assertEqual(self.metrics()["tensord_queue_oldest_seconds"], 0)
+
+    def test_resident_tensors_and_their_bytes(self):
+        before = self.metrics()
+        self.request("PUT", "/v1/tensors/held", npy("<f4", [1000], bytes(4000)), {"Content-Type": "application/x-npy"})
+        after = self.metrics()
+        self.assertEqual(after["tensord_tensors"] - before["tensord_tensors"], 1)
+        self.assertGreaterEqual(after['tensord_tensor_bytes{place="memory"}'] - before['tensord_tensor_bytes{place="memory"}'], 4000)
+        self.request("DELETE", "/v1/tensors/held")
+
+    def test_the_process(self):
+        metrics = self.metrics()
+        pid = self.daemon.process.pid
+        with open(f"/proc/{pid}/stat") as stat:
+            threads = int(stat.read().rsplit(")", 1)[1].split()[17])
+        self.assertEqual(metrics["process_threads"], threads)
+        self.assertGreater(metrics["process_resident_memory_bytes"], 1 << 20)
+        self.assertGreater(metrics["process_cpu_seconds_total"], 0)
+        self.assertAlmostEqual(metrics["process_start_time_seconds"], time.time(), delta=600)
+        self.assertGreater(metrics["process_max_fds"], metrics["process_open_fds"])
+
+
+class Formats(MetricsTest):
+    def test_prometheus_text_is_the_default(self):
+        for accept in (None, "*/*", "text/plain", "application/openmetrics-text;q=0.3,text/plain;q=0.5"):
+            reply = self.get("/metrics", headers={"Accept": accept} if accept else {})
+            self.assertEqual(reply.headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8", accept)
+            self.assertNotIn(b"# EOF", reply.body)
+            self.assertIn(b"# TYPE tensord_requests_total counter\n", reply.body)
+
+    def test_openmetrics_for_clients_that_prefer_it(self):
+        reply = self.get("/metrics", headers={"Accept": OPENMETRICS})
+        self.assertEqual(reply.headers["Content-Type"], "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        self.assertTrue(reply.body.endswith(b"\n# EOF\n"))
+        self.assertIn(b"# TYPE tensord_requests counter\n", reply.body)
+        self.assertIn(b"\ntensord_requests_total{", reply.body)
+
+    def test_head_and_a_query(self):
+        reply = self.request("HEAD", "/metrics")
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.body, b"")
+        self.assertStatus(self.post("/metrics", b"", {}), 405)
+
+    def test_promtool_finds_nothing_wrong(self):
+        if not shutil.which("promtool"):
+            self.skipTest("no promtool: install Debian's prometheus")
+        self.post("/v1/gather", GATHER, AS_JSON)
+        self.post("/v1/gather", OUT_OF_BOUNDS, AS_JSON)
+        for _ in range(2):
+            done = subprocess.run(["promtool", "check", "metrics"], input=self.get("/metrics").body, capture_output=True)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
+
+
+class AtALimit(MetricsTest):
+    options = ("--connection-limit", "4", "--client-connections", "2")
+
+    def test_metrics_are_answered_beyond_the_limit_on_connections(self):
+        with Client(self.daemon) as first, Client(self.daemon) as second, Client(self.daemon) as third:
+            for client in (first, second):
+                self.assertStatus(client.request("GET", "/healthz"), 200)
+            reply = third.request("GET", "/metrics")
+            self.assertStatus(reply, 200)
+            self.assertEqual(samples(reply.body.decode())["tensord_connections_restricted"], 1)
+
+
+class AnotherAddress(HttpTest):
+    def daemon_with_metrics(self, *options):
+        daemon = Daemon("--metrics-listen", "127.0.0.1:0", *options)
+        address = next(event["address"] for event in daemon.events() if event["event"] == "metrics_listening")
+        return daemon, int(address.rsplit(":", 1)[1])
+
+    def ask(self, port, method, path, headers={}, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_LIMIT)
+        try:
+            connection.request(method, path, body, headers)
+            reply = connection.getresponse()
+            return reply.status, reply.read()
+        finally:
+            connection.close()
+
+    def test_it_has_metrics_and_health_alone(self):
+        daemon, port = self.daemon_with_metrics()
+        with daemon:
+            status, body = self.ask(port, "GET", "/metrics")
+            self.assertEqual(status, 200)
+            self.assertEqual(samples(body.decode())["tensord_tensors"], 0)
+            for path in ("/healthz", "/readyz"):
+                self.assertEqual(self.ask(port, "GET", path)[0], 200)
+            for method, path, body in (("GET", "/v1/tensors", None), ("POST", "/v1/gather", GATHER), ("GET", "/v1/ops", None),
+                                       ("PUT", "/v1/tensors/x", bytes(100_000)), ("GET", "/nothing", None)):
+                self.assertEqual(self.ask(port, method, path, AS_JSON, body)[0], 404, path)
+            self.assertEqual(self.ask(port, "POST", "/metrics", {}, b"")[0], 405)
+            with Client(daemon) as client:
+                reply = client.request("GET", "/metrics")
+                self.assertEqual(reply.status, 200)
+                counted = samples(reply.body.decode())
+            self.assertEqual(counted['tensord_requests_total{op="metrics",code="200",transport="none"}'], 1)  # the one before
+            self.assertEqual(counted['tensord_requests_total{op="health",code="200",transport="none"}'], 2)
+
+    def test_it_answers_while_all_connections_of_the_other_are_taken(self):
+        daemon, port = self.daemon_with_metrics("--connection-limit", "4")
+        with daemon:
+            clients = [Raw(daemon) for _ in range(100)]
+            try:
+                for _ in range(10):
+                    self.assertEqual(self.ask(port, "GET", "/metrics")[0], 200)
+            finally:
+                for client in clients:
+                    client.close()
+
+    def test_pages_of_other_sites_are_refused(self):
+        daemon, port = self.daemon_with_metrics()
+        with daemon:
+            self.assertEqual(self.ask(port, "GET", "/metrics", {"Host": "evil.example"})[0], 403)
+            self.assertEqual(self.ask(port, "GET", "/metrics", {"Origin": "http://evil.example"})[0], 403)
+
+    def test_requests_on_one_connection_and_broken_ones(self):
+        daemon, port = self.daemon_with_metrics()
+        with daemon:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_LIMIT)
+            for _ in range(5):
+                connection.request("GET", "/metrics")
+                self.assertEqual(connection.getresponse().read()[:6], b"# HELP")
+            connection.close()
+            for garbage in (b"\0\0\0\r\n\r\n", b"GET /metrics\r\n\r\n", b"GET /metrics HTTP/1.1\r\n\r\n", b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n"):
+                with socket.create_connection(("127.0.0.1", port), timeout=WAIT_LIMIT) as raw:
+                    raw.sendall(garbage)
+            self.assertEqual(self.ask(port, "GET", "/metrics")[0], 200)
