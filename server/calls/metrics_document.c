@@ -14,6 +14,13 @@ struct totals {
     struct td_operation_totals operations[TD_OPERATION_COUNT];
 };
 
+/* One sample of a family whose samples differ in one label. */
+static void labelled(struct td_exposition *e, const char *label, const char *value, uint64_t n)
+{
+    td_label(e, label, value);
+    td_sample_uint(e, "", n);
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static void write_requests(struct td_exposition *e, const struct totals *totals)
@@ -61,6 +68,12 @@ static void write_durations(struct td_exposition *e, const struct totals *totals
     }
 }
 
+static void label_stage(struct td_exposition *e, int operation, int stage)
+{
+    td_label(e, "op", td_operation_name(operation));
+    td_label(e, "stage", td_stage_name(stage));
+}
+
 static void write_stages(struct td_exposition *e, const struct totals *totals)
 {
     td_family(e, "tensord_stage_duration_seconds", TD_SUMMARY,
@@ -68,11 +81,9 @@ static void write_stages(struct td_exposition *e, const struct totals *totals)
     for (int operation = 0; operation < TD_OPERATION_COUNT; operation++)
         for (int stage = 0; stage < TD_STAGE_COUNT; stage++) {
             const struct td_operation_totals *of = &totals->operations[operation];
-            td_label(e, "op", td_operation_name(operation));
-            td_label(e, "stage", td_stage_name(stage));
+            label_stage(e, operation, stage);
             td_sample_seconds(e, "_sum", of->stage_ns[stage]);
-            td_label(e, "op", td_operation_name(operation));
-            td_label(e, "stage", td_stage_name(stage));
+            label_stage(e, operation, stage);
             td_sample_uint(e, "_count", of->succeeded);
         }
 }
@@ -80,15 +91,11 @@ static void write_stages(struct td_exposition *e, const struct totals *totals)
 static void write_bytes(struct td_exposition *e, const struct totals *totals)
 {
     td_family(e, "tensord_request_bytes", TD_COUNTER, "bodies of requests, expanded");
-    for (int operation = 0; operation < TD_OPERATION_COUNT; operation++) {
-        td_label(e, "op", td_operation_name(operation));
-        td_sample_uint(e, "", totals->operations[operation].bytes_in);
-    }
+    for (int i = 0; i < TD_OPERATION_COUNT; i++)
+        labelled(e, "op", td_operation_name(i), totals->operations[i].bytes_in);
     td_family(e, "tensord_reply_bytes", TD_COUNTER, "bodies of replies");
-    for (int operation = 0; operation < TD_OPERATION_COUNT; operation++) {
-        td_label(e, "op", td_operation_name(operation));
-        td_sample_uint(e, "", totals->operations[operation].bytes_out);
-    }
+    for (int i = 0; i < TD_OPERATION_COUNT; i++)
+        labelled(e, "op", td_operation_name(i), totals->operations[i].bytes_out);
 }
 
 /* ---- what the daemon holds ------------------------------------------------------------------- */
@@ -97,13 +104,6 @@ static void gauge(struct td_exposition *e, const char *name, const char *help, u
 {
     td_family(e, name, TD_GAUGE, help);
     td_sample_uint(e, "", value);
-}
-
-/* One sample of a family whose samples differ in one label. */
-static void labelled(struct td_exposition *e, const char *label, const char *value, uint64_t n)
-{
-    td_label(e, label, value);
-    td_sample_uint(e, "", n);
 }
 
 static void write_queue(struct td_exposition *e, struct td_services *services,

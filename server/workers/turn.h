@@ -8,7 +8,6 @@
 #ifndef TD_SERVER_WORKERS_TURN_H
 #define TD_SERVER_WORKERS_TURN_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Of work before the processor is left to others. */
@@ -18,7 +17,7 @@ struct td_turn {
     int64_t began_ns;
 };
 
-/* Gives the calling thread time slices of TD_SLICE_NS, so that yielding costs it no more than the
+/* Gives the calling thread time slices of 0.2 ms, so that yielding costs it no more than the
  * rest of such a slice: the kernel counts a yielded slice as used. Linux before 6.12 ignores it.
  * Keeps the thread's policy and priority. */
 void td_turn_shorten_slices(void);
