@@ -4,14 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Every text of the table, so that an option added there is freed here. */
 void td_config_free(struct td_config *config)
 {
-    free(config->listen);
-    free(config->allow_host);
-    free(config->allow_origin);
-    free(config->data_dir);
-    free(config->trusted_proxy);
-    free(config->gpu);
+#define FREE_TEXT(member, ...)                                                                     \
+    free(_Generic(config->member, char * : config->member, default : NULL));
+    TD_OPTIONS(FREE_TEXT)
+#undef FREE_TEXT
     memset(config, 0, sizeof *config);
 }
 
