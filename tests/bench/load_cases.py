@@ -10,6 +10,7 @@ Load = collections.namedtuple("Load", "accepted refused failed p50 p99")
 
 FEW, MANY, HOG = "127.0.0.2", "127.0.0.3", 600
 QUEUE = 64
+SMALL_PAUSE_US = 1000 # of a connection with small requests: with none they would take the CPU that sums leave
 WARM_UP = 0.5  # seconds of load before the measurement
 
 # Sums over resident tensors: name, float32 rows of 64, what a worker takes for it on an idle machine
@@ -31,13 +32,13 @@ def read_load(output):
 
 
 class LoadCases:
-    def load_command(self, server, source, connections, seconds, request):
+    def load_command(self, server, source, connections, seconds, request, pause_us=0):
         body = self.file(f"body-{len(request.body)}")
         with open(body, "wb") as f:
             f.write(request.body)
         headers = [f"{name}: {value}" for name, value in request.headers().items()]
-        return [f"{self.tools}/load_client", str(server.port), source, str(connections), str(seconds), "POST",
-                request.path, body, *headers]
+        return [f"{self.tools}/load_client", str(server.port), source, str(connections), str(pause_us), str(seconds),
+                "POST", request.path, body, *headers]
 
     def load(self, *args):
         return read_load(subprocess.check_output(self.load_command(*args), text=True))
@@ -76,7 +77,7 @@ class LoadCases:
                 def turn(connections):
                     return self.measured(server, lambda: self.beside(
                         self.load_command(server, MANY, connections, seconds + 2 * WARM_UP, sum_of(name)),
-                        self.load_command(server, FEW, 2, seconds, SMALL_JSON)))
+                        self.load_command(server, FEW, 2, seconds, SMALL_JSON, SMALL_PAUSE_US)))
                 turn(QUEUE)
                 pairs = [(turn(10 * QUEUE), turn(QUEUE)) for _ in range(self.args.rounds)]
             self.report_overload(name, pairs)

@@ -1,10 +1,10 @@
 /* load_client - closed-loop load from one address.
  *
- *     load_client PORT SOURCE CONNECTIONS SECONDS METHOD TARGET FILE ["NAME: VALUE"]...
+ *     load_client PORT SOURCE CONNECTIONS PAUSE_US SECONDS METHOD TARGET FILE ["NAME: VALUE"]...
  *
  * Each of the connections, from the address SOURCE (127.0.0.2), sends the file to 127.0.0.1, waits
- * for the reply and sends it again at once, also after a refusal: a client that ignores
- * Retry-After. Prints one line:
+ * for the reply and sends it again after the pause; without one at once, also after a refusal: a
+ * client that ignores Retry-After. Prints one line:
  *
  *     figures ACCEPTED REFUSED FAILED SECONDS P50_US P99_US REFUSED_P50_US
  *
@@ -35,7 +35,9 @@ struct connection {
     size_t head;         /* bytes in room */
     long long body_left; /* -1: the head is not complete */
     int status;
-    char room[ROOM]; /* the reply's head and what arrived with it */
+    char room[ROOM];         /* the reply's head and what arrived with it */
+    double due;              /* in a pause: when it ends */
+    struct connection *next; /* in the queue of pauses */
 };
 
 struct latencies {
@@ -50,6 +52,8 @@ struct load {
     size_t bytes;
     long accepted, refused, failed;
     struct latencies of_accepted, of_refused;
+    double pause_ns;
+    struct connection *first, *last; /* the queue of pauses, which end in its order */
 };
 
 _Noreturn static void fail(const char *what)
@@ -155,6 +159,30 @@ static void reopen(struct load *load, struct connection *connection)
     open_connection(load, connection);
 }
 
+static void pause_connection(struct load *load, struct connection *connection)
+{
+    connection->due = now_ns() + load->pause_ns;
+    connection->next = NULL;
+    if (load->first)
+        load->last->next = connection;
+    else
+        load->first = connection;
+    load->last = connection;
+}
+
+/* Begins the requests whose pause has ended. Returns the time until the next one does, at most
+ * 0.1 s. */
+static struct timespec end_pauses(struct load *load)
+{
+    double left = 1e8;
+    while (load->first && (left = load->first->due - now_ns()) <= 0) {
+        begin_request(load, load->first);
+        load->first = load->first->next;
+        left = 1e8;
+    }
+    return (struct timespec){ .tv_nsec = (long)(left < 1e8 ? left : 1e8) };
+}
+
 static void end_request(struct load *load, struct connection *connection)
 {
     const double us = (now_ns() - connection->begun) / 1e3;
@@ -167,7 +195,10 @@ static void end_request(struct load *load, struct connection *connection)
     } else {
         load->failed++;
     }
-    begin_request(load, connection);
+    if (load->pause_ns > 0)
+        pause_connection(load, connection);
+    else
+        begin_request(load, connection);
 }
 
 /* Reads the status and the length of the body from a complete head. */
@@ -210,7 +241,8 @@ static void run(struct load *load, struct connection *connections, int n, double
     for (int i = 0; i < n; i++)
         open_connection(load, &connections[i]);
     while (now_ns() < until) {
-        const int ready = epoll_wait(load->epoll, events, EVENTS, 100);
+        const struct timespec patience = end_pauses(load);
+        const int ready = epoll_pwait2(load->epoll, events, EVENTS, &patience, NULL);
         for (int i = 0; i < ready; i++) {
             struct connection *connection = events[i].data.ptr;
             if (events[i].events & EPOLLOUT)
@@ -232,14 +264,14 @@ static void allow_many_files(void)
 
 int main(int argc, char **argv)
 {
-    if (argc < 8) {
-        fprintf(stderr, "usage: load_client PORT SOURCE CONNECTIONS SECONDS METHOD TARGET FILE "
-                        "[HEADER]...\n");
+    if (argc < 9) {
+        fprintf(stderr, "usage: load_client PORT SOURCE CONNECTIONS PAUSE_US SECONDS METHOD TARGET "
+                        "FILE [HEADER]...\n");
         return 2;
     }
-    struct load load = { .epoll = epoll_create1(EPOLL_CLOEXEC) };
+    struct load load = { .epoll = epoll_create1(EPOLL_CLOEXEC), .pause_ns = atof(argv[4]) * 1e3 };
     const int n = atoi(argv[3]);
-    const double seconds = atof(argv[4]);
+    const double seconds = atof(argv[5]);
     struct connection *connections = calloc((size_t)n, sizeof *connections);
     load.server = (struct sockaddr_in){ .sin_family = AF_INET,
                                         .sin_port = htons((uint16_t)atoi(argv[1])),
@@ -248,7 +280,7 @@ int main(int argc, char **argv)
     if (load.epoll < 0 || !connections || inet_aton(argv[2], &load.source.sin_addr) == 0)
         fail("load_client");
     allow_many_files();
-    make_request(&load, argv + 5);
+    make_request(&load, argv + 6);
     run(&load, connections, n, seconds);
     qsort(load.of_accepted.us, load.of_accepted.n, sizeof(double), ascending);
     qsort(load.of_refused.us, load.of_refused.n, sizeof(double), ascending);
