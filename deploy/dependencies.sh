@@ -29,7 +29,8 @@ readonly BUILD_PACKAGES=(
     libxxhash-dev pkg-config zlib1g-dev
 )
 readonly TEST_PACKAGES=(
-    clang clang-format clang-tidy haproxy libclang-rt-dev libcurl4-openssl-dev python3 python3-venv valgrind wrk
+    clang clang-format clang-tidy haproxy libclang-rt-dev libcurl4-openssl-dev prometheus python3 python3-venv
+    valgrind wrk
 )
 
 # The build omits features that tensord does not use but requests could reach. The flags are part of the

@@ -113,7 +113,8 @@ static void write_queue(struct td_exposition *e, struct td_services *services,
     gauge(e, "tensord_requests_in_flight", "requests accepted and not yet answered",
           (uint64_t)held->requests);
     gauge(e, "tensord_workers", "compute threads", (uint64_t)services->config.workers);
-    gauge(e, "tensord_queue_jobs", "requests that wait for a worker", (uint64_t)queue.jobs);
+    gauge(e, "tensord_queue_jobs",
+          "jobs that wait for a worker: requests, scans and checks of files", (uint64_t)queue.jobs);
     gauge(e, "tensord_queue_limit", "--queue-limit", (uint64_t)services->config.queue_limit);
     td_family(e, "tensord_queue_oldest_seconds", TD_GAUGE,
               "how long the request has waited that has waited longest");
