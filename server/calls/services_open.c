@@ -69,13 +69,14 @@ void td_services_stop_workers(struct td_services *services)
     services->refusals = NULL;
     if (services->store)
         td_store_stop(services->store); /* a worker may run a scan */
-    td_worker_pool_free(services->workers);
-    services->workers = NULL;
+    td_worker_pool_stop(services->workers);
 }
 
 void td_services_close(struct td_services *services)
 {
     td_services_stop_workers(services);
+    td_worker_pool_free(services->workers);
+    services->workers = NULL;
     td_devices_close(services->devices); /* it holds versions of tensors, and memory */
     services->devices = NULL;
     if (services->buffers) /* no other thread allocates any more */

@@ -380,17 +380,23 @@ struct td_worker_pool *td_worker_pool_new(int workers, int64_t queue_limit)
     return pool;
 }
 
-void td_worker_pool_free(struct td_worker_pool *pool)
+void td_worker_pool_stop(struct td_worker_pool *pool)
 {
-    if (!pool)
+    if (!pool || pool->stopping)
         return;
     pthread_mutex_lock(&pool->mutex);
     pool->stopping = true;
     pthread_cond_broadcast(&pool->work);
     pthread_mutex_unlock(&pool->mutex);
-    for (int i = 0; i < pool->n_workers; i++) {
+    for (int i = 0; i < pool->n_workers; i++)
         pthread_join(pool->workers[i].thread, NULL);
-    }
+}
+
+void td_worker_pool_free(struct td_worker_pool *pool)
+{
+    if (!pool)
+        return;
+    td_worker_pool_stop(pool);
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);

@@ -30,7 +30,11 @@ struct td_worker_pool;
 /* workers >= 1. NULL without memory or threads. */
 struct td_worker_pool *td_worker_pool_new(int workers, int64_t queue_limit);
 
-/* Runs the queued jobs, joins the threads, frees the pool. No job may be submitted any more. */
+/* Runs the queued jobs and joins the threads. No job may be submitted any more; the state of the
+ * queue may still be read. */
+void td_worker_pool_stop(struct td_worker_pool *pool);
+
+/* Stops the pool, if it runs, and frees it. */
 void td_worker_pool_free(struct td_worker_pool *pool);
 
 /* Reserves a place in the queue for a job of `source` (NULL: of none). If the queue is full, the

@@ -270,3 +270,30 @@ class AnotherAddress(HttpTest):
                 with socket.create_connection(("127.0.0.1", port), timeout=WAIT_LIMIT) as raw:
                     raw.sendall(garbage)
             self.assertEqual(self.ask(port, "GET", "/metrics")[0], 200)
+
+    def test_it_may_be_asked_until_the_daemon_has_ended(self):
+        def scrape(address, scraped):
+            while True:
+                try:
+                    with socket.create_connection(address, timeout=WAIT_LIMIT) as raw:
+                        raw.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                        while raw.recv(1 << 20):
+                            scraped.set()
+                            raw.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                except ConnectionRefusedError:
+                    return
+                except OSError:
+                    pass  # a connection that the daemon has closed
+
+        for _ in range(5):
+            daemon, port = self.daemon_with_metrics()
+            began = [threading.Event() for _ in range(4)]
+            scrapers = [threading.Thread(target=scrape, args=(("127.0.0.1", p), event))
+                        for p, event in zip((port, port, port, daemon.port), began)]
+            for scraper in scrapers:
+                scraper.start()
+            for event in began:
+                event.wait(WAIT_LIMIT)
+            daemon.stop()  # fails if it crashed
+            for scraper in scrapers:
+                scraper.join()
