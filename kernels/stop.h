@@ -29,6 +29,32 @@ static inline TD_MUST_CHECK td_status td_stop_check(const struct td_stop *stop,
     return stop && stop->check ? stop->check(stop->context, err) : TD_OK;
 }
 
+/* An element as work in bytes. */
+#define TD_STOP_ELEMENT (TD_STOP_STEP / (size_t)TD_STOP_ELEMENTS)
+
+/* Work of different sizes between two checks. */
+struct td_stop_meter {
+    const struct td_stop *stop;
+    size_t left; /* of TD_STOP_STEP, until the next check */
+};
+
+static inline struct td_stop_meter td_stop_meter(const struct td_stop *stop)
+{
+    return (struct td_stop_meter){ stop, TD_STOP_STEP };
+}
+
+/* Checks after each TD_STOP_STEP of work, in bytes. */
+static inline TD_MUST_CHECK td_status td_stop_work(struct td_stop_meter *meter, size_t work,
+                                                   struct td_error *err)
+{
+    if (work < meter->left) {
+        meter->left -= work;
+        return TD_OK;
+    }
+    meter->left = TD_STOP_STEP;
+    return td_stop_check(meter->stop, err);
+}
+
 /* memcpy that checks between its steps: a copy into new memory may take a second for a gigabyte. */
 static inline TD_MUST_CHECK td_status td_stop_copy(const struct td_stop *stop, void *to,
                                                    const void *from, size_t bytes,

@@ -1,6 +1,7 @@
 #include "api/json/encode.h"
 
 #include "api/json/print_scalars.h"
+#include "api/json/print_strings.h"
 #include "api/message/raw.h"
 #include "api/text/base64.h"
 
@@ -52,11 +53,32 @@ static bool base64_bound(const struct td_tensor *tensor, size_t *bytes)
 
 static bool tensor_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes)
 {
-    if (tensor->dtype == TD_DTYPE_STRING && tensor->data && !td_json_is_text(tensor))
-        layout = TD_LAYOUT_BASE64;
     bool fits = layout == TD_LAYOUT_BASE64 ? base64_bound(tensor, bytes)
                                            : data_bound(tensor, layout, bytes);
     return fits && td_size_add(*bytes, ENVELOPE, bytes);
+}
+
+/* How a computed tensor is written. */
+struct form {
+    td_layout layout;
+    size_t bytes; /* upper bound */
+};
+
+/* Strings that are not UTF-8 are written as base64. */
+static td_status choose_form(const struct td_tensor *tensor, td_layout layout,
+                             const struct td_arena *arena, struct form *form, struct td_error *err)
+{
+    struct td_json_strings strings = { .valid = true };
+    td_status status = TD_OK;
+    if (tensor->dtype == TD_DTYPE_STRING && layout != TD_LAYOUT_BASE64)
+        status = td_json_measure_strings(tensor, &arena->stop, &strings, err);
+    if (status != TD_OK)
+        return status;
+    form->layout = strings.valid ? layout : TD_LAYOUT_BASE64;
+    if (!tensor_bound(tensor, form->layout, &form->bytes) ||
+        (strings.valid && !td_size_add(form->bytes, strings.escape_bytes, &form->bytes)))
+        return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the tensor as JSON");
+    return TD_OK;
 }
 
 static char *write_literal(char *at, const char *text)
@@ -78,14 +100,15 @@ static char *write_shape(char *at, const struct td_shape *shape)
 
 /* Writes elements, and checks now and then whether to stop; then returns NULL with err filled. */
 static char *write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n,
-                            struct td_arena *arena, struct td_error *err)
+                            struct td_stop_meter *meter, struct td_error *err)
 {
+    if (tensor->dtype == TD_DTYPE_STRING)
+        return td_json_write_strings(at, tensor, begin, n, meter, err);
     while (n > 0) {
-        const int64_t done = begin % TD_STOP_ELEMENTS, left = TD_STOP_ELEMENTS - done,
-                      step = n < left ? n : left;
-        if (done == 0 && begin > 0 && td_stop_check(&arena->stop, err) != TD_OK)
-            return NULL;
+        const int64_t step = n < TD_STOP_ELEMENTS ? n : TD_STOP_ELEMENTS;
         at = td_json_write_elements(at, tensor, begin, step);
+        if (td_stop_work(meter, (size_t)step * TD_STOP_ELEMENT, err) != TD_OK)
+            return NULL;
         begin += step;
         n -= step;
     }
@@ -95,11 +118,11 @@ static char *write_elements(char *at, const struct td_tensor *tensor, int64_t be
 /* Writes nested lists, one innermost list at a time, with the brackets of the outer lists that
  * start or end there. Only the last dimension may be zero. */
 static char *write_nested(char *at, const struct td_tensor *tensor, int rank,
-                          struct td_arena *arena, struct td_error *err)
+                          struct td_stop_meter *meter, struct td_error *err)
 {
     const int64_t *dim = tensor->shape.dim;
     if (rank == 0)
-        return td_json_write_elements(at, tensor, 0, 1) - 1; /* without the last comma */
+        return (at = write_elements(at, tensor, 0, 1, meter, err)) ? at - 1 : NULL;
     int64_t n_rows = 1, done[TD_MAX_RANK] = { 0 };
     for (int i = 0; i < rank - 1; i++)
         n_rows *= dim[i];
@@ -108,7 +131,7 @@ static char *write_nested(char *at, const struct td_tensor *tensor, int rank,
     for (int64_t r = 0; r < n_rows; r++) {
         memset(at, '[', (size_t)open);
         at += open;
-        if (width && !(at = write_elements(at, tensor, r * width, width, arena, err)))
+        if (width && !(at = write_elements(at, tensor, r * width, width, meter, err)))
             return NULL;
         at -= width > 0; /* without the last comma */
         *at++ = ']';
@@ -123,11 +146,11 @@ static char *write_nested(char *at, const struct td_tensor *tensor, int rank,
     return at - 1;
 }
 
-static char *write_flat(char *at, const struct td_tensor *tensor, struct td_arena *arena,
+static char *write_flat(char *at, const struct td_tensor *tensor, struct td_stop_meter *meter,
                         struct td_error *err)
 {
     *at++ = '[';
-    if (tensor->numel && !(at = write_elements(at, tensor, 0, tensor->numel, arena, err)))
+    if (tensor->numel && !(at = write_elements(at, tensor, 0, tensor->numel, meter, err)))
         return NULL;
     at -= tensor->numel > 0;
     *at++ = ']';
@@ -150,7 +173,8 @@ static char *write_base64(char *at, const struct td_tensor *tensor, struct td_ar
         char *joined = td_arena_alloc(arena, size, 1, err);
         if (!joined)
             return NULL;
-        td_raw_write_strings(joined, tensor);
+        if (td_raw_write_strings(joined, tensor, &arena->stop, err) != TD_OK)
+            return NULL;
         bytes = joined;
     }
     for (size_t done = 0; done < size; done += STEP) { /* whole groups of three bytes */
@@ -166,8 +190,7 @@ static char *write_base64(char *at, const struct td_tensor *tensor, struct td_ar
 static char *write_tensor(char *at, const struct td_tensor *tensor, td_layout layout,
                           struct td_arena *arena, struct td_error *err)
 {
-    if (tensor->dtype == TD_DTYPE_STRING && !td_json_is_text(tensor))
-        layout = TD_LAYOUT_BASE64;
+    struct td_stop_meter meter = td_stop_meter(&arena->stop);
     at = write_literal(at, "{\"dtype\":\"");
     at = write_literal(at, td_dtype_info(tensor->dtype)->name);
     at = write_literal(at, "\",\"shape\":");
@@ -175,10 +198,10 @@ static char *write_tensor(char *at, const struct td_tensor *tensor, td_layout la
     at = write_literal(at, layout == TD_LAYOUT_BASE64 ? ",\"base64\":\"" : ",\"data\":");
     switch (layout) {
     case TD_LAYOUT_NESTED:
-        at = write_nested(at, tensor, nested_rank(tensor, layout), arena, err);
+        at = write_nested(at, tensor, nested_rank(tensor, layout), &meter, err);
         break;
     case TD_LAYOUT_FLAT:
-        at = write_flat(at, tensor, arena, err);
+        at = write_flat(at, tensor, &meter, err);
         break;
     case TD_LAYOUT_BASE64:
         at = write_base64(at, tensor, arena, err);
@@ -208,11 +231,11 @@ td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout
                                 struct td_arena *arena, struct td_reply *reply,
                                 struct td_error *err)
 {
-    size_t capacity;
-    if (!tensor_bound(tensor, layout, &capacity))
-        return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the tensor as JSON");
-    char *text = td_arena_alloc(arena, capacity, 1, err);
-    char *end = text ? write_tensor(text, tensor, layout, arena, err) : NULL;
+    struct form form;
+    if (choose_form(tensor, layout, arena, &form, err) != TD_OK)
+        return err->status;
+    char *text = td_arena_alloc(arena, form.bytes, 1, err);
+    char *end = text ? write_tensor(text, tensor, form.layout, arena, err) : NULL;
     if (!end)
         return err->status;
     td_reply_set(reply, 200, "application/json", text, (size_t)(end - text));
@@ -251,29 +274,51 @@ bool td_json_encoded_bound(const struct td_request *request, size_t *bytes)
     return true;
 }
 
+/* *bytes is an upper bound of the reply. */
+static td_status choose_forms(const struct td_request *request, const struct td_arena *arena,
+                              struct form *forms, size_t *bytes, struct td_error *err)
+{
+    const struct td_op_args *args = &request->args;
+    *bytes = ENVELOPE;
+    for (int i = 0; i < args->n_outputs; i++) {
+        const td_status status =
+            choose_form(&args->outputs[i], request->options.layout, arena, &forms[i], err);
+        if (status != TD_OK)
+            return status;
+        if (!td_size_add(*bytes, forms[i].bytes, bytes))
+            return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX,
+                                     "the reply as JSON");
+    }
+    return TD_OK;
+}
+
 td_status td_json_encode(const struct td_request *request, struct td_arena *arena,
                          struct td_reply *reply, struct td_error *err)
 {
     const struct td_op_args *args = &request->args;
-    const td_output_form form = td_op_output_form(request->op);
+    const td_output_form output_form = td_op_output_form(request->op);
+    struct form only;
+    struct form *forms = args->n_outputs <= 1
+                             ? &only
+                             : td_arena_alloc(arena, (size_t)args->n_outputs, sizeof *forms, err);
     size_t capacity;
-    if (!td_json_encoded_bound(request, &capacity))
-        return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply as JSON");
+    if (!forms || choose_forms(request, arena, forms, &capacity, err) != TD_OK)
+        return err->status;
     char *text = td_arena_alloc(arena, capacity, 1, err);
     if (!text)
         return err->status;
 
-    char *at = write_literal(text, envelopes[form].begin);
+    char *at = write_literal(text, envelopes[output_form].begin);
     for (int i = 0; i < args->n_outputs; i++) {
         if (i)
             *at++ = ',';
-        if (form == TD_OUTPUT_NAMED)
+        if (output_form == TD_OUTPUT_NAMED)
             at = write_name(at, request->op->outputs[i].name);
-        at = write_tensor(at, &args->outputs[i], request->options.layout, arena, err);
+        at = write_tensor(at, &args->outputs[i], forms[i].layout, arena, err);
         if (!at)
             return err->status;
     }
-    at = write_literal(at, envelopes[form].end);
+    at = write_literal(at, envelopes[output_form].end);
     if (args->replaced) {
         at = write_literal(at, ",\"bounds\":{\"policy\":\"");
         at = write_literal(at, td_bounds_name(td_request_bounds(request)));

@@ -14,14 +14,16 @@
 
 #include "api/message/message.h"
 
-/* Upper bound of the reply's size, for admission. False on overflow. */
+/* Upper bound of the reply's size, for admission, without what the escapes of strings add and what
+ * strings that are not UTF-8 take as base64: these are counted when the reply is made. False on
+ * overflow. */
 bool td_json_encoded_bound(const struct td_request *request, size_t *bytes);
 
 TD_MUST_CHECK td_status td_json_encode(const struct td_request *request, struct td_arena *arena,
                                        struct td_reply *reply, struct td_error *err);
 
 /* Encodes a single tensor: T alone. td_json_tensor_bound is an upper bound of what is allocated for
- * it. */
+ * it, as td_json_encoded_bound. */
 bool td_json_tensor_bound(const struct td_tensor *tensor, td_layout layout, size_t *bytes);
 TD_MUST_CHECK td_status td_json_encode_tensor(const struct td_tensor *tensor, td_layout layout,
                                               struct td_arena *arena, struct td_reply *reply,

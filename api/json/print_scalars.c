@@ -1,7 +1,6 @@
 #include "api/json/print_scalars.h"
 
 #include "api/json/float_text.h"
-#include "kernels/utf8.h"
 
 #include <string.h>
 
@@ -95,41 +94,6 @@ TD_WRITE_INTEGER(uint32, uint32_t, write_uint32)
 TD_WRITE_INTEGER(uint64, uint64_t, write_uint64)
 #undef TD_WRITE_INTEGER
 
-/* How each byte is escaped: 0 not at all, 'u' as \u00xx, otherwise with this letter after the
- * backslash. */
-static const char escapes[256] = {
-    ['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r',
-    ['\t'] = 't', [0] = 'u',     [1] = 'u',    [2] = 'u',    [3] = 'u',    [4] = 'u',
-    [5] = 'u',    [6] = 'u',     [7] = 'u',    [11] = 'u',   [14] = 'u',   [15] = 'u',
-    [16] = 'u',   [17] = 'u',    [18] = 'u',   [19] = 'u',   [20] = 'u',   [21] = 'u',
-    [22] = 'u',   [23] = 'u',    [24] = 'u',   [25] = 'u',   [26] = 'u',   [27] = 'u',
-    [28] = 'u',   [29] = 'u',    [30] = 'u',   [31] = 'u'
-};
-
-static char *write_string(char *at, const char *text, size_t length)
-{
-    static const char hex[] = "0123456789abcdef";
-    *at++ = '"';
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        char escape = escapes[c];
-        if (escape == 0) {
-            *at++ = (char)c;
-            continue;
-        }
-        *at++ = '\\';
-        *at++ = escape;
-        if (escape == 'u') {
-            *at++ = '0';
-            *at++ = '0';
-            *at++ = hex[c >> 4];
-            *at++ = hex[c & 15];
-        }
-    }
-    *at++ = '"';
-    return at;
-}
-
 /* ---- printers ---- */
 
 /* Writes elements [begin, begin + n), each followed by a comma. */
@@ -195,21 +159,10 @@ FLOATS(TD_PRINT)
 COMPLEXES(TD_PRINT)
 #undef TD_PRINT
 
-static char *print_string(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)
-{
-    for (int64_t i = begin; i < begin + n; i++) {
-        at = write_string(at, (const char *)tensor->data + tensor->offsets[i],
-                          (size_t)(tensor->offsets[i + 1] - tensor->offsets[i]));
-        *at++ = ',';
-    }
-    return at;
-}
-
 static print_fn *const printers[TD_DTYPE_COUNT] = {
 #define TD_PRINT(dtype, name, ...) [TD_DTYPE_##dtype] = print_##name,
     INTEGERS(TD_PRINT) FLOATS(TD_PRINT) COMPLEXES(TD_PRINT)
 #undef TD_PRINT
-        [TD_DTYPE_STRING] = print_string,
 };
 
 static const size_t max_bytes[TD_DTYPE_COUNT] = {
@@ -218,28 +171,15 @@ static const size_t max_bytes[TD_DTYPE_COUNT] = {
     INTEGERS(TD_PRINT) FLOATS(TD_PRINT) COMPLEXES(TD_COMPLEX_PRINT)
 #undef TD_COMPLEX_PRINT
 #undef TD_PRINT
-        [TD_DTYPE_STRING] = 2,
+        [TD_DTYPE_STRING] = 2, /* quotes */
 };
 
 /* ---- elements ---- */
 
-/* Number of bytes that escaping adds to a tensor's strings. */
-static size_t escape_bytes(const struct td_tensor *tensor)
-{
-    size_t more = 0;
-    const unsigned char *bytes = tensor->data;
-    for (uint64_t i = tensor->offsets[0]; i < tensor->offsets[tensor->numel]; i++)
-        more += escapes[bytes[i]] == 0 ? 0 : escapes[bytes[i]] == 'u' ? 5 : 1;
-    return more;
-}
-
 bool td_json_elements_bound(const struct td_tensor *tensor, size_t *bytes)
 {
-    if (!td_size_mul((size_t)tensor->numel, max_bytes[tensor->dtype] + 1, bytes))
-        return false;
-    return tensor->dtype != TD_DTYPE_STRING ||
-           (td_size_add(*bytes, tensor->bytes, bytes) &&
-            (!tensor->data || td_size_add(*bytes, escape_bytes(tensor), bytes)));
+    return td_size_mul((size_t)tensor->numel, max_bytes[tensor->dtype] + 1, bytes) &&
+           (tensor->dtype != TD_DTYPE_STRING || td_size_add(*bytes, tensor->bytes, bytes));
 }
 
 char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)
@@ -254,8 +194,6 @@ char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t b
 char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n)
 {
     print_fn *print = printers[tensor->dtype];
-    if (tensor->dtype == TD_DTYPE_STRING)
-        return print(at, tensor, begin, n);
     for (int64_t done = 0; done < n; done += BLOCK) {
         const int64_t block = n - done < BLOCK ? n - done : BLOCK;
         const char *end = print(at, tensor, begin + done, block), *from = at;
@@ -265,13 +203,4 @@ char *td_json_write_oip_elements(char *at, const struct td_tensor *tensor, int64
         at = (char *)memmove(at, from, (size_t)(end - from)) + (end - from);
     }
     return at;
-}
-
-bool td_json_is_text(const struct td_tensor *tensor)
-{
-    for (int64_t i = 0; i < tensor->numel; i++)
-        if (!td_utf8_valid((const char *)tensor->data + tensor->offsets[i],
-                           (size_t)(tensor->offsets[i + 1] - tensor->offsets[i])))
-            return false;
-    return true;
 }

@@ -1,4 +1,4 @@
-/* print_scalars.h - prints the elements of a tensor as JSON, without brackets.
+/* print_scalars.h - prints numbers as JSON, without brackets.
  *
  * Floats are printed as the shortest text that reads back to the same value of their dtype, complex
  * numbers as [re, im].
@@ -12,14 +12,12 @@
 
 #define TD_JSON_ELEMENTS_SLACK 40
 
-/* Upper bound of the text of all elements with a comma after each. If strings are not computed yet
- * (data is NULL), only their quotes are counted. False on overflow. */
+/* Upper bound of the text of all elements with a comma after each; of strings without what escapes
+ * add, and only their quotes if they are not computed yet. False on overflow. */
 bool td_json_elements_bound(const struct td_tensor *tensor, size_t *bytes);
 
-/* Are all strings valid UTF-8, as JSON needs? */
-bool td_json_is_text(const struct td_tensor *strings);
-
-/* Writes elements [begin, begin + n), each followed by a comma, and returns the end. NaN and
+/* Writes elements [begin, begin + n), each followed by a comma, and returns the end. Strings are
+ * written by print_strings.h. NaN and
  * infinities are the strings "NaN", "Infinity" and "-Infinity". */
 char *td_json_write_elements(char *at, const struct td_tensor *tensor, int64_t begin, int64_t n);
 

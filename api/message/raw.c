@@ -63,23 +63,34 @@ td_status td_raw_strings(char *bytes, size_t size, struct td_tensor *tensor, str
 
 bool td_raw_strings_size(const struct td_tensor *tensor, size_t *size)
 {
-    for (int64_t i = 0; i < tensor->numel; i++)
+    const uint64_t all = tensor->offsets[tensor->numel] - tensor->offsets[0];
+    for (int64_t i = 0; all > UINT32_MAX && i < tensor->numel; i++)
         if (tensor->offsets[i + 1] - tensor->offsets[i] > UINT32_MAX)
             return false;
     size_t lengths;
     return td_size_mul((size_t)tensor->numel, sizeof(uint32_t), &lengths) &&
-           td_size_add(lengths, tensor->offsets[tensor->numel] - tensor->offsets[0], size);
+           td_size_add(lengths, all, size);
 }
 
-char *td_raw_write_strings(char *at, const struct td_tensor *tensor)
+td_status td_raw_write_strings(char *to, const struct td_tensor *tensor, const struct td_stop *stop,
+                               struct td_error *err)
 {
-    for (int64_t i = 0; i < tensor->numel; i++) {
-        uint32_t length = (uint32_t)(tensor->offsets[i + 1] - tensor->offsets[i]);
-        memcpy(at, &length, sizeof length);
-        memcpy(at + sizeof length, (const char *)tensor->data + tensor->offsets[i], length);
-        at += sizeof length + length;
+    struct td_stop_meter meter = td_stop_meter(stop);
+    td_status status = TD_OK;
+    for (int64_t i = 0; i < tensor->numel && status == TD_OK; i++) {
+        const char *from = (const char *)tensor->data + tensor->offsets[i];
+        const uint32_t length = (uint32_t)(tensor->offsets[i + 1] - tensor->offsets[i]);
+        memcpy(to, &length, sizeof length);
+        to += sizeof length;
+        if (length >= TD_STOP_STEP) {
+            status = td_stop_copy(stop, to, from, length, err);
+        } else {
+            memcpy(to, from, length);
+            status = td_stop_work(&meter, sizeof length + length, err);
+        }
+        to += length;
     }
-    return at;
+    return status;
 }
 
 td_status td_raw_reply(const char *content_type, const char *header, size_t size,

@@ -18,7 +18,8 @@ TD_MUST_CHECK td_status td_raw_strings(char *bytes, size_t size, struct td_tenso
 /* Number of bytes that td_raw_write_strings writes. False on overflow, or if a string has 4 GiB or
  * more. */
 bool td_raw_strings_size(const struct td_tensor *tensor, size_t *size);
-char *td_raw_write_strings(char *at, const struct td_tensor *tensor);
+TD_MUST_CHECK td_status td_raw_write_strings(char *to, const struct td_tensor *tensor,
+                                             const struct td_stop *stop, struct td_error *err);
 
 /* Data below this size is copied after its header. A chunk of its own would cost more than the
  * copy, since header and chunk are sent by two system calls. */

@@ -1,4 +1,5 @@
 #include "api/json/print_scalars.h"
+#include "api/json/print_strings.h"
 #include "api/message/chunks.h"
 #include "api/message/named_inputs.h"
 #include "api/message/problem.h"
@@ -85,12 +86,6 @@ static td_status check_output(const struct td_request *request, const struct td_
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "%s takes %zu bytes, but the range of shared memory has %" PRIu64,
                             output_name(op, output->index, &name), bytes, output->range.bytes);
-    if (!output->binary && !output->range.region && tensor->dtype == TD_DTYPE_STRING &&
-        tensor->data && !td_json_is_text(tensor))
-        return td_error_set(err, TD_NOT_ACCEPTABLE,
-                            "%s has strings that are not UTF-8, which JSON cannot carry: ask for "
-                            "binary data",
-                            output_name(op, output->index, &name));
     return TD_OK;
 }
 
@@ -102,6 +97,31 @@ td_status td_oip_can_encode(const struct td_request *request, struct td_error *e
         status = check_output(request, &output, err);
     }
     return status;
+}
+
+/* Checks that the strings of outputs as JSON are UTF-8. *escape_bytes is what their escapes add. */
+static td_status measure_strings(const struct td_request *request, const struct td_stop *stop,
+                                 size_t *escape_bytes, struct td_error *err)
+{
+    *escape_bytes = 0;
+    for (int i = 0; i < n_outputs(request); i++) {
+        const struct td_oip_output output = output_at(request, i);
+        const struct td_tensor *tensor = &request->args.outputs[output.index];
+        struct td_json_strings strings;
+        struct output_name name;
+        if (output.binary || output.range.region || tensor->dtype != TD_DTYPE_STRING)
+            continue;
+        if (td_json_measure_strings(tensor, stop, &strings, err) != TD_OK)
+            return err->status;
+        if (!strings.valid)
+            return td_error_set(err, TD_NOT_ACCEPTABLE,
+                                "%s has strings that are not UTF-8, which JSON cannot carry: ask "
+                                "for binary data",
+                                output_name(request->op, output.index, &name));
+        if (!td_size_add(*escape_bytes, strings.escape_bytes, escape_bytes))
+            *escape_bytes = SIZE_MAX;
+    }
+    return TD_OK;
 }
 
 /* ---- upper bounds ---- */
@@ -195,9 +215,19 @@ static void write_parameters(struct td_text *text, const struct td_oip_output *o
     td_text_string(text, "}");
 }
 
-/* Writes the elements without the last comma. */
-static td_status write_data(struct td_text *text, const struct td_tensor *tensor,
-                            const struct td_arena *arena, struct td_error *err)
+static td_status write_strings(struct td_text *text, const struct td_tensor *tensor,
+                               const struct td_arena *arena, struct td_error *err)
+{
+    struct td_stop_meter meter = td_stop_meter(&arena->stop);
+    char *end = td_json_write_strings(text->at, tensor, 0, tensor->numel, &meter, err);
+    if (!end)
+        return err->status;
+    text->at = end;
+    return TD_OK;
+}
+
+static td_status write_numbers(struct td_text *text, const struct td_tensor *tensor,
+                               const struct td_arena *arena, struct td_error *err)
 {
     for (int64_t done = 0; done < tensor->numel; done += TD_STOP_ELEMENTS) {
         const int64_t left = tensor->numel - done;
@@ -207,8 +237,18 @@ static td_status write_data(struct td_text *text, const struct td_tensor *tensor
         text->at = td_json_write_oip_elements(text->at, tensor, done,
                                               left < TD_STOP_ELEMENTS ? left : TD_STOP_ELEMENTS);
     }
-    text->at -= tensor->numel > 0;
     return TD_OK;
+}
+
+/* Writes the elements without the last comma. */
+static td_status write_data(struct td_text *text, const struct td_tensor *tensor,
+                            const struct td_arena *arena, struct td_error *err)
+{
+    const td_status status = tensor->dtype == TD_DTYPE_STRING
+                                 ? write_strings(text, tensor, arena, err)
+                                 : write_numbers(text, tensor, arena, err);
+    text->at -= status == TD_OK && tensor->numel > 0;
+    return status;
 }
 
 static td_status write_output(struct td_text *text, const struct td_request *request, int i,
@@ -282,7 +322,8 @@ static td_status add_binary_outputs(const struct td_request *request,
             char *joined = td_arena_alloc(arena, bytes, 1, err);
             if (!joined)
                 return err->status;
-            td_raw_write_strings(joined, tensor);
+            if (td_raw_write_strings(joined, tensor, &arena->stop, err) != TD_OK)
+                return err->status;
             data = joined;
         }
         td_chunk_writer_add(writer, data, bytes);
@@ -291,18 +332,21 @@ static td_status add_binary_outputs(const struct td_request *request,
     return TD_OK;
 }
 
-static void write_ranges(const struct td_request *request)
+/* Does not stop midway, since the client may see what is written. */
+static td_status write_ranges(const struct td_request *request, struct td_error *err)
 {
+    td_status status = TD_OK;
     for (int i = 0; i < n_outputs(request); i++) {
         const struct td_oip_output output = output_at(request, i);
         const struct td_tensor *tensor = &request->args.outputs[output.index];
         if (!output.range.region)
             continue;
         if (tensor->dtype == TD_DTYPE_STRING)
-            td_raw_write_strings(output.range.data, tensor);
+            status = td_raw_write_strings(output.range.data, tensor, NULL, err);
         else
             memcpy(output.range.data, tensor->data, tensor->bytes);
     }
+    return status;
 }
 
 static bool any_binary(const struct td_request *request)
@@ -317,13 +361,16 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
                         struct td_reply *reply, struct td_error *err)
 {
     enum { LENGTH_TEXT = 24 };
-    size_t capacity, copied, strings;
+    size_t capacity, escape_bytes, copied, strings;
     int n_large;
     /* again, since strings are known only now */
     td_status status = td_oip_can_encode(request, err);
+    if (status == TD_OK)
+        status = measure_strings(request, &arena->stop, &escape_bytes, err);
     if (status != TD_OK)
         return status;
-    if (!text_bound(request, &capacity) || !count_binary(request, &copied, &n_large, &strings) ||
+    if (!text_bound(request, &capacity) || !td_size_add(capacity, escape_bytes, &capacity) ||
+        !count_binary(request, &copied, &n_large, &strings) ||
         !td_size_add(capacity, copied, &copied))
         return td_error_resource(err, "output_bytes", UINT64_MAX, INT64_MAX, "the reply");
     char *begin = td_arena_alloc(arena, copied, 1, err);
@@ -352,8 +399,7 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
     } else {
         td_reply_set(reply, 200, "application/json", begin, length);
     }
-    write_ranges(request); /* last, so that nothing is written if this function fails */
-    return TD_OK;
+    return write_ranges(request, err); /* last: nothing is written if this function fails */
 }
 
 /* ---- errors ---- */

@@ -237,7 +237,9 @@ static td_status copy_mapped_strings(struct td_call *call)
     state->tensor.data = td_arena_alloc(&call->arena, tensor->bytes, 1, &call->error);
     if (!state->tensor.data)
         return call->error.status;
-    memcpy(state->tensor.data, tensor->data, tensor->bytes);
+    if (td_stop_copy(&call->arena.stop, state->tensor.data, tensor->data, tensor->bytes,
+                     &call->error) != TD_OK)
+        return call->error.status;
     state->listing.tensor = &state->tensor;
     return TD_OK;
 }

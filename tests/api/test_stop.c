@@ -130,6 +130,70 @@ START_TEST(reading_and_writing_stop_at_any_step)
 }
 END_TEST
 
+/* Of so many steps and some characters of three bytes, which no step ends at. */
+static struct td_tensor long_string(size_t steps)
+{
+    static uint64_t offsets[2];
+    const size_t bytes = (steps * TD_STOP_STEP / 3 + 5) * 3;
+    const struct td_shape of = shape("[1]");
+    struct td_tensor t;
+    ck_assert_int_eq(td_tensor_describe(&t, "t", TD_DTYPE_STRING, &of, &err), TD_OK);
+    char *text = td_arena_alloc(&test_arena, bytes, 1, &err);
+    for (size_t i = 0; i < bytes; i += 3)
+        memcpy(text + i, "\xe2\x82\xac", 3);
+    t.data = text;
+    t.bytes = offsets[1] = bytes;
+    t.offsets = offsets;
+    return t;
+}
+
+START_TEST(a_long_string_is_measured_and_written_in_steps)
+{
+    const struct td_tensor t = long_string(3);
+    struct td_reply reply = { 0 };
+    stop_at(0);
+    ck_assert_int_eq(write_document(0, &t, &reply), TD_OK);
+    const int checks = stopper.checks;
+    ck_assert_int_ge(checks, 2 * 2);
+    for (int check = 1; check <= checks; check++) {
+        stop_at(check);
+        ck_assert_int_eq(write_document(0, &t, &reply), TD_DRAINING);
+        ck_assert_int_eq(stopper.checks, check);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *description;
+    size_t at, cut; /* the byte that becomes invalid; bytes cut from the end */
+    bool valid;
+} damages[] = {
+    { "none", 0, 0, true },
+    { "in the last character of a step", TD_STOP_STEP - 1, 0, false },
+    { "in the first bytes of a step", TD_STOP_STEP, 0, false },
+    { "in the last step", TD_STOP_STEP + 4, 0, false },
+    { "a character is missing", 0, 3, true },
+    { "a byte is missing", 0, 1, false },
+};
+
+START_TEST(a_long_string_that_is_not_utf_8_is_found_in_any_step)
+{
+    struct td_tensor t = long_string(1), again;
+    struct td_reply reply = { 0 };
+    size_t bytes;
+    if (damages[_i].at)
+        ((char *)t.data)[damages[_i].at] = 'x';
+    t.bytes = t.offsets[1] = t.bytes - damages[_i].cut;
+    ck_assert_int_eq(write_document(0, &t, &reply), TD_OK);
+    char *body = body_of(&reply, &bytes);
+    ck_assert_msg((strstr(body, "\"base64\"") == NULL) == damages[_i].valid, "%s",
+                  damages[_i].description);
+    ck_assert_msg(read_document(body, bytes, &again) == TD_OK, "%s", err.message);
+    expect_same_tensor(&again, &t, damages[_i].description);
+    free(body);
+}
+END_TEST
+
 static const struct {
     bool fortran, big_endian;
 } orders[] = { { true, false }, { false, true }, { true, true }, { false, false } };
@@ -184,6 +248,9 @@ static void add(TCase *t)
 {
     tcase_add_loop_test(t, a_document_of_many_steps_reads_back_the_same, 0, COUNT_OF(documents));
     tcase_add_loop_test(t, reading_and_writing_stop_at_any_step, 0, COUNT_OF(documents));
+    tcase_add_test(t, a_long_string_is_measured_and_written_in_steps);
+    tcase_add_loop_test(t, a_long_string_that_is_not_utf_8_is_found_in_any_step, 0,
+                        COUNT_OF(damages));
     tcase_add_loop_test(t, a_conversion_of_many_steps_stops_at_any, 0, COUNT_OF(orders));
     tcase_add_loop_test(t, base64_is_padded_at_its_end_only, 0, COUNT_OF(paddings));
 }

@@ -338,6 +338,17 @@ char *fuzz_reply(const struct td_reply *reply, size_t bound, size_t *size)
     return copy;
 }
 
+size_t fuzz_beyond_bound(const struct td_tensor *tensors, int n)
+{
+    enum { LONGEST_ESCAPE = 6, BASE64_OF_A_LENGTH = 6 };
+    size_t beyond = 0;
+    for (int i = 0; i < n; i++)
+        if (tensors[i].dtype == TD_DTYPE_STRING)
+            beyond += (LONGEST_ESCAPE - 1) * tensors[i].bytes +
+                      BASE64_OF_A_LENGTH * (size_t)tensors[i].numel;
+    return beyond;
+}
+
 void fuzz_expect_round_trip(const struct td_tensor *tensor, td_format format, td_layout layout)
 {
     struct td_arena *arena = fuzz_arena_open();
@@ -360,8 +371,9 @@ void fuzz_expect_round_trip(const struct td_tensor *tensor, td_format format, td
         fuzz_arena_close(arena);
         return;
     }
-    char *reply_text =
-        fuzz_reply(&reply, bound + (format == TD_FORMAT_JSON ? 0 : tensor->bytes), &size);
+    char *reply_text = fuzz_reply(
+        &reply, bound + (format == TD_FORMAT_JSON ? fuzz_beyond_bound(tensor, 1) : tensor->bytes),
+        &size);
     if (format == TD_FORMAT_JSON)
         fuzz_expect_json(reply_text, size);
     char *body = fuzz_copy((const uint8_t *)reply_text, size, TD_JSON_PADDING);

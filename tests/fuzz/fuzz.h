@@ -71,6 +71,9 @@ void fuzz_expect_request(const struct td_request *request);
  * the data that is not copied; SIZE_MAX for none. */
 char *fuzz_reply(const struct td_reply *reply, size_t bound, size_t *size);
 
+/* What the text of strings may take beyond its bound: escapes, or base64. */
+size_t fuzz_beyond_bound(const struct td_tensor *tensors, int n);
+
 void fuzz_expect_json(const void *text, size_t size);
 
 /* As in /v2, where NaN, Infinity and -Infinity may be numbers. */

@@ -28,7 +28,8 @@ static void encode(struct td_request *request, struct td_arena *arena)
         fuzz_expect_error(&err, status, 0);
         return;
     }
-    char *text = fuzz_reply(&reply, bound, &size);
+    char *text = fuzz_reply(
+        &reply, bound + fuzz_beyond_bound(request->args.outputs, request->args.n_outputs), &size);
     fuzz_expect_json(text, size);
     free(text);
 }

@@ -47,6 +47,7 @@ static void encode(struct td_request *request, struct td_arena *arena)
     for (int i = 0; i < request->args.n_outputs; i++)
         outputs += request->args.outputs[i].bytes;
     REQUIRE(td_oip_encoded_bound(request, &bound), "no bound");
+    bound += fuzz_beyond_bound(request->args.outputs, request->args.n_outputs);
     char *text = fuzz_reply(&reply, bound + outputs, &size);
     const char *header = header_of(&reply, "Inference-Header-Content-Length");
     const size_t json = header ? strtoull(header, NULL, 10) : size;

@@ -186,7 +186,7 @@ static const struct {
     { "float64", "-2.2250738585072014e-308" },
     { "complex64", "-1.2345678e-38 -1.2345678e-38" },
     { "complex128", "-2.2250738585072014e-308 -2.2250738585072014e-308" },
-    { "string", "'\\x01\\x02\\x03'" },
+    { "string", "'abc'" }, /* escapes are beyond the bound */
 };
 
 START_TEST(the_bound_holds_for_the_longest_text)
@@ -206,6 +206,27 @@ START_TEST(the_bound_holds_for_the_longest_text)
         }
         free(text);
     }
+}
+END_TEST
+
+START_TEST(room_for_escapes_is_added_to_the_bound)
+{
+    enum { STRINGS = 2000, ESCAPES = 3 };
+    struct td_reply reply;
+    size_t bound;
+    char *text = malloc(STRINGS * sizeof " '\\x01\\x02\\x03'" + 64), *at = text;
+    at += sprintf(at, "string[%d]", STRINGS);
+    for (int i = 0; i < STRINGS; i++)
+        at += sprintf(at, " '\\x01\\x02\\x03'");
+    struct td_tensor output = tensor(text);
+    begin("gather", TD_LAYOUT_NESTED);
+    request.args.outputs = &output;
+    request.args.n_outputs = 1;
+    ck_assert(td_json_encoded_bound(&request, &bound));
+    ck_assert_int_eq(td_json_encode(&request, &test_arena, &reply, &err), TD_OK);
+    ck_assert_uint_gt(td_reply_bytes(&reply), (size_t)STRINGS * ESCAPES * strlen("\\u0001"));
+    ck_assert_uint_le(td_reply_bytes(&reply), bound + (size_t)STRINGS * ESCAPES * strlen("\\u000"));
+    free(text);
 }
 END_TEST
 
@@ -306,6 +327,7 @@ static void add(TCase *t)
     tcase_add_test(t, named_outputs_are_members);
     tcase_add_test(t, a_bounds_policy_that_replaced_something_is_reported);
     tcase_add_loop_test(t, the_bound_holds_for_the_longest_text, 0, COUNT_OF(longest));
+    tcase_add_test(t, room_for_escapes_is_added_to_the_bound);
     tcase_add_test(t, the_bound_is_known_before_the_data);
     tcase_add_test(t, a_bound_that_overflows_is_reported);
     tcase_add_loop_test(t, written_tensors_are_read_back, 0, 15);

@@ -64,7 +64,7 @@ START_TEST(strings_round_trip)
     ck_assert(td_raw_strings_size(&from, &size));
     ck_assert_uint_eq(size, 4 * 4 + 5);
     char *bytes = td_arena_alloc(&test_arena, size, 1, &err);
-    ck_assert_ptr_eq(td_raw_write_strings(bytes, &from), bytes + size);
+    ck_assert_int_eq(td_raw_write_strings(bytes, &from, NULL, &err), TD_OK);
     ck_assert_int_eq(td_tensor_describe(&again, "x", TD_DTYPE_STRING, &from.shape, &err), TD_OK);
     ck_assert_int_eq(td_raw_strings(bytes, size, &again, &test_arena, &err), TD_OK);
     expect_same_tensor(&again, &from, "strings");
