@@ -235,6 +235,7 @@ td_status td_get_metrics(struct td_call *call)
 {
     enum { SIZE = 256 << 10 }; /* twice the length with every counter above zero */
     const bool openmetrics = wants_openmetrics(call->headers.accept);
+    call->arena.memory = &call->services->reserve.base; /* operators want to see full memory */
     struct totals *totals = td_arena_alloc(&call->arena, 1, sizeof *totals, &call->error);
     char *body = totals ? td_arena_alloc(&call->arena, SIZE, 1, &call->error) : NULL;
     if (!body)

@@ -9,6 +9,7 @@
 #include "server/config/config.h"
 #include "server/devices/devices.h"
 #include "server/memory/buffer_pool.h"
+#include "server/memory/reserve.h"
 #include "server/memory/shared_memory.h"
 #include "server/observe/log.h"
 #include "server/observe/metrics.h"
@@ -44,14 +45,15 @@ struct td_services {
     bool (*stop_requested)(void); /* NULL, or asked while td_services_open loads the data folder */
     struct td_log log;
     struct td_buffer_pool *buffers;
+    struct td_reserve reserve; /* of documents for operators */
     struct td_worker_pool *workers;
     struct td_refusals *refusals;
     struct td_store *store;
     struct td_devices *devices;
     struct td_clients *clients;
     struct td_connections *connections; /* set before the first one is accepted, */
-    struct td_metrics *metrics;         /* as these: a shard for each I/O thread, and one for
-                                        --metrics-listen */
+    struct td_metrics *metrics;         /* as these: a shard for each I/O thread, one for
+                                        --metrics-listen and one for the main thread */
     struct td_connection_limits connection_limits;
     struct td_shm *shm; /* NULL: clients may not share memory */
     struct td_rescan rescan;

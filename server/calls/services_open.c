@@ -15,6 +15,8 @@
  * chunks of a request's loop. */
 #define VERIFY_NS 25000000
 
+enum { RESERVED_BUFFERS = 16 }; /* two for each of some metrics documents */
+
 static void release_spares(void *context)
 {
     struct td_services *services = context;
@@ -32,6 +34,9 @@ bool td_services_open(struct td_services *services)
     services->clients = td_clients_new(services->request_seed);
     services->buffers =
         td_buffer_pool_new((uint64_t)config->memory_limit, (uint64_t)config->pool_limit);
+    if (services->buffers)
+        td_reserve_init(&services->reserve, td_buffer_pool_memory(services->buffers),
+                        RESERVED_BUFFERS);
     if (services->buffers)
         services->store = td_store_open(&(struct td_store_options){
             .dir = config->data_dir,

@@ -150,6 +150,7 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
     record->restriction = restriction;
     record->io_thread = io_thread;
     record->seen_phase = TD_CONNECTION_CLOSED;
+    record->acknowledged = 0;
     atomic_store_explicit(&record->requested, false, memory_order_relaxed);
     atomic_store_explicit(&record->received, 0, memory_order_relaxed);
     atomic_store_explicit(&record->phase, TD_CONNECTION_ACCEPTED, memory_order_release);
@@ -349,7 +350,8 @@ static bool transferred(int socket, uint64_t *received, uint64_t *acknowledged)
 struct look {
     int phase;
     int64_t since_ns; /* of the phase */
-    uint64_t bytes;   /* received, or, of a reply, acknowledged */
+    uint64_t bytes;   /* received, or, of replies, acknowledged */
+    uint64_t before;  /* of replies, acknowledged at the look before */
     bool is_first;    /* at this phase */
     int64_t now_ns;
     const struct td_progress_limits *limits;
@@ -380,12 +382,13 @@ static bool body_is_slow(struct td_connection *record, const struct look *look)
     return is_out_of_credit(record, look);
 }
 
-/* When the reply began is not known, but a sweep has seen it within a second. */
+/* When the reply began is not known, but a sweep has seen it within a second. What the client has
+ * acknowledged until then pays as well: it may be all that fits into the client's memory. */
 static bool reply_is_slow(struct td_connection *record, const struct look *look)
 {
     if (look->is_first) {
         record->seen_ns = look->now_ns;
-        record->seen_bytes = look->bytes;
+        record->seen_bytes = look->before;
         record->credit_ns = look->limits->header_timeout_ns;
     }
     return is_out_of_credit(record, look);
@@ -442,6 +445,7 @@ static bool progress_of(struct td_connection *record, int socket, int phase, uin
         !transferred(socket, &received, &acknowledged))
         return false;
     *bytes = phase == TD_CONNECTION_SENDING ? acknowledged : received;
+    record->acknowledged = acknowledged;
     return true;
 }
 
@@ -453,6 +457,7 @@ static void look_at(struct td_connections *connections, int socket,
     struct td_connection *record = &connections->records[socket];
     struct look look = { .phase = phase_of(record), .now_ns = now_ns, .limits = limits };
     const char *sentence;
+    look.before = record->acknowledged;
     look.since_ns = atomic_load_explicit(&record->since_ns, memory_order_relaxed);
     look.is_first = record->seen_phase != look.phase || record->seen_since_ns != look.since_ns;
     record->seen_phase = look.phase;

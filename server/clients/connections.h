@@ -70,6 +70,7 @@ struct td_connection {
     int64_t seen_ns;       /* the last look at a transfer, or when headers began; 0: not yet */
     uint64_t seen_bytes;   /* transferred then */
     int64_t credit_ns;     /* how long the transfer may stand still */
+    uint64_t acknowledged; /* bytes of all replies, at the last look that asked the kernel */
     uint64_t moved_bytes;  /* transferred when a look last saw more, */
     int64_t moved_ns;      /* and the time of that look */
 };

@@ -47,6 +47,9 @@ enum {
     LIBRARY_TIMEOUT_S = 3600
 };
 
+/* Shards of the metrics after those of the I/O threads. */
+enum { LISTENER_SHARD, MAIN_SHARD, OTHER_SHARDS };
+
 struct td_http {
     struct td_services *services;
     int listener; /* -1: none */
@@ -56,8 +59,9 @@ struct td_http {
     struct td_populator *populator;
     struct td_origins *origins;
     struct td_proxies *proxies;
-    bool inherited;       /* the listening socket */
-    int most_connections; /* since memory was last returned to the system */
+    struct td_transport_errors sweeps; /* what they refuse */
+    bool inherited;                    /* the listening socket */
+    int most_connections;              /* since memory was last returned to the system */
     int n_io_threads;
     struct td_io_thread io_threads[];
 };
@@ -358,7 +362,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     struct td_connection *record = td_connections_find(http->services->connections, socket);
     if (change == MHD_CONNECTION_NOTIFY_STARTED) {
         *state = record;
-        td_transport_use(http->services);
+        td_transport_use(http->services, record->io_thread);
         (void)td_connection_enter(record, TD_CONNECTION_WAITING, td_now_ns());
     } else {
         td_connections_close(http->services->connections, socket);
@@ -414,8 +418,9 @@ static bool start_io_threads(struct td_http *http)
     return true;
 }
 
-/* False with *why set if a part cannot be started. */
-static bool start_parts(struct td_http *http, struct td_listener_address *bound, const char **why)
+/* False with *why set if a part cannot be started, and *address the one that was to be served. */
+static bool start_parts(struct td_http *http, struct td_listener_address *bound,
+                        const char **address, const char **why)
 {
     struct td_services *services = http->services;
     const struct td_config *config = &services->config;
@@ -432,7 +437,8 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     services->connection_limits = capacity.limits;
     services->connections = td_connections_new(capacity.n_sockets, services->buffers,
                                                td_capacity_connection_bytes(services));
-    services->metrics = td_metrics_new((int)config->io_threads + TD_FIRST_IO_THREADS + 1);
+    services->metrics =
+        td_metrics_new((int)config->io_threads + TD_FIRST_IO_THREADS + OTHER_SHARDS);
     http->linger = td_linger_new();
     http->populator = td_populator_new();
     /* The values were checked when the program started. */
@@ -445,10 +451,14 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     *why = "libmicrohttpd could not start";
     if (!start_io_threads(http))
         return false;
+    http->sweeps = (struct td_transport_errors){ services, http->n_io_threads + MAIN_SHARD };
     if (config->metrics_listen[0]) {
-        http->metrics = td_metrics_listener_start(services, http->n_io_threads, why);
+        *address = config->metrics_listen;
+        http->metrics =
+            td_metrics_listener_start(services, http->n_io_threads + LISTENER_SHARD, why);
         if (!http->metrics)
             return false;
+        *address = config->listen;
     }
     *why = "no thread to accept connections";
     http->acceptor = td_acceptor_start(&(struct td_acceptor_options){
@@ -467,16 +477,16 @@ struct td_http *td_http_start(struct td_services *services, int inherited)
     const size_t n_io_threads = (size_t)services->config.io_threads + TD_FIRST_IO_THREADS;
     struct td_http *http = aligned_alloc(_Alignof(struct td_http),
                                          sizeof *http + n_io_threads * sizeof(struct td_io_thread));
-    const char *why = "no memory";
+    const char *why = "no memory", *failed = services->config.listen;
     struct td_listener_address bound;
     char address[256];
     if (http)
         *http = (struct td_http){ .services = services,
                                   .listener = inherited,
                                   .inherited = inherited >= 0 };
-    if (!http || !start_parts(http, &bound, &why)) {
-        td_log(&services->log, TD_LOG_ERROR, "listen_failed",
-               TD_TEXT("address", services->config.listen), TD_TEXT("reason", why));
+    if (!http || !start_parts(http, &bound, &failed, &why)) {
+        td_log(&services->log, TD_LOG_ERROR, "listen_failed", TD_TEXT("address", failed),
+               TD_TEXT("reason", why));
         td_http_stop(http);
         return NULL;
     }
@@ -532,7 +542,7 @@ void td_http_tidy(struct td_http *http, int64_t now_ns, int parts)
                              .idle_timeout_ns = config->idle_timeout_ms * 1000000,
                              .min_rate = (uint64_t)config->min_rate,
                              .refuse = td_transport_refuse,
-                             .context = http->services,
+                             .context = &http->sweeps,
                          },
                          now_ns, parts);
     trim_after_storm(http);

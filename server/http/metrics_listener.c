@@ -11,8 +11,11 @@
 #include "server/http/transport_errors.h"
 #include "server/observe/clock.h"
 
+#include <sys/socket.h>
+
 #include <microhttpd.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { IDLE_S = 60 }; /* longer than the usual intervals between two scrapes */
@@ -22,6 +25,8 @@ struct td_metrics_listener {
     struct MHD_Daemon *library;
     struct td_origins *origins;
     int shard;
+    int n_open;
+    int open[TD_METRICS_CONNECTIONS]; /* sockets, the oldest first */
 };
 
 static td_status read_request(const struct td_metrics_listener *listener, struct td_call *call)
@@ -74,6 +79,36 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     *state = NULL;
 }
 
+static void forget(struct td_metrics_listener *listener, int socket)
+{
+    for (int i = 0; i < listener->n_open; i++)
+        if (listener->open[i] == socket) {
+            listener->n_open--;
+            memmove(&listener->open[i], &listener->open[i + 1],
+                    (size_t)(listener->n_open - i) * sizeof *listener->open);
+            return;
+        }
+}
+
+/* The library closes a connection that was shut down, as if its client had. */
+static void connection_changed(void *context, struct MHD_Connection *connection, void **state,
+                               enum MHD_ConnectionNotificationCode change)
+{
+    struct td_metrics_listener *listener = context;
+    const int socket =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    (void)state;
+    forget(listener, socket);
+    if (change != MHD_CONNECTION_NOTIFY_STARTED)
+        return;
+    td_transport_use(listener->services, listener->shard);
+    if (listener->n_open == TD_METRICS_OPEN) {
+        (void)shutdown(listener->open[0], SHUT_RDWR);
+        forget(listener, listener->open[0]);
+    }
+    listener->open[listener->n_open++] = socket;
+}
+
 /* The library owns the socket once it has started. With poll, which is level-triggered, it notices every
  * client that disconnects; with epoll it misses some. */
 static struct MHD_Daemon *start_library(struct td_metrics_listener *listener, int socket)
@@ -82,6 +117,7 @@ static struct MHD_Daemon *start_library(struct td_metrics_listener *listener, in
     struct MHD_OptionItem options[] = {
         { MHD_OPTION_LISTEN_SOCKET, socket, NULL },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, NULL },
+        { MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, listener },
         { MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)td_query_leave_encoded, NULL },
         { MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)td_transport_record_path, NULL },
         { MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL },

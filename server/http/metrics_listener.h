@@ -1,7 +1,8 @@
 /* metrics_listener.h - an address for /metrics and the health paths alone (--metrics-listen).
  *
  * It has one thread of its own, so a scrape waits neither for clients of the other address nor for
- * places among their connections.
+ * places among their connections. A connection above TD_METRICS_OPEN ends the oldest one, so nobody can
+ * hold all places.
  *
  * Threads    Start and stop: the main thread. */
 #ifndef TD_SERVER_HTTP_METRICS_LISTENER_H
@@ -9,7 +10,11 @@
 
 #include "server/calls/services.h"
 
-enum { TD_METRICS_CONNECTIONS = 64 }; /* at once; further ones wait */
+enum {
+    TD_METRICS_OPEN = 48,
+    TD_METRICS_CONNECTIONS =
+        64 /* with those that were ended and are not closed yet; further ones wait */
+};
 
 struct td_metrics_listener;
 

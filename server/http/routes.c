@@ -48,7 +48,7 @@ static const struct route {
     { DELETE, "/v1/tensors/{name}", NULL, &td_tensor_delete_task, TD_BODY_NONE, NULL,
       TD_OPERATION_DELETE_TENSOR },
     { POST, "/v1/tensors/{name}/scatter", NULL, &td_tensor_scatter_task, TD_BODY_ANY,
-      &td_op_scatter, OP },
+      &td_op_scatter, TD_OPERATION_SCATTER },
     { POST, "/v1/einsum/plan", NULL, &td_plan_task, SMALL_BODY, &td_op_einsum, TD_OPERATION_PLAN },
     { POST, "/v1/{op}", NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
     { POST, "/v2/models/{op}/infer", NULL, &td_op_task, TD_BODY_ANY, NULL, OP },

@@ -38,12 +38,14 @@ struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, 
 enum { SENTENCE_SIZE = 512, DOCUMENT_SIZE = 16 * SENTENCE_SIZE, HEAD_SIZE = 512 };
 
 /* Of an I/O thread. */
-static _Thread_local struct td_services *used;          /* NULL: it has had no connection */
+static _Thread_local struct td_services *used; /* NULL: it has had no connection */
+static _Thread_local int used_shard;
 static _Thread_local td_style style = TD_STYLE_PROBLEM; /* of the last path that was read */
 
-void td_transport_use(struct td_services *services)
+void td_transport_use(struct td_services *services, int shard)
 {
     used = services;
+    used_shard = shard;
 }
 
 void *td_transport_record_path(void *context, const char *path, struct MHD_Connection *connection)
@@ -79,9 +81,17 @@ static void text_between(const char *page, size_t size, const char *open, const 
     text[length] = '\0';
 }
 
-static void log_error(const struct td_services *services, const char *request_id,
-                      const struct td_error *err)
+/* Logs and counts a request that has no call. */
+static void report(const struct td_services *services, int shard, int code, const char *request_id,
+                   const struct td_error *err)
 {
+    static const struct td_times unknown;
+    td_metrics_count(services->metrics, shard,
+                     &(struct td_request_record){ .operation = TD_OPERATION_NONE,
+                                                  .transport = TD_TRANSPORT_NONE,
+                                                  .code = code,
+                                                  .error = err->status,
+                                                  .times = &unknown });
     td_log(&services->log, TD_LOG_DEBUG, "request", TD_TEXT("request_id", request_id),
            TD_TEXT("code", td_status_name(err->status)), TD_TEXT("detail", err->message));
 }
@@ -99,7 +109,7 @@ struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, 
                  detail[0] ? detail : "the request is not well-formed HTTP");
     if (used) {
         td_request_id_make(used, request_id);
-        log_error(used, request_id, &err);
+        report(used, used_shard, td_problem_of(err.status)->http_status, request_id, &err);
     }
     const size_t length = td_problem_print(&err, title[0] ? title : "Malformed request", request_id,
                                            body, sizeof body);
@@ -127,14 +137,14 @@ static void print_date(char *text, size_t size)
 
 void td_transport_refuse(void *context, int socket, const char *sentence)
 {
-    struct td_services *services = context;
+    const struct td_transport_errors *errors = context;
     const struct td_problem *problem = td_problem_of(TD_REQUEST_TIMEOUT);
     char request_id[TD_REQUEST_ID_SIZE], date[64], body[DOCUMENT_SIZE];
     char reply[HEAD_SIZE + DOCUMENT_SIZE];
     struct td_error err;
     td_error_set(&err, TD_REQUEST_TIMEOUT, "%s", sentence);
-    td_request_id_make(services, request_id);
-    log_error(services, request_id, &err);
+    td_request_id_make(errors->services, request_id);
+    report(errors->services, errors->shard, problem->http_status, request_id, &err);
     print_date(date, sizeof date);
     const size_t length = td_problem_print(&err, NULL, request_id, body, sizeof body);
     const int bytes =

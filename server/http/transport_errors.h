@@ -9,14 +9,21 @@ struct MHD_Connection;
 struct td_services;
 
 /* At the start of a connection: the library's own error replies on this thread get ids of these
- * services, and log lines. */
-void td_transport_use(struct td_services *services);
+ * services, and log lines, and are counted in the shard as MALFORMED_REQUEST with status 400, since the
+ * library does not tell the status. */
+void td_transport_use(struct td_services *services, int shard);
 
 /* For MHD_OPTION_URI_LOG_CALLBACK: records whether the request being read is one of /v1 or /v2. */
 void *td_transport_record_path(void *context, const char *path, struct MHD_Connection *connection);
 
+/* Where a thread counts the errors that it sends. */
+struct td_transport_errors {
+    struct td_services *services;
+    int shard; /* of the metrics */
+};
+
 /* Sends a REQUEST_TIMEOUT with the sentence, past the library, which takes no reply before a
- * request is complete. For td_progress_limits; the context is the struct td_services. */
+ * request is complete. For td_progress_limits; the context is a struct td_transport_errors. */
 void td_transport_refuse(void *context, int socket, const char *sentence);
 
 #endif

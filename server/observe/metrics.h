@@ -20,6 +20,7 @@
 /* What requests ask for beside the ops; the operations 0 to TD_OP_COUNT - 1 are those of td_ops(). */
 #define TD_OPERATIONS(X)                                                                           \
     X(PLAN, "plan")                                                                                \
+    X(SCATTER, "scatter")                                                                          \
     X(LIST_TENSORS, "list_tensors")                                                                \
     X(GET_TENSOR, "get_tensor")                                                                    \
     X(PUT_TENSOR, "put_tensor")                                                                    \

@@ -1,5 +1,5 @@
 """GET /metrics: what is counted, in which of the two formats, and that it answers when nothing else does."""
-import http.client, re, shutil, socket, subprocess, threading
+import http.client, json, re, shutil, socket, subprocess, threading, time
 from daemon import *
 
 GATHER = b'{"params":[1,2,3,4],"indices":[1,3]}'
@@ -63,10 +63,12 @@ class Requests(MetricsTest):
             self.assertStatus(self.request("PUT", "/v1/tensors/metered", body, {"Content-Type": "application/x-npy"}), 201)
             self.assertStatus(self.request("GET", "/v1/tensors/metered", headers={"Accept": "application/x-npy"}), 200)
             self.assertStatus(self.get("/v1/tensors"), 200)
+            self.assertStatus(self.post("/v1/tensors/metered/scatter", b'{"indices":[[1]],"updates":[2]}', AS_JSON), 200)
             self.assertStatus(self.request("DELETE", "/v1/tensors/metered"), 204)
         self.assertEqual(self.requests(work), {'{op="put_tensor",code="201",transport="npy"}': 1,
                                                '{op="get_tensor",code="200",transport="npy"}': 1,
                                                '{op="list_tensors",code="200",transport="none"}': 1,
+                                               '{op="scatter",code="200",transport="json"}': 1,
                                                '{op="delete_tensor",code="204",transport="none"}': 1})
 
     def test_errors_are_counted_by_their_code(self):
@@ -79,6 +81,27 @@ class Requests(MetricsTest):
         self.assertEqual(errors, {'tensord_errors_total{op="gather",error="INDEX_OUT_OF_BOUNDS"}': 2,
                                   'tensord_errors_total{op="einsum",error="INVALID_EQUATION"}': 1,
                                   'tensord_errors_total{op="none",error="NOT_FOUND"}': 1})
+
+    def test_requests_that_are_no_http_are_counted(self):
+        def work():
+            for request in (b"GET /v1/ops HTTP/9.9\r\n\r\n", b"GET /v1/ops HTTP/1.1\r\nHost: a\r\nX: " + 40_000 * b"x" + b"\r\n\r\n"):
+                with socket.create_connection((self.daemon.host, self.daemon.port), timeout=WAIT_LIMIT) as raw:
+                    raw.sendall(request)
+                    while raw.recv(1 << 16):
+                        pass
+        changes = self.change(work)
+        self.assertEqual(changes['tensord_errors_total{op="none",error="MALFORMED_REQUEST"}'], 2)
+        self.assertEqual(changes['tensord_requests_total{op="none",code="400",transport="none"}'], 2)
+
+    def test_requests_that_are_not_complete_in_time_are_counted(self):
+        with Daemon("--header-timeout-ms", "100") as daemon, Client(daemon) as client:
+            with socket.create_connection((daemon.host, daemon.port), timeout=WAIT_LIMIT) as raw:
+                raw.sendall(b"GET /v1/ops HTTP/1.1\r\n")
+                while raw.recv(1 << 16):
+                    pass
+            counted = samples(client.request("GET", "/metrics").body.decode())
+        self.assertEqual(counted['tensord_errors_total{op="none",error="REQUEST_TIMEOUT"}'], 1)
+        self.assertEqual(counted['tensord_requests_total{op="none",code="408",transport="none"}'], 1)
 
     def test_requests_on_all_io_threads_are_counted(self):
         clients, each = 24, 20
@@ -251,6 +274,35 @@ class AnotherAddress(HttpTest):
             finally:
                 for client in clients:
                     client.close()
+
+    def test_it_answers_while_a_client_opens_more_connections_than_it_has(self):
+        daemon, port = self.daemon_with_metrics()
+        with daemon:
+            clients = []
+            try:
+                for i in range(200):
+                    clients.append(socket.create_connection(("127.0.0.1", port), timeout=WAIT_LIMIT))
+                    if i % 2:
+                        clients[-1].sendall(b"GET /metrics HT")  # and never more
+                    if i % 20 == 19:
+                        self.assertEqual(self.ask(port, "GET", "/metrics")[0], 200)
+                with Client(daemon) as client:
+                    self.assertEqual(client.request("GET", "/readyz").status, 200)
+            finally:
+                for client in clients:
+                    client.close()
+
+    def test_it_answers_while_the_memory_is_exhausted(self):
+        daemon, port = self.daemon_with_metrics("--memory-limit", "1M", "--client-memory", "1M", "--tensor-quota", "1M")
+        with daemon, Client(daemon) as client, Raw(daemon) as upload:
+            upload.send(b"PUT /v1/tensors/x HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                        b"Content-Length: 700000\r\n\r\n" + bytes(690_000))
+            deadline = time.monotonic() + WAIT_LIMIT
+            while json.loads(client.request("GET", "/readyz").body)["memory"]["in_use"] < 700_000:
+                self.assertLess(time.monotonic(), deadline)
+            for _ in range(20):  # the reserve is given back
+                self.assertEqual(self.ask(port, "GET", "/metrics")[0], 200)
+                self.assertStatus(client.request("GET", "/metrics"), 200)
 
     def test_pages_of_other_sites_are_refused(self):
         daemon, port = self.daemon_with_metrics()

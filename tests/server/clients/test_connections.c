@@ -373,21 +373,43 @@ START_TEST(a_body_below_the_minimum_rate_ends_the_connection_with_an_error)
 }
 END_TEST
 
-START_TEST(a_reply_read_below_the_minimum_rate_ends_the_connection)
+static void client_reads(const struct pair *pair, size_t bytes, uint64_t in_all)
 {
     static char data[1 << 16];
+    ck_assert_int_eq(send(pair->ours, data, bytes, 0), (ssize_t)bytes);
+    ck_assert_int_eq(recv(pair->theirs, data, bytes, MSG_WAITALL), (ssize_t)bytes);
+    wait_for_acknowledgement(pair, in_all);
+}
+
+START_TEST(a_reply_read_below_the_minimum_rate_ends_the_connection)
+{
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     struct td_connection *record = td_connections_find(connections, pair.ours);
     ck_assert(td_connection_enter(record, TD_CONNECTION_SENDING, 100 * SECOND));
     sweep_at(101 * SECOND);
-    ck_assert_int_eq(send(pair.ours, data, 20000, 0), 20000);
-    ck_assert_int_eq(recv(pair.theirs, data, 20000, MSG_WAITALL), 20000);
-    wait_for_acknowledgement(&pair, 20000);
+    client_reads(&pair, 20000, 20000);
     sweep_at(131 * SECOND); /* 20 s after the free ones, 1000 bytes a second */
     ck_assert(!has_ended(&pair));
     sweep_at(131 * SECOND + 1000000);
     ck_assert(has_ended(&pair));
     ck_assert_str_eq(client_receives(&pair), ""); /* nothing is put into the reply */
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(bytes_read_before_the_first_look_at_a_reply_pay_as_well)
+{
+    struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
+    struct td_connection *record = td_connections_find(connections, pair.ours);
+    client_reads(&pair, 30000, 30000); /* an earlier reply, which pays for nothing */
+    sweep_at(99 * SECOND);
+    ck_assert(td_connection_enter(record, TD_CONNECTION_SENDING, 100 * SECOND));
+    client_reads(&pair, 20000, 50000);
+    sweep_at(101 * SECOND);
+    sweep_at(131 * SECOND);
+    ck_assert(!has_ended(&pair));
+    sweep_at(131 * SECOND + 1000000);
+    ck_assert(has_ended(&pair));
     pair_close(&pair);
 }
 END_TEST
@@ -793,6 +815,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, headers_of_a_later_request_have_the_same_time);
     tcase_add_test(tcase, a_body_below_the_minimum_rate_ends_the_connection_with_an_error);
     tcase_add_test(tcase, a_reply_read_below_the_minimum_rate_ends_the_connection);
+    tcase_add_test(tcase, bytes_read_before_the_first_look_at_a_reply_pay_as_well);
     tcase_add_test(tcase, a_client_that_sends_nothing_is_idle);
     tcase_add_test(tcase, a_client_that_acknowledges_bytes_of_a_reply_is_not_idle);
     tcase_add_test(tcase, bytes_that_came_fast_pay_for_a_minute_at_most);
