@@ -376,7 +376,8 @@ void td_call_count(const struct td_call *call, int shard)
                                         .error = call->gone ? TD_OK : call->error.status,
                                         .times = &call->times,
                                         .bytes_in = call->body_bytes };
-    for (int i = 0; i < call->reply.n_chunks; i++)
+    const bool has_body = !call->gone && strcmp(call->method, "HEAD") != 0;
+    for (int i = 0; has_body && i < call->reply.n_chunks; i++)
         record.bytes_out += call->reply.chunks[i].size;
     td_metrics_count(call->services->metrics, shard, &record);
 }

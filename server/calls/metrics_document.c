@@ -233,7 +233,7 @@ static void write_all(struct td_exposition *e, struct td_services *services,
 
 td_status td_get_metrics(struct td_call *call)
 {
-    enum { SIZE = 256 << 10 }; /* twice the length with every counter above zero */
+    enum { SIZE = 320 << 10 }; /* with ten digits in every counter */
     const bool openmetrics = wants_openmetrics(call->headers.accept);
     call->arena.memory = &call->services->reserve.base; /* operators want to see full memory */
     struct totals *totals = td_arena_alloc(&call->arena, 1, sizeof *totals, &call->error);

@@ -27,6 +27,7 @@ struct td_connections {
     size_t connection_bytes;
     atomic_int count, count_restricted;
     atomic_int count_on[IO_THREADS];
+    atomic_int n_with_many; /* clients with more than TD_FEW_CONNECTIONS */
 
     pthread_mutex_t mutex; /* guards all below */
     int end;               /* all open sockets are below */
@@ -109,6 +110,15 @@ static void unlist_restricted(struct td_connections *connections, int socket)
     *link = connections->records[socket].next_restricted;
 }
 
+static void count_of_client(struct td_connections *connections, struct td_client *client,
+                            int change)
+{
+    const bool had_many = td_client_connections(client) > TD_FEW_CONNECTIONS;
+    change_count(&client->connections, change);
+    const bool has_many = td_client_connections(client) > TD_FEW_CONNECTIONS;
+    change_count(&connections->n_with_many, has_many - had_many);
+}
+
 /* Adds the record to the counts, or takes it out of them. Under the mutex. */
 static void count_record(struct td_connections *connections, struct td_connection *record,
                          int change)
@@ -120,7 +130,7 @@ static void count_record(struct td_connections *connections, struct td_connectio
     else if (phase_of(record) != TD_CONNECTION_ENDED)
         count_restricted(connections, record, change);
     if (record->client)
-        change_count(&record->client->connections, change);
+        count_of_client(connections, record->client, change);
 }
 
 /* Under the mutex. */
@@ -214,6 +224,11 @@ int td_connections_count(const struct td_connections *connections)
 int td_connections_count_restricted(const struct td_connections *connections)
 {
     return atomic_load_explicit(&connections->count_restricted, memory_order_relaxed);
+}
+
+bool td_connections_one_has_many(const struct td_connections *connections)
+{
+    return atomic_load_explicit(&connections->n_with_many, memory_order_relaxed) > 0;
 }
 
 int td_connections_count_on(const struct td_connections *connections, int io_thread)

@@ -139,6 +139,10 @@ int td_connections_count(const struct td_connections *connections);
 int td_connections_count_restricted(const struct td_connections *connections);
 int td_connections_count_on(const struct td_connections *connections, int io_thread);
 
+/* Has any client more than a few connections? */
+enum { TD_FEW_CONNECTIONS = 8 };
+bool td_connections_one_has_many(const struct td_connections *connections);
+
 /* Ends a waiting connection in favour of one of `client`: one that has waited for seconds, or whose
  * client has more connections than that one; of those the one whose client has most, then the
  * oldest. One with a request that has arrived is not waiting, and one that has just been opened is

@@ -54,10 +54,10 @@ static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_
     for (int i = least - 1; i > 0; i--)
         if (td_connections_count_on(connections, i) < td_connections_count_on(connections, least))
             least = i;
-    const bool few = client && td_client_connections(client) < TD_FIRST_CONNECTIONS;
+    const bool few = client && td_client_connections(client) < TD_FEW_CONNECTIONS;
     const int more =
         td_connections_count_on(connections, 0) - td_connections_count_on(connections, least);
-    return few && more <= TD_FIRST_CONNECTIONS ? 0 : least;
+    return few && more <= TD_FEW_CONNECTIONS ? 0 : least;
 }
 
 /* Is there a place for an unrestricted connection? At --connection-limit another one may be ended in

@@ -25,9 +25,8 @@ struct td_acceptor;
 
 enum {
     TD_RESTRICTED_CONNECTIONS = 64,
-    TD_ENDING = 192,         /* connections that were ended and are not yet closed, at most */
-    TD_FIRST_IO_THREADS = 1, /* beside --io-threads */
-    TD_FIRST_CONNECTIONS = 8 /* of a client, on the first I/O thread */
+    TD_ENDING = 192,        /* connections that were ended and are not yet closed, at most */
+    TD_FIRST_IO_THREADS = 1 /* beside --io-threads, for clients with few connections */
 };
 
 /* An instance of the library with one thread. */

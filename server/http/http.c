@@ -314,7 +314,9 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
  * threads leave the processor to it. */
 static bool first_is_shared(const struct td_http *http)
 {
-    return td_connections_count_on(http->services->connections, 0) > TD_FIRST_CONNECTIONS;
+    const struct td_connections *connections = http->services->connections;
+    return td_connections_count_on(connections, 0) > TD_FEW_CONNECTIONS &&
+           td_connections_one_has_many(connections);
 }
 
 /* An I/O thread may have a round of hundreds of requests to answer. */
@@ -475,15 +477,17 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
 struct td_http *td_http_start(struct td_services *services, int inherited)
 {
     const size_t n_io_threads = (size_t)services->config.io_threads + TD_FIRST_IO_THREADS;
-    struct td_http *http = aligned_alloc(_Alignof(struct td_http),
-                                         sizeof *http + n_io_threads * sizeof(struct td_io_thread));
+    const size_t bytes = sizeof(struct td_http) + n_io_threads * sizeof(struct td_io_thread);
+    struct td_http *http = aligned_alloc(_Alignof(struct td_http), bytes);
     const char *why = "no memory", *failed = services->config.listen;
     struct td_listener_address bound;
     char address[256];
-    if (http)
-        *http = (struct td_http){ .services = services,
-                                  .listener = inherited,
-                                  .inherited = inherited >= 0 };
+    if (http) {
+        memset(http, 0, bytes); /* the I/O threads as well */
+        http->services = services;
+        http->listener = inherited;
+        http->inherited = inherited >= 0;
+    }
     if (!http || !start_parts(http, &bound, &failed, &why)) {
         td_log(&services->log, TD_LOG_ERROR, "listen_failed", TD_TEXT("address", failed),
                TD_TEXT("reason", why));

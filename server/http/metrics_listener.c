@@ -39,9 +39,13 @@ static td_status read_request(const struct td_metrics_listener *listener, struct
     const td_status headers = td_headers_read(call, listener->origins, target.authority);
     if (headers != TD_OK || status != TD_OK)
         return headers != TD_OK ? headers : status;
-    if (!call->handler || !td_route_is_open(call))
+    if (!call->handler || !td_route_is_open(call)) {
+        call->task = NULL;
+        call->op = NULL;
+        call->operation = TD_OPERATION_NONE;
         return td_error_set(&call->error, TD_NOT_FOUND,
-                            "this address has /metrics, /healthz and /readyz only");
+                            "this address has /metrics and the health paths only");
+    }
     return td_query_read(call);
 }
 

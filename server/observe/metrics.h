@@ -118,7 +118,7 @@ struct td_request_record {
     int code;        /* HTTP status, or TD_CODE_GONE */
     td_status error; /* TD_OK: none */
     const struct td_times *times;
-    size_t bytes_in, bytes_out; /* of bodies, as sent */
+    size_t bytes_in, bytes_out; /* of bodies: of the request expanded, of the reply as made */
 };
 
 struct td_metrics;

@@ -1,6 +1,7 @@
 #include "server/observe/process.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <dirent.h>
 #include <stdio.h>
@@ -49,16 +50,21 @@ static void read_stat(uint64_t *threads, uint64_t *start_ticks)
     *start_ticks = field_of(after_name + 1, 19);
 }
 
+/* Since Linux 6.2 the size of the folder is their number; to count thousands takes milliseconds. */
 static uint64_t count_files(void)
 {
+    static const char path[] = "/proc/self/fd";
+    struct stat of_folder;
     uint64_t n = 0;
-    DIR *folder = opendir("/proc/self/fd");
+    if (stat(path, &of_folder) == 0 && of_folder.st_size > 0)
+        return (uint64_t)of_folder.st_size;
+    DIR *folder = opendir(path);
     if (!folder)
         return 0;
     for (const struct dirent *entry; (entry = readdir(folder));)
         n += entry->d_name[0] != '.';
     closedir(folder);
-    return n - 1; /* the folder's own */
+    return n > 0 ? n - 1 : 0; /* without the folder's own */
 }
 
 /* When the system's clock of ticks was 0, in milliseconds since the epoch. */

@@ -185,21 +185,36 @@ static void wait_for_yields(int count)
 
 START_TEST(an_io_thread_yields_after_eight_requests_while_the_first_one_serves_another_client)
 {
-    enum { MANY = TD_FIRST_CONNECTIONS + 12 }; /* the last twelve on the second thread */
+    enum { MANY = TD_FEW_CONNECTIONS + 12 }; /* the last twelve on the second thread */
     int greedy = 0;
     for (int i = 0; i < MANY; i++)
         greedy = open_as(1);
-    ck_assert_int_eq(td_connections_count_on(services.connections, 0), TD_FIRST_CONNECTIONS);
+    ck_assert_int_eq(td_connections_count_on(services.connections, 0), TD_FEW_CONNECTIONS);
     ck_assert_int_eq(td_connections_count_on(services.connections, 1), 12);
     ck_assert_int_eq(atomic_load(&yields), 0); /* no other client would profit */
     const int other = open_as(2);
-    ck_assert_int_eq(td_connections_count_on(services.connections, 0), TD_FIRST_CONNECTIONS + 1);
+    ck_assert_int_eq(td_connections_count_on(services.connections, 0), TD_FEW_CONNECTIONS + 1);
     for (int i = 0; i < 22; i++) /* with those before 34 */
         ck_assert(is_status(ask(greedy, HEALTH), 200));
     wait_for_yields(3); /* after 16, 24 and 32 */
     for (int i = 0; i < 20; i++)
         ck_assert(is_status(ask(other, HEALTH), 200));
     ck_assert_int_eq(atomic_load(&yields), 3); /* the first thread never does */
+}
+END_TEST
+
+START_TEST(no_thread_yields_while_every_client_has_few_connections)
+{
+    enum { CLIENTS = 40 };
+    int sockets[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++)
+        sockets[i] = open_as(i + 1);
+    ck_assert_int_gt(td_connections_count_on(services.connections, 0), TD_FEW_CONNECTIONS);
+    ck_assert_int_gt(td_connections_count_on(services.connections, 1), 0);
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < CLIENTS; i++)
+            ck_assert(is_status(ask(sockets[i], HEALTH), 200));
+    ck_assert_int_eq(atomic_load(&yields), 0);
 }
 END_TEST
 
@@ -256,6 +271,7 @@ static void add(TCase *tcase)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(
         tcase, an_io_thread_yields_after_eight_requests_while_the_first_one_serves_another_client);
+    tcase_add_test(tcase, no_thread_yields_while_every_client_has_few_connections);
     tcase_add_loop_test(
         tcase, a_reply_without_memory_for_a_header_closes_the_connection_and_leaves_nothing, 0, 4);
     tcase_add_test(tcase, a_call_that_arrives_after_the_drain_is_refused_and_its_connection_closed);
