@@ -47,6 +47,8 @@ static void set_up_signals(sigset_t *signals)
     sigaddset(signals, SIGTERM);
     sigaddset(signals, SIGINT);
     sigaddset(signals, SIGHUP);
+    sigaddset(signals, SIGUSR1);
+    sigaddset(signals, SIGUSR2);
     /* Before the first thread starts: all inherit the mask, so only main receives the signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     signal(SIGPIPE, SIG_IGN);
@@ -88,13 +90,25 @@ static void keep_house(struct daemon *daemon, bool rescan)
     }
 }
 
+/* Waits for a signal, 0 if there is none within a tick. One for the log takes effect here. */
+static int wait_for_signal(const struct daemon *daemon, const struct timespec *tick)
+{
+    struct td_log *log = &daemon->services->log;
+    const int signal_number = sigtimedwait(&daemon->signals, NULL, tick);
+    if (signal_number == SIGUSR1 || signal_number == SIGUSR2)
+        td_log_change_level(log, signal_number == SIGUSR1 ? 1 : -1);
+    else if (signal_number > 0)
+        return signal_number;
+    return 0;
+}
+
 /* Serves until a time or a signal to stop, which it returns. SIGHUP scans the data folder. */
 static int serve_until(struct daemon *daemon, int64_t until_ns)
 {
     while (td_now_ns() < until_ns) {
         const int64_t left = until_ns - td_now_ns();
         const struct timespec tick = { .tv_nsec = left > TICK_NS ? TICK_NS : left > 0 ? left : 0 };
-        const int signal_number = sigtimedwait(&daemon->signals, NULL, &tick);
+        const int signal_number = wait_for_signal(daemon, &tick);
         if (signal_number > 0 && signal_number != SIGHUP)
             return signal_number;
         keep_house(daemon, signal_number == SIGHUP);
@@ -108,7 +122,7 @@ static int serve_until(struct daemon *daemon, int64_t until_ns)
 static bool is_hurried(const struct daemon *daemon)
 {
     const struct timespec tick = { .tv_nsec = DRAIN_TICK_NS };
-    const int signal_number = sigtimedwait(&daemon->signals, NULL, &tick);
+    const int signal_number = wait_for_signal(daemon, &tick);
     return signal_number > 0 && signal_number != SIGHUP;
 }
 
@@ -246,9 +260,8 @@ int main(int argc, char **argv)
     case TD_CONFIG_RUN:
         break;
     }
-    services.log = (struct td_log){ .level = services.config.log_level,
-                                    .format = services.config.log_format,
-                                    .fd = STDERR_FILENO };
+    td_log_open(&services.log, STDERR_FILENO, services.config.log_level, services.config.log_format,
+                &services.log_state);
     if (!td_config_check_system(&services.config, message) ||
         !check_origins(&services.config, message) || !check_proxies(&services.config, message) ||
         !td_devices_check_system(&services.config, message))

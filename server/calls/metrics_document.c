@@ -176,6 +176,13 @@ static void write_device(struct td_exposition *e, const struct td_services *serv
           counts.table_bytes);
 }
 
+static void write_log(struct td_exposition *e, const struct td_services *services)
+{
+    td_family(e, "tensord_log_lines_dropped", TD_COUNTER,
+              "lines of the log that could not be written at once");
+    td_sample_uint(e, "", atomic_load(&services->log_state.dropped));
+}
+
 /* Names that all programs use for these. */
 static void write_process(struct td_exposition *e)
 {
@@ -228,6 +235,7 @@ static void write_all(struct td_exposition *e, struct td_services *services,
     write_memory(e, &held);
     write_connections(e, services, &held.connections);
     write_device(e, services);
+    write_log(e, services);
     write_process(e);
 }
 

@@ -44,6 +44,7 @@ struct td_services {
     struct td_config config;
     bool (*stop_requested)(void); /* NULL, or asked while td_services_open loads the data folder */
     struct td_log log;
+    struct td_log_state log_state;
     struct td_buffer_pool *buffers;
     struct td_reserve reserve; /* of documents for operators */
     struct td_worker_pool *workers;

@@ -1,13 +1,20 @@
 #include "server/observe/log.h"
 
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_SIZE = 4096 };
+enum { LINE_SIZE = 4096 }; /* PIPE_BUF: such a write to a pipe is complete or fails */
 
-/* A line being built; `cut` is set once it is full. */
+/* A line being built, after a line feed, which is written if the line before is incomplete; `cut` is set
+ * once it is full. */
 struct line {
     char text[LINE_SIZE];
     size_t length;
@@ -106,13 +113,86 @@ static void put_time(struct line *line)
     put_text(line, text);
 }
 
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Is there room for a line? Of a pipe, POLLOUT says that PIPE_BUF bytes fit. */
+static bool has_room(int fd)
+{
+    struct pollfd poller = { .fd = fd, .events = POLLOUT };
+    return poll(&poller, 1, 0) > 0 && (poller.revents & POLLOUT);
+}
+
+/* The bytes written; 0 without room, -1 for an error. */
+static ssize_t write_some(const struct td_log *log, const char *text, size_t length)
+{
+    if (log->kind == TD_LOG_SOCKET)
+        return send(log->fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return log->kind == TD_LOG_SHARED && !has_room(log->fd) ? 0 : write(log->fd, text, length);
+}
+
+/* The bytes written; less than `length` if there is no room for more, or the log is closed, which must
+ * not stop the daemon. */
+static size_t write_most(const struct td_log *log, const char *text, size_t length)
+{
+    size_t written = 0;
+    while (written < length) {
+        const ssize_t n = write_some(log, text + written, length - written);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            break;
+        written += n > 0 ? (size_t)n : 0;
+    }
+    return written;
+}
+
+/* False if the line is not written as a whole. Ends a line that was written in part first. */
+static bool write_line(const struct td_log *log, const struct line *line)
+{
+    struct td_log_state *state = log->state;
+    const bool torn = state && atomic_load_explicit(&state->torn, memory_order_relaxed) &&
+                      atomic_exchange_explicit(&state->torn, false, memory_order_relaxed);
+    const char *begin = line->text + (torn ? 0 : 1);
+    const size_t length = line->length - (torn ? 0 : 1);
+    const size_t written = write_most(log, begin, length);
+    if (state && written < length && (torn || written > 0))
+        atomic_store_explicit(&state->torn, true, memory_order_relaxed);
+    return written == length;
+}
+
+/* Finishes and writes a line, and counts it if it is dropped. `reported` are the dropped lines that it
+ * reports. */
+static void finish_line(const struct td_log *log, struct line *line, uint64_t reported)
+{
+    struct td_log_state *state = log->state;
+    put_end(line, log->format == TD_LOG_JSON ? "}\n" : "\n");
+    if (log->kind == TD_LOG_SHARED)
+        pthread_mutex_lock(&state->mutex);
+    const bool ok = write_line(log, line);
+    if (log->kind == TD_LOG_SHARED)
+        pthread_mutex_unlock(&state->mutex);
+    if (ok || !state)
+        return;
+    atomic_fetch_add_explicit(&state->dropped, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&state->unwritten, reported + 1, memory_order_relaxed);
+}
+
+/* The number of dropped lines that this line reports. */
+static uint64_t take_unwritten(const struct td_log *log)
+{
+    struct td_log_state *state = log->state;
+    return state && atomic_load_explicit(&state->unwritten, memory_order_relaxed) > 0
+               ? atomic_exchange_explicit(&state->unwritten, 0, memory_order_relaxed)
+               : 0;
+}
+
 void td_log_write(const struct td_log *log, enum td_log_level level, const char *event,
                   const struct td_log_field *fields, int n_fields)
 {
-    if (!td_log_wants(log, level))
-        return;
     const bool json = log->format == TD_LOG_JSON;
-    struct line line = { .length = 0 };
+    const uint64_t unwritten = take_unwritten(log);
+    struct line line;
+    line.text[0] = '\n';
+    line.length = 1;
+    line.cut = false;
     put_text(&line, json ? "{\"time\":\"" : "");
     put_time(&line);
     put_text(&line, json ? "\",\"level\":\"" : " ");
@@ -120,14 +200,53 @@ void td_log_write(const struct td_log *log, enum td_log_level level, const char 
     put_text(&line, json ? "\",\"event\":\"" : " ");
     put_text(&line, event);
     put_text(&line, json ? "\"" : "");
+    if (unwritten > 0)
+        put_field(&line, &TD_INT("dropped", unwritten), log->format);
     for (int i = 0; i < n_fields && !line.cut; i++)
         if (fields[i].kind != TD_FIELD_TEXT || fields[i].text)
             put_field(&line, &fields[i], log->format);
-    put_end(&line, json ? "}\n" : "\n");
-    for (size_t written = 0; written < line.length;) {
-        ssize_t n = write(log->fd, line.text + written, line.length - written);
-        if (n <= 0)
-            return; /* a closed log must not stop the daemon */
-        written += (size_t)n;
-    }
+    finish_line(log, &line, unwritten);
+}
+
+/* ---- the log --------------------------------------------------------------------------------- */
+
+/* A descriptor of its own that does not block. A pipe or terminal may be shared with other processes,
+ * for which O_NONBLOCK would be set as well. -1 without the right to open it. */
+static int open_again(int fd)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+void td_log_open(struct td_log *log, int fd, enum td_log_level level, enum td_log_format format,
+                 struct td_log_state *state)
+{
+    struct stat info;
+    *log = (struct td_log){ .level = level, .format = format, .fd = fd, .state = state };
+    atomic_init(&state->dropped, 0);
+    atomic_init(&state->unwritten, 0);
+    atomic_init(&state->torn, false);
+    pthread_mutex_init(&state->mutex, NULL);
+    if (fstat(fd, &info) != 0)
+        return;
+    if (S_ISSOCK(info.st_mode))
+        log->kind = TD_LOG_SOCKET;
+    if (!S_ISFIFO(info.st_mode) && !S_ISCHR(info.st_mode))
+        return;
+    const int own = open_again(fd);
+    log->kind = own < 0 ? TD_LOG_SHARED : TD_LOG_PLAIN;
+    log->fd = own < 0 ? fd : own;
+}
+
+void td_log_change_level(struct td_log *log, int by)
+{
+    const enum td_log_level from = atomic_load_explicit(&log->level, memory_order_relaxed);
+    const int wanted = (int)from + by;
+    const enum td_log_level to =
+        wanted < TD_LOG_ERROR || wanted > TD_LOG_DEBUG ? from : (enum td_log_level)wanted;
+    const struct td_log_field fields[] = { TD_TEXT("from", level_names[from]),
+                                           TD_TEXT("to", level_names[to]) };
+    atomic_store_explicit(&log->level, to, memory_order_relaxed);
+    td_log_write(log, TD_LOG_INFO, "log_level", fields, 2);
 }

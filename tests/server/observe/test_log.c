@@ -3,10 +3,15 @@
 #include "tests/support/tensors.h"
 
 #include <cjson/cJSON.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <regex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,6 +324,202 @@ START_TEST(a_closed_log_does_not_stop_the_process)
 }
 END_TEST
 
+/* ---- a reader that does not read ------------------------------------------------------------- */
+
+/* A log whose lines nobody reads: a pipe, a pipe without the right to open it again, a socket. */
+enum { FULL_PIPE, FULL_SHARED, FULL_SOCKET, FULL_KINDS };
+
+struct full_log {
+    struct td_log log;
+    struct td_log_state state;
+    int reading, writing;
+};
+
+static void full_log_open(struct full_log *full, int kind)
+{
+    static const enum td_log_kind kinds[] = {
+        [FULL_PIPE] = TD_LOG_PLAIN, [FULL_SHARED] = TD_LOG_SHARED, [FULL_SOCKET] = TD_LOG_SOCKET
+    };
+    int ends[2];
+    ck_assert_int_eq(kind == FULL_SOCKET ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : pipe(ends),
+                     0);
+    full->reading = ends[0];
+    full->writing = ends[1];
+    td_log_open(&full->log, full->writing, TD_LOG_INFO, TD_LOG_JSON, &full->state);
+    if (kind == FULL_SHARED) {
+        close(full->log.fd);
+        full->log.fd = full->writing;
+        full->log.kind = TD_LOG_SHARED;
+    }
+    ck_assert_int_eq(full->log.kind, kinds[kind]);
+}
+
+static void full_log_close(const struct full_log *full)
+{
+    if (full->log.fd != full->writing)
+        close(full->log.fd);
+    close(full->writing);
+    close(full->reading);
+}
+
+static bool can_read(int fd)
+{
+    struct pollfd poller = { .fd = fd, .events = POLLIN };
+    return poll(&poller, 1, 0) == 1;
+}
+
+/* Reads all lines, each a complete object, and returns the sum of their members `dropped`. */
+static double read_lines(int fd, int *count)
+{
+    static char text[1 << 20];
+    size_t length = 0;
+    double dropped = 0;
+    while (can_read(fd))
+        length += (size_t)read(fd, text + length, sizeof text - 1 - length);
+    text[length] = '\0';
+    *count = 0;
+    for (char *line = text, *end; *line; line = end + 1, ++*count) {
+        end = strchr(line, '\n');
+        ck_assert_ptr_nonnull(end);
+        *end = '\0';
+        cJSON *root = cJSON_Parse(line);
+        ck_assert_msg(cJSON_IsObject(root), "not an object: %.200s", line);
+        const cJSON *member = cJSON_GetObjectItem(root, "dropped");
+        dropped += member ? member->valuedouble : 0;
+        cJSON_Delete(root);
+    }
+    return dropped;
+}
+
+START_TEST(a_full_log_drops_lines_counts_them_and_does_not_wait)
+{
+    struct full_log full;
+    enum { TRIED = 20000 };
+    int before, after;
+    full_log_open(&full, _i);
+    for (int i = 0; i < TRIED; i++)
+        td_log(&full.log, TD_LOG_INFO, "event", TD_INT("line", i));
+    const uint64_t dropped = atomic_load(&full.state.dropped);
+    ck_assert_uint_gt(dropped, 0);
+    ck_assert_double_eq(read_lines(full.reading, &before), 0);
+    ck_assert_uint_eq((uint64_t)before + dropped, TRIED);
+    td_log(&full.log, TD_LOG_INFO, "next", TD_INT("line", 0));
+    td_log(&full.log, TD_LOG_INFO, "after", TD_INT("line", 0));
+    ck_assert_double_eq(read_lines(full.reading, &after), (double)dropped);
+    ck_assert_int_eq(after, 2);
+    ck_assert_uint_eq(atomic_load(&full.state.dropped), dropped);
+    full_log_close(&full);
+}
+END_TEST
+
+static void *write_until_dropped(void *argument)
+{
+    struct full_log *full = argument;
+    for (int i = 0; i < 10000; i++)
+        td_log(&full->log, TD_LOG_INFO, "event", TD_INT("line", i));
+    return NULL;
+}
+
+START_TEST(several_threads_fill_a_log_and_none_waits)
+{
+    struct full_log full;
+    pthread_t threads[WRITERS];
+    int lines;
+    full_log_open(&full, _i);
+    for (int i = 0; i < WRITERS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, write_until_dropped, &full), 0);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    read_lines(full.reading, &lines);
+    ck_assert_uint_eq((uint64_t)lines + atomic_load(&full.state.dropped), WRITERS * 10000);
+    full_log_close(&full);
+}
+END_TEST
+
+START_TEST(the_descriptor_of_others_still_blocks)
+{
+    struct full_log full;
+    full_log_open(&full, _i);
+    ck_assert_int_eq(fcntl(full.writing, F_GETFL) & O_NONBLOCK, 0);
+    full_log_close(&full);
+}
+END_TEST
+
+START_TEST(a_file_is_continued_after_a_line_that_was_written_in_part)
+{
+    char path[] = "/tmp/tensord-log-XXXXXX", text[4096];
+    const int fd = mkstemp(path);
+    struct td_log log;
+    struct td_log_state state;
+    struct rlimit before, limit;
+    ck_assert_int_ge(fd, 0);
+    unlink(path);
+    signal(SIGXFSZ, SIG_IGN);
+    td_log_open(&log, fd, TD_LOG_INFO, TD_LOG_JSON, &state);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = (struct rlimit){ .rlim_cur = 20, .rlim_max = before.rlim_max };
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    td_log(&log, TD_LOG_INFO, "first", TD_INT("n", 1));
+    td_log(&log, TD_LOG_INFO, "second", TD_INT("n", 2));
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    td_log(&log, TD_LOG_INFO, "third", TD_INT("n", 3));
+    const ssize_t length = pread(fd, text, sizeof text - 1, 0);
+    ck_assert_int_gt(length, 20);
+    text[length] = '\0';
+    ck_assert_int_eq(text[20], '\n');
+    cJSON *root = parsed(text + 21);
+    ck_assert_str_eq(text_of(root, "event"), "third");
+    ck_assert_double_eq(cJSON_GetObjectItem(root, "dropped")->valuedouble, 2);
+    cJSON_Delete(root);
+    close(fd);
+}
+END_TEST
+
+/* ---- the level ------------------------------------------------------------------------------- */
+
+START_TEST(the_level_changes_within_its_bounds_and_says_so)
+{
+    static const struct {
+        int by;
+        const char *line;
+    } steps[] = {
+        { -1, "from=info to=warn" },  { -1, "from=warn to=error" }, { -1, "from=error to=error" },
+        { 1, "from=error to=warn" },  { 1, "from=warn to=info" },   { 1, "from=info to=debug" },
+        { 1, "from=debug to=debug" },
+    };
+    struct td_log log = log_of(TD_LOG_INFO, TD_LOG_TEXT);
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        char pattern[200];
+        td_log_change_level(&log, steps[i].by);
+        snprintf(pattern, sizeof pattern, TIME " info log_level %s\n", steps[i].line);
+        expect_match(written(), pattern);
+    }
+    ck_assert(td_log_wants(&log, TD_LOG_DEBUG));
+}
+END_TEST
+
+static void *change_levels(void *argument)
+{
+    struct td_log *log = argument;
+    for (int i = 0; i < LINES; i++)
+        td_log_change_level(log, i % 2 ? 1 : -1);
+    return NULL;
+}
+
+START_TEST(the_level_may_change_while_others_write)
+{
+    struct full_log full;
+    pthread_t writer, changer;
+    full_log_open(&full, FULL_PIPE);
+    ck_assert_int_eq(pthread_create(&writer, NULL, write_until_dropped, &full), 0);
+    ck_assert_int_eq(pthread_create(&changer, NULL, change_levels, &full.log), 0);
+    pthread_join(writer, NULL);
+    pthread_join(changer, NULL);
+    ck_assert(td_log_wants(&full.log, TD_LOG_INFO));
+    full_log_close(&full);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, pair_open, pair_close);
@@ -334,6 +535,12 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_line_is_one_write);
     tcase_add_test(tcase, lines_of_several_threads_do_not_mix);
     tcase_add_test(tcase, a_closed_log_does_not_stop_the_process);
+    tcase_add_loop_test(tcase, a_full_log_drops_lines_counts_them_and_does_not_wait, 0, FULL_KINDS);
+    tcase_add_loop_test(tcase, several_threads_fill_a_log_and_none_waits, 0, FULL_KINDS);
+    tcase_add_loop_test(tcase, the_descriptor_of_others_still_blocks, 0, FULL_KINDS);
+    tcase_add_test(tcase, a_file_is_continued_after_a_line_that_was_written_in_part);
+    tcase_add_test(tcase, the_level_changes_within_its_bounds_and_says_so);
+    tcase_add_test(tcase, the_level_may_change_while_others_write);
 }
 
 int main(void)
