@@ -308,54 +308,9 @@ void td_call_refuse(struct td_call *call)
         td_problem_write(&call->error, op_name, call->request_id, &call->arena, &call->reply);
 }
 
-/* ---- the log line --------------------------------------------------------------------------- */
+/* ---- counting ------------------------------------------------------------------------------- */
 
-/* "params[16,8] indices[4]" */
-static void describe_inputs(const struct td_call *call, char *text, size_t size)
-{
-    const struct td_request *request = &call->request;
-    size_t length = 0;
-    char shape[TD_SHAPE_TEXT];
-    text[0] = '\0';
-    for (int i = 0; request->decoded && i < request->op->n_inputs; i++) {
-        const struct td_operand *operand = &request->args.inputs[i];
-        for (int j = 0; j < operand->count && length < size; j++)
-            length +=
-                (size_t)snprintf(text + length, size - length, "%s%s%s", length ? " " : "",
-                                 request->op->inputs[i].name,
-                                 td_shape_text(&operand->tensors[j].shape, shape, sizeof shape));
-    }
-}
-
-void td_call_log(const struct td_call *call)
-{
-    const struct td_log *log = &call->services->log;
-    /* Any client can cause the exceptions: the second is a refusal before any work. */
-    const bool failed = call->reply.http_status >= 500 && !call->gone &&
-                        call->error.status != TD_NOT_SUPPORTED &&
-                        !(call->error.status == TD_DEADLINE_EXCEEDED && call->error.retry_after_s);
-    const enum td_log_level level = failed ? TD_LOG_WARN : TD_LOG_DEBUG;
-    char inputs[1024];
-    if (!td_log_wants(log, level))
-        return;
-    describe_inputs(call, inputs, sizeof inputs);
-    td_log(log, level, call->gone ? "request_dropped" : "request",
-           TD_TEXT("request_id", call->request_id), TD_TEXT("method", call->method),
-           TD_TEXT("path", call->path), TD_TEXT("op", call->op ? call->op->name : NULL),
-           TD_TEXT("inputs", inputs[0] ? inputs : NULL),
-           TD_INT("status", call->gone ? 0 : call->reply.http_status),
-           TD_TEXT("code",
-                   call->error.status && !call->gone ? td_status_name(call->error.status) : NULL),
-           TD_INT("body_bytes", call->body_bytes),
-           TD_INT("reply_bytes", td_reply_bytes(&call->reply)),
-           TD_MS("decode_ms", call->times.decode), TD_MS("queue_ms", call->times.queue),
-           TD_MS("compute_ms", call->times.compute), TD_MS("encode_ms", call->times.encode),
-           TD_TEXT("detail", call->error.status && !call->gone ? call->error.message : NULL),
-           TD_TEXT("traceparent", call->headers.traceparent));
-}
-
-/* How the tensors of the call are sent. */
-static td_transport transport_of(const struct td_call *call)
+td_transport td_call_transport(const struct td_call *call)
 {
     static const td_transport transports[] = { [TD_FORMAT_JSON] = TD_TRANSPORT_JSON,
                                                [TD_FORMAT_NPY] = TD_TRANSPORT_NPY,
@@ -371,7 +326,7 @@ static td_transport transport_of(const struct td_call *call)
 void td_call_count(const struct td_call *call, int shard)
 {
     struct td_request_record record = { .operation = call->operation,
-                                        .transport = transport_of(call),
+                                        .transport = td_call_transport(call),
                                         .code = call->gone ? TD_CODE_GONE : call->reply.http_status,
                                         .error = call->gone ? TD_OK : call->error.status,
                                         .times = &call->times,

@@ -86,7 +86,7 @@ struct td_headers {
     const char *range, *if_range;
     const char *expect;        /* the client waits for 100 Continue before the body */
     const char *forwarded_for; /* believed from trusted proxies only: see proxies.h */
-    const char *traceparent;
+    const char *traceparent;   /* not parsed: see trace_context.h; "" if there are several */
     const char *timeout_ms;
     size_t inference_header; /* Inference-Header-Content-Length; TD_OIP_NO_HEADER when absent */
     int64_t content_length;  /* -1: chunked or none */
@@ -150,6 +150,7 @@ struct td_call {
     int64_t refusal_due_ns; /* of a refused call whose reply is delayed; 0 otherwise */
     bool lingers;           /* the reply is sent before the body has arrived */
     bool unsent;            /* counts in services->unsent */
+    bool replied;           /* the reply was passed to the HTTP library */
     bool close_connection;
     bool gone; /* the client has disconnected; no reply is sent */
     bool decoded, admitted, computed;
@@ -226,7 +227,7 @@ void td_call_refuse(struct td_call *call);
 /* Counts the call in the metrics, on the thread of the shard; its reply is made, or never will be. */
 void td_call_count(const struct td_call *call, int shard);
 
-/* Logs one line at debug; at warn if the reply is a 5xx. */
-void td_call_log(const struct td_call *call);
+/* How the tensors of the call are sent. */
+td_transport td_call_transport(const struct td_call *call);
 
 #endif

@@ -178,6 +178,8 @@ static void write_device(struct td_exposition *e, const struct td_services *serv
 
 static void write_log(struct td_exposition *e, const struct td_services *services)
 {
+    td_family(e, "tensord_slow_requests", TD_COUNTER, "requests slower than --slow-ms");
+    td_sample_uint(e, "", atomic_load(&services->slow.events));
     td_family(e, "tensord_log_lines_dropped", TD_COUNTER,
               "lines of the log that could not be written at once");
     td_sample_uint(e, "", atomic_load(&services->log_state.dropped));

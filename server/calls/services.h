@@ -12,6 +12,7 @@
 #include "server/memory/reserve.h"
 #include "server/memory/shared_memory.h"
 #include "server/observe/log.h"
+#include "server/observe/log_limit.h"
 #include "server/observe/metrics.h"
 #include "server/store/store.h"
 #include "server/workers/worker_pool.h"
@@ -45,6 +46,7 @@ struct td_services {
     bool (*stop_requested)(void); /* NULL, or asked while td_services_open loads the data folder */
     struct td_log log;
     struct td_log_state log_state;
+    struct td_log_limit slow; /* of the lines of slow requests */
     struct td_buffer_pool *buffers;
     struct td_reserve reserve; /* of documents for operators */
     struct td_worker_pool *workers;

@@ -119,7 +119,14 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "avx512_bf16")                                                                               \
     X(log_level, "log-level", LEVEL, "info", 0, 0, "LEVEL",                                        \
       "error, warn, info or debug (debug logs every request)")                                     \
-    X(log_format, "log-format", FORMAT, "text", 0, 0, "FORMAT", "text or json, one line per event")
+    X(log_format, "log-format", FORMAT, "text", 0, 0, "FORMAT",                                    \
+      "text or json, one line per event")                                                          \
+    X(access_log, "access-log", RATIO, "off", 0, 0, "FRACTION",                                    \
+      "on, off, or which fraction of the requests, such as 0.01, are logged at any level")         \
+    X(slow_ms, "slow-ms", COUNT, "0", 0, 86400000, "MS",                                           \
+      "requests whose reply takes longer, from the end of their body, are logged at warn; 0 "      \
+      "means "                                                                                     \
+      "none")
 
 /* Members by kind. */
 #define TD_CONFIG_TYPE_ADDRESS char *
@@ -129,6 +136,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 #define TD_CONFIG_TYPE_COUNT   int64_t
 #define TD_CONFIG_TYPE_BYTES   int64_t
 #define TD_CONFIG_TYPE_SWITCH  bool
+#define TD_CONFIG_TYPE_RATIO   double
 #define TD_CONFIG_TYPE_ISA     td_isa
 #define TD_CONFIG_TYPE_LEVEL   enum td_log_level
 #define TD_CONFIG_TYPE_FORMAT  enum td_log_format

@@ -85,6 +85,21 @@ bool td_option_parse_switch(const char *value, bool *out)
     return true;
 }
 
+/* off, on, or digits with a point, from 0 to 1. */
+static bool parse_fraction(const char *value, double *out)
+{
+    static const char *const words[] = { "off", "on", NULL };
+    char *end;
+    int word;
+    if (parse_name(words, value, &word)) {
+        *out = word;
+        return true;
+    }
+    *out = strtod(value, &end);
+    return strspn(value, "0123456789.e-") == strlen(value) && isdigit((unsigned char)value[0]) &&
+           *end == '\0' && *out >= 0 && *out <= 1;
+}
+
 static bool parse_isa(const char *value, td_isa *out)
 {
     for (int i = 0; i < TD_ISA_COUNT; i++)
@@ -182,6 +197,10 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
         if (!parse_name(format_names, value, &choice))
             return td_option_reject(message, source, value, "one of text, json");
         *(enum td_log_format *)(void *)member = (enum td_log_format)choice;
+        return true;
+    case KIND_RATIO:
+        if (!parse_fraction(value, (double *)(void *)member))
+            return td_option_reject(message, source, value, "on, off, or a number from 0 to 1");
         return true;
     case KIND_VERIFY:
         if (!parse_name(verify_names, value, &choice))

@@ -17,7 +17,8 @@ enum td_option_kind {
     KIND_ISA,
     KIND_LEVEL,
     KIND_FORMAT,
-    KIND_VERIFY
+    KIND_VERIFY,
+    KIND_RATIO
 };
 
 struct td_option {

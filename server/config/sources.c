@@ -69,6 +69,8 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
     }
     if (cJSON_IsString(item))
         return td_option_set(config, option, item->valuestring, &source, message);
+    if (cJSON_IsBool(item) && option->kind == KIND_RATIO)
+        return td_option_set(config, option, cJSON_IsTrue(item) ? "on" : "off", &source, message);
     if (cJSON_IsBool(item) && option->kind == KIND_SWITCH)
         return td_option_set(config, option, cJSON_IsTrue(item) ? "true" : "false", &source,
                              message);

@@ -26,7 +26,8 @@ struct header_fields {
 enum repetition {
     ONCE, /* an error */
     LAST, /* the last one counts */
-    LIST  /* one list, RFC 9110 section 5.3 */
+    LIST, /* one list, RFC 9110 section 5.3 */
+    VOID  /* none counts */
 };
 
 /* Where the value of a header is stored. */
@@ -59,7 +60,7 @@ static const struct header_place places[] = {
     TO_CALL("Content-Encoding", content_encoding, ONCE),
     TO_FIELDS("X-Request-Id", request_id, LAST),
     TO_CALL("X-Request-Timeout-Ms", timeout_ms, ONCE),
-    TO_CALL("traceparent", traceparent, LAST),
+    TO_CALL("traceparent", traceparent, VOID),
     TO_CALL("If-Match", if_match, LIST),
     TO_CALL("If-None-Match", if_none_match, LIST),
     TO_CALL("Range", range, ONCE),
@@ -119,6 +120,8 @@ static enum MHD_Result visit_header(void *context, enum MHD_ValueKind kind, cons
             fields->repeated = place->name;
         if (place->repetition == LIST)
             fields->lists |= 1U << i;
+        if (place->repetition == VOID)
+            *text_at(fields->call, place) = "";
     }
     return MHD_YES;
 }

@@ -15,6 +15,7 @@
 #include "server/http/proxies.h"
 #include "server/http/query.h"
 #include "server/http/replies.h"
+#include "server/http/request_log.h"
 #include "server/http/routes.h"
 #include "server/http/target.h"
 #include "server/http/transport_errors.h"
@@ -304,7 +305,6 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return body_complete(call);
     if (call->gone) {
         td_call_count(call, record_of(connection)->io_thread);
-        td_call_log(call);
         return MHD_NO;
     }
     return send_reply(call);
@@ -347,6 +347,8 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
         if (other >= 0)
             td_linger_take(http->linger, other);
     }
+    if (call->replied || call->gone)
+        td_request_log(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     td_connection_wait(record_of(connection));
     const bool accepted = call->accepted;
     td_call_free(call);
@@ -550,6 +552,7 @@ void td_http_tidy(struct td_http *http, int64_t now_ns, int parts)
                          },
                          now_ns, parts);
     trim_after_storm(http);
+    td_request_log_tidy(http->services, now_ns);
     td_worker_pool_yield(http->services->workers, first_is_shared(http));
 }
 

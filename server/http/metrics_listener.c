@@ -6,6 +6,7 @@
 #include "server/http/origin.h"
 #include "server/http/query.h"
 #include "server/http/replies.h"
+#include "server/http/request_log.h"
 #include "server/http/routes.h"
 #include "server/http/target.h"
 #include "server/http/transport_errors.h"
@@ -76,10 +77,12 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 static void completed(void *context, struct MHD_Connection *connection, void **state,
                       enum MHD_RequestTerminationCode code)
 {
+    struct td_call *call = *state;
     (void)context;
     (void)connection;
-    (void)code;
-    td_call_free(*state);
+    if (call && call->replied)
+        td_request_log(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    td_call_free(call);
     *state = NULL;
 }
 

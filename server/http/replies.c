@@ -109,6 +109,6 @@ enum MHD_Result td_reply_send(struct td_call *call)
                         : MHD_NO;
     MHD_destroy_response(headed.response);
     td_call_count_unsent(call); /* of a refused request, whose body may never arrive */
-    td_call_log(call);
+    call->replied = true;
     return queued;
 }

@@ -11,7 +11,7 @@
 
 #include <microhttpd.h>
 
-/* Queues call->reply, and logs the call. */
+/* Queues call->reply. */
 enum MHD_Result td_reply_send(struct td_call *call);
 
 #endif

@@ -17,6 +17,7 @@
 #include "api/message/problem.h"
 #include "server/calls/call.h"
 #include "server/calls/services.h"
+#include "server/http/request_log.h"
 #include "server/http/routes.h"
 #include "server/http/target.h"
 
@@ -82,8 +83,8 @@ static void text_between(const char *page, size_t size, const char *open, const 
 }
 
 /* Logs and counts a request that has no call. */
-static void report(const struct td_services *services, int shard, int code, const char *request_id,
-                   const struct td_error *err)
+static void report(struct td_services *services, int shard, int code, const char *request_id,
+                   int socket, const struct td_error *err)
 {
     static const struct td_times unknown;
     td_metrics_count(services->metrics, shard,
@@ -92,8 +93,7 @@ static void report(const struct td_services *services, int shard, int code, cons
                                                   .code = code,
                                                   .error = err->status,
                                                   .times = &unknown });
-    td_log(&services->log, TD_LOG_DEBUG, "request", TD_TEXT("request_id", request_id),
-           TD_TEXT("code", td_status_name(err->status)), TD_TEXT("detail", err->message));
+    td_request_log_refused(services, request_id, socket, err);
 }
 
 struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, const void *buffer)
@@ -109,7 +109,7 @@ struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t size, 
                  detail[0] ? detail : "the request is not well-formed HTTP");
     if (used) {
         td_request_id_make(used, request_id);
-        report(used, used_shard, td_problem_of(err.status)->http_status, request_id, &err);
+        report(used, used_shard, td_problem_of(err.status)->http_status, request_id, -1, &err);
     }
     const size_t length = td_problem_print(&err, title[0] ? title : "Malformed request", request_id,
                                            body, sizeof body);
@@ -144,7 +144,7 @@ void td_transport_refuse(void *context, int socket, const char *sentence)
     struct td_error err;
     td_error_set(&err, TD_REQUEST_TIMEOUT, "%s", sentence);
     td_request_id_make(errors->services, request_id);
-    report(errors->services, errors->shard, problem->http_status, request_id, &err);
+    report(errors->services, errors->shard, problem->http_status, request_id, socket, &err);
     print_date(date, sizeof date);
     const size_t length = td_problem_print(&err, NULL, request_id, body, sizeof body);
     const int bytes =

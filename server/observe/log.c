@@ -71,6 +71,7 @@ static void put_value(struct line *line, const struct td_log_field *field,
         put_escaped(line, field->text, format);
         return;
     case TD_FIELD_INT:
+    case TD_FIELD_COUNT:
         snprintf(number, sizeof number, "%lld", (long long)field->number);
         break;
     case TD_FIELD_MS:
@@ -80,14 +81,16 @@ static void put_value(struct line *line, const struct td_log_field *field,
     put_text(line, number);
 }
 
-/* Adds a field; a full line ends within a text, with "...", or before the field. */
+/* Adds a field that is not omitted; a full line ends within a text, with "...", or before the field. */
 static void put_field(struct line *line, const struct td_log_field *field,
                       enum td_log_format format)
 {
     const bool json = format == TD_LOG_JSON, text = field->kind == TD_FIELD_TEXT;
-    const bool quoted =
-        text && (json || field->text[0] == '\0' || strpbrk(field->text, " =\"") != NULL);
+    const bool quoted = text && field->text &&
+                        (json || field->text[0] == '\0' || strpbrk(field->text, " =\"") != NULL);
     const size_t before = line->length;
+    if ((text && !field->text) || (field->kind == TD_FIELD_COUNT && field->number == 0))
+        return;
     put_text(line, json ? ",\"" : " ");
     put_text(line, field->name);
     put_text(line, json ? "\":" : "=");
@@ -200,11 +203,9 @@ void td_log_write(const struct td_log *log, enum td_log_level level, const char 
     put_text(&line, json ? "\",\"event\":\"" : " ");
     put_text(&line, event);
     put_text(&line, json ? "\"" : "");
-    if (unwritten > 0)
-        put_field(&line, &TD_INT("dropped", unwritten), log->format);
+    put_field(&line, &TD_COUNT("dropped", unwritten), log->format);
     for (int i = 0; i < n_fields && !line.cut; i++)
-        if (fields[i].kind != TD_FIELD_TEXT || fields[i].text)
-            put_field(&line, &fields[i], log->format);
+        put_field(&line, &fields[i], log->format);
     finish_line(log, &line, unwritten);
 }
 

@@ -47,14 +47,16 @@ struct td_log {
 
 struct td_log_field {
     const char *name;
-    enum { TD_FIELD_TEXT, TD_FIELD_INT, TD_FIELD_MS } kind;
+    enum { TD_FIELD_TEXT, TD_FIELD_INT, TD_FIELD_COUNT, TD_FIELD_MS } kind;
     const char *text;
     int64_t number; /* TD_FIELD_MS: nanoseconds, printed as milliseconds */
 };
 
 #define TD_TEXT(name, value) ((struct td_log_field){ name, TD_FIELD_TEXT, value, 0 })
 #define TD_INT(name, value)  ((struct td_log_field){ name, TD_FIELD_INT, NULL, (int64_t)(value) })
-#define TD_MS(name, ns)      ((struct td_log_field){ name, TD_FIELD_MS, NULL, (int64_t)(ns) })
+#define TD_COUNT(name, value)                                                                      \
+    ((struct td_log_field){ name, TD_FIELD_COUNT, NULL, (int64_t)(value) })
+#define TD_MS(name, ns) ((struct td_log_field){ name, TD_FIELD_MS, NULL, (int64_t)(ns) })
 
 /* A log on a descriptor, which stays open and as it is: other processes may share it. The state must
  * outlive the log. */
@@ -70,7 +72,7 @@ static inline bool td_log_wants(const struct td_log *log, enum td_log_level leve
 /* One level more verbose (1) or less (-1), unless that is beyond the last one; logged at any level. */
 void td_log_change_level(struct td_log *log, int by);
 
-/* Writes a line at any level of the log. Omits fields whose text is NULL. */
+/* Writes a line at any level of the log. Omits fields whose text is NULL or whose count is 0. */
 void td_log_write(const struct td_log *log, enum td_log_level level, const char *event,
                   const struct td_log_field *fields, int n_fields);
 

@@ -67,7 +67,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static struct td_store *open_store(void)
 {
-    static const struct td_log log = { TD_LOG_ERROR, TD_LOG_TEXT, -1 };
+    static const struct td_log log = { .level = TD_LOG_ERROR, .fd = -1 };
     struct td_store *store = td_store_open(&(struct td_store_options){
         .dir = folder, .quota = 1 << 26, .memory = fuzz_memory(), .log = &log });
     REQUIRE(store, "the store does not open");

@@ -9,7 +9,8 @@ OPTIONS = {"listen": "127.0.0.1:8080", "data-dir": "none", "io-threads": "0", "w
            "max-body": "256M", "max-expansion": "100", "max-output": "1G", "default-timeout-ms": "30000", "idle-timeout-ms": "60000",
            "connection-memory": "32K", "connection-limit": None, "client-connections": "0", "trusted-proxy": "none",
            "header-timeout-ms": "10000", "min-rate": "1K", "inline-limit-us": "20", "pool-limit": None,
-           "drain-delay-ms": "0", "drain-timeout-ms": "30000", "log-level": "info", "log-format": "text"}
+           "drain-delay-ms": "0", "drain-timeout-ms": "30000", "log-level": "info", "log-format": "text", "access-log": "off",
+           "slow-ms": "0"}
 
 
 def run(*arguments, env=None):

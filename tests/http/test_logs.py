@@ -1,5 +1,5 @@
 """The log: its lines whatever clients send, its level, and a reader that does not read."""
-import json, os, signal, subprocess, time
+import json, os, re, signal, subprocess, time
 from daemon import *
 
 GATHER = {"params": [1, 2], "indices": [1]}
@@ -94,6 +94,242 @@ class FullPipe(unittest.TestCase):
     def test_nor_does_a_socket(self):
         ends = socket.socketpair()
         self.check(*(end.detach() for end in ends))
+
+
+def lines_of(daemon):
+    """all lines of requests, each checked to be an object, after the daemon has stopped"""
+    daemon.stop()
+    assert len(daemon.events()) == len(daemon.lines), daemon.tail(40)
+    return [e for e in daemon.events() if e["event"] in ("request", "request_dropped")]
+
+
+class AccessLog(unittest.TestCase):
+    STAGES = ("receive_ms", "decode_ms", "queue_ms", "compute_ms", "encode_ms", "send_ms")
+
+    def test_it_is_off_by_default(self):
+        for options in ((), ("--access-log", "off"), ("--access-log", "0")):
+            with Daemon(*options) as daemon, Client(daemon) as client:
+                for _ in range(50):
+                    client.post("/v1/gather", GATHER)
+                self.assertEqual(lines_of(daemon), [])
+
+    def test_a_line_has_all_of_a_request(self):
+        for extra in ((), ("--inline-limit-us", "0")):
+            with Daemon("--access-log", "on", *extra) as daemon:
+                with Client(daemon) as client:
+                    reply = client.post("/v1/gather?timing=1", GATHER, {"X-Request-Id": "one"})
+                    self.assertEqual(reply.status, 200)
+                event, = [e for e in lines_of(daemon) if e["request_id"] == "one"]
+                known = {"level": "info", "event": "request", "why": "access", "client": "127.0.0.1", "op": "gather", "status": 200,
+                         "transport": "json", "device": "cpu", "method": "POST", "path": "/v1/gather",
+                         "body_bytes": len(json.dumps(GATHER)), "reply_bytes": len(reply.body), "inputs": "params[2] indices[1]"}
+                self.assertEqual({name: event.get(name) for name in known}, known)
+                self.assertFalse({"code", "detail", "forwarded_for", "trace_id", "parent_span_id", "reply", "suppressed"} & set(event))
+                for stage in self.STAGES:
+                    self.assertGreaterEqual(event[stage], 0)
+                self.assertGreater(event["duration_ms"], 0)
+                self.assertAlmostEqual(event["duration_ms"], sum(event[stage] for stage in self.STAGES), delta=0.2 + event["duration_ms"] / 2)
+
+    def test_each_request_has_one_line_also_refused_ones(self):
+        requests = (("POST", "/v1/gather", GATHER, 200, None), ("POST", "/v1/gather", {"params": [1], "indices": [7]}, 422, "INDEX_OUT_OF_BOUNDS"),
+                    ("GET", "/nowhere", None, 404, "NOT_FOUND"), ("PUT", "/v1/gather", b"x", 405, "METHOD_NOT_ALLOWED"), ("GET", "/healthz", None, 200, None),
+                    ("POST", "/v1/gather", {**GATHER, "device": "gpu"}, 503, "DEVICE_UNAVAILABLE"), ("HEAD", "/v1/tensors/none", None, 404, None),
+                    ("PUT", "/v1/tensors/t", [1, 2], 201, None), ("POST", "/v1/gather", b"{" + b" " * 100000, 400, "MALFORMED_REQUEST"))
+        with Daemon("--access-log", "on") as daemon:
+            with Client(daemon) as client:
+                for number, (method, path, body, status, _) in enumerate(requests):
+                    self.assertEqual(client.request(method, path, body, {"X-Request-Id": str(number)}).status, status)
+            by_id = {}
+            for event in lines_of(daemon):
+                by_id.setdefault(event["request_id"], []).append(event)
+            for number, (method, path, _, status, code) in enumerate(requests):
+                event, = by_id[str(number)]
+                self.assertEqual((event["method"], event["path"], event["status"]), (method, path, status))
+                self.assertEqual(event["why"], "failed" if status >= 500 else "access")
+                if code:
+                    self.assertEqual(event["code"], code)
+            self.assertEqual(by_id["4"][0]["op"], "health")
+            self.assertEqual(by_id["7"][0]["op"], "put_tensor")
+
+    def test_a_fraction_of_the_requests_is_logged(self):
+        with Daemon("--access-log", "0.25") as daemon, Client(daemon) as client:
+            for _ in range(2000):
+                client.post("/v1/gather", GATHER)
+            count = len(lines_of(daemon))
+        self.assertTrue(350 < count < 650, count)  # 500, and 7 times the standard deviation of 19
+
+    def test_the_client_behind_a_trusted_proxy_is_logged(self):
+        for proxy, forwarded, expected in (("127.0.0.1", "192.0.2.7", "192.0.2.7"), ("127.0.0.1", "2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+                                           ("127.0.0.1", '"},\x01', None), ("10.0.0.1", "192.0.2.7", None), ("127.0.0.1", "evil, 192.0.2.9", "192.0.2.9")):
+            with self.subTest(forwarded=forwarded), Daemon("--access-log", "on", "--trusted-proxy", proxy) as daemon:
+                with Raw(daemon) as raw:
+                    raw.send(http_request("POST", "/v1/gather", json.dumps(GATHER).encode(), ["X-Request-Id: it", "X-Forwarded-For: " + forwarded]))
+                    raw.reply()
+                event, = [e for e in lines_of(daemon) if e["request_id"] == "it"]
+                self.assertEqual((event["client"], event.get("forwarded_for")), ("127.0.0.1", expected))
+
+    def test_a_client_that_leaves_before_the_end_of_its_reply_is_logged(self):
+        with Daemon("--access-log", "on") as daemon:
+            with Client(daemon) as client:
+                table = npy("float32", (4 << 20,), bytes(16 << 20))
+                self.assertEqual(client.request("PUT", "/v1/tensors/large", table, {"Content-Type": "application/x-npy"}).status, 201)
+            with Raw(daemon) as raw:
+                raw.send(http_request("GET", "/v1/tensors/large", b"", ["X-Request-Id: left", "Accept: application/x-npy"]))
+                raw.more()
+            event = daemon.wait_log(lambda e: e.get("request_id") == "left")
+            self.assertEqual((event["status"], event["reply"], event["why"]), (200, "incomplete", "access"))
+
+    def test_requests_to_the_address_for_metrics_are_logged(self):
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        with Daemon("--access-log", "on", "--metrics-listen", f"127.0.0.1:{port}") as daemon:
+            other = type("Address", (), {"host": "127.0.0.1", "port": port})
+            with Client(other) as client:
+                self.assertEqual(client.request("GET", "/metrics", None, {"X-Request-Id": "scrape"}).status, 200)
+            event = daemon.wait_log(lambda e: e.get("request_id") == "scrape")
+            self.assertEqual((event["op"], event["path"], event["client"]), ("metrics", "/metrics", "127.0.0.1"))
+
+    def test_requests_that_are_not_http_are_logged(self):
+        with Daemon("--access-log", "on") as daemon:
+            with Raw(daemon) as raw:
+                raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n")
+                self.assertEqual(raw.reply().status, 400)
+            events = lines_of(daemon)
+            self.assertIn(("access", "MALFORMED_REQUEST"), [(e["why"], e.get("code")) for e in events])
+
+    def test_text_lines_have_the_same_fields(self):
+        process = subprocess.Popen([BINARY, "--listen", "127.0.0.1:0", "--access-log", "on"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True, env=environment())
+        try:
+            process.host, process.port = re.search(r"address=([\d.]+):(\d+)", process.stderr.readline()).groups()
+            with Client(process) as client:
+                client.request("GET", "/no%0awhere%20x", None, {"X-Request-Id": "q=1"})
+        finally:
+            process.terminate()
+            lines = process.stderr.read().splitlines()
+            process.stderr.close()
+            process.wait(WAIT_LIMIT)
+        line, = [l for l in lines if 'request_id="q=1"' in l]
+        self.assertRegex(line, r'^\S+Z info request why=access request_id="q=1" client=127\.0\.0\.1 status=404 code=NOT_FOUND transport=none '
+                               r'body_bytes=0 .* send_ms=[\d.]+ method=GET path=/no%0awhere%20x detail=')
+
+
+class Hostile(unittest.TestCase):
+    VALUES = (b'x","event":"forged', b"a\tb", b"\xff\xfe", b"\xc3\x28", b"y" * 9000, b"\\", b"\\u0000", b"\x1b[31m", b"'", b"%00%0a%22", b"\x80" * 3000,
+              b"\xf0\x9f\x98\x80", b"{}", b"\x01\x02\x7f", b"a\x00b", b"a\rb", b"a\nb")
+
+    def requests(self, value):
+        body = json.dumps(GATHER).encode()
+        end = b"\r\nHost: localhost\r\nContent-Length: %d\r\n" % len(body)
+        yield b"POST /v1/gather" + value + b" HTTP/1.1" + end + b"\r\n" + body
+        yield b"POST /v1/tensors/" + value + b"/scatter HTTP/1.1" + end + b"\r\n" + body
+        yield value + b" /v1/gather HTTP/1.1" + end + b"\r\n" + body
+        for header in (b"X-Request-Id", b"traceparent", b"X-Forwarded-For", b"Content-Type", b"Accept", value):
+            yield b"POST /v1/gather HTTP/1.1" + end + header + b": " + value + b"\r\n\r\n" + body
+        text = b'{"params": [1], "indices": [0], "' + value + b'": "' + value + b'"}'
+        yield b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+
+    def test_each_line_stays_one_object_whatever_clients_send(self):
+        with Daemon("--access-log", "on", "--trusted-proxy", "127.0.0.1", "--connection-memory", "64K", "--slow-ms", "1") as daemon:
+            for value in self.VALUES:
+                for request in self.requests(value):
+                    with Raw(daemon) as raw:
+                        raw.send(request)
+                        raw.socket.shutdown(socket.SHUT_WR)
+                        raw.rest()
+            with Client(daemon) as client:
+                self.assertEqual(client.post("/v1/gather", GATHER).status, 200)
+            events = lines_of(daemon)
+            self.assertGreater(len(events), 5 * len(self.VALUES))
+            self.assertFalse([e for e in daemon.events() if e["event"] == "forged"])
+            for line in daemon.lines:
+                self.assertRegex(line, r"^[ -~]*$")
+            for event in events:  # a long path displaces nothing
+                self.assertTrue("status" in event or "code" in event, event)
+
+    def test_each_text_line_stays_one_line(self):
+        process = subprocess.Popen([BINARY, "--listen", "127.0.0.1:0", "--access-log", "on"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   env=environment())
+        lines = []
+        try:
+            process.host, process.port = re.search(rb"address=([\d.]+):(\d+)", process.stderr.readline()).groups()
+            process.host = process.host.decode()
+            reader = threading.Thread(target=lambda: lines.extend(process.stderr))
+            reader.start()
+            for value in self.VALUES:
+                for request in self.requests(value):
+                    with Raw(process) as raw:
+                        raw.send(request)
+                        raw.socket.shutdown(socket.SHUT_WR)
+                        raw.rest()
+        finally:
+            process.terminate()
+            process.wait(WAIT_LIMIT)
+            reader.join(WAIT_LIMIT)
+            process.stderr.close()
+        for line in lines:
+            self.assertRegex(line, rb"^\d{4}-\d\d-\d\dT\S+Z (warn|info) \S+[ -~]*\n$")
+
+
+class Traces(unittest.TestCase):
+    TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+    def ids(self, *headers):
+        with Daemon("--access-log", "on") as daemon:
+            with Raw(daemon) as raw:
+                raw.send(http_request("POST", "/v1/gather", json.dumps(GATHER).encode(), ["X-Request-Id: it", *headers]))
+                self.assertEqual(raw.reply().status, 200)
+            event, = [e for e in lines_of(daemon) if e["request_id"] == "it"]
+            return event.get("trace_id"), event.get("parent_span_id")
+
+    def test_a_valid_traceparent_is_logged_as_ids(self):
+        self.assertEqual(self.ids(f"traceparent: 00-{self.TRACE}-{self.SPAN}-01"), (self.TRACE, self.SPAN))
+        self.assertEqual(self.ids(f"Traceparent:   cc-{self.TRACE}-{self.SPAN}-01-later  "), (self.TRACE, self.SPAN))
+
+    def test_an_invalid_one_is_left_out(self):
+        for value in (f"00-{self.TRACE.upper()}-{self.SPAN}-01", f"00-{'0' * 32}-{self.SPAN}-01", f"ff-{self.TRACE}-{self.SPAN}-01",
+                      f"00-{self.TRACE}-{self.SPAN}-01-x", "x"):
+            self.assertEqual(self.ids("traceparent: " + value), (None, None), value)
+
+    def test_several_are_as_none(self):
+        one = f"traceparent: 00-{self.TRACE}-{self.SPAN}-01"
+        self.assertEqual(self.ids(one, one), (None, None))
+        self.assertEqual(self.ids(one, one, one), (None, None))
+
+
+class Slow(unittest.TestCase):
+    def test_slow_requests_are_logged_at_warn_a_few_a_second(self):
+        with Daemon("--slow-ms", "1", "--default-timeout-ms", "0") as daemon:
+            work = SlowWork(daemon, 0.05)
+            with Client(daemon) as client:
+                client.post("/v1/gather", GATHER, {"X-Request-Id": "fast"})
+                begun = time.monotonic()
+                for _ in range(30):
+                    self.assertEqual(client.post("/v1/einsum", work.request, {"X-Request-Id": "slow"}).status, 200)
+                seconds = time.monotonic() - begun
+                time.sleep(2.2)  # until the next second, and the report of those suppressed in this one
+                client.post("/v1/einsum", work.request, {"X-Request-Id": "slow"})
+                metrics = client.request("GET", "/metrics").body.decode()
+            events = lines_of(daemon)
+            slow = [e for e in events if e.get("why") == "slow"]
+            self.assertFalse([e for e in events if e["request_id"] == "fast"])
+            self.assertTrue(2 <= len(slow) <= 10 * (seconds + 4) + 10, (len(slow), seconds))
+            for event in slow:
+                self.assertEqual((event["level"], event["event"]), ("warn", "request"))
+                self.assertGreater(event["duration_ms"] - event["receive_ms"] - event["send_ms"], 1)
+            suppressed = sum(e.get("suppressed", 0) for e in daemon.events())
+            counted = int(re.search(r"(?m)^tensord_slow_requests_total (\d+)$", metrics)[1])
+            self.assertEqual(len(slow) + suppressed, counted)
+            self.assertGreaterEqual(counted, 31)
+
+    def test_a_slow_client_is_not_a_slow_request(self):
+        with Daemon("--slow-ms", "200") as daemon, Raw(daemon) as raw:
+            request = http_request("POST", "/v1/gather", json.dumps(GATHER).encode(), ["X-Request-Id: it"])
+            raw.send(request[:-5])
+            time.sleep(0.6)
+            raw.send(request[-5:])
+            self.assertEqual(raw.reply().status, 200)
+            self.assertEqual(lines_of(daemon), [])
 
 
 if __name__ == "__main__":

@@ -99,6 +99,8 @@ START_TEST(unset_options_have_their_defaults)
     ck_assert_int_eq(config->inline_limit_us, 20);
     ck_assert_int_eq(config->log_level, TD_LOG_INFO);
     ck_assert_int_eq(config->log_format, TD_LOG_TEXT);
+    ck_assert_double_eq(config->access_log, 0);
+    ck_assert_int_eq(config->slow_ms, 0);
     td_config_free(&loaded.config);
 }
 END_TEST
@@ -527,6 +529,18 @@ static const struct {
     { "log-level", "INFO", "one of error, warn, info, debug" },
     { "log-level", "", "one of error, warn, info, debug" },
     { "log-format", "xml", "one of text, json" },
+    { "access-log", "", "on, off, or a number from 0 to 1" },
+    { "access-log", "1.01", "on, off, or a number from 0 to 1" },
+    { "access-log", "-0.5", "on, off, or a number from 0 to 1" },
+    { "access-log", "-0", "on, off, or a number from 0 to 1" },
+    { "access-log", "0.5x", "on, off, or a number from 0 to 1" },
+    { "access-log", "0x1", "on, off, or a number from 0 to 1" },
+    { "access-log", " 0.5", "on, off, or a number from 0 to 1" },
+    { "access-log", "nan", "on, off, or a number from 0 to 1" },
+    { "access-log", "inf", "on, off, or a number from 0 to 1" },
+    { "access-log", "ON", "on, off, or a number from 0 to 1" },
+    { "slow-ms", "-1", "a whole number" },
+    { "slow-ms", "0.5", "a whole number" },
     { "verify", "on", "one of start, background, off" },
     { "gpu", "auto:x", "one of auto, off, cuda[:OPTIONS], reference[:OPTIONS], PATH[:OPTIONS]" },
     { "gpu", "off:launch_us=1", "one of auto, off, cuda[:OPTIONS]" },
@@ -537,6 +551,40 @@ static const struct {
     { "listen", "::1:8080", "an address like" },
     { "listen", "host:65536", "an address like" },
 };
+
+static const struct {
+    const char *value;
+    double fraction;
+} fractions[] = { { "off", 0 }, { "on", 1 },      { "0", 0 },      { "1", 1 },
+                  { "1.0", 1 }, { "0.25", 0.25 }, { "1e-2", 0.01 } };
+
+START_TEST(a_fraction_is_a_number_from_0_to_1_or_a_word)
+{
+    char argument[64];
+    snprintf(argument, sizeof argument, "--access-log=%s", fractions[_i].value);
+    struct loaded loaded = load_good(WORDS(argument), NULL);
+    ck_assert_double_eq(loaded.config.access_log, fractions[_i].fraction);
+    td_config_free(&loaded.config);
+}
+END_TEST
+
+static const struct {
+    const char *json;
+    double fraction;
+} json_fractions[] = { { "{\"access-log\": 0.25}", 0.25 },
+                       { "{\"access-log\": \"0.25\"}", 0.25 },
+                       { "{\"access-log\": true}", 1 },
+                       { "{\"access-log\": false}", 0 },
+                       { "{\"access-log\": 1e-3}", 0.001 } };
+
+START_TEST(a_fraction_in_the_file_is_a_number_a_text_or_a_truth)
+{
+    file_write(json_fractions[_i].json, strlen(json_fractions[_i].json));
+    struct loaded loaded = load_good(WORDS("--config", file_path), NULL);
+    ck_assert_double_eq(loaded.config.access_log, json_fractions[_i].fraction);
+    td_config_free(&loaded.config);
+}
+END_TEST
 
 START_TEST(a_switch_is_on_or_off)
 {
@@ -816,6 +864,10 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, unset_options_have_their_defaults);
     tcase_add_test(tcase, every_source_sets_every_kind_of_option);
     tcase_add_loop_test(tcase, a_switch_takes_an_optional_value, 0, COUNT_OF(switches));
+    tcase_add_loop_test(tcase, a_fraction_is_a_number_from_0_to_1_or_a_word, 0,
+                        COUNT_OF(fractions));
+    tcase_add_loop_test(tcase, a_fraction_in_the_file_is_a_number_a_text_or_a_truth, 0,
+                        COUNT_OF(json_fractions));
     tcase_add_test(tcase, a_switch_is_on_or_off);
     tcase_add_test(tcase, a_switch_can_come_from_the_environment_and_the_file);
     tcase_add_loop_test(tcase, a_list_is_comma_separated_or_repeated, 0, COUNT_OF(lists));

@@ -1,0 +1,239 @@
+#include "server/http/request_log.h"
+
+#include "server/calls/device_call.h"
+#include "server/calls/services.h"
+#include "server/clients/clients.h"
+#include "server/observe/clock.h"
+#include "server/observe/trace_context.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NS_PER_MS 1000000
+
+/* ---- which requests -------------------------------------------------------------------------- */
+
+enum reason { NO_LINE, FAILED, SLOW, ACCESS, DEBUG };
+
+/* Is the request one of the fraction --access-log? The lower bits of the clock decide, mixed
+ * (splitmix64), so that requests at regular intervals are chosen like others. */
+static bool is_chosen(const struct td_services *services, int64_t begun_ns)
+{
+    const double fraction = services->config.access_log;
+    if (fraction <= 0)
+        return false;
+    uint64_t bits = (uint64_t)begun_ns + services->request_seed;
+    bits = (bits ^ (bits >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    bits = (bits ^ (bits >> 27)) * UINT64_C(0x94d049bb133111eb);
+    bits ^= bits >> 31;
+    return (double)(bits >> 11) * 0x1p-53 < fraction;
+}
+
+/* Any client can cause the exceptions: the second is a refusal before any work. */
+static bool is_fault(const struct td_call *call)
+{
+    return !call->gone && call->error.status != TD_NOT_SUPPORTED &&
+           !(call->error.status == TD_DEADLINE_EXCEEDED && call->error.retry_after_s);
+}
+
+/* Without the time in which the client sends the body and reads the reply. */
+static bool is_slow(const struct td_call *call)
+{
+    const struct td_times *times = &call->times;
+    const int64_t limit_ns = call->services->config.slow_ms * NS_PER_MS;
+    const int64_t from = times->arrived > 0 ? times->arrived : times->begun;
+    return limit_ns > 0 && times->stage_end - from > limit_ns;
+}
+
+static enum reason reason_of(const struct td_call *call)
+{
+    const struct td_services *services = call->services;
+    if (call->reply.http_status >= 500 && is_fault(call))
+        return FAILED;
+    if (is_slow(call))
+        return SLOW;
+    if (is_chosen(services, call->times.begun))
+        return ACCESS;
+    return td_log_wants(&services->log, TD_LOG_DEBUG) ? DEBUG : NO_LINE;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+enum { ADDRESS_TEXT = INET6_ADDRSTRLEN + 4 };
+
+/* An IPv6 address or prefix, or an IPv4 address mapped to IPv6. */
+static void print_address(const uint8_t bytes[16], const char *suffix, char text[ADDRESS_TEXT])
+{
+    static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+    const bool ipv4 = memcmp(bytes, mapped, sizeof mapped) == 0;
+    if (!inet_ntop(ipv4 ? AF_INET : AF_INET6, ipv4 ? bytes + sizeof mapped : bytes, text,
+                   INET6_ADDRSTRLEN))
+        text[0] = '\0';
+    if (!ipv4)
+        strcat(text, suffix);
+}
+
+/* Where a request comes from; "" if that is not known. */
+struct origin_text {
+    char peer[ADDRESS_TEXT];      /* that is connected */
+    char forwarded[ADDRESS_TEXT]; /* for which a trusted proxy sends it */
+};
+
+static void print_peer(const struct sockaddr *peer, char text[ADDRESS_TEXT])
+{
+    struct td_address address;
+    text[0] = '\0';
+    if (td_address_of(peer, &address))
+        print_address(address.bytes, "", text);
+}
+
+static void print_origin(const struct td_call *call, struct origin_text *text)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    struct td_client_key key;
+    *text = (struct origin_text){ .peer = "" };
+    if (!info || !info->client_addr)
+        return;
+    print_peer(info->client_addr, text->peer);
+    if (call->client && td_client_key_of(info->client_addr, &key) &&
+        memcmp(key.bytes, call->client->key.bytes, sizeof key.bytes) != 0)
+        print_address(call->client->key.bytes, "/64", text->forwarded);
+}
+
+/* "params[16,8] indices[4]" */
+static void describe_inputs(const struct td_call *call, char *text, size_t size)
+{
+    const struct td_request *request = &call->request;
+    size_t length = 0;
+    char shape[TD_SHAPE_TEXT];
+    text[0] = '\0';
+    for (int i = 0; request->decoded && i < request->op->n_inputs; i++) {
+        const struct td_operand *operand = &request->args.inputs[i];
+        for (int j = 0; j < operand->count && length < size; j++)
+            length +=
+                (size_t)snprintf(text + length, size - length, "%s%s%s", length ? " " : "",
+                                 request->op->inputs[i].name,
+                                 td_shape_text(&operand->tensors[j].shape, shape, sizeof shape));
+    }
+}
+
+/* Where an op was computed. */
+static const char *device_of(const struct td_call *call)
+{
+    if (!call->op || !call->request.decoded)
+        return NULL;
+    return call->device && td_device_call_is_done(call) ? "gpu" : "cpu";
+}
+
+/* NULL, which omits the field, for "". */
+static const char *given(const char *text)
+{
+    return text[0] ? text : NULL;
+}
+
+/* ---- the line -------------------------------------------------------------------------------- */
+
+struct line {
+    enum reason reason;
+    bool complete;
+    uint64_t suppressed;
+};
+
+static void write_line(const struct td_call *call, const struct line *line)
+{
+    static const char *const reasons[] = {
+        [FAILED] = "failed", [SLOW] = "slow", [ACCESS] = "access", [DEBUG] = NULL
+    };
+    static const enum td_log_level levels[] = {
+        [FAILED] = TD_LOG_WARN, [SLOW] = TD_LOG_WARN, [ACCESS] = TD_LOG_INFO, [DEBUG] = TD_LOG_DEBUG
+    };
+    const struct td_times *times = &call->times;
+    const int64_t now = td_now_ns();
+    const int64_t made = times->stage_end > 0 ? times->stage_end : times->begun;
+    const bool failed = call->error.status && !call->gone;
+    struct td_trace_context trace;
+    struct origin_text origin;
+    char inputs[1024];
+    td_trace_context_read(call->headers.traceparent, &trace);
+    print_origin(call, &origin);
+    describe_inputs(call, inputs, sizeof inputs);
+    /* The texts that a client may make long are the last ones, so that they do not displace others. */
+    const struct td_log_field fields[] = {
+        TD_TEXT("why", reasons[line->reason]),
+        TD_TEXT("request_id", call->request_id),
+        TD_TEXT("trace_id", given(trace.trace_id)),
+        TD_TEXT("parent_span_id", given(trace.span_id)),
+        TD_TEXT("client", given(origin.peer)),
+        TD_TEXT("forwarded_for", given(origin.forwarded)),
+        TD_TEXT("op",
+                call->operation == TD_OPERATION_NONE ? NULL : td_operation_name(call->operation)),
+        TD_INT("status", call->gone ? TD_CODE_GONE : call->reply.http_status),
+        TD_TEXT("code", failed ? td_status_name(call->error.status) : NULL),
+        TD_TEXT("transport", td_transport_name(td_call_transport(call))),
+        TD_TEXT("device", device_of(call)),
+        TD_INT("body_bytes", call->body_bytes),
+        TD_INT("reply_bytes", td_reply_bytes(&call->reply)),
+        TD_TEXT("reply", line->complete ? NULL : "incomplete"),
+        TD_MS("duration_ms", now - times->begun),
+        TD_MS("receive_ms", times->arrived > 0 ? times->arrived - times->begun : 0),
+        TD_MS("decode_ms", times->decode),
+        TD_MS("queue_ms", times->queue),
+        TD_MS("compute_ms", times->compute),
+        TD_MS("encode_ms", times->encode),
+        TD_MS("send_ms", call->gone ? 0 : now - made),
+        TD_COUNT("suppressed", line->suppressed),
+        TD_TEXT("method", call->method),
+        TD_TEXT("path", call->path),
+        TD_TEXT("inputs", given(inputs)),
+        TD_TEXT("detail", failed ? call->error.message : NULL),
+    };
+    td_log_write(&call->services->log, levels[line->reason],
+                 call->gone ? "request_dropped" : "request", fields,
+                 (int)(sizeof fields / sizeof *fields));
+}
+
+void td_request_log(const struct td_call *call, bool complete)
+{
+    struct td_log_limit *slow = &call->services->slow;
+    struct line line = { .reason = reason_of(call), .complete = complete };
+    if (line.reason == NO_LINE)
+        return;
+    if (line.reason == SLOW) {
+        if (!td_log_limit_take(slow, call->times.stage_end, TD_SLOW_LINES))
+            return;
+        line.suppressed = td_log_limit_suppressed(slow);
+    }
+    write_line(call, &line);
+}
+
+void td_request_log_refused(struct td_services *services, const char *request_id, int socket,
+                            const struct td_error *err)
+{
+    const bool chosen = is_chosen(services, td_now_ns());
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+    char client[ADDRESS_TEXT] = "";
+    if (!chosen && !td_log_wants(&services->log, TD_LOG_DEBUG))
+        return;
+    if (socket >= 0 && getpeername(socket, (struct sockaddr *)&peer, &length) == 0)
+        print_peer((const struct sockaddr *)&peer, client);
+    const struct td_log_field fields[] = {
+        TD_TEXT("why", chosen ? "access" : NULL), TD_TEXT("request_id", request_id),
+        TD_TEXT("client", given(client)),         TD_TEXT("code", td_status_name(err->status)),
+        TD_TEXT("detail", err->message),
+    };
+    td_log_write(&services->log, chosen ? TD_LOG_INFO : TD_LOG_DEBUG, "request", fields,
+                 (int)(sizeof fields / sizeof *fields));
+}
+
+void td_request_log_tidy(struct td_services *services, int64_t now_ns)
+{
+    const uint64_t suppressed = td_log_limit_suppressed_before(&services->slow, now_ns);
+    if (suppressed > 0)
+        td_log(&services->log, TD_LOG_WARN, "slow_requests", TD_INT("suppressed", suppressed));
+}

@@ -1,0 +1,101 @@
+#include "server/observe/trace_context.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
+#define SPAN  "00f067aa0ba902b7"
+
+static const struct {
+    const char *description, *header;
+} valid[] = {
+    { "sampled", "00-" TRACE "-" SPAN "-01" },
+    { "not sampled", "00-" TRACE "-" SPAN "-00" },
+    { "flags of later versions", "00-" TRACE "-" SPAN "-ff" },
+    { "a later version of the same length", "cc-" TRACE "-" SPAN "-01" },
+    { "a later version with more fields", "01-" TRACE "-" SPAN "-01-what-the-future-brings" },
+    { "a later version with an empty field", "fe-" TRACE "-" SPAN "-01-" },
+};
+
+START_TEST(a_valid_header_has_both_ids)
+{
+    struct td_trace_context trace;
+    ck_assert_msg(td_trace_context_read(valid[_i].header, &trace), "%s", valid[_i].description);
+    ck_assert_str_eq(trace.trace_id, TRACE);
+    ck_assert_str_eq(trace.span_id, SPAN);
+}
+END_TEST
+
+static const struct {
+    const char *description, *header;
+} invalid[] = {
+    { "none", NULL },
+    { "empty", "" },
+    { "version ff", "ff-" TRACE "-" SPAN "-01" },
+    { "a version in upper case", "0A-" TRACE "-" SPAN "-01" },
+    { "a version of one digit", "0-" TRACE "-" SPAN "-01" },
+    { "a version of three digits", "000-" TRACE "-" SPAN "-01" },
+    { "no version", TRACE "-" SPAN "-01" },
+    { "a trace id of zeros", "00-00000000000000000000000000000000-" SPAN "-01" },
+    { "a span id of zeros", "00-" TRACE "-0000000000000000-01" },
+    { "a trace id in upper case", "00-4BF92F3577B34DA6A3CE929D0E0E4736-" SPAN "-01" },
+    { "a span id in upper case", "00-" TRACE "-00F067AA0BA902B7-01" },
+    { "flags in upper case", "00-" TRACE "-" SPAN "-0A" },
+    { "a short trace id", "00-4bf92f3577b34da6a3ce929d0e0e473-" SPAN "-01" },
+    { "a long trace id", "00-" TRACE "0-" SPAN "-01" },
+    { "a short span id", "00-" TRACE "-00f067aa0ba902b-01" },
+    { "a long span id", "00-" TRACE "-" SPAN "0-01" },
+    { "no flags", "00-" TRACE "-" SPAN "-" },
+    { "one flag digit", "00-" TRACE "-" SPAN "-0" },
+    { "three flag digits", "00-" TRACE "-" SPAN "-010" },
+    { "version 00 with more fields", "00-" TRACE "-" SPAN "-01-x" },
+    { "version 00 with a dash at the end", "00-" TRACE "-" SPAN "-01-" },
+    { "a later version with more than flags", "01-" TRACE "-" SPAN "-01x" },
+    { "other separators", "00_" TRACE "_" SPAN "_01" },
+    { "a space before", " 00-" TRACE "-" SPAN "-01" },
+    { "a space after", "00-" TRACE "-" SPAN "-01 " },
+    { "a list", "00-" TRACE "-" SPAN "-01,00-" TRACE "-" SPAN "-01" },
+    { "not hexadecimal", "00-4bf92f3577b34da6a3ce929d0e0e473g-" SPAN "-01" },
+    { "bytes beyond ASCII", "00-4bf92f3577b34da6a3ce929d0e0e47\xc3\xa9-" SPAN "-01" },
+    { "a line feed", "00-" TRACE "-" SPAN "-01\n" },
+};
+
+START_TEST(an_invalid_header_means_nothing)
+{
+    struct td_trace_context trace;
+    ck_assert_msg(!td_trace_context_read(invalid[_i].header, &trace), "%s",
+                  invalid[_i].description);
+    ck_assert_str_eq(trace.trace_id, "");
+    ck_assert_str_eq(trace.span_id, "");
+}
+END_TEST
+
+/* In memory of its own, so that a sanitizer sees a read beyond the end. */
+START_TEST(a_header_that_ends_anywhere_is_read_no_further)
+{
+    static const char header[] = "01-" TRACE "-" SPAN "-01-x";
+    for (size_t length = 0; length < sizeof header; length++) {
+        struct td_trace_context trace;
+        char *text = malloc(length + 1);
+        ck_assert_ptr_nonnull(text);
+        memcpy(text, header, length);
+        text[length] = '\0';
+        ck_assert_int_eq(td_trace_context_read(text, &trace), length == 55 || length >= 56);
+        free(text);
+    }
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, a_valid_header_has_both_ids, 0, COUNT_OF(valid));
+    tcase_add_loop_test(tcase, an_invalid_header_means_nothing, 0, COUNT_OF(invalid));
+    tcase_add_test(tcase, a_header_that_ends_anywhere_is_read_no_further);
+}
+
+int main(void)
+{
+    return run_suite("trace context", add);
+}
