@@ -142,6 +142,53 @@ START_TEST(a_level_passes_events_of_equal_or_higher_severity)
 }
 END_TEST
 
+static const struct {
+    int64_t ns;
+    const char *text;
+} durations[] = {
+    { 0, "0.000" },
+    { 499, "0.000" },
+    { 500, "0.001" },
+    { 999499, "0.999" },
+    { 999500, "1.000" },
+    { 1000000, "1.000" },
+    { 1234567, "1.235" },
+    { -1500000, "-1.500" },
+    { INT64_MAX, "9223372036854.776" },
+    { INT64_MIN, "-9223372036854.776" },
+};
+
+START_TEST(a_duration_is_in_milliseconds_with_three_decimals)
+{
+    const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_TEXT);
+    char pattern[200];
+    td_log(&log, TD_LOG_INFO, "e", TD_MS("ms", durations[_i].ns));
+    snprintf(pattern, sizeof pattern, TIME " info e ms=%s\n", durations[_i].text);
+    expect_match(written(), pattern);
+}
+END_TEST
+
+static const struct {
+    int64_t number;
+    const char *text;
+} numbers[] = { { 0, "0" },
+                { 1, "1" },
+                { -1, "-1" },
+                { 10, "10" },
+                { INT64_MAX, "9223372036854775807" },
+                { INT64_MIN, "-9223372036854775808" } };
+
+START_TEST(a_number_has_all_its_digits_and_a_count_of_0_is_left_out)
+{
+    const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_TEXT);
+    char pattern[200];
+    td_log(&log, TD_LOG_INFO, "e", TD_INT("n", numbers[_i].number), TD_COUNT("zero", 0),
+           TD_COUNT("count", 7));
+    snprintf(pattern, sizeof pattern, TIME " info e n=%s count=7\n", numbers[_i].text);
+    expect_match(written(), pattern);
+}
+END_TEST
+
 /* ---- values from outside --------------------------------------------------------------------- */
 
 static const struct {
@@ -526,6 +573,10 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_text_line_is_time_level_event_and_fields);
     tcase_add_test(tcase, a_json_line_is_one_object);
     tcase_add_test(tcase, fields_without_a_text_are_left_out);
+    tcase_add_loop_test(tcase, a_duration_is_in_milliseconds_with_three_decimals, 0,
+                        COUNT_OF(durations));
+    tcase_add_loop_test(tcase, a_number_has_all_its_digits_and_a_count_of_0_is_left_out, 0,
+                        COUNT_OF(numbers));
     tcase_add_test(tcase, a_level_passes_events_of_equal_or_higher_severity);
     tcase_add_loop_test(tcase, a_value_cannot_break_out_of_its_field, 0, COUNT_OF(escapes));
     tcase_add_test(tcase, every_byte_is_logged_as_printable_ascii);
