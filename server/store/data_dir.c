@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +140,29 @@ bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int
     }
     free(items);
     return *files != NULL;
+}
+
+static bool is_folder(int folder, const struct dirent *item)
+{
+    struct stat info;
+    if (item->d_type != DT_LNK && item->d_type != DT_UNKNOWN)
+        return item->d_type == DT_DIR;
+    return fstatat(folder, item->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode);
+}
+
+void td_data_dir_others(struct td_data_dir *dir,
+                        void (*visit)(void *context, const char *name, bool is_folder),
+                        void *context)
+{
+    const int fd = openat(dir->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!folder && fd >= 0)
+        close(fd);
+    for (const struct dirent *item; folder && (item = readdir(folder));)
+        if (item->d_name[0] != '.' && !wanted(item))
+            visit(context, item->d_name, is_folder(fd, item));
+    if (folder)
+        closedir(folder);
 }
 
 td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id)

@@ -11,7 +11,7 @@
  *                               neither.
  *            STEM.npy           STEM
  *            STEM.safetensors   STEM:w for each tensor w
- *            Hidden files and all others are ignored without a log line.
+ *            Hidden files are ignored; others are not read (scan_report.h).
  * Ownership  load returns tensors in the caller's arena, which holds the mappings. A tensor's owner
  *            keeps its mapping alive beyond the arena; it is NULL if the data had to be converted
  *            into the arena.
@@ -102,6 +102,12 @@ int td_data_file_order(const char *file, const char *other);
 /* The names of the tensor files, in that order; free() the list. False (logged) if the folder
  * cannot be read. */
 bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int *count);
+
+/* Calls `visit` for each other entry that is not hidden, in any order; a link is what it leads to. Nothing
+ * if they cannot be read. */
+void td_data_dir_others(struct td_data_dir *dir,
+                        void (*visit)(void *context, const char *name, bool is_folder),
+                        void *context);
 
 /* Whether the file exists; sets *id if it does. */
 typedef enum {

@@ -2,6 +2,7 @@
 
 #include "server/store/entries.h"
 #include "server/store/known_files.h"
+#include "server/store/scan_report.h"
 #include "server/store/state.h"
 #include "server/store/verify.h"
 #include "server/store/writers.h"
@@ -9,13 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void skipped(const struct td_store *store, const char *file, const char *tensor,
-                    const char *why)
-{
-    td_log(store->log, TD_LOG_WARN, "table_skipped", TD_TEXT("file", file),
-           TD_TEXT("tensor", tensor), TD_TEXT("reason", why));
-}
 
 /* Files that could not be read in this scan, with room for all files. */
 struct unread_files {
@@ -26,18 +20,25 @@ struct unread_files {
 /* The scan of one file. */
 struct file_scan {
     struct td_store *store;
+    struct td_scan_report *report;
     struct unread_files *unread;
     const char *file;
     const char *locked_name; /* name that the scan has already locked; NULL for none */
     bool vanished;
 };
 
+/* The file, or a tensor of it, is not served. */
+static void skipped(const struct file_scan *scan, const char *tensor, const char *why)
+{
+    td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, tensor, why);
+}
+
 /* The file's current content is unknown. The record keeps which content the scan saw: unless it
  * changes, it replaces no version that is made from now on. */
 static void mark_unread(const struct file_scan *scan, const char *why)
 {
     struct td_file_id id;
-    skipped(scan->store, scan->file, NULL, why);
+    skipped(scan, NULL, why);
     snprintf(scan->unread->files[scan->unread->count++], TD_FILE_NAME, "%s", scan->file);
     const td_file_state state = td_data_dir_stat(scan->store->dir, scan->file, &id);
     if (state == TD_FILE_UNKNOWN)
@@ -50,7 +51,7 @@ static void mark_unread(const struct file_scan *scan, const char *why)
 static void mark_malformed(const struct file_scan *scan, const struct td_file_id *id,
                            const char *why)
 {
-    skipped(scan->store, scan->file, NULL, why);
+    skipped(scan, NULL, why);
     if (strcmp(strrchr(scan->file, '.'), ".tensord") == 0)
         td_store_file_malformed(scan->store, scan->file, id, td_store_last_number(scan->store),
                                 why);
@@ -59,16 +60,17 @@ static void mark_malformed(const struct file_scan *scan, const struct td_file_id
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
 /* Publishes a tensor as a version of its name. The name is locked. */
-static td_status take_tensor(struct td_store *store, const char *file, const struct td_file_id *id,
+static td_status take_tensor(const struct file_scan *scan, const struct td_file_id *id,
                              const struct td_data_tensor *found, const struct td_version *before,
                              struct td_error *err)
 {
+    struct td_store *store = scan->store;
     /* A number stored before this start is kept; later ones must exceed all that were assigned. */
     const bool numbered = found->version > 0 && found->version >> 53 == 0 && !store->opened;
     struct td_version *version = td_version_new(found->name, err);
     if (!version)
         return TD_MEMORY_EXHAUSTED;
-    snprintf(version->file, sizeof version->file, "%s", file);
+    snprintf(version->file, sizeof version->file, "%s", scan->file);
     version->persisted = version->from_file = true;
     const bool mapped = found->tensor.owner != NULL;
     const uint64_t held =
@@ -92,6 +94,7 @@ static td_status take_tensor(struct td_store *store, const char *file, const str
         struct td_version *replaced = td_store_publish(store, version);
         if (pending)
             atomic_store(&store->unverified, true);
+        *(replaced ? &scan->report->replaced : &scan->report->added) += 1;
         td_buffer_unref(replaced ? &replaced->base : NULL);
     } else {
         td_version_abandon(store, version);
@@ -150,22 +153,23 @@ static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *
     struct td_version *before = td_store_current(store, found->name, strlen(found->name));
     struct td_error err = { 0 };
     bool ok = true;
-    if (before && before->number > older)
+    if (before && before->number > older) {
+        scan->report->unchanged++;
         goto done;
+    }
     switch (find_earlier(scan, found->name)) {
     case TD_FILE_GONE:
         ok = is_unchanged_since_read(scan, id);
-        if (ok && take_tensor(store, scan->file, id, found, before, &err) != TD_OK) {
-            skipped(store, scan->file, found->name, err.message);
+        if (ok && take_tensor(scan, id, found, before, &err) != TD_OK) {
+            skipped(scan, found->name, err.message);
             ok = false;
         }
         break;
     case TD_FILE_PRESENT:
-        skipped(store, scan->file, found->name, "another file has a tensor of that name");
+        skipped(scan, found->name, "another file has a tensor of that name");
         break;
     default:
-        skipped(store, scan->file, found->name,
-                "another file, which takes precedence, cannot be read now");
+        skipped(scan, found->name, "another file, which takes precedence, cannot be read now");
         ok = false;
     }
 done:
@@ -189,8 +193,10 @@ static bool drop_tensor(const struct file_scan *scan, const char *name)
     struct td_version *current = td_store_current(scan->store, name, length);
     if (current && strcmp(current->file, scan->file) == 0) {
         ok = !scan->vanished || is_gone(scan->store, scan->file);
-        if (ok)
+        if (ok) {
             td_store_drop(scan->store, name);
+            scan->report->removed++;
+        }
     }
     td_buffer_unref(current ? &current->base : NULL);
     return ok;
@@ -260,7 +266,7 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
     for (int i = 0; i < content->count; i++) {
         const struct td_data_tensor *found = &content->tensors[i];
         if (td_store_check_name(found->name, &err) != TD_OK) {
-            skipped(scan->store, scan->file, found->name, err.message);
+            skipped(scan, found->name, err.message);
             continue;
         }
         const bool ok = with_name_locked(scan, found->name, &content->id, found,
@@ -319,6 +325,7 @@ static void scan_known(const struct file_scan *scan)
         td_file_id_equal(&id, &before->id) && all_served(scan->store, before)) {
         mark_orphaned(scan->store, before, false);
         td_store_file_seen(scan->store, scan->file, &id, td_store_last_number(scan->store));
+        scan->report->unchanged += before->n_names;
         goto done;
     }
     td_status status = td_data_dir_load(scan->store->dir, scan->file, &arena, &content, &err);
@@ -346,10 +353,11 @@ static const char *only_name(const char *file, char stem[TD_FILE_NAME])
     return strcmp(suffix, ".safetensors") != 0 && td_name_valid(stem) ? stem : NULL;
 }
 
-static void scan_file(struct td_store *store, struct unread_files *unread, const char *file)
+static void scan_file(struct td_store *store, struct td_scan_report *report,
+                      struct unread_files *unread, const char *file)
 {
     struct td_writer writer;
-    struct file_scan scan = { .store = store, .unread = unread, .file = file };
+    struct file_scan scan = { .store = store, .report = report, .unread = unread, .file = file };
     char stem[TD_FILE_NAME];
     /* A writer may be writing the file of one tensor now, so lock its name first. */
     scan.locked_name = only_name(file, stem);
@@ -358,6 +366,7 @@ static void scan_file(struct td_store *store, struct unread_files *unread, const
     scan_known(&scan);
     if (scan.locked_name)
         td_writer_unlock(store, &writer);
+    td_scan_report_file(report, file);
 }
 
 /* ---- the folder
@@ -365,16 +374,16 @@ static void scan_file(struct td_store *store, struct unread_files *unread, const
 
 /* Drops the tensors of a removed file. A file of one name is scanned with the name locked: a
  * failing DELETE may restore it. */
-static void remove_vanished(struct td_store *store, const char *file)
+static void remove_vanished(struct td_store *store, struct td_scan_report *report, const char *file)
 {
     struct td_writer writer;
     struct td_known_file *known;
     struct td_error err;
-    struct file_scan scan = { .store = store, .file = file, .vanished = true };
+    struct file_scan scan = { .store = store, .report = report, .file = file, .vanished = true };
     char stem[TD_FILE_NAME];
     bool ok = true;
     if (td_store_recall_file(store, file, &known, &err) != TD_OK) {
-        skipped(store, file, NULL, err.message);
+        skipped(&scan, NULL, err.message);
         return;
     }
     scan.locked_name = known && known->n_names == 1 ? known->names[0].name : only_name(file, stem);
@@ -386,8 +395,14 @@ static void remove_vanished(struct td_store *store, const char *file)
         td_store_forget_file(store, file);
     if (scan.locked_name)
         td_writer_unlock(store, &writer);
+    td_scan_report_file(report, file);
 done:
     td_known_file_free(known);
+}
+
+static void report_other(void *context, const char *name, bool is_folder)
+{
+    td_scan_report_other(context, name, is_folder);
 }
 
 /* With `scanning` held. */
@@ -395,20 +410,27 @@ static bool scan_folder(struct td_store *store)
 {
     char(*files)[TD_FILE_NAME], (*known)[TD_FILE_NAME] = NULL;
     struct unread_files unread = { 0 };
+    struct td_scan_report report;
     int count, n_known = 0;
+    td_scan_report_begin(&report, store->log);
     bool readable = td_data_dir_list(store->dir, &files, &count);
     if (readable) {
         known = td_store_known_files(store, &n_known);
         unread.files = calloc((size_t)count + 1, sizeof *unread.files);
         readable = known && unread.files;
         if (!readable)
-            skipped(store, NULL, NULL, "no memory for the names of the files");
+            td_scan_report_skip(&report, TD_LOG_WARN, NULL, NULL,
+                                "no memory for the names of the files");
     }
     for (int i = 0; i < n_known && readable; i++)
         if (is_gone(store, known[i]))
-            remove_vanished(store, known[i]);
+            remove_vanished(store, &report, known[i]);
     for (int i = 0; i < count && readable && !td_store_must_stop(store); i++)
-        scan_file(store, &unread, files[i]);
+        scan_file(store, &report, &unread, files[i]);
+    if (readable) {
+        td_data_dir_others(store->dir, report_other, &report);
+        td_scan_report_end(&report);
+    }
     free(unread.files);
     free(known);
     free(files);

@@ -116,12 +116,31 @@ struct td_store *open_folder(void)
     return store;
 }
 
-const char *logged(void)
+const char *logged_with_scans(void)
 {
     static char text[60000];
     const ssize_t length = read(log_reading, text, sizeof text - 1);
     text[length > 0 ? length : 0] = '\0';
     return text;
+}
+
+const char *logged(void)
+{
+    static char others[60000];
+    size_t length = 0;
+    for (const char *line = logged_with_scans(), *end; *line; line = end) {
+        end = strchrnul(line, '\n');
+        end += *end != '\0';
+        const char *event = strstr(line, " info ");
+        if (event && event < end &&
+            (strncmp(event + 6, "tables_changed ", 15) == 0 ||
+             strncmp(event + 6, "data_dir_scanned ", 17) == 0))
+            continue;
+        memcpy(others + length, line, (size_t)(end - line));
+        length += (size_t)(end - line);
+    }
+    others[length] = '\0';
+    return others;
 }
 
 void expect_names(struct td_store *store, const char *wanted)

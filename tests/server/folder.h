@@ -39,8 +39,9 @@ void put_safetensors(const char *name, const char *header, int32_t first, int n)
 struct td_store *open_at(const char *path); /* NULL on failure */
 struct td_store *open_folder(void);
 
-/* All that was logged since the last call. */
+/* All that was logged since the last call, without what scans found, and with it. */
 const char *logged(void);
+const char *logged_with_scans(void);
 
 /* Fails unless the store has exactly these names, in this order: "a b c". */
 void expect_names(struct td_store *store, const char *wanted);

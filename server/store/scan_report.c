@@ -1,0 +1,106 @@
+#include "server/store/scan_report.h"
+
+#include "server/observe/clock.h"
+
+#include <string.h>
+#include <strings.h>
+
+void td_scan_report_begin(struct td_scan_report *report, const struct td_log *log)
+{
+    *report = (struct td_scan_report){ .log = log, .begun_ns = td_now_ns() };
+}
+
+/* Takes one of the lines of a kind. False if there are no more. */
+static bool take_line(struct td_scan_report *report, int *lines, enum td_log_level level)
+{
+    if (!td_log_wants(report->log, level))
+        return false;
+    if (*lines == TD_SCAN_LINES) {
+        report->not_logged++;
+        return false;
+    }
+    ++*lines;
+    return true;
+}
+
+void td_scan_report_skip(struct td_scan_report *report, enum td_log_level level, const char *file,
+                         const char *tensor, const char *why)
+{
+    report->skipped++;
+    if (take_line(report, &report->skip_lines, level))
+        td_log(report->log, level, "table_skipped", TD_TEXT("file", file),
+               TD_TEXT("tensor", tensor), TD_TEXT("reason", why));
+}
+
+const char *td_scan_other_reason(const char *name)
+{
+    static const char not_read[] =
+        "this format is not read; save the tensors as .npy or .safetensors";
+    static const char upper_case[] = "the suffix must be in lower case";
+    static const struct {
+        const char *suffix, *reason;
+    } known[] = {
+        { ".npz", "an archive of arrays is not read; save each of them as .npy" },
+        { ".csv", "text is not read; save the table as .npy" },
+        { ".tsv", "text is not read; save the table as .npy" },
+        { ".pt", "pickled tensors are not read; save them as .safetensors" },
+        { ".pth", "pickled tensors are not read; save them as .safetensors" },
+        { ".pkl", "pickled tensors are not read; save them as .safetensors" },
+        { ".pickle", "pickled tensors are not read; save them as .safetensors" },
+        { ".npy", upper_case },
+        { ".safetensors", upper_case },
+        { ".tensord", upper_case },
+        { ".bin", not_read },
+        { ".ckpt", not_read },
+        { ".h5", not_read },
+        { ".hdf5", not_read },
+        { ".onnx", not_read },
+        { ".gguf", not_read },
+        { ".parquet", not_read },
+        { ".arrow", not_read },
+        { ".feather", not_read },
+        { ".mat", not_read },
+        { ".msgpack", not_read },
+        { ".pb", not_read },
+        { ".tflite", not_read },
+        { ".gz", not_read },
+        { ".zst", not_read },
+        { ".zip", not_read },
+    };
+    const char *suffix = strrchr(name, '.');
+    for (size_t i = 0; suffix && i < sizeof known / sizeof *known; i++)
+        if (strcasecmp(suffix, known[i].suffix) == 0)
+            return known[i].reason;
+    return NULL;
+}
+
+void td_scan_report_other(struct td_scan_report *report, const char *name, bool is_folder)
+{
+    const char *reason = is_folder ? "a folder is not read" : td_scan_other_reason(name);
+    if (reason)
+        td_scan_report_skip(report, is_folder ? TD_LOG_INFO : TD_LOG_WARN, name, NULL, reason);
+    else
+        report->ignored++;
+}
+
+void td_scan_report_file(struct td_scan_report *report, const char *file)
+{
+    if (report->added + report->replaced + report->removed > 0 &&
+        take_line(report, &report->change_lines, TD_LOG_INFO))
+        td_log(report->log, TD_LOG_INFO, "tables_changed", TD_TEXT("file", file),
+               TD_COUNT("added", report->added), TD_COUNT("replaced", report->replaced),
+               TD_COUNT("removed", report->removed));
+    report->total_added += report->added;
+    report->total_replaced += report->replaced;
+    report->total_removed += report->removed;
+    report->added = report->replaced = report->removed = 0;
+}
+
+void td_scan_report_end(const struct td_scan_report *report)
+{
+    td_log(report->log, TD_LOG_INFO, "data_dir_scanned", TD_INT("added", report->total_added),
+           TD_INT("replaced", report->total_replaced), TD_INT("removed", report->total_removed),
+           TD_INT("unchanged", report->unchanged), TD_INT("skipped", report->skipped),
+           TD_INT("ignored", report->ignored), TD_COUNT("not_logged", report->not_logged),
+           TD_MS("scan_ms", td_now_ns() - report->begun_ns));
+}

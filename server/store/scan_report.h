@@ -1,0 +1,48 @@
+/* scan_report.h - what a scan of the data folder found: a log line for each file whose tensors
+ * changed, one for each file or tensor that is skipped, and a summary.
+ *
+ *     info tables_changed file=model.safetensors added=2 replaced=1
+ *     warn table_skipped file=broken.npy reason="..."
+ *     info data_dir_scanned added=2 replaced=1 removed=0 unchanged=40 skipped=1 ignored=3 scan_ms=1.5
+ *
+ * Bounds   TD_SCAN_LINES lines of changes and as many of what is skipped; the summary has the number of
+ *          others as not_logged.
+ * Threads  Not synchronised: it belongs to the scan. */
+#ifndef TD_SERVER_STORE_SCAN_REPORT_H
+#define TD_SERVER_STORE_SCAN_REPORT_H
+
+#include "server/observe/log.h"
+
+#include <stdbool.h>
+
+enum { TD_SCAN_LINES = 100 };
+
+struct td_scan_report {
+    const struct td_log *log;
+    int64_t begun_ns;
+    int added, replaced, removed;                   /* tensors of the current file, */
+    int total_added, total_replaced, total_removed; /* and of those before it */
+    int unchanged;                                  /* tensors */
+    int skipped;                                    /* files, and tensors of other files */
+    int ignored;                                    /* files that are no tensors, by their names */
+    int change_lines, skip_lines, not_logged;
+};
+
+void td_scan_report_begin(struct td_scan_report *report, const struct td_log *log);
+
+/* file, tensor: NULL omits it. level: warn, unless that is usual. */
+void td_scan_report_skip(struct td_scan_report *report, enum td_log_level level, const char *file,
+                         const char *tensor, const char *why);
+
+/* An entry of the folder that is no tensor file by its name. */
+void td_scan_report_other(struct td_scan_report *report, const char *name, bool is_folder);
+
+/* Ends the current file. */
+void td_scan_report_file(struct td_scan_report *report, const char *file);
+
+void td_scan_report_end(const struct td_scan_report *report);
+
+/* Why a file of another format is not read; NULL for one that is not known to have tensors. */
+const char *td_scan_other_reason(const char *name);
+
+#endif

@@ -1,0 +1,201 @@
+#include "server/store/scan_report.h"
+#include "tests/server/folder.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <sys/stat.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Fails unless the lines have this text, once. */
+static void expect_once(const char *lines, const char *wanted)
+{
+    const char *first = strstr(lines, wanted);
+    ck_assert_msg(first != NULL, "no '%s' in:\n%s", wanted, lines);
+    ck_assert_msg(strstr(first + 1, wanted) == NULL, "several '%s' in:\n%s", wanted, lines);
+}
+
+static int count_of(const char *lines, const char *wanted)
+{
+    int n = 0;
+    for (const char *at = lines; (at = strstr(at, wanted)); at++)
+        n++;
+    return n;
+}
+
+/* ---- scans ----------------------------------------------------------------------------------- */
+
+START_TEST(a_start_reports_what_it_found)
+{
+    put_npy("a.npy", 1, 4);
+    put_safetensors("m.safetensors", TWO_TENSORS, 1, 6);
+    put_text("bad.npy", "no");
+    put_text("notes.txt", "x");
+    put_text(".hidden", "x");
+    struct td_store *store = open_folder();
+    const char *lines = logged_with_scans();
+    expect_once(lines, " info tables_changed file=a.npy added=1\n");
+    expect_once(lines, " info tables_changed file=m.safetensors added=2\n");
+    expect_once(lines, " warn table_skipped file=bad.npy reason=");
+    expect_once(lines, " info data_dir_scanned added=3 replaced=0 removed=0 unchanged=0 skipped=1 "
+                       "ignored=1 scan_ms=");
+    ck_assert_ptr_null(strstr(lines, "notes.txt"));
+    ck_assert_ptr_null(strstr(lines, ".hidden"));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_rescan_reports_each_change)
+{
+    put_npy("same.npy", 1, 4);
+    put_npy("other.npy", 1, 4);
+    put_npy("gone.npy", 1, 4);
+    put_safetensors("m.safetensors", TWO_TENSORS, 1, 6);
+    struct td_store *store = open_folder();
+    (void)logged();
+    unlink(path_of("gone.npy"));
+    unlink(path_of("other.npy"));
+    put_npy("other.npy", 5, 5);
+    put_npy("new.npy", 1, 4);
+    unlink(path_of("m.safetensors"));
+    put_safetensors("m.safetensors",
+                    "{\"w\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},"
+                    "\"c\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[16,24]}}",
+                    1, 6);
+    td_store_rescan(store);
+    const char *lines = logged_with_scans();
+    expect_once(lines, " info tables_changed file=gone.npy removed=1\n");
+    expect_once(lines, " info tables_changed file=other.npy replaced=1\n");
+    expect_once(lines, " info tables_changed file=new.npy added=1\n");
+    expect_once(lines, " info tables_changed file=m.safetensors added=1 replaced=1 removed=1\n");
+    expect_once(lines, " data_dir_scanned added=2 replaced=2 removed=2 unchanged=1 skipped=0 "
+                       "ignored=0 scan_ms=");
+    ck_assert_int_eq(count_of(lines, "\n"), 5);
+    td_store_rescan(store);
+    lines = logged_with_scans();
+    ck_assert_int_eq(count_of(lines, "\n"), 1);
+    expect_once(lines, " added=0 replaced=0 removed=0 unchanged=5 skipped=0 ");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(what_a_client_stored_since_is_not_replaced_and_counts_as_unchanged)
+{
+    put_npy("a.npy", 1, 4);
+    struct td_store *store = open_folder();
+    struct td_tensor_listing listing;
+    struct td_error err;
+    bool created;
+    const struct td_store_write write = { .name = "a" };
+    const struct td_tensor mine = tensor("int32[2] 7 8");
+    (void)logged();
+    ck_assert_int_eq(td_store_put(store, &write, &mine, &test_arena, &listing, &created, &err),
+                     TD_OK);
+    td_store_rescan(store);
+    expect_once(logged_with_scans(), " added=0 replaced=0 removed=0 unchanged=1 skipped=0 ");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(entries_of_other_kinds_are_reported_with_the_reason)
+{
+    static const struct {
+        const char *name, *line;
+    } others[] = {
+        { "a.npz", " warn table_skipped file=a.npz reason=\"an archive of arrays is not read" },
+        { "b.csv", " warn table_skipped file=b.csv reason=\"text is not read" },
+        { "c.pt", " warn table_skipped file=c.pt reason=\"pickled tensors are not read" },
+        { "d.NPY", " warn table_skipped file=d.NPY reason=\"the suffix must be in lower case" },
+        { "e.npy.gz", " warn table_skipped file=e.npy.gz reason=\"this format is not read" },
+        { "model.BIN", " warn table_skipped file=model.BIN reason=\"this format is not read" },
+    };
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        put_text(others[i].name, "x");
+    put_text("README.md", "x");
+    put_text("config.json", "x");
+    ck_assert_int_eq(mkdir(path_of("sub"), 0755), 0);
+    ck_assert_int_eq(mkdir(path_of("folder.npy"), 0755), 0);
+    ck_assert_int_eq(symlink("sub", path_of("link")), 0);
+    ck_assert_int_eq(symlink("/nonexistent", path_of("dangling.npy")), 0);
+    ck_assert_int_eq(symlink("/nonexistent", path_of("dangling")), 0);
+    struct td_store *store = open_folder();
+    const char *lines = logged_with_scans();
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        expect_once(lines, others[i].line);
+    expect_once(lines, " info table_skipped file=sub reason=\"a folder is not read\"\n");
+    expect_once(lines, " info table_skipped file=link reason=\"a folder is not read\"\n");
+    expect_once(lines, " warn table_skipped file=folder.npy reason=");
+    expect_once(lines, " warn table_skipped file=dangling.npy reason=");
+    expect_once(lines, " unchanged=0 skipped=10 ignored=3 ");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(names_of_files_cannot_forge_lines)
+{
+    put_text("a\n2026 info forged.npz", "x");
+    put_text("\xff\"x=1.csv", "x");
+    struct td_store *store = open_folder();
+    const char *lines = logged_with_scans();
+    ck_assert_int_eq(count_of(lines, "\n"), 3);
+    expect_once(lines, " file=\"a\\x0a2026 info forged.npz\" ");
+    expect_once(lines, " file=\"\\xff\\\"x=1.csv\" ");
+    td_store_free(store);
+}
+END_TEST
+
+/* ---- the report itself ----------------------------------------------------------------------- */
+
+START_TEST(lines_of_each_kind_are_limited_and_the_others_counted)
+{
+    struct td_scan_report report;
+    char name[32];
+    td_scan_report_begin(&report, &store_log);
+    for (int i = 0; i < TD_SCAN_LINES + 20; i++) {
+        snprintf(name, sizeof name, "f%d.npy", i);
+        report.added++;
+        td_scan_report_file(&report, name);
+        td_scan_report_skip(&report, TD_LOG_WARN, name, "t", "why");
+    }
+    td_scan_report_end(&report);
+    const char *lines = logged_with_scans();
+    ck_assert_int_eq(count_of(lines, " tables_changed "), TD_SCAN_LINES);
+    ck_assert_int_eq(count_of(lines, " table_skipped "), TD_SCAN_LINES);
+    expect_once(lines, " added=120 replaced=0 removed=0 unchanged=0 skipped=120 ignored=0 "
+                       "not_logged=40 scan_ms=");
+}
+END_TEST
+
+START_TEST(lines_below_the_level_use_up_nothing)
+{
+    struct td_scan_report report;
+    struct td_log quiet = { .level = TD_LOG_WARN, .format = TD_LOG_TEXT, .fd = store_log.fd };
+    td_scan_report_begin(&report, &quiet);
+    for (int i = 0; i < TD_SCAN_LINES + 20; i++)
+        td_scan_report_other(&report, "sub", true);
+    td_scan_report_other(&report, "a.npz", false);
+    td_scan_report_end(&report);
+    expect_once(logged_with_scans(), " table_skipped file=a.npz ");
+    ck_assert_int_eq(report.not_logged, 0);
+    ck_assert_int_eq(report.skipped, TD_SCAN_LINES + 21);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, folder_open, folder_close);
+    tcase_add_test(tcase, a_start_reports_what_it_found);
+    tcase_add_test(tcase, a_rescan_reports_each_change);
+    tcase_add_test(tcase, what_a_client_stored_since_is_not_replaced_and_counts_as_unchanged);
+    tcase_add_test(tcase, entries_of_other_kinds_are_reported_with_the_reason);
+    tcase_add_test(tcase, names_of_files_cannot_forge_lines);
+    tcase_add_test(tcase, lines_of_each_kind_are_limited_and_the_others_counted);
+    tcase_add_test(tcase, lines_below_the_level_use_up_nothing);
+}
+
+int main(void)
+{
+    return run_suite("scan report", add);
+}
