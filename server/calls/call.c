@@ -5,6 +5,7 @@
 #include "api/oip/oip.h"
 #include "server/calls/client_limits.h"
 #include "server/calls/services.h"
+#include "server/calls/table_reads.h"
 #include "server/compression/inflate.h"
 #include "server/observe/clock.h"
 
@@ -335,4 +336,6 @@ void td_call_count(const struct td_call *call, int shard)
     for (int i = 0; has_body && i < call->reply.n_chunks; i++)
         record.bytes_out += call->reply.chunks[i].size;
     td_metrics_count(call->services->metrics, shard, &record);
+    if (record.error == TD_OK && !call->gone)
+        td_table_reads_count(call, shard);
 }

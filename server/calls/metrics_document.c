@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The totals of all operations. */
+/* The totals of all operations and tables. */
 struct totals {
     struct td_operation_totals operations[TD_OPERATION_COUNT];
+    struct td_table_totals tables[TD_METRICS_TABLES + 1];
+    int n_tables;
 };
 
 /* One sample of a family whose samples differ in one label. */
@@ -96,6 +98,17 @@ static void write_bytes(struct td_exposition *e, const struct totals *totals)
     td_family(e, "tensord_reply_bytes", TD_COUNTER, "bodies of replies");
     for (int i = 0; i < TD_OPERATION_COUNT; i++)
         labelled(e, "op", td_operation_name(i), totals->operations[i].bytes_out);
+}
+
+/* Of the tables that have been read. */
+static void write_tables(struct td_exposition *e, const struct td_table_totals *tables, int count)
+{
+    td_family(e, "tensord_table_rows_read", TD_COUNTER, "rows that lookups have read");
+    for (int i = 0; i < count; i++)
+        labelled(e, "table", tables[i].name, tables[i].rows);
+    td_family(e, "tensord_table_bytes_read", TD_COUNTER, "bytes of these rows");
+    for (int i = 0; i < count; i++)
+        labelled(e, "table", tables[i].name, tables[i].bytes);
 }
 
 /* ---- what the daemon holds ------------------------------------------------------------------- */
@@ -233,6 +246,7 @@ static void write_all(struct td_exposition *e, struct td_services *services,
     write_durations(e, totals);
     write_stages(e, totals);
     write_bytes(e, totals);
+    write_tables(e, totals->tables, totals->n_tables);
     write_queue(e, services, &held);
     write_memory(e, &held);
     write_connections(e, services, &held.connections);
@@ -243,7 +257,7 @@ static void write_all(struct td_exposition *e, struct td_services *services,
 
 td_status td_get_metrics(struct td_call *call)
 {
-    enum { SIZE = 320 << 10 }; /* with ten digits in every counter */
+    enum { SIZE = 400 << 10 }; /* with ten digits in every counter, and a hundred long names */
     const bool openmetrics = wants_openmetrics(call->headers.accept);
     call->arena.memory = &call->services->reserve.base; /* operators want to see full memory */
     struct totals *totals = td_arena_alloc(&call->arena, 1, sizeof *totals, &call->error);
@@ -254,6 +268,7 @@ td_status td_get_metrics(struct td_call *call)
     struct td_exposition exposition;
     for (int i = 0; i < TD_OPERATION_COUNT; i++)
         td_metrics_read(call->services->metrics, i, &totals->operations[i]);
+    totals->n_tables = td_metrics_read_tables(call->services->metrics, totals->tables);
     td_exposition_begin(&exposition, &text, openmetrics);
     write_all(&exposition, call->services, totals);
     td_exposition_end(&exposition);

@@ -1,6 +1,8 @@
 #include "server/observe/metrics.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,13 +21,22 @@ struct operation {
     counter last_ms;
 };
 
+struct table {
+    counter rows, bytes;
+};
+
 struct shard {
     _Alignas(64) struct operation operations[TD_OPERATION_COUNT];
+    struct table tables[TD_METRICS_TABLES + 1];
 };
 
 struct td_metrics {
     int n_shards;
     struct shard *shards;
+
+    pthread_mutex_t mutex; /* guards the names */
+    int n_tables;
+    char tables[TD_METRICS_TABLES][TD_METRICS_TABLE_NAME];
 };
 
 #define MS INT64_C(1000000)
@@ -95,6 +106,7 @@ struct td_metrics *td_metrics_new(int n_shards)
     }
     memset(shards, 0, bytes);
     *metrics = (struct td_metrics){ .n_shards = n_shards, .shards = shards };
+    pthread_mutex_init(&metrics->mutex, NULL);
     return metrics;
 }
 
@@ -102,6 +114,7 @@ void td_metrics_free(struct td_metrics *metrics)
 {
     if (!metrics)
         return;
+    pthread_mutex_destroy(&metrics->mutex);
     free(metrics->shards);
     free(metrics);
 }
@@ -161,6 +174,26 @@ void td_metrics_count(struct td_metrics *metrics, int shard, const struct td_req
         atomic_store_explicit(&operation->last_ms, now_ms(), memory_order_relaxed);
 }
 
+int td_metrics_table(struct td_metrics *metrics, const char *name)
+{
+    int place = 0;
+    pthread_mutex_lock(&metrics->mutex);
+    while (place < metrics->n_tables && strcmp(metrics->tables[place], name) != 0)
+        place++;
+    if (place == metrics->n_tables && place < TD_METRICS_TABLES)
+        snprintf(metrics->tables[metrics->n_tables++], TD_METRICS_TABLE_NAME, "%s", name);
+    pthread_mutex_unlock(&metrics->mutex);
+    return place;
+}
+
+void td_metrics_count_rows(struct td_metrics *metrics, int shard, int table, uint64_t rows,
+                           uint64_t bytes)
+{
+    struct table *counts = &metrics->shards[shard].tables[table];
+    add(&counts->rows, (int64_t)rows);
+    add(&counts->bytes, (int64_t)bytes);
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static void add_operation(const struct operation *operation, struct td_operation_totals *out)
@@ -193,4 +226,23 @@ void td_metrics_read(const struct td_metrics *metrics, int operation,
     *out = (struct td_operation_totals){ .last_ms = 0 };
     for (int i = 0; i < metrics->n_shards; i++)
         add_operation(&metrics->shards[i].operations[operation], out);
+}
+
+int td_metrics_read_tables(struct td_metrics *metrics,
+                           struct td_table_totals out[TD_METRICS_TABLES + 1])
+{
+    pthread_mutex_lock(&metrics->mutex);
+    const int count = metrics->n_tables;
+    memset(out, 0, (TD_METRICS_TABLES + 1) * sizeof *out);
+    for (int i = 0; i < count; i++)
+        memcpy(out[i].name, metrics->tables[i], sizeof out[i].name);
+    pthread_mutex_unlock(&metrics->mutex);
+    snprintf(out[count].name, sizeof out[count].name, "%s", TD_METRICS_OTHERS);
+    for (int i = 0; i < metrics->n_shards; i++)
+        for (int j = 0; j <= count; j++) {
+            const int place = j < count ? j : TD_METRICS_TABLES;
+            out[j].rows += get(&metrics->shards[i].tables[place].rows);
+            out[j].bytes += get(&metrics->shards[i].tables[place].bytes);
+        }
+    return count < TD_METRICS_TABLES ? count : count + 1;
 }

@@ -121,6 +121,10 @@ struct td_request_record {
     size_t bytes_in, bytes_out; /* of bodies: of the request expanded, of the reply as made */
 };
 
+/* Names of tables that have counts of their own: the first ones that are asked for. Names are kept when
+ * their tables are deleted, so that counts never decrease. */
+enum { TD_METRICS_TABLES = 100, TD_METRICS_TABLE_NAME = 129 };
+
 struct td_metrics;
 
 /* NULL without memory. */
@@ -130,6 +134,24 @@ void td_metrics_free(struct td_metrics *metrics); /* NULL is fine */
 /* On the thread of the shard. */
 void td_metrics_count(struct td_metrics *metrics, int shard,
                       const struct td_request_record *record);
+
+/* The place of a table; TD_METRICS_TABLES for all those without one. Any thread. */
+int td_metrics_table(struct td_metrics *metrics, const char *name);
+
+/* On the thread of the shard: what a lookup has read. */
+void td_metrics_count_rows(struct td_metrics *metrics, int shard, int table, uint64_t rows,
+                           uint64_t bytes);
+
+struct td_table_totals {
+    char name
+        [TD_METRICS_TABLE_NAME]; /* TD_METRICS_OTHERS for those without a place, which come last */
+    uint64_t rows, bytes;
+};
+#define TD_METRICS_OTHERS "(other)" /* no table can have this name */
+
+/* Returns how many there are, in the order of their first lookup. */
+int td_metrics_read_tables(struct td_metrics *metrics,
+                           struct td_table_totals out[TD_METRICS_TABLES + 1]);
 
 /* The sums over all shards for an operation; durations in nanoseconds. */
 struct td_operation_totals {

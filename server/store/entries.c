@@ -383,8 +383,10 @@ struct td_version *td_store_publish(struct td_store *store, struct td_version *v
     struct td_entry *entry = store->entries[place];
     struct td_version *replaced = entry->current;
     entry->current = version;
-    if (replaced)
+    if (replaced) {
+        atomic_store(&version->place, atomic_load(&replaced->place));
         atomic_store(&replaced->replaced, true);
+    }
     store->held -= replaced ? replaced->held : 0;
     store->mapped += version->mapped;
     store->mapped -= replaced ? replaced->mapped : 0;

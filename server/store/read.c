@@ -40,6 +40,14 @@ bool td_store_is_mapped(const struct td_tensor *tensor)
     return version && version->mapped > 0;
 }
 
+atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name)
+{
+    /* Readers share the version, and change this member alone. */
+    struct td_version *version = (struct td_version *)(uintptr_t)td_version_of(tensor);
+    *name = version ? version->name : NULL;
+    return version ? &version->place : NULL;
+}
+
 td_status td_store_resolve(struct td_resolver *resolver, const char *name, size_t length,
                            struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {

@@ -57,6 +57,8 @@
 #include "server/observe/log.h"
 #include "server/store/precondition.h"
 
+#include <stdatomic.h>
+
 struct td_store;
 
 enum { TD_STORE_TENSORS = 65536 };
@@ -92,6 +94,10 @@ bool td_store_is_replaced(struct td_buffer *owner);
 
 /* Whether it is mapped from a file, which may be truncated while it is read. */
 bool td_store_is_mapped(const struct td_tensor *tensor);
+
+/* Where a resident tensor keeps its place in the metrics, plus one; 0 at first. A version takes over that
+ * of the one it replaces. NULL if the tensor is not resident. */
+atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name);
 
 /* All current versions, sorted by name. */
 TD_MUST_CHECK td_status td_store_list(struct td_store *store, struct td_arena *arena,

@@ -32,6 +32,7 @@ struct td_version {
     bool from_file;                /* and `tensor` is mapped from it */
     atomic_bool replaced;          /* no longer current */
     atomic_bool orphaned;          /* another file has taken the file's name and cannot be read */
+    atomic_int place;              /* in the metrics, plus one; 0: it has none yet */
     struct td_checksums checksums; /* of the mapped file */
     _Atomic(td_integrity) integrity;
     uint64_t damage_begin, damage_end; /* bytes of the file; set before DAMAGED */

@@ -1,5 +1,5 @@
 """GET /metrics: what is counted, in which of the two formats, and that it answers when nothing else does."""
-import http.client, json, re, shutil, socket, subprocess, threading, time
+import contextlib, http.client, json, re, shutil, socket, subprocess, threading, time
 from daemon import *
 
 GATHER = b'{"params":[1,2,3,4],"indices":[1,3]}'
@@ -143,6 +143,76 @@ class Requests(MetricsTest):
         buckets = [n for name, n in self.metrics().items() if name.startswith('tensord_request_duration_seconds_bucket{op="gather"')]
         self.assertEqual(buckets, sorted(buckets))
         self.assertEqual(len(buckets), 20)
+
+
+class TableReads(MetricsTest):
+    @contextlib.contextmanager
+    def fresh(self, *options):
+        """a daemon of its own, whose tables have not been read; they are deleted at the end"""
+        shared_daemon = self.daemon
+        try:
+            with Daemon(*options) as self.daemon:
+                yield
+                for table in self.get("/v1/tensors").json()["tensors"]:
+                    self.assertStatus(self.request("DELETE", "/v1/tensors/" + table["name"]), 204)
+        finally:
+            self.daemon = shared_daemon
+
+    def put(self, name, rows, columns=4):
+        body = npy("float32", (rows, columns), bytes(4 * rows * columns))
+        self.assertIn(self.request("PUT", "/v1/tensors/" + name, body, {"Content-Type": "application/x-npy"}).status, (200, 201))
+
+    def reads(self):
+        """{table: (rows, bytes)}"""
+        now = self.metrics()
+        tables = re.findall(r'tensord_table_rows_read_total\{table="([^"]*)"\}', "\n".join(now))
+        return {table: tuple(int(now[f'tensord_table_{what}_read_total{{table="{table}"}}']) for what in ("rows", "bytes")) for table in tables}
+
+    def look_up(self, op, table, indices, status=200, **more):
+        self.assertStatus(self.post("/v1/" + op, {"params": {"ref": table}, "indices": indices, **more}), status)
+
+    def test_lookups_count_rows_and_bytes_by_table(self):
+        with self.fresh():
+            self.put("users", 10)
+            self.put("items", 10, 2)
+            self.assertEqual(self.reads(), {})
+            self.look_up("gather", "users", [1, 2, 2])
+            self.look_up("gather", "users", [[1], [2]])
+            self.look_up("gather_nd", "items", [[1, 0], [2, 1], [3, 1]])
+            self.look_up("gather", "users", [99], status=422)
+            self.post("/v1/gather", GATHER, AS_JSON)
+            self.post("/v1/einsum", {"equation": "ij->i", "inputs": [{"ref": "users"}]})
+            self.assertEqual(self.reads(), {"users": (5, 80), "items": (3, 12)})
+
+    def test_counts_go_on_when_a_table_is_replaced_or_deleted(self):
+        with self.fresh():
+            self.put("t", 10)
+            self.look_up("gather", "t", [1])
+            self.put("t", 20)
+            self.look_up("gather", "t", [19])
+            self.assertStatus(self.request("DELETE", "/v1/tensors/t"), 204)
+            self.assertEqual(self.reads(), {"t": (2, 32)})
+            self.put("t", 5, 1)
+            self.look_up("gather", "t", [0, 1])
+            self.assertEqual(self.reads(), {"t": (4, 40)})
+
+    def test_workers_and_oip_count_too(self):
+        with self.fresh("--inline-limit-us", "0", "--io-threads", "4"):
+            self.put("t", 10)
+            for _ in range(8):
+                self.look_up("gather", "t", [1, 2])
+            infer = {"parameters": {"params.ref": "t"}, "inputs": [{"name": "indices", "datatype": "INT32", "shape": [1], "data": [2]}]}
+            self.assertStatus(self.post("/v2/models/gather/infer", infer), 200)
+            self.assertEqual(self.reads(), {"t": (17, 17 * 16)})
+
+    def test_the_first_100_tables_have_counts_of_their_own(self):
+        with self.fresh():
+            for i in range(105):
+                self.put(f"t{i}", 2, 1)
+                self.look_up("gather", f"t{i}", [1])
+            reads = self.reads()
+            self.assertEqual(len(reads), 101)
+            self.assertEqual((reads["t99"], reads["(other)"]), ((1, 4), (5, 20)))
 
 
 class Gauges(MetricsTest):

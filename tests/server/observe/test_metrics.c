@@ -3,6 +3,7 @@
 #include "tests/support/tensors.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct td_times some_times = {
@@ -131,6 +132,51 @@ START_TEST(operations_have_different_names)
 }
 END_TEST
 
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+START_TEST(rows_are_counted_by_table_over_all_shards)
+{
+    struct td_metrics *metrics = metrics_of(2);
+    struct td_table_totals totals[TD_METRICS_TABLES + 1];
+    ck_assert_int_eq(td_metrics_read_tables(metrics, totals), 0);
+    const int users = td_metrics_table(metrics, "users"),
+              items = td_metrics_table(metrics, "items");
+    ck_assert_int_eq(td_metrics_table(metrics, "users"), users);
+    td_metrics_count_rows(metrics, 0, users, 3, 48);
+    td_metrics_count_rows(metrics, 1, users, 4, 64);
+    td_metrics_count_rows(metrics, 1, items, 1, 2);
+    ck_assert_int_eq(td_metrics_read_tables(metrics, totals), 2);
+    ck_assert_str_eq(totals[0].name, "users");
+    ck_assert_uint_eq(totals[0].rows, 7);
+    ck_assert_uint_eq(totals[0].bytes, 112);
+    ck_assert_str_eq(totals[1].name, "items");
+    ck_assert_uint_eq(totals[1].rows, 1);
+    td_metrics_free(metrics);
+}
+END_TEST
+
+START_TEST(tables_beyond_the_first_ones_are_counted_together)
+{
+    struct td_metrics *metrics = metrics_of(1);
+    struct td_table_totals totals[TD_METRICS_TABLES + 1];
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < TD_METRICS_TABLES + 5; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "t%d", i);
+            const int place = td_metrics_table(metrics, name);
+            ck_assert_int_eq(place, i < TD_METRICS_TABLES ? i : TD_METRICS_TABLES);
+            td_metrics_count_rows(metrics, 0, place, 1, 10);
+        }
+    ck_assert_int_eq(td_metrics_read_tables(metrics, totals), TD_METRICS_TABLES + 1);
+    ck_assert_str_eq(totals[TD_METRICS_TABLES - 1].name, "t99");
+    ck_assert_uint_eq(totals[TD_METRICS_TABLES - 1].rows, 2);
+    ck_assert_str_eq(totals[TD_METRICS_TABLES].name, TD_METRICS_OTHERS);
+    ck_assert_uint_eq(totals[TD_METRICS_TABLES].rows, 10);
+    ck_assert_uint_eq(totals[TD_METRICS_TABLES].bytes, 100);
+    td_metrics_free(metrics);
+}
+END_TEST
+
 enum { SHARDS = 4, EACH = 20000 };
 
 struct counting {
@@ -178,6 +224,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_status_that_has_no_count_of_its_own_is_an_error_of_the_server);
     tcase_add_test(tcase, times_that_were_not_taken_count_as_zero);
     tcase_add_test(tcase, operations_have_different_names);
+    tcase_add_test(tcase, rows_are_counted_by_table_over_all_shards);
+    tcase_add_test(tcase, tables_beyond_the_first_ones_are_counted_together);
     tcase_add_test(tcase, nothing_is_lost_when_all_shards_count_at_once_and_are_read);
 }
 
