@@ -65,16 +65,15 @@ static enum reason reason_of(const struct td_call *call)
 
 enum { ADDRESS_TEXT = INET6_ADDRSTRLEN + 4 };
 
-/* An IPv6 address or prefix, or an IPv4 address mapped to IPv6. */
+/* An IPv6 address with a suffix, or an IPv4 address mapped to IPv6. */
 static void print_address(const uint8_t bytes[16], const char *suffix, char text[ADDRESS_TEXT])
 {
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
     const bool ipv4 = memcmp(bytes, mapped, sizeof mapped) == 0;
-    if (!inet_ntop(ipv4 ? AF_INET : AF_INET6, ipv4 ? bytes + sizeof mapped : bytes, text,
-                   INET6_ADDRSTRLEN))
-        text[0] = '\0';
-    if (!ipv4)
-        strcat(text, suffix);
+    char address[INET6_ADDRSTRLEN] = "";
+    (void)inet_ntop(ipv4 ? AF_INET : AF_INET6, ipv4 ? bytes + sizeof mapped : bytes, address,
+                    sizeof address);
+    snprintf(text, ADDRESS_TEXT, "%s%s", address, ipv4 ? "" : suffix);
 }
 
 /* Where a request comes from; "" if that is not known. */

@@ -44,12 +44,12 @@ class Level(unittest.TestCase):
 
 
 class FullPipe(unittest.TestCase):
-    def start(self, stderr, *options):
+    def start(self, stderr, **process_options):
         """a daemon whose log nobody reads yet, on a port that is free now"""
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
-        process = subprocess.Popen([BINARY, "--listen", f"127.0.0.1:{port}", "--log-format", "json", "--log-level", "debug", *options],
-                                   stdin=subprocess.DEVNULL, stderr=stderr, env=environment())
+        process = subprocess.Popen([BINARY, "--listen", f"127.0.0.1:{port}", "--log-format", "json", "--log-level", "debug"],
+                                   stdin=subprocess.DEVNULL, stderr=stderr, env=environment(), **process_options)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         deadline = time.monotonic() + WAIT_LIMIT
@@ -62,8 +62,8 @@ class FullPipe(unittest.TestCase):
         process.host, process.port = "127.0.0.1", port
         return process
 
-    def check(self, reading, writing):
-        process = self.start(writing)
+    def check(self, reading, writing, **process_options):
+        process = self.start(writing, **process_options)
         os.close(writing)
         with Client(process) as client:
             for _ in range(3000):  # some 300 bytes each; a pipe holds 64 KiB, a socket 200
@@ -92,6 +92,13 @@ class FullPipe(unittest.TestCase):
 
     def test_a_pipe_that_nobody_reads_does_not_stop_requests(self):
         self.check(*os.pipe())
+
+    @unittest.skipUnless(os.getuid() == 0, "only root starts a daemon as another user")
+    def test_nor_does_a_pipe_that_the_daemon_may_not_open_again(self):
+        nobody = 65534
+        if subprocess.run([BINARY, "--version"], user=nobody, capture_output=True, env=environment()).returncode != 0:
+            self.skipTest("another user may not run the daemon")
+        self.check(*os.pipe(), user=nobody)
 
     def test_nor_does_a_socket(self):
         ends = socket.socketpair()
