@@ -108,6 +108,21 @@ static td_status check_charset(const char *parameters, const char *end, struct t
     return TD_OK;
 }
 
+/* What curl -d and --data-binary send by default. */
+static bool is_form(struct td_token type)
+{
+    return td_token_is(type, "application/x-www-form-urlencoded");
+}
+
+bool td_media_is_stated(const char *content_type)
+{
+    const char *rest = content_type;
+    if (!content_type)
+        return false;
+    const struct td_token type = cut(&rest, content_type + strlen(content_type), ';');
+    return type.length > 0 && !is_form(type);
+}
+
 td_status td_media_of_body(const char *content_type, unsigned formats, td_format *out,
                            struct td_error *err)
 {
@@ -124,7 +139,7 @@ td_status td_media_of_body(const char *content_type, unsigned formats, td_format
         *out = (td_format)i;
         return TD_OK;
     }
-    if (names(type, TD_FORMAT_JSON) || td_token_is(type, "application/x-www-form-urlencoded"))
+    if (names(type, TD_FORMAT_JSON) || is_form(type))
         return check_charset(rest, end, err);
     char list[LIST_TEXT], expected[LIST_TEXT + 16];
     snprintf(expected, sizeof expected, "expected %s", list_types(formats, list));

@@ -19,6 +19,10 @@
 TD_MUST_CHECK td_status td_media_of_body(const char *content_type, unsigned formats, td_format *out,
                                          struct td_error *err);
 
+/* Whether Content-Type says what the body is: false if it is missing, and for the type that curl -d
+ * and --data-binary send by default. */
+bool td_media_is_stated(const char *content_type);
+
 /* The format of a reply, one of `formats`, by the q-values of Accept. If several have the same
  * q-value, `preferred` if it is among them, otherwise the first in the order of td_format. accept
  * may be NULL. */

@@ -21,6 +21,11 @@
 TD_MUST_CHECK td_status td_tensor_io_body_format(const char *content_type, td_format *out,
                                                  struct td_error *err);
 
+/* The format of a body whose Content-Type does not state it: safetensors or npy if it begins as such
+ * a file, otherwise JSON. No JSON document begins like that: in a safetensors file the bytes 4 to 7
+ * are 0, since they are the upper half of the size of its header. */
+td_format td_tensor_io_recognise(const char *body, size_t bytes);
+
 /* The format of a reply, by Accept: safetensors, npy or JSON, which is the default and the format
  * of a wildcard. NOT_ACCEPTABLE names all three. */
 TD_MUST_CHECK td_status td_tensor_io_reply_format(const char *accept, td_format *out,

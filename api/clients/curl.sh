@@ -21,7 +21,7 @@ post() {
 }
 
 # The table is stored under its name. Nested lists that contain a fraction are float32;
-# `-T table.npy -H 'Content-Type: application/x-npy'` would upload a NumPy file instead.
+# `-T table.npy` would upload a NumPy file instead.
 curl -s -X PUT "$table" -d '[[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]]' -o "$work/put" -w 'put: %{http_code}\n'
 
 # Rows 2 and 0, as JSON.

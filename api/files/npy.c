@@ -206,12 +206,18 @@ static td_status read_header(struct literal *literal, struct td_npy *out, struct
     return TD_OK;
 }
 
+bool td_npy_is(const void *bytes, size_t size)
+{
+    static const char magic[] = "\x93NUMPY";
+    return size >= sizeof magic - 1 && memcmp(bytes, magic, sizeof magic - 1) == 0;
+}
+
 td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct td_error *err)
 {
     const unsigned char *file = bytes;
     memset(out, 0, sizeof *out);
     enum { PREFIX = 8 }; /* \x93NUMPY and two bytes of version */
-    if (size < PREFIX || memcmp(file, "\x93NUMPY", 6) != 0) {
+    if (size < PREFIX || !td_npy_is(bytes, size)) {
         td_error_set(err, TD_MALFORMED_REQUEST,
                      "not a .npy file: it does not begin with \\x93NUMPY and a version");
         err->offset = 0;

@@ -23,6 +23,9 @@ struct td_npy {
     bool big_endian, fortran;
 };
 
+/* Whether it begins as a file of any version. */
+bool td_npy_is(const void *bytes, size_t size);
+
 TD_MUST_CHECK td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out,
                                     struct td_error *err);
 

@@ -3,6 +3,7 @@
 #include "api/codec.h"
 #include "api/describe.h"
 #include "api/files/range.h"
+#include "api/media_type.h"
 #include "api/message/attrs.h"
 #include "api/tensor_io.h"
 #include "api/text/suggest.h"
@@ -342,6 +343,8 @@ static td_status decode_put(struct td_call *call)
 {
     struct state *state = call->state;
     bool in_body;
+    if (!td_media_is_stated(call->headers.content_type))
+        call->body_format = td_tensor_io_recognise(call->body, call->body_bytes);
     const td_status status = td_tensor_read(call->body_format, call->body, call->body_bytes,
                                             td_store_resolver(call->services->store), &call->arena,
                                             &state->tensor, &in_body, &call->error);

@@ -1,4 +1,5 @@
 #include "api/codec.h"
+#include "api/media_type.h"
 #include "api/tensor_io.h"
 #include "tests/api/request.h"
 #include "tests/support/suite.h"
@@ -43,6 +44,53 @@ START_TEST(the_content_type_selects_the_format)
         ck_assert_msg((int)format == types[_i].format, "%s", type);
     else
         ck_assert_str_eq(err.attribute, "Content-Type");
+}
+END_TEST
+
+static const struct {
+    const char *type;
+    bool stated;
+} statements[] = {
+    { NULL, false },
+    { "", false },
+    { "application/x-www-form-urlencoded", false },
+    { "Application/X-WWW-Form-Urlencoded; charset=utf-8", false },
+    { "application/json", true },
+    { "application/octet-stream", true },
+};
+
+START_TEST(what_curl_sends_by_default_states_no_format)
+{
+    ck_assert_msg(td_media_is_stated(statements[_i].type) == statements[_i].stated, "%s",
+                  statements[_i].type ? statements[_i].type : "none");
+}
+END_TEST
+
+#define BODY(text) text, sizeof text - 1
+
+static const struct {
+    const char *description, *body;
+    size_t bytes;
+    int format;
+} beginnings[] = {
+    { "nothing", BODY(""), J },
+    { "a list", BODY("[[1,2],[3,4]]"), J },
+    { "an object", BODY("{\"dtype\":\"int8\",\"shape\":[1],\"data\":[1]}"), J },
+    { "an object after spaces", BODY("        {\"ref\":\"t\"}"), J },
+    { "npy 1.0", BODY("\x93NUMPY\x01\x00\x76\x00{"), N },
+    { "npy without its version", BODY("\x93NUMPY"), N },
+    { "npy cut within its magic", BODY("\x93NUMP"), J },
+    { "safetensors", BODY("\x40\0\0\0\0\0\0\0{\"t\":"), S },
+    { "safetensors of which the size begins as a list", BODY("[\0\0\0\0\0\0\0{\"t\":"), S },
+    { "safetensors cut before its header", BODY("\x40\0\0\0\0\0\0\0"), J },
+    { "zeros", BODY("\0\0\0\0\0\0\0\0\0\0\0\0"), J },
+};
+
+START_TEST(a_body_of_unstated_format_is_recognised_by_its_beginning)
+{
+    const td_format format = td_tensor_io_recognise(beginnings[_i].body, beginnings[_i].bytes);
+    ck_assert_msg((int)format == beginnings[_i].format, "%s: %d", beginnings[_i].description,
+                  (int)format);
 }
 END_TEST
 
@@ -435,6 +483,9 @@ END_TEST
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, the_content_type_selects_the_format, 0, COUNT_OF(types));
+    tcase_add_loop_test(t, what_curl_sends_by_default_states_no_format, 0, COUNT_OF(statements));
+    tcase_add_loop_test(t, a_body_of_unstated_format_is_recognised_by_its_beginning, 0,
+                        COUNT_OF(beginnings));
     tcase_add_loop_test(t, accept_selects_the_format, 0, COUNT_OF(accepts));
     tcase_add_test(t, ops_do_not_accept_npy);
     tcase_add_loop_test(t, a_json_tensor_is_read_in_every_form, 0, COUNT_OF(documents));

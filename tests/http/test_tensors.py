@@ -1,5 +1,5 @@
 """Resident tensors: PUT, metadata, GET with ranges, replacement under load, DELETE."""
-import http.client, itertools, os, random, resource
+import gzip, http.client, itertools, os, random, resource
 from daemon import *
 
 NPY = "application/x-npy"
@@ -117,6 +117,25 @@ class Put(TensorTest):
                     reply = self.put(name, body, {"Content-Type": kind})
                     self.assertMetadata(reply, 201, dtype=dtype, shape=[2, 3], bytes=len(raw))
                     self.assertWhole(name, dtype, [2, 3], raw)
+
+    def test_files_are_recognised_without_a_content_type(self):
+        raw = sample("float32")
+        files = ((npy("float32", (2, 3), raw), NPY), (safetensors({"w": ("float32", (2, 3), raw)}), SAFETENSORS))
+        for body, kind in files:
+            for headers in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):  # curl -T; curl --data-binary
+                with self.subTest(kind=kind, headers=headers):
+                    name = self.name()
+                    self.assertMetadata(self.put(name, body, headers), 201, dtype="float32", shape=[2, 3])
+                    self.assertWhole(name, "float32", [2, 3], raw)
+            packed = gzip.compress(body, mtime=0)
+            self.assertMetadata(self.put(self.name(), packed, {"Content-Encoding": "gzip"}), 201, shape=[2, 3])
+            # What is stated is believed.
+            self.assertProblem(self.put(self.name(), body, {"Content-Type": JSON}), 400, "MALFORMED_REQUEST")
+        other = {NPY: SAFETENSORS, SAFETENSORS: NPY}
+        for body, kind in files:
+            self.assertProblem(self.put(self.name(), body, {"Content-Type": other[kind]}), 400, "MALFORMED_REQUEST")
+        reply = self.put(self.name(), npy("|O", (1,), b"\x80\x03K\x01."), {})
+        self.assertIn("object", self.assertProblem(reply, 400, "MALFORMED_REQUEST")["detail"])
 
     def assertWhole(self, name, dtype, shape, raw):
         path = f"/v1/tensors/{name}"
