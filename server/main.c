@@ -2,6 +2,7 @@
  * stops them in reverse order. */
 #include "server/calls/services_open.h"
 #include "server/config/load.h"
+#include "server/config/variables.h"
 #include "server/devices/devices.h"
 #include "server/http/http.h"
 #include "server/http/listener.h"
@@ -240,6 +241,16 @@ static bool check_proxies(const struct td_config *config, char message[TD_CONFIG
     return proxies != NULL;
 }
 
+/* Not fatal: a container's environment has variables that its author did not choose. */
+static void report_unknown_variables(const struct td_log *log)
+{
+    struct td_unknown_variable unknown;
+    char **at = environ;
+    while (td_config_unknown_variable(&at, &unknown))
+        td_log(log, TD_LOG_WARN, "unknown_variable", TD_TEXT("name", unknown.name),
+               TD_TEXT("did_you_mean", unknown.did_you_mean[0] ? unknown.did_you_mean : NULL));
+}
+
 int main(int argc, char **argv)
 {
     static struct td_services services;
@@ -262,6 +273,7 @@ int main(int argc, char **argv)
     }
     td_log_open(&services.log, STDERR_FILENO, services.config.log_level, services.config.log_format,
                 &services.log_state);
+    report_unknown_variables(&services.log);
     if (!td_config_check_system(&services.config, message) ||
         !check_origins(&services.config, message) || !check_proxies(&services.config, message) ||
         !td_devices_check_system(&services.config, message))

@@ -76,7 +76,7 @@ enum td_config_action td_config_load(struct td_config *config, int argc, char **
     for (int at = 1; at < argc; at++) {
         if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
             return TD_CONFIG_HELP;
-        if (strcmp(argv[at], "--version") == 0)
+        if (strcmp(argv[at], "--version") == 0 || strcmp(argv[at], "-v") == 0)
             return TD_CONFIG_VERSION;
     }
     for (int i = 0; i < TD_N_OPTIONS; i++)
@@ -165,7 +165,7 @@ void td_config_help(FILE *out)
     fputs("  --config FILE                  JSON file with options\n"
           "                                 default: none\n"
           "  --check-config                 check the configuration, report, and exit\n"
-          "  --version                      print the version and exit\n"
-          "  --help                         print this help and exit\n",
+          "  --version, -v                  print the version and exit\n"
+          "  --help, -h                     print this help and exit\n",
           out);
 }

@@ -1,5 +1,6 @@
 #include "server/config/options.h"
 
+#include "api/text/suggest.h"
 #include "kernels/name.h"
 
 #include <ctype.h>
@@ -20,8 +21,51 @@ _Static_assert(sizeof td_options / sizeof *td_options == TD_N_OPTIONS, "one per 
 static const char *const level_names[] = { "error", "warn", "info", "debug", NULL };
 static const char *const verify_names[] = { "start", "background", "off", NULL };
 static const char *const format_names[] = { "text", "json", NULL };
+static const char *const switch_words[] = { "off", "on", "false", "true", "no",
+                                            "yes", "0",  "1",     NULL };
 
 /* ---- values --------------------------------------------------------------------------------- */
+
+enum { MOST_NAMES = TD_N_OPTIONS + 8, LONGEST_NAME = 63 };
+
+/* The nearest of the names, which are lower-case with '-', to one that is given in any case and with
+ * '_' or '-'. NULL if none is near. */
+static const char *nearest_of(const char *given, size_t length, const char *const *names, int n)
+{
+    char name[LONGEST_NAME];
+    uint32_t work;
+    if (length > sizeof name)
+        return NULL;
+    for (size_t i = 0; i < length; i++)
+        name[i] = (char)(given[i] == '_' ? '-' : tolower((unsigned char)given[i]));
+    return td_nearest_name(name, length, names, n, &work);
+}
+
+const char *td_option_nearest(const char *name, size_t length, const char *const *others)
+{
+    const char *names[MOST_NAMES];
+    int n = 0;
+    for (; n < TD_N_OPTIONS; n++)
+        names[n] = td_options[n].name;
+    for (; *others && n < MOST_NAMES; n++)
+        names[n] = *others++;
+    return nearest_of(name, length, names, n);
+}
+
+/* "...; did you mean info?" if one of the choices, which end with NULL, is near to the value. */
+static bool reject_choice(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
+                          const char *value, const char *const *choices, const char *expected)
+{
+    int n = 0;
+    while (choices[n])
+        n++;
+    const char *nearest = nearest_of(value, strlen(value), choices, n);
+    (void)td_option_reject(message, source, value, expected);
+    const size_t used = strlen(message);
+    if (nearest)
+        snprintf(message + used, TD_CONFIG_MESSAGE - used, "; did you mean %s?", nearest);
+    return false;
+}
 
 bool td_option_reject(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
                       const char *value, const char *expected)
@@ -73,13 +117,33 @@ static bool parse_name(const char *const *names, const char *value, int *out)
     return false;
 }
 
+/* The index of the value among the choices, which end with NULL. */
+static bool choose(const char *const *choices, const char *value,
+                   const struct td_option_source *source, char message[TD_CONFIG_MESSAGE], int *out)
+{
+    char expected[160] = "one of ";
+    if (parse_name(choices, value, out))
+        return true;
+    for (int i = 0; choices[i]; i++) {
+        const size_t used = strlen(expected);
+        snprintf(expected + used, sizeof expected - used, "%s%s", i > 0 ? ", " : "", choices[i]);
+    }
+    return reject_choice(message, source, value, choices, expected);
+}
+
+static bool choose_isa(const char *value, const struct td_option_source *source,
+                       char message[TD_CONFIG_MESSAGE], int *out)
+{
+    const char *names[TD_ISA_COUNT + 1] = { NULL };
+    for (int i = 0; i < TD_ISA_COUNT; i++)
+        names[i] = td_isa_name((td_isa)i);
+    return choose(names, value, source, message, out);
+}
+
 bool td_option_parse_switch(const char *value, bool *out)
 {
-    static const char *const words[] = {
-        "off", "on", "false", "true", "no", "yes", "0", "1", NULL
-    };
     int word;
-    if (!parse_name(words, value, &word))
+    if (!parse_name(switch_words, value, &word))
         return false;
     *out = word % 2;
     return true;
@@ -98,16 +162,6 @@ static bool parse_fraction(const char *value, double *out)
     *out = strtod(value, &end);
     return strspn(value, "0123456789.e-") == strlen(value) && isdigit((unsigned char)value[0]) &&
            *end == '\0' && *out >= 0 && *out <= 1;
-}
-
-static bool parse_isa(const char *value, td_isa *out)
-{
-    for (int i = 0; i < TD_ISA_COUNT; i++)
-        if (strcmp(td_isa_name((td_isa)i), value) == 0) {
-            *out = (td_isa)i;
-            return true;
-        }
-    return false;
 }
 
 /* auto and off take no options. */
@@ -150,7 +204,7 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     char *member = (char *)config + option->offset;
     char host[256], expected[160];
     uint16_t port;
-    int choice;
+    int choice = 0;
     switch (option->kind) {
     case KIND_ADDRESS:
         /* an address that need not be given */
@@ -180,22 +234,21 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
                  (long long)option->least, (long long)option->most);
         return td_option_reject(message, source, value, expected);
     case KIND_SWITCH:
-        if (!td_option_parse_switch(value, (bool *)(void *)member))
-            return td_option_reject(message, source, value, "one of on, off");
-        return true;
+        return td_option_parse_switch(value, (bool *)(void *)member) ||
+               reject_choice(message, source, value, switch_words, "one of on, off");
     case KIND_ISA:
-        if (!parse_isa(value, (td_isa *)(void *)member))
-            return td_option_reject(message, source, value,
-                                    "one of auto, generic, avx2, avx512, avx512_bf16");
+        if (!choose_isa(value, source, message, &choice))
+            return false;
+        *(td_isa *)(void *)member = (td_isa)choice;
         return true;
     case KIND_LEVEL:
-        if (!parse_name(level_names, value, &choice))
-            return td_option_reject(message, source, value, "one of error, warn, info, debug");
+        if (!choose(level_names, value, source, message, &choice))
+            return false;
         *(enum td_log_level *)(void *)member = (enum td_log_level)choice;
         return true;
     case KIND_FORMAT:
-        if (!parse_name(format_names, value, &choice))
-            return td_option_reject(message, source, value, "one of text, json");
+        if (!choose(format_names, value, source, message, &choice))
+            return false;
         *(enum td_log_format *)(void *)member = (enum td_log_format)choice;
         return true;
     case KIND_RATIO:
@@ -203,8 +256,8 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
             return td_option_reject(message, source, value, "on, off, or a number from 0 to 1");
         return true;
     case KIND_VERIFY:
-        if (!parse_name(verify_names, value, &choice))
-            return td_option_reject(message, source, value, "one of start, background, off");
+        if (!choose(verify_names, value, source, message, &choice))
+            return false;
         *(enum td_verify *)(void *)member = (enum td_verify)choice;
         return true;
     }
@@ -219,11 +272,20 @@ const struct td_option *td_option_find(const char *name, size_t length)
     return NULL;
 }
 
-void td_option_environment_name(const struct td_option *option, char *name, size_t size)
+const struct td_option *td_option_of_variable(const char *variable, size_t length)
 {
-    int length = snprintf(name, size, "TENSORD_%s", option->name);
+    for (int i = 0; i < TD_N_OPTIONS; i++) {
+        char name[100];
+        td_option_environment_name(td_options[i].name, name, sizeof name);
+        if (td_name_is(name, variable, length))
+            return &td_options[i];
+    }
+    return NULL;
+}
+
+void td_option_environment_name(const char *option, char *name, size_t size)
+{
+    int length = snprintf(name, size, TD_VARIABLE_PREFIX "%s", option);
     for (int i = 0; i < length; i++)
         name[i] = (char)(name[i] == '-' ? '_' : toupper((unsigned char)name[i]));
 }
-
-/* ---- help ----------------------------------------------------------------------------------- */

@@ -57,7 +57,16 @@ bool td_option_parse_switch(const char *value, bool *out);
 /* NULL for an unknown name. */
 const struct td_option *td_option_find(const char *name, size_t length);
 
+/* The option, or one of the other names, which end with NULL, that an unknown name is probably meant
+ * to be; NULL if none is near. Case, and '_' instead of '-', make no difference. */
+const char *td_option_nearest(const char *name, size_t length, const char *const *others);
+
+#define TD_VARIABLE_PREFIX "TENSORD_"
+
 /* TENSORD_MAX_BODY for max-body. */
-void td_option_environment_name(const struct td_option *option, char *name, size_t size);
+void td_option_environment_name(const char *option, char *name, size_t size);
+
+/* The option that a variable of the environment sets; NULL if it sets none. */
+const struct td_option *td_option_of_variable(const char *variable, size_t length);
 
 #endif

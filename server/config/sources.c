@@ -57,16 +57,28 @@ static bool set_list_from_json(struct td_config *config, const struct td_option 
     return valid;
 }
 
+static const char *const no_others[] = { NULL };
+static const char *const argument_others[] = { "config", "check-config", "version", "help", NULL };
+
+/* "SOURCE: unknown option; did you mean PREFIX-nearest? (see --help)". */
+static bool reject_unknown(char message[TD_CONFIG_MESSAGE], const char *source, const char *prefix,
+                           const char *nearest)
+{
+    snprintf(message, TD_CONFIG_MESSAGE, "%.300s: unknown option%s%s%s%s (see --help)", source,
+             nearest ? "; did you mean " : "", nearest ? prefix : "", nearest ? nearest : "",
+             nearest ? "?" : "");
+    return false;
+}
+
 static bool set_from_json(struct td_config *config, const cJSON *item, const char *path,
                           char message[TD_CONFIG_MESSAGE])
 {
     struct td_option_source source = { .repeated = false };
     snprintf(source.text, sizeof source.text, "%.60s in %.200s", item->string, path);
     const struct td_option *option = td_option_find(item->string, strlen(item->string));
-    if (!option) {
-        snprintf(message, TD_CONFIG_MESSAGE, "%s: unknown option (see --help)", source.text);
-        return false;
-    }
+    if (!option)
+        return reject_unknown(message, source.text, "",
+                              td_option_nearest(item->string, strlen(item->string), no_others));
     if (cJSON_IsString(item))
         return td_option_set(config, option, item->valuestring, &source, message);
     if (cJSON_IsBool(item) && option->kind == KIND_RATIO)
@@ -116,18 +128,27 @@ bool td_config_read_environment(struct td_config *config, char **environment,
                                 char message[TD_CONFIG_MESSAGE])
 {
     for (char **entry = environment; *entry; entry++) {
-        if (strncmp(*entry, "TENSORD_", 8) != 0)
+        struct td_option_source source = { .repeated = false };
+        const size_t length = strcspn(*entry, "=");
+        const struct td_option *option =
+            (*entry)[length] == '=' ? td_option_of_variable(*entry, length) : NULL;
+        if (!option)
             continue;
-        for (int i = 0; i < TD_N_OPTIONS; i++) {
-            struct td_option_source source = { .repeated = false };
-            td_option_environment_name(&td_options[i], source.text, sizeof source.text);
-            size_t length = strlen(source.text);
-            if (strncmp(*entry, source.text, length) == 0 && (*entry)[length] == '=' &&
-                !td_option_set(config, &td_options[i], *entry + length + 1, &source, message))
-                return false;
-        }
+        td_option_environment_name(option->name, source.text, sizeof source.text);
+        if (!td_option_set(config, option, *entry + length + 1, &source, message))
+            return false;
     }
     return true;
+}
+
+/* An argument that does not begin with "--" and a name. */
+static bool reject_argument(const char *argument, char message[TD_CONFIG_MESSAGE])
+{
+    const char *name = argument + strspn(argument, "-");
+    const char *nearest = td_option_nearest(name, strcspn(name, "="), argument_others);
+    snprintf(message, TD_CONFIG_MESSAGE, "'%.100s' is not an option%s%s%s (see --help)", argument,
+             nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
+    return false;
 }
 
 /* Reads one argument and its value, "--name=value" or "--name value". */
@@ -135,10 +156,8 @@ static bool read_argument(struct td_config *config, int argc, char **argv, int *
                           struct td_command_line *line, char message[TD_CONFIG_MESSAGE])
 {
     const char *argument = argv[*at];
-    if (strncmp(argument, "--", 2) != 0 || argument[2] == '\0') {
-        snprintf(message, TD_CONFIG_MESSAGE, "'%.100s' is not an option (see --help)", argument);
-        return false;
-    }
+    if (strncmp(argument, "--", 2) != 0 || argument[2] == '\0')
+        return reject_argument(argument, message);
     const char *name = argument + 2;
     size_t length = strcspn(name, "=");
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
@@ -147,9 +166,10 @@ static bool read_argument(struct td_config *config, int argc, char **argv, int *
     bool is_config = td_name_is("config", name, length);
     const struct td_option *option = td_option_find(name, length);
     if (!is_config && !option) {
-        snprintf(message, TD_CONFIG_MESSAGE, "--%.*s: unknown option (see --help)",
-                 (int)(length < 100 ? length : 100), name);
-        return false;
+        char source[103];
+        snprintf(source, sizeof source, "--%.*s", (int)(length < 100 ? length : 100), name);
+        return reject_unknown(message, source, "--",
+                              td_option_nearest(name, length, argument_others));
     }
     bool ignored;
     const bool is_switch = option && option->kind == KIND_SWITCH;

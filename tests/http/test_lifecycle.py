@@ -73,6 +73,21 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(result.returncode, 0)
         self.assertRegex(result.stdout, r"^tensord \d+\.\d+\.\d+\n$")
 
+    def test_v_is_short_for_version(self):
+        self.assertEqual(run("-v").stdout, run("--version").stdout)
+
+    def test_a_misspelt_option_gets_a_suggestion(self):
+        self.assertRefused(run("--wrokers", "1"), "--wrokers: unknown option; did you mean --workers?")
+        self.assertRefused(run("--log-level", "inof"), "did you mean info?")
+
+    def test_an_unknown_variable_is_a_warning_and_those_of_kubernetes_are_not(self):
+        links = {"TENSORD_SERVICE_HOST": "10.0.0.1", "TENSORD_PORT": "tcp://10.0.0.1:80", "TENSORD_PORT_80_TCP_ADDR": "10.0.0.1"}
+        with Daemon(env={"TENSORD_WROKERS": "3", "TENSORD_SECRET": "hidden", **links}) as daemon:
+            warnings = [event for event in daemon.events() if event["event"] == "unknown_variable"]
+            self.assertEqual([(event["level"], event["name"], event.get("did_you_mean")) for event in sorted(warnings, key=lambda e: e["name"])],
+                             [("warn", "TENSORD_SECRET", None), ("warn", "TENSORD_WROKERS", "TENSORD_WORKERS")])
+            self.assertNotIn("hidden", daemon.tail())
+
     def test_wrong_options_are_one_line_and_status_2(self):
         for arguments, words in ((["--nope"], ["nope"]), (["--nope", "1"], ["nope"]), (["extra"], ["extra"]), (["--workers"], ["workers"]),
                                  (["--workers", "many"], ["workers", "many"]), (["--workers", "-1"], ["workers", "-1"]),

@@ -1,4 +1,5 @@
 #include "server/config/load.h"
+#include "server/config/variables.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -197,7 +198,7 @@ START_TEST(the_file_can_be_named_by_the_environment)
 }
 END_TEST
 
-START_TEST(unknown_environment_variables_are_ignored)
+START_TEST(unknown_environment_variables_set_nothing)
 {
     struct loaded loaded = load_good(
         NULL, WORDS("WORKERS=3", "TENSORD_WORKERSX=4", "TENSORD_CACHE=/cache", "XTENSORD_WORKERS=5",
@@ -230,6 +231,7 @@ static const struct {
     { "--help", TD_CONFIG_HELP },
     { "-h", TD_CONFIG_HELP },
     { "--version", TD_CONFIG_VERSION },
+    { "-v", TD_CONFIG_VERSION },
     { "--workers=1", TD_CONFIG_RUN },
 };
 
@@ -678,6 +680,120 @@ START_TEST(an_unknown_argument_is_rejected)
 }
 END_TEST
 
+/* ---- suggestions ----------------------------------------------------------------------------- */
+
+static const struct {
+    const char *argument, *suggestion; /* NULL: none */
+} misspelt[] = {
+    { "--wrokers=3", "--wrokers: unknown option; did you mean --workers? (see --help)" },
+    { "--max_body=3", "did you mean --max-body?" },
+    { "--MAX-BODY=3", "did you mean --max-body?" },
+    { "--data-dri=/", "did you mean --data-dir?" },
+    { "--check-confg", "did you mean --check-config?" },
+    { "--confg=x", "did you mean --config?" },
+    { "--versoin", "did you mean --version?" },
+    { "-workers=3", "'-workers=3' is not an option; did you mean --workers? (see --help)" },
+    { "workers", "'workers' is not an option; did you mean --workers?" },
+    { "--nonsense", NULL },
+    { "-w", NULL },
+    { "--", NULL },
+    { "--log-level=inof", "is not one of error, warn, info, debug; did you mean info?" },
+    { "--log-level=DEBUG", "did you mean debug?" },
+    { "--log-level=loud", NULL },
+    { "--log-format=jsno", "did you mean json?" },
+    { "--verify=backgroud", "is not one of start, background, off; did you mean background?" },
+    { "--isa=avx512-bf16", "did you mean avx512_bf16?" },
+    { "--isa=avx51", "did you mean avx512?" },
+    { "--compress=ture", "is not one of on, off; did you mean true?" },
+    { "--compress=maybe", NULL },
+};
+
+START_TEST(a_misspelt_argument_gets_a_suggestion)
+{
+    struct loaded loaded = load(WORDS(misspelt[_i].argument), NULL);
+    expect_refusal(&loaded, "", "", misspelt[_i].suggestion ? misspelt[_i].suggestion : "");
+    if (!misspelt[_i].suggestion)
+        ck_assert_msg(strstr(loaded.message, "did you mean") == NULL, "%s", loaded.message);
+}
+END_TEST
+
+START_TEST(a_misspelt_member_of_a_file_gets_a_suggestion)
+{
+    file_write("{\"max_body\": 1}", 15);
+    struct loaded loaded = load(WORDS("--config", file_path), NULL);
+    expect_refusal(&loaded, "max_body in ", file_path, "unknown option; did you mean max-body?");
+    file_write("{\"verify\": \"strat\"}", 19);
+    loaded = load(WORDS("--config", file_path), NULL);
+    expect_refusal(&loaded, "verify in ", file_path, "did you mean start?");
+    loaded = load(NULL, WORDS("TENSORD_LOG_LEVEL=wran"));
+    expect_refusal(&loaded, "TENSORD_LOG_LEVEL: ", "'wran'", "did you mean warn?");
+}
+END_TEST
+
+static const struct {
+    const char *variable, *name, *did_you_mean; /* name NULL: not reported */
+} variables[] = {
+    { "TENSORD_WROKERS=3", "TENSORD_WROKERS", "TENSORD_WORKERS" },
+    { "TENSORD_MAXBODY=3", "TENSORD_MAXBODY", "TENSORD_MAX_BODY" },
+    { "TENSORD_max_body=3", "TENSORD_max_body", "TENSORD_MAX_BODY" },
+    { "TENSORD_QUEUE-LIMIT=3", "TENSORD_QUEUE-LIMIT", "TENSORD_QUEUE_LIMIT" },
+    { "TENSORD_CONFG=x", "TENSORD_CONFG", "TENSORD_CONFIG" },
+    { "TENSORD_NONSENSE=x", "TENSORD_NONSENSE", "" },
+    { "TENSORD_", "TENSORD_", "" },
+    { "TENSORD_PORT=9000", "TENSORD_PORT", "" }, /* meant for tensord: no address */
+    { "TENSORD_EXPORTER=1", "TENSORD_EXPORTER", "" },
+    { "TENSORD_WORKERS=3", NULL, NULL },
+    { "TENSORD_CONFIG=x", NULL, NULL },
+    { "XTENSORD_WROKERS=3", NULL, NULL },
+    { "tensord_wrokers=3", NULL, NULL },
+    /* the environment of a container in Kubernetes */
+    { "TENSORD_SERVICE_HOST=10.0.0.1", NULL, NULL },
+    { "TENSORD_SERVICE_PORT=80", NULL, NULL },
+    { "TENSORD_SERVICE_PORT_HTTP=80", NULL, NULL },
+    { "TENSORD_PORT=tcp://10.0.0.1:80", NULL, NULL },
+    { "TENSORD_PORT_80_TCP=tcp://10.0.0.1:80", NULL, NULL },
+    { "TENSORD_PORT_80_TCP_PROTO=tcp", NULL, NULL },
+    { "TENSORD_PORT_80_TCP_PORT=80", NULL, NULL },
+    { "TENSORD_PORT_80_TCP_ADDR=10.0.0.1", NULL, NULL },
+    { "TENSORD_GPU_SERVICE_HOST=10.0.0.1", NULL, NULL },
+    { "TENSORD_GPU_PORT_80_UDP_ADDR=10.0.0.1", NULL, NULL },
+    /* of the scripts */
+    { "TENSORD_CACHE=/cache", NULL, NULL },
+    { "TENSORD_MICROHTTPD_PREFIX=/usr/local", NULL, NULL },
+    { "TENSORD_MICROHTTPD_TARBALL=x.tar.gz", NULL, NULL },
+};
+
+START_TEST(an_unknown_variable_is_reported_with_a_suggestion)
+{
+    const char *const environment[] = { "HOME=/", variables[_i].variable, "TENSORD_ISA=auto",
+                                        NULL };
+    char **at = (char **)(uintptr_t)environment;
+    struct td_unknown_variable unknown;
+    const bool found = td_config_unknown_variable(&at, &unknown);
+    ck_assert_msg(found == (variables[_i].name != NULL), "%s", variables[_i].variable);
+    if (!found)
+        return;
+    ck_assert_str_eq(unknown.name, variables[_i].name);
+    ck_assert_str_eq(unknown.did_you_mean, variables[_i].did_you_mean);
+    ck_assert(!td_config_unknown_variable(&at, &unknown));
+}
+END_TEST
+
+START_TEST(a_long_unknown_variable_is_truncated)
+{
+    char variable[1000];
+    memset(variable, 'X', sizeof variable);
+    memcpy(variable, "TENSORD_", 8);
+    strcpy(variable + sizeof variable - 3, "=1");
+    const char *const environment[] = { variable, NULL };
+    char **at = (char **)(uintptr_t)environment;
+    struct td_unknown_variable unknown;
+    ck_assert(td_config_unknown_variable(&at, &unknown));
+    ck_assert_uint_eq(strlen(unknown.name), sizeof unknown.name - 1);
+    ck_assert_str_eq(unknown.did_you_mean, "");
+}
+END_TEST
+
 static const struct {
     const char *text;
     const char *part; /* of the message */
@@ -877,7 +993,7 @@ static void add(TCase *tcase)
                         COUNT_OF(precedences));
     tcase_add_test(tcase, the_last_of_two_on_the_command_line_wins);
     tcase_add_test(tcase, the_file_can_be_named_by_the_environment);
-    tcase_add_test(tcase, unknown_environment_variables_are_ignored);
+    tcase_add_test(tcase, unknown_environment_variables_set_nothing);
     tcase_add_test(tcase, a_value_follows_an_equals_sign_or_a_space);
     tcase_add_loop_test(tcase, an_action_is_recognised, 0, COUNT_OF(actions));
     tcase_add_test(tcase, help_ignores_other_errors_and_check_config_reports_them);
@@ -896,6 +1012,11 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, an_invalid_value_in_a_file_is_rejected, 0,
                         COUNT_OF(wrong_json_values));
     tcase_add_loop_test(tcase, an_unknown_argument_is_rejected, 0, COUNT_OF(wrong_arguments));
+    tcase_add_loop_test(tcase, a_misspelt_argument_gets_a_suggestion, 0, COUNT_OF(misspelt));
+    tcase_add_test(tcase, a_misspelt_member_of_a_file_gets_a_suggestion);
+    tcase_add_loop_test(tcase, an_unknown_variable_is_reported_with_a_suggestion, 0,
+                        COUNT_OF(variables));
+    tcase_add_test(tcase, a_long_unknown_variable_is_truncated);
     tcase_add_loop_test(tcase, a_file_that_is_not_an_object_of_options_is_rejected, 0,
                         COUNT_OF(wrong_files));
     tcase_add_test(tcase, an_unreadable_file_is_rejected);

@@ -1,0 +1,62 @@
+#include "server/config/variables.h"
+
+#include "kernels/name.h"
+#include "server/config/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Whether the name is one of those that Kubernetes sets in every container for a Service whose name
+ * begins with tensord: TENSORD_SERVICE_HOST, TENSORD_SERVICE_PORT, TENSORD_SERVICE_PORT_HTTP, and,
+ * with an address as value, TENSORD_PORT, TENSORD_PORT_80_TCP, TENSORD_PORT_80_TCP_ADDR. */
+static bool is_service_link(const char *name, size_t length, const char *value)
+{
+    char text[200];
+    int used = 0;
+    if (length >= sizeof text)
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)length, name);
+    const char *at = strstr(text, "_SERVICE_");
+    if (at && (strcmp(at + 9, "HOST") == 0 || strncmp(at + 9, "PORT", 4) == 0))
+        return true;
+    at = strstr(text, "_PORT");
+    if (!at)
+        return false;
+    if (at[5] == '\0')
+        return strstr(value, "://") != NULL;
+    return sscanf(at, "_PORT_%*5[0-9]_%*4[A-Z]%n", &used) == 0 && used > 0;
+}
+
+/* Read by the scripts of deploy/ and by CMake. */
+static bool is_of_scripts(const char *name, size_t length)
+{
+    return td_name_is("TENSORD_CACHE", name, length) ||
+           strncmp(name, "TENSORD_MICROHTTPD_", 19) == 0;
+}
+
+static bool is_unknown(const char *name, size_t length, const char *value)
+{
+    return strncmp(name, TD_VARIABLE_PREFIX, sizeof TD_VARIABLE_PREFIX - 1) == 0 &&
+           !td_option_of_variable(name, length) && !td_name_is("TENSORD_CONFIG", name, length) &&
+           !is_of_scripts(name, length) && !is_service_link(name, length, value);
+}
+
+bool td_config_unknown_variable(char ***environment, struct td_unknown_variable *out)
+{
+    static const char *const others[] = { "config", NULL };
+    enum { PREFIX = sizeof TD_VARIABLE_PREFIX - 1 };
+    for (; **environment; ++*environment) {
+        const char *name = **environment;
+        const size_t length = strcspn(name, "=");
+        if (!is_unknown(name, length, name + length))
+            continue;
+        const char *nearest = td_option_nearest(name + PREFIX, length - PREFIX, others);
+        snprintf(out->name, sizeof out->name, "%.*s", (int)length, name);
+        out->did_you_mean[0] = '\0';
+        if (nearest)
+            td_option_environment_name(nearest, out->did_you_mean, sizeof out->did_you_mean);
+        ++*environment;
+        return true;
+    }
+    return false;
+}
