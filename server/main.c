@@ -1,6 +1,7 @@
 /* main.c - reads the configuration, starts the modules in order, waits for a signal, drains, and
  * stops them in reverse order. */
 #include "server/calls/services_open.h"
+#include "server/check/check.h"
 #include "server/config/load.h"
 #include "server/config/variables.h"
 #include "server/devices/devices.h"
@@ -220,6 +221,13 @@ done:
     return status;
 }
 
+static int check(const struct td_services *services)
+{
+    const bool starts = td_check_start(&services->config, &services->log, stdout);
+    puts(starts ? "tensord: the configuration is valid" : "tensord: it would not start");
+    return starts ? 0 : EXIT_FAILED;
+}
+
 static int wrong(const char *message)
 {
     fprintf(stderr, "tensord: %s\n", message);
@@ -281,7 +289,7 @@ int main(int argc, char **argv)
     else if (action == TD_CONFIG_RUN)
         status = run(&services);
     else
-        puts("tensord: the configuration is valid");
+        status = check(&services);
     td_config_free(&services.config);
     return status;
 }

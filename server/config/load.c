@@ -164,7 +164,10 @@ void td_config_help(FILE *out)
     }
     fputs("  --config FILE                  JSON file with options\n"
           "                                 default: none\n"
-          "  --check-config                 check the configuration, report, and exit\n"
+          "  --check-config                 check the configuration, addresses and data folder, "
+          "report, and exit\n"
+          "                                 status 0: it would start; 1: it would not; 2: wrong "
+          "options\n"
           "  --version, -v                  print the version and exit\n"
           "  --help, -h                     print this help and exit\n",
           out);

@@ -17,7 +17,8 @@
 
 enum { BACKLOG = 4096 };
 
-int td_listener_open(const char *address, const char **why)
+/* A socket at the address; -1 on failure. */
+static int bind_socket(const char *address, const char **why)
 {
     char host[256], service[8];
     uint16_t port = 0;
@@ -33,7 +34,7 @@ int td_listener_open(const char *address, const char **why)
     }
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+        bind(fd, found->ai_addr, found->ai_addrlen) != 0) {
         *why = strerror(errno);
         if (fd >= 0)
             close(fd);
@@ -41,6 +42,24 @@ int td_listener_open(const char *address, const char **why)
     }
     freeaddrinfo(found);
     return fd;
+}
+
+int td_listener_open(const char *address, const char **why)
+{
+    const int fd = bind_socket(address, why);
+    if (fd < 0 || listen(fd, BACKLOG) == 0)
+        return fd;
+    *why = strerror(errno);
+    close(fd);
+    return -1;
+}
+
+bool td_listener_is_possible(const char *address, const char **why)
+{
+    const int fd = bind_socket(address, why);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 void td_listener_shut(int fd)

@@ -106,11 +106,16 @@ void td_data_remove_temporaries(struct td_data_dir *dir, int folder)
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
+bool td_data_file_wanted(const char *name)
+{
+    return name[0] != '.' &&
+           (td_data_file_is(name, TD_OWN_SUFFIX) || td_data_file_is(name, TD_NPY_SUFFIX) ||
+            td_data_file_is(name, TD_SAFETENSORS_SUFFIX));
+}
+
 static int wanted(const struct dirent *item)
 {
-    return item->d_name[0] != '.' && (td_data_file_is(item->d_name, TD_OWN_SUFFIX) ||
-                                      td_data_file_is(item->d_name, TD_NPY_SUFFIX) ||
-                                      td_data_file_is(item->d_name, TD_SAFETENSORS_SUFFIX));
+    return td_data_file_wanted(item->d_name);
 }
 
 int td_data_file_order(const char *file, const char *other)

@@ -75,9 +75,10 @@ struct td_data_content {
 bool td_name_valid(const char *name);
 
 /* Opens the folder and tries to take its lock; if that fails, only a line is logged. `quota` is the
- * most bytes of NAME.tensord files, 0 for any number. NULL (logged) when the folder cannot be
- * opened. */
-struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, const struct td_log *log);
+ * most bytes of NAME.tensord files, 0 for any number. With read_only nothing in the folder is
+ * changed, and no lock is taken. NULL (logged) when the folder cannot be opened. */
+struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, bool read_only,
+                                     const struct td_log *log);
 void td_data_dir_free(struct td_data_dir *dir); /* NULL is fine */
 
 /* Opens the folder that the path leads to now, if that is another one, and tries to take the lock
@@ -85,6 +86,20 @@ void td_data_dir_free(struct td_data_dir *dir); /* NULL is fine */
  * have changed. False (logged) if the folder cannot be opened; if the path leads nowhere, changes
  * are refused from then on. */
 TD_MUST_CHECK bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed);
+
+/* Whether a process that starts now could change a folder. */
+struct td_data_access {
+    int denied;  /* an errno if it lacks the permission, otherwise 0 */
+    bool locked; /* another process holds the lock */
+    long holder; /* then its process id; 0 if unknown */
+};
+
+/* Changes nothing; the lock is tried for a moment without waiting. 0, or errno if the folder cannot
+ * be opened. */
+int td_data_dir_probe(const char *path, struct td_data_access *out);
+
+/* Whether a file of this name is loaded, by its suffix. */
+bool td_data_file_wanted(const char *name);
 
 /* Whether changes are possible as far as the lock is concerned. */
 bool td_data_dir_is_locked(struct td_data_dir *dir);

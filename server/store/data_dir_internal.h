@@ -45,6 +45,7 @@ struct td_reserved_file {
 
 struct td_data_dir {
     char *path;
+    bool read_only; /* nothing is changed, no lock is taken */
     const struct td_log *log;
     pthread_rwlock_t exchanging; /* guards the two below; held for reading by changes */
     struct td_folder folder;

@@ -119,6 +119,39 @@ static bool holds_lock(const struct td_folder *folder)
     return folder->lock >= 0 && (check_current(folder, folder->lock, &current) != 0 || current);
 }
 
+static bool is_locked_by_another(int fd)
+{
+    return flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+/* The lock file is opened for writing only by a process that takes the lock. */
+static void probe_lock(int folder, struct td_data_access *out)
+{
+    const int lock = openat(folder, TD_LOCK_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (out->denied == 0 &&
+        (lock < 0 ? errno != ENOENT : faccessat(folder, TD_LOCK_FILE, W_OK, AT_EACCESS) != 0))
+        out->denied = errno;
+    out->locked = (lock >= 0 && is_locked_by_another(lock)) || is_locked_by_another(folder);
+    if (lock < 0)
+        return;
+    if (out->locked)
+        out->holder = read_holder(lock);
+    close(lock);
+}
+
+int td_data_dir_probe(const char *path, struct td_data_access *out)
+{
+    *out = (struct td_data_access){ 0 };
+    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return errno;
+    if (faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) != 0)
+        out->denied = errno;
+    probe_lock(folder, out);
+    close(folder);
+    return 0;
+}
+
 /* ---- changes -------------------------------------------------------------------------------- */
 
 void td_data_hold(struct td_data_dir *dir)
@@ -205,7 +238,8 @@ static void exchange(struct td_data_dir *dir, struct td_folder *now, bool replac
         dir->folder = closed;
         close_folder(&before);
     }
-    lock_folder(now);
+    if (!dir->read_only)
+        lock_folder(now);
     /* All of them were left by a crash: no other process may write, and this one does not yet. */
     if (now->lock >= 0)
         td_data_remove_temporaries(dir, now->fd);
@@ -265,7 +299,8 @@ bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)
     exchange(dir, &now, replaced);
     if (replaced && before.fd >= 0)
         td_log(dir->log, TD_LOG_INFO, "data_dir_replaced", TD_TEXT("dir", dir->path));
-    log_lock(dir, &before);
+    if (!dir->read_only)
+        log_lock(dir, &before);
     *changed = replaced || (now.lock >= 0 && !was_locked);
     return true;
 }
@@ -280,7 +315,8 @@ static void init_exchanging(struct td_data_dir *dir)
     pthread_rwlockattr_destroy(&kind);
 }
 
-struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, const struct td_log *log)
+struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, bool read_only,
+                                     const struct td_log *log)
 {
     bool changed;
     struct td_data_dir *dir = calloc(1, sizeof *dir);
@@ -288,6 +324,7 @@ struct td_data_dir *td_data_dir_open(const char *path, uint64_t quota, const str
         return NULL;
     dir->log = log;
     dir->quota = quota;
+    dir->read_only = read_only;
     dir->folder = closed;
     init_exchanging(dir);
     pthread_mutex_init(&dir->quota_mutex, NULL);

@@ -20,6 +20,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     store->memory = options->memory;
     store->quota = options->quota;
     store->verify = options->verify;
+    store->inspector = options->inspector;
     store->stop_requested = options->stop_requested;
     if (getrandom(&store->seed, sizeof store->seed, 0) < 0)
         store->seed = (uint64_t)td_now_ns() ^ (uint64_t)getpid() << 32;
@@ -28,8 +29,9 @@ struct td_store *td_store_open(const struct td_store_options *options)
     pthread_cond_init(&store->written, NULL);
     pthread_mutex_init(&store->files_mutex, NULL);
     pthread_mutex_init(&store->scanning, NULL);
-    store->dir =
-        options->dir[0] ? td_data_dir_open(options->dir, options->disk_quota, options->log) : NULL;
+    store->dir = options->dir[0] ? td_data_dir_open(options->dir, options->disk_quota,
+                                                    options->inspector != NULL, options->log)
+                                 : NULL;
     if (options->dir[0] && (!store->dir || !td_store_scan(store))) {
         td_store_free(store);
         return NULL;

@@ -11,6 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An inspector is told instead of the log. */
+static void skip(const struct td_store *store, struct td_scan_report *report, const char *file,
+                 const char *tensor, const char *why)
+{
+    if (store->inspector)
+        store->inspector->skipped(store->inspector->context, file, tensor, why);
+    else
+        td_scan_report_skip(report, TD_LOG_WARN, file, tensor, why);
+}
+
 /* Files that could not be read in this scan, with room for all files. */
 struct unread_files {
     char (*files)[TD_FILE_NAME];
@@ -30,7 +40,7 @@ struct file_scan {
 /* The file, or a tensor of it, is not served. */
 static void skipped(const struct file_scan *scan, const char *tensor, const char *why)
 {
-    td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, tensor, why);
+    skip(scan->store, scan->report, scan->file, tensor, why);
 }
 
 /* The file's current content is unknown. The record keeps which content the scan saw: unless it
@@ -278,6 +288,8 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
         if (!td_known_file_find(known, before->names[i].name))
             with_name_locked(scan, before->names[i].name, NULL, NULL, 0);
     td_store_remember_file(scan->store, known);
+    if (scan->store->inspector)
+        scan->store->inspector->read(scan->store->inspector->context, scan->file, content->count);
 }
 
 /* Marks the versions of the file that a restart would not load, or would load again. */
@@ -412,15 +424,14 @@ static bool scan_folder(struct td_store *store)
     struct unread_files unread = { 0 };
     struct td_scan_report report;
     int count, n_known = 0;
-    td_scan_report_begin(&report, store->log);
+    td_scan_report_begin(&report, store->inspector ? NULL : store->log);
     bool readable = td_data_dir_list(store->dir, &files, &count);
     if (readable) {
         known = td_store_known_files(store, &n_known);
         unread.files = calloc((size_t)count + 1, sizeof *unread.files);
         readable = known && unread.files;
         if (!readable)
-            td_scan_report_skip(&report, TD_LOG_WARN, NULL, NULL,
-                                "no memory for the names of the files");
+            skip(store, &report, NULL, NULL, "no memory for the names of the files");
     }
     for (int i = 0; i < n_known && readable; i++)
         if (is_gone(store, known[i]))

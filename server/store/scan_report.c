@@ -13,7 +13,7 @@ void td_scan_report_begin(struct td_scan_report *report, const struct td_log *lo
 /* Takes one of the lines of a kind. False if there are no more. */
 static bool take_line(struct td_scan_report *report, int *lines, enum td_log_level level)
 {
-    if (!td_log_wants(report->log, level))
+    if (!report->log || !td_log_wants(report->log, level))
         return false;
     if (*lines == TD_SCAN_LINES) {
         report->not_logged++;
@@ -98,6 +98,8 @@ void td_scan_report_file(struct td_scan_report *report, const char *file)
 
 void td_scan_report_end(const struct td_scan_report *report)
 {
+    if (!report->log)
+        return;
     td_log(report->log, TD_LOG_INFO, "data_dir_scanned", TD_INT("added", report->total_added),
            TD_INT("replaced", report->total_replaced), TD_INT("removed", report->total_removed),
            TD_INT("unchanged", report->unchanged), TD_INT("skipped", report->skipped),

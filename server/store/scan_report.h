@@ -28,6 +28,7 @@ struct td_scan_report {
     int change_lines, skip_lines, not_logged;
 };
 
+/* log: NULL for none. */
 void td_scan_report_begin(struct td_scan_report *report, const struct td_log *log);
 
 /* file, tensor: NULL omits it. level: warn, unless that is usual. */

@@ -33,6 +33,7 @@ struct td_store {
     bool opened;                  /* the first scan is done */
     bool (*stop_requested)(void); /* NULL, or asked during the first scan */
     enum td_verify verify;
+    const struct td_store_inspector *inspector; /* NULL for none */
 
     pthread_rwlock_t lock;     /* guards all below; never held for long */
     struct td_entry **entries; /* sorted by name */

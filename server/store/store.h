@@ -63,6 +63,15 @@ struct td_store;
 
 enum { TD_STORE_TENSORS = 65536 };
 
+/* Is told about each file of the folder, in the order in which they are loaded: about tensors that
+ * are skipped, and then how many there are in the file, these included. `tensor` is NULL if the
+ * whole file is skipped; then that is all. `file` is NULL if it is not about one file. */
+struct td_store_inspector {
+    void (*skipped)(void *context, const char *file, const char *tensor, const char *why);
+    void (*read)(void *context, const char *file, int tensors);
+    void *context;
+};
+
 struct td_store_options {
     const char *dir;          /* "" for none */
     uint64_t quota;           /* bytes that are not mapped */
@@ -73,6 +82,9 @@ struct td_store_options {
     /* NULL, or whether opening is to end early: then what was not loaded yet is left out. Asked on
      * the opening thread, before each file and each MiB that is compared. */
     bool (*stop_requested)(void);
+    /* NULL, or: the folder is loaded but nothing in it is changed, not even its lock, and the
+     * inspector is told what would be logged about files. */
+    const struct td_store_inspector *inspector;
 };
 
 /* NULL (logged) when dir cannot be read. */

@@ -1,5 +1,5 @@
 """Start, configuration, resident tables, and stopping without losing a request."""
-import contextlib, json, os, re, shutil, signal, subprocess, tempfile, threading, time
+import contextlib, json, os, re, shutil, signal, socket, subprocess, tempfile, threading, time
 from daemon import *
 
 BODY = b'{"params":[1,2],"indices":[1]}'
@@ -113,12 +113,35 @@ class CommandLine(unittest.TestCase):
 
     def test_check_config_reports_and_starts_nothing(self):
         with Folder() as folder:
-            result = run("--check-config", "--config", folder.write("good.json", '{"workers": 2, "max-body": "1M", "log-level": "debug"}'))
+            result = run("--check-config", "--listen", "127.0.0.1:0", "--config", folder.write("good.json", '{"workers": 2, "max-body": "1M", "log-level": "debug"}'))
             self.assertEqual(result.returncode, 0, result)
             self.assertNotIn("listening", result.stderr)
             self.assertRefused(run("--check-config", "--config", folder.write("bad.json", '{"workers": -2}')), "workers")
-        self.assertEqual(run("--check-config").returncode, 0)
+        self.assertEqual(run("--check-config", "--listen", "127.0.0.1:0").returncode, 0)
         self.assertRefused(run("--check-config", "--workers", "x"), "workers")
+
+    def test_check_config_reports_the_address_and_the_data_folder(self):
+        with Folder(**{"bad.npy": "no table"}) as folder:
+            folder.write("good.npy", npy("int8", (2,), b"ab"))
+            with Daemon("--data-dir", folder.path) as daemon:
+                result = run("--check-config", "--listen", f"127.0.0.1:{daemon.port}", "--data-dir", folder.path)
+                self.assertEqual(result.returncode, 1, result)
+                for line in (f"error    listen 127.0.0.1:{daemon.port}: Address already in use", "ok       good.npy: 1 tensor",
+                             f"warning  data-dir {folder.path}: can be read; it is locked by process {daemon.process.pid}, ", "warning  bad.npy: skipped: ",
+                             "tensord: it would not start"):
+                    self.assertRegex(result.stdout, "(?m)^" + re.escape(line))
+            result = run("--check-config", "--listen", f"127.0.0.1:{daemon.port}", "--data-dir", folder.path)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+            self.assertRegex(result.stdout, r"(?m)^ok +data-dir .*: can be read and changed$")
+            self.assertTrue(result.stdout.endswith("tensord: the configuration is valid\n"))
+
+    def test_check_config_takes_a_passed_socket_for_the_address(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            address = "127.0.0.1:%d" % listener.getsockname()[1]
+            result = subprocess.run(passing(listener, [BINARY, "--check-config", "--listen", address]), capture_output=True, text=True,
+                                    timeout=WAIT_LIMIT, env=environment(), pass_fds=[listener.fileno()])
+            self.assertEqual(result.returncode, 0, result)
+            self.assertIn("the socket that was passed is used", result.stdout)
 
     def test_an_unavailable_device_fails_the_start_and_check_config(self):
         with Folder(**{"text.so": "no shared object"}) as folder:
@@ -132,10 +155,10 @@ class CommandLine(unittest.TestCase):
                     with self.subTest(device=device, check=check):
                         self.assertRefused(run("--listen", "127.0.0.1:0", "--gpu", device, *check), *words)
         for device in ("auto", "off", "reference", "reference:launch_us=1000"):
-            self.assertEqual(run("--check-config", "--gpu", device).returncode, 0, device)
+            self.assertEqual(run("--check-config", "--listen", "127.0.0.1:0", "--gpu", device).returncode, 0, device)
 
     def test_values_may_follow_an_equals_sign(self):
-        self.assertEqual(run("--check-config", "--workers=2", "--max-body=1M").returncode, 0)
+        self.assertEqual(run("--check-config", "--listen=127.0.0.1:0", "--workers=2", "--max-body=1M").returncode, 0)
 
     def limit(self, *options, env=None):
         """the body limit of a daemon with these options"""

@@ -1,0 +1,169 @@
+#include "server/check/check.h"
+
+#include "server/http/listener.h"
+#include "server/memory/buffer_pool.h"
+#include "server/memory/fault_guard.h"
+#include "server/store/data_dir.h"
+#include "server/store/store.h"
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum level { OK, WARNING, ERROR };
+
+struct check {
+    const struct td_config *config;
+    const struct td_log *log;
+    FILE *out;
+    int errors;
+    int skipped; /* tensors of the file that is being read */
+};
+
+/* Prints a line. A name may have any bytes: control characters become '?'. */
+__attribute__((format(printf, 3, 4))) static void say(struct check *check, enum level level,
+                                                      const char *format, ...)
+{
+    static const char *const names[] = { [OK] = "ok", [WARNING] = "warning", [ERROR] = "error" };
+    char text[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    for (char *at = text; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == '\x7f')
+            *at = '?';
+    fprintf(check->out, "%-8s %s\n", names[level], text);
+    check->errors += level == ERROR;
+}
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+static void check_address(struct check *check, const char *option, const char *address)
+{
+    const char *why;
+    if (td_listener_is_possible(address, &why))
+        say(check, OK, "%s %s: can be bound", option, address);
+    else
+        say(check, ERROR, "%s %s: %s", option, address, why);
+}
+
+static void check_listen(struct check *check)
+{
+    const char *why;
+    if (td_listener_inherit(&why) >= 0)
+        say(check, OK, "listen: the socket that was passed is used");
+    else if (why)
+        say(check, ERROR, "listen: %s", why);
+    else
+        check_address(check, "listen", check->config->listen);
+    if (check->config->metrics_listen[0])
+        check_address(check, "metrics-listen", check->config->metrics_listen);
+}
+
+/* ---- the data folder ------------------------------------------------------------------------ */
+
+/* A folder that only the lock of another daemon keeps from being changed. */
+static void say_locked(struct check *check, long process)
+{
+    char holder[48] = "another process";
+    if (process > 0)
+        snprintf(holder, sizeof holder, "process %ld", process);
+    say(check, WARNING,
+        "data-dir %s: can be read; it is locked by %s, and can be changed when that has ended",
+        check->config->data_dir, holder);
+}
+
+/* False if it cannot be opened. That it cannot be changed matters if changes are prepared for. */
+static bool check_access(struct check *check)
+{
+    const char *dir = check->config->data_dir;
+    const enum level read_only = check->config->disk_quota > 0 ? WARNING : OK;
+    struct td_data_access access;
+    const int reason = td_data_dir_probe(dir, &access);
+    if (reason != 0)
+        say(check, ERROR, "data-dir %s: %s", dir, strerror(reason));
+    else if (access.denied != 0)
+        say(check, read_only, "data-dir %s: can be read, but not changed by persist=1: %s", dir,
+            strerror(access.denied));
+    else if (access.locked)
+        say_locked(check, access.holder);
+    else
+        say(check, OK, "data-dir %s: can be read and changed", dir);
+    return reason == 0;
+}
+
+static void note_skipped(void *context, const char *file, const char *tensor, const char *why)
+{
+    struct check *check = context;
+    if (tensor)
+        say(check, WARNING, "%s: tensor %s is skipped: %s", file, tensor, why);
+    else
+        say(check, WARNING, "%s: skipped: %s", file ? file : "data-dir", why);
+    check->skipped += tensor != NULL;
+}
+
+static void note_read(void *context, const char *file, int tensors)
+{
+    struct check *check = context;
+    const int taken = tensors - check->skipped;
+    if (taken > 0 || tensors == 0)
+        say(check, OK, "%s: %d tensor%s", file, taken, taken == 1 ? "" : "s");
+    check->skipped = 0;
+}
+
+/* Loads the files as the daemon would, but compares only their headers with checksums. */
+static void check_files(struct check *check)
+{
+    const struct td_config *config = check->config;
+    const struct td_store_inspector inspector = { .skipped = note_skipped,
+                                                  .read = note_read,
+                                                  .context = check };
+    struct td_store *store = NULL;
+    struct td_buffer_pool *buffers =
+        td_buffer_pool_new((uint64_t)config->memory_limit, (uint64_t)config->pool_limit);
+    if (buffers)
+        store = td_store_open(&(struct td_store_options){
+            .dir = config->data_dir,
+            .quota = (uint64_t)config->tensor_quota,
+            .disk_quota = (uint64_t)config->disk_quota,
+            .verify = config->verify == TD_VERIFY_OFF ? TD_VERIFY_OFF : TD_VERIFY_BACKGROUND,
+            .memory = td_buffer_pool_memory(buffers),
+            .log = check->log,
+            .inspector = &inspector,
+        });
+    if (!store)
+        say(check, ERROR, "data-dir %s: cannot be loaded", config->data_dir);
+    td_store_free(store);
+    td_buffer_pool_free(buffers);
+}
+
+static int is_ignored(const struct dirent *item)
+{
+    return item->d_name[0] != '.' && !td_data_file_wanted(item->d_name);
+}
+
+/* The daemon does not mention them, but a table may be among them: t.npz, T.NPY. */
+static void list_ignored(struct check *check)
+{
+    struct dirent **items = NULL;
+    const int n = scandir(check->config->data_dir, &items, is_ignored, alphasort);
+    for (int i = 0; i < n; i++) {
+        say(check, OK, "%s: ignored, it is no .npy, .safetensors or .tensord", items[i]->d_name);
+        free(items[i]);
+    }
+    free(items);
+}
+
+bool td_check_start(const struct td_config *config, const struct td_log *log, FILE *out)
+{
+    struct check check = { .config = config, .log = log, .out = out };
+    td_guard_install(); /* a file may be truncated while it is read */
+    check_listen(&check);
+    if (config->data_dir[0] && check_access(&check)) {
+        check_files(&check);
+        list_ignored(&check);
+    }
+    return check.errors == 0;
+}

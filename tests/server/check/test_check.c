@@ -1,0 +1,254 @@
+/* The report of --check-config. */
+#include "server/check/check.h"
+#include "server/config/load.h"
+#include "server/http/listener.h"
+#include "tests/server/folder.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct report {
+    bool starts;
+    char *text;
+};
+
+/* Checks the options, of which the last ones win; the caller frees the text. */
+static struct report check_options(const char *first, const char *second)
+{
+    char dir[100], message[TD_CONFIG_MESSAGE];
+    char *arguments[] = { (char *)(uintptr_t) "tensord", (char *)(uintptr_t) "--listen=127.0.0.1:0",
+                          dir, (char *)(uintptr_t)first, (char *)(uintptr_t)second };
+    char *none[] = { NULL };
+    const int n = second ? 5 : first ? 4 : 3;
+    struct td_config config;
+    struct report report = { 0 };
+    size_t size;
+    snprintf(dir, sizeof dir, "--data-dir=%s", folder);
+    ck_assert_msg(td_config_load(&config, n, arguments, none, message) == TD_CONFIG_RUN, "%s",
+                  message);
+    FILE *out = open_memstream(&report.text, &size);
+    report.starts = td_check_start(&config, &store_log, out);
+    fclose(out);
+    td_config_free(&config);
+    return report;
+}
+
+/* Checks that the report has these lines, in any order. A line may be cut: "ok       table.npy: ". */
+static void expect(struct report report, bool starts, const char *const *lines)
+{
+    ck_assert_msg(report.starts == starts, "%s", report.text);
+    for (; *lines; lines++) {
+        const char *at = strstr(report.text, *lines);
+        ck_assert_msg(at && (at == report.text || at[-1] == '\n'), "no '%s' in\n%s", *lines,
+                      report.text);
+    }
+    free(report.text);
+}
+
+#define LINES(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+START_TEST(an_address_that_is_free_can_be_bound)
+{
+    expect(check_options("--metrics-listen=127.0.0.1:0", NULL), true,
+           LINES("ok       listen 127.0.0.1:0: can be bound\n",
+                 "ok       metrics-listen 127.0.0.1:0: can be bound\n"));
+}
+END_TEST
+
+START_TEST(an_address_in_use_is_an_error)
+{
+    static const char *const options[] = { "--listen", "--metrics-listen" };
+    const char *why;
+    struct td_listener_address bound;
+    const int fd = td_listener_open("127.0.0.1:0", &why);
+    ck_assert(td_listener_find(fd, &bound, &why));
+    const unsigned port =
+        ntohs(((const struct sockaddr_in *)(const void *)&bound.address)->sin_port);
+    for (size_t i = 0; i < COUNT_OF(options); i++) {
+        char option[64], line[100];
+        snprintf(option, sizeof option, "%s=127.0.0.1:%u", options[i], port);
+        snprintf(line, sizeof line, "error    %s 127.0.0.1:%u: Address already in use\n",
+                 options[i] + 2, port);
+        expect(check_options(option, NULL), false, LINES(line));
+    }
+    close(fd);
+}
+END_TEST
+
+START_TEST(an_address_of_another_machine_is_an_error)
+{
+    expect(check_options("--listen=192.0.2.1:80", NULL), false,
+           LINES("error    listen 192.0.2.1:80: Cannot assign requested address\n"));
+}
+END_TEST
+
+/* ---- the data folder ------------------------------------------------------------------------- */
+
+START_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
+{
+    put_npy("table.npy", 0, 4);
+    put_safetensors("model.safetensors", TWO_TENSORS, 0, 6);
+    put_text("empty.npy", "");
+    put_text("bad.npy", "no table at all");
+    put_npy("sp ace.npy", 0, 1);
+    put_text("notes.txt", "");
+    put_text("two\nlines.txt", "");
+    put_text(".hidden.npy", "");
+    expect(check_options(NULL, NULL), true,
+           LINES("ok       table.npy: 1 tensor\n", "ok       model.safetensors: 2 tensors\n",
+                 "warning  empty.npy: skipped: it is empty or not a regular file\n",
+                 "warning  bad.npy: skipped: not a .npy file: ",
+                 "warning  sp ace.npy: tensor sp ace is skipped: ", "ok       notes.txt: ignored, ",
+                 "ok       two?lines.txt: ignored, "));
+    struct report report = check_options(NULL, NULL);
+    ck_assert_ptr_null(strstr(report.text, "hidden"));
+    ck_assert_ptr_null(strstr(report.text, "sp ace.npy: 0"));
+    free(report.text);
+}
+END_TEST
+
+START_TEST(the_reasons_are_those_of_the_log)
+{
+    char expected[300];
+    put_text("empty.npy", "");
+    put_text("bad.npy", "no table at all");
+    put_text("short.safetensors", "\x01");
+    put_text("own.tensord", "\x02");
+    put_npy("sp ace.npy", 0, 1);
+    struct report report = check_options(NULL, NULL);
+    ck_assert_str_eq(logged(), "");
+    td_store_free(open_folder());
+    const char *line = logged();
+    int n = 0;
+    for (; (line = strstr(line, "reason=")); n++) { /* a reason has spaces, so it is quoted */
+        const char *begin = line + strlen("reason=\"");
+        snprintf(expected, sizeof expected, ": %.*s", (int)strcspn(begin, "\"\\"), begin);
+        ck_assert_msg(strstr(report.text, expected) != NULL, "no '%s' in\n%s", expected,
+                      report.text);
+        line = begin;
+    }
+    ck_assert_int_eq(n, 5);
+    free(report.text);
+}
+END_TEST
+
+START_TEST(a_tensor_that_another_file_hides_is_skipped)
+{
+    struct td_store *store = open_folder();
+    const struct td_store_write write = { .name = "t", .persist = true };
+    const struct td_tensor t = tensor("int32[2] 1 2");
+    struct td_tensor_listing listing;
+    struct td_error err;
+    bool created;
+    ck_assert_int_eq(td_store_put(store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
+    td_store_free(store);
+    put_npy("t.npy", 0, 4);
+    expect(check_options("--verify=start", NULL), true,
+           LINES("ok       t.tensord: 1 tensor\n",
+                 "warning  t.npy: tensor t is skipped: another file has a tensor of that name\n"));
+}
+END_TEST
+
+/* The names in the folder; there are few. */
+static int count_files(void)
+{
+    DIR *dir = opendir(folder);
+    int n = 0;
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+START_TEST(nothing_in_the_folder_is_changed)
+{
+    char line[200];
+    snprintf(line, sizeof line, "ok       data-dir %s: can be read and changed\n", folder);
+    put_npy("table.npy", 0, 4);
+    put_text(".tensord-tmp-1-1", "left by a crash");
+    const int before = count_files();
+    expect(check_options(NULL, NULL), true, LINES(line));
+    ck_assert_int_eq(count_files(), before);
+    ck_assert_int_eq(access(path_of(".tensord-tmp-1-1"), F_OK), 0);
+    ck_assert_int_ne(access(path_of(".tensord.lock"), F_OK), 0);
+}
+END_TEST
+
+START_TEST(a_folder_that_a_daemon_has_locked_is_a_warning_with_its_process)
+{
+    char line[300];
+    struct td_store *store = open_folder();
+    snprintf(line, sizeof line, "warning  data-dir %s: can be read; it is locked by process %ld",
+             folder, (long)getpid());
+    expect(check_options(NULL, NULL), true, LINES(line));
+    ck_assert(!td_store_is_locked_out(store)); /* it still has the lock */
+    td_store_free(store);
+    snprintf(line, sizeof line, "ok       data-dir %s: can be read and changed\n", folder);
+    expect(check_options(NULL, NULL), true, LINES(line));
+}
+END_TEST
+
+START_TEST(a_folder_that_cannot_be_changed_is_a_warning_if_a_disk_quota_is_set)
+{
+    static const struct {
+        const char *option, *level;
+    } rows[] = { { NULL, "ok      " }, { "--disk-quota=1M", "warning " } };
+    enum { NOBODY = 65534 };
+    ck_assert_int_eq(chmod(folder, 0555), 0);
+    const bool privileged = geteuid() == 0 && seteuid(NOBODY) == 0;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char line[200];
+        snprintf(line, sizeof line,
+                 "%s data-dir %s: can be read, but not changed by persist=1: Permission denied\n",
+                 rows[i].level, folder);
+        expect(check_options(rows[i].option, NULL), true, LINES(line));
+    }
+    if (privileged)
+        ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_int_eq(chmod(folder, 0755), 0);
+}
+END_TEST
+
+START_TEST(a_folder_that_is_none_is_an_error)
+{
+    char option[300], line[300];
+    put_text("file", "");
+    snprintf(option, sizeof option, "--data-dir=%s", path_of("file"));
+    snprintf(line, sizeof line, "error    data-dir %s: Not a directory\n", path_of("file"));
+    expect(check_options(option, NULL), false, LINES(line));
+    expect(check_options("--data-dir=/no/such/folder", NULL), false,
+           LINES("ok       listen 127.0.0.1:0: can be bound\n",
+                 "error    data-dir /no/such/folder: No such file or directory\n"));
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, folder_open, folder_close);
+    tcase_add_test(tcase, an_address_that_is_free_can_be_bound);
+    tcase_add_test(tcase, an_address_in_use_is_an_error);
+    tcase_add_test(tcase, an_address_of_another_machine_is_an_error);
+    tcase_add_test(tcase, files_are_taken_skipped_or_ignored_with_the_reason);
+    tcase_add_test(tcase, the_reasons_are_those_of_the_log);
+    tcase_add_test(tcase, a_tensor_that_another_file_hides_is_skipped);
+    tcase_add_test(tcase, nothing_in_the_folder_is_changed);
+    tcase_add_test(tcase, a_folder_that_a_daemon_has_locked_is_a_warning_with_its_process);
+    tcase_add_test(tcase, a_folder_that_cannot_be_changed_is_a_warning_if_a_disk_quota_is_set);
+    tcase_add_test(tcase, a_folder_that_is_none_is_an_error);
+}
+
+int main(void)
+{
+    return run_suite("check", add);
+}
