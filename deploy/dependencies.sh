@@ -22,6 +22,8 @@
 #
 # Without apt-get, install the packages below by other means and use 2, or 3 with a tarball.
 set -euo pipefail
+# shellcheck source=deploy/progress.sh
+. "$(dirname "${BASH_SOURCE[0]}")/progress.sh"
 
 readonly MICROHTTPD_AT_LEAST=1.0.5
 readonly BUILD_PACKAGES=(
@@ -63,12 +65,21 @@ missing_packages() {
 # The version that apt would install, or nothing.
 apt_candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p' | grep -v '(none)' || true; }
 
-# Prints output only on failure, since apt and the packages' scripts print a lot.
+# long_step TITLE COMMAND...: the end of the command's output is printed if it fails, since apt, the packages' scripts
+# and compilers print a lot.
+long_step() {
+    local log title=$1 status=0
+    shift
+    log=$(mktemp)
+    step "$log" "dependencies: $title" "$@" || status=$?
+    [ "$status" -eq 0 ] || tail -n 20 "$log" >&2
+    rm -f "$log"
+    return "$status"
+}
+
 apt_install() {
-    local output
-    output=$(as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        -o Dpkg::Use-Pty=0 "$@" 2>&1) ||
-        { tail -n 10 <<<"$output" >&2; die "apt-get could not install: $*"; }
+    long_step "installing $*" as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+        --no-install-recommends -o Dpkg::Use-Pty=0 "$@" || die "apt-get could not install: $*"
 }
 
 install_packages() {
@@ -79,8 +90,9 @@ install_packages() {
     fi
     mapfile -t missing < <(missing_packages "$@")
     [ ${#missing[@]} -gt 0 ] || return 0
-    say "installing ${missing[*]}"
-    as_root apt-get update -qq || die "apt-get update failed"
+    say "packages are missing: ${missing[*]}"
+    as_root true # asks for a password before a line shows the progress
+    long_step "updating the lists of packages" as_root apt-get update -qq || die "apt-get update failed"
     for package in "${missing[@]}"; do
         [ -n "$(apt_candidate "$package")" ] || absent+=("$package")
     done
@@ -145,7 +157,8 @@ unpack_distribution_source() {
     suite=unstable
     ! grep -qi '^ID=ubuntu' /etc/os-release || suite=devel
     while read -r mirror; do
-        if fetch_source_package "$work" "$mirror" "$suite" >>"$work/log" 2>&1; then
+        if step "$work/log" "dependencies: fetching the sources of libmicrohttpd" \
+            fetch_source_package "$work" "$mirror" "$suite"; then
             # apt has checked the files against the signed lists; the uploader's own key is not installed.
             dpkg-source --no-check -x "$work"/source/*.dsc "$work/tree" >>"$work/log" 2>&1 ||
                 { tail -n 5 "$work/log" >&2; die "cannot unpack the source package"; }
@@ -157,15 +170,19 @@ unpack_distribution_source() {
         "set TENSORD_MICROHTTPD_TARBALL to a release, or TENSORD_MICROHTTPD_PREFIX to an installation"
 }
 
+# Compiles the sources in $1/tree for prefix $2, into $1/root.
+compile_microhttpd() (
+    cd "$1/tree" && ./configure --quiet --prefix="$2" "${MICROHTTPD_FLAGS[@]}" &&
+        make -s -j "$(nproc)" && make -s install DESTDIR="$1/root"
+)
+
 # Builds the sources in $1/tree and replaces the installation at $2 with one rename.
 build_microhttpd() {
     local work=$1 prefix=$2 stamp=$3 staged
     # Equal times, so that a patched Makefile.am does not make automake run again.
     find "$work/tree" -exec touch -r "$work/tree/configure" {} +
-    (
-        cd "$work/tree" && ./configure --quiet --prefix="$prefix" "${MICROHTTPD_FLAGS[@]}" &&
-            make -s -j "$(nproc)" && make -s install DESTDIR="$work/root"
-    ) >>"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die "building libmicrohttpd failed"; }
+    long_step "building libmicrohttpd, $(nproc) files at a time" compile_microhttpd "$work" "$prefix" ||
+        die "building libmicrohttpd failed"
     prefix_has_microhttpd "$work/root$prefix" || die "the sources given are older than $MICROHTTPD_AT_LEAST"
     echo "$stamp" >"$work/root$prefix/stamp"
 
@@ -203,7 +220,6 @@ provide_microhttpd() {
     candidate=
     [ -n "$tarball" ] || ! command -v apt-cache >/dev/null || candidate=$(apt_candidate libmicrohttpd-dev)
     if [ -n "$candidate" ] && dpkg --compare-versions "$candidate" ge "$MICROHTTPD_AT_LEAST"; then
-        say "installing libmicrohttpd-dev $candidate"
         apt_install libmicrohttpd-dev
         return
     fi

@@ -9,6 +9,8 @@
 # The commands that it prints can be used in another terminal while it serves.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=deploy/progress.sh
+. deploy/progress.sh
 
 say() { printf '\n== %s\n' "$*"; }
 die() { printf 'quickstart: error: %s\n' "$*" >&2; exit 1; }
@@ -42,10 +44,13 @@ choose_port() {
 }
 
 build() {
+    local log=$work/build.log jobs
+    jobs=$(nproc)
     say "Building (cmake --preset release)"
-    if ! { cmake --preset release &&
-        cmake --build --preset release --target tensord --parallel "$(nproc)"; } >"$work/build.log" 2>&1; then
-        tail -n 30 "$work/build.log" >&2
+    if ! step "$log" "configure" cmake --preset release ||
+        ! step "$log" "compile, $jobs at a time" \
+            cmake --build --preset release --target tensord --parallel "$jobs"; then
+        tail -n 30 "$log" >&2
         die "the build failed"
     fi
     echo "build/tensord is ready"
