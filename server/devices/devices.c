@@ -1,6 +1,7 @@
 #include "server/devices/devices.h"
 
 #include "api/message/document.h"
+#include "api/text/suggest.h"
 #include "gpu/loader/loader.h"
 
 #include <stdio.h>
@@ -31,12 +32,19 @@ static void split_name(const char *text, char *name, size_t size, const char **o
     *options = colon ? colon + 1 : "";
 }
 
-/* An unknown name may be a typing error: lists the valid ones. */
-static const char *valid_names(const char *name)
+/* An unknown name may be a typing error: appends the valid ones to the message. */
+static void add_valid_names(const char *name, char message[TD_CONFIG_MESSAGE])
 {
-    return strchr(name, '/') || strcmp(name, "cuda") == 0
-               ? ""
-               : "; auto, off, cuda, reference or a path with a slash in it is expected";
+    static const char *const names[] = { "auto", "off", "cuda", "reference" };
+    uint32_t work;
+    const size_t used = strlen(message);
+    if (strchr(name, '/') || strcmp(name, "cuda") == 0)
+        return;
+    const char *nearest =
+        td_nearest_name(name, strlen(name), names, (int)(sizeof names / sizeof *names), &work);
+    snprintf(message + used, TD_CONFIG_MESSAGE - used,
+             "; auto, off, cuda, reference or a path with a slash in it is expected%s%s%s",
+             nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
 bool td_devices_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
@@ -49,7 +57,8 @@ bool td_devices_check_system(const struct td_config *config, char message[TD_CON
         return true;
     split_name(config->gpu, name, sizeof name, &text);
     if (td_device_load(name, &library, &err) != TD_OK) {
-        snprintf(message, TD_CONFIG_MESSAGE, "gpu: %s%s", err.message, valid_names(name));
+        snprintf(message, TD_CONFIG_MESSAGE, "gpu: %s", err.message);
+        add_valid_names(name, message);
         return false;
     }
     const bool valid = td_device_check_options(&library, text, &err) == TD_OK;

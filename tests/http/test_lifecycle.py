@@ -148,7 +148,7 @@ class CommandLine(unittest.TestCase):
             for device, words in (("auto:x", ["--gpu", "'auto:x'", "one of auto, off, cuda[:OPTIONS]"]), ("off:", ["--gpu", "'off:'"]),
                                   ("", ["--gpu", "''"]), ("/nowhere/plugin.so", ["gpu: ", "/nowhere/plugin.so: ", "No such file"]),
                                   (folder.path + "/text.so:x=1", ["gpu: ", "/text.so: "]),
-                                  ("refrence", ["gpu: ", "tensord-gpu-refrence.so", "auto, off, cuda, reference or a path"]),
+                                  ("refrence", ["gpu: ", "tensord-gpu-refrence.so", "auto, off, cuda, reference or a path", "did you mean reference?"]),
                                   ("reference:launch_us=x", ["gpu: 'reference:launch_us=x'", 'launch_us is "x"', "a number from 0 to 1000000000"]),
                                   ("reference:launch=1", ["gpu: ", '"launch"', "launch_us, copy_mb_per_s"])):
                 for check in ((), ("--check-config",)):
