@@ -28,7 +28,7 @@ set -euo pipefail
 readonly MICROHTTPD_AT_LEAST=1.0.5
 readonly BUILD_PACKAGES=(
     build-essential ca-certificates check cmake curl libcjson-dev libdragonbox-dev libsimdjson-dev
-    libxxhash-dev pkg-config zlib1g-dev
+    libxxhash-dev nettle-dev pkg-config zlib1g-dev
 )
 readonly TEST_PACKAGES=(
     clang clang-format clang-tidy haproxy libclang-rt-dev libcurl4-openssl-dev prometheus python3 python3-venv

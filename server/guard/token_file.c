@@ -1,0 +1,253 @@
+#include "server/guard/token_file.h"
+
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct parser {
+    const char *name;
+    struct td_token_table *table;
+    int line;
+    char *message;
+    size_t size;
+};
+
+struct word {
+    const char *text;
+    size_t length;
+};
+
+/* ---- characters ------------------------------------------------------------------------------ */
+
+static bool is_alphanumeric(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* Not NUL, which strchr would find. */
+static bool is_one_of(char c, const char *characters)
+{
+    return c != '\0' && strchr(characters, c) != NULL;
+}
+
+bool td_token_is_valid(const char *text, size_t length)
+{
+    size_t end = length;
+    if (length < TD_TOKEN_LEAST || length > TD_TOKEN_MOST)
+        return false;
+    while (end > 0 && text[end - 1] == '=')
+        end--;
+    for (size_t i = 0; i < end; i++)
+        if (!is_alphanumeric(text[i]) && !is_one_of(text[i], "-._~+/"))
+            return false;
+    return end > 0;
+}
+
+static bool is_prefix(struct word word)
+{
+    for (size_t i = 0; i < word.length; i++)
+        if (!is_alphanumeric(word.text[i]) && !is_one_of(word.text[i], "._:-"))
+            return false;
+    return word.length <= TD_TOKEN_PREFIX;
+}
+
+static bool is_word(struct word word, const char *text)
+{
+    return word.length == strlen(text) && memcmp(word.text, text, word.length) == 0;
+}
+
+/* ---- a line ---------------------------------------------------------------------------------- */
+
+static bool refuse(const struct parser *parser, const char *sentence)
+{
+    snprintf(parser->message, parser->size, "token-file: %.300s line %d: %s", parser->name,
+             parser->line, sentence);
+    return false;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Takes the next word off the line; false if there is none. */
+static bool next_word(struct word *line, struct word *word)
+{
+    size_t begin = 0, end;
+    while (begin < line->length && is_blank(line->text[begin]))
+        begin++;
+    for (end = begin; end < line->length && !is_blank(line->text[end]);)
+        end++;
+    *word = (struct word){ line->text + begin, end - begin };
+    *line = (struct word){ line->text + end, line->length - end };
+    return word->length > 0;
+}
+
+static td_access_role role_of(struct word word)
+{
+    for (int role = TD_ACCESS_READ; role < TD_ACCESS_ROLES; role++)
+        if (is_word(word, td_access_role_name((td_access_role)role)))
+            return (td_access_role)role;
+    return TD_ACCESS_NONE;
+}
+
+/* No message shows a word: it may be a token in a wrong place. */
+static bool parse_line(struct parser *parser, struct word line)
+{
+    struct word role, token, prefix;
+    if (line.length > 0 && line.text[line.length - 1] == '\r')
+        line.length--;
+    if (line.length > TD_TOKEN_LINE)
+        return refuse(parser, "it has more than 4096 bytes");
+    if (!next_word(&line, &role) || role.text[0] == '#')
+        return true;
+    if (role_of(role) == TD_ACCESS_NONE)
+        return refuse(parser, "the first word is not a role; expected ROLE TOKEN [PREFIX...], "
+                              "where ROLE is read, write or admin");
+    if (!next_word(&line, &token) || !td_token_is_valid(token.text, token.length))
+        return refuse(parser, "the second word is not a token; expected 16 to 512 of A-Z, a-z, "
+                              "0-9, -, ., _, ~, + and /, then any number of =");
+    if (td_token_table_count(parser->table) == TD_TOKENS)
+        return refuse(parser, "it has one token more than the 10000 that a file may have");
+    td_token_table_add(parser->table, role_of(role), parser->line, token.text, token.length);
+    while (next_word(&line, &prefix)) {
+        if (!is_prefix(prefix))
+            return refuse(parser, "a word after the token is not a prefix of names of tensors; "
+                                  "expected at most 128 of A-Z, a-z, 0-9, ., _, : and -");
+        td_token_table_add_prefix(parser->table, prefix.text, prefix.length);
+    }
+    return true;
+}
+
+/* ---- a file ---------------------------------------------------------------------------------- */
+
+/* An upper bound of the numbers of lines, of words and of their bytes. */
+static struct td_token_table *new_table(const struct td_token_key *key, const char *text,
+                                        size_t bytes)
+{
+    int lines = 1, words = 1;
+    for (size_t i = 0; i < bytes; i++) {
+        lines += text[i] == '\n';
+        words += is_blank(text[i]) && (i + 1 == bytes || !is_blank(text[i + 1]));
+    }
+    return td_token_table_new(key, lines < TD_TOKENS ? lines : TD_TOKENS, words, bytes);
+}
+
+static bool parse_lines(struct parser *parser, const char *text, size_t bytes)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    const char *end = text + bytes;
+    if (bytes >= sizeof mark - 1 && memcmp(text, mark, sizeof mark - 1) == 0)
+        text += sizeof mark - 1;
+    while (text < end) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        const size_t length = (size_t)((stop ? stop : end) - text);
+        parser->line++;
+        if (!parse_line(parser, (struct word){ text, length }))
+            return false;
+        text += length + (stop != NULL);
+    }
+    return true;
+}
+
+static bool seal(struct parser *parser)
+{
+    char sentence[96];
+    int first;
+    if (!td_token_table_seal(parser->table, &first, &parser->line)) {
+        snprintf(sentence, sizeof sentence, "it repeats the token of line %d", first);
+        return refuse(parser, sentence);
+    }
+    if (td_token_table_count(parser->table) > 0)
+        return true;
+    snprintf(parser->message, parser->size,
+             "token-file: %.300s has no token; expected at least one line ROLE TOKEN [PREFIX...]",
+             parser->name);
+    return false;
+}
+
+struct td_token_table *td_token_file_parse(const struct td_token_key *key, const char *name,
+                                           const char *text, size_t bytes, char *message,
+                                           size_t size)
+{
+    struct parser parser = { .name = name, .message = message, .size = size };
+    snprintf(message, size, "token-file: no memory for %.300s", name);
+    parser.table = new_table(key, text, bytes);
+    if (!parser.table)
+        return NULL;
+    if (parse_lines(&parser, text, bytes) && seal(&parser))
+        return parser.table;
+    td_token_table_unref(parser.table);
+    return NULL;
+}
+
+static bool fail(const char *path, const char *reason, char *message, size_t size)
+{
+    snprintf(message, size, "token-file: cannot read %.300s: %s", path, reason);
+    return false;
+}
+
+/* Without blocking: opening a FIFO waits for a writer otherwise. */
+static int open_regular(const char *path, struct stat *info, char *message, size_t size)
+{
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool good = file >= 0 && fstat(file, info) == 0;
+    if (!good)
+        (void)fail(path, strerror(errno), message, size);
+    else if (!S_ISREG(info->st_mode))
+        good = fail(path, "it is not a regular file", message, size);
+    else if (info->st_size > TD_TOKEN_FILE)
+        good = fail(path, "it has more than 16 MiB", message, size);
+    if (good)
+        return file;
+    if (file >= 0)
+        close(file);
+    return -1;
+}
+
+/* Reads at most `capacity` bytes; -1 with errno. */
+static ssize_t read_all(int file, char *bytes, size_t capacity)
+{
+    size_t length = 0;
+    while (length < capacity) {
+        const ssize_t n = read(file, bytes + length, capacity - length);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        length += (size_t)n;
+    }
+    return (ssize_t)length;
+}
+
+struct td_token_table *td_token_file_read(const struct td_token_key *key, const char *path,
+                                          bool *exposed, char *message, size_t size)
+{
+    struct td_token_table *table = NULL;
+    struct stat info;
+    const int file = open_regular(path, &info, message, size);
+    if (file < 0)
+        return NULL;
+    *exposed = (info.st_mode & (S_IROTH | S_IWOTH)) != 0;
+    const size_t capacity = (size_t)info.st_size + 1; /* one more, to notice that it grows */
+    char *bytes = malloc(capacity);
+    const ssize_t length = bytes ? read_all(file, bytes, capacity) : -1;
+    if (length < 0)
+        (void)fail(path, strerror(bytes ? errno : ENOMEM), message, size);
+    else if (length > info.st_size)
+        (void)fail(path, "it grew while it was read", message, size);
+    else
+        table = td_token_file_parse(key, path, bytes, (size_t)length, message, size);
+    if (bytes)
+        explicit_bzero(bytes, capacity);
+    free(bytes);
+    close(file);
+    return table;
+}

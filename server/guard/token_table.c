@@ -1,0 +1,152 @@
+#include "server/guard/token_table.h"
+
+#include <nettle/memops.h>
+#include <nettle/version.h>
+#include <sys/random.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct td_token_table {
+    atomic_int references;
+    struct td_token_key key;
+    int n_tokens, n_prefixes;
+    size_t n_text;
+    size_t tokens_bytes;
+    struct td_bearer *tokens;
+    struct td_prefix *prefixes;
+    char *text; /* of the prefixes */
+};
+
+bool td_token_key_make(struct td_token_key *key)
+{
+    uint8_t bytes[SHA256_DIGEST_SIZE];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return false;
+    hmac_sha256_set_key(&key->hmac, sizeof bytes, bytes);
+    explicit_bzero(bytes, sizeof bytes);
+    return true;
+}
+
+static void make_digest(const struct td_token_key *key, const char *token, size_t length,
+                        uint8_t digest[SHA256_DIGEST_SIZE])
+{
+    struct hmac_sha256_ctx hmac = key->hmac;
+    hmac_sha256_update(&hmac, length, (const uint8_t *)token);
+#if NETTLE_VERSION_MAJOR >= 4
+    hmac_sha256_digest(&hmac, digest);
+#else
+    hmac_sha256_digest(&hmac, SHA256_DIGEST_SIZE, digest);
+#endif
+    explicit_bzero(&hmac, sizeof hmac); /* has a block of the token */
+}
+
+struct td_token_table *td_token_table_new(const struct td_token_key *key, int tokens, int prefixes,
+                                          size_t text_bytes)
+{
+    struct td_token_table *table = calloc(1, sizeof *table);
+    if (!table)
+        return NULL;
+    atomic_init(&table->references, 1);
+    table->key = *key;
+    table->tokens_bytes = (size_t)(tokens + 1) * sizeof *table->tokens;
+    table->tokens = calloc(1, table->tokens_bytes);
+    table->prefixes = calloc((size_t)prefixes + 1, sizeof *table->prefixes);
+    table->text = malloc(text_bytes + 1);
+    if (table->tokens && table->prefixes && table->text)
+        return table;
+    td_token_table_unref(table);
+    return NULL;
+}
+
+struct td_token_table *td_token_table_ref(struct td_token_table *table)
+{
+    atomic_fetch_add_explicit(&table->references, 1, memory_order_relaxed);
+    return table;
+}
+
+/* Acquire and release: the thread that frees it sees what the others did with it. */
+void td_token_table_unref(struct td_token_table *table)
+{
+    if (!table || atomic_fetch_sub_explicit(&table->references, 1, memory_order_acq_rel) > 1)
+        return;
+    if (table->tokens)
+        explicit_bzero(table->tokens, table->tokens_bytes);
+    free(table->tokens);
+    free(table->prefixes);
+    free(table->text);
+    explicit_bzero(table, sizeof *table);
+    free(table);
+}
+
+void td_token_table_add(struct td_token_table *table, td_access_role role, int line,
+                        const char *token, size_t length)
+{
+    struct td_bearer *added = &table->tokens[table->n_tokens++];
+    make_digest(&table->key, token, length, added->digest);
+    added->access =
+        (struct td_access){ .role = role, .prefixes = &table->prefixes[table->n_prefixes] };
+    added->line = line;
+}
+
+void td_token_table_add_prefix(struct td_token_table *table, const char *text, size_t length)
+{
+    char *copy = table->text + table->n_text;
+    memcpy(copy, text, length);
+    table->n_text += length;
+    table->prefixes[table->n_prefixes++] = (struct td_prefix){ copy, length };
+    table->tokens[table->n_tokens - 1].access.n_prefixes++;
+}
+
+static int by_digest(const void *a, const void *b)
+{
+    const struct td_bearer *left = a, *right = b;
+    const int order = memcmp(left->digest, right->digest, sizeof left->digest);
+    return order ? order : left->line - right->line;
+}
+
+bool td_token_table_seal(struct td_token_table *table, int *first, int *second)
+{
+    qsort(table->tokens, (size_t)table->n_tokens, sizeof *table->tokens, by_digest);
+    for (int i = 1; i < table->n_tokens; i++) {
+        const struct td_bearer *before = &table->tokens[i - 1], *token = &table->tokens[i];
+        if (memcmp(before->digest, token->digest, sizeof token->digest) != 0)
+            continue;
+        *first = before->line;
+        *second = token->line;
+        return false;
+    }
+    return true;
+}
+
+int td_token_table_count(const struct td_token_table *table)
+{
+    return table->n_tokens;
+}
+
+/* The search may take a time that depends on the digest, which clients cannot predict. */
+const struct td_bearer *td_token_table_find(const struct td_token_table *table, const char *token,
+                                            size_t length)
+{
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    int low = 0, high = table->n_tokens; /* the first that is not less is in [low, high] */
+    make_digest(&table->key, token, length, digest);
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (memcmp(table->tokens[middle].digest, digest, sizeof(uint64_t)) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct td_bearer *found = NULL;
+    for (; low < table->n_tokens && !found; low++) {
+        const struct td_bearer *candidate = &table->tokens[low];
+        if (memeql_sec(candidate->digest, digest, sizeof digest))
+            found = candidate;
+        else if (memcmp(candidate->digest, digest, sizeof(uint64_t)) != 0)
+            break;
+    }
+    explicit_bzero(digest, sizeof digest);
+    return found;
+}
