@@ -131,6 +131,7 @@ static void check_files(struct check *check)
             .verify = config->verify == TD_VERIFY_OFF ? TD_VERIFY_OFF : TD_VERIFY_BACKGROUND,
             .memory = td_buffer_pool_memory(buffers),
             .log = check->log,
+            .read_only = true,
             .inspector = &inspector,
         });
     if (!store)

@@ -238,7 +238,9 @@ static void exchange(struct td_data_dir *dir, struct td_folder *now, bool replac
         dir->folder = closed;
         close_folder(&before);
     }
-    if (!dir->read_only)
+    if (dir->read_only)
+        now->reason = EROFS;
+    else
         lock_folder(now);
     /* All of them were left by a crash: no other process may write, and this one does not yet. */
     if (now->lock >= 0)

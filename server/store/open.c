@@ -21,6 +21,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     store->quota = options->quota;
     store->verify = options->verify;
     store->inspector = options->inspector;
+    store->read_only = options->read_only;
     store->stop_requested = options->stop_requested;
     if (getrandom(&store->seed, sizeof store->seed, 0) < 0)
         store->seed = (uint64_t)td_now_ns() ^ (uint64_t)getpid() << 32;
@@ -30,7 +31,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     pthread_mutex_init(&store->files_mutex, NULL);
     pthread_mutex_init(&store->scanning, NULL);
     store->dir = options->dir[0] ? td_data_dir_open(options->dir, options->disk_quota,
-                                                    options->inspector != NULL, options->log)
+                                                    options->read_only, options->log)
                                  : NULL;
     if (options->dir[0] && (!store->dir || !td_store_scan(store))) {
         td_store_free(store);
@@ -64,7 +65,7 @@ void td_store_rescan(struct td_store *store)
 
 bool td_store_is_locked_out(struct td_store *store)
 {
-    return store->dir && !td_data_dir_is_locked(store->dir);
+    return store->dir && !store->read_only && !td_data_dir_is_locked(store->dir);
 }
 
 void td_store_retry_lock(struct td_store *store)

@@ -79,6 +79,7 @@ struct td_store_options {
     enum td_verify verify;    /* when the checksums of files are compared */
     struct td_memory *memory; /* allocates them */
     const struct td_log *log;
+    bool read_only; /* the folder is never locked, so it cannot be changed */
     /* NULL, or whether opening is to end early: then what was not loaded yet is left out. Asked on
      * the opening thread, before each file and each MiB that is compared. */
     bool (*stop_requested)(void);
