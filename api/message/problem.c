@@ -76,7 +76,8 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
             "The request carries no valid token."),
     PROBLEM(
         FORBIDDEN, 403, "Forbidden", "forbidden",
-        "The token does not allow this; or the server has no permission to write the file; or a "
+        "The token does not allow this; or the server is read-only; or it has no permission to "
+        "write the file; or a "
         "browser sends the request for a page of another site, or with a host name that is not "
         "the server's: then `attribute` is the header, and --allow-origin and --allow-host list "
         "what is allowed."),

@@ -47,6 +47,7 @@ struct td_call *td_call_new(struct td_services *services)
     td_arena_init(&call->arena, shell->block, sizeof shell->block,
                   td_buffer_pool_memory(services->buffers));
     call->arena.stop = (struct td_stop){ td_call_stopped, call };
+    td_tables_init(&call->tables, services->store);
     return call;
 }
 

@@ -13,8 +13,10 @@
 
 #include "api/message/message.h"
 #include "server/calls/sources.h"
+#include "server/calls/tables.h"
 #include "server/clients/refusals.h"
 #include "server/compression/deflate.h"
+#include "server/guard/access.h"
 #include "server/memory/populate.h"
 #include "server/observe/metrics.h"
 #include "server/workers/worker_pool.h"
@@ -79,6 +81,7 @@ typedef enum td_style {
 /* The headers of a request. Texts live as long as the connection's request; NULL: absent. */
 struct td_headers {
     const char *content_type;
+    const char *authorization; /* never logged, nor in an error */
     const char *content_encoding;
     const char *accept;
     const char *accept_encoding;
@@ -112,8 +115,10 @@ struct td_call {
     /* the request */
     const char *method, *path;
     struct td_headers headers;
-    const char *origin; /* of the page that sent it, if --allow-origin names it; else NULL */
-    bool preflight;     /* a CORS preflight */
+    td_access_role role;     /* that the route needs */
+    struct td_tables tables; /* that it may use, and the role that it has */
+    const char *origin;      /* of the page that sent it, if --allow-origin names it; else NULL */
+    bool preflight;          /* a CORS preflight */
     char request_id[TD_REQUEST_ID_SIZE];
     td_style style;
     const char *arguments[TD_PATH_ARGUMENTS]; /* of the path, in the arena */

@@ -25,6 +25,13 @@ static td_status begin(struct td_call *call)
                                                    &call->reply_format, &call->error);
 }
 
+/* An op that stores its outputs changes tensors. */
+static td_status check_store(struct td_call *call)
+{
+    const char *name = call->request.options.store;
+    return name ? td_tables_may_write(&call->tables, name, &call->error) : TD_OK;
+}
+
 td_status td_op_argument(struct td_call *call, const char *name, size_t length, const char *value,
                          size_t value_length)
 {
@@ -33,8 +40,10 @@ td_status td_op_argument(struct td_call *call, const char *name, size_t length, 
         return TD_OK;
     const td_status status = td_attrs_set_text(&call->request, name, length, value, value_length,
                                                &call->arena, &known, &call->error);
-    if (status != TD_OK || known)
+    if (status != TD_OK)
         return status;
+    if (known)
+        return check_store(call);
     return td_attrs_unknown(call->op, name, length, "query parameter", &call->error);
 }
 
@@ -57,14 +66,16 @@ static td_status decode_oip(struct td_call *call)
 static td_status decode(struct td_call *call)
 {
     struct td_services *services = call->services;
-    td_sources_begin(&call->sources, td_store_resolver(services->store),
+    td_sources_begin(&call->sources, &call->tables.resolver,
                      services->shm ? td_shm_regions(services->shm) : NULL);
-    const td_status status =
+    td_status status =
         call->body_format == TD_FORMAT_OIP
             ? decode_oip(call)
             : td_codec_decode(call->body_format, call->body, call->body_bytes,
                               &call->sources.resolver, &call->arena, &call->request, &call->error);
     call->must_queue = call->request.options.store != NULL;
+    if (status == TD_OK)
+        status = check_store(call);
     return status;
 }
 
@@ -122,6 +133,8 @@ static td_status check_names(struct td_call *call)
     for (; status == TD_OK && i < n; i++) {
         name_output(call, i);
         status = td_store_check_name(stored->name, &call->error);
+        if (status == TD_OK)
+            status = td_tables_may_write(&call->tables, stored->name, &call->error);
     }
     return status;
 }

@@ -43,6 +43,7 @@ bool td_services_open(struct td_services *services)
             .quota = (uint64_t)config->tensor_quota,
             .disk_quota = (uint64_t)config->disk_quota,
             .verify = config->verify,
+            .read_only = config->read_only,
             .memory = td_buffer_pool_memory(services->buffers),
             .log = &services->log,
             .stop_requested = services->stop_requested,

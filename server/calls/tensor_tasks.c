@@ -39,7 +39,7 @@ static td_status encode_list(struct td_call *call)
     struct td_tensor_listing *list;
     int count;
     const td_status status =
-        td_store_list(call->services->store, &call->arena, &list, &count, &call->error);
+        td_tables_list(&call->tables, &call->arena, &list, &count, &call->error);
     return status != TD_OK
                ? status
                : td_describe_tensors(list, count, &call->arena, &call->reply, &call->error);
@@ -82,7 +82,7 @@ static td_status begin_state(struct td_call *call)
                                                 .if_none_match = call->headers.if_none_match } } };
     call->state = state;
     call->reply_format = TD_FORMAT_JSON;
-    return TD_OK;
+    return td_tables_may_name(&call->tables, state->write.name, &call->error);
 }
 
 static td_status check_write(struct td_call *call)
@@ -95,7 +95,9 @@ static td_status check_write(struct td_call *call)
  * clients do not read before they have sent it. */
 static td_status begin_write(struct td_call *call)
 {
-    const td_status status = begin_state(call);
+    td_status status = begin_state(call);
+    if (status == TD_OK)
+        status = td_tables_may_write(&call->tables, call->arguments[0], &call->error);
     call->must_queue = true;
     return status == TD_OK && call->headers.expect ? check_write(call) : status;
 }
@@ -195,8 +197,8 @@ static td_status decode_get(struct td_call *call)
 {
     struct state *state = call->state;
     const char *name = call->arguments[0];
-    td_status status = td_store_get(call->services->store, name, strlen(name), &call->arena,
-                                    &state->listing, &call->error);
+    td_status status =
+        td_tables_get(&call->tables, name, &call->arena, &state->listing, &call->error);
     const struct td_condition wanted = { .if_match = call->headers.if_match };
     if (status == TD_OK)
         status = set_etag(call);
@@ -345,9 +347,9 @@ static td_status decode_put(struct td_call *call)
     bool in_body;
     if (!td_media_is_stated(call->headers.content_type))
         call->body_format = td_tensor_io_recognise(call->body, call->body_bytes);
-    const td_status status = td_tensor_read(call->body_format, call->body, call->body_bytes,
-                                            td_store_resolver(call->services->store), &call->arena,
-                                            &state->tensor, &in_body, &call->error);
+    const td_status status =
+        td_tensor_read(call->body_format, call->body, call->body_bytes, &call->tables.resolver,
+                       &call->arena, &state->tensor, &in_body, &call->error);
     struct td_tensor *tensor = &state->tensor;
     if (status == TD_OK && in_body)
         tensor->owner = call->body_buffer; /* NULL: the body is in the call */
@@ -446,7 +448,9 @@ static td_status compute_delete(struct td_call *call, struct td_worker *worker)
 {
     const struct state *state = call->state;
     (void)worker;
-    return td_store_delete(call->services->store, &state->write, &call->error);
+    return td_tables_hide(&call->tables, state->write.name,
+                          td_store_delete(call->services->store, &state->write, &call->error),
+                          &call->error);
 }
 
 static td_status encode_delete(struct td_call *call)
@@ -490,8 +494,8 @@ static td_status describe_params(struct td_call *call)
     struct td_arena arena;
     _Alignas(64) char block[1024];
     td_arena_init(&arena, block, sizeof block, td_buffer_pool_memory(call->services->buffers));
-    const td_status status = td_store_get(call->services->store, state->write.name,
-                                          strlen(state->write.name), &arena, &found, &call->error);
+    const td_status status =
+        td_tables_get(&call->tables, state->write.name, &arena, &found, &call->error);
     if (status == TD_OK) {
         state->tensor = *found.tensor;
         state->tensor.data = state->tensor.offsets = NULL;
@@ -504,7 +508,7 @@ static td_status describe_params(struct td_call *call)
 
 static td_status decode_scatter(struct td_call *call)
 {
-    td_sources_begin(&call->sources, td_store_resolver(call->services->store), NULL);
+    td_sources_begin(&call->sources, &call->tables.resolver, NULL);
     td_status status = check_write(call);
     if (status == TD_OK)
         status = describe_params(call);
@@ -580,7 +584,7 @@ static td_status compute_scatter(struct td_call *call, struct td_worker *worker)
     td_status status = td_store_update_begin(call->services->store, &state->write, &call->arena,
                                              &exec.base, &update, &call->error);
     if (status != TD_OK)
-        return status;
+        return td_tables_hide(&call->tables, state->write.name, status, &call->error);
     status = change(call, update, &exec.base, &slices);
     if (status == TD_OK)
         status = td_call_reserve_reply(call);

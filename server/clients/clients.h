@@ -1,7 +1,9 @@
 /* clients.h - the clients that requests come from.
  *
  * A client is an address: an IPv4 address, or the first 64 bits of an IPv6 address, since a site or
- * a machine owns all addresses below such a prefix. Limits and turns are by client.
+ * a machine owns all addresses below such a prefix. Requests with a token are of the token as a
+ * client, wherever they come from; connections are always of an address. Limits and turns are by
+ * client.
  *
  * Ownership  A client is shared: each connection and each call holds a reference. Without
  *            references it is kept for some seconds, so that what is known of it outlasts a
@@ -31,7 +33,8 @@ struct td_address {
     uint8_t bytes[16];
 };
 
-/* An IPv6 prefix of 64 bits with zeros after it, or an IPv4 address mapped to IPv6. */
+/* An IPv6 prefix of 64 bits with zeros after it, an IPv4 address mapped to IPv6, or 128 bits of the
+ * digest of a token. */
 struct td_client_key {
     uint8_t bytes[16];
 };

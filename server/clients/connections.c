@@ -133,6 +133,13 @@ static void count_record(struct td_connections *connections, struct td_connectio
         count_of_client(connections, record->client, change);
 }
 
+static void end_pass(struct td_connection *record)
+{
+    td_pass_end(&record->pass);
+    td_client_unref(record->holder);
+    record->holder = NULL;
+}
+
 /* Under the mutex. */
 static void release(struct td_connections *connections, struct td_connection *record)
 {
@@ -146,6 +153,7 @@ static void release(struct td_connections *connections, struct td_connection *re
     atomic_store_explicit(&record->phase, TD_CONNECTION_CLOSED, memory_order_release);
     td_client_unref(record->client);
     record->client = NULL;
+    end_pass(record);
 }
 
 bool td_connections_open(struct td_connections *connections, int socket, struct td_client *client,

@@ -26,6 +26,7 @@
 #define TD_SERVER_CLIENTS_CONNECTIONS_H
 
 #include "server/clients/clients.h"
+#include "server/guard/tokens.h"
 #include "server/memory/buffer_pool.h"
 
 #include <stdatomic.h>
@@ -56,6 +57,8 @@ enum td_restriction {
 struct td_connection {
     struct td_client *client; /* NULL: unknown, or a proxy's, whose requests are of other clients */
     bool forwards;            /* the peer is a trusted proxy */
+    struct td_pass pass;      /* the token presented last, used by the I/O thread, */
+    struct td_client *holder; /* and its holder as a client; NULL: none */
     enum td_restriction restriction;
     int io_thread;
     atomic_int phase;

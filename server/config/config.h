@@ -31,6 +31,11 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "that forwards the public name")                                                             \
     X(allow_origin, "allow-origin", LIST, "", 0, 0, "ORIGIN,...",                                  \
       "web origins that may use this server, such as https://example.com; others get 403")         \
+    X(token_file, "token-file", TEXT, "", 0, 0, "FILE",                                            \
+      "lines ROLE TOKEN [PREFIX...]: requests need a token of the role read, write or admin, for " \
+      "tensors with one of the prefixes; read again on SIGHUP")                                    \
+    X(read_only, "read-only", SWITCH, "off", 0, 0, "",                                             \
+      "refuse every change with 403, and leave the data folder unlocked")                          \
     X(data_dir, "data-dir", TEXT, "", 0, 0, "DIR",                                                 \
       "folder of resident tensors: .npy and .safetensors files are mapped; persist=1 writes "      \
       "there")                                                                                     \

@@ -17,7 +17,7 @@ struct header_fields {
     struct td_call *call;
     const char *repeated; /* a header that may be given once but was repeated */
     unsigned lists;       /* bit set of places: lists of several lines */
-    struct td_field host, content_length, transfer_encoding, authorization;
+    struct td_field host, content_length, transfer_encoding;
     struct td_field request_id, inference_header;
     struct td_field origin, sec_fetch_site, preflight_method;
 };
@@ -56,7 +56,7 @@ static const struct header_place places[] = {
     TO_CALL("Accept", accept, LIST),
     TO_CALL("Accept-Encoding", accept_encoding, LIST),
     TO_FIELDS("Transfer-Encoding", transfer_encoding, ONCE),
-    TO_FIELDS("Authorization", authorization, ONCE),
+    TO_CALL("Authorization", authorization, ONCE),
     TO_CALL("Content-Encoding", content_encoding, ONCE),
     TO_FIELDS("X-Request-Id", request_id, LAST),
     TO_CALL("X-Request-Timeout-Ms", timeout_ms, ONCE),

@@ -5,6 +5,7 @@
 #include "server/clients/connections.h"
 #include "server/compression/inflate.h"
 #include "server/http/acceptor.h"
+#include "server/http/authorize.h"
 #include "server/http/body.h"
 #include "server/http/capacity.h"
 #include "server/http/headers.h"
@@ -144,7 +145,7 @@ static td_status begin_preflight(struct td_call *call)
 
 /* All checks that do not need the body. */
 static td_status begin(const struct td_http *http, struct td_call *call,
-                       const struct td_connection *record)
+                       struct td_connection *record)
 {
     call->close_connection = record->restriction != TD_UNRESTRICTED;
     struct td_target target;
@@ -160,6 +161,8 @@ static td_status begin(const struct td_http *http, struct td_call *call,
         call->client = td_client_ref(record->client);
     if (status == TD_OK && form == TD_OK && call->preflight)
         return begin_preflight(call);
+    if (status == TD_OK)
+        status = td_authorize(call, record);
     if (status != TD_OK || found != TD_OK)
         return status != TD_OK ? status : found;
     status = check_restriction(call, record);

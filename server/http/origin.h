@@ -66,6 +66,7 @@ td_status td_origin_preflight(struct td_call *call);
 /* Reply headers that a page may read besides those that it always may. */
 #define TD_ORIGIN_EXPOSED                                                                          \
     "Accept-Ranges, Allow, Content-Encoding, Content-Range, ETag, "                                \
-    "Inference-Header-Content-Length, Location, Retry-After, Server-Timing, X-Request-Id"
+    "Inference-Header-Content-Length, Location, Retry-After, Server-Timing, WWW-Authenticate, "    \
+    "X-Request-Id"
 
 #endif

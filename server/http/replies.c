@@ -1,6 +1,7 @@
 #include "server/http/replies.h"
 
 #include "server/calls/services.h"
+#include "server/http/authorize.h"
 #include "server/http/origin.h"
 
 #include <stdio.h>
@@ -23,6 +24,8 @@ static void add_error_headers(const struct td_call *call, struct headed *headed)
     char text[16];
     if (call->error.allow[0])
         add_header(headed, "Allow", call->error.allow);
+    if (call->error.status == TD_UNAUTHENTICATED)
+        add_header(headed, "WWW-Authenticate", td_authorize_challenge(call));
     if (call->error.etag[0])
         add_header(headed, "ETag", call->error.etag);
     if (call->error.status == TD_UNSUPPORTED_MEDIA_TYPE &&

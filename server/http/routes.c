@@ -26,86 +26,97 @@ enum { OP = -1 };
 static const struct route {
     unsigned methods;
     const char *pattern;
+    td_access_role role; /* that a token needs; TD_ACCESS_NONE: no token */
     td_handler *handler;
     const struct td_task *task;
     size_t body_limit;      /* a task's */
     const struct td_op *op; /* of a task whose path does not name it */
     int operation;          /* for metrics; OP: that of its op */
 } routes[] = {
-    { GET, "/healthz", td_get_health, NULL, 0, NULL, TD_OPERATION_HEALTH },
-    { GET, "/readyz", td_get_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
-    { GET, "/metrics", td_get_metrics, NULL, 0, NULL, TD_OPERATION_METRICS },
-    { GET, "/problems/{slug}", td_get_problem, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v1/ops", td_get_ops, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v1/ops/{op}", td_get_op, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v1/devices", td_get_devices, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v1/tensors", NULL, &td_tensors_list_task, TD_BODY_NONE, NULL,
+    { GET, "/healthz", TD_ACCESS_NONE, td_get_health, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/readyz", TD_ACCESS_NONE, td_get_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/metrics", TD_ACCESS_READ, td_get_metrics, NULL, 0, NULL, TD_OPERATION_METRICS },
+    { GET, "/problems/{slug}", TD_ACCESS_NONE, td_get_problem, NULL, 0, NULL,
+      TD_OPERATION_METADATA },
+    { GET, "/v1/ops", TD_ACCESS_READ, td_get_ops, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v1/ops/{op}", TD_ACCESS_READ, td_get_op, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v1/devices", TD_ACCESS_READ, td_get_devices, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v1/tensors", TD_ACCESS_READ, NULL, &td_tensors_list_task, TD_BODY_NONE, NULL,
       TD_OPERATION_LIST_TENSORS },
-    { GET, "/v1/tensors/{name}", NULL, &td_tensor_get_task, TD_BODY_NONE, NULL,
+    { GET, "/v1/tensors/{name}", TD_ACCESS_READ, NULL, &td_tensor_get_task, TD_BODY_NONE, NULL,
       TD_OPERATION_GET_TENSOR },
-    { PUT, "/v1/tensors/{name}", NULL, &td_tensor_put_task, TD_BODY_TENSOR, NULL,
+    { PUT, "/v1/tensors/{name}", TD_ACCESS_WRITE, NULL, &td_tensor_put_task, TD_BODY_TENSOR, NULL,
       TD_OPERATION_PUT_TENSOR },
-    { DELETE, "/v1/tensors/{name}", NULL, &td_tensor_delete_task, TD_BODY_NONE, NULL,
-      TD_OPERATION_DELETE_TENSOR },
-    { POST, "/v1/tensors/{name}/scatter", NULL, &td_tensor_scatter_task, TD_BODY_ANY,
-      &td_op_scatter, TD_OPERATION_SCATTER },
-    { POST, "/v1/einsum/plan", NULL, &td_plan_task, SMALL_BODY, &td_op_einsum, TD_OPERATION_PLAN },
-    { POST, "/v1/{op}", NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
-    { POST, "/v2/models/{op}/infer", NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
-    { POST, "/v2/models/{op}/versions/{version}/infer", NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
-    { GET, "/v2/health/live", td_oip_live, NULL, 0, NULL, TD_OPERATION_HEALTH },
-    { GET, "/v2/health/ready", td_oip_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
-    { GET, "/v2", td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/", td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/stats", td_oip_statistics, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}", td_oip_model_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}/versions/{version}", td_oip_model_metadata, NULL, 0, NULL,
+    { DELETE, "/v1/tensors/{name}", TD_ACCESS_WRITE, NULL, &td_tensor_delete_task, TD_BODY_NONE,
+      NULL, TD_OPERATION_DELETE_TENSOR },
+    { POST, "/v1/tensors/{name}/scatter", TD_ACCESS_WRITE, NULL, &td_tensor_scatter_task,
+      TD_BODY_ANY, &td_op_scatter, TD_OPERATION_SCATTER },
+    { POST, "/v1/einsum/plan", TD_ACCESS_READ, NULL, &td_plan_task, SMALL_BODY, &td_op_einsum,
+      TD_OPERATION_PLAN },
+    { POST, "/v1/{op}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
+    { POST, "/v2/models/{op}/infer", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
+    { POST, "/v2/models/{op}/versions/{version}/infer", TD_ACCESS_READ, NULL, &td_op_task,
+      TD_BODY_ANY, NULL, OP },
+    { GET, "/v2/health/live", TD_ACCESS_NONE, td_oip_live, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/v2/health/ready", TD_ACCESS_NONE, td_oip_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/v2", TD_ACCESS_READ, td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/", TD_ACCESS_READ, td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/models/stats", TD_ACCESS_READ, td_oip_statistics, NULL, 0, NULL,
       TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}/ready", td_oip_model_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
-    { GET, "/v2/models/{op}/versions/{version}/ready", td_oip_model_ready, NULL, 0, NULL,
+    { GET, "/v2/models/{op}", TD_ACCESS_READ, td_oip_model_metadata, NULL, 0, NULL,
+      TD_OPERATION_METADATA },
+    { GET, "/v2/models/{op}/versions/{version}", TD_ACCESS_READ, td_oip_model_metadata, NULL, 0,
+      NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/models/{op}/ready", TD_ACCESS_READ, td_oip_model_ready, NULL, 0, NULL,
       TD_OPERATION_HEALTH },
-    { GET, "/v2/models/{op}/config", td_oip_model_config, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}/versions/{version}/config", td_oip_model_config, NULL, 0, NULL,
+    { GET, "/v2/models/{op}/versions/{version}/ready", TD_ACCESS_READ, td_oip_model_ready, NULL, 0,
+      NULL, TD_OPERATION_HEALTH },
+    { GET, "/v2/models/{op}/config", TD_ACCESS_READ, td_oip_model_config, NULL, 0, NULL,
       TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}/stats", td_oip_statistics, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}/versions/{version}/stats", td_oip_statistics, NULL, 0, NULL,
+    { GET, "/v2/models/{op}/versions/{version}/config", TD_ACCESS_READ, td_oip_model_config, NULL,
+      0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/models/{op}/stats", TD_ACCESS_READ, td_oip_statistics, NULL, 0, NULL,
       TD_OPERATION_METADATA },
-    { GET | POST, "/v2/models/{op}/trace/setting", td_oip_no_trace, NULL, 0, NULL,
+    { GET, "/v2/models/{op}/versions/{version}/stats", TD_ACCESS_READ, td_oip_statistics, NULL, 0,
+      NULL, TD_OPERATION_METADATA },
+    { GET | POST, "/v2/models/{op}/trace/setting", TD_ACCESS_READ, td_oip_no_trace, NULL, 0, NULL,
       TD_OPERATION_METADATA },
-    { GET | POST, "/v2/trace/setting", td_oip_no_trace, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET | POST, "/v2/logging", td_oip_no_logging, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { POST, "/v2/repository/index", NULL, &td_oip_index_task, SMALL_BODY, NULL,
+    { GET | POST, "/v2/trace/setting", TD_ACCESS_READ, td_oip_no_trace, NULL, 0, NULL,
+      TD_OPERATION_METADATA },
+    { GET | POST, "/v2/logging", TD_ACCESS_READ, td_oip_no_logging, NULL, 0, NULL,
+      TD_OPERATION_METADATA },
+    { POST, "/v2/repository/index", TD_ACCESS_READ, NULL, &td_oip_index_task, SMALL_BODY, NULL,
       TD_OPERATION_REPOSITORY },
-    { POST, "/v2/repository/models/{op}/load", NULL, &td_oip_load_task, SMALL_BODY, NULL,
-      TD_OPERATION_REPOSITORY },
-    { POST, "/v2/repository/models/{op}/unload", NULL, &td_oip_unload_task, SMALL_BODY, NULL,
-      TD_OPERATION_REPOSITORY },
-    { POST, "/v2/repository/{repo}/index", NULL, &td_oip_index_task, SMALL_BODY, NULL,
-      TD_OPERATION_REPOSITORY },
-    { POST, "/v2/repository/{repo}/models/{op}/load", NULL, &td_oip_load_task, SMALL_BODY, NULL,
-      TD_OPERATION_REPOSITORY },
-    { POST, "/v2/repository/{repo}/models/{op}/unload", NULL, &td_oip_unload_task, SMALL_BODY, NULL,
-      TD_OPERATION_REPOSITORY },
-    { GET, "/v2/systemsharedmemory/status", td_oip_region_status, NULL, 0, NULL,
+    { POST, "/v2/repository/models/{op}/load", TD_ACCESS_ADMIN, NULL, &td_oip_load_task, SMALL_BODY,
+      NULL, TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/models/{op}/unload", TD_ACCESS_ADMIN, NULL, &td_oip_unload_task,
+      SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/{repo}/index", TD_ACCESS_READ, NULL, &td_oip_index_task, SMALL_BODY,
+      NULL, TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/{repo}/models/{op}/load", TD_ACCESS_ADMIN, NULL, &td_oip_load_task,
+      SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/{repo}/models/{op}/unload", TD_ACCESS_ADMIN, NULL, &td_oip_unload_task,
+      SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
+    { GET, "/v2/systemsharedmemory/status", TD_ACCESS_READ, td_oip_region_status, NULL, 0, NULL,
       TD_OPERATION_SHARED_MEMORY },
-    { GET, "/v2/systemsharedmemory/region/{name}/status", td_oip_region_status, NULL, 0, NULL,
+    { GET, "/v2/systemsharedmemory/region/{name}/status", TD_ACCESS_READ, td_oip_region_status,
+      NULL, 0, NULL, TD_OPERATION_SHARED_MEMORY },
+    { POST, "/v2/systemsharedmemory/region/{name}/register", TD_ACCESS_ADMIN, NULL,
+      &td_oip_register_task, SMALL_BODY, NULL, TD_OPERATION_SHARED_MEMORY },
+    { POST, "/v2/systemsharedmemory/unregister", TD_ACCESS_ADMIN, td_oip_unregister, NULL, 0, NULL,
       TD_OPERATION_SHARED_MEMORY },
-    { POST, "/v2/systemsharedmemory/region/{name}/register", NULL, &td_oip_register_task,
-      SMALL_BODY, NULL, TD_OPERATION_SHARED_MEMORY },
-    { POST, "/v2/systemsharedmemory/unregister", td_oip_unregister, NULL, 0, NULL,
+    { POST, "/v2/systemsharedmemory/region/{name}/unregister", TD_ACCESS_ADMIN, td_oip_unregister,
+      NULL, 0, NULL, TD_OPERATION_SHARED_MEMORY },
+    { GET, "/v2/cudasharedmemory/status", TD_ACCESS_READ, td_oip_no_cuda_regions, NULL, 0, NULL,
       TD_OPERATION_SHARED_MEMORY },
-    { POST, "/v2/systemsharedmemory/region/{name}/unregister", td_oip_unregister, NULL, 0, NULL,
-      TD_OPERATION_SHARED_MEMORY },
-    { GET, "/v2/cudasharedmemory/status", td_oip_no_cuda_regions, NULL, 0, NULL,
-      TD_OPERATION_SHARED_MEMORY },
-    { GET, "/v2/cudasharedmemory/region/{name}/status", td_oip_no_cuda_regions, NULL, 0, NULL,
-      TD_OPERATION_SHARED_MEMORY },
-    { POST, "/v2/cudasharedmemory/region/{name}/register", td_oip_no_cuda_register, NULL, 0, NULL,
-      TD_OPERATION_SHARED_MEMORY },
-    { POST, "/v2/cudasharedmemory/unregister", td_oip_no_cuda_unregister, NULL, 0, NULL,
-      TD_OPERATION_SHARED_MEMORY },
-    { POST, "/v2/cudasharedmemory/region/{name}/unregister", td_oip_no_cuda_unregister, NULL, 0,
+    { GET, "/v2/cudasharedmemory/region/{name}/status", TD_ACCESS_READ, td_oip_no_cuda_regions,
+      NULL, 0, NULL, TD_OPERATION_SHARED_MEMORY },
+    { POST, "/v2/cudasharedmemory/region/{name}/register", TD_ACCESS_ADMIN, td_oip_no_cuda_register,
+      NULL, 0, NULL, TD_OPERATION_SHARED_MEMORY },
+    { POST, "/v2/cudasharedmemory/unregister", TD_ACCESS_ADMIN, td_oip_no_cuda_unregister, NULL, 0,
       NULL, TD_OPERATION_SHARED_MEMORY },
+    { POST, "/v2/cudasharedmemory/region/{name}/unregister", TD_ACCESS_ADMIN,
+      td_oip_no_cuda_unregister, NULL, 0, NULL, TD_OPERATION_SHARED_MEMORY },
 };
 enum { N_ROUTES = sizeof routes / sizeof *routes };
 
@@ -249,6 +260,7 @@ static td_status refuse_method(struct td_call *call, unsigned methods)
     allow_text(methods, allow);
     if (strcmp(call->method, "OPTIONS") == 0) {
         call->handler = reply_allowed_methods;
+        call->role = TD_ACCESS_NONE;
         call->arguments[0] = td_arena_text(&call->arena, allow, strlen(allow), err);
         return call->arguments[0] ? TD_OK : err->status;
     }
@@ -279,6 +291,7 @@ td_status td_route_call(struct td_call *call)
     unsigned methods = 0;
     int n;
     call->style = td_route_style(call->path);
+    call->role = TD_ACCESS_READ; /* of a path that is not found */
     const td_status escapes =
         td_target_check(call->path, strlen(call->path), "the path", &call->error);
     if (escapes != TD_OK)
@@ -298,6 +311,7 @@ td_status td_route_call(struct td_call *call)
         methods |= route->methods;
         if (!(route->methods & method))
             continue;
+        call->role = route->role;
         call->handler = route->handler;
         call->task = route->task;
         call->body_limit = route->body_limit;

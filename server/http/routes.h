@@ -7,7 +7,7 @@
  * and only the segments in braces are percent-decoded: an encoded slash is part of a name, and the
  * fixed segments of a pattern have one spelling.
  *
- * A line has a handler, which replies at once, or a task, which the scheduler runs after a body of
+ * A line has the role that a request needs, and a handler, which replies at once, or a task, which the scheduler runs after a body of
  * at most `body_limit` bytes has arrived.
  *
  * Errors   MALFORMED_REQUEST (a broken escape, a NUL), NOT_FOUND, UNKNOWN_OP (with the nearest

@@ -1,0 +1,44 @@
+/* tables.h - the resident tensors that a request may name: the only way from the names of a request
+ * to the store.
+ *
+ * Other files of server/calls call neither td_store_get, td_store_list nor td_store_resolver, and
+ * change a name only after td_tables_may_write; tests/http/test_tokens.py checks it.
+ *
+ * Ownership  Borrows the store and the prefixes of the access.
+ * Threads    The call's owner.
+ * Errors     FORBIDDEN before the store is asked, so that it does not depend on which names
+ *            exist. */
+#ifndef TD_SERVER_CALLS_TABLES_H
+#define TD_SERVER_CALLS_TABLES_H
+
+#include "server/guard/access.h"
+#include "server/store/store.h"
+
+struct td_tables {
+    struct td_resolver resolver; /* for the decoders */
+    struct td_store *store;
+    struct td_access access; /* at first none; set before the task begins */
+};
+
+void td_tables_init(struct td_tables *tables, struct td_store *store);
+
+/* May the request name this tensor; may it change it? */
+TD_MUST_CHECK td_status td_tables_may_name(const struct td_tables *tables, const char *name,
+                                           struct td_error *err);
+TD_MUST_CHECK td_status td_tables_may_write(const struct td_tables *tables, const char *name,
+                                            struct td_error *err);
+
+/* As td_store_get and td_store_list, of those that the request may name. */
+TD_MUST_CHECK td_status td_tables_get(const struct td_tables *tables, const char *name,
+                                      struct td_arena *arena, struct td_tensor_listing *out,
+                                      struct td_error *err);
+TD_MUST_CHECK td_status td_tables_list(const struct td_tables *tables, struct td_arena *arena,
+                                       struct td_tensor_listing **list, int *count,
+                                       struct td_error *err);
+
+/* Takes a name that the request may not know out of the error of the store that suggests it.
+ * Returns `status`. */
+td_status td_tables_hide(const struct td_tables *tables, const char *name, td_status status,
+                         struct td_error *err);
+
+#endif

@@ -1,0 +1,72 @@
+#include "server/http/authorize.h"
+
+#include "server/calls/services.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* The text after "Bearer "; NULL: another scheme, or none. */
+static const char *bearer(const struct td_call *call)
+{
+    static const char scheme[] = "Bearer ";
+    const char *text = call->headers.authorization;
+    if (!text || strncasecmp(text, scheme, sizeof scheme - 1) != 0)
+        return NULL;
+    text += sizeof scheme - 1;
+    return text + strspn(text, " ");
+}
+
+/* The holder of a token as a client. The first half of the digest is what tokens are sorted by. */
+static struct td_client *holder_of(struct td_clients *clients, const struct td_bearer *token)
+{
+    struct td_client_key key;
+    memcpy(key.bytes, token->digest + sizeof token->digest - sizeof key.bytes, sizeof key.bytes);
+    return td_clients_find(clients, &key);
+}
+
+/* The token of the call, whose client the call is of from then on. NULL with the error set: none. */
+static const struct td_bearer *find_token(struct td_call *call, struct td_connection *record)
+{
+    struct td_services *services = call->services;
+    const char *text = bearer(call);
+    bool renewed;
+    const struct td_bearer *token =
+        text ? td_pass_check(&record->pass, services->tokens, text, strlen(text), &renewed) : NULL;
+    if (!token) {
+        td_error_set(&call->error, TD_UNAUTHENTICATED, "%s; expected Authorization: Bearer TOKEN",
+                     text ? "the token is not one of this server" : "the request has no token");
+        return NULL;
+    }
+    if (renewed || !record->holder) {
+        td_client_unref(record->holder);
+        record->holder = holder_of(services->clients, token);
+    }
+    if (record->holder) { /* without memory the client stays the address */
+        td_client_unref(call->client);
+        call->client = td_client_ref(record->holder);
+    }
+    return token;
+}
+
+td_status td_authorize(struct td_call *call, struct td_connection *record)
+{
+    const struct td_services *services = call->services;
+    struct td_access *access = &call->tables.access;
+    if (call->role == TD_ACCESS_NONE)
+        return TD_OK;
+    *access = (struct td_access){ .role = TD_ACCESS_ADMIN };
+    if (services->tokens) {
+        const struct td_bearer *token = find_token(call, record);
+        if (!token)
+            return call->error.status;
+        *access = token->access;
+    }
+    access->read_only = services->config.read_only;
+    return td_access_need_role(access, call->role, &call->error);
+}
+
+const char *td_authorize_challenge(const struct td_call *call)
+{
+    return bearer(call) ? "Bearer realm=\"tensord\", error=\"invalid_token\""
+                        : "Bearer realm=\"tensord\"";
+}

@@ -1,0 +1,480 @@
+"""Tokens: roles, prefixes, --read-only, and which request is refused before its body is read."""
+import os, re, struct, tempfile
+from oip_client import *
+
+ROOT = os.path.join(HERE, "..", "..")
+READ, WRITE, ADMIN, TEAM, TEAM_READ = ("%s-token-0123456789" % name for name in ("read", "write", "admin", "team", "teamread"))
+LINES = f"""# tokens of the tests
+read {READ}
+write {WRITE}
+admin {ADMIN}
+write {TEAM} team. shared:
+read {TEAM_READ} team.
+"""
+GATHER = {"params": [1, 2], "indices": [1]}
+NONE, MAY_READ, MAY_WRITE, MAY_ADMIN = range(4)
+
+# Every line of the table in server/http/routes.c: methods, pattern, the role that it needs.
+ROUTES = {
+    ("GET", "/healthz"): NONE,
+    ("GET", "/readyz"): NONE,
+    ("GET", "/metrics"): MAY_READ,
+    ("GET", "/problems/{slug}"): NONE,
+    ("GET", "/v1/ops"): MAY_READ,
+    ("GET", "/v1/ops/{op}"): MAY_READ,
+    ("GET", "/v1/devices"): MAY_READ,
+    ("GET", "/v1/tensors"): MAY_READ,
+    ("GET", "/v1/tensors/{name}"): MAY_READ,
+    ("PUT", "/v1/tensors/{name}"): MAY_WRITE,
+    ("DELETE", "/v1/tensors/{name}"): MAY_WRITE,
+    ("POST", "/v1/tensors/{name}/scatter"): MAY_WRITE,
+    ("POST", "/v1/einsum/plan"): MAY_READ,
+    ("POST", "/v1/{op}"): MAY_READ,
+    ("POST", "/v2/models/{op}/infer"): MAY_READ,
+    ("POST", "/v2/models/{op}/versions/{version}/infer"): MAY_READ,
+    ("GET", "/v2/health/live"): NONE,
+    ("GET", "/v2/health/ready"): NONE,
+    ("GET", "/v2"): MAY_READ,
+    ("GET", "/v2/"): MAY_READ,
+    ("GET", "/v2/models/stats"): MAY_READ,
+    ("GET", "/v2/models/{op}"): MAY_READ,
+    ("GET", "/v2/models/{op}/versions/{version}"): MAY_READ,
+    ("GET", "/v2/models/{op}/ready"): MAY_READ,
+    ("GET", "/v2/models/{op}/versions/{version}/ready"): MAY_READ,
+    ("GET", "/v2/models/{op}/config"): MAY_READ,
+    ("GET", "/v2/models/{op}/versions/{version}/config"): MAY_READ,
+    ("GET", "/v2/models/{op}/stats"): MAY_READ,
+    ("GET", "/v2/models/{op}/versions/{version}/stats"): MAY_READ,
+    ("GET | POST", "/v2/models/{op}/trace/setting"): MAY_READ,
+    ("GET | POST", "/v2/trace/setting"): MAY_READ,
+    ("GET | POST", "/v2/logging"): MAY_READ,
+    ("POST", "/v2/repository/index"): MAY_READ,
+    ("POST", "/v2/repository/models/{op}/load"): MAY_ADMIN,
+    ("POST", "/v2/repository/models/{op}/unload"): MAY_ADMIN,
+    ("POST", "/v2/repository/{repo}/index"): MAY_READ,
+    ("POST", "/v2/repository/{repo}/models/{op}/load"): MAY_ADMIN,
+    ("POST", "/v2/repository/{repo}/models/{op}/unload"): MAY_ADMIN,
+    ("GET", "/v2/systemsharedmemory/status"): MAY_READ,
+    ("GET", "/v2/systemsharedmemory/region/{name}/status"): MAY_READ,
+    ("POST", "/v2/systemsharedmemory/region/{name}/register"): MAY_ADMIN,
+    ("POST", "/v2/systemsharedmemory/unregister"): MAY_ADMIN,
+    ("POST", "/v2/systemsharedmemory/region/{name}/unregister"): MAY_ADMIN,
+    ("GET", "/v2/cudasharedmemory/status"): MAY_READ,
+    ("GET", "/v2/cudasharedmemory/region/{name}/status"): MAY_READ,
+    ("POST", "/v2/cudasharedmemory/region/{name}/register"): MAY_ADMIN,
+    ("POST", "/v2/cudasharedmemory/unregister"): MAY_ADMIN,
+    ("POST", "/v2/cudasharedmemory/region/{name}/unregister"): MAY_ADMIN,
+}
+
+
+def token_file(text=LINES, mode=0o600):
+    handle, path = tempfile.mkstemp(prefix="tensord-tokens-")
+    os.write(handle, text.encode())
+    os.fchmod(handle, mode)
+    os.close(handle)
+    return path
+
+
+TOKENS = token_file()
+
+
+def tearDownModule():
+    os.unlink(TOKENS)
+
+
+def bearer(token):
+    return {"Authorization": "Bearer " + token} if token else {}
+
+
+def requests_of(methods, pattern):
+    path = re.sub(r"\{(\w+)\}", lambda name: {"op": "gather", "version": "1", "slug": "forbidden"}.get(name[1], "team.x"), pattern)
+    return [(method, path) for method in methods.split(" | ")]
+
+
+def safetensors(metadata, **tensors):
+    header, data = {"__metadata__": metadata}, b""
+    for name, values in tensors.items():
+        header[name] = {"dtype": "I32", "shape": [len(values)], "data_offsets": [len(data), len(data) + 4 * len(values)]}
+        data += struct.pack(f"<{len(values)}i", *values)
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+class Guarded(HttpTest):
+    options = ("--token-file", TOKENS)
+
+    def ask(self, token, method, path, body=None, headers=None, daemon=None):
+        with Client(daemon or self.daemon) as client:
+            return client.request(method, path, body, {**bearer(token), **(headers or {})})
+
+    def put(self, name, data, daemon=None):
+        self.assertIn(self.ask(ADMIN, "PUT", "/v1/tensors/" + name, data, daemon=daemon).status, (200, 201))
+        self.addCleanup(self.ask, ADMIN, "DELETE", "/v1/tensors/" + name, None, None, daemon)
+
+    def code(self, reply):
+        document = reply.json()
+        return document.get("code")
+
+
+class Roles(Guarded):
+    def test_each_route_has_a_role_here(self):
+        with open(os.path.join(ROOT, "server/http/routes.c"), encoding="utf-8") as source:
+            routes = re.findall(r'\{ ((?:GET|POST|PUT|DELETE|[| ])+), "([^"]+)", TD_ACCESS_(\w+)', source.read())
+        roles = ("NONE", "READ", "WRITE", "ADMIN")
+        self.assertEqual({(methods.strip(), pattern): roles.index(role) for methods, pattern, role in routes}, ROUTES)
+
+    def test_each_route_is_refused_without_a_token_and_with_a_lower_role(self):
+        for (methods, pattern), needed in ROUTES.items():
+            for method, path in requests_of(methods, pattern):
+                for role, token in enumerate((None, READ, WRITE, ADMIN)):
+                    with self.subTest(method=method, path=path, token=token):
+                        reply = self.ask(token, method, path, b"{}" if method in ("POST", "PUT") else None)
+                        if role >= needed:
+                            self.assertNotIn(reply.status, (401, 403), str(reply))
+                        else:
+                            self.assertStatus(reply, 403 if token else 401)
+                            self.assertIn(("read", "write", "admin")[needed - 1] if token else "token", reply.body.decode())
+
+    def test_a_request_without_a_token_or_with_a_wrong_one_is_401(self):
+        for text, error in ((None, False), ("Basic dXNlcjpwYXNz", False), ("Bearer", False), ("Bearer " + READ[:-1], True),
+                            ("Bearer " + READ + "x", True), ("Bearer " + READ.upper(), True), ("Bearer " + "x" * 4000, True),
+                            ("Bearer " + READ + ", Bearer " + READ, True), ("Bearer \xff" * 3, True)):
+            with self.subTest(text=text):
+                reply = self.ask(None, "POST", "/v1/gather", GATHER, {"Authorization": text} if text else {})
+                self.assertProblem(reply, 401, "UNAUTHENTICATED")
+                self.assertEqual(reply.headers["WWW-Authenticate"],
+                                 'Bearer realm="tensord"' + (', error="invalid_token"' if error else ""))
+                self.assertNotIn(READ[:10], reply.body.decode().lower())
+
+    def test_the_scheme_is_case_insensitive_and_a_second_header_is_refused(self):
+        for scheme in ("Bearer ", "bearer ", "BEARER  "):
+            self.assertStatus(self.ask(None, "POST", "/v1/gather", GATHER, {"Authorization": scheme + READ}), 200)
+        with Raw(self.daemon) as raw:
+            raw.send(f"GET /v1/ops HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {READ}\r\nAuthorization: Bearer {READ}\r\n\r\n".encode())
+            self.assertStatus(raw.reply(), 400)
+
+    def test_v2_has_its_own_errors(self):
+        reply = self.ask(None, "POST", "/v2/models/gather/infer", b"{}")
+        self.assertEqual((reply.status, reply.type), (401, JSON))
+        self.assertIn("error", reply.json())
+        self.assertIn("WWW-Authenticate", reply.headers)
+
+    def test_a_path_that_is_not_found_needs_a_token_too(self):
+        self.assertProblem(self.ask(None, "GET", "/nowhere"), 401, "UNAUTHENTICATED")
+        self.assertProblem(self.ask(None, "GET", "/v1/ops/nothing"), 401, "UNAUTHENTICATED")
+        self.assertProblem(self.ask(READ, "GET", "/nowhere"), 404, "NOT_FOUND")
+
+    def test_the_error_is_sent_before_a_large_body(self):
+        for token, status in ((None, 401), (READ, 403)):
+            for framing in ("Content-Length: 99999999", "Transfer-Encoding: chunked", "Content-Length: 30\r\nExpect: 100-continue"):
+                with self.subTest(token=token, framing=framing), Raw(self.daemon) as raw:
+                    line = f"Authorization: Bearer {token}\r\n" if token else ""
+                    raw.send(f"PUT /v1/tensors/t HTTP/1.1\r\nHost: localhost\r\n{line}{framing}\r\n\r\n".encode())
+                    self.assertStatus(raw.reply(), status)
+
+    def test_each_request_of_a_connection_is_checked(self):
+        with Client(self.daemon) as client:
+            for token, status in ((READ, 200), (None, 401), (READ, 200), ("x" * 20, 401), (WRITE, 200), (READ[:-1] + "x", 401), (READ, 200)):
+                self.assertStatus(client.request("POST", "/v1/gather", GATHER, bearer(token)), status)
+
+    def test_store_needs_write(self):
+        body = {**GATHER, "store": "stored"}
+        for path, body in (("/v1/gather", body), ("/v1/gather?store=stored", GATHER)):
+            self.assertProblem(self.ask(READ, "POST", path, body), 403, "FORBIDDEN")
+            self.assertStatus(self.ask(WRITE, "GET", "/v1/tensors/stored"), 404)
+            self.assertStatus(self.ask(WRITE, "POST", path, body), 200)
+            self.assertStatus(self.ask(WRITE, "DELETE", "/v1/tensors/stored"), 204)
+
+    def test_options_need_no_token(self):
+        self.assertStatus(self.ask(None, "OPTIONS", "/v1/gather"), 204)
+
+    def test_a_token_is_neither_logged_nor_sent(self):
+        daemon = Daemon("--token-file", TOKENS, "--log-level", "debug")
+        try:
+            for token in (READ, "secretsecretsecret", READ[:-1]):
+                reply = self.ask(token, "GET", "/v1/tensors/none", daemon=daemon)
+                self.assertNotIn(token, str(reply) + str(reply.headers))
+            self.assertNotIn("token-0123", daemon.tail(1000))
+            self.assertNotIn("secretsecret", daemon.tail(1000))
+        finally:
+            daemon.stop()
+
+
+class Preflights(Guarded):
+    options = ("--token-file", TOKENS, "--allow-origin", "https://app.example")
+
+    def test_a_preflight_needs_no_token_and_allows_the_header(self):
+        page = {"Origin": "https://app.example"}
+        reply = self.ask(None, "OPTIONS", "/v1/gather", None, {**page, "Access-Control-Request-Method": "POST",
+                                                             "Access-Control-Request-Headers": "authorization"})
+        self.assertStatus(reply, 204)
+        self.assertIn("Authorization", reply.headers["Access-Control-Allow-Headers"])
+        reply = self.ask(None, "POST", "/v1/gather", GATHER, page)
+        self.assertProblem(reply, 401, "UNAUTHENTICATED")
+        self.assertEqual(reply.headers["Access-Control-Allow-Origin"], "https://app.example")
+        self.assertIn("WWW-Authenticate", reply.headers["Access-Control-Expose-Headers"])
+        self.assertStatus(self.ask(READ, "POST", "/v1/gather", GATHER, page), 200)
+
+
+class Prefixes(Guarded):
+    def ways(self, name):
+        """every way of naming a table: what, method, path, body, headers"""
+        ref = {"ref": name}
+        octets = {"Content-Type": "application/vnd.safetensors"}
+        yield "input", "POST", "/v1/gather", {"params": ref, "indices": [0]}, {}
+        yield "list of inputs", "POST", "/v1/einsum", {"equation": "i,i->i", "inputs": [[1, 2], ref]}, {}
+        yield "metadata", "POST", "/v1/gather", safetensors({"params.ref": name}, indices=[0]), octets
+        yield "numbered metadata", "POST", "/v1/einsum", safetensors({"inputs.1.ref": name, "equation": "i,i->i"}, **{"inputs.0": [1, 2]}), octets
+        for path in ("/v2/models/gather/infer", "/v2/models/gather/versions/1/infer"):
+            yield path, "POST", path, *envelope([oip_input("indices", "INT32", [1], [0])], parameters={"params.ref": name})
+        yield "scatter's updates", "POST", "/v1/tensors/team.t/scatter", {"indices": [[0], [1]], "updates": ref}, {}
+        yield "get", "GET", f"/v1/tensors/{name}", None, {}
+        yield "head", "HEAD", f"/v1/tensors/{name}", None, {}
+        yield "escaped", "GET", f"/v1/tensors/%{ord(name[0]):02x}{name[1:]}", None, {}
+        yield "values", "GET", f"/v1/tensors/{name}?response=nested", None, {}
+        yield "scatter", "POST", f"/v1/tensors/{name}/scatter", {"indices": [[0]], "updates": [5]}, {}
+        yield "store", "POST", "/v1/gather", {**GATHER, "store": name}, {}
+        yield "store in the query", "POST", "/v1/gather?store=" + name, GATHER, {}
+        yield "put a copy", "PUT", "/v1/tensors/team.copy", ref, {"Content-Type": JSON}
+        yield "put", "PUT", f"/v1/tensors/{name}", [1, 2], {}
+        yield "delete", "DELETE", f"/v1/tensors/{name}", None, {}
+
+    def test_each_way_of_naming_a_table_is_checked(self):
+        self.put("team.t", [1, 2])
+        self.put("other", [7, 8])
+        for what, method, path, body, headers in self.ways("other"):
+            with self.subTest(what):
+                refused = self.ask(TEAM, method, path, body, headers)
+                self.assertStatus(refused, 403)
+                if method != "HEAD":
+                    self.assertIn("other", refused.body.decode())
+        self.assertEqual(self.ask(ADMIN, "GET", "/v1/tensors/other?response=nested").json()["data"], [7, 8])
+        self.put("team.copy", [0])
+        for what, method, path, body, headers in self.ways("team.t"):
+            with self.subTest(what):
+                self.put("team.t", [1, 2])
+                self.assertIn(self.ask(TEAM, method, path, body, headers).status, (200, 201, 204))
+
+    def test_the_refusal_does_not_depend_on_whether_the_table_exists(self):
+        self.put("team.t", [1, 2])
+        self.put("visible", [1])
+        hide = lambda text, name: re.sub(r'"(request_id|instance)":"[^"]*"', "", text).replace(name, "NAME")
+        for there, gone in zip(self.ways("visible"), self.ways("missing")):
+            with self.subTest(there[0]):
+                first, second = self.ask(TEAM, *there[1:]), self.ask(TEAM, *gone[1:])
+                self.assertEqual(first.status, second.status)
+                self.assertEqual(hide(first.body.decode(), "visible"), hide(second.body.decode(), "missing"))
+
+    def test_a_name_outside_the_prefixes_is_not_suggested(self):
+        self.put("teamx", [1])
+        self.put("team.known", [1])
+        for method, path, body in (("GET", "/v1/tensors/team.", None), ("DELETE", "/v1/tensors/team.", None),
+                                   ("POST", "/v1/gather", {"params": {"ref": "team."}, "indices": [0]})):
+            reply = self.ask(TEAM, method, path, body)
+            self.assertProblem(reply, 404, "TENSOR_NOT_FOUND")
+            self.assertNotIn("teamx", reply.body.decode())
+            self.assertIn("teamx", self.ask(ADMIN, method, path, body).body.decode())
+        self.assertIn("team.known", self.ask(TEAM, "GET", "/v1/tensors/team.knwn").body.decode())
+
+    def test_stored_outputs_have_one_of_the_prefixes(self):
+        body = {"data": [1, 2], "partitions": [0, 1], "num_partitions": 2}
+        self.assertProblem(self.ask(TEAM, "POST", "/v1/dynamic_partition", {**body, "store": "team"}), 403, "FORBIDDEN")
+        self.assertStatus(self.ask(TEAM, "POST", "/v1/dynamic_partition", {**body, "store": "team.p"}), 200)
+        for name in ("team.p.0", "team.p.1"):
+            self.assertStatus(self.ask(TEAM, "DELETE", "/v1/tensors/" + name), 204)
+
+    def test_the_list_has_what_the_token_may_name(self):
+        for name in ("a", "shared:x", "team", "team.t", "zz"):
+            self.put(name, [1])
+        for token, expected in ((TEAM, ["shared:x", "team.t"]), (TEAM_READ, ["team.t"]), (READ, ["a", "shared:x", "team", "team.t", "zz"])):
+            self.assertEqual([t["name"] for t in self.ask(token, "GET", "/v1/tensors").json()["tensors"]], expected)
+
+    def test_names_reach_the_store_in_one_file(self):
+        folder = os.path.join(ROOT, "server/calls")
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".c") and name != "tables.c":
+                with open(os.path.join(folder, name), encoding="utf-8") as source:
+                    found = re.findall(r"td_store_(?:get|list|resolver|resolve)\(", source.read())
+                self.assertEqual(found, [], name)
+
+
+class Reloads(HttpTest):
+    def setUp(self):
+        self.path = token_file()
+        self.addCleanup(os.unlink, self.path)
+        self.daemon = Daemon("--token-file", self.path)
+        self.addCleanup(self.daemon.stop)
+
+    def reload(self, text, event):
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write(text)
+        before = sum(e.get("event") == event for e in self.daemon.events())
+        self.daemon.send_signal(signal.SIGHUP)
+        self.wait_until(lambda: sum(e.get("event") == event for e in self.daemon.events()) > before)
+
+    def test_open_connections_see_the_new_tokens_and_a_bad_file_changes_none(self):
+        with Client(self.daemon) as client:
+            def status(token):
+                return client.request("GET", "/v1/ops", None, bearer(token)).status
+            self.assertEqual((status(READ), status("new-token-0123456789")), (200, 401))
+            self.reload("read new-token-0123456789\n", "tokens_read")
+            self.assertEqual((status(READ), status("new-token-0123456789")), (401, 200))
+            self.reload("read new-token-0123456789\nread short\n", "tokens_kept")
+            self.assertEqual((status(READ), status("new-token-0123456789")), (401, 200))
+            kept = [e for e in self.daemon.events() if e.get("event") == "tokens_kept"][-1]
+            self.assertIn(f"{self.path} line 2", kept["reason"])
+            self.assertNotIn("short", kept["reason"])
+
+    def test_requests_during_many_reloads_are_answered(self):
+        done = threading.Event()
+        statuses = set()
+
+        def ask():
+            with Client(self.daemon) as client:
+                while not done.is_set():
+                    statuses.add(client.request("POST", "/v1/gather", GATHER, bearer(READ)).status)
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for i in range(20):
+            self.reload(LINES + f"read more-{i:016}\n", "tokens_read")
+        done.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(statuses, {200})
+
+
+class Starts(HttpTest):
+    def check(self, path):
+        done = subprocess.run([BINARY, "--check-config", "--token-file", path], env=environment(), capture_output=True, text=True, timeout=WAIT_LIMIT)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_a_wrong_file_refuses_the_start(self):
+        path = token_file("read short\n")
+        self.addCleanup(os.unlink, path)
+        status, output = self.check(path)
+        self.assertEqual(status, 2, output)
+        self.assertIn(f"{path} line 1", output)
+        self.assertNotIn("short", output)
+        self.assertEqual(self.check("/nowhere")[0], 2)
+        self.assertEqual(self.check("/tmp")[0], 2)
+        self.assertEqual(self.check(TOKENS)[0], 0)
+
+    def test_the_daemon_keeps_no_token_in_its_memory(self):
+        secret = "kept-nowhere-" + "0123456789abcdef" * 2
+        path = token_file("# a comment\n" * 50 + "read " + secret + "\n")
+        self.addCleanup(os.unlink, path)
+        daemon = Daemon("--token-file", path)
+        try:
+            def is_in_memory(text):
+                with open(f"/proc/{daemon.process.pid}/maps", encoding="utf-8") as maps, \
+                        open(f"/proc/{daemon.process.pid}/mem", "rb", 0) as memory:
+                    for line in maps:
+                        begin, end = (int(n, 16) for n in line.split()[0].split("-"))
+                        if line.split()[1].startswith("rw") and end - begin < 1 << 28:
+                            memory.seek(begin)
+                            if text.encode() in memory.read(end - begin):
+                                return True
+                return False
+            try:
+                self.assertTrue(is_in_memory("tokens_read") or is_in_memory(path))
+            except PermissionError:
+                self.skipTest("the memory of the daemon cannot be read")
+            self.assertFalse(is_in_memory(secret))
+            daemon.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: sum(e.get("event") == "tokens_read" for e in daemon.events()) == 2)
+            self.assertFalse(is_in_memory(secret))
+        finally:
+            daemon.stop()
+
+    def test_a_file_that_others_can_read_gives_a_warning(self):
+        path = token_file(mode=0o644)
+        self.addCleanup(os.unlink, path)
+        daemon = Daemon("--token-file", path)
+        try:
+            self.assertTrue(any(e.get("event") == "token_file_exposed" for e in daemon.events()))
+        finally:
+            daemon.stop()
+
+
+class Metrics(Guarded):
+    def test_the_address_for_metrics_needs_no_token(self):
+        daemon = Daemon("--token-file", TOKENS, "--metrics-listen", "127.0.0.1:0")
+        try:
+            address = daemon.wait_log(lambda e: e.get("event") == "metrics_listening")["address"]
+            connection = http.client.HTTPConnection(*address.split(":"), timeout=WAIT_LIMIT)
+            for path, status in (("/metrics", 200), ("/healthz", 200), ("/v1/tensors", 404)):
+                connection.request("GET", path)
+                reply = connection.getresponse()
+                reply.read()
+                self.assertEqual(reply.status, status)
+            connection.close()
+        finally:
+            daemon.stop()
+
+
+class Shares(Guarded):
+    options = ("--token-file", TOKENS, "--client-requests", "1", "--workers", "1", "--inline-limit-us", "0")
+
+    def test_a_token_is_a_client_wherever_it_comes_from(self):
+        self.put("slow", [[1] * 400] * 400)
+        with Client(self.daemon) as first:
+            first.send("POST", "/v1/einsum", json.dumps(ring(16, {"ref": "slow"})), {**bearer(READ), "Content-Type": JSON})
+            self.wait_until(lambda: self.get("/readyz").json()["open"]["requests"] == 1)
+            self.assertProblem(self.ask(READ, "POST", "/v1/gather", GATHER), 429, "CLIENT_LIMIT")
+            self.assertStatus(self.ask(WRITE, "POST", "/v1/gather", GATHER), 200)
+            self.assertStatus(first.receive(), 200)
+
+
+class ReadOnly(Guarded):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tensord-read-only-")
+        self.addCleanup(subprocess.run, ["rm", "-r", self.folder], check=True)
+        self.writer = Daemon("--data-dir", self.folder)
+        self.addCleanup(self.writer.stop)
+        self.daemon = Daemon("--data-dir", self.folder, "--token-file", TOKENS, "--read-only")
+        self.addCleanup(self.daemon.stop)
+
+    def test_every_change_is_refused_and_a_scan_finds_new_tensors(self):
+        for (methods, pattern), needed in ROUTES.items():
+            if needed > MAY_READ:
+                for method, path in requests_of(methods, pattern):
+                    reply = self.ask(ADMIN, method, path, b"{}")
+                    self.assertStatus(reply, 403)
+                    self.assertIn("read-only", reply.body.decode())
+        reply = self.ask(ADMIN, "POST", "/v1/gather", {**GATHER, "store": "t"})
+        self.assertIn("read-only", self.assertProblem(reply, 403, "FORBIDDEN")["detail"])
+        self.assertStatus(self.ask(READ, "POST", "/v1/gather", GATHER), 200)
+        with Client(self.writer) as writer:
+            self.assertStatus(writer.request("PUT", "/v1/tensors/t?persist=1", [1, 2]), 201)
+        self.daemon.send_signal(signal.SIGHUP)
+        self.wait_until(lambda: self.ask(READ, "GET", "/v1/tensors/t").status == 200)
+
+    def test_it_never_takes_the_lock(self):
+        lock = os.path.join(self.folder, ".tensord.lock")
+        self.assertTrue(os.path.exists(lock))
+        with tempfile.TemporaryDirectory(prefix="tensord-read-only-") as folder:
+            daemon = Daemon("--data-dir", folder, "--read-only")
+            try:
+                daemon.send_signal(signal.SIGHUP)
+                time.sleep(0.5)
+                self.assertEqual(os.listdir(folder), [])
+            finally:
+                daemon.stop()
+        self.writer.stop()
+        time.sleep(1.5)  # a daemon that wants the lock tries for it each second
+        writer = Daemon("--data-dir", self.folder)
+        try:
+            with Client(writer) as client:
+                self.assertStatus(client.request("PUT", "/v1/tensors/u?persist=1", [1]), 201)
+        finally:
+            writer.stop()
+
+
+class ReadOnlyWithoutTokens(Guarded):
+    options = ("--read-only",)
+
+    def test_changes_are_refused_without_tokens_too(self):
+        self.assertProblem(self.request("PUT", "/v1/tensors/t", [1]), 403, "FORBIDDEN")
+        self.assertProblem(self.post("/v1/gather?store=t", GATHER), 403, "FORBIDDEN")
+        self.assertStatus(self.post("/v1/gather", GATHER), 200)
