@@ -47,14 +47,16 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(io_threads, "io-threads", COUNT, "0", 0, 256, "N",                                           \
       "I/O threads for HTTP, beside one for the first connections of each client; 0 means 2, or "  \
       "1 on one or two CPUs")                                                                      \
-    X(workers, "workers", COUNT, "0", 0, 1024, "N", "compute threads; 0 means one per CPU")        \
+    X(workers, "workers", COUNT, "0", 0, 1024, "N",                                                \
+      "compute threads; 0 means one per CPU that affinity and control groups leave")               \
     X(queue_limit, "queue-limit", COUNT, "1024", 1, 1000000, "N",                                  \
       "requests waiting for a worker, or for a device until it answers; further ones get 429")     \
     X(client_requests, "client-requests", COUNT, "0", 0, 1000000, "N",                             \
       "of one client, queued or running at once; further ones get 429; 0 means no limit of its "   \
       "own")                                                                                       \
     X(memory_limit, "memory-limit", BYTES, "0", 1 << 20, INT64_MAX, "BYTES",                       \
-      "for bodies, outputs and workspaces of all requests; 0 means half of the RAM")               \
+      "for bodies, outputs and workspaces of all requests; 0 means half of the RAM, "              \
+      "or of what control groups leave of it")                                                     \
     X(client_memory, "client-memory", BYTES, "0", 0, INT64_MAX, "BYTES",                           \
       "for the requests of one client in progress; further ones get 429; 0 means half of the "     \
       "memory limit")                                                                              \

@@ -1,5 +1,6 @@
 #include "server/config/load.h"
 
+#include "server/config/cgroup.h"
 #include "server/config/options.h"
 #include "server/config/sources.h"
 
@@ -13,36 +14,26 @@
 #include <string.h>
 #include <unistd.h>
 
-/* CPUs that this process may run on: fewer than online under taskset or in a container. */
-static int64_t usable_cpus(void)
+/* CPUs that this process may run on: fewer than online under taskset or in a container. `limit` is
+ * that of its control groups, or 0. */
+static int64_t usable_cpus(int64_t limit)
 {
     cpu_set_t set;
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t cpus = sysconf(_SC_NPROCESSORS_ONLN);
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        return CPU_COUNT(&set);
-    return online > 0 ? online : 1;
+        cpus = CPU_COUNT(&set);
+    if (limit > 0 && limit < cpus)
+        cpus = limit;
+    return cpus > 0 ? cpus : 1;
 }
 
-/* RAM, or the limit of the container's control group (version 2, else 1) if that is lower. */
-static int64_t usable_memory(void)
+/* RAM, or the limit of its control groups if that is lower and not 0. */
+static int64_t usable_memory(int64_t limit)
 {
-    static const char *const limits[] = { "/sys/fs/cgroup/memory.max",
-                                          "/sys/fs/cgroup/memory/memory.limit_in_bytes" };
     int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     if (memory <= 0)
         memory = (int64_t)2 << 30;
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        char text[32] = "";
-        FILE *file = fopen(limits[i], "r");
-        if (!file)
-            continue;
-        const bool read = fgets(text, sizeof text, file) != NULL;
-        fclose(file);
-        const int64_t limit = read ? strtoll(text, NULL, 10) : 0; /* "max" is 0 */
-        if (limit > 0 && limit < memory)
-            memory = limit;
-    }
-    return memory;
+    return limit > 0 && limit < memory ? limit : memory;
 }
 
 /* With the one for first connections no more than CPUs: threads that wait for each other's time
@@ -54,12 +45,13 @@ static int64_t io_threads_for(int64_t cpus)
 
 static void resolve_zeros(struct td_config *config)
 {
+    const struct td_cgroup_limits limits = td_cgroup_limits_read("");
     if (config->io_threads == 0)
-        config->io_threads = io_threads_for(usable_cpus());
+        config->io_threads = io_threads_for(usable_cpus(limits.cpus));
     if (config->workers == 0)
-        config->workers = usable_cpus();
+        config->workers = usable_cpus(limits.cpus);
     if (config->memory_limit == 0)
-        config->memory_limit = usable_memory() / 2;
+        config->memory_limit = usable_memory(limits.memory_bytes) / 2;
     if (config->tensor_quota == 0)
         config->tensor_quota = config->memory_limit / 2;
     if (config->client_memory == 0)

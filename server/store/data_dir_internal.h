@@ -47,7 +47,6 @@ struct td_data_dir {
     char *path;
     bool read_only; /* nothing is changed, no lock is taken */
     const struct td_log *log;
-    bool read_only;              /* never locked */
     pthread_rwlock_t exchanging; /* guards the two below; held for reading by changes */
     struct td_folder folder;
     int gone;       /* errno if the path no longer leads to the folder; otherwise 0 */

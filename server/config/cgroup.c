@@ -1,0 +1,259 @@
+#include "server/config/cgroup.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One hierarchy of control groups, and the group of this process in it. */
+struct hierarchy {
+    const char *root;       /* as in td_cgroup_limits_read */
+    const char *controller; /* "cpu" or "memory"; "" is version 2, which has all controllers */
+    char group[PATH_MAX];
+};
+
+/* A line of mountinfo; its texts are parts of the line. */
+struct mount {
+    char *group; /* of the hierarchy, at the mount point */
+    char *point;
+    const char *type;
+    const char *options;
+};
+
+static FILE *open_below(const char *root, const char *path)
+{
+    char full[PATH_MAX];
+    const int length = snprintf(full, sizeof full, "%s%s", root, path);
+    return length >= 0 && (size_t)length < sizeof full ? fopen(full, "re") : NULL;
+}
+
+/* The next line without its end; lines with a NUL are skipped. The caller frees *line at last. */
+static bool next_line(FILE *file, char **line, size_t *room)
+{
+    ssize_t length;
+    while ((length = getline(line, room, file)) > 0) {
+        if (strlen(*line) != (size_t)length)
+            continue;
+        if ((*line)[length - 1] == '\n')
+            (*line)[length - 1] = '\0';
+        return true;
+    }
+    return false;
+}
+
+static bool list_has(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    for (; list; list = strchr(list, ',')) {
+        list += *list == ',';
+        if (strncmp(list, word, length) == 0 && (list[length] == ',' || !list[length]))
+            return true;
+    }
+    return false;
+}
+
+/* A line is "4:cpu,cpuacct:/group", in version 2 "0::/group". */
+static bool parse_group(struct hierarchy *hierarchy, char *line)
+{
+    char *controllers = strchr(line, ':');
+    char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group || group[1] != '/' || strlen(group + 1) >= sizeof hierarchy->group)
+        return false;
+    *group++ = '\0';
+    controllers++;
+    if (hierarchy->controller[0] ? !list_has(controllers, hierarchy->controller) : *controllers)
+        return false;
+    memcpy(hierarchy->group, group, strlen(group) + 1);
+    return true;
+}
+
+static bool find_group(struct hierarchy *hierarchy)
+{
+    FILE *file = open_below(hierarchy->root, "/proc/self/cgroup");
+    char *line = NULL;
+    size_t room = 0;
+    bool found = false;
+    while (file && !found && next_line(file, &line, &room))
+        found = parse_group(hierarchy, line);
+    free(line);
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* mountinfo has a space as \040, a backslash as \134. */
+static void unescape(char *text)
+{
+    unsigned char *to = (unsigned char *)text;
+    for (const unsigned char *from = to; *from; to++) {
+        const bool escaped = from[0] == '\\' && from[1] >= '0' && from[1] <= '3' &&
+                             from[2] >= '0' && from[2] <= '7' && from[3] >= '0' && from[3] <= '7';
+        *to = escaped ? (unsigned char)((from[1] & 3) << 6 | (from[2] & 7) << 3 | (from[3] & 7))
+                      : *from;
+        from += escaped ? 4 : 1;
+    }
+    *to = '\0';
+}
+
+/* A line is "36 35 98:0 /group /mount/point rw,noatime shared:1 - cgroup cgroup rw,cpu": between the
+ * options of the mount and the dash are any number of fields. */
+static bool parse_mount(struct mount *mount, char *line)
+{
+    char *rest = NULL;
+    memset(mount, 0, sizeof *mount);
+    char *field = strtok_r(line, " ", &rest);
+    for (int at = 0; field && (at < 6 || strcmp(field, "-") != 0); at++) {
+        if (at == 3)
+            mount->group = field;
+        if (at == 4)
+            mount->point = field;
+        field = strtok_r(NULL, " ", &rest);
+    }
+    mount->type = strtok_r(NULL, " ", &rest);
+    (void)strtok_r(NULL, " ", &rest);
+    mount->options = strtok_r(NULL, " ", &rest);
+    if (!field || !mount->type || !mount->options)
+        return false;
+    unescape(mount->group);
+    unescape(mount->point);
+    return true;
+}
+
+static bool is_mount_of(const struct mount *mount, const struct hierarchy *hierarchy)
+{
+    if (!hierarchy->controller[0])
+        return strcmp(mount->type, "cgroup2") == 0;
+    return strcmp(mount->type, "cgroup") == 0 && list_has(mount->options, hierarchy->controller);
+}
+
+static bool goes_up(const char *path)
+{
+    for (; (path = strstr(path, "/..")); path++)
+        if (path[3] == '/' || !path[3])
+            return true;
+    return false;
+}
+
+/* The path from the top of the mount to the group: "" or "/a/b"; NULL if it is not below it. */
+static const char *path_in_mount(const char *group, const char *top)
+{
+    const size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);
+    if (strncmp(group, top, length) != 0 || (group[length] != '/' && group[length]))
+        return NULL;
+    group += length;
+    return goes_up(group) ? NULL : strcmp(group, "/") == 0 ? "" : group;
+}
+
+/* Moves *text past a decimal number. 0 for anything else: "max", -1, more than 63 bits. */
+static int64_t take_number(const char **text)
+{
+    int64_t value = 0;
+    const char *at = *text + strspn(*text, " ");
+    for (; *at >= '0' && *at <= '9'; at++) {
+        const int digit = *at - '0';
+        if (value > (INT64_MAX - digit) / 10)
+            return 0;
+        value = value * 10 + digit;
+    }
+    *text = at;
+    return strchr(" \n", *at) ? value : 0; /* also at the end of the text */
+}
+
+/* Up to two numbers of a file; those that are missing are 0. */
+static void read_numbers(const char *folder, const char *name, int64_t numbers[2])
+{
+    char text[64];
+    const char *at = text;
+    FILE *file = open_below(folder, name);
+    const size_t length = file ? fread(text, 1, sizeof text, file) : 0;
+    if (file)
+        fclose(file);
+    numbers[0] = numbers[1] = 0;
+    if (length == sizeof text || memchr(text, '\0', length))
+        return;
+    text[length] = '\0';
+    numbers[0] = take_number(&at);
+    if (numbers[0] > 0)
+        numbers[1] = take_number(&at);
+}
+
+static void lower(int64_t *limit, int64_t found)
+{
+    if (found > 0 && (*limit == 0 || found < *limit))
+        *limit = found;
+}
+
+static void lower_cpus(int64_t *limit, int64_t quota, int64_t period)
+{
+    if (quota > 0 && period > 0)
+        lower(limit, quota / period + (quota % period != 0));
+}
+
+/* Files that a group lacks, as those of the other version, are no limits. */
+static void read_group(const char *folder, struct td_cgroup_limits *limits)
+{
+    static const char *const memory[] = { "/memory.max", "/memory.high", "/memory.limit_in_bytes" };
+    int64_t numbers[2], period[2];
+    read_numbers(folder, "/cpu.max", numbers);
+    lower_cpus(&limits->cpus, numbers[0], numbers[1]);
+    read_numbers(folder, "/cpu.cfs_quota_us", numbers);
+    read_numbers(folder, "/cpu.cfs_period_us", period);
+    lower_cpus(&limits->cpus, numbers[0], period[0]);
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
+        read_numbers(folder, memory[i], numbers);
+        lower(&limits->memory_bytes, numbers[0]);
+    }
+}
+
+/* The group at `path` below the mount point, and all above it. */
+static void read_groups(const char *root, const char *point, const char *path,
+                        struct td_cgroup_limits *limits)
+{
+    char folder[PATH_MAX];
+    const int top = snprintf(folder, sizeof folder, "%s%s", root, point);
+    if (top < 0 || (size_t)top + strlen(path) >= sizeof folder)
+        return;
+    memcpy(folder + top, path, strlen(path) + 1);
+    read_group(folder, limits);
+    while (folder[top]) {
+        *strrchr(folder + top, '/') = '\0';
+        read_group(folder, limits);
+    }
+}
+
+/* Reads the group in all mounts of its hierarchy; with `outside`, the topmost group of the first
+ * mount, wherever the group is. */
+static bool read_mounts(const struct hierarchy *hierarchy, bool outside,
+                        struct td_cgroup_limits *limits)
+{
+    FILE *file = open_below(hierarchy->root, "/proc/self/mountinfo");
+    char *line = NULL;
+    size_t room = 0;
+    bool found = false;
+    while (file && !(found && outside) && next_line(file, &line, &room)) {
+        struct mount mount;
+        if (!parse_mount(&mount, line) || !is_mount_of(&mount, hierarchy))
+            continue;
+        const char *path = outside ? "" : path_in_mount(hierarchy->group, mount.group);
+        if (path)
+            read_groups(hierarchy->root, mount.point, path, limits);
+        found = found || path;
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    return found;
+}
+
+struct td_cgroup_limits td_cgroup_limits_read(const char *root)
+{
+    static const char *const controllers[] = { "", "cpu", "memory" };
+    struct td_cgroup_limits limits = { 0 };
+    for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++) {
+        struct hierarchy hierarchy = { .root = root, .controller = controllers[i] };
+        if (find_group(&hierarchy) && !read_mounts(&hierarchy, false, &limits))
+            (void)read_mounts(&hierarchy, true, &limits);
+    }
+    return limits;
+}
