@@ -34,7 +34,7 @@ struct td_store {
     bool (*stop_requested)(void); /* NULL, or asked during the first scan */
     enum td_verify verify;
     const struct td_store_inspector *inspector; /* NULL for none */
-    bool read_only; /* the folder is never locked */
+    bool read_only;                             /* the folder is never locked */
 
     pthread_rwlock_t lock;     /* guards all below; never held for long */
     struct td_entry **entries; /* sorted by name */
