@@ -2,6 +2,7 @@
  * stops them in reverse order. */
 #include "server/calls/services_open.h"
 #include "server/check/check.h"
+#include "server/check/health.h"
 #include "server/config/load.h"
 #include "server/config/variables.h"
 #include "server/devices/devices.h"
@@ -260,6 +261,13 @@ static int wrong(const char *message)
     return EXIT_WRONG_CONFIG;
 }
 
+static int check_health(struct td_config *config)
+{
+    const bool is_alive = td_check_health(config, stdout);
+    td_config_free(config);
+    return is_alive ? 0 : EXIT_FAILED;
+}
+
 static bool check_origins(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
 {
     struct td_origins *origins =
@@ -311,6 +319,8 @@ int main(int argc, char **argv)
         return 0;
     case TD_CONFIG_WRONG:
         return wrong(message);
+    case TD_CONFIG_CHECK_HEALTH:
+        return check_health(&services.config);
     case TD_CONFIG_CHECK:
     case TD_CONFIG_RUN:
         break;

@@ -158,11 +158,25 @@ struct td_config {
 /* What the command line asks for. */
 enum td_config_action {
     TD_CONFIG_RUN,
-    TD_CONFIG_CHECK,   /* --check-config: the configuration is valid */
-    TD_CONFIG_HELP,    /* --help */
-    TD_CONFIG_VERSION, /* --version */
-    TD_CONFIG_WRONG    /* message says why */
+    TD_CONFIG_CHECK,        /* --check-config: the configuration is valid */
+    TD_CONFIG_CHECK_HEALTH, /* --check-health: the configuration is valid */
+    TD_CONFIG_HELP,         /* --help */
+    TD_CONFIG_VERSION,      /* --version */
+    TD_CONFIG_WRONG         /* message says why */
 };
+
+/* X(action, name, letter or "", value name, help): arguments that are no options, so that neither
+ * the environment nor a file can have them. */
+#define TD_ARGUMENTS(X)                                                                            \
+    X(RUN, "config", "", "FILE", "JSON file with options")                                         \
+    X(CHECK, "check-config", "", "",                                                               \
+      "check the configuration, the addresses and the data folder, report, and exit; status 0: "   \
+      "it would start, 1: it would not, 2: wrong options")                                         \
+    X(CHECK_HEALTH, "check-health", "", "",                                                        \
+      "ask the daemon that has this configuration whether it is alive, and exit; status 0: it "    \
+      "is, 1: it is not, 2: wrong options")                                                        \
+    X(VERSION, "version", "v", "", "print the version and exit")                                   \
+    X(HELP, "help", "h", "", "print this help and exit")
 
 /* Bytes of an error message about the configuration. */
 #define TD_CONFIG_MESSAGE 768

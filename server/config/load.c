@@ -66,10 +66,9 @@ enum td_config_action td_config_load(struct td_config *config, int argc, char **
     memset(config, 0, sizeof *config);
     message[0] = '\0';
     for (int at = 1; at < argc; at++) {
-        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
-            return TD_CONFIG_HELP;
-        if (strcmp(argv[at], "--version") == 0 || strcmp(argv[at], "-v") == 0)
-            return TD_CONFIG_VERSION;
+        const struct td_argument *asked = td_argument_find(argv[at]);
+        if (asked && (asked->action == TD_CONFIG_HELP || asked->action == TD_CONFIG_VERSION))
+            return asked->action;
     }
     for (int i = 0; i < TD_N_OPTIONS; i++)
         if (!td_option_set(config, &td_options[i], td_options[i].default_text, &built_in, message))
@@ -132,6 +131,16 @@ bool td_config_check_system(const struct td_config *config, char message[TD_CONF
            check_address("metrics-listen", config->metrics_listen, message);
 }
 
+/* "  --version, -v      print the version and exit". */
+static void print_help(FILE *out, const char *name, const char *letter, const char *value_name,
+                       const char *help)
+{
+    char left[64];
+    snprintf(left, sizeof left, "--%s%s%s%s%s", name, letter[0] ? ", -" : "", letter,
+             value_name[0] ? " " : "", value_name);
+    fprintf(out, "  %-30s %s\n", left, help);
+}
+
 void td_config_help(FILE *out)
 {
     fputs(
@@ -147,20 +156,11 @@ void td_config_help(FILE *out)
         "the environment over the file.\n\n",
         out);
     for (int i = 0; i < TD_N_OPTIONS; i++) {
-        char left[64];
         const char *value = td_options[i].default_text;
-        snprintf(left, sizeof left, "--%s%s%s", td_options[i].name,
-                 td_options[i].value_name[0] ? " " : "", td_options[i].value_name);
-        fprintf(out, "  %-30s %s\n  %-30s default: %s\n", left, td_options[i].help, "",
-                value[0] ? value : "none");
+        print_help(out, td_options[i].name, "", td_options[i].value_name, td_options[i].help);
+        fprintf(out, "  %-30s default: %s\n", "", value[0] ? value : "none");
     }
-    fputs("  --config FILE                  JSON file with options\n"
-          "                                 default: none\n"
-          "  --check-config                 check the configuration, addresses and data folder, "
-          "report, and exit\n"
-          "                                 status 0: it would start; 1: it would not; 2: wrong "
-          "options\n"
-          "  --version, -v                  print the version and exit\n"
-          "  --help, -h                     print this help and exit\n",
-          out);
+    for (int i = 0; i < TD_N_ARGUMENTS; i++)
+        print_help(out, td_arguments[i].name, td_arguments[i].letter, td_arguments[i].value_name,
+                   td_arguments[i].help);
 }

@@ -18,6 +18,13 @@ const struct td_option td_options[] = {
 };
 _Static_assert(sizeof td_options / sizeof *td_options == TD_N_OPTIONS, "one per row");
 
+const struct td_argument td_arguments[] = {
+#define ARGUMENT(action, name, letter, value_name, help)                                           \
+    { TD_CONFIG_##action, name, letter, value_name, help },
+    TD_ARGUMENTS(ARGUMENT)
+#undef ARGUMENT
+};
+
 static const char *const level_names[] = { "error", "warn", "info", "debug", NULL };
 static const char *const verify_names[] = { "start", "background", "off", NULL };
 static const char *const format_names[] = { "text", "json", NULL };
@@ -269,6 +276,21 @@ const struct td_option *td_option_find(const char *name, size_t length)
     for (int i = 0; i < TD_N_OPTIONS; i++)
         if (td_name_is(td_options[i].name, name, length))
             return &td_options[i];
+    return NULL;
+}
+
+const struct td_argument *td_argument_find(const char *given)
+{
+    for (int i = 0; i < TD_N_ARGUMENTS; i++) {
+        const struct td_argument *argument = &td_arguments[i];
+        if (given[0] == '-' && given[1] && strcmp(given + 1, argument->letter) == 0)
+            return argument;
+        if (strncmp(given, "--", 2) != 0)
+            continue;
+        const size_t length = argument->value_name[0] ? strcspn(given, "=") : strlen(given);
+        if (td_name_is(argument->name, given + 2, length - 2))
+            return argument;
+    }
     return NULL;
 }
 

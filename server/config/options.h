@@ -36,6 +36,20 @@ enum { TD_OPTIONS(TD_OPTION_INDEX) TD_N_OPTIONS };
 #undef TD_OPTION_INDEX
 extern const struct td_option td_options[TD_N_OPTIONS];
 
+struct td_argument {
+    enum td_config_action action;
+    const char *name, *letter, *value_name, *help;
+};
+
+#define TD_ARGUMENT_INDEX(action, ...) TD_ARGUMENT_##action,
+enum { TD_ARGUMENTS(TD_ARGUMENT_INDEX) TD_N_ARGUMENTS };
+#undef TD_ARGUMENT_INDEX
+extern const struct td_argument td_arguments[TD_N_ARGUMENTS];
+
+/* The one that an element of argv names, "--version" or "-v"; NULL for none. A value may follow
+ * the name: "--config=FILE". */
+const struct td_argument *td_argument_find(const char *given);
+
 /* The source of a value, for messages: "--workers", "TENSORD_WORKERS", "workers in
  * /etc/tensord.json". */
 struct td_option_source {

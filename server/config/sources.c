@@ -58,7 +58,10 @@ static bool set_list_from_json(struct td_config *config, const struct td_option 
 }
 
 static const char *const no_others[] = { NULL };
-static const char *const argument_others[] = { "config", "check-config", "version", "help", NULL };
+
+#define TD_ARGUMENT_NAME(action, name, ...) name,
+static const char *const argument_others[] = { TD_ARGUMENTS(TD_ARGUMENT_NAME) NULL };
+#undef TD_ARGUMENT_NAME
 
 /* "SOURCE: unknown option; did you mean PREFIX-nearest? (see --help)". */
 static bool reject_unknown(char message[TD_CONFIG_MESSAGE], const char *source, const char *prefix,
@@ -161,9 +164,10 @@ static bool read_argument(struct td_config *config, int argc, char **argv, int *
     const char *name = argument + 2;
     size_t length = strcspn(name, "=");
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
-    if (!value && strcmp(name, "check-config") == 0)
-        return line->action = TD_CONFIG_CHECK, true;
-    bool is_config = td_name_is("config", name, length);
+    const struct td_argument *asked = td_argument_find(argument);
+    if (asked && !asked->value_name[0])
+        return line->action = asked->action, true;
+    const bool is_config = asked != NULL;
     const struct td_option *option = td_option_find(name, length);
     if (!is_config && !option) {
         char source[103];

@@ -19,7 +19,7 @@ bool td_config_read_file(struct td_config *config, const char *path,
 bool td_config_read_environment(struct td_config *config, char **environment,
                                 char message[TD_CONFIG_MESSAGE]);
 
-/* Without `apply`, only looks for --config and --check-config. */
+/* Without `apply`, only looks for --config and what to do. */
 bool td_config_read_arguments(struct td_config *config, int argc, char **argv, bool apply,
                               struct td_command_line *line, char message[TD_CONFIG_MESSAGE]);
 

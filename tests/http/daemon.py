@@ -63,7 +63,8 @@ class Daemon:
         self.address = None
         start = self.wait_log(lambda e: e.get("event") == "listening", what="a line with the event listening")
         self.address = start["address"]
-        self.host, port = self.address.rsplit(":", 1)
+        host, port = self.address.rsplit(":", 1)
+        self.host = host.strip("[]")
         self.port = int(port)
         self.at_start = holdings.empty(self)  # None: the end of the test does not compare it
 

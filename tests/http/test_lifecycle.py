@@ -65,7 +65,7 @@ class CommandLine(unittest.TestCase):
             self.assertIn("default", section.lower())
             if default:
                 self.assertIn(default, section)
-        for name in ("config", "check-config", "version", "help"):
+        for name in ("config", "check-config", "check-health", "version", "help"):
             self.assertRegex(result.stdout, rf"(?m)^\s*--{name}\b")
 
     def test_version_is_one_line(self):
@@ -119,6 +119,35 @@ class CommandLine(unittest.TestCase):
             self.assertRefused(run("--check-config", "--config", folder.write("bad.json", '{"workers": -2}')), "workers")
         self.assertEqual(run("--check-config", "--listen", "127.0.0.1:0").returncode, 0)
         self.assertRefused(run("--check-config", "--workers", "x"), "workers")
+
+    def assertHealth(self, alive, why, *arguments, env=None):
+        result = run("--check-health", *arguments, env=env)
+        self.assertEqual((result.returncode, result.stderr), (0 if alive else 1, ""), result)
+        self.assertRegex(result.stdout, rf"^tensord: \S+ is {'' if alive else 'not '}alive{why}\n$")
+
+    def test_check_health_asks_the_daemon_at_the_configured_address(self):
+        for host in ("127.0.0.1", "0.0.0.0", "[::]", "localhost"):
+            with self.subTest(host=host), Daemon("--listen", f"{host}:0") as daemon:
+                self.assertHealth(True, "", "--listen", f"{host}:{daemon.port}")
+                self.assertHealth(True, "", env={"TENSORD_LISTEN": f"{host}:{daemon.port}"})
+        self.assertHealth(False, ": Connection refused", "--listen", f"127.0.0.1:{daemon.port}")
+        self.assertHealth(False, ": port 0 is any free one, so it is not known which", "--listen", "127.0.0.1:0")
+        self.assertRefused(run("--check-health", "--workers", "x"), "workers")
+
+    def test_check_health_notices_what_is_no_daemon(self):
+        for reply, why in ((b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "its status is not 200"), (b"SSH-2.0-OpenSSH_9.2\r\n", "it is no HTTP"),
+                           (b"HTTP/1.1", "it closed the connection without a reply"), (None, "it does not reply")):
+            with self.subTest(reply=reply), socket.create_server(("127.0.0.1", 0)) as server:
+                address = f"127.0.0.1:{server.getsockname()[1]}"
+                with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                    checked = pool.submit(self.assertHealth, False, f": {why}", "--listen", address)
+                    connection, _ = server.accept()
+                    if reply:
+                        connection.recv(1000)
+                        connection.sendall(reply)
+                        connection.close()
+                    checked.result()
+                    connection.close()
 
     def test_check_config_reports_the_address_and_the_data_folder(self):
         with Folder(**{"bad.npy": "no table"}) as folder:

@@ -1,0 +1,88 @@
+#include "server/check/health.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <errno.h>
+#include <netdb.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STEP_S = 2, STATUS_LINE = 12 /* "HTTP/1.1 200" */ };
+
+/* A daemon that listens on any address is asked on the loopback address. */
+static void replace_any_address(struct sockaddr *address)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)address;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)address;
+    if (address->sa_family == AF_INET && v4->sin_addr.s_addr == htonl(INADDR_ANY))
+        v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (address->sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr))
+        v6->sin6_addr = in6addr_loopback;
+}
+
+/* A connected socket; -1 with *why on failure. */
+static int connect_to(const struct td_config *config, const char **why)
+{
+    char host[256], service[8];
+    uint16_t port = 0;
+    const struct timeval step = { .tv_sec = STEP_S };
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+    struct addrinfo *found = NULL;
+    (void)td_config_split_address(config->listen, host, &port); /* checked with the options */
+    if (port == 0)
+        return *why = "port 0 is any free one, so it is not known which", -1;
+    snprintf(service, sizeof service, "%u", port);
+    const int code = getaddrinfo(host, service, &hints, &found);
+    if (code != 0)
+        return *why = gai_strerror(code), -1;
+    replace_any_address(found->ai_addr);
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &step, sizeof step) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &step, sizeof step) != 0 ||
+        connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
+        *why = errno == EINPROGRESS ? "it does not accept a connection" : strerror(errno);
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
+    }
+    freeaddrinfo(found);
+    return fd;
+}
+
+/* Sends the request and reads the beginning of the reply. */
+static bool ask(int fd, char line[STATUS_LINE + 1], const char **why)
+{
+    static const char request[] =
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    size_t n = 0;
+    if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) != (ssize_t)sizeof request - 1)
+        return *why = strerror(errno), false;
+    while (n < STATUS_LINE) {
+        const ssize_t got = recv(fd, line + n, STATUS_LINE - n, 0);
+        if (got < 0)
+            return *why = errno == EAGAIN ? "it does not reply" : strerror(errno), false;
+        if (got == 0)
+            return *why = "it closed the connection without a reply", false;
+        n += (size_t)got;
+    }
+    line[n] = '\0';
+    if (strncmp(line, "HTTP/1.", 7) == 0 && strcmp(line + 8, " 200") == 0)
+        return true;
+    return *why = strncmp(line, "HTTP/1.", 7) == 0 ? "its status is not 200" : "it is no HTTP",
+           false;
+}
+
+bool td_check_health(const struct td_config *config, FILE *out)
+{
+    char line[STATUS_LINE + 1];
+    const char *why = NULL;
+    const int fd = connect_to(config, &why);
+    const bool is_alive = fd >= 0 && ask(fd, line, &why);
+    if (fd >= 0)
+        close(fd);
+    fprintf(out, "tensord: %s %s%s%s\n", config->listen, is_alive ? "is alive" : "is not alive",
+            why ? ": " : "", why ? why : "");
+    return is_alive;
+}
