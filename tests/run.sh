@@ -64,7 +64,8 @@ print("|".join(name for name in tests if b"pthread_create" in called[name]))')
 }
 
 layering() {
-    tests/check_layering.sh && tests/check_references.sh && tests/check_excerpts.py && tests/check_architecture.py
+    tests/check_layering.sh && tests/check_references.sh && tests/check_excerpts.py && tests/check_architecture.py &&
+        tests/check_events.py
 }
 
 format_check() {

@@ -1,5 +1,5 @@
 """GET /metrics: what is counted, in which of the two formats, and that it answers when nothing else does."""
-import contextlib, http.client, json, re, shutil, socket, subprocess, threading, time
+import contextlib, http.client, json, os, re, shutil, socket, subprocess, threading, time
 from daemon import *
 
 GATHER = b'{"params":[1,2,3,4],"indices":[1,3]}'
@@ -34,6 +34,16 @@ class MetricsTest(HttpTest):
         work()
         after = self.metrics()
         return {name: value - before.get(name, 0) for name, value in after.items() if value != before.get(name, 0)}
+
+
+class Documentation(MetricsTest):
+    def test_each_metric_is_documented(self):
+        with open(os.path.join(os.path.dirname(__file__), "..", "..", "api", "README.md"), encoding="utf-8") as document:
+            table = document.read().split("\n## Metrics\n", 1)[1].split("\n## ", 1)[0]
+        documented = re.findall(r"`((?:tensord|process)_[a-z_]*)(\.\.\.)?`", table)
+        for name in re.findall(r"(?m)^# TYPE (\S+) ", self.get("/metrics").body.decode()):
+            self.assertTrue(any(name in (known, known + "_total") or (more and name.startswith(known)) for known, more in documented),
+                            f"api/README.md has no {name}")
 
 
 class Requests(MetricsTest):
