@@ -1,5 +1,6 @@
 #include "server/check/check.h"
 
+#include "server/http/capacity.h"
 #include "server/http/listener.h"
 #include "server/memory/buffer_pool.h"
 #include "server/memory/fault_guard.h"
@@ -10,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum level { OK, WARNING, ERROR };
 
@@ -40,26 +42,52 @@ __attribute__((format(printf, 3, 4))) static void say(struct check *check, enum 
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-static void check_address(struct check *check, const char *option, const char *address)
+/* Returns the socket that holds the address, or -1. */
+static int check_address(struct check *check, const char *option, const char *address)
 {
     const char *why;
-    if (td_listener_is_possible(address, &why))
+    const int fd = td_listener_reserve(address, &why);
+    if (fd >= 0)
         say(check, OK, "%s %s: can be bound", option, address);
     else
         say(check, ERROR, "%s %s: %s", option, address, why);
+    return fd;
 }
 
+/* The first address is held while the second is checked, since they may exclude each other. */
 static void check_listen(struct check *check)
 {
     const char *why;
-    if (td_listener_inherit(&why) >= 0)
+    const int inherited = td_listener_inherit(&why);
+    int first = -1, second = -1;
+    if (inherited >= 0)
         say(check, OK, "listen: the socket that was passed is used");
     else if (why)
         say(check, ERROR, "listen: %s", why);
     else
-        check_address(check, "listen", check->config->listen);
+        first = check_address(check, "listen", check->config->listen);
     if (check->config->metrics_listen[0])
-        check_address(check, "metrics-listen", check->config->metrics_listen);
+        second = check_address(check, "metrics-listen", check->config->metrics_listen);
+    if (first >= 0)
+        close(first);
+    if (second >= 0)
+        close(second);
+}
+
+/* ---- open files and connections ------------------------------------------------------------- */
+
+static void check_capacity(struct check *check)
+{
+    struct td_capacity capacity;
+    if (!td_capacity_find(check->config, &capacity))
+        say(check, ERROR, "open files: %lld may be open, %lld are needed for %lld connections",
+            (long long)capacity.files, (long long)capacity.needed, (long long)capacity.fewest);
+    else if (capacity.lowered_by)
+        say(check, WARNING, "connection-limit %lld: %d connections are possible, for %s",
+            (long long)check->config->connection_limit, capacity.limits.open, capacity.lowered_by);
+    else
+        say(check, OK, "connection-limit %lld: so many connections are possible",
+            (long long)check->config->connection_limit);
 }
 
 /* ---- the data folder ------------------------------------------------------------------------ */
@@ -162,6 +190,7 @@ bool td_check_start(const struct td_config *config, const struct td_log *log, FI
     struct check check = { .config = config, .log = log, .out = out };
     td_guard_install(); /* a file may be truncated while it is read */
     check_listen(&check);
+    check_capacity(&check);
     if (config->data_dir[0] && check_access(&check)) {
         check_files(&check);
         list_ignored(&check);

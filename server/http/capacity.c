@@ -29,53 +29,66 @@ static int64_t file_limit(void)
 }
 
 /* Files beside the connections of --connection-limit. */
-static int64_t reserved_files(const struct td_services *services)
+static int64_t reserved_files(const struct td_config *config)
 {
     return SPARE_FILES + TD_LINGER_SOCKETS + TD_RESTRICTED_CONNECTIONS + TD_ENDING +
-           FILES_PER_IO_THREAD * (services->config.io_threads + TD_FIRST_IO_THREADS) +
-           (services->config.metrics_listen[0] ? TD_METRICS_CONNECTIONS + FILES_PER_IO_THREAD : 0) +
-           (services->shm ? TD_SHM_REGIONS : 0);
+           FILES_PER_IO_THREAD * (config->io_threads + TD_FIRST_IO_THREADS) +
+           (config->metrics_listen[0] ? TD_METRICS_CONNECTIONS + FILES_PER_IO_THREAD : 0) +
+           (config->system_shared_memory ? TD_SHM_REGIONS : 0);
 }
 
 /* Connections that wait take memory from requests: a quarter of it at most, beside a few. */
-static int64_t memory_room(const struct td_services *services)
+static int64_t memory_room(const struct td_config *config)
 {
-    const int64_t room = services->config.memory_limit / MEMORY_SHARE /
-                         (int64_t)td_capacity_connection_bytes(services);
+    const int64_t room =
+        config->memory_limit / MEMORY_SHARE / (int64_t)td_capacity_connection_bytes(config);
     return room > FEW_CONNECTIONS ? room : FEW_CONNECTIONS;
 }
 
-size_t td_capacity_connection_bytes(const struct td_services *services)
+size_t td_capacity_connection_bytes(const struct td_config *config)
 {
-    return (size_t)services->config.connection_memory + LIBRARY_BYTES;
+    return (size_t)config->connection_memory + LIBRARY_BYTES;
 }
 
-bool td_capacity_find(const struct td_services *services, struct td_capacity *capacity)
+bool td_capacity_find(const struct td_config *config, struct td_capacity *capacity)
 {
-    const int64_t wanted = services->config.connection_limit, reserved = reserved_files(services);
-    const int64_t files = file_limit(), room = files - reserved;
+    const int64_t wanted = config->connection_limit, reserved = reserved_files(config);
     const int64_t fewest = wanted < FEWEST_CONNECTIONS ? wanted : FEWEST_CONNECTIONS;
-    int64_t open = room < wanted ? room : wanted;
-    if (open < fewest) {
-        td_log(&services->log, TD_LOG_ERROR, "too_few_files", TD_INT("limit", files),
-               TD_INT("needed", reserved + fewest), TD_INT("for_connections", fewest),
-               TD_TEXT("raise", "RLIMIT_NOFILE: ulimit -n, or LimitNOFILE= in a systemd unit"));
+    const int64_t in_memory = memory_room(config), per_client = config->client_connections;
+    *capacity = (struct td_capacity){
+        .files = file_limit(),
+        .fewest = fewest,
+        .needed = reserved + fewest,
+    };
+    const int64_t in_files = capacity->files - reserved;
+    if (in_files < fewest)
         return false;
+    int64_t open = wanted;
+    if (in_files < open) {
+        open = in_files;
+        capacity->lowered_by = "the limit on open files";
     }
-    const int64_t in_memory = memory_room(services);
-    const bool lowered_by_memory = in_memory < open;
-    if (lowered_by_memory)
+    if (in_memory < open) {
         open = in_memory;
-    if (open < wanted)
-        td_log(&services->log, TD_LOG_WARN, "connection_limit_lowered", TD_INT("wanted", wanted),
-               TD_INT("limit", open),
-               TD_TEXT("reason", lowered_by_memory ? "a quarter of --memory-limit"
-                                                   : "the limit on open files"));
-    const int64_t per_client = services->config.client_connections;
+        capacity->lowered_by = "a quarter of --memory-limit";
+    }
     capacity->limits.open = (int)open;
     capacity->limits.per_client = (int)(per_client == 0     ? (open + 1) / 2
                                         : per_client < open ? per_client
                                                             : open);
     capacity->n_sockets = (int)(open + 2 * reserved + 1024); /* the lowest free number is used */
     return true;
+}
+
+void td_capacity_log(const struct td_capacity *capacity, bool found, const struct td_config *config,
+                     const struct td_log *log)
+{
+    if (!found)
+        td_log(log, TD_LOG_ERROR, "too_few_files", TD_INT("limit", capacity->files),
+               TD_INT("needed", capacity->needed), TD_INT("for_connections", capacity->fewest),
+               TD_TEXT("raise", "RLIMIT_NOFILE: ulimit -n, or LimitNOFILE= in a systemd unit"));
+    else if (capacity->lowered_by)
+        td_log(log, TD_LOG_WARN, "connection_limit_lowered",
+               TD_INT("wanted", config->connection_limit), TD_INT("limit", capacity->limits.open),
+               TD_TEXT("reason", capacity->lowered_by));
 }

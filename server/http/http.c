@@ -433,8 +433,10 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     const struct td_config *config = &services->config;
     struct td_capacity capacity;
     char message[TD_CONFIG_MESSAGE];
+    const bool found = td_capacity_find(config, &capacity);
+    td_capacity_log(&capacity, found, config, &services->log);
     *why = "too few open files are allowed";
-    if (!td_capacity_find(services, &capacity))
+    if (!found)
         return false;
     if (!http->inherited)
         http->listener = td_listener_open(config->listen, why);
@@ -443,7 +445,7 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     *why = "no memory";
     services->connection_limits = capacity.limits;
     services->connections = td_connections_new(capacity.n_sockets, services->buffers,
-                                               td_capacity_connection_bytes(services));
+                                               td_capacity_connection_bytes(config));
     services->metrics =
         td_metrics_new((int)config->io_threads + TD_FIRST_IO_THREADS + OTHER_SHARDS);
     http->linger = td_linger_new();

@@ -54,14 +54,6 @@ int td_listener_open(const char *address, const char **why)
     return -1;
 }
 
-bool td_listener_is_possible(const char *address, const char **why)
-{
-    const int fd = bind_socket(address, why);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
-}
-
 void td_listener_shut(int fd)
 {
     /* Closing the socket resets connections that wait in its backlog, and shutting it down does so
@@ -77,6 +69,19 @@ void td_listener_shut(int fd)
     };
     const struct sock_fprog program = { .len = sizeof code / sizeof *code, .filter = code };
     (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+}
+
+int td_listener_reserve(const char *address, const char **why)
+{
+    const int fd = bind_socket(address, why);
+    if (fd < 0)
+        return -1;
+    td_listener_shut(fd);
+    if (listen(fd, 1) == 0)
+        return fd;
+    *why = strerror(errno);
+    close(fd);
+    return -1;
 }
 
 /* The number that the variable has; 0 without it, -1 if it is no number. */

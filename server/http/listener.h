@@ -15,9 +15,9 @@
 /* Listens on --listen's address, which was checked when the options were read; -1 on failure. */
 int td_listener_open(const char *address, const char **why);
 
-/* Whether a socket could listen on the address now: no other one listens there. No connection is
- * accepted meanwhile. */
-bool td_listener_is_possible(const char *address, const char **why);
+/* A socket that keeps others from listening on the address, and makes no connections; -1 if it cannot be
+ * had, as when another one listens there. */
+int td_listener_reserve(const char *address, const char **why);
 
 /* The listening socket that the process which started this one has passed, so that connections
  * wait in its backlog while the daemon restarts: descriptor 3 if LISTEN_PID is this process and

@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <dirent.h>
@@ -86,10 +87,52 @@ START_TEST(an_address_in_use_is_an_error)
 }
 END_TEST
 
+START_TEST(two_addresses_on_one_port_exclude_each_other)
+{
+    static const char *const second[] = { "127.0.0.1", "0.0.0.0" };
+    const char *why;
+    struct td_listener_address bound;
+    const int fd = td_listener_open("127.0.0.1:0", &why);
+    ck_assert(td_listener_find(fd, &bound, &why));
+    close(fd);
+    const unsigned port =
+        ntohs(((const struct sockaddr_in *)(const void *)&bound.address)->sin_port);
+    for (size_t i = 0; i < COUNT_OF(second); i++) {
+        char first_option[64], second_option[64], line[100];
+        snprintf(first_option, sizeof first_option, "--listen=127.0.0.1:%u", port);
+        snprintf(second_option, sizeof second_option, "--metrics-listen=%s:%u", second[i], port);
+        snprintf(line, sizeof line, "error    metrics-listen %s:%u: Address already in use\n",
+                 second[i], port);
+        expect(check_options(first_option, second_option), false, LINES(line));
+    }
+}
+END_TEST
+
 START_TEST(an_address_of_another_machine_is_an_error)
 {
     expect(check_options("--listen=192.0.2.1:80", NULL), false,
            LINES("error    listen 192.0.2.1:80: Cannot assign requested address\n"));
+}
+END_TEST
+
+/* ---- open files and connections -------------------------------------------------------------- */
+
+START_TEST(too_few_open_files_are_an_error_and_few_a_warning)
+{
+    static const struct {
+        rlim_t files;
+        bool starts;
+        const char *line;
+    } rows[] = {
+        { 4000, true, "ok       connection-limit 2000: so many connections are possible\n" },
+        { 1000, true, "warning  connection-limit 2000: " },
+        { 100, false, "error    open files: 100 may be open, " },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct rlimit files = { .rlim_cur = rows[i].files, .rlim_max = rows[i].files };
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+        expect(check_options("--connection-limit=2000", NULL), rows[i].starts, LINES(rows[i].line));
+    }
 }
 END_TEST
 
@@ -238,7 +281,9 @@ static void add(TCase *tcase)
     tcase_add_checked_fixture(tcase, folder_open, folder_close);
     tcase_add_test(tcase, an_address_that_is_free_can_be_bound);
     tcase_add_test(tcase, an_address_in_use_is_an_error);
+    tcase_add_test(tcase, two_addresses_on_one_port_exclude_each_other);
     tcase_add_test(tcase, an_address_of_another_machine_is_an_error);
+    tcase_add_test(tcase, too_few_open_files_are_an_error_and_few_a_warning);
     tcase_add_test(tcase, files_are_taken_skipped_or_ignored_with_the_reason);
     tcase_add_test(tcase, the_reasons_are_those_of_the_log);
     tcase_add_test(tcase, a_tensor_that_another_file_hides_is_skipped);

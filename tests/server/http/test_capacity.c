@@ -13,21 +13,22 @@
 
 #define GIB (INT64_C(1) << 30)
 
-static struct td_services services;
+static struct td_config config;
+static struct td_log capacity_log;
 static int logs[2];
 static char no_address[] = "", an_address[] = "127.0.0.1:0";
 
 static void set_up(void)
 {
-    memset(&services, 0, sizeof services);
+    memset(&config, 0, sizeof config);
     ck_assert_int_eq(pipe(logs), 0);
-    services.log.fd = logs[1];
-    services.log.level = TD_LOG_WARN;
-    services.config.io_threads = 1;
-    services.config.connection_memory = 30 << 10;
-    services.config.memory_limit = GIB;
-    services.config.connection_limit = 10000;
-    services.config.metrics_listen = no_address;
+    capacity_log.fd = logs[1];
+    capacity_log.level = TD_LOG_WARN;
+    config.io_threads = 1;
+    config.connection_memory = 30 << 10;
+    config.memory_limit = GIB;
+    config.connection_limit = 10000;
+    config.metrics_listen = no_address;
 }
 
 /* Lowers the limits on open files of this process, which is the test's own. */
@@ -47,7 +48,8 @@ enum {
 static struct td_capacity capacity_found(void)
 {
     struct td_capacity capacity;
-    ck_assert(td_capacity_find(&services, &capacity));
+    ck_assert(td_capacity_find(&config, &capacity));
+    td_capacity_log(&capacity, true, &config, &capacity_log);
     return capacity;
 }
 
@@ -82,7 +84,7 @@ END_TEST
 START_TEST(each_io_thread_takes_two_files)
 {
     allow_files(900, 900);
-    services.config.io_threads = 11;
+    config.io_threads = 11;
     ck_assert_int_eq(capacity_found().limits.open, 900 - RESERVED - 20);
 }
 END_TEST
@@ -90,7 +92,7 @@ END_TEST
 START_TEST(another_address_for_metrics_takes_as_many_as_it_has_connections_and_two)
 {
     allow_files(900, 900);
-    services.config.metrics_listen = an_address;
+    config.metrics_listen = an_address;
     ck_assert_int_eq(capacity_found().limits.open, 900 - RESERVED - TD_METRICS_CONNECTIONS - 2);
 }
 END_TEST
@@ -98,7 +100,7 @@ END_TEST
 START_TEST(each_region_of_shared_memory_takes_a_file)
 {
     allow_files(2000, 2000);
-    services.shm = (struct td_shm *)&services; /* only asked whether there is one */
+    config.system_shared_memory = true;
     ck_assert_int_eq(capacity_found().limits.open, 2000 - RESERVED - TD_SHM_REGIONS);
 }
 END_TEST
@@ -106,7 +108,7 @@ END_TEST
 START_TEST(no_more_connections_than_wanted)
 {
     allow_files(900, 900);
-    services.config.connection_limit = 900 - RESERVED;
+    config.connection_limit = 900 - RESERVED;
     ck_assert_int_eq(capacity_found().limits.open, 900 - RESERVED);
     ck_assert_str_eq(logged(), "");
 }
@@ -126,8 +128,10 @@ START_TEST(at_least_64_connections_or_as_many_as_wanted_must_be_possible)
     struct td_capacity capacity;
     char needed[32];
     allow_files(RESERVED + fewest[_i].room, RESERVED + fewest[_i].room);
-    services.config.connection_limit = fewest[_i].wanted;
-    ck_assert_int_eq(td_capacity_find(&services, &capacity), fewest[_i].enough);
+    config.connection_limit = fewest[_i].wanted;
+    const bool found = td_capacity_find(&config, &capacity);
+    td_capacity_log(&capacity, found, &config, &capacity_log);
+    ck_assert_int_eq(found, fewest[_i].enough);
     if (fewest[_i].enough)
         ck_assert_int_eq(capacity.limits.open, fewest[_i].room);
     snprintf(needed, sizeof needed, "needed=%d ", RESERVED + fewest[_i].room + 1);
@@ -144,9 +148,9 @@ START_TEST(connections_take_a_quarter_of_the_memory_but_sixteen_are_allowed)
                  { 4 * 17 * (32 << 10), 17 },   { 4 * 16 * (32 << 10), 16 },
                  { 4 * 15 * (32 << 10), 16 },   { 1, 16 } };
     allow_files(2000, 2000);
-    ck_assert_uint_eq(td_capacity_connection_bytes(&services), 32 << 10);
+    ck_assert_uint_eq(td_capacity_connection_bytes(&config), 32 << 10);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        services.config.memory_limit = rows[i].memory;
+        config.memory_limit = rows[i].memory;
         ck_assert_int_eq(capacity_found().limits.open, rows[i].open);
     }
     ck_assert_ptr_nonnull(strstr(logged(), "a quarter of --memory-limit"));
@@ -162,8 +166,8 @@ START_TEST(a_client_has_half_of_the_connections_or_as_many_as_the_option_says)
                  { 100, 7, 7 },  { 100, 100, 100 }, { 100, 101, 100 } };
     allow_files(2000, 2000);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        services.config.connection_limit = rows[i].wanted;
-        services.config.client_connections = rows[i].option;
+        config.connection_limit = rows[i].wanted;
+        config.client_connections = rows[i].option;
         ck_assert_int_eq(capacity_found().limits.per_client, rows[i].per_client);
     }
 }
