@@ -31,7 +31,7 @@ readonly BUILD_PACKAGES=(
     libxxhash-dev nettle-dev pkg-config zlib1g-dev
 )
 readonly TEST_PACKAGES=(
-    clang clang-format clang-tidy haproxy libclang-rt-dev libcurl4-openssl-dev prometheus python3 python3-venv
+    clang clang-format clang-tidy haproxy libclang-rt-dev libcurl4-openssl-dev prometheus python3 python3-venv systemd
     valgrind wrk
 )
 

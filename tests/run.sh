@@ -178,6 +178,7 @@ stage trial-random        wait    -w-  build-asan    trial random_requests build
 stage trial-random-long   wait    --l  build-asan    trial random_requests build-asan 4 180
 stage trial-hostile-asan  wait    --l  build-asan    trial hostile build-asan 4 120
 stage real                wait    -wl  build-release tests/real/run.sh
+stage systemd             wait    -wl  build-release tests/deploy/systemd.sh build/tensord
 stage container           wait    -wl  build-release tests/deploy/container.sh
 
 list() {
