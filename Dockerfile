@@ -12,7 +12,7 @@ FROM ${BASE} AS build
 ENV TENSORD_CACHE=/opt/tensord
 WORKDIR /src
 # Before the sources, so that the dependencies stay cached while only sources change.
-COPY deploy/dependencies.sh deploy/progress.sh deploy/
+COPY deploy/dependencies.sh deploy/libmicrohttpd.sha256 deploy/progress.sh deploy/
 RUN deploy/dependencies.sh
 COPY . .
 RUN cmake --preset release -DTD_TESTS=OFF && cmake --build --preset release --target tensord --parallel "$(nproc)" \

@@ -13,19 +13,25 @@
 #   1. what pkg-config finds on the system, or the distribution's own package, which is then installed;
 #   2. TENSORD_MICROHTTPD_PREFIX=/path   an existing installation;
 #   3. the cache, ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/libmicrohttpd: a static library,
-#      built here once from
-#        TENSORD_MICROHTTPD_TARBALL=/path/libmicrohttpd-x.y.z.tar.gz   a release, or
+#      built here once from the first of these that can be had:
+#        TENSORD_MICROHTTPD_TARBALL=/path/libmicrohttpd-x.y.z.tar.gz   a release; nothing is downloaded;
+#        a release that deploy/libmicrohttpd.sha256 lists, from this machine's apt mirrors or from GNU's server;
 #        the distribution's newest source package (Debian unstable, Ubuntu devel), which apt downloads
 #        from this machine's mirror and checks against the archive's signing keys.
+#      A tar file with the name of a listed release and another checksum is an error.
 #      apt uses separate folders for that: the machine's configuration and lists do not change.
 #      Remove the folder to build the library again.
 #
 # Without apt-get, install the packages below by other means and use 2, or 3 with a tarball.
 set -euo pipefail
+deploy=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=deploy/progress.sh
-. "$(dirname "${BASH_SOURCE[0]}")/progress.sh"
+. "$deploy/progress.sh"
 
 readonly MICROHTTPD_AT_LEAST=1.0.5
+# The releases that are downloaded, newest first, each with its SHA-256. The files are upstream's; Debian has them with
+# upstream's signature, and the checksums are those of Debian's signed lists.
+readonly MICROHTTPD_RELEASES=$deploy/libmicrohttpd.sha256
 readonly BUILD_PACKAGES=(
     build-essential ca-certificates check cmake curl libcjson-dev libdragonbox-dev libsimdjson-dev
     libxxhash-dev nettle-dev pkg-config zlib1g-dev
@@ -149,9 +155,72 @@ apt_mirrors() {
         sed -n "s|^'\([^']*\)/dists/[^']*InRelease' .*|\1/|p" | grep -v security | sort -u
 }
 
+# Prints the addresses that file $1, a listed release, may have. Debian's name of libmicrohttpd-1.0.10.tar.gz is
+# libmicrohttpd_1.0.10.orig.tar.gz; Ubuntu has it in the section universe.
+release_urls() {
+    local name=$1 pool mirror
+    pool=libm/libmicrohttpd/$(sed 's/-/_/; s/[.]tar/.orig.tar/' <<<"$name")
+    if command -v apt-get >/dev/null; then
+        apt_mirrors | while read -r mirror; do
+            printf '%s\n' "${mirror%/}/pool/main/$pool" "${mirror%/}/pool/universe/$pool"
+        done
+    fi
+    echo "https://ftp.gnu.org/gnu/libmicrohttpd/$name"
+}
+
+# fetch_release NAME FILE: downloads a listed release from the first address that has it, which becomes the text of FILE.url.
+fetch_release() {
+    local url
+    while read -r url; do
+        echo "$url"
+        echo "$url" >"$2.url"
+        if curl --fail --silent --show-error --location --connect-timeout 10 --max-time 120 --output "$2.part" "$url"; then
+            mv "$2.part" "$2"
+            return
+        fi
+    done < <(release_urls "$1")
+    return 1
+}
+
+# check_release FILE NAME: FILE, which upstream or Debian calls NAME, has the checksum that the list has for it, if any.
+check_release() {
+    local name expected given
+    name=$(sed 's/_/-/; s/[.]orig[.]/./' <<<"${2##*/}")
+    expected=$(awk -v name="$name" '$2 == name { print $1 }' "$MICROHTTPD_RELEASES")
+    given=$(sha256sum <"$1")
+    given=${given%% *}
+    [ -z "$expected" ] || [ "$given" = "$expected" ] ||
+        die "$2 has the SHA-256 $given, but ${MICROHTTPD_RELEASES##*/} lists $expected for $name"
+}
+
+# Downloads the newest listed release that can be had to $1/release.tar.gz; fails if there is none.
+download_release() {
+    local work=$1 name
+    command -v curl >/dev/null || return 1
+    while read -r _ name; do
+        if step "$work/log" "dependencies: downloading $name" fetch_release "$name" "$work/release.tar.gz"; then
+            check_release "$work/release.tar.gz" "$(cat "$work/release.tar.gz.url")"
+            return
+        fi
+    done <"$MICROHTTPD_RELEASES"
+    tail -n 5 "$work/log" >&2
+    return 1
+}
+
+# unpack_release WORK FILE NAME: unpacks the tar file FILE, called NAME, into WORK/tree.
+unpack_release() {
+    mkdir "$1/tree"
+    tar -xf "$2" -C "$1/tree" --strip-components=1 || die "cannot unpack $3"
+    [ -f "$1/tree/configure" ] || die "$3 is not a libmicrohttpd release: no configure in it"
+    note_source "$1" "$2" "$3"
+}
+
+# note_source WORK FILE NAME: the line "SHA-256  NAME" becomes the file source.sha256 of the installation.
+note_source() { printf '%s  %s\n' "$(sha256sum <"$2" | cut -d ' ' -f 1)" "${3##*/}" >"$1/source.sha256"; }
+
 # Unpacks the distribution's sources of libmicrohttpd into $1/tree.
 unpack_distribution_source() {
-    local work=$1 mirror suite
+    local work=$1 mirror suite file
     command -v apt-get >/dev/null || die "neither libmicrohttpd >= $MICROHTTPD_AT_LEAST nor apt-get is" \
         "installed: set TENSORD_MICROHTTPD_TARBALL or TENSORD_MICROHTTPD_PREFIX"
     suite=unstable
@@ -162,6 +231,7 @@ unpack_distribution_source() {
             # apt has checked the files against the signed lists; the uploader's own key is not installed.
             dpkg-source --no-check -x "$work"/source/*.dsc "$work/tree" >>"$work/log" 2>&1 ||
                 { tail -n 5 "$work/log" >&2; die "cannot unpack the source package"; }
+            for file in "$work"/source/*.orig.tar.[gx]z; do note_source "$work" "$file" "$file"; done
             return
         fi
     done < <(apt_mirrors)
@@ -185,6 +255,7 @@ build_microhttpd() {
         die "building libmicrohttpd failed"
     prefix_has_microhttpd "$work/root$prefix" || die "the sources given are older than $MICROHTTPD_AT_LEAST"
     echo "$stamp" >"$work/root$prefix/stamp"
+    mv "$work/source.sha256" "$work/root$prefix/"
 
     # The work folder may be on another file system: copy to a sibling of the target, then rename.
     staged=$(mktemp -d "$prefix.new.XXXXXX")
@@ -210,6 +281,8 @@ provide_microhttpd() {
     if [ -n "$tarball" ]; then
         [ -f "$tarball" ] || die "TENSORD_MICROHTTPD_TARBALL=$tarball is not a file"
         stamp+=" $(sha256sum <"$tarball")"
+    else
+        stamp+=" $(sha256sum <"$MICROHTTPD_RELEASES")"
     fi
 
     # Concurrent runs build the library once.
@@ -228,13 +301,17 @@ provide_microhttpd() {
     trap 'rm -rf "$work"' EXIT
     chmod 755 "$work"
     if [ -n "$tarball" ]; then
+        check_release "$tarball" "$tarball"
         say "building libmicrohttpd from $tarball"
-        mkdir "$work/tree"
-        tar -xf "$tarball" -C "$work/tree" --strip-components=1 || die "cannot unpack $tarball"
-        [ -f "$work/tree/configure" ] || die "$tarball is not a libmicrohttpd release: no configure in it"
+        unpack_release "$work" "$tarball" "$tarball"
     else
         say "the system's libmicrohttpd is missing or older than $MICROHTTPD_AT_LEAST: building a newer one"
-        unpack_distribution_source "$work"
+        if download_release "$work"; then
+            unpack_release "$work" "$work/release.tar.gz" "$(cat "$work/release.tar.gz.url")"
+        else
+            say "no listed release of libmicrohttpd could be downloaded: taking the distribution's newest"
+            unpack_distribution_source "$work"
+        fi
     fi
     build_microhttpd "$work" "$prefix" "$stamp"
     say "libmicrohttpd $(PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig" pkg-config --modversion libmicrohttpd) is in $prefix"

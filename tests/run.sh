@@ -162,6 +162,7 @@ for client in curl python triton node go c readme; do
     stage clients-$client wait    -wl  build-release clients $client
 done
 stage progress            wait    qwl  -             tests/deploy/progress.sh
+stage dependencies        wait    -wl  -             tests/deploy/dependencies.sh
 stage quickstart          wait    -wl  build-release deploy/quickstart.sh --once
 stage conformance-asan    wait    -wl  build-asan    conformance build-asan 4
 stage http-asan           wait    -wl  build-asan    http build-asan 4
