@@ -180,6 +180,7 @@ stage trial-random-long   wait    --l  build-asan    trial random_requests build
 stage trial-hostile-asan  wait    --l  build-asan    trial hostile build-asan 4 120
 stage real                wait    -wl  build-release tests/real/run.sh
 stage systemd             wait    -wl  build-release tests/deploy/systemd.sh build/tensord
+stage prometheus          wait    -wl  build-release tests/deploy/prometheus.py build/tensord
 stage container           wait    -wl  build-release tests/deploy/container.sh
 
 list() {

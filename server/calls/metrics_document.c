@@ -147,6 +147,8 @@ static void write_memory(struct td_exposition *e, const struct td_services_holdi
     labelled(e, "use", "warm", held->buffers.warm);
     labelled(e, "use", "calls", held->calls);
     gauge(e, "tensord_tensors", "resident tensors", (uint64_t)held->store.tensors);
+    gauge(e, "tensord_tensors_damaged", "tensors refused since a checksum does not match",
+          (uint64_t)held->store.damaged);
     td_family(e, "tensord_tensor_bytes", TD_GAUGE, "resident tensors by where they are");
     labelled(e, "place", "mapped", held->store.mapped);
     labelled(e, "place", "memory", held->store.held - held->store.spare);

@@ -181,10 +181,24 @@ struct td_version *td_store_next_pending(struct td_store *store, int *place)
     return found;
 }
 
+/* Locked. Looks at the entries only if there has ever been a damaged one. */
+static int count_damaged(const struct td_store *store)
+{
+    int damaged = 0;
+    if (!atomic_load(&store->damage_found))
+        return 0;
+    for (int i = 0; i < store->n_entries; i++) {
+        const struct td_version *version = store->entries[i]->current;
+        damaged += version && atomic_load(&version->integrity) == TD_INTEGRITY_DAMAGED;
+    }
+    return damaged;
+}
+
 struct td_store_stats td_store_stats(struct td_store *store)
 {
     pthread_rwlock_rdlock(&store->lock);
     const struct td_store_stats stats = { .tensors = store->n_entries,
+                                          .damaged = count_damaged(store),
                                           .mapped = store->mapped,
                                           .held = store->held + store->spare_bytes,
                                           .spare = store->spare_bytes,

@@ -212,6 +212,7 @@ void td_store_trim(struct td_store *store, int64_t since_ns);
 
 struct td_store_stats {
     int tensors;
+    int damaged;     /* those that are refused since a checksum does not match */
     uint64_t mapped; /* bytes of mapped files */
     uint64_t held;   /* bytes in memory, with those of spare copies; at most quota */
     uint64_t spare;  /* bytes of spare copies */

@@ -21,10 +21,11 @@ td_status td_store_verify_header(const struct td_store *store,
 
 /* Refuses the version from now on, also in calls in flight that have not replied yet: the guard
  * treats it as if reading it had failed. */
-static void note_damage(const struct td_store *store, struct td_version *version, uint64_t block)
+static void note_damage(struct td_store *store, struct td_version *version, uint64_t block)
 {
     td_checksums_range(&version->checksums, block, &version->damage_begin, &version->damage_end);
     atomic_store(&version->integrity, TD_INTEGRITY_DAMAGED);
+    atomic_store(&store->damage_found, true);
     td_guard_mark(version->range);
     td_log(store->log, TD_LOG_ERROR, "tensor_damaged", TD_TEXT("tensor", version->name),
            TD_TEXT("file", version->file), TD_INT("first_byte", (int64_t)version->damage_begin),
@@ -33,7 +34,7 @@ static void note_damage(const struct td_store *store, struct td_version *version
 
 /* Compares a block; false if nothing more is to be compared. A fault, of a truncated file or a
  * failing disk, has marked the version already. */
-static bool verify_block(const struct td_store *store, struct td_version *version, uint64_t block)
+static bool verify_block(struct td_store *store, struct td_version *version, uint64_t block)
 {
     const bool matches = td_checksums_match(&version->checksums, block);
     if (td_guard_marked(version->range))

@@ -788,6 +788,7 @@ class DataFolder(TensorTest):
             f.write(bytes([byte ^ 8]))
         damage = f"bytes {header + (1 << 20)} to {header + (2 << 20) - 1} "
         for when in ("start", "background"):
+            shutil.copy(path, path + ".copy")
             with Daemon("--data-dir", self.folder, "--verify", when) as daemon, Client(daemon) as client:
                 event = daemon.wait_log(lambda e: e.get("event") == "tensor_damaged")
                 self.assertEqual((event["tensor"], event["file"], event["first_byte"]), ("t", "t.tensord", header + (1 << 20)))
@@ -798,6 +799,10 @@ class DataFolder(TensorTest):
                     self.assertIn(damage, problem["detail"])
                 listed = client.request("GET", "/v1/tensors").json()["tensors"]
                 self.assertEqual([t["checksum"] for t in listed], ["damaged"])
+                self.assertIn(b"\ntensord_tensors_damaged 1\n", client.request("GET", "/metrics").body)
+                self.assertStatus(client.request("PUT", "/v1/tensors/t", [1]), 200)
+                self.assertIn(b"\ntensord_tensors_damaged 0\n", client.request("GET", "/metrics").body)
+            os.rename(path + ".copy", path)
         with Daemon("--data-dir", self.folder, "--verify", "off") as daemon, Client(daemon) as client:
             self.assertEqual(client.request("GET", "/v1/tensors/t").json()["checksum"], "none")
             self.assertStatus(client.request("PUT", "/v1/tensors/t?persist=1", [1, 2]), 200)
