@@ -166,6 +166,17 @@ def einsum_seeds():
                 yield f"{tensors[0]['dtype']} {shapes}\n{case['attrs']['equation']}".encode()
 
 
+# ---------------------------------------------------------------- files of tokens
+TOKENS = ["read 0123456789abcdef\n", "# who\nwrite AAAAAAAAAAAAAAAAAAAAAA== shop/ news/\r\n\nadmin \tabcdefghijklmnop-._~+/\n",
+          "\ufeffadmin 0123456789abcdef", "read 0123456789abcdef\nread 0123456789abcdef\n", "root 0123456789abcdef\n", "read short\n", "read\n",
+          "read 0123456789abcdef \u00e9\n", "read 0123456789abcdef " + "p" * 129 + "\n", "read " + "x" * 513 + "\n", "\0", "",
+          "# only a comment\n", "admin " + "=" * 20 + "\n", "read 0123456789abcdef x x x\n"]
+
+
+def tokens_seeds():
+    yield from (text.encode() for text in TOKENS)
+
+
 # ---------------------------------------------------------------- files of the data folder
 def own(dtype, shape, tensors):
     """a .tensord file, which the store also writes with its data at a multiple of 64 bytes"""
