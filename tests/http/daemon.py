@@ -8,7 +8,7 @@ safetensors, read_safetensors, npy, tensor, raw_strings   writers and readers of
 Environment: TD_TEST_BINARY is the path of the daemon, TD_TEST_TIME_SCALE multiplies all time limits (sanitizers are
 slow), TD_TEST_SEED seeds the random tests.
 """
-import atexit, base64, concurrent.futures, http.client, json, os, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
+import atexit, base64, concurrent.futures, contextlib, http.client, json, os, random, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
 import unittest
 
 import holdings
@@ -26,6 +26,24 @@ def temporary_folder():
     path = tempfile.mkdtemp(prefix="tensord-test-")
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
+
+
+def free_ports(count):
+    """none that the kernel assigns to others: they stay free while a daemon restarts"""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        first, last = map(int, file.read().split())
+    candidates = [port for port in range(10240, 65536) if not first <= port <= last] or list(range(10240, 65536))
+    random.SystemRandom().shuffle(candidates)
+    found = []
+    with contextlib.ExitStack() as stack:
+        while len(found) < count:
+            probe, port = stack.enter_context(socket.socket()), candidates.pop()
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            found.append(port)
+    return found
 
 
 # ---------------------------------------------------------------- the process

@@ -6,7 +6,7 @@
 Every request is answered with 200. HAProxy neither retries nor sends a request to another server; it learns from /readyz that
 one stops, within --drain-delay-ms. Without HAProxy that part is left out.
 """
-import contextlib, os, shutil, socket, subprocess, time
+import os, shutil, subprocess, time
 
 from trial import *
 from test_restart import Clients, listening
@@ -31,24 +31,6 @@ backend daemons
     server first 127.0.0.1:{first}
     server second 127.0.0.1:{second}
 """
-
-
-def free_ports(count):
-    """none that the kernel assigns to others: they stay free while a daemon restarts"""
-    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
-        first, last = map(int, file.read().split())
-    candidates = [port for port in range(10240, 65536) if not first <= port <= last] or list(range(10240, 65536))
-    random.SystemRandom().shuffle(candidates)
-    found = []
-    with contextlib.ExitStack() as stack:
-        while len(found) < count:
-            probe, port = stack.enter_context(socket.socket()), candidates.pop()
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            found.append(port)
-    return found
 
 
 class Port:
@@ -88,7 +70,7 @@ def on_one_socket(until, rng):
 
 
 def behind_a_proxy(until, rng):
-    ports = dict(zip(("port", "first", "second"), free_ports(3)))
+    ports = dict(zip(("port", "first", "second"), daemon.free_ports(3)))
     path = os.path.join(daemon.temporary_folder(), "haproxy.cfg")
     with open(path, "w", encoding="ascii") as file:
         file.write(PROXY.format(check=CHECK_MS, **ports))

