@@ -28,6 +28,7 @@ const struct td_argument td_arguments[] = {
 static const char *const level_names[] = { "error", "warn", "info", "debug", NULL };
 static const char *const verify_names[] = { "start", "background", "off", NULL };
 static const char *const format_names[] = { "text", "json", NULL };
+static const char *const device_names[] = { "auto", "off", "cuda", "reference", NULL };
 static const char *const switch_words[] = { "off", "on", "false", "true", "no",
                                             "yes", "0",  "1",     NULL };
 
@@ -138,6 +139,8 @@ static bool choose(const char *const *choices, const char *value,
     return reject_choice(message, source, value, choices, expected);
 }
 
+_Static_assert((int)TD_ISA_COUNT <= (int)TD_MOST_CHOICES, "all are choices");
+
 static bool choose_isa(const char *value, const struct td_option_source *source,
                        char message[TD_CONFIG_MESSAGE], int *out)
 {
@@ -145,6 +148,23 @@ static bool choose_isa(const char *value, const struct td_option_source *source,
     for (int i = 0; i < TD_ISA_COUNT; i++)
         names[i] = td_isa_name((td_isa)i);
     return choose(names, value, source, message, out);
+}
+
+int td_option_choices(const struct td_option *option, const char *choices[TD_MOST_CHOICES])
+{
+    int n = 0;
+    const char *const *names = option->kind == KIND_LEVEL    ? level_names
+                               : option->kind == KIND_VERIFY ? verify_names
+                               : option->kind == KIND_FORMAT ? format_names
+                               : option->kind == KIND_DEVICE ? device_names
+                                                             : NULL;
+    while (names && names[n] && n < TD_MOST_CHOICES) {
+        choices[n] = names[n];
+        n++;
+    }
+    for (; option->kind == KIND_ISA && n < TD_ISA_COUNT; n++)
+        choices[n] = td_isa_name((td_isa)n);
+    return n;
 }
 
 bool td_option_parse_switch(const char *value, bool *out)

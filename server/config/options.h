@@ -68,6 +68,13 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
 
 bool td_option_parse_switch(const char *value, bool *out);
 
+/* At most so many values has an option of which only some are possible. */
+enum { TD_MOST_CHOICES = 8 };
+
+/* The values of such an option, or those that one of KIND_DEVICE has names for: returns their
+ * number, 0 for other options. */
+int td_option_choices(const struct td_option *option, const char *choices[TD_MOST_CHOICES]);
+
 /* NULL for an unknown name. */
 const struct td_option *td_option_find(const char *name, size_t length);
 
