@@ -172,7 +172,7 @@ stage http-tsan           wait    -wl  build-tsan    http build-tsan 6 --only te
     --only test_devices --only test_lifecycle
 stage http-tsan-topics    wait    --l  build-tsan    http build-tsan 6 --only test_clients --only test_oip_memory \
     --only test_tensors --only test_scatter --only test_store_option
-for trial in crash faults hostile restart soak; do
+for trial in crash faults hostile restart replicas soak; do
     stage trial-$trial      wait  -w-  build-release trial $trial build 1 8
     stage trial-$trial-long wait  --l  build-release trial $trial build 1 180
 done

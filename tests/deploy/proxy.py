@@ -42,7 +42,7 @@ class Proxy:
         for shipped, port in zip(PORTS[kind], ports):
             text, found = re.subn(rf"(127\.0\.0\.1(?::|, port_value: )){shipped}\b", rf"\g<1>{port}", text)
             assert found == 1, f"{FILES[kind]} has the port {shipped} {found} times"
-        text, found = re.subn(r"\b(inter |interval: )1s\b", rf"\g<1>{interval_ms / 1000}s" if kind == "envoy"
+        text, found = re.subn(r"(\binter |interval: )1s\b", rf"\g<1>{interval_ms / 1000}s" if kind == "envoy"
                               else rf"\g<1>{interval_ms}ms", text)
         assert found >= 1, f"{FILES[kind]} has no interval of 1s"
         folder = temporary_folder()
