@@ -183,6 +183,7 @@ stage real                wait    -wl  build-release tests/real/run.sh
 stage systemd             wait    -wl  build-release tests/deploy/systemd.sh build/tensord
 stage prometheus          wait    -wl  build-release tests/deploy/prometheus.py build/tensord
 stage container           wait    -wl  build-release tests/deploy/container.sh
+stage package             wait    --l  -             tests/deploy/package.sh
 stage proxies             wait    -wl  build-release python3 tests/deploy/proxies.py --binary build/tensord
 
 list() {

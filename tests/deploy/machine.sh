@@ -49,3 +49,27 @@ base_tarball() {
     fi
     echo "$tarball"
 }
+
+# Makes the folder $machine with a minimal Debian; remove_machine removes it.
+unpack_machine() {
+    local tarball
+    tarball=$(base_tarball)
+    machine=$(mktemp -d)
+    tar -C "$machine" -xf "$tarball"
+    cp -L /etc/resolv.conf /etc/hosts "$machine/etc/"
+}
+
+remove_machine() { [ -z "${machine:-}" ] || rm -rf --one-file-system "$machine"; }
+
+# in_machine COMMAND [UNSHARE-OPTION...]: runs a command in the machine's /root, in mount and PID namespaces of its own. With
+# --net it has a loopback interface of its own too.
+in_machine() {
+    local command=$1
+    shift
+    # shellcheck disable=SC2016 # $1 belongs to the inner shell
+    unshare --mount --pid --fork "$@" sh -c '
+        case $1 in *--net*) ip link set lo up ;; esac && shift &&
+        mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && exec chroot "$@"' \
+        sh "$*" "$machine" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+        sh -c "cd /root && $command"
+}
