@@ -164,6 +164,7 @@ done
 stage progress            wait    qwl  -             tests/deploy/progress.sh
 stage dependencies        wait    -wl  -             tests/deploy/dependencies.sh
 stage install             wait    -wl  build-release tests/deploy/install.sh
+stage sbom                wait    -wl  build-release tests/deploy/sbom.sh
 stage quickstart          wait    -wl  build-release deploy/quickstart.sh --once
 stage conformance-asan    wait    -wl  build-asan    conformance build-asan 4
 stage http-asan           wait    -wl  build-asan    http build-asan 4

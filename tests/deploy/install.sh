@@ -15,7 +15,7 @@ install_to "$work/usr" /usr
 cd "$work/usr"
 for file in usr/bin/tensord usr/lib/systemd/system/tensord.{service,socket} usr/share/man/man8/tensord.8.gz etc/tensord/tensord.json \
     usr/share/bash-completion/completions/tensord usr/share/fish/vendor_completions.d/tensord.fish \
-    usr/share/doc/tensord/{README.md,copyright,docs/operation.md,examples/planets.npy}; do
+    usr/share/doc/tensord/{README.md,copyright,tensord.spdx.json,docs/operation.md,examples/planets.npy}; do
     [ -f "$file" ] || fail "$file is not installed"
 done
 [ "$(ls)" = $'etc\nusr' ] || fail "installed outside of the prefix: $(ls)"

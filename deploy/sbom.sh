@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# sbom.sh - prints the software bill of materials of a tensord that was built on this machine, as SPDX 2.3 in JSON.
+#
+#   deploy/sbom.sh BINARY VERSION [LIBMICROHTTPD [DRAGONBOX]]
+#
+# LIBMICROHTTPD is the prefix of the library that is linked statically, if it is: its file source.sha256 names the sources
+# (dependencies.sh). DRAGONBOX is a folder of that header-only library. What else is linked belongs to packages of the
+# distribution, which have the versions that are installed here. The time is that of SOURCE_DATE_EPOCH, or now.
+set -euo pipefail
+if [ $# -lt 2 ] || [ $# -gt 4 ]; then
+    sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0" >&2
+    exit 2
+fi
+binary=$1 version=$2 microhttpd=${3:-} dragonbox=${4:-}
+releases=$(dirname "${BASH_SOURCE[0]}")/libmicrohttpd.sha256
+# shellcheck source=/dev/null
+distribution=$(. /etc/os-release 2>/dev/null && echo "${ID:-}") || true
+packages='' relationships=''
+
+# The licence of the libraries of a source package, for those that tensord or its libraries link.
+licence() {
+    case $1 in
+    glibc | gnutls28 | libtasn1-6 | libmicrohttpd) echo LGPL-2.1-or-later ;;
+    gcc-*) echo 'GPL-3.0-or-later WITH GCC-exception-3.1' ;;
+    nettle | gmp | libidn2 | libunistring) echo 'LGPL-3.0-or-later OR GPL-2.0-or-later' ;;
+    p11-kit) echo BSD-3-Clause ;;
+    cjson | libffi) echo MIT ;;
+    xxhash) echo BSD-2-Clause ;;
+    dragonbox) echo 'Apache-2.0 WITH LLVM-exception OR BSL-1.0' ;;
+    zlib) echo Zlib ;;
+    *) echo NOASSERTION ;;
+    esac
+}
+
+# add NAME VERSION LICENCE DOWNLOAD RELATIONSHIP [MEMBERS]: a package and how tensord is related to it.
+add() {
+    local id=SPDXRef-${1//[^a-zA-Z0-9.-]/-}
+    packages+=$(printf ',\n    { "name": "%s", "SPDXID": "%s", "versionInfo": "%s", "downloadLocation": "%s",
+      "filesAnalyzed": false, "licenseConcluded": "%s", "licenseDeclared": "%s", "copyrightText": "NOASSERTION"%s }' \
+        "$1" "$id" "$2" "$4" "$3" "$3" "${6:-}")
+    relationships+=$(printf ',\n    { "spdxElementId": "SPDXRef-%s", "relationshipType": "%s", "relatedSpdxElement": "%s" }' \
+        "$([ "$5" = DESCRIBES ] && echo DOCUMENT || echo tensord)" "$5" "$id")
+}
+
+# The packages that own files, each once.
+owners() {
+    local file
+    for file; do
+        # Where /lib is a link to /usr/lib, packages may have either name.
+        dpkg-query -S "$file" 2>/dev/null || dpkg-query -S "/usr$file" 2>/dev/null || dpkg-query -S "${file#/usr}" 2>/dev/null ||
+            echo "sbom: no package owns $file" >&2
+    done | grep -v '^diversion ' | sed 's/: .*//' | sort -u
+}
+
+# add_package NAME RELATIONSHIP: a package of the distribution.
+add_package() {
+    local name version source architecture locator
+    IFS=' ' read -r name version source architecture < <(
+        # shellcheck disable=SC2016 # dpkg-query's variables
+        dpkg-query -W -f '${Package} ${Version} ${source:Package} ${Architecture}\n' "$1")
+    locator=$(sed 's/+/%2B/g; s/:/%3A/g; s/~/%7E/g' <<<"$version")
+    locator="pkg:deb/$distribution/${name//+/%2B}@$locator?arch=$architecture"
+    add "$name" "$version" "$(licence "$source")" NOASSERTION "$2" ",
+      \"externalRefs\": [{ \"referenceCategory\": \"PACKAGE-MANAGER\", \"referenceType\": \"purl\", \"referenceLocator\": \"$locator\" }]"
+}
+
+add_microhttpd() {
+    local version sum='' name='' url=NOASSERTION members=''
+    version=$(find "$1"/lib* -name libmicrohttpd.pc -exec sed -n 's/^Version: //p' {} + | head -n 1)
+    if [ -f "$1/source.sha256" ]; then
+        read -r sum name <"$1/source.sha256"
+        members=",
+      \"sourceInfo\": \"built from $name\",
+      \"checksums\": [{ \"algorithm\": \"SHA256\", \"checksumValue\": \"$sum\" }]"
+        ! grep -q "^$sum  libmicrohttpd-${version}[.]tar" "$releases" ||
+            url=https://ftp.gnu.org/gnu/libmicrohttpd/libmicrohttpd-$version.tar.gz
+    fi
+    add libmicrohttpd "${version:-unknown}" "$(licence libmicrohttpd)" "$url" STATIC_LINK "$members"
+}
+
+add tensord "$version" Apache-2.0 NOASSERTION DESCRIBES ",
+      \"primaryPackagePurpose\": \"APPLICATION\""
+[ -z "$microhttpd" ] || add_microhttpd "$microhttpd"
+if command -v dpkg-query >/dev/null; then
+    if [ -n "$dragonbox" ]; then
+        for package in $(owners "$dragonbox/dragonbox/dragonbox.h"); do add_package "$package" STATIC_LINK; done
+    fi
+    mapfile -t libraries < <(ldd "$binary" | sed -n 's/.* => \(\/[^ ]*\) (.*/\1/p; s/^[ \t]*\(\/[^ ]*\) (.*/\1/p')
+    for package in $(owners "${libraries[@]}"); do add_package "$package" DYNAMIC_LINK; done
+else
+    echo "sbom: no dpkg-query on this machine: the libraries that are linked dynamically are left out" >&2
+fi
+
+# An identifier of this content, as the format asks for.
+content=$(printf '%s%s' "$packages" "$relationships" | sha256sum | cut -c 1-32)
+cat <<END
+{
+  "spdxVersion": "SPDX-2.3",
+  "dataLicense": "CC0-1.0",
+  "SPDXID": "SPDXRef-DOCUMENT",
+  "name": "tensord-$version",
+  "documentNamespace": "https://spdx.org/spdxdocs/tensord-$version-$content",
+  "creationInfo": { "created": "$(date -u -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}" +%Y-%m-%dT%H:%M:%SZ)", "creators": ["Tool: tensord-sbom-$version"] },
+  "packages": [
+${packages:2}
+  ],
+  "relationships": [
+${relationships:2}
+  ]
+}
+END
