@@ -186,6 +186,7 @@ stage prometheus          wait    -wl  build-release tests/deploy/prometheus.py 
 stage container           wait    -wl  build-release tests/deploy/container.sh
 stage package             wait    --l  -             tests/deploy/package.sh
 stage proxies             wait    -wl  build-release python3 tests/deploy/proxies.py --binary build/tensord
+stage cluster             wait    -wl  build-release python3 tests/deploy/cluster.py
 stage kubernetes          wait    -wl  build-release python3 tests/deploy/kubernetes.py --binary build/tensord
 
 list() {
