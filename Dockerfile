@@ -1,12 +1,19 @@
 # The image of tensord. docker, podman and buildah can build it:
 #
 #   docker build -t tensord .                    the daemon and the libraries it uses, nothing else
+#   docker build -t tensord-gpu --target gpu .   the same on a base with CUDA's libraries, with the plugin for devices
 #   docker build -t tensord-test --target test . builds and runs the test suite instead
 #   docker run --rm -p 8080:8080 -v "$PWD/tables:/data:ro" tensord
+#   docker run --rm -p 8080:8080 --gpus all tensord-gpu
 #
-# Options are environment variables (TENSORD_MAX_BODY=64M) or follow the image's name (--max-body 64M).
-# BASE is any Debian 12 or newer, or Ubuntu 24.04.
-ARG BASE=debian:12-slim
+# Options are environment variables (TENSORD_MAX_BODY=64M), which the health check reads too, or follow the image's name
+# (--max-body 64M). The daemon runs as user 65532, to whom a volume at /data must belong if clients may change it.
+#
+# BASE is any Debian 12 or newer, or Ubuntu 24.04. CUDA_BUILD and CUDA_BASE are one of them with CUDA, the first with nvcc and
+# the headers, the second with cuBLAS. VERSION and REVISION are those of the labels.
+ARG BASE=docker.io/library/debian:12-slim
+ARG CUDA_BUILD=docker.io/nvidia/cuda:12.8.1-devel-ubuntu24.04
+ARG CUDA_BASE=docker.io/nvidia/cuda:12.8.1-runtime-ubuntu24.04
 
 FROM ${BASE} AS build
 ENV TENSORD_CACHE=/opt/tensord
@@ -15,33 +22,55 @@ WORKDIR /src
 COPY deploy/dependencies.sh deploy/libmicrohttpd.sha256 deploy/progress.sh deploy/
 RUN deploy/dependencies.sh
 COPY . .
-RUN cmake --preset release -DTD_TESTS=OFF && cmake --build --preset release --target tensord --parallel "$(nproc)" \
-    && strip -o /tensord build/tensord
-# The packages of the libraries that the binary loads; their names depend on the release.
-RUN ldd /tensord | sed -n 's|.* => .*/\([^/ ]*\) (.*|*/\1|p' | xargs dpkg-query -S \
-    | sed 's|:.*||' | sort -u >/packages
+RUN deploy/image.sh build
 
 FROM build AS test
 RUN deploy/dependencies.sh --test
 RUN cmake --preset release -DTD_TESTS=ON && cmake --build --preset release --parallel "$(nproc)"
 RUN ctest --test-dir build --output-on-failure
 
-FROM ${BASE}
-COPY --from=build /packages /tmp/packages
-RUN apt-get update -qq \
-    && xargs apt-get install -y -qq --no-install-recommends </tmp/packages >/dev/null \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /tmp/packages \
-    && useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin tensord \
-    && install -d -o tensord -g tensord /data
-COPY --from=build /tensord /usr/local/bin/tensord
-# Fails here if a library is missing.
-RUN tensord --version
+FROM ${CUDA_BUILD} AS gpu-build
+# Compute capabilities, such as "80;90"; empty: all that nvcc supports.
+ARG CUDA_ARCHITECTURES=
+ENV TENSORD_CACHE=/opt/tensord
+WORKDIR /src
+COPY deploy/dependencies.sh deploy/libmicrohttpd.sha256 deploy/progress.sh deploy/
+RUN deploy/dependencies.sh
+COPY . .
+RUN deploy/image.sh build -DTD_GPU=ON "-DTD_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}"
+
+FROM ${CUDA_BASE} AS gpu
+ARG VERSION=unknown
+ARG REVISION=unknown
+COPY --from=gpu-build /image /
+RUN /opt/tensord/image.sh finish
+LABEL org.opencontainers.image.title="tensord" \
+    org.opencontainers.image.description="Tensor operations over HTTP, on the CPU or a GPU" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="${VERSION}" \
+    org.opencontainers.image.revision="${REVISION}"
 ENV TENSORD_LISTEN=0.0.0.0:8080 TENSORD_DATA_DIR=/data
-USER tensord
+USER 65532:65532
 EXPOSE 8080
 VOLUME /data
 STOPSIGNAL SIGTERM
-# bash can open TCP connections, so the image needs no HTTP client.
-HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD ["/bin/bash", "-c", \
-    "exec 3<>/dev/tcp/127.0.0.1/${TENSORD_LISTEN##*:} && printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r _ status _ <&3 && [ \"$status\" = 200 ]"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10s CMD ["/usr/local/bin/tensord", "--check-health"]
+ENTRYPOINT ["/usr/local/bin/tensord"]
+
+FROM ${BASE}
+ARG VERSION=unknown
+ARG REVISION=unknown
+COPY --from=build /image /
+RUN /opt/tensord/image.sh finish
+LABEL org.opencontainers.image.title="tensord" \
+    org.opencontainers.image.description="Tensor operations over HTTP" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="${VERSION}" \
+    org.opencontainers.image.revision="${REVISION}"
+ENV TENSORD_LISTEN=0.0.0.0:8080 TENSORD_DATA_DIR=/data
+USER 65532:65532
+EXPOSE 8080
+VOLUME /data
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10s CMD ["/usr/local/bin/tensord", "--check-health"]
 ENTRYPOINT ["/usr/local/bin/tensord"]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# container.sh [--install] - tests the image: it builds, runs without root, serves, and stops with exit code 0.
+# container.sh [--install] - tests the image: it builds, runs without rights, serves, respects its limits, and stops with exit
+# code 0; on the networks of podman; with CUDA's compiler here, also the image with the plugin, on the CPU.
 #
 # Needs neither a registry nor a container daemon: buildah builds in a chroot on a local base image, and podman
 # runs the image on the loopback interface with the limits of a hardened deployment.
@@ -8,13 +9,13 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
 
 readonly base=localhost/tensord-base-$suite image=localhost/tensord-under-test name=tensord-test-$$
+readonly gpu_image=localhost/tensord-gpu-under-test
 log=$(mktemp)
-trap 'podman --runtime runc rm -f "$name" >/dev/null 2>&1 || true; rm -f "$log"' EXIT
 
-build_image() {
-    podman image exists "$base" || podman import -q "$(base_tarball)" "$base" >/dev/null
+# build IMAGE OPTION...
+build() {
     # Only the docker format supports HEALTHCHECK.
-    buildah bud --isolation chroot --layers --format docker --build-arg "BASE=$base" -t "$image" "$root" \
+    buildah bud --isolation chroot --layers --format docker --build-arg "BASE=$base" -t "$1" "${@:2}" "$root" \
         >"$log" 2>&1 || { tail -n 40 "$log" >&2; fail "building the image"; }
 }
 
@@ -26,18 +27,23 @@ free_port() {
     fail "no free port"
 }
 
-start_container() {
-    # Limits of a shared host: enough for 10,000 connections, and not much more.
-    podman --runtime runc run -d --name "$name" --network host --read-only --cap-drop all \
-        --security-opt no-new-privileges --ulimit nofile=20000:20000 --ulimit nproc=1000:1000 \
-        -e "TENSORD_LISTEN=127.0.0.1:$port" -v "$root/deploy/sample:/data:ro" "$image" >"$log" 2>&1 ||
-        { cat "$log" >&2; fail "starting the container"; }
+runc() { podman --runtime runc "$@"; }
+
+# start IMAGE OPTION...: with the limits of a shared host: enough for 10,000 connections, and not much more.
+start() {
+    runc run -d --name "$name" --read-only --cap-drop all --security-opt no-new-privileges \
+        --ulimit nofile=20000:20000 --ulimit nproc=1000:1000 "${@:2}" -v "$root/deploy/sample:/data:ro" "$1" >"$log" 2>&1 ||
+        { cat "$log" >&2; return 1; }
 }
 
-wait_until_ready() {
+stop() { runc stop -t 40 "$name" >"$log" 2>&1 || { cat "$log" >&2; fail "stopping the container"; }; }
+remove() { runc rm -f "$name" >/dev/null 2>&1 || true; }
+
+# await COMMAND...: until the command succeeds.
+await() {
     local deadline=$((SECONDS + 30))
-    until curl -sf -o /dev/null --max-time 2 "http://127.0.0.1:$port/readyz"; do
-        [ "$SECONDS" -lt "$deadline" ] || { podman logs "$name" >&2; fail "not ready within 30 s"; }
+    until "$@" >"$log" 2>&1; do
+        [ "$SECONDS" -lt "$deadline" ] || { cat "$log" >&2; podman logs "$name" >&2; fail "not ready within 30 s"; }
         sleep 0.2
     done
 }
@@ -47,25 +53,90 @@ expect() { # expect WHAT WANTED ACTUAL
     echo "ok: $1"
 }
 
+label() { podman image inspect --format "{{index .Config.Labels \"org.opencontainers.image.$1\"}}" "$image"; }
+get() { curl -sf --max-time 5 "http://127.0.0.1:$port$1" "${@:2}"; }
+healthy() { runc healthcheck run "$name"; }
+
 need "${1:-}" buildah podman debootstrap runc curl
+trap 'remove; rm -f "$log"' EXIT
+podman image exists "$base" || podman import -q "$(base_tarball)" "$base" >/dev/null
+
 say "building the image"
-build_image
+build "$image" --build-arg VERSION=0.1.0 --build-arg REVISION=abc
 echo "image size: $(podman image inspect --format '{{.Size}}' "$image" | numfmt --to=iec) with its base of" \
     "$(podman image inspect --format '{{.Size}}' "$base" | numfmt --to=iec)"
+expect "user" 65532:65532 "$(podman image inspect --format '{{.User}}' "$image")"
+expect "version" 0.1.0 "$(label version)"
+expect "revision" abc "$(label revision)"
+expect "licence" Apache-2.0 "$(label licenses)"
 
-say "running it"
+say "running it on the host's network"
 port=$(free_port)
-start_container
-wait_until_ready
-echo "ok: /readyz"
+# At another address than the image's own, for the health check.
+start "$image" --network host -e "TENSORD_LISTEN=127.0.0.1:$port" || fail "starting the container"
+await get /readyz
 expect "gather" '{"output":{"dtype":"string","shape":[2,2],"data":[["c","d"],["a","b"]]}}' \
-    "$(curl -s "http://127.0.0.1:$port/v1/gather" -d '{"params": [["a","b"],["c","d"]], "indices": [1,0]}')"
+    "$(get /v1/gather -d '{"params": [["a","b"],["c","d"]], "indices": [1,0]}')"
 expect "a table of the mounted folder" 200 "$(curl -s -o /dev/null -w '%{http_code}' \
     "http://127.0.0.1:$port/v1/gather" -d '{"params": {"ref": "planets"}, "indices": [2]}')"
-expect "user" tensord "$(podman --runtime runc exec "$name" id -un)"
-podman --runtime runc healthcheck run "$name" >"$log" 2>&1 || { cat "$log" >&2; fail "health check"; }
+expect "user and group" 65532:65532 "$(runc exec "$name" id -u):$(runc exec "$name" id -g)"
+expect "rights" 0000000000000000 "$(runc exec "$name" sed -n 's/^CapEff:\t//p' /proc/1/status)"
+expect "new rights are refused" 1 "$(runc exec "$name" sed -n 's/^NoNewPrivs:\t//p' /proc/1/status)"
+expect "the root is read-only" "" "$(runc exec "$name" sh -c 'touch /x 2>/dev/null && echo written')"
+expect "the bill of materials names the sources of libmicrohttpd" 1 \
+    "$(runc exec "$name" grep -c "$(cut -d ' ' -f 1 "$root/deploy/libmicrohttpd.sha256" | head -n 1)" \
+        /usr/local/share/doc/tensord/tensord.spdx.json)"
+healthy >"$log" 2>&1 || { cat "$log" >&2; fail "health check"; }
 echo "ok: health check"
-
-podman --runtime runc stop -t 40 "$name" >"$log" 2>&1 || { cat "$log" >&2; fail "stopping the container"; }
+# A daemon that is stopped cannot answer.
+runc kill -s STOP "$name" >/dev/null
+! healthy >"$log" 2>&1 || fail "the health check of a stopped process succeeds"
+runc kill -s CONT "$name" >/dev/null
+echo "ok: health check of a stopped process"
+stop
 expect "exit code after SIGTERM" 0 "$(podman inspect --format '{{.State.ExitCode}}' "$name")"
+remove
+
+say "running it with limits of control groups, without a network"
+if start "$image" --network none --cpus 1.5 --memory 512m; then
+    await healthy
+    expect "memory limit: half of the container's" "tensord_memory_limit_bytes 268435456" "$(runc exec "$name" bash -c '
+        exec 3<>/dev/tcp/127.0.0.1/8080 && printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && cat <&3' |
+        grep '^tensord_memory_limit_bytes')"
+    expect "workers: as many as 1.5 CPUs" '"workers":2' "$(runc exec "$name" bash -c '
+        exec 3<>/dev/tcp/127.0.0.1/8080 && printf "GET /v1/devices HTTP/1.0\r\n\r\n" >&3 && cat <&3' |
+        grep -o '"workers":[0-9]*')"
+    stop
+else
+    echo "SKIP limits: control groups cannot be set here: $(tail -n 1 "$log")"
+fi
+remove
+
+say "running it on a bridge"
+if start "$image" --network bridge -p "127.0.0.1:$port:8080"; then
+    await get /readyz
+    echo "ok: /readyz through the published port"
+    await healthy
+    echo "ok: health check"
+    stop
+else
+    echo "SKIP bridge: $(tail -n 1 "$log")"
+fi
+remove
+
+cuda=$(readlink -f "${CUDA_HOME:-/usr/local/cuda}")
+if [ -x "$cuda/bin/nvcc" ]; then
+    say "building the image with the plugin, for one architecture"
+    # The base has CUDA's compiler only while it is built, and no driver.
+    build "$gpu_image" --target gpu --build-arg "CUDA_BUILD=$base" --build-arg "CUDA_BASE=$base" \
+        --build-arg CUDA_ARCHITECTURES=90 -v "$cuda:/usr/local/cuda:ro"
+    start "$gpu_image" --network host -e "TENSORD_LISTEN=127.0.0.1:$port" || fail "starting the container with the plugin"
+    await get /readyz
+    runc exec "$name" test -f /usr/local/lib/tensord/tensord-gpu-cuda.so || fail "the image lacks the plugin"
+    podman logs "$name" 2>&1 | grep -q device_unavailable && echo "ok: without a GPU the CPU serves"
+    stop
+    echo "SKIP the plugin in the image was not run on a GPU, nor the image built on CUDA's own base"
+else
+    echo "SKIP image with the plugin: no nvcc in $cuda"
+fi
 say "passed"

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# image.sh - the steps of the Dockerfile that its images share.
+#
+#   image.sh build [CMAKE-OPTION...]   builds in the folder of the sources; /image becomes what an image has beside its base:
+#                                      the program, the plugin if it is built, the bill of materials, and this script
+#   image.sh finish                    in an image with that: installs the packages of the libraries that the program loads
+set -euo pipefail
+
+readonly USER_ID=65532 # also that of other images whose user has no rights
+
+build() {
+    local image=/image
+    cmake --preset package -DCMAKE_INSTALL_PREFIX=/usr/local "$@"
+    cmake --build --preset package --parallel "$(nproc)"
+    DESTDIR=/installed cmake --install build-package --strip
+    mkdir -p $image/usr/local/{bin,lib} $image/usr/local/share/doc/tensord $image/opt/tensord
+    cp /installed/usr/local/bin/tensord $image/usr/local/bin/
+    [ ! -d /installed/usr/local/lib/tensord ] || cp -r /installed/usr/local/lib/tensord $image/usr/local/lib/
+    cp /installed/usr/local/share/doc/tensord/{copyright,tensord.spdx.json} $image/usr/local/share/doc/tensord/
+    cp deploy/image.sh $image/opt/tensord/
+    # Their names depend on the release. Where /lib is a link to /usr/lib, packages may have either name.
+    ldd $image/usr/local/bin/tensord | sed -n 's|.* => .*/\([^/ ]*\) (.*|*/\1|p' | xargs dpkg-query -S |
+        sed 's|:.*||' | sort -u >$image/opt/tensord/packages
+}
+
+finish() {
+    apt-get update -qq
+    xargs apt-get install -y -qq --no-install-recommends </opt/tensord/packages >/dev/null
+    groupadd --gid $USER_ID tensord
+    useradd --uid $USER_ID --gid tensord --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin tensord
+    install -d -o tensord -g tensord /data
+    tensord --version # fails if a library is missing
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/* /opt/tensord
+}
+
+"$@"
