@@ -88,10 +88,78 @@ START_TEST(a_header_that_ends_anywhere_is_read_no_further)
 }
 END_TEST
 
+START_TEST(the_lowest_flag_says_whether_it_is_sampled)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (int flags = 0; flags < 256; flags++) {
+        struct td_trace_context trace;
+        char header[] = "00-" TRACE "-" SPAN "-00";
+        header[sizeof header - 3] = digits[flags >> 4];
+        header[sizeof header - 2] = digits[flags & 15];
+        ck_assert(td_trace_context_read(header, &trace));
+        ck_assert_int_eq(trace.sampled, flags & 1);
+    }
+}
+END_TEST
+
+#define X10  "xxxxxxxxxx"
+#define X100 X10 X10 X10 X10 X10 X10 X10 X10 X10 X10
+#define X240 X100 X100 X10 X10 X10 X10
+#define M8   "a=1,b=2,c=3,d=4,e=5,f=6,g=7,h=8"
+
+static const struct {
+    const char *description, *state;
+    bool is_valid;
+} states[] = {
+    { "one member", "vendor=value", true },
+    { "several", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", true },
+    { "blanks around members", "a=1 ,\tb=2", true },
+    { "empty members", "a=1,,b=2,", true },
+    { "every character of a key", "a09_-*/=1", true },
+    { "a tenant", "0fw529a3039@dt=FfbDelc", true },
+    { "every character of a value", "a= !\"#$%&'()*+-./:;<>?@[\\]^_`{|}~", true },
+    { "a longest key", "a" X240 X10 "xxxxx=1", true },
+    { "32 members", M8 "," M8 "," M8 "," M8, true },
+    { "empty", "", false },
+    { "commas", ",,", false },
+    { "no value", "a=", false },
+    { "no equals sign", "a", false },
+    { "no key", "=1", false },
+    { "a key in upper case", "A=1", false },
+    { "a key that begins with a digit", "0a=1", false },
+    { "a blank in a key", "a b=1", false },
+    { "a system without a tenant", "@a=1", false },
+    { "a tenant without a system", "a@=1", false },
+    { "a system that begins with a digit", "a@0=1", false },
+    { "two systems", "a@b@c=1", false },
+    { "a system that is too long", "a@b" X10 "xxxx=1", false },
+    { "a tenant that is too long", "aa" X240 "@b=1", false },
+    { "a key that is too long", "a" X240 X10 "xxxxxx=1", false },
+    { "an equals sign in a value", "a=1=2", false },
+    { "a control character", "a=1\x01", false },
+    { "bytes beyond ASCII", "a=\xc3\xa9", false },
+    { "33 members", M8 "," M8 "," M8 "," M8 ",a=1", false },
+    { "more than 512 bytes", "a=" X240 ",b=" X240 ",c=" X100, false },
+};
+
+START_TEST(tracestate_is_a_list_of_keys_with_values)
+{
+    const size_t size = strlen(states[_i].state) + 1;
+    char *text = malloc(size); /* of its own, so that a sanitizer sees a read beyond the end */
+    ck_assert_ptr_nonnull(text);
+    memcpy(text, states[_i].state, size);
+    ck_assert_msg(td_trace_state_is_valid(text) == states[_i].is_valid, "%s",
+                  states[_i].description);
+    free(text);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_loop_test(tcase, a_valid_header_has_both_ids, 0, COUNT_OF(valid));
     tcase_add_loop_test(tcase, an_invalid_header_means_nothing, 0, COUNT_OF(invalid));
+    tcase_add_test(tcase, the_lowest_flag_says_whether_it_is_sampled);
+    tcase_add_loop_test(tcase, tracestate_is_a_list_of_keys_with_values, 0, COUNT_OF(states));
     tcase_add_test(tcase, a_header_that_ends_anywhere_is_read_no_further);
 }
 
