@@ -33,11 +33,11 @@ readonly MICROHTTPD_AT_LEAST=1.0.5
 # upstream's signature, and the checksums are those of Debian's signed lists.
 readonly MICROHTTPD_RELEASES=$deploy/libmicrohttpd.sha256
 readonly BUILD_PACKAGES=(
-    build-essential ca-certificates check cmake curl libcjson-dev libdragonbox-dev libsimdjson-dev
+    build-essential ca-certificates check cmake curl libcjson-dev libcurl4-openssl-dev libdragonbox-dev libsimdjson-dev
     libxxhash-dev nettle-dev pkg-config zlib1g-dev
 )
 readonly TEST_PACKAGES=(
-    clang clang-format clang-tidy haproxy libclang-rt-dev libcurl4-openssl-dev prometheus python3 python3-venv systemd
+    clang clang-format clang-tidy haproxy libclang-rt-dev prometheus python3 python3-venv systemd
     valgrind wrk
 )
 

@@ -18,8 +18,9 @@ build() {
     [ ! -d /installed/usr/local/lib/tensord ] || cp -r /installed/usr/local/lib/tensord $image/usr/local/lib/
     cp /installed/usr/local/share/doc/tensord/{copyright,tensord.spdx.json} $image/usr/local/share/doc/tensord/
     cp deploy/image.sh $image/opt/tensord/
-    # Their names depend on the release. Where /lib is a link to /usr/lib, packages may have either name.
-    ldd $image/usr/local/bin/tensord | sed -n 's|.* => .*/\([^/ ]*\) (.*|*/\1|p' | xargs dpkg-query -S |
+    # Their names depend on the release. Where /lib is a link to /usr/lib, packages may have either name. libcurl is loaded by
+    # programs that run with --otlp-endpoint.
+    (ldd $image/usr/local/bin/tensord | sed -n 's|.* => .*/\([^/ ]*\) (.*|*/\1|p'; echo '*/libcurl.so.4') | xargs dpkg-query -S |
         sed 's|:.*||' | sort -u >$image/opt/tensord/packages
 }
 

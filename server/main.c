@@ -13,6 +13,7 @@
 #include "server/memory/fault_guard.h"
 #include "server/observe/clock.h"
 #include "server/observe/notify.h"
+#include "server/traces/collector.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -30,6 +31,7 @@ enum { TICKS_PER_SWEEP = 10, DRAIN_TICKS_PER_SWEEP = 100 };
 #define TICK_NS         100000000   /* an expired request is refused at most this late */
 #define DRAIN_TICK_NS   2000000     /* the end of a drain is noticed at most this late */
 #define IDLE_GRACE_NS   500000000   /* a drain keeps idle connections open for so long */
+#define EXPORT_NS       3000000000  /* for sending the last spans, within the drain timeout */
 #define REPLY_GRACE_NS  500000000   /* for sending replies that are made after the drain timeout */
 #define WARM_FOR_NS     10000000000 /* buffers unused for so long are returned to the system */
 #define FORGET_AFTER_NS 60000000000 /* a client without connections is forgotten after so long */
@@ -76,6 +78,7 @@ struct daemon {
     const char *manager; /* the service manager's NOTIFY_SOCKET, or NULL */
     bool reloading;      /* as the manager was told */
     int64_t tidied_ns;
+    int64_t drained_by_ns; /* the end of the drain timeout; 0: before the drain */
 };
 
 /* Wrong tokens do not replace those in force: the file may be one that is being written. */
@@ -205,11 +208,21 @@ static void stop(struct daemon *daemon, int signal_number)
     const bool hurried = serve_until(daemon, td_now_ns() + config->drain_delay_ms * 1000000) != 0;
     td_http_stop_accepting(daemon->http);
     td_refusals_close(services->refusals);
-    if (hurried || drain_connections(daemon, td_now_ns() + config->drain_timeout_ms * 1000000))
+    daemon->drained_by_ns = td_now_ns() + config->drain_timeout_ms * 1000000;
+    if (hurried || drain_connections(daemon, daemon->drained_by_ns))
         td_log(&services->log, TD_LOG_WARN, "drain_cut_short",
                TD_INT("in_flight", atomic_load(&services->in_flight)),
                TD_INT("unsent", atomic_load(&services->unsent)));
     end_calls(daemon);
+}
+
+static void stop_exporter(struct daemon *daemon)
+{
+    const int64_t left = daemon->drained_by_ns - td_now_ns();
+    td_exporter_stop(daemon->services->exporter, left < 0           ? 0
+                                                 : left < EXPORT_NS ? left
+                                                                    : EXPORT_NS);
+    daemon->services->exporter = NULL;
 }
 
 static int run(struct td_services *services)
@@ -233,6 +246,9 @@ static int run(struct td_services *services)
         status = 0;
         goto done;
     }
+    if (services->config.otlp_endpoint[0] &&
+        !(services->exporter = td_exporter_start(&services->config, &services->log)))
+        goto done;
     if (!(daemon.http = td_http_start(services, inherited)))
         goto done;
     td_log(&services->log, TD_LOG_INFO, "ready", TD_MS("start_ms", td_now_ns() - begun));
@@ -243,6 +259,7 @@ done:
     td_services_stop_workers(
         services); /* before HTTP: a worker may still use the connection that it resumed */
     td_http_stop(daemon.http);
+    stop_exporter(&daemon);
     td_services_close(services);
     td_log(&services->log, TD_LOG_INFO, "stopped", TD_INT("exit", status));
     return status;
@@ -330,6 +347,7 @@ int main(int argc, char **argv)
     report_unknown_variables(&services.log);
     if (!td_config_check_system(&services.config, message) ||
         !check_origins(&services.config, message) || !check_proxies(&services.config, message) ||
+        !td_collector_check(&services.config, message) ||
         !td_devices_check_system(&services.config, message) || !open_tokens(&services, message))
         status = wrong(message);
     else if (action == TD_CONFIG_RUN)

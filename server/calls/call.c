@@ -155,21 +155,13 @@ static td_status expand(struct td_call *call)
     return TD_OK;
 }
 
-/* Ends a stage and returns its duration. */
-static int64_t end_stage(struct td_call *call)
-{
-    const int64_t now = td_now_ns(), elapsed = now - call->times.stage_end;
-    call->times.stage_end = now;
-    return elapsed;
-}
-
 td_status td_call_decode(struct td_call *call)
 {
     td_status status = expand(call);
     if (status == TD_OK && call->task->decode)
         status = call->task->decode(call);
     call->decoded = status == TD_OK;
-    call->times.decode = end_stage(call);
+    td_times_end(&call->times, "decode", &call->times.decode, td_now_ns());
     return status;
 }
 
@@ -183,7 +175,7 @@ td_status td_call_admit(struct td_call *call, struct td_admission *admission)
 td_status td_call_compute(struct td_call *call, struct td_worker *worker)
 {
     const td_status status = call->task->compute ? call->task->compute(call, worker) : TD_OK;
-    call->times.compute += end_stage(call);
+    td_times_end(&call->times, "compute", &call->times.compute, td_now_ns());
     return status;
 }
 
@@ -209,7 +201,7 @@ td_status td_call_encode(struct td_call *call)
     td_status status = call->task->encode ? call->task->encode(call) : TD_OK;
     if (status == TD_OK)
         status = compress(call);
-    call->times.encode = end_stage(call);
+    td_times_end(&call->times, "encode", &call->times.encode, td_now_ns());
     return status;
 }
 

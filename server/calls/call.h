@@ -114,6 +114,7 @@ struct td_call {
 
     /* the request */
     const char *method, *path;
+    const char *route; /* the pattern that the path matches; NULL: none */
     struct td_headers headers;
     td_access_role role;     /* that the route needs */
     struct td_tables tables; /* that it may use, and the role that it has */

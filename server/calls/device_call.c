@@ -111,9 +111,8 @@ static void done(struct td_batch_item *item, td_status status, const struct td_e
     struct td_device_call *device = (struct td_device_call *)(void *)item;
     struct td_call *call = device->call;
     const int64_t now = td_now_ns(), begun = item->begun_ns > 0 ? item->begun_ns : now;
-    call->times.queue += begun - call->times.stage_end;
-    call->times.compute += now - begun;
-    call->times.stage_end = now;
+    td_times_end(&call->times, "queue", &call->times.queue, begun);
+    td_times_end(&call->times, "compute", &call->times.compute, now);
     if (status == TD_OK) {
         device->state = DONE;
         disown_stored(device);

@@ -200,6 +200,17 @@ static void write_log(struct td_exposition *e, const struct td_services *service
     td_sample_uint(e, "", atomic_load(&services->log_state.dropped));
 }
 
+static void write_spans(struct td_exposition *e, struct td_services *services)
+{
+    if (!services->exporter)
+        return;
+    const struct td_exporter_counts counts = td_exporter_counts(services->exporter);
+    td_family(e, "tensord_spans", TD_COUNTER, "spans of traced requests, by what became of them");
+    labelled(e, "result", "exported", counts.exported);
+    labelled(e, "result", "dropped", counts.dropped);
+    labelled(e, "result", "failed", counts.failed);
+}
+
 /* Names that all programs use for these. */
 static void write_process(struct td_exposition *e)
 {
@@ -254,6 +265,7 @@ static void write_all(struct td_exposition *e, struct td_services *services,
     write_connections(e, services, &held.connections);
     write_device(e, services);
     write_log(e, services);
+    write_spans(e, services);
     write_process(e);
 }
 

@@ -32,8 +32,7 @@ static void end(struct td_call *call, td_status status)
 static td_status check_read_in_time(struct td_call *call)
 {
     const int64_t now = td_now_ns();
-    call->times.compute += now - call->times.stage_end;
-    call->times.stage_end = now;
+    td_times_end(&call->times, "admit", &call->times.compute, now);
     return td_call_late(call, "while the request was being read and checked");
 }
 
@@ -220,8 +219,7 @@ static void finish_refusal(struct td_call *call)
 static void left_queue(struct td_call *call)
 {
     const int64_t now = td_now_ns();
-    call->times.queue += now - call->times.stage_end;
-    call->times.stage_end = now;
+    td_times_end(&call->times, "queue", &call->times.queue, now);
 }
 
 static td_status waited_too_long(struct td_call *call)

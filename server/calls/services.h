@@ -16,6 +16,7 @@
 #include "server/observe/log_limit.h"
 #include "server/observe/metrics.h"
 #include "server/store/store.h"
+#include "server/traces/exporter.h"
 #include "server/workers/worker_pool.h"
 
 #include <pthread.h>
@@ -60,7 +61,8 @@ struct td_services {
     struct td_metrics *metrics;         /* as these: a shard for each I/O thread, one for
                                         --metrics-listen and one for the main thread */
     struct td_connection_limits connection_limits;
-    struct td_shm *shm; /* NULL: clients may not share memory */
+    struct td_shm *shm;           /* NULL: clients may not share memory */
+    struct td_exporter *exporter; /* NULL: requests are not traced */
     struct td_rescan rescan;
     struct td_verification verification;
     atomic_bool draining;          /* not ready; each reply closes its connection */

@@ -133,7 +133,15 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(slow_ms, "slow-ms", COUNT, "0", 0, 86400000, "MS",                                           \
       "requests whose reply takes longer, from the end of their body, are logged at warn; 0 "      \
       "means "                                                                                     \
-      "none")
+      "none")                                                                                      \
+    X(otlp_endpoint, "otlp-endpoint", TEXT, "", 0, 0, "URL",                                       \
+      "collector of OpenTelemetry, such as http://localhost:4318, that spans of sampled requests " \
+      "are sent to")                                                                               \
+    X(otlp_header, "otlp-header", LIST, "", 0, 0, "NAME=VALUE,...",                                \
+      "headers of the requests to the collector, such as an API key")                              \
+    X(trace_sample, "trace-sample", RATIO, "0.01", 0, 0, "FRACTION",                               \
+      "on, off, or which fraction of the requests without traceparent are traced; of others its "  \
+      "flag decides")
 
 /* Members by kind. */
 #define TD_CONFIG_TYPE_ADDRESS char *

@@ -17,6 +17,7 @@
 #include "server/http/query.h"
 #include "server/http/replies.h"
 #include "server/http/request_log.h"
+#include "server/http/request_trace.h"
 #include "server/http/routes.h"
 #include "server/http/target.h"
 #include "server/http/transport_errors.h"
@@ -352,6 +353,8 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     }
     if (call->replied || call->gone)
         td_request_log(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    if (http->services->exporter && (call->replied || call->gone))
+        td_request_trace(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     td_connection_wait(record_of(connection));
     const bool accepted = call->accepted;
     td_call_free(call);

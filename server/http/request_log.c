@@ -1,17 +1,11 @@
 #include "server/http/request_log.h"
 
-#include "server/calls/device_call.h"
 #include "server/calls/services.h"
-#include "server/clients/clients.h"
+#include "server/http/request_facts.h"
 #include "server/observe/clock.h"
 #include "server/observe/trace_context.h"
 
-#include <arpa/inet.h>
 #include <sys/socket.h>
-
-#include <microhttpd.h>
-#include <stdio.h>
-#include <string.h>
 
 #define NS_PER_MS 1000000
 
@@ -61,81 +55,13 @@ static enum reason reason_of(const struct td_call *call)
     return td_log_wants(&services->log, TD_LOG_DEBUG) ? DEBUG : NO_LINE;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
-
-enum { ADDRESS_TEXT = INET6_ADDRSTRLEN + 4 };
-
-/* An IPv6 address with a suffix, or an IPv4 address mapped to IPv6. */
-static void print_address(const uint8_t bytes[16], const char *suffix, char text[ADDRESS_TEXT])
-{
-    static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-    const bool ipv4 = memcmp(bytes, mapped, sizeof mapped) == 0;
-    char address[INET6_ADDRSTRLEN] = "";
-    (void)inet_ntop(ipv4 ? AF_INET : AF_INET6, ipv4 ? bytes + sizeof mapped : bytes, address,
-                    sizeof address);
-    snprintf(text, ADDRESS_TEXT, "%s%s", address, ipv4 ? "" : suffix);
-}
-
-/* Where a request comes from; "" if that is not known. */
-struct origin_text {
-    char peer[ADDRESS_TEXT];      /* that is connected */
-    char forwarded[ADDRESS_TEXT]; /* for which a trusted proxy sends it */
-};
-
-static void print_peer(const struct sockaddr *peer, char text[ADDRESS_TEXT])
-{
-    struct td_address address;
-    text[0] = '\0';
-    if (td_address_of(peer, &address))
-        print_address(address.bytes, "", text);
-}
-
-static void print_origin(const struct td_call *call, struct origin_text *text)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    struct td_client_key key;
-    *text = (struct origin_text){ .peer = "" };
-    if (!info || !info->client_addr)
-        return;
-    print_peer(info->client_addr, text->peer);
-    if (call->client && td_client_key_of(info->client_addr, &key) &&
-        memcmp(key.bytes, call->client->key.bytes, sizeof key.bytes) != 0)
-        print_address(call->client->key.bytes, "/64", text->forwarded);
-}
-
-/* "params[16,8] indices[4]" */
-static void describe_inputs(const struct td_call *call, char *text, size_t size)
-{
-    const struct td_request *request = &call->request;
-    size_t length = 0;
-    char shape[TD_SHAPE_TEXT];
-    text[0] = '\0';
-    for (int i = 0; request->decoded && i < request->op->n_inputs; i++) {
-        const struct td_operand *operand = &request->args.inputs[i];
-        for (int j = 0; j < operand->count && length < size; j++)
-            length +=
-                (size_t)snprintf(text + length, size - length, "%s%s%s", length ? " " : "",
-                                 request->op->inputs[i].name,
-                                 td_shape_text(&operand->tensors[j].shape, shape, sizeof shape));
-    }
-}
-
-/* Where an op was computed. */
-static const char *device_of(const struct td_call *call)
-{
-    if (!call->op || !call->request.decoded)
-        return NULL;
-    return call->device && td_device_call_is_done(call) ? "gpu" : "cpu";
-}
+/* ---- the line -------------------------------------------------------------------------------- */
 
 /* NULL, which omits the field, for "". */
 static const char *given(const char *text)
 {
     return text[0] ? text : NULL;
 }
-
-/* ---- the line -------------------------------------------------------------------------------- */
 
 struct line {
     enum reason reason;
@@ -156,11 +82,11 @@ static void write_line(const struct td_call *call, const struct line *line)
     const int64_t made = times->stage_end > 0 ? times->stage_end : times->begun;
     const bool failed = call->error.status && !call->gone;
     struct td_trace_context trace;
-    struct origin_text origin;
+    struct td_request_origin origin;
     char inputs[1024];
     td_trace_context_read(call->headers.traceparent, &trace);
-    print_origin(call, &origin);
-    describe_inputs(call, inputs, sizeof inputs);
+    td_request_origin(call, &origin);
+    td_request_inputs(call, inputs, sizeof inputs);
     /* The texts that a client may make long are the last ones, so that they do not displace others. */
     const struct td_log_field fields[] = {
         TD_TEXT("why", reasons[line->reason]),
@@ -174,7 +100,7 @@ static void write_line(const struct td_call *call, const struct line *line)
         TD_INT("status", call->gone ? TD_CODE_GONE : call->reply.http_status),
         TD_TEXT("code", failed ? td_status_name(call->error.status) : NULL),
         TD_TEXT("transport", td_transport_name(td_call_transport(call))),
-        TD_TEXT("device", device_of(call)),
+        TD_TEXT("device", td_request_device(call)),
         TD_INT("body_bytes", call->body_bytes),
         TD_INT("reply_bytes", td_reply_bytes(&call->reply)),
         TD_TEXT("reply", line->complete ? NULL : "incomplete"),
@@ -216,11 +142,11 @@ void td_request_log_refused(struct td_services *services, const char *request_id
     const bool chosen = is_chosen(services, td_now_ns());
     struct sockaddr_storage peer;
     socklen_t length = sizeof peer;
-    char client[ADDRESS_TEXT] = "";
+    char client[TD_ADDRESS_TEXT] = "";
     if (!chosen && !td_log_wants(&services->log, TD_LOG_DEBUG))
         return;
     if (socket >= 0 && getpeername(socket, (struct sockaddr *)&peer, &length) == 0)
-        print_peer((const struct sockaddr *)&peer, client);
+        td_request_peer((const struct sockaddr *)&peer, client);
     const struct td_log_field fields[] = {
         TD_TEXT("why", chosen ? "access" : NULL), TD_TEXT("request_id", request_id),
         TD_TEXT("client", given(client)),         TD_TEXT("code", td_status_name(err->status)),

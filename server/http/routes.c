@@ -312,6 +312,7 @@ td_status td_route_call(struct td_call *call)
         if (!(route->methods & method))
             continue;
         call->role = route->role;
+        call->route = pattern;
         call->handler = route->handler;
         call->task = route->task;
         call->body_limit = route->body_limit;

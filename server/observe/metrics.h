@@ -62,12 +62,30 @@ typedef enum td_transport {
 const char *td_transport_name(td_transport transport);
 
 /* Clock readings and durations of a call, in nanoseconds. */
+enum { TD_INTERVALS = 8 };
+
 struct td_times {
     int64_t begun;                          /* clock readings: the headers were received, */
     int64_t arrived;                        /* the body was complete, */
     int64_t stage_end;                      /* the last stage ended */
     int64_t decode, queue, compute, encode; /* durations; admission counts as compute */
+    struct td_interval {
+        const char *name; /* "admit" besides those of the stages */
+        int64_t begun, ended;
+    } intervals[TD_INTERVALS]; /* of which the durations are the sums; more are not kept */
+    int n_intervals;
 };
+
+/* Ends an interval that began when the one before ended, and adds it to the duration of its stage. */
+static inline void td_times_end(struct td_times *times, const char *name, int64_t *duration,
+                                int64_t now)
+{
+    if (times->n_intervals < TD_INTERVALS)
+        times->intervals[times->n_intervals++] =
+            (struct td_interval){ name, times->stage_end, now };
+    *duration += now - times->stage_end;
+    times->stage_end = now;
+}
 
 enum { TD_STAGE_DECODE, TD_STAGE_QUEUE, TD_STAGE_COMPUTE, TD_STAGE_ENCODE, TD_STAGE_COUNT };
 const char *td_stage_name(int stage);

@@ -1,0 +1,65 @@
+/* span.h - the record of a traced request: a span, its attributes, and a child for each stage.
+ *
+ * Bounds     Texts are copied, and shortened at the bound that the caller names; an attribute for
+ *            which there is no room is left out. A span has a fixed size, below 4 KiB.
+ * Ownership  td_span_new and td_span_free; the exporter takes a span that it is given.
+ * Threads    One owner at a time. */
+#ifndef TD_SERVER_TRACES_SPAN_H
+#define TD_SERVER_TRACES_SPAN_H
+
+#include "server/traces/sampler.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TD_SPAN_ATTRIBUTES = 28, TD_SPAN_STAGES = 8, TD_SPAN_TEXTS = 2560 };
+
+struct td_span_attribute {
+    const char *name; /* static */
+    const char *text; /* NULL: number */
+    int64_t number;
+};
+
+/* A part of the request's time, in nanoseconds since the epoch. */
+struct td_span_stage {
+    const char *name; /* static */
+    int64_t begun_ns, ended_ns;
+};
+
+struct td_span {
+    struct td_span *next; /* in the exporter's queue */
+    struct td_span_ids ids;
+    int64_t begun_ns, ended_ns; /* since the epoch */
+    const char *name;
+    const char *state;  /* tracestate, or NULL */
+    bool failed;        /* by the server's fault */
+    const char *reason; /* of a failure, or NULL */
+    struct td_span_attribute attributes[TD_SPAN_ATTRIBUTES];
+    int n_attributes;
+    struct td_span_stage stages[TD_SPAN_STAGES];
+    int n_stages;
+    size_t text_bytes;
+    char texts[TD_SPAN_TEXTS];
+};
+
+/* NULL without memory. */
+struct td_span *td_span_new(const struct td_span_ids *ids);
+void td_span_free(struct td_span *span); /* NULL is fine */
+
+/* The copy of at most `most` bytes of a text; NULL if there is no room. */
+const char *td_span_copy(struct td_span *span, const char *text, size_t most);
+
+/* Add an attribute; not for a text that is NULL or "". */
+void td_span_text(struct td_span *span, const char *name, const char *text, size_t most);
+void td_span_number(struct td_span *span, const char *name, int64_t number);
+
+/* Adds a stage; not one that took no time. */
+void td_span_stage(struct td_span *span, const char *name, int64_t begun_ns, int64_t ended_ns);
+
+/* Of the request and its stages. */
+static inline int td_span_count(const struct td_span *span)
+{
+    return 1 + span->n_stages;
+}
+
+#endif

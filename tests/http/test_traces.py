@@ -1,0 +1,344 @@
+"""Spans of requests, as a collector of OpenTelemetry gets them; and collectors that fail, which no request may notice."""
+import json, os, re, subprocess, sys, time
+from collector import Collector, attributes, respond
+from daemon import *
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
+GATHER = {"params": [1.5, 2.5], "indices": [1]}
+CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
+VENV = os.path.join(CACHE, "traces-venv")
+INTERNAL, SERVER, ERROR = 1, 2, 2  # numbers of the protocol
+
+# Parses bodies, one a line, as the protocol's own messages; unknown members are errors.
+PARSER = """
+import sys
+from google.protobuf import json_format
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+for line in sys.stdin:
+    json_format.Parse(line, ExportTraceServiceRequest())
+"""
+
+
+def traced(collector, *options, sample="on", endpoint=None):
+    daemon = Daemon("--otlp-endpoint", endpoint or collector.endpoint, "--trace-sample", sample, *options)
+    daemon.at_start = None  # a connection to the collector stays open
+    return daemon
+
+
+def counts(client):
+    """{result: spans} of the metrics"""
+    text = client.request("GET", "/metrics").body.decode()
+    return {k: int(v) for k, v in re.findall(r'^tensord_spans_total\{result="(\w+)"\} (\d+)$', text, re.M)}
+
+
+def wait_counts(client, done):
+    deadline = time.monotonic() + WAIT_LIMIT
+    while not done(counts(client)):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"the counts are {counts(client)}")
+        time.sleep(0.05)
+    return counts(client)
+
+
+def is_named(name):
+    return lambda span: span["name"] == name
+
+
+def of_request(request_id):
+    return lambda span: "attributes" in span and attributes(span).get("tensord.request_id") == request_id
+
+
+class Spans(unittest.TestCase):
+    def test_a_request_is_a_span_with_the_attributes_of_the_conventions(self):
+        before = time.time_ns()
+        with Collector() as collector, traced(collector) as daemon, Client(daemon) as client:
+            client.post("/v1/gather", GATHER, {"X-Request-Id": "one", "User-Agent": "test/1 \"\x7f"})
+            span = collector.wait_span(of_request("one"))
+            self.assertRegex(span["traceId"], "^[0-9a-f]{32}$")
+            self.assertRegex(span["spanId"], "^[0-9a-f]{16}$")
+            self.assertNotIn("parentSpanId", span)
+            self.assertNotIn("status", span)
+            self.assertEqual((span["name"], span["kind"], span["flags"]), ("POST /v1/{op}", SERVER, 0x101))
+            self.assertLessEqual(before, int(span["startTimeUnixNano"]))
+            self.assertLess(int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"]))
+            self.assertLessEqual(int(span["endTimeUnixNano"]), time.time_ns())
+            self.assertEqual(attributes(span), {
+                "http.request.method": "POST", "http.route": "/v1/{op}", "url.scheme": "http", "url.path": "/v1/gather",
+                "client.address": "127.0.0.1", "network.peer.address": "127.0.0.1", "server.address": daemon.host,
+                "server.port": daemon.port, "user_agent.original": "test/1 \"\x7f", "http.request.body.size": 38,
+                "tensord.request_id": "one", "tensord.op": "gather", "tensord.transport": "json", "tensord.device": "cpu",
+                "tensord.inputs": "params[2] indices[1]", "tensord.dtype": "float32", "http.response.status_code": 200,
+                "http.response.body.size": 55})
+
+    def test_its_children_are_the_stages_in_order_within_its_time(self):
+        square = {"equation": "ij,jk->", "inputs": [{"ref": "square"}, {"ref": "square"}]}
+        for limit, path, body, stages in (
+                ("1000000", "/v1/gather", GATHER, ["decode", "compute", "encode"]),
+                ("0", "/v1/gather", GATHER, ["queue", "decode", "admit", "compute", "encode"]),
+                ("20", "/v1/einsum", square, ["decode", "admit", "queue", "compute", "encode"])):
+            with self.subTest(stages), Collector() as collector, \
+                    traced(collector, "--inline-limit-us", limit) as daemon, Client(daemon) as client:
+                client.request("PUT", "/v1/tensors/square", tensor("float32", [300, 300], bytes(360000)))
+                self.assertEqual(client.post(path, body, {"X-Request-Id": "one"}).status, 200)
+                span = collector.wait_span(of_request("one"))
+                children = [s for s in collector.spans() if s.get("parentSpanId") == span["spanId"]]
+                self.assertEqual([s["name"] for s in children], stages)
+                at = int(span["startTimeUnixNano"])
+                for child in children:
+                    self.assertEqual((child["traceId"], child["kind"], child["flags"]), (span["traceId"], INTERNAL, 0x101))
+                    self.assertLessEqual(at, int(child["startTimeUnixNano"]))
+                    at = int(child["endTimeUnixNano"])
+                    self.assertLess(int(child["startTimeUnixNano"]), at)
+                self.assertLessEqual(at, int(span["endTimeUnixNano"]))
+                self.assertEqual(len({s["spanId"] for s in [span, *children]}), len(stages) + 1)
+
+    def test_the_resource_names_the_daemon_and_its_instance(self):
+        instances = set()
+        for _ in range(2):
+            with Collector() as collector, traced(collector, "--otlp-header", "api-key=s3cret=,X-Other=a b") as daemon, \
+                    Client(daemon) as client:
+                client.request("GET", "/v1/ops")
+                collector.wait_span(is_named("GET /v1/ops"))
+                line, headers, body = collector.requests[0]
+                self.assertEqual(line, "POST /v1/traces")
+                self.assertEqual((headers["content-type"], headers["api-key"], headers["x-other"]),
+                                 ("application/json", "s3cret=", "a b"))
+                self.assertRegex(headers["user-agent"], r"^tensord/\d")
+                resource = attributes(json.loads(body)["resourceSpans"][0]["resource"])
+                self.assertEqual(set(resource), {"service.name", "service.version", "service.instance.id"})
+                self.assertEqual(resource["service.name"], "tensord")
+                self.assertRegex(resource["service.instance.id"], r"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
+                instances.add(resource["service.instance.id"])
+                self.assertNotIn("s3cret", "\n".join(daemon.lines))
+        self.assertEqual(len(instances), 2)
+
+    def test_the_path_of_the_base_address_is_kept(self):
+        with Collector() as collector, traced(collector, endpoint=collector.endpoint + "/base/") as daemon, Client(daemon) as client:
+            client.request("GET", "/v1/ops")
+            collector.wait_span(is_named("GET /v1/ops"))
+            self.assertEqual(collector.requests[0][0], "POST /base/v1/traces")
+
+    def test_errors_of_the_server_alone_are_errors_of_the_span(self):
+        with Collector() as collector, traced(collector) as daemon, Client(daemon) as client:
+            client.post("/v1/gather", {"params": [1], "indices": [5]}, {"X-Request-Id": "client's"})
+            client.post("/v1/gather", {"device": "gpu", **GATHER}, {"X-Request-Id": "server's"})
+            client.request("BREW", "/nowhere", headers={"X-Request-Id": "unknown"})
+            bad = collector.wait_span(of_request("client's"))
+            self.assertEqual(attributes(bad)["tensord.code"], "INDEX_OUT_OF_BOUNDS")
+            self.assertEqual(attributes(bad)["http.response.status_code"], 422)
+            self.assertNotIn("error.type", attributes(bad))
+            self.assertNotIn("status", bad)
+            failed = collector.wait_span(of_request("server's"))
+            self.assertEqual(attributes(failed)["error.type"], "DEVICE_UNAVAILABLE")
+            self.assertEqual(attributes(failed)["http.response.status_code"], 503)
+            self.assertEqual(failed["status"]["code"], ERROR)
+            self.assertIn("gpu", failed["status"]["message"])
+            unknown = collector.wait_span(of_request("unknown"))
+            self.assertEqual(unknown["name"], "HTTP")
+            self.assertEqual(attributes(unknown)["http.request.method"], "_OTHER")
+            self.assertEqual(attributes(unknown)["http.request.method_original"], "BREW")
+            self.assertNotIn("http.route", attributes(unknown))
+
+    def test_every_body_is_a_message_of_the_protocol(self):
+        python = os.path.join(VENV, "bin", "python")
+        run = lambda *command, **options: subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+                                                         text=True, **options)
+        imports = "import opentelemetry.proto.collector.trace.v1.trace_service_pb2"
+        if not os.path.exists(python):
+            made = run(sys.executable, "-m", "venv", VENV)
+            if made.returncode:
+                self.skipTest(f"cannot make a virtual environment: {made.stdout[-300:]}")
+        if run(python, "-c", imports).returncode:
+            made = run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "opentelemetry-proto")
+            if made.returncode:
+                self.skipTest(f"opentelemetry-proto cannot be installed: {made.stdout[-300:]}")
+        with Collector() as collector, traced(collector, "--inline-limit-us", "0") as daemon, Client(daemon) as client:
+            for i in range(20):
+                client.post("/v1/gather", GATHER, {"traceparent": SAMPLED, "tracestate": "a=1, b@c=\"2\\",
+                                                   "X-Request-Id": f"{i}", "User-Agent": "\xe9\x01<>"})
+                client.post("/v1/gather", {"device": "gpu", **GATHER})
+                client.request("GET", "/nowhere/%22%5C%0A")
+            client.request("GET", "/v1/ops", headers={"X-Request-Id": "last"})
+            collector.wait_span(of_request("last"))
+            bodies = b"\n".join(body for _, _, body in collector.requests)
+            self.assertEqual(run(python, "-c", PARSER, input=bodies.decode()).stdout, "")
+            unknown = bodies.decode().replace('"kind"', '"kin"', 1)
+            self.assertIn("kin", run(python, "-c", PARSER, input=unknown).stdout)  # the parser is strict
+
+
+class Sampling(unittest.TestCase):
+    def test_the_flag_of_traceparent_wins_over_the_fraction(self):
+        for sample in "on", "off":
+            with self.subTest(sample), Collector() as collector, traced(collector, sample=sample) as daemon, \
+                    Client(daemon) as client:
+                client.request("GET", "/v1/ops", headers={"X-Request-Id": "no", "traceparent": UNSAMPLED})
+                client.request("GET", "/v1/ops", headers={"X-Request-Id": "free"})
+                client.request("GET", "/v1/ops", headers={"X-Request-Id": "yes", "traceparent": SAMPLED, "tracestate": "vendor=x"})
+                span = collector.wait_span(of_request("yes"))
+                self.assertEqual((span["traceId"], span["parentSpanId"], span["flags"]), (TRACE, PARENT, 0x301))
+                self.assertEqual(span["traceState"], "vendor=x")
+                ids = [attributes(s)["tensord.request_id"] for s in collector.spans() if "attributes" in s]
+                self.assertEqual(ids, ["free", "yes"] if sample == "on" else ["yes"])
+
+    def test_an_invalid_traceparent_is_none_and_an_invalid_tracestate_is_dropped(self):
+        with Collector() as collector, traced(collector) as daemon, Client(daemon) as client:
+            client.request("GET", "/v1/ops", headers={"X-Request-Id": "a", "traceparent": SAMPLED + "x", "tracestate": "a=1"})
+            client.request("GET", "/v1/ops", headers={"X-Request-Id": "b", "traceparent": SAMPLED, "tracestate": "no"})
+            first, second = collector.wait_span(of_request("a")), collector.wait_span(of_request("b"))
+            self.assertNotIn("parentSpanId", first)
+            self.assertNotEqual(first["traceId"], TRACE)
+            self.assertEqual(second["traceId"], TRACE)
+            self.assertNotIn("traceState", first)
+            self.assertNotIn("traceState", second)
+
+    def test_a_fraction_of_the_requests_is_traced(self):
+        with Collector() as collector, traced(collector, sample="0.25") as daemon, Client(daemon) as client:
+            for _ in range(400):
+                client.request("GET", "/v1/ops")
+            client.request("GET", "/v1/ops", headers={"X-Request-Id": "last", "traceparent": SAMPLED})
+            collector.wait_span(of_request("last"))
+            spans = [s for s in collector.spans() if s["name"] == "GET /v1/ops"]
+            self.assertTrue(50 < len(spans) < 150, len(spans))  # 100 expected; 9 standard deviations are 78
+            self.assertEqual(len({s["traceId"] for s in spans}), len(spans))
+
+    def test_without_a_collector_there_are_no_counts(self):
+        with Daemon("--trace-sample", "on") as daemon, Client(daemon) as client:
+            self.assertEqual(counts(client), {})
+
+
+class Failures(unittest.TestCase):
+    """No request notices what the collector does, the counts say what was lost, and the stop is bounded."""
+
+    def check(self, endpoint, done, stop_within=4.0, requests=20):
+        """done(counts) becomes true; the log of the daemon"""
+        with Daemon("--otlp-endpoint", endpoint, "--trace-sample", "on", "--drain-timeout-ms", "5000") as daemon:
+            daemon.at_start = None  # a connection to the collector may be open
+            with Client(daemon) as client:
+                for _ in range(requests):
+                    begun = time.monotonic()
+                    self.assertEqual(client.post("/v1/gather", GATHER).status, 200)
+                    self.assertLess(time.monotonic() - begun, 1 * SCALE)
+                wait_counts(client, done)
+            begun = time.monotonic()
+            daemon.stop()
+            self.assertLess(time.monotonic() - begun, stop_within + 1 * SCALE)
+            return daemon.events()
+
+    def reason(self, events):
+        return next(e["reason"] for e in events if e["event"] == "traces_not_exported")
+
+    def lost(self, events):
+        return next(e for e in events if e["event"] == "spans_lost")
+
+    def test_nobody_listens(self):
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        events = self.check(f"http://127.0.0.1:{port}", lambda c: c["exported"] == 0)
+        self.assertGreaterEqual(self.lost(events)["failed"], 20)
+
+    def test_the_name_does_not_exist(self):
+        events = self.check("http://collector.invalid:4318", lambda c: c["exported"] == 0)
+        self.assertGreaterEqual(self.lost(events)["failed"], 20)
+
+    def test_it_accepts_and_never_answers(self):
+        def hang(n, connection):
+            collector.closed.wait(60)
+            return False
+        with Collector(hang) as collector:
+            events = self.check(collector.endpoint, lambda c: len(collector.requests) > 0)
+            self.assertGreaterEqual(self.lost(events)["failed"], 20)
+
+    def test_it_resets_the_connection(self):
+        def reset(n, connection):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            return False
+        with Collector(reset) as collector:
+            events = self.check(collector.endpoint, lambda c: len(collector.requests) > 1)
+            self.assertGreaterEqual(self.lost(events)["failed"], 20)
+
+    def test_a_refused_batch_is_not_sent_again(self):
+        with Collector(lambda n, connection: respond(connection, 400)) as collector:
+            events = self.check(collector.endpoint, lambda c: c["failed"] >= 60)
+            self.assertEqual(self.reason(events), "status 400")
+            bodies = [body for _, _, body in collector.requests]
+            self.assertEqual(len(set(bodies)), len(bodies))
+
+    def test_a_busy_collector_gets_the_batch_again_when_it_says(self):
+        def busy(n, connection):
+            return respond(connection, 503, ["Retry-After: 2"]) if n == 0 else respond(connection)
+        with Collector(busy) as collector:
+            events = self.check(collector.endpoint, lambda c: c["exported"] >= 60 and c["failed"] == 0)
+            self.assertEqual(self.reason(events), "status 503")
+            self.assertIn("traces_exported_again", [e["event"] for e in events])
+            self.assertEqual(collector.requests[0][2], collector.requests[1][2])
+            self.assertGreaterEqual(collector.times[1] - collector.times[0], 2)
+
+    def test_rejected_spans_are_counted(self):
+        reply = json.dumps({"partialSuccess": {"rejectedSpans": "3", "errorMessage": "too old"}}).encode()
+        with Collector(lambda n, connection: respond(connection, body=reply)) as collector:
+            self.check(collector.endpoint, lambda c: c["exported"] >= 57 and 3 <= c["failed"] < 60)
+
+    def test_an_endless_reply_is_read_to_a_bound(self):
+        def endless(n, connection):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            while not collector.closed.is_set():
+                connection.sendall(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+            return False
+        with Collector(endless) as collector:
+            self.check(collector.endpoint, lambda c: c["exported"] >= 60)
+
+    def test_it_answers_without_http(self):
+        def garbage(n, connection):
+            connection.sendall(b"\x00\xff" * 5000)
+            return False
+        with Collector(garbage) as collector:
+            events = self.check(collector.endpoint, lambda c: len(collector.requests) > 1)
+            self.assertGreaterEqual(self.lost(events)["failed"], 20)
+
+    def test_a_redirection_is_not_followed(self):
+        with Collector() as other:
+            to = f"Location: {other.endpoint}/v1/traces"
+            with Collector(lambda n, connection: respond(connection, 307, [to])) as collector:
+                events = self.check(collector.endpoint, lambda c: c["failed"] >= 60)
+            self.assertEqual(self.reason(events), "status 307")
+            self.assertEqual(other.requests, [])
+
+    def test_a_full_queue_drops_spans_and_counts_them(self):
+        def hang(n, connection):
+            collector.closed.wait(60)
+            return False
+        with Collector(hang) as collector:
+            self.check(collector.endpoint, lambda c: c["dropped"] > 0, requests=2500)
+
+    def test_the_last_spans_are_sent_before_it_ends(self):
+        with Collector() as collector:
+            with traced(collector) as daemon, Client(daemon) as client:
+                client.post("/v1/gather", GATHER, {"X-Request-Id": "last"})
+            self.assertTrue(any(map(of_request("last"), collector.spans())))
+
+
+class Options(unittest.TestCase):
+    def refusal(self, *options):
+        done = subprocess.run([BINARY, "--check-config", *options], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env=environment(), timeout=WAIT_LIMIT)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        return done.stderr
+
+    def test_an_address_that_is_none_is_refused(self):
+        for endpoint in "localhost:4318", "ftp://localhost", "http://", "http:///v1", "http://a b", "http://u:p@h:1", "http://h?x=1", \
+                "http://h#f", "http://h/" + "x" * 2048, "http://h\n":
+            with self.subTest(endpoint):
+                self.assertIn("otlp-endpoint: ", self.refusal("--otlp-endpoint", endpoint))
+
+    def test_a_header_that_is_none_is_refused_without_its_value(self):
+        for header in "s3cret", "=s3cret", "a b=s3cret", "k=s3cret,other", "a=", "a=s3cret\r\nB: c":
+            with self.subTest(header):
+                message = self.refusal("--otlp-endpoint", "http://localhost:4318", "--otlp-header", header)
+                self.assertIn("otlp-header: ", message)
+                self.assertNotIn("s3cret", message)
+
+
+if __name__ == "__main__":
+    unittest.main()
