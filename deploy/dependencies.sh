@@ -37,8 +37,8 @@ readonly BUILD_PACKAGES=(
     libxxhash-dev nettle-dev pkg-config zlib1g-dev
 )
 readonly TEST_PACKAGES=(
-    clang clang-format clang-tidy haproxy libclang-rt-dev prometheus python3 python3-venv systemd
-    valgrind wrk
+    clang clang-format clang-tidy fish haproxy libclang-rt-dev man-db mandoc prometheus python3 python3-venv systemd
+    valgrind wrk zsh
 )
 
 # The build omits features that tensord does not use but requests could reach. The flags are part of the

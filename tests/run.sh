@@ -22,6 +22,7 @@
 #   unit-tsan-single  unit tests whose programs start no thread: ThreadSanitizer has nothing to find in them.
 #   http-tsan-topics  topics of HTTP that go through the same threads as those of http-tsan.
 #   trial-*-long      minutes of tests/trials instead of seconds.
+#   package           the Debian package, built, installed in a minimal system and booted; needs root and debootstrap.
 #   fuzz-long         3 minutes for each target of tests/fuzz instead of 5 seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # package.sh [--install] - tests the Debian package: lintian has no complaints, and on a minimal system apt installs it with its
-# dependencies, the service's command runs, an upgrade keeps a changed configuration, and a purge leaves nothing.
+# dependencies, the service's command runs, an upgrade keeps a changed configuration, and a purge leaves nothing. Then, where
+# systemd-nspawn can boot that system, the same with the service that systemd runs.
 #
-# The system is that of this machine's release, since the package depends on the libraries that it was built with. systemd does
-# not run in it: the commands of the unit run as its user, and the links that enable the units are checked.
+# The system is that of this machine's release, since the package depends on the libraries that it was built with.
 set -euo pipefail
 SUITE=${SUITE:-$(. /etc/os-release && echo "${VERSION_CODENAME:-}")}
 # shellcheck source=tests/deploy/machine.sh
@@ -46,6 +46,29 @@ END
     echo "ok: $1: the commands of the unit"
 }
 
+# Boots the machine with the package installed; boot_test runs in it and ends it.
+under_systemd() {
+    local wants=$machine/etc/systemd/system/default.target.wants
+    mkdir -p "$wants"
+    cp "$root/tests/deploy/package_boot.sh" "$machine/root/"
+    cat >"$machine/etc/systemd/system/boot-test.service" <<'END'
+[Unit]
+After=multi-user.target tensord.service
+[Service]
+Type=oneshot
+Environment=HOME=/root
+ExecStart=/bin/sh -c 'sh /root/package_boot.sh >/root/result 2>&1; systemctl poweroff --force'
+END
+    ln -s ../boot-test.service "$wants/boot-test.service"
+    timeout 120 systemd-nspawn -D "$machine" --boot --register=no --keep-unit --private-network >"$log" 2>&1 || true
+    if [ ! -s "$machine/root/result" ]; then
+        echo "SKIP systemd: it does not boot here: $(tail -n 1 "$log")"
+        return
+    fi
+    cat "$machine/root/result"
+    [ "$(tail -n 1 "$machine/root/result")" = passed ] || fail "under systemd"
+}
+
 need "${1:-}" debootstrap unshare dpkg-shlibdeps ip
 say "building the package"
 if command -v ccache >/dev/null; then export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
@@ -85,4 +108,12 @@ expect "the purge leaves no file" "find / -xdev -name '*tensord*' ! -path '/proc
 
 expect "installation once more" "$(apt install --no-install-recommends ./0.1.1.deb)"
 expect "purge at once" "$(apt purge tensord)"
+
+if command -v systemd-nspawn >/dev/null; then
+    say "under systemd"
+    expect "installation with systemd" "$(apt install --no-install-recommends systemd systemd-sysv dbus curl ./0.1.0.deb)"
+    under_systemd
+else
+    echo "SKIP systemd: systemd-nspawn is not installed (package systemd-container)"
+fi
 say "passed"
