@@ -182,6 +182,28 @@ def check_daemon(objects, daemon):
         running.stop()
 
 
+def check_folder(folder, daemon):
+    objects, text = render(folder)
+    check_schemas(text, objects)
+    check_references(objects)
+    check_hardening(objects)
+    check_options(objects)
+    check_daemon(objects, daemon)
+
+
+def check_document():
+    """the kustomization of docs/cluster.md names the image"""
+    with open(os.path.join(ROOT, "docs", "cluster.md"), encoding="utf-8") as file:
+        lines = re.search(r"^cat >kustomization.yaml <<'END'\n(.*?)^END$", file.read(), re.M | re.S)[1]
+    with tempfile.TemporaryDirectory() as folder:
+        real = os.path.realpath(folder)
+        with open(os.path.join(folder, "kustomization.yaml"), "w", encoding="utf-8") as file:
+            file.write(lines.replace("../deploy", os.path.join(os.path.relpath(os.path.realpath(ROOT), real), "deploy")))
+        objects, _ = render(real)
+    container = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == "REGISTRY/tensord:0.1.0", container["image"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", help="the daemon (default: build/tensord)")
@@ -191,18 +213,17 @@ def main():
     if arguments.binary:
         daemon.BINARY = arguments.binary
     passed, failed = 0, 0
-    for folder in sorted(os.listdir(FOLDERS)):
+    folders = sorted(os.listdir(FOLDERS))
+    for name in [*folders, "docs/cluster.md"]:
         try:
-            objects, text = render(folder)
-            check_schemas(text, objects)
-            check_references(objects)
-            check_hardening(objects)
-            check_options(objects)
-            check_daemon(objects, daemon)
+            if name in folders:
+                check_folder(name, daemon)
+            else:
+                check_document()
             passed += 1
         except (AssertionError, KeyError, OSError) as e:
             failed += 1
-            print(f"FAIL {folder}: {type(e).__name__}: {e}", flush=True)
+            print(f"FAIL {name}: {type(e).__name__}: {e}", flush=True)
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
