@@ -33,19 +33,19 @@ readonly MICROHTTPD_AT_LEAST=1.0.5
 # upstream's signature, and the checksums are those of Debian's signed lists.
 readonly MICROHTTPD_RELEASES=$deploy/libmicrohttpd.sha256
 readonly BUILD_PACKAGES=(
-    build-essential ca-certificates check cmake curl libcjson-dev libcurl4-openssl-dev libdragonbox-dev libsimdjson-dev
-    libxxhash-dev nettle-dev pkg-config zlib1g-dev
+    build-essential ca-certificates check cmake curl libcjson-dev libcurl4-openssl-dev libdragonbox-dev
+    libgnutls28-dev libsimdjson-dev libxxhash-dev nettle-dev pkg-config zlib1g-dev
 )
 readonly TEST_PACKAGES=(
-    clang clang-format clang-tidy fish haproxy libclang-rt-dev man-db mandoc prometheus python3 python3-venv systemd
-    valgrind wrk zsh
+    clang clang-format clang-tidy fish haproxy libclang-rt-dev man-db mandoc openssl prometheus python3 python3-venv
+    systemd valgrind wrk zsh
 )
 
 # The build omits features that tensord does not use but requests could reach. The flags are part of the
 # stamp: changing one rebuilds the library.
 readonly MICROHTTPD_FLAGS=(
     --disable-shared --enable-static --with-pic --enable-epoll --enable-itc=eventfd
-    --disable-https --disable-bauth --disable-dauth --disable-cookie --disable-postprocessor
+    --enable-https --disable-bauth --disable-dauth --disable-cookie --disable-postprocessor
     --disable-httpupgrade --disable-doc --disable-examples --disable-tools --disable-curl
     "CFLAGS=-O2 -g -fstack-protector-strong -fno-omit-frame-pointer"
 )

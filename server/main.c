@@ -1,5 +1,6 @@
 /* main.c - reads the configuration, starts the modules in order, waits for a signal, drains, and
  * stops them in reverse order. */
+#include "server/calls/credentials.h"
 #include "server/calls/services_open.h"
 #include "server/check/check.h"
 #include "server/check/health.h"
@@ -60,16 +61,6 @@ static void set_up_signals(sigset_t *signals)
     signal(SIGXFSZ, SIG_IGN); /* a file above the limit on its size fails with EFBIG instead */
 }
 
-static void log_tokens(const struct td_services *services)
-{
-    td_log(&services->log, TD_LOG_INFO, "tokens_read", TD_TEXT("file", services->config.token_file),
-           TD_INT("count", td_tokens_count(services->tokens)));
-    if (td_tokens_are_exposed(services->tokens))
-        td_log(&services->log, TD_LOG_WARN, "token_file_exposed",
-               TD_TEXT("file", services->config.token_file),
-               TD_TEXT("reason", "others than its owner and its group can read or change it"));
-}
-
 /* The daemon while it runs. */
 struct daemon {
     struct td_services *services;
@@ -81,20 +72,7 @@ struct daemon {
     int64_t drained_by_ns; /* the end of the drain timeout; 0: before the drain */
 };
 
-/* Wrong tokens do not replace those in force: the file may be one that is being written. */
-static void reload_tokens(struct td_services *services)
-{
-    char message[TD_CONFIG_MESSAGE];
-    if (!services->tokens)
-        return;
-    if (!td_tokens_reload(services->tokens, message, sizeof message)) {
-        td_log(&services->log, TD_LOG_ERROR, "tokens_kept", TD_TEXT("reason", message));
-        return;
-    }
-    log_tokens(services);
-}
-
-/* Refuses expired requests, reads the tokens again and scans the data folder if wanted, lets
+/* Refuses expired requests, reads the credentials again and scans the data folder if wanted, lets
  * its files be verified, and trims memory from time to time. */
 static void keep_house(struct daemon *daemon, bool rescan)
 {
@@ -102,7 +80,7 @@ static void keep_house(struct daemon *daemon, bool rescan)
     const int64_t now = td_now_ns();
     if (rescan) {
         td_notify_reloading(daemon->manager);
-        reload_tokens(services);
+        td_credentials_reload(services);
     }
     daemon->reloading = daemon->reloading || rescan;
     td_services_rescan(services, rescan);
@@ -133,8 +111,8 @@ static int wait_for_signal(const struct daemon *daemon, const struct timespec *t
     return 0;
 }
 
-/* Serves until a time or a signal to stop, which it returns. SIGHUP reads the tokens
- * again and scans the data folder. */
+/* Serves until a time or a signal to stop, which it returns. SIGHUP reads the
+ * credentials again and scans the data folder. */
 static int serve_until(struct daemon *daemon, int64_t until_ns)
 {
     while (td_now_ns() < until_ns) {
@@ -310,16 +288,6 @@ static void report_unknown_variables(const struct td_log *log)
                TD_TEXT("did_you_mean", unknown.did_you_mean[0] ? unknown.did_you_mean : NULL));
 }
 
-static bool open_tokens(struct td_services *services, char message[TD_CONFIG_MESSAGE])
-{
-    if (!services->config.token_file[0])
-        return true;
-    services->tokens = td_tokens_open(services->config.token_file, message, TD_CONFIG_MESSAGE);
-    if (services->tokens)
-        log_tokens(services);
-    return services->tokens != NULL;
-}
-
 int main(int argc, char **argv)
 {
     static struct td_services services;
@@ -348,13 +316,14 @@ int main(int argc, char **argv)
     if (!td_config_check_system(&services.config, message) ||
         !check_origins(&services.config, message) || !check_proxies(&services.config, message) ||
         !td_collector_check(&services.config, message) ||
-        !td_devices_check_system(&services.config, message) || !open_tokens(&services, message))
+        !td_devices_check_system(&services.config, message) ||
+        !td_credentials_open(&services, message, sizeof message))
         status = wrong(message);
     else if (action == TD_CONFIG_RUN)
         status = run(&services);
     else
         status = check(&services);
-    td_tokens_free(services.tokens);
+    td_credentials_close(&services);
     td_config_free(&services.config);
     return status;
 }

@@ -152,6 +152,8 @@ stage gpu-emulation       compute -wl  build-release gpu_emulation
 stage unit-tsan-single    compute --l  build-tsan    unit_tsan -E
 stage fuzz                compute -w-  -             fuzz 5
 stage fuzz-long           compute --l  -             fuzz 180
+stage http-tls            wait    --l  build-release env TD_TEST_TLS=1 tests/http/run.py --binary build/tensord --only test_ops \
+    --only test_einsum --only test_binary --only test_tensors --only test_scatter --only test_oip --only test_devices --only test_targets
 stage valgrind            compute --l  build-release tests/http/valgrind.sh build/tensord
 stage conformance-json    wait    q--  build-release conformance build 1 --transport json
 stage http-smoke          wait    q--  build-release http build 1 --only test_ops --only test_errors --only test_tensors \
@@ -173,7 +175,7 @@ stage oip-asan            wait    -wl  build-asan    oip build-asan 4
 stage http-tsan           wait    -wl  build-tsan    http build-tsan 6 --only test_concurrency --only test_overload \
     --only test_devices --only test_lifecycle
 stage http-tsan-topics    wait    --l  build-tsan    http build-tsan 6 --only test_clients --only test_oip_memory \
-    --only test_tensors --only test_scatter --only test_store_option --only test_traces
+    --only test_tensors --only test_scatter --only test_store_option
 for trial in crash faults hostile restart replicas soak; do
     stage trial-$trial      wait  -w-  build-release trial $trial build 1 8
     stage trial-$trial-long wait  --l  build-release trial $trial build 1 180

@@ -170,6 +170,18 @@ static void write_connections(struct td_exposition *e, const struct td_services 
           (uint64_t)services->connection_limits.open);
 }
 
+static void write_tls(struct td_exposition *e, const struct td_services *services)
+{
+    if (!services->tls)
+        return;
+    const struct td_tls_state state = td_tls_state(services->tls);
+    gauge(e, "tensord_tls_certificate_expires_seconds",
+          "when the certificate expires, in seconds since 1970", (uint64_t)state.expires_s);
+    td_family(e, "tensord_tls_handshakes", TD_COUNTER, "handshakes of new connections");
+    labelled(e, "result", "complete", state.completed);
+    labelled(e, "result", "failed", state.failed);
+}
+
 static void write_device(struct td_exposition *e, const struct td_services *services)
 {
     struct td_batcher_counts counts = { .available = false };
@@ -263,6 +275,7 @@ static void write_all(struct td_exposition *e, struct td_services *services,
     write_queue(e, services, &held);
     write_memory(e, &held);
     write_connections(e, services, &held.connections);
+    write_tls(e, services);
     write_device(e, services);
     write_log(e, services);
     write_spans(e, services);

@@ -8,6 +8,7 @@
 #include "server/clients/connections.h"
 #include "server/config/config.h"
 #include "server/devices/devices.h"
+#include "server/guard/tls.h"
 #include "server/guard/tokens.h"
 #include "server/memory/buffer_pool.h"
 #include "server/memory/reserve.h"
@@ -57,6 +58,7 @@ struct td_services {
     struct td_devices *devices;
     struct td_clients *clients;
     struct td_tokens *tokens;           /* NULL: none are needed */
+    struct td_tls *tls;                 /* NULL: HTTP without TLS */
     struct td_connections *connections; /* set before the first one is accepted, */
     struct td_metrics *metrics;         /* as these: a shard for each I/O thread, one for
                                         --metrics-listen and one for the main thread */

@@ -1,5 +1,6 @@
 #include "server/check/health.h"
 
+#include <gnutls/gnutls.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -51,23 +52,61 @@ static int connect_to(const struct td_config *config, const char **why)
     return fd;
 }
 
+/* The connection: a socket, with a TLS session if the daemon has a certificate. */
+struct peer {
+    int fd;
+    gnutls_session_t session; /* NULL: none */
+    gnutls_certificate_credentials_t credentials;
+};
+
+/* The certificate is not verified: it is for another name than localhost, and whoever could take
+ * the daemon's place on this machine could also answer here. */
+static bool secure(struct peer *peer, const char **why)
+{
+    int code = gnutls_certificate_allocate_credentials(&peer->credentials);
+    if (code >= 0)
+        code = gnutls_init(&peer->session, GNUTLS_CLIENT | GNUTLS_NO_SIGNAL);
+    if (code >= 0)
+        code = gnutls_set_default_priority(peer->session);
+    if (code >= 0)
+        code = gnutls_credentials_set(peer->session, GNUTLS_CRD_CERTIFICATE, peer->credentials);
+    if (code >= 0) {
+        gnutls_transport_set_int(peer->session, peer->fd);
+        code = gnutls_handshake(peer->session);
+    }
+    if (code < 0)
+        *why =
+            code == GNUTLS_E_AGAIN ? "it does not answer the TLS handshake" : gnutls_strerror(code);
+    return code >= 0;
+}
+
+/* What is wrong after a call that returned `got`. */
+static const char *failure(const struct peer *peer, ssize_t got)
+{
+    if (got == 0)
+        return "it closed the connection without a reply";
+    if (peer->session)
+        return got == GNUTLS_E_AGAIN ? "it does not reply" : gnutls_strerror((int)got);
+    return errno == EAGAIN ? "it does not reply" : strerror(errno);
+}
+
 /* Sends the request and reads the beginning of the reply. */
-static bool ask(int fd, char line[STATUS_LINE + 1], const char **why)
+static bool ask(const struct peer *peer, char line[STATUS_LINE + 1], const char **why)
 {
     static const char request[] =
         "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    size_t n = 0;
-    if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) != (ssize_t)sizeof request - 1)
-        return *why = strerror(errno), false;
-    while (n < STATUS_LINE) {
-        const ssize_t got = recv(fd, line + n, STATUS_LINE - n, 0);
-        if (got < 0)
-            return *why = errno == EAGAIN ? "it does not reply" : strerror(errno), false;
-        if (got == 0)
-            return *why = "it closed the connection without a reply", false;
-        n += (size_t)got;
+    const ssize_t size = sizeof request - 1;
+    ssize_t got = peer->session ? gnutls_record_send(peer->session, request, (size_t)size)
+                                : send(peer->fd, request, (size_t)size, MSG_NOSIGNAL);
+    for (ssize_t n = 0; got > 0 && n < STATUS_LINE; n += got) {
+        char *rest = line + n;
+        const size_t room = (size_t)(STATUS_LINE - n);
+        got = peer->session ? gnutls_record_recv(peer->session, rest, room)
+                            : recv(peer->fd, rest, room, 0);
     }
-    line[n] = '\0';
+    if (got <= 0)
+        return *why = failure(peer, got), false;
+    line[STATUS_LINE] = '\0';
     if (strncmp(line, "HTTP/1.", 7) == 0 && strcmp(line + 8, " 200") == 0)
         return true;
     return *why = strncmp(line, "HTTP/1.", 7) == 0 ? "its status is not 200" : "it is no HTTP",
@@ -78,10 +117,15 @@ bool td_check_health(const struct td_config *config, FILE *out)
 {
     char line[STATUS_LINE + 1];
     const char *why = NULL;
-    const int fd = connect_to(config, &why);
-    const bool is_alive = fd >= 0 && ask(fd, line, &why);
-    if (fd >= 0)
-        close(fd);
+    struct peer peer = { .fd = connect_to(config, &why) };
+    const bool is_alive = peer.fd >= 0 && (!config->tls_certificate[0] || secure(&peer, &why)) &&
+                          ask(&peer, line, &why);
+    if (peer.session)
+        gnutls_deinit(peer.session);
+    if (peer.credentials)
+        gnutls_certificate_free_credentials(peer.credentials);
+    if (peer.fd >= 0)
+        close(peer.fd);
     fprintf(out, "tensord: %s %s%s%s\n", config->listen, is_alive ? "is alive" : "is not alive",
             why ? ": " : "", why ? why : "");
     return is_alive;

@@ -2,6 +2,7 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <poll.h>
@@ -169,6 +170,8 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
     record->io_thread = io_thread;
     record->seen_phase = TD_CONNECTION_CLOSED;
     record->acknowledged = 0;
+    record->tls_checked = 0;
+    record->skipped = 0;
     atomic_store_explicit(&record->requested, false, memory_order_relaxed);
     atomic_store_explicit(&record->received, 0, memory_order_relaxed);
     atomic_store_explicit(&record->phase, TD_CONNECTION_ACCEPTED, memory_order_release);
@@ -369,6 +372,14 @@ static bool transferred(int socket, uint64_t *received, uint64_t *acknowledged)
     return true;
 }
 
+void td_connection_skip_read(struct td_connection *connection, int socket)
+{
+    uint64_t received, acknowledged;
+    int unread; /* asked for last: what arrives meanwhile is of the request */
+    if (transferred(socket, &received, &acknowledged) && ioctl(socket, FIONREAD, &unread) == 0)
+        connection->skipped = received - (uint64_t)unread;
+}
+
 /* A look at a connection that waits, receives or sends. */
 struct look {
     int phase;
@@ -418,14 +429,16 @@ static bool reply_is_slow(struct td_connection *record, const struct look *look)
 }
 
 /* The first bytes of a request begin its time for headers. The bytes of a connection's earlier
- * requests are known only when a sweep first sees it waiting again; those of a new one are none. */
+ * requests are known only when a sweep first sees it waiting again; those of a new one are a
+ * handshake's. */
 static bool headers_are_late(struct td_connection *record, const struct look *look)
 {
     const int64_t timeout_ns = look->limits->header_timeout_ns;
     if (look->is_first) {
         record->seen_ns = 0;
-        record->seen_bytes =
-            atomic_load_explicit(&record->requested, memory_order_relaxed) ? look->bytes : 0;
+        record->seen_bytes = atomic_load_explicit(&record->requested, memory_order_relaxed)
+                                 ? look->bytes
+                                 : record->skipped;
     }
     if (record->seen_ns == 0 && look->bytes > record->seen_bytes)
         record->seen_ns = look->now_ns;

@@ -59,6 +59,8 @@ struct td_connection {
     bool forwards;            /* the peer is a trusted proxy */
     struct td_pass pass;      /* the token presented last, used by the I/O thread, */
     struct td_client *holder; /* and its holder as a client; NULL: none */
+    uint64_t tls_checked;     /* of td_tls_check_client, used by the I/O thread */
+    uint64_t skipped;         /* bytes received before the first request: of a handshake */
     enum td_restriction restriction;
     int io_thread;
     atomic_int phase;
@@ -130,6 +132,9 @@ struct td_connection *td_connections_find(struct td_connections *connections, in
 
 /* On the I/O thread: a phase begins. False if the connection was ended: nothing may be sent. */
 bool td_connection_enter(struct td_connection *connection, enum td_phase phase, int64_t now_ns);
+
+/* Before the first request: what has been read of the socket so far is not of it. */
+void td_connection_skip_read(struct td_connection *connection, int socket);
 
 /* On the I/O thread: that many bytes of the body have arrived. */
 void td_connection_received(struct td_connection *connection, size_t bytes);

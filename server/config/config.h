@@ -34,6 +34,14 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(token_file, "token-file", TEXT, "", 0, 0, "FILE",                                            \
       "lines ROLE TOKEN [PREFIX...]: requests need a token of the role read, write or admin, for " \
       "tensors with one of the prefixes; read again on SIGHUP")                                    \
+    X(tls_certificate, "tls-certificate", TEXT, "", 0, 0, "FILE",                                  \
+      "PEM, with the certificates between it and the root: serve HTTPS instead of HTTP; read "     \
+      "again on SIGHUP, as are the next two")                                                      \
+    X(tls_key, "tls-key", TEXT, "", 0, 0, "FILE",                                                  \
+      "PEM, without a password: the key of --tls-certificate")                                     \
+    X(tls_client_ca, "tls-client-ca", TEXT, "", 0, 0, "FILE",                                      \
+      "PEM: requests need a client certificate that one of these certificates has signed, except " \
+      "those for the server's health")                                                             \
     X(read_only, "read-only", SWITCH, "off", 0, 0, "",                                             \
       "refuse every change with 403, and leave the data folder unlocked")                          \
     X(data_dir, "data-dir", TEXT, "", 0, 0, "DIR",                                                 \

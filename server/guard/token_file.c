@@ -1,13 +1,9 @@
 #include "server/guard/token_file.h"
 
-#include <sys/stat.h>
+#include "server/guard/secret_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct parser {
     const char *name;
@@ -186,68 +182,15 @@ struct td_token_table *td_token_file_parse(const struct td_token_key *key, const
     return NULL;
 }
 
-static bool fail(const char *path, const char *reason, char *message, size_t size)
-{
-    snprintf(message, size, "token-file: cannot read %.300s: %s", path, reason);
-    return false;
-}
-
-/* Without blocking: opening a FIFO waits for a writer otherwise. */
-static int open_regular(const char *path, struct stat *info, char *message, size_t size)
-{
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    bool good = file >= 0 && fstat(file, info) == 0;
-    if (!good)
-        (void)fail(path, strerror(errno), message, size);
-    else if (!S_ISREG(info->st_mode))
-        good = fail(path, "it is not a regular file", message, size);
-    else if (info->st_size > TD_TOKEN_FILE)
-        good = fail(path, "it has more than 16 MiB", message, size);
-    if (good)
-        return file;
-    if (file >= 0)
-        close(file);
-    return -1;
-}
-
-/* Reads at most `capacity` bytes; -1 with errno. */
-static ssize_t read_all(int file, char *bytes, size_t capacity)
-{
-    size_t length = 0;
-    while (length < capacity) {
-        const ssize_t n = read(file, bytes + length, capacity - length);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            break;
-        length += (size_t)n;
-    }
-    return (ssize_t)length;
-}
-
 struct td_token_table *td_token_file_read(const struct td_token_key *key, const char *path,
                                           bool *exposed, char *message, size_t size)
 {
-    struct td_token_table *table = NULL;
-    struct stat info;
-    const int file = open_regular(path, &info, message, size);
-    if (file < 0)
+    struct td_secret file;
+    if (!td_secret_read("token-file", path, TD_TOKEN_FILE, &file, message, size))
         return NULL;
-    *exposed = (info.st_mode & (S_IROTH | S_IWOTH)) != 0;
-    const size_t capacity = (size_t)info.st_size + 1; /* one more, to notice that it grows */
-    char *bytes = malloc(capacity);
-    const ssize_t length = bytes ? read_all(file, bytes, capacity) : -1;
-    if (length < 0)
-        (void)fail(path, strerror(bytes ? errno : ENOMEM), message, size);
-    else if (length > info.st_size)
-        (void)fail(path, "it grew while it was read", message, size);
-    else
-        table = td_token_file_parse(key, path, bytes, (size_t)length, message, size);
-    if (bytes)
-        explicit_bzero(bytes, capacity);
-    free(bytes);
-    close(file);
+    *exposed = file.exposed;
+    struct td_token_table *table =
+        td_token_file_parse(key, path, file.bytes, file.length, message, size);
+    td_secret_free(&file);
     return table;
 }

@@ -21,6 +21,7 @@
 
 struct MHD_Daemon;
 struct td_proxies;
+struct td_handshakes;
 struct td_acceptor;
 
 enum {
@@ -39,7 +40,8 @@ struct td_io_thread {
 struct td_acceptor_options {
     struct td_services *services;
     const struct td_proxies *proxies;
-    int socket;         /* listening, non-blocking */
+    struct td_handshakes *handshakes; /* NULL: connections begin with a request */
+    int socket;                       /* listening, non-blocking */
     bool leave_waiting; /* another process will accept the connections that wait at the stop */
     struct td_io_thread *io_threads;
     int n_io_threads;

@@ -2,6 +2,7 @@
 
 #include "server/calls/services.h"
 
+#include <microhttpd.h>
 #include <string.h>
 #include <strings.h>
 
@@ -48,12 +49,27 @@ static const struct td_bearer *find_token(struct td_call *call, struct td_connec
     return token;
 }
 
+/* The client's certificate, if it needs one. */
+static td_status check_certificate(struct td_call *call, struct td_connection *record)
+{
+    struct td_tls *tls = call->services->tls;
+    return !tls ? TD_OK
+                : td_tls_check_client(
+                      tls,
+                      MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)
+                          ->tls_session,
+                      &record->tls_checked, &call->error);
+}
+
 td_status td_authorize(struct td_call *call, struct td_connection *record)
 {
     const struct td_services *services = call->services;
     struct td_access *access = &call->tables.access;
     if (call->role == TD_ACCESS_NONE)
         return TD_OK;
+    const td_status status = check_certificate(call, record);
+    if (status != TD_OK)
+        return status;
     *access = (struct td_access){ .role = TD_ACCESS_ADMIN };
     if (services->tokens) {
         const struct td_bearer *token = find_token(call, record);

@@ -47,7 +47,8 @@ static int64_t memory_room(const struct td_config *config)
 
 size_t td_capacity_connection_bytes(const struct td_config *config)
 {
-    return (size_t)config->connection_memory + LIBRARY_BYTES;
+    return (size_t)config->connection_memory + LIBRARY_BYTES +
+           (config->tls_certificate[0] ? TD_TLS_SESSION_BYTES : 0);
 }
 
 bool td_capacity_find(const struct td_config *config, struct td_capacity *capacity)

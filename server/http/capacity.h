@@ -7,6 +7,7 @@
 
 #include "server/clients/connections.h"
 #include "server/config/config.h"
+#include "server/guard/tls.h"
 #include "server/observe/log.h"
 
 struct td_capacity {

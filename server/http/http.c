@@ -8,6 +8,7 @@
 #include "server/http/authorize.h"
 #include "server/http/body.h"
 #include "server/http/capacity.h"
+#include "server/http/handshakes.h"
 #include "server/http/headers.h"
 #include "server/http/linger.h"
 #include "server/http/listener.h"
@@ -57,6 +58,7 @@ struct td_http {
     struct td_services *services;
     int listener; /* -1: none */
     struct td_acceptor *acceptor;
+    struct td_handshakes *handshakes;    /* NULL: no TLS */
     struct td_metrics_listener *metrics; /* NULL: none */
     struct td_linger *linger;
     struct td_populator *populator;
@@ -399,7 +401,8 @@ static struct MHD_Daemon *start_io_thread(struct td_http *http)
 {
     const struct td_config *config = &http->services->config;
     const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
-                           MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET;
+                           MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET |
+                           (http->services->tls ? MHD_USE_TLS : 0);
     struct MHD_OptionItem options[] = {
         { MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)library_log, http->services },
         { MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)completed, http },
@@ -411,7 +414,13 @@ static struct MHD_Daemon *start_io_thread(struct td_http *http)
         { MHD_OPTION_CONNECTION_LIMIT, INT32_MAX, NULL }, /* the acceptor's */
         { MHD_OPTION_CONNECTION_TIMEOUT, LIBRARY_TIMEOUT_S, NULL },
         { MHD_OPTION_END, 0, NULL },
+        { MHD_OPTION_END, 0, NULL }, /* or of handshakes */
+        { MHD_OPTION_END, 0, NULL },
+        { MHD_OPTION_END, 0, NULL },
     };
+    if (http->services->tls)
+        td_handshakes_set_options(options + sizeof options / sizeof *options -
+                                  TD_HANDSHAKE_OPTIONS - 1);
     return MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_ARRAY, options,
                             MHD_OPTION_END);
 }
@@ -460,6 +469,10 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     if (!services->connections || !services->metrics || !http->linger || !http->populator ||
         !http->origins || !http->proxies)
         return false;
+    *why = "TLS needs a libmicrohttpd that was built with it, and linked statically: "
+           "deploy/dependencies.sh builds one";
+    if (services->tls && !td_handshakes_are_possible())
+        return false;
     *why = "libmicrohttpd could not start";
     if (!start_io_threads(http))
         return false;
@@ -472,10 +485,14 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
             return false;
         *address = config->listen;
     }
+    *why = "no thread for handshakes";
+    if (services->tls && !(http->handshakes = td_handshakes_start(services, http->io_threads)))
+        return false;
     *why = "no thread to accept connections";
     http->acceptor = td_acceptor_start(&(struct td_acceptor_options){
         .services = services,
         .proxies = http->proxies,
+        .handshakes = http->handshakes,
         .socket = http->listener,
         .leave_waiting = http->inherited,
         .io_threads = http->io_threads,
@@ -569,6 +586,7 @@ void td_http_stop(struct td_http *http)
     if (!http)
         return;
     td_acceptor_free(http->acceptor);
+    td_handshakes_stop(http->handshakes);
     if (http->listener >= 0)
         close(http->listener);
     if (http->populator)

@@ -79,7 +79,7 @@ static void add_request(struct td_span *span, const struct td_call *call)
     if (!method)
         td_span_text(span, "http.request.method_original", call->method, SHORT);
     td_span_text(span, "http.route", call->route, SHORT);
-    td_span_text(span, "url.scheme", "http", SHORT);
+    td_span_text(span, "url.scheme", call->services->tls ? "https" : "http", SHORT);
     td_span_text(span, "url.path", call->path, PATH);
     td_span_text(span, "client.address", origin.forwarded[0] ? origin.forwarded : origin.peer,
                  SHORT);

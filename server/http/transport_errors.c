@@ -153,6 +153,7 @@ void td_transport_refuse(void *context, int socket, const char *sentence)
                  "Content-Type: application/problem+json\r\nX-Request-Id: %s\r\n"
                  "Content-Length: %zu\r\n\r\n%.*s",
                  problem->http_status, problem->title, date, request_id, length, (int)length, body);
-    if (bytes > 0 && (size_t)bytes < sizeof reply)
+    /* Plain text within a TLS session would only break it: there the connection ends without a reply. */
+    if (bytes > 0 && (size_t)bytes < sizeof reply && !errors->services->tls)
         (void)send(socket, reply, (size_t)bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

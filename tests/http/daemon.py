@@ -6,7 +6,7 @@ Raw         a socket that sends exact bytes and reads one HTTP reply at a time.
 safetensors, read_safetensors, npy, tensor, raw_strings   writers and readers of the formats.
 
 Environment: TD_TEST_BINARY is the path of the daemon, TD_TEST_TIME_SCALE multiplies all time limits (sanitizers are
-slow), TD_TEST_SEED seeds the random tests.
+slow), TD_TEST_SEED seeds the random tests; with TD_TEST_TLS=1 all daemons have a certificate, and Client and Raw use TLS.
 """
 import atexit, base64, concurrent.futures, contextlib, http.client, json, os, random, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
 import unittest
@@ -17,6 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BINARY = os.environ.get("TD_TEST_BINARY") or os.path.join(HERE, "..", "..", "build", "tensord")
 SCALE = float(os.environ.get("TD_TEST_TIME_SCALE", "1"))
 SEED = int(os.environ.get("TD_TEST_SEED", "1"))
+TLS = os.environ.get("TD_TEST_TLS") == "1"
 WAIT_LIMIT = 20 * SCALE  # seconds to wait for an expected event
 JSON, SAFETENSORS, PROBLEM = "application/json", "application/vnd.safetensors", "application/problem+json"
 
@@ -65,7 +66,12 @@ class Daemon:
     """A running tensord.  The caller passes further options; a later one takes precedence."""
     failures = []  # errors of daemons that ended, for the runner to report
 
-    def __init__(self, *options, listen="127.0.0.1:0", env=None, log_format="json", listener=None):
+    def __init__(self, *options, listen="127.0.0.1:0", env=None, log_format="json", listener=None, tls=None):
+        """tls: the context of its clients, if the options have a certificate"""
+        if TLS and not tls and "--tls-certificate" not in options:
+            import certificates  # which imports this module
+            options, tls = (*certificates.shared().options(), *options), certificates.shared().context()
+        self.tls = tls
         command = [BINARY, "--listen", listen, *options]
         if "--log-format" not in options and log_format:
             command += ["--log-format", log_format]
@@ -309,7 +315,7 @@ class Client:
     """a keep-alive connection"""
 
     def __init__(self, daemon, timeout=WAIT_LIMIT):
-        self.connection = http.client.HTTPConnection(daemon.host, daemon.port, timeout=timeout)
+        self.connection = holdings.connection_to(daemon, timeout)
 
     def send(self, method, path, body=None, headers=None):
         self.connection.request(method, path, body, headers or {})
@@ -358,6 +364,9 @@ class Raw:
         """source: the address to connect from, as another client would"""
         self.socket = socket.create_connection((daemon.host, daemon.port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tls = getattr(daemon, "tls", None)  # not every address is a Daemon's
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=daemon.host)
         self.seen = bytearray()
 
     def send(self, data):

@@ -12,11 +12,18 @@ import http.client, json, os, time
 from urllib.parse import quote
 
 
+def connection_to(daemon, timeout):
+    """an HTTPConnection"""
+    if daemon.tls:
+        return http.client.HTTPSConnection(daemon.host, daemon.port, timeout=timeout, context=daemon.tls)
+    return http.client.HTTPConnection(daemon.host, daemon.port, timeout=timeout)
+
+
 class Asker:
     """a connection of its own, so that it is counted whenever the daemon is asked"""
 
     def __init__(self, daemon, timeout):
-        self.connection = http.client.HTTPConnection(daemon.host, daemon.port, timeout=timeout)
+        self.connection = connection_to(daemon, timeout)
 
     def request(self, method, path):
         self.connection.request(method, path, headers={"Host": "localhost"})

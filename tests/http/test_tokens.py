@@ -346,7 +346,7 @@ class Reloads(HttpTest):
 
 class Starts(HttpTest):
     def check(self, path):
-        done = subprocess.run([BINARY, "--check-config", "--token-file", path], env=environment(), capture_output=True, text=True, timeout=WAIT_LIMIT)
+        done = subprocess.run([BINARY, "--check-config", "--listen", "127.0.0.1:0", "--token-file", path], env=environment(), capture_output=True, text=True, timeout=WAIT_LIMIT)
         return done.returncode, done.stdout + done.stderr
 
     def test_a_wrong_file_refuses_the_start(self):

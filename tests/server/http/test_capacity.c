@@ -16,7 +16,7 @@
 static struct td_config config;
 static struct td_log capacity_log;
 static int logs[2];
-static char no_address[] = "", an_address[] = "127.0.0.1:0";
+static char no_text[] = "", no_address[] = "", an_address[] = "127.0.0.1:0";
 
 static void set_up(void)
 {
@@ -29,6 +29,7 @@ static void set_up(void)
     config.memory_limit = GIB;
     config.connection_limit = 10000;
     config.metrics_listen = no_address;
+    config.tls_certificate = no_text;
 }
 
 /* Lowers the limits on open files of this process, which is the test's own. */

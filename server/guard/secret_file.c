@@ -1,0 +1,85 @@
+#include "server/guard/secret_file.h"
+
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Without blocking: opening a FIFO waits for a writer otherwise. NULL, or what is wrong. */
+static const char *open_regular(const char *path, size_t most, int *file, struct stat *info)
+{
+    *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*file < 0 || fstat(*file, info) != 0)
+        return strerror(errno);
+    if (!S_ISREG(info->st_mode))
+        return "it is not a regular file";
+    if (info->st_size < 0 || (size_t)info->st_size > most)
+        return "it is too large";
+    return NULL;
+}
+
+/* Reads at most `capacity` bytes; -1 with errno. */
+static ssize_t read_all(int file, char *bytes, size_t capacity)
+{
+    size_t length = 0;
+    while (length < capacity) {
+        const ssize_t n = read(file, bytes + length, capacity - length);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        length += (size_t)n;
+    }
+    return (ssize_t)length;
+}
+
+/* NULL, or what is wrong. One byte more than the file has is asked for, to notice that it grows. */
+static const char *read_file(int file, const struct stat *info, struct td_secret *secret)
+{
+    const size_t bytes = (size_t)info->st_size;
+    secret->bytes = malloc(bytes + 1);
+    if (!secret->bytes)
+        return strerror(ENOMEM);
+    secret->length = bytes + 1; /* to be wiped */
+    const ssize_t length = read_all(file, secret->bytes, bytes + 1);
+    if (length < 0)
+        return strerror(errno);
+    if ((size_t)length > bytes)
+        return "it grew while it was read";
+    secret->length = (size_t)length;
+    secret->bytes[length] = '\0';
+    secret->exposed = (info->st_mode & (S_IROTH | S_IWOTH)) != 0;
+    return NULL;
+}
+
+bool td_secret_read(const char *option, const char *path, size_t most, struct td_secret *secret,
+                    char *message, size_t size)
+{
+    struct stat info = { .st_size = 0 };
+    int file = -1;
+    *secret = (struct td_secret){ .bytes = NULL };
+    const char *why = open_regular(path, most, &file, &info);
+    if (!why)
+        why = read_file(file, &info, secret);
+    if (file >= 0)
+        close(file);
+    if (!why)
+        return true;
+    snprintf(message, size, "%s: cannot read %.300s: %s", option, path, why);
+    td_secret_free(secret);
+    return false;
+}
+
+void td_secret_free(struct td_secret *secret)
+{
+    if (secret->bytes)
+        explicit_bzero(secret->bytes, secret->length);
+    free(secret->bytes);
+    *secret = (struct td_secret){ .bytes = NULL };
+}

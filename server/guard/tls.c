@@ -1,0 +1,336 @@
+#include "server/guard/tls.h"
+
+#include "server/guard/secret_file.h"
+
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct td_tls_identity {
+    atomic_int references;
+    uint64_t number; /* from 1; no two are the same */
+    gnutls_certificate_credentials_t credentials;
+    gnutls_x509_trust_list_t clients; /* NULL: none is asked for a certificate */
+    struct td_tls_state state;
+};
+
+struct td_tls {
+    struct td_tls_files files;
+    pthread_mutex_t mutex; /* guards the identity in force */
+    struct td_tls_identity *identity;
+    atomic_uint_fast64_t number; /* of the identity in force, if clients need a certificate; or 0 */
+    uint64_t last_number;
+    gnutls_priority_t priorities;
+    atomic_uint_fast64_t completed, failed; /* handshakes */
+};
+
+/* Where the reading of the files reports to. */
+struct report {
+    char *message;
+    size_t size;
+};
+
+static bool wrong(const struct report *report, const char *option, const char *path,
+                  const char *what, int code)
+{
+    snprintf(report->message, report->size, "%s: %.300s %s: %s", option, path, what,
+             gnutls_strerror(code));
+    return false;
+}
+
+static gnutls_datum_t datum_of(const struct td_secret *file)
+{
+    return (gnutls_datum_t){ (unsigned char *)file->bytes, (unsigned)file->length };
+}
+
+/* ---- an identity ----------------------------------------------------------------------------- */
+
+void td_tls_identity_unref(struct td_tls_identity *identity)
+{
+    if (!identity || atomic_fetch_sub(&identity->references, 1) > 1)
+        return;
+    if (identity->credentials)
+        gnutls_certificate_free_credentials(identity->credentials);
+    if (identity->clients)
+        gnutls_x509_trust_list_deinit(identity->clients, 1);
+    free(identity);
+}
+
+/* Certificates with their number, or the code of an error. */
+static int read_certificates(const struct td_tls_files *files, gnutls_x509_crt_t **certificates,
+                             unsigned *n, const struct report *report)
+{
+    struct td_secret file;
+    if (!td_secret_read("tls-certificate", files->certificate, TD_TLS_FILE, &file, report->message,
+                        report->size))
+        return GNUTLS_E_FILE_ERROR;
+    const gnutls_datum_t text = datum_of(&file);
+    const int code = gnutls_x509_crt_list_import2(certificates, n, &text, GNUTLS_X509_FMT_PEM, 0);
+    if (code < 0)
+        (void)wrong(report, "tls-certificate", files->certificate, "has no PEM certificate", code);
+    td_secret_free(&file);
+    return code;
+}
+
+static bool read_key(const struct td_tls_files *files, gnutls_x509_privkey_t key, bool *exposed,
+                     const struct report *report)
+{
+    struct td_secret file;
+    if (!td_secret_read("tls-key", files->key, TD_TLS_FILE, &file, report->message, report->size))
+        return false;
+    *exposed = file.exposed;
+    const gnutls_datum_t text = datum_of(&file);
+    const int code = gnutls_x509_privkey_import2(key, &text, GNUTLS_X509_FMT_PEM, NULL, 0);
+    td_secret_free(&file);
+    return code >= 0 ||
+           wrong(report, "tls-key", files->key, "has no PEM key without a password", code);
+}
+
+/* Gives the credentials the certificates and their key. */
+static bool read_pair(struct td_tls_identity *identity, const struct td_tls_files *files,
+                      const struct report *report)
+{
+    gnutls_x509_crt_t *certificates = NULL;
+    gnutls_x509_privkey_t key = NULL;
+    unsigned n = 0;
+    bool done = false;
+    if (read_certificates(files, &certificates, &n, report) < 0)
+        return false;
+    if (gnutls_x509_privkey_init(&key) < 0 ||
+        !read_key(files, key, &identity->state.key_is_exposed, report))
+        goto done;
+    identity->state.begins_s = gnutls_x509_crt_get_activation_time(certificates[0]);
+    identity->state.expires_s = gnutls_x509_crt_get_expiration_time(certificates[0]);
+    const int code =
+        gnutls_certificate_set_x509_key(identity->credentials, certificates, (int)n, key);
+    done = code >= 0 ||
+           wrong(report, "tls-key", files->key, "is not the key of --tls-certificate", code);
+done:
+    for (unsigned i = 0; i < n; i++)
+        gnutls_x509_crt_deinit(certificates[i]);
+    gnutls_free(certificates);
+    if (key)
+        gnutls_x509_privkey_deinit(key);
+    return done;
+}
+
+static bool read_authority(struct td_tls_identity *identity, const struct td_tls_files *files,
+                           const struct report *report)
+{
+    struct td_secret file;
+    if (!files->client_ca[0])
+        return true;
+    if (!td_secret_read("tls-client-ca", files->client_ca, TD_TLS_FILE, &file, report->message,
+                        report->size))
+        return false;
+    const gnutls_datum_t text = datum_of(&file);
+    int code = gnutls_x509_trust_list_init(&identity->clients, 0);
+    if (code >= 0)
+        code = gnutls_x509_trust_list_add_trust_mem(identity->clients, &text, NULL,
+                                                    GNUTLS_X509_FMT_PEM, 0, 0);
+    td_secret_free(&file);
+    identity->state.asks_clients = true;
+    if (code > 0)
+        return true;
+    return wrong(report, "tls-client-ca", files->client_ca, "has no PEM certificate",
+                 code < 0 ? code : GNUTLS_E_NO_CERTIFICATE_FOUND);
+}
+
+static struct td_tls_identity *read_identity(const struct td_tls_files *files, uint64_t number,
+                                             const struct report *report)
+{
+    struct td_tls_identity *identity = calloc(1, sizeof *identity);
+    if (!identity)
+        return NULL;
+    atomic_init(&identity->references, 1);
+    identity->number = number;
+    if (gnutls_certificate_allocate_credentials(&identity->credentials) >= 0 &&
+        read_pair(identity, files, report) && read_authority(identity, files, report))
+        return identity;
+    td_tls_identity_unref(identity);
+    return NULL;
+}
+
+/* ---- the identity in force ------------------------------------------------------------------- */
+
+static bool check_files(const struct td_tls_files *files, const struct report *report)
+{
+    const bool certificate = files->certificate[0], key = files->key[0];
+    if (certificate && key)
+        return true;
+    snprintf(report->message, report->size, "%s: also needs %s, which is not given",
+             certificate ? "tls-certificate"
+             : key       ? "tls-key"
+                         : "tls-client-ca",
+             certificate ? "--tls-key"
+             : key       ? "--tls-certificate"
+                         : "--tls-certificate and --tls-key");
+    return false;
+}
+
+struct td_tls *td_tls_open(const struct td_tls_files *files, char *message, size_t size)
+{
+    const struct report report = { message, size };
+    if (!check_files(files, &report))
+        return NULL;
+    snprintf(message, size, "tls-certificate: no memory");
+    struct td_tls *tls = calloc(1, sizeof *tls);
+    if (!tls)
+        return NULL;
+    tls->files = *files;
+    pthread_mutex_init(&tls->mutex, NULL);
+    if (gnutls_priority_init(&tls->priorities, TD_TLS_PRIORITIES, NULL) >= 0 &&
+        td_tls_reload(tls, message, size))
+        return tls;
+    td_tls_free(tls);
+    return NULL;
+}
+
+bool td_tls_reload(struct td_tls *tls, char *message, size_t size)
+{
+    const struct report report = { message, size };
+    snprintf(message, size, "tls-certificate: no memory");
+    struct td_tls_identity *next = read_identity(&tls->files, tls->last_number + 1, &report);
+    if (!next)
+        return false;
+    tls->last_number++;
+    pthread_mutex_lock(&tls->mutex);
+    struct td_tls_identity *before = tls->identity;
+    tls->identity = next;
+    atomic_store(&tls->number, next->clients ? next->number : 0);
+    pthread_mutex_unlock(&tls->mutex);
+    td_tls_identity_unref(before);
+    return true;
+}
+
+void td_tls_free(struct td_tls *tls)
+{
+    if (!tls)
+        return;
+    td_tls_identity_unref(tls->identity);
+    if (tls->priorities)
+        gnutls_priority_deinit(tls->priorities);
+    pthread_mutex_destroy(&tls->mutex);
+    free(tls);
+}
+
+static struct td_tls_identity *in_force(struct td_tls *tls)
+{
+    pthread_mutex_lock(&tls->mutex);
+    struct td_tls_identity *identity = tls->identity;
+    atomic_fetch_add(&identity->references, 1);
+    pthread_mutex_unlock(&tls->mutex);
+    return identity;
+}
+
+struct td_tls_state td_tls_state(struct td_tls *tls)
+{
+    struct td_tls_identity *identity = in_force(tls);
+    struct td_tls_state state = identity->state;
+    td_tls_identity_unref(identity);
+    state.completed = atomic_load_explicit(&tls->completed, memory_order_relaxed);
+    state.failed = atomic_load_explicit(&tls->failed, memory_order_relaxed);
+    return state;
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+/* Without memory a session lacks what could not be set, and its handshake fails. */
+struct gnutls_session_int *td_tls_session_new(struct td_tls *tls, int socket,
+                                              struct td_tls_identity **identity)
+{
+    static const unsigned char http[] = "http/1.1";
+    const gnutls_datum_t protocol = { (unsigned char *)(uintptr_t)http, sizeof http - 1 };
+    gnutls_session_t session = NULL;
+    if (gnutls_init(&session, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL) < 0)
+        return NULL;
+    *identity = in_force(tls);
+    (void)gnutls_priority_set(session, tls->priorities);
+    (void)gnutls_alpn_set_protocols(session, &protocol, 1, 0);
+    (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, (*identity)->credentials);
+    if ((*identity)->clients) {
+        gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUEST);
+        /* Names of authorities would let some clients choose no certificate after a reload. */
+        gnutls_certificate_send_x509_rdn_sequence(session, 1);
+    }
+    gnutls_transport_set_int(session, socket);
+    return session;
+}
+
+void td_tls_count(struct td_tls *tls, bool complete)
+{
+    atomic_fetch_add_explicit(complete ? &tls->completed : &tls->failed, 1, memory_order_relaxed);
+}
+
+/* The client's certificates; their number, 0 for none, or the code of an error. */
+static int client_chain(gnutls_session_t session, gnutls_x509_crt_t chain[TD_TLS_CHAIN])
+{
+    unsigned n = 0;
+    const gnutls_datum_t *given = gnutls_certificate_get_peers(session, &n);
+    int code = 0;
+    if (!given)
+        n = 0;
+    if (n > TD_TLS_CHAIN)
+        return GNUTLS_E_CERTIFICATE_LIST_UNSORTED;
+    for (unsigned i = 0; i < n; i++) {
+        code = gnutls_x509_crt_init(&chain[i]);
+        if (code >= 0)
+            code = gnutls_x509_crt_import(chain[i], &given[i], GNUTLS_X509_FMT_DER);
+        if (code < 0)
+            return code;
+    }
+    return (int)n;
+}
+
+/* OK, or FORBIDDEN with the reason why the chain is not trusted. */
+static td_status check_chain(gnutls_x509_trust_list_t clients, gnutls_x509_crt_t *chain, int n,
+                             struct td_error *err)
+{
+    gnutls_typed_vdata_st purpose = {
+        .type = GNUTLS_DT_KEY_PURPOSE_OID,
+        .data = (unsigned char *)(uintptr_t)GNUTLS_KP_TLS_WWW_CLIENT,
+    };
+    gnutls_datum_t reason = { NULL, 0 };
+    unsigned status = GNUTLS_CERT_INVALID;
+    const int code = gnutls_x509_trust_list_verify_crt2(clients, chain, (unsigned)n, &purpose, 1, 0,
+                                                        &status, NULL);
+    if (code >= 0 && status == 0)
+        return TD_OK;
+    if (code >= 0)
+        (void)gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &reason, 0);
+    td_error_set(err, TD_FORBIDDEN, "the client's certificate is refused: %.200s",
+                 code < 0      ? gnutls_strerror(code)
+                 : reason.data ? (const char *)reason.data
+                               : "it is not trusted");
+    gnutls_free(reason.data);
+    return err->status;
+}
+
+td_status td_tls_check_client(struct td_tls *tls, struct gnutls_session_int *session,
+                              uint64_t *checked, struct td_error *err)
+{
+    gnutls_x509_crt_t chain[TD_TLS_CHAIN] = { NULL };
+    const uint64_t number = atomic_load_explicit(&tls->number, memory_order_acquire);
+    if (number == 0 || *checked == number)
+        return TD_OK;
+    struct td_tls_identity *identity = in_force(tls);
+    td_status status = TD_OK;
+    const int n = identity->clients ? client_chain(session, chain) : 0;
+    if (identity->clients && n > 0)
+        status = check_chain(identity->clients, chain, n, err);
+    else if (identity->clients)
+        status = td_error_set(err, TD_FORBIDDEN,
+                              n == 0 ? "the client has no certificate; this server needs one"
+                                     : "the client's certificates cannot be read");
+    if (status == TD_OK)
+        *checked = identity->number;
+    for (int i = 0; i < TD_TLS_CHAIN; i++)
+        if (chain[i])
+            gnutls_x509_crt_deinit(chain[i]);
+    td_tls_identity_unref(identity);
+    return status;
+}

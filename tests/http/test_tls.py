@@ -1,0 +1,303 @@
+"""TLS: certificates, their reload, certificates of clients, and clients that do not finish a handshake."""
+import contextlib, os, random, re, signal, socket, ssl, subprocess, time, warnings
+import certificates
+from daemon import *
+
+GATHER = {"params": [1, 2, 3], "indices": [2, 0]}
+HELLO = bytes.fromhex("1603010200010001fc0303")  # the beginning of a ClientHello
+
+
+def processor_time(pid):
+    """seconds"""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def run(*arguments):
+    """a daemon that is expected to exit"""
+    return subprocess.run([BINARY, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_LIMIT, env=environment())
+
+
+def served_by(daemon, context):
+    """the name in the certificate that a new connection sees"""
+    with socket.create_connection((daemon.host, daemon.port), WAIT_LIMIT) as plain, context.wrap_socket(plain, server_hostname="localhost") as session:
+        return dict(pair[0] for pair in session.getpeercert()["subject"])["commonName"]
+
+
+class TlsTest(HttpTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = certificates.Folder().authority("authority").sign("server", "server")
+        super().setUpClass()
+
+    def start(self, *options, client=None, **arguments):
+        return Daemon(*self.folder.options(**arguments), *options, tls=self.folder.context(client))
+
+    def reload(self, daemon, event="certificate_read"):
+        seen = len(daemon.events())
+        daemon.send_signal(signal.SIGHUP)
+        return daemon.wait_log(lambda e: e.get("event") == event and daemon.events().index(e) >= seen)
+
+
+class Requests(TlsTest):
+    def test_requests_on_a_connection(self):
+        with self.start() as daemon, Client(daemon) as client:
+            for _ in range(3):
+                self.assertEqual(client.post("/v1/gather", GATHER).json()["output"]["data"], [3, 1])
+            self.assertProblem(client.post("/v1/gather", {"params": [1], "indices": [5]}), 422, "INDEX_OUT_OF_BOUNDS")
+
+    def test_large_bodies_both_ways(self):
+        data = random.Random(SEED).randbytes(20 << 20)
+        with self.start() as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/t", npy("|u1", [len(data)], data), {"Content-Type": "application/x-npy"}), 201)
+            self.assertEqual(client.request("GET", "/v1/tensors/t", None, {"Accept": "application/x-npy"}).body[-len(data):], data)
+
+    def test_only_tls_1_2_and_1_3(self):
+        with self.start() as daemon:
+            for version, works in ((ssl.TLSVersion.TLSv1_3, True), (ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_1, False)):
+                context = self.folder.context()
+                context.set_ciphers("DEFAULT@SECLEVEL=0")
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    context.minimum_version = context.maximum_version = version
+                if works:
+                    self.assertEqual(served_by(daemon, context), "server")
+                else:
+                    with self.assertRaises(ssl.SSLError):
+                        served_by(daemon, context)
+
+    def test_http_1_1_is_negotiated(self):
+        context = self.folder.context()
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        with self.start() as daemon, socket.create_connection((daemon.host, daemon.port), WAIT_LIMIT) as plain:
+            with context.wrap_socket(plain, server_hostname="localhost") as session:
+                self.assertEqual(session.selected_alpn_protocol(), "http/1.1")
+
+    def test_an_rsa_key(self):
+        self.folder.sign("rsa", "server", rsa=True)
+        with self.start(name="rsa") as daemon:
+            self.assertEqual(served_by(daemon, self.folder.context()), "rsa")
+
+    def test_metrics_have_the_certificate_and_the_handshakes(self):
+        with self.start() as daemon, Client(daemon) as client:
+            with contextlib.suppress(OSError), socket.create_connection((daemon.host, daemon.port), WAIT_LIMIT) as plain:
+                plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                self.assertEqual(plain.recv(100)[:1], b"\x15")  # an alert
+            text = client.request("GET", "/metrics").body.decode()
+            expires = float(re.search(r"(?m)^tensord_tls_certificate_expires_seconds (\S+)$", text)[1])
+            self.assertAlmostEqual(expires - time.time(), 30 * 86400, delta=3600)
+            self.assertIn('\ntensord_tls_handshakes_total{result="complete"} ', text)
+            self.assertIn('\ntensord_tls_handshakes_total{result="failed"} 1\n', text)
+
+    def test_the_drain_answers_what_is_running(self):
+        with self.start("--workers", "1", "--inline-limit-us", "0") as daemon:
+            slow = SlowWork(daemon, 0.3 * SCALE)
+            with Raw(daemon) as raw:
+                raw.send(slow.http())
+                time.sleep(0.05)
+                daemon.send_signal(signal.SIGTERM)
+                reply = raw.reply()
+                self.assertStatus(reply, 200)
+                self.assertEqual(reply.headers["Connection"].lower(), "close")
+            self.assertEqual(daemon.wait(WAIT_LIMIT), 0)
+
+
+class Files(TlsTest):
+    def assertRefused(self, options, *words):
+        for check in ((), ("--check-config",)):
+            result = run("--listen", "127.0.0.1:0", *check, *options)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), result)
+            for word in words:
+                self.assertIn(word, result.stderr)
+
+    def test_wrong_files_are_refused_with_option_and_file(self):
+        folder, server, key = self.folder, self.folder.file("server.pem"), self.folder.file("server.key")
+        folder.key("other")
+        for name, content in (("empty", b""), ("noise", random.Random(SEED).randbytes(1000)), ("nul", b"\0" * 100),
+                              ("cut", open(server, "rb").read()[:300]), ("large", b"x" * ((1 << 20) + 1))):
+            with open(folder.file(name), "wb") as file:
+                file.write(content)
+            path = folder.file(name)
+            self.assertRefused(["--tls-certificate", path, "--tls-key", key], "tls-certificate: ", path)
+            self.assertRefused(["--tls-certificate", server, "--tls-key", path], "tls-key: ", path)
+            self.assertRefused([*folder.options(), "--tls-client-ca", path], "tls-client-ca: ", path)
+        self.assertRefused(["--tls-certificate", server, "--tls-key", folder.file("other.key")], "tls-key: ", "other.key is not the key of --tls-certificate")
+        certificates.openssl("ec", "-in", key, "-aes128", "-passout", "pass:secret", "-out", folder.file("locked.key"))
+        self.assertRefused(["--tls-certificate", server, "--tls-key", folder.file("locked.key")], "tls-key: ", "locked.key", "without a password")
+        self.assertRefused(["--tls-certificate", "/nonexistent", "--tls-key", key], "tls-certificate: cannot read /nonexistent: No such file")
+        self.assertRefused(["--tls-certificate", folder.path, "--tls-key", key], "tls-certificate: ", "not a regular file")
+
+    def test_the_options_need_each_other(self):
+        server, key = self.folder.file("server.pem"), self.folder.file("server.key")
+        self.assertRefused(["--tls-certificate", server], "tls-certificate: also needs --tls-key")
+        self.assertRefused(["--tls-key", key], "tls-key: also needs --tls-certificate")
+        self.assertRefused(["--tls-client-ca", server], "tls-client-ca: also needs --tls-certificate and --tls-key")
+
+    def test_a_certificate_that_expires_and_an_exposed_key_are_warnings(self):
+        self.folder.sign("soon", "server", days=3)
+        os.chmod(self.folder.file("soon.key"), 0o644)
+        with self.start(name="soon") as daemon:
+            events = {event["event"]: event for event in daemon.events()}
+            self.assertEqual((events["certificate_expires"]["level"], events["certificate_expires"]["reason"]), ("warn", "it expires within two weeks"))
+            self.assertEqual((events["key_exposed"]["level"], events["key_exposed"]["file"]), ("warn", self.folder.file("soon.key")))
+        with self.start() as daemon:
+            self.assertFalse({event["event"] for event in daemon.events()} & {"certificate_expires", "key_exposed"})
+
+    def test_sighup_reads_the_certificate_again(self):
+        folder = certificates.Folder().authority("authority").sign("server", "server")
+        context = folder.context()
+        with Daemon(*folder.options(), tls=context) as daemon, Client(daemon) as before:
+            self.assertStatus(before.post("/v1/gather", GATHER), 200)
+            self.assertEqual(served_by(daemon, context), "server")
+            folder.sign("renewed", "server")
+            for end in (".pem", ".key"):
+                os.replace(folder.file("renewed" + end), folder.file("server" + end))
+            self.reload(daemon)
+            self.assertEqual(served_by(daemon, context), "renewed")
+            self.assertStatus(before.post("/v1/gather", GATHER), 200)  # the open connection goes on
+            with open(folder.file("server.pem"), "w", encoding="ascii") as file:
+                file.write("half a file")
+            kept = self.reload(daemon, "certificate_kept")
+            self.assertEqual(kept["level"], "error")
+            self.assertIn("tls-certificate: " + folder.file("server.pem"), kept["reason"])
+            self.assertEqual(served_by(daemon, context), "renewed")
+            self.assertStatus(before.post("/v1/gather", GATHER), 200)
+
+
+class Clients(TlsTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder.authority("stranger").sign("good", "client").sign("forged", "client", "stranger").sign("late", "client", days=-1)
+        cls.folder.sign("misused", "server")
+
+    def assertForbidden(self, daemon, client, version, words):
+        context = self.folder.context(client)
+        context.maximum_version = version
+        with Client(Other(daemon, context)) as connection:
+            problem = self.assertProblem(connection.post("/v1/gather", GATHER), 403, "FORBIDDEN")
+            self.assertIn(words, problem["detail"])
+            for path in ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"):
+                self.assertStatus(connection.request("GET", path), 200)
+
+    def test_requests_need_a_certificate_that_the_authority_has_signed(self):
+        with self.start(client_ca="authority", client="good") as daemon, Client(daemon) as client:
+            self.assertStatus(client.post("/v1/gather", GATHER), 200)
+            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                with self.subTest(version=version):
+                    self.assertForbidden(daemon, None, version, "the client has no certificate")
+                    self.assertForbidden(daemon, "forged", version, "issuer is unknown")
+                    self.assertForbidden(daemon, "late", version, "expired")
+                    self.assertForbidden(daemon, "misused", version, "intended purpose")
+
+    def test_check_health_needs_none(self):
+        with self.start(client_ca="authority", client="good") as daemon:
+            result = run("--check-health", "--listen", f"127.0.0.1:{daemon.port}", *self.folder.options())
+            self.assertEqual((result.returncode, result.stdout), (0, f"tensord: 127.0.0.1:{daemon.port} is alive\n"))
+            result = run("--check-health", "--listen", f"127.0.0.1:{daemon.port}")
+            self.assertEqual(result.returncode, 1, result)
+
+    def test_without_an_authority_none_is_asked_for(self):
+        with self.start(client="forged") as daemon, Client(daemon) as client:
+            self.assertStatus(client.post("/v1/gather", GATHER), 200)
+
+    def test_tokens_are_needed_as_well(self):
+        token = "a-token-of-the-tests"
+        path = self.folder.file("tokens")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"read {token}\n")
+        os.chmod(path, 0o600)
+        bearer = {"Authorization": f"Bearer {token}"}
+        with self.start("--token-file", path, client_ca="authority", client="good") as daemon:
+            daemon.at_start = None  # the question for it would need the token
+            with Client(daemon) as client:
+                self.assertProblem(client.post("/v1/gather", GATHER), 401, "UNAUTHENTICATED")
+                self.assertStatus(client.post("/v1/gather", GATHER, bearer), 200)
+            with Client(Other(daemon, self.folder.context())) as client:
+                self.assertProblem(client.post("/v1/gather", GATHER, bearer), 403, "FORBIDDEN")
+
+    def test_a_reload_of_the_authority_concerns_open_connections(self):
+        folder = certificates.Folder().authority("authority").authority("stranger").sign("server", "server")
+        folder.sign("good", "client").sign("forged", "client", "stranger")
+        folder.authority("trusted")
+        os.replace(folder.file("authority.pem"), folder.file("trusted.pem"))
+        with Daemon(*folder.options(client_ca="trusted"), tls=folder.context("good", "trusted")) as daemon, Client(daemon) as client:
+            self.assertStatus(client.post("/v1/gather", GATHER), 200)
+            os.replace(folder.file("stranger.pem"), folder.file("trusted.pem"))
+            self.reload(daemon)
+            self.assertProblem(client.post("/v1/gather", GATHER), 403, "FORBIDDEN")
+            daemon.at_start = None  # the question for it would be refused
+
+
+class Other:
+    """the same daemon for a client with another context"""
+
+    def __init__(self, daemon, tls):
+        self.host, self.port, self.tls = daemon.host, daemon.port, tls
+
+
+class Hostile(TlsTest):
+    def connect(self, daemon):
+        return socket.create_connection((daemon.host, daemon.port), WAIT_LIMIT)
+
+    def test_half_a_handshake_takes_no_processor_time_and_ends(self):
+        with self.start("--header-timeout-ms", "2000", "--idle-timeout-ms", "4000") as daemon, contextlib.ExitStack() as stack:
+            before = processor_time(daemon.process.pid)
+            for sent in (b"", HELLO[:1], HELLO[:5], HELLO, HELLO + bytes(100)):
+                plain = stack.enter_context(self.connect(daemon))
+                plain.sendall(sent)
+                plain.settimeout(10 * SCALE)
+                self.assertEqual(self.rest_of(plain), b"", sent)
+            self.assertLess(processor_time(daemon.process.pid) - before, 2 * SCALE)
+
+    def rest_of(self, plain):
+        data = b""
+        with contextlib.suppress(ConnectionResetError):
+            while part := plain.recv(1000):
+                data += part
+        return data
+
+    def test_slow_headers_end_without_bytes_that_are_no_records(self):
+        with self.start("--header-timeout-ms", "1000") as daemon, Raw(daemon) as raw:
+            raw.send(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
+            deadline = time.monotonic() + WAIT_LIMIT
+            with contextlib.suppress(ssl.SSLEOFError):
+                while raw.more() and time.monotonic() < deadline:
+                    pass
+            self.assertEqual(bytes(raw.seen), b"")
+
+    def test_a_connection_that_waits_is_not_ended_by_the_time_for_headers(self):
+        with self.start("--header-timeout-ms", "1000") as daemon, Raw(daemon) as raw:
+            time.sleep(2.5 * SCALE)
+            raw.send(http_request("GET", "/healthz"))
+            self.assertStatus(raw.reply(), 200)
+
+    def test_bytes_that_are_no_handshake(self):
+        generator = random.Random(SEED)
+        with self.start() as daemon, Client(daemon) as client:
+            for i in range(300):
+                noise = generator.randbytes(generator.randrange(1, 600))
+                if i % 2:
+                    noise = HELLO + noise
+                with contextlib.suppress(OSError), self.connect(daemon) as plain:
+                    plain.sendall(noise)
+                    if i % 3:
+                        plain.shutdown(socket.SHUT_WR)
+                        plain.recv(1000)
+            self.assertStatus(client.post("/v1/gather", GATHER), 200)
+
+    def test_silent_handshakes_make_room(self):
+        limit = 40
+        with self.start("--connection-limit", str(limit), "--client-connections", str(limit)) as daemon, contextlib.ExitStack() as stack:
+            for _ in range(limit):
+                stack.enter_context(self.connect(daemon)).sendall(HELLO)
+            time.sleep(0.2 * SCALE)
+            with Client(daemon) as client:  # restricted: health is answered
+                self.assertStatus(client.request("GET", "/healthz"), 200)
+
+    def test_the_stop_ends_handshakes(self):
+        with self.start() as daemon, self.connect(daemon) as plain:
+            plain.sendall(HELLO)
+            time.sleep(0.1 * SCALE)
+            daemon.send_signal(signal.SIGTERM)
+            self.assertEqual(daemon.wait(WAIT_LIMIT), 0)
