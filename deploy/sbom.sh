@@ -26,6 +26,7 @@ licence() {
     p11-kit) echo BSD-3-Clause ;;
     cjson | libffi) echo MIT ;;
     xxhash) echo BSD-2-Clause ;;
+    curl) echo curl ;;
     dragonbox) echo 'Apache-2.0 WITH LLVM-exception OR BSL-1.0' ;;
     zlib) echo Zlib ;;
     *) echo NOASSERTION ;;
@@ -87,6 +88,8 @@ if command -v dpkg-query >/dev/null; then
     fi
     mapfile -t libraries < <(ldd "$binary" | sed -n 's/.* => \(\/[^ ]*\) (.*/\1/p; s/^[ \t]*\(\/[^ ]*\) (.*/\1/p')
     for package in $(owners "${libraries[@]}"); do add_package "$package" DYNAMIC_LINK; done
+    # Loaded only with --otlp-endpoint.
+    for package in $(owners '*/libcurl.so.4'); do add_package "$package" DEPENDS_ON; done
 else
     echo "sbom: no dpkg-query on this machine: the libraries that are linked dynamically are left out" >&2
 fi

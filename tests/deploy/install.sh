@@ -3,6 +3,7 @@
 # the man page, and the completions, with the tools that are installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+documents=$(ls docs)
 build=$(realpath "${1:-build}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -18,6 +19,7 @@ for file in usr/bin/tensord usr/lib/systemd/system/tensord.{service,socket} usr/
     usr/share/doc/tensord/{README.md,copyright,tensord.spdx.json,docs/operation.md,examples/planets.npy}; do
     [ -f "$file" ] || fail "$file is not installed"
 done
+[ "$(ls usr/share/doc/tensord/docs)" = "$documents" ] || fail "not all documents are installed: $(ls usr/share/doc/tensord/docs)"
 [ "$(ls)" = $'etc\nusr' ] || fail "installed outside of the prefix: $(ls)"
 grep -qx 'ExecStart=/usr/bin/tensord --config /etc/tensord/tensord.json' usr/lib/systemd/system/tensord.service ||
     fail "ExecStart: $(grep ExecStart= usr/lib/systemd/system/tensord.service)"
