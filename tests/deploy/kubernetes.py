@@ -157,9 +157,23 @@ def check_options(objects):
     assert options["drain-delay-ms"] / 1000 >= noticed, f"readiness is noticed after {noticed} s"
 
 
+def certificate_of(container, mounts):
+    """variables of the container that name its certificate, with files of the tests in their place; and the clients' context"""
+    import certificates
+    variables = {item["name"]: item["value"] for item in container.get("env", [])}
+    if not variables:
+        return {}, None
+    assert set(variables) == {"TENSORD_TLS_CERTIFICATE", "TENSORD_TLS_KEY"}, variables
+    names = {os.path.basename(path) for path in variables.values()}
+    assert names == {"tls.crt", "tls.key"}, f"a secret of the type kubernetes.io/tls has others: {names}"
+    assert {os.path.dirname(path) for path in variables.values()} == {mounts["certificate"]}, variables
+    shared = certificates.shared()
+    return dict(zip(sorted(variables), shared.options()[1::2])), shared.context()
+
+
 def check_daemon(objects, daemon):
     """the daemon takes the rendered options, and answers the probes and Prometheus without a token"""
-    options, _, container, _ = options_of(objects)
+    options, _, container, mounts = options_of(objects)
     folder = daemon.temporary_folder()
     tokens = os.path.join(folder, "tokens")
     with open(os.open(tokens, os.O_WRONLY | os.O_CREAT, 0o440), "w", encoding="ascii") as file:
@@ -169,11 +183,13 @@ def check_daemon(objects, daemon):
     path = os.path.join(folder, "tensord.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump({**options, **own}, file)
-    running = daemon.Daemon("--config", path, log_format=None)
+    variables, context = certificate_of(container, mounts)
+    running = daemon.Daemon("--config", path, env=variables, log_format=None, tls=context)
     try:
         for probe in "startupProbe", "readinessProbe", "livenessProbe":
-            url = f"http://{running.address}{container[probe]['httpGet']['path']}"
-            assert urllib.request.urlopen(url, timeout=daemon.WAIT_LIMIT).status == 200, probe
+            asked = container[probe]["httpGet"]
+            url = f"{asked.get('scheme', 'HTTP').lower()}://{running.address}{asked['path']}"
+            assert urllib.request.urlopen(url, timeout=daemon.WAIT_LIMIT, context=context).status == 200, probe
         url = f"http://{own['metrics-listen']}/metrics"
         assert b"tensord_queue_jobs" in urllib.request.urlopen(url, timeout=daemon.WAIT_LIMIT).read()
         warned = [event["event"] for event in running.events() if event["level"] in ("warn", "error")]

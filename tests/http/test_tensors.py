@@ -86,7 +86,7 @@ class Put(TensorTest):
         slices = [body[i:i + 777_777] for i in range(0, len(body), 777_777)]
         for framing, sent in (("as announced", body), ("in chunks", iter(slices))):
             with self.subTest(framing):
-                connection = http.client.HTTPConnection("127.0.0.1", self.daemon.port, timeout=WAIT_LIMIT)
+                connection = holdings.connection_to(self.daemon, WAIT_LIMIT)
                 connection.request("PUT", "/v1/tensors/large", sent, {"Content-Type": SAFETENSORS})
                 self.assertIn(connection.getresponse().status, (200, 201))
                 connection.close()
