@@ -175,7 +175,7 @@ stage oip-asan            wait    -wl  build-asan    oip build-asan 4
 stage http-tsan           wait    -wl  build-tsan    http build-tsan 6 --only test_concurrency --only test_overload \
     --only test_devices --only test_lifecycle
 stage http-tsan-topics    wait    --l  build-tsan    http build-tsan 6 --only test_clients --only test_oip_memory \
-    --only test_tensors --only test_scatter --only test_store_option
+    --only test_tensors --only test_scatter --only test_store_option --only test_traces
 for trial in crash faults hostile restart replicas soak; do
     stage trial-$trial      wait  -w-  build-release trial $trial build 1 8
     stage trial-$trial-long wait  --l  build-release trial $trial build 1 180

@@ -8,8 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 binary=$(realpath "${1:-build/tensord}")
 units=deploy/systemd
 readonly MOST_EXPOSURE=15 # in tenths
-# Files, signals, connections, processor time, shared memory and inherited sockets.
-readonly TOPICS=(test_metrics test_oip_memory test_ops test_restart)
+# Files, signals, connections, processor time, shared memory, inherited sockets, and a library that is loaded later.
+readonly TOPICS=(test_metrics test_oip_memory test_ops test_restart test_traces.Spans)
 
 fail() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 
