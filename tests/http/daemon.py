@@ -364,7 +364,7 @@ class Raw:
         """source: the address to connect from, as another client would"""
         self.socket = socket.create_connection((daemon.host, daemon.port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        tls = getattr(daemon, "tls", None)  # not every address is a Daemon's
+        tls = getattr(daemon, "tls", None)
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname=daemon.host)
         self.seen = bytearray()

@@ -13,9 +13,10 @@ from urllib.parse import quote
 
 
 def connection_to(daemon, timeout):
-    """an HTTPConnection"""
-    if daemon.tls:
-        return http.client.HTTPSConnection(daemon.host, daemon.port, timeout=timeout, context=daemon.tls)
+    """an HTTPConnection; not every address is a Daemon's"""
+    tls = getattr(daemon, "tls", None)
+    if tls:
+        return http.client.HTTPSConnection(daemon.host, daemon.port, timeout=timeout, context=tls)
     return http.client.HTTPConnection(daemon.host, daemon.port, timeout=timeout)
 
 
