@@ -9,11 +9,11 @@
 #
 # All packages are the distribution's own, with one exception. libmicrohttpd must be 1.0.5 or newer, because
 # older versions accept ambiguous request framing (request smuggling). The first of these that is new enough
-# is used; CMake searches the same places:
-#   1. what pkg-config finds on the system, or the distribution's own package, which is then installed;
-#   2. TENSORD_MICROHTTPD_PREFIX=/path   an existing installation;
-#   3. the cache, ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/libmicrohttpd: a static library,
-#      built here once from the first of these that can be had:
+# is used; CMake searches them in the same order:
+#   1. TENSORD_MICROHTTPD_PREFIX=/path   an existing installation;
+#   2. the cache, ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/libmicrohttpd: a static library. It is
+#      built here once, if TENSORD_MICROHTTPD=build or a tarball asks for it, or if there is neither 1 nor 3, from the
+#      first of these that can be had:
 #        TENSORD_MICROHTTPD_TARBALL=/path/libmicrohttpd-x.y.z.tar.gz   a release; nothing is downloaded;
 #        a release that deploy/libmicrohttpd.sha256 lists, from this machine's apt mirrors or from GNU's server;
 #        the distribution's newest source package (Debian unstable, Ubuntu devel), which apt downloads
@@ -21,8 +21,10 @@
 #      A tar file with the name of a listed release and another checksum is an error.
 #      apt uses separate folders for that: the machine's configuration and lists do not change.
 #      Remove the folder to build the library again.
+#   3. what pkg-config finds on the system, or the distribution's own package, which is then installed. With it, a
+#      shared library, --tls-certificate is refused.
 #
-# Without apt-get, install the packages below by other means and use 2, or 3 with a tarball.
+# Without apt-get, install the packages below by other means and use 1, or 2 with a tarball.
 set -euo pipefail
 deploy=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=deploy/progress.sh
@@ -266,13 +268,15 @@ build_microhttpd() {
 }
 
 provide_microhttpd() {
-    local tarball=${TENSORD_MICROHTTPD_TARBALL:-} prefix cache stamp candidate
-    ! system_has_microhttpd || return 0
+    local tarball=${TENSORD_MICROHTTPD_TARBALL:-} asked=${TENSORD_MICROHTTPD:-} prefix cache stamp candidate
+    case $asked in '' | build) ;; *) die "TENSORD_MICROHTTPD is '$asked'; expected build or nothing" ;; esac
+    [ -z "$tarball" ] || asked=build
     if [ -n "${TENSORD_MICROHTTPD_PREFIX:-}" ]; then
         prefix_has_microhttpd "$TENSORD_MICROHTTPD_PREFIX" ||
             die "TENSORD_MICROHTTPD_PREFIX=$TENSORD_MICROHTTPD_PREFIX holds no libmicrohttpd >= $MICROHTTPD_AT_LEAST"
         return
     fi
+    [ "$asked" = build ] || ! system_has_microhttpd || return 0
 
     cache=${TENSORD_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set: set TENSORD_CACHE}/.cache}/tensord}
     mkdir -p "$cache"
@@ -291,7 +295,7 @@ provide_microhttpd() {
     if [ "$(cat "$prefix/stamp" 2>/dev/null)" = "$stamp" ] && prefix_has_microhttpd "$prefix"; then return; fi
 
     candidate=
-    [ -n "$tarball" ] || ! command -v apt-cache >/dev/null || candidate=$(apt_candidate libmicrohttpd-dev)
+    [ "$asked" = build ] || ! command -v apt-cache >/dev/null || candidate=$(apt_candidate libmicrohttpd-dev)
     if [ -n "$candidate" ] && dpkg --compare-versions "$candidate" ge "$MICROHTTPD_AT_LEAST"; then
         apt_install libmicrohttpd-dev
         return
@@ -305,7 +309,8 @@ provide_microhttpd() {
         say "building libmicrohttpd from $tarball"
         unpack_release "$work" "$tarball" "$tarball"
     else
-        say "the system's libmicrohttpd is missing or older than $MICROHTTPD_AT_LEAST: building a newer one"
+        [ "$asked" = build ] ||
+            say "the system's libmicrohttpd is missing or older than $MICROHTTPD_AT_LEAST: building a newer one"
         if download_release "$work"; then
             unpack_release "$work" "$work/release.tar.gz" "$(cat "$work/release.tar.gz.url")"
         else

@@ -24,6 +24,7 @@ enum {
 
 struct td_connections {
     int n_sockets;
+    uint64_t n_opened; /* since the start */
     struct td_buffer_pool *budget;
     size_t connection_bytes;
     atomic_int count, count_restricted;
@@ -170,8 +171,9 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
     record->io_thread = io_thread;
     record->seen_phase = TD_CONNECTION_CLOSED;
     record->acknowledged = 0;
+    record->opened = ++connections->n_opened;
     record->tls_checked = 0;
-    record->skipped = 0;
+    atomic_store_explicit(&record->skipped, 0, memory_order_relaxed);
     atomic_store_explicit(&record->requested, false, memory_order_relaxed);
     atomic_store_explicit(&record->received, 0, memory_order_relaxed);
     atomic_store_explicit(&record->phase, TD_CONNECTION_ACCEPTED, memory_order_release);
@@ -182,6 +184,14 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
         connections->end = socket + 1;
     pthread_mutex_unlock(&connections->mutex);
     return true;
+}
+
+void td_connections_close_opened(struct td_connections *connections, int socket, uint64_t opened)
+{
+    pthread_mutex_lock(&connections->mutex);
+    if (connections->records[socket].opened == opened)
+        release(connections, &connections->records[socket]);
+    pthread_mutex_unlock(&connections->mutex);
 }
 
 void td_connections_close(struct td_connections *connections, int socket)
@@ -377,7 +387,9 @@ void td_connection_skip_read(struct td_connection *connection, int socket)
     uint64_t received, acknowledged;
     int unread; /* asked for last: what arrives meanwhile is of the request */
     if (transferred(socket, &received, &acknowledged) && ioctl(socket, FIONREAD, &unread) == 0)
-        connection->skipped = received - (uint64_t)unread;
+        atomic_store_explicit(&connection->skipped,
+                              (uint64_t)unread < received ? received - (uint64_t)unread : 0,
+                              memory_order_relaxed);
 }
 
 /* A look at a connection that waits, receives or sends. */
@@ -438,7 +450,7 @@ static bool headers_are_late(struct td_connection *record, const struct look *lo
         record->seen_ns = 0;
         record->seen_bytes = atomic_load_explicit(&record->requested, memory_order_relaxed)
                                  ? look->bytes
-                                 : record->skipped;
+                                 : atomic_load_explicit(&record->skipped, memory_order_relaxed);
     }
     if (record->seen_ns == 0 && look->bytes > record->seen_bytes)
         record->seen_ns = look->now_ns;

@@ -55,12 +55,13 @@ enum td_restriction {
 };
 
 struct td_connection {
+    uint64_t opened;          /* its number, from 1: no two connections have the same */
     struct td_client *client; /* NULL: unknown, or a proxy's, whose requests are of other clients */
     bool forwards;            /* the peer is a trusted proxy */
     struct td_pass pass;      /* the token presented last, used by the I/O thread, */
     struct td_client *holder; /* and its holder as a client; NULL: none */
     uint64_t tls_checked;     /* of td_tls_check_client, used by the I/O thread */
-    uint64_t skipped;         /* bytes received before the first request: of a handshake */
+    atomic_uint_fast64_t skipped; /* bytes received before the first request: of a handshake */
     enum td_restriction restriction;
     int io_thread;
     atomic_int phase;
@@ -126,6 +127,10 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
 
 /* Before the socket is closed. An unknown socket has no effect. */
 void td_connections_close(struct td_connections *connections, int socket);
+
+/* After the socket was closed: only if the record is still that of this connection, since the socket's
+ * number may have another one meanwhile. */
+void td_connections_close_opened(struct td_connections *connections, int socket, uint64_t opened);
 
 /* The record of an open connection, on its I/O thread. */
 struct td_connection *td_connections_find(struct td_connections *connections, int socket);

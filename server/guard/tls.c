@@ -183,8 +183,11 @@ struct td_tls *td_tls_open(const struct td_tls_files *files, char *message, size
         return NULL;
     tls->files = *files;
     pthread_mutex_init(&tls->mutex, NULL);
-    if (gnutls_priority_init(&tls->priorities, TD_TLS_PRIORITIES, NULL) >= 0 &&
-        td_tls_reload(tls, message, size))
+    const int code = gnutls_priority_init(&tls->priorities, TD_TLS_PRIORITIES, NULL);
+    if (code < 0)
+        snprintf(message, size, "tls-certificate: GnuTLS does not accept %s: %s", TD_TLS_PRIORITIES,
+                 gnutls_strerror(code));
+    else if (td_tls_reload(tls, message, size))
         return tls;
     td_tls_free(tls);
     return NULL;

@@ -151,13 +151,16 @@ static void hand_over(struct td_handshakes *handshakes, struct handshake *handsh
     td_tls_count(services->tls, true);
     (void)epoll_ctl(handshakes->epoll, EPOLL_CTL_DEL, socket, NULL);
     unlist(handshakes, handshake);
-    td_connection_skip_read(td_connections_find(services->connections, socket), socket);
+    struct td_connection *record = td_connections_find(services->connections, socket);
+    const uint64_t opened = record->opened;
+    td_connection_skip_read(record, socket);
     gnutls_db_set_ptr(handshake->session, &complete);
     given = handshake->session;
     if (MHD_add_connection(handshakes->io_threads[handshake->io_thread].library, socket,
                            (const struct sockaddr *)&handshake->peer, handshake->length) != MHD_YES)
-        td_connections_close(services->connections, socket); /* the library has closed the socket */
-    handshake->session = given; /* NULL, unless the library did not get so far */
+        td_connections_close_opened(services->connections, socket,
+                                    opened); /* the library has closed the socket */
+    handshake->session = given;              /* NULL, unless the library did not get so far */
     given = NULL;
     release(handshake);
 }

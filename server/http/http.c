@@ -469,8 +469,8 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     if (!services->connections || !services->metrics || !http->linger || !http->populator ||
         !http->origins || !http->proxies)
         return false;
-    *why = "TLS needs a libmicrohttpd that was built with it, and linked statically: "
-           "deploy/dependencies.sh builds one";
+    *why = "TLS needs the static libmicrohttpd of TENSORD_MICROHTTPD=build "
+           "deploy/dependencies.sh; tensord was built with another one";
     if (services->tls && !td_handshakes_are_possible())
         return false;
     *why = "libmicrohttpd could not start";

@@ -75,6 +75,15 @@ env PATH="$work/bin:$PATH" PKG_CONFIG_LIBDIR=/nonexistent TENSORD_CACHE="$work/c
     >"$work/out" 2>&1 || fail "a second run"
 ! grep -E 'downloading|building' "$work/out" || fail "a second run built it again"
 
+mkdir "$work/system"
+printf 'Name: libmicrohttpd\nDescription: d\nVersion: 1.0.60\n' >"$work/system/libmicrohttpd.pc"
+run PKG_CONFIG_LIBDIR="$work/system" || fail "a system with the library"
+[ ! -e "$work/cache/libmicrohttpd" ] || fail "it was built though the system has it"
+run PKG_CONFIG_LIBDIR="$work/system" TENSORD_MICROHTTPD=build || fail "a system with the library, and TENSORD_MICROHTTPD=build"
+installed "$right  $pooled"
+! run TENSORD_MICROHTTPD=static || fail "a wrong value was accepted"
+says "TENSORD_MICROHTTPD is 'static'; expected build or nothing"
+
 cp "$work/wrong.tar.gz" "$pool/$pooled"
 ! run || fail "a wrong checksum was accepted"
 says "$pooled has the SHA-256 $wrong, but libmicrohttpd.sha256 lists $right for $name"
