@@ -257,15 +257,15 @@ static td_status check_input(const struct td_input_spec *spec, const struct td_o
     return TD_OK;
 }
 
-/* Do all tensors of the inputs with one_dtype have the dtype of the first of them? */
+/* Do all tensors of the inputs of this role with one_dtype have the dtype of the first of them? */
 static td_status check_one_dtype(const struct td_op *op, const struct td_op_args *args,
-                                 struct td_error *err)
+                                 td_role role, struct td_error *err)
 {
     const struct td_tensor *first = NULL;
     char first_name[TENSOR_NAME], name[TENSOR_NAME];
     for (int i = 0; i < op->n_inputs; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
-        for (int j = 0; spec->one_dtype && j < args->inputs[i].count; j++) {
+        for (int j = 0; spec->one_dtype && spec->role == role && j < args->inputs[i].count; j++) {
             const struct td_tensor *tensor = &args->inputs[i].tensors[j];
             if (!first) {
                 first = tensor;
@@ -366,7 +366,9 @@ td_status td_op_check(const struct td_op *op, const struct td_op_args *args, str
     for (int i = 0; i < op->n_inputs && status == TD_OK; i++)
         status = check_input(&op->inputs[i], &args->inputs[i], err);
     if (status == TD_OK)
-        status = check_one_dtype(op, args, err);
+        status = check_one_dtype(op, args, TD_ROLE_DATA, err);
+    if (status == TD_OK)
+        status = check_one_dtype(op, args, TD_ROLE_KEY, err);
     for (int i = 0; i < op->n_attrs && status == TD_OK; i++) {
         const char *name = op->attrs[i].name;
         if (args->attrs_set & ((uint32_t)1 << i)) {

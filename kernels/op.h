@@ -55,8 +55,9 @@ struct td_input_spec {
     const char *summary; /* one sentence, shapes included */
     td_role role;
     td_dtype_set dtypes;
-    bool one_dtype;    /* data: all tensors of all inputs with this flag must have one dtype (else
-                          td_op.mixed_dtypes); JSON values without a dtype get that of the others */
+    bool one_dtype;    /* data and keys: all tensors of all inputs of the role with this flag must
+                          have one dtype (else td_op.mixed_dtypes); JSON values without a dtype get
+                          that of the others */
     bool optional;     /* may be missing: then it has no tensors */
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
     bool reads_values; /* data: the kernel reads values; for other roles it always does */

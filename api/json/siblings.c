@@ -12,11 +12,12 @@ struct td_json_sibling {
 void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_request *request)
 {
     memset(siblings, 0, sizeof *siblings);
-    for (int i = 0; i < request->op->n_inputs && !siblings->known; i++) {
+    for (int i = 0; i < request->op->n_inputs; i++) {
+        const struct td_input_spec *spec = &request->op->inputs[i];
         const struct td_operand *given = &request->args.inputs[i];
-        siblings->known = request->op->inputs[i].one_dtype && given->tensors;
-        if (siblings->known)
-            siblings->dtype = given->tensors[0].dtype;
+        struct td_json_sibling_dtype *of = &siblings->of[spec->role];
+        if (!of->known && spec->one_dtype && given->tensors)
+            *of = (struct td_json_sibling_dtype){ true, given->tensors[0].dtype };
     }
 }
 
@@ -47,16 +48,15 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
                                 const struct td_request *request, int input, int index,
                                 const struct td_json_path *path, struct td_tensor *out)
 {
+    const struct td_input_spec *spec = &request->op->inputs[input];
+    struct td_json_sibling_dtype *of = &siblings->of[spec->role];
     const bool typed = td_json_peek(&source->scan) == '{';
-    if (!typed && !siblings->known)
+    if (!typed && !of->known)
         return skip_untyped(siblings, source, input, index);
     const td_status status =
-        td_json_tensor(source, siblings->known ? &siblings->dtype : NULL,
-                       td_input_untyped(&request->op->inputs[input]), path, out);
-    if (status == TD_OK && !siblings->known) {
-        siblings->known = true;
-        siblings->dtype = out->dtype;
-    }
+        td_json_tensor(source, of->known ? &of->dtype : NULL, td_input_untyped(spec), path, out);
+    if (status == TD_OK && !of->known)
+        *of = (struct td_json_sibling_dtype){ true, out->dtype };
     return status;
 }
 
@@ -105,15 +105,20 @@ static int promotion_rank(td_dtype dtype)
     }
 }
 
-/* The dtype that a single list of all elements would have, without tensors that have none. False if
- * there is none: numbers with strings or booleans, or no elements at all. */
+static td_role role_of(const struct td_request *request, const struct td_json_sibling *sibling)
+{
+    return request->op->inputs[sibling->input].role;
+}
+
+/* The dtype that a single list of all elements of this role would have, without tensors that have
+ * none. False if there is none: numbers with strings or booleans, or no elements at all. */
 static bool common_dtype(const struct td_json_siblings *siblings, const struct td_request *request,
-                         td_dtype *out)
+                         td_role role, td_dtype *out)
 {
     bool any = false;
     for (int i = 0; i < siblings->count; i++) {
         const struct td_tensor *tensor = tensor_of(request, &siblings->untyped[i]);
-        if (tensor->numel == 0)
+        if (tensor->numel == 0 || role_of(request, &siblings->untyped[i]) != role)
             continue;
         if (any && tensor->dtype != *out &&
             (!promotion_rank(tensor->dtype) || !promotion_rank(*out)))
@@ -125,19 +130,33 @@ static bool common_dtype(const struct td_json_siblings *siblings, const struct t
     return any;
 }
 
+/* Reads the skipped values of a role, whose common dtype is known once all have been read. */
+static td_status read_role(struct td_json_siblings *siblings, struct td_json_source *source,
+                           struct td_request *request, td_role role)
+{
+    const struct td_json_sibling_dtype *of = &siblings->of[role];
+    td_dtype dtype = of->dtype;
+    td_status status = TD_OK;
+    for (int i = 0; i < siblings->count && status == TD_OK; i++)
+        if (role_of(request, &siblings->untyped[i]) == role)
+            status =
+                read_skipped(source, request, &siblings->untyped[i], of->known ? &dtype : NULL);
+    if (status != TD_OK || of->known || !common_dtype(siblings, request, role, &dtype))
+        return status;
+    for (int i = 0; i < siblings->count && status == TD_OK; i++)
+        if (role_of(request, &siblings->untyped[i]) == role &&
+            tensor_of(request, &siblings->untyped[i])->dtype != dtype)
+            status = read_skipped(source, request, &siblings->untyped[i], &dtype);
+    return status;
+}
+
 td_status td_json_siblings_end(struct td_json_siblings *siblings, struct td_json_source *source,
                                struct td_request *request)
 {
     const struct td_json_scan scan = source->scan;
-    td_dtype dtype = siblings->dtype;
     td_status status = TD_OK;
-    for (int i = 0; i < siblings->count && status == TD_OK; i++)
-        status =
-            read_skipped(source, request, &siblings->untyped[i], siblings->known ? &dtype : NULL);
-    if (status == TD_OK && !siblings->known && common_dtype(siblings, request, &dtype))
-        for (int i = 0; i < siblings->count && status == TD_OK; i++)
-            if (tensor_of(request, &siblings->untyped[i])->dtype != dtype)
-                status = read_skipped(source, request, &siblings->untyped[i], &dtype);
+    for (int role = 0; siblings->count && role < TD_ROLE_COUNT && status == TD_OK; role++)
+        status = read_role(siblings, source, request, (td_role)role);
     source->scan = scan;
     return status;
 }

@@ -1,10 +1,11 @@
 /* siblings.h - inputs of a JSON request that must have the same dtype (td_input_spec.one_dtype), if
- * some are typed and others are plain values.
+ * some are typed and others are plain values. Only inputs of the same role are siblings: keys and
+ * queries, but not keys and data.
  *
  * A plain value gets the dtype of the first typed tensor in the body, which may come later; until
  * then plain values are skipped. If no tensor is typed, all get the dtype that a single list of
  * their elements would have: float32 if any number has a fraction, otherwise the narrowest integer
- * dtype that holds all.
+ * dtype that holds all (of keys int64 or uint64).
  *
  * Ownership  As decode.h.
  * Errors     MALFORMED_REQUEST for a value that does not fit the dtype. */
@@ -16,13 +17,15 @@
 struct td_json_sibling;
 
 struct td_json_siblings {
-    bool known; /* `dtype` is that of a typed tensor */
-    td_dtype dtype;
+    struct td_json_sibling_dtype {
+        bool known; /* `dtype` is that of a typed tensor */
+        td_dtype dtype;
+    } of[TD_ROLE_COUNT];
     struct td_json_sibling *untyped; /* skipped values; in the arena */
     int count, capacity;
 };
 
-/* Initializes; if the path names an input with such a dtype, this is the dtype of all. */
+/* Initializes; if the path names an input with such a dtype, this is the dtype of its siblings. */
 void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_request *request);
 
 /* Reads tensor `index` of an input at source->scan, or skips it; then td_json_siblings_end sets

@@ -118,11 +118,18 @@ static const struct td_input_spec pair_inputs[] = {
       .summary = "Keys.",
       .role = TD_ROLE_KEY,
       .dtypes = TD_DTYPE_BIT(INT64) | TD_DTYPE_BIT(UINT64) | TD_DTYPE_BIT(STRING),
+      .one_dtype = true,
       .optional = true },
     { .name = "condition",
       .summary = "Conditions.",
       .role = TD_ROLE_CONDITION,
       .dtypes = TD_DTYPE_BIT(BOOL),
+      .optional = true },
+    { .name = "queries",
+      .summary = "Keys to find.",
+      .role = TD_ROLE_KEY,
+      .dtypes = TD_DTYPE_BIT(INT64) | TD_DTYPE_BIT(UINT64) | TD_DTYPE_BIT(STRING),
+      .one_dtype = true,
       .optional = true },
 };
 

@@ -72,8 +72,10 @@ static void check_input(const struct td_op *op, const struct td_input_spec *spec
            "%s: %s are indices, but not integers", op->name, spec->name);
     EXPECT(spec->role != TD_ROLE_CONDITION || spec->dtypes == TD_DTYPE_BIT(BOOL),
            "%s: %s are conditions, but not bool", op->name, spec->name);
-    EXPECT(spec->role == TD_ROLE_DATA || !(spec->one_dtype || spec->reads_values),
-           "%s: %s is no data", op->name, spec->name);
+    EXPECT(spec->role == TD_ROLE_DATA || !spec->reads_values, "%s: %s is no data", op->name,
+           spec->name);
+    EXPECT(spec->role == TD_ROLE_DATA || spec->role == TD_ROLE_KEY || !spec->one_dtype,
+           "%s: %s is neither data nor keys", op->name, spec->name);
 }
 
 START_TEST(inputs_are_described_in_full)

@@ -314,6 +314,26 @@ START_TEST(arguments_are_checked_before_infer)
 }
 END_TEST
 
+START_TEST(data_and_keys_may_differ_in_dtype)
+{
+    static const struct td_input_spec inputs[] = {
+        { .name = "x", .dtypes = TD_DTYPES_ALL, .one_dtype = true },
+        { .name = "keys", .role = TD_ROLE_KEY, .dtypes = TD_DTYPES_ALL, .one_dtype = true },
+        { .name = "queries", .role = TD_ROLE_KEY, .dtypes = TD_DTYPES_ALL, .one_dtype = true },
+    };
+    const struct td_op op = { .name = "keyed", .inputs = inputs, .n_inputs = COUNT_OF(inputs) };
+    struct td_tensor x = tensor("float32[1] 0"), keys = tensor("int64[1] 0");
+    struct td_tensor queries = tensor("uint64[1] 0");
+    struct td_op_args args = { .inputs = { { &x, 1 }, { &keys, 1 }, { &keys, 1 } } };
+    struct td_error err;
+    ck_assert_int_eq(td_op_check(&op, &args, &err), TD_OK);
+    args.inputs[2] = (struct td_operand){ &queries, 1 };
+    ck_assert_int_eq(td_op_check(&op, &args, &err), TD_UNSUPPORTED_DTYPE);
+    ck_assert_str_eq(err.message, "queries has dtype uint64 and keys int64; the same is expected: "
+                                  "the op cast with dtype = int64 converts");
+}
+END_TEST
+
 START_TEST(an_optional_input_is_checked_when_it_is_given)
 {
     struct td_tensor one = tensor("int32[1] 0"), many = tensor("int16[1] 0");
@@ -422,6 +442,7 @@ static void add(TCase *t)
     tcase_add_loop_test(t, given_attributes_are_checked_against_their_ranges, 0, COUNT_OF(ranges));
     tcase_add_test(t, an_attribute_is_copied_with_what_it_points_to);
     tcase_add_loop_test(t, arguments_are_checked_before_infer, 0, COUNT_OF(checks));
+    tcase_add_test(t, data_and_keys_may_differ_in_dtype);
     tcase_add_test(t, an_optional_input_is_checked_when_it_is_given);
     tcase_add_loop_test(t, the_role_of_an_input_decides_the_dtype_of_untyped_values, 0,
                         COUNT_OF(roles));

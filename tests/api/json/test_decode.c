@@ -176,7 +176,7 @@ static const struct {
       "{\"x\":[1],\"more\":[\"a\"]}",
       "int32[1] 1",
       { "string[] 'a'" } },
-    { "keys are int64, conditions bool, and neither has siblings",
+    { "keys are int64 and conditions bool, whatever the data is",
       "{\"keys\":[1],\"condition\":[],\"x\":{\"dtype\":\"int8\",\"data\":1}}",
       "int8[] 1",
       { NULL } },
@@ -204,6 +204,40 @@ START_TEST(untyped_data_gets_the_dtype_of_the_others)
 END_TEST
 
 static const struct {
+    const char *case_name, *body;
+    const char *keys, *queries;
+} key_siblings[] = {
+    { "integers alone are int64", "{\"x\":[0.5],\"keys\":[1],\"queries\":2}", "int64[1] 1",
+      "int64[] 2" },
+    { "a large integer makes all uint64",
+      "{\"x\":[1],\"keys\":[1],\"queries\":[9223372036854775808]}", "uint64[1] 1",
+      "uint64[1] 9223372036854775808" },
+    { "keys get the dtype of typed queries, whatever the data is",
+      "{\"keys\":[1],\"x\":{\"dtype\":\"int8\",\"data\":1},"
+      "\"queries\":{\"dtype\":\"uint64\",\"data\":[2]}}",
+      "uint64[1] 1", "uint64[1] 2" },
+    { "queries get the dtype of typed keys",
+      "{\"queries\":[],\"keys\":{\"dtype\":\"string\",\"data\":[\"a\"]},\"x\":[1]}",
+      "string[1] 'a'", "string[0]" },
+    { "empty keys get the dtype of queries", "{\"x\":[1],\"keys\":[],\"queries\":[\"a\"]}",
+      "string[0]", "string[1] 'a'" },
+    { "empty lists alone are int64", "{\"x\":[1],\"keys\":[],\"queries\":[]}", "int64[0]",
+      "int64[0]" },
+};
+
+START_TEST(untyped_keys_get_the_dtype_of_other_keys)
+{
+    struct decoded decoded;
+    const char *case_name = key_siblings[_i].case_name;
+    decode_json(&decoded, &pair_op, key_siblings[_i].body, strlen(key_siblings[_i].body), NULL);
+    ck_assert_msg(decoded.status == TD_OK, "%s: %s", case_name, decoded.err.message);
+    const struct td_operand *inputs = decoded.request.args.inputs;
+    expect_tensor(&inputs[2].tensors[0], key_siblings[_i].keys, case_name);
+    expect_tensor(&inputs[4].tensors[0], key_siblings[_i].queries, case_name);
+}
+END_TEST
+
+static const struct {
     const char *body, *message, *pointer, *input;
 } mismatches[] = {
     { "{\"x\":{\"dtype\":\"uint8\",\"data\":[1]},\"more\":[7,[2,300]]}", "300 does not fit uint8",
@@ -215,6 +249,8 @@ static const struct {
     { "{\"x\":true,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}", "true is not an int32", "/x",
       "x" },
     { "{\"x\":-1,\"more\":[18446744073709551615]}", "-1 does not fit uint64", "/x", "x" },
+    { "{\"x\":1,\"keys\":[-1],\"queries\":[18446744073709551615]}", "-1 does not fit uint64",
+      "/keys/0", "keys" },
     { "{\"x\":[1,\"a\"],\"more\":[1]}", "found a string in a tensor of numbers", "/x/1", "x" },
 };
 
@@ -617,6 +653,7 @@ static void add(TCase *t)
     tcase_add_test(t, attributes_and_options_are_members_of_the_request);
     tcase_add_test(t, a_list_input_accepts_tensors_of_any_form);
     tcase_add_loop_test(t, untyped_data_gets_the_dtype_of_the_others, 0, COUNT_OF(siblings));
+    tcase_add_loop_test(t, untyped_keys_get_the_dtype_of_other_keys, 0, COUNT_OF(key_siblings));
     tcase_add_loop_test(t, a_value_that_does_not_fit_the_dtype_of_the_others_is_refused, 0,
                         COUNT_OF(mismatches));
     tcase_add_test(t, a_skipped_value_must_be_json);
