@@ -155,11 +155,26 @@ static td_status expand(struct td_call *call)
     return TD_OK;
 }
 
+/* Decodes the body, and once more if the resident tensors that it refers to were not current
+ * together (tables.h). */
+static td_status decode(struct td_call *call)
+{
+    const struct td_request request = call->request;
+    bool again;
+    td_status status = call->task->decode(call);
+    if (status == TD_OK)
+        status = td_tables_agree(&call->tables, &call->arena, &again, &call->error);
+    if (status != TD_OK || !again)
+        return status;
+    call->request = request;
+    return call->task->decode(call);
+}
+
 td_status td_call_decode(struct td_call *call)
 {
     td_status status = expand(call);
     if (status == TD_OK && call->task->decode)
-        status = call->task->decode(call);
+        status = decode(call);
     call->decoded = status == TD_OK;
     td_times_end(&call->times, "decode", &call->times.decode, td_now_ns());
     return status;

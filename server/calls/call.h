@@ -55,7 +55,9 @@ struct td_task {
     td_status (*argument)(struct td_call *call, const char *name, size_t length, const char *value,
                           size_t value_length);
 
-    td_status (*decode)(struct td_call *call); /* the body is already decompressed */
+    /* The body is already decompressed. May be called twice: what it adds to call->request is
+     * undone in between. Resident tensors that the request refers to are looked up here only. */
+    td_status (*decode)(struct td_call *call);
     /* Checks limits and fills in the task's part of td_admission. */
     td_status (*admit)(struct td_call *call, struct td_admission *admission);
     td_status (*compute)(struct td_call *call, struct td_worker *worker);

@@ -14,22 +14,102 @@ static td_status hide(const struct td_tables *tables, const char *name, size_t l
                         TD_SHOWN(name, length));
 }
 
+/* ---- names of one moment --------------------------------------------------------------------- */
+
+/* A tensor that the request refers to. */
+struct td_found_table {
+    struct td_found_table *next;
+    struct td_store_name name;
+    const struct td_buffer *owner;  /* its version, which the arena of the call keeps */
+    const struct td_tensor *agreed; /* current together with the others; NULL before agree */
+};
+
+/* Notes what was found, for td_tables_agree. */
+static td_status note(struct td_tables *tables, struct td_store_name name,
+                      const struct td_tensor *tensor, struct td_arena *arena, struct td_error *err)
+{
+    struct td_found_table *found = td_arena_alloc(arena, 1, sizeof *found, err);
+    if (!found)
+        return TD_MEMORY_EXHAUSTED;
+    *found = (struct td_found_table){ .name = name, .owner = tensor->owner };
+    *tables->last = found;
+    tables->last = &found->next;
+    tables->n_found++;
+    return TD_OK;
+}
+
+static td_status look_up(struct td_tables *tables, const char *name, size_t length,
+                         struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    if (tables->n_found == 0)
+        tables->changes = td_store_changes(tables->store);
+    const td_status status =
+        td_resolve(td_store_resolver(tables->store), name, length, arena, out, err);
+    return status != TD_OK ? hide(tables, name, length, status, err)
+                           : note(tables, (struct td_store_name){ name, length }, out, arena, err);
+}
+
+/* The names are those of the first time, in the same order: the body is the same. */
+static td_status take_agreed(struct td_tables *tables, struct td_tensor *out)
+{
+    *out = *tables->next->agreed;
+    tables->next = tables->next->next;
+    return TD_OK;
+}
+
 static td_status resolve(struct td_resolver *resolver, const char *name, size_t length,
                          struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
-    const struct td_tables *tables = (const struct td_tables *)(void *)resolver;
+    struct td_tables *tables = (struct td_tables *)(void *)resolver;
     const td_status status = td_access_need_table(&tables->access, name, length, err);
-    return status != TD_OK
-               ? status
-               : hide(tables, name, length,
-                      td_resolve(td_store_resolver(tables->store), name, length, arena, out, err),
-                      err);
+    if (status != TD_OK)
+        return status;
+    return tables->again && tables->next ? take_agreed(tables, out)
+                                         : look_up(tables, name, length, arena, out, err);
 }
 
 void td_tables_init(struct td_tables *tables, struct td_store *store)
 {
-    *tables = (struct td_tables){ .resolver.resolve = resolve, .store = store };
+    *tables =
+        (struct td_tables){ .resolver.resolve = resolve, .store = store, .last = &tables->first };
 }
+
+/* Looks up all names that were found, at one moment. */
+static td_status find_together(struct td_tables *tables, struct td_arena *arena,
+                               struct td_error *err)
+{
+    const size_t count = (size_t)tables->n_found;
+    struct td_store_name *names = td_arena_alloc(arena, count, sizeof *names, err);
+    struct td_tensor *tensors = names ? td_arena_alloc(arena, count, sizeof *tensors, err) : NULL;
+    if (!tensors)
+        return err->status;
+    struct td_store_name *name = names;
+    for (const struct td_found_table *found = tables->first; found; found = found->next)
+        *name++ = found->name;
+    const td_status status =
+        td_store_resolve_all(tables->store, names, tables->n_found, arena, tensors, err);
+    for (struct td_found_table *found = tables->first; found; found = found->next)
+        found->agreed = tensors++;
+    return status;
+}
+
+td_status td_tables_agree(struct td_tables *tables, struct td_arena *arena, bool *again,
+                          struct td_error *err)
+{
+    *again = false;
+    if (tables->n_found < 2 || tables->again || td_store_changes(tables->store) == tables->changes)
+        return TD_OK;
+    const td_status status = find_together(tables, arena, err);
+    if (status != TD_OK)
+        return status;
+    for (const struct td_found_table *found = tables->first; found; found = found->next)
+        *again |= found->agreed->owner != found->owner;
+    tables->again = *again;
+    tables->next = tables->first;
+    return TD_OK;
+}
+
+/* ---- single names ---------------------------------------------------------------------------- */
 
 td_status td_tables_may_name(const struct td_tables *tables, const char *name, struct td_error *err)
 {

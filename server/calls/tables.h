@@ -4,7 +4,12 @@
  * Other files of server/calls call neither td_store_get, td_store_list nor td_store_resolver, and
  * change a name only after td_tables_may_write; tests/http/test_tokens.py checks it.
  *
- * Ownership  Borrows the store and the prefixes of the access.
+ * A call sees the names of one moment. While it is decoded they are found one after the other; if
+ * some of them have changed by the end, td_tables_agree looks all of them up at one moment, and the
+ * request is decoded again with what it found then. That is rare and costs nothing otherwise, while
+ * a copy of all names for each call would keep every replaced version as long as it is decoded.
+ *
+ * Ownership  Borrows the store, the prefixes of the access and the names of the request.
  * Threads    The call's owner.
  * Errors     FORBIDDEN before the store is asked, so that it does not depend on which names
  *            exist. */
@@ -14,13 +19,26 @@
 #include "server/guard/access.h"
 #include "server/store/store.h"
 
+struct td_found_table;
+
 struct td_tables {
     struct td_resolver resolver; /* for the decoders */
     struct td_store *store;
-    struct td_access access; /* at first none; set before the task begins */
+    struct td_access access;              /* at first none; set before the task begins */
+    struct td_found_table *first, **last; /* what the resolver has found, in this order */
+    int n_found;
+    uint64_t changes;            /* of the store, before the first was looked up */
+    bool again;                  /* decoding again: */
+    struct td_found_table *next; /* what the resolver is asked for next */
 };
 
 void td_tables_init(struct td_tables *tables, struct td_store *store);
+
+/* After decoding: whether all tensors that the resolver has found were current at one moment. If not,
+ * the request is to be decoded again, and the resolver then gives those that were current together.
+ * TENSOR_NOT_FOUND and errors of the store if one of them is not there any more. */
+TD_MUST_CHECK td_status td_tables_agree(struct td_tables *tables, struct td_arena *arena,
+                                        bool *again, struct td_error *err);
 
 /* May the request name this tensor; may it change it? */
 TD_MUST_CHECK td_status td_tables_may_name(const struct td_tables *tables, const char *name,

@@ -125,26 +125,51 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
 
 /* ---- current versions ------------------------------------------------------------------------ */
 
+/* With the lock held. */
+static struct td_version *ref_current(const struct td_store *store, const char *name, size_t length)
+{
+    const struct td_entry *entry = find(store, name, length);
+    if (!entry)
+        return NULL;
+    td_buffer_ref(&entry->current->base);
+    return entry->current;
+}
+
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length)
 {
     pthread_rwlock_rdlock(&store->lock);
-    const struct td_entry *entry = find(store, name, length);
-    struct td_version *version = entry ? entry->current : NULL;
-    if (version)
-        td_buffer_ref(&version->base);
+    struct td_version *version = ref_current(store, name, length);
     pthread_rwlock_unlock(&store->lock);
     return version;
+}
+
+void td_store_current_of(struct td_store *store, const struct td_store_name *names, int count,
+                         struct td_version **versions)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    for (int i = 0; i < count; i++)
+        versions[i] = ref_current(store, names[i].text, names[i].length);
+    pthread_rwlock_unlock(&store->lock);
+}
+
+uint64_t td_store_changes(const struct td_store *store)
+{
+    return atomic_load(&store->changes);
+}
+
+td_status td_store_check_found(struct td_store *store, const char *name, size_t length,
+                               const struct td_version *version, struct td_error *err)
+{
+    return version ? td_version_check(version, err) : td_store_missing(store, name, length, err);
 }
 
 td_status td_store_need(struct td_store *store, const char *name, size_t length,
                         struct td_version **out, struct td_error *err)
 {
     *out = td_store_current(store, name, length);
-    if (!*out)
-        return td_store_missing(store, name, length, err);
-    const td_status status = td_version_check(*out, err);
+    const td_status status = td_store_check_found(store, name, length, *out, err);
     if (status != TD_OK) {
-        td_buffer_unref(&(*out)->base);
+        td_buffer_unref(*out ? &(*out)->base : NULL);
         *out = NULL;
     }
     return status;
@@ -407,6 +432,7 @@ struct td_version *td_store_publish(struct td_store *store, struct td_version *v
     store->outgoing -= version->outgoing;
     version->outgoing = 0;
     version->entry = NULL;
+    atomic_fetch_add(&store->changes, 1);
     pthread_rwlock_unlock(&store->lock);
     return replaced;
 }
@@ -425,6 +451,7 @@ void td_store_drop(struct td_store *store, const char *name)
         store->held -= entry->current->held;
         store->mapped -= entry->current->mapped;
         entry->spare = detach_spare(store, entry);
+        atomic_fetch_add(&store->changes, 1);
     }
     pthread_rwlock_unlock(&store->lock);
     if (!entry)

@@ -45,8 +45,17 @@ bool td_store_is_damaged(struct td_store *store, const char *name);
 /* The current version, referenced, or NULL. */
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length);
 
-/* As td_store_current, but td_store_missing if there is none, DEVICE_UNAVAILABLE if its file was
- * truncated or is damaged. */
+/* As td_store_current for each of `count` names, all at one moment. */
+void td_store_current_of(struct td_store *store, const struct td_store_name *names, int count,
+                         struct td_version **versions);
+
+/* The error of what was found of a name: td_store_missing if there is no version, DEVICE_UNAVAILABLE
+ * if its file was truncated or is damaged. */
+TD_MUST_CHECK td_status td_store_check_found(struct td_store *store, const char *name,
+                                             size_t length, const struct td_version *version,
+                                             struct td_error *err);
+
+/* As td_store_current, but with the errors of td_store_check_found. */
 TD_MUST_CHECK td_status td_store_need(struct td_store *store, const char *name, size_t length,
                                       struct td_version **out, struct td_error *err);
 

@@ -60,6 +60,27 @@ td_status td_store_resolve(struct td_resolver *resolver, const char *name, size_
     return td_version_keep(version, arena, err);
 }
 
+td_status td_store_resolve_all(struct td_store *store, const struct td_store_name *names, int count,
+                               struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    struct td_version **versions = td_arena_alloc(arena, (size_t)count, sizeof(void *), err);
+    if (!versions)
+        return err->status;
+    td_store_current_of(store, names, count, versions);
+    td_status status = TD_OK;
+    for (int i = 0; i < count; i++) {
+        if (status == TD_OK)
+            status = td_store_check_found(store, names[i].text, names[i].length, versions[i], err);
+        if (status == TD_OK) {
+            out[i] = versions[i]->tensor;
+            status = td_version_keep(versions[i], arena, err);
+        } else if (versions[i]) {
+            td_buffer_unref(&versions[i]->base);
+        }
+    }
+    return status;
+}
+
 struct td_resolver *td_store_resolver(struct td_store *store)
 {
     return &store->resolver;

@@ -41,6 +41,7 @@ struct td_store {
     int n_entries, capacity;
     int n_reserved; /* entries reserved by writers; there is room for them */
     int n_spares;
+    atomic_uint_fast64_t changes; /* of the names; read without the lock */
     uint64_t last_version;
     uint64_t held, mapped,
         spare_bytes;   /* bytes: of current and reserved versions, and of spare copies */

@@ -98,6 +98,20 @@ TD_MUST_CHECK td_status td_store_get(struct td_store *store, const char *name, s
                                      struct td_arena *arena, struct td_tensor_listing *out,
                                      struct td_error *err);
 
+/* Counts the changes of all names. If it is the same before the first and after the last of some
+ * lookups, all of them found what there was at one moment. */
+uint64_t td_store_changes(const struct td_store *store);
+
+/* Looks up `count` names at one moment: out[i] and errors as of td_resolve. */
+struct td_store_name {
+    const char *text;
+    size_t length;
+};
+TD_MUST_CHECK td_status td_store_resolve_all(struct td_store *store,
+                                             const struct td_store_name *names, int count,
+                                             struct td_arena *arena, struct td_tensor *out,
+                                             struct td_error *err);
+
 /* DEVICE_UNAVAILABLE if the file of the listing's version has been truncated since get. */
 TD_MUST_CHECK td_status td_store_check(const struct td_tensor_listing *listing,
                                        struct td_error *err);

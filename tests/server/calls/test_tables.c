@@ -1,0 +1,125 @@
+/* The resident tensors that a call finds were current at one moment. */
+#include "server/calls/tables.h"
+#include "tests/server/folder.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <string.h>
+
+static struct td_store *store;
+static struct td_tables tables;
+static struct td_error err;
+
+static void put(const char *name, const char *values)
+{
+    const struct td_store_write write = { .name = name };
+    const struct td_tensor t = tensor(values);
+    struct td_tensor_listing listing;
+    bool created;
+    ck_assert_int_eq(td_store_put(store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
+}
+
+static void drop(const char *name)
+{
+    const struct td_store_write write = { .name = name };
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+}
+
+/* As a decoder asks for a ref. */
+static int32_t resolved(const char *name)
+{
+    struct td_tensor t;
+    ck_assert_int_eq(td_resolve(&tables.resolver, name, strlen(name), &test_arena, &t, &err),
+                     TD_OK);
+    return value_of(&t, 0);
+}
+
+static bool must_decode_again(void)
+{
+    bool again;
+    ck_assert_int_eq(td_tables_agree(&tables, &test_arena, &again, &err), TD_OK);
+    return again;
+}
+
+static void begin(void)
+{
+    folder_open();
+    store = open_at("");
+    td_tables_init(&tables, store);
+    put("a", "int32[1] 1");
+    put("b", "int32[1] 1");
+}
+
+static void end(void)
+{
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    folder_close();
+}
+
+START_TEST(tensors_that_have_not_changed_were_current_together)
+{
+    ck_assert_int_eq(resolved("a"), 1);
+    ck_assert_int_eq(resolved("b"), 1);
+    ck_assert(!must_decode_again());
+}
+END_TEST
+
+START_TEST(changes_of_other_names_do_not_matter)
+{
+    ck_assert_int_eq(resolved("a"), 1);
+    put("c", "int32[1] 1");
+    ck_assert_int_eq(resolved("b"), 1);
+    ck_assert(!must_decode_again());
+}
+END_TEST
+
+START_TEST(one_tensor_is_current_with_itself)
+{
+    ck_assert_int_eq(resolved("a"), 1);
+    put("a", "int32[1] 2");
+    ck_assert(!must_decode_again());
+}
+END_TEST
+
+START_TEST(tensors_of_different_moments_are_found_again_together)
+{
+    ck_assert_int_eq(resolved("a"), 1);
+    put("a", "int32[1] 2"); /* before b: no moment has the old a and the new b */
+    put("b", "int32[1] 2");
+    ck_assert_int_eq(resolved("b"), 2);
+    ck_assert_int_eq(resolved("a"), 2); /* one request may name one twice */
+    ck_assert(must_decode_again());
+    put("a", "int32[1] 3"); /* later changes are not seen */
+    ck_assert_int_eq(resolved("a"), 2);
+    ck_assert_int_eq(resolved("b"), 2);
+    ck_assert_int_eq(resolved("a"), 2);
+    ck_assert(!must_decode_again());
+}
+END_TEST
+
+START_TEST(a_tensor_that_is_gone_by_then_is_not_found)
+{
+    bool again;
+    ck_assert_int_eq(resolved("a"), 1);
+    drop("a");
+    ck_assert_int_eq(resolved("b"), 1);
+    ck_assert_int_eq(td_tables_agree(&tables, &test_arena, &again, &err), TD_TENSOR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.message, "'a'"));
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_add_test(tcase, tensors_that_have_not_changed_were_current_together);
+    tcase_add_test(tcase, changes_of_other_names_do_not_matter);
+    tcase_add_test(tcase, one_tensor_is_current_with_itself);
+    tcase_add_test(tcase, tensors_of_different_moments_are_found_again_together);
+    tcase_add_test(tcase, a_tensor_that_is_gone_by_then_is_not_found);
+}
+
+int main(void)
+{
+    return run_suite("call_tables", add);
+}
