@@ -209,7 +209,7 @@ enum {
 const struct td_op *const *td_ops(int *count);
 
 /* NULL when no op has this name. `name` need not end in NUL. */
-const struct td_op *td_op_find(const char *name, size_t length);
+const struct td_op *td_op_named(const char *name, size_t length);
 
 td_output_form td_op_output_form(const struct td_op *op);
 

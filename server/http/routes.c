@@ -209,7 +209,7 @@ static td_status read_segments(struct td_call *call, struct segment *segments, i
     for (int i = 0; i < n; i++) {
         const struct segment *segment = &segments[i];
         if (is_called(segment, "op")) {
-            call->op = td_op_find(segment->text, segment->length);
+            call->op = td_op_named(segment->text, segment->length);
             if (!call->op)
                 return unknown_op(segment, call->style, &call->error);
         } else if (is_called(segment, "version")) {

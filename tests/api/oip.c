@@ -37,7 +37,7 @@ void decode_oip_at(struct decoded *out, const char *op, const void *body, size_t
     memset(&out->err, 0, sizeof out->err);
     td_request_init(&out->request, strcmp(op, pair_op.name) == 0   ? &pair_op
                                    : strcmp(op, list_op.name) == 0 ? &list_op
-                                                                   : td_op_find(op, strlen(op)));
+                                                                   : td_op_named(op, strlen(op)));
     out->body = padded_copy(body, size, '1');
     out->status = td_oip_decode(out->body, size, &source, &test_arena, &out->request,
                                 &decoded_timeout_us, &out->err);

@@ -218,7 +218,7 @@ void decoded_free(struct decoded *decoded)
 
 void decode_gather(struct decoded *out, const char *body)
 {
-    decode_json(out, td_op_find("gather", 6), body, strlen(body), NULL);
+    decode_json(out, td_op_named("gather", 6), body, strlen(body), NULL);
 }
 
 void expect_clean_error(const struct td_error *err, td_status status, size_t body_size,

@@ -106,7 +106,7 @@ START_TEST(both_formats_round_trip)
         struct decoded decoded;
         struct td_tensor output = tensor("float32[2] 1.5 -2");
         size_t bound;
-        td_request_init(&request, td_op_find("gather", 6));
+        td_request_init(&request, td_op_named("gather", 6));
         request.args.outputs = &output;
         request.args.n_outputs = 1;
         ck_assert(td_codec_encoded_bound((td_format)format, &request, &bound));
@@ -118,7 +118,7 @@ START_TEST(both_formats_round_trip)
                          format == J ? "application/json" : "application/vnd.safetensors");
         if (format == S)
             continue;
-        decode_json(&decoded, td_op_find("gather", 6), body, sizeof body - 1, NULL);
+        decode_json(&decoded, td_op_named("gather", 6), body, sizeof body - 1, NULL);
         ck_assert_int_eq(decoded.status, TD_OK);
     }
 }
@@ -138,7 +138,7 @@ START_TEST(dtypes_that_a_format_lacks_are_reported_before_there_is_data)
         struct td_request request;
         struct td_error err;
         struct td_tensor output = tensor_without_data(outputs[i].output);
-        td_request_init(&request, td_op_find("gather", 6));
+        td_request_init(&request, td_op_named("gather", 6));
         request.args.outputs = &output;
         request.args.n_outputs = 1;
         ck_assert_int_eq(td_codec_can_encode(TD_FORMAT_JSON, &request, &err), TD_OK);

@@ -275,7 +275,7 @@ START_TEST(a_stored_output_is_described_in_the_reply)
                       two[] = "{\"name\":\"x.1\",\"dtype\":\"int32\",\"shape\":[1],\"bytes\":4,"
                               "\"version\":5,\"etag\":\"\\\"5\\\"\",\"persisted\":false}";
     char want[512];
-    td_request_init(&request, td_op_find("gather", 6));
+    td_request_init(&request, td_op_named("gather", 6));
     request.args.outputs = outputs;
     request.args.n_outputs = 1;
     describe_stored(&request, stored, &reply);
@@ -320,7 +320,7 @@ START_TEST(a_description_without_memory_is_an_error_and_no_leak)
     for (int allowed = 0; status != TD_OK; allowed++) {
         struct td_reply reply;
         allocations_left = allowed;
-        status = td_describe_op(td_op_find("gather", 6), "/v1/plan", &test_arena, &reply, &err);
+        status = td_describe_op(td_op_named("gather", 6), "/v1/plan", &test_arena, &reply, &err);
         EXPECT(status == TD_OK || status == TD_MEMORY_EXHAUSTED, "%s", err.message);
         EXPECT(allowed < 10000, "it never ends");
     }

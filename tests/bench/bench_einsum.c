@@ -264,7 +264,7 @@ static void discard(struct bench *bench)
 static bool begin_op(struct bench *bench, const char *name)
 {
     discard(bench);
-    bench->op = td_op_find(name, strlen(name));
+    bench->op = td_op_named(name, strlen(name));
     if (!bench->op)
         return refused("there is no op %s", name);
     td_op_set_defaults(bench->op, &bench->args);

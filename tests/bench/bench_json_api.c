@@ -55,7 +55,7 @@ size_t bench_decode(struct bench_call *call, const char *op, const char *body, s
 {
     struct td_request request;
     td_arena_reset(&call->arena);
-    td_request_init(&request, td_op_find(op, strlen(op)));
+    td_request_init(&request, td_op_named(op, strlen(op)));
     must(td_codec_decode(TD_FORMAT_JSON, body, bytes, NULL, &call->arena, &request, &call->err),
          &call->err);
     return request.args.inputs[0].tensors[0].bytes;
@@ -65,7 +65,7 @@ size_t bench_decode_file(struct bench_call *call, const char *op, const char *bo
 {
     struct td_request request;
     td_arena_reset(&call->arena);
-    td_request_init(&request, td_op_find(op, strlen(op)));
+    td_request_init(&request, td_op_named(op, strlen(op)));
     must(td_codec_decode(TD_FORMAT_SAFETENSORS, body, bytes, NULL, &call->arena, &request,
                          &call->err),
          &call->err);
@@ -78,7 +78,7 @@ static void decode_oip(struct bench_call *call, const char *op, const char *body
     const struct td_oip_source source = { .json_bytes = json_bytes };
     uint64_t timeout_us;
     td_arena_reset(&call->arena);
-    td_request_init(request, td_op_find(op, strlen(op)));
+    td_request_init(request, td_op_named(op, strlen(op)));
     must(td_oip_decode(body, bytes, &source, &call->arena, request, &timeout_us, &call->err),
          &call->err);
 }
@@ -133,7 +133,7 @@ size_t bench_encode(struct bench_call *call, const char *dtype, void *data, int6
     struct td_tensor output = output_of(call, dtype, data, rows, columns);
     bool known;
     td_arena_reset(&call->arena);
-    td_request_init(&request, td_op_find("gather", 6));
+    td_request_init(&request, td_op_named("gather", 6));
     request.args.outputs = &output;
     request.args.n_outputs = 1;
     must(td_attrs_set_text(&request, "response", 8, layout, strlen(layout), &call->arena, &known,

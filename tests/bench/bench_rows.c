@@ -109,7 +109,8 @@ static void prepare(struct call *call, const char *op, struct td_tensor params,
                     struct td_tensor indices, int64_t axis, void *out)
 {
     struct td_error err;
-    *call = (struct call){ .op = td_op_find(op, strlen(op)), .params = params, .indices = indices };
+    *call =
+        (struct call){ .op = td_op_named(op, strlen(op)), .params = params, .indices = indices };
     call->args.inputs[0] = (struct td_operand){ &call->params, 1 };
     call->args.inputs[1] = (struct td_operand){ &call->indices, 1 };
     td_op_set_defaults(call->op, &call->args);

@@ -210,7 +210,7 @@ static void measure_all(struct bench *b)
             b->n = counts[c];
             if ((b->only && b->row_bytes != b->only) || (size_t)b->n * b->row_bytes > MAX_BYTES)
                 continue;
-            b->op = td_op_find("dynamic_stitch", 14);
+            b->op = td_op_named("dynamic_stitch", 14);
             b->n_lists = 4;
             for (enum order order = PERMUTED; order < N_ORDERS; order++) {
                 b->order = order;

@@ -26,7 +26,7 @@ static void has_kernels_for_gather_but_not_for_strings(const struct td_device_ap
     struct td_tensor params, indices;
     struct td_arena arena;
     struct td_error err;
-    const struct td_op *op = td_op_find("gather", strlen("gather"));
+    const struct td_op *op = td_op_named("gather", strlen("gather"));
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     struct td_op_args args = { .inputs = { { &params, 1 }, { &indices, 1 } } };
     td_op_set_defaults(op, &args);

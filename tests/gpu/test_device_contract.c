@@ -262,7 +262,7 @@ static void check_waiting(struct fixture *fixture)
 static void check_order(struct fixture *fixture)
 {
     enum { ROWS = 4096, STEPS = 16 };
-    const struct td_op *gather = td_op_find("gather", 6);
+    const struct td_op *gather = td_op_named("gather", 6);
     struct td_arena arena;
     struct td_tensor params = { .dtype = TD_DTYPE_INT32 }, indices = params;
     struct td_shape shape = { .rank = 1, .dim = { ROWS } };
@@ -315,7 +315,7 @@ static void check_strings(void)
     struct td_tensor params = { .dtype = TD_DTYPE_STRING, .shape = { .rank = 1, .dim = { 1 } } };
     struct td_tensor indices = { .dtype = TD_DTYPE_INT32, .shape = { .rank = 1, .dim = { 1 } } };
     struct td_op_args args = { .inputs = { { &params, 1 }, { &indices, 1 } } };
-    const struct td_op *gather = td_op_find("gather", 6);
+    const struct td_op *gather = td_op_named("gather", 6);
     td_op_set_defaults(gather, &args);
     check(!api->supports(gather, &args), "strings are not supported");
 }

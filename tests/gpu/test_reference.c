@@ -100,7 +100,7 @@ static void prepare(struct launch *launch, const char *op, const char *attrs, co
         }
     args->outputs[0].data = device_memory(NULL, args->outputs[0].bytes);
     launch->work = (struct td_device_work){
-        .op = td_op_find(op, strlen(op)),
+        .op = td_op_named(op, strlen(op)),
         .args = args,
         .n_items = 1,
         .reports = host_memory(8 * sizeof(struct td_device_report)),

@@ -51,7 +51,7 @@ START_TEST(every_op_has_its_texts_and_functions)
         EXPECT(is_sentence(op->summary), "%s has no summary", op->name);
         EXPECT(is_text(op->source) && is_text(op->example), "%s lacks a text", op->name);
         EXPECT(op->infer && op->cost && op->run, "%s lacks a function", op->name);
-        EXPECT(td_op_find(op->name, strlen(op->name)) == op, "%s is there twice", op->name);
+        EXPECT(td_op_named(op->name, strlen(op->name)) == op, "%s is there twice", op->name);
     }
 }
 END_TEST

@@ -182,7 +182,7 @@ START_TEST(infer_refuses)
             ck_assert_str_eq(call.err.shapes[s].name, refusals[_i].shapes[s]);
         ck_assert(!refusals[_i].shapes[0] == (call.err.n_shapes == 0));
         call.status =
-            td_op_infer(td_op_find(names[i], strlen(names[i])), &call.args, &test_arena, NULL);
+            td_op_infer(td_op_named(names[i], strlen(names[i])), &call.args, &test_arena, NULL);
         ck_assert_int_eq(call.status, refusals[_i].status);
     }
 }

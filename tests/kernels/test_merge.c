@@ -16,7 +16,7 @@
 
 static const struct td_op *find(const char *name)
 {
-    return td_op_find(name, strlen(name));
+    return td_op_named(name, strlen(name));
 }
 
 static int n_tensors(const struct td_op *op, const struct td_op_args *args)

@@ -8,12 +8,12 @@
 
 START_TEST(an_op_is_found_by_its_name)
 {
-    ck_assert_ptr_eq(td_op_find("gather", 6), &td_op_gather);
-    ck_assert_ptr_eq(td_op_find("batch_gather", 12), &td_op_batch_gather);
-    ck_assert_ptr_eq(td_op_find("gather_nd", 6), &td_op_gather); /* need not end in NUL */
-    ck_assert_ptr_null(td_op_find("gathe", 5));
-    ck_assert_ptr_null(td_op_find("Gather", 6));
-    ck_assert_ptr_null(td_op_find("", 0));
+    ck_assert_ptr_eq(td_op_named("gather", 6), &td_op_gather);
+    ck_assert_ptr_eq(td_op_named("batch_gather", 12), &td_op_batch_gather);
+    ck_assert_ptr_eq(td_op_named("gather_nd", 6), &td_op_gather); /* need not end in NUL */
+    ck_assert_ptr_null(td_op_named("gathe", 5));
+    ck_assert_ptr_null(td_op_named("Gather", 6));
+    ck_assert_ptr_null(td_op_named("", 0));
 }
 END_TEST
 

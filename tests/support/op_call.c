@@ -107,7 +107,7 @@ static struct td_operand operand(const struct td_tensor *tensors, int count)
 
 static const struct td_op *find(const char *name)
 {
-    const struct td_op *op = td_op_find(name, strlen(name));
+    const struct td_op *op = td_op_named(name, strlen(name));
     EXPECT(op != NULL, "there is no op %s", name);
     return op;
 }

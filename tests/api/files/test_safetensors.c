@@ -340,7 +340,7 @@ START_TEST(a_file_is_a_request)
                             "{" PARAMS "," INDICES ",\"__metadata__\":{\"axis\":\"-1\",\"bounds\":"
                             "\"wrap\",\"format\":\"pt\",\"response\":\"flat\"}}",
                             bytes, 9);
-    decode_safetensors(&decoded, td_op_find("gather", 6), file, size, NULL);
+    decode_safetensors(&decoded, td_op_named("gather", 6), file, size, NULL);
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     const struct td_op_args *args = &decoded.request.args;
     expect_tensor(&args->inputs[0].tensors[0], "int32[2] 1 2", "params");
@@ -413,7 +413,7 @@ START_TEST(metadata_may_name_resident_tensors)
                             "{\"__metadata__\":{\"params.ref\":\"table\"},"
                             "\"indices\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
                             bytes, 1);
-    decode_safetensors(&decoded, td_op_find("gather", 6), file, size, &resolver.base);
+    decode_safetensors(&decoded, td_op_named("gather", 6), file, size, &resolver.base);
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     expect_tensor(&decoded.request.args.inputs[0].tensors[0], "float32[2] 1 2", "params");
     decoded_free(&decoded);
@@ -462,7 +462,7 @@ START_TEST(unknown_tensors_and_metadata_are_refused)
     struct test_resolver resolver;
     test_resolver_init(&resolver, tensor("float32[2] 1 2"));
     size_t size = make_file(file, refused[_i].header, bytes, refused[_i].data);
-    decode_safetensors(&decoded, td_op_find("gather", 6), file, size, &resolver.base);
+    decode_safetensors(&decoded, td_op_named("gather", 6), file, size, &resolver.base);
     ck_assert_msg(decoded.status == refused[_i].status, "%s: %s", refused[_i].case_name,
                   decoded.err.message);
     ck_assert_msg(strcmp(decoded.err.input, refused[_i].input) == 0, "%s: %s",
@@ -512,7 +512,7 @@ START_TEST(truncated_and_mutated_files_fail_cleanly)
     size_t size = make_file(
         file, "{" PARAMS "," INDICES ",\"__metadata__\":{\"axis\":\"0\",\"form\\u0061t\":\"pt\"}} ",
         bytes, 9);
-    expect_clean_failures(decode_safetensors, td_op_find("gather", 6), file, size, 60000, 7);
+    expect_clean_failures(decode_safetensors, td_op_named("gather", 6), file, size, 60000, 7);
     size = make_file(file, "{" U8_AT("ints.1", "0,1") "," U8_AT("ints.0", "1,2") "}", bytes, 2);
     expect_clean_failures(decode_safetensors, &list_op, file, size, 60000, 8);
 }
@@ -547,7 +547,7 @@ START_TEST(a_small_output_is_in_one_chunk)
     struct td_tensor output = tensor("int16[2,1] 5 -6");
     size_t size;
     int n_chunks;
-    char *file = encode(td_op_find("gather", 6), &output, 1, &size, &n_chunks);
+    char *file = encode(td_op_named("gather", 6), &output, 1, &size, &n_chunks);
     static const char header[] =
         "{\"output\":{\"dtype\":\"I16\",\"shape\":[2,1],\"data_offsets\":[0,4]}}";
     uint64_t length;
@@ -621,7 +621,7 @@ START_TEST(a_bounds_policy_that_replaced_something_is_in_the_metadata)
     struct td_reply reply;
     struct td_safetensors opened;
     bool known;
-    td_request_init(&request, td_op_find("gather", 6));
+    td_request_init(&request, td_op_named("gather", 6));
     ck_assert_int_eq(td_attrs_set_text(&request, "bounds", 6, "clip", 4, &test_arena, &known, &err),
                      TD_OK);
     request.args.outputs = &output;
@@ -657,7 +657,7 @@ START_TEST(dtypes_that_the_format_lacks_are_not_acceptable)
     for (int i = 0; i < 2; i++) {
         struct td_tensor output = tensor(texts[i]);
         struct td_reply reply;
-        td_request_init(&request, td_op_find("gather", 6));
+        td_request_init(&request, td_op_named("gather", 6));
         request.args.outputs = &output;
         request.args.n_outputs = 1;
         ck_assert_int_eq(td_safetensors_encode(&request, &test_arena, &reply, &err),

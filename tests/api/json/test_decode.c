@@ -65,7 +65,7 @@ START_TEST(a_tensor_has_many_forms)
             snprintf(body, sizeof body,
                      i == 0 ? "{\"params\":%s,\"indices\":0}" : "{\"indices\":0,\"params\":%s}",
                      tensors[_i].params);
-        decode_json(&decoded, td_op_find("gather", 6), body, (size_t)size, &resolver.base);
+        decode_json(&decoded, td_op_named("gather", 6), body, (size_t)size, &resolver.base);
         ck_assert_msg(decoded.status == TD_OK, "%s: %s", case_name, decoded.err.message);
         ck_assert_int_eq(decoded.request.args.inputs[0].count, 1);
         expect_tensor(&decoded.request.args.inputs[0].tensors[0], tensors[_i].want, case_name);
@@ -586,7 +586,7 @@ START_TEST(the_padding_is_not_part_of_the_body)
             struct td_error err = { 0 };
             struct td_request request;
             char *body = padded_copy(bodies[b], strlen(bodies[b]), paddings[f]);
-            td_request_init(&request, td_op_find("gather", 6));
+            td_request_init(&request, td_op_named("gather", 6));
             td_status status =
                 td_json_decode(body, strlen(bodies[b]), NULL, &test_arena, &request, &err);
             EXPECT(status == TD_MALFORMED_REQUEST, "%s is accepted before '%c'", bodies[b],
@@ -618,8 +618,8 @@ static const char *const valid[] = {
 
 START_TEST(truncated_and_mutated_bodies_fail_cleanly)
 {
-    expect_clean_failures(decode_json, td_op_find("gather", 6), valid[_i], strlen(valid[_i]), 20000,
-                          (uint64_t)_i);
+    expect_clean_failures(decode_json, td_op_named("gather", 6), valid[_i], strlen(valid[_i]),
+                          20000, (uint64_t)_i);
 }
 END_TEST
 

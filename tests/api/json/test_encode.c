@@ -13,7 +13,7 @@ static struct td_error err;
 
 static void begin(const char *op, td_layout layout)
 {
-    td_request_init(&request, op ? td_op_find(op, strlen(op)) : &list_op);
+    td_request_init(&request, op ? td_op_named(op, strlen(op)) : &list_op);
     request.options.layout = layout;
 }
 
@@ -295,7 +295,7 @@ START_TEST(written_tensors_are_read_back)
             memcpy(body, reply, length + 1);
             memcpy(body, "{\"params\"", 9);
             struct decoded decoded;
-            decode_json(&decoded, td_op_find("gather", 6), body, length, NULL);
+            decode_json(&decoded, td_op_named("gather", 6), body, length, NULL);
             EXPECT(decoded.status == TD_OK, "%s: %s", decoded.err.message, body);
             struct td_tensor *again = &decoded.request.args.inputs[0].tensors[0];
             EXPECT(again->dtype == dtype && td_shape_equal(&again->shape, &random_shape), "%s",

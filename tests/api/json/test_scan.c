@@ -239,7 +239,7 @@ END_TEST
 static void expect_agreement(const char *body, size_t size)
 {
     struct decoded decoded;
-    decode_json(&decoded, td_op_find("gather", 6), body, size, NULL);
+    decode_json(&decoded, td_op_named("gather", 6), body, size, NULL);
     int peer = peer_reads_json(body, size);
     bool syntax = decoded.status == TD_MALFORMED_REQUEST && !decoded.err.has_pointer &&
                   decoded.err.offset >= 0;

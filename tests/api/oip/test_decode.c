@@ -919,7 +919,7 @@ START_TEST(damaged_bodies_fail_cleanly)
     size_t json = strlen(bodies[_i].json);
     memcpy(body, bodies[_i].json, json);
     memcpy(body + json, bodies[_i].blobs, bodies[_i].blobs_size);
-    expect_clean_failures(decode_damaged, td_op_find(bodies[_i].op, strlen(bodies[_i].op)), body,
+    expect_clean_failures(decode_damaged, td_op_named(bodies[_i].op, strlen(bodies[_i].op)), body,
                           json + bodies[_i].blobs_size, 30000, (uint64_t)_i + 1);
 }
 END_TEST

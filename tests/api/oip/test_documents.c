@@ -82,7 +82,7 @@ static void expect_tensors(const cJSON *document, const char *key, const char *c
 
 START_TEST(every_op_is_a_model)
 {
-    const struct td_op *op = td_op_find(models[_i].op, strlen(models[_i].op));
+    const struct td_op *op = td_op_named(models[_i].op, strlen(models[_i].op));
     const int n_inputs = 1 + (models[_i].inputs[1] != NULL);
     ck_assert_int_eq(td_oip_describe_model(op, &test_arena, &reply, &err), TD_OK);
     cJSON *document = parsed();
@@ -102,7 +102,7 @@ START_TEST(every_model_has_a_configuration)
     static const char *const absent[] = { "sequence_batching", "ensemble_scheduling",
                                           "model_transaction_policy", "response_cache" };
     const struct td_oip_server server = { .version = "1", .workers = 3 };
-    const struct td_op *op = td_op_find(models[_i].op, strlen(models[_i].op));
+    const struct td_op *op = td_op_named(models[_i].op, strlen(models[_i].op));
     const int n_inputs = 1 + (models[_i].inputs[1] != NULL);
     ck_assert_int_eq(td_oip_describe_config(op, &server, &test_arena, &reply, &err), TD_OK);
     cJSON *document = parsed();
@@ -139,7 +139,7 @@ END_TEST
 START_TEST(metadata_and_configuration_in_full)
 {
     const struct td_oip_server server = { .version = "1", .workers = 3 };
-    const struct td_op *op = td_op_find("dynamic_partition", 17);
+    const struct td_op *op = td_op_named("dynamic_partition", 17);
     ck_assert_int_eq(td_oip_describe_model(op, &test_arena, &reply, &err), TD_OK);
 #define ALL_DATATYPES                                                                              \
     "\"datatypes\":[\"BOOL\",\"INT8\",\"INT16\",\"INT32\",\"INT64\",\"UINT8\",\"UINT16\","         \
@@ -276,7 +276,7 @@ END_TEST
 
 START_TEST(statistics_have_every_member)
 {
-    const struct td_op *ops[] = { td_op_find("gather", 6), td_op_find("einsum", 6) };
+    const struct td_op *ops[] = { td_op_named("gather", 6), td_op_named("einsum", 6) };
     const struct td_oip_stats stats[] = {
         { .last_ms = 1700000000123,
           .inferences = 5,

@@ -86,7 +86,7 @@ struct launch {
 
 static void launch_make(struct launch *launch, const char *op_name, void *out)
 {
-    const struct td_op *op = td_op_find(op_name, strlen(op_name));
+    const struct td_op *op = td_op_named(op_name, strlen(op_name));
     launch->work = (struct td_device_work){ .op = op, .args = &launch->args, .n_items = 1 };
     must(td_op_infer(op, &launch->args, &arena, &err), "infer");
     launch->args.outputs[0].data = out;
@@ -154,7 +154,7 @@ static void lookup_make(struct launch *launch, void *table, int64_t rows, int64_
     inputs[0] = described(TD_DTYPE_FLOAT32, (struct td_shape){ 2, { rows, row_floats } }, table);
     inputs[1] = described(TD_DTYPE_INT32, (struct td_shape){ 1, { n } }, indices);
     memset(launch, 0, sizeof(*launch));
-    td_op_set_defaults(td_op_find("gather", strlen("gather")), &launch->args);
+    td_op_set_defaults(td_op_named("gather", strlen("gather")), &launch->args);
     launch->args.inputs[0] = (struct td_operand){ &inputs[0], 1 };
     launch->args.inputs[1] = (struct td_operand){ &inputs[1], 1 };
     launch_make(launch, "gather", out);

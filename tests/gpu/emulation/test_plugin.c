@@ -65,7 +65,7 @@ static void close_fixture(struct fixture *fixture)
 static td_status launch(struct fixture *fixture, int n_items, const int64_t *item_end,
                         struct td_device_report *reports, void *workspace)
 {
-    const struct td_op *gather = td_op_find("gather", strlen("gather"));
+    const struct td_op *gather = td_op_named("gather", strlen("gather"));
     struct td_shape shape = { .rank = 1, .dim = { ROWS } };
     struct td_tensor table, indices;
     struct td_op_args args = { .inputs = { { &table, 1 }, { &indices, 1 } } };

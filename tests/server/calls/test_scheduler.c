@@ -75,7 +75,7 @@ static struct td_call *call_of_bytes(const char *op, const void *body, size_t by
     struct td_call *call = td_call_new(&services);
     ck_assert_ptr_nonnull(call);
     call->tables.access = (struct td_access){ .role = TD_ACCESS_ADMIN };
-    call->op = td_op_find(op, strlen(op));
+    call->op = td_op_named(op, strlen(op));
     call->task = &td_op_task;
     ck_assert_ptr_nonnull(call->op);
     td_request_init(&call->request, call->op);

@@ -269,7 +269,7 @@ START_TEST(an_op_with_several_outputs_sets_all_of_them)
     struct setup setup = { 0 };
     struct batch_call call;
     setup_open(&setup, "");
-    const struct td_op *op = td_op_find("dynamic_partition", strlen("dynamic_partition"));
+    const struct td_op *op = td_op_named("dynamic_partition", strlen("dynamic_partition"));
     const int64_t parts = 3;
     batch_call_begin(&call, op);
     call.inputs[0] = tensor("float32[5] 0..4");
