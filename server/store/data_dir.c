@@ -12,14 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-bool td_name_valid(const char *name)
-{
-    const size_t length = strlen(name);
-    return length >= 1 && length < TD_TENSOR_NAME && name[0] != '.' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-") ==
-               length;
-}
-
 bool td_data_file_is(const char *name, const char *suffix)
 {
     const size_t length = strlen(name), tail = strlen(suffix);

@@ -10,7 +10,8 @@
  *                               "checksum" says how they are made; files of older servers have
  *                               neither.
  *            STEM.npy           STEM
- *            STEM.safetensors   STEM:w for each tensor w
+ *            STEM.safetensors   STEM:w for each tensor w; of BASE@VERSION.safetensors
+ *                               BASE:w@VERSION
  *            Hidden files are ignored; others are not read (scan_report.h).
  * Ownership  load returns tensors in the caller's arena, which holds the mappings. A tensor's owner
  *            keeps its mapping alive beyond the arena; it is NULL if the data had to be converted
@@ -40,13 +41,13 @@
 #include "kernels/tensor.h"
 #include "server/observe/log.h"
 #include "server/store/checksums.h"
+#include "server/store/table_name.h"
 
 #include <stdint.h>
 
 struct td_data_dir;
 
-#define TD_FILE_NAME   256
-#define TD_TENSOR_NAME 129 /* with its NUL */
+#define TD_FILE_NAME 256
 
 /* Identifies the content of a file: a replaced file has another inode, a written one another
  * time of modification; the folder may be replaced by one on another device. */
@@ -70,9 +71,6 @@ struct td_data_content {
     struct td_data_tensor *tensors;
     int count;
 };
-
-/* [A-Za-z0-9._:-]{1,128}, no dot first. */
-bool td_name_valid(const char *name);
 
 /* Opens the folder and tries to take its lock; if that fails, only a line is logged. `quota` is the
  * most bytes of NAME.tensord files, 0 for any number. With read_only nothing in the folder is

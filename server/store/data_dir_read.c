@@ -100,9 +100,9 @@ static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
     if (status == TD_OK)
         status = make_room(out, file.n_entries, arena, err);
     for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
-        char name[2 * TD_TENSOR_NAME]; /* a truncated name is too long to be valid anyway */
-        const int length = snprintf(name, sizeof name, "%.128s:%.128s", stem, file.entries[i].name);
-        const char *copy = td_arena_text(arena, name, (size_t)length, err);
+        char name[TD_TABLE_NAME_IN_FILE];
+        td_table_name_in_file(stem, file.entries[i].name, name);
+        const char *copy = td_arena_text(arena, name, strlen(name), err);
         status = copy ? TD_OK : err->status;
         file.entries[i].tensor.owner = &mapping->base;
         out->tensors[out->count++] = (struct td_data_tensor){ .name = copy,

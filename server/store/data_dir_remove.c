@@ -30,14 +30,14 @@ static td_status count_others(struct td_data_dir *dir, const char *file, const c
     return status;
 }
 
-/* Adds the file whose stem is the first `length` bytes of the name, if it exists and holds the
- * name. */
-static td_status add_file(struct td_data_dir *dir, const char *name, int length, const char *suffix,
-                          struct hidden_file *list, int *count, struct td_error *err)
+/* Adds the file of this stem if it exists and holds the name. */
+static td_status add_file(struct td_data_dir *dir, const char *name, const char *stem,
+                          const char *suffix, struct hidden_file *list, int *count,
+                          struct td_error *err)
 {
     char *file = list[*count].file;
     bool found;
-    snprintf(file, TD_FILE_NAME, "%.*s%s", length, name, suffix);
+    snprintf(file, TD_FILE_NAME, "%s%s", stem, suffix);
     const int reason = td_data_file_exists(dir, file, &found);
     if (reason != 0)
         return td_data_disk_error(dir, file, reason, 0, err);
@@ -67,17 +67,15 @@ static int served_last_first(const void *a, const void *b)
 static td_status find_files(struct td_data_dir *dir, const char *name, struct hidden_file *list,
                             int *count, struct td_error *err)
 {
-    const int length = (int)strlen(name);
+    char stem[TD_TENSOR_NAME];
     td_status status = TD_OK;
     *count = 0;
-    /* A stem has at least one character: a name that begins with a suffix is a hidden file. */
-    for (int i = 1; i < length && status == TD_OK; i++)
-        if (name[i] == ':')
-            status = add_file(dir, name, i, TD_SAFETENSORS_SUFFIX, list, count, err);
+    for (int place = 0; status == TD_OK && td_table_next_stem(name, &place, stem);)
+        status = add_file(dir, name, stem, TD_SAFETENSORS_SUFFIX, list, count, err);
     if (status == TD_OK)
-        status = add_file(dir, name, length, TD_NPY_SUFFIX, list, count, err);
+        status = add_file(dir, name, name, TD_NPY_SUFFIX, list, count, err);
     if (status == TD_OK)
-        status = add_file(dir, name, length, TD_OWN_SUFFIX, list, count, err);
+        status = add_file(dir, name, name, TD_OWN_SUFFIX, list, count, err);
     if (status == TD_OK)
         qsort(list, (size_t)*count, sizeof *list, served_last_first);
     return status;
@@ -127,11 +125,12 @@ static td_status hide(struct td_data_dir *dir, const char *name, struct hidden_f
     return td_data_disk_error(dir, list[count - 1].file, reason, 0, err);
 }
 
-static int count_colons(const char *name)
+static size_t count_stems(const char *name)
 {
-    int n = 0;
-    for (; *name; name++)
-        n += *name == ':';
+    char stem[TD_TENSOR_NAME];
+    size_t n = 0;
+    for (int place = 0; td_table_next_stem(name, &place, stem);)
+        n++;
     return n;
 }
 
@@ -140,7 +139,7 @@ td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool *do
 {
     int count;
     *done = false;
-    struct hidden_file *list = calloc((size_t)count_colons(name) + 2, sizeof *list);
+    struct hidden_file *list = calloc(count_stems(name) + 2, sizeof *list);
     if (!list)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to delete '%s'", name);
     td_data_hold(dir);

@@ -42,8 +42,10 @@ td_status td_store_check_name(const char *name, struct td_error *err)
     return td_error_set(
         err, TD_INVALID_ARGUMENT,
         "'%.140s' is not a valid tensor name: 1 to %d of the characters A-Z, a-z, 0-9, "
-        "'.', '_', ':' and '-', the first of them not '.'",
-        name, TD_TENSOR_NAME - 1);
+        "'.', '_', ':' and '-', the first of them not '.', and perhaps '@' and a version of at "
+        "most "
+        "%d of them without ':'",
+        name, TD_TENSOR_NAME - 1, TD_TABLE_VERSION - 1);
 }
 
 /* RESOURCE_LIMIT if there is no room for `count` names. */

@@ -121,15 +121,15 @@ static bool is_unchanged_since_read(const struct file_scan *scan, const struct t
            td_file_id_equal(&now, id);
 }
 
-/* Whether the file whose stem is the first `length` bytes of the name takes precedence over the
- * scanned one. TD_FILE_UNKNOWN if it could not be read, or its tensor not be served. */
-static td_file_state check_earlier(const struct file_scan *scan, const char *name, int length,
+/* Whether the file of this stem takes precedence over the scanned one for the name.
+ * TD_FILE_UNKNOWN if it could not be read, or its tensor not be served. */
+static td_file_state check_earlier(const struct file_scan *scan, const char *name, const char *stem,
                                    const char *suffix)
 {
     char file[TD_FILE_NAME];
     struct td_file_id id;
     bool not_served;
-    snprintf(file, sizeof file, "%.*s%s", length, name, suffix);
+    snprintf(file, sizeof file, "%s%s", stem, suffix);
     if (td_data_file_order(file, scan->file) >= 0)
         return TD_FILE_GONE;
     for (int i = 0; i < scan->unread->count; i++)
@@ -143,13 +143,12 @@ static td_file_state check_earlier(const struct file_scan *scan, const char *nam
 /* Whether any file takes precedence over the scanned one for a name. */
 static td_file_state find_earlier(const struct file_scan *scan, const char *name)
 {
-    const int length = (int)strlen(name);
-    td_file_state found = check_earlier(scan, name, length, ".tensord");
+    char stem[TD_TENSOR_NAME];
+    td_file_state found = check_earlier(scan, name, name, ".tensord");
     if (found == TD_FILE_GONE)
-        found = check_earlier(scan, name, length, ".npy");
-    for (int i = 1; i < length && found == TD_FILE_GONE; i++)
-        if (name[i] == ':')
-            found = check_earlier(scan, name, i, ".safetensors");
+        found = check_earlier(scan, name, name, ".npy");
+    for (int place = 0; found == TD_FILE_GONE && td_table_next_stem(name, &place, stem);)
+        found = check_earlier(scan, name, stem, ".safetensors");
     return found;
 }
 

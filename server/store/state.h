@@ -8,6 +8,7 @@
  *     verify.c                            versions whose files are compared with their checksums
  *     version.c                           one version of one tensor
  *     data_dir*.c                         the folder: list, map, write, remove
+ *     table_name.c                        names and versions
  *
  * Each uses only those below it. store.h is the interface of all of them. A reader takes the read
  * lock, finds the entry, references its version and is done. A writer locks the name first, so that

@@ -8,7 +8,8 @@
  * A published version never changes. Replacing or deleting a name does not affect the versions that
  * requests hold; a version is freed with its last reference.
  *
- * Files      `table.npy` becomes `table`; tensor `w` of `model.safetensors` becomes `model:w`; both
+ * Files      `table.npy` becomes `table`; tensor `w` of `model.safetensors` becomes `model:w`, of
+ *            `model@v.safetensors` `model:w@v`; both
  *            are mapped, not read; another byte order and Fortran order are converted in memory.
  *            `NAME.tensord`, a safetensors file whose metadata holds dtype and shape, strings and
  *            complex128 included, becomes NAME and takes precedence over the others. A malformed
@@ -131,7 +132,7 @@ TD_MUST_CHECK td_status td_store_list(struct td_store *store, struct td_arena *a
                                       struct td_tensor_listing **list, int *count,
                                       struct td_error *err);
 
-/* INVALID_ARGUMENT unless the name matches [A-Za-z0-9._:-]{1,128} and does not begin with a dot. */
+/* INVALID_ARGUMENT unless the name is valid (table_name.h). */
 TD_MUST_CHECK td_status td_store_check_name(const char *name, struct td_error *err);
 
 /* What a writer requests. */

@@ -238,7 +238,8 @@ class Put(TensorTest):
 
 class Names(TensorTest):
     def test_good_names_may_be_put(self):
-        for name in ("a", "A-b_c.d:e", "0", "-", "_", ":", "x" * 128, "scatter", "index.html", "a..b"):
+        for name in ("a", "A-b_c.d:e", "0", "-", "_", ":", "x" * 128, "scatter", "index.html", "a..b", "a@v", "m:w@2026.1-_",
+                     "a@" + "v" * 64):
             with self.subTest(name=name):
                 self.assertMetadata(self.put(name, [1]), 201, name=name)
                 self.assertStatus(self.get(f"/v1/tensors/{name}"), 200)
@@ -248,9 +249,12 @@ class Names(TensorTest):
         self.assertMetadata(self.put("enc%6fded%3Aname", [1]), 201, name="encoded:name")
         self.assertStatus(self.get("/v1/tensors/encoded:name"), 200)
         self.assertStatus(self.delete("encoded%3aname"), 204)
+        self.assertMetadata(self.put("encoded%40v", [1]), 201, name="encoded@v")
+        self.assertStatus(self.get("/v1/tensors/encoded@v"), 200)
+        self.assertStatus(self.delete("encoded%40v"), 204)
 
     def test_bad_names_are_refused(self):
-        for name in (".hidden", "..", ".", "x" * 129, "a%20b", "%C3%A9", "a%ff", "a%0Ab", "a%252fb", "a+b", "a~b", "a*",
+        for name in (".hidden", "..", ".", "x" * 129, "a@", "@v", "a@b@c", "a@b:c", "a@" + "v" * 65, "a%20b", "%C3%A9", "a%ff", "a%0Ab", "a%252fb", "a+b", "a~b", "a*",
                      "%2e%2e", "a%5cb", "%25", "a%7f", "a%2fb", "..%2f..%2fetc%2fpasswd", "%2e%2e%2fx", "a%2F", "%2f"):
             with self.subTest(name=name):
                 problem = self.assertProblem(self.put(name, [1]), 422, "INVALID_ARGUMENT")

@@ -1,0 +1,87 @@
+#include "server/store/table_name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DIGITS  "0123456789"
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+bool td_table_version_valid(const char *version)
+{
+    const size_t length = strlen(version);
+    return length >= 1 && length < TD_TABLE_VERSION &&
+           strspn(version, LETTERS DIGITS "._-") == length;
+}
+
+bool td_name_valid(const char *name)
+{
+    const size_t base = td_table_base(name);
+    const char *version = td_table_version(name);
+    return base >= 1 && strlen(name) < TD_TENSOR_NAME && name[0] != '.' &&
+           strspn(name, LETTERS DIGITS "._:-") == base &&
+           (!version || td_table_version_valid(version));
+}
+
+const char *td_table_version(const char *name)
+{
+    const char *at = strchr(name, '@');
+    return at ? at + 1 : NULL;
+}
+
+size_t td_table_base(const char *name)
+{
+    return strcspn(name, "@");
+}
+
+/* Compares the numbers at the beginning of both, and skips them. */
+static int compare_numbers(const char **a, const char **b)
+{
+    *a += strspn(*a, "0");
+    *b += strspn(*b, "0");
+    const size_t n = strspn(*a, DIGITS), m = strspn(*b, DIGITS);
+    const int order = n != m ? (n > m) - (n < m) : strncmp(*a, *b, n);
+    *a += n;
+    *b += m;
+    return order;
+}
+
+int td_table_version_order(const char *a, const char *b)
+{
+    const char *x = a, *y = b;
+    while (*x && *y) {
+        if (strspn(x, DIGITS) > 0 && strspn(y, DIGITS) > 0) {
+            const int order = compare_numbers(&x, &y);
+            if (order != 0)
+                return order;
+        } else if (*x != *y) {
+            break;
+        } else {
+            x++;
+            y++;
+        }
+    }
+    const int order = strcmp(x, y);
+    return order != 0 ? order : strcmp(a, b); /* numbers with more zeros before them */
+}
+
+void td_table_name_in_file(const char *stem, const char *tensor, char name[TD_TABLE_NAME_IN_FILE])
+{
+    const size_t base = td_table_base(stem);
+    const int shown = base < TD_TENSOR_NAME ? (int)base : TD_TENSOR_NAME;
+    snprintf(name, TD_TABLE_NAME_IN_FILE, "%.*s:%.128s%.128s", shown, stem, tensor, stem + base);
+}
+
+bool td_table_next_stem(const char *name, int *place, char stem[TD_TENSOR_NAME])
+{
+    const int base = (int)td_table_base(name);
+    while (*place < 2 * base) {
+        const int colon = *place / 2;
+        const bool with_version = *place % 2 == 1;
+        ++*place;
+        if (colon < 1 || name[colon] != ':' || (with_version && !name[base]))
+            continue;
+        snprintf(stem, TD_TENSOR_NAME, "%.*s%s", colon, name, with_version ? name + base : "");
+        return true;
+    }
+    return false;
+}

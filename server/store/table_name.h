@@ -1,0 +1,40 @@
+/* table_name.h - names of resident tensors: BASE, or BASE@VERSION for an immutable version of BASE.
+ *
+ *     movies   model:w   movies@20261122   model:w@20261122
+ *
+ * BASE has the characters A-Z, a-z, 0-9, '.', '_', ':' and '-', the first of them not '.'; VERSION 1 to
+ * 64 of them without ':'. The whole name has at most TD_TENSOR_NAME - 1.
+ *
+ * Threads    Reentrant. */
+#ifndef TD_SERVER_STORE_TABLE_NAME_H
+#define TD_SERVER_STORE_TABLE_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define TD_TENSOR_NAME   129 /* with its NUL */
+#define TD_TABLE_VERSION 65  /* with its NUL */
+
+bool td_name_valid(const char *name);
+
+/* Whether it can be the VERSION of a name. */
+bool td_table_version_valid(const char *version);
+
+/* The VERSION of a valid name, NULL if it has none; and the length of its BASE. */
+const char *td_table_version(const char *name);
+size_t td_table_base(const char *name);
+
+/* Compares versions in natural order, in which numbers are compared by their value: v9 before v10. 0
+ * only if they are the same text. */
+int td_table_version_order(const char *a, const char *b);
+
+/* The name of tensor `tensor` of STEM.safetensors: "m:w", of the stem "m@v" "m:w@v". Truncated names are
+ * too long to be valid. */
+enum { TD_TABLE_NAME_IN_FILE = 3 * TD_TENSOR_NAME };
+void td_table_name_in_file(const char *stem, const char *tensor, char name[TD_TABLE_NAME_IN_FILE]);
+
+/* The stems of the .safetensors files that can hold the name, one after the other; false after the
+ * last. *place is 0 at first. */
+bool td_table_next_stem(const char *name, int *place, char stem[TD_TENSOR_NAME]);
+
+#endif

@@ -1,0 +1,104 @@
+/* Versions of a table: NAME@VERSION in memory, in files, and after a restart. */
+#include "tests/server/folder.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct td_error err;
+
+static td_status put(struct td_store *store, const char *name, int32_t value, bool persist)
+{
+    const struct td_store_write write = { .name = name, .persist = persist };
+    struct td_tensor_listing listing;
+    char values[64];
+    bool created;
+    snprintf(values, sizeof values, "int32[2] %d %d", value, value);
+    const struct td_tensor t = tensor(values);
+    return td_store_put(store, &write, &t, &test_arena, &listing, &created, &err);
+}
+
+static td_status drop(struct td_store *store, const char *name)
+{
+    const struct td_store_write write = { .name = name };
+    return td_store_delete(store, &write, &err);
+}
+
+START_TEST(the_version_of_a_file_is_that_of_its_tables)
+{
+    put_npy("movies@20261121.npy", 1, 2);
+    put_npy("movies@20261122.npy", 2, 2);
+    put_safetensors("m@v1.safetensors", TWO_TENSORS, 3, 6);
+    struct td_store *store = open_folder();
+    expect_names(store, "m:b.x@v1 m:w@v1 movies@20261121 movies@20261122");
+    ck_assert_int_eq(value_of(found(store, "movies@20261122")->tensor, 0), 2);
+    ck_assert_str_eq(found(store, "m:w@v1")->source, "m@v1.safetensors");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_version_may_be_part_of_the_name_in_a_file)
+{
+    put_safetensors("m.safetensors",
+                    "{\"w@v\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, 1);
+    put_safetensors("n@u.safetensors",
+                    "{\"w@v\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 6, 1);
+    struct td_store *store = open_folder();
+    expect_names(store, "m:w@v");
+    ck_assert_ptr_nonnull(strstr(logged(), "tensor=n:w@v@u"));
+    ck_assert_int_eq(drop(store, "m:w@v"), TD_OK);
+    ck_assert_int_ne(access(path_of("m.safetensors"), F_OK), 0);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(of_two_files_with_one_version_the_first_is_served)
+{
+    put_safetensors("m.safetensors",
+                    "{\"w@v\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, 1);
+    put_safetensors("m@v.safetensors",
+                    "{\"w\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]} }", 6, 1);
+    struct td_store *store = open_folder();
+    expect_names(store, "m:w@v");
+    ck_assert_int_eq(value_of(found(store, "m:w@v")->tensor, 0), 5);
+    ck_assert_ptr_nonnull(strstr(logged(), "another file has a tensor of that name"));
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "m:w@v")->tensor, 0), 5);
+    ck_assert_int_eq(drop(store, "m:w@v"), TD_OK); /* both files */
+    td_store_rescan(store);
+    expect_names(store, "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_persisted_version_is_there_after_a_restart)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "m:w@1", 1, true), TD_OK);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    store = open_folder();
+    ck_assert_int_eq(value_of(found(store, "m:w@1")->tensor, 0), 1);
+    ck_assert_str_eq(found(store, "m:w@1")->source, "m:w@1.tensord");
+    ck_assert_int_eq(drop(store, "m:w@1"), TD_OK);
+    td_store_rescan(store);
+    expect_names(store, "");
+    td_store_free(store);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, folder_open, folder_close);
+    tcase_add_test(tcase, the_version_of_a_file_is_that_of_its_tables);
+    tcase_add_test(tcase, a_version_may_be_part_of_the_name_in_a_file);
+    tcase_add_test(tcase, of_two_files_with_one_version_the_first_is_served);
+    tcase_add_test(tcase, a_persisted_version_is_there_after_a_restart);
+}
+
+int main(void)
+{
+    return run_suite("store_versions", add);
+}
