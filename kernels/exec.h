@@ -26,6 +26,7 @@ struct td_exec {
     /* For scratch memory, and for outputs whose size depends on the data; caller's thread only. */
     struct td_arena *arena;
     uint64_t output_limit; /* the most bytes that an output taken from arena may have */
+    uint64_t hash_seed;    /* of hash tables: random, so that no client chooses keys that collide */
     int width;             /* the most ranges that run at once, 1 or more */
     td_isa isa;            /* for arithmetic kernels; 0, TD_ISA_AUTO, is the best available */
 };

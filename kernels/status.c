@@ -70,6 +70,28 @@ td_status td_error_at_attribute(struct td_error *err, td_status status, const ch
     return status;
 }
 
+td_status td_error_at_key(struct td_error *err, td_status status, const char *key, size_t length,
+                          bool is_number)
+{
+    if (!err)
+        return status;
+    const size_t size = sizeof(err->key);
+    size_t kept = length < size ? length : size - 1;
+    if (kept)
+        memcpy(err->key, key, kept);
+    err->key[kept] = '\0';
+    if (kept < length) {
+        truncate_between_characters(err->key, size, (int)size);
+        for (size_t i = kept - 3; i < kept; i++)
+            if (err->key[i] != key[i])
+                kept = i;
+    }
+    err->key_length = kept;
+    err->key_is_number = is_number;
+    err->has_key = true;
+    return status;
+}
+
 td_status td_error_at_device(struct td_error *err, td_status status, const char *device)
 {
     if (err)

@@ -26,6 +26,7 @@
     X(INVALID_EQUATION)                                                                            \
     X(UNSUPPORTED_DTYPE)                                                                           \
     X(INVALID_ARGUMENT)                                                                            \
+    X(KEY_NOT_FOUND)                                                                               \
     X(UNKNOWN_OP)                                                                                  \
     X(TENSOR_NOT_FOUND)                                                                            \
     X(NOT_FOUND)                                                                                   \
@@ -33,6 +34,7 @@
     X(NOT_ACCEPTABLE)                                                                              \
     X(UNSUPPORTED_MEDIA_TYPE)                                                                      \
     X(PRECONDITION_FAILED)                                                                         \
+    X(CONFLICT)                                                                                    \
     X(PAYLOAD_TOO_LARGE)                                                                           \
     X(RANGE_NOT_SATISFIABLE)                                                                       \
     X(RESOURCE_LIMIT)                                                                              \
@@ -80,7 +82,13 @@ struct td_error {
     int64_t index;                 /* the value of that element */
     int64_t bound;                 /* index must be in [0, bound) */
     int64_t bad_count;             /* number of bad elements */
-    int n_shapes;                  /* shapes that do not match */
+    bool has_key;       /* KEY_NOT_FOUND: key, position_rank, position, bad_count are set */
+    bool key_is_number; /* key is its decimal digits */
+    char key[129];      /* the first key that was not found; may contain NULs */
+    size_t key_length;
+    bool has_equal;   /* equal is set */
+    int64_t equal[2]; /* two positions in a vector with equal values, in order */
+    int n_shapes;     /* shapes that do not match */
     struct {
         char name[64];
         struct td_shape shape;
@@ -108,6 +116,9 @@ td_status td_error_set(struct td_error *err, td_status status, const char *forma
 td_status td_error_at_input(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 td_status td_error_at_attribute(struct td_error *err, td_status status, const char *name);
+/* The first key that was not found: of `length` bytes, those that do not fit are left out. */
+td_status td_error_at_key(struct td_error *err, td_status status, const char *key, size_t length,
+                          bool is_number);
 td_status td_error_at_device(struct td_error *err, td_status status, const char *device);
 void td_error_add_shape(struct td_error *err, const char *name, const struct td_shape *shape);
 

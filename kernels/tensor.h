@@ -14,6 +14,8 @@
 #include "kernels/dtype.h"
 #include "kernels/shape.h"
 
+struct td_key_index; /* key_index/key_index.h */
+
 struct td_tensor {
     td_dtype dtype;
     struct td_shape shape;
@@ -22,6 +24,8 @@ struct td_tensor {
     size_t bytes;      /* size of data */
     uint64_t *offsets; /* strings: numel + 1; otherwise NULL */
     struct td_buffer *owner; /* borrowed; NULL when data is in the arena */
+    /* Of a resident vector of keys: its open index, which lives as long as the owner. Else NULL. */
+    const struct td_key_index *key_index;
 };
 
 /* Sets dtype, shape, numel and, except for strings, bytes; sets data to NULL. RESOURCE_LIMIT, with

@@ -40,6 +40,10 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
             "auto` computes it on the CPU."),
     PROBLEM(INVALID_ARGUMENT, 422, "Invalid argument", "invalid-argument",
             "An input or attribute is missing, or has a value that the op cannot work with."),
+    PROBLEM(KEY_NOT_FOUND, 422, "Key not found", "key-not-found",
+            "The table has no row with this key. `position` is the position of the first such key "
+            "in row-major order, `key` the key, `bad_count` how many there are. Where the op has "
+            "`bounds` or `missing`, they can give unknown keys a row of zeros or a default."),
     PROBLEM(UNKNOWN_OP, 404, "Unknown op", "unknown-op",
             "There is no op of this name. GET /v1/ops lists all; `did_you_mean` is the nearest."),
     PROBLEM(TENSOR_NOT_FOUND, 404, "Tensor not found", "tensor-not-found",
@@ -62,6 +66,9 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
         PRECONDITION_FAILED, 412, "Precondition failed", "precondition-failed",
         "The condition in If-Match or If-None-Match is false. `etag`, also in the ETag header, is "
         "the current one; it is absent if the tensor does not exist."),
+    PROBLEM(CONFLICT, 409, "Conflict", "conflict",
+            "The change does not fit what there is: keys of another length than their table, a "
+            "version that exists and cannot be changed, a name that is an alias."),
     PROBLEM(
         PAYLOAD_TOO_LARGE, 413, "Payload too large", "payload-too-large",
         "The body exceeds the server's limit, given as `limit`. Send smaller requests, or store "
@@ -170,6 +177,18 @@ static void add_index(struct td_text *text, const struct td_error *err)
     td_text_print(text, ",\"bad_count\":%" PRId64, err->bad_count);
 }
 
+static void add_key(struct td_text *text, const struct td_error *err)
+{
+    td_text_print(text, ",\"position\":");
+    add_dims(text, err->position, err->position_rank);
+    td_text_print(text, ",\"key\":");
+    if (err->key_is_number)
+        td_text_string(text, err->key);
+    else
+        td_text_quote(text, err->key, err->key_length);
+    td_text_print(text, ",\"bad_count\":%" PRId64, err->bad_count);
+}
+
 /* Twice what all strings of a struct td_error take with every byte escaped as six, and its
  * numbers. */
 #define PROBLEM_TEXT 16384
@@ -183,6 +202,11 @@ void td_problem_members(const struct td_error *err, const char *op_name, const c
     add_text(text, "input", err->input);
     if (err->has_index)
         add_index(text, err);
+    if (err->has_key)
+        add_key(text, err);
+    if (err->has_equal)
+        td_text_print(text, ",\"positions\":[[%" PRId64 "],[%" PRId64 "]]", err->equal[0],
+                      err->equal[1]);
     add_text(text, "attribute", err->attribute);
     add_text(text, "device", err->device);
     if (err->has_pointer) {

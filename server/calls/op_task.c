@@ -308,6 +308,7 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     if (status != TD_OK)
         return status;
     td_pool_exec_init(&exec, worker, &call->arena, td_call_stopped, call);
+    exec.base.hash_seed = call->services->hash_seed;
     exec.base.output_limit = (uint64_t)call->services->config.max_output;
     exec.base.isa = call->services->config.isa;
     status = call->op->run(&call->request.args, &exec.base, &call->error);

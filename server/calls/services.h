@@ -74,6 +74,7 @@ struct td_services {
     atomic_int_fast64_t unsent;    /* requests that have arrived and replies that are not sent
                                         yet, of any request */
     atomic_uint_fast64_t next_request;
+    uint64_t hash_seed;    /* of hash tables; not to be seen in any reply */
     uint64_t request_seed; /* makes request ids differ between processes */
 
     pthread_mutex_t mutex; /* guards all below */

@@ -31,6 +31,8 @@ bool td_services_open(struct td_services *services)
     pthread_mutex_init(&services->mutex, NULL);
     if (getrandom(&services->request_seed, sizeof services->request_seed, 0) < 0)
         services->request_seed = (uint64_t)getpid();
+    if (getrandom(&services->hash_seed, sizeof services->hash_seed, 0) < 0)
+        services->hash_seed = (uint64_t)td_now_ns() ^ (uint64_t)(uintptr_t)services;
     services->clients = td_clients_new(services->request_seed);
     services->buffers =
         td_buffer_pool_new((uint64_t)config->memory_limit, (uint64_t)config->pool_limit);

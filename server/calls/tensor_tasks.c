@@ -579,6 +579,7 @@ static td_status compute_scatter(struct td_call *call, struct td_worker *worker)
     struct td_store_update *update = NULL;
     struct td_scatter_slices slices = { 0 };
     td_pool_exec_init(&exec, worker, &call->arena, td_call_stopped, call);
+    exec.base.hash_seed = call->services->hash_seed;
     exec.base.output_limit = (uint64_t)call->services->config.tensor_quota;
     exec.base.isa = call->services->config.isa;
     td_status status = td_store_update_begin(call->services->store, &state->write, &call->arena,

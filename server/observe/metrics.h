@@ -108,6 +108,7 @@ const char *td_stage_name(int stage);
     X(405)                                                                                         \
     X(406)                                                                                         \
     X(408)                                                                                         \
+    X(409)                                                                                         \
     X(412)                                                                                         \
     X(413)                                                                                         \
     X(415)                                                                                         \

@@ -127,10 +127,17 @@ static td_status resolve(struct td_resolver *self, const char *name, size_t leng
     static uint64_t offsets[] = { 0, 2, 2, 5 };
     (void)self;
     (void)arena;
-    const struct td_tensor t = {
-        TD_DTYPE_INT32, { 2, { 4, 2 } }, 8, numbers, sizeof numbers, NULL, NULL
-    };
-    const struct td_tensor s = { TD_DTYPE_STRING, { 1, { 3 } }, 3, bytes, 5, offsets, NULL };
+    const struct td_tensor t = { .dtype = TD_DTYPE_INT32,
+                                 .shape = { 2, { 4, 2 } },
+                                 .numel = 8,
+                                 .data = numbers,
+                                 .bytes = sizeof numbers };
+    const struct td_tensor s = { .dtype = TD_DTYPE_STRING,
+                                 .shape = { 1, { 3 } },
+                                 .numel = 3,
+                                 .data = bytes,
+                                 .bytes = 5,
+                                 .offsets = offsets };
     if (length != 1 || (*name != 't' && *name != 's'))
         return td_error_set(err, TD_TENSOR_NOT_FOUND, "no tensor is called \"%.*s\"",
                             length < 100 ? (int)length : 100, name);

@@ -54,6 +54,42 @@ START_TEST(absent_members_are_not_written)
 }
 END_TEST
 
+START_TEST(a_key_that_was_not_found_has_all_its_members)
+{
+    td_error_set(&err, TD_KEY_NOT_FOUND, "no");
+    td_error_at_input(&err, err.status, "queries");
+    td_error_at_key(&err, err.status, "-7", 2, true);
+    err.position_rank = 2;
+    err.position[1] = 3;
+    err.bad_count = 4;
+    ck_assert_ptr_nonnull(strstr(write("find", NULL), "\"input\":\"queries\",\"position\":[0,3],"
+                                                      "\"key\":-7,\"bad_count\":4}"));
+    td_error_at_key(&err, err.status, "a\0\"", 3, false);
+    ck_assert_ptr_nonnull(strstr(write("find", NULL), "\"key\":\"a\\u0000\\\"\""));
+}
+END_TEST
+
+START_TEST(a_long_key_is_cut_between_characters)
+{
+    char key[200];
+    memset(key, 'x', sizeof key);
+    memcpy(key + 127, "\xc3\xa9", 2);
+    td_error_set(&err, TD_KEY_NOT_FOUND, "no");
+    td_error_at_key(&err, err.status, key, sizeof key, false);
+    ck_assert_uint_eq(err.key_length, 127);
+}
+END_TEST
+
+START_TEST(equal_values_have_their_positions)
+{
+    td_error_set(&err, TD_INVALID_ARGUMENT, "no");
+    err.has_equal = true;
+    err.equal[0] = 2;
+    err.equal[1] = 5;
+    ck_assert_ptr_nonnull(strstr(write(NULL, NULL), "\"positions\":[[2],[5]]"));
+}
+END_TEST
+
 START_TEST(a_pointer_may_hold_a_nul)
 {
     static const char pointer[] = "/par\0ams";
@@ -121,6 +157,10 @@ START_TEST(the_longest_problem_fits)
     memset(err.resource, 1, sizeof err.resource - 1);
     memset(request_id, 1, sizeof request_id - 1);
     request_id[sizeof request_id - 1] = '\0';
+    memset(err.key, 1, sizeof err.key - 1);
+    err.key_length = sizeof err.key - 1;
+    err.has_key = err.has_equal = true;
+    err.equal[0] = err.equal[1] = INT64_MAX;
     err.pointer_length = sizeof err.pointer - 1;
     err.has_pointer = err.has_index = err.has_bound = true;
     err.has_extents = true;
@@ -202,6 +242,7 @@ static const struct {
     { TD_INVALID_EQUATION, 422 },
     { TD_UNSUPPORTED_DTYPE, 422 },
     { TD_INVALID_ARGUMENT, 422 },
+    { TD_KEY_NOT_FOUND, 422 },
     { TD_UNKNOWN_OP, 404 },
     { TD_TENSOR_NOT_FOUND, 404 },
     { TD_NOT_FOUND, 404 },
@@ -209,6 +250,7 @@ static const struct {
     { TD_NOT_ACCEPTABLE, 406 },
     { TD_UNSUPPORTED_MEDIA_TYPE, 415 },
     { TD_PRECONDITION_FAILED, 412 },
+    { TD_CONFLICT, 409 },
     { TD_PAYLOAD_TOO_LARGE, 413 },
     { TD_RANGE_NOT_SATISFIABLE, 416 },
     { TD_RESOURCE_LIMIT, 422 },
@@ -262,6 +304,9 @@ static void add(TCase *t)
     tcase_add_test(t, a_document_may_be_in_the_formats_of_both_v1_and_v2);
     tcase_add_test(t, an_index_out_of_bounds_has_all_its_members);
     tcase_add_test(t, absent_members_are_not_written);
+    tcase_add_test(t, a_key_that_was_not_found_has_all_its_members);
+    tcase_add_test(t, a_long_key_is_cut_between_characters);
+    tcase_add_test(t, equal_values_have_their_positions);
     tcase_add_test(t, a_pointer_may_hold_a_nul);
     tcase_add_test(t, the_root_pointer_is_written_although_it_is_empty);
     tcase_add_test(t, shapes_suggestions_and_limits_are_members);
