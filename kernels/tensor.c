@@ -32,6 +32,7 @@ td_status td_tensor_describe(struct td_tensor *tensor, const char *name, td_dtyp
     tensor->bytes = dtype == TD_DTYPE_STRING ? 0 : (size_t)numel * element;
     tensor->offsets = NULL;
     tensor->owner = NULL;
+    tensor->key_index = NULL;
     return TD_OK;
 }
 
@@ -71,6 +72,7 @@ td_status td_tensor_copy(struct td_tensor *tensor, struct td_arena *arena, struc
         memcpy(copy, tensor->data, tensor->bytes);
     tensor->data = copy;
     tensor->owner = NULL;
+    tensor->key_index = NULL;
     return TD_OK;
 }
 

@@ -28,7 +28,7 @@ struct td_tensor {
     const struct td_key_index *key_index;
 };
 
-/* Sets dtype, shape, numel and, except for strings, bytes; sets data to NULL. RESOURCE_LIMIT, with
+/* Sets dtype, shape, numel and, except for strings, bytes; sets all pointers to NULL. RESOURCE_LIMIT, with
  * err->input = name, when the element or byte count exceeds INT64_MAX. */
 TD_MUST_CHECK td_status td_tensor_describe(struct td_tensor *tensor, const char *name,
                                            td_dtype dtype, const struct td_shape *shape,

@@ -36,8 +36,7 @@
 #include <stdint.h>
 
 /* int64, uint64, string */
-#define TD_DTYPES_KEY                                                                              \
-    (TD_DTYPE_BIT(TD_DTYPE_INT64) | TD_DTYPE_BIT(TD_DTYPE_UINT64) | TD_DTYPE_BIT(TD_DTYPE_STRING))
+#define TD_DTYPES_KEY (TD_DTYPE_BIT(INT64) | TD_DTYPE_BIT(UINT64) | TD_DTYPE_BIT(STRING))
 
 #define TD_KEY_INDEX_ALIGN 64 /* of an image: then no search reads two cache lines for a block */
 

@@ -102,12 +102,10 @@ static uint64_t scaled(size_t a, int64_t b, int64_t c)
     return value < 1e18 ? (uint64_t)value : (uint64_t)1e18;
 }
 
-struct td_cost td_gathering_cost(const struct td_op_args *args, int64_t row_numel)
+struct td_cost td_gathering_copy_cost(const struct td_tensor *params, const struct td_tensor *out,
+                                      int64_t row_numel)
 {
-    const struct td_tensor *params = args->inputs[TD_GATHERING_PARAMS].tensors;
-    const struct td_tensor *indices = args->inputs[TD_GATHERING_INDICES].tensors;
-    const struct td_tensor *out = &args->outputs[0];
-    struct td_cost cost = { .bytes_read = indices->bytes };
+    struct td_cost cost = { 0 };
     if (out->numel == 0)
         return cost;
     cost.bytes_written = td_tensor_footprint(out);
@@ -119,7 +117,16 @@ struct td_cost td_gathering_cost(const struct td_op_args *args, int64_t row_nume
             cost.bytes_written += scaled(params->bytes, out->numel, params->numel);
         cost.random_reads *= 3;
     }
-    cost.bytes_read += cost.bytes_written;
+    cost.bytes_read = cost.bytes_written;
+    return cost;
+}
+
+struct td_cost td_gathering_cost(const struct td_op_args *args, int64_t row_numel)
+{
+    const struct td_tensor *params = args->inputs[TD_GATHERING_PARAMS].tensors;
+    const struct td_tensor *indices = args->inputs[TD_GATHERING_INDICES].tensors;
+    struct td_cost cost = td_gathering_copy_cost(params, &args->outputs[0], row_numel);
+    cost.bytes_read += indices->bytes;
     return cost;
 }
 
@@ -144,8 +151,11 @@ static void copy_range(void *context, int64_t begin, int64_t end)
     for (int64_t k = begin; k < end; k += TD_ROWS_CHUNK) {
         int64_t n = end - k < TD_ROWS_CHUNK ? end - k : TD_ROWS_CHUNK;
         const int64_t *rows = job->rows(job->context, k, n, space);
-        td_rows_copy((char *)job->out->data + (size_t)k * row_bytes, job->table->data, row_bytes,
-                     rows, n, job->may_be_zero);
+        char *to = (char *)job->out->data + (size_t)k * row_bytes;
+        td_rows_copy(to, job->table->data, row_bytes, rows, n, job->may_be_zero);
+        for (int64_t j = 0; job->zero_row && j < n; j++)
+            if (rows[j] == TD_ROW_ZERO)
+                memcpy(to + (size_t)j * row_bytes, job->zero_row->data, row_bytes);
     }
 }
 
@@ -158,7 +168,7 @@ static void copy_part_range(void *context, int64_t begin, int64_t end)
     for (int64_t item = begin; item < end; item++) {
         int64_t k = item / parts, space;
         int64_t row = *job->rows(job->context, k, 1, &space);
-        const char *from = NULL;
+        const char *from = job->zero_row ? job->zero_row->data : NULL;
         if (row != TD_ROW_ZERO)
             from = (const char *)job->table->data + (size_t)row * row_bytes;
         td_rows_copy_part((char *)job->out->data + (size_t)k * row_bytes, from, row_bytes,
@@ -173,9 +183,12 @@ static const struct td_string_row *string_rows(const void *context, int64_t begi
     const struct td_gathering *job = context;
     int64_t space[TD_ROWS_CHUNK];
     const int64_t *numbers = job->rows(job->context, begin, n, space);
+    const struct td_tensor *zero_row = job->zero_row;
+    const struct td_string_row zero = { zero_row ? zero_row->offsets : NULL,
+                                        zero_row ? zero_row->data : NULL };
     for (int64_t k = 0; k < n; k++)
         rows[k] = numbers[k] == TD_ROW_ZERO
-                      ? (struct td_string_row){ NULL, NULL }
+                      ? zero
                       : (struct td_string_row){ job->table->offsets + numbers[k] * job->row_numel,
                                                 job->table->data };
     return rows;

@@ -57,6 +57,10 @@ TD_MUST_CHECK td_status td_gathering_output(struct td_op_args *args,
                                             const struct td_gathering_part *parts, int n_parts,
                                             struct td_arena *arena, struct td_error *err);
 
+/* The cost of copying rows of row_numel elements from params to out. */
+struct td_cost td_gathering_copy_cost(const struct td_tensor *params, const struct td_tensor *out,
+                                      int64_t row_numel);
+
 /* The cost of a call whose output consists of rows of row_numel elements. */
 struct td_cost td_gathering_cost(const struct td_op_args *args, int64_t row_numel);
 
@@ -78,7 +82,9 @@ struct td_gathering {
     int64_t row_numel; /* elements in a row */
     td_rows_fn *rows;
     const void *context;
-    bool may_be_zero; /* rows may return TD_ROW_ZERO */
+    bool may_be_zero;                 /* rows may return TD_ROW_ZERO */
+    const struct td_tensor *zero_row; /* the row_numel elements, of the dtype of the table, that
+                                         TD_ROW_ZERO gives; NULL: zeros, empty strings */
 };
 
 /* Fills out. The bytes of strings are allocated in exec->arena. */

@@ -9,6 +9,7 @@ START_TEST(a_tensor_is_described_before_it_has_data)
     struct td_tensor t;
     struct td_error err;
     struct td_shape dims = shape("[2,3]");
+    memset(&t, 0xA5, sizeof(t));
     ck_assert_int_eq(td_tensor_describe(&t, "output", TD_DTYPE_FLOAT64, &dims, &err), TD_OK);
     ck_assert_int_eq(t.dtype, TD_DTYPE_FLOAT64);
     expect_shape(&t.shape, "[2,3]", "described");
@@ -17,6 +18,7 @@ START_TEST(a_tensor_is_described_before_it_has_data)
     ck_assert_ptr_null(t.data);
     ck_assert_ptr_null(t.offsets);
     ck_assert_ptr_null(t.owner);
+    ck_assert_ptr_null(t.key_index);
 }
 END_TEST
 

@@ -374,6 +374,51 @@ def top_k(rng):
     return "top_k", {"x": x}, {"k": k, "largest": largest}, {"values": np.take_along_axis(x, order, -1), "indices": order.astype("int32")}
 
 
+def some_keys(rng):
+    """distinct keys, a few of them in ascending order"""
+    n, dtype = rng.choice((0, 1, 2, 5, 40)), rng.choice(("int64", "uint64", "string"))
+    if dtype == "string":
+        keys = [rng.choice(TEXTS) + (b"%d" % i if i else b"") for i in range(n)]
+    else:
+        low, high = (-2 ** 63, 2 ** 63) if dtype == "int64" else (0, 2 ** 64)
+        keys = rng.sample(sorted({*range(low, low + n), *range(n), *range(high - n, high)}), n)
+    return np.array(sorted(keys) if rng.random() < 0.3 else keys, np_dtype(dtype))
+
+
+def some_queries(rng, keys):
+    """queries, and the row of each, or -1"""
+    shape, rows = dims(rng), {key: i for i, key in enumerate(keys.tolist())}
+    others = [b"no", b"\0", b""] if keys.dtype == object else [1, 2 ** 63 - 1, 50]
+    queries = np.array([rng.choice(list(rows) if rows and rng.random() < 0.9 else others)
+                        for _ in range(int(np.prod(shape)))], keys.dtype)
+    return queries.reshape(shape), np.array([rows.get(query, -1) for query in queries.tolist()], "int64").reshape(shape)
+
+
+def find(rng):
+    keys = some_keys(rng)
+    queries, rows = some_queries(rng, keys)
+    if len(keys) > 1 and rng.random() < 0.1:
+        keys[-1] = keys[0]
+        return "find", {"keys": keys, "queries": queries}, {}, None
+    return "find", {"keys": keys, "queries": queries}, {}, {"output": rows}
+
+
+def lookup(rng):
+    keys = some_keys(rng)
+    queries, rows = some_queries(rng, keys)
+    params, missing = array(rng, rng.choice(ALL), [len(keys)] + dims(rng)), rng.choice(("error", "zero", "default"))
+    inputs, row = {"params": params, "keys": keys, "queries": queries}, zero_of(params)
+    if missing == "default":
+        inputs["default"] = array(rng, name_of(params), rng.choice(([], list(params.shape[1:]))))
+        row = inputs["default"][()]
+    if missing == "error" and -1 in rows:
+        return "lookup", inputs, {"missing": missing}, None
+    output = np.empty(rows.shape + params.shape[1:], params.dtype)
+    for at in np.ndindex(rows.shape):
+        output[at] = params[rows[at]] if rows[at] >= 0 else row
+    return "lookup", inputs, {"missing": missing}, {"output": output, "found": rows >= 0}
+
+
 def einsum(rng):
     """integers, and floats with small integer values, whose sums are exact"""
     dtype = rng.choice(INTS + ["float32", "float64", *COMPLEX])
@@ -396,7 +441,7 @@ def einsum(rng):
         return "einsum", {"inputs": parts}, {"equation": equation}, {"output": np.einsum(equation, *parts, dtype=dtype).astype(dtype)}
 
 
-OPS = [gather, gather_nd, dynamic_partition, dynamic_stitch, concat, cast, top_k, einsum]
+OPS = [gather, gather_nd, dynamic_partition, dynamic_stitch, concat, cast, top_k, find, lookup, einsum]
 
 
 # ---------------------------------------------------------------- the trial

@@ -1,0 +1,48 @@
+/* search.h - finds the rows of the keys that a call asks for: through the open index of the keys, or
+ * without one.
+ *
+ * Keys of a call that have no index are an input that nobody has checked yet: they must be distinct.
+ * If they ascend they are, and few queries are found by bisection; otherwise an index is built for
+ * the call.
+ *
+ * Ownership  Borrows keys and queries. The index of a call is in exec->arena.
+ * Threads    td_key_search_rows is reentrant; td_key_search_begin is called once, before it.
+ * Errors     INVALID_ARGUMENT when two keys are equal, as td_key_index_build. */
+#ifndef TD_KERNELS_KEY_INDEX_SEARCH_H
+#define TD_KERNELS_KEY_INDEX_SEARCH_H
+
+#include "kernels/key_index/key_index.h"
+#include "kernels/op.h"
+
+struct td_key_search {
+    const struct td_tensor *keys, *queries;
+    const struct td_key_index *index; /* NULL: the keys ascend */
+    struct td_key_index built;
+};
+
+/* SHAPE_MISMATCH unless the keys are a vector. `input` is their name. */
+TD_MUST_CHECK td_status td_key_search_check(const struct td_tensor *keys, const char *input,
+                                            struct td_error *err);
+
+/* Adds the cost of td_key_search_begin, and of finding all queries. */
+void td_key_search_add_cost(const struct td_tensor *keys, const struct td_tensor *queries,
+                            struct td_cost *cost);
+
+/* The queries have the dtype of the keys. `input` is the name of the keys. */
+TD_MUST_CHECK td_status td_key_search_begin(struct td_key_search *search,
+                                            const struct td_tensor *keys, const char *input,
+                                            const struct td_tensor *queries, struct td_exec *exec,
+                                            struct td_error *err);
+
+/* Queries in one range of parallel_for: each costs two cache misses or more. */
+#define TD_KEY_SEARCH_GRAIN 4096
+
+/* rows[k] = the row of query begin + k, or TD_ROW_NONE, for k in [0, n). */
+void td_key_search_rows(const struct td_key_search *search, int64_t begin, int64_t n,
+                        int64_t *rows);
+
+/* Reports KEY_NOT_FOUND for element `first` of the queries, of which n_bad have no row. */
+td_status td_key_not_found(struct td_error *err, const char *input, const struct td_tensor *queries,
+                           int64_t first, int64_t n_bad);
+
+#endif

@@ -1,0 +1,375 @@
+#include "kernels/lookup/lookup.h"
+
+#include "kernels/key_index/search.h"
+#include "kernels/rows/gathering.h"
+#include "kernels/workspace.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { PARAMS, KEYS, QUERIES, DEFAULT, INPUTS };
+enum { OUTPUT, FOUND, OUTPUTS };
+
+static const char *const missing_names[] = {
+    [TD_MISSING_ERROR] = "error",
+    [TD_MISSING_ZERO] = "zero",
+    [TD_MISSING_DEFAULT] = "default",
+    NULL,
+};
+
+_Static_assert(sizeof(td_missing) == sizeof(unsigned), "choices are stored as unsigned int");
+
+static td_missing missing_of(const struct td_op_args *args)
+{
+    struct td_lookup_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    return attrs.missing;
+}
+
+/* ---- Checks ------------------------------------------------------------------------------ */
+
+static td_status check_keys(const struct td_shape *params, const struct td_tensor *keys,
+                            struct td_error *err)
+{
+    char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
+    td_status status = td_key_search_check(keys, "keys", err);
+    if (status != TD_OK || keys->shape.dim[0] == params->dim[0])
+        return status;
+    td_error_set(
+        err, TD_SHAPE_MISMATCH, "keys has shape %s and params %s; a key for each row is expected",
+        td_shape_text(&keys->shape, text, sizeof(text)), td_shape_text(params, more, sizeof(more)));
+    td_error_add_shape(err, "params", params);
+    td_error_add_shape(err, "keys", &keys->shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "keys");
+}
+
+static td_status check_default(const struct td_shape *params, const struct td_operand *given,
+                               td_missing missing, struct td_error *err)
+{
+    char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
+    if (missing == TD_MISSING_DEFAULT && given->count == 0) {
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "default is missing; a tensor is expected with missing = default");
+        return td_error_at_input(err, TD_INVALID_ARGUMENT, "default");
+    }
+    if (missing != TD_MISSING_DEFAULT && given->count > 0) {
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "default is given and missing is %s; default is only used with missing = "
+                     "default",
+                     missing_names[missing]);
+        return td_error_at_input(err, TD_INVALID_ARGUMENT, "default");
+    }
+    if (given->count == 0)
+        return TD_OK;
+    const struct td_shape *shape = &given->tensors[0].shape;
+    struct td_shape row = { .rank = 0 };
+    (void)td_shape_append(&row, params, 1, params->rank);
+    if (shape->rank == 0 || td_shape_equal(shape, &row))
+        return TD_OK;
+    td_error_set(err, TD_SHAPE_MISMATCH,
+                 "default has shape %s; a scalar or %s, the shape of a row of params, is expected",
+                 td_shape_text(shape, text, sizeof(text)), td_shape_text(&row, more, sizeof(more)));
+    td_error_add_shape(err, "params", params);
+    td_error_add_shape(err, "default", shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "default");
+}
+
+static td_status describe(const struct td_op_args *args, struct td_tensor *outputs,
+                          struct td_error *err)
+{
+    const struct td_tensor *params = args->inputs[PARAMS].tensors;
+    const struct td_shape *queries = &args->inputs[QUERIES].tensors->shape;
+    struct td_shape shape = *queries;
+    if (!td_shape_append(&shape, &params->shape, 1, params->shape.rank))
+        return td_error_resource(err, "rank", (uint64_t)(queries->rank + params->shape.rank - 1),
+                                 TD_MAX_RANK, "output");
+    td_status status = td_tensor_describe(&outputs[OUTPUT], "output", params->dtype, &shape, err);
+    return status == TD_OK
+               ? td_tensor_describe(&outputs[FOUND], "found", TD_DTYPE_BOOL, queries, err)
+               : status;
+}
+
+static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    const struct td_shape *params = &args->inputs[PARAMS].tensors->shape;
+    struct td_error local;
+    if (!err)
+        err = &local;
+    if (params->rank == 0)
+        return td_gathering_refuse_scalar("params", err);
+    td_status status = check_keys(params, args->inputs[KEYS].tensors, err);
+    if (status == TD_OK)
+        status = check_default(params, &args->inputs[DEFAULT], missing_of(args), err);
+    if (status != TD_OK)
+        return status;
+    args->outputs = td_arena_alloc(arena, OUTPUTS, sizeof(args->outputs[0]), err);
+    if (!args->outputs)
+        return err->status;
+    args->n_outputs = OUTPUTS;
+    return describe(args, args->outputs, err);
+}
+
+/* ---- Cost -------------------------------------------------------------------------------- */
+
+/* Elements in a row; 0 when the output has no elements. */
+static int64_t row_numel(const struct td_op_args *args)
+{
+    const int64_t numel = args->outputs[OUTPUT].numel;
+    return numel > 0 ? numel / args->inputs[QUERIES].tensors->numel : 0;
+}
+
+/* Bytes for the row that a scalar default is repeated to; of strings the offsets only. */
+static uint64_t repeated_bytes(const struct td_op_args *args)
+{
+    const struct td_operand *given = &args->inputs[DEFAULT];
+    if (given->count == 0 || given->tensors[0].shape.rank > 0)
+        return 0;
+    const uint64_t numel = (uint64_t)row_numel(args);
+    return given->tensors[0].dtype == TD_DTYPE_STRING
+               ? td_workspace_align((numel + 1) * sizeof(uint64_t))
+               : td_workspace_align(numel * td_dtype_info(given->tensors[0].dtype)->size);
+}
+
+static struct td_cost cost(const struct td_op_args *args)
+{
+    const struct td_tensor *queries = args->inputs[QUERIES].tensors;
+    struct td_cost cost = td_gathering_copy_cost(args->inputs[PARAMS].tensors,
+                                                 &args->outputs[OUTPUT], row_numel(args));
+    cost.bytes_written += args->outputs[FOUND].bytes;
+    cost.workspace =
+        td_workspace_align((uint64_t)queries->numel * sizeof(int64_t)) + repeated_bytes(args);
+    td_key_search_add_cost(args->inputs[KEYS].tensors, queries, &cost);
+    return cost;
+}
+
+/* ---- Search ------------------------------------------------------------------------------ */
+
+/* All queries are found before a row is copied: the rows that are copied are then those that were
+ * counted, even if a client writes to keys and queries meanwhile. */
+struct job {
+    struct td_key_search search;
+    int64_t *rows; /* of each query: its row, or TD_ROW_NONE */
+    bool *found;
+    /* Sum and minimum do not depend on the order of the ranges. Relaxed: the end of parallel_for
+     * publishes them. */
+    atomic_int_fast64_t n_missing;
+    atomic_int_fast64_t first_missing;
+};
+
+static void find_range(void *context, int64_t begin, int64_t end)
+{
+    struct job *job = context;
+    int64_t n_missing = 0, first = INT64_MAX;
+    td_key_search_rows(&job->search, begin, end - begin, job->rows + begin);
+    for (int64_t k = begin; k < end; k++) {
+        const bool found = job->rows[k] != TD_ROW_NONE;
+        job->found[k] = found;
+        if (!found && n_missing++ == 0)
+            first = k;
+    }
+    if (n_missing == 0)
+        return;
+    atomic_fetch_add_explicit(&job->n_missing, n_missing, memory_order_relaxed);
+    int_fast64_t seen = atomic_load_explicit(&job->first_missing, memory_order_relaxed);
+    while (first < seen &&
+           !atomic_compare_exchange_weak_explicit(&job->first_missing, &seen, first,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+static td_status find_rows(struct job *job, const struct td_op_args *args, struct td_exec *exec,
+                           struct td_error *err)
+{
+    const struct td_tensor *queries = args->inputs[QUERIES].tensors;
+    job->rows = td_arena_alloc(exec->arena, (size_t)queries->numel, sizeof(job->rows[0]), err);
+    if (!job->rows)
+        return err->status;
+    job->found = args->outputs[FOUND].data;
+    td_status status =
+        td_key_search_begin(&job->search, args->inputs[KEYS].tensors, "keys", queries, exec, err);
+    if (status == TD_OK)
+        status = td_exec_for(exec, queries->numel, TD_KEY_SEARCH_GRAIN, find_range, job, err);
+    if (status == TD_OK && job->n_missing > 0 && missing_of(args) == TD_MISSING_ERROR)
+        return td_key_not_found(err, "queries", queries, job->first_missing, job->n_missing);
+    return status;
+}
+
+/* ---- Copy -------------------------------------------------------------------------------- */
+
+/* The output has at least one such row, so more bytes than it may have are refused. */
+static td_status repeat_string(struct td_tensor *row, const struct td_tensor *scalar, size_t numel,
+                               struct td_exec *exec, struct td_error *err)
+{
+    const char *string = (const char *)scalar->data + scalar->offsets[0];
+    const size_t length = scalar->offsets[1] - scalar->offsets[0];
+    size_t bytes;
+    if (!td_size_mul(numel, length, &bytes))
+        bytes = SIZE_MAX;
+    if (bytes > exec->output_limit)
+        return td_error_resource(err, "output_bytes", bytes, exec->output_limit, "the output");
+    row->offsets = td_arena_alloc(exec->arena, numel + 1, sizeof(row->offsets[0]), err);
+    row->data = row->offsets ? td_arena_alloc(exec->arena, bytes, 1, err) : NULL;
+    if (!row->data)
+        return err->status;
+    row->offsets[0] = 0;
+    for (size_t i = 0; i < numel; i++) {
+        memcpy((char *)row->data + i * length, string, length);
+        row->offsets[i + 1] = (i + 1) * length;
+    }
+    return TD_OK;
+}
+
+static td_status repeat_number(struct td_tensor *row, const struct td_tensor *scalar, size_t numel,
+                               struct td_exec *exec, struct td_error *err)
+{
+    const size_t size = td_dtype_info(scalar->dtype)->size;
+    row->data = td_arena_alloc(exec->arena, numel, size, err);
+    if (!row->data)
+        return err->status;
+    for (size_t i = 0; i < numel; i++)
+        memcpy((char *)row->data + i * size, scalar->data, size);
+    return TD_OK;
+}
+
+/* *row = the default, of which the data and, of strings, the offsets are used. */
+static td_status default_row(struct td_tensor *row, const struct td_tensor *given, int64_t numel,
+                             struct td_exec *exec, struct td_error *err)
+{
+    *row = *given;
+    if (given->shape.rank > 0)
+        return TD_OK;
+    return given->dtype == TD_DTYPE_STRING ? repeat_string(row, given, (size_t)numel, exec, err)
+                                           : repeat_number(row, given, (size_t)numel, exec, err);
+}
+
+/* The td_rows_fn of a lookup. A key that is missing has the row TD_ROW_ZERO. */
+#if TD_ROW_NONE != TD_ROW_ZERO
+#error "rows of a search are rows of a copy"
+#endif
+/* NOLINTNEXTLINE(readability-non-const-parameter): a td_rows_fn may write to rows */
+static const int64_t *rows_found(const void *context, int64_t begin, int64_t n, int64_t *rows)
+{
+    const struct job *job = context;
+    (void)n;
+    (void)rows;
+    return job->rows + begin;
+}
+
+static td_status copy_rows(const struct job *job, const struct td_op_args *args,
+                           struct td_exec *exec, struct td_error *err)
+{
+    const struct td_operand *given = &args->inputs[DEFAULT];
+    struct td_tensor row;
+    struct td_gathering gathering = {
+        .table = args->inputs[PARAMS].tensors,
+        .out = &args->outputs[OUTPUT],
+        .n_rows = args->inputs[QUERIES].tensors->numel,
+        .row_numel = row_numel(args),
+        .rows = rows_found,
+        .context = job,
+        .may_be_zero = job->n_missing > 0,
+    };
+    if (job->n_missing > 0 && given->count > 0) {
+        td_status status = default_row(&row, &given->tensors[0], gathering.row_numel, exec, err);
+        if (status != TD_OK)
+            return status;
+        gathering.zero_row = &row;
+    }
+    return td_gathering_run(&gathering, exec, err);
+}
+
+static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    struct job job = { .n_missing = 0, .first_missing = INT64_MAX };
+    struct td_error local;
+    if (!err)
+        err = &local;
+    td_status status = find_rows(&job, args, exec, err);
+    if (status != TD_OK || args->outputs[OUTPUT].numel == 0)
+        return status;
+    return copy_rows(&job, args, exec, err);
+}
+
+/* ---- Descriptor -------------------------------------------------------------------------- */
+
+static const struct td_input_spec inputs_specs[] = {
+    [PARAMS] = {
+        .name = "params",
+        .summary = "The table, of rank 1 or more; each row along its first dimension has a key.",
+        .dtypes = TD_DTYPES_ALL,
+        .one_dtype = true,
+    },
+    [KEYS] = {
+        .name = "keys",
+        .summary = "The keys of the rows, a vector without equal elements.",
+        .role = TD_ROLE_KEY,
+        .dtypes = TD_DTYPES_KEY,
+        .one_dtype = true,
+    },
+    [QUERIES] = {
+        .name = "queries",
+        .summary = "The keys of the rows to pick, a tensor of any rank.",
+        .role = TD_ROLE_KEY,
+        .dtypes = TD_DTYPES_KEY,
+        .one_dtype = true,
+    },
+    [DEFAULT] = {
+        .name = "default",
+        .summary = "The row of a missing key, or a scalar for all its elements; given if, and only "
+                   "if, missing is default.",
+        .dtypes = TD_DTYPES_ALL,
+        .one_dtype = true,
+        .optional = true,
+    },
+};
+
+static const struct td_attr_spec attrs_specs[] = {
+    {
+        .name = "missing",
+        .summary = "What a query gives that is equal to no key: error refuses the request, zero "
+                   "stores zeros (empty strings), default stores the input default.",
+        .kind = TD_ATTR_CHOICE,
+        .choices = missing_names,
+        .default_int = TD_MISSING_ERROR,
+        .offset = offsetof(struct td_lookup_attrs, missing),
+    },
+};
+
+static const td_status errors[] = {
+    TD_KEY_NOT_FOUND,    TD_SHAPE_MISMATCH, TD_UNSUPPORTED_DTYPE,
+    TD_INVALID_ARGUMENT, TD_RESOURCE_LIMIT, TD_OK,
+};
+
+static const struct td_output_spec outputs_specs[] = {
+    [OUTPUT] = {
+        .name = "output",
+        .summary = "The rows, in the order of queries.",
+        .shape_rule = "queries.shape + params.shape[1:]",
+        .dtype_of = "params",
+    },
+    [FOUND] = {
+        .name = "found",
+        .summary = "Whether a key is equal to the query.",
+        .shape_rule = "queries.shape",
+        .dtypes = TD_DTYPE_BIT(BOOL),
+    },
+};
+
+const struct td_op td_op_lookup = {
+    .name = "lookup",
+    .summary = "Picks rows of a table by their keys.",
+    .source = "tf.lookup.StaticHashTable (TensorFlow 2 API reference), with rows as values, and "
+              "with missing and found as additions",
+    .inputs = inputs_specs,
+    .n_inputs = INPUTS,
+    .attrs = attrs_specs,
+    .n_attrs = 1,
+    .outputs = outputs_specs,
+    .n_outputs = OUTPUTS,
+    .errors = errors,
+    .example = "{\"params\":[[1,2],[3,4],[5,6]],\"keys\":[\"a\",\"b\",\"c\"],"
+               "\"queries\":[\"c\",\"a\"]}",
+    .infer = infer,
+    .cost = cost,
+    .run = run,
+};

@@ -1,0 +1,28 @@
+/* lookup.h - the rows of a table by their keys.
+ *
+ * Shapes     params   [n, P...]     any dtype, strings included
+ *            keys     [n]           int64, uint64 or string; distinct
+ *            queries  [Q...]        dtype of keys
+ *            default  [P...] or []  dtype of params
+ *            output   [Q..., P...]  dtype of params: params[i] where keys[i] equals the query
+ *            found    [Q...]        bool: does any key equal the query?
+ * Missing    Of queries that no key equals: with `error` the first one, in row-major order, ends the
+ *            call with KEY_NOT_FOUND; `zero` gives rows of zeros (of empty strings), `default` the
+ *            row `default`, or one whose elements are all the scalar `default`.
+ * Ownership  Borrows all tensors for the call; writes only the outputs.
+ * Threads    Reentrant. Splits the queries, then the rows, through exec.
+ * Cost       That of find (kernels/find) and of gather (kernels/gather). */
+#ifndef TD_KERNELS_LOOKUP_H
+#define TD_KERNELS_LOOKUP_H
+
+#include "kernels/op.h"
+
+typedef enum td_missing { TD_MISSING_ERROR, TD_MISSING_ZERO, TD_MISSING_DEFAULT } td_missing;
+
+struct td_lookup_attrs {
+    td_missing missing;
+};
+
+extern const struct td_op td_op_lookup;
+
+#endif

@@ -1,0 +1,278 @@
+#include "kernels/find/find.h"
+#include "kernels/key_index/key_index.h"
+#include "tests/support/keys.h"
+#include "tests/support/op_call.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+#include "tests/support/threads.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define OP "find"
+
+static const struct {
+    const char *says;
+    const char *keys, *queries, *output;
+} results[] = {
+    { "the position of each query", "int64[3] 30 10 20", "int64[4] 10 30 20 10",
+      "int64[4] 1 0 2 1" },
+    { "-1 where no key is equal", "int64[2] 5 6", "int64[3] 7 6 -5", "int64[3] -1 1 -1" },
+    { "the output has the shape of the queries", "int64[2] 5 6", "int64[2,1,2] 5 6 6 7",
+      "int64[2,1,2] 0 1 1 -1" },
+    { "also of a scalar", "uint64[2] 5 6", "uint64[] 6", "int64[] 1" },
+    { "the extremes of int64", "int64[3] 9223372036854775807 -9223372036854775808 0",
+      "int64[4] 0 -9223372036854775808 9223372036854775807 -1", "int64[4] 2 1 0 -1" },
+    { "uint64 above int64", "uint64[2] 18446744073709551615 9223372036854775808",
+      "uint64[4] 9223372036854775808 18446744073709551615 9223372036854775807 0",
+      "int64[4] 1 0 -1 -1" },
+    { "strings by all of their bytes", "string[5] 'a' '' 'a\\x00' 'ab' '\\xff'",
+      "string[7] 'ab' '' 'a\\x00' '\\xff' '\\x00' 'a' 'a\\x00\\x00'", "int64[7] 3 1 2 4 -1 0 -1" },
+    { "strings longer than a line",
+      "string[2] 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab' "
+      "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac'",
+      "string[1] 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac'",
+      "int64[1] 1" },
+    { "no keys", "int64[0]", "int64[2] 0 1", "int64[2] -1 -1" },
+    { "no keys that are strings", "string[0]", "string[2] '' 'a'", "int64[2] -1 -1" },
+    { "no queries", "int64[2] 1 2", "int64[0]", "int64[0]" },
+    { "no queries in several dimensions", "string[2] 'a' 'b'", "string[3,0]", "int64[3,0]" },
+    { "neither keys nor queries", "uint64[0]", "uint64[0]", "int64[0]" },
+    { "keys in ascending order, more than queries", "int64[8] -9 -2 0 1 5 8 9 100",
+      "int64[3] 100 -9 2", "int64[3] 7 0 -1" },
+    { "strings in ascending order", "string[8] '' '\\x00' 'a' 'a\\x00' 'ab' 'b' '\\x7f' '\\x80'",
+      "string[2] 'a\\x00' '\\x80'", "int64[2] 3 7" },
+};
+
+START_TEST(find_gives)
+{
+    struct op_call call;
+    call_op(&call, OP, "", tensor(results[_i].keys), tensor(results[_i].queries), NULL);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
+    expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *keys, *queries;
+    td_status status;
+    const char *message, *input;
+} refusals[] = {
+    { "keys and queries of different dtypes", "int64[1] 1", "uint64[1] 1", TD_UNSUPPORTED_DTYPE,
+      "queries has dtype uint64 and keys int64; the same is expected: the op cast with dtype = "
+      "int64 converts",
+      "queries" },
+    { "strings and numbers", "string[1] 'a'", "int64[1] 1", TD_UNSUPPORTED_DTYPE,
+      "queries has dtype int64 and keys string; the same is expected", "queries" },
+    { "other integers", "int32[1] 1", "int32[1] 1", TD_UNSUPPORTED_DTYPE,
+      "keys has dtype int32; int64, uint64 or string is expected", "keys" },
+    { "floats", "float64[1] 1", "float64[1] 1", TD_UNSUPPORTED_DTYPE,
+      "keys has dtype float64; int64, uint64 or string is expected", "keys" },
+    { "a scalar key", "int64[] 1", "int64[1] 1", TD_SHAPE_MISMATCH,
+      "keys has shape []; a vector is expected", "keys" },
+    { "a matrix of keys", "int64[1,2] 1 2", "int64[1] 1", TD_SHAPE_MISMATCH,
+      "keys has shape [1,2]; a vector is expected", "keys" },
+};
+
+START_TEST(find_refuses)
+{
+    struct op_call call;
+    call_begin(&call, OP, "", tensor(refusals[_i].keys), tensor(refusals[_i].queries));
+    call_infer(&call, OP);
+    ck_assert_msg(call.status == refusals[_i].status, "%s: %s", refusals[_i].says,
+                  td_status_name(call.status));
+    ck_assert_str_eq(call.err.message, refusals[_i].message);
+    ck_assert_str_eq(call.err.input, refusals[_i].input);
+}
+END_TEST
+
+static const struct {
+    const char *says;
+    const char *keys, *queries;
+    int64_t first, second;
+} duplicates[] = {
+    { "two equal keys", "int64[3] 7 8 7", "int64[1] 8", 0, 2 },
+    { "of several the pair that is complete first", "uint64[7] 9 0 5 12 1 5 0", "uint64[1] 9", 2,
+      5 },
+    { "of three the first two", "int64[4] 4 3 3 3", "int64[1] 4", 1, 2 },
+    { "also in ascending order", "int64[6] 1 2 3 3 4 5", "int64[1] 1", 2, 3 },
+    { "also without queries", "int64[2] 1 1", "int64[0]", 0, 1 },
+    { "empty strings", "string[3] '' 'a' ''", "string[1] 'a'", 0, 2 },
+    { "strings with NULs", "string[4] 'a' 'a\\x00b' 'a\\x00' 'a\\x00b'", "string[1] 'a'", 1, 3 },
+};
+
+START_TEST(equal_keys_are_refused)
+{
+    struct op_call call;
+    call_op(&call, OP, "", tensor(duplicates[_i].keys), tensor(duplicates[_i].queries), NULL);
+    ck_assert_msg(call.status == TD_INVALID_ARGUMENT, "%s", duplicates[_i].says);
+    ck_assert_str_eq(call.err.input, "keys");
+    ck_assert(call.err.has_equal);
+    ck_assert_int_eq(call.err.equal[0], duplicates[_i].first);
+    ck_assert_int_eq(call.err.equal[1], duplicates[_i].second);
+}
+END_TEST
+
+/* ---- Against the definition -------------------------------------------------------------- */
+
+static const td_dtype dtypes[] = { TD_DTYPE_INT64, TD_DTYPE_UINT64, TD_DTYPE_STRING };
+
+/* Gives the keys an index, as resident keys have. */
+static void give_index(struct td_tensor *keys, struct td_key_index *index)
+{
+    struct td_exec exec;
+    struct td_error err;
+    const size_t bytes = td_key_index_bytes(keys->numel);
+    void *image = td_arena_alloc(&test_arena, bytes, 1, &err);
+    td_exec_serial(&exec, &test_arena);
+    EXPECT(image && td_key_index_build(keys, "keys", 1, image, &exec, &err) == TD_OK, "%s",
+           err.message);
+    EXPECT(td_key_index_open(image, bytes, keys, index), "the index is not valid");
+    keys->key_index = index;
+}
+
+static void expect_rows(const struct td_tensor *keys, const struct td_tensor *queries,
+                        const int64_t *rows, const char *what)
+{
+    static const int64_t grains[] = { 0, 1, 7, 1000 };
+    struct thread_exec exec;
+    struct op_call call;
+    const int64_t grain = grains[random_below(queries->numel + keys->numel < 2000 ? 4 : 1)];
+    thread_exec_init(&exec, 1 + random_below(MOST_THREADS), grain);
+    exec.exec.hash_seed = random_next();
+    call_op(&call, OP, "", *keys, *queries, &exec.exec);
+    EXPECT(call.status == TD_OK, "%s: %s", what, call.err.message);
+    const int64_t *output = call.args.outputs[0].data;
+    for (int64_t i = 0; i < queries->numel; i++)
+        EXPECT(output[i] == rows[i], "%s: query %lld has row %lld, not %lld", what, (long long)i,
+               (long long)output[i], (long long)rows[i]);
+}
+
+START_TEST(any_query_has_the_row_of_its_key)
+{
+    static const int64_t numbers[] = { 0, 1, 2, 3, 9, 10, 11, 12, 13, 100, 1000, 4097, 30000 };
+    const td_dtype dtype = dtypes[_i % COUNT_OF(dtypes)];
+    random_seed((uint64_t)_i);
+    for (int n = 0; n < COUNT_OF(numbers); n++)
+        for (int kind = 0; kind < 3; kind++) {
+            const struct td_shape dims = { .rank = 2, .dim = { 3, 1 << random_below(12) } };
+            const uint64_t salt = random_next();
+            int64_t rows[3 * 2048];
+            struct td_key_index index;
+            char what[80];
+            struct td_tensor keys = distinct_keys(dtype, numbers[n], salt, kind == 1);
+            struct td_tensor queries = queries_of(&keys, salt, &dims, rows);
+            if (kind == 2)
+                give_index(&keys, &index);
+            snprintf(what, sizeof(what), "%s, %lld keys, kind %d", td_dtype_info(dtype)->name,
+                     (long long)keys.numel, kind);
+            expect_rows(&keys, &queries, rows, what);
+        }
+}
+END_TEST
+
+START_TEST(an_open_index_is_used)
+{
+    struct td_tensor keys = tensor("int64[3] 5 6 7");
+    struct td_key_index index;
+    struct op_call call;
+    give_index(&keys, &index);
+    call_begin(&call, OP, "", keys, tensor("int64[2] 7 4"));
+    call_infer(&call, OP);
+    ck_assert_uint_eq(td_op_find.cost(&call.args).workspace, 0);
+    ck_assert_uint_eq(td_op_find.cost(&call.args).random_reads, 4);
+    ((int64_t *)keys.data)[1] = 7; /* equal to another: noticed only when an index is built */
+    call_run(&call, OP, NULL);
+    ck_assert_int_eq(call.status, TD_OK);
+    expect_tensor(&call.args.outputs[0], "int64[2] 2 -1", "an open index");
+}
+END_TEST
+
+/* ---- Cost and deadlines ------------------------------------------------------------------- */
+
+START_TEST(keys_without_an_index_cost_one)
+{
+    struct op_call call;
+    call_begin(&call, OP, "", tensor_without_data("int64[1000]"), tensor("int64[2] 7 4"));
+    call_infer(&call, OP);
+    const struct td_cost cost = td_op_find.cost(&call.args);
+    ck_assert_uint_eq(cost.bytes_read, 8016);
+    ck_assert_uint_eq(cost.bytes_written, 16);
+    ck_assert_uint_eq(cost.random_reads, 1004);
+    ck_assert_uint_eq(cost.workspace, td_key_index_bytes(1000));
+}
+END_TEST
+
+START_TEST(a_deadline_ends_find)
+{
+    const struct td_shape dims = { .rank = 1, .dim = { _i % 2 ? 20000 : 50 } };
+    const td_dtype dtype = dtypes[_i / 2 % COUNT_OF(dtypes)];
+    int64_t rows[20000];
+    struct td_tensor keys = distinct_keys(dtype, 300000, 1, _i / 2 % 2 == 0);
+    struct td_tensor queries = queries_of(&keys, 1, &dims, rows);
+    struct thread_exec exec;
+    struct op_call call;
+    thread_exec_init(&exec, 1, 0);
+    call_op(&call, OP, "", keys, queries, &exec.exec);
+    ck_assert_int_eq(call.status, TD_OK);
+    const int64_t needed = atomic_load(&exec.ranges_run);
+    ck_assert_int_gt(needed, 3);
+    for (int64_t allowed = 0; allowed < needed; allowed += 1 + needed / TRIED_DEADLINES) {
+        thread_exec_init(&exec, 1, 0);
+        exec.ranges_allowed = allowed;
+        call_op(&call, OP, "", keys, queries, &exec.exec);
+        ck_assert_int_eq(call.status, TD_DEADLINE_EXCEEDED);
+    }
+}
+END_TEST
+
+static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
+{
+    (void)self;
+    (void)bytes;
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "none");
+    return NULL;
+}
+
+START_TEST(without_memory_find_is_refused)
+{
+    struct td_memory none = { .take = no_memory };
+    struct td_arena arena;
+    struct td_exec exec;
+    struct td_error err;
+    struct op_call call;
+    char space[2048];
+    for (size_t size = 0; size < sizeof(space); size += 16) {
+        call_begin(&call, OP, "", tensor("int64[3] 3 1 2"), tensor("int64[4] 1 2 3 4"));
+        td_arena_init(&arena, space, size, &none);
+        td_status status = td_op_infer(&td_op_find, &call.args, &arena, &err);
+        ck_assert(status == TD_OK || status == TD_MEMORY_EXHAUSTED);
+        td_arena_reset(&arena);
+        td_exec_serial(&exec, &arena);
+        call_run(&call, OP, &exec);
+        ck_assert(call.status == TD_OK || call.status == TD_MEMORY_EXHAUSTED);
+        ck_assert(size > 0 || call.status == TD_MEMORY_EXHAUSTED);
+        td_arena_reset(&arena);
+    }
+    ck_assert_int_eq(call.status, TD_OK);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_loop_test(t, find_gives, 0, COUNT_OF(results));
+    tcase_add_loop_test(t, find_refuses, 0, COUNT_OF(refusals));
+    tcase_add_loop_test(t, equal_keys_are_refused, 0, COUNT_OF(duplicates));
+    tcase_add_loop_test(t, any_query_has_the_row_of_its_key, 0, 2 * COUNT_OF(dtypes));
+    tcase_add_test(t, an_open_index_is_used);
+    tcase_add_test(t, keys_without_an_index_cost_one);
+    tcase_add_loop_test(t, a_deadline_ends_find, 0, 4 * COUNT_OF(dtypes));
+    tcase_add_test(t, without_memory_find_is_refused);
+}
+
+int main(void)
+{
+    return run_suite(OP, add);
+}
