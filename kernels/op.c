@@ -79,6 +79,14 @@ td_output_form td_op_output_form(const struct td_op *op)
     return op->outputs[0].list ? TD_OUTPUT_LIST : TD_OUTPUT_ONE;
 }
 
+bool td_op_is_lookup(const struct td_op *op)
+{
+    bool chooses = false;
+    for (int i = 1; i < op->n_inputs; i++)
+        chooses |= op->inputs[i].role == TD_ROLE_INDEX || op->inputs[i].role == TD_ROLE_KEY;
+    return chooses && strcmp(op->inputs[0].name, "params") == 0;
+}
+
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec)
 {
     for (int i = 0; spec->dtype_of && i < op->n_inputs; i++)

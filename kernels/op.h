@@ -213,6 +213,10 @@ const struct td_op *td_op_named(const char *name, size_t length);
 
 td_output_form td_op_output_form(const struct td_op *op);
 
+/* Whether the op looks rows of a table up: its first input is the table, `params`, and another one says
+ * which rows. */
+bool td_op_is_lookup(const struct td_op *op);
+
 /* All dtypes that an output can have, over all dtypes that its inputs accept. */
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec);
 

@@ -103,6 +103,12 @@ struct td_headers {
 #define TD_BODY_ANY    SIZE_MAX       /* --max-body */
 #define TD_BODY_TENSOR (SIZE_MAX - 1) /* --tensor-quota */
 
+/* A resident table that the path names: the first input of the op. */
+struct td_path_table {
+    const char *name;  /* in the arena; NULL: the path names none */
+    const char *found; /* "NAME@VERSION" of what the name was; NULL: not looked up yet */
+};
+
 struct td_call {
     struct td_job job; /* first: the scheduler casts back */
     struct td_services *services;
@@ -125,8 +131,9 @@ struct td_call {
     char request_id[TD_REQUEST_ID_SIZE];
     td_style style;
     const char *arguments[TD_PATH_ARGUMENTS]; /* of the path, in the arena */
-    const struct td_op *op;                   /* NULL: none */
-    td_handler *handler;                      /* one of handler and task is set */
+    struct td_path_table table;
+    const struct td_op *op; /* NULL: none */
+    td_handler *handler;    /* one of handler and task is set */
     const struct td_task *task;
     void *state;       /* the task's own, in the arena */
     size_t body_limit; /* of the route; may be one of TD_BODY_... */

@@ -4,6 +4,7 @@
 #include "api/describe.h"
 #include "api/message/attrs.h"
 #include "api/oip/oip.h"
+#include "server/calls/path_table.h"
 #include "server/calls/services.h"
 #include "server/observe/clock.h"
 
@@ -13,7 +14,10 @@
 
 static td_status begin(struct td_call *call)
 {
+    const char *table = call->table.name;
     td_request_init(&call->request, call->op);
+    if (table && td_tables_may_name(&call->tables, table, &call->error) != TD_OK)
+        return call->error.status;
     if (call->style == TD_STYLE_OIP) { /* ignores Content-Type and Accept */
         call->body_format = call->reply_format = TD_FORMAT_OIP;
         return TD_OK;
@@ -63,16 +67,23 @@ static td_status decode_oip(struct td_call *call)
     return status;
 }
 
+static td_status decode_body(struct td_call *call)
+{
+    return call->body_format == TD_FORMAT_OIP
+               ? decode_oip(call)
+               : td_codec_decode(call->body_format, call->body, call->body_bytes,
+                                 &call->sources.resolver, &call->arena, &call->request,
+                                 &call->error);
+}
+
 static td_status decode(struct td_call *call)
 {
     struct td_services *services = call->services;
     td_sources_begin(&call->sources, &call->tables.resolver,
                      services->shm ? td_shm_regions(services->shm) : NULL);
-    td_status status =
-        call->body_format == TD_FORMAT_OIP
-            ? decode_oip(call)
-            : td_codec_decode(call->body_format, call->body, call->body_bytes,
-                              &call->sources.resolver, &call->arena, &call->request, &call->error);
+    td_status status = call->table.name ? td_path_table_bind(call) : TD_OK;
+    if (status == TD_OK)
+        status = decode_body(call);
     call->must_queue = call->request.options.store != NULL;
     if (status == TD_OK)
         status = check_store(call);
@@ -348,6 +359,7 @@ static td_status encode(struct td_call *call)
         status = td_call_late(call, "while the result was being computed");
     if (status != TD_OK)
         return status;
+    td_path_table_tell(call);
     if (keep)
         return store_outputs(call);
     status = td_codec_encode(call->reply_format, &call->request, &call->arena, &call->reply,

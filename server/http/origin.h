@@ -67,6 +67,6 @@ td_status td_origin_preflight(struct td_call *call);
 #define TD_ORIGIN_EXPOSED                                                                          \
     "Accept-Ranges, Allow, Content-Encoding, Content-Range, ETag, "                                \
     "Inference-Header-Content-Length, Location, Retry-After, Server-Timing, WWW-Authenticate, "    \
-    "X-Request-Id"
+    "X-Request-Id, X-Tensord-Table"
 
 #endif

@@ -51,6 +51,8 @@ static const struct route {
       NULL, TD_OPERATION_DELETE_TENSOR },
     { POST, "/v1/tensors/{name}/scatter", TD_ACCESS_WRITE, NULL, &td_tensor_scatter_task,
       TD_BODY_ANY, &td_op_scatter, TD_OPERATION_SCATTER },
+    { POST, "/v1/tensors/{table}/{lookup}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL,
+      OP },
     { POST, "/v1/einsum/plan", TD_ACCESS_READ, NULL, &td_plan_task, SMALL_BODY, &td_op_einsum,
       TD_OPERATION_PLAN },
     { POST, "/v1/{op}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
@@ -120,6 +122,17 @@ static const struct route {
 };
 enum { N_ROUTES = sizeof routes / sizeof *routes };
 
+/* No op has the name of another path below a tensor: else this does not compile. */
+enum {
+#define TD_OP(folder, name) PATH_OF_##name,
+#include "kernels/ops.def"
+#undef TD_OP
+    PATH_OF_keys,
+    PATH_OF_remove,
+    PATH_OF_scatter,
+    PATH_OF_upsert
+};
+
 /* ---- matching -------------------------------------------------------------------------------- */
 
 static unsigned method_bit(const char *method)
@@ -183,6 +196,23 @@ static td_status unknown_op(const struct segment *segment, td_style style, struc
                            style == TD_STYLE_OIP ? "POST /v2/repository/index" : "GET /v1/ops");
 }
 
+/* An op that a path binds to a table. */
+static td_status find_lookup(struct td_call *call, const struct segment *segment)
+{
+    int count, n = 0;
+    const struct td_op *const *ops = td_ops(&count);
+    const char *names[TD_OP_COUNT];
+    for (int i = 0; i < count; i++)
+        if (td_op_is_lookup(ops[i]))
+            names[n++] = ops[i]->name;
+    call->op = td_op_named(segment->text, segment->length);
+    if (call->op && td_op_is_lookup(call->op))
+        return TD_OK;
+    call->op = NULL;
+    return td_unknown_name(&call->error, TD_UNKNOWN_OP, "lookup op", segment->text, segment->length,
+                           names, n, "GET /v1/ops");
+}
+
 static td_status decode_segments(struct td_call *call, struct segment *segments, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -217,12 +247,18 @@ static td_status read_segments(struct td_call *call, struct segment *segments, i
                 return td_error_set(
                     &call->error, TD_NOT_FOUND, "%s has no version '%s'; its only one is 1",
                     td_call_subject(call), TD_SHOWN(segment->text, segment->length));
+        } else if (is_called(segment, "lookup")) {
+            if (find_lookup(call, segment) != TD_OK)
+                return call->error.status;
         } else {
             const char *text =
                 td_arena_text(&call->arena, segment->text, segment->length, &call->error);
             if (!text)
                 return call->error.status;
-            call->arguments[n_arguments++] = text;
+            if (is_called(segment, "table"))
+                call->table.name = text;
+            else
+                call->arguments[n_arguments++] = text;
         }
     }
     return TD_OK;

@@ -48,6 +48,14 @@ atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name)
     return version ? &version->place : NULL;
 }
 
+bool td_store_identity(const struct td_tensor *tensor, const char **name, uint64_t *number)
+{
+    const struct td_version *version = td_version_of(tensor);
+    *name = version ? version->name : NULL;
+    *number = version ? version->number : 0;
+    return version != NULL;
+}
+
 td_status td_store_resolve(struct td_resolver *resolver, const char *name, size_t length,
                            struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {

@@ -127,6 +127,10 @@ bool td_store_is_mapped(const struct td_tensor *tensor);
  * of the one it replaces. NULL if the tensor is not resident. */
 atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name);
 
+/* The name and number of the version that a resident tensor is; false if it is not resident. They live
+ * as long as the version. */
+bool td_store_identity(const struct td_tensor *tensor, const char **name, uint64_t *number);
+
 /* All current versions, sorted by name. */
 TD_MUST_CHECK td_status td_store_list(struct td_store *store, struct td_arena *arena,
                                       struct td_tensor_listing **list, int *count,

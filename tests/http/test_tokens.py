@@ -28,6 +28,7 @@ ROUTES = {
     ("PUT", "/v1/tensors/{name}"): MAY_WRITE,
     ("DELETE", "/v1/tensors/{name}"): MAY_WRITE,
     ("POST", "/v1/tensors/{name}/scatter"): MAY_WRITE,
+    ("POST", "/v1/tensors/{table}/{lookup}"): MAY_READ,
     ("POST", "/v1/einsum/plan"): MAY_READ,
     ("POST", "/v1/{op}"): MAY_READ,
     ("POST", "/v2/models/{op}/infer"): MAY_READ,
@@ -87,7 +88,7 @@ def bearer(token):
 
 
 def requests_of(methods, pattern):
-    path = re.sub(r"\{(\w+)\}", lambda name: {"op": "gather", "version": "1", "slug": "forbidden"}.get(name[1], "team.x"), pattern)
+    path = re.sub(r"\{(\w+)\}", lambda name: {"op": "gather", "lookup": "gather", "version": "1", "slug": "forbidden"}.get(name[1], "team.x"), pattern)
     return [(method, path) for method in methods.split(" | ")]
 
 
@@ -232,6 +233,9 @@ class Prefixes(Guarded):
         yield "head", "HEAD", f"/v1/tensors/{name}", None, {}
         yield "escaped", "GET", f"/v1/tensors/%{ord(name[0]):02x}{name[1:]}", None, {}
         yield "values", "GET", f"/v1/tensors/{name}?response=nested", None, {}
+        yield "lookup", "POST", f"/v1/tensors/{name}/gather", {"indices": [0]}, {}
+        yield "escaped lookup", "POST", f"/v1/tensors/%{ord(name[0]):02x}{name[1:]}/gather_nd", {"indices": [[0]]}, {}
+        yield "indices of a lookup", "POST", "/v1/tensors/team.t/gather", {"indices": ref, "bounds": "zero"}, {}
         yield "scatter", "POST", f"/v1/tensors/{name}/scatter", {"indices": [[0]], "updates": [5]}, {}
         yield "store", "POST", "/v1/gather", {**GATHER, "store": name}, {}
         yield "store in the query", "POST", "/v1/gather?store=" + name, GATHER, {}

@@ -32,6 +32,18 @@ START_TEST(the_table_has_the_ops_of_ops_def)
 }
 END_TEST
 
+START_TEST(a_lookup_chooses_rows_of_its_first_input)
+{
+    static const char *const names[] = { "gather", "batch_gather", "gather_nd" };
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        ck_assert_msg(td_op_is_lookup(td_op_named(names[i], strlen(names[i]))), "%s", names[i]);
+    ck_assert(!td_op_is_lookup(td_op_named("einsum", 6)));
+    ck_assert(
+        !td_op_is_lookup(td_op_named("dynamic_stitch", 14))); /* its first input has indices */
+    ck_assert(!td_op_is_lookup(td_op_named("cast", 4)));
+}
+END_TEST
+
 START_TEST(policies_have_the_names_of_the_api)
 {
     ck_assert_str_eq(td_bounds_name(TD_BOUNDS_ERROR), "error");
@@ -437,6 +449,7 @@ static void add(TCase *t)
 {
     tcase_add_test(t, an_op_is_found_by_its_name);
     tcase_add_test(t, the_table_has_the_ops_of_ops_def);
+    tcase_add_test(t, a_lookup_chooses_rows_of_its_first_input);
     tcase_add_test(t, policies_have_the_names_of_the_api);
     tcase_add_test(t, defaults_fill_every_attribute);
     tcase_add_loop_test(t, given_attributes_are_checked_against_their_ranges, 0, COUNT_OF(ranges));

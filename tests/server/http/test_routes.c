@@ -85,6 +85,9 @@ static const struct {
     { "PUT", "/v1/tensors/t", NULL, &td_tensor_put_task, "t", TD_BODY_TENSOR },
     { "DELETE", "/v1/tensors/t", NULL, &td_tensor_delete_task, "t", 0 },
     { "POST", "/v1/tensors/t/scatter", "scatter", &td_tensor_scatter_task, "t", TD_BODY_ANY },
+    { "POST", "/v1/tensors/t/gather", "gather", &td_op_task, NULL, TD_BODY_ANY },
+    { "POST", "/v1/tensors/a%2Fb/gather_nd", "gather_nd", &td_op_task, NULL, TD_BODY_ANY },
+    { "POST", "/v1/tensors/scatter/gather", "gather", &td_op_task, NULL, TD_BODY_ANY },
     { "POST", "/v2/models/gather/infer", "gather", &td_op_task, NULL, TD_BODY_ANY },
     { "POST", "/v2/models/einsum/versions/1/infer", "einsum", &td_op_task, NULL, TD_BODY_ANY },
     { "GET", "/v2", NULL, NULL, NULL, 0 },
@@ -134,6 +137,16 @@ START_TEST(a_method_and_a_path_have_a_route)
 }
 END_TEST
 
+START_TEST(a_lookup_has_the_table_of_its_path)
+{
+    struct td_call *call = call_to("POST", "/v1/tensors/model%3Aw/gather");
+    ck_assert_int_eq(td_route_call(call), TD_OK);
+    ck_assert_str_eq(call->table.name, "model:w");
+    ck_assert_int_eq(call->role, TD_ACCESS_READ);
+    td_call_free(call);
+}
+END_TEST
+
 START_TEST(every_op_has_a_route_of_its_name)
 {
     int count;
@@ -175,8 +188,14 @@ static const struct {
     { "GET", "/v1/ops/", TD_NOT_FOUND, "", "" },
     { "GET", "/v1/ops/gather/x", TD_NOT_FOUND, "", "" },
     { "GET", "/v1/tensors/", TD_NOT_FOUND, "", "" },
-    { "GET", "/v1/tensors/a/b", TD_NOT_FOUND, "", "" },
-    { "PUT", "/v1/tensors/../etc", TD_NOT_FOUND, "", "" },
+    { "GET", "/v1/tensors/a/b", TD_UNKNOWN_OP, "", "" },
+    { "PUT", "/v1/tensors/../etc", TD_UNKNOWN_OP, "", "" },
+    { "POST", "/v1/tensors/t/gathr", TD_UNKNOWN_OP, "", "gather" },
+    { "POST", "/v1/tensors/t/einsum", TD_UNKNOWN_OP, "", "" }, /* looks no rows up */
+    { "POST", "/v1/tensors/t/%00/gather", TD_NOT_FOUND, "", "" },
+    { "POST", "/v1/tensors/%00/gather", TD_MALFORMED_REQUEST, "", "" },
+    { "POST", "/v1/tensors/t/gather/", TD_NOT_FOUND, "", "" },
+    { "GET", "/v1/tensors/t/gather", TD_METHOD_NOT_ALLOWED, "POST", "" },
     { "PUT", "/v1/tensors//t", TD_NOT_FOUND, "", "" },
     { "POST", "/v1/tensors//scatter", TD_NOT_FOUND, "", "" },
     { "POST", "/v1/tensors/t/scatter/", TD_NOT_FOUND, "", "" },
@@ -518,6 +537,7 @@ static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, server_open, server_close);
     tcase_add_loop_test(tcase, a_method_and_a_path_have_a_route, 0, COUNT_OF(routes));
+    tcase_add_test(tcase, a_lookup_has_the_table_of_its_path);
     tcase_add_test(tcase, every_op_has_a_route_of_its_name);
     tcase_add_loop_test(tcase, other_methods_and_paths_are_refused, 0, COUNT_OF(refusals));
     tcase_add_loop_test(tcase, options_lists_the_allowed_methods, 0, COUNT_OF(options));

@@ -1,0 +1,45 @@
+#include "server/calls/path_table.h"
+
+#include "server/store/store.h"
+#include "server/store/table_name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "movies@20261122" of a version; of other tensors the name and the number of their version. */
+static const char *describe(struct td_call *call, const struct td_tensor *tensor)
+{
+    enum { SIZE = TD_TENSOR_NAME + sizeof "@18446744073709551615" };
+    const char *name;
+    uint64_t number;
+    char *text = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
+    if (!text || !td_store_identity(tensor, &name, &number))
+        return NULL;
+    if (td_table_version(name))
+        snprintf(text, SIZE, "%s", name);
+    else
+        snprintf(text, SIZE, "%s@%" PRIu64, name, number);
+    return text;
+}
+
+td_status td_path_table_bind(struct td_call *call)
+{
+    struct td_path_table *table = &call->table;
+    struct td_tensor *tensor = td_arena_alloc(&call->arena, 1, sizeof *tensor, &call->error);
+    if (!tensor)
+        return call->error.status;
+    const td_status status = td_resolve(&call->sources.resolver, table->name, strlen(table->name),
+                                        &call->arena, tensor, &call->error);
+    if (status != TD_OK)
+        return status;
+    call->request.args.inputs[0] = (struct td_operand){ tensor, 1 };
+    table->found = describe(call, tensor);
+    return table->found ? TD_OK : call->error.status;
+}
+
+void td_path_table_tell(struct td_call *call)
+{
+    if (call->table.found)
+        td_reply_header(&call->reply, "X-Tensord-Table", call->table.found);
+}

@@ -1,0 +1,16 @@
+/* path_table.h - the resident table that the path of a call names: the first input of its op, as in
+ * POST /v1/tensors/{name}/gather.
+ *
+ * Errors     TENSOR_NOT_FOUND, FORBIDDEN. */
+#ifndef TD_SERVER_CALLS_PATH_TABLE_H
+#define TD_SERVER_CALLS_PATH_TABLE_H
+
+#include "server/calls/call.h"
+
+/* Before the body is decoded: looks the table up and makes it the input. */
+TD_MUST_CHECK td_status td_path_table_bind(struct td_call *call);
+
+/* Before the reply is made: adds X-Tensord-Table to that of a call that has one. */
+void td_path_table_tell(struct td_call *call);
+
+#endif
