@@ -14,6 +14,19 @@ static td_status hide(const struct td_tables *tables, const char *name, size_t l
                         TD_SHOWN(name, length));
 }
 
+/* Whether the request may know the tensor, whose name differs from the one that it was found by if that
+ * is an alias. */
+static td_status check_target(const struct td_tables *tables, const char *name, size_t length,
+                              const struct td_tensor *tensor, struct td_error *err)
+{
+    const char *target;
+    (void)td_store_place_of(tensor, &target);
+    if (!target || td_access_has_table(&tables->access, target, strlen(target)))
+        return TD_OK;
+    return td_error_set(err, TD_FORBIDDEN, "the token is not for the version that '%s' names",
+                        TD_SHOWN(name, length));
+}
+
 /* ---- names of one moment --------------------------------------------------------------------- */
 
 /* A tensor that the request refers to. */
@@ -64,8 +77,10 @@ static td_status resolve(struct td_resolver *resolver, const char *name, size_t 
     const td_status status = td_access_need_table(&tables->access, name, length, err);
     if (status != TD_OK)
         return status;
-    return tables->again && tables->next ? take_agreed(tables, out)
-                                         : look_up(tables, name, length, arena, out, err);
+    const td_status found = tables->again && tables->next
+                                ? take_agreed(tables, out)
+                                : look_up(tables, name, length, arena, out, err);
+    return found == TD_OK ? check_target(tables, name, length, out, err) : found;
 }
 
 void td_tables_init(struct td_tables *tables, struct td_store *store)
@@ -126,12 +141,12 @@ td_status td_tables_may_write(const struct td_tables *tables, const char *name,
 td_status td_tables_get(const struct td_tables *tables, const char *name, struct td_arena *arena,
                         struct td_tensor_listing *out, struct td_error *err)
 {
-    const td_status status = td_tables_may_name(tables, name, err);
-    return status != TD_OK
-               ? status
-               : td_tables_hide(tables, name,
-                                td_store_get(tables->store, name, strlen(name), arena, out, err),
-                                err);
+    const size_t length = strlen(name);
+    td_status status = td_tables_may_name(tables, name, err);
+    if (status == TD_OK)
+        status = td_tables_hide(tables, name,
+                                td_store_get(tables->store, name, length, arena, out, err), err);
+    return status == TD_OK ? check_target(tables, name, length, out->tensor, err) : status;
 }
 
 td_status td_tables_list(const struct td_tables *tables, struct td_arena *arena,

@@ -78,6 +78,7 @@ static td_status begin_state(struct td_call *call)
         return call->error.status;
     *state = (struct state){ .write = {
                                  .name = call->arguments[0],
+                                 .removes = strcmp(call->method, "DELETE") == 0,
                                  .condition = { .if_match = call->headers.if_match,
                                                 .if_none_match = call->headers.if_none_match } } };
     call->state = state;

@@ -4,6 +4,7 @@
 #include "kernels/einsum/einsum.h"
 #include "kernels/name.h"
 #include "kernels/scatter/scatter.h"
+#include "server/calls/alias_tasks.h"
 #include "server/calls/documents.h"
 #include "server/calls/metrics_document.h"
 #include "server/calls/oip_tasks.h"
@@ -53,6 +54,10 @@ static const struct route {
       TD_BODY_ANY, &td_op_scatter, TD_OPERATION_SCATTER },
     { POST, "/v1/tensors/{table}/{lookup}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL,
       OP },
+    { GET, "/v1/aliases", TD_ACCESS_READ, NULL, &td_aliases_list_task, TD_BODY_NONE, NULL,
+      TD_OPERATION_LIST_ALIASES },
+    { POST, "/v1/aliases", TD_ACCESS_WRITE, NULL, &td_aliases_flip_task, TD_BODY_ANY, NULL,
+      TD_OPERATION_FLIP_ALIASES },
     { POST, "/v1/einsum/plan", TD_ACCESS_READ, NULL, &td_plan_task, SMALL_BODY, &td_op_einsum,
       TD_OPERATION_PLAN },
     { POST, "/v1/{op}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },

@@ -25,6 +25,8 @@
     X(GET_TENSOR, "get_tensor")                                                                    \
     X(PUT_TENSOR, "put_tensor")                                                                    \
     X(DELETE_TENSOR, "delete_tensor")                                                              \
+    X(LIST_ALIASES, "list_aliases")                                                                \
+    X(FLIP_ALIASES, "flip_aliases")                                                                \
     X(HEALTH, "health")                                                                            \
     X(METRICS, "metrics")                                                                          \
     X(METADATA, "metadata")                                                                        \

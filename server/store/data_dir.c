@@ -156,7 +156,7 @@ void td_data_dir_others(struct td_data_dir *dir,
     if (!folder && fd >= 0)
         close(fd);
     for (const struct dirent *item; folder && (item = readdir(folder));)
-        if (item->d_name[0] != '.' && !wanted(item))
+        if (item->d_name[0] != '.' && !wanted(item) && strcmp(item->d_name, TD_ALIASES_FILE) != 0)
             visit(context, item->d_name, is_folder(fd, item));
     if (folder)
         closedir(folder);

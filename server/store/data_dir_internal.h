@@ -6,6 +6,7 @@
  *     data_dir_write.c   writing a file and mapping it
  *     data_dir_quota.c   the sum of the files' sizes
  *     data_dir_remove.c  removing the files of a name
+ *     data_dir_text.c    small text files
  *
  * Threads    Changes of the folder run between td_data_hold and td_data_release.
  *            td_data_dir_refresh, which exchanges the descriptor, waits for them; the scan, which
@@ -102,6 +103,11 @@ void td_data_remove_hidden(struct td_data_dir *dir, const char *name);
 /* Whether it is a regular file. Returns 0, or errno if stat fails for another reason than
  * ENOENT. */
 int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found);
+
+/* Gives the finished file its name; 0 or errno. A hidden hard link keeps the file that is replaced,
+ * to restore it if the folder cannot be fsynced. Without hard links, or if restoring fails, the new
+ * file stays: *done. */
+int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done);
 
 /* A mapped file; each tensor of it holds a reference. */
 struct td_mapping {

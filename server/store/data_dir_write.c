@@ -29,10 +29,7 @@ td_status td_data_dir_admit(struct td_data_dir *dir, const char *name, uint64_t 
     return status;
 }
 
-/* Renames the finished file; 0 or errno. A hidden hard link keeps the file that is replaced, to
- * restore it if the folder cannot be fsynced. Without hard links, or if restoring fails, the new
- * file stays. */
-static int publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done)
+int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done)
 {
     char before[TD_HIDDEN_NAME];
     td_data_hidden_name(dir, before);
@@ -128,7 +125,7 @@ static td_status write_file(struct new_file *new, struct td_arena *arena,
     td_data_hidden_name(new->dir, new->temporary);
     td_status status = fill(new, arena, out, err);
     if (status == TD_OK)
-        reason = publish(new->dir, new->temporary, new->file, done);
+        reason = td_data_publish(new->dir, new->temporary, new->file, done);
     if (reason != 0 && *done)
         status = td_error_set(err, TD_DEVICE_UNAVAILABLE,
                               "'%s' is changed and %s is written, but the data folder can neither "

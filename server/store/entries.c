@@ -2,6 +2,7 @@
 
 #include "api/text/sorted_names.h"
 #include "api/text/suggest.h"
+#include "server/store/alias_table.h"
 #include "server/store/known_files.h"
 #include "server/store/state.h"
 
@@ -11,8 +12,10 @@
 
 struct td_entry {
     char name[TD_TENSOR_NAME];
-    struct td_version *current;
+    struct td_version *current; /* NULL while it is reserved */
     struct td_spare spare;
+    struct td_entry *next; /* while it is reserved */
+    bool leaving;          /* it is being deleted */
 };
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -116,7 +119,13 @@ bool td_store_is_damaged(struct td_store *store, const char *name)
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err)
 {
-    char file[TD_FILE_NAME], why[TD_KNOWN_REASON];
+    char file[TD_FILE_NAME], why[TD_KNOWN_REASON], target[TD_TENSOR_NAME];
+    if (td_alias_target(store, name, length, target))
+        return td_error_set(
+            err, TD_DEVICE_UNAVAILABLE,
+            "the alias '%.*s' names '%s', which is not there: put its file back and "
+            "send SIGHUP, or let the alias name another version",
+            (int)length, name, target);
     if (!is_malformed(store, name, length, file, why))
         return td_store_not_found(store, name, length, err);
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
@@ -128,9 +137,8 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
 /* ---- current versions ------------------------------------------------------------------------ */
 
 /* With the lock held. */
-static struct td_version *ref_current(const struct td_store *store, const char *name, size_t length)
+static struct td_version *ref_current(const struct td_entry *entry)
 {
-    const struct td_entry *entry = find(store, name, length);
     if (!entry)
         return NULL;
     td_buffer_ref(&entry->current->base);
@@ -140,17 +148,62 @@ static struct td_version *ref_current(const struct td_store *store, const char *
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length)
 {
     pthread_rwlock_rdlock(&store->lock);
-    struct td_version *version = ref_current(store, name, length);
+    struct td_version *version = ref_current(find(store, name, length));
     pthread_rwlock_unlock(&store->lock);
     return version;
 }
 
-void td_store_current_of(struct td_store *store, const struct td_store_name *names, int count,
-                         struct td_version **versions)
+/* With the lock held: as find, or the version that an alias names. */
+static const struct td_entry *resolve(const struct td_store *store, const char *name, size_t length)
+{
+    const struct td_entry *entry = find(store, name, length);
+    const struct td_alias *alias = entry ? NULL : td_alias_find_locked(store, name, length);
+    return alias ? find(store, alias->target, strlen(alias->target)) : entry;
+}
+
+void td_store_resolve_names(struct td_store *store, const struct td_store_name *names, int count,
+                            struct td_version **versions)
 {
     pthread_rwlock_rdlock(&store->lock);
     for (int i = 0; i < count; i++)
-        versions[i] = ref_current(store, names[i].text, names[i].length);
+        versions[i] = ref_current(resolve(store, names[i].text, names[i].length));
+    pthread_rwlock_unlock(&store->lock);
+}
+
+enum td_name_use td_store_use_locked(const struct td_store *store, const char *name,
+                                     const struct td_version **current)
+{
+    const struct td_entry *entry = find(store, name, strlen(name));
+    *current = entry ? entry->current : NULL;
+    if (entry)
+        return entry->leaving ? TD_NAME_LEAVING : TD_NAME_CURRENT;
+    for (entry = store->reserved; entry; entry = entry->next)
+        if (strcmp(entry->name, name) == 0)
+            return TD_NAME_RESERVED;
+    return TD_NAME_FREE;
+}
+
+td_status td_store_begin_delete(struct td_store *store, const char *name, struct td_error *err)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    const bool named = td_alias_names_locked(store, name);
+    struct td_entry *entry = named ? NULL : find(store, name, strlen(name));
+    if (entry)
+        entry->leaving = true;
+    pthread_rwlock_unlock(&store->lock);
+    return named ? td_error_set(err, TD_CONFLICT,
+                                "an alias names '%s': let it name another version first, or delete "
+                                "the alias; GET /v1/aliases lists them",
+                                name)
+                 : TD_OK;
+}
+
+void td_store_cancel_delete(struct td_store *store, const char *name)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    struct td_entry *entry = find(store, name, strlen(name));
+    if (entry)
+        entry->leaving = false;
     pthread_rwlock_unlock(&store->lock);
 }
 
@@ -168,7 +221,7 @@ td_status td_store_check_found(struct td_store *store, const char *name, size_t 
 td_status td_store_need(struct td_store *store, const char *name, size_t length,
                         struct td_version **out, struct td_error *err)
 {
-    *out = td_store_current(store, name, length);
+    td_store_resolve_names(store, &(struct td_store_name){ name, length }, 1, out);
     const td_status status = td_store_check_found(store, name, length, *out, err);
     if (status != TD_OK) {
         td_buffer_unref(*out ? &(*out)->base : NULL);
@@ -378,19 +431,36 @@ td_status td_store_reserve_name(struct td_store *store, struct td_version *versi
     const int count = store->n_entries + store->n_reserved;
     /* Only the writer of the name adds or removes it. */
     const bool found = find(store, version->name, strlen(version->name)) != NULL;
-    const bool reserved = !found && entry && count < TD_STORE_TENSORS && make_room(store);
-    store->n_reserved += reserved;
-    pthread_rwlock_unlock(&store->lock);
+    const bool claimed = td_alias_claims_locked(store, version->name);
+    const bool reserved =
+        !found && !claimed && entry && count < TD_STORE_TENSORS && make_room(store);
     if (reserved) {
         snprintf(entry->name, sizeof entry->name, "%s", version->name);
+        entry->next = store->reserved;
+        store->reserved = entry;
+        store->n_reserved++;
         version->entry = entry;
-        return TD_OK;
     }
+    pthread_rwlock_unlock(&store->lock);
+    if (reserved)
+        return TD_OK;
     free(entry);
+    if (claimed)
+        return td_alias_conflict(version->name, err);
     const td_status status = found ? TD_OK : check_count(count + 1, err);
     return found || status != TD_OK ? status
                                     : td_error_set(err, TD_MEMORY_EXHAUSTED,
                                                    "no memory for the name '%s'", version->name);
+}
+
+/* With the lock held. */
+static void end_reservation(struct td_store *store, struct td_entry *entry)
+{
+    struct td_entry **link = &store->reserved;
+    while (*link != entry)
+        link = &(*link)->next;
+    *link = entry->next;
+    store->n_reserved--;
 }
 
 void td_store_unreserve_name(struct td_store *store, struct td_version *version)
@@ -398,7 +468,7 @@ void td_store_unreserve_name(struct td_store *store, struct td_version *version)
     if (!version->entry)
         return;
     pthread_rwlock_wrlock(&store->lock);
-    store->n_reserved--;
+    end_reservation(store, version->entry);
     pthread_rwlock_unlock(&store->lock);
     free(version->entry);
     version->entry = NULL;
@@ -411,7 +481,7 @@ static void add_entry(struct td_store *store, int place, struct td_entry *entry)
     memmove(at + 1, at, (size_t)(store->n_entries - place) * sizeof *at);
     *at = entry;
     store->n_entries++;
-    store->n_reserved--;
+    end_reservation(store, entry);
 }
 
 struct td_version *td_store_publish(struct td_store *store, struct td_version *version)

@@ -30,6 +30,9 @@ struct td_spare {
 TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
                                              struct td_error *err);
 
+/* The error of persisting without a data folder; in writers.c. */
+td_status td_store_no_folder(struct td_error *err);
+
 /* ---- current versions ---- */
 
 /* Sets TENSOR_NOT_FOUND with the nearest of the adjacent names. */
@@ -42,12 +45,13 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
                            struct td_error *err);
 bool td_store_is_damaged(struct td_store *store, const char *name);
 
-/* The current version, referenced, or NULL. */
+/* The current version of a tensor, not of an alias; referenced, or NULL. */
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length);
 
-/* As td_store_current for each of `count` names, all at one moment. */
-void td_store_current_of(struct td_store *store, const struct td_store_name *names, int count,
-                         struct td_version **versions);
+/* The current version of each of `count` names, or of what an alias names, referenced, or NULL; all at
+ * one moment. */
+void td_store_resolve_names(struct td_store *store, const struct td_store_name *names, int count,
+                            struct td_version **versions);
 
 /* The error of what was found of a name: td_store_missing if there is no version, DEVICE_UNAVAILABLE
  * if its file was truncated or is damaged. */
@@ -55,7 +59,7 @@ TD_MUST_CHECK td_status td_store_check_found(struct td_store *store, const char 
                                              size_t length, const struct td_version *version,
                                              struct td_error *err);
 
-/* As td_store_current, but with the errors of td_store_check_found. */
+/* As td_store_resolve_names of one name, but with the errors of td_store_check_found. */
 TD_MUST_CHECK td_status td_store_need(struct td_store *store, const char *name, size_t length,
                                       struct td_version **out, struct td_error *err);
 
@@ -95,7 +99,7 @@ void td_spare_free(struct td_spare *spare);
 
 /* Reserves an entry for the version's name, so that publishing cannot fail: a change must not
  * fail once it is on disk. Used up by td_store_publish or released by td_store_unreserve_name.
- * RESOURCE_LIMIT, MEMORY_EXHAUSTED. */
+ * CONFLICT if it is an alias, RESOURCE_LIMIT, MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_store_reserve_name(struct td_store *store, struct td_version *version,
                                               struct td_error *err);
 void td_store_unreserve_name(struct td_store *store, struct td_version *version);
@@ -103,6 +107,23 @@ void td_store_unreserve_name(struct td_store *store, struct td_version *version)
 /* Makes it current, takes the reference, and returns the version that it replaces, whose
  * reference passes to the caller; NULL for none. Its name and bytes must be reserved. */
 struct td_version *td_store_publish(struct td_store *store, struct td_version *version);
+
+/* What there is of a name, with store->lock held for reading at least. *current is its version or
+ * NULL. */
+enum td_name_use {
+    TD_NAME_FREE,
+    TD_NAME_RESERVED, /* a writer will publish it, perhaps */
+    TD_NAME_CURRENT,
+    TD_NAME_LEAVING /* it is being deleted */
+};
+enum td_name_use td_store_use_locked(const struct td_store *store, const char *name,
+                                     const struct td_version **current);
+
+/* Before the files of a name are removed: no alias can name it from then on until it is dropped or the
+ * deletion is cancelled. CONFLICT if one does. */
+TD_MUST_CHECK td_status td_store_begin_delete(struct td_store *store, const char *name,
+                                              struct td_error *err);
+void td_store_cancel_delete(struct td_store *store, const char *name);
 
 /* Removes a name. */
 void td_store_drop(struct td_store *store, const char *name);

@@ -1,7 +1,9 @@
 #include "server/observe/clock.h"
+#include "server/store/alias_flip.h"
 #include "server/store/data_dir.h"
 #include "server/store/entries.h"
 #include "server/store/known_files.h"
+#include "server/store/problems.h"
 #include "server/store/scan.h"
 #include "server/store/state.h"
 
@@ -30,9 +32,13 @@ struct td_store *td_store_open(const struct td_store_options *options)
     pthread_cond_init(&store->written, NULL);
     pthread_mutex_init(&store->files_mutex, NULL);
     pthread_mutex_init(&store->scanning, NULL);
+    pthread_mutex_init(&store->flipping, NULL);
     store->dir = options->dir[0] ? td_data_dir_open(options->dir, options->disk_quota,
                                                     options->read_only, options->log)
                                  : NULL;
+    /* Before the files: no tensor gets the name of an alias. */
+    if (store->dir)
+        td_alias_load(store);
     if (options->dir[0] && (!store->dir || !td_store_scan(store))) {
         td_store_free(store);
         return NULL;
@@ -48,7 +54,10 @@ void td_store_free(struct td_store *store)
     td_buffer_unref(store->verifying ? &store->verifying->base : NULL);
     td_store_free_entries(store);
     td_store_free_files(store);
+    td_alias_free(store);
+    td_store_free_problems(store);
     td_data_dir_free(store->dir);
+    pthread_mutex_destroy(&store->flipping);
     pthread_mutex_destroy(&store->scanning);
     pthread_mutex_destroy(&store->files_mutex);
     pthread_cond_destroy(&store->written);

@@ -74,7 +74,7 @@ td_status td_store_resolve_all(struct td_store *store, const struct td_store_nam
     struct td_version **versions = td_arena_alloc(arena, (size_t)count, sizeof(void *), err);
     if (!versions)
         return err->status;
-    td_store_current_of(store, names, count, versions);
+    td_store_resolve_names(store, names, count, versions);
     td_status status = TD_OK;
     for (int i = 0; i < count; i++) {
         if (status == TD_OK)

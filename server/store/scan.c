@@ -1,5 +1,6 @@
 #include "server/store/scan.h"
 
+#include "server/store/alias_flip.h"
 #include "server/store/entries.h"
 #include "server/store/known_files.h"
 #include "server/store/scan_report.h"
@@ -459,7 +460,9 @@ void td_store_scan_again(struct td_store *store, bool always)
 {
     bool changed;
     pthread_mutex_lock(&store->scanning);
-    if (td_data_dir_refresh(store->dir, &changed) && (always || changed))
+    if (td_data_dir_refresh(store->dir, &changed) && (always || changed)) {
         (void)scan_folder(store); /* errors are logged */
+        td_alias_load(store);     /* after the versions that it names */
+    }
     pthread_mutex_unlock(&store->scanning);
 }

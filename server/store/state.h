@@ -3,8 +3,10 @@
  *
  *     open.c                              opening, closing, rescanning the folder
  *     read.c   write.c   update.c scan.c  GET and refs; PUT and DELETE; row updates; the data folder
+ *     alias_flip.c                        flips of aliases
  *     writers.c                           one writer per name, and how it publishes
  *     entries.c   known_files.c           names, their versions, the quota; which files were loaded
+ *     alias_table.c   alias_file.c        aliases; aliases.json
  *     verify.c                            versions whose files are compared with their checksums
  *     version.c                           one version of one tensor
  *     data_dir*.c                         the folder: list, map, write, remove
@@ -16,10 +18,12 @@
  * only to publish it.
  *
  * Threads    The members before the first lock are set by td_store_open; each lock names what it
- *            guards. Only `scanning` is held while another of them is taken. */
+ *            guards. Only `scanning`, and within it `flipping`, is held while another is taken. */
 #ifndef TD_SERVER_STORE_STATE_H
 #define TD_SERVER_STORE_STATE_H
 
+#include "server/store/alias_table.h"
+#include "server/store/data_dir.h"
 #include "server/store/store.h"
 
 #include <pthread.h>
@@ -40,13 +44,20 @@ struct td_store {
     pthread_rwlock_t lock;     /* guards all below; never held for long */
     struct td_entry **entries; /* sorted by name */
     int n_entries, capacity;
-    int n_reserved; /* entries reserved by writers; there is room for them */
+    struct td_entry *reserved; /* entries reserved by writers; there is room for them */
+    int n_reserved;
+    struct td_alias_table aliases;
+    struct td_problem_note *problems;
+    const struct td_alias_table *claims; /* of a flip that is being made; NULL for none */
     int n_spares;
     atomic_uint_fast64_t changes; /* of the names; read without the lock */
     uint64_t last_version;
     uint64_t held, mapped,
         spare_bytes;   /* bytes: of current and reserved versions, and of spare copies */
     uint64_t outgoing; /* of those held: bytes counted both for a version and its replacement */
+
+    pthread_mutex_t flipping;       /* held through a flip of aliases */
+    struct td_file_id aliases_file; /* aliases.json as it was read or written last */
 
     pthread_mutex_t writing; /* guards the writers */
     pthread_cond_t written;

@@ -144,6 +144,7 @@ struct td_store_write {
     const char *name;
     struct td_condition condition; /* PRECONDITION_FAILED, with the current ETag in err->etag */
     bool persist;                  /* INVALID_ARGUMENT without a data folder */
+    bool removes;                  /* a DELETE: of an alias or a version, too */
 };
 
 /* Whether the name is valid, its condition holds and there is a folder to persist it in. For

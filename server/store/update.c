@@ -140,6 +140,8 @@ static td_status begin(struct update *update, const struct td_store_write *write
         return status;
     update->before = before;
     status = td_condition_check(&write->condition, update->name, before->etag, err);
+    if (status == TD_OK)
+        status = td_store_check_replace(write, before, err);
     if (status != TD_OK)
         return status;
     update->base.tensor = before->tensor;

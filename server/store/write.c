@@ -1,3 +1,5 @@
+#include "server/store/alias_flip.h"
+#include "server/store/alias_table.h"
 #include "server/store/entries.h"
 #include "server/store/known_files.h"
 #include "server/store/state.h"
@@ -5,10 +7,13 @@
 
 #include <string.h>
 
-static td_status check_condition(const struct td_store_write *write,
-                                 const struct td_version *before, struct td_error *err)
+/* Whether the write may replace `before`, NULL for none. */
+static td_status check_before(const struct td_store_write *write, const struct td_version *before,
+                              struct td_error *err)
 {
-    return td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err);
+    const td_status status =
+        td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err);
+    return status == TD_OK ? td_store_check_replace(write, before, err) : status;
 }
 
 td_status td_store_check_change(struct td_store *store, const struct td_store_write *write,
@@ -17,8 +22,10 @@ td_status td_store_check_change(struct td_store *store, const struct td_store_wr
     td_status status = td_store_check_write(store, write, err);
     if (status != TD_OK)
         return status;
-    struct td_version *before = td_store_current(store, write->name, strlen(write->name));
-    status = check_condition(write, before, err);
+    struct td_version *before;
+    td_store_resolve_names(store, &(struct td_store_name){ write->name, strlen(write->name) }, 1,
+                           &before);
+    status = check_before(write, before, err);
     td_buffer_unref(before ? &before->base : NULL);
     return status;
 }
@@ -41,7 +48,7 @@ td_status td_store_admit_next(struct td_store *store, const struct td_store_writ
     if (status != TD_OK)
         return status;
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
-    status = check_condition(write, before, err);
+    status = check_before(write, before, err);
     if (status == TD_OK && !before)
         status = td_store_check_count(store, ++totals->new_names, err);
     if (status == TD_OK && write->persist) {
@@ -75,7 +82,7 @@ td_status td_store_put(struct td_store *store, const struct td_store_write *writ
     if (status != TD_OK)
         return status;
     before = td_store_current(store, write->name, strlen(write->name));
-    status = check_condition(write, before, err);
+    status = check_before(write, before, err);
     if (status != TD_OK)
         goto done;
     status = td_version_prepare(store, write->name, arena, &version, err);
@@ -93,26 +100,43 @@ done:
     return status;
 }
 
+/* The name is locked, and a tensor's. */
+static td_status delete_tensor(struct td_store *store, const char *name, struct td_error *err)
+{
+    bool done = false;
+    td_status status = td_store_begin_delete(store, name, err);
+    if (status != TD_OK)
+        return status;
+    if (store->dir)
+        status = td_data_dir_remove(store->dir, name, &done, err);
+    if (status == TD_OK || done) {
+        td_store_files_removed(store, name);
+        td_store_drop(store, name);
+    } else {
+        td_store_cancel_delete(store, name);
+    }
+    return status;
+}
+
 td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
                           struct td_error *err)
 {
     struct td_writer writer;
-    bool done = false;
+    char target[TD_TENSOR_NAME];
     td_status status = td_store_check_name(write->name, err);
+    if (status == TD_OK && td_alias_target(store, write->name, strlen(write->name), target))
+        return td_alias_delete(store, write, err);
     if (status == TD_OK)
         status = td_writer_lock(store, &writer, write->name, err);
     if (status != TD_OK)
         return status;
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
-    status = before || td_store_is_damaged(store, write->name)
-                 ? check_condition(write, before, err)
-                 : td_store_not_found(store, write->name, strlen(write->name), err);
-    if (status == TD_OK && store->dir)
-        status = td_data_dir_remove(store->dir, write->name, &done, err);
-    if (status == TD_OK || done) {
-        td_store_files_removed(store, write->name);
-        td_store_drop(store, write->name);
-    }
+    status =
+        before || td_store_is_damaged(store, write->name)
+            ? td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err)
+            : td_store_not_found(store, write->name, strlen(write->name), err);
+    if (status == TD_OK)
+        status = delete_tensor(store, write->name, err);
     td_buffer_unref(before ? &before->base : NULL);
     td_writer_unlock(store, &writer);
     return status;

@@ -1,5 +1,6 @@
 #include "server/store/writers.h"
 
+#include "server/store/alias_table.h"
 #include "server/store/entries.h"
 #include "server/store/known_files.h"
 #include "server/store/state.h"
@@ -66,17 +67,34 @@ void td_writer_unlock(struct td_store *store, struct td_writer *writer)
     pthread_mutex_unlock(&store->writing);
 }
 
-td_status td_store_check_write(struct td_store *store, const struct td_store_write *write,
-                               struct td_error *err)
+td_status td_store_no_folder(struct td_error *err)
 {
-    const td_status status = td_store_check_name(write->name, err);
-    if (status != TD_OK || !write->persist)
-        return status;
-    if (store->dir)
-        return td_data_dir_check_change(store->dir, write->name, err);
     td_error_set(err, TD_INVALID_ARGUMENT,
                  "persist needs a data folder: the server was started without --data-dir");
     return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "persist");
+}
+
+td_status td_store_check_write(struct td_store *store, const struct td_store_write *write,
+                               struct td_error *err)
+{
+    td_status status = td_store_check_name(write->name, err);
+    if (status == TD_OK && !write->removes)
+        status = td_alias_check_name(store, write->name, err);
+    if (status != TD_OK || !write->persist)
+        return status;
+    return store->dir ? td_data_dir_check_change(store->dir, write->name, err)
+                      : td_store_no_folder(err);
+}
+
+td_status td_store_check_replace(const struct td_store_write *write,
+                                 const struct td_version *before, struct td_error *err)
+{
+    if (!before || write->removes || !td_table_version(write->name) ||
+        td_version_check(before, NULL) != TD_OK)
+        return TD_OK;
+    return td_error_set(err, TD_CONFLICT,
+                        "'%s' exists, and a version never changes: store another version of '%.*s'",
+                        write->name, (int)td_table_base(write->name), write->name);
 }
 
 /* ---- preparing a version --------------------------------------------------------------------- */

@@ -17,11 +17,17 @@ struct td_writer {
     const char *name;
 };
 
-/* INVALID_ARGUMENT unless the name is valid and, to persist, there is a data folder; then errors of
- * td_data_dir_check_change. */
+/* INVALID_ARGUMENT unless the name is valid and, to persist, there is a data folder, CONFLICT if the
+ * name is an alias, unless the write removes it; then errors of td_data_dir_check_change. */
 TD_MUST_CHECK td_status td_store_check_write(struct td_store *store,
                                              const struct td_store_write *write,
                                              struct td_error *err);
+
+/* CONFLICT if the name is that of a version, which `before` (NULL for none) is, and so may not be
+ * changed. One that cannot be read may be replaced, which repairs it. */
+TD_MUST_CHECK td_status td_store_check_replace(const struct td_store_write *write,
+                                               const struct td_version *before,
+                                               struct td_error *err);
 
 /* Excludes other writers of `name` until td_writer_unlock. QUEUE_FULL if waiting could deadlock:
  * see store.h. */

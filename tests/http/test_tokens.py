@@ -29,6 +29,8 @@ ROUTES = {
     ("DELETE", "/v1/tensors/{name}"): MAY_WRITE,
     ("POST", "/v1/tensors/{name}/scatter"): MAY_WRITE,
     ("POST", "/v1/tensors/{table}/{lookup}"): MAY_READ,
+    ("GET", "/v1/aliases"): MAY_READ,
+    ("POST", "/v1/aliases"): MAY_WRITE,
     ("POST", "/v1/einsum/plan"): MAY_READ,
     ("POST", "/v1/{op}"): MAY_READ,
     ("POST", "/v2/models/{op}/infer"): MAY_READ,
@@ -292,6 +294,34 @@ class Prefixes(Guarded):
             self.put(name, [1])
         for token, expected in ((TEAM, ["shared:x", "team.t"]), (TEAM_READ, ["team.t"]), (READ, ["a", "shared:x", "team", "team.t", "zz"])):
             self.assertEqual([t["name"] for t in self.ask(token, "GET", "/v1/tensors").json()["tensors"]], expected)
+
+    def test_aliases_need_the_right_to_their_versions(self):
+        for name in ("team.t@1", "team.t@2", "other@1"):
+            self.put(name, [1, 2])
+        flip = lambda token, names, wanted=None: self.ask(token, "POST", "/v1/aliases", {"set": names, "if": wanted})
+        self.addCleanup(flip, ADMIN, {"team.now": None, "team.else": None, "outside": None})
+        self.assertStatus(flip(TEAM, {"team.now": "team.t@1"}), 200)
+        for names, wanted in (({"outside": "team.t@1"}, None), ({"team.now": "other@1"}, None), ({"team.now": None, "outside": None}, None),
+                              ({"team.now": "team.t@2"}, {"outside": None}), ({"team.now": "team.t@2"}, {"team.now": "other@1"})):
+            with self.subTest(names=names, wanted=wanted):
+                self.assertProblem(flip(TEAM, names, wanted), 403, "FORBIDDEN")
+        self.assertProblem(flip(TEAM_READ, {"team.now": "team.t@2"}), 403, "FORBIDDEN")
+        self.assertStatus(flip(ADMIN, {"team.else": "other@1", "outside": "team.t@1"}), 200)
+        for token, expected in ((TEAM, {"team.now": "team.t@1"}), (TEAM_READ, {"team.now": "team.t@1"}),
+                                (READ, {"outside": "team.t@1", "team.else": "other@1", "team.now": "team.t@1"})):
+            self.assertEqual(self.ask(token, "GET", "/v1/aliases").json()["aliases"], expected)
+        for name, status in (("team.now", 200), ("team.else", 403), ("outside", 403)):
+            for what, method, path, body, headers in self.ways(name):
+                if method in ("PUT", "DELETE") or "s" in what.split()[0][:1]:
+                    continue  # they write
+                with self.subTest(what, name=name):
+                    reply = self.ask(TEAM, method, path, body, headers)
+                    self.assertStatus(reply, status)
+                    self.assertNotIn("other@1", reply.body.decode())
+        reply = flip(TEAM, {"team.else": "team.t@1"}, {"team.else": "team.t@1"})
+        self.assertProblem(reply, 412, "PRECONDITION_FAILED")
+        self.assertNotIn("other@1", reply.body.decode())
+        self.assertStatus(self.ask(TEAM, "DELETE", "/v1/tensors/team.else"), 204)
 
     def test_names_reach_the_store_in_one_file(self):
         folder = os.path.join(ROOT, "server/calls")

@@ -1,6 +1,7 @@
 /* Makes every system call and allocation fail, once or from then on, and checks that three things
  * agree: the result of the call, the served tensors, and those that a restart serves. */
 #include "server/memory/fault_guard.h"
+#include "server/store/aliases.h"
 #include "tests/server/faults.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"
@@ -74,7 +75,21 @@ static int count_hidden(void)
 
 enum { TEXT = 2048 };
 
-/* ";name=values;name=values;" of all tensors; with `show_persisted` also whether they are persisted. */
+/* Appends "alias>target;" of each alias that has one now. */
+static void describe_aliases(struct td_store *store, struct td_arena *arena, char *at,
+                             const char *end)
+{
+    struct td_alias_listing *list;
+    int count;
+    ck_assert_int_eq(td_store_list_aliases(store, arena, &list, &count, &err), TD_OK);
+    for (int i = 0; i < count; i++)
+        if (list[i].target)
+            at += snprintf(at, (size_t)(end - at), "%s>%s;", list[i].name, list[i].target);
+    ck_assert(at < end - 1);
+}
+
+/* ";name=values;name=values;alias>target;" of all tensors and aliases; with `show_persisted` also whether
+ * tensors are persisted. */
 static void describe(struct td_store *store, bool show_persisted, char text[TEXT])
 {
     struct td_arena arena;
@@ -97,6 +112,7 @@ static void describe(struct td_store *store, bool show_persisted, char text[TEXT
         at += snprintf(at, (size_t)(end - at), ";");
         ck_assert(at < end - 1);
     }
+    describe_aliases(store, &arena, at, text + TEXT);
     td_arena_reset(&arena);
 }
 
@@ -300,6 +316,24 @@ static td_status delete_tensor(struct td_store *store, const char *name, struct 
     return td_store_delete(store, &write, &err);
 }
 
+/* Lets aliases name versions: "x=a@1 y=". */
+static td_status flip(struct td_store *store, const char *text, struct td_arena *arena)
+{
+    enum { MOST = 4 };
+    struct td_alias_change set[MOST];
+    struct td_alias_flip flip = { .set = set, .persist = true };
+    char words[128];
+    char *rest = words;
+    (void)arena;
+    snprintf(words, sizeof words, "%s", text);
+    for (char *word; (word = strtok_r(rest, " ", &rest)); flip.n_set++) {
+        char *target = strchr(word, '=');
+        *target++ = '\0';
+        set[flip.n_set] = (struct td_alias_change){ word, *target ? target : NULL };
+    }
+    return td_store_flip(store, &flip, &err);
+}
+
 #define NUMBERS "int32[400] 1000..1399"
 #define STRINGS "string[3] 'one' '' 'three'"
 
@@ -310,7 +344,7 @@ static const struct change {
     const char *new_tensor; /* tensor */
     const char *own;        /* names persisted before; 'name: strings */
     const char *files;      /* files added before the store is opened */
-    const char *memory;     /* names put in memory after that */
+    const char *memory; /* names put in memory after that; "x=a@1": an alias that is persisted */
 } changes[] = {
     { "PUT of a new name", persist, "t", NUMBERS, "other", NULL, NULL },
     { "PUT over a .tensord file", persist, "t", NUMBERS, "t other", NULL, NULL },
@@ -338,6 +372,11 @@ static const struct change {
       "a.safetensors/b:c a:b.safetensors/c a:b:c.npy", NULL },
     { "DELETE of memory", delete_tensor, "t", NUMBERS, "other", NULL, "t" },
     { "DELETE of memory over files", delete_tensor, "t", NUMBERS, "t", "t.npy", "t" },
+    { "a first flip", flip, "x=a@1 y=b@1", NUMBERS, "a@1 b@1", NULL, NULL },
+    { "a flip of three aliases", flip, "x=a@2 y=b@2 old=", NUMBERS, "a@1 b@1", "a@2.npy b@2.npy",
+      "x=a@1 y=b@1 old=a@1" },
+    { "DELETE of an alias", delete_tensor, "x", NUMBERS, "a@1 a@2", NULL, "x=a@1 y=a@1" },
+    { "DELETE of a version", delete_tensor, "a@1", NUMBERS, "a@1 a@2", NULL, "x=a@2" },
 };
 
 static struct td_store *filled;
@@ -347,6 +386,10 @@ static void fill(const char *word, int32_t value)
 {
     char text[64];
     const bool strings = *word == '\'';
+    if (strchr(word, '=')) {
+        EXPECT(flip(filled, word, &test_arena) == TD_OK, "%s", err.message);
+        return;
+    }
     snprintf(text, sizeof text, strings ? "string[2] 'no %d' ''" : "int32[2] %d 0", (int)value);
     new_tensor = tensor(text);
     EXPECT(put(filled, word + strings, filled_files, &test_arena) == TD_OK, "%s", err.message);

@@ -1,4 +1,5 @@
 /* Versions of a table: NAME@VERSION in memory, in files, and after a restart. */
+#include "server/memory/fault_guard.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -89,6 +90,60 @@ START_TEST(a_persisted_version_is_there_after_a_restart)
 }
 END_TEST
 
+START_TEST(a_version_is_stored_once)
+{
+    struct td_store *store = open_folder();
+    const struct td_store_write again = { .name = "m@1" },
+                                conditional = { .name = "m@1",
+                                                .condition = { .if_none_match = "*" } };
+    struct td_store_totals totals = { 0 };
+    for (int persist = 0; persist < 2; persist++) {
+        ck_assert_int_eq(put(store, "m@1", 1, persist), TD_OK);
+        ck_assert_int_eq(put(store, "m@1", 2, false), TD_CONFLICT);
+        ck_assert_ptr_nonnull(strstr(err.message, "'m@1'"));
+        ck_assert_int_eq(put(store, "m@1", 2, true), TD_CONFLICT);
+        ck_assert_int_eq(td_store_admit(store, &again, 8, &err), TD_CONFLICT);
+        ck_assert_int_eq(td_store_admit_next(store, &again, 8, &totals, &err), TD_CONFLICT);
+        ck_assert_int_eq(td_store_check_change(store, &again, &err), TD_CONFLICT);
+        ck_assert_int_eq(td_store_check_change(store, &conditional, &err), TD_PRECONDITION_FAILED);
+        ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 1);
+        ck_assert_int_eq(drop(store, "m@1"), TD_OK);
+    }
+    ck_assert_int_eq(put(store, "m@1", 3, false), TD_OK); /* after it was deleted */
+    ck_assert_int_eq(put(store, "m", 4, false), TD_OK);
+    ck_assert_int_eq(put(store, "m", 5, false), TD_OK);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_version_is_not_updated)
+{
+    const struct td_store_write write = { .name = "m@1" };
+    struct td_store_update *update;
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "m@1", 1, false), TD_OK);
+    ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err),
+                     TD_CONFLICT);
+    ck_assert_int_eq(drop(store, "m@1"), TD_OK); /* the name is not left locked */
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_version_whose_file_is_truncated_may_be_stored_again)
+{
+    td_guard_install();
+    put_npy("m@1.npy", 1, 5000);
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(truncate(path_of("m@1.npy"), 100), 0);
+    struct td_tensor_listing *listing = (struct td_tensor_listing *)(uintptr_t)found(store, "m@1");
+    ck_assert_int_eq(td_store_check(listing, &err), TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(put(store, "m@1", 7, true), TD_OK);
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 7);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
 static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, folder_open, folder_close);
@@ -96,6 +151,9 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_version_may_be_part_of_the_name_in_a_file);
     tcase_add_test(tcase, of_two_files_with_one_version_the_first_is_served);
     tcase_add_test(tcase, a_persisted_version_is_there_after_a_restart);
+    tcase_add_test(tcase, a_version_is_stored_once);
+    tcase_add_test(tcase, a_version_is_not_updated);
+    tcase_add_test(tcase, a_version_whose_file_is_truncated_may_be_stored_again);
 }
 
 int main(void)

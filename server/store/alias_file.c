@@ -1,0 +1,138 @@
+#include "server/store/alias_file.h"
+
+#include "api/text/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define DIGEST "xxh3-64:"
+
+enum { DIGEST_TEXT = sizeof DIGEST + 16 };
+
+static void print_digest(const char *text, size_t bytes, char digest[DIGEST_TEXT])
+{
+    snprintf(digest, DIGEST_TEXT, DIGEST "%016" PRIx64, (uint64_t)XXH3_64bits(text, bytes));
+}
+
+td_status td_alias_check(const char *name, const char *target, struct td_error *err)
+{
+    if (!td_name_valid(name) || td_table_version(name))
+        return td_error_set(
+            err, TD_INVALID_ARGUMENT,
+            "'%.140s' cannot be an alias: expected the name of a tensor without '@'", name);
+    if (target && (!td_name_valid(target) || !td_table_version(target)))
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "the alias '%s' cannot name '%.140s': expected a version, NAME@VERSION",
+                            name, target);
+    return TD_OK;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+struct reader {
+    struct td_json_scan scan;
+    struct td_arena *arena;
+    struct td_string_map *aliases;
+    bool ended; /* the checksum has been read */
+    struct td_error *err;
+};
+
+static td_status read_checksum(struct reader *reader, const struct td_json_path *path,
+                               const char *name)
+{
+    char wanted[DIGEST_TEXT];
+    const char *given;
+    const td_status status =
+        td_json_c_string(&reader->scan, path, "checksum", reader->arena, &given, reader->err);
+    if (status != TD_OK)
+        return status;
+    /* A name with escapes is not in the text. */
+    if (name <= reader->scan.begin || name >= reader->scan.end)
+        return td_json_refuse(path, reader->err, "the name checksum is written with escapes");
+    print_digest(reader->scan.begin, (size_t)(name - 1 - reader->scan.begin), wanted);
+    reader->ended = true;
+    return strcmp(given, wanted) == 0
+               ? TD_OK
+               : td_json_refuse(path, reader->err, "it is damaged: its checksum is %s, not %.40s",
+                                wanted, given);
+}
+
+static td_status read_member(void *context, const struct td_json_path *path,
+                             struct td_json_name name)
+{
+    struct reader *reader = context;
+    if (reader->ended)
+        return td_json_refuse(path, reader->err, "a member follows the checksum");
+    if (td_json_name_is(name, "aliases"))
+        return td_json_string_map(&reader->scan, path, "aliases", reader->arena, reader->aliases,
+                                  reader->err);
+    if (td_json_name_is(name, "checksum"))
+        return read_checksum(reader, path, name.text);
+    return td_json_refuse(path, reader->err,
+                          "the member \"%s\" is unknown; expected aliases and checksum",
+                          TD_SHOWN(name.text, name.length));
+}
+
+static td_status check_aliases(const struct td_string_map *aliases, struct td_error *err)
+{
+    for (int i = 0; i < aliases->count; i++) {
+        const struct td_string_pair *pair = &aliases->pairs[i];
+        if (!pair->value)
+            return td_error_set(err, TD_MALFORMED_REQUEST, "the alias '%.140s' is null",
+                                pair->name);
+        if (td_alias_check(pair->name, pair->value, err) != TD_OK) {
+            err->status = TD_MALFORMED_REQUEST;
+            return TD_MALFORMED_REQUEST;
+        }
+    }
+    return TD_OK;
+}
+
+td_status td_alias_file_read(const char *text, size_t bytes, struct td_arena *arena,
+                             struct td_string_map *aliases, struct td_error *err)
+{
+    struct reader reader = { .scan = { .begin = text, .at = text, .end = text + bytes },
+                             .arena = arena,
+                             .aliases = aliases,
+                             .err = err };
+    *aliases = (struct td_string_map){ 0 };
+    if (td_json_peek(&reader.scan) != '{')
+        return td_error_set(err, TD_MALFORMED_REQUEST, "expected a JSON object");
+    td_status status =
+        td_json_object(&reader.scan, NULL, "the file", read_member, &reader, arena, err);
+    td_json_peek(&reader.scan);
+    if (status == TD_OK && reader.scan.at != reader.scan.end)
+        return td_json_syntax(&reader.scan, reader.scan.at, err, "expected the end of the file");
+    return status == TD_OK ? check_aliases(aliases, err) : status;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+char *td_alias_file_text(const struct td_alias_table *table, size_t *bytes)
+{
+    /* Two names with quotes, a colon, a comma and a new line each; names need no escapes. */
+    enum { PER_ALIAS = 2 * TD_TENSOR_NAME + 8, FRAME = 64 + DIGEST_TEXT };
+    char digest[DIGEST_TEXT];
+    const size_t size = (size_t)table->count * PER_ALIAS + FRAME;
+    char *begin = malloc(size);
+    struct td_text text = { .at = begin, .end = begin ? begin + size : NULL };
+    const char *separator = "";
+    if (!begin)
+        return NULL;
+    td_text_string(&text, "{\"aliases\":{");
+    for (int i = 0; i < table->count; i++) {
+        const struct td_alias *alias = &table->aliases[i];
+        if (!alias->stored[0])
+            continue;
+        td_text_print(&text, "%s\n\"%s\":\"%s\"", separator, alias->name, alias->stored);
+        separator = ",";
+    }
+    td_text_string(&text, "},\n");
+    print_digest(begin, (size_t)(text.at - begin), digest);
+    td_text_print(&text, "\"checksum\":\"%s\"}\n", digest);
+    *bytes = (size_t)(text.at - begin);
+    return begin;
+}

@@ -1,0 +1,426 @@
+#include "server/store/alias_flip.h"
+
+#include "server/store/alias_file.h"
+#include "server/store/data_dir.h"
+#include "server/store/entries.h"
+#include "server/store/problems.h"
+#include "server/store/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what becomes of the aliases ------------------------------------------------------------ */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct td_alias *)a)->name, ((const struct td_alias *)b)->name);
+}
+
+static td_status make_room(struct td_alias_table *edits, int count, struct td_error *err)
+{
+    *edits =
+        (struct td_alias_table){ .aliases = calloc((size_t)count + 1, sizeof *edits->aliases) };
+    return edits->aliases
+               ? TD_OK
+               : td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for %d aliases", count);
+}
+
+/* Sets the edit of one alias; `flipping` is held, so that the aliases stay as they are. */
+static void edit(const struct td_store *store, struct td_alias_table *edits, const char *name,
+                 const char *target, bool persist)
+{
+    const struct td_alias *before = td_alias_in(&store->aliases, name, strlen(name));
+    struct td_alias *alias = &edits->aliases[edits->count++];
+    snprintf(alias->name, sizeof alias->name, "%s", name);
+    snprintf(alias->target, sizeof alias->target, "%s", target ? target : "");
+    snprintf(alias->stored, sizeof alias->stored, "%s",
+             persist  ? alias->target
+             : before ? before->stored
+                      : "");
+}
+
+static td_status at_set(td_status status, struct td_error *err)
+{
+    return td_error_at_attribute(err, status, "set");
+}
+
+static td_status make_edits(const struct td_store *store, const struct td_alias_flip *flip,
+                            struct td_alias_table *edits, struct td_error *err)
+{
+    td_status status = make_room(edits, flip->n_set, err);
+    for (int i = 0; i < flip->n_set && status == TD_OK; i++) {
+        const struct td_alias_change *set = &flip->set[i];
+        status = td_alias_check(set->name, NULL, err);
+        if (status == TD_OK && set->target)
+            status = td_store_check_name(set->target, err);
+        if (status != TD_OK)
+            return at_set(status, err);
+        edit(store, edits, set->name, set->target, flip->persist);
+    }
+    if (status == TD_OK)
+        qsort(edits->aliases, (size_t)edits->count, sizeof *edits->aliases, by_name);
+    return status;
+}
+
+/* ---- checks, with the names claimed and the lock held for reading ---------------------------- */
+
+static td_status check_wanted(const struct td_store *store, const struct td_alias_change *wanted,
+                              struct td_error *err)
+{
+    const struct td_alias *alias = td_alias_find_locked(store, wanted->name, strlen(wanted->name));
+    const struct td_version *version = NULL;
+    if (alias ? wanted->target && strcmp(alias->target, wanted->target) == 0 : !wanted->target)
+        return TD_OK;
+    /* Not what it names: a token may have the right to the alias alone. */
+    if (wanted->target)
+        td_error_set(err, TD_PRECONDITION_FAILED, "the alias '%.140s' does not %s '%.140s'%s",
+                     wanted->name, alias ? "name" : "exist, so it does not name", wanted->target,
+                     alias ? " now; GET /v1/aliases lists what it names" : "");
+    else
+        td_error_set(err, TD_PRECONDITION_FAILED, "the alias '%.140s' exists; expected none",
+                     wanted->name);
+    if (alias)
+        (void)td_store_use_locked(store, alias->target, &version);
+    if (version && err)
+        snprintf(err->etag, sizeof err->etag, "%s", version->etag);
+    return td_error_at_attribute(err, TD_PRECONDITION_FAILED, "if");
+}
+
+/* A target that has no '@'. */
+static td_status refuse_unversioned(const struct td_store *store, const struct td_alias *alias,
+                                    enum td_name_use use, struct td_error *err)
+{
+    if (td_alias_claims_locked(store, alias->target))
+        return td_error_set(
+            err, TD_CONFLICT,
+            "the alias '%s' cannot name '%s', which is an alias: expected a version, "
+            "NAME@VERSION",
+            alias->name, alias->target);
+    return use == TD_NAME_CURRENT
+               ? td_error_set(err, TD_INVALID_ARGUMENT,
+                              "the alias '%s' cannot name '%s', which is no version: expected "
+                              "NAME@VERSION",
+                              alias->name, alias->target)
+               : td_error_set(err, TD_TENSOR_NOT_FOUND,
+                              "the alias '%s' cannot name '%s', which is not there: expected a "
+                              "version, NAME@VERSION",
+                              alias->name, alias->target);
+}
+
+static td_status check_target(const struct td_store *store, const struct td_alias *alias,
+                              bool persist, struct td_error *err)
+{
+    const struct td_version *version;
+    const enum td_name_use use = td_store_use_locked(store, alias->target, &version);
+    if (!td_table_version(alias->target))
+        return refuse_unversioned(store, alias, use, err);
+    if (use == TD_NAME_LEAVING)
+        return td_error_set(err, TD_CONFLICT,
+                            "the alias '%s' cannot name '%s': it is being deleted", alias->name,
+                            alias->target);
+    if (use != TD_NAME_CURRENT)
+        return td_error_set(err, TD_TENSOR_NOT_FOUND,
+                            "the alias '%s' cannot name '%s': there is no such version",
+                            alias->name, alias->target);
+    if (persist && (!version->persisted || atomic_load(&version->orphaned)))
+        return td_error_set(err, TD_CONFLICT,
+                            "the alias '%s' cannot be persisted: '%s' is in memory only; persist "
+                            "it first",
+                            alias->name, alias->target);
+    return TD_OK;
+}
+
+static td_status check_alias(const struct td_store *store, const struct td_alias *alias,
+                             bool persist, struct td_error *err)
+{
+    const struct td_version *version;
+    if (!alias->target[0])
+        return TD_OK;
+    if (td_store_use_locked(store, alias->name, &version) != TD_NAME_FREE)
+        return td_error_set(
+            err, TD_CONFLICT,
+            "'%s' is a tensor, so it cannot be an alias: delete it first, or choose "
+            "another name",
+            alias->name);
+    return check_target(store, alias, persist, err);
+}
+
+static td_status check(struct td_store *store, const struct td_alias_flip *flip,
+                       const struct td_alias_table *edits, struct td_error *err)
+{
+    td_status status = TD_OK;
+    pthread_rwlock_rdlock(&store->lock);
+    for (int i = 0; i < flip->n_wanted && status == TD_OK; i++)
+        status = check_wanted(store, &flip->wanted[i], err);
+    for (int i = 0; i < edits->count && status == TD_OK; i++) {
+        status = check_alias(store, &edits->aliases[i], flip->persist, err);
+        if (status != TD_OK)
+            status = at_set(status, err);
+    }
+    pthread_rwlock_unlock(&store->lock);
+    return status;
+}
+
+/* ---- changes, with `flipping` held ----------------------------------------------------------- */
+
+static void claim(struct td_store *store, const struct td_alias_table *claims)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    store->claims = claims;
+    pthread_rwlock_unlock(&store->lock);
+}
+
+/* Makes the table current, releases the claims and frees the table before. */
+static void publish(struct td_store *store, const struct td_alias_table *table)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    const struct td_alias_table before = store->aliases;
+    store->aliases = *table;
+    store->claims = NULL;
+    atomic_fetch_add(&store->changes, 1);
+    pthread_rwlock_unlock(&store->lock);
+    free(before.aliases);
+}
+
+/* Replaces aliases.json; *done as of td_data_dir_write. */
+static td_status store_table(struct td_store *store, const struct td_alias_table *table, bool *done,
+                             struct td_error *err)
+{
+    size_t bytes;
+    struct td_file_id id;
+    char *text = td_alias_file_text(table, &bytes);
+    if (!text)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the text of the aliases");
+    const td_status status =
+        td_data_dir_write_text(store->dir, TD_ALIASES_FILE, text, bytes, &id, done, err);
+    if (*done)
+        store->aliases_file = id;
+    free(text);
+    return status;
+}
+
+/* Makes the edits, whose names are claimed. */
+static td_status apply(struct td_store *store, const struct td_alias_table *edits, bool persist,
+                       struct td_error *err)
+{
+    struct td_alias_table table;
+    bool done = !persist;
+    td_status status = td_alias_merge(&store->aliases, edits, &table, err);
+    if (status == TD_OK && persist)
+        status = store_table(store, &table, &done, err);
+    if (done && table.aliases)
+        publish(store, &table);
+    else
+        free(table.aliases);
+    return status;
+}
+
+static td_status flip_locked(struct td_store *store, const struct td_alias_flip *flip,
+                             struct td_error *err)
+{
+    struct td_alias_table edits;
+    td_status status = make_edits(store, flip, &edits, err);
+    if (status == TD_OK) {
+        claim(store, &edits);
+        status = check(store, flip, &edits, err);
+    }
+    if (status == TD_OK)
+        status = apply(store, &edits, flip->persist, err);
+    claim(store, NULL);
+    free(edits.aliases);
+    return status;
+}
+
+td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip,
+                        struct td_error *err)
+{
+    if (flip->persist && !store->dir)
+        return td_store_no_folder(err);
+    pthread_mutex_lock(&store->flipping);
+    const td_status status = flip_locked(store, flip, err);
+    pthread_mutex_unlock(&store->flipping);
+    return status;
+}
+
+td_status td_alias_delete(struct td_store *store, const struct td_store_write *write,
+                          struct td_error *err)
+{
+    const struct td_store_name name = { write->name, strlen(write->name) };
+    const struct td_alias_change set = { .name = write->name };
+    char target[TD_TENSOR_NAME];
+    struct td_version *version;
+    bool stored;
+    pthread_mutex_lock(&store->flipping);
+    const struct td_alias *alias = td_alias_in(&store->aliases, name.text, name.length);
+    stored = alias && alias->stored[0];
+    td_status status = TD_OK;
+    if (!td_alias_target(store, name.text, name.length, target))
+        status = td_store_not_found(store, name.text, name.length, err);
+    if (status == TD_OK) {
+        td_store_resolve_names(store, &name, 1, &version);
+        status =
+            td_condition_check(&write->condition, name.text, version ? version->etag : NULL, err);
+        td_buffer_unref(version ? &version->base : NULL);
+    }
+    if (status == TD_OK)
+        status = flip_locked(
+            store, &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = stored }, err);
+    pthread_mutex_unlock(&store->flipping);
+    return status;
+}
+
+/* ---- aliases.json ---------------------------------------------------------------------------- */
+
+/* The aliases whose target in the file has changed, as they are to be. An alias with the name of a
+ * tensor is not served. */
+static td_status compare_stored(struct td_store *store, const struct td_string_map *read,
+                                struct td_alias_table *edits, struct td_error *err)
+{
+    const struct td_alias_table *now = &store->aliases;
+    struct td_alias_table file;
+    td_status status = make_room(&file, read->count, err);
+    if (status != TD_OK)
+        return status;
+    status = make_room(edits, read->count + now->count, err);
+    for (int i = 0; i < read->count && status == TD_OK; i++)
+        edit(store, &file, read->pairs[i].name, read->pairs[i].value, true);
+    qsort(file.aliases, (size_t)file.count, sizeof *file.aliases, by_name);
+    for (int i = 0; i < file.count && status == TD_OK; i++) {
+        const struct td_alias *alias = &file.aliases[i],
+                              *before = td_alias_in(now, alias->name, strlen(alias->name));
+        if (!before || strcmp(before->stored, alias->stored) != 0)
+            edits->aliases[edits->count++] = *alias;
+    }
+    for (int i = 0; i < now->count && status == TD_OK; i++) {
+        const struct td_alias *alias = &now->aliases[i];
+        if (alias->stored[0] && !td_alias_in(&file, alias->name, strlen(alias->name)))
+            edit(store, edits, alias->name, NULL, true);
+    }
+    if (status == TD_OK)
+        qsort(edits->aliases, (size_t)edits->count, sizeof *edits->aliases, by_name);
+    free(file.aliases);
+    return status;
+}
+
+/* Removes the targets of aliases that have the name of a tensor. */
+static void drop_taken_names(struct td_store *store, struct td_alias_table *edits)
+{
+    const struct td_version *version;
+    for (int i = 0; i < edits->count; i++) {
+        struct td_alias *alias = &edits->aliases[i];
+        pthread_rwlock_rdlock(&store->lock);
+        const bool taken =
+            alias->target[0] && td_store_use_locked(store, alias->name, &version) != TD_NAME_FREE;
+        pthread_rwlock_unlock(&store->lock);
+        if (!taken)
+            continue;
+        alias->target[0] = '\0';
+        td_store_report_problem(store, alias->name,
+                                "the alias in aliases.json is not served: a tensor has its name");
+    }
+}
+
+static td_status take_stored(struct td_store *store, const struct td_string_map *read,
+                             struct td_error *err)
+{
+    struct td_alias_table edits = { 0 };
+    td_status status = compare_stored(store, read, &edits, err);
+    if (status == TD_OK) {
+        claim(store, &edits);
+        drop_taken_names(store, &edits);
+        status = apply(store, &edits, false, err);
+        claim(store, NULL);
+    }
+    if (status == TD_OK && edits.count > 0)
+        td_log(store->log, TD_LOG_INFO, "aliases_loaded", TD_INT("changed", edits.count));
+    free(edits.aliases);
+    return status;
+}
+
+/* Reads the file; no file is one without aliases. */
+static td_status read_file(struct td_store *store, struct td_arena *arena,
+                           struct td_string_map *read, struct td_file_id *id, struct td_error *err)
+{
+    enum { MOST_BYTES = 64 << 20 };
+    char *text;
+    size_t bytes;
+    *read = (struct td_string_map){ 0 };
+    td_status status =
+        td_data_dir_read_text(store->dir, TD_ALIASES_FILE, MOST_BYTES, &text, &bytes, id, err);
+    if (status == TD_OK && text)
+        status = td_alias_file_read(text, bytes, arena, read, err);
+    free(text);
+    return status;
+}
+
+void td_alias_load(struct td_store *store)
+{
+    struct td_file_id id = td_file_id_unknown;
+    struct td_string_map read;
+    struct td_arena arena;
+    struct td_error err;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    pthread_mutex_lock(&store->flipping);
+    const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
+    if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file))
+        goto done;
+    td_status status = read_file(store, &arena, &read, &id, &err);
+    if (status == TD_OK)
+        status = take_stored(store, &read, &err);
+    if (status == TD_OK) {
+        store->aliases_file = id;
+        td_store_solve_problem(store, TD_ALIASES_FILE);
+    } else {
+        td_store_report_problem(store, TD_ALIASES_FILE, err.message);
+    }
+done:
+    pthread_mutex_unlock(&store->flipping);
+    td_arena_reset(&arena);
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+static const char *copy_name(const char *name, struct td_arena *arena, td_status *status,
+                             struct td_error *err)
+{
+    if (!name[0] || *status != TD_OK)
+        return NULL;
+    const char *copy = td_arena_text(arena, name, strlen(name), err);
+    *status = copy ? TD_OK : TD_MEMORY_EXHAUSTED;
+    return copy;
+}
+
+td_status td_store_list_aliases(struct td_store *store, struct td_arena *arena,
+                                struct td_alias_listing **list, int *count, struct td_error *err)
+{
+    td_status status = TD_OK;
+    pthread_rwlock_rdlock(&store->lock);
+    const struct td_alias_table *table = &store->aliases;
+    *count = table->count;
+    *list = td_arena_alloc(arena, (size_t)*count, sizeof **list, err);
+    if (!*list)
+        status = TD_MEMORY_EXHAUSTED;
+    for (int i = 0; i < *count && status == TD_OK; i++) {
+        const struct td_alias *alias = &table->aliases[i];
+        (*list)[i] =
+            (struct td_alias_listing){ .name = copy_name(alias->name, arena, &status, err),
+                                       .target = copy_name(alias->target, arena, &status, err),
+                                       .stored = copy_name(alias->stored, arena, &status, err) };
+    }
+    pthread_rwlock_unlock(&store->lock);
+    return status;
+}
+
+int td_store_count_aliases(struct td_store *store)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const int count = store->aliases.count;
+    pthread_rwlock_unlock(&store->lock);
+    return count;
+}
+
+void td_alias_free(struct td_store *store)
+{
+    free(store->aliases.aliases);
+}

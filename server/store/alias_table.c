@@ -1,0 +1,109 @@
+#include "server/store/alias_table.h"
+
+#include "api/text/sorted_names.h"
+#include "server/store/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *name_at(const void *table, int i)
+{
+    return ((const struct td_alias_table *)table)->aliases[i].name;
+}
+
+const struct td_alias *td_alias_in(const struct td_alias_table *table, const char *name,
+                                   size_t length)
+{
+    bool found;
+    const int place = td_sorted_find(table, table->count, name_at, name, length, &found);
+    return found ? &table->aliases[place] : NULL;
+}
+
+const struct td_alias *td_alias_find_locked(const struct td_store *store, const char *name,
+                                            size_t length)
+{
+    const struct td_alias *alias = td_alias_in(&store->aliases, name, length);
+    return alias && alias->target[0] ? alias : NULL;
+}
+
+bool td_alias_claims_locked(const struct td_store *store, const char *name)
+{
+    const size_t length = strlen(name);
+    const struct td_alias *claimed =
+        store->claims ? td_alias_in(store->claims, name, length) : NULL;
+    return (claimed && claimed->target[0]) || td_alias_find_locked(store, name, length);
+}
+
+/* Looks at each alias: versions are deleted rarely. */
+static bool names(const struct td_alias_table *table, const char *version)
+{
+    for (int i = 0; i < table->count; i++)
+        if (strcmp(table->aliases[i].target, version) == 0 ||
+            strcmp(table->aliases[i].stored, version) == 0)
+            return true;
+    return false;
+}
+
+bool td_alias_names_locked(const struct td_store *store, const char *version)
+{
+    return (store->claims && names(store->claims, version)) || names(&store->aliases, version);
+}
+
+bool td_alias_target(struct td_store *store, const char *name, size_t length,
+                     char target[TD_TENSOR_NAME])
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const struct td_alias *alias = td_alias_find_locked(store, name, length);
+    if (alias)
+        snprintf(target, TD_TENSOR_NAME, "%s", alias->target);
+    pthread_rwlock_unlock(&store->lock);
+    return alias != NULL;
+}
+
+td_status td_alias_conflict(const char *name, struct td_error *err)
+{
+    return td_error_set(err, TD_CONFLICT,
+                        "'%s' is an alias, which has no data of its own; store a version and let "
+                        "the alias name it",
+                        name);
+}
+
+td_status td_alias_check_name(struct td_store *store, const char *name, struct td_error *err)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const bool claimed = td_alias_claims_locked(store, name);
+    pthread_rwlock_unlock(&store->lock);
+    return claimed ? td_alias_conflict(name, err) : TD_OK;
+}
+
+static void append(struct td_alias_table *table, const struct td_alias *alias)
+{
+    if (alias->target[0] || alias->stored[0])
+        table->aliases[table->count++] = *alias;
+}
+
+td_status td_alias_merge(const struct td_alias_table *table, const struct td_alias_table *edits,
+                         struct td_alias_table *out, struct td_error *err)
+{
+    const size_t most = (size_t)table->count + (size_t)edits->count;
+    int i = 0, j = 0;
+    *out = (struct td_alias_table){ .aliases = calloc(most + 1, sizeof *out->aliases) };
+    if (!out->aliases)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for %zu aliases", most);
+    while (i < table->count || j < edits->count) {
+        const int order = i == table->count ? 1
+                          : j == edits->count
+                              ? -1
+                              : strcmp(table->aliases[i].name, edits->aliases[j].name);
+        append(out, order < 0 ? &table->aliases[i] : &edits->aliases[j]);
+        i += order <= 0;
+        j += order >= 0;
+    }
+    if (out->count <= TD_STORE_TENSORS)
+        return TD_OK;
+    const uint64_t needed = (uint64_t)out->count;
+    free(out->aliases);
+    *out = (struct td_alias_table){ 0 };
+    return td_error_resource(err, "aliases", needed, TD_STORE_TENSORS, "the store with these");
+}

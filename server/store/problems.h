@@ -1,0 +1,21 @@
+/* problems.h - what in the data folder is not served and must be told to those who look at the aliases:
+ * a damaged aliases.json, an alias or a folder of versions that was refused. Private to server/store;
+ * td_store_list_problems of aliases.h lists them.
+ *
+ * A problem is logged when it is reported, and listed until it is solved.
+ *
+ * Threads    Any; they take store->lock. */
+#ifndef TD_SERVER_STORE_PROBLEMS_H
+#define TD_SERVER_STORE_PROBLEMS_H
+
+struct td_store;
+
+/* `source`: a file or folder of the data folder, or an alias. Reported again, the new reason replaces
+ * the old one; without memory it is only logged. */
+void td_store_report_problem(struct td_store *store, const char *source, const char *reason);
+void td_store_solve_problem(struct td_store *store, const char *source);
+
+/* For td_store_free. */
+void td_store_free_problems(struct td_store *store);
+
+#endif

@@ -1,0 +1,261 @@
+"""Versions NAME@VERSION and aliases: where they stand in requests, flips, conflicts, tokens, restarts."""
+import itertools, os, threading
+from oip_client import *
+
+ALIASES = "/v1/aliases"
+
+
+class AliasTest(HttpTest):
+    folder = temporary_folder()
+    options = ("--data-dir", folder)
+
+    def put(self, name, data, query="", status=201):
+        reply = self.request("PUT", f"/v1/tensors/{name}{query}", data)
+        self.assertStatus(reply, status)
+        return reply
+
+    def delete(self, name):
+        return self.request("DELETE", f"/v1/tensors/{name}")
+
+    def flip(self, wanted=None, query="", **names):
+        return self.post(ALIASES + query, {"set": names, **({"if": wanted} if wanted is not None else {})})
+
+    def aliases(self, client=None):
+        return (client or self).request("GET", ALIASES).json()["aliases"]
+
+    def versions(self, *names, query=""):
+        """m@1 holds [1, 10], and so on; removed after the test, with all aliases"""
+        self.addCleanup(self.clean, names)
+        for name in names:
+            number = int(name.split("@")[1])
+            self.put(name, [number, 10 * number], query)
+
+    def clean(self, names):
+        self.assertStatus(self.post(ALIASES + "?persist=1", {"set": {alias: None for alias in
+                          {**self.get(ALIASES).json()["persisted"], **self.aliases()}}}), 200)
+        for name in names:
+            self.assertIn(self.delete(name).status, (204, 404))
+
+
+class Versions(AliasTest):
+    def test_a_version_is_stored_once(self):
+        self.versions("m@1")
+        for method, path, body in (("PUT", "/v1/tensors/m@1", [2]), ("PUT", "/v1/tensors/m%401?persist=1", [2]),
+                                   ("POST", "/v1/tensors/m@1/scatter", {"indices": [[0]], "updates": [5]}),
+                                   ("POST", "/v1/gather", {"params": [1, 2], "indices": [1], "store": "m@1"})):
+            with self.subTest(method=method, path=path):
+                problem = self.assertProblem(self.request(method, path, body), 409, "CONFLICT")
+                self.assertIn("m@1", problem["detail"])
+        self.assertEqual(self.get("/v1/tensors/m@1?response=nested").json()["data"], [1, 10])
+        self.assertStatus(self.delete("m@1"), 204)
+        self.put("m@1", [3])
+
+    def test_a_large_version_is_refused_before_its_body(self):
+        self.versions("m@1")
+        with Raw(self.daemon) as raw:
+            raw.send(b"PUT /v1/tensors/m@1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+            self.assertStatus(raw.reply(), 409)
+
+    def test_an_op_may_store_a_version_and_refer_to_one(self):
+        self.addCleanup(self.clean, ["s@1"])
+        self.assertStatus(self.post("/v1/gather", {"params": [1, 2, 3], "indices": [2, 0], "store": "s@1"}), 200)
+        self.assertOutput(self.post("/v1/gather", {"params": {"ref": "s@1"}, "indices": [0]}), "int32", [1], [3])
+
+    def test_the_rows_of_a_version_are_counted_by_its_name(self):
+        self.versions("counted@1")
+        self.flip(counted_alias="counted@1")
+        for name in ("counted@1", "counted_alias"):
+            self.assertStatus(self.post("/v1/gather", {"params": {"ref": name}, "indices": [0, 1]}), 200)
+        self.assertRegex(self.get("/metrics").body.decode(), r'tensord_table_rows\w*\{table="counted@1"\} 4\n')
+
+
+class Reading(AliasTest):
+    def ways(self, name):
+        """every way of reading a tensor of two elements"""
+        ref, octets = {"ref": name}, {"Content-Type": "application/vnd.safetensors"}
+        text = json.dumps({"__metadata__": {"params.ref": name}, "indices": {"dtype": "I32", "shape": [1], "data_offsets": [0, 4]}})
+        text += " " * (-len(text) % 8)
+        yield "input", "POST", "/v1/gather", {"params": ref, "indices": [0]}, {}
+        yield "list of inputs", "POST", "/v1/einsum", {"equation": "i,i->i", "inputs": [[1, 2], ref]}, {}
+        yield "metadata", "POST", "/v1/gather", struct.pack("<Q", len(text)) + text.encode() + bytes(4), octets
+        for path in ("/v2/models/gather/infer", "/v2/models/gather/versions/1/infer"):
+            yield path, "POST", path, *envelope([oip_input("indices", "INT32", [1], [0])], parameters={"params.ref": name})
+        yield "get", "GET", f"/v1/tensors/{name}", None, {}
+        yield "escaped", "GET", f"/v1/tensors/{name.replace('@', '%40')}", None, {}
+        yield "head", "HEAD", f"/v1/tensors/{name}", None, {}
+        yield "values", "GET", f"/v1/tensors/{name}?response=nested", None, {}
+
+    def test_an_alias_stands_for_its_version_wherever_it_is_read(self):
+        self.versions("m@1", "m@2")
+        self.assertStatus(self.flip(movies="m@1"), 200)
+        for target in ("m@1", "m@2"):
+            self.assertStatus(self.flip(movies=target), 200)
+            for of_alias, of_version in zip(self.ways("movies"), self.ways(target)):
+                with self.subTest(of_alias[0], target=target):
+                    one, other = self.request(*of_alias[1:]), self.request(*of_version[1:])
+                    self.assertStatus(one, 200)
+                    self.assertEqual(one.body, other.body)
+                    self.assertEqual(one.headers.get("ETag"), other.headers.get("ETag"))
+        self.assertEqual(self.get("/v1/tensors/movies").json()["name"], "m@2")
+        self.assertNotIn("movies", [t["name"] for t in self.get("/v1/tensors").json()["tensors"]])
+
+    def test_conditions_are_those_of_the_version(self):
+        self.versions("m@1", "m@2")
+        self.flip(movies="m@1")
+        etag = self.get("/v1/tensors/movies").headers["ETag"]
+        self.assertStatus(self.get("/v1/tensors/movies", {"If-None-Match": etag}), 304)
+        self.flip(movies="m@2")
+        self.assertStatus(self.get("/v1/tensors/movies", {"If-None-Match": etag}), 200)
+        self.assertProblem(self.get("/v1/tensors/movies", {"If-Match": etag}), 412, "PRECONDITION_FAILED")
+
+
+class Flips(AliasTest):
+    def test_a_flip_sets_and_removes_all_or_nothing(self):
+        self.versions("a@1", "a@2", "b@1", "b@2")
+        reply = self.flip(x="a@1", y="b@1", old="a@1")
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json(), {"aliases": {"x": "a@1", "y": "b@1", "old": "a@1"}, "persisted": False})
+        self.assertStatus(self.flip({"x": "a@1", "new": None}, x="a@2", y="b@2", old=None), 200)
+        self.assertEqual(self.aliases(), {"x": "a@2", "y": "b@2"})
+        self.assertProblem(self.get("/v1/tensors/old"), 404, "TENSOR_NOT_FOUND")
+        before = self.aliases()
+        self.put("plain", [1])
+        self.addCleanup(self.delete, "plain")
+        for body, status, code in (({"set": {"y": "b@1"}, "if": {"x": "a@1"}}, 412, "PRECONDITION_FAILED"),
+                                   ({"set": {"y": "b@1"}, "if": {"x": None}}, 412, "PRECONDITION_FAILED"),
+                                   ({"set": {"y": "b@1"}, "if": {"old": "a@1"}}, 412, "PRECONDITION_FAILED"),
+                                   ({"set": {"y": "b@1", "x": "a@9"}}, 404, "TENSOR_NOT_FOUND"),
+                                   ({"set": {"y": "b@1", "x": "nothing"}}, 404, "TENSOR_NOT_FOUND"),
+                                   ({"set": {"y": "b@1", "plain": "a@1"}}, 409, "CONFLICT"),
+                                   ({"set": {"y": "x"}}, 409, "CONFLICT"),
+                                   ({"set": {"y": "y"}}, 409, "CONFLICT"),
+                                   ({"set": {"p": "q", "q": "p"}}, 409, "CONFLICT"),
+                                   ({"set": {"y": "plain"}}, 422, "INVALID_ARGUMENT"),
+                                   ({"set": {"y@1": "a@1"}}, 422, "INVALID_ARGUMENT"),
+                                   ({"set": {"a b": "a@1"}}, 422, "INVALID_ARGUMENT"),
+                                   ({"set": {"y": "a@"}}, 422, "INVALID_ARGUMENT")):
+            with self.subTest(body):
+                self.assertProblem(self.post(ALIASES, body), status, code)
+                self.assertEqual(self.aliases(), before)
+        etag = self.get("/v1/tensors/a@2").headers["ETag"]
+        failed = self.flip({"x": "a@1"}, x="a@1")
+        self.assertProblem(failed, 412, "PRECONDITION_FAILED", etag=etag)
+        self.assertEqual(failed.headers["ETag"], etag)
+
+    def test_bad_bodies(self):
+        for body, pointer in ((b"", None), (b"[]", None), (b"{}", None), (b'{"set": []}', "/set"), (b'{"set": {"x": 1}}', "/set/x"),
+                              (b'{"set": {"x": "a@1", "x": "a@2"}}', None), (b'{"set": {}, "set": {}}', None),
+                              (b'{"set": {}, "iff": {}}', "/iff"), (b'{"set": {"x": "a@1\\u0000"}}', "/set/x"),
+                              (b'{"set": {"x\\u0000": "a@1"}}', None), (b'{"set": {}} {}', None), (b'{"set": {}', None),
+                              (b'{"set": {"x": {"y": "a@1"}}}', "/set/x"), (b'{"if": {"x": null}}', None)):
+            with self.subTest(body):
+                problem = self.assertProblem(self.post(ALIASES, body), 400, "MALFORMED_REQUEST")
+                if pointer:
+                    self.assertEqual(problem.get("pointer"), pointer)
+        self.assertEqual(self.assertProblem(self.post(ALIASES + "?persit=1", {"set": {}}), 400, "MALFORMED_REQUEST")["did_you_mean"], "persist")
+        self.assertProblem(self.post(ALIASES + "?persist=1&persist=1", {"set": {}}), 400, "MALFORMED_REQUEST")
+        self.assertProblem(self.post(ALIASES + "?persist=2", {"set": {}}), 400, "MALFORMED_REQUEST")
+        self.assertProblem(self.post(ALIASES, b"\x08\0\0\0\0\0\0\0{}      ", {"Content-Type": "application/vnd.safetensors"}), 415, "UNSUPPORTED_MEDIA_TYPE")
+        self.assertEqual(self.assertProblem(self.request("DELETE", ALIASES), 405, "METHOD_NOT_ALLOWED") and
+                         self.request("DELETE", ALIASES).headers["Allow"], "GET, HEAD, POST")
+        self.assertStatus(self.post(ALIASES, {"set": {}}), 200)
+
+    def test_an_alias_cannot_be_written_to(self):
+        self.versions("m@1")
+        self.flip(movies="m@1")
+        for method, path, body in (("PUT", "/v1/tensors/movies", [2]), ("PUT", "/v1/tensors/movies?persist=1", [2]),
+                                   ("POST", "/v1/tensors/movies/scatter", {"indices": [[0]], "updates": [5]}),
+                                   ("POST", "/v1/gather", {"params": [1, 2], "indices": [1], "store": "movies"})):
+            with self.subTest(method=method, path=path):
+                self.assertIn("alias", self.assertProblem(self.request(method, path, body), 409, "CONFLICT")["detail"])
+
+    def test_delete_removes_the_alias_or_refuses_the_version(self):
+        self.versions("m@1")
+        self.flip(movies="m@1")
+        self.assertProblem(self.delete("m@1"), 409, "CONFLICT")
+        etag = self.get("/v1/tensors/m@1").headers["ETag"]
+        self.assertProblem(self.request("DELETE", "/v1/tensors/movies", None, {"If-Match": '"x"'}), 412, "PRECONDITION_FAILED")
+        self.assertStatus(self.request("DELETE", "/v1/tensors/movies", None, {"If-Match": etag}), 204)
+        self.assertProblem(self.delete("movies"), 404, "TENSOR_NOT_FOUND")
+        self.assertStatus(self.get("/v1/tensors/m@1"), 200)
+        self.assertStatus(self.delete("m@1"), 204)
+
+    def test_many_at_once(self):
+        self.versions("m@1", "m@2")
+        names = [f"many{i}" for i in range(5000)]
+        for target in ("m@1", "m@2"):
+            self.assertStatus(self.post(ALIASES, {"set": dict.fromkeys(names, target)}), 200)
+            self.assertEqual(self.aliases(), dict.fromkeys(names, target))
+        self.assertStatus(self.post(ALIASES, {"set": dict.fromkeys(names)}), 200)
+        self.assertEqual(self.aliases(), {})
+
+    def test_no_reader_sees_a_mix(self):
+        """a request that refers to both aliases finds both of one flip, and what a version held stays"""
+        self.versions(*(f"{base}@{i}" for base in "ab" for i in (1, 2)))
+        self.flip(x="a@1", y="b@1")
+        stop, wrong, counts = threading.Event(), [], [0, 0]
+
+        def read(k):
+            with Client(self.daemon) as client:
+                # The numbers between the names take longer to read than a flip.
+                body = json.dumps({"equation": "i,j,i->i", "inputs": [{"ref": "xy"[k]}, [1] + [0] * 50000, {"ref": "yx"[k]}]})
+                while not stop.is_set():
+                    reply = client.request("POST", "/v1/einsum", body)
+                    if reply.status != 200 or reply.json()["output"]["data"] not in ([1, 100], [4, 400]):
+                        wrong.append(str(reply))
+                        return
+                    counts[k] += 1
+        readers = [threading.Thread(target=read, args=(k,)) for k in range(2)]
+        for reader in readers:
+            reader.start()
+        with Client(self.daemon) as client:
+            for i in itertools.islice(itertools.cycle((2, 1)), 600):
+                reply = client.request("POST", ALIASES, {"set": {"x": f"a@{i}", "y": f"b@{i}"}, "if": {"x": f"a@{3 - i}"}})
+                self.assertStatus(reply, 200)
+        stop.set()
+        for reader in readers:
+            reader.join()
+        self.assertEqual(wrong, [])
+        self.assertTrue(all(counts), counts)
+
+
+class Persisted(AliasTest):
+    def test_a_restart_has_the_persisted_aliases(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            for name in ("m@1", "m@2"):
+                self.assertStatus(client.request("PUT", f"/v1/tensors/{name}?persist=1", [int(name[2:])]), 201)
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@3", [3]), 201)
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@1", "y": "m@1"}}), 200)
+            self.assertProblem(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@3"}}), 409, "CONFLICT")
+            self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m@3", "z": "m@2"}}), 200)
+            self.assertEqual(client.request("GET", ALIASES).json(), {"aliases": {"x": "m@3", "y": "m@1", "z": "m@2"},
+                                                                     "persisted": {"x": "m@1", "y": "m@1"}, "problems": []})
+            self.assertProblem(client.request("DELETE", "/v1/tensors/m@1"), 409, "CONFLICT")
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.assertEqual(self.aliases(client), {"x": "m@1", "y": "m@1"})
+            self.assertStatus(client.request("DELETE", "/v1/tensors/y"), 204)
+        with Daemon("--data-dir", folder, "--read-only") as daemon, Client(daemon) as client:
+            self.assertEqual(self.aliases(client), {"x": "m@1"})
+            self.assertProblem(client.request("POST", ALIASES, {"set": {"x": "m@2"}}), 403, "FORBIDDEN")
+            with Daemon("--data-dir", folder) as writer, Client(writer) as other:
+                self.assertStatus(other.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@2"}}), 200)
+            self.assertEqual(self.aliases(client), {"x": "m@1"})
+            daemon.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: self.aliases(client) == {"x": "m@2"})
+
+    def test_a_damaged_file_is_told(self):
+        folder = temporary_folder()
+        with open(os.path.join(folder, "aliases.json"), "w", encoding="ascii") as file:
+            file.write('{"aliases": {"x": "m@1"}, "checksum": "xxh3-64:0000000000000000"}')
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            document = client.request("GET", ALIASES).json()
+            self.assertEqual(document["aliases"], {})
+            self.assertEqual([problem["source"] for problem in document["problems"]], ["aliases.json"])
+            self.assertIn("damaged", document["problems"][0]["reason"])
+            daemon.wait_log(lambda event: event.get("event") == "aliases_refused")
+        os.remove(os.path.join(folder, "aliases.json"))
+
+    def test_persist_requires_a_data_folder(self):
+        with Daemon() as daemon, Client(daemon) as client:
+            self.assertProblem(client.request("POST", ALIASES + "?persist=1", {"set": {}}), 422, "INVALID_ARGUMENT", attribute="persist")

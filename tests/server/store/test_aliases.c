@@ -1,0 +1,434 @@
+/* Aliases of versions: flips, their conditions and conflicts, aliases.json. */
+#include "server/store/aliases.h"
+#include "tests/server/folder.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct td_error err;
+static struct td_store *store;
+
+/* ---- a store with the versions a@1, a@2, b@1, b@2 and the tensor t --------------------------- */
+
+static td_status put(const char *name, int32_t value, bool persist)
+{
+    const struct td_store_write write = { .name = name, .persist = persist };
+    struct td_tensor_listing listing;
+    char values[64];
+    bool created;
+    snprintf(values, sizeof values, "int32[1] %d", value);
+    const struct td_tensor t = tensor(values);
+    return td_store_put(store, &write, &t, &test_arena, &listing, &created, &err);
+}
+
+static td_status drop(const char *name)
+{
+    const struct td_store_write write = { .name = name, .removes = true };
+    return td_store_delete(store, &write, &err);
+}
+
+static void restart(void)
+{
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    store = open_folder();
+}
+
+static void begin(void)
+{
+    folder_open();
+    store = open_folder();
+    static const char *const names[] = { "a@1", "b@1", "t", "a@2", "b@2" };
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(put(names[i], i / 3 + 1, true), TD_OK);
+    ck_assert_int_eq(put("a@memory", 9, false), TD_OK);
+}
+
+static void end(void)
+{
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    folder_close();
+}
+
+/* "a=a@1 b=" sets a and removes b. */
+static int parse(const char *text, struct td_alias_change *changes)
+{
+    char *rest = td_arena_text(&test_arena, text, strlen(text), &err);
+    int n = 0;
+    for (char *word; (word = strtok_r(rest, " ", &rest)); n++) {
+        char *target = strchr(word, '=');
+        *target++ = '\0';
+        changes[n] = (struct td_alias_change){ word, *target ? target : NULL };
+    }
+    return n;
+}
+
+static td_status flip(const char *set, const char *wanted, bool persist)
+{
+    struct td_alias_change changes[16], conditions[16];
+    const struct td_alias_flip flip = { .set = changes,
+                                        .n_set = parse(set, changes),
+                                        .wanted = conditions,
+                                        .n_wanted = parse(wanted, conditions),
+                                        .persist = persist };
+    return td_store_flip(store, &flip, &err);
+}
+
+/* "a=a@1/a@2 ": what each names now, and after a restart. */
+static const char *aliases(void)
+{
+    static char text[1024];
+    struct td_alias_listing *list;
+    int count;
+    text[0] = '\0';
+    ck_assert_int_eq(td_store_list_aliases(store, &test_arena, &list, &count, &err), TD_OK);
+    for (int i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s=%s/%s ", list[i].name,
+                 list[i].target ? list[i].target : "", list[i].stored ? list[i].stored : "");
+    return text;
+}
+
+static const char *problem(void)
+{
+    static char text[1024];
+    struct td_problem_listing *list;
+    int count;
+    ck_assert_int_eq(td_store_list_problems(store, &test_arena, &list, &count, &err), TD_OK);
+    text[0] = '\0';
+    for (int i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s: %s;", list[i].source,
+                 list[i].reason);
+    return text;
+}
+
+static td_status look_up(const char *name, struct td_tensor_listing *listing)
+{
+    return td_store_get(store, name, strlen(name), &test_arena, listing, &err);
+}
+
+static void expect_value(const char *name, int32_t value)
+{
+    struct td_tensor_listing listing;
+    ck_assert_msg(look_up(name, &listing) == TD_OK, "%s: %s", name, err.message);
+    ck_assert_int_eq(value_of(listing.tensor, 0), value);
+}
+
+static void expect_missing(const char *name)
+{
+    struct td_tensor_listing listing;
+    ck_assert_int_eq(look_up(name, &listing), TD_TENSOR_NOT_FOUND);
+}
+
+/* ---- flips ----------------------------------------------------------------------------------- */
+
+START_TEST(an_alias_is_another_name_of_a_version)
+{
+    struct td_tensor_listing alias, version;
+    ck_assert_int_eq(flip("movies=a@1", "", false), TD_OK);
+    ck_assert_int_eq(look_up("movies", &alias), TD_OK);
+    ck_assert_int_eq(look_up("a@1", &version), TD_OK);
+    ck_assert_str_eq(alias.etag, version.etag);
+    ck_assert_str_eq(alias.name, "a@1");
+    ck_assert_ptr_eq(alias.tensor, version.tensor);
+    ck_assert_str_eq(aliases(), "movies=a@1/ ");
+    expect_names(store, "a@1 a@2 a@memory b@1 b@2 t"); /* it is no tensor of its own */
+}
+END_TEST
+
+START_TEST(one_flip_sets_and_removes_many)
+{
+    ck_assert_int_eq(flip("x=a@1 y=b@1 z=a@1", "", false), TD_OK);
+    ck_assert_int_eq(flip("z= x=a@2 y=b@2 w=a@memory nothing=", "x=a@1 w= y=b@1", false), TD_OK);
+    ck_assert_str_eq(aliases(), "w=a@memory/ x=a@2/ y=b@2/ ");
+    expect_value("x", 2);
+    expect_value("w", 9);
+    expect_missing("z");
+}
+END_TEST
+
+static const struct {
+    const char *description, *set, *wanted;
+    bool persist;
+    td_status status;
+    const char *named; /* in the message */
+} refused[] = {
+    { "another target is wanted", "x=a@2", "x=a@2", false, TD_PRECONDITION_FAILED, "'x'" },
+    { "no alias is wanted", "x=a@2", "x=", false, TD_PRECONDITION_FAILED, "'x'" },
+    { "an alias is wanted", "y=a@2", "y=a@1", false, TD_PRECONDITION_FAILED, "'y'" },
+    { "a tensor is wanted to be an alias", "y=a@2", "t=a@1", false, TD_PRECONDITION_FAILED, "'t'" },
+    { "a target is not there", "y=b@1 x=a@3", "", false, TD_TENSOR_NOT_FOUND, "'a@3'" },
+    { "the name is a tensor", "x=a@2 t=a@2", "", false, TD_CONFLICT, "'t'" },
+    { "a target is a tensor", "x=t", "", false, TD_INVALID_ARGUMENT, "'t'" },
+    { "a target is an alias", "y=x", "", false, TD_CONFLICT, "'x'" },
+    { "a target is itself", "x=x", "", false, TD_CONFLICT, "'x'" },
+    { "a target without a version is not there", "y=nothing", "", false, TD_TENSOR_NOT_FOUND,
+      "'nothing'" },
+    { "the name has a version", "x@1=a@1", "", false, TD_INVALID_ARGUMENT, "'x@1'" },
+    { "the name is not valid", ".x=a@1", "", false, TD_INVALID_ARGUMENT, "'.x'" },
+    { "the target is not valid", "x=a@1@2", "", false, TD_INVALID_ARGUMENT, "'a@1@2'" },
+    { "the target is in memory only", "x=a@2 y=a@memory", "", true, TD_CONFLICT, "'a@memory'" },
+};
+
+START_TEST(a_flip_that_is_refused_changes_nothing)
+{
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    const td_status status = flip(refused[_i].set, refused[_i].wanted, refused[_i].persist);
+    ck_assert_msg(status == refused[_i].status, "%s: %d: %s", refused[_i].description, (int)status,
+                  err.message);
+    ck_assert_msg(strstr(err.message, refused[_i].named) != NULL, "%s: %s", refused[_i].description,
+                  err.message);
+    ck_assert_str_eq(aliases(), "x=a@1/a@1 ");
+    expect_value("x", 1);
+    restart();
+    ck_assert_str_eq(aliases(), "x=a@1/a@1 ");
+    ck_assert_str_eq(problem(), "");
+}
+END_TEST
+
+START_TEST(a_failed_condition_tells_the_etag_of_the_version)
+{
+    struct td_tensor_listing x;
+    ck_assert_int_eq(flip("x=a@1", "", false), TD_OK);
+    ck_assert_int_eq(look_up("x", &x), TD_OK);
+    ck_assert_int_eq(flip("x=a@2", "x=b@1", false), TD_PRECONDITION_FAILED);
+    ck_assert_str_eq(err.etag, x.etag);
+    ck_assert_str_eq(err.attribute, "if");
+}
+END_TEST
+
+START_TEST(an_alias_cannot_be_written_to)
+{
+    const struct td_store_write write = { .name = "x" };
+    struct td_store_update *update;
+    ck_assert_int_eq(flip("x=a@1", "", false), TD_OK);
+    ck_assert_int_eq(put("x", 5, false), TD_CONFLICT);
+    ck_assert_int_eq(put("x", 5, true), TD_CONFLICT);
+    ck_assert_int_eq(td_store_admit(store, &write, 4, &err), TD_CONFLICT);
+    ck_assert_int_eq(td_store_check_change(store, &write, &err), TD_CONFLICT);
+    ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err),
+                     TD_CONFLICT);
+    expect_value("x", 1);
+    put_npy("x.npy", 7, 1);
+    (void)logged();
+    td_store_rescan(store);
+    expect_value("x", 1);
+    ck_assert_ptr_nonnull(strstr(logged(), "'x' is an alias"));
+}
+END_TEST
+
+START_TEST(a_version_that_an_alias_names_cannot_be_deleted)
+{
+    ck_assert_int_eq(flip("x=a@1 y=a@memory", "", true), TD_CONFLICT);
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    ck_assert_int_eq(drop("a@1"), TD_CONFLICT);
+    ck_assert_int_eq(flip("x=a@2", "", false), TD_OK);
+    ck_assert_int_eq(drop("a@1"), TD_CONFLICT); /* a restart would need it */
+    ck_assert_int_eq(drop("a@2"), TD_CONFLICT);
+    ck_assert_int_eq(flip("x=a@2", "", true), TD_OK);
+    ck_assert_int_eq(drop("a@1"), TD_OK);
+    ck_assert_int_eq(drop("x"), TD_OK); /* the alias, not what it names */
+    expect_missing("x");
+    expect_value("a@2", 2);
+    ck_assert_int_eq(drop("a@2"), TD_OK);
+}
+END_TEST
+
+START_TEST(a_deleted_alias_does_not_return)
+{
+    struct td_tensor_listing x;
+    struct td_store_write write = { .name = "x",
+                                    .removes = true,
+                                    .condition = { .if_match = "\"other\"" } };
+    ck_assert_int_eq(flip("x=a@1 y=b@1", "", true), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_PRECONDITION_FAILED);
+    ck_assert_int_eq(look_up("x", &x), TD_OK);
+    write.condition.if_match = x.etag;
+    ck_assert_int_eq(td_store_check_change(store, &write, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    write.condition.if_match = NULL;
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_TENSOR_NOT_FOUND);
+    restart();
+    ck_assert_str_eq(aliases(), "y=b@1/b@1 ");
+}
+END_TEST
+
+/* ---- aliases.json ---------------------------------------------------------------------------- */
+
+START_TEST(persisted_aliases_are_there_after_a_restart)
+{
+    ck_assert_int_eq(flip("x=a@1 y=b@1 z=a@1", "", true), TD_OK);
+    ck_assert_int_eq(flip("x=a@2 z= w=a@2", "", false), TD_OK);
+    ck_assert_str_eq(aliases(), "w=a@2/ x=a@2/a@1 y=b@1/b@1 z=/a@1 ");
+    expect_missing("z");
+    restart();
+    ck_assert_str_eq(aliases(), "x=a@1/a@1 y=b@1/b@1 z=a@1/a@1 ");
+    expect_value("x", 1);
+    ck_assert_str_eq(problem(), "");
+    ck_assert_int_eq(flip("z= x=a@2", "", true), TD_OK);
+    restart();
+    ck_assert_str_eq(aliases(), "x=a@2/a@2 y=b@1/b@1 ");
+}
+END_TEST
+
+START_TEST(aliases_without_a_folder_are_in_memory)
+{
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    store = open_at("");
+    ck_assert_int_eq(put("a@1", 1, false), TD_OK);
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_INVALID_ARGUMENT);
+    ck_assert_str_eq(err.attribute, "persist");
+    ck_assert_int_eq(flip("x=a@1", "", false), TD_OK);
+    expect_value("x", 1);
+}
+END_TEST
+
+static const struct {
+    const char *text, *reason;
+} damaged[] = {
+    { "", "expected a JSON object" },
+    { "[]", "expected a JSON object" },
+    { "{\"aliases\":{\"x\":\"a@1\"}", "" },
+    { "{\"aliases\":{\"x\":\"a@1\"}} {", "end of the file" },
+    { "{\"aliases\":{\"x\":\"a@1\",\"x\":\"a@2\"}}", "given twice" },
+    { "{\"aliases\":{\"x\":\"a@1\",\"y\":null}}", "null" },
+    { "{\"aliases\":{\"x\":1}}", "a string is expected" },
+    { "{\"aliases\":{\"x\":\"a\"}}", "expected a version" },
+    { "{\"aliases\":{\"x@1\":\"a@1\"}}", "cannot be an alias" },
+    { "{\"aliases\":{\"x\\u0000\":\"a@1\"}}", "NUL" },
+    { "{\"aliases\":{\"x\":\"a@1\\u0000\"}}", "NUL" },
+    { "{\"aliases\":{},\"more\":1}", "\"more\" is unknown" },
+    { "{\"aliases\":{},\"checksum\":\"xxh3-64:0000000000000000\"}", "it is damaged" },
+    { "{\"aliases\":{},\"checksum\":1}", "a string is expected" },
+    { "{\"\\u0063hecksum\":\"xxh3-64:0000000000000000\"}", "escapes" },
+};
+
+START_TEST(a_damaged_file_is_told_and_gives_no_alias)
+{
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    put_text("aliases.json", damaged[_i].text);
+    (void)logged();
+    store = open_folder();
+    ck_assert_str_eq(aliases(), "");
+    ck_assert_msg(strncmp(problem(), "aliases.json: ", 14) == 0, "%s", damaged[_i].text);
+    ck_assert_msg(strstr(problem(), damaged[_i].reason) != NULL, "%s: %s", damaged[_i].text,
+                  problem());
+    ck_assert_ptr_nonnull(strstr(logged(), " warn aliases_refused source=aliases.json reason="));
+    expect_value("a@1", 1);
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK); /* replaces it */
+    restart();
+    ck_assert_str_eq(aliases(), "x=a@1/a@1 ");
+    ck_assert_str_eq(problem(), "");
+}
+END_TEST
+
+START_TEST(each_flipped_bit_of_the_file_is_noticed)
+{
+    char text[1024], changed[1024];
+    ck_assert_int_eq(flip("x=a@1 y=b@2", "", true), TD_OK);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    FILE *file = fopen(path_of("aliases.json"), "rb");
+    const size_t bytes = fread(text, 1, sizeof text, file);
+    fclose(file);
+    for (size_t i = 0; i < 8 * (bytes - 2); i++) { /* the last two: a brace and a new line */
+        memcpy(changed, text, bytes);
+        changed[i / 8] = (char)(changed[i / 8] ^ 1 << i % 8);
+        put_file("aliases.json", changed, bytes);
+        store = open_folder();
+        ck_assert_msg(problem()[0] != '\0', "byte %d, bit %d", (int)(i / 8), (int)(i % 8));
+        ck_assert_str_eq(aliases(), "");
+        (void)logged();
+        td_arena_reset(&test_arena);
+        td_store_free(store);
+    }
+    store = open_folder();
+}
+END_TEST
+
+START_TEST(a_file_by_hand_needs_no_checksum)
+{
+    put_text("aliases.json", "{\"aliases\": {\"x\": \"a@1\"}}\n");
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases(), "x=a@1/a@1 ");
+    put_text("aliases.json", "{\"aliases\": {\"x\": \"a@2\", \"y\": \"b@2\"}}\n");
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases(), "x=a@2/a@2 y=b@2/b@2 ");
+    ck_assert_int_eq(unlink(path_of("aliases.json")), 0);
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases(), "");
+}
+END_TEST
+
+START_TEST(a_rescan_keeps_what_the_file_does_not_change)
+{
+    ck_assert_int_eq(flip("x=a@1 y=b@1", "", true), TD_OK);
+    ck_assert_int_eq(flip("x=a@2 z=a@1", "", false), TD_OK);
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases(), "x=a@2/a@1 y=b@1/b@1 z=a@1/ ");
+    put_text("aliases.json", "{\"aliases\": {\"x\": \"a@1\", \"y\": \"b@2\"}}");
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases(), "x=a@2/a@1 y=b@2/b@2 z=a@1/ ");
+}
+END_TEST
+
+START_TEST(an_alias_waits_for_its_version)
+{
+    struct td_tensor_listing listing;
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    ck_assert_int_eq(unlink(path_of("a@1.tensord")), 0);
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        ck_assert_int_eq(look_up("x", &listing), TD_DEVICE_UNAVAILABLE);
+        ck_assert_ptr_nonnull(strstr(err.message, "'a@1', which is not there"));
+        restart();
+    }
+    put_npy("a@1.npy", 1, 1);
+    td_store_rescan(store);
+    expect_value("x", 1);
+}
+END_TEST
+
+START_TEST(an_alias_of_the_file_is_no_tensor)
+{
+    put_text("aliases.json", "{\"aliases\": {\"t\": \"a@1\"}}");
+    td_store_rescan(store);
+    expect_value("t", 1);
+    ck_assert_ptr_nonnull(strstr(problem(), "t: the alias in aliases.json is not served"));
+    restart(); /* then it is the tensor that is not served */
+    expect_value("t", 1);
+    ck_assert_str_eq(found(store, "a@1")->name, "a@1");
+    expect_names(store, "a@1 a@2 b@1 b@2");
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_add_test(tcase, an_alias_is_another_name_of_a_version);
+    tcase_add_test(tcase, one_flip_sets_and_removes_many);
+    tcase_add_loop_test(tcase, a_flip_that_is_refused_changes_nothing, 0, COUNT_OF(refused));
+    tcase_add_test(tcase, a_failed_condition_tells_the_etag_of_the_version);
+    tcase_add_test(tcase, an_alias_cannot_be_written_to);
+    tcase_add_test(tcase, a_version_that_an_alias_names_cannot_be_deleted);
+    tcase_add_test(tcase, a_deleted_alias_does_not_return);
+    tcase_add_test(tcase, persisted_aliases_are_there_after_a_restart);
+    tcase_add_test(tcase, aliases_without_a_folder_are_in_memory);
+    tcase_add_loop_test(tcase, a_damaged_file_is_told_and_gives_no_alias, 0, COUNT_OF(damaged));
+    tcase_add_test(tcase, each_flipped_bit_of_the_file_is_noticed);
+    tcase_add_test(tcase, a_file_by_hand_needs_no_checksum);
+    tcase_add_test(tcase, a_rescan_keeps_what_the_file_does_not_change);
+    tcase_add_test(tcase, an_alias_waits_for_its_version);
+    tcase_add_test(tcase, an_alias_of_the_file_is_no_tensor);
+}
+
+int main(void)
+{
+    return run_suite("store_aliases", add);
+}
