@@ -34,8 +34,8 @@ TD_MUST_CHECK td_status td_key_search_begin(struct td_key_search *search,
                                             const struct td_tensor *queries, struct td_exec *exec,
                                             struct td_error *err);
 
-/* Queries in one range of parallel_for: each costs two cache misses or more. */
-#define TD_KEY_SEARCH_GRAIN 4096
+/* Queries in one range of parallel_for: 20 us where each is two cache misses. */
+#define TD_KEY_SEARCH_GRAIN 1024
 
 /* rows[k] = the row of query begin + k, or TD_ROW_NONE, for k in [0, n). */
 void td_key_search_rows(const struct td_key_search *search, int64_t begin, int64_t n,

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { PARAMS, KEYS, QUERIES, DEFAULT, INPUTS };
 enum { OUTPUT, FOUND, OUTPUTS };
 
 static const char *const missing_names[] = {
@@ -52,14 +51,7 @@ static td_status check_default(const struct td_shape *params, const struct td_op
                      "default is missing; a tensor is expected with missing = default");
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "default");
     }
-    if (missing != TD_MISSING_DEFAULT && given->count > 0) {
-        td_error_set(err, TD_INVALID_ARGUMENT,
-                     "default is given and missing is %s; default is only used with missing = "
-                     "default",
-                     missing_names[missing]);
-        return td_error_at_input(err, TD_INVALID_ARGUMENT, "default");
-    }
-    if (given->count == 0)
+    if (missing != TD_MISSING_DEFAULT)
         return TD_OK;
     const struct td_shape *shape = &given->tensors[0].shape;
     struct td_shape row = { .rank = 0 };
@@ -77,8 +69,8 @@ static td_status check_default(const struct td_shape *params, const struct td_op
 static td_status describe(const struct td_op_args *args, struct td_tensor *outputs,
                           struct td_error *err)
 {
-    const struct td_tensor *params = args->inputs[PARAMS].tensors;
-    const struct td_shape *queries = &args->inputs[QUERIES].tensors->shape;
+    const struct td_tensor *params = args->inputs[TD_LOOKUP_PARAMS].tensors;
+    const struct td_shape *queries = &args->inputs[TD_LOOKUP_QUERIES].tensors->shape;
     struct td_shape shape = *queries;
     if (!td_shape_append(&shape, &params->shape, 1, params->shape.rank))
         return td_error_resource(err, "rank", (uint64_t)(queries->rank + params->shape.rank - 1),
@@ -91,15 +83,15 @@ static td_status describe(const struct td_op_args *args, struct td_tensor *outpu
 
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
-    const struct td_shape *params = &args->inputs[PARAMS].tensors->shape;
+    const struct td_shape *params = &args->inputs[TD_LOOKUP_PARAMS].tensors->shape;
     struct td_error local;
     if (!err)
         err = &local;
     if (params->rank == 0)
         return td_gathering_refuse_scalar("params", err);
-    td_status status = check_keys(params, args->inputs[KEYS].tensors, err);
+    td_status status = check_keys(params, args->inputs[TD_LOOKUP_KEYS].tensors, err);
     if (status == TD_OK)
-        status = check_default(params, &args->inputs[DEFAULT], missing_of(args), err);
+        status = check_default(params, &args->inputs[TD_LOOKUP_DEFAULT], missing_of(args), err);
     if (status != TD_OK)
         return status;
     args->outputs = td_arena_alloc(arena, OUTPUTS, sizeof(args->outputs[0]), err);
@@ -115,14 +107,14 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 static int64_t row_numel(const struct td_op_args *args)
 {
     const int64_t numel = args->outputs[OUTPUT].numel;
-    return numel > 0 ? numel / args->inputs[QUERIES].tensors->numel : 0;
+    return numel > 0 ? numel / args->inputs[TD_LOOKUP_QUERIES].tensors->numel : 0;
 }
 
 /* Bytes for the row that a scalar default is repeated to; of strings the offsets only. */
 static uint64_t repeated_bytes(const struct td_op_args *args)
 {
-    const struct td_operand *given = &args->inputs[DEFAULT];
-    if (given->count == 0 || given->tensors[0].shape.rank > 0)
+    const struct td_operand *given = &args->inputs[TD_LOOKUP_DEFAULT];
+    if (missing_of(args) != TD_MISSING_DEFAULT || given->tensors[0].shape.rank > 0)
         return 0;
     const uint64_t numel = (uint64_t)row_numel(args);
     return given->tensors[0].dtype == TD_DTYPE_STRING
@@ -132,13 +124,13 @@ static uint64_t repeated_bytes(const struct td_op_args *args)
 
 static struct td_cost cost(const struct td_op_args *args)
 {
-    const struct td_tensor *queries = args->inputs[QUERIES].tensors;
-    struct td_cost cost = td_gathering_copy_cost(args->inputs[PARAMS].tensors,
+    const struct td_tensor *queries = args->inputs[TD_LOOKUP_QUERIES].tensors;
+    struct td_cost cost = td_gathering_copy_cost(args->inputs[TD_LOOKUP_PARAMS].tensors,
                                                  &args->outputs[OUTPUT], row_numel(args));
     cost.bytes_written += args->outputs[FOUND].bytes;
     cost.workspace =
         td_workspace_align((uint64_t)queries->numel * sizeof(int64_t)) + repeated_bytes(args);
-    td_key_search_add_cost(args->inputs[KEYS].tensors, queries, &cost);
+    td_key_search_add_cost(args->inputs[TD_LOOKUP_KEYS].tensors, queries, &cost);
     return cost;
 }
 
@@ -180,13 +172,13 @@ static void find_range(void *context, int64_t begin, int64_t end)
 static td_status find_rows(struct job *job, const struct td_op_args *args, struct td_exec *exec,
                            struct td_error *err)
 {
-    const struct td_tensor *queries = args->inputs[QUERIES].tensors;
+    const struct td_tensor *queries = args->inputs[TD_LOOKUP_QUERIES].tensors;
     job->rows = td_arena_alloc(exec->arena, (size_t)queries->numel, sizeof(job->rows[0]), err);
     if (!job->rows)
         return err->status;
     job->found = args->outputs[FOUND].data;
-    td_status status =
-        td_key_search_begin(&job->search, args->inputs[KEYS].tensors, "keys", queries, exec, err);
+    td_status status = td_key_search_begin(&job->search, args->inputs[TD_LOOKUP_KEYS].tensors,
+                                           "keys", queries, exec, err);
     if (status == TD_OK)
         status = td_exec_for(exec, queries->numel, TD_KEY_SEARCH_GRAIN, find_range, job, err);
     if (status == TD_OK && job->n_missing > 0 && missing_of(args) == TD_MISSING_ERROR)
@@ -258,18 +250,18 @@ static const int64_t *rows_found(const void *context, int64_t begin, int64_t n, 
 static td_status copy_rows(const struct job *job, const struct td_op_args *args,
                            struct td_exec *exec, struct td_error *err)
 {
-    const struct td_operand *given = &args->inputs[DEFAULT];
+    const struct td_operand *given = &args->inputs[TD_LOOKUP_DEFAULT];
     struct td_tensor row;
     struct td_gathering gathering = {
-        .table = args->inputs[PARAMS].tensors,
+        .table = args->inputs[TD_LOOKUP_PARAMS].tensors,
         .out = &args->outputs[OUTPUT],
-        .n_rows = args->inputs[QUERIES].tensors->numel,
+        .n_rows = args->inputs[TD_LOOKUP_QUERIES].tensors->numel,
         .row_numel = row_numel(args),
         .rows = rows_found,
         .context = job,
         .may_be_zero = job->n_missing > 0,
     };
-    if (job->n_missing > 0 && given->count > 0) {
+    if (job->n_missing > 0 && missing_of(args) == TD_MISSING_DEFAULT) {
         td_status status = default_row(&row, &given->tensors[0], gathering.row_numel, exec, err);
         if (status != TD_OK)
             return status;
@@ -293,30 +285,30 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
 static const struct td_input_spec inputs_specs[] = {
-    [PARAMS] = {
+    [TD_LOOKUP_PARAMS] = {
         .name = "params",
         .summary = "The table, of rank 1 or more; each row along its first dimension has a key.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
     },
-    [KEYS] = {
+    [TD_LOOKUP_KEYS] = {
         .name = "keys",
         .summary = "The keys of the rows, a vector without equal elements.",
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY,
         .one_dtype = true,
     },
-    [QUERIES] = {
+    [TD_LOOKUP_QUERIES] = {
         .name = "queries",
         .summary = "The keys of the rows to pick, a tensor of any rank.",
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY,
         .one_dtype = true,
     },
-    [DEFAULT] = {
+    [TD_LOOKUP_DEFAULT] = {
         .name = "default",
-        .summary = "The row of a missing key, or a scalar for all its elements; given if, and only "
-                   "if, missing is default.",
+        .summary = "The row of a missing key, or a scalar for all its elements. Required with missing = "
+                   "default, otherwise not used.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
         .optional = true,
@@ -361,7 +353,7 @@ const struct td_op td_op_lookup = {
     .source = "tf.lookup.StaticHashTable (TensorFlow 2 API reference), with rows as values, and "
               "with missing and found as additions",
     .inputs = inputs_specs,
-    .n_inputs = INPUTS,
+    .n_inputs = TD_LOOKUP_INPUTS,
     .attrs = attrs_specs,
     .n_attrs = 1,
     .outputs = outputs_specs,

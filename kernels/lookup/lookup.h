@@ -17,6 +17,9 @@
 
 #include "kernels/op.h"
 
+/* The inputs, in the order of the descriptor. */
+enum { TD_LOOKUP_PARAMS, TD_LOOKUP_KEYS, TD_LOOKUP_QUERIES, TD_LOOKUP_DEFAULT, TD_LOOKUP_INPUTS };
+
 typedef enum td_missing { TD_MISSING_ERROR, TD_MISSING_ZERO, TD_MISSING_DEFAULT } td_missing;
 
 struct td_lookup_attrs {

@@ -2,13 +2,22 @@
 
 #include "kernels/gather/gather.h"
 #include "kernels/gather_nd/gather_nd.h"
+#include "kernels/lookup/lookup.h"
 #include "server/calls/services.h"
 #include "server/store/store.h"
+
+/* The input that selects rows of params; 0 for an op that is no lookup. */
+static int selecting_input(const struct td_op *op)
+{
+    if (op == &td_op_lookup)
+        return TD_LOOKUP_QUERIES;
+    return op == &td_op_gather || op == &td_op_batch_gather || op == &td_op_gather_nd;
+}
 
 /* How many indices the call has: in gather_nd each is a row of the input. */
 static uint64_t count_indices(const struct td_call *call)
 {
-    const struct td_tensor *indices = call->request.args.inputs[1].tensors;
+    const struct td_tensor *indices = call->request.args.inputs[selecting_input(call->op)].tensors;
     const struct td_shape *shape = &indices->shape;
     const int64_t each =
         call->op == &td_op_gather_nd && shape->rank > 0 ? shape->dim[shape->rank - 1] : 1;
@@ -30,8 +39,7 @@ void td_table_reads_count(const struct td_call *call, int shard)
 {
     struct td_metrics *metrics = call->services->metrics;
     const char *name;
-    if (!call->request.decoded || (call->op != &td_op_gather && call->op != &td_op_batch_gather &&
-                                   call->op != &td_op_gather_nd))
+    if (!call->request.decoded || !selecting_input(call->op))
         return;
     const struct td_op_args *args = &call->request.args;
     atomic_int *kept = td_store_place_of(args->inputs[0].tensors, &name);

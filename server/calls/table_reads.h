@@ -1,7 +1,7 @@
-/* table_reads.h - counts what lookups read of resident tensors: an op of the gather family whose params
- * are one. A row is what one index selects.
+/* table_reads.h - counts what lookups read of resident tensors: lookup, or an op of the gather family,
+ * whose params are one. A row is what one index or query selects.
  *
- * Cost     Of a request without a resident table two comparisons. The first read of a version looks its
+ * Cost     Of a request without a resident table a few comparisons. The first read of a version looks its
  *          name up, under a mutex; the version keeps its place.
  * Threads  The thread of the shard. */
 #ifndef TD_SERVER_CALLS_TABLE_READS_H

@@ -190,9 +190,12 @@ class TableReads(MetricsTest):
             self.look_up("gather", "users", [[1], [2]])
             self.look_up("gather_nd", "items", [[1, 0], [2, 1], [3, 1]])
             self.look_up("gather", "users", [99], status=422)
+            lookup = {"params": {"ref": "items"}, "keys": list(range(10, 20)), "queries": [[11, 12], [19, 11]]}
+            self.assertStatus(self.post("/v1/lookup", lookup), 200)
+            self.assertStatus(self.post("/v1/lookup", {**lookup, "queries": [1]}), 422)
             self.post("/v1/gather", GATHER, AS_JSON)
             self.post("/v1/einsum", {"equation": "ij->i", "inputs": [{"ref": "users"}]})
-            self.assertEqual(self.reads(), {"users": (5, 80), "items": (3, 12)})
+            self.assertEqual(self.reads(), {"users": (5, 80), "items": (7, 44)})
 
     def test_counts_go_on_when_a_table_is_replaced_or_deleted(self):
         with self.fresh():

@@ -292,6 +292,21 @@ class Cases:
         self.refused(400, "999", call=lambda: self.gather(params, np.array([999]), request_compression_algorithm="gzip",
                                                           response_compression_algorithm="gzip"))
 
+    def test_rows_by_key(self):
+        params, keys = values(np.float32, (3, 2), self.rng), strings([b"one", b"\xff\x00", b""])
+        queries = strings([b"", b"none", b"\xff\x00"]).reshape(3, 1)
+        for binary in (True, False):
+            if not binary:
+                keys, queries = strings([b"one", b"two", b""]), strings([b"", b"none", b"two"]).reshape(3, 1)
+            inputs = {"params": params, "keys": keys, "queries": queries}
+            found = self.infer("find", {"keys": keys, "queries": queries}, binary, binary)["output"]
+            self.same(found, np.array([[2], [-1], [1]]))
+            got = self.infer("lookup", {**inputs, "default": np.float32([7, 8])}, binary, binary, names=["output", "found"],
+                             parameters={"missing": "default"})
+            self.same(got["output"], np.array([[params[2]], [[7, 8]], [params[1]]], np.float32))
+            self.same(got["found"], np.array([[True], [False], [True]]))
+            self.refused(400, 'queries[1,0] = "none" is not one of the keys', call=lambda: self.infer("lookup", inputs, binary))
+
     def test_many_concurrent_requests(self):
         params = values(np.float32, (200, 50), self.rng)
         waiting = []
