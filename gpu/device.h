@@ -13,11 +13,14 @@
  *
  * Work       One op, described by the arguments that td_op_infer accepted, with device addresses as
  *            data. Merging several calls into one launch is up to the caller; `items` only lets the
- *            device report per call. Strings are not supported.
+ *            device report per call. Strings are not supported. The caller has checked the values
+ *            that td_op.valid checks. Keys with an index (`key_index`) are those of a table: its
+ *            `keys` and `blocks` are on the device, the image is 256-byte aligned.
  * Results    Those of the op's own kernel, bit for bit where it moves data; sums may be added
  *            in another order, and be a zero of the other sign. A row with an index out of range is
  *            zero, and reported, where the policy is `error` and where clip and wrap have an empty
- *            range; the caller decides whether that is an error.
+ *            range; so is that of a missing key where the policy is `error`. The caller decides
+ *            whether that is an error.
  * Ownership  The caller of an open function closes what it opened. Streams and memory are closed and
  *            freed before their device, except that closing a lost device frees all that it owns.
  * Threads    One thread at a time for a device and all that it owns; `close` of a lost device
@@ -35,7 +38,7 @@
 
 #include "kernels/op.h"
 
-#define TD_DEVICE_ABI         2
+#define TD_DEVICE_ABI         3
 #define TD_DEVICE_PLUGIN_NAME "td_device_plugin"
 #define TD_DEVICE_TEXT        128
 
@@ -61,7 +64,7 @@ struct td_device_info {
     uint64_t float32_flops_per_us; /* of a large matrix product */
 };
 
-/* The indices of one item that are out of range. */
+/* The indices of one item that are out of range; of lookup the queries that no key equals. */
 struct td_device_report {
     int64_t first_bad; /* position of the first among the item's own indices; for index tuples, of
                           the component; INT64_MAX: none */
@@ -75,7 +78,7 @@ struct td_device_work {
      * allocation. workspace_bytes reads no addresses. args->plan is the one that infer made on the
      * host. Copied as far as needed before run returns. */
     const struct td_op_args *args;
-    int n_items; /* 1 or more: consecutive ranges of the input `indices` */
+    int n_items; /* 1 or more: consecutive ranges of the input `indices`; of find `queries` */
     /* Item i ends before this element of `indices`. n_items entries, copied. NULL if n_items is 1,
      * and for ops that replace no index: then no item has bad indices. */
     const int64_t *item_end;

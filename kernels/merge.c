@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* The inputs of every op whose calls are merged by concat. */
+/* The first inputs of every op whose calls are merged by concat. */
 enum { TABLE, INDICES };
 
 /* `number` counts the tensors of all inputs, each element of a list included. */
@@ -23,13 +23,38 @@ static bool has_strings(const struct td_op *op, const struct td_op_args *args)
     return false;
 }
 
+/* Concat: what input i is. */
+static td_merge_part part_of(const struct td_op_merge *merge, int i)
+{
+    if (merge->parts)
+        return merge->parts[i];
+    return i == TABLE ? TD_MERGE_TABLE : TD_MERGE_ROWS;
+}
+
+uint32_t td_merge_shared(const struct td_op *op, const struct td_op_args *args, uint32_t candidates)
+{
+    uint32_t tables = 0;
+    if (!op->merge || op->merge->kind != TD_MERGE_CONCAT)
+        return candidates;
+    for (int i = 0, number = 0; i < op->n_inputs && number < 32; number += args->inputs[i++].count)
+        if (args->inputs[i].count > 0 && part_of(op->merge, i) == TD_MERGE_TABLE)
+            tables |= (uint32_t)1 << number;
+    return candidates & tables;
+}
+
+/* Are the tables shared, and nothing else? */
+static bool shares_tables(const struct td_op *op, const struct td_op_args *args, uint32_t shared)
+{
+    return shared == td_merge_shared(op, args, UINT32_MAX);
+}
+
 td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
                                uint32_t shared)
 {
     const struct td_op_merge *merge = op->merge;
     if (!merge || td_op_output_form(op) != TD_OUTPUT_ONE || has_strings(op, args))
         return TD_MERGE_NONE;
-    if (merge->kind == TD_MERGE_CONCAT && (!is_shared(shared, TABLE) || is_shared(shared, INDICES)))
+    if (merge->kind == TD_MERGE_CONCAT && !shares_tables(op, args, shared))
         return TD_MERGE_NONE;
     return merge->can_merge(args, shared) ? merge->kind : TD_MERGE_NONE;
 }
@@ -37,8 +62,9 @@ td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *
 /* In input i, the dimensions from this one on must be equal in all calls. */
 static int first_compared_dim(const struct td_op_merge *merge, int i, const struct td_shape *shape)
 {
-    bool rows = merge->kind == TD_MERGE_CONCAT && i == INDICES;
-    return rows ? shape->rank - merge->row_rank : 0;
+    if (merge->kind != TD_MERGE_CONCAT || part_of(merge, i) == TD_MERGE_TABLE)
+        return 0;
+    return i == INDICES ? shape->rank - merge->row_rank : 1;
 }
 
 static bool is_default_attr(const struct td_op *op, int i)
@@ -46,11 +72,17 @@ static bool is_default_attr(const struct td_op *op, int i)
     return op->merge->default_attrs >> i & 1;
 }
 
+/* Does the merged call have a value of its own for attribute i? */
+static bool is_rows_attr(const struct td_op *op, int i)
+{
+    return op->merge->parts && i == op->merge->rows_attr;
+}
+
 /* Does attribute i, where it is not given, have a default that depends on the call? Then it differs
  * from any given value. */
 static bool depends_on_call(const struct td_op *op, int i)
 {
-    return !is_default_attr(op, i) && op->attrs[i].default_text;
+    return !is_default_attr(op, i) && !is_rows_attr(op, i) && op->attrs[i].default_text;
 }
 
 static bool is_given(const struct td_op_args *args, int i)
@@ -58,12 +90,14 @@ static bool is_given(const struct td_op_args *args, int i)
     return args->attrs_set >> i & 1;
 }
 
-/* The bytes of attribute i that must be equal in all calls; none for default_attrs. */
+/* The bytes of attribute i that must be equal in all calls; none for default_attrs and rows_attr. */
 static const void *compared_bytes(const struct td_op *op, const struct td_op_args *args, int i,
                                   size_t *size)
 {
     *size = 0;
-    return is_default_attr(op, i) ? NULL : td_op_attr_bytes(&op->attrs[i], args, size);
+    return is_default_attr(op, i) || is_rows_attr(op, i)
+               ? NULL
+               : td_op_attr_bytes(&op->attrs[i], args, size);
 }
 
 /* The mixing function of splitmix64: every bit of the result depends on all bits of hash and
@@ -201,7 +235,7 @@ static td_status copy_attrs(struct merger *m)
     struct td_op_args *args = &m->out->args;
     td_op_set_defaults(m->op, args);
     for (int i = 0; i < m->op->n_attrs; i++) {
-        if (is_default_attr(m->op, i))
+        if (is_default_attr(m->op, i) || is_rows_attr(m->op, i))
             continue;
         if (!td_op_attr_copy(&m->op->attrs[i], m->calls[0], args, m->arena, m->err))
             return m->err->status;
@@ -210,28 +244,71 @@ static td_status copy_attrs(struct merger *m)
     return TD_OK;
 }
 
-/* Describes the concatenated indices: [sum of the calls' rows, dimensions of a row...]. */
-static td_status concat_indices(struct merger *m)
+/* The tensor of input i, NULL where it is not given. */
+static const struct td_tensor *tensor_of(const struct td_op_args *call, int i)
 {
-    struct td_tensor *to = &m->out->args.inputs[INDICES].tensors[0];
-    int64_t n_rows = 0, n_elements = 0;
+    return call->inputs[i].count > 0 ? call->inputs[i].tensors : NULL;
+}
+
+/* Describes input i: [sum of the calls' rows, dimensions of a row...]. */
+static td_status concat_input(struct merger *m, int i)
+{
+    const td_merge_part part = part_of(m->op->merge, i);
+    struct td_tensor *to = m->out->args.inputs[i].tensors;
+    const int row = first_compared_dim(m->op->merge, i, &to->shape);
+    const td_dtype dtype = part == TD_MERGE_ROWS ? to->dtype : TD_DTYPE_INT64;
+    int64_t n_rows = 0;
+    for (int c = 0; c < m->n; c++) {
+        const struct td_shape *from = &tensor_of(m->calls[c], i)->shape;
+        int64_t rows;
+        if (!td_shape_product(from, 0, first_compared_dim(m->op->merge, i, from), &rows) ||
+            __builtin_add_overflow(n_rows, rows, &n_rows))
+            return td_error_resource(m->err, m->op->inputs[i].name, UINT64_MAX, INT64_MAX,
+                                     "the merged call");
+    }
+    struct td_shape shape = { .rank = 1, .dim = { n_rows } };
+    (void)td_shape_append(&shape, &to->shape, row, to->shape.rank);
+    return td_tensor_describe(to, m->op->inputs[i].name, dtype, &shape, m->err);
+}
+
+static td_status set_item_ends(struct merger *m)
+{
+    int64_t n_elements = 0;
     m->out->item_end = td_arena_alloc(m->arena, (size_t)m->n, sizeof(m->out->item_end[0]), m->err);
     if (!m->out->item_end)
         return m->err->status;
     for (int c = 0; c < m->n; c++) {
-        const struct td_tensor *indices = m->calls[c]->inputs[INDICES].tensors;
-        int64_t rows;
-        if (!td_shape_product(&indices->shape, 0,
-                              first_compared_dim(m->op->merge, INDICES, &indices->shape), &rows) ||
-            __builtin_add_overflow(n_rows, rows, &n_rows) ||
-            __builtin_add_overflow(n_elements, indices->numel, &n_elements))
+        if (__builtin_add_overflow(n_elements, tensor_of(m->calls[c], INDICES)->numel, &n_elements))
             return td_error_resource(m->err, "indices", UINT64_MAX, INT64_MAX, "the merged call");
         m->out->item_end[c] = n_elements;
     }
-    struct td_shape shape = { .rank = 1, .dim = { n_rows } };
-    (void)td_shape_append(&shape, &to->shape, first_compared_dim(m->op->merge, INDICES, &to->shape),
-                          to->shape.rank);
-    return td_tensor_describe(to, m->op->inputs[INDICES].name, to->dtype, &shape, m->err);
+    return TD_OK;
+}
+
+/* The rows of all outputs together; infer refuses more than it can describe. */
+static void set_rows_attr(struct merger *m)
+{
+    const int i = m->op->merge->rows_attr;
+    int64_t rows = 0;
+    for (int c = 0; c < m->n; c++)
+        if (__builtin_add_overflow(rows, m->calls[c]->outputs[0].shape.dim[0], &rows))
+            rows = INT64_MAX;
+    memcpy(m->out->args.attrs + m->op->attrs[i].offset, &rows, sizeof(rows));
+    m->out->args.attrs_set |= (uint32_t)1 << i;
+}
+
+static td_status concat_inputs(struct merger *m)
+{
+    td_status status = set_item_ends(m);
+    for (int i = 0; i < m->op->n_inputs && status == TD_OK; i++) {
+        const td_merge_part part = part_of(m->op->merge, i);
+        if (part == TD_MERGE_TABLE || !tensor_of(m->calls[0], i))
+            continue;
+        status = concat_input(m, i);
+        if (part == TD_MERGE_SEGMENTS)
+            set_rows_attr(m);
+    }
+    return status;
 }
 
 static td_status stack_inputs(struct merger *m)
@@ -282,10 +359,44 @@ td_status td_merge_calls(const struct td_op *op, const struct td_op_args *const 
     if (status == TD_OK)
         status = copy_attrs(&m);
     if (status == TD_OK)
-        status = kind == TD_MERGE_CONCAT ? concat_indices(&m) : stack_inputs(&m);
+        status = kind == TD_MERGE_CONCAT ? concat_inputs(&m) : stack_inputs(&m);
     if (status == TD_OK)
         status = td_op_infer(op, &out->args, arena, m.err);
     if (status == TD_OK)
         status = place_outputs(&m);
     return status;
+}
+
+/* ---- Its data ---------------------------------------------------------------------------- */
+
+/* to[i] = from[i] + before */
+static void copy_raised(int64_t *to, const struct td_tensor *from, int64_t before)
+{
+    for (int64_t i = 0; i < from->numel; i++)
+        to[i] = td_tensor_index_at(from, i) + before;
+}
+
+void td_merge_copy(const struct td_op *op, const struct td_op_args *const *calls, int n, int number,
+                   void *to)
+{
+    char *at = to;
+    int64_t before = 0;
+    int i = 0, j = number;
+    for (; j >= calls[0]->inputs[i].count; i++)
+        j -= calls[0]->inputs[i].count;
+    const td_merge_part part =
+        op->merge->kind == TD_MERGE_CONCAT ? part_of(op->merge, i) : TD_MERGE_ROWS;
+    const bool raised = part == TD_MERGE_OFFSETS || part == TD_MERGE_SEGMENTS;
+    for (int c = 0; c < n; c++) {
+        const struct td_tensor *from = &calls[c]->inputs[i].tensors[j];
+        const size_t bytes = raised ? (size_t)from->numel * sizeof(int64_t) : from->bytes;
+        if (raised)
+            copy_raised((int64_t *)(void *)at, from, before);
+        else if (bytes > 0)
+            memcpy(at, from->data, bytes);
+        at += bytes;
+        before += part == TD_MERGE_OFFSETS    ? calls[c]->inputs[INDICES].tensors->numel
+                  : part == TD_MERGE_SEGMENTS ? calls[c]->outputs[0].shape.dim[0]
+                                              : 0;
+    }
 }

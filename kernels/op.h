@@ -193,6 +193,9 @@ struct td_op {
     /* After infer, with outputs allocated by the caller; for strings the caller allocates the
      * offsets and run takes the bytes from exec->arena. On failure the outputs are undefined. */
     td_status (*run)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
+    /* After infer, for a device, which does not look: would run accept the values of inputs of role
+     * index, indices out of range apart (offsets that decrease)? NULL: any values. */
+    bool (*valid)(const struct td_op_args *args);
     /* How several calls are merged into one; NULL: they are not. Only for ops with one output. */
     const struct td_op_merge *merge;
 };

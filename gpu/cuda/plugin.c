@@ -15,7 +15,7 @@ _Static_assert(sizeof(struct td_cuda_report) == sizeof(struct td_device_report) 
                "kernels write td_device_reports");
 _Static_assert(TD_BOUNDS_ERROR == 0 && TD_BOUNDS_ZERO == 1 && TD_BOUNDS_CLIP == 2 &&
                    TD_BOUNDS_WRAP == 3,
-               "gather.cu has the same numbers");
+               "indices.cuh has the same numbers");
 _Static_assert(TD_CUDA_MAX_DEPTH == TD_MAX_RANK, "a tuple has at most one component per dimension");
 
 #define KIND "cuda"
@@ -35,6 +35,8 @@ static const struct td_cuda_op *find_op(const char *name)
         KERNELS_OF(parallel_dynamic_stitch),
         KERNELS_OF(dynamic_partition),
         KERNELS_OF(einsum),
+        KERNELS_OF(find),
+        KERNELS_OF(lookup),
     };
     static const char *const names[TD_OP_COUNT] = {
 #define TD_OP(folder, op) #op,

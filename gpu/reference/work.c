@@ -4,6 +4,8 @@
 #include "gpu/reference/stream.h"
 #include "kernels/gather/gather.h"
 #include "kernels/gather_nd/gather_nd.h"
+#include "kernels/key_index/key_index.h"
+#include "kernels/lookup/lookup.h"
 #include "kernels/rows/gathering.h"
 
 #include <stdio.h>
@@ -45,6 +47,18 @@ static td_status check_tensor(const struct td_device *device, const char *name, 
     return td_reference_misuse(err, message);
 }
 
+/* The index of keys, if they have one. */
+static td_status check_index(const struct td_device *device, const struct td_tensor *keys,
+                             struct td_error *err)
+{
+    const struct td_key_index *index = keys->key_index;
+    if (!index || (index->keys.data == keys->data &&
+                   td_reference_in_blocks(device->blocks, td_key_index_image(index),
+                                          td_key_index_bytes(keys->numel))))
+        return TD_OK;
+    return td_reference_misuse(err, "the index of keys is not in device memory, or one of others");
+}
+
 static td_status check_tensors(const struct td_device *device, const struct td_device_work *work,
                                struct td_error *err)
 {
@@ -55,6 +69,8 @@ static td_status check_tensors(const struct td_device *device, const struct td_d
             const struct td_tensor *tensor = &args->inputs[i].tensors[j];
             status = check_tensor(device, work->op->inputs[i].name, j, tensor,
                                   td_dtype_info(tensor->dtype)->align, err);
+            if (status == TD_OK)
+                status = check_index(device, tensor, err);
         }
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++)
         status = check_tensor(device, "outputs", i, &args->outputs[i], TD_REFERENCE_ALIGN, err);
@@ -149,18 +165,35 @@ static const struct td_attr_spec *bounds_attr(const struct td_op *op)
 }
 
 /* On a device, rows of bad indices are zero where the policy is error, and where clip and wrap have
- * an empty range. The CPU kernel then returns INDEX_OUT_OF_BOUNDS and writes nothing, so it runs
- * again with the policy zero. */
+ * an empty range; so are those of missing keys. The CPU kernel then returns an error and writes
+ * nothing, so it runs again with the policy zero. */
 static td_status run_kernel(const struct td_device_work *work, struct td_exec *exec,
                             struct td_error *err)
 {
     struct td_op_args args = *work->args;
     td_status status = work->op->run(&args, exec, err);
     const struct td_attr_spec *bounds = bounds_attr(work->op);
-    if (status != TD_INDEX_OUT_OF_BOUNDS || !bounds)
+    if (status == TD_INDEX_OUT_OF_BOUNDS && bounds)
+        td_op_set_choice(bounds, &args, TD_BOUNDS_ZERO);
+    else if (status == TD_KEY_NOT_FOUND && work->op == &td_op_lookup)
+        td_op_set_choice(&td_op_lookup.attrs[0], &args, TD_MISSING_ZERO);
+    else
         return status;
-    td_op_set_choice(bounds, &args, TD_BOUNDS_ZERO);
     return work->op->run(&args, exec, err);
+}
+
+/* The queries that lookup has not found, where the policy is error. */
+static struct td_device_report missing_keys(const struct td_op_args *args)
+{
+    enum { OUTPUT, FOUND };
+    struct td_device_report report = { .first_bad = INT64_MAX };
+    const struct td_tensor *found = &args->outputs[FOUND];
+    struct td_lookup_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    for (int64_t i = 0; attrs.missing == TD_MISSING_ERROR && i < found->numel; i++)
+        if (!((const bool *)found->data)[i] && report.n_bad++ == 0)
+            report.first_bad = i;
+    return report;
 }
 
 static td_status write_reports(const struct td_device_work *work, struct td_exec *exec,
@@ -171,7 +204,9 @@ static td_status write_reports(const struct td_device_work *work, struct td_exec
     const struct td_tensor *indices = work->args->inputs[TD_GATHERING_INDICES].tensors;
     int64_t begin = 0;
     for (int i = 0; i < work->n_items; i++) {
-        work->reports[i] = (struct td_device_report){ .first_bad = INT64_MAX };
+        work->reports[i] = work->op == &td_op_lookup
+                               ? missing_keys(work->args)
+                               : (struct td_device_report){ .first_bad = INT64_MAX };
         if (!checked)
             continue;
         int64_t end = work->item_end ? work->item_end[i] : indices->numel, n_bad, first;

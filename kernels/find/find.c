@@ -1,6 +1,7 @@
 #include "kernels/find/find.h"
 
 #include "kernels/key_index/search.h"
+#include "kernels/merge.h"
 
 enum { KEYS, QUERIES, INPUTS };
 
@@ -50,6 +51,19 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return td_exec_for(exec, queries->numel, TD_KEY_SEARCH_GRAIN, find_range, &job, err);
 }
 
+/* Each query gives one row number. */
+static bool can_merge(const struct td_op_args *args, uint32_t shared)
+{
+    (void)args;
+    (void)shared;
+    return true;
+}
+
+static const struct td_op_merge merge = {
+    .kind = TD_MERGE_CONCAT,
+    .can_merge = can_merge,
+};
+
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
 static const struct td_input_spec inputs_specs[] = {
@@ -97,4 +111,5 @@ const struct td_op td_op_find = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .merge = &merge,
 };

@@ -81,9 +81,10 @@ bool td_key_index_open(const void *image, size_t bytes, const struct td_tensor *
         (uintptr_t)image % sizeof(uint64_t) != 0)
         return false;
     memcpy(&header, image, sizeof(header));
+    /* A search may read the first block of all twice. */
     if (memcmp(header.magic, magic, sizeof(magic)) != 0 || header.byte_order != BYTE_ORDER_MARK ||
         header.dtype != (uint32_t)keys->dtype || header.n_keys != (uint64_t)keys->numel ||
-        header.n_blocks != blocks_for(keys->numel) || header.longest > header.n_blocks)
+        header.n_blocks != blocks_for(keys->numel) || header.longest > header.n_blocks + 1)
         return false;
     *out = (struct td_key_index){
         .keys = *keys,
@@ -94,6 +95,11 @@ bool td_key_index_open(const void *image, size_t bytes, const struct td_tensor *
         .wide = is_wide(keys->numel),
     };
     return true;
+}
+
+const void *td_key_index_image(const struct td_key_index *index)
+{
+    return index->blocks - sizeof(struct header);
 }
 
 /* ---- Slots of a block ---------------------------------------------------------------------- */

@@ -68,6 +68,9 @@ TD_MUST_CHECK td_status td_key_index_build(const struct td_tensor *keys, const c
 bool td_key_index_open(const void *image, size_t bytes, const struct td_tensor *keys,
                        struct td_key_index *out);
 
+/* The image that an open index reads, of td_key_index_bytes bytes. */
+const void *td_key_index_image(const struct td_key_index *index);
+
 /* rows[k] = the row of queries[begin + k], or TD_ROW_NONE, for k in [0, n). The queries have the
  * dtype of the keys. Prefetches: many queries at a time are faster. */
 void td_key_index_find(const struct td_key_index *index, const struct td_tensor *queries,

@@ -25,7 +25,7 @@ struct td_batch {
     int n_items;
     struct td_launch launch; /* unused by an upload */
     struct td_buffer *in, *out;
-    struct td_device_table *tables[TD_BATCH_TABLES];
+    struct td_device_table *tables[2 * TD_BATCH_TABLES]; /* and their indices */
     int n_tables;
     uint64_t bytes; /* moved, at most; part of shared->bytes */
     bool submitted; /* since the stream was idle */
@@ -67,20 +67,28 @@ static td_status take_table(struct td_batch *batch, const struct td_tensor *tens
     return TD_OK;
 }
 
+/* Takes table i of the launch, and its index. */
+static td_status take_indexed(struct td_batch *batch, int i, struct td_error *err)
+{
+    const struct td_tensor *from = td_launch_input(batch->items[0]->args, i);
+    struct td_device_table *table, *index = NULL;
+    struct td_tensor image;
+    td_status status = take_table(batch, from, &table, err);
+    if (status == TD_OK && td_launch_index_of(from, &image))
+        status = take_table(batch, &image, &index, err);
+    if (status != TD_OK)
+        return status;
+    return td_launch_bind_table(&batch->launch, i, td_device_table_data(table),
+                                index ? td_device_table_data(index) : NULL, &batch->arena, err);
+}
+
 static td_status take_tables(struct td_batch *batch, struct td_error *err)
 {
-    struct td_launch *launch = &batch->launch;
-    for (int i = 0; i < launch->n_inputs; i++) {
-        struct td_device_table *table;
-        if (!td_launch_is_table(launch->tables, i))
-            continue;
-        const td_status status =
-            take_table(batch, td_launch_input(batch->items[0]->args, i), &table, err);
-        if (status != TD_OK)
-            return status;
-        td_launch_input(&launch->args, i)->data = td_device_table_data(table);
-    }
-    return TD_OK;
+    td_status status = TD_OK;
+    for (int i = 0; i < batch->launch.n_inputs && status == TD_OK; i++)
+        if (td_launch_is_table(batch->launch.tables, i))
+            status = take_indexed(batch, i, err);
+    return status;
 }
 
 static td_status take_staging(struct td_batch *batch, struct td_error *err)
@@ -319,10 +327,15 @@ bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item
     if (item->kind == TD_BATCH_UPLOAD)
         return td_device_tables_uploading(tables, item->table, batch->stream);
     const int n = td_launch_count_inputs(item->op, item->args);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        const struct td_tensor *table = td_launch_input(item->args, i);
+        struct td_tensor index;
         if (td_launch_is_table(item->resident, i) &&
-            td_device_tables_uploading(tables, td_launch_input(item->args, i), batch->stream))
+            (td_device_tables_uploading(tables, table, batch->stream) ||
+             (td_launch_index_of(table, &index) &&
+              td_device_tables_uploading(tables, &index, batch->stream))))
             return true;
+    }
     return false;
 }
 

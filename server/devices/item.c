@@ -16,9 +16,7 @@ const char *td_batch_item_subject(const struct td_batch_item *item)
 
 uint32_t td_batch_item_shared(const struct td_batch_item *item)
 {
-    /* Lookups have the table in common; their indices are copied even if they are resident. */
-    const struct td_op_merge *merge = item->op->merge;
-    return merge && merge->kind == TD_MERGE_CONCAT ? item->resident & 1 : item->resident;
+    return td_merge_shared(item->op, item->args, item->resident);
 }
 
 void td_batch_item_submitted(struct td_batch_item *item, struct td_batch_item_counts *counts,

@@ -1,5 +1,6 @@
 #include "server/devices/launch.h"
 
+#include "kernels/key_index/key_index.h"
 #include "kernels/merge.h"
 
 #include <stdio.h>
@@ -28,6 +29,20 @@ struct td_tensor *td_launch_input(const struct td_op_args *args, int i)
     while (i >= operand->count)
         i -= (operand++)->count;
     return &operand->tensors[i];
+}
+
+bool td_launch_index_of(const struct td_tensor *keys, struct td_tensor *image)
+{
+    if (!keys->key_index)
+        return false;
+    const size_t bytes = td_key_index_bytes(keys->numel);
+    *image = (struct td_tensor){ .dtype = TD_DTYPE_UINT8,
+                                 .shape = { .rank = 1, .dim = { (int64_t)bytes } },
+                                 .numel = (int64_t)bytes,
+                                 .data = (void *)(uintptr_t)td_key_index_image(keys->key_index),
+                                 .bytes = bytes,
+                                 .owner = keys->owner };
+    return true;
 }
 
 /* ---- kernels of the device ------------------------------------------------------------------- */
@@ -139,6 +154,7 @@ static td_status describe_merged(struct td_launch *launch, struct td_batch_item 
     if (status != TD_OK)
         return status;
     launch->args = merged.args;
+    launch->calls = calls;
     launch->item_end = merged.item_end;
     launch->n_outputs = 1;
     launch->begins = merged.output_begin;
@@ -182,6 +198,14 @@ static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struc
                                     "the request, on the device,");
 }
 
+/* Keys that are copied like any other input leave their index on the host. */
+static void forget_indices(struct td_launch *launch)
+{
+    for (int i = 0; i < launch->n_inputs; i++)
+        if (!td_launch_is_table(launch->tables, i))
+            td_launch_input(&launch->args, i)->key_index = NULL;
+}
+
 td_status td_launch_make(struct td_launch *launch, const struct td_device_api *api,
                          struct td_batch_item *const *items, int n, struct td_arena *arena,
                          struct td_error *err)
@@ -189,12 +213,12 @@ td_status td_launch_make(struct td_launch *launch, const struct td_device_api *a
     *launch = (struct td_launch){ .op = items[0]->op, .n_items = n };
     td_status status = n == 1 ? describe_one(launch, items[0], arena, err)
                               : describe_merged(launch, items, arena, err);
-    if (status == TD_OK)
-        status = td_launch_check_kernel(api, launch->op, &launch->args, err);
     if (status != TD_OK)
         return status;
     launch->n_inputs = td_launch_count_inputs(launch->op, &launch->args);
-    return lay_out(launch, arena, err);
+    forget_indices(launch);
+    status = td_launch_check_kernel(api, launch->op, &launch->args, err);
+    return status == TD_OK ? lay_out(launch, arena, err) : status;
 }
 
 struct td_device_work td_launch_work(const struct td_launch *launch,
@@ -232,9 +256,13 @@ static bool is_repeated(const struct td_launch *launch, int i)
 uint64_t td_launch_table_bytes(const struct td_launch *launch)
 {
     uint64_t bytes = 0;
-    for (int i = 0; i < launch->n_inputs; i++)
-        if (td_launch_is_table(launch->tables, i) && !is_repeated(launch, i))
-            bytes += td_launch_input(&launch->args, i)->bytes;
+    for (int i = 0; i < launch->n_inputs; i++) {
+        const struct td_tensor *table = td_launch_input(&launch->args, i);
+        struct td_tensor index;
+        if (!td_launch_is_table(launch->tables, i) || is_repeated(launch, i))
+            continue;
+        bytes += table->bytes + (td_launch_index_of(table, &index) ? index.bytes : 0);
+    }
     return bytes;
 }
 
@@ -250,12 +278,30 @@ void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const 
         if (td_launch_is_table(launch->tables, i))
             continue;
         char *to = staging + launch->report_bytes + launch->offsets[i];
-        for (int k = 0; k < launch->n_items; k++) { /* concatenated, call by call */
-            const struct td_tensor *from = td_launch_input(items[k]->args, i);
-            memcpy(to, from->data, from->bytes);
-            to += from->bytes;
-        }
+        const struct td_tensor *only = td_launch_input(items[0]->args, i);
+        if (launch->calls)
+            td_merge_copy(launch->op, launch->calls, launch->n_items, i, to);
+        else
+            memcpy(to, only->data, only->bytes);
     }
+}
+
+td_status td_launch_bind_table(struct td_launch *launch, int i, void *data, const void *index,
+                               struct td_arena *arena, struct td_error *err)
+{
+    struct td_tensor *table = td_launch_input(&launch->args, i), image;
+    table->data = data;
+    if (!td_launch_index_of(table, &image))
+        return TD_OK;
+    struct td_key_index *there = td_arena_alloc(arena, 1, sizeof *there, err);
+    if (!there)
+        return err->status;
+    *there = *table->key_index;
+    there->keys = *table;
+    there->blocks =
+        (const unsigned char *)index + (there->blocks - (const unsigned char *)image.data);
+    table->key_index = there;
+    return TD_OK;
 }
 
 void td_launch_bind(struct td_launch *launch, char *scratch)

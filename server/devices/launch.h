@@ -19,8 +19,9 @@
 
 struct td_launch {
     const struct td_op *op;
-    struct td_op_args args;  /* data point to host memory until they are bound */
-    const int64_t *item_end; /* NULL unless the calls are concatenated */
+    struct td_op_args args;          /* data point to host memory until they are bound */
+    const struct td_op_args **calls; /* that are merged; NULL: one that is not */
+    const int64_t *item_end;         /* NULL unless the calls are concatenated */
     int n_items, n_inputs, n_reports;
     int n_outputs;   /* of an item */
     size_t *begins;  /* [n_items][n_outputs]: byte offsets from the start of the outputs */
@@ -36,6 +37,9 @@ struct td_tensor *td_launch_input(const struct td_op_args *args, int i);
 
 /* Is input i one of these tables? */
 bool td_launch_is_table(uint32_t tables, int i);
+
+/* Describes the image of the index of keys, which is a table of its own; false if they have none. */
+bool td_launch_index_of(const struct td_tensor *keys, struct td_tensor *image);
 
 /* As td_batcher_check_kernel. */
 TD_MUST_CHECK td_status td_launch_check_kernel(const struct td_device_api *api,
@@ -56,14 +60,19 @@ struct td_device_work td_launch_work(const struct td_launch *launch,
  * too large for any memory. */
 void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes);
 
-/* Bytes of its tables, each table counted once. Called before addresses are bound. */
+/* Bytes of its tables and their indices, each counted once. Called before addresses are bound. */
 uint64_t td_launch_table_bytes(const struct td_launch *launch);
 
 /* Writes empty reports, then the inputs of the items, to staging memory. */
 void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const *items,
                     char *staging);
 
-/* Sets the addresses of inputs and outputs in scratch memory. The caller sets those of tables. */
+/* Sets the addresses of table i and of its index, which is NULL unless the table has one. */
+TD_MUST_CHECK td_status td_launch_bind_table(struct td_launch *launch, int i, void *data,
+                                             const void *index, struct td_arena *arena,
+                                             struct td_error *err);
+
+/* Sets the addresses of inputs and outputs in scratch memory. */
 void td_launch_bind(struct td_launch *launch, char *scratch);
 
 #endif

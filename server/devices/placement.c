@@ -48,6 +48,12 @@ static uint64_t device_ns(struct td_batcher *batcher, const struct td_request *r
            (moving > computing ? moving : computing) + ahead;
 }
 
+/* If not, the CPU returns the error. */
+static bool is_valid(const struct td_request *request)
+{
+    return !request->op->valid || request->op->valid(&request->args);
+}
+
 td_status td_devices_place(struct td_devices *devices, const struct td_request *request,
                            uint32_t resident, const struct td_cost *cost, uint64_t cpu_ns,
                            bool *on_device, struct td_error *err)
@@ -62,13 +68,14 @@ td_status td_devices_place(struct td_devices *devices, const struct td_request *
             status = td_batcher_check_kernel(batcher, request->op, &request->args, err);
         if (status == TD_OK)
             status = td_devices_check(devices, choice, err);
-        *on_device = status == TD_OK;
+        *on_device = status == TD_OK && is_valid(request);
         return status;
     }
     if (choice == TD_DEVICE_CPU || !batcher ||
         td_batcher_check_kernel(batcher, request->op, &request->args, NULL) != TD_OK)
         return TD_OK;
     td_batcher_counts(batcher, &counts);
-    *on_device = counts.available && device_ns(batcher, request, resident, cost, &counts) < cpu_ns;
+    *on_device = counts.available &&
+                 device_ns(batcher, request, resident, cost, &counts) < cpu_ns && is_valid(request);
     return TD_OK;
 }

@@ -2,6 +2,8 @@
 
 #include "kernels/einsum/einsum.h"
 #include "kernels/half.h"
+#include "kernels/key_index/key_index.h"
+#include "kernels/lookup/lookup.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -108,11 +110,14 @@ static td_status run_on_host(const struct td_op *op, struct td_op_args *args,
     struct td_exec serial;
     td_exec_serial(&serial, arena);
     td_status status = op->run(args, &serial, err);
-    if (status != TD_INDEX_OUT_OF_BOUNDS)
-        return status;
     /* A device writes zeros where the CPU kernel returns an error. */
     struct td_op_args zero_args = *args;
-    td_op_set_choice(bounds_attr(op), &zero_args, TD_BOUNDS_ZERO);
+    if (status == TD_INDEX_OUT_OF_BOUNDS)
+        td_op_set_choice(bounds_attr(op), &zero_args, TD_BOUNDS_ZERO);
+    else if (status == TD_KEY_NOT_FOUND)
+        td_op_set_choice(&op->attrs[0], &zero_args, TD_MISSING_ZERO);
+    else
+        return status;
     return op->run(&zero_args, &serial, err);
 }
 
@@ -123,6 +128,17 @@ static td_status infer_and_run(const struct td_op *op, struct td_op_args *args,
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++)
         status = td_tensor_alloc(&args->outputs[i], arena, err);
     return status == TD_OK ? run_on_host(op, args, arena, err) : status;
+}
+
+/* The first missing key of a lookup that must have them all, and their number. */
+static struct td_device_report missing_keys(const struct launch *launch)
+{
+    struct td_device_report report = { .first_bad = INT64_MAX };
+    const struct td_tensor *found = &launch->args.outputs[1];
+    for (int64_t i = 0; i < found->numel; i++)
+        if (!((const bool *)found->data)[i] && report.n_bad++ == 0)
+            report.first_bad = i;
+    return report;
 }
 
 /* Compares the reports with those counted index by index. */
@@ -142,6 +158,8 @@ static bool same_reports(const struct launch *launch)
             if (want.n_bad++ == 0)
                 want.first_bad = i - begin;
         }
+        if (one->reports_missing)
+            want = missing_keys(launch);
         begin = end;
         if (got.first_bad != want.first_bad || got.n_bad != want.n_bad) {
             printf("  item %d: first_bad %" PRId64 ", n_bad %" PRId64 "; expected %" PRId64
@@ -173,6 +191,26 @@ static bool place(struct fixture *fixture, size_t bytes, size_t offset, size_t *
     return true;
 }
 
+/* Places the index of keys, whose copy on the device is *keys. */
+static bool place_index(struct fixture *fixture, struct td_tensor *keys, struct td_arena *arena)
+{
+    const struct td_key_index *index = keys->key_index;
+    const char *image = index ? td_key_index_image(index) : NULL;
+    const size_t bytes = td_key_index_bytes(keys->numel);
+    size_t at;
+    if (!index)
+        return true;
+    if (!place(fixture, bytes, 0, &at))
+        return false;
+    memcpy(fixture->staging + at, image, bytes);
+    struct td_key_index *copy = td_arena_alloc(arena, 1, sizeof(*copy), NULL);
+    *copy = *index;
+    copy->keys = *keys;
+    copy->blocks = (unsigned char *)fixture->memory + at + ((const char *)index->blocks - image);
+    keys->key_index = copy;
+    return true;
+}
+
 /* Copies the tensors of args, with addresses on the device, and the inputs to the staging memory. */
 static bool place_tensors(struct fixture *fixture, struct launch *launch, struct td_op_args *args,
                           struct td_arena *arena)
@@ -189,6 +227,8 @@ static bool place_tensors(struct fixture *fixture, struct launch *launch, struct
             if (copies[j].bytes > 0)
                 memcpy(fixture->staging + at, copies[j].data, copies[j].bytes);
             copies[j].data = fixture->memory + at;
+            if (!place_index(fixture, &copies[j], arena))
+                return false;
         }
         operand->tensors = copies;
     }

@@ -3,9 +3,12 @@
 #include "kernels/dynamic_partition/dynamic_partition.h"
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
 #include "kernels/einsum/einsum.h"
+#include "kernels/find/find.h"
 #include "kernels/gather/gather.h"
 #include "kernels/gather_nd/gather_nd.h"
 #include "kernels/half.h"
+#include "kernels/key_index/key_index.h"
+#include "kernels/lookup/lookup.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -465,6 +468,114 @@ static void make_all_partitions(struct generator *g)
                     make_partition(g, &partition_cases[i], (td_dtype)dtype, index_dtypes[index]);
 }
 
+/* ---- find, lookup ---------------------------------------------------------------------------- */
+
+static const struct key_case {
+    const char *params; /* the first dimension is the number of keys */
+    const char *queries;
+} key_cases[] = {
+    { "7,3", "5" },     { "7", "2,3" },      { "1,2", "4" },      { "0,3", "3" },
+    { "9,4", "0" },     { "9,0", "4" },      { "5,2", "" },       { "12", "30" },
+    { "300,17", "70" }, { "5000", "10000" }, { "40,2000", "50" }, { "1000,6", "2000" },
+};
+
+/* Keys in no order, with an index. */
+static struct td_tensor indexed_keys(struct generator *g, td_dtype dtype, int64_t n)
+{
+    struct td_shape shape = { .rank = 1, .dim = { n } };
+    struct td_tensor keys = new_tensor(g, dtype, &shape);
+    const size_t bytes = td_key_index_bytes(n);
+    char *image = allocate(g, bytes + TD_KEY_INDEX_ALIGN, 1);
+    struct td_key_index *index = allocate(g, 1, sizeof(*index));
+    struct td_exec serial;
+    struct td_error err;
+    uint64_t key = next(g);
+    for (int64_t i = 0; i < n; i++, key += 1 + next(g) % 3)
+        ((uint64_t *)keys.data)[i] = key;
+    for (int64_t i = n - 1; i > 0; i--) {
+        uint64_t *a = (uint64_t *)keys.data + i, *b = (uint64_t *)keys.data + below(g, i + 1);
+        const uint64_t swapped = *a;
+        *a = *b;
+        *b = swapped;
+    }
+    image += -(uintptr_t)image % TD_KEY_INDEX_ALIGN;
+    td_exec_serial(&serial, g->arena);
+    if (td_key_index_build(&keys, "keys", next(g), image, &serial, &err) != TD_OK ||
+        !td_key_index_open(image, bytes, &keys, index)) {
+        fprintf(stderr, "the index of a case cannot be built: %s\n", err.message);
+        exit(1);
+    }
+    keys.key_index = index;
+    return keys;
+}
+
+/* Keys, of which one in `missing` is not there; 0: all are. */
+static struct td_tensor queries_of(struct generator *g, const struct td_tensor *keys,
+                                   const struct td_shape *shape, int64_t missing)
+{
+    struct td_tensor queries = new_tensor(g, keys->dtype, shape);
+    for (int64_t i = 0; i < queries.numel; i++) {
+        const bool any = keys->numel == 0 || (missing > 0 && below(g, missing) == 0);
+        ((uint64_t *)queries.data)[i] =
+            any ? next(g) : ((const uint64_t *)keys->data)[below(g, keys->numel)];
+    }
+    return queries;
+}
+
+static void make_find(struct generator *g, const struct key_case *k, td_dtype dtype)
+{
+    struct td_shape params = shape_of(k->params), shape = shape_of(k->queries);
+    begin(g, &td_op_find);
+    struct td_tensor keys = indexed_keys(g, dtype, params.dim[0]);
+    struct td_tensor queries = queries_of(g, &keys, &shape, 3);
+    set_operand(g, 0, &keys, 1);
+    set_operand(g, 1, &queries, 1);
+    emit(g, "[%s] in %" PRId64 " keys of %s", k->queries, keys.numel, name_of(dtype));
+}
+
+/* `form` of the default: a row, or a scalar. */
+static void make_lookup(struct generator *g, const struct key_case *k, td_dtype dtype, td_dtype key,
+                        td_missing missing, bool scalar)
+{
+    struct td_shape params = shape_of(k->params), shape = shape_of(k->queries);
+    struct td_shape row = { .rank = 0 };
+    struct td_lookup_attrs attrs = { missing };
+    const int64_t share = below(g, 2) ? 4 : 0;
+    begin(g, &td_op_lookup);
+    struct td_tensor table = random_bits(g, dtype, &params);
+    struct td_tensor keys = indexed_keys(g, key, params.dim[0]);
+    struct td_tensor queries = queries_of(g, &keys, &shape, share);
+    set_operand(g, 0, &table, 1);
+    set_operand(g, 1, &keys, 1);
+    set_operand(g, 2, &queries, 1);
+    if (!scalar)
+        (void)td_shape_append(&row, &params, 1, params.rank);
+    if (missing == TD_MISSING_DEFAULT) {
+        struct td_tensor other = random_bits(g, dtype, &row);
+        set_operand(g, 3, &other, 1);
+    }
+    set_attrs(g, &attrs, sizeof(attrs));
+    g->one.reports_missing = missing == TD_MISSING_ERROR;
+    if (g->n_cases % 5 == 0)
+        g->one.first_offset = (size_t)(1 + below(g, 20)) * td_dtype_info(dtype)->size;
+    emit(g, "[%s] in %s[%s] by keys of %s, missing %d, default %s", k->queries, name_of(dtype),
+         k->params, name_of(key), (int)missing, scalar ? "scalar" : "row");
+}
+
+static void make_all_lookups(struct generator *g)
+{
+    for (int i = 0; i < COUNT_OF(key_cases); i++) {
+        make_find(g, &key_cases[i], TD_DTYPE_INT64);
+        make_find(g, &key_cases[i], TD_DTYPE_UINT64);
+    }
+    for (int i = 0; i < COUNT_OF(key_cases); i++)
+        for (int dtype = 0; dtype < TD_DTYPE_STRING; dtype++)
+            for (int missing = TD_MISSING_ERROR; missing <= TD_MISSING_DEFAULT; missing++)
+                make_lookup(g, &key_cases[i], (td_dtype)dtype,
+                            dtype % 2 ? TD_DTYPE_INT64 : TD_DTYPE_UINT64, (td_missing)missing,
+                            below(g, 2) == 0);
+}
+
 /* ---- einsum ---------------------------------------------------------------------------------- */
 
 static const struct einsum_case {
@@ -745,6 +856,20 @@ static void make_random_partition(struct generator *g)
     make_partition(g, &p, random_dtype(g), index_dtypes[below(g, 3)]);
 }
 
+static void make_random_lookup(struct generator *g)
+{
+    char params[100] = "", queries[100] = "";
+    struct key_case k = { params, queries };
+    const td_dtype key = below(g, 2) ? TD_DTYPE_INT64 : TD_DTYPE_UINT64;
+    append_dimensions(g, params, 1, below(g, 4) ? 40 : 3000);
+    append_dimensions(g, params, (int)below(g, 2), max_row(g) / (below(g, 4) ? 4 : 1));
+    append_dimensions(g, queries, (int)below(g, 3), 30);
+    if (below(g, 2))
+        make_find(g, &k, key);
+    else
+        make_lookup(g, &k, random_dtype(g), key, (td_missing)below(g, 3), below(g, 2) == 0);
+}
+
 /* Random extents of the labels of an equation, with a limit on the number of products. */
 static void draw_extents(struct generator *g, const char *equation, int64_t extent[26])
 {
@@ -794,6 +919,7 @@ void for_each_device_case(struct td_arena *arena, device_case_fn *fn, void *cont
     make_all_stitches(&g, &td_op_dynamic_stitch);
     make_all_stitches(&g, &td_op_parallel_dynamic_stitch);
     make_all_partitions(&g);
+    make_all_lookups(&g);
     make_all_einsums(&g);
     for (int i = 0; i < RANDOM_EQUATIONS; i++)
         make_random_einsum(&g, 6);
@@ -817,7 +943,7 @@ void for_random_device_cases(struct td_arena *arena, uint64_t seed, device_case_
     struct generator g = { .arena = arena, .fn = fn, .context = context, .random = seed };
     g.n_cases = below(&g, 15); /* decides about items and alignment */
     g.max_items = below(&g, 8) == 0 ? 5000 : 7;
-    switch (below(&g, 5)) {
+    switch (below(&g, 6)) {
     case 0:
         make_random_gather(&g);
         break;
@@ -828,6 +954,9 @@ void for_random_device_cases(struct td_arena *arena, uint64_t seed, device_case_
         make_random_partition(&g);
         break;
     case 3:
+        make_random_lookup(&g);
+        break;
+    case 4:
         make_resized_einsum(&g);
         break;
     default:

@@ -15,6 +15,7 @@ struct device_case {
     /* Index tuples: their components and the bound of each; depth -1: the op replaces no index. */
     int depth;
     int64_t bound[TD_MAX_RANK];
+    bool reports_missing; /* a lookup: missing keys are reported */
     int n_items;
     const int64_t *item_end; /* NULL if there is one item */
     double tolerance;        /* 0: bit for bit; else relative to the sum of magnitudes */

@@ -45,7 +45,7 @@ static void alloc(struct td_tensor *t, const char *case_name)
 }
 
 /* Fills the inputs of the merged call as merge.h says: shared data from the first call, other data
- * concatenated. */
+ * by td_merge_copy. */
 static void fill_inputs(const struct td_op *op, struct td_merged *merged,
                         const struct td_op_args *const *calls, int n, uint32_t shared,
                         const char *case_name)
@@ -58,13 +58,7 @@ static void fill_inputs(const struct td_op *op, struct td_merged *merged,
             continue;
         }
         alloc(to, case_name);
-        size_t at = 0;
-        for (int c = 0; c < n; at += tensor_at(calls[c++], t)->bytes) {
-            const struct td_tensor *from = tensor_at(calls[c], t);
-            EXPECT(at + from->bytes <= to->bytes, "%s: tensor %d is too small", case_name, t);
-            memcpy((char *)to->data + at, from->data, from->bytes);
-        }
-        EXPECT(at == to->bytes, "%s: tensor %d is too large", case_name, t);
+        td_merge_copy(op, calls, n, t, to->data);
     }
 }
 
@@ -263,6 +257,12 @@ static const struct {
       { { "bounds=clip", "int16[1,2] 5 -5" }, { "bounds=clip", "int16[1,2] 0 1" } },
       "[2,2]",
       "[2]" },
+    { "keys",
+      "find",
+      "int64[3] 7 -1 9",
+      { { "", "int64[2] 9 8" }, { "", "int64[] -1" }, { "", "int64[1,2] 7 7" } },
+      "[5]",
+      "[5]" },
     { "tuples with the policy zero",
       "gather_nd",
       "int16[2,2] 1 2 3 4",
@@ -449,6 +449,8 @@ static const struct {
     { "a table that is not shared", "gather", "", "int32[2,3] 0..5", "int32[1] 0", 0 },
     { "indices that are shared", "gather", "", "int32[2,3] 0..5", "int32[1] 0", 3 },
     { "strings", "gather", "", "string[2] 'a' 'b'", "int32[1] 0", 1 },
+    { "keys that are not shared", "find", "", "int64[2] 1 2", "int64[1] 2", 0 },
+    { "keys that are strings", "find", "", "string[2] 'a' 'b'", "string[1] 'a'", 1 },
     { "batch dimensions of batch_gather", "batch_gather", "", "int32[2,3] 0..5", "int32[2,1] 0 1",
       1 },
     { "batch dimensions of gather_nd", "gather_nd", "batch_dims=1", "int32[2,3] 0..5",

@@ -19,6 +19,32 @@
 extern "C" {
 #endif
 
+/* ---- Reports of bad indices ------------------------------------------------------------------ */
+
+#define TD_CUDA_INLINE_ITEMS    64
+#define TD_CUDA_STREAM_COUNTERS 4096
+
+/* The bad indices of one item, counted in device memory. Zero between launches. */
+struct td_cuda_counter {
+    unsigned long long first; /* INT64_MAX - position of the first; 0: none */
+    unsigned long long n_bad;
+};
+
+/* struct td_device_report */
+struct td_cuda_report {
+    int64_t first_bad, n_bad;
+};
+
+/* Where a kernel reports the bad indices of each item. */
+struct td_cuda_reporting {
+    int n_items;
+    int64_t inline_end[TD_CUDA_INLINE_ITEMS]; /* ends of the items, if there are so few; */
+    const int64_t *item_end;                  /* otherwise in device memory */
+    struct td_cuda_counter *counters;         /* n_items */
+    unsigned int *blocks_done;                /* 0 between launches */
+    struct td_cuda_report *reports;           /* pinned host memory; NULL: no reports */
+};
+
 /* ---- Rows -------------------------------------------------------------------------------- */
 
 /* How rows are copied: vectorized, in vectors of 1, 2, 4, 8 or 16 bytes, each row by a group of 1 to
@@ -34,20 +60,7 @@ struct td_cuda_row_copy {
 /* addresses: those of all rows that are read or written, ORed; their alignment limits the vectors. */
 struct td_cuda_row_copy td_cuda_row_copy_make(size_t row_bytes, uintptr_t addresses);
 
-#define TD_CUDA_MAX_DEPTH       16 /* TD_MAX_RANK */
-#define TD_CUDA_INLINE_ITEMS    64
-#define TD_CUDA_STREAM_COUNTERS 4096
-
-/* The bad indices of one item, counted in device memory. Zero between launches. */
-struct td_cuda_counter {
-    unsigned long long first; /* INT64_MAX - position of the first; 0: none */
-    unsigned long long n_bad;
-};
-
-/* struct td_device_report */
-struct td_cuda_report {
-    int64_t first_bad, n_bad;
-};
+#define TD_CUDA_MAX_DEPTH 16 /* TD_MAX_RANK */
 
 /* Output row r belongs to slice r / slice_outputs; the params rows of a slice begin at row slice *
  * slice_rows. The index of a row is a tuple of `depth` components (1 for gather); groups of `repeat`
@@ -55,6 +68,7 @@ struct td_cuda_report {
 struct td_cuda_gather_args {
     char *out;
     const char *params;
+    const char *default_row; /* in the place of a row of zeros; NULL: zeros */
     struct td_cuda_row_copy copy;
     int64_t n_rows; /* of the output */
     int64_t slice_outputs, repeat, slice_rows;
@@ -63,13 +77,7 @@ struct td_cuda_gather_args {
     int bounds; /* td_bounds */
     int depth;
     int64_t bound[TD_CUDA_MAX_DEPTH], stride[TD_CUDA_MAX_DEPTH];
-    /* Reports of bad indices, per item; reports NULL: none. */
-    int n_items;
-    int64_t inline_end[TD_CUDA_INLINE_ITEMS]; /* ends of the items, if there are so few; */
-    const int64_t *item_end;                  /* otherwise in device memory */
-    struct td_cuda_counter *counters;         /* n_items */
-    unsigned int *blocks_done;                /* 0 between launches */
-    struct td_cuda_report *reports;           /* pinned host memory */
+    struct td_cuda_reporting reporting;
 };
 cudaError_t td_cuda_gather(const struct td_cuda_gather_args *args, cudaStream_t stream);
 
@@ -115,6 +123,25 @@ struct td_cuda_partition_args {
 };
 cudaError_t td_cuda_partition_sort_bytes(int64_t n_rows, int n_buckets, size_t *bytes);
 cudaError_t td_cuda_partition(const struct td_cuda_partition_args *args, cudaStream_t stream);
+
+/* ---- Keys ------------------------------------------------------------------------------------ */
+
+/* Rows of keys of 8 bytes; kernels/key_index/key_index.h. */
+struct td_cuda_find_args {
+    int64_t *rows; /* n_queries: the row of each, or -1 */
+    bool *found;   /* n_queries; NULL: not wanted */
+    const uint64_t *queries, *keys;
+    int64_t n_queries, n_keys;
+    const unsigned char *blocks; /* of the index, aligned to 16 */
+    uint64_t n_blocks, seed, longest;
+    bool wide;
+    /* Fills a row of row_bytes with copies of a scalar; NULL: does not. */
+    char *row;
+    const char *scalar;
+    int64_t row_bytes, scalar_bytes;
+    struct td_cuda_reporting reporting; /* of queries without a row */
+};
+cudaError_t td_cuda_find(const struct td_cuda_find_args *args, cudaStream_t stream);
 
 /* ---- Loop nests -------------------------------------------------------------------------- */
 

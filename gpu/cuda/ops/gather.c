@@ -1,8 +1,7 @@
 /* gather.c - gather, batch_gather, gather_nd. */
 #include "kernels/gather/gather.h"
 
-#include "gpu/cuda/ops/ops.h"
-#include "gpu/cuda/runtime/copy.h"
+#include "gpu/cuda/ops/reporting.h"
 #include "kernels/gather_nd/gather_nd.h"
 #include "kernels/rows/gathering.h"
 
@@ -76,50 +75,6 @@ static struct td_cuda_gather_args tuples_args(const struct td_op_args *args,
     return kernel_args;
 }
 
-/* ---- Reports ----------------------------------------------------------------------------- */
-
-/* Few item ends are passed by value in the kernel arguments, and few counters are in the stream. */
-static size_t gather_workspace_bytes(struct td_device *device, const struct td_device_work *work)
-{
-    (void)device;
-    size_t bytes = 0;
-    if (!work->reports)
-        return 0;
-    if (work->n_items > TD_CUDA_INLINE_ITEMS)
-        bytes = td_cuda_align_up((size_t)work->n_items * sizeof(int64_t));
-    if (work->n_items > TD_CUDA_STREAM_COUNTERS)
-        bytes += td_cuda_align_up((size_t)work->n_items * sizeof(struct td_cuda_counter));
-    return bytes;
-}
-
-static td_status prepare_reports(struct td_device_stream *stream, const struct td_device_work *work,
-                                 struct td_cuda_gather_args *kernel_args, struct td_error *err)
-{
-    char *workspace = work->workspace;
-    const size_t n_items = (size_t)work->n_items;
-    kernel_args->n_items = work->n_items;
-    kernel_args->reports = (struct td_cuda_report *)(void *)work->reports;
-    kernel_args->counters = stream->counters;
-    kernel_args->blocks_done = stream->blocks_done;
-    if (n_items > TD_CUDA_INLINE_ITEMS) {
-        void *ends = td_cuda_take(&workspace, n_items * sizeof(int64_t));
-        td_status status =
-            td_cuda_upload(stream, ends, work->item_end, n_items * sizeof(int64_t), err);
-        if (status != TD_OK)
-            return status;
-        kernel_args->item_end = ends;
-    } else if (n_items > 1) {
-        memcpy(kernel_args->inline_end, work->item_end, n_items * sizeof(int64_t));
-    }
-    if (n_items <= TD_CUDA_STREAM_COUNTERS)
-        return TD_OK;
-    const size_t bytes = n_items * sizeof(struct td_cuda_counter);
-    kernel_args->counters = td_cuda_take(&workspace, bytes);
-    return td_cuda_check(stream->device,
-                         cudaMemsetAsync(kernel_args->counters, 0, bytes, stream->stream),
-                         "clear memory", err);
-}
-
 /* ---- The ops ----------------------------------------------------------------------------- */
 
 static td_status launch(struct td_device_stream *stream, const struct td_device_work *work,
@@ -127,11 +82,11 @@ static td_status launch(struct td_device_stream *stream, const struct td_device_
 {
     if (!work->reports && (kernel_args->copy.vectors == 0 || kernel_args->n_rows == 0))
         return TD_OK;
-    if (work->reports) {
-        td_status status = prepare_reports(stream, work, kernel_args, err);
-        if (status != TD_OK)
-            return status;
-    }
+    char *workspace = work->workspace;
+    td_status status =
+        td_cuda_reporting_begin(stream, work, &workspace, &kernel_args->reporting, err);
+    if (status != TD_OK)
+        return status;
     return td_cuda_check(stream->device, td_cuda_gather(kernel_args, stream->stream), "gather rows",
                          err);
 }
@@ -160,8 +115,9 @@ static td_status gather_nd_run(struct td_device_stream *stream, const struct td_
     return launch(stream, work, &kernel_args, err);
 }
 
-const struct td_cuda_op td_cuda_gather_op = { gather_supports, gather_workspace_bytes, gather_run };
-const struct td_cuda_op td_cuda_batch_gather_op = { gather_supports, gather_workspace_bytes,
+const struct td_cuda_op td_cuda_gather_op = { gather_supports, td_cuda_reporting_bytes,
+                                              gather_run };
+const struct td_cuda_op td_cuda_batch_gather_op = { gather_supports, td_cuda_reporting_bytes,
                                                     batch_gather_run };
-const struct td_cuda_op td_cuda_gather_nd_op = { gather_supports, gather_workspace_bytes,
+const struct td_cuda_op td_cuda_gather_nd_op = { gather_supports, td_cuda_reporting_bytes,
                                                  gather_nd_run };

@@ -72,6 +72,30 @@ START_TEST(a_search_may_begin_at_any_query)
 }
 END_TEST
 
+/* With few blocks a search may come to the first one again. */
+START_TEST(few_keys_are_found_whatever_the_seed)
+{
+    int64_t values[60], rows[60];
+    struct td_tensor keys = { .dtype = TD_DTYPE_INT64, .shape = { .rank = 1 }, .data = values };
+    struct td_key_index index;
+    struct td_exec serial;
+    td_exec_serial(&serial, &test_arena);
+    for (int n = 1; n <= 60; n++)
+        for (uint64_t seed = 0; seed < 200; seed++) {
+            _Alignas(TD_KEY_INDEX_ALIGN) char image[1024];
+            keys.shape.dim[0] = keys.numel = n;
+            for (int i = 0; i < n; i++)
+                values[i] = i;
+            ck_assert_int_eq(td_key_index_build(&keys, "keys", seed, image, &serial, &err), TD_OK);
+            EXPECT(td_key_index_open(image, td_key_index_bytes(n), &keys, &index),
+                   "%d keys, seed %" PRIu64, n, seed);
+            td_key_index_find(&index, &keys, 0, n, rows);
+            for (int i = 0; i < n; i++)
+                EXPECT(rows[i] == i, "%d keys, seed %" PRIu64 ", key %d", n, seed, i);
+        }
+}
+END_TEST
+
 static const struct {
     const char *keys;
     int64_t first, second;
@@ -265,6 +289,7 @@ static void add(TCase *t)
 {
     tcase_add_loop_test(t, a_search_gives, 0, COUNT_OF(found));
     tcase_add_test(t, a_search_may_begin_at_any_query);
+    tcase_add_test(t, few_keys_are_found_whatever_the_seed);
     tcase_add_loop_test(t, equal_keys_are_refused_with_the_positions_of_the_first_two, 0,
                         COUNT_OF(equal_keys));
     tcase_add_loop_test(t, all_of_many_keys_are_found_and_no_others, 0, COUNT_OF(dtypes));

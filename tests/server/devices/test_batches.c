@@ -1,3 +1,5 @@
+#include "kernels/find/find.h"
+#include "kernels/key_index/key_index.h"
 #include "kernels/merge.h"
 #include "server/devices/launch.h"
 #include "tests/server/devices/batcher_setup.h"
@@ -65,6 +67,71 @@ START_TEST(waiting_lookups_are_merged_into_one_launch)
     setup_close(&setup);
     free(calls);
     td_buffer_unref(table.owner);
+}
+END_TEST
+
+/* Keys 0, 10, 20, ... that have an index, as those of a table in the store do. */
+static struct td_tensor indexed_keys(int64_t n, struct td_key_index *index, struct td_arena *arena)
+{
+    struct td_error err;
+    struct td_exec serial;
+    struct td_tensor keys;
+    const struct td_shape dims = { .rank = 1, .dim = { n } };
+    const size_t bytes = td_key_index_bytes(n);
+    ck_assert_int_eq(td_tensor_describe(&keys, "keys", TD_DTYPE_INT64, &dims, &err), TD_OK);
+    keys.owner = td_memory_heap()->take(td_memory_heap(), keys.bytes, &err);
+    keys.data = keys.owner->data;
+    for (int64_t i = 0; i < n; i++)
+        ((int64_t *)keys.data)[i] = 10 * i;
+    void *image = td_arena_alloc(arena, bytes, 1, &err);
+    td_exec_serial(&serial, arena);
+    ck_assert_int_eq(td_key_index_build(&keys, "keys", 7, image, &serial, &err), TD_OK);
+    ck_assert(td_key_index_open(image, bytes, &keys, index));
+    keys.key_index = index;
+    return keys;
+}
+
+/* The keys and their index are uploaded once. */
+START_TEST(keys_are_found_through_their_index_on_the_device)
+{
+    enum { N = 5, ROWS = 100 };
+    struct setup setup = { 0 };
+    struct batch_call first, calls[N];
+    struct td_key_index index;
+    struct td_arena arena;
+    setup_open(&setup, "");
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    struct td_tensor table = table_of(10, 0), keys = indexed_keys(ROWS, &index, &arena);
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < N; i++) {
+        batch_call_begin(&calls[i], &td_op_find);
+        calls[i].inputs[0] = keys;
+        calls[i].inputs[1] = (struct td_tensor){ .dtype = TD_DTYPE_INT64, .numel = 2 };
+        calls[i].inputs[1].shape = (struct td_shape){ .rank = 1, .dim = { 2 } };
+        calls[i].inputs[1].bytes = 2 * sizeof(int64_t);
+        calls[i].inputs[1].data = (int64_t[]){ 10 * i, 10 * i + 1 };
+        calls[i].args.inputs[0] = (struct td_operand){ &calls[i].inputs[0], 1 };
+        calls[i].args.inputs[1] = (struct td_operand){ &calls[i].inputs[1], 1 };
+        ck_assert_int_eq(td_tensor_copy(&calls[i].inputs[1], &calls[i].arena, NULL), TD_OK);
+        batch_call_infer(&calls[i], &td_op_find, 1);
+        submit(&setup, &calls[i]);
+    }
+    expect_rows(&first);
+    for (int i = 0; i < N; i++) {
+        expect_status(&calls[i], TD_OK);
+        const int64_t *rows = calls[i].args.outputs[0].data;
+        ck_assert(rows[0] == i && rows[1] == -1);
+        batch_call_end(&calls[i]);
+    }
+    ck_assert_uint_eq(launches(), 2);
+    ck_assert_uint_eq(counts_of(&setup).tables, 3);
+    ck_assert_uint_eq(counts_of(&setup).table_bytes,
+                      table.bytes + keys.bytes + td_key_index_bytes(ROWS));
+    batch_call_end(&first);
+    setup_close(&setup);
+    td_arena_reset(&arena);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(keys.owner);
 }
 END_TEST
 
@@ -776,6 +843,7 @@ static void add(TCase *tcase)
 {
     tcase_add_test(tcase, an_idle_device_starts_at_once);
     tcase_add_test(tcase, waiting_lookups_are_merged_into_one_launch);
+    tcase_add_test(tcase, keys_are_found_through_their_index_on_the_device);
     tcase_add_test(tcase, only_a_small_portion_of_a_batch_is_copied);
     tcase_add_test(tcase, only_the_first_32_inputs_can_be_tables);
     tcase_add_test(tcase, a_batch_has_no_more_items_than_the_limit);
