@@ -183,6 +183,7 @@ done
 stage trial-random        wait    -w-  build-asan    trial random_requests build-asan 4 8
 stage trial-random-long   wait    --l  build-asan    trial random_requests build-asan 4 180
 stage trial-hostile-asan  wait    --l  build-asan    trial hostile build-asan 4 120
+stage import              wait    -wl  build-release tests/import/run.py
 stage real                wait    -wl  build-release tests/real/run.sh
 stage systemd             wait    -wl  build-release tests/deploy/systemd.sh build/tensord
 stage prometheus          wait    -wl  build-release tests/deploy/prometheus.py build/tensord

@@ -15,7 +15,7 @@ install_to() { DESTDIR=$1 cmake --install "$build" --prefix "$2" >"$work/log" 2>
 install_to "$work/usr" /usr
 cd "$work/usr"
 for file in usr/bin/tensord usr/lib/systemd/system/tensord.{service,socket} usr/share/man/man8/tensord.8.gz etc/tensord/tensord.json \
-    usr/share/bash-completion/completions/tensord usr/share/fish/vendor_completions.d/tensord.fish \
+    usr/share/tensord/import/{__main__.py,requirements.txt} usr/share/bash-completion/completions/tensord usr/share/fish/vendor_completions.d/tensord.fish \
     usr/share/doc/tensord/{README.md,copyright,tensord.spdx.json,docs/operation.md,examples/planets.npy}; do
     [ -f "$file" ] || fail "$file is not installed"
 done

@@ -16,7 +16,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
 VENV = os.path.join(CACHE, "oip-venv")
-PYTHON = os.path.join(VENV, "bin", "python")
 PACKAGES = ["tritonclient[http]", "numpy", "ml_dtypes"]
 IMPORTS = "import tritonclient.http, tritonclient.utils.shared_memory, numpy, ml_dtypes"
 
@@ -36,21 +35,22 @@ def quietly(*command):
     return None if done.returncode == 0 else (done.stdout.strip().splitlines() or ["it failed"])[-1]
 
 
-def enter_venv(program=os.path.abspath(__file__)):
+def enter_venv(program=os.path.abspath(__file__), venv=VENV, packages=PACKAGES, imports=IMPORTS):
     """completes the virtual environment and restarts the program in it"""
-    if os.path.realpath(sys.prefix) == os.path.realpath(VENV):
+    python = os.path.join(venv, "bin", "python")
+    if os.path.realpath(sys.prefix) == os.path.realpath(venv):
         return
-    if not os.path.exists(PYTHON):
-        why = quietly(sys.executable, "-m", "venv", VENV)
+    if not os.path.exists(python):
+        why = quietly(sys.executable, "-m", "venv", venv)
         if why:
             skip(f"cannot make a virtual environment: {why}")
-    if quietly(PYTHON, "-c", IMPORTS):
-        print(f"fetching {', '.join(PACKAGES)} into {VENV}", flush=True)
-        why = quietly(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES) \
-            or quietly(PYTHON, "-c", IMPORTS)
+    if quietly(python, "-c", imports):
+        print(f"fetching {', '.join(packages)} into {venv}", flush=True)
+        why = quietly(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages) \
+            or quietly(python, "-c", imports)
         if why:
-            skip(f"{', '.join(PACKAGES)} cannot be installed: {why}")
-    os.execv(PYTHON, [PYTHON, "-B", program, *sys.argv[1:]])
+            skip(f"{', '.join(packages)} cannot be installed: {why}")
+    os.execv(python, [python, "-B", program, *sys.argv[1:]])
 
 
 class Reporter(unittest.TestResult):
@@ -94,6 +94,19 @@ def tests_of(suite, only):
             yield item
 
 
+def run(modules, only, verbose):
+    """runs the tests of the modules; the exit status"""
+    import daemon
+    reporter = Reporter(verbose)
+    for module in modules:
+        unittest.TestSuite(tests_of(unittest.defaultTestLoader.loadTestsFromModule(module), only)).run(reporter)
+    for why in daemon.stop_shared():
+        reporter.failed += 1
+        print(f"FAIL the end of the daemon: {why}")
+    print(f"{reporter.passed} passed, {reporter.failed} failed")
+    return 0 if reporter.passed and not reporter.failed else 1
+
+
 def main():
     parser = argparse.ArgumentParser(description="Tests tensord with tritonclient.")
     parser.add_argument("--binary", help="the daemon (default: build/tensord)")
@@ -108,14 +121,7 @@ def main():
     sys.dont_write_bytecode = True
     sys.path[:0] = [HERE, os.path.join(HERE, "..", "http")]
     import cases
-    import daemon
-    reporter = Reporter(args.verbose)
-    unittest.TestSuite(tests_of(unittest.defaultTestLoader.loadTestsFromModule(cases), args.only)).run(reporter)
-    for why in daemon.stop_shared():
-        reporter.failed += 1
-        print(f"FAIL the end of the daemon: {why}")
-    print(f"{reporter.passed} passed, {reporter.failed} failed")
-    sys.exit(0 if reporter.passed and not reporter.failed else 1)
+    sys.exit(run([cases], args.only, args.verbose))
 
 
 if __name__ == "__main__":

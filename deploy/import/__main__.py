@@ -1,0 +1,271 @@
+"""Makes a data folder of tensord from Parquet, CSV, NPZ, PyTorch or Hugging Face files."""
+
+import argparse
+import pathlib
+import sys
+import zipfile
+
+sys.dont_write_bytecode = True
+
+
+def missing(error: ImportError) -> str:
+    requirements = pathlib.Path(__file__).parent / "requirements.txt"
+    return f"import: error: {error.name} is not installed: pip install -r {requirements}"
+
+
+try:
+    import numpy  # noqa: F401
+except ImportError as e:
+    sys.exit(missing(e))
+
+import encoding
+from folder import Staging, refuse_existing, write_manifest
+from inputs import CSV, Choice, has_suffix, read_tables, stem_of
+from keys import survey
+from progress import Progress, size_text
+from table import FILE_NAME, VERSION, Refused, Table, check_alias, check_name
+from writer import Output, write_file
+
+DESCRIPTION = """\
+Makes tables of tensord from files: the tensors FILE:TENSOR of the data folder, with their keys.
+
+inputs
+  .parquet          rows of one column of lists, or of several columns of numbers; several files,
+                    or a folder of them, are one table
+  .csv .tsv (.gz)   rows of columns of numbers; the first line names the columns
+  .npz              an array is a tensor
+  .pt .pth .bin     the state dict of a PyTorch model; nothing in it is executed
+  .safetensors      a file, or a folder as Hugging Face has it, of one file or several
+
+X.keys beside X, or the strings X.keys.bytes and X.keys.offsets, are the keys of X. Inputs may be
+larger than memory: they are read and written in batches; keys take 16 bytes each. Rows without a
+value or of another length, columns of different dtypes, equal keys: all these are errors, which
+name the place.
+"""
+EPILOG = """\
+examples
+  python3 deploy/import movies.parquet --keys movie_id --data-dir data
+  python3 deploy/import movies.parquet --keys movie_id --dtype uint8 --data-dir data \\
+      --version 20261122 --alias movies=embedding
+  python3 deploy/import all-MiniLM-L6-v2 --tensor embeddings.word_embeddings.weight=words \\
+      --keys-from all-MiniLM-L6-v2/vocab.txt --data-dir data --name minilm
+
+What is written appears whole or not at all. A tensord that runs already reads it on SIGHUP.
+Exit status: 0; 1 if the input is refused or nothing can be written; 2 for wrong options.
+docs/tables.md has more.
+"""
+
+
+def parser_of() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="import",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("inputs", nargs="+", type=pathlib.Path, metavar="INPUT", help="a file or a folder")
+    add(
+        "--data-dir",
+        type=pathlib.Path,
+        metavar="DIR",
+        help="the data folder; it is made if it is not there",
+    )
+    add(
+        "--list",
+        action="store_true",
+        help="print the tensors that would be made, and write nothing",
+    )
+    add(
+        "--name",
+        help="FILE in the names of tensors; default: that of the input, without its suffix",
+    )
+    add(
+        "--tensor",
+        action="append",
+        default=[],
+        metavar="FROM[=TO]",
+        help="a tensor that is taken, and its new name; may be repeated; default: all",
+    )
+    add(
+        "--rows",
+        metavar="COLUMN[,...]",
+        help="the columns of the rows; default: the only one of lists, or else all but the keys",
+    )
+    add("--keys", metavar="COLUMN", help="the column or tensor that has the keys")
+    add(
+        "--keys-from",
+        type=pathlib.Path,
+        metavar="FILE",
+        help=(
+            "a file of keys: a line each (.txt), {key: row} or a tokenizer.json (.json), or an"
+            " array (.npy)"
+        ),
+    )
+    add(
+        "--key-dtype",
+        choices=("int64", "uint64", "string"),
+        help="of the keys of a column; default: as in Parquet, string in CSV",
+    )
+    add(
+        "--dtype",
+        choices=(encoding.KEEP, *encoding.FLOATS, *encoding.ROWWISE),
+        help=(
+            "of rows of floats; with uint8 and int8, rows are quantised, and X.scale and X.offset"
+            " lie beside X; default: keep, in CSV float32"
+        ),
+    )
+    add(
+        "--version",
+        metavar="V",
+        help="make the folder V, an immutable version of its tensors: FILE:TENSOR@V",
+    )
+    add(
+        "--alias",
+        action="append",
+        default=[],
+        metavar="NAME=TENSOR",
+        help="with --version: the name that will mean this version of a tensor; may be repeated",
+    )
+    add("--quiet", action="store_true", help="print errors only")
+    return parser
+
+
+def pairs(
+    parser: argparse.ArgumentParser, option: str, texts: list[str], alone: bool
+) -> dict[str, str]:
+    """The values "A=B" of an option; where it may stand alone, "A" is "A=A"."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or (equals and not value) or not (equals or alone) or name in found:
+            parser.error(
+                f"{option} {text}: expected {'FROM or FROM=TO' if alone else 'NAME=TENSOR'}, each"
+                " name once"
+            )
+        found[name] = value or name
+    return found
+
+
+def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    if not args.data_dir and not args.list:
+        parser.error("--data-dir is missing")
+    if args.keys and args.keys_from:
+        parser.error("--keys and --keys-from: expected one of them")
+    if args.alias and not args.version:
+        parser.error("--alias names a version: --version is missing")
+    if args.version and not VERSION.fullmatch(args.version):
+        parser.error(
+            f"--version {args.version}: expected 1 to 64 of the characters A-Z a-z 0-9 . _ -, and"
+            " no dot first"
+        )
+    if args.name is not None and not FILE_NAME.fullmatch(args.name):
+        parser.error(f"--name {args.name}: expected characters A-Z a-z 0-9 . _ -, and no dot first")
+
+
+# ---------------------------------------------------------------- the import
+def plan_output(table: Table, target: str, quiet: bool) -> Output:
+    """Reads the keys once, to count and compare them."""
+    if not table.keys:
+        return Output(table.name, encoding.Encoder(table, target), None)
+    progress = Progress(f"reading the keys of {table.name}", 0, quiet)
+    found = survey(table.keys, progress.add)
+    progress.end()
+    if not table.shape or found.count != table.shape[0]:
+        raise Refused(
+            f"{table.keys.place}: there are {found.count} keys, but {table.place} has"
+            f" {table.n_rows} rows"
+        )
+    return Output(table.name, encoding.Encoder(table, target), found)
+
+
+def describe(output: Output, full: str) -> str:
+    keys, error = output.encoder.table.keys, output.encoder.error
+    return (
+        f"{full}: {output.encoder.dtype.name} {list(output.encoder.table.shape)}"
+        + (f", keys {keys.kind}" if keys else "")
+        + (f"; {error}" if output.encoder.changes and error.count else "")
+    )
+
+
+def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> None:
+    name = args.name or stem_of(args.inputs)
+    target = args.dtype or ("float32" if has_suffix(args.inputs[0], CSV) else encoding.KEEP)
+    if not FILE_NAME.fullmatch(name):
+        raise Refused(f"{name!r} cannot be the name of a table: --name gives another one")
+    tables = read_tables(args.inputs, choice)
+    for table in tables:
+        check_name(name, table.name, args.version)
+    for alias, tensor in aliases.items():
+        check_alias(alias)
+        if tensor not in [table.name for table in tables]:
+            raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}")
+    version = f"@{args.version}" if args.version else ""
+    if args.list:
+        for table in tables:
+            print(
+                describe(
+                    Output(table.name, encoding.Encoder(table, target), None),
+                    f"{name}:{table.name}{version}",
+                )
+            )
+        return
+    args.data_dir.mkdir(exist_ok=True)
+    if args.version:
+        refuse_existing(args.data_dir / args.version)
+    outputs = [plan_output(table, target, args.quiet) for table in tables]
+    with Staging(args.data_dir, args.version or name) as staging:
+        size = write_file(staging.path / f"{name}.safetensors", outputs, args.quiet)
+        if args.version:
+            progress = Progress("reading it back for its SHA-256", size, args.quiet)
+            write_manifest(
+                staging.path,
+                {alias: f"{name}:{tensor}{version}" for alias, tensor in aliases.items()},
+                progress.add,
+            )
+            progress.end()
+            made = staging.publish_version(args.version)
+        else:
+            made = staging.publish_file(f"{name}.safetensors")
+    if not args.quiet:
+        print(
+            "\n".join(
+                [
+                    f"{made}: {size_text(size)}",
+                    *(
+                        f"  {describe(output, f'{name}:{output.name}{version}')}"
+                        for output in outputs
+                    ),
+                ]
+            )
+        )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = parser_of()
+    args = parser.parse_args(arguments)
+    check_options(parser, args)
+    choice = Choice(
+        pairs(parser, "--tensor", args.tensor, True),
+        tuple(filter(None, (args.rows or "").split(","))),
+        args.keys,
+        args.keys_from,
+        args.key_dtype,
+    )
+    try:
+        run(args, choice, pairs(parser, "--alias", args.alias, False))
+    except (Refused, OSError, zipfile.BadZipFile, NotImplementedError, EOFError) as e:
+        print(f"import: error: {e}", file=sys.stderr)
+        return 1
+    except ImportError as e:
+        print(missing(e), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("import: interrupted; nothing was changed", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

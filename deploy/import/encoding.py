@@ -1,0 +1,172 @@
+"""In which dtype rows are written: as they are, in a float dtype, or quantised row by row, and the
+error that this makes.
+
+Rowwise quantisation is what embedding_bag and dequantize take: params * scale + offset, scale and
+offset float32 [n]. uint8 is asymmetric: a row's least element becomes 0, its greatest 255. int8 is
+symmetric: the greatest magnitude becomes 127, and offset is 0.
+"""
+
+import dataclasses
+import math
+
+import numpy
+
+from table import DTYPES, Array, Dtype, Refused, Table
+
+KEEP = "keep"
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+ROWWISE = ("uint8", "int8")
+
+
+@dataclasses.dataclass
+class ErrorMade:
+    """The greatest difference to the input, and the root of the mean square, relative to that of
+    the input.
+    """
+
+    greatest: float = 0.0
+    squares: float = 0.0
+    input_squares: float = 0.0
+    count: int = 0
+
+    def add(self, given: Array, made: Array) -> None:
+        """Values that are not finite are kept, and not compared."""
+        finite = numpy.isfinite(given)
+        kept = finite.all()
+        values = (given if kept else numpy.where(finite, given, 0)).astype("<f8")
+        difference = (made if kept else numpy.where(finite, made, 0)) - values
+        self.count += given.size
+        self.greatest = max(
+            self.greatest, float(difference.max(initial=0)), -float(difference.min(initial=0))
+        )
+        self.squares += float(numpy.vdot(difference, difference))
+        self.input_squares += float(numpy.vdot(values, values))
+
+    def __str__(self) -> str:
+        relative = (
+            math.sqrt(self.squares / self.input_squares)
+            if 0 < self.input_squares < math.inf
+            else 0.0
+        )
+        return (
+            f"error at most {self.greatest:.3g}, root mean square {100 * relative:.2g} % of that of"
+            " the values"
+        )
+
+
+# ---------------------------------------------------------------- floats
+def as_floats(rows: Array, dtype: Dtype) -> Array:
+    """The values of float rows, where NumPy has no bfloat16."""
+    return (rows.astype("<u4") << 16).view("<f4") if dtype.name == "bfloat16" else rows
+
+
+def to_bfloat16(values: Array) -> Array:
+    """Rounded to nearest, ties to even; a NaN stays one."""
+    bits = numpy.ascontiguousarray(values, "<f4").view("<u4")
+    rounded = (bits + numpy.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16
+    return numpy.where(numpy.isnan(values), (bits >> 16) | 0x40, rounded).astype("<u2")
+
+
+def to_floats(values: Array, dtype: Dtype) -> Array:
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        return (
+            to_bfloat16(values.astype("<f4"))
+            if dtype.name == "bfloat16"
+            else values.astype(dtype.storage)
+        )
+
+
+# ---------------------------------------------------------------- rowwise
+def quantise(values: Array, dtype: str) -> tuple[Array, Array, Array]:
+    """Rows [n, d] of finite floats as params, scale and offset. Rounds with the scale and the
+    offset that are written, so that their own rounding is not added to the error.
+    """
+    exact = values.astype("<f8")
+    if dtype == "uint8":
+        low, high = exact.min(axis=1, initial=math.inf), exact.max(axis=1, initial=-math.inf)
+        low, high = numpy.where(numpy.isinf(low), 0, low), numpy.where(numpy.isinf(high), 0, high)
+        first, last, steps = 0, 255, high - low
+    else:
+        low, steps, first, last = (
+            numpy.zeros(len(exact)),
+            numpy.abs(exact).max(axis=1, initial=0),
+            -127,
+            127,
+        )
+    with numpy.errstate(over="ignore"):
+        scale, offset = (steps / last).astype("<f4"), low.astype("<f4")
+    divisor = numpy.where(scale > 0, scale, 1).astype("<f8")
+    exact -= offset[:, None]
+    exact /= divisor[:, None]
+    params = numpy.rint(exact, out=exact).clip(first, last, out=exact).astype(dtype)
+    return params, scale, offset
+
+
+@dataclasses.dataclass
+class Encoder:
+    """Encodes the rows of a table; parts() is what it makes of them."""
+
+    table: Table
+    target: str
+    error: ErrorMade = dataclasses.field(default_factory=ErrorMade)
+
+    def __post_init__(self) -> None:
+        if self.target != KEEP and not self.table.dtype.is_float:
+            raise Refused(
+                f"{self.table.place}: it is {self.table.dtype.name}; --dtype converts floats only,"
+                " --tensor chooses tensors"
+            )
+        if self.target in ROWWISE and len(self.table.shape) != 2:
+            raise Refused(
+                f"{self.table.place}: the shape is {list(self.table.shape)}; rows are quantised in"
+                " tables of two dimensions, --tensor chooses tensors"
+            )
+
+    @property
+    def dtype(self) -> Dtype:
+        return self.table.dtype if self.target == KEEP else DTYPES[self.target]
+
+    @property
+    def changes(self) -> bool:
+        return self.dtype != self.table.dtype
+
+    def parts(self) -> dict[str, tuple[Dtype, tuple[int, ...]]]:
+        """What is written, by the suffix of its name."""
+        made = {"": (self.dtype, self.table.shape)}
+        if self.target in ROWWISE:
+            made |= {
+                suffix: (DTYPES["float32"], self.table.shape[:1])
+                for suffix in (".scale", ".offset")
+            }
+        return made
+
+    def encode(self, rows: Array, first: int) -> dict[str, Array]:
+        """A batch; `first` is the number of its first row."""
+        if not self.changes:
+            return {"": rows}
+        values = as_floats(rows, self.table.dtype)
+        if self.target in ROWWISE:
+            self.check_rows(numpy.isfinite(values), values, first, "is not finite")
+            params, scale, offset = quantise(values, self.target)
+            with numpy.errstate(over="ignore"):  # which check_rows finds
+                made = params.astype("<f4") * scale[:, None] + offset[:, None]
+            self.check_rows(numpy.isfinite(made), values, first, "is too large for float32")
+            self.error.add(values, made)
+            return {"": params, ".scale": scale, ".offset": offset}
+        encoded = to_floats(values, self.dtype)
+        made = as_floats(encoded, self.dtype)
+        self.check_rows(
+            numpy.isfinite(made) | ~numpy.isfinite(values),
+            values,
+            first,
+            f"is too large for {self.target}",
+        )
+        self.error.add(values, made)
+        return {"": encoded}
+
+    def check_rows(self, right: Array, values: Array, first: int, why: str) -> None:
+        if not right.all():
+            at = numpy.unravel_index(int(numpy.argmin(right)), right.shape)
+            row, inner = first + int(at[0]), [int(i) for i in at[1:]]
+            element = f"element {inner[0] if len(inner) == 1 else inner} of " if inner else ""
+            raise Refused(f"{self.table.place}: {element}row {row} {why}: {float(values[at])}")

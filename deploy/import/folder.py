@@ -1,0 +1,131 @@
+"""The data folder: what is written into it appears whole or not at all, whenever the import ends.
+
+Files are written in a hidden folder, .import-NAME, which tensord does not read, and fsynced; a
+rename then moves them to their place, and the folders are fsynced. A hidden folder that a crash
+left is emptied by the next import of that name; one that another import is writing is locked.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import types
+from collections.abc import Callable
+
+from table import Refused
+
+MANIFEST = "manifest.json"
+READ_BYTES = 4 << 20
+
+
+def sync_folder(path: pathlib.Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class Staging:
+    """An empty hidden folder that is locked while it is written. It is removed in the end, unless
+    it was published.
+    """
+
+    def __init__(self, data_dir: pathlib.Path, name: str) -> None:
+        self.data_dir, self.path = data_dir, data_dir / f".import-{name}"
+
+    def __enter__(self) -> "Staging":
+        self.fd = -1
+        while self.fd < 0:
+            self.fd = self.try_lock()
+        for left in self.path.iterdir():
+            left.unlink()
+        return self
+
+    def try_lock(self) -> int:
+        """The descriptor of the locked folder, or -1 if another import moved it before it was
+        locked.
+        """
+        self.path.mkdir(exist_ok=True)
+        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(fd), os.stat(self.path, follow_symlinks=False)):
+                return fd
+        except BlockingIOError:
+            os.close(fd)
+            raise Refused(f"{self.path}: another import is writing it") from None
+        except FileNotFoundError:
+            pass
+        os.close(fd)
+        return -1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        try:
+            if os.path.samestat(os.fstat(self.fd), os.stat(self.path, follow_symlinks=False)):
+                shutil.rmtree(self.path, ignore_errors=True)
+        except FileNotFoundError:
+            pass  # it was published
+        os.close(self.fd)
+
+    def publish_file(self, name: str) -> pathlib.Path:
+        """Moves a file of the folder to the data folder, where it replaces one of that name."""
+        target = self.data_dir / name
+        os.rename(self.path / name, target)
+        sync_folder(self.data_dir)
+        return target
+
+    def publish_version(self, version: str) -> pathlib.Path:
+        """Makes the folder that of a version, which must not be there."""
+        target = self.data_dir / version
+        sync_folder(self.path)
+        try:
+            os.rename(self.path, target)
+        except OSError as e:
+            refuse_existing(target)
+            raise e
+        sync_folder(self.data_dir)
+        return target
+
+
+def refuse_existing(version: pathlib.Path) -> None:
+    if version.exists() or version.is_symlink():
+        raise Refused(
+            f"{version}: the version is there already, and versions do not change; choose another"
+            " --version"
+        )
+
+
+# ---------------------------------------------------------------- manifest.json
+def sha256_of(path: pathlib.Path, add: Callable[[int], None]) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while data := file.read(READ_BYTES):
+            digest.update(data)
+            add(len(data))
+    return digest.hexdigest()
+
+
+def write_manifest(
+    folder: pathlib.Path, aliases: dict[str, str], add: Callable[[int], None]
+) -> None:
+    """What the version holds, so that tensord takes all of it or nothing, and the aliases that are
+    to name it.
+    """
+    files = {
+        path.name: {"size": path.stat().st_size, "sha256": sha256_of(path, add)}
+        for path in sorted(folder.iterdir())
+    }
+    manifest = {"files": files, **({"aliases": aliases} if aliases else {})}
+    with (folder / MANIFEST).open("x", encoding="utf-8") as file:
+        json.dump(manifest, file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,197 @@
+"""Keys: where they come from besides a column, and the check that no two are equal."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+
+from table import BATCH_KEYS, Array, Keys, Refused, Strings, strings_of
+
+MOST_SHOWN = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """What is known of keys after they were read once."""
+
+    count: int
+    text_bytes: int  # of all strings; 0 for integers
+
+
+def show(key: bytes | int) -> str:
+    return (
+        json.dumps(key.decode("utf-8", "replace"), ensure_ascii=False)
+        if isinstance(key, bytes)
+        else str(key)
+    )
+
+
+def survey(keys: Keys, add: Callable[[int], None]) -> Survey:
+    """Counts keys, and refuses them if two are equal. Holds 16 bytes a key: an integer is its own
+    fingerprint.
+    """
+    prints, text_bytes = [], 0
+    for batch in keys.batches():
+        if isinstance(batch, Strings):
+            text_bytes += len(batch.data)
+            add(len(batch.data))
+            prints.append(
+                numpy.fromiter((hash(batch[i]) for i in range(len(batch))), "<i8", len(batch))
+            )
+        else:
+            prints.append(batch.astype(keys.kind, copy=False))
+            add(batch.nbytes)
+    fingerprints = numpy.concatenate(prints) if prints else numpy.zeros(0, "<i8")
+    prints.clear()
+    count = len(fingerprints)
+    fingerprints.sort()
+    repeated = fingerprints[1:][fingerprints[1:] == fingerprints[:-1]]
+    if len(repeated):
+        refuse_equal(keys, {int(value) for value in numpy.unique(repeated)[:BATCH_KEYS]})
+    return Survey(count, text_bytes)
+
+
+def refuse_equal(keys: Keys, fingerprints: set[int]) -> None:
+    """Refuses the keys with these fingerprints that are equal; different strings may have one
+    fingerprint.
+    """
+    first: dict[bytes | int, int] = {}
+    found: list[str] = []
+    for position, key in enumerate(each(keys)):
+        if (hash(key) if isinstance(key, bytes) else key) not in fingerprints:
+            continue
+        if key in first:
+            found.append(f"keys {first[key]} and {position} are both {show(key)}")
+        if len(found) == MOST_SHOWN:
+            break
+        first.setdefault(key, position)
+    if found:
+        raise Refused(f"{keys.place}: {'; '.join(found)}. A key names one row")
+
+
+def each(keys: Keys) -> Iterator[bytes | int]:
+    for batch in keys.batches():
+        yield from (
+            (batch[i] for i in range(len(batch))) if isinstance(batch, Strings) else batch.tolist()
+        )
+
+
+# ---------------------------------------------------------------- keys in memory
+def keys_of_texts(texts: list[bytes], place: str) -> Keys:
+    def batches() -> Iterator[Strings]:
+        for i in range(0, len(texts), BATCH_KEYS):
+            yield strings_of(texts[i : i + BATCH_KEYS])
+
+    return Keys("string", batches, place)
+
+
+def kind_of(dtype: "numpy.dtype[Any]", place: str) -> str:
+    """int64 for all integers that fit."""
+    if dtype.kind not in "iu":
+        raise Refused(f"{place}: keys are of dtype {dtype}; expected integers or strings")
+    return "uint64" if dtype.name == "uint64" else "int64"
+
+
+def keys_of_array(array: Array, place: str) -> Keys:
+    """Integers, or strings of fixed length as NumPy has them."""
+    if array.ndim != 1:
+        raise Refused(f"{place}: keys of shape {list(array.shape)}; expected a vector")
+    if array.dtype.kind == "U":
+        return keys_of_texts(
+            [encode_text(text, f"{place}, key {i}") for i, text in enumerate(array.tolist())], place
+        )
+    if array.dtype.kind == "S":
+        return keys_of_texts(
+            [check_utf8(text, f"{place}, key {i}") for i, text in enumerate(array.tolist())], place
+        )
+    kind = kind_of(array.dtype, place)
+    return Keys(
+        kind,
+        lambda: (array[i : i + BATCH_KEYS].astype(kind) for i in range(0, len(array), BATCH_KEYS)),
+        place,
+    )
+
+
+def encode_text(text: str, place: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as e:
+        raise Refused(f"{place}: {text!r} is not Unicode text: {e.reason}") from e
+
+
+def check_utf8(text: bytes, place: str) -> bytes:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as e:
+        raise Refused(f"{place}: {text!r} is not UTF-8: {e.reason}") from e
+    return text
+
+
+# ---------------------------------------------------------------- keys of a file of their own
+def keys_of_file(path: pathlib.Path) -> Keys:
+    """vocab.txt: a key a line. vocab.json, tokenizer.json: the row of each key. FILE.npy: integers
+    or strings.
+    """
+    place = str(path)
+    if path.suffix == ".npy":
+        try:
+            return keys_of_array(numpy.load(path, allow_pickle=False), place)
+        except ValueError as e:
+            raise Refused(f"{place}: {e}") from e
+    content = path.read_bytes()
+    if path.suffix == ".json":
+        return keys_of_texts(in_order(vocabulary(content, place), place), place)
+    if path.suffix != ".txt":
+        raise Refused(f"{place}: the keys of a file are in .txt, .json or .npy")
+    lines = content.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return keys_of_texts(
+        [
+            check_utf8(line.removesuffix(b"\r"), f"{place}, line {i + 1}")
+            for i, line in enumerate(lines)
+        ],
+        place,
+    )
+
+
+def vocabulary(content: bytes, place: str) -> dict[str, Any]:
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as e:
+        raise Refused(f"{place}: it is not JSON: {e}") from e
+    added: dict[str, Any] = {}
+    if isinstance(document, dict) and isinstance(
+        document.get("model"), dict
+    ):  # the tokenizers library
+        added = {
+            token["content"]: token["id"]
+            for token in document.get("added_tokens") or []
+            if isinstance(token, dict) and "content" in token and "id" in token
+        }
+        document = document["model"].get("vocab")
+    if not isinstance(document, dict):
+        raise Refused(
+            f"{place}: expected an object that has the row number of each key, or a tokenizer"
+            " with one"
+        )
+    return {**document, **added}
+
+
+def in_order(rows: dict[str, Any], place: str) -> list[bytes]:
+    """The keys by row number. Each row has one."""
+    texts: list[bytes | None] = [None] * len(rows)
+    for text, row in rows.items():
+        where = f"{place}, key {json.dumps(text, ensure_ascii=False)}"
+        if not isinstance(row, int) or isinstance(row, bool) or not 0 <= row < len(rows):
+            raise Refused(
+                f"{where}: its row is {row!r}; expected 0 to {len(rows) - 1}, as there are"
+                f" {len(rows)} keys"
+            )
+        if texts[row] is not None:
+            raise Refused(f"{where}: row {row} has two keys")
+        texts[row] = encode_text(text, where)
+    return [text for text in texts if text is not None]

@@ -1,0 +1,209 @@
+"""Tables and their keys, as every format of input gives them: a shape that is known, and rows that
+come in batches.
+"""
+
+import dataclasses
+import math
+import pathlib
+import re
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+import numpy.typing
+
+Array = numpy.typing.NDArray[Any]
+
+BATCH_BYTES = 4 << 20  # of rows that are in memory at a time
+BATCH_KEYS = 1 << 16
+
+
+class Refused(Exception):
+    """An input that is not taken; the text names the place."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Dtype:
+    """A dtype of tensord. `storage` holds its bits in NumPy, which has no bfloat16."""
+
+    name: str
+    code: str  # in safetensors
+    storage: numpy.dtype[Any]
+
+    @property
+    def is_float(self) -> bool:
+        return self.name in ("float16", "bfloat16", "float32", "float64")
+
+
+DTYPES = {
+    name: Dtype(name, code, numpy.dtype(storage))
+    for name, code, storage in (
+        ("bool", "BOOL", "?"),
+        ("int8", "I8", "i1"),
+        ("int16", "I16", "<i2"),
+        ("int32", "I32", "<i4"),
+        ("int64", "I64", "<i8"),
+        ("uint8", "U8", "u1"),
+        ("uint16", "U16", "<u2"),
+        ("uint32", "U32", "<u4"),
+        ("uint64", "U64", "<u8"),
+        ("float16", "F16", "<f2"),
+        ("bfloat16", "BF16", "<u2"),
+        ("float32", "F32", "<f4"),
+        ("float64", "F64", "<f8"),
+        ("complex64", "C64", "<c8"),
+    )
+}
+DTYPE_OF_CODE = {dtype.code: dtype for dtype in DTYPES.values()}
+
+
+def dtype_of(array_dtype: numpy.dtype[Any], place: str) -> Dtype:
+    """The dtype of an array of NumPy."""
+    if array_dtype.name not in DTYPES:
+        raise Refused(f"{place}: the dtype is {array_dtype}; expected one of {', '.join(DTYPES)}")
+    return DTYPES[array_dtype.name]
+
+
+@dataclasses.dataclass(frozen=True)
+class Strings:
+    """A batch of strings: string i is data[offsets[i]:offsets[i + 1]], in UTF-8."""
+
+    offsets: Array  # int64, from 0
+    data: bytes
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: int) -> bytes:
+        return self.data[self.offsets[i] : self.offsets[i + 1]]
+
+
+def strings_of(texts: list[bytes]) -> Strings:
+    offsets = numpy.zeros(len(texts) + 1, "<i8")
+    numpy.cumsum([len(text) for text in texts], out=offsets[1:])
+    return Strings(offsets, b"".join(texts))
+
+
+@dataclasses.dataclass(frozen=True)
+class Keys:
+    """The keys of a table: `batches` gives them from the start whenever it is called."""
+
+    kind: str  # int64, uint64 or string
+    batches: Callable[[], "Iterator[Array | Strings]"]
+    place: str  # where they are, for errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A tensor of the input: `batches` gives arrays of its rows, in the storage of its dtype, from
+    the start whenever it is called.
+    """
+
+    name: str
+    dtype: Dtype
+    shape: tuple[int, ...]
+    batches: Callable[[], Iterator[Array]]
+    place: str
+    keys: Keys | None = None
+
+    @property
+    def row_bytes(self) -> int:
+        return math.prod(self.shape[1:]) * self.dtype.storage.itemsize
+
+    def array(self) -> Array:
+        """All of it, for tensors that are small."""
+        batches = list(self.batches())
+        return (
+            numpy.concatenate(batches).reshape(self.shape)
+            if batches
+            else numpy.zeros(self.shape, self.dtype.storage)
+        )
+
+    @property
+    def n_rows(self) -> int:
+        return self.shape[0] if self.shape else 1
+
+
+def rows_per_batch(row_bytes: int) -> int:
+    return max(1, BATCH_BYTES // max(1, row_bytes))
+
+
+def table_of_array(name: str, array: Array, place: str) -> Table:
+    """A table of rows in memory, or mapped."""
+    array = numpy.ascontiguousarray(array)
+    dtype = dtype_of(array.dtype, place)
+    shape = array.shape
+    rows = array.astype(dtype.storage, copy=False).reshape(shape if shape else (1,))
+    step = rows_per_batch(rows.nbytes // max(1, len(rows)))
+    return Table(
+        name, dtype, shape, lambda: (rows[i : i + step] for i in range(0, len(rows), step)), place
+    )
+
+
+def read_exactly(stream: typing.IO[bytes], size: int, place: str) -> bytes:
+    """The next bytes of a stream, which may give fewer at a time."""
+    parts = []
+    while size > 0:
+        part = stream.read(size)
+        if not part:
+            raise Refused(f"{place}: it ends {size} bytes before its rows do")
+        parts.append(part)
+        size -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def read_rows(
+    stream: typing.IO[bytes], shape: tuple[int, ...], storage: "numpy.dtype[Any]", place: str
+) -> Iterator[Array]:
+    """The rows of a contiguous tensor, in batches."""
+    inner = shape[1:]
+    width = math.prod(inner)
+    left = shape[0] if shape else 1
+    step = rows_per_batch(width * storage.itemsize) if width else left
+    while left > 0:
+        n = min(left, step)
+        data = read_exactly(stream, n * width * storage.itemsize, place)
+        try:
+            rows = numpy.frombuffer(data, storage).reshape(n, *inner)
+        except ValueError as e:  # an empty tensor with extents that NumPy does not allow
+            raise Refused(f"{place}: the shape is {list(shape)}: {e}") from e
+        yield rows
+        left -= n
+
+
+# ---------------------------------------------------------------- names
+TENSOR_NAME = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]*")
+FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+VERSION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")  # none of a hidden folder
+NAME_BYTES = 128
+
+
+def check_name(file: str, tensor: str, version: str | None) -> None:
+    """Whether tensord takes the tensor of that file, and what lies beside it."""
+    full = f"{file}:{tensor}" + (f"@{version}" if version else "")
+    if not TENSOR_NAME.fullmatch(tensor):
+        raise Refused(
+            f"tensor {tensor!r}: the characters of a name are A-Z a-z 0-9 . _ : - and the first is"
+            " no dot; --tensor FROM=TO renames it"
+        )
+    if len(full) > NAME_BYTES - len(".keys"):
+        raise Refused(
+            f"tensor {full!r}: the name has {len(full)} characters; expected at most"
+            f" {NAME_BYTES - len('.keys')}"
+        )
+
+
+def check_alias(alias: str) -> None:
+    if not TENSOR_NAME.fullmatch(alias) or len(alias) > NAME_BYTES:
+        raise Refused(
+            f"alias {alias!r}: expected 1 to {NAME_BYTES} of the characters A-Z a-z 0-9 . _ : -,"
+            " and no dot first"
+        )
+
+
+def file_in(folder: pathlib.Path, name: str, place: str) -> pathlib.Path:
+    """The file of that name, which a document of the folder names; not one elsewhere."""
+    if pathlib.PurePath(name).name != name:
+        raise Refused(f"{place}: {name!r} is not the name of a file in the same folder")
+    return folder / name

@@ -1,0 +1,104 @@
+"""The command line of the import, its progress, and the types of its source."""
+import io, os, pty, re, subprocess, sys, unittest, unittest.mock
+
+import numpy as np
+
+from importing import PROGRAM, ImportTest, program, run
+
+
+class CommandLine(ImportTest):
+    def test_help_describes_every_option(self):
+        done = subprocess.run([sys.executable, PROGRAM, "--help"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for action in program.parser_of()._actions:
+            self.assertTrue(action.help, action.option_strings)
+            for option in action.option_strings:
+                self.assertIn(option, done.stdout)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
+
+    def test_wrong_options_end_with_status_2_and_the_reason(self):
+        np.savez(self.work / "m.npz", w=np.zeros(3))
+        for options, expected in (([], "--data-dir is missing"), (["--data"], "unrecognized arguments: --data"),
+                                  (["--data-dir", "d", "--keys", "a", "--keys-from", "b"], "expected one of them"),
+                                  (["--data-dir", "d", "--alias", "a=w"], "--version is missing"),
+                                  (["--data-dir", "d", "--version", "../x"], "expected 1 to 64 of the characters"),
+                                  (["--data-dir", "d", "--version", ".x"], "no dot first"),
+                                  (["--data-dir", "d", "--version", "x" * 65], "expected 1 to 64"),
+                                  (["--data-dir", "d", "--name", "a/b"], "expected characters A-Z"),
+                                  (["--data-dir", "d", "--tensor", "=x"], "expected FROM or FROM=TO, each name once"),
+                                  (["--data-dir", "d", "--tensor", "w", "--tensor", "w=v"], "each name once"),
+                                  (["--data-dir", "d", "--version", "1", "--alias", "a"], "expected NAME=TENSOR"),
+                                  (["--data-dir", "d", "--dtype", "int4"], "invalid choice: 'int4'")):
+            with self.subTest(options):
+                status, out, errors = run(self.work / "m.npz", *options)
+                self.assertEqual((status, out), (2, ""))
+                self.assertIn(expected, errors)
+        self.assertFalse(os.path.exists("d"))
+
+    def test_inputs_that_are_not_there_or_of_no_known_format(self):
+        (self.work / "m.txt").write_text("")
+        (self.work / "a.parquet").write_text("")
+        self.assertIn("there is no such file", self.refused(self.work / "none.parquet"))
+        self.assertIn("its suffix is that of no format", self.refused(self.work / "m.txt"))
+        self.assertIn("several inputs are the parts of a Parquet table", self.refused(self.work / "a.parquet", self.work / "m.txt"))
+        np.savez(self.work / "m x.npz", w=np.zeros(3))
+        self.assertIn("cannot be the name of a table: --name gives another one", self.refused(self.work / "m x.npz"))
+        np.savez(self.work / "m.npz", w=np.zeros(3), v=np.zeros(3))
+        for options, expected in ((["--tensor", "x"], "there is no tensor x; it has v, w"), (["--keys", "x"], "there is no tensor x"),
+                                  (["--rows", "x"], "--rows chooses columns"), (["--tensor", "w=a/b"], "tensor 'a/b': the characters"),
+                                  (["--tensor", "w=v", "--tensor", "v"], "two tensors would be named v"),
+                                  (["--tensor", "w=" + "x" * 130], "the name has 132 characters; expected at most 123"),
+                                  (["--version", "1", "--alias", "a=x"], "--alias a=x: there is no tensor x"),
+                                  (["--version", "1", "--alias", "a/b=w"], "alias 'a/b'")):
+            with self.subTest(options):
+                self.assertIn(expected, self.refused(self.work / "m.npz", *options))
+
+    def test_list_says_what_would_be_made(self):
+        np.savez(self.work / "m.npz", w=np.zeros((3, 2), "f4"), **{"w.keys": np.arange(3)}, v=np.zeros(2, "i8"))
+        self.assertEqual(run(self.work / "m.npz", "--list"), (0, "m:w: float32 [3, 2], keys int64\nm:v: int64 [2]\n", ""))
+        self.assertFalse(self.data.exists())
+
+    def test_without_the_libraries_it_says_how_to_install_them(self):
+        done = subprocess.run([sys.executable, "-S", "-E", PROGRAM, "--help"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, f"import: error: numpy is not installed: pip install -r {PROGRAM / 'requirements.txt'}\n")
+        (self.work / "m.csv").write_text("a\n1\n")
+        with unittest.mock.patch.dict(sys.modules, {"pyarrow": None, "columns": None}):
+            self.assertIn(" is not installed: pip install -r ", self.refused(self.work / "m.csv"))
+
+
+class Progress(ImportTest):
+    def test_a_terminal_shows_a_bar_and_the_end(self):
+        np.savez(self.work / "m.npz", w=np.zeros((40_000, 256), "f4"))
+        parent, child = pty.openpty()
+        done = subprocess.Popen([sys.executable, PROGRAM, self.work / "m.npz", "--data-dir", self.data], stderr=child,
+                                stdout=subprocess.DEVNULL)
+        os.close(child)
+        shown = b""
+        try:
+            while part := os.read(parent, 4096):
+                shown += part
+        except OSError:  # the end, once nobody has the terminal open
+            pass
+        os.close(parent)
+        self.assertEqual(done.wait(), 0)
+        self.assertRegex(shown.decode(), r"writing m\.safetensors: 41 MB in \d+\.\d s\r\n\Z")
+
+    def test_a_bar_has_its_part_rate_and_rest(self):
+        from progress import Progress
+        bar = Progress("writing", 4_000_000, True)
+        bar.done = 1_000_000
+        self.assertEqual(bar.line(bar.begun + 2), "writing [######                  ] 25% of 4 MB, 500 kB/s, 6 s left")
+
+    def test_elsewhere_it_is_one_line_a_step_and_none_with_quiet(self):
+        np.savez(self.work / "m.npz", w=np.zeros(3, "f4"))
+        self.assertRegex(run(self.work / "m.npz", "--data-dir", self.data)[2], r"\Awriting m\.safetensors: \d+ B in 0\.\d s\n\Z")
+        self.assertEqual(run(self.work / "m.npz", "--data-dir", self.data, "--quiet"), (0, "", ""))
+
+
+class Source(unittest.TestCase):
+    def test_mypy_finds_nothing(self):
+        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "--config-file", PROGRAM / "mypy.ini",
+                   *sorted(PROGRAM.glob("*.py"))]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=PROGRAM)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -1,0 +1,70 @@
+"""The dtypes that rows are written in: values that can be checked by hand, and the bounds that rounding has."""
+import math
+
+import numpy as np
+
+from importing import ImportTest, numbers
+
+
+class Encoding(ImportTest):
+    def convert(self, rows, dtype, *options):
+        np.savez(self.work / "m.npz", w=np.asarray(rows, *options))
+        out = self.imported(self.work / "m.npz", "--dtype", dtype)
+        return self.tensors("m.safetensors"), out
+
+    def test_uint8_spans_each_row_from_its_least_to_its_greatest_element(self):
+        tensors, out = self.convert([[-1, 0, 1.55], [10, 10, 10], [0, 255, 128]], "uint8", "f4")
+        self.assertEqual(numbers(tensors, "w"), [0, 100, 255, 0, 0, 0, 0, 255, 128])
+        np.testing.assert_array_equal(numbers(tensors, "w.scale"), np.array([2.55 / 255, 0, 1], "f4"))
+        np.testing.assert_array_equal(numbers(tensors, "w.offset"), np.array([-1, 10, 0], "f4"))
+        self.assertRegex(out, r"m:w: uint8 \[3, 3\]; error at most \S+, root mean square \S+ % of that of the values")
+
+    def test_int8_is_symmetric(self):
+        tensors, _ = self.convert([[-127, 1, 63.6], [0, 0, 0]], "int8", "f4")
+        self.assertEqual(numbers(tensors, "w"), [-127, 1, 64, 0, 0, 0])
+        self.assertEqual((numbers(tensors, "w.scale"), numbers(tensors, "w.offset")), ([1, 0], [0, 0]))
+
+    def test_the_error_is_at_most_half_a_step_of_the_row(self):
+        rng = np.random.default_rng(1)
+        rows = (rng.standard_normal((500, 33)) * 10.0 ** rng.integers(-6, 6, (500, 1))).astype("f4")
+        for dtype, step in ("uint8", np.ptp(rows, axis=1) / 255), ("int8", np.abs(rows).max(axis=1) / 127):
+            tensors, out = self.convert(rows, dtype)
+            params, scale, offset = (np.array(numbers(tensors, "w" + part)) for part in ("", ".scale", ".offset"))
+            error = np.abs(params.reshape(rows.shape) * scale[:, None] + offset[:, None] - rows)
+            self.assertTrue((error <= step[:, None] * 0.5001 + np.abs(rows) * 1e-6).all())
+            self.assertAlmostEqual(float(out.split("at most ")[1].split(",")[0]) / error.max(), 1, delta=0.02)
+
+    def test_extremes_of_float64_and_subnormal_rows(self):
+        tensors, _ = self.convert([[-1e38, 1e38], [1e-45, 2e-45], [0, 1e-44]], "uint8", "f8")
+        scale = np.array(numbers(tensors, "w.scale"))
+        self.assertTrue(np.isfinite(scale).all())
+        self.assertEqual(numbers(tensors, "w")[:2], [0, 255])
+
+    def test_bfloat16_rounds_to_nearest_ties_to_even(self):
+        tensors, _ = self.convert([1 + 2 ** -8, 1 + 3 * 2 ** -8, -1 - 2 ** -8 - 2 ** -20, math.nan, math.inf, -0.0], "bfloat16", "f4")
+        bits = np.frombuffer(tensors["w"][2], "<u2")
+        self.assertEqual([hex(b) for b in bits[[0, 1, 2, 4, 5]]], ["0x3f80", "0x3f82", "0xbf81", "0x7f80", "0x8000"])
+        self.assertTrue(bits[3] & 0x7F80 == 0x7F80 and bits[3] & 0x7F)
+
+    def test_float16_keeps_what_is_not_finite(self):
+        tensors, _ = self.convert([[1.5, math.inf, -math.inf, math.nan]], "float16", "f8")
+        np.testing.assert_array_equal(numbers(tensors, "w"), [1.5, math.inf, -math.inf, math.nan])
+
+    def test_a_table_that_has_the_dtype_is_kept(self):
+        tensors, out = self.convert([[1, 2]], "float16", "f2")
+        self.assertEqual(numbers(tensors, "w"), [1, 2])
+        self.assertNotIn("error", out)
+
+    def test_what_cannot_be_converted_is_refused_with_its_place(self):
+        for rows, dtype, kind, expected in (
+                ([[0, 1], [2, math.nan]], "uint8", "f4", "element 1 of row 1 is not finite: nan"),
+                ([[0, 1], [2, math.inf]], "int8", "f4", "element 1 of row 1 is not finite: inf"),
+                ([[0, 70000]], "float16", "f4", "element 1 of row 0 is too large for float16: 70000.0"),
+                ([[0], [1e39]], "bfloat16", "f8", "element 0 of row 1 is too large for bfloat16: 1e+39"),
+                ([[1e300]], "uint8", "f8", "element 0 of row 0 is too large for float32: 1e+300"),
+                ([[-3e38, 3e38]], "uint8", "f4", "element 1 of row 0 is too large for float32: 3"),
+                ([1, 2], "uint8", "f4", "the shape is [2]; rows are quantised in tables of two dimensions"),
+                ([[1]], "float16", "i4", "it is int32; --dtype converts floats only")):
+            with self.subTest(expected):
+                np.savez(self.work / "m.npz", w=np.array(rows, kind))
+                self.assertIn(f"array w: {expected}", self.refused(self.work / "m.npz", "--dtype", dtype))

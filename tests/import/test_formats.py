@@ -1,0 +1,200 @@
+"""What each format of input becomes: the dtype, the shape, the bytes and the keys of every tensor."""
+import collections, gzip, json, struct, unittest
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors
+import safetensors.numpy
+
+import state_dicts
+from daemon import pack
+from importing import ImportTest, numbers, strings
+
+ROWS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+FLAT = pack("float32", [1, 2, 3, 4, 5, 6])
+
+
+def vectors(kind=None):
+    return pa.array(ROWS, kind or pa.list_(pa.float32()))
+
+
+class Parquet(ImportTest):
+    def write(self, name="movies.parquet", **columns):
+        path = self.work / name
+        pq.write_table(pa.table(columns), path)
+        return path
+
+    def test_a_column_of_lists_becomes_a_table_with_integer_keys(self):
+        out = self.imported(self.write(id=pa.array([30, 10, 20]), embedding=vectors()), "--keys", "id")
+        self.assertEqual(self.tensors("movies.safetensors"),
+                         {"embedding": ("float32", [3, 2], FLAT), "embedding.keys": ("int64", [3], pack("int64", [30, 10, 20]))})
+        self.assertIn("movies:embedding: float32 [3, 2], keys int64", out)
+
+    def test_lists_of_fixed_and_of_large_size_are_lists(self):
+        for kind in pa.list_(pa.float32(), 2), pa.large_list(pa.float32()):
+            with self.subTest(str(kind)):
+                self.imported(self.write(embedding=vectors(kind)))
+                self.assertEqual(self.tensors("movies.safetensors"), {"embedding": ("float32", [3, 2], FLAT)})
+
+    def test_strings_are_keys_however_they_are_stored(self):
+        words = ["b", "", "naïve 北\0"]
+        for kind in pa.string(), pa.large_string(), pa.binary(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()):
+            with self.subTest(str(kind)):
+                column = pa.array([w.encode() for w in words], kind) if kind == pa.binary() else pa.array(words).cast(kind)
+                self.imported(self.write(word=column, embedding=vectors()), "--keys", "word")
+                tensors = self.tensors("movies.safetensors")
+                self.assertEqual(strings(tensors, "embedding.keys"), words)
+                self.assertEqual(tensors["embedding.keys.offsets"][:2], ("int64", [4]))
+
+    def test_integer_keys_are_int64_unless_they_are_uint64(self):
+        for kind, expected in (pa.int8(), "int64"), (pa.uint32(), "int64"), (pa.uint64(), "uint64"):
+            with self.subTest(str(kind)):
+                self.imported(self.write(id=pa.array([1, 2, 3], kind), embedding=vectors()), "--keys", "id")
+                self.assertEqual(self.tensors("movies.safetensors")["embedding.keys"], (expected, [3], pack(expected, [1, 2, 3])))
+
+    def test_columns_of_numbers_become_rows(self):
+        path = self.write(id=["a", "b"], x=pa.array([1, 2], pa.int16()), y=pa.array([3, 4], pa.int16()))
+        self.imported(path, "--keys", "id")
+        self.assertEqual(self.tensors("movies.safetensors")["rows"], ("int16", [2, 2], pack("int16", [1, 3, 2, 4])))
+        self.imported(path, "--rows", "y")
+        self.assertEqual(self.tensors("movies.safetensors"), {"y": ("int16", [2], pack("int16", [3, 4]))})
+
+    def test_a_folder_of_parts_is_one_table(self):
+        (self.work / "parts").mkdir()
+        for i in (1, 0):
+            self.write(f"parts/part-{i}.parquet", id=pa.array([2 * i, 2 * i + 1]), embedding=[[2.0 * i], [2.0 * i + 1]])
+        self.imported(self.work / "parts", "--keys", "id")
+        tensors = self.tensors("parts.safetensors")
+        self.assertEqual((numbers(tensors, "embedding"), numbers(tensors, "embedding.keys")), ([0, 1, 2, 3], [0, 1, 2, 3]))
+
+    def test_row_groups_and_batches_are_joined(self):
+        rows = np.arange(300_000 * 8, dtype="f4").reshape(-1, 8)
+        path = self.work / "large.parquet"
+        pq.write_table(pa.table({"id": [f"k{i}" for i in range(len(rows))], "v": list(rows)}), path, row_group_size=70_000)
+        self.imported(path, "--keys", "id")
+        tensors = self.tensors("large.safetensors")
+        self.assertEqual(tensors["v"], ("float32", [300_000, 8], rows.tobytes()))
+        self.assertEqual(strings(tensors, "v.keys"), [f"k{i}" for i in range(len(rows))])
+
+    def test_a_table_without_rows(self):
+        self.imported(self.write(id=pa.array([], pa.int64()), v=pa.array([], pa.list_(pa.float32(), 3))), "--keys", "id")
+        self.assertEqual(self.tensors("movies.safetensors")["v"], ("float32", [0, 3], b""))
+
+    def test_a_tensor_gets_another_name(self):
+        self.imported(self.write(embedding=vectors()), "--name", "films", "--tensor", "embedding=vectors")
+        self.assertEqual(list(self.tensors("films.safetensors")), ["vectors"])
+
+
+class Csv(ImportTest):
+    def write(self, text, name="m.csv"):
+        path = self.work / name
+        path.write_text(text)
+        return path
+
+    def test_numbers_are_float32_and_keys_strings(self):
+        self.imported(self.write("id,a,b\n007,0.5,1\nx,-2,1e3\n"), "--keys", "id")
+        tensors = self.tensors("m.safetensors")
+        self.assertEqual(tensors["rows"], ("float32", [2, 2], pack("float32", [0.5, 1, -2, 1000])))
+        self.assertEqual(strings(tensors, "rows.keys"), ["007", "x"])
+
+    def test_keys_are_integers_if_asked(self):
+        self.imported(self.write("a,id\n1,-7\n2,8\n"), "--keys", "id", "--key-dtype", "int64", "--dtype", "float64")
+        tensors = self.tensors("m.safetensors")
+        self.assertEqual((tensors["a"], numbers(tensors, "a.keys")), (("float64", [2], pack("float64", [1, 2])), [-7, 8]))
+
+    def test_tabs_and_compression(self):
+        path = self.work / "m.tsv.gz"
+        path.write_bytes(gzip.compress(b"id\ta\n\"x\ty\"\t1\n"))
+        self.imported(path, "--keys", "id")
+        self.assertEqual(strings(self.tensors("m.safetensors"), "a.keys"), ["x\ty"])
+
+
+class Npz(ImportTest):
+    def test_arrays_become_tensors_with_the_keys_beside_them(self):
+        a = np.arange(6, dtype="<f4").reshape(3, 2)
+        np.savez(self.work / "m.npz", a=a, f=np.asfortranarray(a), big=a.astype(">f4"), s=np.int8(7),
+                 **{"a.keys": np.array(["x", "yy", "é"]), "f.keys": np.array([5, 6, 7], "i4")})
+        self.imported(self.work / "m.npz")
+        tensors = self.tensors("m.safetensors")
+        for name in "a", "f", "big":
+            self.assertEqual(tensors[name], ("float32", [3, 2], a.tobytes()), name)
+        self.assertEqual((strings(tensors, "a.keys"), numbers(tensors, "f.keys")), (["x", "yy", "é"], [5, 6, 7]))
+        self.assertEqual(tensors["s"], ("int8", [], b"\7"))
+
+    def test_compressed_arrays_and_keys_of_another_name(self):
+        np.savez_compressed(self.work / "m.npz", w=np.zeros((3, 4), "f2"), ids=np.array([3, 2, 1], "u8"))
+        self.imported(self.work / "m.npz", "--keys", "ids")
+        self.assertEqual(self.tensors("m.safetensors"), {
+            "w": ("float16", [3, 4], bytes(24)), "w.keys": ("uint64", [3], pack("uint64", [3, 2, 1]))})
+
+
+class PyTorch(ImportTest):
+    def test_a_state_dict_becomes_tensors(self):
+        storage = state_dicts.Storage("FloatStorage", "0", 7)
+        half = state_dicts.Storage("BFloat16Storage", "1", 2)
+        state_dicts.save(self.work / "m.pt", collections.OrderedDict(
+            w=state_dicts.Tensor(storage, 1, (3, 2), (2, 1)), t=state_dicts.Tensor(storage, 1, (2, 3), (1, 2)),
+            inner={"h": state_dicts.Tensor(half, 0, (2,), (1,))}, epoch=3),
+            {"0": pack("float32", [9, 1, 2, 3, 4, 5, 6]), "1": b"\x80\x3f\0\x40"}, ("FloatStorage", "BFloat16Storage"))
+        self.imported(self.work / "m.pt")
+        self.assertEqual(self.tensors("m.safetensors"), {
+            "w": ("float32", [3, 2], FLAT), "t": ("float32", [2, 3], pack("float32", [1, 3, 5, 2, 4, 6])),
+            "inner.h": ("bfloat16", [2], b"\x80\x3f\0\x40")})
+
+
+class HuggingFace(ImportTest):
+    def test_a_folder_of_one_file(self):
+        a = np.arange(4, dtype="f4").reshape(2, 2)
+        safetensors.numpy.save_file({"wte.weight": a, "b": np.ones(3, "i8")}, self.work / "model.safetensors")
+        self.imported(self.work, "--name", "gpt")
+        self.assertEqual(self.tensors("gpt.safetensors"), {
+            "wte.weight": ("float32", [2, 2], a.tobytes()), "b": ("int64", [3], pack("int64", [1, 1, 1]))})
+
+    def test_a_folder_of_several_files(self):
+        for i in (1, 2):
+            safetensors.numpy.save_file({f"w{i}": np.full(2, i, "u1")}, self.work / f"model-{i}.safetensors")
+        (self.work / "model.safetensors.index.json").write_text(json.dumps(
+            {"weight_map": {f"w{i}": f"model-{i}.safetensors" for i in (1, 2)}}))
+        self.imported(self.work, "--name", "m", "--tensor", "w2", "--tensor", "w1=first")
+        self.assertEqual(self.tensors("m.safetensors"), {"w2": ("uint8", [2], b"\2\2"), "first": ("uint8", [2], b"\1\1")})
+
+    def test_keys_of_a_vocabulary(self):
+        model = self.work / "model.safetensors"
+        safetensors.numpy.save_file({"w": np.zeros((3, 1), "f4")}, model)
+        for name, text in (("vocab.txt", "[PAD]\nking\nqueen\n"), ("vocab.json", '{"king": 1, "[PAD]": 0, "queen": 2}'),
+                           ("tokenizer.json", '{"model": {"vocab": {"king": 1, "queen": 2}}, "added_tokens": '
+                            '[{"id": 0, "content": "[PAD]"}]}')):
+            with self.subTest(name):
+                (self.work / name).write_text(text)
+                self.imported(model, "--keys-from", self.work / name)
+                self.assertEqual(strings(self.tensors("model.safetensors"), "w.keys"), ["[PAD]", "king", "queen"])
+
+    def test_what_the_import_wrote_can_be_imported_with_its_keys(self):
+        for keys in np.array(["a", "bb"]), np.array([4, 2]):
+            np.savez(self.work / "m.npz", w=np.eye(2, dtype="f4"), **{"w.keys": keys})
+            self.imported(self.work / "m.npz")
+            first = self.tensors("m.safetensors")
+            self.imported(self.data / "m.safetensors", "--name", "again")
+            self.assertEqual(self.tensors("again.safetensors"), first)
+
+
+class Layout(ImportTest):
+    def test_the_reference_implementation_reads_the_file(self):
+        np.savez(self.work / "m.npz", w=np.ones((3, 3), "u1"), d=np.ones(3, "f8"), **{"w.keys": np.array(["a", "b", "c"])})
+        self.imported(self.work / "m.npz")
+        with safetensors.safe_open(self.data / "m.safetensors", "np") as file:
+            self.assertEqual(sorted(file.keys()), ["d", "w", "w.keys.bytes", "w.keys.offsets"])
+            self.assertEqual(file.get_tensor("w.keys.bytes").tobytes(), b"abc")
+
+    def test_tensors_are_aligned_and_the_rows_begin_at_a_cache_line(self):
+        for n in range(1, 70, 7):
+            np.savez(self.work / "m.npz", w=np.ones((n, 16), "f4"), odd=np.ones(3, "u1"), **{"w.keys": np.arange(n)})
+            self.imported(self.work / "m.npz")
+            content = (self.data / "m.safetensors").read_bytes()
+            data = 8 + struct.unpack_from("<Q", content)[0]
+            header = json.loads(content[8:data])
+            self.assertEqual((data + header["w"]["data_offsets"][0]) % 64, 0)
+            self.assertEqual((data + header["w.keys"]["data_offsets"][0]) % 8, 0)
+
+

@@ -1,0 +1,191 @@
+"""Inputs that are wrong, damaged or hostile: each is refused, the error names the place, and nothing is left."""
+import json, os, pickle, struct, zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors.numpy
+
+import state_dicts
+from daemon import npy, pack, safetensors as safetensors_bytes
+from importing import ImportTest
+
+
+class Columns(ImportTest):
+    def expect(self, expected, options=(), **columns):
+        path = self.work / "m.parquet"
+        pq.write_table(pa.table(columns), path, row_group_size=2)
+        with self.subTest(expected):
+            self.assertEqual(self.refused(path, *options), f"{path}{expected}")
+
+    def test_parquet(self):
+        vectors = [[1.0], [2.0], [3.0]]
+        key = ("--keys", "id")
+        self.expect(", column id: keys 0 and 2 are both \"a\". A key names one row", key, id=["a", "b", "a"], v=vectors)
+        self.expect(", column id: keys 1 and 2 are both -7. A key names one row", key, id=[1, -7, -7], v=vectors)
+        self.expect(", column id: row 2 has no key", key, id=["a", "b", None], v=vectors)
+        self.expect(", column id: keys are of type double; expected integers or strings", key, id=[1.0, 2.0, 3.0], v=vectors)
+        self.expect(", column v: row 2 has no value", v=[[1.0], [2.0], None])
+        self.expect(", column v: row 0 has no value", v=[None, [2.0]])
+        self.expect(", column v: element 1 of row 2 has no value", v=[[1.0, 2.0], [3.0, 4.0], [5.0, None]])
+        self.expect(", column v: row 2 has 1 elements; expected 2, as in the first row", v=[[1.0, 2.0], [3.0, 4.0], [5.0]])
+        self.expect(": column b is double, but column a is int64; --rows chooses columns of one dtype".replace("double", "float64"),
+                    a=[1], b=[2.0])
+        self.expect(", column a: the type is string; expected numbers, or lists of numbers", a=["x"])
+        self.expect(", column a: the type is list<element: list<element: double>>; expected numbers, or lists of numbers", a=[[[1.0]]])
+        self.expect(": there is no column x; it has a", ("--rows", "x"), a=[1])
+        self.expect(": there are several columns of lists, a, b; --rows chooses one", a=[[1]], b=[[2]])
+        self.expect(": there is no column of rows", key, id=[1])
+
+    def test_keys_that_are_not_of_the_dtype_asked_for(self):
+        path = self.work / "m.parquet"
+        pq.write_table(pa.table({"id": [1, -1], "v": [[1.0], [2.0]]}), path)
+        self.assertIn("rows 0 to 1: Integer value -1 not in range",
+                      self.refused(path, "--keys", "id", "--key-dtype", "uint64"))
+
+    def test_damaged_parquet(self):
+        path = self.work / "m.parquet"
+        pq.write_table(pa.table({"v": np.arange(10_000.0)}), path, use_dictionary=False)
+        content = path.read_bytes()
+        for at in 0, 3, 12, len(content) // 2, len(content) - 9, len(content) - 1:
+            with self.subTest(at):
+                path.write_bytes(content[:at])
+                self.assertIn(str(path), self.refused(path))
+
+    def test_csv(self):
+        path = self.work / "m.csv"
+        for text, expected in ((b"id,a\nx,1\ny,q\n", "invalid value 'q'"), (b"id,a\nx,1\ny\n", "Expected 2 columns, got 1: y"),
+                               (b"id,a\nx,\ny,2\n", "column a: row 0 has no value"), (b"id,a\nx,1\nx,2\n", "are both \"x\""),
+                               (b"id,a\n\xff,1\n", "invalid UTF8"), (b"", "Empty CSV file"), (b"id,a,a\nx,1,2\n", "several columns a"),
+                               (b"id,a\n,1\n", "")):
+            with self.subTest(text):
+                path.write_bytes(text)
+                if expected:
+                    self.assertIn(expected, self.refused(path, "--keys", "id", "--rows", "a"))
+                else:  # an empty text is a key
+                    self.imported(path, "--keys", "id")
+
+
+class Archives(ImportTest):
+    def test_npz(self):
+        path = self.work / "m.npz"
+        np.savez(path, w=np.array([{"a": 1}], dtype=object))
+        self.assertIn("array w: it has objects of Python", self.refused(path))
+        np.savez(path, w=np.array(["x"]))
+        self.assertIn("array w: the dtype is <U1; expected one of bool", self.refused(path))
+        np.savez(path, w=np.zeros((2, 2)), **{"w.keys": np.arange(3)})
+        self.assertIn("there are 3 keys, but", self.refused(path))
+        np.savez(path, w=np.zeros((2, 2)), **{"w.keys": np.array(["a", "\udc80"])})
+        self.assertIn("w.keys, key 1: '\\udc80' is not Unicode", self.refused(path))
+        np.savez(path, **{"a b": np.zeros(2)})
+        self.assertIn("tensor 'a b': the characters of a name are", self.refused(path))
+        path.write_bytes(path.read_bytes()[:-30])
+        self.assertIn("not a zip archive", self.refused(path))
+
+    def test_an_array_that_ends_before_its_rows(self):
+        path = self.work / "m.npz"
+        for shape in (1000, 2), (1 << 62, 4), (1 << 100,), (-1,), (2.0,), (1 << 62, 1 << 62, 0, 1):
+            with self.subTest(shape):
+                with zipfile.ZipFile(path, "w") as archive:
+                    archive.writestr("w.npy", npy("float32", shape, bytes(8)))
+                self.refused(path)
+
+    def test_a_pickle_runs_nothing(self):
+        path, mark = self.work / "m.pt", self.work / "ran"
+
+        class Hostile:
+            def __reduce__(self):
+                return os.system, (f"touch {mark}",)
+        state_dicts.save_pickle(path, pickle.dumps({"w": Hostile()}), {})
+        self.assertIn("it has an object of posix.system; expected the tensors of a state dict alone", self.refused(path))
+        self.assertFalse(mark.exists())
+        for name in "builtins.eval", "numpy.load", "torch.load", "torch._utils.__builtins__", "collections.namedtuple":
+            module, _, function = name.rpartition(".")
+            state_dicts.save_pickle(path, f"c{module}\n{function}\n(S'1'\ntR.".encode(), {})
+            self.assertIn(f"an object of {name}", self.refused(path))
+
+    def test_tensors_beyond_their_storage(self):
+        path = self.work / "m.pt"
+        for offset, shape, strides in ((0, (5,), (1,)), (1, (4,), (1,)), (0, (2, 2), (3, 1)), (-1, (2,), (1,)), (0, (2,), (-1,)),
+                                       (0, (2,), (1, 1)), (0, (2.0,), (1,)), (1 << 62, (1,), (1,)), (0, (1 << 61, 8), (0, 0))):
+            with self.subTest(shape=shape, strides=strides, offset=offset):
+                tensor = state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 4), offset, shape, strides)
+                state_dicts.save(path, {"w": tensor}, {"0": bytes(16)})
+                self.refused(path)
+
+    def test_storages_that_are_missing_or_short(self):
+        path = self.work / "m.pt"
+        tensor = state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 4), 0, (4,), (1,))
+        for storages in {}, {"0": bytes(15)}, {"../0": bytes(16)}:
+            state_dicts.save(path, {"w": tensor}, storages)
+            self.assertIn("tensor w: archive/data/0 lacks 16 bytes", self.refused(path))
+
+    def test_damaged_pickles(self):
+        path = self.work / "m.pt"
+        for content in b"", b"\x80\x02", b"(lp0\n.", b"\x80\x02}q\0.", b"\x80\x02U\xff.", b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f":
+            with self.subTest(content):
+                state_dicts.save_pickle(path, content, {})
+                if content in (b"(lp0\n.", b"\x80\x02}q\0."):
+                    self.assertIn("there are no tensors", self.refused(path))
+                else:
+                    self.assertIn("data.pkl cannot be read", self.refused(path))
+        path.write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")  # the format before PyTorch 1.6
+        self.assertIn("not a zip archive", self.refused(path))
+
+
+class Safetensors(ImportTest):
+    def expect(self, expected, content):
+        path = self.work / "m.safetensors"
+        path.write_bytes(content)
+        with self.subTest(expected):
+            self.assertIn(expected, self.refused(path))
+
+    def test_damaged_files(self):
+        def header(text, data=b""):
+            return struct.pack("<Q", len(text)) + text.encode() + data
+        self.expect("its header would be longer than the file", b"")
+        self.expect("its header would be longer than the file", struct.pack("<Q", 1 << 63))
+        self.expect("the header is not JSON", header("{"))
+        self.expect("the header is not JSON", header("[" * 100_000))
+        self.expect("the header is no object", header("[]"))
+        self.expect("tensor w: it is not described by an object", header('{"w": 1}'))
+        for entry in ({"dtype": "F7"}, {"dtype": ["F32"]}, {"shape": [2.0]}, {"shape": [-1]}, {"shape": [True]}, {"shape": [3]},
+                      {"data_offsets": [0, 12]}, {"data_offsets": [8]}, {"data_offsets": [8, 0]}, {"shape": [1 << 61, 16]}):
+            described = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **entry}
+            self.expect("tensor w: ", header(json.dumps({"w": described}), bytes(8)))
+
+    def test_strings_with_wrong_offsets(self):
+        for offsets in [0, 1, 3], [1, 1, 2], [0, 2, 1], [0, 3, 2]:
+            self.expect("tensor w.keys: .bytes and .offsets are not those of strings", safetensors_bytes({
+                "w": ("uint8", [2], b"ab"), "w.keys.bytes": ("uint8", [2], b"xy"), "w.keys.offsets": ("int64", [3], pack("int64", offsets))}))
+
+    def test_folders(self):
+        index = self.work / "model.safetensors.index.json"
+        self.assertIn("it has 0 safetensors files", self.refused(self.work, "--name", "m"))
+        safetensors.numpy.save_file({"w": np.zeros(2)}, self.work / "a.safetensors")
+        for document, expected in (({}, "it has no weight_map"), ({"weight_map": {"w": "../a.safetensors"}}, "is not the name of a file"),
+                                   ({"weight_map": {"w": "/etc/passwd"}}, "is not the name of a file"),
+                                   ({"weight_map": {"v": "a.safetensors"}}, "a.safetensors has no tensor v"),
+                                   ({"weight_map": {"w": "b.safetensors"}}, "No such file")):
+            with self.subTest(expected):
+                index.write_text(json.dumps(document))
+                self.assertIn(expected, self.refused(self.work, "--name", "m"))
+
+
+class KeyFiles(ImportTest):
+    def test_wrong_files(self):
+        model = self.work / "m.safetensors"
+        safetensors.numpy.save_file({"w": np.zeros((2, 1)), "v": np.zeros((2, 1))}, model)
+        for name, content, expected in (
+                ("k.txt", b"a\n", "there are 1 keys, but"), ("k.txt", b"a\na\n", "keys 0 and 1 are both \"a\""),
+                ("k.txt", b"a\n\xff\n", "line 2: b'\\xff' is not UTF-8"), ("k.json", b"{", "it is not JSON"),
+                ("k.json", b"[" * 100_000, "it is not JSON"), ("k.json", b"[]", "expected an object"),
+                ("k.json", b'{"a": 0, "b": 2}', "key \"b\": its row is 2; expected 0 to 1"),
+                ("k.json", b'{"a": 0, "b": 0}', "key \"b\": row 0 has two keys"), ("k.json", b'{"a": 0, "b": true}', "its row is True"),
+                ("k.json", b'{"a": 0, "\\ud800": 1}', "is not Unicode"), ("k.npy", b"x", "k.npy: "), ("k.csv", b"", "in .txt, .json or .npy")):
+            with self.subTest(content):
+                (self.work / name).write_bytes(content)
+                self.assertIn(expected, self.refused(model, "--tensor", "w", "--keys-from", self.work / name))
+        np.save(self.work / "k.npy", np.array([0.5, 1]))
+        self.assertIn("keys are of dtype float64", self.refused(model, "--tensor", "w", "--keys-from", self.work / "k.npy"))
+        self.assertIn("the keys are for one tensor, but 2 are taken", self.refused(model, "--keys-from", self.work / "k.npy"))
