@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh - serves a real model: looks up embeddings over HTTP and compares them byte for byte with the file, and
-# computes self-attention with einsum and compares it with NumPy.
+# run.sh - serves a real model: looks up embeddings over HTTP and compares them byte for byte with the file, computes
+# self-attention with einsum and compares it with NumPy, and imports the table of words with the words as its keys.
 #
 #     tests/real/run.sh [path of tensord]         default: build/tensord
 #
@@ -56,4 +56,5 @@ if ! python3 -c 'import numpy' 2>/dev/null; then
     mv "$incoming" "$numpy"
     trap - EXIT
 fi
-exec python3 "$here/attention.py" "$model"
+python3 "$here/attention.py" "$model"
+exec python3 "$here/words.py" "$model"
